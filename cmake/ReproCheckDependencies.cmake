@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: Apache-2.0
+find_package(Threads REQUIRED)
+find_package(fmt REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(spdlog REQUIRED)
+find_package(CLI11 REQUIRED)
+find_package(PkgConfig REQUIRED)
+
+find_path(XXHASH_INCLUDE_DIR xxhash.h REQUIRED)
+add_library(repro_check_xxhash INTERFACE)
+target_include_directories(repro_check_xxhash SYSTEM INTERFACE "${XXHASH_INCLUDE_DIR}")
+
+find_package(HDF5 1.10 REQUIRED COMPONENTS C)
+add_library(repro_check_hdf5 INTERFACE)
+target_include_directories(repro_check_hdf5 SYSTEM INTERFACE ${HDF5_C_INCLUDE_DIRS})
+target_link_libraries(repro_check_hdf5 INTERFACE ${HDF5_C_LIBRARIES})
+
+if(REPRO_CHECK_WITH_TORCH)
+  include(ReproCheckTorch)
+endif()

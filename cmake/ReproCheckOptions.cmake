@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+# Settings and warnings as interface targets, linked privately by every target of ours.
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+endif()
+
+find_program(CCACHE_PROGRAM ccache)
+if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER "${CCACHE_PROGRAM}")
+endif()
+
+add_library(repro_check_options INTERFACE)
+target_include_directories(repro_check_options INTERFACE "${CMAKE_SOURCE_DIR}")
+# A comparison must not depend on whether the compiler fused a multiply and an add.
+target_compile_options(repro_check_options INTERFACE -ffp-contract=off)
+target_compile_definitions(repro_check_options INTERFACE REPRO_CHECK_VERSION="${PROJECT_VERSION}")
+if(REPRO_CHECK_SANITIZE)
+  target_compile_options(
+    repro_check_options
+    INTERFACE -fsanitize=${REPRO_CHECK_SANITIZE} -fno-omit-frame-pointer
+              -fno-sanitize-recover=all)
+  target_link_options(repro_check_options INTERFACE -fsanitize=${REPRO_CHECK_SANITIZE})
+endif()
+
+add_library(repro_check_warnings INTERFACE)
+target_compile_options(
+  repro_check_warnings
+  INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wdouble-promotion
+            $<$<BOOL:${REPRO_CHECK_DEVELOPER}>:-Werror>)
+
+# repro_check_library(<folder name> SOURCES ... PUBLIC ... PRIVATE ...): one static library a folder.
+function(repro_check_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;PUBLIC;PRIVATE" ${ARGN})
+  add_library(repro_check_${name} STATIC ${ARG_SOURCES})
+  add_library(repro_check::${name} ALIAS repro_check_${name})
+  target_link_libraries(
+    repro_check_${name}
+    PUBLIC repro_check_options ${ARG_PUBLIC}
+    PRIVATE repro_check_warnings ${ARG_PRIVATE})
+endfunction()

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "core/op_record.h"
+
+namespace repro_check::core {
+
+/// Told before an operator runs, so that a crash inside it can be named.
+struct OpEntry {
+  std::uint64_t index = 0;
+  const OperatorInfo* op = nullptr;  ///< borrowed for the call
+  const CallSite* site = nullptr;    ///< borrowed for the call; may be null
+};
+
+/// Where the capture engine writes. Calls come one at a time (the engine holds its lock), in the
+/// order enter, then put_content and append when the operator is done; nested calls enter before
+/// their parent is appended. Every method throws Error{kIo} when the system refuses to write.
+class DumpSink {
+ public:
+  DumpSink() = default;
+  DumpSink(const DumpSink&) = delete;
+  DumpSink& operator=(const DumpSink&) = delete;
+  DumpSink(DumpSink&&) = delete;
+  DumpSink& operator=(DumpSink&&) = delete;
+  virtual ~DumpSink() = default;
+
+  virtual void enter(const OpEntry& entry) = 0;
+
+  [[nodiscard]] virtual bool has_content(const ContentKey& key) const = 0;
+
+  /// Keeps `bytes` (logical order) under `key`; a second call with a key already there does
+  /// nothing.
+  virtual void put_content(const ContentKey& key, std::span<const std::byte> bytes) = 0;
+
+  virtual void append(const OpRecord& record) = 0;
+
+  /// Notes why the run is failing; the dump will never be completed.
+  virtual void fail(const std::string& message) = 0;
+};
+
+}  // namespace repro_check::core

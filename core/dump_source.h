@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/op_record.h"
+#include "core/run_manifest.h"
+
+namespace repro_check::core {
+
+/// A complete recording, read. Implementations are safe to call from one thread at a time.
+class DumpSource {
+ public:
+  DumpSource() = default;
+  DumpSource(const DumpSource&) = delete;
+  DumpSource& operator=(const DumpSource&) = delete;
+  DumpSource(DumpSource&&) = delete;
+  DumpSource& operator=(DumpSource&&) = delete;
+  virtual ~DumpSource() = default;
+
+  /// For messages: the directory as the user gave it.
+  [[nodiscard]] virtual const std::string& location() const = 0;
+  [[nodiscard]] virtual const RunManifest& manifest() const = 0;
+  [[nodiscard]] virtual std::uint64_t op_count() const = 0;
+
+  /// What aligns a record: operator, site, depth, parent, phase, step, rank, lane. The other
+  /// members are left empty, which makes it cheaper than op().
+  /// @param index  below op_count()
+  /// @throws Error{kDumpDamaged}
+  [[nodiscard]] virtual OpRecord op_head(std::uint64_t index) const = 0;
+
+  /// The whole record.
+  /// @param index  below op_count()
+  /// @throws Error{kDumpDamaged}
+  [[nodiscard]] virtual OpRecord op(std::uint64_t index) const = 0;
+
+  [[nodiscard]] virtual bool has_content(const ContentKey& key) const = 0;
+
+  /// Content bytes, verified against the key's digest.
+  /// @param into  replaced; its capacity is reused
+  /// @throws Error{kDumpDamaged} when the bytes do not match, Error{kNotComparable} when not stored
+  virtual void read_content(const ContentKey& key, std::vector<std::byte>& into) const = 0;
+
+  /// Verifies every stored content. @throws Error{kDumpDamaged} naming the first that fails
+  virtual void verify_contents() const = 0;
+};
+
+}  // namespace repro_check::core

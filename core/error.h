@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+#include "core/exit_code.h"
+
+namespace repro_check::core {
+
+enum class ErrorKind {
+  kUsage,             ///< a command line or configuration that cannot be carried out
+  kDumpIncomplete,    ///< a recording that never finished
+  kDumpDamaged,       ///< bytes do not match their digest, or a structure does not hold together
+  kDumpUnknown,       ///< not a dump, or one of a newer format
+  kNotComparable,     ///< two dumps that cannot be judged against each other
+  kUnsupportedDtype,  ///< a dtype an operation has no meaning for
+  kRunFailed,         ///< the model, or recording it, failed
+  kIo,                ///< the operating system refused: disk full, no permission
+  kInterrupted,       ///< SIGINT or SIGTERM
+  kInternal,          ///< a defect of ours
+};
+
+/// The one exception of the project. Whatever a library throws is turned into this in the file that
+/// touches the library. Caught once, in cmd/main.cpp; the recorder's main catches it likewise.
+class Error : public std::runtime_error {
+ public:
+  /// @param message  what is wrong and where: a path, a JSON pointer, an op index
+  /// @param hint     how to mend it; may be empty
+  Error(ErrorKind kind, const std::string& message, std::string hint = {});
+
+  [[nodiscard]] ErrorKind kind() const noexcept { return kind_; }
+  [[nodiscard]] const std::string& hint() const noexcept { return hint_; }
+
+ private:
+  ErrorKind kind_;
+  std::string hint_;
+};
+
+ExitCode exit_code_for(ErrorKind kind) noexcept;
+
+/// "usage", "dump_incomplete", ...: how a recorder tells its caller what went wrong.
+std::string_view error_kind_name(ErrorKind kind) noexcept;
+/// The inverse; kInternal for a name nobody knows.
+ErrorKind parse_error_kind(std::string_view name) noexcept;
+
+}  // namespace repro_check::core

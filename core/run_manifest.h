@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/digest.h"
+#include "core/dtype.h"
+
+namespace repro_check::core {
+
+inline constexpr const char* kDumpFormatName = "repro-check-dump";
+inline constexpr std::uint32_t kDumpFormatMajor = 1;  ///< another major is refused
+inline constexpr std::uint32_t kDumpFormatMinor = 0;  ///< a higher minor only adds fields
+
+/// A determinism setting, a generator or an environment variable, by name. Values are text, names
+/// and not enum numbers: those shift between releases. `unreadable: ...` where a getter threw,
+/// `unset` for a variable that is not there.
+struct Setting {
+  std::string name;   ///< `deterministic_algorithms`, `env.MKL_CBWR`, `threads.intra_op`
+  std::string found;  ///< before the recorder touched it
+  std::string used;   ///< during the run
+  bool operator==(const Setting&) const = default;
+};
+
+/// A fact of the machine or of the libraries: `libtorch.version`, `cpu.model`.
+struct EnvironmentFact {
+  std::string name;
+  std::string value;
+  bool operator==(const EnvironmentFact&) const = default;
+};
+
+enum class NamedTensorKind : std::uint8_t { kInput, kParameter, kBuffer };
+
+/// A tensor the model was given, or one it owns, before the first operator.
+struct NamedTensor {
+  NamedTensorKind kind = NamedTensorKind::kInput;
+  std::string name;  ///< `encoder.3.weight`; inputs `tokens`, in later calls `tokens@2`
+  Dtype dtype = Dtype::kUnknown;
+  std::vector<std::int64_t> shape;
+  Digest digest;
+  bool operator==(const NamedTensor&) const = default;
+};
+
+/// What the trace holds, in numbers, and how it was recorded.
+struct TraceSummary {
+  std::uint64_t operators = 0;
+  std::uint64_t tensors = 0;       ///< tensor records
+  std::uint64_t contents = 0;      ///< distinct contents stored
+  std::uint64_t stored_bytes = 0;  ///< of those
+  std::uint64_t substitutions = 0;
+  std::uint64_t drawing_operators = 0;  ///< that consumed a generator
+  std::string level = "tensor";         ///< digest | stats | tensor
+  std::string depth = "top";            ///< top | leaf | all
+  std::vector<std::string> include;     ///< patterns in force; empty = all
+  std::vector<std::string> exclude;
+  std::string digest_algorithm;
+  Digest index_digest;  ///< over the packed index, set by the dump writer and checked by readers
+};
+
+/// Who recorded what, with what, in which environment. Written last: no manifest, no dump.
+struct RunManifest {
+  std::string tool_version;
+  std::string run_name;       ///< `baseline`
+  std::string created;        ///< UTC, ISO 8601
+  std::string configuration;  ///< the resolved run, as JSON text
+  std::string model_path;     ///< as given
+  std::string model_method = "forward";
+  Digest model_digest;  ///< of the file
+  std::uint64_t seed = 0;
+  std::string device = "cpu";
+  std::string determinism = "off";
+  bool disable_dropout = false;
+  std::string rng = "device";
+  std::string grad = "disabled";
+  std::vector<Setting> settings;
+  std::vector<EnvironmentFact> environment;
+  std::vector<NamedTensor> named_tensors;  ///< inputs, then parameters, then buffers
+  std::vector<std::string> warnings;       ///< as LibTorch gave them, each once
+  TraceSummary trace;
+  double seconds = 0;  ///< of the forward calls, recording included
+  double load_seconds = 0;
+};
+
+/// UTF-8 JSON with a trailing newline; field order fixed. Strings that are not UTF-8 are cleaned.
+std::string to_json_text(const RunManifest& manifest);
+
+/// @throws Error{kDumpUnknown} on another format name or a newer major, Error{kDumpDamaged} on
+///         anything malformed or of the wrong type; `origin` (a path) is named in the message
+RunManifest manifest_from_json_text(const std::string& text, const std::string& origin);
+
+}  // namespace repro_check::core
