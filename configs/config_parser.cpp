@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "configs/config_parser.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <fstream>
+#include <iterator>
+#include <system_error>
+#include <utility>
+
+#include "configs/detail/config_builder.h"
+#include "configs/detail/presets.h"
+#include "configs/detail/problems.h"
+#include "core/error.h"
+#include "core/printable.h"
+
+namespace repro_check::configs {
+namespace {
+
+/// Large inputs belong into files; this is read whole and parsed before anything is known of it.
+constexpr std::uintmax_t kLargestFile = std::uintmax_t{8} << 20U;
+/// A file that is something else altogether would otherwise give a line a key.
+constexpr std::size_t kMostLines = 100;
+
+[[noreturn]] void refuse(const std::string& message) {
+  throw core::Error(core::ErrorKind::kUsage,
+                    message,
+                    "docs/CONFIGURATION.md lists every key; `repro-check init MODEL.pt` writes a "
+                    "configuration to start from");
+}
+
+[[noreturn]] void refuse(const std::string& origin, const std::vector<ConfigProblem>& problems) {
+  std::string lines;
+  for (std::size_t i = 0; i < std::min(problems.size(), kMostLines); ++i) {
+    if (i > 0) lines += '\n';
+    lines += problem_line(origin, problems[i]);
+  }
+  if (problems.size() > kMostLines) {
+    lines +=
+        fmt::format("\n{}: and {} more", core::printable(origin), problems.size() - kMostLines);
+  }
+  refuse(lines);
+}
+
+}  // namespace
+
+std::string problem_line(const std::string& origin, const ConfigProblem& problem) {
+  // Keys are the author's: they may hold anything, and be of any length.
+  constexpr std::size_t kLongestPointer = 300;
+  const std::string pointer = core::printable(problem.pointer, kLongestPointer);
+  return fmt::format("{}: {}{}{}",
+                     core::printable(origin),
+                     pointer,
+                     pointer.empty() ? "" : ": ",
+                     core::printable(problem.message));
+}
+
+std::vector<ConfigProblem> check_config(const std::string& text,
+                                        const std::filesystem::path& base,
+                                        const std::vector<ConfigOverride>& overrides) {
+  detail::Problems problems;
+  detail::build_config(text, std::filesystem::absolute(base), overrides, problems);
+  return problems.take();
+}
+
+Config parse_config(const std::string& text,
+                    const std::string& origin,
+                    const std::filesystem::path& base,
+                    const std::vector<ConfigOverride>& overrides) {
+  detail::Problems problems;
+  Config config = detail::build_config(text, std::filesystem::absolute(base), overrides, problems);
+  if (!problems.empty()) refuse(origin, problems.all());
+  return config;
+}
+
+std::string read_config_text(const std::filesystem::path& file) {
+  const std::string name = core::printable(file.string());
+  std::error_code error;
+  const auto status = std::filesystem::status(file, error);
+  if (!std::filesystem::exists(status)) refuse(name + ": no such file");
+  // A pipe or device has no size to be bounded by.
+  if (!std::filesystem::is_regular_file(status)) refuse(name + ": not a regular file");
+  const std::uintmax_t size = std::filesystem::file_size(file, error);
+  if (!error && size > kLargestFile) {
+    refuse(fmt::format("{}: {} bytes; a configuration has at most {}", name, size, kLargestFile));
+  }
+  std::ifstream stream(file, std::ios::binary);
+  std::string text((std::istreambuf_iterator<char>(stream)), std::istreambuf_iterator<char>());
+  if (!stream.is_open() || stream.bad()) refuse(name + ": cannot be read");
+  return text;
+}
+
+Config load_config(const std::filesystem::path& file,
+                   const std::vector<ConfigOverride>& overrides) {
+  const std::string text = read_config_text(file);
+  Config config =
+      parse_config(text, file.string(), std::filesystem::absolute(file).parent_path(), overrides);
+  config.file = std::filesystem::absolute(file).lexically_normal();
+  return config;
+}
+
+std::vector<std::string_view> preset_names() {
+  std::vector<std::string_view> names;
+  for (const detail::Preset& preset : detail::builtin_presets()) names.push_back(preset.name);
+  return names;
+}
+
+}  // namespace repro_check::configs

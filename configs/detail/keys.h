@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <string_view>
+
+#include "configs/run_config.h"
+
+namespace repro_check::configs::detail {
+
+// Every key the parser takes, object by object. A test holds the JSON Schema against these.
+
+/// What the top level, an entry of `runs` and a resolved run have in common.
+#define REPRO_CHECK_RUN_KEYS                                                                     \
+  "model", "inputs", "calls", "seed", "determinism", "disable_dropout", "rng", "grad", "device", \
+      "dtype", "threads", "interop_threads", "optimize_executor", "env", "settings", "recorder"
+inline constexpr auto kConfigKeys = std::to_array<std::string_view>(
+    {REPRO_CHECK_RUN_KEYS, "$schema", "preset", "runs", "dump", "compare", "report"});
+inline constexpr auto kRunKeys = std::to_array<std::string_view>({"name", REPRO_CHECK_RUN_KEYS});
+inline constexpr auto kResolvedRunKeys =
+    std::to_array<std::string_view>({"name", REPRO_CHECK_RUN_KEYS, "dump"});
+#undef REPRO_CHECK_RUN_KEYS
+
+inline constexpr auto kModelKeys = std::to_array<std::string_view>({"path", "method", "mode"});
+inline constexpr auto kCallKeys = std::to_array<std::string_view>({"inputs"});
+inline constexpr auto kDumpKeys = std::to_array<std::string_view>(
+    {"directory", "level", "depth", "browse", "verify_inputs", "include", "exclude"});
+inline constexpr auto kCompareKeys =
+    std::to_array<std::string_view>({"policy", "rtol", "atol", "equal_nan", "signed_zero"});
+inline constexpr auto kReportKeys = std::to_array<std::string_view>({"format"});
+
+/// The key that says what an input is; exactly one stands in it.
+inline constexpr auto kSourceKeys = std::to_array<std::string_view>(
+    {"generate", "npy", "torch", "hdf5", "value", "list", "tuple", "dict"});
+/// What may stand beside `generate`, over all distributions.
+inline constexpr auto kGenerateKeys =
+    std::to_array<std::string_view>({"shape", "dtype", "seed", "low", "high", "mean", "std"});
+
+inline constexpr std::array kModelModes{ModelMode::kEval, ModelMode::kTrain, ModelMode::kAsSaved};
+inline constexpr std::array kDeterminismModes{
+    DeterminismMode::kOff, DeterminismMode::kWarn, DeterminismMode::kError};
+inline constexpr std::array kRngModes{RngMode::kDevice, RngMode::kHost};
+inline constexpr std::array kGradModes{
+    GradMode::kDisabled, GradMode::kEnabled, GradMode::kInference};
+inline constexpr std::array kDumpLevels{DumpLevel::kDigest, DumpLevel::kStats, DumpLevel::kTensor};
+inline constexpr std::array kDumpDepths{DumpDepth::kTop, DumpDepth::kLeaf, DumpDepth::kAll};
+inline constexpr std::array kBrowseModes{
+    BrowseMode::kAuto, BrowseMode::kAlways, BrowseMode::kNever};
+inline constexpr std::array kPolicyKinds{PolicyKind::kBitwise, PolicyKind::kTolerance};
+inline constexpr std::array kEqualNans{EqualNan::kBits, EqualNan::kAny, EqualNan::kNever};
+inline constexpr std::array kDistributions{Distribution::kZeros,
+                                           Distribution::kOnes,
+                                           Distribution::kArange,
+                                           Distribution::kNormal,
+                                           Distribution::kUniform,
+                                           Distribution::kRandint};
+/// The index is CompareSpec::signed_zero_distinct.
+inline constexpr auto kSignedZeroNames = std::to_array<std::string_view>({"same", "distinct"});
+inline constexpr auto kReportFormats = std::to_array<std::string_view>({"text", "json"});
+
+}  // namespace repro_check::configs::detail

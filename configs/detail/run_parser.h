@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "configs/detail/parse_context.h"
+#include "configs/run_config.h"
+
+namespace repro_check::configs::detail {
+
+/// What an object said, whether or not it was right: what is missing is not reported twice.
+struct Given {
+  bool model_path = false;
+  bool calls = false;
+};
+
+/// The members that the top level, an entry of `runs` and a resolved run have in common, over what
+/// `run` already holds: env, settings and model merge key by key, all else is replaced.
+Given read_run_members(const ObjectReader& object, const ParseContext& context, RunSpec& run);
+
+/// The name of a run: safe as the name of a directory.
+void read_run_name(const Node& node, Problems& problems, RunSpec& run);
+
+/// What is wrong with a run only once all its members are known.
+/// @return whether nothing is
+bool check_resolved(const RunSpec& run, const std::string& pointer, Problems& problems);
+
+/// The other sections of a configuration.
+void read_dump(const Node& node, const ParseContext& context, DumpSpec& dump);
+void read_compare(const Node& node, Problems& problems, CompareSpec& compare);
+void read_report(const Node& node, Problems& problems, ReportSpec& report);
+
+}  // namespace repro_check::configs::detail

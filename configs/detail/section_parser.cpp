@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "configs/detail/keys.h"
+#include "configs/detail/run_parser.h"
+
+namespace repro_check::configs::detail {
+namespace {
+
+/// A list replaces the preset's as a whole: patterns of two authors rarely add up.
+void read_patterns(const Node& node, Problems& problems, std::vector<std::string>& into) {
+  if (!node.json->is_array()) {
+    report_unexpected(node, R"(a list of patterns, such as ["aten::*", "encoder.*"])", problems);
+    return;
+  }
+  into.clear();
+  for (std::size_t i = 0; i < node.json->size(); ++i) {
+    if (auto text = read_text(node.item(i), "a pattern, such as \"aten::*\"", problems)) {
+      into.push_back(std::move(*text));
+    }
+  }
+}
+
+/// Negated, so that a NaN, should JSON ever carry one, is refused as well.
+std::optional<double> read_tolerance(const ObjectReader& object,
+                                     std::string_view key,
+                                     Problems& problems) {
+  const auto node = object.find(key);
+  if (!node) return std::nullopt;
+  const auto value = read_number(*node, problems);
+  if (value && !(*value >= 0)) {
+    report_unexpected(*node, "a number of 0 or more", problems);
+    return std::nullopt;
+  }
+  return value;
+}
+
+/// One tolerance without the other would silently mean 0 to some and a default to others, so both
+/// are demanded; under the bitwise policy they would have no effect, so they are refused.
+void read_tolerances(const ObjectReader& object, Problems& problems, CompareSpec& compare) {
+  compare.rtol = read_tolerance(object, "rtol", problems);
+  compare.atol = read_tolerance(object, "atol", problems);
+  const bool rtol = object.has("rtol");
+  const bool atol = object.has("atol");
+  if (rtol != atol) {
+    problems.add(child_pointer(object.pointer(), rtol ? "rtol" : "atol"),
+                 fmt::format("\"{}\" must be given with it; without both the dtype's defaults hold",
+                             rtol ? "atol" : "rtol"));
+  } else if (rtol && compare.policy == PolicyKind::kBitwise) {
+    problems.add(child_pointer(object.pointer(), "rtol"),
+                 R"(the bitwise policy has no tolerance; add "policy": "tolerance")");
+  }
+}
+
+}  // namespace
+
+void read_dump(const Node& node, const ParseContext& context, DumpSpec& dump) {
+  Problems& problems = context.problems;
+  const ObjectReader object(node, kDumpKeys, problems);
+  if (const auto member = object.find("directory")) {
+    assign(read_path(*member, PathKind::kDirectoryToMake, "a directory for dumps", context),
+           dump.directory);
+  }
+  if (const auto member = object.find("level")) {
+    assign(read_choice(*member, kDumpLevels, problems), dump.level);
+  }
+  if (const auto member = object.find("depth")) {
+    assign(read_choice(*member, kDumpDepths, problems), dump.depth);
+  }
+  if (const auto member = object.find("browse")) {
+    assign(read_choice(*member, kBrowseModes, problems), dump.browse);
+  }
+  if (const auto member = object.find("verify_inputs")) {
+    assign(read_bool(*member, problems), dump.verify_inputs);
+  }
+  if (const auto member = object.find("include")) read_patterns(*member, problems, dump.include);
+  if (const auto member = object.find("exclude")) read_patterns(*member, problems, dump.exclude);
+}
+
+void read_compare(const Node& node, Problems& problems, CompareSpec& compare) {
+  const ObjectReader object(node, kCompareKeys, problems);
+  bool policy_known = true;
+  if (const auto member = object.find("policy")) {
+    const auto policy = read_choice(*member, kPolicyKinds, problems);
+    policy_known = policy.has_value();
+    assign(policy, compare.policy);
+  }
+  if (!policy_known) compare.policy = PolicyKind::kTolerance;  // nothing more to say about it
+  read_tolerances(object, problems, compare);
+  if (const auto member = object.find("equal_nan")) {
+    compare.equal_nan = read_choice(*member, kEqualNans, problems);
+  }
+  if (const auto member = object.find("signed_zero")) {
+    const auto index = read_name(*member, kSignedZeroNames, problems);
+    if (index) compare.signed_zero_distinct = *index == 1;
+  }
+}
+
+void read_report(const Node& node, Problems& problems, ReportSpec& report) {
+  const ObjectReader object(node, kReportKeys, problems);
+  // A single format is short for a list of one.
+  const auto member = object.find("format");
+  if (!member) return;
+  report.formats.clear();
+  if (member->json->is_string()) {
+    if (const auto index = read_name(*member, kReportFormats, problems)) {
+      report.formats.emplace_back(kReportFormats[*index]);
+    }
+    return;
+  }
+  if (!member->json->is_array() || member->json->empty()) {
+    report_unexpected(
+        *member, fmt::format("one or a list of {}", fmt::join(kReportFormats, ", ")), problems);
+    return;
+  }
+  for (std::size_t i = 0; i < member->json->size(); ++i) {
+    const Node item = member->item(i);
+    const auto index = read_name(item, kReportFormats, problems);
+    if (!index) continue;
+    // Twice the same would write one file twice.
+    const std::string_view format = kReportFormats[*index];
+    if (std::find(report.formats.begin(), report.formats.end(), format) != report.formats.end()) {
+      problems.add(item.pointer, fmt::format("{} is in the list already", format));
+    } else {
+      report.formats.emplace_back(format);
+    }
+  }
+}
+
+}  // namespace repro_check::configs::detail

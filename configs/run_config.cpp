@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "configs/run_config.h"
+
+#include "configs/config_parser.h"
+
+namespace repro_check::configs {
+
+// Out of line: InputSpec is incomplete where these three are declared.
+bool ListInput::operator==(const ListInput& other) const { return items == other.items; }
+bool TupleInput::operator==(const TupleInput& other) const { return items == other.items; }
+bool DictInput::operator==(const DictInput& other) const { return entries == other.entries; }
+
+std::string_view name_of(ModelMode mode) noexcept {
+  switch (mode) {
+    case ModelMode::kEval:
+      return "eval";
+    case ModelMode::kTrain:
+      return "train";
+    case ModelMode::kAsSaved:
+      return "as_saved";
+  }
+  return "eval";
+}
+
+std::string_view name_of(BrowseMode mode) noexcept {
+  switch (mode) {
+    case BrowseMode::kAuto:
+      return "auto";
+    case BrowseMode::kAlways:
+      return "always";
+    case BrowseMode::kNever:
+      return "never";
+  }
+  return "auto";
+}
+
+std::string_view name_of(Distribution distribution) noexcept {
+  switch (distribution) {
+    case Distribution::kZeros:
+      return "zeros";
+    case Distribution::kOnes:
+      return "ones";
+    case Distribution::kArange:
+      return "arange";
+    case Distribution::kNormal:
+      return "normal";
+    case Distribution::kUniform:
+      return "uniform";
+    case Distribution::kRandint:
+      return "randint";
+  }
+  return "zeros";
+}
+
+std::string_view name_of(PolicyKind kind) noexcept {
+  return kind == PolicyKind::kBitwise ? "bitwise" : "tolerance";
+}
+
+std::string_view name_of(EqualNan rule) noexcept {
+  switch (rule) {
+    case EqualNan::kBits:
+      return "bits";
+    case EqualNan::kAny:
+      return "any";
+    case EqualNan::kNever:
+      return "never";
+  }
+  return "bits";
+}
+
+}  // namespace repro_check::configs

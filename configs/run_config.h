@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "core/dtype.h"
+#include "core/run_modes.h"
+
+namespace repro_check::configs {
+
+enum class ModelMode { kEval, kTrain, kAsSaved };
+using core::DeterminismMode;
+using core::DumpDepth;
+using core::DumpLevel;
+using core::GradMode;
+using core::RngMode;
+enum class BrowseMode { kAuto, kAlways, kNever };
+
+struct ModelSpec {
+  std::filesystem::path path;  ///< absolute once parsed
+  std::string method = "forward";
+  ModelMode mode = ModelMode::kEval;
+  bool operator==(const ModelSpec&) const = default;
+};
+
+enum class Distribution { kZeros, kOnes, kArange, kNormal, kUniform, kRandint };
+
+/// A tensor made on the spot, on the CPU, by the recorder's own generator: the same numbers in
+/// every LibTorch and on every machine.
+struct GeneratedInput {
+  Distribution distribution = Distribution::kZeros;
+  std::vector<std::int64_t> shape;
+  core::Dtype dtype = core::Dtype::kFloat32;
+  std::uint64_t seed = 0;
+  double low = 0;   ///< uniform, randint: inclusive; arange: first value, the step is 1
+  double high = 1;  ///< uniform, randint: exclusive
+  double mean = 0;  ///< normal
+  double std = 1;   ///< normal
+  bool operator==(const GeneratedInput&) const = default;
+};
+
+struct NpyInput {
+  std::filesystem::path path;
+  bool operator==(const NpyInput&) const = default;
+};
+/// A tensor written by `torch.save`.
+struct TorchInput {
+  std::filesystem::path path;
+  bool operator==(const TorchInput&) const = default;
+};
+struct Hdf5Input {
+  std::filesystem::path path;
+  std::string dataset;
+  bool operator==(const Hdf5Input&) const = default;
+};
+struct ValueInput {
+  std::variant<std::nullptr_t, bool, std::int64_t, double, std::string> value;
+  bool operator==(const ValueInput&) const = default;
+};
+
+struct InputSpec;
+struct ListInput {
+  std::vector<InputSpec> items;
+  bool operator==(const ListInput& other) const;
+};
+struct TupleInput {
+  std::vector<InputSpec> items;
+  bool operator==(const TupleInput& other) const;
+};
+struct DictInput {
+  std::vector<std::pair<std::string, InputSpec>> entries;
+  bool operator==(const DictInput& other) const;
+};
+
+/// One argument of the method.
+struct InputSpec {
+  std::string name;     ///< empty = by position
+  std::string pointer;  ///< JSON pointer in the configuration, for messages
+  std::variant<GeneratedInput,
+               NpyInput,
+               TorchInput,
+               Hdf5Input,
+               ValueInput,
+               ListInput,
+               TupleInput,
+               DictInput>
+      source;
+  bool operator==(const InputSpec&) const = default;
+};
+
+using CallSpec = std::vector<InputSpec>;
+
+struct DumpSpec {
+  std::filesystem::path directory = "repro-check-out";  ///< absolute once parsed
+  DumpLevel level = DumpLevel::kTensor;
+  DumpDepth depth = DumpDepth::kTop;
+  BrowseMode browse = BrowseMode::kAuto;
+  bool verify_inputs = false;        ///< hash every input anew instead of trusting the cache
+  std::vector<std::string> include;  ///< globs on operator or module path; empty = all
+  std::vector<std::string> exclude;
+  bool operator==(const DumpSpec&) const = default;
+};
+
+/// Everything one recorder process is told: the base configuration with a run's overrides applied.
+struct RunSpec {
+  std::string name;
+  ModelSpec model;
+  std::vector<CallSpec> calls;
+  std::uint64_t seed = 0;  ///< 0 to 2^32-1
+  DeterminismMode determinism = DeterminismMode::kOff;
+  bool disable_dropout = true;
+  RngMode rng = RngMode::kDevice;
+  GradMode grad = GradMode::kDisabled;
+  std::string device = "cpu";
+  std::optional<core::Dtype> dtype;  ///< floating tensors of model and inputs are cast to it
+  std::optional<int> threads;        ///< intra-op
+  std::optional<int> interop_threads;
+  bool optimize_executor = false;  ///< audit TorchScript's optimised executor
+  /// Variables set before the recorder starts; an empty optional takes one away.
+  std::map<std::string, std::optional<std::string>> env;
+  /// Settings of the determinism table by name, beyond what `determinism` pins: `on`, `off`, an
+  /// integer or a name, as text.
+  std::map<std::string, std::string> settings;
+  std::optional<std::filesystem::path>
+      recorder;  ///< another recorder, built against another LibTorch
+  DumpSpec dump;
+  bool operator==(const RunSpec&) const = default;
+};
+
+enum class PolicyKind { kBitwise, kTolerance };
+enum class EqualNan { kBits, kAny, kNever };
+
+struct CompareSpec {
+  PolicyKind policy = PolicyKind::kBitwise;
+  std::optional<double>
+      rtol;  ///< given together with atol or not at all: then the dtype's defaults
+  std::optional<double> atol;
+  std::optional<EqualNan> equal_nan;         ///< default: bits under bitwise, any otherwise
+  std::optional<bool> signed_zero_distinct;  ///< default: true under bitwise, false otherwise
+};
+
+struct ReportSpec {
+  std::vector<std::string> formats = {"text"};  ///< text, json; the first goes to stdout
+};
+
+struct Config {
+  std::filesystem::path file;  ///< where it came from; empty when built in memory
+  std::vector<RunSpec> runs;   ///< at least two; the first is the baseline
+  /// The configuration without any run's overrides, named `run`: what `record` records. Empty when
+  /// only the runs say which model or which inputs.
+  std::optional<RunSpec> base;
+  CompareSpec compare;
+  ReportSpec report;
+  /// Directory of the dump of one run.
+  [[nodiscard]] std::filesystem::path dump_directory(const RunSpec& run) const {
+    return run.dump.directory / run.name;
+  }
+};
+
+}  // namespace repro_check::configs

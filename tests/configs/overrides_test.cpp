@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "core/error.h"
+#include "tests/configs/fixture_files.h"
+
+namespace repro_check::configs {
+namespace {
+
+constexpr const char* kText = R"({"model": "files/model.pt", "inputs": [1, 2], "seed": 1,
+    "runs": [{"name": "a"}, {"name": "b", "threads": 2}]})";
+
+TEST_CASE("values are JSON, or text where they are no JSON") {
+  const Config config = test::parse(kText,
+                                    {{"/seed", "7"},
+                                     {"/device", "cuda:0"},
+                                     {"/disable_dropout", "false"},
+                                     {"/runs/1/threads", "null"},
+                                     {"/inputs/0", R"({"value": "7"})"}});
+  CHECK(config.runs[0].seed == 7);
+  CHECK(config.runs[0].device == "cuda:0");
+  CHECK_FALSE(config.runs[0].disable_dropout);
+  CHECK_FALSE(config.runs[1].threads);
+  CHECK(std::get<std::string>(std::get<ValueInput>(config.runs[0].calls[0][0].source).value) ==
+        "7");
+}
+
+TEST_CASE("missing objects are made, lists grow at their end, keys are unescaped") {
+  const Config config = test::parse(kText,
+                                    {{"/env/A", "x"},
+                                     {"/inputs/2", "3"},
+                                     {"/inputs/-", "4"},
+                                     {"/runs/-", R"({"name": "c"})"},
+                                     {"/runs/2/settings/x.y", "true"},
+                                     {"/inputs/0", R"({"dict": {}})"},
+                                     {"/inputs/0/dict/a~1b~0c", "5"}});
+  CHECK(config.runs[0].env.at("A") == "x");
+  CHECK(config.runs[0].calls[0].size() == 4);
+  REQUIRE(config.runs.size() == 3);
+  CHECK(config.runs[2].settings.at("x.y") == "on");
+  CHECK(std::get<DictInput>(config.runs[0].calls[0][0].source).entries.at(0).first == "a/b~c");
+}
+
+TEST_CASE("later ones see what earlier ones did") {
+  CHECK(test::parse(kText, {{"/seed", "7"}, {"/seed", "8"}}).runs[0].seed == 8);
+}
+
+TEST_CASE("an override wins over a preset and can name one") {
+  const Config config =
+      test::parse(kText, {{"/preset", "bitwise"}, {"/threads", "3"}, {"/runs/1/threads", "3"}});
+  CHECK(config.runs[0].threads == 3);
+  CHECK(config.runs[0].interop_threads == 1);
+}
+
+TEST_CASE("what does not belong changes nothing else, and every one is told") {
+  const auto problems = check_config(kText,
+                                     test::fixture_directory(),
+                                     {{"/seed/deeper/x", "1"},
+                                      {"/runs/01/threads", "1"},
+                                      {"/runs/3", "{}"},
+                                      {"nonsense", "1"},
+                                      {"/env", R"({"A": "1", "A": "2"})"},
+                                      {"/device", "\xff"}});
+  REQUIRE(problems.size() == 6);
+  CHECK(problems[0].pointer == "/seed/deeper/x");
+  CHECK(problems[1].pointer == "/runs/01/threads");
+  CHECK(problems[2].pointer == "/runs/3");
+  CHECK(problems[3].pointer == "nonsense");
+  CHECK(problems[4].pointer == "/env/A");
+  CHECK(problems[5].message == "--set: the value is not UTF-8");
+}
+
+}  // namespace
+}  // namespace repro_check::configs
