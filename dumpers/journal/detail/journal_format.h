@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+namespace repro_check::journal {
+
+static_assert(std::endian::native == std::endian::little, "the journal is little-endian");
+
+inline constexpr std::array<char, 8> kMagic{'R', 'C', 'J', 'O', 'U', 'R', 'N', '\n'};
+/// Raised by every change to what an entry's bytes mean; another version is refused.
+inline constexpr std::uint32_t kJournalVersion = 1;
+
+struct FileHeader {
+  std::array<char, 8> magic = kMagic;
+  std::uint32_t version = kJournalVersion;
+  std::uint32_t reserved = 0;
+};
+static_assert(sizeof(FileHeader) == 16);
+
+enum class EntryKind : std::uint32_t {
+  kString = 1,    ///< id, then the bytes of the text
+  kOperator = 2,  ///< id, name, overload, seeded
+  kSite = 3,      ///< id, module path, module type, frames
+  kEnter = 4,     ///< op index, operator, site
+  kRecord = 5,    ///< one OpRecord
+  kFail = 6,      ///< the bytes of the message
+};
+
+/// Before every payload. The checksum covers all that follows it: length, kind and payload. No kind
+/// is 0, so the zeros after the last entry are no entry.
+struct EntryHeader {
+  std::uint64_t checksum = 0;
+  std::uint32_t length = 0;  ///< of the payload, in bytes, without the padding behind it
+  std::uint32_t kind = 0;
+};
+static_assert(sizeof(EntryHeader) == 16);
+
+inline constexpr std::size_t kChecksummedFrom = sizeof(std::uint64_t);
+inline constexpr std::size_t kAlignment = 8;
+inline constexpr std::uint32_t kNoId = 0xffffffff;  ///< no site
+
+constexpr std::size_t padded(std::size_t size) noexcept {
+  return (size + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+/// How a value is spelled in a record; the numbers are those of core::Value's alternatives.
+enum class ValueTag : std::uint8_t {
+  kNone = 0,
+  kBool = 1,
+  kInt = 2,
+  kDouble = 3,
+  kComplex = 4,
+  kString = 5,
+  kSymbol = 6,
+  kTensor = 7,
+  kOpaque = 8,
+  kList = 9,
+};
+
+inline constexpr std::uint8_t kFlagRequiresGrad = 1;
+inline constexpr std::uint8_t kFlagStored = 2;
+inline constexpr std::uint8_t kFlagStats = 4;
+
+}  // namespace repro_check::journal

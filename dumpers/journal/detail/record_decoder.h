@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/op_record.h"
+#include "dumpers/journal/detail/byte_reader.h"
+
+namespace repro_check::journal {
+
+/// An operator entered, as far as it is defined.
+struct EnteredOp {
+  std::uint64_t index = 0;
+  std::shared_ptr<const core::OperatorInfo> op;
+  std::shared_ptr<const core::CallSite> site;
+};
+
+/// The inverse of Interner and encode(). Every method throws core::Error{kDumpDamaged}, saying what
+/// the entry does wrong, when the payload makes no sense.
+class RecordDecoder {
+ public:
+  void define_text(std::span<const std::byte> payload);
+  void define_op(std::span<const std::byte> payload);
+  void define_site(std::span<const std::byte> payload);
+  [[nodiscard]] EnteredOp entered(std::span<const std::byte> payload) const;
+  [[nodiscard]] core::OpRecord record(std::span<const std::byte> payload) const;
+
+ private:
+  [[nodiscard]] const std::string& text(ByteReader& bytes) const;
+  [[nodiscard]] std::shared_ptr<const core::OperatorInfo> op(ByteReader& bytes) const;
+  [[nodiscard]] std::shared_ptr<const core::CallSite> site(ByteReader& bytes) const;
+  core::Value value(ByteReader& bytes, int depth) const;
+  core::TensorRecord tensor(ByteReader& bytes) const;
+
+  std::vector<std::string> texts_;
+  std::vector<std::shared_ptr<const core::OperatorInfo>> ops_;
+  std::vector<std::shared_ptr<const core::CallSite>> sites_;
+};
+
+}  // namespace repro_check::journal

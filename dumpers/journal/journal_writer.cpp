@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <string_view>
+
+#include "core/error.h"
+#include "dumpers/journal/detail/entry_buffer.h"
+#include "dumpers/journal/detail/interner.h"
+#include "dumpers/journal/detail/journal_format.h"
+#include "dumpers/journal/detail/mapped_log.h"
+#include "dumpers/journal/detail/record_encoder.h"
+#include "dumpers/journal/journal.h"
+
+namespace repro_check::journal {
+
+class JournalWriter::Impl {
+ public:
+  explicit Impl(const std::filesystem::path& file) : log_(file), interner_(log_) {
+    const auto header = std::bit_cast<std::array<std::byte, sizeof(FileHeader)>>(FileHeader{});
+    log_.append(header);
+  }
+
+  void enter(const core::OpEntry& entry) {
+    const std::uint32_t op = interner_.op(entry.op);
+    const std::uint32_t site = interner_.site(entry.site);
+    entry_.begin(EntryKind::kEnter);
+    entry_.put(entry.index);
+    entry_.put(op);
+    entry_.put(site);
+    log_.append(entry_.finish());
+  }
+
+  void append(const core::OpRecord& record) {
+    encode(record, interner_, entry_);
+    log_.append(entry_.finish());
+  }
+
+  /// Often called because the disk is full, so it must manage without growing the file.
+  void fail(const std::string& message) {
+    constexpr std::size_t kFrame = sizeof(EntryHeader) + kAlignment;
+    if (put_failure(message, true)) return;
+    const std::size_t room = log_.last_room();
+    if (room <= kFrame) return;
+    put_failure(std::string_view(message).substr(0, room - kFrame), false);
+  }
+
+  void close() { log_.close(); }
+
+ private:
+  bool put_failure(std::string_view message, bool may_grow) {
+    entry_.begin(EntryKind::kFail);
+    entry_.put_bytes(message);
+    try {
+      if (may_grow) {
+        log_.append(entry_.finish());
+      } else {
+        log_.append_last(entry_.finish());
+      }
+      return true;
+    } catch (const core::Error&) {
+      return false;
+    }
+  }
+
+  MappedLog log_;
+  Interner interner_;
+  EntryBuffer entry_;
+};
+
+JournalWriter::JournalWriter(const std::filesystem::path& file)
+    : impl_(std::make_unique<Impl>(file)) {}
+
+JournalWriter::~JournalWriter() = default;
+
+void JournalWriter::enter(const core::OpEntry& entry) { impl_->enter(entry); }
+void JournalWriter::append(const core::OpRecord& record) { impl_->append(record); }
+void JournalWriter::fail(const std::string& message) { impl_->fail(message); }
+void JournalWriter::close() { impl_->close(); }
+
+}  // namespace repro_check::journal

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dumpers/store/detail/dump_directory.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <system_error>
+#include <vector>
+
+#include "core/error.h"
+#include "core/printable.h"
+#include "dumpers/journal/journal.h"
+
+namespace repro_check::store {
+namespace {
+
+namespace fs = std::filesystem;
+using core::Error;
+using core::ErrorKind;
+
+constexpr const char* kManifestTemporary = "manifest.json.tmp";
+constexpr std::array<const char*, 4> kOurFiles{
+    kManifestName, kTraceName, kJournalName, kManifestTemporary};
+
+[[noreturn]] void io_failed(const fs::path& path, const char* doing, int code) {
+  throw Error(
+      ErrorKind::kIo,
+      fmt::format("{}: {}: {}", path.string(), doing, std::generic_category().message(code)),
+      code == ENOSPC || code == EDQUOT
+          ? "free space there, or record to another disk (dump.directory)"
+          : "");
+}
+
+/// The first entry that no recording of ours has made; empty when there is none.
+std::string foreign_entry(const fs::path& directory) {
+  std::error_code code;
+  for (const fs::directory_entry& entry : fs::directory_iterator(directory, code)) {
+    const std::string name = entry.path().filename().string();
+    const bool ours =
+        std::ranges::any_of(kOurFiles, [&](const char* file) { return name == file; });
+    if (!ours || entry.is_directory()) return name;
+  }
+  if (code) io_failed(directory, "cannot list the directory", code.value());
+  return {};
+}
+
+void remove_dump(const fs::path& directory) {
+  // The manifest goes first: what is half removed must not look complete.
+  for (const char* name : kOurFiles) remove_file(directory / name);
+  std::error_code code;
+  fs::remove(directory, code);
+  if (code) io_failed(directory, "cannot remove the directory", code.value());
+}
+
+void refuse_if_busy(const fs::path& directory) {
+  if (!journal::is_being_written(directory / kJournalName)) return;
+  throw Error(ErrorKind::kUsage,
+              fmt::format("{}: another recording is being written there", directory.string()),
+              "wait for it, or record to another directory");
+}
+
+/// Whether there is something in `directory` that may be replaced if the caller wants that.
+bool holds_recording(const fs::path& directory) {
+  std::error_code code;
+  const fs::file_status status = fs::status(directory, code);
+  if (!fs::exists(status)) return false;
+  if (!fs::is_directory(status)) {
+    throw Error(ErrorKind::kUsage,
+                fmt::format("{}: is a file, and a dump is a directory", directory.string()),
+                "name a directory that does not exist yet");
+  }
+  const std::string foreign = foreign_entry(directory);
+  if (!foreign.empty()) {
+    throw Error(ErrorKind::kUsage,
+                fmt::format("{}: holds \"{}\", which belongs to no dump; nothing there is replaced",
+                            directory.string(),
+                            core::printable(foreign)),
+                "name an empty directory, or one that does not exist yet");
+  }
+  return !fs::is_empty(directory, code);
+}
+
+void make_directory(const fs::path& directory) {
+  std::error_code code;
+  fs::create_directories(directory, code);
+  if (code) io_failed(directory, "cannot create the directory", code.value());
+}
+
+}  // namespace
+
+fs::path recording_beside(const fs::path& directory) {
+  fs::path beside = directory.lexically_normal();
+  if (beside.filename().empty()) beside = beside.parent_path();  // `out/` names `out`
+  return beside += ".recording";
+}
+
+RecordingPlace prepare_place(const fs::path& directory, bool replace_existing) {
+  std::error_code code;
+  // A link to a directory stays a link: its target is what gets replaced.
+  const fs::path final = fs::weakly_canonical(fs::absolute(directory), code);
+  if (code) io_failed(directory, "cannot resolve the path", code.value());
+  if (!holds_recording(final)) {
+    make_directory(final);
+    return {final, final};
+  }
+  refuse_if_busy(final);
+  if (!replace_existing) {
+    const bool complete = fs::exists(final / kManifestName, code);
+    throw Error(ErrorKind::kUsage,
+                fmt::format("{}: {} is already there",
+                            directory.string(),
+                            complete ? "a dump" : "an unfinished recording"),
+                "add --force to replace it, or record to another directory");
+  }
+  const fs::path working = recording_beside(final);
+  if (holds_recording(working)) {
+    refuse_if_busy(working);
+    remove_dump(working);
+  }
+  make_directory(working);
+  return {final, working};
+}
+
+void publish(const RecordingPlace& place) {
+  if (place.working == place.final) return;
+  const fs::path parent = place.final.parent_path();
+  if (::renameat2(
+          AT_FDCWD, place.working.c_str(), AT_FDCWD, place.final.c_str(), RENAME_EXCHANGE) != 0) {
+    if (errno != EINVAL && errno != ENOSYS) {
+      io_failed(place.final, "cannot move the dump to its place", errno);
+    }
+    // A file system that cannot exchange: for an instant neither is there, which readers refuse.
+    remove_dump(place.final);
+    if (::rename(place.working.c_str(), place.final.c_str()) != 0) {
+      io_failed(place.final, "cannot move the dump to its place", errno);
+    }
+    sync_path(parent);
+    return;
+  }
+  sync_path(parent);
+  remove_dump(place.working);
+}
+
+void sync_path(const fs::path& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) io_failed(path, "cannot open for syncing", errno);
+  // Some file systems know no fsync of a directory, and say EINVAL.
+  const int code = ::fsync(fd) == 0 || errno == EINVAL ? 0 : errno;
+  ::close(fd);
+  if (code != 0) io_failed(path, "cannot force to the disk", code);
+}
+
+void write_file_atomically(const fs::path& file, std::string_view text) {
+  const fs::path temporary = file.parent_path() / (file.filename().string() + ".tmp");
+  constexpr mode_t kMode = 0666;
+  const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, kMode);
+  if (fd < 0) io_failed(temporary, "cannot create", errno);
+  int code = 0;
+  while (code == 0 && !text.empty()) {
+    const ssize_t written = ::write(fd, text.data(), text.size());
+    if (written >= 0) {
+      text.remove_prefix(static_cast<std::size_t>(written));
+    } else if (errno != EINTR) {
+      code = errno;
+    }
+  }
+  if (code == 0 && ::fsync(fd) != 0) code = errno;
+  if (::close(fd) != 0 && code == 0) code = errno;
+  if (code != 0) io_failed(temporary, "cannot write", code);
+  if (::rename(temporary.c_str(), file.c_str()) != 0) io_failed(file, "cannot rename to it", errno);
+  sync_path(file.parent_path());
+}
+
+void remove_file(const fs::path& file) {
+  if (::unlink(file.c_str()) != 0 && errno != ENOENT) io_failed(file, "cannot remove", errno);
+}
+
+std::string read_text_file(const fs::path& file, std::uintmax_t limit) {
+  const int fd =
+      ::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a FIFO must not hang us
+  if (fd < 0) io_failed(file, "cannot open", errno);
+  std::string text;
+  std::vector<char> block(std::size_t{64} << 10U);
+  int code = 0;
+  for (;;) {
+    const ssize_t got = ::read(fd, block.data(), block.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) code = errno;
+    if (got <= 0 || text.size() > limit) break;
+    text.append(block.data(), static_cast<std::size_t>(got));
+  }
+  ::close(fd);
+  if (code != 0) io_failed(file, "cannot read", code);
+  if (text.size() > limit) {
+    throw Error(ErrorKind::kDumpDamaged,
+                fmt::format("{}: larger than {} bytes", file.string(), limit));
+  }
+  return text;
+}
+
+}  // namespace repro_check::store

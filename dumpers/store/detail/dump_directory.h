@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+namespace repro_check::store {
+
+inline constexpr const char* kManifestName = "manifest.json";
+inline constexpr const char* kTraceName = "trace.h5";
+inline constexpr const char* kJournalName = "journal.bin";
+
+/// Where a recording is made, and where its dump shall stand in the end.
+struct RecordingPlace {
+  std::filesystem::path final;
+  std::filesystem::path working;  ///< the same, or `<final>.recording`
+};
+
+/// `<directory>.recording`.
+std::filesystem::path recording_beside(const std::filesystem::path& directory);
+
+/// Decides where to record, and makes that directory, new and empty.
+/// @throws core::Error{kUsage} when something is there that may not be replaced; {kIo}
+RecordingPlace prepare_place(const std::filesystem::path& directory, bool replace_existing);
+
+/// Puts a complete dump into its final place, and removes what stood there.
+void publish(const RecordingPlace& place);
+
+/// Writes a file so that at any instant either all of it or nothing is there under its name.
+void write_file_atomically(const std::filesystem::path& file, std::string_view text);
+
+/// Forces a file or a directory to the disk.
+void sync_path(const std::filesystem::path& path);
+
+/// Removes a file; that it is not there is no error.
+void remove_file(const std::filesystem::path& file);
+
+/// The whole of a file. @throws core::Error{kIo}, or {kDumpDamaged} beyond `limit` bytes
+std::string read_text_file(const std::filesystem::path& file, std::uintmax_t limit);
+
+}  // namespace repro_check::store

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "dumpers/store/detail/hdf5_handle.h"
+#include "dumpers/store/detail/hdf5_scope.h"
+
+namespace repro_check::store {
+
+/// Where a dataset's bytes lie in the file.
+struct Extent {
+  std::uint64_t offset = 0;
+  std::uint64_t bytes = 0;
+};
+
+/// A dataset of a trace that has passed the checks of TraceFile::dataset.
+struct PlainDataset {
+  TypeHandle type;
+  std::vector<hsize_t> dims;
+  Extent extent;
+};
+
+/// trace.h5, opened for reading, and trusted in nothing: HDF5 only tells where bytes lie, within
+/// bounds that are checked here; the bytes are read past it.
+class TraceFile {
+ public:
+  /// @throws core::Error{kDumpDamaged} when it is no HDF5 file or not a trace; {kIo}
+  explicit TraceFile(std::filesystem::path file);
+  TraceFile(const TraceFile&) = delete;
+  TraceFile& operator=(const TraceFile&) = delete;
+  TraceFile(TraceFile&&) = delete;
+  TraceFile& operator=(TraceFile&&) = delete;
+  ~TraceFile();
+
+  /// A group of the root, reached by a hard link. `name` names it in messages too.
+  [[nodiscard]] GroupHandle group(const char* name) const;
+
+  /// Names of all links of a group, ascending. @param limit  more are refused
+  [[nodiscard]] std::vector<std::string> names(hid_t group, std::size_t limit) const;
+
+  /// A dataset that lies in this file in one piece: a hard link, contiguous, unfiltered, no
+  /// external storage, wholly inside the file.
+  [[nodiscard]] PlainDataset dataset(hid_t group,
+                                     const std::string& name,
+                                     const Blame& blame) const;
+
+  /// @throws core::Error{kDumpDamaged} when the file ends before, {kIo}
+  void read(std::uint64_t offset, std::span<std::byte> into) const;
+
+  [[nodiscard]] const Blame& blame() const noexcept { return blame_; }
+  [[nodiscard]] bool has_link(hid_t group, const std::string& name) const;
+
+ private:
+  void open();
+  void check_identity() const;
+  [[nodiscard]] std::string identity(const char* name) const;
+
+  std::filesystem::path path_;
+  Blame blame_;
+  int fd_ = -1;
+  std::uint64_t size_ = 0;
+  FileHandle file_;
+};
+
+}  // namespace repro_check::store

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dumpers/store/dump_reader.h"
+
+#include <fmt/format.h>
+
+#include <new>
+#include <system_error>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "core/digest.h"
+#include "core/error.h"
+#include "core/printable.h"
+#include "dumpers/store/detail/content_writer.h"
+#include "dumpers/store/detail/dump_directory.h"
+#include "dumpers/store/detail/element_types.h"
+#include "dumpers/store/detail/index_reader.h"
+#include "dumpers/store/detail/locate_dump.h"
+#include "dumpers/store/detail/trace_file.h"
+
+namespace repro_check::store {
+namespace {
+
+namespace fs = std::filesystem;
+using core::Error;
+using core::ErrorKind;
+
+class Dump final : public core::DumpSource {
+ public:
+  Dump(std::string location, const fs::path& directory)
+      : location_(std::move(location)),
+        manifest_(read_manifest(directory)),
+        file_(directory / kTraceName),
+        index_(file_, manifest_.trace.index_digest),
+        content_group_(file_.group("content")),
+        types_(file_.blame()) {
+    check_count("operators", manifest_.trace.operators, index_.op_count());
+    check_count("tensors", manifest_.trace.tensors, index_.tensor_count());
+    check_count("contents", manifest_.trace.contents, index_.content_count());
+    for (std::uint64_t i = 0; i < index_.content_count(); ++i) contents_.insert(index_.content(i));
+  }
+
+  [[nodiscard]] const std::string& location() const override { return location_; }
+  [[nodiscard]] const core::RunManifest& manifest() const override { return manifest_; }
+  [[nodiscard]] std::uint64_t op_count() const override { return index_.op_count(); }
+  [[nodiscard]] core::OpRecord op_head(std::uint64_t index) const override {
+    return index_.op(index, false);
+  }
+
+  [[nodiscard]] core::OpRecord op(std::uint64_t index) const override {
+    core::OpRecord record = index_.op(index, true);
+    for (const core::TensorRecord& tensor : record.tensors) {
+      if (tensor.stored && !has_content(tensor.content_key())) {
+        file_.blame().fail(fmt::format("op {} refers to content {}, which the index does not list",
+                                       index,
+                                       core::content_name(tensor.content_key())));
+      }
+    }
+    return record;
+  }
+
+  [[nodiscard]] bool has_content(const core::ContentKey& key) const override {
+    return contents_.contains(key);
+  }
+
+  void read_content(const core::ContentKey& key, std::vector<std::byte>& into) const override {
+    const std::string name = core::content_name(key);
+    if (!has_content(key)) {
+      throw Error(ErrorKind::kNotComparable,
+                  fmt::format("{}: content {} is not stored", location_, name),
+                  "record with dump.level \"tensor\"");
+    }
+    expect_known_digests();
+    const Extent extent = locate(key, name);
+    into.resize(extent.bytes);
+    file_.read(extent.offset, into);
+    if (core::digest_bytes(into) != key.digest) {
+      file_.blame()
+          .inside(fmt::format("/content/{}", name))
+          .fail("the stored bytes do not match their digest");
+    }
+  }
+
+  void verify_contents() const override {
+    std::vector<std::byte> bytes;
+    for (std::uint64_t i = 0; i < index_.content_count(); ++i) {
+      read_content(index_.content(i), bytes);
+    }
+  }
+
+ private:
+  static core::RunManifest read_manifest(const fs::path& directory) {
+    constexpr std::uintmax_t kLargest = std::uintmax_t{256} << 20U;
+    const fs::path file = directory / kManifestName;
+    return core::manifest_from_json_text(read_text_file(file, kLargest), file.string());
+  }
+
+  /// A dump whose digests follow another rule can be listed, but nothing in it can be verified.
+  void expect_known_digests() const {
+    const std::string& algorithm = manifest_.trace.digest_algorithm;
+    if (algorithm == core::kDigestAlgorithm) return;
+    throw Error(ErrorKind::kNotComparable,
+                fmt::format("{}: its digests are \"{}\"; this repro-check knows \"{}\"",
+                            location_,
+                            core::printable(algorithm),
+                            core::kDigestAlgorithm),
+                "use the repro-check that recorded it, or record the run again");
+  }
+
+  void check_count(const char* what, std::uint64_t announced, std::uint64_t found) const {
+    if (announced == found) return;
+    file_.blame().fail(
+        fmt::format("/index holds {} {}, the manifest says {}", found, what, announced));
+  }
+
+  /// Finds the dataset of a content and checks that it is what the index says it is.
+  [[nodiscard]] Extent locate(const core::ContentKey& key, const std::string& name) const {
+    const Hdf5Scope scope;
+    const Blame blame = file_.blame().inside(fmt::format("/content/{}", name));
+    const PlainDataset dataset = file_.dataset(content_group_.get(), name, blame);
+    if (H5Tequal(dataset.type.get(), types_.of(key.dtype)) <= 0) {
+      blame.fail(fmt::format("is not of dtype {}", core::dtype_name(key.dtype)));
+    }
+    if (dataset.dims != dataset_dims(key.shape)) blame.fail("has another shape than its name");
+    return dataset.extent;
+  }
+
+  std::string location_;
+  core::RunManifest manifest_;
+  TraceFile file_;
+  IndexReader index_;
+  GroupHandle content_group_;
+  ElementTypes types_;
+  std::unordered_set<core::ContentKey, ContentKeyHash> contents_;
+};
+
+}  // namespace
+
+std::unique_ptr<core::DumpSource> open_dump(const fs::path& directory) {
+  const Hdf5Scope scope;
+  const fs::path found = locate_dump(directory);
+  try {
+    return std::make_unique<Dump>(directory.string(), found);
+  } catch (const std::bad_alloc&) {
+    throw Error(ErrorKind::kDumpDamaged,
+                fmt::format("{}: its index needs more memory than there is", directory.string()));
+  }
+}
+
+std::optional<journal::JournalSummary> summarise_incomplete(const fs::path& directory) {
+  std::error_code code;
+  for (const fs::path& place : {directory, recording_beside(directory)}) {
+    const fs::path file = place / kJournalName;
+    if (fs::exists(place / kManifestName, code) || !fs::exists(file, code)) continue;
+    return journal::summarise(file);
+  }
+  return std::nullopt;
+}
+
+std::string hdf5_version() {
+  const Hdf5Scope scope;
+  unsigned major = 0;
+  unsigned minor = 0;
+  unsigned release = 0;
+  H5get_libversion(&major, &minor, &release);
+  return fmt::format("{}.{}.{}", major, minor, release);
+}
+
+}  // namespace repro_check::store

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "core/dump_source.h"
+#include "core/npy.h"
+#include "dumpers/journal/journal.h"
+
+namespace repro_check::store {
+
+/// Opens a complete dump and checks its index against the manifest's digest.
+/// @throws core::Error{kDumpUnknown} when it is no dump, or of a newer format;
+///         core::Error{kDumpIncomplete} when the recording never finished, naming the last operator
+///         reached; core::Error{kDumpDamaged} when index or manifest do not hold together
+std::unique_ptr<core::DumpSource> open_dump(const std::filesystem::path& directory);
+
+/// What an unfinished recording reached; empty when there is no journal in `directory`.
+std::optional<journal::JournalSummary> summarise_incomplete(const std::filesystem::path& directory);
+
+/// One dataset of any HDF5 file, as a tensor.
+/// @throws core::Error{kUsage} when file or dataset are missing or the type has no counterpart
+core::HostTensor read_hdf5_tensor(const std::filesystem::path& file, const std::string& dataset);
+
+/// Version of the HDF5 library in use, `1.10.8`.
+std::string hdf5_version();
+
+}  // namespace repro_check::store

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dumpers/store/dump_writer.h"
+
+#include <fmt/format.h>
+
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "core/error.h"
+#include "dumpers/journal/journal.h"
+#include "dumpers/journal/size_signal_guard.h"
+#include "dumpers/store/detail/browse_tree.h"
+#include "dumpers/store/detail/content_writer.h"
+#include "dumpers/store/detail/dump_directory.h"
+#include "dumpers/store/detail/index_writer.h"
+#include "dumpers/store/detail/row_counts.h"
+#include "dumpers/store/detail/trace_creation.h"
+
+namespace repro_check::store {
+
+class DumpWriter::Impl {
+ public:
+  Impl(const std::filesystem::path& directory, const DumpWriterOptions& options)
+      : options_(options),
+        place_(prepare_place(directory, options.replace_existing)),
+        journal_(place_.working / kJournalName),
+        trace_path_(place_.working / kTraceName),
+        blame_(core::ErrorKind::kIo,
+               trace_path_.string(),
+               "is the disk full? free space, or record to another disk (dump.directory)"),
+        file_(create_trace(trace_path_, blame_)),
+        content_group_(make_group(file_.get(), "content", blame_)),
+        contents_(content_group_.get(), blame_) {}
+
+  void enter(const core::OpEntry& entry) { journal_.enter(entry); }
+  [[nodiscard]] bool has_content(const core::ContentKey& key) const { return contents_.has(key); }
+  void put_content(const core::ContentKey& key, std::span<const std::byte> bytes) {
+    const journal::SizeSignalGuard guard;
+    contents_.put(key, bytes);
+  }
+  void append(const core::OpRecord& record) {
+    journal_.append(record);
+    counts_.add(record);
+  }
+  void fail(const std::string& message) {
+    failed_ = true;
+    journal_.fail(message);
+  }
+  [[nodiscard]] std::uint64_t stored_bytes() const noexcept { return contents_.stored_bytes(); }
+
+  void finish(core::RunManifest manifest) {
+    if (failed_ || finished_) {
+      throw core::Error(core::ErrorKind::kInternal,
+                        "a recording that failed, or is finished, cannot be finished");
+    }
+    finished_ = true;
+    check_counts(manifest.trace);
+    const journal::SizeSignalGuard guard;
+    journal_.close();
+    contents_.flush();
+    manifest.trace.contents = contents_.keys().size();
+    manifest.trace.stored_bytes = contents_.stored_bytes();
+    manifest.trace.index_digest = fold();
+    close_trace();
+    sync_path(trace_path_);
+    // From here on it is a dump. The journal goes last: until the manifest stands, it is what names
+    // the last operator; afterwards nobody reads it.
+    write_file_atomically(place_.working / kManifestName, core::to_json_text(manifest));
+    remove_file(place_.working / kJournalName);
+    sync_path(place_.working);
+    publish(place_);
+  }
+
+ private:
+  void check_counts(const core::TraceSummary& trace) const {
+    if (trace.operators == counts_.ops && trace.tensors == counts_.tensors) return;
+    throw core::Error(
+        core::ErrorKind::kInternal,
+        fmt::format("the recorder counted {} operators and {} tensors, the journal {} and {}",
+                    trace.operators,
+                    trace.tensors,
+                    counts_.ops,
+                    counts_.tensors));
+  }
+
+  [[nodiscard]] bool browsable() const {
+    using enum DumpWriterOptions::Browse;
+    return options_.browse == kAlways || (options_.browse == kAuto && counts_.ops <= kBrowseLimit);
+  }
+
+  core::Digest fold() {
+    const Hdf5Scope scope;
+    const GroupHandle group = make_group(file_.get(), "index", blame_);
+    IndexWriter index(group.get(), counts_, blame_);
+    std::optional<BrowseTree> tree;
+    if (browsable()) tree.emplace(file_.get(), content_group_.get(), blame_);
+    journal::JournalReader reader(place_.working / kJournalName);
+    std::uint64_t folded = 0;
+    while (const std::optional<core::OpRecord> record = reader.next()) {
+      index.add(*record);
+      if (tree) tree->add(*record);
+      ++folded;
+    }
+    // A journal is read up to the first entry that is not whole: fewer means that it was damaged.
+    if (folded != counts_.ops) {
+      throw core::Error(core::ErrorKind::kIo,
+                        fmt::format("{}: {} records were written and {} came back",
+                                    (place_.working / kJournalName).string(),
+                                    counts_.ops,
+                                    folded),
+                        "the disk or its memory returned other bytes; record the run again");
+    }
+    return index.finish(contents_.keys());
+  }
+
+  void close_trace() {
+    const Hdf5Scope scope;
+    content_group_ = GroupHandle();
+    blame_.ok(H5Fflush(file_.get(), H5F_SCOPE_GLOBAL), "cannot write the trace");
+    blame_.ok(H5Fclose(file_.release()), "cannot close the trace");
+  }
+
+  DumpWriterOptions options_;
+  RecordingPlace place_;
+  journal::JournalWriter journal_;
+  std::filesystem::path trace_path_;
+  Blame blame_;
+  FileHandle file_;
+  GroupHandle content_group_;
+  ContentWriter contents_;
+  RowCounts counts_;
+  bool failed_ = false;
+  bool finished_ = false;
+};
+
+DumpWriter::DumpWriter(const std::filesystem::path& directory, const DumpWriterOptions& options)
+    : impl_(std::make_unique<Impl>(directory, options)) {}
+
+DumpWriter::~DumpWriter() {
+  // Closing an unfinished trace writes what HDF5 still holds.
+  const journal::SizeSignalGuard guard;
+  impl_.reset();
+}
+
+void DumpWriter::enter(const core::OpEntry& entry) { impl_->enter(entry); }
+
+bool DumpWriter::has_content(const core::ContentKey& key) const { return impl_->has_content(key); }
+
+void DumpWriter::put_content(const core::ContentKey& key, std::span<const std::byte> bytes) {
+  impl_->put_content(key, bytes);
+}
+
+void DumpWriter::append(const core::OpRecord& record) { impl_->append(record); }
+
+void DumpWriter::fail(const std::string& message) { impl_->fail(message); }
+
+std::uint64_t DumpWriter::stored_bytes() const noexcept { return impl_->stored_bytes(); }
+
+void DumpWriter::finish(core::RunManifest manifest) { impl_->finish(std::move(manifest)); }
+
+}  // namespace repro_check::store

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "core/dump_sink.h"
+#include "core/run_manifest.h"
+
+namespace repro_check::store {
+
+struct DumpWriterOptions {
+  bool replace_existing = false;  ///< put a complete dump in the place of another, when complete
+  /// Whether the browsable tree is made at the end: `auto` makes it up to kBrowseLimit operators.
+  enum class Browse { kAuto, kAlways, kNever } browse = Browse::kAuto;
+};
+
+inline constexpr std::uint64_t kBrowseLimit = 50'000;
+
+/// Writes one dump directory. Records go to the journal, contents to trace.h5; finish() folds the
+/// journal into the packed index, makes the browsable tree, and writes manifest.json last.
+class DumpWriter final : public core::DumpSink {
+ public:
+  /// Creates the directory. With replace_existing it records into `<directory>.recording` beside it
+  /// and takes the place of the old dump only in finish().
+  /// @throws core::Error{kUsage} when a dump, or another recording, is already there;
+  ///         core::Error{kIo}
+  DumpWriter(const std::filesystem::path& directory, const DumpWriterOptions& options);
+  ~DumpWriter() override;
+
+  void enter(const core::OpEntry& entry) override;
+  [[nodiscard]] bool has_content(const core::ContentKey& key) const override;
+  void put_content(const core::ContentKey& key, std::span<const std::byte> bytes) override;
+  void append(const core::OpRecord& record) override;
+  void fail(const std::string& message) override;
+
+  /// Bytes of contents written so far; readable from any thread.
+  [[nodiscard]] std::uint64_t stored_bytes() const noexcept;
+
+  /// Completes the dump. Fills manifest.trace.contents, stored_bytes and index_digest.
+  /// @throws core::Error{kIo}
+  void finish(core::RunManifest manifest);
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace repro_check::store

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dumpers/journal/detail/journal_format.h"
+
+#include <doctest/doctest.h>
+
+#include <fstream>
+#include <iterator>
+#include <span>
+#include <string>
+
+#include "core/digest.h"
+#include "dumpers/journal/journal.h"
+#include "tests/dumpers/journal/random_record.h"
+#include "tests/support/temp_directory.h"
+
+namespace repro_check::journal {
+namespace {
+
+/// A journal with an entry of every kind and a record that sets every member.
+std::string sample_bytes() {
+  const test_support::TempDirectory directory;
+  const auto file = directory / "journal.bin";
+  {
+    JournalWriter writer(file);
+    core::OpRecord record = test_support::small_record(0);
+    core::ValueList list;
+    list.items = {{true},
+                  {std::int64_t{-2}},
+                  {0.5},
+                  {std::complex<double>(1, -1)},
+                  {std::string("text")},
+                  {core::Symbol{"cpu"}},
+                  {core::Opaque{"Stream"}},
+                  {}};
+    record.arguments.push_back({"all", {std::move(list)}});
+    record.tensors[2].stats = core::TensorStats{1, 2, 3, 4, 5, 6, 7, 8, 9, 10};
+    record.substitutions = {{"p", "0.5", "0.0", "disable_dropout"}};
+    record.generator = core::GeneratorUse{"cpu", 1, 2, 3, 4};
+    writer.enter({0, record.op.get(), record.site.get()});
+    writer.append(record);
+    writer.fail("failure");
+  }
+  std::ifstream stream(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+TEST_CASE("the bytes of a journal change only together with its version") {
+  // When this fails: raise kJournalVersion, describe the change in docs/DUMP_FORMAT.md, then put
+  // the new digest here.
+  static_assert(kJournalVersion == 1);
+  const std::string bytes = sample_bytes();
+  CHECK(core::to_hex(core::digest_bytes(std::as_bytes(std::span<const char>(bytes)))) ==
+        "6298c3df54cf995f66d872d993774948");
+}
+
+}  // namespace
+}  // namespace repro_check::journal
