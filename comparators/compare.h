@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+
+#include "comparators/report.h"
+#include "configs/run_config.h"
+#include "core/dump_source.h"
+#include "core/exit_code.h"
+
+namespace repro_check::comparators {
+
+struct CompareOptions {
+  configs::CompareSpec spec;
+  /// Check every stored byte of both dumps against its digest, not only the bytes compared.
+  bool verify_all = false;
+  /// Divergent operators kept in Report::divergences; all are counted.
+  std::size_t max_items = 1000;
+  std::size_t max_samples = 10;
+};
+
+/// Judges `candidate` by `baseline`. A damaged or incomparable dump is a status of the report, with
+/// what could still be said; nothing is thrown for it.
+/// @throws core::Error{kInternal} when the accounting does not close
+Report compare(const core::DumpSource& baseline,
+               const core::DumpSource& candidate,
+               const CompareOptions& options);
+
+core::ExitCode exit_code_of(const Report& report) noexcept;
+
+}  // namespace repro_check::comparators

@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comparators/detail/cause.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <optional>
+#include <string_view>
+
+#include "comparators/detail/compute_cause.h"
+#include "comparators/detail/op_text.h"
+#include "comparators/named_tensors.h"
+
+namespace repro_check::comparators::detail {
+namespace {
+
+constexpr std::string_view kInputPrefix = "input:";
+constexpr std::string_view kStatePrefix = "state:";
+
+/// Where a differing input came from.
+enum class Origin {
+  kDivergent,   ///< an operator whose output diverged, is missing, or was not judged
+  kWithin,      ///< an operator whose output passed although it differs
+  kUnobserved,  ///< an operator whose output was equal: something else wrote in between
+  kInput,       ///< a forward argument
+  kState,       ///< a parameter or buffer
+  kConstant,    ///< nothing in the trace, and nobody named it
+};
+
+struct TracedInput {
+  const TensorComparison* comparison = nullptr;
+  Origin origin = Origin::kConstant;
+  std::optional<std::uint64_t> producer;  ///< baseline op
+  std::string name;                       ///< without its prefix
+};
+
+const core::TensorRecord& either(const TensorComparison& comparison) {
+  return comparison.baseline.slot.empty() ? comparison.candidate : comparison.baseline;
+}
+
+class Tracer {
+ public:
+  explicit Tracer(const Evidence& evidence) : evidence_(evidence) {}
+
+  [[nodiscard]] TracedInput trace(const TensorComparison& comparison) const {
+    TracedInput traced;
+    traced.comparison = &comparison;
+    const std::int64_t here = comparison.baseline.producer;
+    const std::int64_t there = comparison.candidate.producer;
+    if (here >= 0) {
+      set_producer(static_cast<std::uint64_t>(here), traced);
+    } else if (there >= 0) {
+      set_candidate_producer(static_cast<std::uint64_t>(there), traced);
+    } else {
+      set_name(either(comparison).name, traced);
+    }
+    return traced;
+  }
+
+ private:
+  void set_producer(std::uint64_t producer, TracedInput& traced) const {
+    traced.producer = producer;
+    const OpOutcome outcome =
+        producer < evidence_.outcomes.size() ? evidence_.outcomes[producer] : OpOutcome::kUnseen;
+    switch (outcome) {
+      case OpOutcome::kEqual:
+        traced.origin = Origin::kUnobserved;
+        return;
+      case OpOutcome::kWithin:
+        traced.origin = Origin::kWithin;
+        return;
+      default:
+        traced.origin = Origin::kDivergent;
+    }
+  }
+
+  /// Written in the candidate only: by an operator that the baseline lacks, or by one that did not
+  /// write there.
+  void set_candidate_producer(std::uint64_t producer, TracedInput& traced) const {
+    const auto& baseline_of = evidence_.pairing->baseline_of;
+    traced.origin = Origin::kDivergent;
+    if (producer < baseline_of.size() && baseline_of[producer] != kUnmatched) {
+      set_producer(baseline_of[producer], traced);
+    }
+  }
+
+  static void set_name(std::string_view name, TracedInput& traced) {
+    if (name.starts_with(kInputPrefix)) {
+      traced.origin = Origin::kInput;
+      traced.name = name.substr(kInputPrefix.size());
+    } else if (name.starts_with(kStatePrefix)) {
+      traced.origin = Origin::kState;
+      traced.name = name.substr(kStatePrefix.size());
+    } else {
+      traced.origin = Origin::kConstant;
+    }
+  }
+
+  const Evidence& evidence_;
+};
+
+const TracedInput* first_of(const std::vector<TracedInput>& inputs, Origin origin) {
+  const auto found = std::ranges::find(inputs, origin, &TracedInput::origin);
+  return found == inputs.end() ? nullptr : &*found;
+}
+
+std::string argument_text(const TracedInput& input) {
+  return fmt::format("argument `{}`", either(*input.comparison).slot);
+}
+
+/// `, 1 of 4096 elements, max 1 ULP`, from whatever measured the tensor.
+std::string measured_size(const TracedInput& input, const Evidence& evidence) {
+  for (const NamedTensorDifference& named : *evidence.named_tensors) {
+    if (named.name != input.name) continue;
+    if (named.metrics) return ", " + size_text(*named.metrics);
+    return named.note.empty() ? std::string() : ", " + named.note;
+  }
+  if (input.comparison->metrics) return ", " + size_text(*input.comparison->metrics);
+  const std::string& note = input.comparison->note;
+  return note.empty() ? note : ", " + note;
+}
+
+Cause input_cause(const TracedInput& input, const Evidence& evidence) {
+  return {"input data",
+          fmt::format("the model was given other data: input `{}` differs before the first "
+                      "operator{}",
+                      input.name,
+                      measured_size(input, evidence)),
+          "give both runs the same data: look at the file, the seed and the preprocessing of this "
+          "input"};
+}
+
+Cause weights_cause(const TracedInput& input, const Evidence& evidence) {
+  return {"weights",
+          fmt::format("the runs had different models: state `{}` differs{}",
+                      input.name,
+                      measured_size(input, evidence)),
+          "load the same checkpoint in both runs; look at \"model\", at casts of dtype and at what "
+          "changes the weights before the run"};
+}
+
+Cause constant_cause(const TracedInput& input) {
+  return {"constant differs",
+          fmt::format("{} is a constant of the graph that differs; a traced random value may be "
+                      "baked in",
+                      argument_text(input)),
+          "trace or script the model again, once, with a seed, and use that file in both runs"};
+}
+
+Cause unobserved_cause(const TracedInput& input) {
+  return {"unobserved write",
+          fmt::format("{} was written by op {}, whose outputs are equal: something changed the "
+                      "value without being recorded, or it was written without being returned",
+                      argument_text(input),
+                      *input.producer),
+          "look for writes past the dispatcher (`.data`, another stream, custom operators); record "
+          "with \"dump\": {\"depth\": \"all\"}"};
+}
+
+Cause propagated_cause(const TracedInput& input, const Evidence& evidence) {
+  if (!input.producer) {
+    return {"propagated",
+            fmt::format("{} was made by an operator of the candidate only", argument_text(input)),
+            "look at where the control flow parted"};
+  }
+  const auto root = evidence.root_of.find(*input.producer);
+  const bool chain = root != evidence.root_of.end() && root->second != *input.producer;
+  const std::uint64_t look = chain ? root->second : *input.producer;
+  return {"propagated",
+          chain ? fmt::format("{} comes from op {}, and the difference from op {}",
+                              argument_text(input),
+                              *input.producer,
+                              look)
+                : fmt::format("{} comes from op {}", argument_text(input), *input.producer),
+          fmt::format("look at op {}", look)};
+}
+
+Cause amplified_cause(const TracedInput& input,
+                      const OpFindings& findings,
+                      const Evidence& evidence) {
+  std::string evidence_text = fmt::format(
+      "{} differs since op {} and passed the policy there", argument_text(input), *input.producer);
+  const auto passed = evidence.passed_error.find(*input.producer);
+  if (passed != evidence.passed_error.end() && passed->second > 0) {
+    evidence_text += fmt::format("; this operator made the relative L2 error {:.3g} times as great",
+                                 findings.severity / passed->second);
+  }
+  return {"amplified",
+          evidence_text,
+          fmt::format("look at op {}, or allow more at this operator", *input.producer)};
+}
+
+/// An operator on whose account nothing inside it is at fault: a call that it encloses diverged.
+Attribution from_child(std::uint64_t child) {
+  return {Relation::kPropagated,
+          DivergenceKind::kOrigin,
+          {child},
+          {"propagated",
+           fmt::format("op {}, which it calls, diverged", child),
+           fmt::format("look at op {}", child)}};
+}
+
+Attribution from_producers(const std::vector<TracedInput>& inputs, const Evidence& evidence) {
+  Attribution result;
+  result.relation = Relation::kPropagated;
+  for (const TracedInput& input : inputs) {
+    if (input.origin != Origin::kDivergent || !input.producer) continue;
+    result.producers.push_back(*input.producer);
+  }
+  std::ranges::sort(result.producers);
+  const auto rest = std::ranges::unique(result.producers);
+  result.producers.erase(rest.begin(), rest.end());
+  result.cause = propagated_cause(*first_of(inputs, Origin::kDivergent), evidence);
+  if (const TracedInput* state = first_of(inputs, Origin::kState)) {
+    result.cause.evidence += fmt::format("; state `{}` differs as well", state->name);
+  }
+  if (const TracedInput* given = first_of(inputs, Origin::kInput)) {
+    result.cause.evidence += fmt::format("; input `{}` differs as well", given->name);
+  }
+  return result;
+}
+
+/// A differing tensor input decides, whatever else differs. Rows 5 to 9.
+std::optional<Attribution> from_inputs(const OpFindings& findings, const Evidence& evidence) {
+  if (findings.inputs.empty()) return std::nullopt;
+  std::vector<TracedInput> inputs;
+  const Tracer tracer(evidence);
+  for (const TensorComparison& input : findings.inputs) inputs.push_back(tracer.trace(input));
+  if (first_of(inputs, Origin::kDivergent) != nullptr) return from_producers(inputs, evidence);
+  if (const TracedInput* input = first_of(inputs, Origin::kWithin)) {
+    return Attribution{Relation::kPropagated,
+                       DivergenceKind::kOrigin,
+                       {*input->producer},
+                       amplified_cause(*input, findings, evidence)};
+  }
+  if (const TracedInput* input = first_of(inputs, Origin::kInput)) {
+    return Attribution{
+        Relation::kOrigin, DivergenceKind::kInputs, {}, input_cause(*input, evidence)};
+  }
+  if (const TracedInput* input = first_of(inputs, Origin::kState)) {
+    return Attribution{
+        Relation::kOrigin, DivergenceKind::kWeights, {}, weights_cause(*input, evidence)};
+  }
+  const TracedInput* constant = first_of(inputs, Origin::kConstant);
+  return Attribution{
+      Relation::kOrigin,
+      DivergenceKind::kOrigin,
+      {},
+      constant != nullptr ? constant_cause(*constant) : unobserved_cause(inputs.front())};
+}
+
+/// A number that an earlier operator returned, differing, comes back as an argument.
+std::optional<Attribution> from_scalars(const OpFindings& findings, const Evidence& evidence) {
+  for (const ScalarDifference& argument : findings.arguments) {
+    const auto found = evidence.scalar_results.find({argument.baseline, argument.candidate});
+    if (found == evidence.scalar_results.end()) continue;
+    return Attribution{Relation::kPropagated,
+                       DivergenceKind::kOrigin,
+                       {found->second},
+                       {"propagated",
+                        fmt::format("argument `{}` is what op {} returned: {} against {}",
+                                    argument.name,
+                                    found->second,
+                                    argument.baseline,
+                                    argument.candidate),
+                        fmt::format("look at op {}", found->second)}};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Attribution attribute(const core::OpRecord& baseline,
+                      const core::OpRecord& candidate,
+                      const OpFindings& findings,
+                      const Evidence& evidence) {
+  Attribution result;
+  const auto child = evidence.divergent_child.find(baseline.index);
+  if (child != evidence.divergent_child.end()) {
+    result = from_child(child->second);
+  } else if (auto by_inputs = from_inputs(findings, evidence)) {
+    result = std::move(*by_inputs);
+  } else if (auto by_scalars = from_scalars(findings, evidence)) {
+    result = std::move(*by_scalars);
+  } else {
+    result = attribute_compute(baseline, candidate, findings, evidence);
+  }
+  if (findings.outcome != OpOutcome::kMismatched) return result;
+  if (result.relation == Relation::kOrigin && result.kind == DivergenceKind::kOrigin) {
+    result.cause = mismatch_cause(findings, evidence);
+  }
+  result.relation = Relation::kMismatch;
+  result.kind = DivergenceKind::kMismatch;
+  return result;
+}
+
+}  // namespace repro_check::comparators::detail

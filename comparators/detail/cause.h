@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "comparators/detail/op_judge.h"
+#include "comparators/detail/pairing.h"
+#include "comparators/detail/rng_ledger.h"
+#include "comparators/report.h"
+
+namespace repro_check::comparators::detail {
+
+/// What is known of the whole comparison when one operator's cause is sought. Everything is
+/// borrowed and grows while operators are judged in the order in which they ended.
+struct Evidence {
+  const core::RunManifest* baseline = nullptr;
+  const core::RunManifest* candidate = nullptr;
+  const std::vector<Difference>* differences = nullptr;
+  const std::vector<NamedTensorDifference>* named_tensors = nullptr;
+  const Pairing* pairing = nullptr;
+  const RngLedger* rng = nullptr;
+  /// Per baseline op.
+  std::vector<OpOutcome> outcomes;
+  /// Per baseline op the first of its chain of divergent producers; itself when it has none.
+  std::unordered_map<std::uint64_t, std::uint64_t> root_of;
+  /// Per baseline op its first divergent nested call.
+  std::unordered_map<std::uint64_t, std::uint64_t> divergent_child;
+  /// Greatest l2_rel of an operator's outputs that passed although they differ.
+  std::unordered_map<std::uint64_t, double> passed_error;
+  /// Differing scalar results, and the first baseline op that returned such a pair.
+  std::map<std::pair<std::string, std::string>, std::uint64_t> scalar_results;
+};
+
+/// Whose fault it is.
+struct Attribution {
+  Relation relation = Relation::kOrigin;
+  DivergenceKind kind = DivergenceKind::kOrigin;
+  std::vector<std::uint64_t> producers;  ///< divergent baseline ops that made differing inputs
+  Cause cause;
+};
+
+/// Finds relation and cause of an operator that fails: the first row of comparison.md 5 for which
+/// the evidence was recorded.
+Attribution attribute(const core::OpRecord& baseline,
+                      const core::OpRecord& candidate,
+                      const OpFindings& findings,
+                      const Evidence& evidence);
+
+/// Settings, environment and threads that differ, in words: `threads.intra_op 2 -> 1, the only
+/// setting that differs`; empty when none do.
+std::string suspects(const std::vector<Difference>& differences);
+
+}  // namespace repro_check::comparators::detail

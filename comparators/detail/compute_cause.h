@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "comparators/detail/cause.h"
+
+namespace repro_check::comparators::detail {
+
+/// The cause when every tensor input was bit-equal: rows 10 to 24 of comparison.md 5.
+Attribution attribute_compute(const core::OpRecord& baseline,
+                              const core::OpRecord& candidate,
+                              const OpFindings& findings,
+                              const Evidence& evidence);
+
+/// Results of another dtype, shape, layout or number from equal inputs.
+Cause mismatch_cause(const OpFindings& findings, const Evidence& evidence);
+
+}  // namespace repro_check::comparators::detail

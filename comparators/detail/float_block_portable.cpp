@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comparators/detail/float_block.h"
+#include "comparators/detail/float_block_loops.h"
+
+namespace repro_check::comparators::detail {
+
+BlockLoops portable_block_loops() noexcept { return kLoops; }
+
+const BlockLoops& block_loops() noexcept {
+#if defined(__x86_64__)
+  static const BlockLoops loops =
+      __builtin_cpu_supports("avx2") ? avx2_block_loops() : portable_block_loops();
+#else
+  static const BlockLoops loops = portable_block_loops();
+#endif
+  return loops;
+}
+
+}  // namespace repro_check::comparators::detail

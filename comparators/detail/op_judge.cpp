@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comparators/detail/op_judge.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+#include <optional>
+#include <utility>
+
+#include "comparators/policy.h"
+#include "core/tensor_view.h"
+
+namespace repro_check::comparators::detail {
+namespace {
+
+using core::ContentState;
+using core::TensorRecord;
+using core::TensorRole;
+
+std::vector<const TensorRecord*> of_role(const core::OpRecord& record, TensorRole role) {
+  std::vector<const TensorRecord*> tensors;
+  for (const TensorRecord& tensor : record.tensors) {
+    if (tensor.role == role) tensors.push_back(&tensor);
+  }
+  return tensors;
+}
+
+/// Equal without a look at anything but the records; what judge() would find out at more cost.
+bool plainly_equal(const TensorRecord& b, const TensorRecord& c) {
+  return b.state == ContentState::kHashed && c.state == ContentState::kHashed &&
+         b.digest == c.digest && b.dtype == c.dtype && b.shape == c.shape && b.layout == c.layout &&
+         b.attributes == c.attributes;
+}
+
+/// Scalar results are judged as the widest real input is: item() of a float32 is a float32.
+core::Dtype result_dtype(const core::OpRecord& record) {
+  core::Dtype dtype = core::Dtype::kUnknown;
+  for (const TensorRecord& tensor : record.tensors) {
+    if (core::is_floating(tensor.dtype) &&
+        core::element_size(tensor.dtype) > core::element_size(dtype)) {
+      dtype = tensor.dtype;
+    }
+  }
+  return dtype == core::Dtype::kUnknown ? core::Dtype::kFloat64 : dtype;
+}
+
+TensorComparison one_sided(const TensorRecord& record, bool in_baseline) {
+  TensorComparison comparison;
+  comparison.role = record.role;
+  (in_baseline ? comparison.baseline : comparison.candidate) = record;
+  comparison.outcome = TensorOutcome::kMismatch;
+  comparison.note = in_baseline ? "in baseline only" : "in candidate only";
+  return comparison;
+}
+
+double severity_of(const TensorComparison& comparison) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  if (comparison.outcome == TensorOutcome::kMismatch) return infinity;
+  if (comparison.outcome != TensorOutcome::kBeyond || !comparison.metrics) return 0;
+  const TensorMetrics& metrics = *comparison.metrics;
+  const bool special = metrics.nan_baseline + metrics.nan_candidate + metrics.inf_sign +
+                           metrics.inf_baseline + metrics.inf_candidate !=
+                       0;
+  return special ? infinity : metrics.l2_rel.value_or(0);
+}
+
+class OpComparison {
+ public:
+  OpComparison(const core::OpRecord& baseline,
+               const core::OpRecord& candidate,
+               const CompareOptions& options,
+               TensorJudge& judge)
+      : baseline_(baseline), candidate_(candidate), judge_(judge) {
+    const auto policy = element_policy(options.spec, core::Dtype::kFloat32);
+    trust_digests_ = policy.equal_nan != configs::EqualNan::kNever;
+  }
+
+  OpFindings run(const CompareOptions& options, bool ignore_symbols) {
+    compare_inputs();
+    found_.arguments = differing_arguments(baseline_, candidate_, ignore_symbols);
+    compare_outputs();
+    found_.results = differing_results(
+        baseline_, candidate_, element_policy(options.spec, result_dtype(baseline_)));
+    conclude();
+    return std::move(found_);
+  }
+
+ private:
+  [[nodiscard]] std::string where(std::string_view role, const TensorRecord& record) const {
+    return fmt::format("op {} {} {}", baseline_.index, role, record.slot);
+  }
+
+  void compare_inputs() {
+    const auto left = of_role(baseline_, TensorRole::kInput);
+    const auto right = of_role(candidate_, TensorRole::kInput);
+    const std::size_t common = std::min(left.size(), right.size());
+    for (std::size_t i = 0; i < common; ++i) compare_input(*left[i], *right[i]);
+    add_one_sided(left, right, found_.inputs);
+  }
+
+  void compare_input(const TensorRecord& b, const TensorRecord& c) {
+    if (b.strides != c.strides) found_.input_strides_differ = true;
+    if (b.state == ContentState::kUninitialised || c.state == ContentState::kUninitialised) {
+      found_.reads_uninitialised = true;
+    }
+    if (judge_.same_algorithm() && plainly_equal(b, c)) return;
+    TensorComparison comparison = judge_.judge(b, c, Depth::kRemember, where("input", b));
+    // What nobody recorded cannot be said to differ.
+    if (comparison.outcome == TensorOutcome::kEqual ||
+        comparison.outcome == TensorOutcome::kSkipped ||
+        comparison.outcome == TensorOutcome::kUncomparable) {
+      return;
+    }
+    found_.inputs.push_back(std::move(comparison));
+  }
+
+  static void add_one_sided(const std::vector<const TensorRecord*>& left,
+                            const std::vector<const TensorRecord*>& right,
+                            std::vector<TensorComparison>& into) {
+    for (std::size_t i = right.size(); i < left.size(); ++i) {
+      into.push_back(one_sided(*left[i], true));
+    }
+    for (std::size_t i = left.size(); i < right.size(); ++i) {
+      into.push_back(one_sided(*right[i], false));
+    }
+  }
+
+  void compare_outputs() {
+    const auto left = of_role(baseline_, TensorRole::kOutput);
+    const auto right = of_role(candidate_, TensorRole::kOutput);
+    const std::size_t common = std::min(left.size(), right.size());
+    for (std::size_t i = 0; i < common; ++i) compare_output(*left[i], *right[i]);
+    add_one_sided(left, right, found_.outputs);
+    mismatched_ = left.size() != right.size();
+    if (mismatched_) found_.severity = std::numeric_limits<double>::infinity();
+  }
+
+  void compare_output(const TensorRecord& b, const TensorRecord& c) {
+    if (b.strides != c.strides) found_.output_strides_differ = true;
+    if (trust_digests_ && judge_.same_algorithm() && plainly_equal(b, c)) {
+      count(b, true);
+      count_equal(b);
+      return;
+    }
+    TensorComparison comparison = judge_.judge(b, c, Depth::kValues, where("output", b));
+    tally(comparison);
+    if (comparison.outcome != TensorOutcome::kEqual)
+      found_.outputs.push_back(std::move(comparison));
+  }
+
+  /// @param by_value  elements were compared, not only dtype and shape
+  void count(const TensorRecord& record, bool by_value) {
+    ++found_.tensors;
+    if (record.state != ContentState::kHashed) return;
+    const auto elements = static_cast<std::uint64_t>(core::element_count(record.shape));
+    found_.elements += elements;
+    found_.bytes += elements * core::element_size(record.dtype);
+    if (by_value) found_.values += elements;
+  }
+
+  void count_equal(const TensorRecord& record) {
+    if (!record.stats) return;
+    found_.nan_pairs += record.stats->nans;
+    found_.zeros += record.stats->zeros;
+    found_.counted += static_cast<std::uint64_t>(core::element_count(record.shape));
+  }
+
+  void tally(const TensorComparison& comparison) {
+    found_.severity = std::max(found_.severity, severity_of(comparison));
+    switch (comparison.outcome) {
+      case TensorOutcome::kEqual:
+        count(comparison.baseline, true);
+        count_equal(comparison.baseline);
+        return;
+      case TensorOutcome::kWithin:
+      case TensorOutcome::kBeyond:
+        count(comparison.baseline, true);
+        found_.bits_differ = true;
+        (comparison.outcome == TensorOutcome::kWithin ? within_ : beyond_) = true;
+        if (comparison.metrics) {
+          found_.nan_pairs +=
+              comparison.metrics->nan_both_same + comparison.metrics->nan_both_payload;
+        }
+        return;
+      case TensorOutcome::kMismatch:
+        count(comparison.baseline, false);
+        found_.bits_differ = true;
+        mismatched_tensor_ = true;
+        return;
+      case TensorOutcome::kUncomparable:
+        uncomparable_ = true;
+        return;
+      case TensorOutcome::kSkipped:
+        skipped_ = true;
+        return;
+    }
+  }
+
+  void conclude() {
+    for (const ScalarDifference& result : found_.results) {
+      found_.bits_differ = true;
+      (result.beyond ? beyond_ : within_) = true;
+    }
+    // Nothing but memory nobody wrote, or values nobody recorded, and no number returned either.
+    const bool nothing = skipped_ && found_.tensors == 0 && !has_scalar_results(baseline_);
+    if (mismatched_ || mismatched_tensor_) {
+      found_.outcome = OpOutcome::kMismatched;
+    } else if (beyond_) {
+      found_.outcome = OpOutcome::kDiverged;
+    } else if (uncomparable_) {
+      found_.outcome = OpOutcome::kNotJudged;
+    } else if (within_) {
+      found_.outcome = OpOutcome::kWithin;
+    } else {
+      found_.outcome = nothing ? OpOutcome::kSkipped : OpOutcome::kEqual;
+    }
+  }
+
+  const core::OpRecord& baseline_;
+  const core::OpRecord& candidate_;
+  TensorJudge& judge_;
+  bool trust_digests_ = true;
+  OpFindings found_;
+  bool mismatched_ = false;         ///< in the number of outputs
+  bool mismatched_tensor_ = false;  ///< in dtype, shape, layout or state
+  bool beyond_ = false;
+  bool within_ = false;
+  bool uncomparable_ = false;
+  bool skipped_ = false;
+};
+
+}  // namespace
+
+OpFindings judge_op(const core::OpRecord& baseline,
+                    const core::OpRecord& candidate,
+                    const CompareOptions& options,
+                    bool ignore_symbols,
+                    TensorJudge& judge) {
+  return OpComparison(baseline, candidate, options, judge).run(options, ignore_symbols);
+}
+
+}  // namespace repro_check::comparators::detail

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "comparators/detail/scalars.h"
+#include "comparators/detail/tensor_judge.h"
+#include "comparators/report.h"
+
+namespace repro_check::comparators::detail {
+
+/// What became of one operator. The order has no meaning.
+enum class OpOutcome : std::uint8_t {
+  kUnseen,  ///< not reached yet, or without a counterpart
+  kEqual,
+  kWithin,
+  kDiverged,
+  kMismatched,
+  kSkipped,
+  kNotJudged,
+};
+
+/// One matched pair, before its cause is looked for.
+struct OpFindings {
+  OpOutcome outcome = OpOutcome::kSkipped;
+  std::vector<TensorComparison> outputs;  ///< those that are not equal
+  std::vector<TensorComparison> inputs;   ///< those that are not equal
+  std::vector<ScalarDifference> arguments;
+  std::vector<ScalarDifference> results;
+  bool reads_uninitialised = false;
+  bool input_strides_differ = false;
+  bool output_strides_differ = false;
+  bool bits_differ = false;    ///< some output is not bit-equal
+  std::uint64_t tensors = 0;   ///< outputs judged
+  std::uint64_t elements = 0;  ///< of those
+  std::uint64_t bytes = 0;
+  std::uint64_t values = 0;     ///< elements really compared by value: mismatches have none
+  std::uint64_t nan_pairs = 0;  ///< NaN on both sides
+  std::uint64_t zeros = 0;      ///< elements that are 0 on both sides, where known
+  std::uint64_t counted = 0;    ///< elements for which that is known
+  double severity = 0;
+
+  [[nodiscard]] bool fails() const noexcept {
+    return outcome == OpOutcome::kDiverged || outcome == OpOutcome::kMismatched;
+  }
+};
+
+/// Compares two records of the same key: every output by the policy, every input by its digest,
+/// every scalar exactly. Whether an input is within the policy is known only where the same pair of
+/// contents was measured before.
+OpFindings judge_op(const core::OpRecord& baseline,
+                    const core::OpRecord& candidate,
+                    const CompareOptions& options,
+                    bool ignore_symbols,
+                    TensorJudge& judge);
+
+}  // namespace repro_check::comparators::detail

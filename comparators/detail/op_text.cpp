@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comparators/detail/op_text.h"
+
+#include <fmt/format.h>
+
+namespace repro_check::comparators::detail {
+
+std::string operator_text(const core::OpRecord& record) {
+  return record.op ? record.op->full_name() : std::string("unknown operator");
+}
+
+std::string op_text(const core::OpRecord& record) {
+  std::string text = fmt::format("op {} {}", record.index, operator_text(record));
+  if (record.site && !record.site->module_path.empty()) {
+    text += fmt::format(" ({})", record.site->module_path);
+  }
+  return text;
+}
+
+}  // namespace repro_check::comparators::detail

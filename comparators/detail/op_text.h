@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "core/op_record.h"
+
+namespace repro_check::comparators::detail {
+
+/// `aten::add.Tensor`; `unknown operator` for a record without one.
+std::string operator_text(const core::OpRecord& record);
+
+/// `op 41 aten::addmm (encoder.layers.3.linear1)`
+std::string op_text(const core::OpRecord& record);
+
+}  // namespace repro_check::comparators::detail

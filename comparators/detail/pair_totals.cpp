@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comparators/detail/pair_totals.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace repro_check::comparators::detail {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+/// An infinity or NaN on one side only, opposite infinities, or NaN that the policy never accepts.
+bool special_disagrees(const TensorMetrics& metrics) noexcept {
+  return metrics.nan_baseline + metrics.nan_candidate + metrics.inf_sign + metrics.inf_baseline +
+             metrics.inf_candidate !=
+         0;
+}
+
+double cosine_of(const PairTotals& totals) noexcept {
+  const bool no_baseline = totals.b2 == 0;
+  const bool no_candidate = totals.c2 == 0;
+  if (no_baseline || no_candidate) return no_baseline && no_candidate ? 1.0 : 0.0;
+  const double cosine = totals.bc / (std::sqrt(totals.b2) * std::sqrt(totals.c2));
+  return std::clamp(cosine, -1.0, 1.0);
+}
+
+/// sqrt(over / under) with their exponents; 0/0 as `none`, x/0 as infinity.
+double root_of_ratio(
+    double over, int over_exponent, double under, int under_exponent, double none) {
+  if (under == 0) return over == 0 ? none : kInfinity;
+  return std::ldexp(std::sqrt(over) / std::sqrt(under), over_exponent - under_exponent);
+}
+
+void finish_shares(const PairTotals& totals, TensorMetrics& metrics) noexcept {
+  if (metrics.elements == 0) return;
+  const auto all = static_cast<double>(metrics.elements);
+  const std::uint64_t equal_or_finite = metrics.n_finite + totals.special_equal;
+  metrics.within_1e3 = static_cast<double>(equal_or_finite - totals.outside_1e3) / all;
+  metrics.within_5e3 = static_cast<double>(equal_or_finite - totals.outside_5e3) / all;
+}
+
+void finish_needed(const PairTotals& totals, TensorMetrics& metrics) noexcept {
+  if (special_disagrees(metrics)) {
+    metrics.rtol_needed = kInfinity;
+    metrics.atol_needed = kInfinity;
+    return;
+  }
+  if (metrics.n_finite == 0) return;
+  metrics.rtol_needed = metrics.zero_baseline != 0 ? kInfinity : totals.needed_rtol;
+  metrics.atol_needed = totals.max_abs;
+}
+
+}  // namespace
+
+void count_special(ValueClass baseline,
+                   ValueClass candidate,
+                   bool bits_equal,
+                   std::uint64_t index,
+                   const ElementPolicy& policy,
+                   PairTotals& totals,
+                   TensorMetrics& metrics) noexcept {
+  bool beyond = true;
+  if (baseline.nan && candidate.nan) {
+    ++(bits_equal ? metrics.nan_both_same : metrics.nan_both_payload);
+    beyond = policy.equal_nan == configs::EqualNan::kNever ||
+             (policy.equal_nan == configs::EqualNan::kBits && !bits_equal);
+  } else if (baseline.nan) {
+    ++metrics.nan_baseline;
+  } else if (candidate.nan) {
+    ++metrics.nan_candidate;
+  } else if (baseline.inf && candidate.inf) {
+    beyond = !bits_equal;
+    if (!bits_equal) ++metrics.inf_sign;
+  } else {
+    ++(baseline.inf ? metrics.inf_baseline : metrics.inf_candidate);
+  }
+  if (bits_equal) {
+    ++totals.special_equal;
+  } else {
+    ++metrics.n_diff;
+    note_first(metrics.first_diff, index);
+  }
+  if (beyond) {
+    ++metrics.n_beyond;
+    note_first(metrics.first_beyond, index);
+  }
+}
+
+void refine_maxima(double abs,
+                   double base,
+                   std::uint64_t index,
+                   PairTotals& totals,
+                   TensorMetrics& metrics) noexcept {
+  if (abs == 0) return;
+  if (abs > totals.max_abs) {
+    totals.max_abs = abs;
+    metrics.max_abs_index = index;
+  }
+  if (base == 0) {
+    note_first(totals.first_zero_base, index);
+    return;
+  }
+  const double rel = abs / base;
+  if (rel > totals.max_rel) {
+    totals.max_rel = rel;
+    metrics.max_rel_finite_index = index;
+  }
+  totals.needed_rtol = std::max(totals.needed_rtol, rel);
+  while (totals.needed_rtol * base < abs) {
+    totals.needed_rtol = std::nextafter(totals.needed_rtol, kInfinity);
+  }
+}
+
+void finish_metrics(const PairTotals& totals, Meaning meaning, TensorMetrics& metrics) noexcept {
+  finish_shares(totals, metrics);
+  finish_needed(totals, metrics);
+  if (metrics.n_finite == 0) return;
+  const auto count = static_cast<double>(metrics.n_finite);
+  metrics.max_abs = totals.max_abs;
+  if (!meaning.exact_mean) metrics.mean_abs = totals.abs / count;
+  if (totals.n_rel != 0) {
+    metrics.max_rel_finite = totals.max_rel;
+    metrics.mean_rel = totals.rel / static_cast<double>(totals.n_rel);
+  }
+  metrics.max_rel = metrics.zero_baseline != 0 ? kInfinity : totals.max_rel;
+  metrics.max_rel_index =
+      metrics.zero_baseline != 0 ? totals.first_zero_base : metrics.max_rel_finite_index;
+  metrics.rmse = std::ldexp(std::sqrt(totals.d2 / count), totals.d_exponent);
+  metrics.l2_rel = root_of_ratio(totals.d2, totals.d_exponent, totals.b2, totals.b_exponent, 0.0);
+  metrics.norm_ratio =
+      root_of_ratio(totals.c2, totals.c_exponent, totals.b2, totals.b_exponent, 1.0);
+  metrics.cosine = cosine_of(totals);
+  if (!meaning.ulp) return;
+  metrics.ulp_max = totals.ulp_max;
+  if (totals.n_unequal != 0) {
+    metrics.ulp_mean = static_cast<double>(totals.ulp_sum) / static_cast<double>(totals.n_unequal);
+  }
+}
+
+}  // namespace repro_check::comparators::detail

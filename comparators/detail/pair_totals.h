@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "comparators/detail/lanes.h"
+#include "comparators/policy.h"
+#include "comparators/report.h"
+
+namespace repro_check::comparators::detail {
+
+inline constexpr double kWithinOneThousandth = 1e-3;
+inline constexpr double kWithinFiveThousandths = 5e-3;
+
+/// Sums of one leaf, over pairs that are both finite. d = c - b.
+struct LeafSums {
+  Lanes abs{};
+  Lanes rel{};
+  Lanes d2{};
+  Lanes b2{};
+  Lanes c2{};
+  Lanes bc{};
+};
+
+/// What has no place of its own in TensorMetrics until the pass is over.
+struct PairTotals {
+  double abs = 0;
+  double rel = 0;
+  double d2 = 0;  ///< times 2^(2*d_exponent), and so the next three; bc times 2^(b + c exponent)
+  double b2 = 0;
+  double c2 = 0;
+  double bc = 0;
+  int d_exponent = 0;
+  int b_exponent = 0;
+  int c_exponent = 0;
+  double max_abs = 0;
+  double max_rel = 0;       ///< over baselines that are not 0
+  double needed_rtol = 0;   ///< least rtol >= max_rel that passes every pair so far with atol 0
+  std::uint64_t n_rel = 0;  ///< finite pairs whose baseline is not 0
+  std::uint64_t outside_1e3 = 0;
+  std::uint64_t outside_5e3 = 0;
+  std::uint64_t special_equal = 0;  ///< NaN or Inf, bit-equal
+  std::uint64_t n_unequal = 0;      ///< finite pairs whose values differ
+  std::uint64_t ulp_max = 0;
+  UInt128 ulp_sum = 0;
+  std::optional<std::uint64_t> first_zero_base;
+
+  void add(const LeafSums& leaf) noexcept {
+    abs += sum_of_lanes(leaf.abs);
+    rel += sum_of_lanes(leaf.rel);
+    d2 += sum_of_lanes(leaf.d2);
+    b2 += sum_of_lanes(leaf.b2);
+    c2 += sum_of_lanes(leaf.c2);
+    bc += sum_of_lanes(leaf.bc);
+  }
+};
+
+inline void note_first(std::optional<std::uint64_t>& first, std::uint64_t index) noexcept {
+  if (!first || index < *first) first = index;
+}
+
+/// Classes of one value.
+struct ValueClass {
+  bool nan = false;
+  bool inf = false;
+};
+
+/// Counts a pair of which at least one is NaN or Inf.
+/// @param bits_equal  for infinities also: equal as values
+void count_special(ValueClass baseline,
+                   ValueClass candidate,
+                   bool bits_equal,
+                   std::uint64_t index,
+                   const ElementPolicy& policy,
+                   PairTotals& totals,
+                   TensorMetrics& metrics) noexcept;
+
+/// Takes one finite pair into the maxima and their indices, scalars that the vector loop leaves
+/// out. To be called in index order.
+/// @param abs, base  |c-b| and |b|
+void refine_maxima(double abs,
+                   double base,
+                   std::uint64_t index,
+                   PairTotals& totals,
+                   TensorMetrics& metrics) noexcept;
+
+/// Which of the metrics have a meaning for the dtype.
+struct Meaning {
+  bool ulp = true;
+  bool exact_mean = false;  ///< mean_abs is set already
+};
+
+/// Fills what follows from the sums. Null where no pair is finite, never 0 or NaN.
+void finish_metrics(const PairTotals& totals, Meaning meaning, TensorMetrics& metrics) noexcept;
+
+}  // namespace repro_check::comparators::detail

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comparators/detail/scalars.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <optional>
+#include <utility>
+#include <variant>
+
+namespace repro_check::comparators::detail {
+namespace {
+
+using core::Value;
+using core::ValueList;
+
+constexpr std::size_t kTextLimit = 200;
+
+std::string short_text(const Value& value) {
+  std::string text = core::to_text(value);
+  if (text.size() > kTextLimit) text = text.substr(0, kTextLimit) + "...";
+  return text;
+}
+
+template <typename T>
+const T* held(const Value& value) {
+  return std::get_if<T>(&value.data);
+}
+
+bool passes(double baseline, double candidate, const ElementPolicy& policy) {
+  if (std::isnan(baseline) && std::isnan(candidate)) {
+    return policy.equal_nan == configs::EqualNan::kAny;
+  }
+  if (!std::isfinite(baseline) || !std::isfinite(candidate)) return baseline == candidate;
+  if (baseline == candidate) return !policy.signed_zero_distinct;
+  return std::abs(candidate - baseline) <= policy.atol + policy.rtol * std::abs(baseline);
+}
+
+/// Whether two values that are not the same pass the policy.
+bool within(const Value& baseline, const Value& candidate, const ElementPolicy& policy) {
+  if (const auto* left = held<double>(baseline)) {
+    const auto* right = held<double>(candidate);
+    return right != nullptr && passes(*left, *right, policy);
+  }
+  const auto* left = held<ValueList>(baseline);
+  const auto* right = held<ValueList>(candidate);
+  if (left == nullptr || right == nullptr || left->items.size() != right->items.size()) {
+    return false;
+  }
+  for (std::size_t i = 0; i < left->items.size(); ++i) {
+    if (same_scalars(left->items[i], right->items[i])) continue;
+    if (!within(left->items[i], right->items[i], policy)) return false;
+  }
+  return true;
+}
+
+bool is_tensor(const Value& value) {
+  if (held<core::TensorSlot>(value) != nullptr) return true;
+  const auto* list = held<ValueList>(value);
+  return list != nullptr && !list->items.empty() &&
+         std::ranges::all_of(list->items, [](const Value& item) { return is_tensor(item); });
+}
+
+}  // namespace
+
+std::string ScalarDifference::text() const {
+  return fmt::format("{}: {} against {}", name, baseline, candidate);
+}
+
+bool same_scalars(const Value& baseline, const Value& candidate) {
+  if (baseline.data.index() != candidate.data.index()) return false;
+  if (held<core::TensorSlot>(baseline) != nullptr) return true;
+  const auto* left = held<ValueList>(baseline);
+  if (left == nullptr) return baseline == candidate;
+  const auto& right = std::get<ValueList>(candidate.data);
+  return std::ranges::equal(left->items, right.items, same_scalars);
+}
+
+std::vector<ScalarDifference> differing_arguments(const core::OpRecord& baseline,
+                                                  const core::OpRecord& candidate,
+                                                  bool ignore_symbols) {
+  std::vector<ScalarDifference> differences;
+  const std::size_t common = std::min(baseline.arguments.size(), candidate.arguments.size());
+  for (std::size_t i = 0; i < common; ++i) {
+    const core::Argument& left = baseline.arguments[i];
+    const core::Argument& right = candidate.arguments[i];
+    const bool symbols =
+        held<core::Symbol>(left.value) != nullptr && held<core::Symbol>(right.value) != nullptr;
+    if ((ignore_symbols && symbols) || same_scalars(left.value, right.value)) continue;
+    differences.push_back({left.name, short_text(left.value), short_text(right.value), true});
+  }
+  if (baseline.arguments.size() != candidate.arguments.size()) {
+    differences.push_back({"number of arguments",
+                           std::to_string(baseline.arguments.size()),
+                           std::to_string(candidate.arguments.size()),
+                           true});
+  }
+  return differences;
+}
+
+std::vector<ScalarDifference> differing_results(const core::OpRecord& baseline,
+                                                const core::OpRecord& candidate,
+                                                const ElementPolicy& policy) {
+  std::vector<ScalarDifference> differences;
+  const std::size_t common = std::min(baseline.results.size(), candidate.results.size());
+  for (std::size_t i = 0; i < common; ++i) {
+    const Value& left = baseline.results[i];
+    const Value& right = candidate.results[i];
+    const auto* number = held<double>(left);
+    const bool refused =
+        policy.equal_nan == configs::EqualNan::kNever && number != nullptr && std::isnan(*number);
+    if (same_scalars(left, right) && !refused) continue;
+    differences.push_back({fmt::format("result {}", i),
+                           short_text(left),
+                           short_text(right),
+                           refused || !within(left, right, policy)});
+  }
+  if (baseline.results.size() != candidate.results.size()) {
+    differences.push_back({"number of results",
+                           std::to_string(baseline.results.size()),
+                           std::to_string(candidate.results.size()),
+                           true});
+  }
+  return differences;
+}
+
+bool has_scalar_results(const core::OpRecord& record) {
+  return std::ranges::any_of(record.results, [](const Value& value) { return !is_tensor(value); });
+}
+
+}  // namespace repro_check::comparators::detail

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "comparators/policy.h"
+#include "core/op_record.h"
+
+namespace repro_check::comparators::detail {
+
+/// A scalar argument or result that is not the same in two calls.
+struct ScalarDifference {
+  std::string name;  ///< argument name, or `result 0`
+  std::string baseline;
+  std::string candidate;
+  bool beyond = true;  ///< fails the policy; arguments are always compared exactly
+
+  /// `p: 0.1 against 0.2`
+  [[nodiscard]] std::string text() const;
+};
+
+/// Exact equality of everything but tensors, which have records of their own: any tensor is equal
+/// to any other here, but not to None.
+bool same_scalars(const core::Value& baseline, const core::Value& candidate);
+
+/// @param ignore_symbols  leave out devices, layouts and the like, which say where and not what
+std::vector<ScalarDifference> differing_arguments(const core::OpRecord& baseline,
+                                                  const core::OpRecord& candidate,
+                                                  bool ignore_symbols);
+
+/// Results other than tensors. Real numbers are judged by `policy`, all else is exact.
+std::vector<ScalarDifference> differing_results(const core::OpRecord& baseline,
+                                                const core::OpRecord& candidate,
+                                                const ElementPolicy& policy);
+
+/// Whether a record returned anything that is not a tensor.
+bool has_scalar_results(const core::OpRecord& record);
+
+}  // namespace repro_check::comparators::detail

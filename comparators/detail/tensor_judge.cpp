@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comparators/detail/tensor_judge.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "comparators/metrics.h"
+#include "comparators/policy.h"
+#include "comparators/samples.h"
+#include "core/error.h"
+#include "core/tensor_view.h"
+
+namespace repro_check::comparators::detail {
+namespace {
+
+using core::ContentState;
+using core::TensorRecord;
+
+constexpr std::size_t kRememberedPairs = 4096;
+
+std::string_view state_text(ContentState state) noexcept {
+  switch (state) {
+    case ContentState::kHashed:
+      return "values";
+    case ContentState::kUninitialised:
+      return "uninitialised memory";
+    case ContentState::kNone:
+      return "no content";
+    case ContentState::kUndefined:
+      return "an undefined tensor";
+    case ContentState::kComposite:
+      return "a composite";
+    case ContentState::kExcluded:
+      return "excluded from the recording";
+  }
+  return "unknown";
+}
+
+/// What must agree before any value is looked at; empty when it does.
+std::string metadata_mismatch(const TensorRecord& b, const TensorRecord& c) {
+  const bool one_undefined =
+      (b.state == ContentState::kUndefined) != (c.state == ContentState::kUndefined);
+  if (one_undefined) {
+    return fmt::format("{} against {}",
+                       b.state == ContentState::kUndefined ? "undefined" : "a tensor",
+                       c.state == ContentState::kUndefined ? "undefined" : "a tensor");
+  }
+  if (b.state == ContentState::kUndefined) return {};
+  if (b.dtype != c.dtype) {
+    return fmt::format(
+        "dtype differs: {} against {}", core::dtype_name(b.dtype), core::dtype_name(c.dtype));
+  }
+  if (b.shape != c.shape) {
+    return fmt::format(
+        "shape differs: [{}] against [{}]", fmt::join(b.shape, ", "), fmt::join(c.shape, ", "));
+  }
+  if (b.layout != c.layout) {
+    return fmt::format("layout differs: {} against {}", b.layout, c.layout);
+  }
+  if (b.attributes != c.attributes) {
+    return fmt::format("{} differs: {} against {}",
+                       b.layout == "quantised" ? "quantiser" : "layout structure",
+                       b.attributes,
+                       c.attributes);
+  }
+  return {};
+}
+
+bool has_no_content(ContentState state) noexcept {
+  return state == ContentState::kNone || state == ContentState::kExcluded;
+}
+
+/// Outcome of two records of which at least one is not hashed; the metadata agree.
+void judge_states(TensorComparison& comparison) {
+  const ContentState b = comparison.baseline.state;
+  const ContentState c = comparison.candidate.state;
+  if (b == c) {
+    const bool whole = b == ContentState::kUndefined || b == ContentState::kComposite;
+    comparison.outcome = whole ? TensorOutcome::kEqual : TensorOutcome::kSkipped;
+    if (!whole) comparison.note = fmt::format("{} on both sides", state_text(b));
+    return;
+  }
+  comparison.note = fmt::format("{} against {}", state_text(b), state_text(c));
+  comparison.outcome = has_no_content(b) || has_no_content(c) ? TensorOutcome::kUncomparable
+                                                              : TensorOutcome::kMismatch;
+}
+
+void append(std::string& text, bool holds, std::string_view words) {
+  if (!holds) return;
+  if (!text.empty()) text += "; ";
+  text += words;
+}
+
+}  // namespace
+
+std::string dtype_and_shape(core::Dtype dtype, const std::vector<std::int64_t>& shape) {
+  return fmt::format("{} [{}]", core::dtype_name(dtype), fmt::join(shape, ", "));
+}
+
+std::string describe_metrics(const TensorMetrics& metrics) {
+  std::string text;
+  if (metrics.n_diff != 0) {
+    append(text, metrics.n_diff == metrics.zero_sign_only, "only zero signs differ");
+    append(text, metrics.n_diff == metrics.nan_both_payload, "only NaN payload differs");
+    append(text, metrics.n_diff == metrics.noncanonical_bool, "only non-canonical bool differs");
+  }
+  append(text, metrics.nan_baseline != 0, "NaN in baseline only");
+  append(text, metrics.nan_candidate != 0, "NaN in candidate only");
+  append(text, metrics.inf_sign != 0, "Inf signs differ");
+  append(text, metrics.inf_baseline != 0, "Inf in baseline only");
+  append(text, metrics.inf_candidate != 0, "Inf in candidate only");
+  return text;
+}
+
+TensorJudge::TensorJudge(const core::DumpSource& baseline,
+                         const core::DumpSource& candidate,
+                         const CompareOptions& options)
+    : baseline_(baseline),
+      candidate_(candidate),
+      options_(options),
+      same_algorithm_(baseline.manifest().trace.digest_algorithm ==
+                      candidate.manifest().trace.digest_algorithm) {}
+
+void TensorJudge::note_damage(const std::string& sentence) {
+  if (std::ranges::find(damage_, sentence) == damage_.end()) damage_.push_back(sentence);
+}
+
+bool TensorJudge::read(const core::DumpSource& source,
+                       const core::ContentKey& key,
+                       const std::string& where,
+                       std::vector<std::byte>& into) {
+  if (!source.has_content(key)) return false;
+  try {
+    source.read_content(key, into);
+    const auto count = static_cast<std::uint64_t>(core::element_count(key.shape));
+    if (into.size() == count * core::element_size(key.dtype)) return true;
+    note_damage(fmt::format("{}, {}: stored bytes are not as many as {} takes",
+                            source.location(),
+                            where,
+                            dtype_and_shape(key.dtype, key.shape)));
+  } catch (const core::Error& error) {
+    if (error.kind() == core::ErrorKind::kNotComparable) return false;
+    if (error.kind() != core::ErrorKind::kDumpDamaged) throw;
+    note_damage(fmt::format("{}, {}: {}", source.location(), where, error.what()));
+  }
+  return false;
+}
+
+const TensorJudge::Measured* TensorJudge::remembered(const core::ContentKey& baseline,
+                                                     const core::ContentKey& candidate) const {
+  const auto found = measured_.find(PairKey(baseline, candidate));
+  return found == measured_.end() ? nullptr : &found->second;
+}
+
+std::optional<TensorJudge::Measured> TensorJudge::measure_pair(const core::ContentKey& baseline,
+                                                               const core::ContentKey& candidate,
+                                                               const std::string& where) {
+  if (const Measured* known = remembered(baseline, candidate)) return *known;
+  if (!read(baseline_, baseline, where, baseline_bytes_) ||
+      !read(candidate_, candidate, where, candidate_bytes_)) {
+    return std::nullopt;
+  }
+  const core::TensorView left{baseline.dtype, baseline.shape, baseline_bytes_};
+  const core::TensorView right{candidate.dtype, candidate.shape, candidate_bytes_};
+  Measured measured;
+  measured.metrics = measure(left, right, element_policy(options_.spec, baseline.dtype));
+  measured.samples = first_differences(left, right, options_.max_samples);
+  if (measured_.size() >= kRememberedPairs) measured_.clear();
+  measured_.emplace(PairKey(baseline, candidate), measured);
+  return measured;
+}
+
+std::optional<bool> TensorJudge::same_content(const core::ContentKey& baseline,
+                                              const core::ContentKey& candidate,
+                                              const std::string& where) {
+  if (same_algorithm_) return baseline == candidate;
+  if (baseline.dtype != candidate.dtype || baseline.shape != candidate.shape) return false;
+  if (!read(baseline_, baseline, where, baseline_bytes_) ||
+      !read(candidate_, candidate, where, candidate_bytes_)) {
+    return std::nullopt;
+  }
+  return baseline_bytes_ == candidate_bytes_;
+}
+
+void TensorJudge::judge_equal(const std::string& where, TensorComparison& comparison) {
+  comparison.outcome = TensorOutcome::kEqual;
+  const core::Dtype dtype = comparison.baseline.dtype;
+  const bool may_be_nan = core::is_floating(dtype) || core::is_complex(dtype);
+  const auto policy = element_policy(options_.spec, dtype);
+  if (policy.equal_nan != configs::EqualNan::kNever || !may_be_nan) return;
+  if (const auto& stats = comparison.baseline.stats; stats && stats->nans == 0) return;
+  const core::ContentKey key = comparison.baseline.content_key();
+  const auto measured = measure_pair(key, comparison.candidate.content_key(), where);
+  if (!measured) {
+    comparison.outcome = TensorOutcome::kUncomparable;
+    comparison.note = "whether there is NaN is not recorded, and equal_nan is \"never\"";
+    return;
+  }
+  if (measured->metrics.n_beyond == 0) return;
+  comparison.outcome = TensorOutcome::kBeyond;
+  comparison.metrics = measured->metrics;
+  comparison.note = "NaN on both sides, and equal_nan is \"never\"";
+}
+
+void TensorJudge::judge_unmeasured(Depth depth, TensorComparison& comparison) const {
+  if (depth != Depth::kValues || digests_decide(options_.spec)) {
+    comparison.outcome = TensorOutcome::kBeyond;
+    if (depth == Depth::kValues) comparison.note = "size unknown: no bytes to measure";
+    return;
+  }
+  comparison.outcome = TensorOutcome::kUncomparable;
+  comparison.note = "digests differ, and there are no bytes to judge by";
+}
+
+void TensorJudge::judge_values(Depth depth,
+                               const std::string& where,
+                               TensorComparison& comparison) {
+  const core::ContentKey baseline = comparison.baseline.content_key();
+  const core::ContentKey candidate = comparison.candidate.content_key();
+  std::optional<Measured> measured;
+  if (depth == Depth::kValues) {
+    measured = measure_pair(baseline, candidate, where);
+  } else if (const Measured* known = remembered(baseline, candidate);
+             known != nullptr && depth == Depth::kRemember) {
+    measured = *known;
+  }
+  if (!measured) return judge_unmeasured(depth, comparison);
+  comparison.metrics = measured->metrics;
+  comparison.samples = std::move(measured->samples);
+  comparison.note = describe_metrics(*comparison.metrics);
+  const bool passes = comparison.metrics->n_beyond == 0;
+  comparison.outcome = passes ? TensorOutcome::kWithin : TensorOutcome::kBeyond;
+}
+
+TensorComparison TensorJudge::judge(const TensorRecord& baseline,
+                                    const TensorRecord& candidate,
+                                    Depth depth,
+                                    const std::string& where) {
+  TensorComparison comparison;
+  comparison.role = baseline.role;
+  comparison.baseline = baseline;
+  comparison.candidate = candidate;
+  comparison.note = metadata_mismatch(baseline, candidate);
+  if (!comparison.note.empty()) {
+    // A device that holds no values cannot contradict one that does.
+    const bool contentless = has_no_content(baseline.state) != has_no_content(candidate.state);
+    comparison.outcome = contentless ? TensorOutcome::kUncomparable : TensorOutcome::kMismatch;
+    return comparison;
+  }
+  if (baseline.state != ContentState::kHashed || candidate.state != ContentState::kHashed) {
+    judge_states(comparison);
+    return comparison;
+  }
+  const auto same = same_content(baseline.content_key(), candidate.content_key(), where);
+  if (!same) {
+    comparison.outcome = TensorOutcome::kUncomparable;
+    comparison.note = "digests follow different rules, and there are no bytes to compare";
+  } else if (*same) {
+    judge_equal(where, comparison);
+  } else {
+    judge_values(depth, where, comparison);
+  }
+  return comparison;
+}
+
+}  // namespace repro_check::comparators::detail

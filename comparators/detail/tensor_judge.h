@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "comparators/compare.h"
+#include "comparators/report.h"
+#include "core/dump_source.h"
+
+namespace repro_check::comparators::detail {
+
+/// Whether values are looked at where digests differ.
+enum class Depth {
+  kDigests,   ///< say only that they differ
+  kRemember,  ///< take metrics already made for the same pair of contents
+  kValues,    ///< read the bytes and measure
+};
+
+/// Judges pairs of tensor records. Reads bytes only where digests differ, and the same pair of
+/// contents (views, values handed on) only once.
+class TensorJudge {
+ public:
+  TensorJudge(const core::DumpSource& baseline,
+              const core::DumpSource& candidate,
+              const CompareOptions& options);
+
+  /// @param where  for messages: `op 41 output 0`
+  TensorComparison judge(const core::TensorRecord& baseline,
+                         const core::TensorRecord& candidate,
+                         Depth depth,
+                         const std::string& where);
+
+  /// Metrics and samples of two contents of one dtype and shape; empty when a side has no bytes.
+  struct Measured {
+    TensorMetrics metrics;
+    std::vector<Sample> samples;
+  };
+  std::optional<Measured> measure_pair(const core::ContentKey& baseline,
+                                       const core::ContentKey& candidate,
+                                       const std::string& where);
+
+  /// Whether two contents are bit-equal; empty when their digests follow different rules and a side
+  /// has no bytes.
+  std::optional<bool> same_content(const core::ContentKey& baseline,
+                                   const core::ContentKey& candidate,
+                                   const std::string& where);
+
+  /// Whether both dumps made their digests by the same rule.
+  [[nodiscard]] bool same_algorithm() const noexcept { return same_algorithm_; }
+
+  /// Sentences about stored bytes that do not match their digest, each once.
+  [[nodiscard]] const std::vector<std::string>& damage() const noexcept { return damage_; }
+  void note_damage(const std::string& sentence);
+
+ private:
+  using PairKey = std::tuple<core::ContentKey, core::ContentKey>;
+
+  bool read(const core::DumpSource& source,
+            const core::ContentKey& key,
+            const std::string& where,
+            std::vector<std::byte>& into);
+  [[nodiscard]] const Measured* remembered(const core::ContentKey& baseline,
+                                           const core::ContentKey& candidate) const;
+  void judge_values(Depth depth, const std::string& where, TensorComparison& comparison);
+  void judge_unmeasured(Depth depth, TensorComparison& comparison) const;
+  /// equal_nan "never": NaN fails even where the bits are equal.
+  void judge_equal(const std::string& where, TensorComparison& comparison);
+
+  const core::DumpSource& baseline_;
+  const core::DumpSource& candidate_;
+  const CompareOptions& options_;
+  bool same_algorithm_ = true;
+  std::map<PairKey, Measured> measured_;
+  std::vector<std::byte> baseline_bytes_;
+  std::vector<std::byte> candidate_bytes_;
+  std::vector<std::string> damage_;
+};
+
+/// `float32 [2, 3]`
+std::string dtype_and_shape(core::Dtype dtype, const std::vector<std::int64_t>& shape);
+
+/// What the metrics say in words: `only zero signs differ`, `NaN in baseline only`; empty when the
+/// numbers say it all.
+std::string describe_metrics(const TensorMetrics& metrics);
+
+}  // namespace repro_check::comparators::detail

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comparators/detail/verdict.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "comparators/compare.h"
+#include "core/error.h"
+
+namespace repro_check::comparators {
+namespace detail {
+namespace {
+
+std::string nothing_compared(const VerdictInput& input, const Coverage& coverage) {
+  if (coverage.baseline_ops == 0 && coverage.candidate_ops == 0) {
+    return "both dumps hold no operators";
+  }
+  if (coverage.baseline_ops == 0) return "the baseline holds no operators";
+  if (coverage.candidate_ops == 0) return "the candidate holds no operators";
+  if (input.matched == 0) {
+    return fmt::format("no operator of the baseline ({}) is also in the candidate ({})",
+                       coverage.baseline_ops,
+                       coverage.candidate_ops);
+  }
+  return "no element of any output could be compared by value";
+}
+
+std::string mend_for(Status status, const VerdictInput& input) {
+  switch (status) {
+    case Status::kDamaged:
+      return "record again and check the disk; this is not a divergence";
+    case Status::kNotComparable:
+      return input.first_not_judged.empty()
+                 ? "record both runs with the same \"dump\" settings"
+                 : "record with \"dump\": {\"level\": \"tensor\"}, or compare with policy "
+                   "\"bitwise\"";
+    case Status::kNothingCompared:
+      return input.matched == 0 ? "check that both dumps are of the same model, recorded at the "
+                                  "same \"dump\": {\"depth\"}"
+                                : "check that the model runs operators with outputs, and that "
+                                  "\"include\" and \"exclude\" leave some in";
+    default:
+      return {};
+  }
+}
+
+}  // namespace
+
+void decide(const VerdictInput& input, Report& report) {
+  const Coverage& coverage = report.coverage;
+  const std::uint64_t unmatched = coverage.missing_in_baseline + coverage.missing_in_candidate;
+  const bool diverged =
+      coverage.diverged + coverage.mismatched != 0 || (unmatched != 0 && input.matched != 0);
+  std::vector<Status> statuses;
+  if (!input.damage.empty()) statuses.push_back(Status::kDamaged);
+  if (diverged) statuses.push_back(Status::kDiverged);
+  const bool incomparable = !input.incomparable.empty() || coverage.not_judged != 0;
+  if (incomparable) statuses.push_back(Status::kNotComparable);
+  if (input.values == 0 && input.incomparable.empty()) {
+    statuses.push_back(Status::kNothingCompared);
+  }
+  if (statuses.empty()) statuses.push_back(Status::kReproducible);
+  report.status = statuses.front();
+  report.also.assign(statuses.begin() + 1, statuses.end());
+  if (!diverged) {
+    // Records that found no counterpart at all are no divergence: nothing was compared.
+    report.first_divergence.reset();
+    report.divergences.clear();
+    report.divergences_total = 0;
+    report.control_flow.reset();
+  } else if (report.first_divergence) {
+    report.kind = report.first_divergence->kind;
+  }
+
+  for (const std::string& sentence : input.damage) report.reasons.push_back(sentence);
+  for (const std::string& sentence : input.incomparable) report.reasons.push_back(sentence);
+  if (coverage.not_judged != 0) {
+    report.reasons.push_back(fmt::format("{} operator{} could not be judged; first {}",
+                                         coverage.not_judged,
+                                         coverage.not_judged == 1 ? "" : "s",
+                                         input.first_not_judged));
+  }
+  if (input.values == 0 && input.incomparable.empty()) {
+    report.reasons.push_back(nothing_compared(input, coverage));
+  }
+  report.mend = mend_for(report.status, input);
+}
+
+void check_coverage(const Coverage& coverage, std::uint64_t matched) {
+  const bool holds =
+      matched + coverage.missing_in_candidate == coverage.baseline_ops &&
+      matched + coverage.missing_in_baseline == coverage.candidate_ops &&
+      coverage.compared ==
+          coverage.equal + coverage.within_policy + coverage.diverged + coverage.mismatched &&
+      coverage.compared + coverage.skipped + coverage.not_judged == matched &&
+      coverage.origins + coverage.propagated == coverage.diverged + coverage.mismatched;
+  if (holds) return;
+  throw core::Error(
+      core::ErrorKind::kInternal,
+      fmt::format("the accounting of the comparison does not close: {} matched, {} compared, {} "
+                  "skipped, {} not judged, {} and {} missing, of {} and {} operators",
+                  matched,
+                  coverage.compared,
+                  coverage.skipped,
+                  coverage.not_judged,
+                  coverage.missing_in_candidate,
+                  coverage.missing_in_baseline,
+                  coverage.baseline_ops,
+                  coverage.candidate_ops),
+      "please report this with both dumps");
+}
+
+}  // namespace detail
+
+core::ExitCode exit_code_of(const Report& report) noexcept {
+  switch (report.status) {
+    case Status::kReproducible:
+      return core::ExitCode::kReproducible;
+    case Status::kDiverged:
+      return core::ExitCode::kDivergence;
+    case Status::kDamaged:
+    case Status::kIncomplete:
+      return core::ExitCode::kDumpUnusable;
+    case Status::kNotComparable:
+    case Status::kNothingCompared:
+      return core::ExitCode::kNotComparable;
+    case Status::kRunFailed:
+      return core::ExitCode::kRunFailed;
+  }
+  return core::ExitCode::kInternal;
+}
+
+}  // namespace repro_check::comparators

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "comparators/report.h"
+
+namespace repro_check::comparators::detail {
+
+/// What decides, once everything was looked at.
+struct VerdictInput {
+  std::vector<std::string> damage;        ///< sentences; not empty = a dump is damaged
+  std::vector<std::string> incomparable;  ///< sentences; not empty = the dumps cannot be judged
+  std::uint64_t values = 0;               ///< elements compared by value
+  std::uint64_t matched = 0;
+  std::string first_not_judged;  ///< `op 8 aten::mul output 0: digests differ, ...`
+};
+
+/// Sets status, also, kind, reasons and mend. The most severe of several statuses wins: damaged
+/// over diverged over not comparable over nothing compared; missing operators are a divergence only
+/// if something matched.
+void decide(const VerdictInput& input, Report& report);
+
+/// @throws core::Error{kInternal} when the sums of Coverage do not hold
+void check_coverage(const Coverage& coverage, std::uint64_t matched);
+
+}  // namespace repro_check::comparators::detail

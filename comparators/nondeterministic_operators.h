@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+#include "core/op_record.h"
+
+namespace repro_check::comparators {
+
+/// Why an operator may give another result for the same inputs, settings and threads: `adds in the
+/// order in which threads arrive`. Empty for operators nobody has reported, or only for other
+/// devices. Sources: torch.use_deterministic_algorithms (its list of operators that throw or
+/// change), and runs of our own on CPUs with two threads.
+std::optional<std::string_view> known_nondeterminism(const core::OpRecord& record);
+
+/// Whether the operator orders or selects, so that ties may be broken differently: topk, sort, ...
+bool breaks_ties(const core::OperatorInfo& op) noexcept;
+
+/// Whether the operator is one of the dropout family.
+bool is_dropout(const core::OperatorInfo& op) noexcept;
+
+}  // namespace repro_check::comparators

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/dtype.h"
+#include "core/op_record.h"
+#include "core/run_manifest.h"
+
+namespace repro_check::comparators {
+
+/// The closed set of first words of a verdict.
+enum class Status {
+  kReproducible,
+  kDiverged,
+  kDamaged,
+  kIncomplete,
+  kNotComparable,
+  kNothingCompared,
+  kRunFailed,
+};
+
+/// What the first divergence is about; kNone for a pass.
+enum class DivergenceKind {
+  kNone,
+  kOrigin,         ///< an operator whose inputs were bit-equal gave another output
+  kInputs,         ///< the forward arguments differed
+  kWeights,        ///< parameters or buffers differed
+  kControlFlow,    ///< the op streams part
+  kMissing,        ///< an operator is on one side only
+  kMismatch,       ///< dtype, shape, layout or number of results
+  kUninitialised,  ///< an operator read memory nobody had written
+  kRng,            ///< a generator stood at another place
+};
+
+enum class Relation { kOrigin, kPropagated, kMismatch, kMissing };
+
+/// A finite number, NaN or Inf; absent where a metric is null.
+using Metric = std::optional<double>;
+
+/// All of one tensor pair, from one pass (comparison.md 2). Real-valued metrics run over F, the
+/// pairs in which both are finite; n_finite is their number and they are null when it is 0.
+struct TensorMetrics {
+  std::uint64_t elements = 0;
+  std::uint64_t n_diff = 0;    ///< bits differ
+  std::uint64_t n_beyond = 0;  ///< fail the policy
+  std::uint64_t n_finite = 0;
+  std::optional<std::uint64_t> first_diff;  ///< flat row-major index
+  std::optional<std::uint64_t> first_beyond;
+  std::uint64_t zero_sign_only = 0;  ///< differ in the sign of zero alone
+  std::uint64_t nan_both_same = 0;
+  std::uint64_t nan_both_payload = 0;  ///< NaN on both sides, other bits
+  std::uint64_t nan_baseline = 0;      ///< NaN in the baseline only
+  std::uint64_t nan_candidate = 0;
+  std::uint64_t inf_sign = 0;  ///< opposite infinities
+  std::uint64_t inf_baseline = 0;
+  std::uint64_t inf_candidate = 0;
+  std::uint64_t noncanonical_bool = 0;
+  Metric max_abs;
+  std::optional<std::uint64_t> max_abs_index;
+  /// |c-b| of integers exactly; set for integral dtypes beside max_abs.
+  std::optional<std::uint64_t> max_abs_exact;
+  Metric mean_abs;
+  Metric max_rel;  ///< inf when some baseline is 0 and its candidate is not
+  std::optional<std::uint64_t> max_rel_index;
+  Metric max_rel_finite;  ///< over nonzero baselines
+  std::optional<std::uint64_t> max_rel_finite_index;
+  std::uint64_t zero_baseline = 0;  ///< pairs with b = 0 and c != 0
+  Metric mean_rel;
+  std::optional<std::uint64_t> ulp_max;  ///< floating dtypes only
+  Metric ulp_mean;                       ///< over differing pairs of F
+  Metric rmse;
+  Metric l2_rel;
+  Metric cosine;
+  Metric norm_ratio;
+  Metric within_1e3;  ///< share within 1/1000
+  Metric within_5e3;
+  Metric rtol_needed;  ///< smallest rtol that passes with atol 0
+  Metric atol_needed;
+};
+
+/// One element of a differing pair.
+struct Sample {
+  std::uint64_t flat_index = 0;
+  std::vector<std::int64_t> index;
+  std::string baseline;  ///< shortest text that reads back in the tensor's own dtype
+  std::string candidate;
+  std::string baseline_bits;  ///< hexadecimal, most significant first
+  std::string candidate_bits;
+  std::optional<std::uint64_t> ulp;
+};
+
+enum class TensorOutcome {
+  kEqual,         ///< bit-identical
+  kWithin,        ///< differs, policy passes
+  kBeyond,        ///< differs, policy fails
+  kMismatch,      ///< dtype, shape, layout, state or number differ: no values compared
+  kUncomparable,  ///< no content on a side where the policy needs it
+  kSkipped,       ///< uninitialised on both sides, or excluded
+};
+
+/// One tensor of a matched operator, where it is not equal.
+struct TensorComparison {
+  core::TensorRole role = core::TensorRole::kOutput;
+  core::TensorRecord baseline;
+  core::TensorRecord candidate;
+  TensorOutcome outcome = TensorOutcome::kEqual;
+  std::string note;  ///< `dtype differs: float32 against float16`, `only zero signs differ`
+  std::optional<TensorMetrics> metrics;
+  std::vector<Sample> samples;  ///< first differing elements, at most 10
+};
+
+/// Why an origin is an origin, or what made an input differ.
+struct Cause {
+  std::string name;      ///< `input data`, `weights`, `rng stream`, `nondeterministic kernel`, ...
+  std::string evidence;  ///< one sentence in plain words
+  std::string advice;    ///< what to change
+};
+
+/// One operator that is not fine.
+struct OpDivergence {
+  std::optional<std::uint64_t> baseline_index;
+  std::optional<std::uint64_t> candidate_index;
+  core::OpRecord baseline;  ///< the side that has none is default-constructed
+  core::OpRecord candidate;
+  std::uint64_t occurrence = 0;  ///< how many earlier baseline records share its key
+  Relation relation = Relation::kOrigin;
+  DivergenceKind kind = DivergenceKind::kOrigin;
+  std::vector<TensorComparison> outputs;  ///< those that are not equal
+  std::vector<TensorComparison> inputs;   ///< those that are not equal
+  std::vector<std::string> notes;         ///< differing scalar arguments and results, by name
+  std::vector<std::uint64_t> producers;   ///< baseline op indices of differing inputs
+  Cause cause;
+  double severity = 0;  ///< orders propagated ones: l2_rel, inf for NaN, Inf and mismatches
+};
+
+/// Where the two streams part.
+struct ControlFlow {
+  std::optional<std::uint64_t> last_common_baseline;
+  std::optional<std::uint64_t> last_common_candidate;
+  core::OpRecord last_common;  ///< head of the baseline's, where there is one
+  std::string baseline_next;  ///< operator, empty at the end of the stream
+  std::string candidate_next;
+  std::uint64_t unmatched_baseline = 0;
+  std::uint64_t unmatched_candidate = 0;
+  bool rejoined = false;
+};
+
+/// matched + missing = records of a side; equal + within_policy + diverged + mismatched + skipped +
+/// not_judged = matched. A sum that does not hold is an internal error.
+struct Coverage {
+  std::uint64_t baseline_ops = 0;
+  std::uint64_t candidate_ops = 0;
+  std::uint64_t compared =
+      0;  ///< matched and judged: equal + within_policy + diverged + mismatched
+  std::uint64_t equal = 0;
+  std::uint64_t within_policy = 0;
+  std::uint64_t diverged = 0;
+  std::uint64_t origins = 0;  ///< of diverged and mismatched
+  std::uint64_t propagated = 0;
+  std::uint64_t mismatched = 0;
+  std::uint64_t missing_in_baseline = 0;
+  std::uint64_t missing_in_candidate = 0;
+  std::uint64_t skipped = 0;     ///< no output content on either side (uninitialised, excluded)
+  std::uint64_t not_judged = 0;  ///< content missing where the policy needs it
+  std::uint64_t tensors = 0;     ///< output tensors judged
+  std::uint64_t elements = 0;    ///< elements of those
+  std::uint64_t bytes = 0;
+};
+
+/// Something that is not the same in the two dumps' surroundings.
+struct Difference {
+  std::string pointer;  ///< `threads.intra_op`, `env.MKL_CBWR`, `libtorch.version`
+  std::string baseline;
+  std::string candidate;
+  bool affects_numbers = true;
+};
+
+/// A forward argument, parameter or buffer that differs.
+struct NamedTensorDifference {
+  core::NamedTensorKind kind = core::NamedTensorKind::kInput;
+  std::string name;
+  std::string note;  ///< `missing in candidate`, `shape differs: ...`, or empty
+  std::optional<TensorMetrics> metrics;
+  std::vector<Sample> samples;
+};
+
+struct RunSummary {
+  std::string name;
+  std::string location;
+  std::string status = "complete";  ///< complete | incomplete | damaged | failed
+  std::string signal;
+  std::string message;  ///< why it failed
+  std::optional<std::uint64_t> last_op;
+  core::RunManifest manifest;  ///< default-constructed when there is none
+};
+
+/// Everything a renderer needs. Divergence is data, never an error.
+struct Report {
+  Status status = Status::kNothingCompared;
+  DivergenceKind kind = DivergenceKind::kNone;
+  std::vector<Status> also;          ///< further statuses that hold, most severe first
+  std::vector<std::string> reasons;  ///< a sentence each
+  std::vector<RunSummary> runs;      ///< baseline, candidate
+  Coverage coverage;
+  std::string policy;  ///< `bitwise, NaN equals NaN`
+  std::vector<Difference> differences;
+  std::vector<NamedTensorDifference> named_tensors;
+  std::optional<OpDivergence> first_divergence;
+  std::optional<ControlFlow> control_flow;
+  /// Every further operator that is not fine, in trace order; bounded by CompareOptions::max_items.
+  std::vector<OpDivergence> divergences;
+  std::uint64_t divergences_total = 0;  ///< the first one included
+  /// Baseline op index of the first output that is not bit-equal, within the policy or beyond it.
+  std::optional<std::uint64_t> first_bit_difference;
+  std::vector<std::string> warnings;
+  std::string mend;  ///< for exits 3, 4 and 5
+  double seconds = 0;
+};
+
+}  // namespace repro_check::comparators

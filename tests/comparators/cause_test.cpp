@@ -1,0 +1,368 @@
+// SPDX-License-Identifier: Apache-2.0
+// Relation and cause: whose fault a difference is.
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/comparators/trace_builder.h"
+
+namespace repro_check::comparators {
+namespace {
+
+int exit_of(const Report& report) { return static_cast<int>(exit_code_of(report)); }
+
+bool mentions(const std::string& text, const std::string& words) {
+  return text.find(words) != std::string::npos;
+}
+
+/// x and w go into op 0 (t0), t0 into op 1 (t1), t1 and w into op 2 (t2).
+Trace model(const std::string& run) {
+  Trace trace(run);
+  trace.tensor("x", {1, 2}).tensor("w", {3, 4});
+  trace.tensor("t0", {5, 6}).tensor("t1", {7, 8}).tensor("t2", {9, 10});
+  trace.named("input", "tokens", "x").named("parameter", "head.weight", "w");
+  trace.op("aten::linear", {"x", "w"}, {"t0"});
+  trace.op("aten::relu", {"t0"}, {"t1"});
+  trace.op("aten::linear", {"t1", "w"}, {"t2"});
+  return trace;
+}
+
+const ordered_json kNone = ordered_json::object();
+
+/// The cause of the only operator, whose inputs are equal and whose output is not.
+Report compute(const std::string& name,
+               const ordered_json& from = ordered_json::object(),
+               const ordered_json& to = ordered_json::object(),
+               const ordered_json& from_manifest = ordered_json::object(),
+               const ordered_json& to_manifest = ordered_json::object()) {
+  Trace baseline("baseline");
+  Trace candidate("candidate");
+  baseline.tensor("x", {1, 2}).tensor("y", {3, 4}).op(name, {"x"}, {"y"}, from);
+  candidate.tensor("x", {1, 2}).tensor("y", {3, 5}).op(name, {"x"}, {"y"}, to);
+  baseline.manifest().update(from_manifest);
+  candidate.manifest().update(to_manifest);
+  return compare_traces(baseline, candidate);
+}
+
+const Cause& cause_of(const Report& report) {
+  REQUIRE(report.first_divergence);
+  return report.first_divergence->cause;
+}
+
+TEST_CASE("origin and propagated, with the root of the chain") {
+  Trace baseline = model("baseline");
+  Trace candidate = model("candidate");
+  candidate.tensor("t0", {5, 7}).tensor("t1", {7, 9}).tensor("t2", {9, 11});
+  const Report report = compare_traces(baseline, candidate);
+  CHECK(report.kind == DivergenceKind::kOrigin);
+  REQUIRE(report.first_divergence);
+  CHECK(report.first_divergence->relation == Relation::kOrigin);
+  CHECK(report.first_divergence->producers.empty());
+  CHECK(cause_of(report).name == "unexplained");
+  REQUIRE(report.divergences.size() == 2);
+  CHECK(report.divergences[0].relation == Relation::kPropagated);
+  CHECK(report.divergences[0].producers == std::vector<std::uint64_t>{0});
+  CHECK(report.divergences[1].producers == std::vector<std::uint64_t>{1});
+  CHECK(mentions(report.divergences[1].cause.evidence, "from op 1, and the difference from op 0"));
+  CHECK(report.divergences[1].severity > 0);
+}
+
+TEST_CASE("a further origin with bit-equal inputs is listed as one") {
+  Trace baseline = model("baseline");
+  Trace candidate = model("candidate");
+  candidate.tensor("t0", {5, 7}).tensor("t2", {9, 11});
+  const Report report = compare_traces(baseline, candidate);
+  CHECK(report.coverage.origins == 2);
+  CHECK(report.coverage.propagated == 0);
+  REQUIRE_FALSE(report.warnings.empty());
+  CHECK(mentions(report.warnings.front(), "read differing inputs and gave bit-equal outputs"));
+}
+
+TEST_CASE("row 45: input data and weights are told apart from computation") {
+  Trace baseline = model("baseline");
+  Trace other_input = model("candidate");
+  other_input.tensor("x", {1, 3}).tensor("t0", {5, 7});
+  const Report inputs = compare_traces(baseline, other_input);
+  CHECK(exit_of(inputs) == 1);
+  CHECK(inputs.kind == DivergenceKind::kInputs);
+  CHECK(inputs.first_divergence->relation == Relation::kOrigin);
+  CHECK(cause_of(inputs).name == "input data");
+  CHECK(mentions(cause_of(inputs).evidence, "`tokens`"));
+  REQUIRE(inputs.named_tensors.size() == 1);
+  CHECK(inputs.named_tensors[0].name == "tokens");
+  CHECK(inputs.named_tensors[0].metrics->n_diff == 1);
+  REQUIRE(inputs.first_divergence->inputs.size() == 1);
+  CHECK(inputs.first_divergence->inputs[0].metrics);
+
+  Trace other_weights = model("candidate");
+  other_weights.json()["tensors"]["w"] = tensor_of("float32", {"40400000", "40800001"}, "bits");
+  other_weights.tensor("t2", {9, 11});
+  const Report weights = compare_traces(baseline, other_weights);
+  CHECK(weights.kind == DivergenceKind::kWeights);
+  CHECK(weights.first_divergence->baseline_index == 2);
+  CHECK(mentions(cause_of(weights).evidence,
+                 "state `head.weight` differs, 1 of 2 elements, max 1 ULP"));
+}
+
+TEST_CASE("weights that differ and change no output are a difference, not a divergence") {
+  Trace baseline = model("baseline");
+  Trace candidate = model("candidate");
+  candidate.tensor("w", {3, 5});
+  const Report report = compare_traces(baseline, candidate);
+  CHECK(exit_of(report) == 0);
+  CHECK(report.named_tensors.size() == 1);
+}
+
+TEST_CASE("an unnamed input that no operator made is a constant") {
+  Trace baseline = chain("baseline", {"aten::a"});
+  Trace candidate = chain("candidate", {"aten::a"});
+  candidate.tensor("x", {1, 2, 4}).tensor("t0", {7, 8, 10});
+  CHECK(cause_of(compare_traces(baseline, candidate)).name == "constant differs");
+}
+
+TEST_CASE("a value that changed after it was recorded") {
+  Trace baseline = model("baseline");
+  Trace candidate = model("candidate");
+  // Op 1 reads other values from the storage of t0 than op 0 left there.
+  for (Trace* trace : {&baseline, &candidate}) {
+    trace->tensor("late", {5, 6});
+    trace->json()["tensors"]["late"]["storage"] = "t0";
+    trace->json()["ops"][1]["inputs"]["in0"] = "late";
+  }
+  candidate.json()["tensors"]["late"]["values"] = {5, 60};
+  candidate.tensor("t1", {7, 80}).tensor("t2", {9, 100});
+  const Report report = compare_traces(baseline, candidate);
+  CHECK(report.first_divergence->relation == Relation::kOrigin);
+  CHECK(cause_of(report).name == "unobserved write");
+  CHECK(mentions(cause_of(report).evidence, "op 0"));
+}
+
+TEST_CASE("a scalar result that differs is an origin, its use is propagated") {
+  Trace baseline = chain("baseline", {"aten::a"});
+  Trace candidate = chain("candidate", {"aten::a"});
+  baseline.op("aten::item", {"t0"}, {}, {{"results", {0.5}}});
+  candidate.op("aten::item", {"t0"}, {}, {{"results", {0.75}}});
+  baseline.tensor("z", {1}).op("aten::mul", {"t0"}, {"z"}, {{"scalars", {{"other", 0.5}}}});
+  candidate.tensor("z", {2}).op("aten::mul", {"t0"}, {"z"}, {{"scalars", {{"other", 0.75}}}});
+  const Report report = compare_traces(baseline, candidate);
+  CHECK(report.first_divergence->baseline_index == 1);
+  CHECK(report.first_divergence->relation == Relation::kOrigin);
+  REQUIRE(report.divergences.size() == 1);
+  CHECK(report.divergences[0].relation == Relation::kPropagated);
+  CHECK(report.divergences[0].producers == std::vector<std::uint64_t>{1});
+  // Within a tolerance a number returned is judged like a tensor.
+  CHECK(exit_of(compare_traces(baseline, candidate, tolerance(1, 0))) == 0);
+}
+
+TEST_CASE("an argument that differs") {
+  const Report report = compute("aten::leaky_relu",
+                                {{"scalars", {{"negative_slope", 0.1}}}},
+                                {{"scalars", {{"negative_slope", 0.2}}}});
+  CHECK(report.kind == DivergenceKind::kOrigin);
+  CHECK(cause_of(report).name == "argument differs");
+  CHECK(report.first_divergence->notes ==
+        std::vector<std::string>{"negative_slope: 0.1 against 0.2"});
+}
+
+TEST_CASE("dropout with other seeds: the generators started apart") {
+  const ordered_json drew = {
+      {"seeded", true}, {"generator", {{"seed", 1}, {"before", 10}, {"after", 20}, {"drawn", 4}}}};
+  ordered_json other = drew;
+  other["generator"] = {{"seed", 2}, {"before", 11}, {"after", 21}, {"drawn", 4}};
+  const Report report = compute("aten::dropout", drew, other, {{"seed", 1}}, {{"seed", 2}});
+  CHECK(report.kind == DivergenceKind::kRng);
+  CHECK(report.first_divergence->relation == Relation::kOrigin);
+  CHECK(cause_of(report).name == "rng stream");
+  CHECK(mentions(cause_of(report).evidence, "the generators started apart (seed 1 against 2)"));
+  CHECK(mentions(cause_of(report).advice, "\"disable_dropout\": true"));
+  CHECK(mentions(cause_of(report).advice, "\"seed\""));
+  // The generator was not recorded, but the seeds were.
+  const Report unrecorded = compute(
+      "aten::dropout", {{"seeded", true}}, {{"seeded", true}}, {{"seed", 1}}, {{"seed", 2}});
+  CHECK(unrecorded.kind == DivergenceKind::kRng);
+}
+
+TEST_CASE("row 46: an extra draw parts the stream") {
+  Trace baseline = chain("baseline", {"aten::a", "aten::b"});
+  Trace candidate = chain("candidate", {"aten::a"});
+  candidate.tensor("r", {1}).op(
+      "aten::rand",
+      {},
+      {"r"},
+      {{"seeded", true}, {"generator", {{"before", 1}, {"after", 2}, {"drawn", 8}}}});
+  candidate.op("aten::b", {"t0"}, {"t1"}).tensor("t1", {7, 8, 9});
+  baseline.tensor("d", {1}).op("aten::dropout",
+                               {"t1"},
+                               {"d"},
+                               {{"seeded", true}, {"generator", {{"before", 1}, {"after", 2}}}});
+  candidate.tensor("d", {2}).op("aten::dropout",
+                                {"t1"},
+                                {"d"},
+                                {{"seeded", true}, {"generator", {{"before", 2}, {"after", 3}}}});
+  const Report report = compare_traces(baseline, candidate);
+  CHECK(report.kind == DivergenceKind::kMissing);
+  CHECK(report.first_divergence->candidate_index == 1);
+  REQUIRE(report.divergences.size() == 1);
+  CHECK(report.divergences[0].kind == DivergenceKind::kRng);
+  CHECK(mentions(report.divergences[0].cause.evidence,
+                 "op 1 aten::rand (m), which drew 8 numbers in the candidate only"));
+}
+
+TEST_CASE("row 47: a kernel known to be nondeterministic") {
+  const Report report = compute("aten::index_put_");
+  CHECK(report.first_divergence->relation == Relation::kOrigin);
+  CHECK(cause_of(report).name == "nondeterministic kernel");
+  CHECK(mentions(cause_of(report).evidence, "likely"));
+  CHECK(mentions(cause_of(report).advice, "\"determinism\": \"error\""));
+  CHECK(cause_of(compute("aten::scatter_add")).name == "unexplained");
+}
+
+TEST_CASE("row 48: thread counts, settings and environment are suspects") {
+  const ordered_json two = {{"settings", {{"threads.intra_op", "2"}}}};
+  const ordered_json one = {{"settings", {{"threads.intra_op", "1"}}}};
+  const Report threads = compute("aten::sum", kNone, kNone, two, one);
+  CHECK(cause_of(threads).name == "threads");
+  CHECK(mentions(cause_of(threads).evidence,
+                 "suspect: threads.intra_op 2 -> 1, the only setting that differs"));
+  const Report also = compute("aten::index_put_", kNone, kNone, two, one);
+  CHECK(cause_of(also).name == "threads");
+  CHECK(mentions(cause_of(also).evidence, "also: nondeterministic kernel"));
+  const Report library = compute("aten::mm",
+                                 kNone,
+                                 kNone,
+                                 {{"environment", {{"libtorch.version", "2.13.0"}}}},
+                                 {{"environment", {{"libtorch.version", "2.14.1"}}}});
+  CHECK(cause_of(library).name == "environment differs");
+  const Report setting = compute("aten::mm",
+                                 kNone,
+                                 kNone,
+                                 {{"settings", {{"allow_tf32_cudnn", "true"}}}},
+                                 {{"settings", {{"allow_tf32_cudnn", "false"}}}});
+  CHECK(cause_of(setting).name == "settings differ");
+  const Report host = compute("aten::mm",
+                              kNone,
+                              kNone,
+                              {{"environment", {{"host.name", "a"}}}},
+                              {{"environment", {{"host.name", "b"}}}});
+  CHECK(cause_of(host).name == "unexplained");
+  REQUIRE(host.differences.size() == 1);
+  CHECK_FALSE(host.differences[0].affects_numbers);
+}
+
+TEST_CASE("reading memory that nobody wrote") {
+  Trace baseline("baseline");
+  Trace candidate("candidate");
+  for (Trace* trace : {&baseline, &candidate}) {
+    trace->json()["tensors"]["u"] = {
+        {"dtype", "float32"}, {"shape", {2}}, {"state", "uninitialised"}};
+    trace->op("aten::empty", {}, {"u"});
+  }
+  baseline.tensor("y", {1, 2}).op("aten::relu", {"u"}, {"y"});
+  candidate.tensor("y", {1, 3}).op("aten::relu", {"u"}, {"y"});
+  const Report report = compare_traces(baseline, candidate);
+  CHECK(report.kind == DivergenceKind::kUninitialised);
+  CHECK(report.coverage.skipped == 1);
+  CHECK(report.first_divergence->baseline_index == 1);
+  CHECK(cause_of(report).name == "uninitialised memory");
+  // Two equal runs are reproducible although aten::empty is in the trace.
+  CHECK(exit_of(compare_traces(baseline, baseline)) == 0);
+}
+
+TEST_CASE("row 49: an in-place operator") {
+  Trace baseline = chain("baseline", {"aten::a"});
+  Trace candidate = chain("candidate", {"aten::a"});
+  for (Trace* trace : {&baseline, &candidate}) {
+    trace->tensor("after", {1, 1, 1});
+    trace->json()["tensors"]["after"]["storage"] = "t0";
+  }
+  candidate.json()["tensors"]["after"]["values"] = {1, 1, 2};
+  baseline.op("aten::add_", {"t0"}, {"after"}).op("aten::sum", {"after"}, {"x"});
+  candidate.op("aten::add_", {"t0"}, {"after"}).op("aten::sum", {"after"}, {"x"});
+  const Report report = compare_traces(baseline, candidate);
+  CHECK(report.first_divergence->baseline_index == 1);
+  CHECK(report.first_divergence->relation == Relation::kOrigin);
+}
+
+TEST_CASE("row 50: NaN on both sides passes and names its first maker") {
+  Trace baseline = chain("baseline", {"aten::a", "aten::log", "aten::b"});
+  baseline.tensor("t1", {"nan", 1, 2}).tensor("t2", {"nan", 1, 2});
+  const Report report = compare_traces(baseline, baseline);
+  CHECK(exit_of(report) == 0);
+  REQUIRE(report.warnings.size() == 2);
+  CHECK(report.warnings[0] ==
+        "2 elements are NaN on both sides, in 2 operators; first op 1 "
+        "aten::log (m)");
+  CHECK(report.warnings[1].starts_with("in both runs op 1 aten::log (m) is the first to make NaN"));
+}
+
+TEST_CASE("a difference that passed and was amplified") {
+  Trace baseline = model("baseline");
+  Trace candidate = model("candidate");
+  candidate.tensor("t0", {5, 6.000001}).tensor("t1", {7, 80});
+  const Report report = compare_traces(baseline, candidate, tolerance());
+  CHECK(report.coverage.within_policy == 1);
+  CHECK(report.first_bit_difference == 0);
+  REQUIRE(report.first_divergence);
+  CHECK(report.first_divergence->baseline_index == 1);
+  CHECK(report.first_divergence->relation == Relation::kPropagated);
+  CHECK(cause_of(report).name == "amplified");
+}
+
+TEST_CASE("depth all: the innermost operator that ended first is the first divergence") {
+  Trace baseline("baseline");
+  Trace candidate("candidate");
+  for (Trace* trace : {&baseline, &candidate}) {
+    trace->manifest()["depth"] = "all";
+    trace->tensor("x", {1}).tensor("t", {2}).tensor("y", {3});
+    trace->op("aten::linear", {"x"}, {"y"});
+    trace->op("aten::t", {"x"}, {"t"}, {{"depth", 1}, {"parent", 0}});
+    trace->op("aten::addmm", {"t"}, {"y"}, {{"depth", 1}, {"parent", 0}});
+    trace->tensor("z", {4}).op("aten::relu", {"y"}, {"z"});
+  }
+  candidate.tensor("y", {30}).tensor("z", {40});
+  const Report report = compare_traces(baseline, candidate);
+  REQUIRE(report.first_divergence);
+  CHECK(report.first_divergence->baseline_index == 2);
+  CHECK(report.first_divergence->relation == Relation::kOrigin);
+  REQUIRE(report.divergences.size() == 2);
+  CHECK(report.divergences[0].baseline_index == 0);
+  CHECK(report.divergences[0].relation == Relation::kPropagated);
+  CHECK(report.divergences[0].producers == std::vector<std::uint64_t>{2});
+  CHECK(report.divergences[1].baseline_index == 3);
+  CHECK(report.divergences[1].relation == Relation::kPropagated);
+  CHECK(report.coverage.origins == 1);
+}
+
+TEST_CASE("topk: equal values, other indices") {
+  Trace baseline = chain("baseline", {"aten::a"});
+  Trace candidate = chain("candidate", {"aten::a"});
+  baseline.json()["tensors"]["i"] = tensor_of("int64", {0, 1});
+  candidate.json()["tensors"]["i"] = tensor_of("int64", {1, 0});
+  baseline.op("aten::topk", {"t0"}, {"x", "i"});
+  candidate.op("aten::topk", {"t0"}, {"x", "i"});
+  CHECK(cause_of(compare_traces(baseline, candidate)).name == "ties broken differently");
+}
+
+TEST_CASE("inputs in another memory layout") {
+  const Report report =
+      compute("aten::mean", {{"strides", {{"in0", {1}}}}}, {{"strides", {{"in0", {2}}}}});
+  CHECK(cause_of(report).name == "layout differs");
+}
+
+TEST_CASE("the report is the same every time") {
+  Trace baseline = model("baseline");
+  Trace candidate = model("candidate");
+  candidate.tensor("t0", {5, 7}).tensor("t1", {7, 9}).tensor("t2", {9, 11});
+  const Report first = compare_traces(baseline, candidate);
+  const Report second = compare_traces(baseline, candidate);
+  REQUIRE(first.divergences.size() == second.divergences.size());
+  CHECK(first.first_divergence->cause.evidence == second.first_divergence->cause.evidence);
+  CHECK(first.first_divergence->outputs[0].metrics->rmse ==
+        second.first_divergence->outputs[0].metrics->rmse);
+  CHECK(first.warnings == second.warnings);
+  CHECK(first.reasons == second.reasons);
+}
+
+}  // namespace
+}  // namespace repro_check::comparators

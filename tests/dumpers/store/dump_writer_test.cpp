@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dumpers/store/dump_writer.h"
+
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <memory>
+#include <span>
+
+#include "core/error.h"
+#include "dumpers/store/dump_reader.h"
+#include "tests/dumpers/journal/random_record.h"
+#include "tests/dumpers/store/error_of.h"
+#include "tests/dumpers/store/sample_dump.h"
+#include "tests/support/temp_directory.h"
+
+namespace repro_check::store {
+namespace {
+
+namespace fs = std::filesystem;
+using core::ErrorKind;
+using test_support::contains;
+using test_support::error_of;
+using test_support::make_sample;
+using test_support::Sample;
+using test_support::TempDirectory;
+
+constexpr DumpWriterOptions kReplace{.replace_existing = true};
+
+TEST_CASE("what is there is not overwritten unasked") {
+  const TempDirectory directory;
+  const fs::path dump = directory / "dump";
+  test_support::write_dump(dump, make_sample(1, 5));
+  const std::string refusal =
+      error_of(ErrorKind::kUsage, [&] { const DumpWriter writer(dump, {}); });
+  CHECK(contains(refusal, "a dump is already there"));
+  CHECK(contains(refusal, "--force"));
+
+  fs::remove(dump / "manifest.json");
+  CHECK(
+      contains(error_of(ErrorKind::kUsage, [&] { const DumpWriter writer(dump, {}); }), "--force"));
+}
+
+TEST_CASE("a replaced dump stays until the new one is complete") {
+  const TempDirectory directory;
+  const fs::path dump = directory / "dump/";
+  const Sample old = make_sample(1, 5);
+  const Sample fresh = make_sample(2, 9);
+  test_support::write_dump(dump, old);
+  {
+    DumpWriter writer(dump, kReplace);
+    CHECK(test_support::reads_back(*open_dump(dump), old));
+    CHECK(fs::exists(directory / "dump.recording" / "journal.bin"));
+    test_support::record(writer, fresh);
+  }
+  CHECK(test_support::reads_back(*open_dump(dump), fresh));
+  CHECK_FALSE(fs::exists(directory / "dump.recording"));
+}
+
+TEST_CASE("a replacement that fails leaves the old dump, and can be tried again") {
+  const TempDirectory directory;
+  const fs::path dump = directory / "dump";
+  const Sample old = make_sample(1, 5);
+  test_support::write_dump(dump, old);
+  {
+    DumpWriter writer(dump, kReplace);
+    writer.append(test_support::small_record(0));
+    writer.fail("the model gave up");
+  }
+  CHECK(test_support::reads_back(*open_dump(dump), old));
+  const auto reached = summarise_incomplete(dump);
+  REQUIRE(reached.has_value());
+  CHECK(reached->failure == "the model gave up");
+
+  const Sample fresh = make_sample(2, 9);
+  test_support::write_dump(dump, fresh, kReplace);
+  CHECK(test_support::reads_back(*open_dump(dump), fresh));
+  CHECK_FALSE(summarise_incomplete(dump).has_value());
+}
+
+TEST_CASE("an unfinished recording is replaced, and one under way is not") {
+  const TempDirectory directory;
+  const fs::path dump = directory / "dump";
+  auto first = std::make_unique<DumpWriter>(dump, DumpWriterOptions{});
+  CHECK(contains(error_of(ErrorKind::kUsage, [&] { const DumpWriter second(dump, kReplace); }),
+                 "another recording"));
+  first.reset();
+  const Sample sample = make_sample(1, 5);
+  test_support::write_dump(dump, sample, kReplace);
+  CHECK(test_support::reads_back(*open_dump(dump), sample));
+}
+
+TEST_CASE("a directory with anything else in it is left alone, whatever was asked") {
+  const TempDirectory directory;
+  test_support::write_bytes(directory / "thesis.tex", "years of work");
+  for (const DumpWriterOptions& options : {DumpWriterOptions{}, kReplace}) {
+    CHECK(contains(
+        error_of(ErrorKind::kUsage, [&] { const DumpWriter writer(directory.path(), options); }),
+        "thesis.tex"));
+  }
+  CHECK(contains(error_of(ErrorKind::kUsage,
+                          [&] { const DumpWriter writer(directory / "thesis.tex", kReplace); }),
+                 "is a file"));
+  CHECK(test_support::read_bytes(directory / "thesis.tex") == "years of work");
+}
+
+TEST_CASE("a link to a directory is followed, and stays a link") {
+  const TempDirectory directory;
+  fs::create_directory(directory / "real");
+  fs::create_directory_symlink(directory / "real", directory / "link");
+  const Sample sample = make_sample(1, 5);
+  test_support::write_dump(directory / "link", sample);
+  test_support::write_dump(directory / "link", sample, kReplace);
+  CHECK(fs::is_symlink(directory / "link"));
+  CHECK(test_support::reads_back(*open_dump(directory / "real"), sample));
+}
+
+TEST_CASE("a recording that failed cannot be finished") {
+  const TempDirectory directory;
+  const fs::path dump = directory / "dump";
+  {
+    DumpWriter writer(dump, {});
+    writer.fail("no");
+    error_of(ErrorKind::kInternal, [&] { writer.finish({}); });
+  }
+  CHECK_FALSE(fs::exists(dump / "manifest.json"));
+  CHECK(fs::exists(dump / "journal.bin"));
+}
+
+TEST_CASE("records that got lost are noticed") {
+  const TempDirectory directory;
+  Sample sample = make_sample(1, 5);
+  ++sample.manifest.trace.operators;
+  CHECK(contains(
+      error_of(ErrorKind::kInternal, [&] { test_support::write_dump(directory / "a", sample); }),
+      "counted 31 operators"));
+  sample = make_sample(1, 5);
+  sample.ops.back().index = 0;
+  CHECK(contains(
+      error_of(ErrorKind::kInternal, [&] { test_support::write_dump(directory / "b", sample); }),
+      "op 0"));
+  CHECK_FALSE(fs::exists(directory / "b" / "manifest.json"));
+
+  const auto [key, bytes] = test_support::make_content(core::Dtype::kFloat32, {4}, 1);
+  DumpWriter writer(directory / "c", {});
+  error_of(ErrorKind::kInternal,
+           [&] { writer.put_content(key, std::span<const std::byte>(bytes).first(15)); });
+  writer.put_content(key, bytes);
+  writer.put_content(key, bytes);
+  CHECK(writer.stored_bytes() == 16);
+}
+
+TEST_CASE("a directory that cannot be made is named") {
+  const std::string refusal =
+      error_of(ErrorKind::kIo, [] { const DumpWriter writer("/proc/no-such-place/dump", {}); });
+  CHECK(contains(refusal, "/proc/no-such-place/dump"));
+}
+
+}  // namespace
+}  // namespace repro_check::store

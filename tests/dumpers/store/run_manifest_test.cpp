@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/run_manifest.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <limits>
+#include <span>
+#include <string>
+
+#include "core/error.h"
+#include "tests/dumpers/store/error_of.h"
+
+namespace repro_check::core {
+namespace {
+
+using test_support::contains;
+using test_support::error_of;
+
+RunManifest full_manifest() {
+  RunManifest manifest;
+  manifest.tool_version = "0.1.0";
+  manifest.run_name = "baseline \"quoted\" \n";
+  manifest.created = "2026-01-02T03:04:05Z";
+  manifest.configuration = R"({"seed": 1, "trap": "00000000000000000000000000000000"})";
+  manifest.model_path = "models/größe.pt";
+  manifest.model_method = "encode";
+  manifest.model_digest = {1, 2};
+  manifest.seed = 4294967295;
+  manifest.device = "cuda:0";
+  manifest.determinism = "warn";
+  manifest.disable_dropout = true;
+  manifest.rng = "host";
+  manifest.grad = "inference";
+  manifest.settings = {{"threads.intra_op", "2", "1"}, {"env.MKL_CBWR", "unset", "COMPATIBLE"}};
+  manifest.environment = {{"libtorch.version", "2.13.0"}};
+  manifest.named_tensors = {{NamedTensorKind::kInput, "tokens", Dtype::kInt64, {2, 16}, {3, 4}},
+                            {NamedTensorKind::kParameter, "w", Dtype::kBFloat16, {}, {5, 6}},
+                            {NamedTensorKind::kBuffer, "b", Dtype::kUnknown, {0}, {UINT64_MAX, 0}}};
+  manifest.warnings = {"first", "second"};
+  manifest.trace.operators = UINT64_MAX;
+  manifest.trace.tensors = 2;
+  manifest.trace.contents = 3;
+  manifest.trace.stored_bytes = 4;
+  manifest.trace.substitutions = 5;
+  manifest.trace.drawing_operators = 6;
+  manifest.trace.level = "digest";
+  manifest.trace.depth = "all";
+  manifest.trace.include = {"aten::*"};
+  manifest.trace.exclude = {"encoder.*", "x"};
+  manifest.trace.digest_algorithm = kDigestAlgorithm;
+  manifest.trace.index_digest = {7, 8};
+  manifest.seconds = 0.1;
+  manifest.load_seconds = std::numeric_limits<double>::infinity();
+  return manifest;
+}
+
+/// The text with its digest made to hold again.
+std::string signed_again(std::string text) {
+  const std::string field = "\"manifest_digest\": \"";
+  const std::size_t at = text.rfind(field) + field.size();
+  text.replace(at, 32, 32, '0');
+  text.replace(at, 32, to_hex(digest_bytes(std::as_bytes(std::span<const char>(text)))));
+  return text;
+}
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  const std::size_t at = text.find(from);
+  REQUIRE(at != std::string::npos);
+  return text.replace(at, from.size(), to);
+}
+
+RunManifest parse(const std::string& text) { return manifest_from_json_text(text, "m.json"); }
+
+TEST_CASE("a manifest survives being written and read") {
+  const RunManifest manifest = full_manifest();
+  const std::string text = to_json_text(manifest);
+  CHECK(text.back() == '\n');
+  const RunManifest read = parse(text);
+  CHECK(to_json_text(read) == text);
+  CHECK(read.run_name == manifest.run_name);
+  CHECK(read.configuration == manifest.configuration);
+  CHECK(read.settings == manifest.settings);
+  CHECK(read.environment == manifest.environment);
+  CHECK(read.named_tensors == manifest.named_tensors);
+  CHECK(read.warnings == manifest.warnings);
+  CHECK(read.trace.operators == UINT64_MAX);
+  CHECK(read.trace.exclude == manifest.trace.exclude);
+  CHECK(read.trace.index_digest == manifest.trace.index_digest);
+  CHECK(read.seconds == manifest.seconds);
+  CHECK(std::isinf(read.load_seconds));
+  RunManifest odd = manifest;
+  odd.seconds = std::nan("");
+  CHECK(std::isnan(parse(to_json_text(odd)).seconds));
+}
+
+TEST_CASE("text that is not UTF-8 is cleaned, and the file stays readable") {
+  RunManifest manifest = full_manifest();
+  manifest.warnings = {"bad \xff\xfe bytes"};
+  CHECK(parse(to_json_text(manifest)).warnings.front() == "bad \xef\xbf\xbd\xef\xbf\xbd bytes");
+}
+
+TEST_CASE("fields of a later minor version are passed over") {
+  std::string text = to_json_text(full_manifest());
+  text = replaced(text, "\"version\": \"1.0\"", "\"version\": \"1.7\", \"later\": [1, {\"a\": 2}]");
+  CHECK(parse(signed_again(text)).run_name == full_manifest().run_name);
+  CHECK(contains(error_of(ErrorKind::kDumpDamaged, [&] { parse(text); }), "/manifest_digest"));
+}
+
+TEST_CASE("another format or another major version is unknown") {
+  const std::string text = to_json_text(full_manifest());
+  const auto unknown = [&](const std::string& from, const std::string& to) {
+    return error_of(ErrorKind::kDumpUnknown, [&] { parse(replaced(text, from, to)); });
+  };
+  CHECK(contains(unknown("repro-check-dump", "other-dump"), "m.json: not the manifest of a dump"));
+  CHECK(
+      contains(unknown("\"version\": \"1.0\"", "\"version\": \"2.0\""),
+               "dump format 2.0 cannot be read: this repro-check reads 1.x | use the repro-check"));
+  CHECK(contains(unknown("\"version\": \"1.0\"", "\"version\": \"0.9\""), "record the run again"));
+  CHECK(contains(error_of(ErrorKind::kDumpUnknown, [] { parse("[]"); }), "not the manifest"));
+}
+
+TEST_CASE("what is malformed is named by its JSON pointer") {
+  const std::string text = to_json_text(full_manifest());
+  const auto damage = [&](const std::string& from, const std::string& to) {
+    const std::string changed = signed_again(replaced(text, from, to));
+    return error_of(ErrorKind::kDumpDamaged, [&] { parse(changed); });
+  };
+  CHECK(contains(damage("\"seed\": 4294967295", "\"seed\": -1"), "m.json: /seed: must be an int"));
+  CHECK(contains(damage("\"seed\": 4294967295", "\"seed\": 1.5"), "/seed"));
+  CHECK(contains(damage("\"run_name\"", "\"other\""), "m.json: /: \"run_name\" is missing"));
+  CHECK(contains(damage("\"tensors\": 2", "\"tensors\": \"2\""), "/trace/tensors"));
+  CHECK(contains(damage("\"bfloat16\"", "\"float12\""), "/named_tensors/1/dtype: \"float12\""));
+  CHECK(contains(damage("\"kind\": \"buffer\"", "\"kind\": \"bucket\""), "/named_tensors/2/kind"));
+  CHECK(contains(damage("\"first\"", "7"), "/warnings/0: must be a string"));
+  CHECK(contains(damage("\"inf\"", "\"many\""), "/load_seconds"));
+  CHECK(contains(damage("\"disable_dropout\": true", "\"disable_dropout\": 1"),
+                 "/disable_dropout: must be true or false"));
+  CHECK(contains(damage("\"00000000000000010000000000000002\"", "\"xyz\""), "/model_digest"));
+  CHECK(contains(damage("\"version\": \"1.0\"", "\"version\": \"1.0x\""), "/version"));
+  CHECK(contains(damage("\"seed\"", "\"rng\": \"host\", \"seed\""),
+                 "the key \"rng\" is there twice"));
+  CHECK(contains(
+      damage("\"warnings\": [",
+             "\"deep\": " + std::string(100, '[') + std::string(100, ']') + ", \"warnings\": ["),
+      "nested too deep"));
+  CHECK(contains(error_of(ErrorKind::kDumpDamaged, [&] { parse(text.substr(0, 100)); }),
+                 "m.json: not valid JSON: parse error"));
+}
+
+TEST_CASE("any changed character of a manifest is noticed") {
+  const std::string text = to_json_text(full_manifest());
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    std::string changed = text;
+    changed[at] = static_cast<char>(changed[at] ^ 1);
+    CHECK_THROWS_AS(parse(changed), Error);
+  }
+}
+
+}  // namespace
+}  // namespace repro_check::core

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <string_view>
+#include <vector>
+
+#include "core/op_record.h"
+#include "core/run_manifest.h"
+#include "core/tensor_record.h"
+
+namespace repro_check::test_support {
+
+/// A recording, whole, in memory.
+struct DumpFixture {
+  core::RunManifest manifest;
+  std::vector<core::OpRecord> ops;
+  std::map<core::ContentKey, std::vector<std::byte>> contents;
+};
+
+/// Reads a recording described as JSON. One object:
+///   run       name of the run
+///   manifest  level, depth, seed, determinism, device, rng, grad, disable_dropout, model (hex
+///   digest,
+///             or any text, which is hashed), digest_algorithm, include, exclude, warnings,
+///             settings {name: used | {found, used}}, environment {name: value}
+///   tensors   {name: {dtype, shape, and one of values | bits (hexadecimal, most significant first)
+///   |
+///             fill | state}}; optional storage (name of the tensor it aliases), strides, offset,
+///             device, layout, attributes, requires_grad, stored, damaged (a stored byte is
+///             flipped). Values take "nan", "inf", "-inf", "-0"; a complex value is [re, im].
+///   named     [{kind: input | parameter | buffer, name, tensor}]
+///   ops       [{operator, module, module_type, source, inputs {argument: tensor | [tensors] |
+///   null},
+///             outputs [tensors], scalars {argument: value}, results [values], seeded, generator
+///             {device, seed, before, after, drawn}, substitutions, depth, parent, step, rank,
+///             lane, phase, stored, strides {slot: [...]}, wall_ns}]
+/// Each tensor name is a storage of its own unless it says otherwise. Storage numbers, producers
+/// and names are derived as a recorder would; an output that equals an input of the same storage
+/// counts as an untouched alias.
+/// @throws core::Error{kUsage} naming what is wrong with the description
+DumpFixture parse_dump_fixture(std::string_view json);
+
+}  // namespace repro_check::test_support

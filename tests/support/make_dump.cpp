@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// make_dump FIXTURE.json OUTDIR: writes a dump as a recorder would, from a description in text.
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "core/error.h"
+#include "core/exit_code.h"
+#include "dumpers/store/dump_writer.h"
+#include "tests/support/dump_fixture.h"
+
+namespace {
+
+using repro_check::core::Error;
+using repro_check::core::ErrorKind;
+
+std::string read_text(const char* file) {
+  std::ifstream stream(file, std::ios::binary);
+  if (!stream) throw Error(ErrorKind::kUsage, std::string(file) + ": cannot be read");
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+void make_dump(const char* description, const char* directory) {
+  const auto fixture = repro_check::test_support::parse_dump_fixture(read_text(description));
+  repro_check::store::DumpWriter writer(directory, {});
+  for (const auto& [key, bytes] : fixture.contents) writer.put_content(key, bytes);
+  for (const auto& op : fixture.ops) {
+    writer.enter({op.index, op.op.get(), op.site.get()});
+    writer.append(op);
+  }
+  writer.finish(fixture.manifest);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 3) {
+    std::fputs("usage: make_dump FIXTURE.json OUTDIR\n", stderr);
+    return static_cast<int>(repro_check::core::ExitCode::kUsage);
+  }
+  try {
+    make_dump(argv[1], argv[2]);
+    return 0;
+  } catch (const Error& error) {
+    std::fprintf(stderr, "make_dump: %s\n", error.what());
+    return static_cast<int>(repro_check::core::exit_code_for(error.kind()));
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "make_dump: %s\n", error.what());
+    return static_cast<int>(repro_check::core::ExitCode::kInternal);
+  }
+}
