@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dumpers/capture/detail/engine.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+#include "core/glob.h"
+#include "dumpers/capture/detail/substitution.h"
+#include "dumpers/capture/detail/torch_compat.h"
+
+namespace repro_check::capture {
+namespace {
+
+std::uint64_t next_engine_id() {
+  static std::atomic<std::uint64_t> next = 1;
+  return next++;
+}
+
+/// Texts kept of each kind of warning.
+constexpr std::size_t kMaxWarnings = 100;
+
+/// The frame is open, and the inside hidden, for the life of the guard.
+class OpenFrame {
+ public:
+  OpenFrame(Lane& lane, Frame* frame, Inside inside)
+      : lane_(lane), open_(frame != nullptr), hides_(inside == Inside::kWatched) {
+    if (open_) lane_.open.push_back(frame);
+    if (hides_) ++lane_.hidden;
+  }
+  OpenFrame(const OpenFrame&) = delete;
+  OpenFrame& operator=(const OpenFrame&) = delete;
+  OpenFrame(OpenFrame&&) = delete;
+  OpenFrame& operator=(OpenFrame&&) = delete;
+  ~OpenFrame() {
+    if (hides_) --lane_.hidden;
+    if (open_) lane_.open.pop_back();
+  }
+
+ private:
+  Lane& lane_;
+  bool open_;
+  bool hides_;
+};
+
+bool matches_any(const std::vector<std::string>& patterns, const std::string& text) {
+  return std::any_of(patterns.begin(), patterns.end(), [&](const std::string& pattern) {
+    return core::glob_match(pattern, text);
+  });
+}
+
+void redispatch(const Call& call) { call.op.redispatchBoxed(call.keys, &call.stack); }
+
+}  // namespace
+
+Engine::Engine(const CaptureOptions& options, core::DumpSink& sink, SiteProvider* sites)
+    : id_(next_engine_id()),
+      options_(options),
+      sink_(&sink),
+      sites_(sites),
+      host_rng_(options.seed),
+      plans_(options.include, options.exclude),
+      tensors_(options.level, sink) {
+  this_lane();  // the thread that makes the engine is lane 0
+}
+
+Lane& Engine::this_lane() {
+  thread_local Lane lane;
+  if (lane.engine != id_) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    lane = Lane{};
+    lane.engine = id_;
+    lane.number = next_lane_++;
+  }
+  return lane;
+}
+
+OperatorPlan* Engine::find_plan(const Call& call) noexcept {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  try {
+    return &plans_.find(call.op);
+  } catch (...) {
+    fail(std::current_exception());
+    return nullptr;
+  }
+}
+
+bool Engine::decomposes(const Call& call, const OperatorPlan& plan) const {
+  if (!plan.composite) return false;
+  constexpr c10::DispatchKeySet kBackends(c10::DispatchKeySet::FULL_AFTER,
+                                          c10::DispatchKey::BackendSelect);
+  const c10::DispatchKey backend = (call.keys & kBackends).highestPriorityTypeId();
+  return backend == c10::DispatchKey::Undefined || !call.op.hasKernelForDispatchKey(backend);
+}
+
+void Engine::intercept(const Call& call) {
+  if (failed_.load(std::memory_order_relaxed)) return redispatch(call);
+  Lane& lane = this_lane();
+  OperatorPlan* plan = find_plan(call);
+  if (plan == nullptr) return redispatch(call);
+  if (lane.hidden > 0) return intercept_hidden(call, *plan, lane);
+
+  std::vector<core::Substitution> noted;
+  if (options_.disable_dropout && !plan->doors.empty()) close_doors(*plan, call.stack, noted);
+  Inside inside = options_.disable_dropout || options_.rng == core::RngMode::kHost
+                      ? Inside::kWatched
+                      : Inside::kUnseen;
+  if (options_.depth == core::DumpDepth::kAll) {
+    inside = Inside::kRecorded;
+  } else if (options_.depth == core::DumpDepth::kLeaf && decomposes(call, *plan)) {
+    // A door that was closed here is recorded here, even though the operator is no leaf.
+    if (noted.empty()) return redispatch(call);
+    inside = Inside::kRecorded;
+  }
+  record(call, *plan, lane, inside, std::move(noted));
+}
+
+void Engine::intercept_hidden(const Call& call, const OperatorPlan& plan, Lane& lane) {
+  if (options_.disable_dropout && !plan.doors.empty()) {
+    std::vector<core::Substitution> noted;
+    close_doors(plan, call.stack, noted);
+    for (core::Substitution& substitution : noted) {
+      if (lane.open.empty()) break;
+      substitution.argument = fmt::format("{}({})", plan.info->name, substitution.argument);
+      lane.open.back()->record.substitutions.push_back(std::move(substitution));
+    }
+  }
+  if (!draw_on_host(call, plan, lane)) redispatch(call);
+}
+
+bool Engine::draw_on_host(const Call& call, const OperatorPlan& plan, Lane& lane) {
+  if (options_.rng != core::RngMode::kHost || plan.host_draw == HostDraw::kNone) return false;
+  const c10::impl::ExcludeDispatchKeyGuard unseen(kCaptureKey);
+  const std::optional<core::GeneratorUse> use =
+      host_rng_.draw(call.op, plan, call.stack, {lane.number, lane.host_draws});
+  if (!use) return false;
+  ++lane.host_draws;
+  if (lane.open.empty()) return true;
+  core::OpRecord& record = lane.open.back()->record;
+  const std::string argument =
+      lane.hidden > 0 && record.op != plan.info ? fmt::format("{}(rng)", plan.info->name) : "rng";
+  record.substitutions.push_back(
+      {argument, "device", fmt::format("host, seed {}", use->seed), "rng: host"});
+  if (!record.generator) {
+    record.generator = use;
+  } else {
+    record.generator->drawn += use->drawn;
+    record.generator->position_after = use->position_after;
+  }
+  return true;
+}
+
+void Engine::execute(const Call& call, const OperatorPlan& plan, Lane& lane, Inside inside) {
+  if (draw_on_host(call, plan, lane)) return;
+  if (inside == Inside::kUnseen) {
+    const c10::impl::ExcludeDispatchKeyGuard unseen(kCaptureKey);
+    redispatch(call);
+  } else {
+    redispatch(call);
+  }
+}
+
+void Engine::record(const Call& call,
+                    OperatorPlan& plan,
+                    Lane& lane,
+                    Inside inside,
+                    std::vector<core::Substitution> noted) {
+  std::unique_ptr<Frame> frame = begin(call, plan, lane, std::move(noted));
+  try {
+    const OpenFrame open(lane, frame.get(), inside);
+    execute(call, plan, lane, inside);
+  } catch (...) {
+    // The operator's own exception; it is not ours to change.
+    raised(std::move(frame));
+    throw;
+  }
+  end(call, std::move(frame), lane);
+}
+
+void Engine::name_tensor(const at::Tensor& tensor, const std::string& name) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for_each_storage(
+      tensor, [&](const c10::Storage& storage) { tensors_.storages().find(storage).name = name; });
+}
+
+std::vector<core::TensorRecord> Engine::describe(const at::Tensor& tensor,
+                                                 const std::string& slot) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  std::vector<core::TensorRecord> records;
+  RecordList list(records);
+  RecordingOrder order;
+  order.keep_bytes = false;
+  tensors_.add(tensor, slot, order, list);
+  hashed_bytes_ = tensors_.hashed_bytes();
+  return records;
+}
+
+void Engine::set_step(std::uint32_t step) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  step_ = step;
+}
+
+void Engine::set_phase(core::Phase phase) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  phase_ = phase;
+}
+
+CaptureCounts Engine::counts() const {
+  CaptureCounts counts;
+  counts.operators = operators_;
+  counts.tensors = tensor_count_;
+  counts.substitutions = substitutions_;
+  counts.drawing_operators = drawing_;
+  counts.hashed_bytes = hashed_bytes_;
+  counts.stale_inputs = stale_inputs_;
+  return counts;
+}
+
+std::vector<std::string> Engine::warnings() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return warnings_;
+}
+
+void Engine::rethrow_failure() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (failure_) throw core::Error(*failure_);
+}
+
+std::string Engine::last_operator() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return describe_last();
+}
+
+std::string Engine::describe_last() const {
+  if (!last_.any) return {};
+  std::string text = fmt::format("op {} {}", last_.index, last_.op->full_name());
+  if (!last_.site) return text;
+  std::string place = last_.site->module_path;
+  if (const core::SourceFrame* frame = core::display_frame(*last_.site)) {
+    place += fmt::format("{}{}:{}", place.empty() ? "" : ", ", frame->file, frame->line);
+  }
+  return place.empty() ? text : fmt::format("{} ({})", text, place);
+}
+
+void Engine::warn(std::string text) {
+  if (warnings_.size() >= kMaxWarnings || !warned_.insert(text).second) return;
+  warnings_.push_back(std::move(text));
+}
+
+void Engine::fail(std::exception_ptr why) noexcept {
+  try {
+    if (failed_.exchange(true)) return;
+    const std::string where = describe_last();
+    const auto say = [&](const std::string& what) {
+      return fmt::format("recording{}{}: {}", where.empty() ? "" : " ", where, what);
+    };
+    try {
+      std::rethrow_exception(std::move(why));
+    } catch (const core::Error& error) {
+      failure_.emplace(error.kind(), say(error.what()), error.hint());
+    } catch (const c10::Error& error) {
+      failure_.emplace(core::ErrorKind::kInternal, say(error.what_without_backtrace()));
+    } catch (const std::bad_alloc&) {
+      failure_.emplace(core::ErrorKind::kRunFailed,
+                       say("out of memory"),
+                       "record at level digest, or leave operators out with dump.exclude");
+    } catch (const std::exception& error) {
+      failure_.emplace(core::ErrorKind::kInternal, say(error.what()));
+    }
+    sink_->fail(failure_->what());
+  } catch (...) {
+    // The sink that failed cannot note that it failed; failed_ and failure_ stand.
+  }
+}
+
+void Engine::settle() noexcept {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (failed_) return;
+  try {
+    append_raised();
+  } catch (...) {
+    fail(std::current_exception());
+  }
+}
+
+bool Engine::is_excluded(const OperatorPlan& plan,
+                         const std::shared_ptr<const core::CallSite>& site) {
+  if (options_.include.empty() && options_.exclude.empty()) return false;
+  SiteMatch match;
+  if (site) {
+    const auto [found, fresh] = site_matches_.try_emplace(site);
+    if (fresh) {
+      found->second = {matches_any(options_.include, site->module_path),
+                       matches_any(options_.exclude, site->module_path)};
+    }
+    match = found->second;
+  }
+  const bool included = plan.matches_include || match.include;
+  return !included || plan.matches_exclude || match.exclude;
+}
+
+void Engine::note_stale(const Frame& frame) {
+  if (!options_.verify_inputs) return;
+  for (const std::string& slot : tensors_.take_stale()) {
+    ++stale_inputs_;
+    warn(
+        fmt::format("op {} {}: argument {} had been changed by something the recording did not see",
+                    frame.record.index,
+                    frame.plan->full_name,
+                    slot));
+  }
+}
+
+}  // namespace repro_check::capture

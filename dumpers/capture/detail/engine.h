@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/stack.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "core/error.h"
+#include "dumpers/capture/capture.h"
+#include "dumpers/capture/detail/frame.h"
+#include "dumpers/capture/detail/host_rng.h"
+#include "dumpers/capture/detail/operator_plan.h"
+#include "dumpers/capture/detail/tensor_recorder.h"
+
+namespace repro_check::capture {
+
+/// An operator call as the fallback gets it.
+struct Call {
+  const c10::OperatorHandle& op;
+  c10::DispatchKeySet keys;  ///< below the engine's own
+  torch::jit::Stack& stack;
+};
+
+/// What the engine keeps for each thread that runs operators.
+struct Lane {
+  std::uint64_t engine = 0;  ///< of which engine this is
+  std::uint32_t number = 0;
+  std::uint64_t host_draws = 0;
+  std::vector<Frame*> open;  ///< recorded calls this thread is inside of
+  unsigned hidden = 0;       ///< above 0 inside a call whose inside is not recorded
+};
+
+/// What becomes of the calls an operator makes itself.
+enum class Inside : std::uint8_t {
+  kRecorded,  ///< records of their own
+  kWatched,   ///< not recorded, but dropout and draws in them are still substituted
+  kUnseen,
+};
+
+/// Records calls. The state shared by threads is behind one lock, which is never held while an
+/// operator or the site provider runs.
+class Engine {
+ public:
+  Engine(const CaptureOptions& options, core::DumpSink& sink, SiteProvider* sites);
+
+  /// Runs the operator, recording it and changing what the options ask for.
+  void intercept(const Call& call);
+
+  void name_tensor(const at::Tensor& tensor, const std::string& name);
+  std::vector<core::TensorRecord> describe(const at::Tensor& tensor, const std::string& slot);
+  void set_step(std::uint32_t step);
+  void set_phase(core::Phase phase);
+  [[nodiscard]] CaptureCounts counts() const;
+  [[nodiscard]] std::vector<std::string> warnings() const;
+  void rethrow_failure() const;
+  [[nodiscard]] std::string last_operator() const;
+  /// Appends the calls that ended in an exception which the program survived.
+  void settle() noexcept;
+
+ private:
+  class InputVisitor;
+  class OutputVisitor;
+
+  Lane& this_lane();
+  OperatorPlan* find_plan(const Call& call) noexcept;
+  [[nodiscard]] bool decomposes(const Call& call, const OperatorPlan& plan) const;
+
+  void record(const Call& call,
+              OperatorPlan& plan,
+              Lane& lane,
+              Inside inside,
+              std::vector<core::Substitution> noted);
+  void intercept_hidden(const Call& call, const OperatorPlan& plan, Lane& lane);
+  void execute(const Call& call, const OperatorPlan& plan, Lane& lane, Inside inside);
+  bool draw_on_host(const Call& call, const OperatorPlan& plan, Lane& lane);
+
+  /// Null when recording has failed.
+  std::unique_ptr<Frame> begin(const Call& call,
+                               OperatorPlan& plan,
+                               const Lane& lane,
+                               std::vector<core::Substitution> noted) noexcept;
+  std::unique_ptr<Frame> take_frame(OperatorPlan& plan);
+  void fill_head(Frame& frame,
+                 const Lane& lane,
+                 std::vector<core::Substitution> noted,
+                 std::shared_ptr<const core::CallSite> site);
+  void fill_inputs(const Call& call, Frame& frame);
+  void end(const Call& call, std::unique_ptr<Frame> frame, const Lane& lane) noexcept;
+  void note_movement(Frame& frame);
+  void fill_outputs(const Call& call, Frame& frame);
+  void apply_writes(Frame& frame);
+  void append(std::unique_ptr<Frame> frame);
+  void raised(std::unique_ptr<Frame> frame) noexcept;
+  void append_raised();
+  [[nodiscard]] bool is_excluded(const OperatorPlan& plan,
+                                 const std::shared_ptr<const core::CallSite>& site);
+  void note_stale(const Frame& frame);
+  void warn(std::string text);
+  void fail(std::exception_ptr why) noexcept;
+  [[nodiscard]] std::string describe_last() const;
+
+  const std::uint64_t id_;
+  const CaptureOptions options_;
+  core::DumpSink* sink_;
+  SiteProvider* sites_;
+  HostRng host_rng_;
+
+  mutable std::mutex mutex_;
+  OperatorPlans plans_;
+  TensorRecorder tensors_;
+  std::uint64_t next_index_ = 0;
+  std::uint32_t next_lane_ = 0;
+  std::uint32_t step_ = 0;
+  core::Phase phase_ = core::Phase::kForward;
+  std::vector<std::unique_ptr<Frame>> raised_;
+  struct SiteMatch {
+    bool include = false;
+    bool exclude = false;
+  };
+  std::unordered_map<std::shared_ptr<const core::CallSite>, SiteMatch> site_matches_;
+  std::vector<std::string> warnings_;
+  std::set<std::string> warned_;
+  std::optional<core::Error> failure_;
+
+  struct Last {
+    bool any = false;
+    bool raised = false;
+    std::uint64_t index = 0;
+    std::shared_ptr<const core::OperatorInfo> op;
+    std::shared_ptr<const core::CallSite> site;
+  } last_;
+
+  std::atomic<bool> failed_ = false;
+  std::atomic<std::uint64_t> operators_ = 0;
+  std::atomic<std::uint64_t> tensor_count_ = 0;
+  std::atomic<std::uint64_t> substitutions_ = 0;
+  std::atomic<std::uint64_t> drawing_ = 0;
+  std::atomic<std::uint64_t> hashed_bytes_ = 0;
+  std::atomic<std::uint64_t> stale_inputs_ = 0;
+};
+
+}  // namespace repro_check::capture

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/op_record.h"
+#include "dumpers/capture/detail/generator_watch.h"
+
+namespace repro_check::capture {
+
+struct OperatorPlan;
+
+/// Tensor records being filled. The vector keeps its elements between calls, so that their strings
+/// and vectors keep their memory.
+class RecordList {
+ public:
+  explicit RecordList(std::vector<core::TensorRecord>& records) : records_(&records) {}
+
+  void restart() noexcept { used_ = 0; }
+  [[nodiscard]] std::size_t size() const noexcept { return used_; }
+  core::TensorRecord& operator[](std::size_t index) { return (*records_)[index]; }
+
+  /// The next one, with every field at its default. Invalidates references to the others.
+  core::TensorRecord& add();
+
+  /// Drops what is left over from a longer call.
+  void finish() { records_->resize(used_); }
+
+ private:
+  std::vector<core::TensorRecord>* records_;
+  std::size_t used_ = 0;
+};
+
+/// An argument the operator is going to write.
+struct WrittenArgument {
+  at::Tensor tensor;
+  std::string slot;
+  std::size_t bytes_before = 0;  ///< of its storage
+  std::int64_t elements_before = 0;
+};
+
+/// One recorded call while it runs. Kept by its plan afterwards, so that the next call of the same
+/// operator finds every string and vector at its size.
+struct Frame {
+  Frame() : tensors(record.tensors) {}
+  Frame(const Frame&) = delete;
+  Frame& operator=(const Frame&) = delete;
+  Frame(Frame&&) = delete;
+  Frame& operator=(Frame&&) = delete;
+  ~Frame() = default;
+
+  core::OpRecord record;
+  RecordList tensors;
+  OperatorPlan* plan = nullptr;
+  std::vector<const c10::StorageImpl*> input_storages;
+  std::vector<WrittenArgument> written;
+  GeneratorSnapshot before;
+  bool excluded = false;
+  std::int64_t first_number = 0;  ///< of storages first met inside this call
+  std::int64_t first_inner = 0;   ///< of storages first met inside the calls around it
+  std::chrono::steady_clock::time_point started;
+};
+
+}  // namespace repro_check::capture

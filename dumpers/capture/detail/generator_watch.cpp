@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dumpers/capture/detail/generator_watch.h"
+
+#include <ATen/Context.h>
+
+#include <array>
+#include <cstring>
+#include <mutex>
+
+#include "core/digest.h"
+
+namespace repro_check::capture {
+namespace {
+
+/// Draws counted before giving up; as many take about as long as the operator that made them.
+constexpr std::int64_t kCountLimit = std::int64_t{1} << 28U;
+
+/// `offset` of a philox generator: directly, or from the tail of its state in releases before 2.1.
+template <class Impl>
+std::uint64_t philox_offset(const Impl& impl) {
+  if constexpr (requires { impl.get_offset(); }) {
+    return impl.get_offset();
+  } else {
+    const auto state = impl.get_state();
+    std::uint64_t offset = 0;
+    const auto bytes = static_cast<std::size_t>(state->numel());
+    if (bytes < sizeof(offset)) return 0;
+    std::memcpy(&offset,
+                static_cast<const std::byte*>(state->data()) + bytes - sizeof(offset),
+                sizeof(offset));
+    return offset;
+  }
+}
+
+template <class From, class To>
+void copy_optional(const From& from, std::optional<To>& into) {
+  if (from.has_value()) {
+    into = *from;
+  } else {
+    into.reset();
+  }
+}
+
+bool same_engine(const at::mt19937_data_pod& left, const at::mt19937_data_pod& right) {
+  return left.seed_ == right.seed_ && left.left_ == right.left_ && left.next_ == right.next_ &&
+         left.state_[0] == right.state_[0];
+}
+
+bool same_cache(const GeneratorSnapshot& left, const GeneratorSnapshot& right) {
+  return left.cached_float == right.cached_float && left.cached_double == right.cached_double;
+}
+
+std::uint64_t position_of(const GeneratorSnapshot& snapshot) {
+  if (!snapshot.engine) return snapshot.offset;
+  const at::mt19937_data_pod data = snapshot.engine->data();
+  // The state, the place in it, and the normal sample kept for the next call.
+  std::array<std::uint64_t, 4> tail{};
+  tail[0] = static_cast<std::uint64_t>(static_cast<std::uint32_t>(data.left_));
+  tail[1] = data.next_;
+  if (snapshot.cached_float) std::memcpy(&tail[2], &*snapshot.cached_float, sizeof(float));
+  if (snapshot.cached_double) std::memcpy(&tail[3], &*snapshot.cached_double, sizeof(double));
+  std::array<std::byte, sizeof(data.state_) + sizeof(tail)> bytes{};
+  std::memcpy(bytes.data(), data.state_.data(), sizeof(data.state_));
+  std::memcpy(bytes.data() + sizeof(data.state_), tail.data(), sizeof(tail));
+  return core::digest_leaf(bytes).low;
+}
+
+/// Steps a copy of the engine until it stands where the other does. Its counter is followed beside
+/// it, because the engine shows its state only by copying all of it.
+std::int64_t count_draws(at::mt19937 from, const at::mt19937_data_pod& to) {
+  int left = from.data().left_;
+  for (std::int64_t drawn = 0; drawn <= kCountLimit; ++drawn) {
+    if (left == to.left_ && from.data().state_ == to.state_) return drawn;
+    from();
+    if (--left == 0) left = at::MERSENNE_STATE_N;
+  }
+  return -1;
+}
+
+}  // namespace
+
+void take_snapshot(const at::Generator* generator, GeneratorSnapshot& into) {
+  if (generator == nullptr || !generator->defined()) {
+    into.generator.reset();
+    return;
+  }
+  c10::GeneratorImpl* impl = generator->unsafeGetGeneratorImpl();
+  if (into.generator.get() != impl) into.generator = generator->getIntrusivePtr();
+  const std::lock_guard<std::mutex> lock(impl->mutex_);
+  if (impl->device().is_cpu()) {
+    auto* cpu = static_cast<at::CPUGeneratorImpl*>(impl);
+    into.engine.emplace(cpu->engine());
+    copy_optional(cpu->next_float_normal_sample(), into.cached_float);
+    copy_optional(cpu->next_double_normal_sample(), into.cached_double);
+    into.seed = into.engine->seed();
+    return;
+  }
+  into.engine.reset();
+  into.seed = impl->current_seed();
+  into.offset = philox_offset(*impl);
+}
+
+std::optional<core::GeneratorUse> movement_since(const GeneratorSnapshot& before) {
+  if (!before.generator) return std::nullopt;
+  GeneratorSnapshot after;
+  const at::Generator generator(before.generator);
+  take_snapshot(&generator, after);
+  core::GeneratorUse use;
+  if (before.engine) {
+    const at::mt19937_data_pod old_data = before.engine->data();
+    const at::mt19937_data_pod new_data = after.engine->data();
+    if (same_engine(old_data, new_data) && same_cache(before, after)) return std::nullopt;
+    use.drawn = old_data.seed_ == new_data.seed_ ? count_draws(*before.engine, new_data) : -1;
+  } else {
+    if (before.seed == after.seed && before.offset == after.offset) return std::nullopt;
+    use.drawn =
+        before.seed == after.seed ? static_cast<std::int64_t>(after.offset - before.offset) : -1;
+  }
+  use.device = before.generator->device().str();
+  use.seed = before.seed;
+  use.position_before = position_of(before);
+  use.position_after = position_of(after);
+  return use;
+}
+
+const at::Generator* default_generator(const c10::Device& device) {
+  if (device.is_cpu()) return &at::detail::getDefaultCPUGenerator();
+  try {
+    return &at::globalContext().defaultGenerator(device);
+  } catch (const c10::Error&) {
+    return nullptr;  // a device without a generator of its own: nothing to watch
+  }
+}
+
+}  // namespace repro_check::capture

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <ATen/CPUGeneratorImpl.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "core/op_record.h"
+
+namespace repro_check::capture {
+
+/// Where a generator stands. Reading it moves nothing (determinism.md 4.2).
+struct GeneratorSnapshot {
+  c10::intrusive_ptr<c10::GeneratorImpl> generator;  ///< null = nothing is watched
+  std::uint64_t seed = 0;
+  std::uint64_t offset = 0;  ///< of philox; generators other than the CPU's
+  std::optional<at::mt19937> engine;
+  std::optional<float> cached_float;
+  std::optional<double> cached_double;
+};
+
+/// @param generator  null or undefined gives an empty snapshot
+void take_snapshot(const at::Generator* generator, GeneratorSnapshot& into);
+
+/// The use made of the generator since `before`; empty when it has not moved.
+std::optional<core::GeneratorUse> movement_since(const GeneratorSnapshot& before);
+
+/// The default generator a call on `device` draws from; null where there is none.
+const at::Generator* default_generator(const c10::Device& device);
+
+}  // namespace repro_check::capture

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dumpers/capture/detail/storage_table.h"
+
+#include <c10/util/accumulate.h>
+
+#include <algorithm>
+#include <array>
+
+#include "dumpers/capture/detail/torch_compat.h"
+
+namespace repro_check::capture {
+namespace {
+
+/// Views remembered of one storage. A loop over the rows of a large tensor must not grow it.
+constexpr std::size_t kMaxViews = 32;
+
+/// Bytes looked at, at either end of a fresh storage.
+constexpr std::size_t kFingerprintBytes = 4096;
+
+std::int64_t version_of(const at::Tensor& tensor) {
+  const c10::VariableVersion& counter = tensor.unsafeGetTensorImpl()->version_counter();
+  return counter.enabled() ? static_cast<std::int64_t>(counter.current_version()) : -1;
+}
+
+bool same_numbers(at::IntArrayRef left, const c10::SmallVector<std::int64_t, 5>& right) {
+  return left.size() == right.size() && std::equal(left.begin(), left.end(), right.begin());
+}
+
+std::optional<core::Digest> fingerprint_of(const c10::StorageImpl& storage) {
+  const std::size_t bytes = storage.nbytes();
+  if (bytes == 0 || storage.device_type() != c10::DeviceType::CPU) return std::nullopt;
+  const std::byte* memory = storage_bytes(storage);
+  if (memory == nullptr) return std::nullopt;
+  const std::size_t part = std::min(bytes, kFingerprintBytes);
+  const std::array<core::Digest, 2> ends = {core::digest_leaf({memory, part}),
+                                            core::digest_leaf({memory + bytes - part, part})};
+  return core::digest_leaf(std::as_bytes(std::span(ends)));
+}
+
+}  // namespace
+
+CachedDigest* StorageEntry::find(const at::Tensor& tensor) {
+  if (digests.empty()) return nullptr;
+  const std::int64_t version = version_of(tensor);
+  for (CachedDigest& cached : digests) {
+    if (cached.version == version && cached.offset == tensor.storage_offset() &&
+        cached.type == tensor.scalar_type() && cached.conjugated == tensor.is_conj() &&
+        cached.negated == tensor.is_neg() && same_numbers(tensor.sizes(), cached.sizes) &&
+        same_numbers(tensor.strides(), cached.strides)) {
+      return &cached;
+    }
+  }
+  return nullptr;
+}
+
+const core::Digest* StorageEntry::find_same_bytes(const at::Tensor& tensor) const {
+  if (digests.empty() || !tensor.is_contiguous()) return nullptr;
+  const std::int64_t version = version_of(tensor);
+  for (const CachedDigest& cached : digests) {
+    if (!cached.contiguous || cached.version != version || cached.type != tensor.scalar_type() ||
+        cached.offset != tensor.storage_offset() || cached.conjugated != tensor.is_conj() ||
+        cached.negated != tensor.is_neg()) {
+      continue;
+    }
+    if (c10::multiply_integers(cached.sizes) == tensor.numel()) return &cached.digest;
+  }
+  return nullptr;
+}
+
+CachedDigest& StorageEntry::remember(const at::Tensor& tensor, const core::Digest& digest) {
+  if (digests.size() >= kMaxViews) digests.erase(digests.begin());
+  CachedDigest& cached = digests.emplace_back();
+  cached.offset = tensor.storage_offset();
+  cached.type = tensor.scalar_type();
+  cached.conjugated = tensor.is_conj();
+  cached.negated = tensor.is_neg();
+  cached.contiguous = tensor.is_contiguous();
+  cached.sizes.assign(tensor.sizes().begin(), tensor.sizes().end());
+  cached.strides.assign(tensor.strides().begin(), tensor.strides().end());
+  cached.version = version_of(tensor);
+  cached.digest = digest;
+  return cached;
+}
+
+void StorageEntry::written_by(std::int64_t index) {
+  writer = index;
+  name.clear();
+  uninitialised = false;
+  foreign = false;
+  fingerprint.reset();
+  digests.clear();
+}
+
+void StorageEntry::mark_uninitialised(const c10::StorageImpl& storage) {
+  uninitialised = true;
+  digests.clear();
+  fingerprint = fingerprint_of(storage);
+}
+
+bool StorageEntry::is_uninitialised(const c10::StorageImpl& storage) {
+  if (!uninitialised) return false;
+  if (fingerprint && fingerprint_of(storage) != fingerprint) {
+    uninitialised = false;
+    fingerprint.reset();
+  }
+  return uninitialised;
+}
+
+StorageEntry& StorageTable::find(const c10::Storage& storage) {
+  const c10::StorageImpl* impl = storage.unsafeGetStorageImpl();
+  const auto found = entries_.find(impl);
+  if (found != entries_.end()) return found->second;
+  if (entries_.size() >= next_sweep_) sweep();
+  return entries_.try_emplace(impl, storage.getWeakStorageImpl(), next_number_++).first->second;
+}
+
+void StorageTable::sweep() {
+  for (auto it = entries_.begin(); it != entries_.end();) {
+    it = it->second.alive.expired() ? entries_.erase(it) : std::next(it);
+  }
+  constexpr std::size_t kLeast = 1024;
+  next_sweep_ = std::max(kLeast, entries_.size() * 2);
+}
+
+}  // namespace repro_check::capture

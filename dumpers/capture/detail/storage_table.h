@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Storage.h>
+#include <c10/util/SmallVector.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "core/digest.h"
+#include "core/tensor_record.h"
+
+namespace repro_check::capture {
+
+/// Digest of one view of a storage, valid until the storage is written.
+struct CachedDigest {
+  std::int64_t offset = 0;
+  c10::ScalarType type = c10::ScalarType::Undefined;
+  bool conjugated = false;
+  bool negated = false;
+  bool contiguous = false;
+  c10::SmallVector<std::int64_t, 5> sizes;
+  c10::SmallVector<std::int64_t, 5> strides;
+  /// Of the tensor that was hashed: catches what is written without the engine seeing it. -1 for
+  /// inference tensors, which have none.
+  std::int64_t version = -1;
+  core::Digest digest;
+  bool stored = false;  ///< the sink has the bytes
+  std::optional<core::TensorStats> stats;
+};
+
+/// What the engine knows of one storage of the trace.
+struct StorageEntry {
+  StorageEntry(c10::weak_intrusive_ptr<c10::StorageImpl> storage, std::int64_t ordinal)
+      : alive(std::move(storage)), number(ordinal) {}
+
+  /// Keeps the address from being handed out again (trap 17); the memory itself is not held.
+  c10::weak_intrusive_ptr<c10::StorageImpl> alive;
+  std::int64_t number = -1;
+  std::int64_t writer = core::kNoProducer;  ///< op index
+  std::string name;
+  bool uninitialised = false;
+  /// Memory a kernel made for itself, first met as an argument of a call of its own: it holds what
+  /// the kernel computed there, or nothing yet. Only being read tells.
+  bool foreign = false;
+  /// Of memory just handed out, to notice when it is filled without an operator (a list turned into
+  /// a tensor); empty where it cannot be read.
+  std::optional<core::Digest> fingerprint;
+  std::vector<CachedDigest> digests;
+
+  /// The entry for `tensor` as it is now, or null.
+  CachedDigest* find(const at::Tensor& tensor);
+  /// The digest of another contiguous view of the same bytes: the digest does not depend on shape.
+  [[nodiscard]] const core::Digest* find_same_bytes(const at::Tensor& tensor) const;
+  CachedDigest& remember(const at::Tensor& tensor, const core::Digest& digest);
+
+  /// Op `index` has written the content.
+  void written_by(std::int64_t index);
+  /// The content is whatever the memory held before.
+  void mark_uninitialised(const c10::StorageImpl& storage);
+  /// Whether it still is; asks the memory where it can.
+  bool is_uninitialised(const c10::StorageImpl& storage);
+};
+
+/// Every living storage the engine has met. Not thread safe.
+class StorageTable {
+ public:
+  /// The entry of a storage, made when it is new.
+  StorageEntry& find(const c10::Storage& storage);
+  /// Number the next new storage will get.
+  [[nodiscard]] std::int64_t next_number() const noexcept { return next_number_; }
+
+  [[nodiscard]] std::size_t size() const noexcept { return entries_.size(); }
+
+ private:
+  void sweep();
+
+  std::unordered_map<const c10::StorageImpl*, StorageEntry> entries_;
+  std::int64_t next_number_ = 0;
+  std::size_t next_sweep_ = 1024;
+};
+
+}  // namespace repro_check::capture

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace repro_check::capture {
+
+/// Elements of a tensor where they lie in host memory, read in logical (row-major) order without a
+/// copy of the whole. Strides may be 0 (expanded) or in any order; they are in elements.
+class StridedBytes {
+ public:
+  /// @param first  the element at index 0 of every dimension; borrowed
+  StridedBytes(const std::byte* first,
+               std::size_t element_size,
+               std::span<const std::int64_t> sizes,
+               std::span<const std::int64_t> strides);
+
+  [[nodiscard]] std::size_t count() const noexcept { return count_; }
+  [[nodiscard]] std::size_t element_size() const noexcept { return element_size_; }
+  [[nodiscard]] std::size_t byte_count() const noexcept { return count_ * element_size_; }
+
+  /// Whether the elements lie one after the other in logical order.
+  [[nodiscard]] bool contiguous() const noexcept { return contiguous_; }
+
+  /// Whether an expanded dimension shows the same memory again and again.
+  [[nodiscard]] bool overlapping() const noexcept;
+
+  /// The bytes themselves; only where contiguous().
+  [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return {first_, byte_count()}; }
+
+  /// Copies elements [begin, begin + into.size() / element_size()) of the logical order.
+  void copy(std::size_t begin, std::span<std::byte> into) const;
+
+ private:
+  struct Dimension {
+    std::size_t size;
+    std::int64_t stride;
+  };
+
+  /// Rows of the innermost dimension that can be copied as one block from `index` on.
+  [[nodiscard]] std::size_t block_rows(std::span<const std::size_t> index,
+                                       std::size_t elements) const;
+
+  const std::byte* first_;
+  std::size_t element_size_;
+  std::size_t count_ = 1;
+  bool contiguous_ = true;
+  std::vector<Dimension> dimensions_;  ///< merged where they follow each other in memory
+};
+
+}  // namespace repro_check::capture

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dumpers/capture/detail/tensor_recorder.h"
+
+#include <fmt/format.h>
+
+#include <optional>
+
+#include "dumpers/capture/detail/hashing.h"
+#include "dumpers/capture/detail/tensor_stats.h"
+#include "dumpers/capture/detail/torch_compat.h"
+#include "dumpers/capture/detail/torch_names.h"
+
+namespace repro_check::capture {
+namespace {
+
+/// An expanded view can claim far more bytes than there are; beyond this it is hashed, not stored.
+constexpr std::size_t kMaxExpandedBytes = std::size_t{1} << 30U;
+
+void fill_sizes(const at::Tensor& tensor, core::TensorRecord& record) {
+  const at::IntArrayRef sizes = tensor.sizes();
+  record.shape.assign(sizes.begin(), sizes.end());
+}
+
+void fill_kind(const at::Tensor& tensor, TensorForm form, core::TensorRecord& record) {
+  record.dtype = dtype_of(tensor.scalar_type());
+  device_name(tensor.device(), record.device);
+  record.requires_grad = tensor.requires_grad();
+  switch (form) {
+    case TensorForm::kStrided:
+      if (tensor.is_quantized()) record.layout = "quantised";
+      break;
+    case TensorForm::kNested:
+      record.layout = "nested";
+      break;
+    case TensorForm::kOpaque:
+      record.layout = "opaque";
+      break;
+    default:
+      record.layout = layout_name(tensor.layout());
+      break;
+  }
+  if (record.dtype == core::Dtype::kUnknown) {
+    record.attributes = "dtype=" + scalar_type_name(tensor.scalar_type());
+  }
+}
+
+}  // namespace
+
+std::size_t TensorRecorder::add(const at::Tensor& tensor,
+                                const std::string& slot,
+                                const RecordingOrder& order,
+                                RecordList& into) {
+  const std::size_t index = into.size();
+  core::TensorRecord& record = into.add();
+  record.role = order.role;
+  record.slot = slot;
+  const TensorForm form = form_of(tensor);
+  if (form == TensorForm::kUndefined) {
+    record.state = core::ContentState::kUndefined;
+    return index;
+  }
+  fill_kind(tensor, form, record);
+  switch (form) {
+    case TensorForm::kStrided:
+      fill_sizes(tensor, record);
+      add_strided(tensor, order, record);
+      if (tensor.is_quantized()) add_parts(tensor, form, order, index, into);
+      break;
+    case TensorForm::kMkldnn:
+      fill_sizes(tensor, record);
+      fill_content(tensor, nullptr, order, record);
+      break;
+    case TensorForm::kNested:
+      record.state = core::ContentState::kComposite;
+      add_parts(tensor, form, order, index, into);
+      break;
+    case TensorForm::kSparseCoo:
+    case TensorForm::kSparseCompressed:
+      fill_sizes(tensor, record);
+      record.state = core::ContentState::kComposite;
+      add_parts(tensor, form, order, index, into);
+      break;
+    default:
+      record.attributes = "opaque";
+      break;
+  }
+  return index;
+}
+
+void TensorRecorder::add_strided(const at::Tensor& tensor,
+                                 const RecordingOrder& order,
+                                 core::TensorRecord& record) {
+  const at::IntArrayRef strides = tensor.strides();
+  record.strides.assign(strides.begin(), strides.end());
+  record.storage_offset = tensor.storage_offset();
+  const c10::Storage& storage = tensor.unsafeGetTensorImpl()->unsafe_storage();
+  const std::int64_t next_number = storages_.next_number();
+  StorageEntry& entry = storages_.find(storage);
+  const bool inner = entry.number >= order.first_inner;
+  if (inner && entry.number == next_number && order.role == core::TensorRole::kInput) {
+    entry.foreign = true;
+  }
+  record.storage = entry.number;
+  record.producer = entry.writer;
+  record.name = entry.name;
+  if (tensor.numel() > 0 && entry.is_uninitialised(*storage.unsafeGetStorageImpl())) {
+    record.state = core::ContentState::kUninitialised;
+    return;
+  }
+  if (entry.foreign && !order.reads) {
+    record.state = core::ContentState::kUninitialised;
+    return;
+  }
+  entry.foreign = false;
+  if (inner) entry.digests.clear();
+  fill_content(tensor, &entry, order, record);
+}
+
+void TensorRecorder::add_parts(const at::Tensor& tensor,
+                               TensorForm form,
+                               const RecordingOrder& order,
+                               std::size_t index,
+                               RecordList& into) {
+  std::string attributes;
+  const TensorParts parts = parts_of(tensor, form, attributes);
+  const std::string slot = into[index].slot;
+  into[index].attributes = std::move(attributes);
+  for (const auto& [ending, part] : parts) {
+    const std::size_t at = add(part, slot + '.' + ending, order, into);
+    // Who made the values, and whose they are, is what a person asks of the whole.
+    if (ending == "values") {
+      into[index].producer = into[at].producer;
+      into[index].name = into[at].name;
+    }
+  }
+}
+
+void TensorRecorder::fill_content(const at::Tensor& tensor,
+                                  StorageEntry* entry,
+                                  const RecordingOrder& order,
+                                  core::TensorRecord& record) {
+  if (order.excluded) {
+    record.state = core::ContentState::kExcluded;
+    return;
+  }
+  if (record.dtype == core::Dtype::kUnknown || tensor.is_meta()) return;
+  CachedDigest* cached = entry != nullptr ? entry->find(tensor) : nullptr;
+  if (cached == nullptr && entry != nullptr && !order.verify) {
+    const core::Digest* same = entry->find_same_bytes(tensor);
+    if (same != nullptr) cached = &entry->remember(tensor, core::Digest(*same));
+  }
+  const bool bytes_needed = cached != nullptr && wants_bytes(order) && !cached->stored;
+  const bool stats_needed =
+      cached != nullptr && level_ == core::DumpLevel::kStats && !cached->stats;
+  if (cached != nullptr && !order.verify && !bytes_needed && !stats_needed) {
+    record.digest = cached->digest;
+    complete(nullptr, cached, order, record);
+    return;
+  }
+  const std::optional<HostContent> content = host_content(tensor);
+  if (!content) return;
+  if (cached != nullptr && !order.verify) {
+    record.digest = cached->digest;
+  } else {
+    record.digest = hash(content->bytes);
+    if (cached != nullptr && cached->digest != record.digest) {
+      stale_.push_back(record.slot);
+      entry->digests.clear();
+      cached = nullptr;
+    }
+  }
+  if (cached == nullptr && entry != nullptr) cached = &entry->remember(tensor, record.digest);
+  complete(&content->bytes, cached, order, record);
+}
+
+void TensorRecorder::complete(const StridedBytes* content,
+                              CachedDigest* cached,
+                              const RecordingOrder& order,
+                              core::TensorRecord& record) {
+  record.state = core::ContentState::kHashed;
+  if (level_ == core::DumpLevel::kStats) {
+    if (cached != nullptr && cached->stats) {
+      record.stats = cached->stats;
+    } else if (content != nullptr) {
+      record.stats = compute_stats(record.dtype, *content);
+      if (cached != nullptr) cached->stats = record.stats;
+    }
+  }
+  if (!wants_bytes(order)) return;
+  record.stored = cached != nullptr && cached->stored;
+  if (record.stored || content == nullptr) return;
+  record.stored = store_bytes(*content, record);
+  if (cached != nullptr) cached->stored = record.stored;
+}
+
+bool TensorRecorder::store_bytes(const StridedBytes& content, const core::TensorRecord& record) {
+  const core::ContentKey key = record.content_key();
+  if (sink_->has_content(key)) return true;
+  if (content.contiguous()) {
+    sink_->put_content(key, content.bytes());
+    return true;
+  }
+  if (content.byte_count() > kMaxExpandedBytes && content.overlapping()) return false;
+  scratch_.resize(content.byte_count());
+  content.copy(0, scratch_);
+  sink_->put_content(key, scratch_);
+  constexpr std::size_t kKeptScratch = std::size_t{64} << 20U;
+  if (scratch_.capacity() > kKeptScratch) std::vector<std::byte>().swap(scratch_);
+  return true;
+}
+
+core::Digest TensorRecorder::hash(const StridedBytes& content) {
+  hashed_bytes_ += content.byte_count();
+  return digest_content(content);
+}
+
+}  // namespace repro_check::capture
