@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <exception>
+#include <string>
+
+namespace repro_check::torchscript {
+
+/// What a person can act on in an exception of LibTorch: neither its C++ backtrace nor the frame of
+/// the TorchScript interpreter around it, one line.
+std::string first_useful_line(const std::exception& error);
+
+/// All of the text but the C++ backtrace, for searching in.
+std::string full_text(const std::exception& error);
+
+/// Whether the exception is LibTorch's, or the allocator's, way of saying that memory ran out.
+bool is_out_of_memory(const std::exception& error);
+
+/// Whether determinism mode refused an operator.
+bool is_determinism_refusal(const std::exception& error);
+
+}  // namespace repro_check::torchscript

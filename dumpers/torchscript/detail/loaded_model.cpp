@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dumpers/torchscript/detail/loaded_model.h"
+
+#include <torch/csrc/jit/serialization/import.h>
+#include <torch/version.h>
+
+#include <unordered_map>
+
+#include "core/error.h"
+#include "dumpers/torchscript/detail/exception_text.h"
+#include "dumpers/torchscript/detail/torch_types.h"
+#include "dumpers/torchscript/model_file.h"
+#include "dumpers/torchscript/suggestion.h"
+
+namespace repro_check::torchscript {
+namespace {
+
+core::Error load_failure(const std::filesystem::path& path, const std::exception& error) {
+  const std::string problem = path.string() + ": LibTorch " TORCH_VERSION " cannot load this model";
+  if (is_out_of_memory(error)) {
+    return {core::ErrorKind::kRunFailed,
+            problem + ": out of memory",
+            "free memory, or load on a device with more of it"};
+  }
+  const std::string text = full_text(error);
+  std::string hint =
+      "save the model again; a damaged file does not load, and a model saved by a "
+      "newer LibTorch may need a recorder built against that one";
+  if (text.find("nknown builtin op") != std::string::npos ||
+      text.find("nknown type name") != std::string::npos) {
+    hint =
+        "the model uses operators or classes of an extension (torchvision, a custom library) "
+        "that this recorder does not link: export it without them, or give \"recorder\", one "
+        "that is built with the extension";
+  }
+  return {core::ErrorKind::kUsage, problem + ": " + first_useful_line(error), hint};
+}
+
+/// Frozen modules have no such attribute left.
+void set_mode(const configs::RunSpec& run, LoadedModel& model) {
+  if (run.model.mode == configs::ModelMode::kAsSaved) return;
+  const bool train = run.model.mode == configs::ModelMode::kTrain;
+  std::size_t reached = 0;
+  for (const torch::jit::Module& module : model.module.modules()) {
+    if (!module.hasattr("training") || !module.attr("training").isBool()) continue;
+    module._ivalue()->setAttr("training", train);
+    ++reached;
+  }
+  if (reached > 0) return;
+  model.warnings.push_back(std::string("mode \"") + (train ? "train" : "eval") +
+                           "\" has no effect: the modules have no `training` attribute, as in a "
+                           "frozen model; its operators keep the mode that it was frozen in");
+}
+
+/// Floating parameters, buffers and other tensor attributes; those that were one tensor stay one.
+/// Module::to would cast integer buffers as well.
+void cast_floating(at::ScalarType dtype, LoadedModel& model) {
+  const at::NoGradGuard no_grad;
+  std::unordered_map<const void*, at::Tensor> done;
+  for (const torch::jit::Module& module : model.module.modules()) {
+    const auto object = module._ivalue();
+    for (std::size_t slot = 0; slot < object->type()->numAttributes(); ++slot) {
+      const c10::IValue value = object->getSlot(slot);
+      if (!value.isTensor() || !value.toTensor().defined()) continue;
+      const at::Tensor tensor = value.toTensor();
+      if (!tensor.is_floating_point()) continue;
+      at::Tensor& cast = done[tensor.unsafeGetTensorImpl()];
+      if (!cast.defined()) {
+        cast = tensor.detach().to(dtype).set_requires_grad(tensor.requires_grad());
+      }
+      object->setSlot(slot, cast);
+    }
+  }
+  if (done.empty()) {
+    model.warnings.emplace_back(
+        "dtype casts the inputs only: the model has no floating parameters or buffers, as in a "
+        "frozen model, whose weights are constants of the graph");
+  }
+}
+
+}  // namespace
+
+torch::jit::Module load_module(const std::filesystem::path& path, at::Device device) {
+  require_torchscript(path);
+  try {
+    return torch::jit::load(path.string(), device);
+  } catch (const std::exception& error) {
+    throw load_failure(path, error);
+  }
+}
+
+LoadedModel load_model(const configs::RunSpec& run, at::Device device) {
+  LoadedModel model{load_module(run.model.path, device), {}};
+  set_mode(run, model);
+  if (run.dtype) {
+    const auto dtype = to_scalar_type(*run.dtype);
+    if (!dtype || !core::is_floating(*run.dtype)) {
+      throw core::Error(core::ErrorKind::kUsage,
+                        "dtype \"" + std::string(core::dtype_name(*run.dtype)) +
+                            "\" is no floating dtype of LibTorch " TORCH_VERSION,
+                        "take float16, bfloat16, float32 or float64");
+    }
+    cast_floating(*dtype, model);
+  }
+  return model;
+}
+
+std::vector<std::string> method_names(const torch::jit::Module& module) {
+  std::vector<std::string> names;
+  for (const torch::jit::Method& method : module.get_methods()) names.push_back(method.name());
+  return names;
+}
+
+torch::jit::Method find_method(const torch::jit::Module& module,
+                               const std::string& name,
+                               const std::filesystem::path& path) {
+  if (const auto method = module.find_method(name)) return *method;
+  const std::vector<std::string> names = method_names(module);
+  const std::string others = names.empty() ? "; it has no methods at all" : suggest(name, names);
+  throw core::Error(core::ErrorKind::kUsage,
+                    path.string() + ": the model has no method \"" + name + "\"" + others,
+                    "set model.method; a method is exported with @torch.jit.export");
+}
+
+}  // namespace repro_check::torchscript

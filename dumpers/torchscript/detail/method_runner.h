@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <torch/csrc/jit/api/module.h>
+#include <torch/csrc/jit/runtime/interpreter.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "configs/run_config.h"
+#include "core/op_record.h"
+#include "dumpers/capture/capture.h"
+#include "dumpers/torchscript/detail/instrument.h"
+#include "dumpers/torchscript/detail/module_paths.h"
+#include "dumpers/torchscript/detail/site_table.h"
+
+namespace repro_check::torchscript {
+
+/// Runs one method of a module, and knows at any moment where in the model it stands.
+class MethodRunner final : public capture::SiteProvider {
+ public:
+  /// @param optimize  run the method itself through LibTorch's executor, for auditing that; the
+  ///                  place is then what the interpreter's call stack says
+  /// @param mode      what the modules were set to, to warn of operators that it does not reach
+  MethodRunner(torch::jit::Module module,
+               torch::jit::Method method,
+               bool optimize,
+               configs::ModelMode mode);
+
+  /// @param inputs  checked against the schema, without self
+  /// @throws whatever LibTorch throws
+  c10::IValue run(std::vector<c10::IValue> inputs);
+
+  std::shared_ptr<const core::CallSite> current_site() override;
+
+  /// Where the model stands when that is not at the operator last asked for: at a `raise`, at a
+  /// list index out of range. Null when it is, or when nobody knows.
+  std::shared_ptr<const core::CallSite> place_between_operators();
+
+  /// What the model does that makes recordings of it doubtful, for the manifest.
+  [[nodiscard]] const std::vector<std::string>& warnings() const noexcept { return warnings_; }
+
+ private:
+  c10::IValue run_graph(const torch::jit::Code& code, torch::jit::Stack stack);
+  torch::jit::Code prepare(torch::jit::Function& function);
+  void prepare_all();
+  void warn(const InstrumentedGraph& graph);
+
+  torch::jit::Module module_;
+  ModulePaths paths_;
+  torch::jit::Method method_;
+  bool optimize_;
+  configs::ModelMode mode_;
+  SiteTable sites_;
+  torch::jit::Code code_;
+  std::vector<torch::jit::Code> pre_hooks_;
+  std::vector<torch::jit::Code> hooks_;
+  std::vector<std::string> warnings_;
+  std::atomic<std::int64_t> last_asked_;
+};
+
+}  // namespace repro_check::torchscript

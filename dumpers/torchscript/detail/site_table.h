@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <torch/csrc/jit/frontend/source_range.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "core/op_record.h"
+
+namespace repro_check::torchscript {
+
+/// The call of one function or method, as a link in a chain that ends at the method that was run.
+struct CallFrame {
+  const CallFrame* caller = nullptr;  ///< null for the method itself
+  torch::jit::SourceRange call;       ///< where the caller calls; unset for the method itself
+  std::string function;               ///< `forward`
+  std::string module_path;            ///< of the module whose code runs; empty for the root
+  std::string module_type;
+};
+
+/// Every place of a model that can call an operator, one object a place, by number.
+class SiteTable {
+ public:
+  /// Number of the place `range` within `frame`.
+  /// @param is_call  a call that runs code without markers, of the module that `frame` names
+  std::int64_t add(const torch::jit::SourceRange& range, const CallFrame& frame, bool is_call);
+
+  [[nodiscard]] bool is_call(std::int64_t id) const;
+
+  /// A place found while the model runs.
+  std::shared_ptr<const core::CallSite> intern(core::CallSite site);
+
+  /// The place with these lines whose module path holds `names`, in order, as the interpreter gives
+  /// them: without containers. Null when there is none, or more than one.
+  [[nodiscard]] std::shared_ptr<const core::CallSite> find(
+      const std::vector<core::SourceFrame>& frames, const std::vector<std::string>& names) const;
+
+  /// Null for a number that was never given. Safe beside intern() and find(), not beside add().
+  [[nodiscard]] std::shared_ptr<const core::CallSite> at(std::int64_t id) const;
+
+ private:
+  std::vector<std::shared_ptr<const core::CallSite>> sites_;
+  std::vector<bool> calls_;
+  std::map<std::string, std::shared_ptr<const core::CallSite>> by_text_;
+  std::multimap<std::string, std::shared_ptr<const core::CallSite>> by_frames_;
+  std::mutex mutex_;
+};
+
+/// The lines of one source range: one in a scripted function, the whole Python stack of the trace
+/// in a traced one, innermost first.
+std::vector<core::SourceFrame> frames_of(const torch::jit::SourceRange& range,
+                                         const std::string& function);
+
+}  // namespace repro_check::torchscript

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dumpers/torchscript/model_file.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <fstream>
+#include <ios>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/error.h"
+#include "dumpers/torchscript/zip_directory.h"
+
+namespace repro_check::torchscript {
+namespace {
+
+constexpr std::size_t kHeadSize = 512;
+
+core::Error usage(const std::string& message, const std::string& hint) {
+  return {core::ErrorKind::kUsage, message, hint};
+}
+
+std::string read_head(const std::filesystem::path& file) {
+  std::error_code failure;
+  const auto status = std::filesystem::status(file, failure);
+  if (!std::filesystem::exists(status)) {
+    throw usage(file.string() + ": no such file",
+                "check the path; relative paths are relative to the configuration file");
+  }
+  if (std::filesystem::is_directory(status)) {
+    throw usage(file.string() + ": is a directory", "name the model file inside it");
+  }
+  // A pipe or a device would block or never end.
+  if (!std::filesystem::is_regular_file(status)) {
+    throw usage(file.string() + ": is not a regular file", "copy it to a file first");
+  }
+  std::ifstream in(file, std::ios::binary);
+  if (!in) throw usage(file.string() + ": cannot be read", "check its permissions");
+  std::string head(kHeadSize, '\0');
+  in.read(head.data(), static_cast<std::streamsize>(head.size()));
+  head.resize(static_cast<std::size_t>(in.gcount()));
+  return head;
+}
+
+/// Archives made by LibTorch keep everything below one folder, named after the file.
+bool has_entry(const std::vector<std::string>& names, std::string_view wanted) {
+  return std::ranges::any_of(names, [&](const std::string& name) {
+    return name == wanted || (name.size() > wanted.size() && name.ends_with(wanted) &&
+                              name[name.size() - wanted.size() - 1] == '/');
+  });
+}
+
+bool has_folder(const std::vector<std::string>& names, const std::string& folder) {
+  return std::ranges::any_of(names, [&](const std::string& name) {
+    return name.starts_with(folder + "/") || name.find("/" + folder + "/") != std::string::npos;
+  });
+}
+
+FileKind identify_zip(const std::filesystem::path& file) {
+  const auto names = zip_entry_names(file);
+  if (!names) return FileKind::kTruncatedZip;
+  if (has_entry(*names, "serialized_exported_program.json") ||
+      has_entry(*names, "archive_format") ||
+      (has_folder(*names, "models") && !has_entry(*names, "constants.pkl"))) {
+    return FileKind::kExportedProgram;
+  }
+  if (has_entry(*names, ".data/extern_modules")) return FileKind::kTorchPackage;
+  if (has_entry(*names, "constants.pkl") || has_folder(*names, "code")) {
+    return FileKind::kTorchScript;
+  }
+  return has_entry(*names, "data.pkl") ? FileKind::kSavedObject : FileKind::kOtherZip;
+}
+
+bool looks_like_safetensors(std::string_view head) {
+  if (head.size() < 10 || head[8] != '{') return false;
+  // The length of the JSON header stands first, little-endian; its upper half is always zero.
+  return head.substr(4, 4) == std::string_view("\0\0\0\0", 4);
+}
+
+/// An ONNX file is a protobuf message whose first fields are ir_version (a small number) and a
+/// string: producer_name, or for models by hand the domain or the opset.
+bool looks_like_onnx(std::string_view head, const std::filesystem::path& file) {
+  if (head.size() < 4 || head[0] != '\x08') return false;
+  const bool small_version = head[1] > 0 && head[1] < 32;
+  return small_version && (head[2] == '\x12' || file.extension() == ".onnx");
+}
+
+bool is_text(std::string_view head) {
+  return std::ranges::all_of(head, [](char c) {
+    const auto byte = static_cast<unsigned char>(c);
+    return byte == '\n' || byte == '\r' || byte == '\t' || (byte >= 0x20 && byte < 0x7F);
+  });
+}
+
+std::string advice(FileKind kind, const std::string& name) {
+  const std::string make = "make a TorchScript file in Python: torch.jit.script(model).save(\"" +
+                           name + "\"), or torch.jit.trace(model, example_inputs).save(...)";
+  switch (kind) {
+    case FileKind::kSavedObject:
+    case FileKind::kLegacyPickle:
+      return "a checkpoint holds weights or a Python object, not the code of the model: load it "
+             "into the model, then " +
+             make;
+    case FileKind::kExportedProgram:
+      return "from the same program: torch.jit.trace(torch.export.load(path).module(), "
+             "example_inputs).save(...); or from the model itself, " +
+             make;
+    case FileKind::kTruncatedZip:
+      return "the file was not copied or written to its end; copy or save it again";
+    case FileKind::kEmpty:
+      return "the file has no bytes; save the model again";
+    default:
+      return make;
+  }
+}
+
+}  // namespace
+
+FileKind identify_file(const std::filesystem::path& file) {
+  const std::string head = read_head(file);
+  const std::string_view view(head);
+  if (view.empty()) return FileKind::kEmpty;
+  if (view.starts_with("PK")) return identify_zip(file);
+  if (view.starts_with("\x89HDF\r\n\x1a\n")) return FileKind::kHdf5;
+  if (view.starts_with("\x93NUMPY")) return FileKind::kNumpy;
+  if (view.size() >= 8 && view.substr(4, 2) == "ET") return FileKind::kExecuTorch;
+  if (view.size() >= 2 && view[0] == '\x80' && view[1] >= 2 && view[1] <= 5) {
+    return FileKind::kLegacyPickle;
+  }
+  if (looks_like_safetensors(view)) return FileKind::kSafetensors;
+  if (looks_like_onnx(view, file)) return FileKind::kOnnx;
+  return is_text(view) ? FileKind::kText : FileKind::kUnknown;
+}
+
+std::string_view describe_kind(FileKind kind) noexcept {
+  switch (kind) {
+    case FileKind::kTorchScript:
+      return "a TorchScript module";
+    case FileKind::kSavedObject:
+      return "an eager checkpoint (torch.save)";
+    case FileKind::kLegacyPickle:
+      return "a pickle (an eager checkpoint of an old torch.save)";
+    case FileKind::kExportedProgram:
+      return "an ExportedProgram (torch.export.save, .pt2)";
+    case FileKind::kTorchPackage:
+      return "a torch.package archive";
+    case FileKind::kExecuTorch:
+      return "an ExecuTorch program";
+    case FileKind::kOnnx:
+      return "an ONNX model";
+    case FileKind::kSafetensors:
+      return "a safetensors file (weights only)";
+    case FileKind::kHdf5:
+      return "an HDF5 file";
+    case FileKind::kNumpy:
+      return "a NumPy array (.npy)";
+    case FileKind::kOtherZip:
+      return "a zip archive of another kind";
+    case FileKind::kTruncatedZip:
+      return "a truncated archive";
+    case FileKind::kText:
+      return "a text file";
+    case FileKind::kEmpty:
+      return "an empty file";
+    case FileKind::kUnknown:
+      break;
+  }
+  return "a file of unknown format";
+}
+
+void require_torchscript(const std::filesystem::path& file) {
+  const FileKind kind = identify_file(file);
+  if (kind == FileKind::kTorchScript) return;
+  throw usage(file.string() + ": not TorchScript but " + std::string(describe_kind(kind)),
+              advice(kind, file.stem().string() + ".pt"));
+}
+
+core::Digest digest_file(const std::filesystem::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  std::vector<std::byte> chunk(core::kDigestChunk);
+  std::vector<core::Digest> leaves;
+  while (in) {
+    in.read(reinterpret_cast<char*>(chunk.data()), static_cast<std::streamsize>(chunk.size()));
+    const auto got = static_cast<std::size_t>(in.gcount());
+    if (got > 0) leaves.push_back(core::digest_leaf(std::span(chunk).first(got)));
+  }
+  if (!in.eof()) throw usage(file.string() + ": cannot be read", "check its permissions");
+  if (leaves.empty()) leaves.push_back(core::digest_leaf({}));
+  return core::digest_of_leaves(leaves);
+}
+
+}  // namespace repro_check::torchscript

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string_view>
+
+#include "core/digest.h"
+
+namespace repro_check::torchscript {
+
+/// What a file given as a model, or as a saved tensor, turns out to be.
+enum class FileKind : std::uint8_t {
+  kTorchScript,
+  kSavedObject,      ///< torch.save, zip form: a tensor, a state_dict, a whole eager module
+  kLegacyPickle,     ///< torch.save before 1.6, or a plain pickle
+  kExportedProgram,  ///< torch.export.save, `.pt2`
+  kTorchPackage,
+  kExecuTorch,
+  kOnnx,
+  kSafetensors,
+  kHdf5,
+  kNumpy,
+  kOtherZip,
+  kTruncatedZip,
+  kText,
+  kEmpty,
+  kUnknown,
+};
+
+/// Told from the first bytes and, in an archive, from the names of its entries.
+/// @throws core::Error{kUsage} when the file is missing, a directory or unreadable
+FileKind identify_file(const std::filesystem::path& file);
+
+/// "an eager checkpoint (torch.save)", "an ONNX model", ...
+std::string_view describe_kind(FileKind kind) noexcept;
+
+/// @throws core::Error{kUsage} unless the file is TorchScript, saying what it is and how to mend it
+void require_torchscript(const std::filesystem::path& file);
+
+/// By the rule of core::kDigestAlgorithm, read in pieces.
+/// @throws core::Error{kUsage} when it cannot be read
+core::Digest digest_file(const std::filesystem::path& file);
+
+}  // namespace repro_check::torchscript

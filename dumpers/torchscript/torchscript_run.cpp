@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dumpers/torchscript/torchscript_run.h"
+
+#include <chrono>
+#include <cstdlib>
+#include <ctime>
+#include <exception>
+#include <sstream>
+#include <utility>
+
+#include "configs/config_parser.h"
+#include "core/digest.h"
+#include "core/known_variables.h"
+#include "core/run_modes.h"
+#include "dumpers/capture/determinism.h"
+#include "dumpers/torchscript/detail/exception_text.h"
+#include "dumpers/torchscript/detail/executor_pin.h"
+#include "dumpers/torchscript/detail/input_builder.h"
+#include "dumpers/torchscript/detail/loaded_model.h"
+#include "dumpers/torchscript/detail/method_runner.h"
+#include "dumpers/torchscript/detail/progress_thread.h"
+#include "dumpers/torchscript/detail/run_failure.h"
+#include "dumpers/torchscript/detail/torch_types.h"
+#include "dumpers/torchscript/model_file.h"
+
+namespace repro_check::torchscript {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+/// What the variables ask for is checked against LibTorch as it came up, before any of it is
+/// pinned.
+capture::PinRequest checked_request(const configs::RunSpec& run) {
+  capture::check_variables();
+  return {run.determinism, run.grad, run.threads, run.interop_threads, run.settings};
+}
+
+std::string utc_now() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  gmtime_r(&now, &parts);
+  char text[sizeof "2000-01-01T00:00:00Z"] = {};
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return text;
+}
+
+std::string inputs_pointer(const configs::RunSpec& run, std::size_t call) {
+  return run.calls.size() == 1 ? "/inputs" : "/calls/" + std::to_string(call) + "/inputs";
+}
+
+std::string name_in_call(const std::string& name, std::size_t call) {
+  return call == 0 ? name : name + "@" + std::to_string(call + 1);
+}
+
+capture::CaptureOptions options_of(const configs::RunSpec& run) {
+  capture::CaptureOptions options;
+  options.level = run.dump.level;
+  options.depth = run.dump.depth;
+  options.verify_inputs = run.dump.verify_inputs;
+  options.disable_dropout = run.disable_dropout;
+  options.rng = run.rng;
+  options.seed = run.seed;
+  options.include = run.dump.include;
+  options.exclude = run.dump.exclude;
+  return options;
+}
+
+/// The variables of this process, where the pin has not listed them itself.
+void add_variables(std::vector<core::Setting>& settings) {
+  for (const core::Setting& setting : settings) {
+    if (setting.name.starts_with("env.")) return;
+  }
+  for (const core::KnownVariable& variable : core::known_variables()) {
+    const std::string name(variable.name);
+    const char* value = std::getenv(name.c_str());
+    const std::string text = value == nullptr ? "unset" : value;
+    settings.push_back({"env." + name, text, text});
+  }
+}
+
+MethodArgument describe_argument(const c10::Argument& argument) {
+  MethodArgument described{argument.name(), argument.type()->repr_str(), false, {}};
+  if (argument.default_value()) {
+    std::ostringstream text;
+    text << *argument.default_value();
+    described.has_default = true;
+    described.default_value = text.str();
+  }
+  return described;
+}
+
+/// Whatever else LibTorch may throw, as the one exception that leaves this file.
+template <typename Work>
+auto translated(const char* what, Work&& work) {
+  try {
+    return work();
+  } catch (const core::Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw core::Error(
+        core::ErrorKind::kRunFailed,
+        std::string(what) + " failed: " + first_useful_line(error),
+        is_out_of_memory(error) ? "memory ran out: free some, or take a smaller model" : "");
+  }
+}
+
+}  // namespace
+
+class TorchScriptRun::Impl {
+ public:
+  Impl(const configs::RunSpec& run, const Hdf5Reader& hdf5)
+      : run_(run),
+        pin_(checked_request(run)),
+        executor_(run.optimize_executor),
+        device_(parse_device(run.device)),
+        model_(load_model(run, device_)),
+        model_digest_(digest_file(run.model.path)),
+        method_(find_method(model_.module, run.model.method, run.model.path)) {
+    build_calls(hdf5);
+    // Last, since it is not cheap: a mistake in the inputs is told before.
+    runner_ = std::make_unique<MethodRunner>(
+        model_.module, method_, run_.optimize_executor, run_.model.mode);
+    load_seconds_ = seconds_since(start_);
+  }
+
+  core::RunManifest record(core::DumpSink& sink,
+                           const std::function<void(const capture::CaptureCounts&)>& progress) {
+    capture::Capture capture(options_of(run_), sink, runner_.get());
+    core::RunManifest manifest = describe_run();
+    name_tensors(capture, manifest);
+    // Loading draws nothing, but what comes before the first operator must not decide what it
+    // draws.
+    std::vector<core::Setting> generators;
+    capture::seed_generators(run_.seed, generators);
+
+    const Clock::time_point begin = Clock::now();
+    run_calls(capture, progress);
+    manifest.seconds = seconds_since(begin);
+
+    manifest.settings = pin_.settings();
+    for (auto& setting : executor_.settings()) manifest.settings.push_back(std::move(setting));
+    for (auto& setting : generators) manifest.settings.push_back(std::move(setting));
+    add_variables(manifest.settings);
+    manifest.environment = capture::read_environment();
+    manifest.warnings = model_.warnings;
+    for (const auto& list : {runner_->warnings(), collector_.warnings()}) {
+      manifest.warnings.insert(manifest.warnings.end(), list.begin(), list.end());
+    }
+    summarise(capture.counts(), manifest.trace);
+    return manifest;
+  }
+
+ private:
+  void build_calls(const Hdf5Reader& hdf5) {
+    InputContext context;
+    context.hdf5 = &hdf5;
+    context.device = device_;
+    if (run_.dtype) context.dtype = to_scalar_type(*run_.dtype);
+    const c10::FunctionSchema& schema = method_.function().getSchema();
+    for (std::size_t call = 0; call < run_.calls.size(); ++call) {
+      try {
+        calls_.push_back(build_inputs(schema,
+                                      model_.module._ivalue(),
+                                      run_.calls[call],
+                                      inputs_pointer(run_, call),
+                                      context));
+      } catch (const core::Error&) {
+        throw;
+      } catch (const std::exception& error) {
+        throw input_failure(error, call);
+      }
+    }
+  }
+
+  core::Error input_failure(const std::exception& error, std::size_t call) const {
+    const std::string where = inputs_pointer(run_, call) + ": the inputs cannot be made on " +
+                              run_.device + ": " + first_useful_line(error);
+    return {core::ErrorKind::kRunFailed,
+            where,
+            is_out_of_memory(error) ? "memory ran out: make the inputs smaller"
+                                    : "see whether dtype and device go together"};
+  }
+
+  core::RunManifest describe_run() const {
+    core::RunManifest manifest;
+    manifest.tool_version = REPRO_CHECK_VERSION;
+    manifest.run_name = run_.name;
+    manifest.created = utc_now();
+    manifest.configuration = configs::to_json_text(run_);
+    manifest.model_path = run_.model.path.string();
+    manifest.model_method = run_.model.method;
+    manifest.model_digest = model_digest_;
+    manifest.seed = run_.seed;
+    manifest.device = run_.device;
+    manifest.determinism = core::name_of(run_.determinism);
+    manifest.disable_dropout = run_.disable_dropout;
+    manifest.rng = core::name_of(run_.rng);
+    manifest.grad = core::name_of(run_.grad);
+    manifest.load_seconds = load_seconds_;
+    return manifest;
+  }
+
+  void name_tensors(capture::Capture& capture, core::RunManifest& manifest) {
+    using Kind = core::NamedTensorKind;
+    const c10::FunctionSchema& schema = method_.function().getSchema();
+    for (std::size_t call = 0; call < calls_.size(); ++call) {
+      for (const auto& [name, tensor] : named_input_tensors(schema, calls_[call])) {
+        const std::string full = name_in_call(name, call);
+        name_one(capture, tensor, Kind::kInput, "input:", full, manifest);
+      }
+    }
+    for (const auto& parameter : model_.module.named_parameters()) {
+      name_one(capture, parameter.value, Kind::kParameter, "state:", parameter.name, manifest);
+    }
+    for (const auto& buffer : model_.module.named_buffers()) {
+      name_one(capture, buffer.value, Kind::kBuffer, "state:", buffer.name, manifest);
+    }
+  }
+
+  static void name_one(capture::Capture& capture,
+                       const at::Tensor& tensor,
+                       core::NamedTensorKind kind,
+                       const std::string& prefix,
+                       const std::string& name,
+                       core::RunManifest& manifest) {
+    if (!tensor.defined()) return;
+    capture.name_tensor(tensor, prefix + name);
+    for (const core::TensorRecord& record : capture.describe(tensor, name)) {
+      if (record.state != core::ContentState::kHashed) continue;
+      manifest.named_tensors.push_back(
+          {kind, record.slot, record.dtype, record.shape, record.digest});
+    }
+  }
+
+  void run_calls(capture::Capture& capture,
+                 const std::function<void(const capture::CaptureCounts&)>& progress) {
+    std::function<void()> report;
+    if (progress) report = [&] { progress(capture.counts()); };
+    const ProgressThread thread(std::move(report));
+    for (std::size_t call = 0; call < calls_.size(); ++call) {
+      capture.set_step(static_cast<std::uint32_t>(call));
+      run_call(capture, std::move(calls_[call]));
+    }
+    capture.rethrow_failure();
+  }
+
+  void run_call(capture::Capture& capture, std::vector<c10::IValue> inputs) {
+    try {
+      const capture::Capture::Scope scope(capture);
+      runner_->run(std::move(inputs));
+    } catch (const std::exception& error) {
+      // What failed in the recording came through the interpreter and lost its type on the way.
+      capture.rethrow_failure();
+      throw run_failure(error, capture, *runner_);
+    }
+  }
+
+  void summarise(const capture::CaptureCounts& counts, core::TraceSummary& trace) const {
+    trace.operators = counts.operators;
+    trace.tensors = counts.tensors;
+    trace.substitutions = counts.substitutions;
+    trace.drawing_operators = counts.drawing_operators;
+    trace.level = core::name_of(run_.dump.level);
+    trace.depth = core::name_of(run_.dump.depth);
+    trace.include = run_.dump.include;
+    trace.exclude = run_.dump.exclude;
+    trace.digest_algorithm = core::kDigestAlgorithm;
+  }
+
+  const Clock::time_point start_ = Clock::now();
+  configs::RunSpec run_;
+  capture::WarningCollector collector_;
+  capture::DeterminismPin pin_;
+  ExecutorPin executor_;
+  at::Device device_;
+  LoadedModel model_;
+  core::Digest model_digest_;
+  torch::jit::Method method_;
+  std::vector<std::vector<c10::IValue>> calls_;
+  std::unique_ptr<MethodRunner> runner_;
+  double load_seconds_ = 0;
+};
+
+TorchScriptRun::TorchScriptRun(const configs::RunSpec& run, const Hdf5Reader& hdf5)
+    : impl_(translated("preparing the run", [&] { return std::make_unique<Impl>(run, hdf5); })) {}
+
+TorchScriptRun::~TorchScriptRun() = default;
+
+core::RunManifest TorchScriptRun::record(
+    core::DumpSink& sink, const std::function<void(const capture::CaptureCounts&)>& progress) {
+  return translated("recording", [&] { return impl_->record(sink, progress); });
+}
+
+ModelDescription describe_model(const std::filesystem::path& path, const std::string& method) {
+  return translated("reading the model", [&] {
+    const torch::jit::Module module = load_module(path, at::kCPU);
+    ModelDescription description{method, method_names(module), {}};
+    const c10::FunctionSchema& schema = find_method(module, method, path).function().getSchema();
+    for (std::size_t i = 1; i < schema.arguments().size(); ++i) {
+      description.arguments.push_back(describe_argument(schema.arguments()[i]));
+    }
+    return description;
+  });
+}
+
+}  // namespace repro_check::torchscript

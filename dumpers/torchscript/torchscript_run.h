@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "configs/run_config.h"
+#include "core/dump_sink.h"
+#include "core/npy.h"
+#include "core/run_manifest.h"
+#include "dumpers/capture/capture.h"
+
+namespace repro_check::torchscript {
+
+/// Reads a tensor out of an HDF5 file. Handed in, because this folder knows no HDF5.
+using Hdf5Reader =
+    std::function<core::HostTensor(const std::filesystem::path& file, const std::string& dataset)>;
+
+/// One argument of a model's method, as `init` needs it.
+struct MethodArgument {
+  std::string name;
+  std::string type;  ///< TorchScript's own text: `Tensor`, `Optional[int]`, `List[Tensor]`
+  bool has_default = false;
+  std::string default_value;
+};
+
+struct ModelDescription {
+  std::string method;
+  std::vector<std::string> methods;       ///< every method of the module, for the near miss
+  std::vector<MethodArgument> arguments;  ///< without self
+};
+
+/// @throws core::Error{kUsage} when the file is missing or no TorchScript (saying what it is), or
+/// has
+///         no such method
+ModelDescription describe_model(const std::filesystem::path& path, const std::string& method);
+
+/// One recorded run of a TorchScript model: construction loads the model and builds the inputs
+/// (nothing of the dump exists yet), record() runs the calls.
+class TorchScriptRun {
+ public:
+  /// Pins determinism, loads, moves to device and dtype, checks the inputs against the schema.
+  /// @throws core::Error{kUsage} for what the configuration got wrong: the model file, the method,
+  ///         number, names or types of inputs, an unknown device; core::Error{kRunFailed} otherwise
+  TorchScriptRun(const configs::RunSpec& run, const Hdf5Reader& hdf5);
+  TorchScriptRun(const TorchScriptRun&) = delete;
+  TorchScriptRun& operator=(const TorchScriptRun&) = delete;
+  TorchScriptRun(TorchScriptRun&&) = delete;
+  TorchScriptRun& operator=(TorchScriptRun&&) = delete;
+  ~TorchScriptRun();
+
+  /// Runs every call, recording into `sink`.
+  /// @param progress  called from another thread about ten times a second; may be empty
+  /// @return the manifest but for what the dump writer knows (contents, bytes, index digest)
+  /// @throws core::Error{kRunFailed} when the model throws, with operator, module path and source
+  ///         line; when determinism mode refused an operator the hint says what to do
+  core::RunManifest record(core::DumpSink& sink,
+                           const std::function<void(const capture::CaptureCounts&)>& progress);
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace repro_check::torchscript
