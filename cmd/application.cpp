@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/application.h"
+
+#include <CLI/CLI.hpp>
+#include <map>
+#include <memory>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "cmd/choice.h"
+#include "cmd/command.h"
+#include "cmd/exit_table.h"
+#include "cmd/logging.h"
+#include "cmd/output.h"
+#include "cmd/version.h"
+#include "core/error.h"
+#include "core/near_miss.h"
+
+namespace repro_check::cmd {
+namespace {
+
+const std::map<std::string, ColorMode> kColorModes{
+    {"auto", ColorMode::kAuto}, {"always", ColorMode::kAlways}, {"never", ColorMode::kNever}};
+const std::map<std::string, ProgressMode> kProgressModes{{"auto", ProgressMode::kAuto},
+                                                         {"always", ProgressMode::kAlways},
+                                                         {"never", ProgressMode::kNever}};
+
+/// Bound to the tool and to every verb alike, so that they may stand on either side of the verb.
+void add_global_options(CLI::App& app, GlobalOptions& globals) {
+  const std::string group = "Everywhere";
+  app.add_flag_function(
+         "-q,--quiet",
+         [&globals](std::int64_t) { globals.quiet = true; },
+         "Print the verdict line only")
+      ->group(group);
+  app.add_flag_function(
+         "-v,--verbose",
+         [&globals](std::int64_t count) { globals.verbosity += static_cast<int>(count); },
+         "Say more; twice: debug log on stderr")
+      ->group(group);
+  restrict_to(app.add_option_function<std::string>(
+                  "--color",
+                  [&globals](const std::string& mode) { globals.color = kColorModes.at(mode); },
+                  "Colours"),
+              {"auto", "always", "never"})
+      ->group(group);
+  restrict_to(
+      app.add_option_function<std::string>(
+          "--progress",
+          [&globals](const std::string& mode) { globals.progress = kProgressModes.at(mode); },
+          "Progress on stderr"),
+      {"auto", "always", "never"})
+      ->group(group);
+}
+
+std::string examples_text(const Command& command) {
+  std::string text = "Examples:\n";
+  for (const std::string& example : command.examples()) text += "  " + example + "\n";
+  return text;
+}
+
+std::vector<std::string> names_of(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+    for (const std::string& name : option->get_snames()) names.push_back("-" + name);
+  }
+  return names;
+}
+
+std::vector<std::string> verbs_of(const CLI::App& app) {
+  std::vector<std::string> verbs;
+  for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; })) {
+    verbs.push_back(verb->get_name());
+  }
+  return verbs;
+}
+
+[[noreturn]] void reject_extra(const std::string& word, const CLI::App& app, const CLI::App* verb) {
+  const std::string name = word.substr(0, word.find('='));
+  const std::string help =
+      verb == nullptr ? "repro-check --help" : "repro-check " + verb->get_name() + " --help";
+  const bool is_option = name.starts_with("-");
+  std::string message;
+  std::vector<std::string> candidates;
+  if (is_option) {
+    message = "unknown option " + name;
+    candidates = names_of(verb == nullptr ? app : *verb);
+  } else if (verb == nullptr) {
+    message = "unknown command \"" + name + "\"";
+    candidates = verbs_of(app);
+  } else {
+    message = "unexpected argument \"" + word + "\"";
+  }
+  const auto near =
+      core::near_miss(name, std::vector<std::string_view>(candidates.begin(), candidates.end()));
+  const std::string hint = near ? "did you mean " + std::string(*near) + "?" : "see `" + help + "`";
+  throw core::Error(core::ErrorKind::kUsage, message, hint);
+}
+
+/// Turns CLI11's exceptions into ours. An unknown word is named before anything it may have caused,
+/// such as a positional that seems to be missing.
+[[noreturn]] void reject(const CLI::ParseError& error, const CLI::App& app) {
+  const std::vector<CLI::App*> chosen = app.get_subcommands();
+  const CLI::App* verb = chosen.empty() ? nullptr : chosen.front();
+  const std::vector<std::string> stray = app.remaining(true);
+  const bool is_about_words = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr ||
+                              dynamic_cast<const CLI::RequiredError*>(&error) != nullptr;
+  if (is_about_words && !stray.empty()) {
+    // Options come first: the word after an unknown option may be its value.
+    for (const std::string& word : stray) {
+      if (word.starts_with("-")) reject_extra(word, app, verb);
+    }
+    reject_extra(stray.front(), app, verb);
+  }
+  if (verb == nullptr && dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) {
+    throw core::Error(core::ErrorKind::kUsage, "no command was given", "see `repro-check --help`");
+  }
+  const std::string help = "repro-check " + (verb == nullptr ? "" : verb->get_name() + " ");
+  std::string message = error.what();
+  if (dynamic_cast<const CLI::ConversionError*>(&error) != nullptr) {
+    message = "a value of another type was expected: " + message.substr(message.find(": ") + 2);
+  }
+  throw core::Error(core::ErrorKind::kUsage, message, "see `" + help + "--help`");
+}
+
+class Application {
+ public:
+  Application() : commands_(make_commands()) {
+    app_.name("repro-check");
+    app_.set_help_flag("-h,--help", "Print this help");
+    app_.set_version_flag("--version", version_text, "Print versions");
+    app_.footer(std::string(kExitTable) + "\nHelp on one command: repro-check COMMAND --help");
+    app_.require_subcommand(1);
+    app_.get_formatter()->label("SUBCOMMAND", "COMMAND");
+    add_global_options(app_, globals_);
+    for (const auto& command : commands_) {
+      CLI::App* verb = app_.add_subcommand(command->name(), command->summary());
+      verb->group("Commands");
+      verb->set_help_flag("-h,--help", "Print this help");
+      verb->footer(examples_text(*command));
+      command->define(*verb);
+      add_global_options(*verb, globals_);
+    }
+  }
+
+  core::ExitCode run(int argc, const char* const* argv) {
+    try {
+      app_.parse(argc, argv);
+    } catch (const CLI::CallForVersion& version) {
+      write_stdout(std::string(version.what()) + "\n");
+      return core::ExitCode::kReproducible;
+    } catch (const CLI::CallForHelp&) {
+      write_stdout(app_.help());
+      return core::ExitCode::kReproducible;
+    } catch (const CLI::ParseError& error) {
+      reject(error, app_);
+    }
+    if (globals_.quiet && globals_.verbosity > 0) {
+      throw core::Error(core::ErrorKind::kUsage, "-q and -v contradict each other");
+    }
+    set_log_level(globals_.verbosity, globals_.quiet);
+    const std::string chosen = app_.get_subcommands().front()->get_name();
+    for (const auto& command : commands_) {
+      if (command->name() == chosen) return command->run(globals_);
+    }
+    throw core::Error(core::ErrorKind::kInternal, "no code stands behind command " + chosen);
+  }
+
+ private:
+  std::vector<std::unique_ptr<Command>> commands_;
+  GlobalOptions globals_;
+  CLI::App app_{"Finds the operator at which two runs of a PyTorch model part."};
+};
+
+}  // namespace
+
+core::ExitCode run_application(int argc, const char* const* argv) {
+  Application application;
+  return application.run(argc, argv);
+}
+
+}  // namespace repro_check::cmd

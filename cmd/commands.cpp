@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/command.h"
+#include "cmd/diff_command.h"
+#include "cmd/env_command.h"
+#include "cmd/init_command.h"
+#include "cmd/inspect_command.h"
+#include "cmd/record_command.h"
+#include "cmd/run_command.h"
+#include "cmd/validate_command.h"
+
+namespace repro_check::cmd {
+
+std::vector<std::unique_ptr<Command>> make_commands() {
+  std::vector<std::unique_ptr<Command>> commands;
+  commands.push_back(std::make_unique<RunCommand>());
+  commands.push_back(std::make_unique<RecordCommand>());
+  commands.push_back(std::make_unique<DiffCommand>());
+  commands.push_back(std::make_unique<InspectCommand>());
+  commands.push_back(std::make_unique<InitCommand>());
+  commands.push_back(std::make_unique<EnvCommand>());
+  commands.push_back(std::make_unique<ValidateCommand>());
+  return commands;
+}
+
+}  // namespace repro_check::cmd

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "configs/run_config.h"
+
+namespace CLI {
+class App;
+}
+
+namespace repro_check::cmd {
+
+/// `-c FILE` and the flags that override it, shared by the verbs that read a configuration.
+class ConfigOptions {
+ public:
+  /// Adds -c, --seed, --device and --set.
+  /// @param required  whether -c must be given
+  void define(CLI::App& app, bool required);
+
+  [[nodiscard]] bool given() const noexcept { return !file_.empty(); }
+  /// As the user typed it.
+  [[nodiscard]] const std::string& file() const noexcept { return file_; }
+
+  /// @param dump_directory  replaces dump.directory; relative to the current directory
+  /// @throws core::Error{kUsage}
+  [[nodiscard]] configs::Config load(const std::optional<std::string>& dump_directory = {}) const;
+
+ private:
+  std::string file_;
+  std::optional<std::uint64_t> seed_;
+  std::optional<std::string> device_;
+  std::vector<std::string> sets_;
+};
+
+}  // namespace repro_check::cmd

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cmd/command.h"
+#include "cmd/inspect_list.h"
+#include "core/dump_source.h"
+
+namespace repro_check::cmd {
+
+/// `repro-check inspect`: looks into one dump.
+class InspectCommand final : public Command {
+ public:
+  [[nodiscard]] std::string name() const override { return "inspect"; }
+  [[nodiscard]] std::string summary() const override {
+    return "Look into a dump: operators, tensors, values";
+  }
+  [[nodiscard]] std::vector<std::string> examples() const override;
+  void define(CLI::App& app) override;
+  core::ExitCode run(const GlobalOptions& globals) override;
+
+ private:
+  void check_combination() const;
+  [[nodiscard]] bool is_list() const;
+  [[nodiscard]] OpSelection selection() const;
+  core::ExitCode show(const core::DumpSource& dump, const GlobalOptions& globals) const;
+
+  std::string dump_;
+  bool list_ = false;
+  std::optional<std::string> operator_;
+  std::optional<std::string> module_;
+  std::optional<std::string> range_;
+  std::optional<std::uint64_t> op_;
+  std::optional<std::string> tensor_;
+  bool stats_ = false;
+  bool verify_ = false;
+  std::optional<std::uint64_t> values_;
+  std::optional<std::string> export_;
+  std::string format_ = "text";
+};
+
+}  // namespace repro_check::cmd

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+
+#include "core/dtype.h"
+#include "core/op_record.h"
+#include "core/tensor_record.h"
+#include "core/value.h"
+
+namespace repro_check::cmd {
+
+using OrderedJson = nlohmann::ordered_json;
+
+/// The start of every document `inspect` prints.
+OrderedJson inspect_document(const std::string& location);
+
+/// Compact, or indented for a terminal; ends in a newline.
+std::string document_text(const OrderedJson& document, bool pretty);
+
+/// A finite number, else "nan", "inf", "-inf".
+OrderedJson number_json(double value);
+/// An integer beyond 2^53-1 is a decimal string, because many readers would round it.
+OrderedJson integer_json(std::int64_t value);
+OrderedJson count_json(std::uint64_t value);
+
+/// None is null; a tensor is {"tensor": position in `tensors`}, a symbol {"symbol": name}, an
+/// opaque value {"opaque": type}, a complex number {"complex": [re, im]}.
+OrderedJson value_json(const core::Value& value);
+OrderedJson stats_json(const core::TensorStats& stats);
+OrderedJson tensor_json(const core::TensorRecord& tensor);
+OrderedJson op_json(const core::OpRecord& op);
+
+/// `{"value": 0.5, "bits": "3f000000"}`, most significant digit first.
+OrderedJson element_json(core::Dtype dtype, std::span<const std::byte> element);
+
+}  // namespace repro_check::cmd

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include "cmd/inspect_json.h"
+#include "cmd/inspect_views.h"
+#include "cmd/render/text.h"
+#include "core/op_record.h"
+
+namespace repro_check::cmd {
+namespace {
+
+std::string row(std::string_view label, const std::string& text) {
+  return fmt::format("  {:<11}{}\n", label, text);
+}
+
+std::string place_rows(const core::OpRecord& op) {
+  std::string text;
+  if (op.site) {
+    const std::string& type = op.site->module_type;
+    text += row("module",
+                (op.site->module_path.empty() ? "(root)" : escape_name(op.site->module_path)) +
+                    (type.empty() ? "" : " (" + escape_name(type) + ")"));
+    for (const core::SourceFrame& frame : op.site->frames) {
+      text +=
+          row("source",
+              fmt::format(
+                  "{}:{} in {}", escape_name(frame.file), frame.line, escape_name(frame.function)));
+    }
+  }
+  std::string where =
+      fmt::format("{}, step {}, depth {}", core::phase_name(op.phase), op.step, op.depth);
+  if (op.parent >= 0) where += fmt::format(", inside op {}", op.parent);
+  if (op.rank > 0) where += fmt::format(", rank {}", op.rank);
+  if (op.lane > 0) where += fmt::format(", thread {}", op.lane);
+  return text + row("phase", where);
+}
+
+std::string producer_text(const core::TensorRecord& tensor, std::uint64_t index) {
+  if (!tensor.name.empty()) return ", " + escape_name(tensor.name);
+  if (tensor.producer < 0) return "";
+  if (static_cast<std::uint64_t>(tensor.producer) == index) return "";
+  return fmt::format(", from op {}", tensor.producer);
+}
+
+std::string tensor_row(const core::TensorRecord& tensor, std::uint64_t index) {
+  std::string text = fmt::format(
+      "{} = {}", escape_name(tensor.slot), format_tensor_type(tensor.dtype, tensor.shape));
+  if (tensor.layout != "strided") text.append(" ").append(escape_name(tensor.layout));
+  text += fmt::format(" on {}, {}", escape_name(tensor.device), state_text(tensor));
+  if (!tensor.strides.empty()) text += ", strides " + format_index(tensor.strides);
+  text += producer_text(tensor, index);
+  if (tensor.storage >= 0) text += fmt::format(", storage {}", tensor.storage);
+  return row(tensor.role == core::TensorRole::kInput ? "input" : "output", text);
+}
+
+std::string generator_row(const core::OpRecord& op) {
+  if (!op.generator) return op.op && op.op->seeded ? row("generator", "seeded, not moved") : "";
+  const core::GeneratorUse& use = *op.generator;
+  std::string text = fmt::format("{} seed {}, position {:016x} -> {:016x}",
+                                 escape_name(use.device),
+                                 use.seed,
+                                 use.position_before,
+                                 use.position_after);
+  if (use.drawn >= 0) text += fmt::format(", {} drawn", use.drawn);
+  return row("generator", text);
+}
+
+}  // namespace
+
+std::string state_text(const core::TensorRecord& tensor) {
+  switch (tensor.state) {
+    case core::ContentState::kHashed:
+      return core::to_hex(tensor.digest) + (tensor.stored ? "" : " (not stored)");
+    case core::ContentState::kUninitialised:
+      return "uninitialised";
+    case core::ContentState::kNone:
+      return "no values";
+    case core::ContentState::kUndefined:
+      return "undefined";
+    case core::ContentState::kComposite:
+      return "composite";
+    case core::ContentState::kExcluded:
+      return "excluded";
+  }
+  return "no values";
+}
+
+std::string op_view(const core::DumpSource& dump, std::uint64_t index, ViewForm form) {
+  const core::OpRecord op = dump.op(index);
+  if (form != ViewForm::kText) {
+    OrderedJson document = inspect_document(dump.location());
+    document["op"] = op_json(op);
+    return document_text(document, form == ViewForm::kPrettyJson);
+  }
+  std::string text =
+      fmt::format("op {} {}\n", op.index, op.op ? escape_name(op.op->full_name()) : "");
+  text += place_rows(op);
+  for (const core::Argument& argument : op.arguments) {
+    text += row("argument",
+                escape_name(argument.name) + " = " + escape_name(core::to_text(argument.value)));
+  }
+  for (const core::Value& result : op.results) {
+    text += row("result", escape_name(core::to_text(result)));
+  }
+  for (const core::TensorRecord& tensor : op.tensors) text += tensor_row(tensor, op.index);
+  for (const core::Substitution& change : op.substitutions) {
+    text += row("changed",
+                fmt::format("{}: {} -> {} ({})",
+                            escape_name(change.argument),
+                            escape_name(change.from),
+                            escape_name(change.to),
+                            escape_name(change.reason)));
+  }
+  text += generator_row(op);
+  return text + row("time", format_seconds(static_cast<double>(op.wall_ns) * 1e-9));
+}
+
+}  // namespace repro_check::cmd

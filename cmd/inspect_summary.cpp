@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "cmd/inspect_json.h"
+#include "cmd/inspect_views.h"
+#include "cmd/render/text.h"
+#include "core/run_manifest.h"
+
+namespace repro_check::cmd {
+namespace {
+
+using core::RunManifest;
+
+std::string row(std::string_view label, const std::string& text) {
+  return fmt::format("{:<11}{}\n", label, text);
+}
+
+std::string run_rows(const RunManifest& m) {
+  std::string text = row("run",
+                         fmt::format("{}, recorded {} by repro-check {}",
+                                     escape_name(m.run_name),
+                                     escape_name(m.created),
+                                     escape_name(m.tool_version)));
+  text += row("model",
+              fmt::format("{} {}, digest {}",
+                          escape_name(m.model_path),
+                          escape_name(m.model_method),
+                          core::to_hex(m.model_digest)));
+  text += row("settings",
+              fmt::format("device {}, seed {}, determinism {}, rng {}, grad {}, dropout {}",
+                          escape_name(m.device),
+                          m.seed,
+                          escape_name(m.determinism),
+                          escape_name(m.rng),
+                          escape_name(m.grad),
+                          m.disable_dropout ? "disabled" : "as the model has it"));
+  return text;
+}
+
+std::string trace_rows(const RunManifest& m) {
+  const core::TraceSummary& trace = m.trace;
+  std::string text = row("trace",
+                         fmt::format("{}, {}; level {}, depth {}",
+                                     format_count(trace.operators, "operator"),
+                                     format_count(trace.tensors, "tensor"),
+                                     escape_name(trace.level),
+                                     escape_name(trace.depth)));
+  text +=
+      row("stored",
+          fmt::format(
+              "{}, {}", format_count(trace.contents, "content"), format_bytes(trace.stored_bytes)));
+  text += row("random",
+              fmt::format("{} drew random numbers, {}",
+                          format_count(trace.drawing_operators, "operator"),
+                          format_count(trace.substitutions, "substitution")));
+  text += row(
+      "time",
+      fmt::format(
+          "{} recording, {} loading", format_seconds(m.seconds), format_seconds(m.load_seconds)));
+  return text;
+}
+
+/// The operators that occur most, most frequent first, by name where they tie.
+std::string operator_row(const core::DumpSource& dump) {
+  constexpr std::size_t kMost = 5;
+  std::map<std::string, std::uint64_t> counts;
+  for (std::uint64_t i = 0; i < dump.op_count(); ++i) {
+    const core::OpRecord head = dump.op_head(i);
+    if (head.op) ++counts[head.op->name];
+  }
+  std::vector<std::pair<std::string, std::uint64_t>> ordered(counts.begin(), counts.end());
+  std::stable_sort(ordered.begin(), ordered.end(), [](const auto& a, const auto& b) {
+    return a.second > b.second;
+  });
+  std::string text;
+  for (std::size_t i = 0; i < std::min(kMost, ordered.size()); ++i) {
+    text += fmt::format(
+        "{}{} {}", i == 0 ? "" : ", ", ordered[i].second, escape_name(ordered[i].first));
+  }
+  if (ordered.size() > kMost) {
+    text += fmt::format(", and {} more kinds", ordered.size() - kMost);
+  }
+  return ordered.empty() ? "" : row("operators", text);
+}
+
+std::string named_rows(const RunManifest& m, bool all) {
+  std::string text;
+  std::uint64_t parameters = 0;
+  std::uint64_t buffers = 0;
+  for (const core::NamedTensor& tensor : m.named_tensors) {
+    const bool is_input = tensor.kind == core::NamedTensorKind::kInput;
+    if (tensor.kind == core::NamedTensorKind::kParameter) ++parameters;
+    if (tensor.kind == core::NamedTensorKind::kBuffer) ++buffers;
+    if (!is_input && !all) continue;
+    text += row(is_input                                           ? "input"
+                : tensor.kind == core::NamedTensorKind::kParameter ? "parameter"
+                                                                   : "buffer",
+                fmt::format("{} {}{}{}",
+                            escape_name(tensor.name),
+                            format_tensor_type(tensor.dtype, tensor.shape),
+                            all ? " " : "",
+                            all ? core::to_hex(tensor.digest) : ""));
+  }
+  return text + row("weights",
+                    format_count(parameters, "parameter") + ", " + format_count(buffers, "buffer"));
+}
+
+std::string setting_rows(const RunManifest& m) {
+  std::string text;
+  for (const core::Setting& setting : m.settings) {
+    text += row(
+        "setting",
+        escape_name(setting.name) + " = " + escape_name(setting.used) +
+            (setting.found == setting.used ? "" : " (found " + escape_name(setting.found) + ")"));
+  }
+  for (const core::EnvironmentFact& fact : m.environment) {
+    text += row("fact", escape_name(fact.name) + " = " + escape_name(fact.value));
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string verified_view(const core::DumpSource& dump, ViewForm form) {
+  dump.verify_contents();
+  const core::TraceSummary& trace = dump.manifest().trace;
+  if (form != ViewForm::kText) {
+    OrderedJson document = inspect_document(dump.location());
+    document["verified"] = true;
+    document["contents"] = trace.contents;
+    document["bytes"] = trace.stored_bytes;
+    return document_text(document, form == ViewForm::kPrettyJson);
+  }
+  return fmt::format("VERIFIED {}, {}: every byte matches its digest\n",
+                     format_count(trace.contents, "content"),
+                     format_bytes(trace.stored_bytes));
+}
+
+std::string summary_view(const core::DumpSource& dump, ViewForm form, int verbosity) {
+  const RunManifest& manifest = dump.manifest();
+  if (form != ViewForm::kText) {
+    OrderedJson document = inspect_document(dump.location());
+    document["manifest"] = OrderedJson::parse(core::to_json_text(manifest));
+    return document_text(document, form == ViewForm::kPrettyJson);
+  }
+  const bool all = verbosity > 0;
+  std::string text = row("dump", escape_name(dump.location()));
+  text += run_rows(manifest) + trace_rows(manifest) + operator_row(dump) +
+          named_rows(manifest, all) + (all ? setting_rows(manifest) : "");
+  for (const std::string& warning : manifest.warnings) text += row("warning", escape_name(warning));
+  return text;
+}
+
+}  // namespace repro_check::cmd

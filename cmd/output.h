@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <string_view>
+
+namespace repro_check::cmd {
+
+/// Writes the whole document. A reader that has gone away (`| head`) is not an error.
+/// @throws core::Error{kIo}
+void write_stdout(std::string_view document);
+
+/// Writes beside the file and renames over it, so that a reader finds the old or the new, whole.
+/// @throws core::Error{kIo}
+void write_file(const std::filesystem::path& file, std::string_view document);
+
+/// Fails early, before anything is recorded or compared, when write_file() could not succeed.
+/// @throws core::Error{kUsage}
+void require_writable(const std::filesystem::path& file);
+
+/// `path` as a person who stands here would type it: relative where it lies below the current
+/// directory, else unchanged.
+std::filesystem::path from_here(const std::filesystem::path& path);
+
+[[nodiscard]] bool stdout_is_terminal() noexcept;
+[[nodiscard]] bool stderr_is_terminal() noexcept;
+
+}  // namespace repro_check::cmd

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/progress.h"
+
+#include <fmt/format.h>
+
+#include <string_view>
+
+#include "cmd/render/text.h"
+
+namespace repro_check::cmd {
+namespace {
+
+constexpr std::chrono::milliseconds kLiveInterval{100};
+constexpr std::chrono::seconds kHeartbeat{30};
+// A live line that wraps cannot be rewritten.
+constexpr std::size_t kLiveColumns = 79;
+
+bool is_set(const ReadVariable& read_variable, const char* name) {
+  const char* value = read_variable(name);
+  return value != nullptr && *value != '\0';
+}
+
+}  // namespace
+
+ProgressStyle progress_style(const GlobalOptions& globals,
+                             bool is_terminal,
+                             const ReadVariable& read_variable) {
+  if (globals.progress == ProgressMode::kNever) return ProgressStyle::kOff;
+  if (globals.progress == ProgressMode::kAlways) return ProgressStyle::kLive;
+  if (globals.quiet) return ProgressStyle::kOff;
+  const char* terminal = read_variable("TERM");
+  const bool dumb = terminal != nullptr && std::string_view(terminal) == "dumb";
+  const bool live = is_terminal && !dumb && !is_set(read_variable, "CI");
+  return live ? ProgressStyle::kLive : ProgressStyle::kLines;
+}
+
+void Progress::begin(std::size_t position, std::size_t total, const std::string& name) {
+  clear();
+  prefix_ = total == 0 ? "" : fmt::format("[{}/{}] ", position, total);
+  prefix_ += escape_name(name);
+  phase_.clear();
+  started_ = Clock::now();
+  // In a log the first line is that of the first phase; on a terminal there is something at once.
+  shown_ = style_ == ProgressStyle::kLive ? Clock::time_point{} : started_;
+}
+
+void Progress::update(const RecorderProgress& progress) {
+  if (style_ == ProgressStyle::kOff) return;
+  const bool new_phase = progress.phase != phase_;
+  phase_ = progress.phase;
+  show(line(progress), new_phase);
+}
+
+void Progress::stage(const std::string& name) {
+  if (style_ == ProgressStyle::kOff) return;
+  clear();
+  show(name, true);
+}
+
+std::string Progress::line(const RecorderProgress& progress) const {
+  const std::chrono::duration<double> elapsed = Clock::now() - started_;
+  std::string text =
+      prefix_ + "  " + (progress.phase.empty() ? "starting" : escape_name(progress.phase));
+  if (progress.operators > 0) text += fmt::format("  op {}", progress.operators);
+  if (progress.bytes > 0) text += "  " + format_bytes(progress.bytes);
+  return text + fmt::format("  {:.0f} s", elapsed.count());
+}
+
+void Progress::show(const std::string& text, bool force) {
+  const Clock::time_point now = Clock::now();
+  if (style_ == ProgressStyle::kLive) {
+    if (!force && now - shown_ < kLiveInterval) return;
+    std::fputs(("\r\x1b[K" + fit(text, kLiveColumns)).c_str(), stream_);
+    dirty_ = true;
+  } else {
+    if (!force && now - shown_ < kHeartbeat) return;
+    std::fputs((text + "\n").c_str(), stream_);
+  }
+  std::fflush(stream_);
+  shown_ = now;
+}
+
+void Progress::clear() {
+  if (!dirty_) return;
+  std::fputs("\r\x1b[K", stream_);
+  std::fflush(stream_);
+  dirty_ = false;
+}
+
+}  // namespace repro_check::cmd

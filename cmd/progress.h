@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdio>
+#include <string>
+
+#include "cmd/command.h"
+#include "cmd/recorder_process.h"
+#include "cmd/render/color.h"
+
+namespace repro_check::cmd {
+
+enum class ProgressStyle {
+  kOff,
+  kLines,  ///< a line a phase, and one each 30 s, for logs that nobody rewrites
+  kLive,   ///< one line, rewritten at most ten times a second
+};
+
+/// `--progress` decides, then `-q`; a terminal gets the live line unless TERM is dumb or CI is set.
+ProgressStyle progress_style(const GlobalOptions& globals,
+                             bool is_terminal,
+                             const ReadVariable& read_variable);
+
+/// Says on a stream how far a sequence of runs has come:
+/// `[2/2] candidate  recording  op 312  1.1 GB  7 s`.
+class Progress {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  /// @param stream  borrowed
+  Progress(ProgressStyle style, std::FILE* stream) : style_(style), stream_(stream) {}
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+  Progress(Progress&&) = delete;
+  Progress& operator=(Progress&&) = delete;
+  ~Progress() { clear(); }
+
+  /// @param position, total  1-based; total 0 leaves the counter out
+  void begin(std::size_t position, std::size_t total, const std::string& name);
+  void update(const RecorderProgress& progress);
+  /// A stage without numbers: `comparing`.
+  void stage(const std::string& name);
+  /// Takes the live line away, so that something else can be printed.
+  void clear();
+
+ private:
+  [[nodiscard]] std::string line(const RecorderProgress& progress) const;
+  void show(const std::string& text, bool force);
+
+  ProgressStyle style_;
+  std::FILE* stream_;
+  std::string prefix_;
+  std::string phase_;
+  Clock::time_point started_ = Clock::now();
+  Clock::time_point shown_{};
+  bool dirty_ = false;
+};
+
+}  // namespace repro_check::cmd

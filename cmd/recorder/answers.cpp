@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/recorder/answers.h"
+
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "core/run_manifest.h"
+#include "dumpers/capture/determinism.h"
+#include "dumpers/store/dump_reader.h"
+#include "dumpers/torchscript/torchscript_run.h"
+
+namespace repro_check::recorder {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string to_line(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+Json to_json(const std::vector<core::EnvironmentFact>& facts) {
+  Json list = Json::array();
+  for (const core::EnvironmentFact& fact : facts) {
+    list.push_back({{"name", fact.name}, {"value", fact.value}});
+  }
+  return list;
+}
+
+}  // namespace
+
+std::string describe(const std::filesystem::path& model, const std::string& method) {
+  const torchscript::ModelDescription description = torchscript::describe_model(model, method);
+  Json arguments = Json::array();
+  for (const torchscript::MethodArgument& argument : description.arguments) {
+    arguments.push_back({{"name", argument.name},
+                         {"type", argument.type},
+                         {"has_default", argument.has_default},
+                         {"default_value", argument.default_value}});
+  }
+  return to_line({{"method", description.method},
+                  {"methods", description.methods},
+                  {"arguments", std::move(arguments)}});
+}
+
+std::string environment() {
+  return to_line({{"settings", to_json(capture::read_settings())},
+                  {"environment", to_json(capture::read_environment())}});
+}
+
+std::string version() {
+  std::string libtorch = "unknown";
+  for (const core::EnvironmentFact& fact : capture::read_environment()) {
+    if (fact.name == "libtorch.version") libtorch = fact.value;
+  }
+  return to_line(
+      {{"tool", REPRO_CHECK_VERSION},
+       {"libtorch", libtorch},
+       {"hdf5", store::hdf5_version()},
+       {"dump_format",
+        std::to_string(core::kDumpFormatMajor) + "." + std::to_string(core::kDumpFormatMinor)}});
+}
+
+}  // namespace repro_check::recorder

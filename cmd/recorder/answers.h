@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace repro_check::recorder {
+
+/// Answers to what can be asked of a recorder, each one line of JSON.
+
+/// {"method", "methods": [...], "arguments": [{"name","type","has_default","default_value"}]}
+std::string describe(const std::filesystem::path& model, const std::string& method);
+
+/// {"settings": [{"name","value"}], "environment": [{"name","value"}]}
+std::string environment();
+
+/// {"tool","libtorch","hdf5","dump_format"}
+std::string version();
+
+}  // namespace repro_check::recorder

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/recorder/status_channel.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <nlohmann/json.hpp>
+
+namespace repro_check::recorder {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// Messages quote file names and exceptions: what is not UTF-8 in them is replaced.
+std::string to_line(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace
+
+void StatusChannel::write_line(const std::string& line) {
+  const std::lock_guard lock(mutex_);
+  const char* data = line.data();
+  std::size_t left = line.size();
+  while (left > 0) {
+    const ssize_t written = ::write(descriptor_, data, left);
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return;
+    data += written;
+    left -= static_cast<std::size_t>(written);
+  }
+}
+
+void StatusChannel::phase(const std::string& name) {
+  write_line(to_line({{"type", "phase"}, {"name", name}}));
+}
+
+void StatusChannel::progress(std::uint64_t operators, std::uint64_t bytes) {
+  write_line(to_line({{"type", "progress"}, {"operators", operators}, {"bytes", bytes}}));
+}
+
+void StatusChannel::done(std::uint64_t operators,
+                         std::uint64_t tensors,
+                         std::uint64_t bytes,
+                         double seconds) {
+  write_line(to_line({{"type", "done"},
+                      {"operators", operators},
+                      {"tensors", tensors},
+                      {"bytes", bytes},
+                      {"seconds", seconds}}));
+}
+
+void StatusChannel::error(const core::Error& error) {
+  write_line(to_line({{"type", "error"},
+                      {"kind", std::string(core::error_kind_name(error.kind()))},
+                      {"message", std::string(error.what())},
+                      {"hint", error.hint()}}));
+}
+
+}  // namespace repro_check::recorder

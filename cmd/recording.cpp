@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/recording.h"
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <utility>
+
+#include "cmd/logging.h"
+#include "cmd/recorder_lookup.h"
+#include "cmd/spawn.h"
+#include "configs/config_parser.h"
+#include "configs/pinned_environment.h"
+#include "core/error.h"
+#include "dumpers/store/dump_reader.h"
+
+namespace repro_check::cmd {
+namespace {
+
+using comparators::Report;
+using comparators::Status;
+
+/// The last line of a log that is not empty; only the end of the file is read.
+std::string last_line(const std::filesystem::path& file) {
+  constexpr std::streamoff kTail = 4096;
+  std::ifstream stream(file, std::ios::binary);
+  stream.seekg(0, std::ios::end);
+  const std::streamoff size = stream.tellg();
+  if (!stream || size <= 0) return {};
+  stream.seekg(std::max<std::streamoff>(0, size - kTail));
+  std::string text{std::istreambuf_iterator<char>(stream), {}};
+  const std::size_t end = text.find_last_not_of("\r\n \t");
+  if (end == std::string::npos) return {};
+  text.erase(end + 1);
+  const std::size_t start = text.rfind('\n');
+  return start == std::string::npos ? text : text.substr(start + 1);
+}
+
+/// What an unfinished recording reached. A replacement is recorded beside the dump it replaces.
+std::optional<journal::JournalSummary> reached(const RecordingJob& job) {
+  std::filesystem::path beside = job.dump;
+  beside += ".recording";
+  for (const std::filesystem::path& directory : {beside, job.dump}) {
+    try {
+      if (auto summary = store::summarise_incomplete(directory)) return summary;
+    } catch (const core::Error& error) {
+      log_warning("what the failed run reached cannot be read: " + std::string(error.what()));
+    }
+  }
+  return std::nullopt;
+}
+
+std::string op_text(std::uint64_t index, const std::string& description) {
+  return "op " + std::to_string(index) + (description.empty() ? "" : " " + description);
+}
+
+/// `was killed by SIGSEGV` plus where, for failures that could not say it themselves.
+std::string where_text(const std::optional<journal::JournalSummary>& summary) {
+  if (!summary) return " before the first operator";
+  if (summary->entered) return " in " + op_text(*summary->entered, summary->entered_operator);
+  if (summary->last) return " after " + op_text(*summary->last, summary->last_operator);
+  return " before the first operator";
+}
+
+void describe_failure(const RecordingJob& job,
+                      const RecorderOutcome& outcome,
+                      RecordingResult& result) {
+  const RecorderFailure& failure = *outcome.failure;
+  comparators::RunSummary& summary = result.summary;
+  const auto progress = reached(job);
+  // A recorder that could still speak has named the operator; one that could not has its journal.
+  const bool spoke = outcome.signal.empty();
+  summary.status = "failed";
+  summary.signal = outcome.signal;
+  summary.message = failure.message + (spoke ? "" : where_text(progress));
+  if (progress) summary.last_op = progress->entered ? progress->entered : progress->last;
+  result.hint = failure.hint;
+}
+
+RecorderLaunch launch_for(const RecordingJob& job, const TemporaryFile& request) {
+  RecorderLaunch launch;
+  launch.recorder = require_recorder(job.run.recorder);
+  launch.arguments = {"record", request.path().string()};
+  launch.log = job.log;
+  for (const auto& [name, value] : configs::pinned_environment(job.run)) {
+    if (value) {
+      launch.environment[name] = *value;
+    } else {
+      launch.unset.push_back(name);
+    }
+  }
+  return launch;
+}
+
+void create_parent(const std::filesystem::path& directory) {
+  std::error_code error;
+  std::filesystem::create_directories(directory, error);
+  if (!error) return;
+  throw core::Error(core::ErrorKind::kUsage,
+                    "cannot create directory " + directory.string() + ": " + error.message(),
+                    "choose another directory with --out");
+}
+
+}  // namespace
+
+void require_free(const RecordingJob& job) {
+  std::error_code error;
+  const bool exists = std::filesystem::exists(std::filesystem::symlink_status(job.dump, error));
+  if (!exists || job.replace_existing) return;
+  if (std::filesystem::is_directory(job.dump, error) &&
+      std::filesystem::is_empty(job.dump, error) && !error) {
+    return;
+  }
+  const bool whole = std::filesystem::exists(job.dump / "manifest.json", error);
+  throw core::Error(core::ErrorKind::kUsage,
+                    job.dump.string() + (whole ? " holds a dump already" : " exists already"),
+                    "replace it with --force, or record into another directory with --out");
+}
+
+RecordingResult record(const RecordingJob& job, Progress& progress) {
+  RecordingResult result;
+  result.summary.name = job.run.name;
+  result.summary.location = job.dump.string();
+  create_parent(std::filesystem::absolute(job.log).parent_path());
+
+  const TemporaryFile request("repro-check-request");
+  request.write(configs::to_json_text(
+      configs::RecordRequest{job.run, std::filesystem::absolute(job.dump), job.replace_existing}));
+  const RecorderLaunch launch = launch_for(job, request);
+  log_debug("starting " + launch.recorder.string() + " for run " + job.run.name);
+  const RecorderOutcome outcome =
+      run_recorder(launch, [&](const RecorderProgress& state) { progress.update(state); });
+  progress.clear();
+
+  std::error_code ignored;
+  if (std::filesystem::exists(job.log, ignored)) {
+    result.log = {job.log.string(), last_line(job.log)};
+  }
+  result.totals = outcome.totals;
+  if (outcome.failure && outcome.failure->kind == core::ErrorKind::kUsage) {
+    // What it printed is the message that follows; a log would be all that is left of the attempt.
+    std::filesystem::remove(job.log, ignored);
+    throw core::Error(core::ErrorKind::kUsage,
+                      "run \"" + job.run.name + "\": " + outcome.failure->message,
+                      outcome.failure->hint);
+  }
+  if (outcome.failure) describe_failure(job, outcome, result);
+  return result;
+}
+
+Report failed_run_report(const std::vector<RecordingResult>& results,
+                         const std::vector<std::string>& not_started) {
+  Report report;
+  report.status = Status::kRunFailed;
+  std::string whole;
+  for (const RecordingResult& result : results) {
+    comparators::RunSummary summary = result.summary;
+    if (result.totals) {
+      whole += (whole.empty() ? "" : ", ") + summary.name;
+      summary.manifest = store::open_dump(summary.location)->manifest();
+    } else {
+      const std::string joint = summary.signal.empty() ? ": " : " ";
+      report.reasons.insert(report.reasons.begin(), summary.name + joint + summary.message);
+      report.mend = result.hint;
+    }
+    report.runs.push_back(std::move(summary));
+  }
+  if (!whole.empty()) report.reasons.push_back("nothing was compared: only " + whole + " is whole");
+  for (const std::string& name : not_started) {
+    report.reasons.push_back("run " + name + " was not started");
+  }
+  return report;
+}
+
+}  // namespace repro_check::cmd

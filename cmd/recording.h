@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "cmd/progress.h"
+#include "cmd/recorder_process.h"
+#include "cmd/render/render.h"
+#include "comparators/report.h"
+#include "configs/run_config.h"
+
+namespace repro_check::cmd {
+
+/// One run to be recorded in a process of its own.
+struct RecordingJob {
+  configs::RunSpec run;
+  std::filesystem::path dump;
+  std::filesystem::path log;  ///< what the recorder's process prints
+  bool replace_existing = false;
+};
+
+struct RecordingResult {
+  comparators::RunSummary summary;
+  RunLog log;
+  std::optional<RecorderTotals> totals;  ///< set when the dump is complete
+  std::string hint;                      ///< how to mend a failure
+};
+
+/// Refuses to write where something is already, unless the job may replace it.
+/// @throws core::Error{kUsage} naming the directory and both ways out
+void require_free(const RecordingJob& job);
+
+/// Records. A run that fails is a result, with the operator it failed in where the dump tells.
+/// @throws core::Error{kUsage} for what the recorder calls a mistake of the configuration,
+///         core::Error{kInterrupted}
+RecordingResult record(const RecordingJob& job, Progress& progress);
+
+/// The report on runs of which one failed.
+comparators::Report failed_run_report(const std::vector<RecordingResult>& results,
+                                      const std::vector<std::string>& not_started);
+
+}  // namespace repro_check::cmd

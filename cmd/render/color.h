@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <string>
+
+namespace repro_check::cmd {
+
+enum class ColorMode { kAuto, kAlways, kNever };
+
+/// Reads a variable; null when it is unset. Injected so that tests need not touch the environment.
+using ReadVariable = std::function<const char*(const char* name)>;
+
+/// Whether one stream gets colours. First that decides: `--color` always or never; NO_COLOR
+/// non-empty: no; CLICOLOR_FORCE or FORCE_COLOR non-empty and not "0": yes; CLICOLOR "0" or TERM
+/// "dumb": no; else whether the stream is a terminal. Decide for stdout and stderr separately.
+bool use_color(ColorMode mode, bool is_terminal, const ReadVariable& read_variable);
+
+/// The same with the process's own environment.
+bool use_color(ColorMode mode, bool is_terminal);
+
+}  // namespace repro_check::cmd

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "cmd/render/report_sections.h"
+#include "cmd/render/text.h"
+#include "cmd/render/words.h"
+
+namespace repro_check::cmd {
+namespace {
+
+using comparators::Coverage;
+using comparators::DivergenceKind;
+using comparators::Report;
+using comparators::RunSummary;
+using comparators::Status;
+
+std::string gaps_text(const Coverage& c) {
+  std::string text = fmt::format("{} missing, {} skipped",
+                                 format_count(c.missing_in_baseline + c.missing_in_candidate),
+                                 format_count(c.skipped));
+  return c.not_judged == 0 ? text
+                           : text + fmt::format(", {} not judged", format_count(c.not_judged));
+}
+
+std::string of_text(const Coverage& c) {
+  if (c.baseline_ops == c.candidate_ops) {
+    return fmt::format(
+        "{} of {}", format_count(c.compared), format_count(c.baseline_ops, "operator"));
+  }
+  return fmt::format("{} of {} | {} operators",
+                     format_count(c.compared),
+                     format_count(c.baseline_ops),
+                     format_count(c.candidate_ops));
+}
+
+std::string nothing_text(const Report& report) {
+  std::string text = "nothing:";
+  for (const RunSummary& run : report.runs) {
+    text += fmt::format("{} {} is {}",
+                        &run == report.runs.data() ? "" : ",",
+                        escape_name(run.name),
+                        run.status == "complete" ? "whole"
+                        : run.status == "failed" ? "not"
+                                                 : run.status);
+  }
+  return text;
+}
+
+// Runs that left no whole dump have no operators to count.
+bool is_nothing(const Report& report) {
+  const Coverage& c = report.coverage;
+  const bool has_gap = std::any_of(report.runs.begin(), report.runs.end(), [](const auto& run) {
+    return run.status != "complete";
+  });
+  return has_gap && c.compared == 0 && c.baseline_ops == 0;
+}
+
+std::string compared_text(const Report& report) {
+  const Coverage& c = report.coverage;
+  if (is_nothing(report)) {
+    return nothing_text(report);
+  }
+  if (report.status == Status::kReproducible) {
+    return fmt::format("{}, {}, {}; {}",
+                       format_count(c.compared, "operator"),
+                       format_count(c.tensors, "tensor"),
+                       format_bytes(c.bytes),
+                       gaps_text(c));
+  }
+  if (report.status == Status::kDiverged && c.compared > 0 && c.equal == c.compared) {
+    const bool is_parted = report.kind == DivergenceKind::kControlFlow;
+    return fmt::format("{}, all bit-identical; {}",
+                       is_parted ? of_text(c) : format_count(c.compared, "operator"),
+                       gaps_text(c));
+  }
+  if (report.status != Status::kDiverged && c.equal > 0) {
+    return fmt::format("{}, {} bit-identical; {}", of_text(c), format_count(c.equal), gaps_text(c));
+  }
+  return fmt::format("{}; {}", of_text(c), gaps_text(c));
+}
+
+// Where it is the verdict, how much of the streams was left over; where it is a consequence, where.
+std::string parting_text(const Report& report) {
+  if (!report.control_flow || report.kind == DivergenceKind::kMissing) {
+    return {};
+  }
+  const comparators::ControlFlow& parting = *report.control_flow;
+  if (report.kind != DivergenceKind::kControlFlow) {
+    const auto& last = parting.last_common_baseline;
+    return last ? fmt::format("; control flow parted after op {}", *last) : "";
+  }
+  return fmt::format("; {}; {} | {} unmatched",
+                     parting.rejoined ? "rejoined" : "never rejoined",
+                     format_count(parting.unmatched_baseline),
+                     format_count(parting.unmatched_candidate));
+}
+
+// The first difference of bits, where the policy let it pass.
+std::string first_bit_text(const Report& report) {
+  const auto& first = report.first_bit_difference;
+  const bool is_verdict =
+      first && report.first_divergence && report.first_divergence->baseline_index == first;
+  return !first || is_verdict
+             ? ""
+             : fmt::format("op {} is the first that is not bit-identical; it passed", *first);
+}
+
+std::string display_pointer(const std::string& pointer) {
+  return pointer == "threads.intra_op" ? "threads" : escape_name(pointer);
+}
+
+void add_differences(Page& page, const Report& report, const Detail& detail) {
+  std::vector<std::string> texts;
+  for (const auto& difference : report.differences) {
+    if (detail.everything || difference.affects_numbers) {
+      const std::string pointer = display_pointer(difference.pointer);
+      const std::string baseline = escape_name(difference.baseline);
+      texts.push_back(
+          fmt::format("{} {} -> {}", pointer, baseline, escape_name(difference.candidate)));
+    }
+  }
+  const std::size_t shown = detail.everything ? texts.size() : std::min(detail.items, texts.size());
+  for (std::size_t i = 0; i < shown; ++i) {
+    page.prose(i == 0 ? "differ" : "", texts[i], detail.everything ? 6 : 1);
+  }
+  const std::size_t left = report.differences.size() - shown;
+  if (left > 0) {
+    const std::string text =
+        shown == 0 ? fmt::format("{} without effect on numbers: -v", format_count(left, "setting"))
+                   : fmt::format("... and {} more: -v", format_count(left));
+    page.add(shown == 0 ? "differ" : "", Line(text, Role::kHint));
+  }
+}
+
+// Tensors the runs were given that differ without being what the verdict is about.
+void add_given(Page& page, const Report& report, const Detail& detail) {
+  const auto& named = report.named_tensors;
+  const bool is_shown = report.kind == DivergenceKind::kWeights ||
+                        report.kind == DivergenceKind::kInputs || detail.everything;
+  if (named.empty() || is_shown) {
+    return;
+  }
+  const bool is_input = named.front().kind == core::NamedTensorKind::kInput;
+  const std::string tail =
+      named.size() > 1 ? fmt::format(" and {} more differ: -v", format_count(named.size() - 1))
+                       : std::string(" differs: -v");
+  const std::string name = escape_name(named.front().name);
+  page.add("given",
+           Line(fit(is_input ? "input " + name : name, Page::kBodyWidth - columns(tail)) + tail));
+}
+
+void add_warnings(Page& page, const Report& report, const Detail& detail) {
+  const std::size_t total = report.warnings.size();
+  const std::size_t shown = detail.everything ? total : std::min(detail.items, total);
+  for (std::size_t i = 0; i < shown; ++i) {
+    page.prose(
+        i == 0 ? "warning" : "", escape_name(report.warnings[i]), detail.everything ? 20 : 1);
+  }
+  if (shown < total) {
+    page.add("", Line(fmt::format("... and {} more: -v", total - shown), Role::kHint));
+  }
+}
+
+std::string mend_text(const Report& report) {
+  if (!report.mend.empty()) {
+    return escape_name(report.mend);
+  }
+  const bool has_cause = report.status == Status::kDiverged && report.first_divergence;
+  return has_cause ? escape_name(report.first_divergence->cause.advice) : "";
+}
+
+}  // namespace
+
+Page coverage_section(const Report& report, const Detail& detail) {
+  Page page;
+  std::string compared = compared_text(report);
+  compared += parting_text(report);
+  const std::string policy = is_nothing(report) ? "" : escape_name(report.policy);
+  const std::string joined = policy.empty() ? compared : compared + "; policy " + policy;
+  const bool is_one_line =
+      report.status != Status::kReproducible && columns(joined) <= Page::kBodyWidth;
+  page.prose("compared", is_one_line ? joined : compared, 3);
+  if (!is_one_line) {
+    page.prose("policy", policy, 2);
+  }
+  add_differences(page, report, detail);
+  add_given(page, report, detail);
+  page.prose("first bit", first_bit_text(report), 1);
+  add_warnings(page, report, detail);
+  page.prose("mend", mend_text(report), detail.everything ? 20 : detail.lines, Role::kHint);
+  return page;
+}
+
+Page runs_section(const Report& report, const std::vector<RunLog>& logs, const Detail& detail) {
+  Page page;
+  for (std::size_t i = 0; i < report.runs.size(); ++i) {
+    const RunSummary& run = report.runs[i];
+    if (run.status == "complete") {
+      continue;
+    }
+    if (run.last_op) {
+      const std::string text = fmt::format("op {} was the last one reached", *run.last_op);
+      page.prose("recorded", text, 2);
+    }
+    if (i >= logs.size() || logs[i].path.empty()) {
+      continue;
+    }
+    std::string text = escape_name(logs[i].path);
+    if (!logs[i].last_line.empty()) {
+      text += ", last line: " + escape_name(logs[i].last_line);
+    }
+    page.prose("stderr", text, detail.everything ? 20 : detail.lines);
+  }
+  return page;
+}
+
+}  // namespace repro_check::cmd

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cmd/render/render.h"
+#include "cmd/render/text.h"
+#include "cmd/render/words.h"
+
+namespace repro_check::cmd {
+namespace {
+
+using comparators::DivergenceKind;
+using comparators::OpDivergence;
+using comparators::Relation;
+using comparators::Report;
+using comparators::Status;
+
+std::string run_names(const Report& report) {
+  std::string names;
+  for (const auto& run : report.runs) {
+    names.append(names.empty() ? "" : ", ").append(run.name);
+  }
+  return names;
+}
+
+void put_pass(Line& line, const Report& report) {
+  const auto& c = report.coverage;
+  const std::string of = format_count(c.compared, "operator");
+  if (c.within_policy > 0) {
+    line.put(fmt::format(" within policy: {} of {} bit-identical, {} within tolerance",
+                         format_count(c.equal),
+                         of,
+                         format_count(c.within_policy)));
+  } else {
+    line.put(fmt::format(": {} of {} bit-identical", format_count(c.equal), of));
+  }
+  if (!report.runs.empty()) {
+    line.put(" (" + run_names(report) + ")");
+  }
+}
+
+// What set the two sides of an operator apart, where no output differs by itself.
+std::string op_amount(const OpDivergence& op) {
+  if (const auto* output = leading_output(op)) {
+    return amount_text(*output);
+  }
+  return op.notes.empty() ? "results differ" : op.notes.front();
+}
+
+std::string_view kind_suffix(DivergenceKind kind) {
+  switch (kind) {
+    case DivergenceKind::kUninitialised:
+      return ", reads uninitialised memory";
+    case DivergenceKind::kRng:
+      return ", generators stood apart";
+    default:
+      return {};
+  }
+}
+
+void put_relation(Line& line, Relation relation) {
+  line.put(", ").put(relation_name(relation), relation_role(relation));
+}
+
+void put_at_op(Line& line, const OpDivergence& op, DivergenceKind kind) {
+  line.put(" at ").put(op_line(op, 0));
+  const bool is_shifted =
+      op.baseline_index && op.candidate_index && *op.baseline_index != *op.candidate_index;
+  line.put(is_shifted ? fmt::format(" (op {} in candidate)", *op.candidate_index) : "");
+  line.put(": " + op_amount(op));
+  put_relation(line, op.relation);
+  line.put(kind_suffix(kind));
+}
+
+// Weights or inputs: no operator is to blame, so the line names the tensor first.
+void put_from_named(Line& line, const Report& report) {
+  const bool is_weights = report.kind == DivergenceKind::kWeights;
+  line.put(is_weights ? " from the weights" : " from the inputs");
+  const auto is_wanted = [&](const auto& tensor) {
+    return (tensor.kind != core::NamedTensorKind::kInput) == is_weights;
+  };
+  const auto& all = report.named_tensors;
+  const auto first = std::find_if(all.begin(), all.end(), is_wanted);
+  if (first != all.end()) {
+    line.put(": ").put(first->name, Role::kPlace);
+    if (!first->note.empty() || !first->metrics) {
+      line.put(", " + (first->note.empty() ? "digests differ" : first->note));
+    } else {
+      line.put(", " + amount_text(*first->metrics, false));
+    }
+    const auto count = std::count_if(all.begin(), all.end(), is_wanted);
+    line.put(count > 1 ? fmt::format(", and {} more", count - 1) : "");
+  }
+  if (report.first_divergence) {
+    line.put("; first reached ").put(op_line(*report.first_divergence, 0));
+    put_relation(line, report.first_divergence->relation);
+  } else {
+    line.put("; no operator differs");
+  }
+}
+
+std::string ran_text(std::string_view side, const std::string& operator_name) {
+  return operator_name.empty() ? fmt::format("{} ended", side)
+                               : fmt::format("{} ran {}", side, operator_name);
+}
+
+// A loop, a decomposition or another order says more than which operators are left over.
+std::string structure_text(const comparators::Cause& cause) {
+  if (cause.name == "reordered") {
+    return ", called in another order";
+  }
+  if (cause.name == "loop" || cause.name == "decomposed") {
+    return "; " + cause.evidence.substr(0, cause.evidence.find(';'));
+  }
+  return {};
+}
+
+void put_control_flow(Line& line, const Report& report) {
+  line.put(" in control flow");
+  if (!report.control_flow) {
+    return;
+  }
+  const auto& parting = *report.control_flow;
+  if (parting.last_common_baseline) {
+    line.put(" after ").put(op_line(*parting.last_common_baseline, parting.last_common, 0));
+  } else {
+    line.put(" at the first operator");
+  }
+  line.put(": " + ran_text("baseline", parting.baseline_next) + ", " +
+           ran_text("candidate", parting.candidate_next));
+  if (report.first_divergence) {
+    line.put(structure_text(report.first_divergence->cause));
+  }
+}
+
+void put_missing(Line& line, const Report& report) {
+  const auto& c = report.coverage;
+  line.put(fmt::format(": {} only in baseline, {} only in candidate",
+                       format_count(c.missing_in_candidate, "operator"),
+                       format_count(c.missing_in_baseline)));
+  if (report.first_divergence) {
+    const OpDivergence& op = *report.first_divergence;
+    line.put("; first ").put(op_line(op, 0));
+    line.put(op.baseline_index ? ", missing in candidate" : ", missing in baseline",
+             Role::kMissing);
+    line.put(structure_text(op.cause));
+  }
+}
+
+void put_divergence(Line& line, const Report& report) {
+  switch (report.kind) {
+    case DivergenceKind::kInputs:
+    case DivergenceKind::kWeights:
+      put_from_named(line, report);
+      return;
+    case DivergenceKind::kControlFlow:
+      put_control_flow(line, report);
+      return;
+    case DivergenceKind::kMissing:
+      put_missing(line, report);
+      return;
+    default:
+      break;
+  }
+  if (report.first_divergence) {
+    put_at_op(line, *report.first_divergence, report.kind);
+  } else if (!report.reasons.empty()) {
+    line.put(": " + report.reasons.front());
+  }
+}
+
+std::string failed_run_text(const Report& report) {
+  for (const auto& run : report.runs) {
+    if (run.status == "complete") {
+      continue;
+    }
+    const std::string how = run.signal.empty() ? run.message : "killed by " + run.signal;
+    return run.name + ": " + (how.empty() ? run.status : how);
+  }
+  return "see the log of the run";
+}
+
+void put_trouble(Line& line, const Report& report) {
+  if (!report.reasons.empty()) {
+    line.put(": " + report.reasons.front());
+  } else if (report.status == Status::kNothingCompared) {
+    line.put(": no operator was compared");
+  } else {
+    line.put(": " + failed_run_text(report));
+  }
+}
+
+}  // namespace
+
+Line verdict_line(const Report& report) {
+  Line line(verdict_word(report.status), verdict_role(report.status));
+  if (report.status == Status::kReproducible) {
+    put_pass(line, report);
+  } else if (report.status == Status::kDiverged) {
+    put_divergence(line, report);
+  } else {
+    put_trouble(line, report);
+  }
+  for (const Status status : report.also) {
+    line.put("; also ").put(verdict_word(status), verdict_role(status));
+    if (status == Status::kDiverged && report.first_divergence) {
+      line.put(" at ").put(op_line(*report.first_divergence, 0));
+    }
+  }
+  return line;
+}
+
+std::string headline(const Report& report) { return verdict_line(report).str(false); }
+
+}  // namespace repro_check::cmd

@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <span>
+
+#include "cmd/render/json_op.h"
+#include "cmd/render/json_text.h"
+#include "cmd/render/render.h"
+#include "cmd/render/words.h"
+#include "comparators/compare.h"
+
+namespace repro_check::cmd {
+namespace {
+
+using comparators::OpDivergence;
+using comparators::Relation;
+using comparators::Report;
+using comparators::RunSummary;
+using core::NamedTensorKind;
+
+constexpr const char* kReportVersion = "1.0";
+
+template <typename Range>
+std::string value_of(const Range& facts, std::string_view name) {
+  const auto found =
+      std::find_if(facts.begin(), facts.end(), [&](const auto& fact) { return fact.name == name; });
+  if constexpr (requires { found->used; }) {
+    return found == facts.end() ? "" : found->used;
+  } else {
+    return found == facts.end() ? "" : found->value;
+  }
+}
+
+Json json_whole_number(const std::string& text) {
+  std::uint64_t value = 0;
+  const auto end = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool is_number = !text.empty() && end.ec == std::errc{} && *end.ptr == '\0';
+  return is_number ? json_integer(value) : Json(nullptr);
+}
+
+Json json_texts(const std::vector<std::string>& texts) {
+  Json out = Json::array();
+  for (const std::string& text : texts) {
+    out.push_back(json_text(text));
+  }
+  return out;
+}
+
+Json json_tool(const Report& report, const RenderOptions& options) {
+  Json libtorch = Json::array();
+  for (const RunSummary& run : report.runs) {
+    libtorch.push_back(json_text_or_null(value_of(run.manifest.environment, "libtorch.version")));
+  }
+  Json out;
+  out["name"] = "repro-check";
+  out["version"] = REPRO_CHECK_VERSION;
+  out["dump_format"] = fmt::format("{}.{}", core::kDumpFormatMajor, core::kDumpFormatMinor);
+  out["libtorch"] = std::move(libtorch);
+  out["hdf5"] = json_text_or_null(options.hdf5_version);
+  return out;
+}
+
+Json json_verdict(const Report& report) {
+  Json also = Json::array();
+  for (const auto status : report.also) {
+    also.push_back(status_name(status));
+  }
+  Json out;
+  out["status"] = status_name(report.status);
+  out["kind"] = json_text_or_null(kind_name(report.kind));
+  out["exit_code"] = static_cast<int>(comparators::exit_code_of(report));
+  out["headline"] = json_text(verdict_line(report).raw());
+  out["reasons"] = json_texts(report.reasons);
+  out["also"] = std::move(also);
+  out["mend"] = json_text_or_null(report.mend);
+  out["policy"] = json_text_or_null(report.policy);
+  return out;
+}
+
+Json json_coverage(const comparators::Coverage& c) {
+  Json out;
+  out["baseline_ops"] = json_integer(c.baseline_ops);
+  out["candidate_ops"] = json_integer(c.candidate_ops);
+  out["compared"] = json_integer(c.compared);
+  out["equal"] = json_integer(c.equal);
+  out["within_policy"] = json_integer(c.within_policy);
+  out["diverged"] = json_integer(c.diverged);
+  out["origins"] = json_integer(c.origins);
+  out["propagated"] = json_integer(c.propagated);
+  out["mismatched"] = json_integer(c.mismatched);
+  out["missing_in_baseline"] = json_integer(c.missing_in_baseline);
+  out["missing_in_candidate"] = json_integer(c.missing_in_candidate);
+  out["skipped"] = json_integer(c.skipped);
+  out["not_judged"] = json_integer(c.not_judged);
+  out["tensors"] = json_integer(c.tensors);
+  out["elements"] = json_integer(c.elements);
+  out["bytes"] = json_integer(c.bytes);
+  return out;
+}
+
+// One digest for all tensors of a kind: name, dtype, shape and content of each, in order.
+Json digest_of_named(const core::RunManifest& manifest, bool inputs) {
+  std::string text;
+  for (const core::NamedTensor& tensor : manifest.named_tensors) {
+    if ((tensor.kind == NamedTensorKind::kInput) == inputs) {
+      const core::ContentKey key{tensor.dtype, tensor.shape, tensor.digest};
+      text += fmt::format("{} {}\n", tensor.name, core::content_name(key));
+    }
+  }
+  if (text.empty()) {
+    return nullptr;
+  }
+  return core::to_hex(core::digest_bytes(std::as_bytes(std::span(text))));
+}
+
+Json json_run(const RunSummary& run, std::size_t position) {
+  const core::RunManifest& m = run.manifest;
+  const bool has_manifest = !m.created.empty() || m.trace.operators > 0 || !m.settings.empty();
+  const auto known = [&](Json value) { return has_manifest ? std::move(value) : Json(nullptr); };
+  Json out;
+  out["name"] = json_text(run.name);
+  out["role"] = position == 0 ? "baseline" : "candidate";
+  out["dump"] = json_text_or_null(run.location);
+  out["status"] = json_text(run.status);
+  out["signal"] = json_text_or_null(run.signal);
+  out["last_op"] = json_integer(run.last_op);
+  out["device"] = known(json_text(m.device));
+  out["threads"] = json_whole_number(value_of(m.settings, "threads.intra_op"));
+  out["seed"] = known(json_integer(m.seed));
+  out["determinism"] = known(json_text(m.determinism));
+  out["model_digest"] = known(core::to_hex(m.model_digest));
+  out["inputs_digest"] = digest_of_named(m, true);
+  out["weights_digest"] = digest_of_named(m, false);
+  out["platform_key"] = json_text_or_null(value_of(m.environment, "platform.key"));
+  out["seconds"] = known(json_number(m.seconds));
+  out["message"] = json_text_or_null(run.message);
+  return out;
+}
+
+Json named_digest(const Report& report,
+                  std::size_t run,
+                  const comparators::NamedTensorDifference& tensor) {
+  if (run < report.runs.size()) {
+    for (const auto& known : report.runs[run].manifest.named_tensors) {
+      if (known.kind == tensor.kind && known.name == tensor.name) {
+        return core::to_hex(known.digest);
+      }
+    }
+  }
+  return nullptr;
+}
+
+std::string named_pointer(const comparators::NamedTensorDifference& tensor) {
+  switch (tensor.kind) {
+    case NamedTensorKind::kInput:
+      return "input." + tensor.name;
+    case NamedTensorKind::kParameter:
+      return "parameter." + tensor.name;
+    case NamedTensorKind::kBuffer:
+      break;
+  }
+  return "buffer." + tensor.name;
+}
+
+Json json_differences(const Report& report) {
+  Json out = Json::array();
+  for (const auto& difference : report.differences) {
+    Json item;
+    item["pointer"] = json_text(difference.pointer);
+    item["baseline"] = json_text(difference.baseline);
+    item["candidate"] = json_text(difference.candidate);
+    item["affects_numbers"] = difference.affects_numbers;
+    out.push_back(std::move(item));
+  }
+  for (const auto& tensor : report.named_tensors) {
+    Json item;
+    item["pointer"] = json_text(named_pointer(tensor));
+    item["baseline"] = named_digest(report, 0, tensor);
+    item["candidate"] = named_digest(report, 1, tensor);
+    item["affects_numbers"] = true;
+    item["note"] = json_text_or_null(tensor.note);
+    item["metrics"] = json_metrics(tensor.metrics);
+    item["samples"] = json_samples(tensor.samples);
+    out.push_back(std::move(item));
+  }
+  return out;
+}
+
+// The first divergence and the further ones, in trace order.
+std::vector<const OpDivergence*> every_divergence(const Report& report) {
+  std::vector<const OpDivergence*> all;
+  if (report.first_divergence) {
+    all.push_back(&*report.first_divergence);
+  }
+  for (const OpDivergence& op : report.divergences) {
+    all.push_back(&op);
+  }
+  return all;
+}
+
+Json json_divergences(const Report& report) {
+  Json items = Json::array();
+  for (const OpDivergence* op : every_divergence(report)) {
+    items.push_back(json_op(*op));
+  }
+  Json out;
+  out["shown"] = items.size();
+  out["total"] = json_integer(std::max<std::uint64_t>(report.divergences_total, items.size()));
+  out["items"] = std::move(items);
+  return out;
+}
+
+Json json_control_flow(const Report& report) {
+  if (!report.control_flow) {
+    return nullptr;
+  }
+  const comparators::ControlFlow& parting = *report.control_flow;
+  Json out;
+  out["last_common"] = Json{{"baseline", json_integer(parting.last_common_baseline)},
+                            {"candidate", json_integer(parting.last_common_candidate)}};
+  out["next"] = Json{{"baseline", json_text_or_null(parting.baseline_next)},
+                     {"candidate", json_text_or_null(parting.candidate_next)}};
+  out["unmatched"] = Json{{"baseline", json_integer(parting.unmatched_baseline)},
+                          {"candidate", json_integer(parting.unmatched_candidate)}};
+  out["rejoined"] = parting.rejoined;
+  return out;
+}
+
+Json json_missing(const Report& report) {
+  Json items = Json::array();
+  for (const OpDivergence* op : every_divergence(report)) {
+    if (op->relation == Relation::kMissing) {
+      Json item;
+      item["missing_in"] = op->baseline_index ? "candidate" : "baseline";
+      item["op_index"] = json_integer(shown_index(*op));
+      item["key"] = json_key(*op);
+      items.push_back(std::move(item));
+    }
+  }
+  Json out;
+  out["in_baseline"] = json_integer(report.coverage.missing_in_baseline);
+  out["in_candidate"] = json_integer(report.coverage.missing_in_candidate);
+  out["shown"] = items.size();
+  out["items"] = std::move(items);
+  return out;
+}
+
+// Counts of the items above by the module that called them, sorted by its path.
+Json json_modules(const Report& report) {
+  std::map<std::string, std::map<Relation, std::uint64_t>> modules;
+  for (const OpDivergence* op : every_divergence(report)) {
+    const auto& site = shown_record(*op).site;
+    ++modules[site == nullptr ? "" : site->module_path][op->relation];
+  }
+  Json out = Json::array();
+  for (auto& [path, counts] : modules) {
+    Json item;
+    item["path"] = json_text(path);
+    for (const Relation relation :
+         {Relation::kOrigin, Relation::kPropagated, Relation::kMismatch, Relation::kMissing}) {
+      item[std::string(relation_name(relation))] = json_integer(counts[relation]);
+    }
+    out.push_back(std::move(item));
+  }
+  return out;
+}
+
+Json json_generators(const Report& report) {
+  Json out = Json::array();
+  for (const OpDivergence* op : every_divergence(report)) {
+    if (Json item = json_rng(*op); !item.is_null()) {
+      out.push_back(std::move(item));
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string render_json(const Report& report, const RenderOptions& options) {
+  Json runs = Json::array();
+  for (std::size_t i = 0; i < report.runs.size(); ++i) {
+    runs.push_back(json_run(report.runs[i], i));
+  }
+  const auto& first = report.first_divergence;
+  Json out;
+  out["format"] = "repro-check-report";
+  out["version"] = kReportVersion;
+  out["tool"] = json_tool(report, options);
+  out["verdict"] = json_verdict(report);
+  out["coverage"] = json_coverage(report.coverage);
+  out["runs"] = std::move(runs);
+  out["differences"] = json_differences(report);
+  out["first_divergence"] = first ? json_op(*first) : Json(nullptr);
+  out["first_bit_difference"] = json_integer(report.first_bit_difference);
+  out["divergences"] = json_divergences(report);
+  out["control_flow"] = json_control_flow(report);
+  out["missing"] = json_missing(report);
+  out["modules"] = json_modules(report);
+  out["rng"] = json_generators(report);
+  out["expected"] = Json::array();
+  out["warnings"] = json_texts(report.warnings);
+  out["timing"] = Json{{"compare_seconds", json_number(report.seconds)}};
+  return to_document(out, options.pretty_json);
+}
+
+}  // namespace repro_check::cmd

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/render/next_commands.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <string_view>
+
+#include "cmd/render/text.h"
+#include "cmd/render/words.h"
+
+namespace repro_check::cmd {
+namespace {
+
+using comparators::DivergenceKind;
+using comparators::Report;
+using comparators::RunSummary;
+using comparators::Status;
+
+// A path that begins with a dash would be read as an option.
+std::string path_word(std::string_view path) {
+  return shell_quote(path.starts_with('-') ? fmt::format("./{}", path) : std::string(path));
+}
+
+std::string run_command(const RenderOptions& options, std::string_view setting) {
+  const std::string set = setting.empty() ? "" : " --set " + shell_quote(std::string(setting));
+  return fmt::format(
+      "{} run -c {}{} --force", options.command_prefix, path_word(options.config_path), set);
+}
+
+std::string inspect_command(const RenderOptions& options, const RunSummary& run) {
+  return fmt::format("{} inspect {}", options.command_prefix, path_word(run.location));
+}
+
+std::optional<std::string> inspect_divergence(const Report& report, const RenderOptions& options) {
+  if (!report.first_divergence || report.runs.size() < 2) {
+    return std::nullopt;
+  }
+  const auto& op = *report.first_divergence;
+  const RunSummary& run = report.runs[op.candidate_index ? 1 : 0];
+  if (run.location.empty()) {
+    return std::nullopt;
+  }
+  const std::uint64_t index = op.candidate_index ? *op.candidate_index : shown_index(op);
+  std::string command = fmt::format("{} --op {}", inspect_command(options, run), index);
+  const auto* output = leading_output(op);
+  if (output != nullptr && output->candidate.stored) {
+    command += fmt::format(" --tensor {} --values", shell_quote("out:" + output->candidate.slot));
+  }
+  return command;
+}
+
+bool is_recorded_below_tensor(const Report& report) {
+  return std::any_of(report.runs.begin(), report.runs.end(), [](const RunSummary& run) {
+    return run.manifest.trace.level != "tensor" && run.manifest.trace.operators > 0;
+  });
+}
+
+bool is_determinism_off(const Report& report) {
+  return std::any_of(report.runs.begin(), report.runs.end(), [](const RunSummary& run) {
+    return run.manifest.determinism != "error";
+  });
+}
+
+// The one setting to change for another try, as `--set` takes it: what the cause points at.
+std::string setting_to_try(const Report& report) {
+  const bool is_computed = report.kind == DivergenceKind::kOrigin ||
+                           report.kind == DivergenceKind::kUninitialised ||
+                           report.kind == DivergenceKind::kRng;
+  if (!is_computed) {
+    return {};
+  }
+  std::vector<const comparators::Difference*> suspects;
+  for (const auto& difference : report.differences) {
+    if (difference.affects_numbers) {
+      suspects.push_back(&difference);
+    }
+  }
+  // A difference the runs were given is no chance: taking it away shows whether it is the cause.
+  if (suspects.size() == 1 && suspects.front()->pointer == "threads.intra_op") {
+    return "/runs/1/threads=" + suspects.front()->baseline;
+  }
+  if (report.kind == DivergenceKind::kRng) {
+    const bool are_seeds_apart =
+        report.runs.size() > 1 && report.runs[0].manifest.seed != report.runs[1].manifest.seed;
+    return are_seeds_apart ? fmt::format("/runs/1/seed={}", report.runs[0].manifest.seed)
+                           : "/rng=host";
+  }
+  return is_determinism_off(report) ? "/determinism=error" : "";
+}
+
+std::optional<std::string> run_again(const Report& report, const RenderOptions& options) {
+  if (options.config_path.empty()) {
+    return std::nullopt;
+  }
+  if (report.status == Status::kDamaged || report.status == Status::kIncomplete) {
+    return run_command(options, "");
+  }
+  const bool needs_tensors =
+      report.status == Status::kNotComparable || report.status == Status::kDiverged;
+  if (needs_tensors && is_recorded_below_tensor(report)) {
+    return run_command(options, "/dump/level=tensor");
+  }
+  if (report.status != Status::kDiverged) {
+    return std::nullopt;
+  }
+  const std::string setting = setting_to_try(report);
+  return setting.empty() ? std::nullopt : std::optional(run_command(options, setting));
+}
+
+std::optional<std::string> look_at_run(const Report& report, const RenderOptions& options) {
+  for (std::size_t i = 0; i < report.runs.size(); ++i) {
+    const RunSummary& run = report.runs[i];
+    if (run.status == "complete") {
+      continue;
+    }
+    if (i < options.logs.size() && !options.logs[i].path.empty()) {
+      return "cat " + path_word(options.logs[i].path);
+    }
+    if (run.status == "damaged" && !run.location.empty()) {
+      return inspect_command(options, run) + " --verify";
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::vector<std::string> next_commands(const Report& report, const RenderOptions& options) {
+  std::vector<std::string> commands;
+  if (report.status == Status::kReproducible) {
+    return commands;
+  }
+  const bool is_judged = report.status == Status::kDiverged;
+  for (auto& command :
+       {is_judged ? inspect_divergence(report, options) : look_at_run(report, options),
+        run_again(report, options)}) {
+    if (command) {
+      commands.push_back(*command);
+    }
+  }
+  return commands;
+}
+
+}  // namespace repro_check::cmd

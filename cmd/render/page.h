@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace repro_check::cmd {
+
+/// What a piece of text is, which decides its colour and nothing else: words carry the meaning.
+enum class Role {
+  kPlain,
+  kGood,     ///< the verdict of a pass
+  kBad,      ///< the verdict of a divergence
+  kTrouble,  ///< the verdict of exits 3, 4 and 5
+  kOperator,
+  kPlace,  ///< module and source
+  kOrigin,
+  kPropagated,
+  kMissing,
+  kHint,
+};
+
+/// One physical line, made of pieces; escapes what it is given.
+class Line {
+ public:
+  Line() = default;
+  explicit Line(std::string_view text, Role role = Role::kPlain) { put(text, role); }
+
+  Line& put(std::string_view text, Role role = Role::kPlain);
+  Line& put(const Line& other);
+
+  [[nodiscard]] std::size_t columns() const noexcept;
+  /// Without a newline. No workflow command can begin here, whatever the pieces are.
+  [[nodiscard]] std::string str(bool color) const;
+  /// The text as it was handed in, for formats that escape by rules of their own.
+  [[nodiscard]] const std::string& raw() const noexcept { return raw_; }
+
+ private:
+  std::vector<std::pair<std::string, Role>> pieces_;
+  std::string raw_;
+};
+
+/// Lines under labels: two spaces, the label padded to kBodyColumn, the body.
+class Page {
+ public:
+  static constexpr std::size_t kBodyColumn = 13;
+  /// Columns of a body.
+  static constexpr std::size_t kBodyWidth = 67;
+
+  /// @param label  shown in front of the line; empty for a continuation
+  /// @param body   at most kBodyWidth columns; a wider one is cut by its maker, not here
+  void add(std::string_view label, const Line& body);
+
+  /// Escapes `text` and wraps it at spaces, and inside a word that is wider than a line.
+  /// @param max_lines  what does not fit in them ends in `...`
+  void prose(std::string_view label,
+             std::string_view text,
+             std::size_t max_lines,
+             Role role = Role::kPlain);
+
+  void append(const Page& other);
+  /// Keeps the first `lines` lines; the last of them says that `-v` shows the rest.
+  /// @param lines  at least 1
+  void shorten(std::size_t lines);
+  [[nodiscard]] std::size_t size() const noexcept { return lines_.size(); }
+  /// Every line ends in a newline.
+  [[nodiscard]] std::string str(bool color) const;
+
+ private:
+  std::vector<Line> lines_;
+};
+
+/// `text` in lines of at most `width` columns.
+std::vector<std::string> wrap(std::string_view text, std::size_t width);
+
+}  // namespace repro_check::cmd

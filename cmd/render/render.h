@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "comparators/report.h"
+
+namespace repro_check::cmd {
+
+/// What a recorder left on stderr, for a run that failed.
+struct RunLog {
+  std::string path;       ///< empty = there is none
+  std::string last_line;  ///< as it stands in the file: hostile
+};
+
+/// Divergent operators listed by default; with it the text report keeps to kDefaultReportLines.
+inline constexpr std::size_t kDefaultTop = 10;
+inline constexpr std::size_t kDefaultReportLines = 24;
+/// Columns of every line but the first and the `next:` lines, which are never cut.
+inline constexpr std::size_t kReportColumns = 80;
+
+struct RenderOptions {
+  int verbosity = 0;              ///< -1 = verdict line only, 0, 1 = every metric, 2 as 1
+  bool color = false;             ///< ANSI colours; decide with use_color()
+  bool all = false;               ///< list every divergent operator the report holds
+  std::size_t top = kDefaultTop;  ///< further divergent operators listed, unless `all`
+  bool pretty_json = false;       ///< two-space indent: for a terminal
+  std::string command_prefix = "repro-check";  ///< first word of the `next:` commands
+  std::string config_path;                     ///< as the user typed it; empty = not known
+  std::string hdf5_version;                    ///< `1.10.8`; empty = not known
+  std::vector<RunLog> logs;                    ///< by position in Report::runs; may be shorter
+};
+
+/// The verdict line: plain, one physical line whatever its length, names escaped, no newline.
+std::string headline(const comparators::Report& report);
+
+/// The text report, ending in a newline. Not a stable interface; the JSON is.
+std::string render_text(const comparators::Report& report, const RenderOptions& options);
+
+/// The JSON report (docs/report.schema.json), ending in a newline. Of `options` it heeds
+/// `pretty_json` and `hdf5_version` alone, so that no verbosity changes a byte.
+std::string render_json(const comparators::Report& report, const RenderOptions& options);
+
+}  // namespace repro_check::cmd

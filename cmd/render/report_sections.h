@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "cmd/render/page.h"
+#include "cmd/render/render.h"
+#include "comparators/report.h"
+
+namespace repro_check::cmd {
+
+/// How much a section may say. The text report takes the richest that fits its lines.
+struct Detail {
+  bool everything = false;  ///< `-v`: nothing below limits
+  std::size_t samples = 3;  ///< elements shown of a tensor
+  std::size_t lines = 3;    ///< of one paragraph
+  std::size_t items = 2;    ///< of one list
+};
+
+/// What caused the verdict, in the comparator's sentences.
+Page why_section(const comparators::Report& report, const Detail& detail);
+
+/// The evidence: outputs of the first divergent operator, the tensors the runs were given, where
+/// the streams part, which operators are missing.
+Page evidence_section(const comparators::Report& report, const Detail& detail);
+
+/// What is known of runs that did not finish.
+Page runs_section(const comparators::Report& report,
+                  const std::vector<RunLog>& logs,
+                  const Detail& detail);
+
+/// What was compared, by which policy, what differs around it, warnings, how to mend it.
+Page coverage_section(const comparators::Report& report, const Detail& detail);
+
+/// Under `-v`: settings of both runs, divergent operators by module.
+Page verbose_section(const comparators::Report& report);
+
+}  // namespace repro_check::cmd

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "core/dtype.h"
+#include "core/op_record.h"
+
+namespace repro_check::cmd {
+
+/// A name from outside (operator, module, file, message) made fit for one line of a terminal or a
+/// CI log: controls, DEL, line and paragraph separators, bidirectional and invisible characters and
+/// invalid UTF-8 become `\x1b`-style text, and no workflow command survives (`##[`, a leading
+/// `::`).
+std::string escape_name(std::string_view name);
+
+/// Invalid UTF-8 replaced by U+FFFD, everything else as it is: for JSON.
+std::string clean_utf8(std::string_view text);
+
+/// Terminal columns of valid UTF-8 text; counts East Asian characters as two, errs on the wide
+/// side.
+std::size_t columns(std::string_view text) noexcept;
+
+/// `text` if it fits, else its head and tail around `...`.
+/// @param text   valid UTF-8
+/// @param width  columns, at least 5
+std::string fit(std::string_view text, std::size_t width);
+
+/// Plain below 10,000, `1,204,113` above.
+std::string format_count(std::uint64_t count);
+/// `1 operator`, `2 operators`.
+std::string format_count(std::uint64_t count, std::string_view noun);
+/// Decimal SI: `812 B`, `1.5 GB`.
+std::string format_bytes(std::uint64_t bytes);
+/// Two significant digits and never rounded to a lie: `<0.001 %`, `>99.999 %`; exactly none `0 %`,
+/// exactly all `100 %`. @param whole  0 gives `0 %`
+std::string format_percent(std::uint64_t part, std::uint64_t whole);
+/// `%.4g`; `nan`, `inf`, `-inf`.
+std::string format_error(double value);
+/// An integer below 10^6, `1.2e+06` above.
+std::string format_ulp(std::uint64_t ulp);
+/// `0.14 s`, `75 s`, `12 min 3 s`.
+std::string format_seconds(double seconds);
+
+/// `float32 [8, 512]`; a 0-d shape is `[]`.
+std::string format_tensor_type(core::Dtype dtype, std::span<const std::int64_t> shape);
+std::string format_index(std::span<const std::int64_t> index);
+
+/// Shortest text that reads back in `dtype` (float16 and bfloat16 through float32; complex as
+/// `1.5-2j`). float4 and unknown dtypes give the bytes in hexadecimal.
+/// @param element  element_size(dtype) bytes, little-endian
+std::string element_text(core::Dtype dtype, std::span<const std::byte> element);
+
+/// `encoder.layers.3.linear1, model.py:123`: module path, base name of the display frame's file and
+/// its line, each where known; escaped. Empty when neither is. `site` may be null.
+std::string place_text(const core::CallSite* site);
+/// The same, not escaped.
+std::string raw_place_text(const core::CallSite* site);
+
+/// The word as a POSIX shell reads it back, quoted only where needed; controls as $'\x1b'.
+std::string shell_quote(std::string_view word);
+
+}  // namespace repro_check::cmd

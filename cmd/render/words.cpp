@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/render/words.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cmd/render/text.h"
+
+namespace repro_check::cmd {
+namespace {
+
+using comparators::DivergenceKind;
+using comparators::Relation;
+using comparators::Status;
+using comparators::TensorOutcome;
+
+void add_part(std::string& text, std::string_view part) {
+  text.append(text.empty() ? "" : ", ").append(part);
+}
+
+// What no size of an error can say; the first that holds.
+std::string special_text(const comparators::TensorMetrics& m) {
+  if (m.nan_baseline > 0) {
+    return m.nan_candidate > 0 ? "NaN on different sides" : "NaN in baseline only";
+  }
+  if (m.nan_candidate > 0) {
+    return "NaN in candidate only";
+  }
+  if (m.inf_sign > 0) {
+    return "Inf signs differ";
+  }
+  if (m.inf_baseline > 0) {
+    return m.inf_candidate > 0 ? "Inf on different sides" : "Inf in baseline only";
+  }
+  if (m.inf_candidate > 0) {
+    return "Inf in candidate only";
+  }
+  if (m.n_diff == 0) {
+    return {};
+  }
+  if (m.n_diff == m.zero_sign_only) {
+    return "only zero signs differ";
+  }
+  if (m.n_diff == m.nan_both_payload) {
+    return "only NaN payloads differ";
+  }
+  return m.n_diff == m.noncanonical_bool ? "non-canonical bool" : "";
+}
+
+std::string size_text(const comparators::TensorMetrics& m) {
+  if (m.ulp_max && *m.ulp_max > 0) {
+    return fmt::format("max {} ULP", format_ulp(*m.ulp_max));
+  }
+  if (m.max_abs_exact && *m.max_abs_exact > 0) {
+    return fmt::format("max absolute {}", *m.max_abs_exact);
+  }
+  if (m.max_abs && *m.max_abs > 0) {
+    return fmt::format("max absolute {}", format_error(*m.max_abs));
+  }
+  return {};
+}
+
+int weight(TensorOutcome outcome) noexcept {
+  switch (outcome) {
+    case TensorOutcome::kBeyond:
+      return 4;
+    case TensorOutcome::kMismatch:
+      return 3;
+    case TensorOutcome::kUncomparable:
+      return 2;
+    case TensorOutcome::kWithin:
+      return 1;
+    case TensorOutcome::kEqual:
+    case TensorOutcome::kSkipped:
+      break;
+  }
+  return 0;
+}
+
+}  // namespace
+
+std::string_view verdict_word(Status status) noexcept {
+  switch (status) {
+    case Status::kReproducible:
+      return "REPRODUCIBLE";
+    case Status::kDiverged:
+      return "DIVERGED";
+    case Status::kDamaged:
+      return "DAMAGED";
+    case Status::kIncomplete:
+      return "INCOMPLETE";
+    case Status::kNotComparable:
+      return "NOT COMPARABLE";
+    case Status::kNothingCompared:
+      return "NOTHING COMPARED";
+    case Status::kRunFailed:
+      break;
+  }
+  return "RUN FAILED";
+}
+
+Role verdict_role(Status status) noexcept {
+  if (status == Status::kReproducible) {
+    return Role::kGood;
+  }
+  return status == Status::kDiverged ? Role::kBad : Role::kTrouble;
+}
+
+std::string_view status_name(Status status) noexcept {
+  switch (status) {
+    case Status::kReproducible:
+      return "reproducible";
+    case Status::kDiverged:
+      return "diverged";
+    case Status::kDamaged:
+      return "damaged";
+    case Status::kIncomplete:
+      return "incomplete";
+    case Status::kNotComparable:
+      return "not_comparable";
+    case Status::kNothingCompared:
+      return "nothing_compared";
+    case Status::kRunFailed:
+      break;
+  }
+  return "run_failed";
+}
+
+std::string_view kind_name(DivergenceKind kind) noexcept {
+  switch (kind) {
+    case DivergenceKind::kOrigin:
+      return "origin";
+    case DivergenceKind::kInputs:
+      return "inputs";
+    case DivergenceKind::kWeights:
+      return "weights";
+    case DivergenceKind::kControlFlow:
+      return "control_flow";
+    case DivergenceKind::kMissing:
+      return "missing";
+    case DivergenceKind::kMismatch:
+      return "mismatch";
+    case DivergenceKind::kUninitialised:
+      return "uninitialised";
+    case DivergenceKind::kRng:
+      return "rng";
+    case DivergenceKind::kNone:
+      break;
+  }
+  return {};
+}
+
+std::string_view relation_name(Relation relation) noexcept {
+  switch (relation) {
+    case Relation::kOrigin:
+      return "origin";
+    case Relation::kPropagated:
+      return "propagated";
+    case Relation::kMismatch:
+      return "mismatch";
+    case Relation::kMissing:
+      break;
+  }
+  return "missing";
+}
+
+Role relation_role(Relation relation) noexcept {
+  if (relation == Relation::kPropagated) {
+    return Role::kPropagated;
+  }
+  return relation == Relation::kMissing ? Role::kMissing : Role::kOrigin;
+}
+
+const core::OpRecord& shown_record(const comparators::OpDivergence& op) noexcept {
+  return op.baseline_index ? op.baseline : op.candidate;
+}
+
+std::uint64_t shown_index(const comparators::OpDivergence& op) noexcept {
+  return op.baseline_index ? *op.baseline_index : op.candidate_index.value_or(0);
+}
+
+std::string operator_text(const core::OpRecord& record) {
+  return record.op == nullptr || record.op->name.empty() ? "(no operator)" : record.op->name;
+}
+
+Line op_line(const comparators::OpDivergence& op, std::size_t width) {
+  return op_line(shown_index(op), shown_record(op), width);
+}
+
+Line op_line(std::uint64_t index, const core::OpRecord& record, std::size_t width) {
+  constexpr std::size_t kLeastPlace = 16;
+  const std::string front = fmt::format("op {} ", index);
+  std::string name = operator_text(record);
+  std::string place = raw_place_text(record.site.get());
+  if (width > 0) {
+    name = escape_name(name);
+    place = escape_name(place);
+    const std::size_t room = width - std::min(width, columns(front) + 3);
+    const std::size_t place_room = std::min(columns(place), kLeastPlace);
+    name = fit(name, room - std::min(room, place_room));
+    place = fit(place, room - std::min(room, columns(name)));
+  }
+  Line line(front);
+  line.put(name, Role::kOperator);
+  return place.empty() ? line : line.put(" (").put(place, Role::kPlace).put(")");
+}
+
+std::string amount_text(const comparators::TensorMetrics& metrics, bool judged_by_policy) {
+  const bool is_partly_within = judged_by_policy && metrics.n_beyond < metrics.n_diff;
+  std::string text = fmt::format("{} of {} elements{}",
+                                 format_count(is_partly_within ? metrics.n_beyond : metrics.n_diff),
+                                 format_count(metrics.elements),
+                                 is_partly_within ? " beyond tolerance" : "");
+  for (const std::string& part : {special_text(metrics), size_text(metrics)}) {
+    if (!part.empty()) {
+      add_part(text, part);
+    }
+  }
+  return text;
+}
+
+std::string amount_text(const comparators::TensorComparison& tensor) {
+  const std::string& note = tensor.note;
+  if (tensor.outcome == TensorOutcome::kMismatch) {
+    return note.empty() ? "dtype, shape or layout differs" : note;
+  }
+  if (!tensor.metrics) {
+    return note.empty() ? "digests differ, size unknown" : note;
+  }
+  const std::string text = amount_text(*tensor.metrics, tensor.outcome == TensorOutcome::kBeyond);
+  const bool is_said = text.find(note) != std::string::npos;
+  return is_said ? text : text + ", " + note;
+}
+
+const comparators::TensorComparison* leading_output(const comparators::OpDivergence& op) noexcept {
+  const auto heavier = [](const auto& left, const auto& right) {
+    return weight(left.outcome) < weight(right.outcome);
+  };
+  const auto found = std::max_element(op.outputs.begin(), op.outputs.end(), heavier);
+  return found == op.outputs.end() ? nullptr : &*found;
+}
+
+}  // namespace repro_check::cmd

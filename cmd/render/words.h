@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "cmd/render/page.h"
+#include "comparators/report.h"
+
+namespace repro_check::cmd {
+
+/// `DIVERGED`, `NOT COMPARABLE`: how a verdict line begins.
+std::string_view verdict_word(comparators::Status status) noexcept;
+Role verdict_role(comparators::Status status) noexcept;
+/// `diverged`, `not_comparable`: the JSON report's word.
+std::string_view status_name(comparators::Status status) noexcept;
+/// `origin`, `control_flow`; empty for kNone.
+std::string_view kind_name(comparators::DivergenceKind kind) noexcept;
+std::string_view relation_name(comparators::Relation relation) noexcept;
+Role relation_role(comparators::Relation relation) noexcept;
+
+/// The record to show: the baseline's, or the candidate's where the baseline has none.
+const core::OpRecord& shown_record(const comparators::OpDivergence& op) noexcept;
+std::uint64_t shown_index(const comparators::OpDivergence& op) noexcept;
+/// Operator name without its overload, not escaped; `(no operator)` for a record that names none.
+std::string operator_text(const core::OpRecord& record);
+
+/// `op 41 aten::addmm (encoder.layers.3.linear1, model.py:123)`, in colours.
+/// @param width  columns; a longer one loses the middle of its place, then of its operator. 0 = any
+Line op_line(const comparators::OpDivergence& op, std::size_t width);
+Line op_line(std::uint64_t index, const core::OpRecord& record, std::size_t width);
+
+/// `3 of 4096 elements, max 2 ULP`; what differs of one tensor pair, in a phrase, not escaped.
+std::string amount_text(const comparators::TensorComparison& tensor);
+std::string amount_text(const comparators::TensorMetrics& metrics, bool judged_by_policy);
+/// The output that says most: beyond policy before mismatched before the rest; null when none.
+const comparators::TensorComparison* leading_output(const comparators::OpDivergence& op) noexcept;
+
+/// The verdict line in colours; headline() is its plain text.
+Line verdict_line(const comparators::Report& report);
+
+}  // namespace repro_check::cmd

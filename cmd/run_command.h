@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cmd/command.h"
+#include "cmd/config_options.h"
+#include "cmd/recording.h"
+#include "cmd/report_flags.h"
+
+namespace repro_check::cmd {
+
+/// `repro-check run`: records every run of a configuration, compares, reports.
+class RunCommand final : public Command {
+ public:
+  [[nodiscard]] std::string name() const override { return "run"; }
+  [[nodiscard]] std::string summary() const override {
+    return "Record every run of a configuration and compare them";
+  }
+  [[nodiscard]] std::vector<std::string> examples() const override;
+  void define(CLI::App& app) override;
+  core::ExitCode run(const GlobalOptions& globals) override;
+
+ private:
+  [[nodiscard]] std::vector<RecordingJob> plan(const configs::Config& config) const;
+  [[nodiscard]] std::vector<comparators::Report> compare(
+      const configs::Config& config, const std::vector<RecordingJob>& jobs) const;
+  core::ExitCode finish(const GlobalOptions& globals,
+                        const configs::Config& config,
+                        const std::vector<comparators::Report>& reports,
+                        const std::vector<RecordingResult>& results) const;
+
+  ConfigOptions config_;
+  ReportFlags report_;
+  std::optional<std::string> out_;
+  bool force_ = false;
+};
+
+}  // namespace repro_check::cmd

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/validate_command.h"
+
+#include <fmt/format.h>
+
+#include <CLI/App.hpp>
+
+#include "cmd/output.h"
+#include "cmd/render/text.h"
+#include "configs/config_parser.h"
+#include "core/dtype.h"
+
+namespace repro_check::cmd {
+namespace {
+
+std::string run_text(const configs::RunSpec& run) {
+  std::string text = fmt::format("  {}: {} {} on {}, seed {}, determinism {}, rng {}, dropout {}",
+                                 escape_name(run.name),
+                                 escape_name(run.model.path.filename().string()),
+                                 escape_name(run.model.method),
+                                 escape_name(run.device),
+                                 run.seed,
+                                 core::name_of(run.determinism),
+                                 core::name_of(run.rng),
+                                 run.disable_dropout ? "off" : "as the model has it");
+  if (run.threads) text += fmt::format(", threads {}", *run.threads);
+  if (run.dtype) text += fmt::format(", dtype {}", core::dtype_name(*run.dtype));
+  for (const auto& [name, value] : run.env) {
+    text += value ? ", " + escape_name(name) + "=" + escape_name(*value)
+                  : ", without " + escape_name(name);
+  }
+  return text + "\n";
+}
+
+}  // namespace
+
+std::vector<std::string> ValidateCommand::examples() const {
+  return {"repro-check validate -c config.json",
+          "repro-check validate -c config.json --set /threads=2"};
+}
+
+void ValidateCommand::define(CLI::App& app) { config_.define(app, true); }
+
+core::ExitCode ValidateCommand::run(const GlobalOptions& globals) {
+  const configs::Config config = config_.load();
+  const configs::RunSpec& first = config.runs.front();
+  std::string text = fmt::format("OK: {}, {}, compared {}\n",
+                                 format_count(config.runs.size(), "run"),
+                                 format_count(first.calls.size(), "call"),
+                                 configs::name_of(config.compare.policy));
+  if (!globals.quiet) {
+    for (const configs::RunSpec& run : config.runs) text += run_text(run);
+    text += fmt::format("  dumps: {}, level {}, depth {}\n",
+                        escape_name(first.dump.directory.string()),
+                        core::name_of(first.dump.level),
+                        core::name_of(first.dump.depth));
+    text += fmt::format("  report: {}\n", fmt::join(config.report.formats, ", "));
+  }
+  write_stdout(text);
+  return core::ExitCode::kReproducible;
+}
+
+}  // namespace repro_check::cmd

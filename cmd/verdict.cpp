@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/verdict.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <memory>
+#include <utility>
+
+#include "cmd/render/text.h"
+#include "dumpers/store/dump_reader.h"
+
+namespace repro_check::cmd {
+namespace {
+
+using comparators::Report;
+using comparators::RunSummary;
+using comparators::Status;
+
+std::optional<Status> status_for(core::ErrorKind kind) {
+  switch (kind) {
+    case core::ErrorKind::kDumpIncomplete:
+      return Status::kIncomplete;
+    case core::ErrorKind::kDumpDamaged:
+    case core::ErrorKind::kDumpUnknown:
+      return Status::kDamaged;
+    default:
+      return std::nullopt;
+  }
+}
+
+/// One side of a comparison: a dump, or why there is none.
+struct Side {
+  std::unique_ptr<core::DumpSource> dump;
+  std::optional<core::Error> error;
+};
+
+Side open_side(const std::filesystem::path& directory) {
+  Side side;
+  try {
+    side.dump = store::open_dump(directory);
+  } catch (const core::Error& error) {
+    if (!status_for(error.kind())) throw;
+    side.error = error;
+  }
+  return side;
+}
+
+std::string name_of(const std::filesystem::path& directory) {
+  std::filesystem::path last = directory.filename();
+  if (last.empty()) last = directory.parent_path().filename();
+  return last.string();
+}
+
+RunSummary summarise(const std::filesystem::path& directory, const Side& side) {
+  RunSummary summary;
+  summary.location = directory.string();
+  if (side.dump) {
+    summary.manifest = side.dump->manifest();
+    summary.name = summary.manifest.run_name;
+    return summary;
+  }
+  summary.name = name_of(directory);
+  summary.message = side.error->what();
+  summary.status =
+      side.error->kind() == core::ErrorKind::kDumpIncomplete ? "incomplete" : "damaged";
+  if (summary.status == "incomplete") {
+    if (const auto reached = store::summarise_incomplete(directory)) {
+      summary.last_op = reached->entered ? reached->entered : reached->last;
+    }
+  }
+  return summary;
+}
+
+void add_failure(Report& report, const core::Error& error) {
+  const Status status = *status_for(error.kind());
+  if (report.reasons.empty()) {
+    report.status = status;
+  } else if (status != report.status) {
+    // Damage is the worse news of the two: an unfinished recording can simply be made again.
+    if (status == Status::kDamaged)
+      std::swap(report.status, report.also.emplace_back(status));
+    else
+      report.also.push_back(status);
+  }
+  report.reasons.emplace_back(error.what());
+  if (report.mend.empty()) report.mend = error.hint();
+}
+
+std::string pair_line(const Report& report) {
+  std::string names;
+  for (const RunSummary& run : report.runs) {
+    if (!names.empty()) names += ", ";
+    names += escape_name(run.location);
+  }
+  return "  pair       " + names + "\n";
+}
+
+int rank(core::ExitCode code) {
+  constexpr std::array<core::ExitCode, 5> kFromBest{core::ExitCode::kReproducible,
+                                                    core::ExitCode::kNotComparable,
+                                                    core::ExitCode::kDivergence,
+                                                    core::ExitCode::kDumpUnusable,
+                                                    core::ExitCode::kRunFailed};
+  const auto* found = std::find(kFromBest.begin(), kFromBest.end(), code);
+  return static_cast<int>(found - kFromBest.begin());
+}
+
+}  // namespace
+
+Report judge(const std::filesystem::path& baseline,
+             const std::filesystem::path& candidate,
+             const comparators::CompareOptions& options) {
+  const auto start = std::chrono::steady_clock::now();
+  const Side first = open_side(baseline);
+  const Side second = open_side(candidate);
+  Report report;
+  if (first.dump && second.dump) {
+    report = comparators::compare(*first.dump, *second.dump, options);
+  } else {
+    report.runs = {summarise(baseline, first), summarise(candidate, second)};
+    if (first.error) add_failure(report, *first.error);
+    if (second.error) add_failure(report, *second.error);
+  }
+  report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return report;
+}
+
+std::optional<Report> unreadable_dump(const std::filesystem::path& dump, const core::Error& error) {
+  if (!status_for(error.kind())) return std::nullopt;
+  Report report;
+  report.runs = {summarise(dump, Side{nullptr, error})};
+  add_failure(report, error);
+  return report;
+}
+
+core::ExitCode worst_exit(std::span<const Report> reports) {
+  core::ExitCode worst = core::ExitCode::kReproducible;
+  for (const Report& report : reports) {
+    const core::ExitCode code = comparators::exit_code_of(report);
+    if (rank(code) > rank(worst)) worst = code;
+  }
+  return worst;
+}
+
+void put_worst_first(std::vector<Report>& reports) {
+  std::stable_sort(reports.begin(), reports.end(), [](const Report& left, const Report& right) {
+    return rank(comparators::exit_code_of(left)) > rank(comparators::exit_code_of(right));
+  });
+}
+
+RenderOptions render_options(const GlobalOptions& globals, bool to_terminal) {
+  RenderOptions options;
+  options.verbosity = globals.quiet ? -1 : globals.verbosity;
+  options.color = use_color(globals.color, to_terminal);
+  options.pretty_json = to_terminal;
+  options.hdf5_version = store::hdf5_version();
+  return options;
+}
+
+std::string render_reports(std::span<const Report> reports, const ReportStyle& style) {
+  const bool json = style.format == "json";
+  const bool several = reports.size() > 1;
+  const bool terse = style.options.verbosity < 0;
+  std::string text;
+  for (const Report& report : reports) {
+    if (json) {
+      if (!text.empty()) text += ",";
+      text += render_json(report, style.options);
+      continue;
+    }
+    if (!text.empty() && !terse) text += "\n";
+    text += render_text(report, style.options);
+    if (several && !terse) text += pair_line(report);
+  }
+  return json && several ? "[\n" + text + "]\n" : text;
+}
+
+}  // namespace repro_check::cmd

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cmd/command.h"
+#include "cmd/render/render.h"
+#include "comparators/compare.h"
+#include "comparators/report.h"
+#include "core/error.h"
+
+namespace repro_check::cmd {
+
+/// Opens and compares two dumps. A dump that cannot be read is a status of the report.
+comparators::Report judge(const std::filesystem::path& baseline,
+                          const std::filesystem::path& candidate,
+                          const comparators::CompareOptions& options);
+
+/// The report that says only that a dump could not be read.
+/// @return empty when `error` is not about a dump
+std::optional<comparators::Report> unreadable_dump(const std::filesystem::path& dump,
+                                                   const core::Error& error);
+
+/// 5 before 3 before 1 before 4 before 0.
+core::ExitCode worst_exit(std::span<const comparators::Report> reports);
+
+/// Puts the report that decides the exit code first, because the first line is what is read; the
+/// others keep their order.
+void put_worst_first(std::vector<comparators::Report>& reports);
+
+/// How the reports of one command are written.
+struct ReportStyle {
+  std::string format = "text";  ///< text | json
+  RenderOptions options;
+};
+
+/// Settings that depend on where the text goes and on the global options.
+RenderOptions render_options(const GlobalOptions& globals, bool to_terminal);
+
+/// One document: text reports one below the other, each ending in the two runs it is about; a JSON
+/// object, or an array when there are more
+/// reports than one.
+std::string render_reports(std::span<const comparators::Report> reports, const ReportStyle& style);
+
+}  // namespace repro_check::cmd

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "cmd/inspect_list.h"
+#include "cmd/inspect_views.h"
+#include "core/error.h"
+#include "core/npy.h"
+#include "tests/support/memory_source.h"
+#include "tests/support/temp_directory.h"
+
+namespace repro_check::cmd {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr const char* kDump = R"({
+  "run": "baseline",
+  "tensors": {
+    "x": {"dtype": "float32", "shape": [2, 2], "values": [1, "nan", "-inf", 0]},
+    "y": {"dtype": "float32", "shape": [2, 2], "values": [2, "nan", "-inf", 0]},
+    "big": {"dtype": "int64", "shape": [1], "values": [9007199254740993]}
+  },
+  "ops": [
+    {"operator": "aten::mul.Scalar", "module": "encoder.0", "module_type": "Scale",
+     "source": "model.py:12", "inputs": {"self": "x"}, "scalars": {"other": 2.0}, "outputs": ["y"]},
+    {"operator": "aten::sum", "module": "encoder.1", "inputs": {"self": "y"}, "outputs": ["big"]},
+    {"operator": "aten::size.int", "module": "", "inputs": {"self": "x"},
+     "scalars": {"dim": 0}, "results": [2]}
+  ]})";
+
+std::string list_text(const core::DumpSource& dump, const OpSelection& selection) {
+  return list_operators(dump, selection, ListForm::kTabs).text;
+}
+
+}  // namespace
+
+TEST_CASE("a list line holds no index and no source, so that two lists can be diffed") {
+  const auto dump = test_support::source_from_json(kDump);
+  const std::string text = list_text(*dump, {});
+  CHECK(text.starts_with("aten::mul.Scalar\tencoder.0\tfloat32 [2, 2] "));
+  CHECK(text.ends_with("aten::size.int\t\t2\n"));
+  CHECK(text.find("model.py") == std::string::npos);
+  CHECK(list_operators(*dump, {}, ListForm::kColumns).text.find("model.py:12") !=
+        std::string::npos);
+}
+
+TEST_CASE("operators are selected by name, with or without overload, by module and by range") {
+  const auto dump = test_support::source_from_json(kDump);
+  const auto shown = [&](const OpSelection& selection) {
+    return list_operators(*dump, selection, ListForm::kTabs).shown;
+  };
+  OpSelection by_name;
+  by_name.operator_glob = "aten::mul";
+  CHECK(shown(by_name) == 1);
+  by_name.operator_glob = "*.Scalar";
+  CHECK(shown(by_name) == 1);
+  OpSelection by_module;
+  by_module.module_glob = "encoder.*";
+  CHECK(shown(by_module) == 2);
+  by_module.module_glob = "";
+  CHECK(shown(by_module) == 1);
+  OpSelection by_range;
+  parse_range("1:2", by_range);
+  CHECK(shown(by_range) == 1);
+  parse_range("1:", by_range);
+  CHECK(shown(by_range) == 2);
+  parse_range("7:9", by_range);
+  CHECK(shown(by_range) == 0);
+  for (const char* wrong : {"", "5", "2:2", "3:1", "a:b", "-1:2", "1:2:3", "1: 2"}) {
+    CAPTURE(wrong);
+    CHECK_THROWS_AS(parse_range(wrong, by_range), core::Error);
+  }
+}
+
+TEST_CASE("the list as JSON can be filtered for NaN, once statistics are there") {
+  const auto dump = test_support::source_from_json(kDump);
+  const Json json = Json::parse(list_operators(*dump, {}, ListForm::kJson).text);
+  CHECK(json["format"] == "repro-check-inspect");
+  CHECK(json["total"] == 3);
+  CHECK(json["ops"][0]["outputs"][0].contains("nan"));
+  CHECK(json["ops"][2]["results"][0] == 2);
+}
+
+TEST_CASE("one operator shows its arguments, tensors and source") {
+  const auto dump = test_support::source_from_json(kDump);
+  const std::string text = op_view(*dump, 0, ViewForm::kText);
+  CHECK(text.starts_with("op 0 aten::mul.Scalar\n"));
+  for (const char* part :
+       {"encoder.0 (Scale)", "model.py:12", "other = 2", "self = float32 [2, 2]"}) {
+    CAPTURE(part);
+    CHECK(text.find(part) != std::string::npos);
+  }
+  const Json json = Json::parse(op_view(*dump, 0, ViewForm::kJson))["op"];
+  CHECK(json["arguments"][0]["value"]["tensor"] == 0);
+  CHECK(json["inputs"][0]["slot"] == "self");
+}
+
+TEST_CASE("values of a tensor keep NaN, infinities and integers that a double cannot hold") {
+  const auto dump = test_support::source_from_json(kDump);
+  const std::string text = tensor_view(*dump, 0, {"in:self", false, 3, {}}, ViewForm::kText);
+  CHECK(text.find("[0, 1]\tnan\n[1, 0]\t-inf\n... and 1 more: --values=4\n") != std::string::npos);
+  const Json json = Json::parse(tensor_view(*dump, 0, {"in:0", true, 10, {}}, ViewForm::kJson));
+  CHECK(json["values"].size() == 4);
+  CHECK(json["values"][0]["value"] == 1.0);
+  CHECK(json["values"][0]["bits"] == "3f800000");
+  CHECK(json["values"][1]["value"] == "nan");
+  CHECK(json["tensor"]["stats"]["nan"] == 1);
+  CHECK(json["tensor"]["stats"]["max"] == 1.0);
+  CHECK(json["tensor"]["stats"]["mean"] == 0.5);
+  const Json big = Json::parse(tensor_view(*dump, 1, {"out:0", false, 1, {}}, ViewForm::kJson));
+  CHECK(big["values"][0]["value"] == "9007199254740993");
+}
+
+TEST_CASE("an exported tensor reads back") {
+  const auto dump = test_support::source_from_json(kDump);
+  const test_support::TempDirectory folder;
+  const std::string file = (folder / "y.npy").string();
+  tensor_view(*dump, 0, {"out:0", false, {}, file}, ViewForm::kText);
+  const core::HostTensor tensor = core::read_npy(file);
+  CHECK(tensor.dtype == core::Dtype::kFloat32);
+  CHECK(tensor.shape == std::vector<std::int64_t>{2, 2});
+  CHECK(tensor.bytes.size() == 16);
+}
+
+TEST_CASE("a slot that is not there is exit 4 and says what is") {
+  const auto dump = test_support::source_from_json(kDump);
+  try {
+    tensor_view(*dump, 0, {"out:7", false, {}, {}}, ViewForm::kText);
+    FAIL("nothing was thrown");
+  } catch (const core::Error& error) {
+    CHECK(error.kind() == core::ErrorKind::kNotComparable);
+    CHECK(error.hint() == "it has in:self, out:0");
+  }
+  CHECK_THROWS_AS(tensor_view(*dump, 0, {"self", false, {}, {}}, ViewForm::kText), core::Error);
+}
+
+TEST_CASE("the summary names run, model, counts and inputs") {
+  const auto dump = test_support::source_from_json(kDump);
+  const std::string text = summary_view(*dump, ViewForm::kText, 0);
+  CHECK(text.find("run        baseline") != std::string::npos);
+  CHECK(text.find("3 operators") != std::string::npos);
+  const Json json = Json::parse(summary_view(*dump, ViewForm::kJson, 0));
+  CHECK(json["manifest"].is_object());
+  CHECK(verified_view(*dump, ViewForm::kText).starts_with("VERIFIED"));
+}
+
+}  // namespace repro_check::cmd

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/output.h"
+
+#include <doctest/doctest.h>
+#include <sys/stat.h>
+
+#include "core/error.h"
+#include "tests/cmd/scripts.h"
+
+namespace repro_check::cmd {
+
+TEST_CASE("a file is replaced whole, and nothing is left beside it") {
+  const TempDirectory folder;
+  const std::filesystem::path file = folder / "report.txt";
+  write_file(file, "old and long\n");
+  write_file(file, "new\n");
+  CHECK(read_file(file) == "new\n");
+  CHECK_FALSE(std::filesystem::exists(folder / "report.txt.new"));
+}
+
+TEST_CASE("a device is written in place") {
+  write_file("/dev/null", "gone\n");
+  CHECK(std::filesystem::is_character_file("/dev/null"));
+  CHECK_THROWS_AS(write_file("/dev/full", "x"), core::Error);
+}
+
+TEST_CASE("what cannot be written is known before any work is done") {
+  const TempDirectory folder;
+  require_writable(folder / "new.txt");
+  require_writable("/dev/null");
+  CHECK_THROWS_AS(require_writable(folder / "none" / "new.txt"), core::Error);
+  CHECK_THROWS_AS(require_writable(folder.path()), core::Error);
+  try {
+    require_writable(folder / "none" / "new.txt");
+  } catch (const core::Error& error) {
+    CHECK(error.kind() == core::ErrorKind::kUsage);
+  }
+}
+
+TEST_CASE("a path below the current directory is shown as one would type it") {
+  const std::filesystem::path here = std::filesystem::current_path();
+  CHECK(from_here(here / "out" / "baseline") == "out/baseline");
+  CHECK(from_here(here.parent_path() / "beside") == here.parent_path() / "beside");
+  CHECK(from_here("already/relative") == "already/relative");
+  CHECK(from_here(here) == here);
+}
+
+}  // namespace repro_check::cmd

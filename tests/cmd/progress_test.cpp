@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/progress.h"
+
+#include <doctest/doctest.h>
+
+#include <cstdio>
+#include <map>
+
+namespace repro_check::cmd {
+namespace {
+
+ReadVariable variables(const std::map<std::string, std::string>& set) {
+  return [set](const char* name) -> const char* {
+    static thread_local std::string value;
+    const auto found = set.find(name);
+    if (found == set.end()) return nullptr;
+    value = found->second;
+    return value.c_str();
+  };
+}
+
+class Capture {
+ public:
+  Capture() : file_(std::tmpfile()) {}
+  Capture(const Capture&) = delete;
+  Capture& operator=(const Capture&) = delete;
+  Capture(Capture&&) = delete;
+  Capture& operator=(Capture&&) = delete;
+  ~Capture() { std::fclose(file_); }
+  [[nodiscard]] std::FILE* stream() const { return file_; }
+  [[nodiscard]] std::string text() const {
+    std::string text(4096, '\0');
+    std::rewind(file_);
+    text.resize(std::fread(text.data(), 1, text.size(), file_));
+    return text;
+  }
+
+ private:
+  std::FILE* file_;
+};
+
+}  // namespace
+
+TEST_CASE("the live line needs a terminal that is neither dumb nor a CI log") {
+  GlobalOptions globals;
+  CHECK(progress_style(globals, true, variables({})) == ProgressStyle::kLive);
+  CHECK(progress_style(globals, false, variables({})) == ProgressStyle::kLines);
+  CHECK(progress_style(globals, true, variables({{"TERM", "dumb"}})) == ProgressStyle::kLines);
+  CHECK(progress_style(globals, true, variables({{"CI", "true"}})) == ProgressStyle::kLines);
+  CHECK(progress_style(globals, true, variables({{"CI", ""}})) == ProgressStyle::kLive);
+  globals.quiet = true;
+  CHECK(progress_style(globals, true, variables({})) == ProgressStyle::kOff);
+  globals.progress = ProgressMode::kAlways;
+  CHECK(progress_style(globals, false, variables({{"CI", "1"}})) == ProgressStyle::kLive);
+  globals.progress = ProgressMode::kNever;
+  CHECK(progress_style(globals, true, variables({})) == ProgressStyle::kOff);
+}
+
+TEST_CASE("in a log there is one line a phase") {
+  const Capture capture;
+  Progress progress(ProgressStyle::kLines, capture.stream());
+  progress.begin(2, 2, "candidate");
+  progress.update({"loading", 0, 0});
+  progress.update({"recording", 0, 0});
+  progress.update({"recording", 12, 100});
+  progress.update({"finishing", 312, 1'100'000'000});
+  CHECK(capture.text() ==
+        "[2/2] candidate  loading  0 s\n"
+        "[2/2] candidate  recording  0 s\n"
+        "[2/2] candidate  finishing  op 312  1.1 GB  0 s\n");
+}
+
+TEST_CASE("the live line is rewritten in place and taken away at the end") {
+  const Capture capture;
+  {
+    Progress progress(ProgressStyle::kLive, capture.stream());
+    progress.begin(1, 2, "baseline");
+    progress.update({"recording", 3, 0});
+    progress.update({"recording", 4, 0});  // too soon after the last one
+  }
+  CHECK(capture.text() == "\r\x1b[K[1/2] baseline  recording  op 3  0 s\r\x1b[K");
+}
+
+TEST_CASE("off is silent, and a hostile run name is escaped") {
+  const Capture silent;
+  Progress off(ProgressStyle::kOff, silent.stream());
+  off.begin(1, 1, "baseline");
+  off.update({"recording", 1, 1});
+  off.stage("comparing");
+  CHECK(silent.text().empty());
+
+  const Capture capture;
+  Progress lines(ProgressStyle::kLines, capture.stream());
+  lines.begin(1, 1, "a\x1b[31mb");
+  lines.update({"recording", 0, 0});
+  CHECK(capture.text() == "[1/1] a\\x1b[31mb  recording  0 s\n");
+}
+
+}  // namespace repro_check::cmd

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+# Tests of cmd/render; included by the CMakeLists.txt of this folder.
+add_library(repro_check_render_reports STATIC render_builders.cpp render_random.cpp
+                                               render_reports.cpp)
+target_link_libraries(
+  repro_check_render_reports
+  PUBLIC repro_check::render
+  PRIVATE repro_check_warnings)
+
+repro_check_test(
+  cmd_render_test
+  SOURCES
+  render_format_test.cpp
+  render_json_test.cpp
+  render_text_test.cpp
+  LINK
+  repro_check_render_reports
+  fmt::fmt
+  nlohmann_json::nlohmann_json
+  LABELS
+  unit
+  golden)
+target_compile_definitions(
+  cmd_render_test
+  PRIVATE REPRO_CHECK_RENDER_FIXTURES="${PROJECT_SOURCE_DIR}/tests/fixtures/render")
+
+add_executable(repro_check_render_samples render_samples.cpp)
+target_link_libraries(repro_check_render_samples PRIVATE repro_check_render_reports
+                                                         repro_check_warnings)
+find_package(Python3 COMPONENTS Interpreter)
+if(Python3_FOUND)
+  add_test(
+    NAME cmd_render_schema
+    COMMAND
+      "${Python3_EXECUTABLE}" "${CMAKE_CURRENT_LIST_DIR}/render_schema_test.py"
+      "$<TARGET_FILE:repro_check_render_samples>" "${PROJECT_SOURCE_DIR}/docs/report.schema.json")
+  set_tests_properties(cmd_render_schema PROPERTIES LABELS "unit;golden" SKIP_RETURN_CODE 77)
+endif()

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "tests/support/temp_directory.h"
+
+namespace repro_check::cmd {
+
+using test_support::TempDirectory;
+
+/// Writes a shell script that stands in for a recorder.
+inline std::filesystem::path write_script(const TempDirectory& folder,
+                                          const std::string& name,
+                                          const std::string& body) {
+  const std::filesystem::path file = folder / name;
+  std::ofstream(file) << "#!/bin/sh\n" << body;
+  std::filesystem::permissions(file, std::filesystem::perms::owner_all);
+  return file;
+}
+
+inline std::string read_file(const std::filesystem::path& file) {
+  std::ifstream stream(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+}  // namespace repro_check::cmd

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/starting_config.h"
+
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+
+namespace repro_check::cmd {
+namespace {
+
+nlohmann::json inputs_for(const std::vector<DescribedArgument>& arguments) {
+  return nlohmann::json::parse(starting_config("m.pt", "forward", arguments).text).at("inputs");
+}
+
+}  // namespace
+
+TEST_CASE("an input is suggested for every type a configuration can express") {
+  const auto inputs = inputs_for({{"x", "Tensor"},
+                                  {"n", "int"},
+                                  {"scale", "float"},
+                                  {"flag", "bool"},
+                                  {"mode", "str"},
+                                  {"mask", "Optional[Tensor]"},
+                                  {"xs", "List[Tensor]"},
+                                  {"state", "Tuple[Tensor, List[int]]"},
+                                  {"named", "Dict[str, Tensor]"}});
+  REQUIRE(inputs.size() == 9);
+  CHECK(inputs[0]["generate"] == "normal");
+  CHECK(inputs[0]["shape"] == nlohmann::json::array({1, 1}));
+  CHECK(inputs[1]["value"] == 1);
+  CHECK(inputs[2]["value"].is_number_float());
+  CHECK(inputs[3]["value"] == false);
+  CHECK(inputs[4]["value"] == "");
+  CHECK(inputs[5]["value"].is_null());
+  CHECK(inputs[6]["list"][0]["generate"] == "normal");
+  CHECK(inputs[7]["tuple"].size() == 2);
+  CHECK(inputs[7]["tuple"][1]["list"][0]["value"] == 1);
+  CHECK(inputs[8]["dict"]["key"]["generate"] == "normal");
+}
+
+TEST_CASE("defaults are written where JSON can say them, and left to the model where not") {
+  const auto inputs = inputs_for({{"a", "int", true, "3"},
+                                  {"b", "float", true, "0.5"},
+                                  {"c", "bool", true, "True"},
+                                  {"d", "Optional[Tensor]", true, "None"},
+                                  {"e", "str", true, "\"mean\""},
+                                  {"f", "List[int]", true, "[1, 2]"}});
+  REQUIRE(inputs.size() == 5);
+  CHECK(inputs[0]["value"] == 3);
+  CHECK(inputs[1]["value"] == 0.5);
+  CHECK(inputs[2]["value"] == true);
+  CHECK(inputs[3]["value"].is_null());
+  CHECK(inputs[4]["value"] == "mean");
+}
+
+TEST_CASE("what to edit is told, and what cannot be expressed as well") {
+  const auto config = starting_config(
+      "m.pt", "forward", {{"x", "Tensor"}, {"rng", "Generator"}, {"d", "Dict[int, Tensor]"}});
+  REQUIRE(config.edits.size() == 3);
+  CHECK(config.edits[0].find("set its shape") != std::string::npos);
+  CHECK(config.edits[1].find("cannot express") != std::string::npos);
+  CHECK(config.edits[2].find("cannot express") != std::string::npos);
+  CHECK(nlohmann::json::parse(config.text).at("inputs").size() == 1);
+}
+
+TEST_CASE("a type that never ends and a name that is not UTF-8 do no harm") {
+  std::string type;
+  for (int i = 0; i < 50; ++i) type += "List[";
+  type += "Tensor";
+  for (int i = 0; i < 50; ++i) type += "]";
+  CHECK(inputs_for({{"deep", type}}).empty());
+  CHECK(inputs_for({{"a\xff", "Tensor"}}).size() == 1);
+}
+
+}  // namespace repro_check::cmd

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dumpers/torchscript/model_file.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/error.h"
+#include "dumpers/torchscript/zip_directory.h"
+#include "zip_writer.h"
+
+namespace repro_check::torchscript {
+namespace {
+
+using test::TempDir;
+using test::write_file;
+
+FileKind kind_of(const std::string& bytes, const std::string& name = "model.pt") {
+  const TempDir dir;
+  write_file(dir.file(name), bytes);
+  return identify_file(dir.file(name));
+}
+
+TEST_CASE("archives are told apart by the names of their entries") {
+  const std::vector<std::pair<std::vector<std::string>, FileKind>> cases = {
+      {{"m/data.pkl", "m/code/__torch__.py", "m/constants.pkl"}, FileKind::kTorchScript},
+      {{"archive/data.pkl", "archive/data/0", "archive/version"}, FileKind::kSavedObject},
+      {{"m/archive_format", "m/models/model.json"}, FileKind::kExportedProgram},
+      {{"serialized_exported_program.json", "version"}, FileKind::kExportedProgram},
+      {{"p/.data/extern_modules", "p/res/model.pkl"}, FileKind::kTorchPackage},
+      {{"arr_0.npy"}, FileKind::kOtherZip},
+      {{}, FileKind::kOtherZip},
+  };
+  for (const auto& [names, kind] : cases) CHECK(kind_of(test::zip_of(names)) == kind);
+}
+
+TEST_CASE("other formats are told by their first bytes") {
+  CHECK(kind_of("") == FileKind::kEmpty);
+  CHECK(kind_of("\x89HDF\r\n\x1a\n....") == FileKind::kHdf5);
+  CHECK(kind_of("\x93NUMPY\x01") == FileKind::kNumpy);
+  CHECK(kind_of("\x80\x02}q\x01") == FileKind::kLegacyPickle);
+  CHECK(kind_of(std::string("\x10\0\0\0\0\0\0\0{\"a\":1}", 15)) == FileKind::kSafetensors);
+  CHECK(kind_of("\x08\x07\x12\x07pytorch") == FileKind::kOnnx);
+  CHECK(kind_of("\x08\x07:\x05graph", "model.onnx") == FileKind::kOnnx);
+  CHECK(kind_of(std::string("\x1c\0\0\0ET12", 8)) == FileKind::kExecuTorch);
+  CHECK(kind_of("version https://git-lfs.github.com/spec/v1\n") == FileKind::kText);
+  CHECK(kind_of("\x01\x02\x03\xff") == FileKind::kUnknown);
+}
+
+TEST_CASE("an archive cut anywhere is truncated, never another kind") {
+  const std::string whole = test::zip_of({"m/data.pkl", "m/constants.pkl"});
+  for (std::size_t size = 2; size < whole.size(); ++size) {
+    CHECK(kind_of(whole.substr(0, size)) == FileKind::kTruncatedZip);
+  }
+  CHECK(kind_of(whole) == FileKind::kTorchScript);
+}
+
+TEST_CASE("numbers in an archive that lie are not followed") {
+  const std::string whole = test::zip_of({"m/data.pkl", "m/constants.pkl"});
+  for (std::size_t at = 0; at < whole.size(); ++at) {
+    for (const char byte : {'\xff', '\x7f', '\0'}) {
+      std::string damaged = whole;
+      damaged[at] = byte;
+      const TempDir dir;
+      write_file(dir.file("m.pt"), damaged);
+      const auto names = zip_entry_names(dir.file("m.pt"));
+      if (names) CHECK(names->size() <= 2);
+    }
+  }
+}
+
+TEST_CASE("what is no TorchScript is named, with the way out") {
+  const TempDir dir;
+  write_file(dir.file("weights.pt"), test::zip_of({"archive/data.pkl", "archive/version"}));
+  try {
+    require_torchscript(dir.file("weights.pt"));
+    FAIL("accepted");
+  } catch (const core::Error& error) {
+    CHECK(error.kind() == core::ErrorKind::kUsage);
+    CHECK(std::string(error.what()).find("an eager checkpoint") != std::string::npos);
+    CHECK(error.hint().find("torch.jit.script(model).save(\"weights.pt\")") != std::string::npos);
+  }
+}
+
+TEST_CASE("missing files and directories are usage errors") {
+  const TempDir dir;
+  CHECK_THROWS_WITH_AS(identify_file(dir.file("no.pt")),
+                       (dir.file("no.pt").string() + ": no such file").c_str(),
+                       core::Error);
+  CHECK_THROWS_WITH_AS(
+      identify_file(dir.path()), (dir.path().string() + ": is a directory").c_str(), core::Error);
+}
+
+TEST_CASE("a file's digest follows the rule for tensors") {
+  const TempDir dir;
+  for (const std::size_t size :
+       {std::size_t{0}, std::size_t{5}, core::kDigestChunk, 2 * core::kDigestChunk + 17}) {
+    const std::string bytes(size, 'x');
+    write_file(dir.file("m"), bytes);
+    CHECK(digest_file(dir.file("m")) == core::digest_bytes(std::as_bytes(std::span(bytes))));
+  }
+}
+
+}  // namespace
+}  // namespace repro_check::torchscript

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+#define DOCTEST_CONFIG_NO_SHORT_MACRO_NAMES
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "configs/config_parser.h"
+#include "core/error.h"
+#include "dumpers/store/dump_reader.h"
+#include "fixtures.h"
+
+namespace repro_check {
+namespace {
+
+using nlohmann::json;
+using test::make_module;
+using test::TempDir;
+
+struct Outcome {
+  int exit_code = -1;
+  int signal = 0;
+  std::vector<json> lines;  ///< of the status channel
+  std::string out;
+  std::string err;
+
+  [[nodiscard]] json last(const std::string& type) const {
+    json found;
+    for (const json& line : lines) {
+      if (line.at("type") == type) found = line;
+    }
+    return found;
+  }
+};
+
+std::string read_file(const std::filesystem::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+/// Runs the recorder with its status channel on descriptor 3.
+/// @param meanwhile  called with the process id while it runs
+Outcome run_recorder(const TempDir& dir,
+                     std::vector<std::string> arguments,
+                     const std::function<void(pid_t)>& meanwhile = {}) {
+  arguments.insert(arguments.begin(), REPRO_CHECK_RECORDER);
+  std::vector<char*> argv;
+  for (std::string& argument : arguments) argv.push_back(argument.data());
+  argv.push_back(nullptr);
+  posix_spawn_file_actions_t files;
+  posix_spawn_file_actions_init(&files);
+  const std::vector<std::string> names = {
+      dir.file("out").string(), dir.file("err").string(), dir.file("status").string()};
+  for (int i = 0; i < 3; ++i) {
+    posix_spawn_file_actions_addopen(&files,
+                                     i + 1,
+                                     names[static_cast<std::size_t>(i)].c_str(),
+                                     O_WRONLY | O_CREAT | O_TRUNC | O_APPEND,
+                                     0600);
+  }
+  pid_t pid = 0;
+  DOCTEST_REQUIRE(posix_spawn(&pid, argv[0], &files, nullptr, argv.data(), environ) == 0);
+  posix_spawn_file_actions_destroy(&files);
+  if (meanwhile) meanwhile(pid);
+  int status = 0;
+  waitpid(pid, &status, 0);
+
+  Outcome outcome;
+  outcome.out = read_file(names[0]);
+  outcome.err = read_file(names[1]);
+  if (WIFEXITED(status)) outcome.exit_code = WEXITSTATUS(status);
+  if (WIFSIGNALED(status)) outcome.signal = WTERMSIG(status);
+  std::ifstream lines(names[2]);
+  for (std::string line; std::getline(lines, line);) outcome.lines.push_back(json::parse(line));
+  return outcome;
+}
+
+Outcome record(const TempDir& dir,
+               const configs::RunSpec& run,
+               const std::function<void(pid_t)>& meanwhile = {}) {
+  configs::RecordRequest request;
+  request.run = run;
+  request.dump_directory = dir.file("dump");
+  test::write_file(dir.file("request.json"), configs::to_json_text(request));
+  return run_recorder(
+      dir, {"record", dir.file("request.json").string(), "--status-fd", "3"}, meanwhile);
+}
+
+configs::RunSpec run_with_model(const TempDir& dir, const std::string& code) {
+  make_module("Net", {}, code).save(dir.file("m.pt").string());
+  configs::RunSpec run = test::run_of(dir.file("m.pt"));
+  run.calls[0].push_back(test::generated({2, 4}));
+  return run;
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+core::Error refusal(const std::filesystem::path& dump) {
+  try {
+    store::open_dump(dump);
+  } catch (const core::Error& error) {
+    return error;
+  }
+  throw std::runtime_error("the dump was opened");
+}
+
+DOCTEST_TEST_CASE("a run that succeeds leaves a whole dump and says so") {
+  const TempDir dir;
+  const Outcome outcome = record(dir,
+                                 run_with_model(dir,
+                                                "def forward(self, x: Tensor) -> Tensor:\n"
+                                                "  print(\"hello\")\n"
+                                                "  return torch.add(torch.neg(x), 1)\n"));
+  DOCTEST_CHECK_MESSAGE(outcome.exit_code == 0, outcome.err);
+  DOCTEST_CHECK(outcome.out == "hello\n");
+  std::vector<std::string> phases;
+  for (const json& line : outcome.lines) {
+    if (line.at("type") == "phase") phases.push_back(line.at("name"));
+  }
+  DOCTEST_CHECK(phases == std::vector<std::string>{"loading", "recording", "finishing"});
+  DOCTEST_CHECK(outcome.last("done").at("operators") == 2);
+  const auto dump = store::open_dump(dir.file("dump"));
+  DOCTEST_CHECK(dump->op_count() == 2);
+  DOCTEST_CHECK(dump->op(0).op->name == "aten::neg");
+  DOCTEST_CHECK(dump->manifest().trace.operators == 2);
+}
+
+DOCTEST_TEST_CASE("what the configuration got wrong ends in 2 and leaves nothing") {
+  const TempDir dir;
+  configs::RunSpec run =
+      run_with_model(dir, "def forward(self, x: Tensor) -> Tensor:\n  return x\n");
+  run.calls[0].clear();
+  Outcome outcome = record(dir, run);
+  DOCTEST_CHECK(outcome.exit_code == 2);
+  DOCTEST_CHECK(outcome.last("error").at("kind") == "usage");
+  DOCTEST_CHECK(contains(outcome.last("error").at("message"), "no input for argument \"x\""));
+  DOCTEST_CHECK_FALSE(std::filesystem::exists(dir.file("dump")));
+
+  std::filesystem::remove(dir.file("m.pt"));
+  outcome = record(dir, run);
+  DOCTEST_CHECK(outcome.exit_code == 2);
+  DOCTEST_CHECK(contains(outcome.last("error").at("message"), "m.pt"));
+
+  outcome = run_recorder(dir, {"record", dir.file("no.json").string(), "--status-fd", "3"});
+  DOCTEST_CHECK(outcome.exit_code == 2);
+  DOCTEST_CHECK(run_recorder(dir, {"recrod"}).exit_code == 2);
+}
+
+DOCTEST_TEST_CASE("an exception in the middle ends in 5 and the dump says why") {
+  const TempDir dir;
+  const Outcome outcome = record(dir,
+                                 run_with_model(dir,
+                                                "def forward(self, x: Tensor) -> Tensor:\n"
+                                                "  y = torch.neg(x)\n"
+                                                "  return torch.matmul(y, x)\n"));
+  DOCTEST_CHECK(outcome.exit_code == 5);
+  DOCTEST_CHECK(outcome.last("error").at("kind") == "run_failed");
+  DOCTEST_CHECK(contains(outcome.last("error").at("message"), "op 1 aten::matmul"));
+  const core::Error error = refusal(dir.file("dump"));
+  DOCTEST_CHECK(error.kind() == core::ErrorKind::kDumpIncomplete);
+  DOCTEST_CHECK(contains(error.what(), "aten::matmul"));
+}
+
+DOCTEST_TEST_CASE("memory that runs out ends in 5 with the operator") {
+  const TempDir dir;
+  const Outcome outcome = record(dir,
+                                 run_with_model(dir,
+                                                "def forward(self, x: Tensor) -> Tensor:\n"
+                                                "  return torch.zeros([1152921504606846976])\n"));
+  DOCTEST_CHECK(outcome.exit_code == 5);
+  DOCTEST_CHECK(contains(outcome.last("error").at("message"), "aten::zeros"));
+  DOCTEST_CHECK(contains(outcome.last("error").at("hint"), "memory"));
+}
+
+/// A model that is still at work when a signal comes.
+configs::RunSpec endless(const TempDir& dir) {
+  configs::RunSpec run = run_with_model(dir,
+                                        "def forward(self, x: Tensor) -> Tensor:\n"
+                                        "  while True:\n"
+                                        "    x = torch.neg(x)\n"
+                                        "  return x\n");
+  run.dump.level = core::DumpLevel::kDigest;
+  return run;
+}
+
+void wait_for_progress(const TempDir& dir) {
+  for (int i = 0; i < 600; ++i) {
+    if (contains(read_file(dir.file("status")), "\"progress\"")) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  DOCTEST_FAIL("the recorder made no progress");
+}
+
+DOCTEST_TEST_CASE("a crash in the middle leaves a dump that names the operator reached") {
+  for (const int signal : {SIGSEGV, SIGKILL}) {
+    const TempDir dir;
+    const Outcome outcome = record(dir, endless(dir), [&](pid_t pid) {
+      wait_for_progress(dir);
+      kill(pid, signal);
+    });
+    DOCTEST_CHECK(outcome.signal == signal);
+    const core::Error error = refusal(dir.file("dump"));
+    DOCTEST_CHECK(error.kind() == core::ErrorKind::kDumpIncomplete);
+    DOCTEST_CHECK(contains(error.what(), "aten::neg"));
+  }
+}
+
+DOCTEST_TEST_CASE("an interruption ends in 130") {
+  for (const int signal : {SIGINT, SIGTERM}) {
+    const TempDir dir;
+    const Outcome outcome = record(dir, endless(dir), [&](pid_t pid) {
+      wait_for_progress(dir);
+      kill(pid, signal);
+    });
+    DOCTEST_CHECK(outcome.exit_code == 130);
+    DOCTEST_CHECK(outcome.last("error").at("kind") == "interrupted");
+    DOCTEST_CHECK(refusal(dir.file("dump")).kind() == core::ErrorKind::kDumpIncomplete);
+  }
+}
+
+DOCTEST_TEST_CASE("questions are answered on stdout, as one JSON object") {
+  const TempDir dir;
+  run_with_model(dir, "def forward(self, x: Tensor, n: int = 2) -> Tensor:\n  return x\n");
+  Outcome outcome = run_recorder(dir, {"describe", dir.file("m.pt").string()});
+  DOCTEST_CHECK(outcome.exit_code == 0);
+  const json description = json::parse(outcome.out);
+  DOCTEST_CHECK(description.at("arguments").at(0).at("type") == "Tensor");
+  DOCTEST_CHECK(description.at("arguments").at(1).at("default_value") == "2");
+
+  outcome = run_recorder(dir, {"environment"});
+  DOCTEST_CHECK(outcome.exit_code == 0);
+  DOCTEST_CHECK(json::parse(outcome.out).at("settings").size() > 10);
+  DOCTEST_CHECK(json::parse(run_recorder(dir, {"version"}).out).at("libtorch") != "unknown");
+
+  outcome = run_recorder(dir, {"describe", dir.file("no.pt").string()});
+  DOCTEST_CHECK(outcome.exit_code == 2);
+  DOCTEST_CHECK(outcome.out.empty());
+  DOCTEST_CHECK(contains(outcome.err, "no such file"));
+}
+
+}  // namespace
+}  // namespace repro_check

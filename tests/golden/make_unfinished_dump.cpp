@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// make_unfinished_dump FIXTURE.json OUTDIR: leaves what a recorder leaves that dies inside the last
+// operator of the fixture.
+#include <unistd.h>
+
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "core/error.h"
+#include "dumpers/store/dump_writer.h"
+#include "tests/support/dump_fixture.h"
+
+int main(int argc, char** argv) {
+  using repro_check::core::Error;
+  if (argc != 3) {
+    std::fputs("usage: make_unfinished_dump FIXTURE.json OUTDIR\n", stderr);
+    return 2;
+  }
+  try {
+    std::ifstream stream(argv[1], std::ios::binary);
+    const std::string text{std::istreambuf_iterator<char>(stream), {}};
+    const auto fixture = repro_check::test_support::parse_dump_fixture(text);
+    repro_check::store::DumpWriter writer(argv[2], {});
+    for (const auto& [key, bytes] : fixture.contents) writer.put_content(key, bytes);
+    for (std::size_t i = 0; i < fixture.ops.size(); ++i) {
+      const auto& op = fixture.ops[i];
+      writer.enter({op.index, op.op.get(), op.site.get()});
+      if (i + 1 < fixture.ops.size()) writer.append(op);
+    }
+    // No destructor may run: nothing is tidied up by a process that was killed.
+    ::_exit(0);
+  } catch (const Error& error) {
+    std::fprintf(stderr, "make_unfinished_dump: %s\n", error.what());
+    return 1;
+  }
+}

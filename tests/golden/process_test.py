@@ -1,0 +1,130 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What only shows between processes: interruption, a reader that leaves, a full disk, start-up."""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+TOOL, MAKE_DUMP = (os.path.abspath(sys.argv.pop(1)) for _ in range(2))
+SANITIZED = b"__asan_init" in pathlib.Path(TOOL).read_bytes()
+
+
+def is_alive(pid):
+    try:
+        state = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
+
+
+def wait_until(condition, seconds=30):
+    end = time.monotonic() + seconds
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.01)
+    return condition()
+
+
+class ProcessTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="repro-check-")
+        self.addCleanup(folder.cleanup)
+        self.tmp = pathlib.Path(folder.name)
+        (self.tmp / "m.pt").write_bytes(b"model")
+        (self.tmp / "config.json").write_text(
+            json.dumps({"model": {"path": "m.pt"}, "inputs": []}))
+        self.pid_file = self.tmp / "pid"
+
+    def environment(self, plan):
+        recorder = self.tmp / "recorder"
+        recorder.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{HERE}/fake_recorder.py" "$@"\n')
+        recorder.chmod(0o755)
+        return dict(os.environ, REPRO_CHECK_RECORDER=str(recorder), FAKE_RECORDER=json.dumps(plan),
+                    MAKE_DUMP=MAKE_DUMP, FIXTURES=str(HERE / "fixtures"), TMPDIR=str(self.tmp))
+
+    def make_dump(self, fixture, name):
+        subprocess.run([MAKE_DUMP, str(HERE / "fixtures" / fixture), str(self.tmp / name)],
+                       check=True)
+        return str(self.tmp / name)
+
+    def start_hanging_run(self):
+        plan = {"*": {"hang": 600, "pid_file": str(self.pid_file)}}
+        process = subprocess.Popen([TOOL, "run", "-c", "config.json"], cwd=self.tmp,
+                                   env=self.environment(plan), stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE)
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.stderr.close)
+        self.assertTrue(wait_until(lambda: self.pid_file.exists() and self.pid_file.read_text()))
+        return process, int(self.pid_file.read_text())
+
+    def test_interrupt_kills_the_recorder_and_leaves_stdout_empty(self):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            with self.subTest(signal=number):
+                self.pid_file.unlink(missing_ok=True)
+                process, recorder = self.start_hanging_run()
+                process.send_signal(number)
+                out, err = process.communicate(timeout=60)
+                self.assertEqual(process.returncode, 130)
+                self.assertEqual(out, b"")
+                self.assertIn(b"interrupted", err)
+                self.assertTrue(wait_until(lambda: not is_alive(recorder)))
+                self.assertEqual(list(self.tmp.glob("repro-check-request-*")), [])
+
+    def test_the_recorder_dies_with_a_tool_that_is_killed(self):
+        process, recorder = self.start_hanging_run()
+        process.kill()
+        process.wait()
+        self.assertTrue(wait_until(lambda: not is_alive(recorder)))
+
+    def test_a_reader_that_leaves_is_no_error(self):
+        dump = self.make_dump("three_ops.json", "A")
+        read, write = os.pipe()
+        os.close(read)
+        done = subprocess.run([TOOL, "diff", dump, dump], stdout=write, stderr=subprocess.PIPE,
+                              check=False)
+        os.close(write)
+        self.assertEqual(done.returncode, 0)
+        self.assertEqual(done.stderr, b"")
+
+    def test_a_full_disk_is_an_error(self):
+        dump = self.make_dump("three_ops.json", "A")
+        with open("/dev/full", "wb") as full:
+            done = subprocess.run([TOOL, "diff", dump, dump], stdout=full, stderr=subprocess.PIPE,
+                                  check=False)
+        self.assertEqual(done.returncode, 5)
+        self.assertIn(b"No space left", done.stderr)
+
+    def test_closed_streams_do_no_harm(self):
+        dump = self.make_dump("three_ops.json", "A")
+        done = subprocess.run(["/bin/sh", "-c", f'"{TOOL}" diff "{dump}" "{dump}" 2>&-'],
+                              stdout=subprocess.PIPE, check=False)
+        self.assertEqual(done.returncode, 0)
+        self.assertTrue(done.stdout.startswith(b"REPRODUCIBLE"))
+
+    def test_it_links_no_libtorch(self):
+        linked = subprocess.run(["ldd", TOOL], capture_output=True, check=True).stdout
+        self.assertNotIn(b"torch", linked)
+        self.assertNotIn(b"libc10", linked)
+
+    @unittest.skipIf(SANITIZED, "sanitizers take their time to start")
+    def test_it_starts_in_milliseconds(self):
+        dump = self.make_dump("three_ops.json", "A")
+        for command in ([TOOL, "--help"], [TOOL, "diff", dump, dump]):
+            # The best of many: the machine may be busy with something else.
+            best = 10.0
+            for _ in range(20):
+                start = time.perf_counter()
+                subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
+                best = min(best, time.perf_counter() - start)
+            self.assertLess(best, 0.05, command)
+
+
+if __name__ == "__main__":
+    unittest.main()

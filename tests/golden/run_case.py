@@ -1,0 +1,285 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Runs one golden case of the tool and compares what it says, byte for byte.
+
+A case is a directory with case.json and, where they are not empty, stdout.txt and stderr.txt:
+
+    argv    arguments of the tool; `{tmp}` is the case's own temporary directory, its working one
+    exit    expected exit code
+    setup   steps, in order (see SETUP below)
+    env     variables to set
+    recorder      what the stand-in for a recorder does, a run each (see fake_recorder.py)
+    real_recorder the recorder that was built is used
+    stdout_matches, stderr_matches
+                  patterns that must be found, in place of a comparison of the whole
+    no_document   an exit code other than 0 may leave stdout empty
+    files, absent files that must be left as expected, or not at all
+
+Every case is run twice, each time in a fresh directory; both must say the same.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+SILENT_EXITS = {2, 70, 130}
+INHERITED = {"PATH", "LD_LIBRARY_PATH", "ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS"}
+
+
+class Failure(Exception):
+    """A case that did not come out as it should."""
+
+
+def make_dump(tools, tmp, step):
+    fixture = HERE / "fixtures" / step["fixture"]
+    if "change" in step:
+        description = json.loads(fixture.read_text())
+        for pointer, value in step["change"].items():
+            set_pointer(description, pointer, value)
+        fixture = tmp / "fixture.json"
+        fixture.write_text(json.dumps(description))
+    target = tmp / step["dump"]
+    target.parent.mkdir(parents=True, exist_ok=True)
+    tool = tools.make_unfinished_dump if step.get("unfinished") else tools.make_dump
+    subprocess.run([tool, str(fixture), str(target)], check=True)
+    if fixture.parent == tmp:
+        fixture.unlink()
+
+
+def set_pointer(document, pointer, value):
+    *path, last = pointer.lstrip("/").split("/")
+    for key in path:
+        document = document[int(key) if isinstance(document, list) else key]
+    if value is None:
+        del document[int(last) if isinstance(document, list) else last]
+    else:
+        document[int(last) if isinstance(document, list) else last] = value
+
+
+def write_file(_tools, tmp, step):
+    target = tmp / step["write"]
+    target.parent.mkdir(parents=True, exist_ok=True)
+    text = step["text"] if "text" in step else json.dumps(step["json"])
+    target.write_text(text)
+
+
+def flip_content(_tools, tmp, step):
+    """Flips one bit inside the stored bytes of a tensor, found by their pattern."""
+    target = tmp / step["flip"]
+    data = bytearray(target.read_bytes())
+    pattern = bytes.fromhex(step["pattern"])
+    count = data.count(pattern)
+    if count < 1:
+        raise Failure(f"{target.name} holds no {step['pattern']}")
+    data[data.index(pattern)] ^= 1
+    target.write_bytes(bytes(data))
+
+
+def truncate_file(_tools, tmp, step):
+    target = tmp / step["truncate"]
+    os.truncate(target, int(target.stat().st_size * step.get("keep", 0.5)))
+
+
+def change_json(_tools, tmp, step):
+    target = tmp / step["edit"]
+    document = json.loads(target.read_text())
+    for pointer, value in step["change"].items():
+        set_pointer(document, pointer, value)
+    target.write_text(json.dumps(document))
+
+
+def remove_path(_tools, tmp, step):
+    target = tmp / step["remove"]
+    shutil.rmtree(target) if target.is_dir() else target.unlink()
+
+
+def make_directory(_tools, tmp, step):
+    (tmp / step["mkdir"]).mkdir(parents=True)
+
+
+def copy_file(_tools, tmp, step):
+    target = tmp / step["copy"]
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy(HERE.parent.parent / step["from"], target)
+
+
+# A step is known by the key that names what it makes.
+SETUP = {
+    "dump": make_dump,
+    "write": write_file,
+    "flip": flip_content,
+    "truncate": truncate_file,
+    "edit": change_json,
+    "remove": remove_path,
+    "mkdir": make_directory,
+    "copy": copy_file,
+}
+
+# What differs from run to run, from machine to machine, and from one HDF5 to another.
+NORMALISE = [
+    (re.compile(r'"(compare_seconds|seconds|load_seconds)": ?[0-9.e+-]+'), r'"\1":0'),
+    (re.compile(r'"hdf5": ?"[^"]*"'), '"hdf5":"*"'),
+    (re.compile(r"^HDF5 .*$", re.M), "HDF5 *"),
+    (re.compile(r"\b\d+(\.\d+)? s\b"), "N s"),
+    (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z?"), "TIME"),
+]
+
+
+def normalise(text, tmp):
+    text = text.replace(str(tmp), "<TMP>")
+    for pattern, replacement in NORMALISE:
+        text = pattern.sub(replacement, text)
+    return text
+
+
+def one_json_document(text):
+    def refuse(value):
+        raise Failure(f"stdout holds {value}, which is no JSON")
+
+    def no_duplicates(pairs):
+        keys = [key for key, _ in pairs]
+        if len(keys) != len(set(keys)):
+            raise Failure(f"duplicate keys in {keys}")
+        return dict(pairs)
+
+    try:
+        return json.loads(text, parse_constant=refuse, object_pairs_hook=no_duplicates)
+    except json.JSONDecodeError as error:
+        raise Failure(f"stdout is not one JSON document: {error}") from error
+
+
+def check_schema(document):
+    try:
+        import jsonschema
+    except ImportError:
+        return
+    schema = json.loads((HERE.parent.parent / "docs" / "report.schema.json").read_text())
+    for report in document if isinstance(document, list) else [document]:
+        if report.get("format") == "repro-check-report":
+            jsonschema.validate(report, schema)
+
+
+class Case:
+    def __init__(self, directory, tools):
+        self.directory = pathlib.Path(directory)
+        self.tools = tools
+        self.spec = json.loads((self.directory / "case.json").read_text())
+
+    def environment(self, tmp):
+        kept = {name: value for name, value in os.environ.items() if name in INHERITED}
+        kept.update(LC_ALL="C.UTF-8", TMPDIR=str(tmp), REPRO_CHECK_RECORDER=str(tmp / "none"))
+        kept.update(MAKE_DUMP=self.tools.make_dump,
+                    MAKE_UNFINISHED_DUMP=self.tools.make_unfinished_dump,
+                    FIXTURES=str(HERE / "fixtures"))
+        if "recorder" in self.spec:
+            recorder = tmp / "recorder"
+            recorder.write_text(f'#!/bin/sh\nexec "{sys.executable}" '
+                                f'"{HERE / "fake_recorder.py"}" "$@"\n')
+            recorder.chmod(0o755)
+            kept["REPRO_CHECK_RECORDER"] = str(recorder)
+            kept["FAKE_RECORDER"] = json.dumps(self.spec["recorder"])
+        if self.spec.get("real_recorder"):
+            kept["REPRO_CHECK_RECORDER"] = self.tools.recorder
+        kept.update(self.spec.get("env", {}))
+        return kept
+
+    def run(self):
+        """One run in a fresh directory. @return (stdout, stderr, {file: content}), normalised"""
+        with tempfile.TemporaryDirectory(prefix="repro-check-") as name:
+            tmp = pathlib.Path(os.path.realpath(name))
+            for step in self.spec.get("setup", []):
+                SETUP[next(key for key in SETUP if key in step)](self.tools, tmp, step)
+            work = tmp / self.spec.get("cwd", ".")
+            done = subprocess.run(
+                [self.tools.tool] + [word.replace("{tmp}", str(tmp)) for word in self.spec["argv"]],
+                cwd=work, env=self.environment(tmp), capture_output=True, timeout=120,
+                stdin=subprocess.DEVNULL, check=False)
+            out = done.stdout.decode("utf-8")
+            err = done.stderr.decode("utf-8")
+            self.check(done.returncode, out, err)
+            files = {}
+            for file in self.spec.get("files", []):
+                files[file] = normalise((tmp / file).read_text(), tmp)
+            for file in self.spec.get("absent", []):
+                if (tmp / file).exists():
+                    raise Failure(f"{file} is there and should not be")
+            return normalise(out, tmp), normalise(err, tmp), files
+
+    def check(self, code, out, err):
+        expected = self.spec["exit"]
+        if code != expected:
+            raise Failure(f"exit code {code}, expected {expected}\n--- stdout\n{out}"
+                          f"--- stderr\n{err}")
+        if "HDF5-DIAG" in out + err:
+            raise Failure("HDF5 speaks for itself")
+        if expected in SILENT_EXITS and out:
+            raise Failure(f"exit code {code} and stdout is not empty:\n{out}")
+        if expected not in SILENT_EXITS | {0} and not out and not self.spec.get("no_document"):
+            raise Failure(f"exit code {code} and no document on stdout")
+        for stream, text in (("stdout", out), ("stderr", err)):
+            for pattern in self.spec.get(stream + "_matches", []):
+                if not re.search(pattern, text, re.M):
+                    raise Failure(f"{stream} does not match {pattern!r}:\n{text}")
+        if out and "json" in self.spec["argv"]:
+            check_schema(one_json_document(out))
+
+
+def compare(what, expected, actual):
+    if expected == actual:
+        return
+    import difflib
+    lines = difflib.unified_diff(expected.splitlines(True), actual.splitlines(True),
+                                 f"expected {what}", f"actual {what}")
+    raise Failure(f"{what} is not as expected:\n" + "".join(lines))
+
+
+def golden_files(case, out, err, files):
+    # What a real recorder says depends on its LibTorch: there a pattern stands for the whole.
+    golden = {}
+    if "stdout_matches" not in case.spec:
+        golden["stdout.txt"] = out
+    if "stderr_matches" not in case.spec:
+        golden["stderr.txt"] = err
+    for name, content in files.items():
+        golden["file." + name.replace("/", ".")] = content
+    return golden
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("case", nargs="+")
+    parser.add_argument("--tool", required=True)
+    parser.add_argument("--make-dump", required=True)
+    parser.add_argument("--make-unfinished-dump", required=True)
+    parser.add_argument("--recorder", default="")
+    parser.add_argument("--update", action="store_true", help="write what the tool says now")
+    arguments = parser.parse_args()
+    failed = 0
+    for directory in arguments.case:
+        case = Case(directory, arguments)
+        try:
+            first = case.run()
+            second = first if case.spec.get("real_recorder") else case.run()
+            for what, one, other in zip(("stdout", "stderr", "files"), first, second):
+                compare(f"{what} of the second run", str(one), str(other))
+            for name, content in golden_files(case, *first).items():
+                path = case.directory / name
+                if arguments.update:
+                    path.write_text(content) if content else path.unlink(missing_ok=True)
+                else:
+                    compare(name, path.read_text() if path.exists() else "", content)
+        except (Failure, subprocess.SubprocessError, UnicodeDecodeError) as error:
+            print(f"{case.directory.name}: {error}", file=sys.stderr)
+            failed += 1
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
