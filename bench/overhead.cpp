@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+// How much slower a forward gets while it is recorded, at each level. Bare and recorded forwards
+// alternate, each on a freshly loaded model, and medians are compared: on a busy machine single
+// figures say little.
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+#include <torch/csrc/jit/api/module.h>
+#include <torch/csrc/jit/runtime/graph_executor.h>
+#include <torch/csrc/jit/runtime/profiling_graph_executor_impl.h>
+#include <torch/csrc/jit/serialization/import.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <exception>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "configs/run_config.h"
+#include "core/error.h"
+#include "dumpers/store/dump_reader.h"
+#include "dumpers/store/dump_writer.h"
+#include "dumpers/torchscript/torchscript_run.h"
+
+namespace repro_check::bench {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kThreads = 2;
+
+struct Subject {
+  std::string title;
+  std::string file;
+  std::vector<configs::InputSpec> inputs;
+  std::string peers;  ///< the same ratio as other tools have it, from the design's measurements
+};
+
+struct Timing {
+  double forward = 0;   ///< seconds of the forward alone
+  double complete = 0;  ///< with the dump finished on disk
+  std::uint64_t operators = 0;
+};
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+configs::InputSpec generated(configs::Distribution distribution,
+                             std::vector<std::int64_t> shape,
+                             core::Dtype dtype,
+                             double high) {
+  configs::GeneratedInput input;
+  input.distribution = distribution;
+  input.shape = std::move(shape);
+  input.dtype = dtype;
+  input.seed = 7;
+  input.high = high;
+  return {"", "/inputs", input};
+}
+
+std::vector<Subject> subjects() {
+  using configs::Distribution;
+  using core::Dtype;
+  const auto image = generated(Distribution::kNormal, {8, 3, 224, 224}, Dtype::kFloat32, 1);
+  const auto tokens = generated(Distribution::kRandint, {8, 128}, Dtype::kInt64, 30000);
+  const auto mask = generated(Distribution::kOnes, {8, 128}, Dtype::kInt64, 1);
+  const auto small = generated(Distribution::kNormal, {16}, Dtype::kFloat32, 1);
+  return {
+      {"ResNet-50, batch 8",
+       "resnet50.pt",
+       {image},
+       "msprobe 26.2 statistics 1.84, md5 3.01, tensor 17.2; DebugMode hashes 2.34 to 3.40"},
+      {"BERT-base, batch 8 x 128",
+       "bert-base.pt",
+       {tokens, mask},
+       "msprobe 26.2 statistics 1.38, md5 2.00, tensor 7.8; DebugMode hashes 1.96 to 2.84"},
+      {"2,000 additions of 16 numbers", "tiny.pt", {small}, "not measured"},
+  };
+}
+
+std::vector<c10::IValue> tensors_for(const Subject& subject) {
+  std::vector<c10::IValue> tensors;
+  for (const configs::InputSpec& input : subject.inputs) {
+    const auto& spec = std::get<configs::GeneratedInput>(input.source);
+    if (spec.distribution == configs::Distribution::kRandint) {
+      tensors.emplace_back(
+          at::randint(static_cast<std::int64_t>(spec.high), spec.shape, at::kLong));
+    } else if (spec.dtype == core::Dtype::kInt64) {
+      tensors.emplace_back(at::ones(spec.shape, at::kLong));
+    } else {
+      tensors.emplace_back(at::randn(spec.shape));
+    }
+  }
+  return tensors;
+}
+
+Timing time_bare(const Subject& subject, const fs::path& models) {
+  torch::jit::setGraphExecutorOptimize(false);
+  torch::jit::getProfilingMode() = false;
+  at::set_num_threads(kThreads);
+  const c10::AutoGradMode no_grad(false);
+  torch::jit::Module module = torch::jit::load((models / subject.file).string());
+  module.eval();
+  std::vector<c10::IValue> inputs = tensors_for(subject);
+  const auto start = std::chrono::steady_clock::now();
+  module.forward(std::move(inputs));
+  Timing timing;
+  timing.forward = timing.complete = seconds_since(start);
+  return timing;
+}
+
+Timing time_recorded(const Subject& subject,
+                     const fs::path& models,
+                     core::DumpLevel level,
+                     const fs::path& scratch) {
+  configs::RunSpec spec;
+  spec.name = "bench";
+  spec.model.path = models / subject.file;
+  spec.calls = {subject.inputs};
+  spec.threads = kThreads;
+  spec.dump.level = level;
+  const fs::path dump = scratch / "dump";
+  fs::remove_all(dump);
+  Timing timing;
+  torchscript::TorchScriptRun run(spec, store::read_hdf5_tensor);
+  const auto start = std::chrono::steady_clock::now();
+  {
+    store::DumpWriter writer(dump, {});
+    core::RunManifest manifest = run.record(writer, {});
+    timing.forward = manifest.seconds;
+    timing.operators = manifest.trace.operators;
+    writer.finish(std::move(manifest));
+  }
+  timing.complete = seconds_since(start);
+  fs::remove_all(dump);
+  return timing;
+}
+
+template <typename Member>
+double median(std::vector<Timing> timings, Member member) {
+  std::vector<double> values;
+  for (const Timing& timing : timings) values.push_back(timing.*member);
+  std::nth_element(values.begin(),
+                   values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2),
+                   values.end());
+  return values[values.size() / 2];
+}
+
+void measure(const Subject& subject, const fs::path& models, const fs::path& scratch, int rounds) {
+  const core::DumpLevel levels[] = {
+      core::DumpLevel::kDigest, core::DumpLevel::kStats, core::DumpLevel::kTensor};
+  std::vector<Timing> bare;
+  std::vector<Timing> recorded[std::size(levels)];
+  time_bare(subject, models);  // pays for what a process pays once
+  for (int round = 0; round < rounds; ++round) {
+    for (std::size_t i = 0; i < std::size(levels); ++i) {
+      bare.push_back(time_bare(subject, models));
+      recorded[i].push_back(time_recorded(subject, models, levels[i], scratch));
+    }
+  }
+  const double base = median(bare, &Timing::forward);
+  const std::uint64_t operators = recorded[0].front().operators;
+  fmt::print("{}: {} operators, bare forward {:.4f} s\n", subject.title, operators, base);
+  fmt::print("  {:<8} {:>9} {:>12} {:>18}\n", "level", "ratio", "us/operator", "with dump on disk");
+  for (std::size_t i = 0; i < std::size(levels); ++i) {
+    const double forward = median(recorded[i], &Timing::forward);
+    fmt::print("  {:<8} {:>9.2f} {:>12.2f} {:>18.2f}\n",
+               core::name_of(levels[i]),
+               forward / base,
+               (forward - base) / static_cast<double>(operators) * 1e6,
+               median(recorded[i], &Timing::complete) / base);
+  }
+  fmt::print("  peers    {}\n\n", subject.peers);
+  std::fflush(stdout);
+}
+
+int run(int argc, char** argv) {
+  if (argc != 4) {
+    fmt::print(stderr, "usage: {} MODELS SCRATCH ROUNDS\n", argv[0]);
+    return 2;
+  }
+  const int rounds = std::max(1, std::atoi(argv[3]));
+  fmt::print(
+      "Recorded forward against a bare one: medians of {} alternating runs, {} threads.\n"
+      "Peers: ratios as measured for the design, LibTorch 2.13, two cores.\n\n",
+      rounds,
+      kThreads);
+  for (const Subject& subject : subjects()) measure(subject, argv[1], argv[2], rounds);
+  return 0;
+}
+
+}  // namespace
+}  // namespace repro_check::bench
+
+int main(int argc, char** argv) {
+  try {
+    return repro_check::bench::run(argc, argv);
+  } catch (const repro_check::core::Error& error) {
+    fmt::print(stderr, "{}\n{}\n", error.what(), error.hint());
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "{}\n", error.what());
+  }
+  return 70;
+}

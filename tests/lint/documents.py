@@ -1,0 +1,64 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Documents say what is so: links lead somewhere, JSON parses, commands that are shown exist:
+`documents.py ROOT [REPRO_CHECK]`."""
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import source_tree
+
+LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)[^)]*\)")
+COMMAND = re.compile(r"(?<![\w/.-])repro-check ([a-z]+)((?: --?[a-z-]+)?)")
+
+
+def check_links(root: Path, path: Path, text: str):
+    for match in LINK.finditer(text):
+        if not (root / path.parent / match.group(1)).exists():
+            yield f"{path}: link to {match.group(1)}, which is not there"
+
+
+def check_json(path: Path, text: str):
+    blocks = [text] if path.suffix == ".json" else re.findall(r"```json\n(.*?)```", text, re.S)
+    for block in blocks:
+        fragment = path.suffix == ".md" and not block.lstrip().startswith(("{", "["))
+        try:
+            json.loads("{" + block + "}" if fragment else block)
+        except ValueError as error:
+            yield f"{path}: JSON that does not parse: {error}"
+
+
+def verbs_of(tool: str):
+    text = subprocess.run([tool, "--help"], capture_output=True, text=True, check=True).stdout
+    section = text.split("Commands:")[1].split("Exit codes")[0]
+    return set(re.findall(r"^  ([a-z]+) ", section, re.MULTILINE))
+
+
+def check_commands(path: Path, text: str, verbs):
+    code = "\n".join(re.findall(r"```.*?```|`[^`\n]+`", text, re.S))
+    for match in COMMAND.finditer(code):
+        if match.group(1) not in verbs:
+            yield f"{path}: shows 'repro-check {match.group(1)}', which is no command"
+
+
+def main() -> int:
+    root = Path(sys.argv[1])
+    verbs = verbs_of(sys.argv[2])
+    problems, documents = [], 0
+    for path in source_tree.files(root):
+        if path.suffix not in (".md", ".json") or path.parts[0] == "tests":
+            continue
+        documents += 1
+        text = source_tree.read(root, path)
+        problems += check_json(path, text)
+        if path.suffix == ".md":
+            problems += [*check_links(root, path, text), *check_commands(path, text, verbs)]
+    print("\n".join(problems))
+    print(f"{documents} documents, {len(verbs)} commands, {len(problems)} problems")
+    return 1 if problems or not documents or not verbs else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

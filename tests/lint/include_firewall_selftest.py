@@ -1,0 +1,61 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Plants violations in a copy of the house and demands that each is seen:
+`include_firewall_selftest.py ROOT`."""
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+import include_firewall
+import source_tree
+
+PLANTS = [
+    ("core/error.h", '#include "configs/run_config.h"', "core may not include configs"),
+    ("core/error.cpp", "#include <ATen/ATen.h>", "core may not include LibTorch"),
+    ("core/value.h", "#include <nlohmann/json.hpp>", "a public header may not include json"),
+    ("configs/config_parser.h", '#include "comparators/report.h"', "may not include comparators"),
+    ("comparators/compare.h", '#include "dumpers/store/dump_reader.h"',
+     "comparators may not include dumpers/store"),
+    ("comparators/compare.h", "#include <fstream>", "comparators may not touch files"),
+    ("comparators/report.h", "#include <hdf5.h>", "comparators may not include HDF5"),
+    ("dumpers/capture/capture.h", "#include <c10/core/Device.h>", "a public header may not"),
+    ("dumpers/capture/capture.h", '#include "dumpers/store/dump_writer.h"',
+     "dumpers/capture may not include dumpers/store"),
+    ("dumpers/capture/capture.h", '#include "dumpers/torchscript/torchscript_run.h"',
+     "dumpers/capture may not include dumpers/torchscript"),
+    ("dumpers/torchscript/torchscript_run.h", "#include <H5Dpublic.h>",
+     "dumpers/torchscript may not include HDF5"),
+    ("dumpers/store/dump_reader.h", "#include <hdf5.h>", "a public header may not include HDF5"),
+    ("dumpers/store/dump_reader.h", "#include <torch/script.h>", "may not include LibTorch"),
+    ("dumpers/journal/journal.h", '#include "dumpers/store/dump_reader.h"',
+     "dumpers/journal may not include dumpers/store"),
+    ("cmd/main.cpp", "#  include <torch/torch.h>", "cmd may not include LibTorch"),
+    ("cmd/main.cpp", "#include <hdf5.h>", "cmd may not include HDF5"),
+    ("cmd/main.cpp", '#include "comparators/detail/anything.h"', "private to comparators"),
+    ("cmd/main.cpp", '#include "neighbour.h"', "by their path from the top"),
+]
+
+
+def main() -> int:
+    root = Path(sys.argv[1])
+    unseen = 0
+    for victim, line, expected in PLANTS:
+        with tempfile.TemporaryDirectory() as scratch:
+            copy = Path(scratch)
+            for _, path in source_tree.sources(root):
+                (copy / path.parent).mkdir(parents=True, exist_ok=True)
+                shutil.copy(root / path, copy / path)
+            with open(copy / victim, "a", encoding="utf-8") as out:
+                out.write("\n" + line + "\n")
+            before, _ = include_firewall.check(root)
+            after, _ = include_firewall.check(copy)
+            news = [p for p in after if p not in before]
+        seen = len(news) == 1 and news[0].startswith(victim + ":") and expected in news[0]
+        print(f"{'seen  ' if seen else 'UNSEEN'} {victim}: {line} -> {news}")
+        unseen += not seen
+    return 1 if unseen else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

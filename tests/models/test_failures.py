@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Models that fail: each ends in its documented exit code, with a message a person can act on."""
+import harness
+
+harness.need("torch", "numpy")
+
+import json
+
+import torch
+from torch import Tensor, nn
+
+FLOATS = [{"generate": "normal", "shape": [4, 4], "dtype": "float32", "seed": 3}]
+
+
+class Inner(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.relu(self.linear(x))
+
+
+class Good(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = Inner()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.inner(x)
+
+
+class Raises(Good):
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.inner(x)
+        if x.numel() > 0:
+            raise RuntimeError("planted failure")
+        return x
+
+
+class WrongShapes(Good):
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.matmul(self.inner(x), torch.ones(5, 5))
+
+
+class Crashes(Good):
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.inner(x)
+        # Nobody checks an index of this operator, as its name says.
+        far = torch.full([1, 1], 1 << 40, dtype=torch.int64)
+        return x + torch.ops.aten._sparse_coo_tensor_unsafe(far, x[0, :1], [4]).to_dense()
+
+
+class TooLarge(Good):
+    def forward(self, x: Tensor) -> Tensor:
+        return self.inner(x) + torch.zeros([1 << 46])
+
+
+class TakesNumber(nn.Module):
+    def forward(self, x: Tensor, count: int) -> Tensor:
+        return x * count
+
+
+class Failures(harness.ToolTest):
+    def script(self, model: nn.Module) -> str:
+        torch.jit.save(torch.jit.script(model), str(self.folder / "m.pt"))
+        return "m.pt"
+
+    def refused(self, path: str, inputs, *words: str):
+        """Exit 2: nothing on stdout, and every word in the message."""
+        config = self.write_config({"model": {"path": path}, "inputs": inputs})
+        result = self.tool("run", "-c", config)
+        self.assertEqual(result.code, 2, result)
+        self.assertEqual(result.stdout, "")
+        for word in words:
+            self.assertRegex(result.stderr, word)
+
+    def failed(self, model: nn.Module, *words: str) -> dict:
+        """Exit 5: a whole report, and every word in its first line."""
+        report = self.run_config(5, model={"path": self.script(model)}, inputs=FLOATS)
+        self.assertEqual(report["verdict"]["status"], "run_failed")
+        for word in words:
+            self.assertRegex(report["verdict"]["headline"], word)
+        return report
+
+    def test_missing_file(self):
+        self.refused("nowhere.pt", FLOATS, r"nowhere\.pt")
+
+    def test_not_a_model(self):
+        (self.folder / "m.pt").write_text("not a model at all\n")
+        self.refused("m.pt", FLOATS, r"m\.pt", "TorchScript")
+
+    def test_empty_file(self):
+        (self.folder / "m.pt").write_bytes(b"")
+        self.refused("m.pt", FLOATS, r"m\.pt", "empty")
+
+    def test_truncated_model(self):
+        whole = self.folder / self.script(Good())
+        whole.write_bytes(whole.read_bytes()[:2000])
+        self.refused("m.pt", FLOATS, r"m\.pt")
+
+    def test_eager_checkpoint(self):
+        torch.save(Good().state_dict(), self.folder / "m.pt")
+        self.refused("m.pt", FLOATS, r"m\.pt", "torch.save", r"torch\.jit\.(script|trace)")
+
+    def test_whole_eager_module(self):
+        torch.save(Good(), self.folder / "m.pt")
+        self.refused("m.pt", FLOATS, r"m\.pt", "torch.save", r"torch\.jit\.(script|trace)")
+
+    def test_exported_program(self):
+        if not hasattr(torch, "export"):
+            self.skipTest("this torch has no torch.export")
+        program = torch.export.export(Good().eval(), (torch.randn(4, 4),))
+        torch.export.save(program, str(self.folder / "m.pt2"))
+        self.refused("m.pt2", FLOATS, r"m\.pt2", r"torch\.export", r"torch\.jit\.(script|trace)")
+
+    def test_too_many_inputs(self):
+        self.refused(self.script(Good()), FLOATS + FLOATS, "forward", r"\b2\b", r"\b1\b")
+
+    def test_too_few_inputs(self):
+        self.refused(self.script(TakesNumber()), FLOATS, "count")
+
+    def test_wrong_type_of_input(self):
+        self.refused(self.script(TakesNumber()), FLOATS + FLOATS, "count", "int")
+
+    def test_unknown_name_of_input(self):
+        self.refused(self.script(Good()), [{"name": "y", **FLOATS[0]}], '"?y"?', '"?x"?')
+
+    def test_exception_in_the_middle(self):
+        report = self.failed(Raises(), "planted failure")
+        self.assertEqual(report["runs"][0]["status"], "failed")
+
+    def test_operator_that_throws(self):
+        self.failed(WrongShapes(), "aten::matmul", r"test_failures\.py:\d+")
+
+    def test_crash_by_signal(self):
+        report = self.failed(Crashes(), "SIGSEGV", r"op \d+ aten::")
+        self.assertEqual(report["runs"][0]["signal"], "SIGSEGV")
+        self.assertGreater(report["runs"][0]["last_op"], 0)
+
+    def test_out_of_memory(self):
+        self.failed(TooLarge(), "aten::zeros", "memory")
+
+    def test_failed_dump_is_refused(self):
+        self.failed(Crashes())
+        dump = self.folder / "repro-check-out" / "baseline"
+        result = self.tool("diff", dump, dump, "--format", "json")
+        self.assertEqual(result.code, 3, result)
+        verdict = json.loads(result.stdout)["verdict"]
+        self.assertEqual(verdict["status"], "incomplete")
+        self.assertRegex(verdict["headline"] + " ".join(verdict["reasons"]), "aten::")
+
+
+if __name__ == "__main__":
+    harness.main()
