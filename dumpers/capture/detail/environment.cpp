@@ -97,8 +97,13 @@ void check_thread_variables(const ThreadTeam& team) {
   }
 }
 
+/// A LibTorch that splits work by its own pool or by TBB has no OpenMP team to check.
+bool splits_work_by_openmp() {
+  return at::get_parallel_info().find("ATen parallel backend: OpenMP") != std::string::npos;
+}
+
 void check_team(const ThreadTeam& team) {
-  if (team.measured == team.reported) return;
+  if (team.measured == team.reported || !splits_work_by_openmp()) return;
   std::string cause = fmt::format("{} threads", team.reported);
   for (const char* name : {"OMP_THREAD_LIMIT", "OMP_DYNAMIC"}) {
     const std::string value = variable(name);

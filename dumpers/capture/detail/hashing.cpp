@@ -61,12 +61,13 @@ core::Digest digest_content(const StridedBytes& content) {
 }
 
 ThreadTeam measure_team() {
+  const int reported = at::get_num_threads();  // the first call on a thread sizes its team
   std::atomic<int> measured = 0;
 #pragma omp parallel
   {
     if (omp_get_thread_num() == 0) measured = omp_get_num_threads();
   }
-  return {at::get_num_threads(), measured};
+  return {reported, measured};
 }
 
 bool set_flush_denormal(bool on) {

@@ -189,6 +189,8 @@ OperatorPlan& OperatorPlans::find(const c10::OperatorHandle& op) {
   fresh->full_name = info->full_name();
   fresh->info = std::move(info);
   fresh->effect = effect_of(base, op);
+  // as_strided_ and its like are written as in-place operators, and touch no element either.
+  fresh->view = fresh->view || fresh->effect == StorageEffect::kMetadata;
   fresh->host_draw = host_draw_of(schema.name(), *fresh);
   fresh->composite = op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
   fresh->matches_include = include_.empty() || matches(include_, *fresh);

@@ -65,7 +65,7 @@ DOCTEST_TEST_CASE("arguments are recorded exactly") {
     at::add(a, b, 0.1);
     at::sum(a, at::IntArrayRef({0, 1}), true, at::kDouble);
     a.to(at::kFloat, false, true, at::MemoryFormat::Contiguous);
-    at::index(a, {c10::optional<at::Tensor>(), at::tensor({0, 2})});
+    at::index(a, {c10::optional<at::Tensor>(), at::tensor(at::IntArrayRef({0, 2}), at::kLong)});
   });
   const core::OpRecord& zeros = sink.only("aten::zeros");
   DOCTEST_CHECK(text_of(zeros, "size") == "[2, 3]");
