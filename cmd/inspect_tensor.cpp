@@ -9,9 +9,9 @@
 #include "cmd/inspect_views.h"
 #include "cmd/logging.h"
 #include "cmd/render/text.h"
-#include "cmd/tensor_stats.h"
 #include "core/error.h"
 #include "core/npy.h"
+#include "core/tensor_stats.h"
 
 namespace repro_check::cmd {
 namespace {
@@ -175,7 +175,7 @@ std::string tensor_view(const core::DumpSource& dump,
   const bool needs_bytes = query.values || query.export_to || (query.stats && !stats);
   if (needs_bytes) bytes = read_content(dump, tensor);
   const core::TensorView view{tensor.dtype, tensor.shape, bytes};
-  if (query.stats && !stats) stats = tensor_stats(view);
+  if (query.stats && !stats) stats = core::tensor_stats(view.dtype, view.bytes);
   if (query.export_to) {
     core::write_npy(*query.export_to, view);
     log_info("wrote " + *query.export_to);

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <tuple>
 
-#include "comparators/detail/float_format.h"
+#include "core/float_format.h"
 #include "comparators/detail/metric_passes.h"
 #include "comparators/detail/pair_totals.h"
 #include "comparators/detail/range_rescue.h"
@@ -59,8 +59,8 @@ class ComplexPass {
     Complex value;
     std::memcpy(&value.re_bits, at, part_size_);
     std::memcpy(&value.im_bits, at + part_size_, part_size_);
-    value.re = decode_float(part_dtype_, value.re_bits);
-    value.im = decode_float(part_dtype_, value.im_bits);
+    value.re = core::decode_float(part_dtype_, value.re_bits);
+    value.im = core::decode_float(part_dtype_, value.im_bits);
     return value;
   }
 
@@ -127,7 +127,7 @@ class ComplexPass {
   }
 
   void add_ulps(std::uint64_t from, std::uint64_t to) {
-    const std::uint64_t distance = ulp_distance(part_dtype_, from, to).value_or(0);
+    const std::uint64_t distance = core::ulp_distance(part_dtype_, from, to).value_or(0);
     totals_.ulp_max = std::max(totals_.ulp_max, distance);
     totals_.ulp_sum += distance;
   }

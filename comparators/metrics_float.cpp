@@ -46,7 +46,7 @@ void measure_floats(const PairInput& input, const ElementPolicy& policy, TensorM
     case core::Dtype::kFloat64:
       return measure_as(input, Float64Format{}, policy, metrics);
     default:
-      return measure_as(input, Float8Format{&byte_float(input.dtype)}, policy, metrics);
+      return measure_as(input, Float8Format{&core::byte_float(input.dtype)}, policy, metrics);
   }
 }
 

@@ -9,7 +9,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "comparators/detail/float_format.h"
+#include "core/float_format.h"
 #include "core/dtype.h"
 
 namespace repro_check::comparators {
@@ -30,7 +30,7 @@ std::string to_text(T value) {
 }
 
 std::string float_text(Dtype dtype, std::uint64_t bits) {
-  const double value = detail::decode_float(dtype, bits);
+  const double value = core::decode_float(dtype, bits);
   if (std::isnan(value)) return "nan";
   if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
   if (dtype == Dtype::kFloat64) return to_text(value);
@@ -73,14 +73,14 @@ std::optional<std::uint64_t> sample_ulp(Dtype dtype,
     const std::size_t half = baseline.size() / 2;
     const Dtype part = part_of(dtype);
     const auto re =
-        detail::ulp_distance(part, bits_of(baseline.first(half)), bits_of(candidate.first(half)));
+        core::ulp_distance(part, bits_of(baseline.first(half)), bits_of(candidate.first(half)));
     const auto im =
-        detail::ulp_distance(part, bits_of(baseline.last(half)), bits_of(candidate.last(half)));
+        core::ulp_distance(part, bits_of(baseline.last(half)), bits_of(candidate.last(half)));
     if (!re || !im) return std::nullopt;
     return std::max(*re, *im);
   }
   if (!core::is_floating(dtype) || dtype == Dtype::kFloat4E2M1FNX2) return std::nullopt;
-  return detail::ulp_distance(dtype, bits_of(baseline), bits_of(candidate));
+  return core::ulp_distance(dtype, bits_of(baseline), bits_of(candidate));
 }
 
 }  // namespace

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/digest.h"
 
-#define XXH_INLINE_ALL
 #include <fmt/format.h>
-#include <xxhash.h>
 
 #include <algorithm>
 #include <array>
@@ -11,14 +9,16 @@
 #include <charconv>
 #include <vector>
 
+#include "core/detail/leaf_hash.h"
+
 namespace repro_check::core {
 
 static_assert(std::endian::native == std::endian::little,
               "digests are defined over little-endian bytes; a big-endian host must swap first");
 
 Digest digest_leaf(std::span<const std::byte> bytes) noexcept {
-  const XXH128_hash_t hash = XXH3_128bits(bytes.data(), bytes.size());
-  return {hash.high64, hash.low64};
+  static const detail::LeafHash fastest = detail::runnable_leaf_hashes().front();
+  return fastest(bytes.data(), bytes.size());
 }
 
 Digest digest_of_leaves(std::span<const Digest> leaves) {

@@ -4,7 +4,7 @@
 #include <bit>
 #include <cstdint>
 
-#include "comparators/detail/float_format.h"
+#include "core/float_format.h"
 
 namespace repro_check::comparators::detail {
 
@@ -87,7 +87,7 @@ struct Float8Format {
   using Raw = std::uint8_t;
   using Value = float;
   using Order = std::int32_t;
-  const ByteFloat* table = nullptr;
+  const core::ByteFloat* table = nullptr;
 
   [[nodiscard]] Raw pad() const noexcept { return table->pad; }
   [[nodiscard]] bool finite(Raw raw) const noexcept { return table->finite[raw]; }

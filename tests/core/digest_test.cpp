@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "core/detail/leaf_hash.h"
+
 namespace repro_check::core {
 namespace {
 
@@ -26,6 +28,18 @@ TEST_CASE("a leaf is XXH3-128, as its reference implementation prints it") {
   // From `printf ... | xxhsum -H2`.
   CHECK(to_hex(digest_leaf({})) == "99aa06d3014798d86001c324468d497f");
   CHECK(to_hex(digest_leaf(bytes_of("abc"))) == "06b05ab6733a618578af5f94892f3950");
+}
+
+TEST_CASE("every instruction set this processor has gives the same digest") {
+  const auto bytes = pattern(kDigestChunk);
+  for (const std::size_t size :
+       {0UL, 1UL, 16UL, 17UL, 240UL, 241UL, 1025UL, 65537UL, bytes.size()}) {
+    CAPTURE(size);
+    const Digest expected = detail::leaf_hash_portable(bytes.data(), size);
+    for (const detail::LeafHash hash : detail::runnable_leaf_hashes()) {
+      CHECK(hash(bytes.data(), size) == expected);
+    }
+  }
 }
 
 TEST_CASE("up to one chunk the digest is that of the bytes") {

@@ -8,7 +8,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <span>
 #include <vector>
+
+#include "core/tensor_stats.h"
 
 #if defined(__SSE2__)
 #include <xmmintrin.h>
@@ -21,43 +24,45 @@
 namespace repro_check::capture {
 namespace {
 
-/// Below this many leaves waking a team costs more than it saves.
-constexpr std::size_t kParallelLeaves = 4;
-
-core::Digest digest_leaf_at(const StridedBytes& content,
-                            std::size_t leaf,
-                            std::vector<std::byte>& buffer) {
+/// One leaf as a plain span; `buffer` takes those that are not.
+std::span<const std::byte> leaf_at(const StridedBytes& content,
+                                   std::size_t leaf,
+                                   std::vector<std::byte>& buffer) {
   const std::size_t begin = leaf * core::kDigestChunk;
   const std::size_t length = std::min(core::kDigestChunk, content.byte_count() - begin);
-  if (content.contiguous()) return core::digest_leaf(content.bytes().subspan(begin, length));
+  if (content.contiguous()) return content.bytes().subspan(begin, length);
   buffer.resize(length);
   content.copy(begin / content.element_size(), buffer);
-  return core::digest_leaf(buffer);
+  return buffer;
 }
 
 }  // namespace
 
-core::Digest digest_content(const StridedBytes& content) {
+ContentSummary summarise_content(const StridedBytes& content, std::optional<core::Dtype> stats_as) {
   const std::size_t bytes = content.byte_count();
   const std::size_t leaf_count =
       std::max<std::size_t>(1, (bytes + core::kDigestChunk - 1) / core::kDigestChunk);
-  std::vector<std::byte> buffer;
-  if (leaf_count == 1) return digest_leaf_at(content, 0, buffer);
-  std::vector<core::Digest> leaves(leaf_count);
-  const auto hash_range = [&](std::int64_t begin, std::int64_t end) {
-    std::vector<std::byte> own;
-    for (auto leaf = static_cast<std::size_t>(begin); leaf < static_cast<std::size_t>(end);
-         ++leaf) {
-      leaves[leaf] = digest_leaf_at(content, leaf, own);
+  if (leaf_count == 1) {
+    std::vector<std::byte> buffer;
+    const std::span<const std::byte> leaf = leaf_at(content, 0, buffer);
+    ContentSummary summary{core::digest_leaf(leaf), std::nullopt};
+    if (stats_as) summary.stats = core::tensor_stats(*stats_as, leaf);
+    return summary;
+  }
+  std::vector<core::Digest> digests(leaf_count);
+  std::vector<core::LeafStats> stats(stats_as ? leaf_count : 0);
+  const auto walk = [&](std::int64_t begin, std::int64_t end) {
+    std::vector<std::byte> buffer;
+    for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
+      const std::span<const std::byte> leaf = leaf_at(content, i, buffer);
+      digests[i] = core::digest_leaf(leaf);
+      if (stats_as) stats[i] = core::leaf_stats(*stats_as, leaf);
     }
   };
-  const auto count = static_cast<std::int64_t>(leaf_count);
-  if (leaf_count < kParallelLeaves) {
-    hash_range(0, count);
-  } else {
-    at::parallel_for(0, count, 1, hash_range);
-  }
-  return core::digest_of_leaves(leaves);
+  at::parallel_for(0, static_cast<std::int64_t>(leaf_count), 1, walk);
+  ContentSummary summary{core::digest_of_leaves(digests), std::nullopt};
+  if (stats_as) summary.stats = core::stats_of_leaves(stats);
+  return summary;
 }
 
 ThreadTeam measure_team() {

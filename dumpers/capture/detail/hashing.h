@@ -2,15 +2,24 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "core/digest.h"
+#include "core/dtype.h"
+#include "core/tensor_record.h"
 #include "dumpers/capture/detail/strided_bytes.h"
 
 namespace repro_check::capture {
 
-/// Digest of the content by the rule of core::kDigestAlgorithm, its leaves shared out over
+struct ContentSummary {
+  core::Digest digest;
+  std::optional<core::TensorStats> stats;
+};
+
+/// Digest of the content by the rule of core::kDigestAlgorithm and, where `stats_as` names the
+/// dtype, statistics of the elements, in one walk over the leaves, which are shared out over
 /// LibTorch's own threads. Nothing is written, no operator is called, no generator moves.
-core::Digest digest_content(const StridedBytes& content);
+ContentSummary summarise_content(const StridedBytes& content, std::optional<core::Dtype> stats_as);
 
 /// How many threads an OpenMP region of this process really gets, and what LibTorch says.
 struct ThreadTeam {

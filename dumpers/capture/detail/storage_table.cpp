@@ -53,7 +53,7 @@ CachedDigest* StorageEntry::find(const at::Tensor& tensor) {
   return nullptr;
 }
 
-const core::Digest* StorageEntry::find_same_bytes(const at::Tensor& tensor) const {
+const CachedDigest* StorageEntry::find_same_bytes(const at::Tensor& tensor) const {
   if (digests.empty() || !tensor.is_contiguous()) return nullptr;
   const std::int64_t version = version_of(tensor);
   for (const CachedDigest& cached : digests) {
@@ -62,7 +62,7 @@ const core::Digest* StorageEntry::find_same_bytes(const at::Tensor& tensor) cons
         cached.negated != tensor.is_neg()) {
       continue;
     }
-    if (c10::multiply_integers(cached.sizes) == tensor.numel()) return &cached.digest;
+    if (c10::multiply_integers(cached.sizes) == tensor.numel()) return &cached;
   }
   return nullptr;
 }

@@ -55,8 +55,8 @@ struct StorageEntry {
 
   /// The entry for `tensor` as it is now, or null.
   CachedDigest* find(const at::Tensor& tensor);
-  /// The digest of another contiguous view of the same bytes: the digest does not depend on shape.
-  [[nodiscard]] const core::Digest* find_same_bytes(const at::Tensor& tensor) const;
+  /// Another contiguous view of the same bytes: digest and statistics do not depend on shape.
+  [[nodiscard]] const CachedDigest* find_same_bytes(const at::Tensor& tensor) const;
   CachedDigest& remember(const at::Tensor& tensor, const core::Digest& digest);
 
   /// Op `index` has written the content.

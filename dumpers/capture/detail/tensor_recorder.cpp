@@ -6,7 +6,6 @@
 #include <optional>
 
 #include "dumpers/capture/detail/hashing.h"
-#include "dumpers/capture/detail/tensor_stats.h"
 #include "dumpers/capture/detail/torch_compat.h"
 #include "dumpers/capture/detail/torch_names.h"
 
@@ -42,6 +41,11 @@ void fill_kind(const at::Tensor& tensor, TensorForm form, core::TensorRecord& re
   if (record.dtype == core::Dtype::kUnknown) {
     record.attributes = "dtype=" + scalar_type_name(tensor.scalar_type());
   }
+}
+
+void fill_summary(const CachedDigest& known, core::TensorRecord& record) {
+  record.digest = known.digest;
+  record.stats = known.stats;
 }
 
 }  // namespace
@@ -146,30 +150,35 @@ void TensorRecorder::fill_content(const at::Tensor& tensor,
   if (record.dtype == core::Dtype::kUnknown || tensor.is_meta()) return;
   CachedDigest* cached = entry != nullptr ? entry->find(tensor) : nullptr;
   if (cached == nullptr && entry != nullptr && !order.verify) {
-    const core::Digest* same = entry->find_same_bytes(tensor);
-    if (same != nullptr) cached = &entry->remember(tensor, core::Digest(*same));
+    const CachedDigest* same = entry->find_same_bytes(tensor);
+    if (same != nullptr) {
+      const auto [digest, stats] = std::pair(same->digest, same->stats);
+      cached = &entry->remember(tensor, digest);
+      cached->stats = stats;
+    }
   }
   const bool bytes_needed = cached != nullptr && wants_bytes(order) && !cached->stored;
-  const bool stats_needed =
-      cached != nullptr && level_ == core::DumpLevel::kStats && !cached->stats;
-  if (cached != nullptr && !order.verify && !bytes_needed && !stats_needed) {
-    record.digest = cached->digest;
+  if (cached != nullptr && !order.verify && !bytes_needed) {
+    fill_summary(*cached, record);
     complete(nullptr, cached, order, record);
     return;
   }
   const std::optional<HostContent> content = host_content(tensor);
   if (!content) return;
   if (cached != nullptr && !order.verify) {
-    record.digest = cached->digest;
+    fill_summary(*cached, record);
   } else {
-    record.digest = hash(content->bytes);
+    summarise(content->bytes, record);
     if (cached != nullptr && cached->digest != record.digest) {
       stale_.push_back(record.slot);
       entry->digests.clear();
       cached = nullptr;
     }
   }
-  if (cached == nullptr && entry != nullptr) cached = &entry->remember(tensor, record.digest);
+  if (cached == nullptr && entry != nullptr) {
+    cached = &entry->remember(tensor, record.digest);
+    cached->stats = record.stats;
+  }
   complete(&content->bytes, cached, order, record);
 }
 
@@ -178,14 +187,6 @@ void TensorRecorder::complete(const StridedBytes* content,
                               const RecordingOrder& order,
                               core::TensorRecord& record) {
   record.state = core::ContentState::kHashed;
-  if (level_ == core::DumpLevel::kStats) {
-    if (cached != nullptr && cached->stats) {
-      record.stats = cached->stats;
-    } else if (content != nullptr) {
-      record.stats = compute_stats(record.dtype, *content);
-      if (cached != nullptr) cached->stats = record.stats;
-    }
-  }
   if (!wants_bytes(order)) return;
   record.stored = cached != nullptr && cached->stored;
   if (record.stored || content == nullptr) return;
@@ -209,9 +210,13 @@ bool TensorRecorder::store_bytes(const StridedBytes& content, const core::Tensor
   return true;
 }
 
-core::Digest TensorRecorder::hash(const StridedBytes& content) {
+void TensorRecorder::summarise(const StridedBytes& content, core::TensorRecord& record) {
   hashed_bytes_ += content.byte_count();
-  return digest_content(content);
+  const bool stats = level_ == core::DumpLevel::kStats;
+  ContentSummary summary =
+      summarise_content(content, stats ? std::optional(record.dtype) : std::nullopt);
+  record.digest = summary.digest;
+  record.stats = summary.stats;
 }
 
 }  // namespace repro_check::capture

@@ -69,7 +69,7 @@ class TensorRecorder {
                 const RecordingOrder& order,
                 core::TensorRecord& record);
   bool store_bytes(const StridedBytes& content, const core::TensorRecord& record);
-  core::Digest hash(const StridedBytes& content);
+  void summarise(const StridedBytes& content, core::TensorRecord& record);
   [[nodiscard]] bool wants_bytes(const RecordingOrder& order) const {
     return level_ == core::DumpLevel::kTensor && order.keep_bytes;
   }

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "comparators/detail/float_format.h"
+#include "core/float_format.h"
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <limits>
 
-namespace repro_check::comparators::detail {
+namespace repro_check::core {
 namespace {
-
-using core::Dtype;
 
 /// Layout of a float8 with a sign bit.
 struct ByteLayout {
@@ -160,4 +158,4 @@ std::optional<std::uint64_t> ulp_distance(Dtype dtype,
   return high - low;
 }
 
-}  // namespace repro_check::comparators::detail
+}  // namespace repro_check::core

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/tensor_stats.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <vector>
+
+#include "core/detail/default_arithmetic.h"
+#include "core/detail/stats_block.h"
+#include "core/digest.h"
+#include "core/error.h"
+#include "core/float_format.h"
+
+namespace repro_check::core {
+namespace {
+
+using detail::BlockStats;
+using detail::kStatsBlock;
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+void put_together(const LeafStats& next, LeafStats& into) {
+  into.found.min = std::min(into.found.min, next.found.min);
+  into.found.max = std::max(into.found.max, next.found.max);
+  into.found.zeros += next.found.zeros;
+  into.found.nans += next.found.nans;
+  into.found.positive_infs += next.found.positive_infs;
+  into.found.negative_infs += next.found.negative_infs;
+  into.found.subnormals += next.found.subnormals;
+  if (next.finite == 0) return;
+  if (into.finite == 0) {
+    into.finite = next.finite;
+    into.mean = next.mean;
+    into.squares = next.squares;
+    return;
+  }
+  const auto mine = static_cast<double>(into.finite);
+  const auto theirs = static_cast<double>(next.finite);
+  const double share = theirs / (mine + theirs);
+  const double distance = next.mean - into.mean;
+  into.squares += next.squares + distance * distance * mine * share;
+  into.mean += distance * share;
+  into.finite += next.finite;
+}
+
+LeafStats nothing() {
+  LeafStats none;
+  none.found.min = std::numeric_limits<double>::infinity();
+  none.found.max = -none.found.min;
+  return none;
+}
+
+LeafStats as_leaf(const BlockStats& block) {
+  LeafStats leaf;
+  leaf.found.min = block.min;
+  leaf.found.max = block.max;
+  leaf.found.zeros = block.zeros;
+  leaf.found.nans = block.nans;
+  leaf.found.positive_infs = block.positive_infs;
+  leaf.found.negative_infs = block.negative_infs;
+  leaf.found.subnormals = block.subnormals;
+  leaf.finite = block.finite;
+  leaf.mean = block.mean;
+  leaf.squares = block.squares;
+  return leaf;
+}
+
+const detail::StatsLoops& loops() {
+  static const detail::StatsLoops fastest = detail::runnable_stats_loops().front();
+  return fastest;
+}
+
+BlockStats block_of(std::span<const float> values, double normal) {
+  return loops().narrow(values.data(), values.size(), static_cast<float>(normal));
+}
+BlockStats block_of(std::span<const double> values, double normal) {
+  return loops().wide(values.data(), values.size(), normal);
+}
+
+/// Block by block. `widen` makes numbers of `kNumbers` a raw element, exactly where they have that.
+template <typename Number, typename Raw, std::size_t kNumbers = 1, typename Widen>
+LeafStats over(std::span<const std::byte> leaf, double normal, Widen widen) {
+  constexpr std::size_t kRaws = kStatsBlock / kNumbers;
+  LeafStats total = nothing();
+  std::array<Raw, kRaws> raws;
+  std::array<Number, kStatsBlock> numbers;
+  const std::size_t count = leaf.size() / sizeof(Raw);
+  for (std::size_t begin = 0; begin < count; begin += kRaws) {
+    const std::size_t size = std::min(kRaws, count - begin);
+    std::memcpy(raws.data(), leaf.data() + begin * sizeof(Raw), size * sizeof(Raw));
+    for (std::size_t i = 0; i < size; ++i) widen(raws[i], &numbers[i * kNumbers]);
+    put_together(as_leaf(block_of(std::span<const Number>(numbers).first(size * kNumbers), normal)),
+                 total);
+  }
+  return total;
+}
+
+/// Integers of up to 24 bits are exact in float, larger ones go through double.
+template <typename Raw>
+LeafStats over_integers(std::span<const std::byte> leaf) {
+  using Number = std::conditional_t<(sizeof(Raw) > 2), double, float>;
+  return over<Number, Raw>(
+      leaf, 0, [](Raw raw, Number* into) { *into = static_cast<Number>(raw); });
+}
+
+template <typename Number>
+LeafStats over_floats(std::span<const std::byte> leaf) {
+  const auto normal = static_cast<double>(std::numeric_limits<Number>::min());
+  if (std::bit_cast<std::uintptr_t>(leaf.data()) % alignof(Number) != 0) {
+    return over<Number, Number>(leaf, normal, [](Number raw, Number* into) { *into = raw; });
+  }
+  const std::span<const Number> numbers(reinterpret_cast<const Number*>(leaf.data()),
+                                        leaf.size() / sizeof(Number));
+  LeafStats total = nothing();
+  for (std::size_t begin = 0; begin < numbers.size(); begin += kStatsBlock) {
+    const std::size_t size = std::min(kStatsBlock, numbers.size() - begin);
+    put_together(as_leaf(block_of(numbers.subspan(begin, size), normal)), total);
+  }
+  return total;
+}
+
+LeafStats over_halves(std::span<const std::byte> leaf) {
+  return over<float, std::uint16_t>(leaf, 0x1p-14, [](std::uint32_t raw, float* into) {
+    // Normal numbers are rebiased; a subnormal one is its integer times 2^-24.
+    const std::uint32_t magnitude = raw & 0x7FFFU;
+    const std::uint32_t wide = magnitude << 13U;
+    const float small = static_cast<float>(static_cast<std::int32_t>(magnitude)) * 0x1p-24F;
+    const std::uint32_t odd = wide | 0x7F80'0000U;
+    const std::uint32_t large = magnitude >= 0x7C00U ? odd : wide + (std::uint32_t{112} << 23U);
+    const std::uint32_t bits = magnitude < 0x400U ? std::bit_cast<std::uint32_t>(small) : large;
+    *into = std::bit_cast<float>(bits | (raw & 0x8000U) << 16U);
+  });
+}
+
+LeafStats over_bfloats(std::span<const std::byte> leaf) {
+  return over<float, std::uint16_t>(
+      leaf,
+      static_cast<double>(std::numeric_limits<float>::min()),
+      [](std::uint32_t raw, float* into) { *into = std::bit_cast<float>(raw << 16U); });
+}
+
+LeafStats over_byte_floats(Dtype dtype, std::span<const std::byte> leaf, double normal) {
+  std::array<float, 256> values{};
+  for (std::size_t code = 0; code < values.size(); ++code) {
+    values[code] = static_cast<float>(decode_float(dtype, code));
+  }
+  return over<float, std::uint8_t>(
+      leaf, normal, [&](std::uint8_t code, float* into) { *into = values[code]; });
+}
+
+/// Two of one sign, two exponent bits (bias 1) and a mantissa bit, the first in the low half.
+LeafStats over_nibbles(std::span<const std::byte> leaf) {
+  constexpr std::array<float, 16> kValues{
+      0, 0.5F, 1, 1.5F, 2, 3, 4, 6, -0.0F, -0.5F, -1, -1.5F, -2, -3, -4, -6};
+  return over<float, std::uint8_t, 2>(leaf, 1.0, [&](std::uint8_t pair, float* into) {
+    into[0] = kValues[pair & 0xFU];
+    into[1] = kValues[pair >> 4U];
+  });
+}
+
+}  // namespace
+
+LeafStats leaf_stats(Dtype dtype, std::span<const std::byte> leaf) {
+  const detail::DefaultArithmetic arithmetic;
+  switch (dtype) {
+    case Dtype::kBool:
+    case Dtype::kUInt8:
+    case Dtype::kQUInt8:
+      return over_integers<std::uint8_t>(leaf);
+    case Dtype::kInt8:
+    case Dtype::kQInt8:
+      return over_integers<std::int8_t>(leaf);
+    case Dtype::kUInt16:
+      return over_integers<std::uint16_t>(leaf);
+    case Dtype::kInt16:
+      return over_integers<std::int16_t>(leaf);
+    case Dtype::kUInt32:
+      return over_integers<std::uint32_t>(leaf);
+    case Dtype::kInt32:
+    case Dtype::kQInt32:
+      return over_integers<std::int32_t>(leaf);
+    case Dtype::kUInt64:
+      return over_integers<std::uint64_t>(leaf);
+    case Dtype::kInt64:
+      return over_integers<std::int64_t>(leaf);
+    case Dtype::kFloat32:
+    case Dtype::kComplex64:
+      return over_floats<float>(leaf);
+    case Dtype::kFloat64:
+    case Dtype::kComplex128:
+      return over_floats<double>(leaf);
+    case Dtype::kFloat16:
+    case Dtype::kComplex32:
+      return over_halves(leaf);
+    case Dtype::kBFloat16:
+      return over_bfloats(leaf);
+    case Dtype::kFloat8E4M3FN:
+      return over_byte_floats(dtype, leaf, 0x1p-6);
+    case Dtype::kFloat8E5M2:
+      return over_byte_floats(dtype, leaf, 0x1p-14);
+    case Dtype::kFloat8E4M3FNUZ:
+      return over_byte_floats(dtype, leaf, 0x1p-7);
+    case Dtype::kFloat8E5M2FNUZ:
+      return over_byte_floats(dtype, leaf, 0x1p-15);
+    case Dtype::kFloat8E8M0FNU:
+      return over_byte_floats(dtype, leaf, 0);
+    case Dtype::kFloat4E2M1FNX2:
+      return over_nibbles(leaf);
+    case Dtype::kUnknown:
+      break;
+  }
+  throw Error(ErrorKind::kUnsupportedDtype, "a tensor of unknown dtype has no values");
+}
+
+TensorStats stats_of_leaves(std::span<const LeafStats> leaves) {
+  LeafStats total = nothing();
+  for (const LeafStats& leaf : leaves) put_together(leaf, total);
+  TensorStats stats = total.found;
+  if (stats.min > stats.max) stats.min = stats.max = kNan;
+  const auto count = static_cast<double>(total.finite);
+  const bool any = total.finite > 0;
+  stats.mean = any ? total.mean : kNan;
+  stats.std = any ? std::sqrt(total.squares / count) : kNan;
+  stats.l2 = any ? std::sqrt(total.squares + count * total.mean * total.mean) : kNan;
+  return stats;
+}
+
+TensorStats tensor_stats(Dtype dtype, std::span<const std::byte> content) {
+  std::vector<LeafStats> leaves;
+  for (std::size_t begin = 0; begin < content.size(); begin += kDigestChunk) {
+    leaves.push_back(
+        leaf_stats(dtype, content.subspan(begin, std::min(kDigestChunk, content.size() - begin))));
+  }
+  if (leaves.empty()) leaves.push_back(leaf_stats(dtype, {}));
+  return stats_of_leaves(leaves);
+}
+
+}  // namespace repro_check::core
