@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <csignal>
 
@@ -16,12 +17,28 @@ std::atomic<bool> was_interrupted{false};
 static_assert(std::atomic<pid_t>::is_always_lock_free);
 static_assert(std::atomic<bool>::is_always_lock_free);
 
+/// The path is kept in place, so that the handler never reads memory that was freed.
+struct FileSlot {
+  std::atomic<bool> taken{false};
+  std::atomic<bool> armed{false};
+  std::array<char, 4096> path{};
+};
+std::array<FileSlot, 4> guarded_files;
+
+void remove_guarded_files() noexcept {
+  for (const FileSlot& slot : guarded_files) {
+    if (slot.armed.load()) ::unlink(slot.path.data());
+  }
+}
+
 extern "C" void on_signal(int) {
   const pid_t group = guarded_group.load();
   // A second signal means that killing the recorder did not bring us back.
   const bool again = was_interrupted.exchange(true);
   if (group > 0) ::kill(-group, SIGKILL);
-  if (group == 0 || again) ::_exit(static_cast<int>(core::ExitCode::kInterrupted));
+  if (group > 0 && !again) return;
+  remove_guarded_files();
+  ::_exit(static_cast<int>(core::ExitCode::kInterrupted));
 }
 
 }  // namespace
@@ -42,5 +59,32 @@ bool interrupted() noexcept { return was_interrupted.load(); }
 GuardedGroup::GuardedGroup(pid_t group) noexcept { guarded_group.store(group); }
 
 GuardedGroup::~GuardedGroup() { guarded_group.store(0); }
+
+GuardedFile::GuardedFile(const std::string& path) noexcept : slot_(guarded_files.size()) {
+  for (std::size_t i = 0; i < guarded_files.size(); ++i) {
+    FileSlot& slot = guarded_files[i];
+    if (path.size() >= slot.path.size() || slot.taken.exchange(true)) continue;
+    slot.path[path.copy(slot.path.data(), path.size())] = '\0';
+    slot.armed.store(true);
+    slot_ = i;
+    return;
+  }
+}
+
+GuardedFile::~GuardedFile() {
+  if (slot_ == guarded_files.size()) return;
+  guarded_files[slot_].armed.store(false);
+  guarded_files[slot_].taken.store(false);
+}
+
+BlockedSignals::BlockedSignals() noexcept {
+  sigset_t blocked;
+  ::sigemptyset(&blocked);
+  ::sigaddset(&blocked, SIGINT);
+  ::sigaddset(&blocked, SIGTERM);
+  ::sigprocmask(SIG_BLOCK, &blocked, &previous_);
+}
+
+BlockedSignals::~BlockedSignals() { ::sigprocmask(SIG_SETMASK, &previous_, nullptr); }
 
 }  // namespace repro_check::cmd

@@ -3,12 +3,17 @@
 
 #include <sys/types.h>
 
+#include <csignal>
+#include <cstddef>
+#include <string>
+
 namespace repro_check::cmd {
 
 /// SIGINT and SIGTERM: while a recorder runs they kill its process group and interrupted() turns
-/// true; otherwise they end this process at once with exit code 130. Either way nothing has been
-/// written to stdout, because a document is written there in one go at the end. SIGPIPE is ignored,
-/// so that a reader that went away is an error code of write().
+/// true; otherwise, and at a second signal, they end this process at once with exit code 130, after
+/// removing the guarded files. Either way nothing has been written to stdout, because a document is
+/// written there in one go at the end. SIGPIPE is ignored, so that a reader that went away is an
+/// error code of write().
 void install_signal_handlers();
 
 [[nodiscard]] bool interrupted() noexcept;
@@ -22,6 +27,35 @@ class GuardedGroup {
   GuardedGroup(GuardedGroup&&) = delete;
   GuardedGroup& operator=(GuardedGroup&&) = delete;
   ~GuardedGroup();
+};
+
+/// A file that a signal which ends the process removes, while alive. Of more than a few at a time,
+/// or of one with too long a path, the rest is left behind.
+class GuardedFile {
+ public:
+  explicit GuardedFile(const std::string& path) noexcept;
+  GuardedFile(const GuardedFile&) = delete;
+  GuardedFile& operator=(const GuardedFile&) = delete;
+  GuardedFile(GuardedFile&&) = delete;
+  GuardedFile& operator=(GuardedFile&&) = delete;
+  ~GuardedFile();
+
+ private:
+  std::size_t slot_;
+};
+
+/// SIGINT and SIGTERM wait while one lives: between making a thing and guarding it.
+class BlockedSignals {
+ public:
+  BlockedSignals() noexcept;
+  BlockedSignals(const BlockedSignals&) = delete;
+  BlockedSignals& operator=(const BlockedSignals&) = delete;
+  BlockedSignals(BlockedSignals&&) = delete;
+  BlockedSignals& operator=(BlockedSignals&&) = delete;
+  ~BlockedSignals();
+
+ private:
+  sigset_t previous_{};
 };
 
 }  // namespace repro_check::cmd

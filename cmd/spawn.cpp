@@ -130,25 +130,6 @@ void restore_signals() noexcept {
   ::_exit(127);
 }
 
-class BlockedSignals {
- public:
-  BlockedSignals() {
-    sigset_t blocked;
-    ::sigemptyset(&blocked);
-    ::sigaddset(&blocked, SIGINT);
-    ::sigaddset(&blocked, SIGTERM);
-    ::sigprocmask(SIG_BLOCK, &blocked, &previous_);
-  }
-  BlockedSignals(const BlockedSignals&) = delete;
-  BlockedSignals& operator=(const BlockedSignals&) = delete;
-  BlockedSignals(BlockedSignals&&) = delete;
-  BlockedSignals& operator=(BlockedSignals&&) = delete;
-  ~BlockedSignals() { ::sigprocmask(SIG_SETMASK, &previous_, nullptr); }
-
- private:
-  sigset_t previous_{};
-};
-
 void check_started(Pipe& exec_result, const std::filesystem::path& program, pid_t pid) {
   exec_result.write.close();
   int error = 0;
@@ -236,6 +217,7 @@ TemporaryFile::TemporaryFile(const std::string& prefix) {
   std::filesystem::path directory = std::filesystem::temp_directory_path(error);
   if (error) directory = "/tmp";
   std::string pattern = (directory / (prefix + "-XXXXXX")).string();
+  const BlockedSignals blocked;
   const int descriptor = ::mkstemp(pattern.data());
   if (descriptor < 0) {
     throw core::Error(
@@ -244,6 +226,7 @@ TemporaryFile::TemporaryFile(const std::string& prefix) {
         "point TMPDIR at a directory that can be written");
   }
   ::close(descriptor);
+  guard_.emplace(pattern);
   path_ = pattern;
 }
 

@@ -53,7 +53,8 @@ class Child {
 /// @throws core::Error{kUsage} when the program cannot be started, or `output` not be written
 Child spawn(const SpawnRequest& request);
 
-/// An empty file of a fresh name in the temporary directory, removed with the object.
+/// An empty file of a fresh name in the temporary directory, removed with the object, and by a
+/// signal that leaves no time for that.
 class TemporaryFile {
  public:
   /// @throws core::Error{kIo}
@@ -70,6 +71,7 @@ class TemporaryFile {
 
  private:
   std::filesystem::path path_;
+  std::optional<GuardedFile> guard_;
 };
 
 }  // namespace repro_check::cmd

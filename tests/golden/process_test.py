@@ -77,6 +77,23 @@ class ProcessTest(unittest.TestCase):
                 self.assertTrue(wait_until(lambda: not is_alive(recorder)))
                 self.assertEqual(list(self.tmp.glob("repro-check-request-*")), [])
 
+    def test_an_interrupt_before_the_recorder_starts_leaves_nothing(self):
+        # Opening the log waits for somebody to read it: the request is written, nothing runs yet.
+        log = self.tmp / "repro-check-out" / "baseline.log"
+        log.parent.mkdir()
+        os.mkfifo(log)
+        process = subprocess.Popen([TOOL, "run", "-c", "config.json"], cwd=self.tmp,
+                                   env=self.environment({}), stdout=subprocess.PIPE,
+                                   stderr=subprocess.DEVNULL)
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.kill)
+        requests = lambda: list(self.tmp.glob("repro-check-request-*"))
+        self.assertTrue(wait_until(lambda: requests() and requests()[0].stat().st_size))
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=60)
+        self.assertEqual((process.returncode, out), (130, b""))
+        self.assertEqual(requests(), [])
+
     def test_the_recorder_dies_with_a_tool_that_is_killed(self):
         process, recorder = self.start_hanging_run()
         process.kill()
