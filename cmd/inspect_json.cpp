@@ -42,24 +42,6 @@ OrderedJson generator_json(const std::optional<core::GeneratorUse>& use) {
           {"drawn", use->drawn < 0 ? OrderedJson(nullptr) : integer_json(use->drawn)}};
 }
 
-std::string_view state_name(core::ContentState state) {
-  switch (state) {
-    case core::ContentState::kHashed:
-      return "hashed";
-    case core::ContentState::kUninitialised:
-      return "uninitialised";
-    case core::ContentState::kNone:
-      return "none";
-    case core::ContentState::kUndefined:
-      return "undefined";
-    case core::ContentState::kComposite:
-      return "composite";
-    case core::ContentState::kExcluded:
-      return "excluded";
-  }
-  return "none";
-}
-
 OrderedJson digest_json(const core::TensorRecord& tensor) {
   if (tensor.state != core::ContentState::kHashed) return nullptr;
   return core::to_hex(tensor.digest);
@@ -146,7 +128,7 @@ OrderedJson tensor_json(const core::TensorRecord& tensor) {
                    {"layout", clean_utf8(tensor.layout)},
                    {"attributes", clean_utf8(tensor.attributes)},
                    {"requires_grad", tensor.requires_grad},
-                   {"state", state_name(tensor.state)},
+                   {"state", core::content_state_name(tensor.state)},
                    {"digest", digest_json(tensor)},
                    {"stored", tensor.stored},
                    {"storage", tensor.storage},

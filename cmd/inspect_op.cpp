@@ -68,21 +68,11 @@ std::string generator_row(const core::OpRecord& op) {
 }  // namespace
 
 std::string state_text(const core::TensorRecord& tensor) {
-  switch (tensor.state) {
-    case core::ContentState::kHashed:
-      return core::to_hex(tensor.digest) + (tensor.stored ? "" : " (not stored)");
-    case core::ContentState::kUninitialised:
-      return "uninitialised";
-    case core::ContentState::kNone:
-      return "no values";
-    case core::ContentState::kUndefined:
-      return "undefined";
-    case core::ContentState::kComposite:
-      return "composite";
-    case core::ContentState::kExcluded:
-      return "excluded";
+  if (tensor.state == core::ContentState::kHashed) {
+    return core::to_hex(tensor.digest) + (tensor.stored ? "" : " (not stored)");
   }
-  return "no values";
+  if (tensor.state == core::ContentState::kNone) return "no values";
+  return std::string(core::content_state_name(tensor.state));
 }
 
 std::string op_view(const core::DumpSource& dump, std::uint64_t index, ViewForm form) {

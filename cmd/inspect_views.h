@@ -39,7 +39,7 @@ std::string tensor_view(const core::DumpSource& dump,
                         const TensorQuery& query,
                         ViewForm form);
 
-/// `hashed`, or what there is in place of content.
+/// The digest, or what there is in place of content.
 std::string state_text(const core::TensorRecord& tensor);
 
 }  // namespace repro_check::cmd

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/digest.h"
@@ -23,6 +24,9 @@ enum class ContentState : std::uint8_t {
   kComposite = 4,  ///< sparse, nested: the values are in the records that follow, `<slot>.values`
   kExcluded = 5,   ///< left out by dump.include / dump.exclude or a limit: compared by nobody
 };
+
+/// `hashed`, `uninitialised`, ...: as JSON output and the fixtures of the tests spell it.
+std::string_view content_state_name(ContentState state) noexcept;
 
 /// Identity of stored content: what the dump keeps once.
 struct ContentKey {

@@ -40,6 +40,7 @@ TEST_CASE("names") {
   CHECK(phase_name(Phase::kForward) == "forward");
   CHECK(phase_name(Phase::kBackward) == "backward");
   CHECK(phase_name(Phase::kOptimizer) == "optimizer");
+  CHECK(content_state_name(ContentState::kUninitialised) == "uninitialised");
   CHECK(name_of(DeterminismMode::kWarn) == "warn");
   CHECK(name_of(RngMode::kHost) == "host");
   CHECK(name_of(GradMode::kInference) == "inference");

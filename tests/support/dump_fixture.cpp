@@ -24,12 +24,15 @@ using nlohmann::ordered_json;
 }
 
 core::ContentState parse_state(const std::string& name) {
-  if (name == "hashed") return core::ContentState::kHashed;
-  if (name == "uninitialised") return core::ContentState::kUninitialised;
-  if (name == "none") return core::ContentState::kNone;
-  if (name == "undefined") return core::ContentState::kUndefined;
-  if (name == "composite") return core::ContentState::kComposite;
-  if (name == "excluded") return core::ContentState::kExcluded;
+  using State = core::ContentState;
+  for (const State state : {State::kHashed,
+                            State::kUninitialised,
+                            State::kNone,
+                            State::kUndefined,
+                            State::kComposite,
+                            State::kExcluded}) {
+    if (name == core::content_state_name(state)) return state;
+  }
   refuse("unknown state " + name);
 }
 
