@@ -10,6 +10,7 @@
 #include "cmd/render/text.h"
 #include "cmd/render/utf8.h"
 #include "tests/cmd/render_reports.h"
+#include "tests/support/files.h"
 
 namespace repro_check::cmd {
 namespace {
@@ -18,13 +19,6 @@ constexpr std::uint32_t kRandomReports = 80;
 
 std::string golden_path(const std::string& name) {
   return std::string(REPRO_CHECK_RENDER_FIXTURES) + "/" + name + ".txt";
-}
-
-std::string read_file(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream text;
-  text << in.rdbuf();
-  return text.str();
 }
 
 std::vector<std::string> lines_of(const std::string& text) {
@@ -81,7 +75,7 @@ TEST_CASE("every status and kind reads as agreed") {
     if (update) {
       std::ofstream(golden_path(each.name), std::ios::binary) << text;
     }
-    CHECK(text == read_file(golden_path(each.name)));
+    CHECK(text == test_support::read_file(golden_path(each.name)));
     check_lines(text);
   }
 }

@@ -3,13 +3,14 @@
 
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <string>
 
+#include "tests/support/files.h"
 #include "tests/support/temp_directory.h"
 
 namespace repro_check::cmd {
 
+using test_support::read_file;
 using test_support::TempDirectory;
 
 /// Writes a shell script that stands in for a recorder.
@@ -20,11 +21,6 @@ inline std::filesystem::path write_script(const TempDirectory& folder,
   std::ofstream(file) << "#!/bin/sh\n" << body;
   std::filesystem::permissions(file, std::filesystem::perms::owner_all);
   return file;
-}
-
-inline std::string read_file(const std::filesystem::path& file) {
-  std::ifstream stream(file, std::ios::binary);
-  return {std::istreambuf_iterator<char>(stream), {}};
 }
 
 }  // namespace repro_check::cmd

@@ -2,24 +2,20 @@
 #pragma once
 
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "configs/config_parser.h"
+#include "tests/support/files.h"
 
 namespace repro_check::configs::test {
+
+using test_support::read_file;
 
 inline std::filesystem::path source_directory() { return REPRO_CHECK_SOURCE_DIR; }
 inline std::filesystem::path fixture_directory() {
   return source_directory() / "tests" / "fixtures" / "configs";
-}
-
-inline std::string read_file(const std::filesystem::path& file) {
-  std::ifstream stream(file, std::ios::binary);
-  return {std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
 }
 
 inline nlohmann::ordered_json read_json(const std::filesystem::path& file) {

@@ -12,7 +12,7 @@
 
 #include "configs/run_config.h"
 #include "core/dump_sink.h"
-#include "temp_dir.h"
+#include "tests/support/temp_directory.h"
 
 namespace repro_check::test {
 

@@ -15,6 +15,7 @@
 #include "dumpers/torchscript/detail/generated_tensor.h"
 #include "dumpers/torchscript/detail/input_builder.h"
 #include "fixtures.h"
+#include "tests/support/files.h"
 
 namespace repro_check::torchscript {
 namespace {
@@ -23,8 +24,8 @@ using configs::Distribution;
 using configs::InputSpec;
 using configs::ValueInput;
 using test::generated;
-using test::TempDir;
 using test::value_of;
+using test_support::TempDirectory;
 
 const Hdf5Reader kNoHdf5 = [](const std::filesystem::path&, const std::string&) {
   return core::HostTensor{};
@@ -161,12 +162,12 @@ DOCTEST_TEST_CASE("tensors of nested inputs are named") {
 }
 
 DOCTEST_TEST_CASE("npy and hdf5 tensors come as they are") {
-  const TempDir dir;
+  const TempDirectory dir;
   core::HostTensor host{core::Dtype::kInt32, {2, 3}, std::vector<std::byte>(24)};
   for (std::int32_t i = 0; i < 6; ++i) {
     std::memcpy(host.bytes.data() + 4 * static_cast<std::size_t>(i), &i, 4);
   }
-  core::write_npy(dir.file("x.npy"), host.view());
+  core::write_npy(dir / "x.npy", host.view());
   const Hdf5Reader reader = [&](const std::filesystem::path& file, const std::string& dataset) {
     DOCTEST_CHECK(file == "x.h5");
     DOCTEST_CHECK(dataset == "/x");
@@ -176,41 +177,39 @@ DOCTEST_TEST_CASE("npy and hdf5 tensors come as they are") {
   context.hdf5 = &reader;
   const auto values =
       build("Tensor x, Tensor y",
-            {with(configs::NpyInput{dir.file("x.npy")}), with(configs::Hdf5Input{"x.h5", "/x"})},
+            {with(configs::NpyInput{dir / "x.npy"}), with(configs::Hdf5Input{"x.h5", "/x"})},
             context);
   const at::Tensor expected = at::arange(6, at::kInt).reshape({2, 3});
   DOCTEST_CHECK(values[0].toTensor().equal(expected));
   DOCTEST_CHECK(values[1].toTensor().equal(expected));
-  DOCTEST_CHECK(contains(failure("Tensor x", {with(configs::NpyInput{dir.file("no.npy")})}).what(),
+  DOCTEST_CHECK(contains(failure("Tensor x", {with(configs::NpyInput{dir / "no.npy"})}).what(),
                          "/inputs/0: "));
 }
 
 void save_value(const std::filesystem::path& file, const c10::IValue& value) {
   const std::vector<char> bytes = torch::jit::pickle_save(value);
-  test::write_file(file, std::string(bytes.begin(), bytes.end()));
+  test_support::write_file(file, std::string(bytes.begin(), bytes.end()));
 }
 
 DOCTEST_TEST_CASE("a saved tensor is read, anything else that was saved is refused") {
-  const TempDir dir;
+  const TempDirectory dir;
   const at::Tensor tensor = at::arange(6, at::kBFloat16).reshape({2, 3}).t();
-  save_value(dir.file("tensor.pt"), tensor);
-  const auto values = build("Tensor x", {with(configs::TorchInput{dir.file("tensor.pt")})});
+  save_value(dir / "tensor.pt", tensor);
+  const auto values = build("Tensor x", {with(configs::TorchInput{dir / "tensor.pt"})});
   DOCTEST_CHECK(values[0].toTensor().equal(tensor));
   DOCTEST_CHECK(values[0].toTensor().strides() == tensor.strides());
 
   c10::Dict<std::string, at::Tensor> weights;
   weights.insert("w", tensor);
-  save_value(dir.file("dict.pt"), weights);
-  DOCTEST_CHECK(
-      contains(failure("Tensor x", {with(configs::TorchInput{dir.file("dict.pt")})}).what(),
-               "not a tensor"));
-  test::make_linear("Linear", 1).save(dir.file("module.pt").string());
-  DOCTEST_CHECK(
-      contains(failure("Tensor x", {with(configs::TorchInput{dir.file("module.pt")})}).what(),
-               "not a tensor written by torch.save but a TorchScript module"));
-  test::write_file(dir.file("text.pt"), "hello");
-  DOCTEST_CHECK(contains(
-      failure("Tensor x", {with(configs::TorchInput{dir.file("text.pt")})}).what(), "a text file"));
+  save_value(dir / "dict.pt", weights);
+  DOCTEST_CHECK(contains(failure("Tensor x", {with(configs::TorchInput{dir / "dict.pt"})}).what(),
+                         "not a tensor"));
+  test::make_linear("Linear", 1).save((dir / "module.pt").string());
+  DOCTEST_CHECK(contains(failure("Tensor x", {with(configs::TorchInput{dir / "module.pt"})}).what(),
+                         "not a tensor written by torch.save but a TorchScript module"));
+  test_support::write_file(dir / "text.pt", "hello");
+  DOCTEST_CHECK(contains(failure("Tensor x", {with(configs::TorchInput{dir / "text.pt"})}).what(),
+                         "a text file"));
 }
 
 at::Tensor make(Distribution distribution, core::Dtype dtype, double low, double high) {

@@ -9,18 +9,20 @@
 
 #include "core/error.h"
 #include "dumpers/torchscript/zip_directory.h"
+#include "tests/support/files.h"
+#include "tests/support/temp_directory.h"
 #include "zip_writer.h"
 
 namespace repro_check::torchscript {
 namespace {
 
-using test::TempDir;
-using test::write_file;
+using test_support::TempDirectory;
+using test_support::write_file;
 
 FileKind kind_of(const std::string& bytes, const std::string& name = "model.pt") {
-  const TempDir dir;
-  write_file(dir.file(name), bytes);
-  return identify_file(dir.file(name));
+  const TempDirectory dir;
+  write_file(dir / name, bytes);
+  return identify_file(dir / name);
 }
 
 TEST_CASE("archives are told apart by the names of their entries") {
@@ -63,19 +65,19 @@ TEST_CASE("numbers in an archive that lie are not followed") {
     for (const char byte : {'\xff', '\x7f', '\0'}) {
       std::string damaged = whole;
       damaged[at] = byte;
-      const TempDir dir;
-      write_file(dir.file("m.pt"), damaged);
-      const auto names = zip_entry_names(dir.file("m.pt"));
+      const TempDirectory dir;
+      write_file(dir / "m.pt", damaged);
+      const auto names = zip_entry_names(dir / "m.pt");
       if (names) CHECK(names->size() <= 2);
     }
   }
 }
 
 TEST_CASE("what is no TorchScript is named, with the way out") {
-  const TempDir dir;
-  write_file(dir.file("weights.pt"), test::zip_of({"archive/data.pkl", "archive/version"}));
+  const TempDirectory dir;
+  write_file(dir / "weights.pt", test::zip_of({"archive/data.pkl", "archive/version"}));
   try {
-    require_torchscript(dir.file("weights.pt"));
+    require_torchscript(dir / "weights.pt");
     FAIL("accepted");
   } catch (const core::Error& error) {
     CHECK(error.kind() == core::ErrorKind::kUsage);
@@ -85,21 +87,21 @@ TEST_CASE("what is no TorchScript is named, with the way out") {
 }
 
 TEST_CASE("missing files and directories are usage errors") {
-  const TempDir dir;
-  CHECK_THROWS_WITH_AS(identify_file(dir.file("no.pt")),
-                       (dir.file("no.pt").string() + ": no such file").c_str(),
+  const TempDirectory dir;
+  CHECK_THROWS_WITH_AS(identify_file(dir / "no.pt"),
+                       ((dir / "no.pt").string() + ": no such file").c_str(),
                        core::Error);
   CHECK_THROWS_WITH_AS(
       identify_file(dir.path()), (dir.path().string() + ": is a directory").c_str(), core::Error);
 }
 
 TEST_CASE("a file's digest follows the rule for tensors") {
-  const TempDir dir;
+  const TempDirectory dir;
   for (const std::size_t size :
        {std::size_t{0}, std::size_t{5}, core::kDigestChunk, 2 * core::kDigestChunk + 17}) {
     const std::string bytes(size, 'x');
-    write_file(dir.file("m"), bytes);
-    CHECK(digest_file(dir.file("m")) == core::digest_bytes(std::as_bytes(std::span(bytes))));
+    write_file(dir / "m", bytes);
+    CHECK(digest_file(dir / "m") == core::digest_bytes(std::as_bytes(std::span(bytes))));
   }
 }
 

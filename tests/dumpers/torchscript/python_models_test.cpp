@@ -51,7 +51,7 @@ void check_model(const std::filesystem::path& facts_file) {
 }
 
 DOCTEST_TEST_CASE("models made by Python stand in the modules that Python names") {
-  const test::TempDir dir;
+  const test_support::TempDirectory dir;
   const std::string command = std::string(REPRO_CHECK_TEST_PYTHON) + " " +
                               REPRO_CHECK_MODEL_SCRIPT + " " + dir.path().string();
   DOCTEST_REQUIRE(std::system(command.c_str()) == 0);

@@ -10,7 +10,6 @@
 #include <csignal>
 #include <fstream>
 #include <functional>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
@@ -20,13 +19,15 @@
 #include "core/error.h"
 #include "dumpers/store/dump_reader.h"
 #include "fixtures.h"
+#include "tests/support/files.h"
 
 namespace repro_check {
 namespace {
 
 using nlohmann::json;
 using test::make_module;
-using test::TempDir;
+using test_support::read_file;
+using test_support::TempDirectory;
 
 struct Outcome {
   int exit_code = -1;
@@ -44,14 +45,9 @@ struct Outcome {
   }
 };
 
-std::string read_file(const std::filesystem::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
 /// Runs the recorder with its status channel on descriptor 3.
 /// @param meanwhile  called with the process id while it runs
-Outcome run_recorder(const TempDir& dir,
+Outcome run_recorder(const TempDirectory& dir,
                      std::vector<std::string> arguments,
                      const std::function<void(pid_t)>& meanwhile = {}) {
   arguments.insert(arguments.begin(), REPRO_CHECK_RECORDER);
@@ -61,7 +57,7 @@ Outcome run_recorder(const TempDir& dir,
   posix_spawn_file_actions_t files;
   posix_spawn_file_actions_init(&files);
   const std::vector<std::string> names = {
-      dir.file("out").string(), dir.file("err").string(), dir.file("status").string()};
+      (dir / "out").string(), (dir / "err").string(), (dir / "status").string()};
   for (int i = 0; i < 3; ++i) {
     posix_spawn_file_actions_addopen(&files,
                                      i + 1,
@@ -86,20 +82,20 @@ Outcome run_recorder(const TempDir& dir,
   return outcome;
 }
 
-Outcome record(const TempDir& dir,
+Outcome record(const TempDirectory& dir,
                const configs::RunSpec& run,
                const std::function<void(pid_t)>& meanwhile = {}) {
   configs::RecordRequest request;
   request.run = run;
-  request.dump_directory = dir.file("dump");
-  test::write_file(dir.file("request.json"), configs::to_json_text(request));
+  request.dump_directory = dir / "dump";
+  test_support::write_file(dir / "request.json", configs::to_json_text(request));
   return run_recorder(
-      dir, {"record", dir.file("request.json").string(), "--status-fd", "3"}, meanwhile);
+      dir, {"record", (dir / "request.json").string(), "--status-fd", "3"}, meanwhile);
 }
 
-configs::RunSpec run_with_model(const TempDir& dir, const std::string& code) {
-  make_module("Net", {}, code).save(dir.file("m.pt").string());
-  configs::RunSpec run = test::run_of(dir.file("m.pt"));
+configs::RunSpec run_with_model(const TempDirectory& dir, const std::string& code) {
+  make_module("Net", {}, code).save((dir / "m.pt").string());
+  configs::RunSpec run = test::run_of(dir / "m.pt");
   run.calls[0].push_back(test::generated({2, 4}));
   return run;
 }
@@ -118,7 +114,7 @@ core::Error refusal(const std::filesystem::path& dump) {
 }
 
 DOCTEST_TEST_CASE("a run that succeeds leaves a whole dump and says so") {
-  const TempDir dir;
+  const TempDirectory dir;
   const Outcome outcome = record(dir,
                                  run_with_model(dir,
                                                 "def forward(self, x: Tensor) -> Tensor:\n"
@@ -132,14 +128,14 @@ DOCTEST_TEST_CASE("a run that succeeds leaves a whole dump and says so") {
   }
   DOCTEST_CHECK(phases == std::vector<std::string>{"loading", "recording", "finishing"});
   DOCTEST_CHECK(outcome.last("done").at("operators") == 2);
-  const auto dump = store::open_dump(dir.file("dump"));
+  const auto dump = store::open_dump(dir / "dump");
   DOCTEST_CHECK(dump->op_count() == 2);
   DOCTEST_CHECK(dump->op(0).op->name == "aten::neg");
   DOCTEST_CHECK(dump->manifest().trace.operators == 2);
 }
 
 DOCTEST_TEST_CASE("what the configuration got wrong ends in 2 and leaves nothing") {
-  const TempDir dir;
+  const TempDirectory dir;
   configs::RunSpec run =
       run_with_model(dir, "def forward(self, x: Tensor) -> Tensor:\n  return x\n");
   run.calls[0].clear();
@@ -147,20 +143,20 @@ DOCTEST_TEST_CASE("what the configuration got wrong ends in 2 and leaves nothing
   DOCTEST_CHECK(outcome.exit_code == 2);
   DOCTEST_CHECK(outcome.last("error").at("kind") == "usage");
   DOCTEST_CHECK(contains(outcome.last("error").at("message"), "no input for argument \"x\""));
-  DOCTEST_CHECK_FALSE(std::filesystem::exists(dir.file("dump")));
+  DOCTEST_CHECK_FALSE(std::filesystem::exists(dir / "dump"));
 
-  std::filesystem::remove(dir.file("m.pt"));
+  std::filesystem::remove(dir / "m.pt");
   outcome = record(dir, run);
   DOCTEST_CHECK(outcome.exit_code == 2);
   DOCTEST_CHECK(contains(outcome.last("error").at("message"), "m.pt"));
 
-  outcome = run_recorder(dir, {"record", dir.file("no.json").string(), "--status-fd", "3"});
+  outcome = run_recorder(dir, {"record", (dir / "no.json").string(), "--status-fd", "3"});
   DOCTEST_CHECK(outcome.exit_code == 2);
   DOCTEST_CHECK(run_recorder(dir, {"recrod"}).exit_code == 2);
 }
 
 DOCTEST_TEST_CASE("an exception in the middle ends in 5 and the dump says why") {
-  const TempDir dir;
+  const TempDirectory dir;
   const Outcome outcome = record(dir,
                                  run_with_model(dir,
                                                 "def forward(self, x: Tensor) -> Tensor:\n"
@@ -169,13 +165,13 @@ DOCTEST_TEST_CASE("an exception in the middle ends in 5 and the dump says why") 
   DOCTEST_CHECK(outcome.exit_code == 5);
   DOCTEST_CHECK(outcome.last("error").at("kind") == "run_failed");
   DOCTEST_CHECK(contains(outcome.last("error").at("message"), "op 1 aten::matmul"));
-  const core::Error error = refusal(dir.file("dump"));
+  const core::Error error = refusal(dir / "dump");
   DOCTEST_CHECK(error.kind() == core::ErrorKind::kDumpIncomplete);
   DOCTEST_CHECK(contains(error.what(), "aten::matmul"));
 }
 
 DOCTEST_TEST_CASE("memory that runs out ends in 5 with the operator") {
-  const TempDir dir;
+  const TempDirectory dir;
   const Outcome outcome = record(dir,
                                  run_with_model(dir,
                                                 "def forward(self, x: Tensor) -> Tensor:\n"
@@ -186,7 +182,7 @@ DOCTEST_TEST_CASE("memory that runs out ends in 5 with the operator") {
 }
 
 /// A model that is still at work when a signal comes.
-configs::RunSpec endless(const TempDir& dir) {
+configs::RunSpec endless(const TempDirectory& dir) {
   configs::RunSpec run = run_with_model(dir,
                                         "def forward(self, x: Tensor) -> Tensor:\n"
                                         "  while True:\n"
@@ -196,9 +192,9 @@ configs::RunSpec endless(const TempDir& dir) {
   return run;
 }
 
-void wait_for_progress(const TempDir& dir) {
+void wait_for_progress(const TempDirectory& dir) {
   for (int i = 0; i < 600; ++i) {
-    if (contains(read_file(dir.file("status")), "\"progress\"")) return;
+    if (contains(read_file(dir / "status"), "\"progress\"")) return;
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
   DOCTEST_FAIL("the recorder made no progress");
@@ -206,13 +202,13 @@ void wait_for_progress(const TempDir& dir) {
 
 DOCTEST_TEST_CASE("a crash in the middle leaves a dump that names the operator reached") {
   for (const int signal : {SIGSEGV, SIGKILL}) {
-    const TempDir dir;
+    const TempDirectory dir;
     const Outcome outcome = record(dir, endless(dir), [&](pid_t pid) {
       wait_for_progress(dir);
       kill(pid, signal);
     });
     DOCTEST_CHECK(outcome.signal == signal);
-    const core::Error error = refusal(dir.file("dump"));
+    const core::Error error = refusal(dir / "dump");
     DOCTEST_CHECK(error.kind() == core::ErrorKind::kDumpIncomplete);
     DOCTEST_CHECK(contains(error.what(), "aten::neg"));
   }
@@ -220,21 +216,21 @@ DOCTEST_TEST_CASE("a crash in the middle leaves a dump that names the operator r
 
 DOCTEST_TEST_CASE("an interruption ends in 130") {
   for (const int signal : {SIGINT, SIGTERM}) {
-    const TempDir dir;
+    const TempDirectory dir;
     const Outcome outcome = record(dir, endless(dir), [&](pid_t pid) {
       wait_for_progress(dir);
       kill(pid, signal);
     });
     DOCTEST_CHECK(outcome.exit_code == 130);
     DOCTEST_CHECK(outcome.last("error").at("kind") == "interrupted");
-    DOCTEST_CHECK(refusal(dir.file("dump")).kind() == core::ErrorKind::kDumpIncomplete);
+    DOCTEST_CHECK(refusal(dir / "dump").kind() == core::ErrorKind::kDumpIncomplete);
   }
 }
 
 DOCTEST_TEST_CASE("questions are answered on stdout, as one JSON object") {
-  const TempDir dir;
+  const TempDirectory dir;
   run_with_model(dir, "def forward(self, x: Tensor, n: int = 2) -> Tensor:\n  return x\n");
-  Outcome outcome = run_recorder(dir, {"describe", dir.file("m.pt").string()});
+  Outcome outcome = run_recorder(dir, {"describe", (dir / "m.pt").string()});
   DOCTEST_CHECK(outcome.exit_code == 0);
   const json description = json::parse(outcome.out);
   DOCTEST_CHECK(description.at("arguments").at(0).at("type") == "Tensor");
@@ -245,7 +241,7 @@ DOCTEST_TEST_CASE("questions are answered on stdout, as one JSON object") {
   DOCTEST_CHECK(json::parse(outcome.out).at("settings").size() > 10);
   DOCTEST_CHECK(json::parse(run_recorder(dir, {"version"}).out).at("libtorch") != "unknown");
 
-  outcome = run_recorder(dir, {"describe", dir.file("no.pt").string()});
+  outcome = run_recorder(dir, {"describe", (dir / "no.pt").string()});
   DOCTEST_CHECK(outcome.exit_code == 2);
   DOCTEST_CHECK(outcome.out.empty());
   DOCTEST_CHECK(contains(outcome.err, "no such file"));

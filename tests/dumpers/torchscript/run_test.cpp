@@ -13,6 +13,7 @@
 #include "dumpers/torchscript/model_file.h"
 #include "dumpers/torchscript/torchscript_run.h"
 #include "fixtures.h"
+#include "tests/support/files.h"
 
 namespace repro_check::torchscript {
 namespace {
@@ -20,7 +21,7 @@ namespace {
 using test::make_linear;
 using test::make_module;
 using test::MemorySink;
-using test::TempDir;
+using test_support::TempDirectory;
 
 struct Recording {
   MemorySink sink;
@@ -50,12 +51,12 @@ bool has_warning(const core::RunManifest& manifest, const std::string& part) {
                              [&](const std::string& text) { return contains(text, part); });
 }
 
-std::filesystem::path saved(const TempDir& dir, const torch::jit::Module& module) {
-  module.save(dir.file("m.pt").string());
-  return dir.file("m.pt");
+std::filesystem::path saved(const TempDirectory& dir, const torch::jit::Module& module) {
+  module.save((dir / "m.pt").string());
+  return dir / "m.pt";
 }
 
-std::filesystem::path saved(const TempDir& dir, const std::string& code) {
+std::filesystem::path saved(const TempDirectory& dir, const std::string& code) {
   return saved(dir, make_module("Net", {}, code));
 }
 
@@ -66,7 +67,7 @@ configs::RunSpec with_input(const std::filesystem::path& model) {
 }
 
 DOCTEST_TEST_CASE("the manifest says what ran, with inputs, weights and settings") {
-  const TempDir dir;
+  const TempDirectory dir;
   auto holder = make_module("Net", {{"lin", make_linear("Linear", 0.5)}}, "");
   holder.register_buffer("offset", at::ones({4}));
   holder.define(
@@ -77,7 +78,7 @@ DOCTEST_TEST_CASE("the manifest says what ran, with inputs, weights and settings
   const core::RunManifest& manifest = recording.manifest;
 
   DOCTEST_CHECK(manifest.tool_version == REPRO_CHECK_VERSION);
-  DOCTEST_CHECK(manifest.model_digest == digest_file(dir.file("m.pt")));
+  DOCTEST_CHECK(manifest.model_digest == digest_file(dir / "m.pt"));
   DOCTEST_CHECK(manifest.trace.operators == recording.sink.records.size());
   DOCTEST_CHECK(manifest.trace.digest_algorithm == core::kDigestAlgorithm);
   DOCTEST_CHECK(manifest.created.size() == std::string("2000-01-01T00:00:00Z").size());
@@ -97,7 +98,7 @@ DOCTEST_TEST_CASE("the manifest says what ran, with inputs, weights and settings
 }
 
 DOCTEST_TEST_CASE("calls go in order, and their inputs are named by call") {
-  const TempDir dir;
+  const TempDirectory dir;
   auto net = make_module("Net", {}, "");
   net.register_buffer("seen", at::zeros({2, 4}));
   net.define(
@@ -115,7 +116,7 @@ DOCTEST_TEST_CASE("calls go in order, and their inputs are named by call") {
 }
 
 DOCTEST_TEST_CASE("a model that writes into its input does not spoil the next call's") {
-  const TempDir dir;
+  const TempDirectory dir;
   configs::RunSpec run = with_input(saved(dir,
                                           "def forward(self, x: Tensor) -> Tensor:\n"
                                           "  return x.mul_(3)\n"));
@@ -126,7 +127,7 @@ DOCTEST_TEST_CASE("a model that writes into its input does not spoil the next ca
 }
 
 DOCTEST_TEST_CASE("an exception names operator, module and line") {
-  const TempDir dir;
+  const TempDirectory dir;
   const auto block = make_module("Block",
                                  {},
                                  "def forward(self, x: Tensor) -> Tensor:\n"
@@ -145,7 +146,7 @@ DOCTEST_TEST_CASE("an exception names operator, module and line") {
 }
 
 DOCTEST_TEST_CASE("a raise is told from the operator before it") {
-  const TempDir dir;
+  const TempDirectory dir;
   const core::Error error =
       failure_of(with_input(saved(dir,
                                   "def forward(self, x: Tensor) -> Tensor:\n"
@@ -159,7 +160,7 @@ DOCTEST_TEST_CASE("a raise is told from the operator before it") {
 }
 
 DOCTEST_TEST_CASE("determinism refused says what to do") {
-  const TempDir dir;
+  const TempDirectory dir;
   const std::string code =
       "def forward(self, x: Tensor) -> Tensor:\n"
       "  i = torch.zeros([3], dtype=4)\n"
@@ -178,7 +179,7 @@ DOCTEST_TEST_CASE("determinism refused says what to do") {
 }
 
 DOCTEST_TEST_CASE("running out of memory is recognised") {
-  const TempDir dir;
+  const TempDirectory dir;
   const core::Error error =
       failure_of(with_input(saved(dir,
                                   "def forward(self, x: Tensor) -> Tensor:\n"
@@ -190,7 +191,7 @@ DOCTEST_TEST_CASE("running out of memory is recognised") {
 }
 
 DOCTEST_TEST_CASE("modes reach the training attribute of every module") {
-  const TempDir dir;
+  const TempDirectory dir;
   const auto drop = make_module("Dropout",
                                 {},
                                 "def forward(self, x: Tensor) -> Tensor:\n"
@@ -212,7 +213,7 @@ DOCTEST_TEST_CASE("modes reach the training attribute of every module") {
 }
 
 DOCTEST_TEST_CASE("a training flag that is a constant of the graph is warned of") {
-  const TempDir dir;
+  const TempDirectory dir;
   configs::RunSpec run = with_input(saved(dir,
                                           "def forward(self, x: Tensor) -> Tensor:\n"
                                           "  return torch.dropout(x, 0.5, True)\n"));
@@ -222,7 +223,7 @@ DOCTEST_TEST_CASE("a training flag that is a constant of the graph is warned of"
 }
 
 DOCTEST_TEST_CASE("a model without modes, or one that seeds itself, is warned of") {
-  const TempDir dir;
+  const TempDirectory dir;
   torch::jit::Module net("__torch__.Frozen");
   net.define(
       "def forward(self, x: Tensor) -> Tensor:\n"
@@ -235,7 +236,7 @@ DOCTEST_TEST_CASE("a model without modes, or one that seeds itself, is warned of
 }
 
 DOCTEST_TEST_CASE("dtype casts floating weights and inputs and leaves the rest") {
-  const TempDir dir;
+  const TempDirectory dir;
   auto net = make_module("Net", {{"lin", make_linear("Linear", 0.5)}}, "");
   net.register_buffer("count", at::ones({1}, at::kLong));
   net.define(
@@ -252,7 +253,7 @@ DOCTEST_TEST_CASE("dtype casts floating weights and inputs and leaves the rest")
 }
 
 DOCTEST_TEST_CASE("what the configuration got wrong is a usage error with the near miss") {
-  const TempDir dir;
+  const TempDirectory dir;
   const auto model = saved(dir,
                            "def forward(self, x: Tensor) -> Tensor:\n"
                            "  return x\n"
@@ -272,12 +273,12 @@ DOCTEST_TEST_CASE("what the configuration got wrong is a usage error with the ne
   run.device = "meta";
   DOCTEST_CHECK(failure_of(run).kind() == core::ErrorKind::kUsage);
 
-  test::write_file(dir.file("m.pt"), "PK not really");
+  test_support::write_file(dir / "m.pt", "PK not really");
   DOCTEST_CHECK(failure_of(with_input(model)).kind() == core::ErrorKind::kUsage);
 }
 
 DOCTEST_TEST_CASE("two runs of one seed are the same, another seed draws other numbers") {
-  const TempDir dir;
+  const TempDirectory dir;
   configs::RunSpec run = with_input(saved(dir,
                                           "def forward(self, x: Tensor) -> Tensor:\n"
                                           "  return torch.add(x, torch.randn([4]))\n"));
@@ -293,7 +294,7 @@ DOCTEST_TEST_CASE("two runs of one seed are the same, another seed draws other n
 }
 
 DOCTEST_TEST_CASE("describe lists methods and arguments with types and defaults") {
-  const TempDir dir;
+  const TempDirectory dir;
   const auto model = saved(
       dir,
       "def forward(self, x: Tensor, scale: float = 0.5, mask: Optional[Tensor] = None) -> Tensor:\n"

@@ -20,7 +20,7 @@ namespace {
 using test::make_linear;
 using test::make_module;
 using test::MemorySink;
-using test::TempDir;
+using test_support::TempDirectory;
 
 /// Lets methods call functions of a compilation unit by name.
 class FreeFunctions final : public torch::jit::Resolver {
@@ -100,10 +100,10 @@ std::string lines_of(const core::OpRecord& record) {
 }
 
 DOCTEST_TEST_CASE("module paths are those of named_modules, containers included") {
-  const TempDir dir;
-  make_nested().save(dir.file("m.pt").string());
+  const TempDirectory dir;
+  make_nested().save((dir / "m.pt").string());
   MemorySink sink;
-  recorded(run_with_input(dir.file("m.pt")), sink);
+  recorded(run_with_input(dir / "m.pt"), sink);
   DOCTEST_CHECK(sink.places() == std::vector<std::string>{"aten::linear layers.0.lin",
                                                           "aten::relu layers.0",
                                                           "aten::linear layers.1.lin",
@@ -122,10 +122,10 @@ DOCTEST_TEST_CASE("module paths are those of named_modules, containers included"
 }
 
 DOCTEST_TEST_CASE("source lines run from the operator out through its callers") {
-  const TempDir dir;
-  make_nested().save(dir.file("m.pt").string());
+  const TempDirectory dir;
+  make_nested().save((dir / "m.pt").string());
   MemorySink sink;
-  recorded(run_with_input(dir.file("m.pt")), sink);
+  recorded(run_with_input(dir / "m.pt"), sink);
   DOCTEST_CHECK(lines_of(sink.records[0]) == "forward:2 forward:4 forward:2 ");
   DOCTEST_CHECK(lines_of(sink.records[1]) == "helper:2 forward:5 forward:2 ");
   DOCTEST_CHECK(lines_of(sink.records[2]) == "forward:2 forward:4 forward:3 ");
@@ -136,7 +136,7 @@ DOCTEST_TEST_CASE("source lines run from the operator out through its callers") 
 }
 
 DOCTEST_TEST_CASE("free functions are places of the module that calls them") {
-  const TempDir dir;
+  const TempDirectory dir;
   const auto unit = std::make_shared<torch::jit::CompilationUnit>();
   unit->define(c10::QualifiedName("__torch__"),
                "def twice(x: Tensor) -> Tensor:\n"
@@ -153,9 +153,9 @@ DOCTEST_TEST_CASE("free functions are places of the module that calls them") {
                                {{"block", block}},
                                "def forward(self, x: Tensor) -> Tensor:\n"
                                "  return self.block.forward(x)\n");
-  net.save(dir.file("m.pt").string());
+  net.save((dir / "m.pt").string());
   MemorySink sink;
-  recorded(run_with_input(dir.file("m.pt")), sink);
+  recorded(run_with_input(dir / "m.pt"), sink);
   DOCTEST_CHECK(sink.places() ==
                 std::vector<std::string>{"aten::neg block", "aten::mul block", "aten::add block"});
   DOCTEST_CHECK(lines_of(sink.records[1]) == "twice:2 forward:3 forward:2 ");
@@ -202,20 +202,20 @@ DOCTEST_TEST_CASE("the instrumented graph runs the operators of a bare forward, 
                   "    y = y * 2\n"
                   "  return y\n")};
   for (const auto& module : modules) {
-    const TempDir dir;
-    module.save(dir.file("m.pt").string());
-    configs::RunSpec run = run_with_input(dir.file("m.pt"));
+    const TempDirectory dir;
+    module.save((dir / "m.pt").string());
+    configs::RunSpec run = run_with_input(dir / "m.pt");
     run.model.mode = configs::ModelMode::kAsSaved;
     MemorySink sink;
     recorded(run, sink);
-    DOCTEST_CHECK(sink.results() == bare_results(dir.file("m.pt")));
+    DOCTEST_CHECK(sink.results() == bare_results(dir / "m.pt"));
   }
 }
 
 DOCTEST_TEST_CASE("an audit of the optimising executor finds the same places") {
-  const TempDir dir;
-  make_nested(false).save(dir.file("m.pt").string());
-  configs::RunSpec run = run_with_input(dir.file("m.pt"));
+  const TempDirectory dir;
+  make_nested(false).save((dir / "m.pt").string());
+  configs::RunSpec run = run_with_input(dir / "m.pt");
   MemorySink pinned;
   recorded(run, pinned);
   run.optimize_executor = true;

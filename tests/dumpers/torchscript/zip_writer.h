@@ -4,8 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "temp_dir.h"
-
 namespace repro_check::test {
 
 /// A zip archive of empty, stored entries.
