@@ -6,6 +6,7 @@
 #include <array>
 #include <cstring>
 #include <mutex>
+#include <type_traits>
 
 #include "core/digest.h"
 
@@ -41,18 +42,41 @@ void copy_optional(const From& from, std::optional<To>& into) {
   }
 }
 
-bool same_engine(const at::mt19937_data_pod& left, const at::mt19937_data_pod& right) {
+/// The engine hands its numbers out by copying all 2.5 KB of them; they are all it consists of.
+const at::mt19937_data_pod& data_of(const at::mt19937& engine) {
+  static_assert(std::is_standard_layout_v<at::mt19937> &&
+                sizeof(at::mt19937) == sizeof(at::mt19937_data_pod));
+  return *reinterpret_cast<const at::mt19937_data_pod*>(&engine);
+}
+
+bool same_engine(const at::mt19937& left_engine, const at::mt19937& right_engine) {
+  const at::mt19937_data_pod& left = data_of(left_engine);
+  const at::mt19937_data_pod& right = data_of(right_engine);
   return left.seed_ == right.seed_ && left.left_ == right.left_ && left.next_ == right.next_ &&
          left.state_[0] == right.state_[0];
 }
 
-bool same_cache(const GeneratorSnapshot& left, const GeneratorSnapshot& right) {
-  return left.cached_float == right.cached_float && left.cached_double == right.cached_double;
+template <class Number, class Sample>
+bool same_sample(const std::optional<Number>& before, const Sample& now) {
+  return before.has_value() == now.has_value() && (!before.has_value() || *before == *now);
+}
+
+/// Nearly every operator leaves the generator alone, so this is what watching costs.
+bool has_not_moved(const GeneratorSnapshot& before) {
+  c10::GeneratorImpl* impl = before.generator.get();
+  const std::lock_guard<std::mutex> lock(impl->mutex_);
+  if (!before.engine) {
+    return before.seed == impl->current_seed() && before.offset == philox_offset(*impl);
+  }
+  auto* cpu = static_cast<at::CPUGeneratorImpl*>(impl);
+  return same_engine(*before.engine, cpu->engine()) &&
+         same_sample(before.cached_float, cpu->next_float_normal_sample()) &&
+         same_sample(before.cached_double, cpu->next_double_normal_sample());
 }
 
 std::uint64_t position_of(const GeneratorSnapshot& snapshot) {
   if (!snapshot.engine) return snapshot.offset;
-  const at::mt19937_data_pod data = snapshot.engine->data();
+  const at::mt19937_data_pod& data = data_of(*snapshot.engine);
   // The state, the place in it, and the normal sample kept for the next call.
   std::array<std::uint64_t, 4> tail{};
   tail[0] = static_cast<std::uint64_t>(static_cast<std::uint32_t>(data.left_));
@@ -68,9 +92,9 @@ std::uint64_t position_of(const GeneratorSnapshot& snapshot) {
 /// Steps a copy of the engine until it stands where the other does. Its counter is followed beside
 /// it, because the engine shows its state only by copying all of it.
 std::int64_t count_draws(at::mt19937 from, const at::mt19937_data_pod& to) {
-  int left = from.data().left_;
+  int left = data_of(from).left_;
   for (std::int64_t drawn = 0; drawn <= kCountLimit; ++drawn) {
-    if (left == to.left_ && from.data().state_ == to.state_) return drawn;
+    if (left == to.left_ && data_of(from).state_ == to.state_) return drawn;
     from();
     if (--left == 0) left = at::MERSENNE_STATE_N;
   }
@@ -89,7 +113,8 @@ void take_snapshot(const at::Generator* generator, GeneratorSnapshot& into) {
   const std::lock_guard<std::mutex> lock(impl->mutex_);
   if (impl->device().is_cpu()) {
     auto* cpu = static_cast<at::CPUGeneratorImpl*>(impl);
-    into.engine.emplace(cpu->engine());
+    const at::mt19937 now = cpu->engine();
+    if (!into.engine || !same_engine(*into.engine, now)) into.engine = now;
     copy_optional(cpu->next_float_normal_sample(), into.cached_float);
     copy_optional(cpu->next_double_normal_sample(), into.cached_double);
     into.seed = into.engine->seed();
@@ -102,17 +127,15 @@ void take_snapshot(const at::Generator* generator, GeneratorSnapshot& into) {
 
 std::optional<core::GeneratorUse> movement_since(const GeneratorSnapshot& before) {
   if (!before.generator) return std::nullopt;
+  if (has_not_moved(before)) return std::nullopt;
   GeneratorSnapshot after;
   const at::Generator generator(before.generator);
   take_snapshot(&generator, after);
   core::GeneratorUse use;
   if (before.engine) {
-    const at::mt19937_data_pod old_data = before.engine->data();
-    const at::mt19937_data_pod new_data = after.engine->data();
-    if (same_engine(old_data, new_data) && same_cache(before, after)) return std::nullopt;
-    use.drawn = old_data.seed_ == new_data.seed_ ? count_draws(*before.engine, new_data) : -1;
+    use.drawn =
+        before.seed == after.seed ? count_draws(*before.engine, data_of(*after.engine)) : -1;
   } else {
-    if (before.seed == after.seed && before.offset == after.offset) return std::nullopt;
     use.drawn =
         before.seed == after.seed ? static_cast<std::int64_t>(after.offset - before.offset) : -1;
   }

@@ -106,19 +106,50 @@ bool StorageEntry::is_uninitialised(const c10::StorageImpl& storage) {
   return uninitialised;
 }
 
+void StorageEntry::renew(c10::weak_intrusive_ptr<c10::StorageImpl> storage, std::int64_t ordinal) {
+  written_by(core::kNoProducer);
+  alive = std::move(storage);
+  number = ordinal;
+}
+
 StorageEntry& StorageTable::find(const c10::Storage& storage) {
   const c10::StorageImpl* impl = storage.unsafeGetStorageImpl();
-  const auto found = entries_.find(impl);
-  if (found != entries_.end()) return found->second;
-  if (entries_.size() >= next_sweep_) sweep();
-  return entries_.try_emplace(impl, storage.getWeakStorageImpl(), next_number_++).first->second;
+  if (impl == last_) return *last_entry_;
+  auto found = entries_.find(impl);
+  if (found == entries_.end()) {
+    if (entries_.size() >= next_sweep_) sweep();
+    found = insert(storage);
+  }
+  last_ = impl;
+  last_entry_ = &found->second;
+  return *last_entry_;
+}
+
+StorageTable::Entries::iterator StorageTable::insert(const c10::Storage& storage) {
+  const c10::StorageImpl* impl = storage.unsafeGetStorageImpl();
+  if (spare_.empty()) {
+    return entries_.try_emplace(impl, storage.getWeakStorageImpl(), next_number_++).first;
+  }
+  Entries::node_type node = std::move(spare_.back());
+  spare_.pop_back();
+  node.key() = impl;
+  node.mapped().renew(storage.getWeakStorageImpl(), next_number_++);
+  return entries_.insert(std::move(node)).position;
 }
 
 void StorageTable::sweep() {
-  for (auto it = entries_.begin(); it != entries_.end();) {
-    it = it->second.alive.expired() ? entries_.erase(it) : std::next(it);
-  }
   constexpr std::size_t kLeast = 1024;
+  last_ = nullptr;
+  for (auto it = entries_.begin(); it != entries_.end();) {
+    const auto next = std::next(it);
+    if (it->second.alive.expired()) {
+      Entries::node_type dead = entries_.extract(it);
+      // The weak reference holds the storage's block, though not its data.
+      dead.mapped().alive.reset();
+      if (spare_.size() < kLeast) spare_.push_back(std::move(dead));
+    }
+    it = next;
+  }
   next_sweep_ = std::max(kLeast, entries_.size() * 2);
 }
 

@@ -39,6 +39,9 @@ struct StorageEntry {
   StorageEntry(c10::weak_intrusive_ptr<c10::StorageImpl> storage, std::int64_t ordinal)
       : alive(std::move(storage)), number(ordinal) {}
 
+  /// Makes it the entry of another storage, with the memory it already has.
+  void renew(c10::weak_intrusive_ptr<c10::StorageImpl> storage, std::int64_t ordinal);
+
   /// Keeps the address from being handed out again (trap 17); the memory itself is not held.
   c10::weak_intrusive_ptr<c10::StorageImpl> alive;
   std::int64_t number = -1;
@@ -78,9 +81,16 @@ class StorageTable {
   [[nodiscard]] std::size_t size() const noexcept { return entries_.size(); }
 
  private:
-  void sweep();
+  using Entries = std::unordered_map<const c10::StorageImpl*, StorageEntry>;
 
-  std::unordered_map<const c10::StorageImpl*, StorageEntry> entries_;
+  void sweep();
+  Entries::iterator insert(const c10::Storage& storage);
+
+  Entries entries_;
+  std::vector<Entries::node_type> spare_;  ///< of dead storages, to be used again
+  /// The one asked for last is mostly the one asked for next: a result, then an argument.
+  const c10::StorageImpl* last_ = nullptr;
+  StorageEntry* last_entry_ = nullptr;
   std::int64_t next_number_ = 0;
   std::size_t next_sweep_ = 1024;
 };
