@@ -209,8 +209,8 @@ Attribution from_producers(const std::vector<TracedInput>& inputs, const Evidenc
     result.producers.push_back(*input.producer);
   }
   std::ranges::sort(result.producers);
-  const auto rest = std::ranges::unique(result.producers);
-  result.producers.erase(rest.begin(), rest.end());
+  result.producers.erase(std::unique(result.producers.begin(), result.producers.end()),
+                         result.producers.end());
   result.cause = propagated_cause(*first_of(inputs, Origin::kDivergent), evidence);
   if (const TracedInput* state = first_of(inputs, Origin::kState)) {
     result.cause.evidence += fmt::format("; state `{}` differs as well", state->name);
