@@ -52,7 +52,8 @@ void EntryReader::check_header() {
   const FileHeader expected;
   // Killed before the header was written: the file is empty, cut short, or still all zeros.
   const bool zeros = std::ranges::all_of(bytes, [](std::byte b) { return b == std::byte{0}; });
-  const bool prefix = std::memcmp(bytes.data(), &expected, bytes.size()) == 0;
+  const auto start = std::as_bytes(std::span(&expected, 1)).first(bytes.size());
+  const bool prefix = std::ranges::equal(bytes, start);
   ended_ = zeros || (prefix && bytes.size() < sizeof(FileHeader));
   if (ended_) return;
   if (bytes.size() < sizeof(FileHeader) ||
