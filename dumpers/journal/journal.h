@@ -6,15 +6,23 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 
 #include "core/dump_sink.h"
 #include "core/op_record.h"
+#include "core/tensor_record.h"
+#include "dumpers/journal/journal_event.h"
 
 namespace repro_check::journal {
 
 /// Lists in lists in an argument are kept this deep; a deeper one becomes core::Opaque.
 inline constexpr int kMaxListDepth = 64;
+
+/// Contents up to this size belong into the journal; it takes none above kLargestInline.
+inline constexpr std::size_t kSmallContent = std::size_t{32} << 10U;
+inline constexpr std::size_t kLargestInline = std::size_t{16} << 20U;
 
 /// Append-only file of one recording. Every entry carries its length and checksum, and goes into a
 /// shared mapping of the file, so that what was appended survives the death of the process at any
@@ -34,6 +42,15 @@ class JournalWriter {
   void append(const core::OpRecord& record);
   void fail(const std::string& message);
 
+  /// Keeps a content in the journal itself.
+  /// @param bytes  as many as dtype and shape make, and no more than kLargestInline
+  void content(const core::ContentKey& key, std::span<const std::byte> bytes);
+  /// Notes where the bytes of a content are, or will be: the entry may come before they do.
+  /// @param place  not kInline
+  void content(const core::ContentKey& key, ContentPlace place, std::uint64_t offset);
+  /// The last entry: the recording is whole.
+  void finished(std::string_view manifest);
+
   /// Cuts the file to what was written.
   void close();
 
@@ -45,7 +62,7 @@ class JournalWriter {
 /// Reads entries in the order they were written, up to the first that is not whole.
 class JournalReader {
  public:
-  /// @throws core::Error{kDumpUnknown} when it is no journal, or of a newer format
+  /// @throws core::Error{kDumpUnknown} when it is no journal, or of another format
   explicit JournalReader(const std::filesystem::path& file);
   JournalReader(const JournalReader&) = delete;
   JournalReader& operator=(const JournalReader&) = delete;
@@ -53,9 +70,12 @@ class JournalReader {
   JournalReader& operator=(JournalReader&&) = delete;
   ~JournalReader();
 
-  /// The next completed record; empty at the end. Other entries are noted on the way.
+  /// The next completed record; empty at the end. Other events are passed over.
   /// @throws core::Error{kDumpDamaged} when a whole entry with a good checksum makes no sense
   std::optional<core::OpRecord> next();
+
+  /// The next event of any kind. @throws as next()
+  std::optional<Event> next_event();
 
  private:
   class Impl;

@@ -43,6 +43,8 @@ class Summary {
   }
   void operator()(const EnteredOp& entered) { open_.insert_or_assign(entered.index, entered); }
   void operator()(const Failure& failure) { summary_.failure = failure.message; }
+  void operator()(const StoredContent& /*content*/) {}
+  void operator()(const Finished& /*finished*/) {}
 
   JournalSummary finish() {
     if (summary_.last) summary_.last_operator = describe(last_op_.get(), last_site_.get());

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "core/error.h"
+#include "dumpers/journal/detail/content_entry.h"
 #include "dumpers/journal/detail/entry_buffer.h"
 #include "dumpers/journal/detail/interner.h"
 #include "dumpers/journal/detail/journal_format.h"
@@ -45,6 +46,22 @@ class JournalWriter::Impl {
     put_failure(std::string_view(message).substr(0, room - kFrame), false);
   }
 
+  void content(const core::ContentKey& key, std::span<const std::byte> bytes) {
+    encode_inline(key, bytes, entry_);
+    log_.append(entry_.finish());
+  }
+
+  void content(const core::ContentKey& key, ContentPlace place, std::uint64_t offset) {
+    encode_elsewhere(key, place, offset, entry_);
+    log_.append(entry_.finish());
+  }
+
+  void finished(std::string_view manifest) {
+    entry_.begin(EntryKind::kFinished);
+    entry_.put_bytes(manifest);
+    log_.append(entry_.finish());
+  }
+
   void close() { log_.close(); }
 
  private:
@@ -76,6 +93,13 @@ JournalWriter::~JournalWriter() = default;
 void JournalWriter::enter(const core::OpEntry& entry) { impl_->enter(entry); }
 void JournalWriter::append(const core::OpRecord& record) { impl_->append(record); }
 void JournalWriter::fail(const std::string& message) { impl_->fail(message); }
+void JournalWriter::content(const core::ContentKey& key, std::span<const std::byte> bytes) {
+  impl_->content(key, bytes);
+}
+void JournalWriter::content(const core::ContentKey& key, ContentPlace place, std::uint64_t offset) {
+  impl_->content(key, place, offset);
+}
+void JournalWriter::finished(std::string_view manifest) { impl_->finished(manifest); }
 void JournalWriter::close() { impl_->close(); }
 
 }  // namespace repro_check::journal

@@ -39,6 +39,7 @@ class ByteReader {
     return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
   }
   std::string_view rest() { return text(left_.size()); }
+  std::span<const std::byte> rest_of_bytes() { return take(left_.size()); }
 
   std::vector<std::int64_t> sizes() {
     std::vector<std::int64_t> into(count(sizeof(std::int64_t)));

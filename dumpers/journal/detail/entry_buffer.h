@@ -32,6 +32,10 @@ class EntryBuffer {
     if (!text.empty()) std::memcpy(room(text.size()), text.data(), text.size());
   }
 
+  void put_bytes(std::span<const std::byte> bytes) {
+    if (!bytes.empty()) std::memcpy(room(bytes.size()), bytes.data(), bytes.size());
+  }
+
   void put_sizes(const std::vector<std::int64_t>& sizes) {
     put(static_cast<std::uint32_t>(sizes.size()));
     const std::size_t length = sizes.size() * sizeof(std::int64_t);

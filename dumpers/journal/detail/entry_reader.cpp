@@ -63,13 +63,15 @@ void EntryReader::check_header() {
   }
   FileHeader header;
   std::memcpy(&header, bytes.data(), sizeof(header));
-  if (header.version != kJournalVersion) {
+  if (header.version < kOldestVersion || header.version > kJournalVersion) {
     throw core::Error(
         core::ErrorKind::kDumpUnknown,
-        fmt::format("{}: journal version {} cannot be read: this repro-check reads version {}",
-                    path_,
-                    header.version,
-                    kJournalVersion),
+        fmt::format(
+            "{}: journal version {} cannot be read: this repro-check reads versions {} to {}",
+            path_,
+            header.version,
+            kOldestVersion,
+            kJournalVersion),
         "use the repro-check that recorded it");
   }
   position_ = sizeof(FileHeader);

@@ -11,8 +11,10 @@ namespace repro_check::journal {
 static_assert(std::endian::native == std::endian::little, "the journal is little-endian");
 
 inline constexpr std::array<char, 8> kMagic{'R', 'C', 'J', 'O', 'U', 'R', 'N', '\n'};
-/// Raised by every change to what an entry's bytes mean; another version is refused.
-inline constexpr std::uint32_t kJournalVersion = 1;
+/// Raised by every change to what an entry's bytes mean. Journals are imported and recovered, so
+/// every version from kOldestVersion on stays readable.
+inline constexpr std::uint32_t kJournalVersion = 2;
+inline constexpr std::uint32_t kOldestVersion = 2;
 
 struct FileHeader {
   std::array<char, 8> magic = kMagic;
@@ -28,6 +30,8 @@ enum class EntryKind : std::uint32_t {
   kEnter = 4,     ///< op index, operator, site
   kRecord = 5,    ///< one OpRecord
   kFail = 6,      ///< the bytes of the message
+  kContent = 7,   ///< key, place, size, offset, and the bytes where the place is kInline
+  kFinished = 8,  ///< the bytes of the manifest
 };
 
 /// Before every payload. The checksum covers all that follows it: length, kind and payload. No kind

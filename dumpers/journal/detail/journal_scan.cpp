@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "core/error.h"
+#include "dumpers/journal/detail/content_entry.h"
 
 namespace repro_check::journal {
 
@@ -24,6 +25,10 @@ std::optional<Event> JournalScan::take(const Entry& entry) {
       return decoder_.record(entry.payload);
     case EntryKind::kFail:
       return Failure{std::string(ByteReader(entry.payload).rest())};
+    case EntryKind::kContent:
+      return decode_content(entry.payload);
+    case EntryKind::kFinished:
+      return Finished{std::string(ByteReader(entry.payload).rest())};
   }
   ByteReader::nonsense("is of a kind nobody knows");
 }

@@ -3,22 +3,14 @@
 
 #include <filesystem>
 #include <optional>
-#include <string>
-#include <variant>
 
-#include "core/op_record.h"
 #include "dumpers/journal/detail/entry_reader.h"
 #include "dumpers/journal/detail/record_decoder.h"
+#include "dumpers/journal/journal_event.h"
 
 namespace repro_check::journal {
 
-struct Failure {
-  std::string message;
-};
-
-/// What happened in a recording, in order; definitions are taken in on the way.
-using Event = std::variant<core::OpRecord, EnteredOp, Failure>;
-
+/// Gives the events of a journal; definitions are taken in on the way.
 class JournalScan {
  public:
   /// @throws as JournalReader

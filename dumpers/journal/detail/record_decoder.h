@@ -10,15 +10,9 @@
 
 #include "core/op_record.h"
 #include "dumpers/journal/detail/byte_reader.h"
+#include "dumpers/journal/journal_event.h"
 
 namespace repro_check::journal {
-
-/// An operator entered, as far as it is defined.
-struct EnteredOp {
-  std::uint64_t index = 0;
-  std::shared_ptr<const core::OperatorInfo> op;
-  std::shared_ptr<const core::CallSite> site;
-};
 
 /// The inverse of Interner and encode(). Every method throws core::Error{kDumpDamaged}, saying what
 /// the entry does wrong, when the payload makes no sense.

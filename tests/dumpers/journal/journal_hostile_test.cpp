@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <fstream>
 #include <iterator>
@@ -38,8 +39,13 @@ std::vector<core::OpRecord> write_sample(const std::filesystem::path& file, std:
     // The generator's long texts would only make the file long, not the test better.
     records.push_back(i % 2 == 0 ? test_support::small_record(i) : random.next(i));
     writer.enter({i, records.back().op.get(), records.back().site.get()});
+    const std::vector<std::byte> bytes(4 * i, std::byte{7});
+    const core::ContentKey key{core::Dtype::kInt16, {2, static_cast<std::int64_t>(i)}, {i, i}};
+    writer.content(key, bytes);
+    writer.content(key, ContentPlace::kContents, 4096 * i);
     writer.append(records.back());
   }
+  writer.finished("{}");
   return records;
 }
 
@@ -154,9 +160,13 @@ TEST_CASE("other files are told apart from journals") {
   CHECK(error_of(file, core::ErrorKind::kDumpUnknown).find("not a journal") != std::string::npos);
   write_file(file, "short");
   CHECK(error_of(file, core::ErrorKind::kDumpUnknown).find("not a journal") != std::string::npos);
-  write_file(file, std::string("RCJOURN\n\x02\0\0\0\0\0\0\0", 16));
-  CHECK(error_of(file, core::ErrorKind::kDumpUnknown).find("journal version 2") !=
-        std::string::npos);
+  for (const int version : {1, 3}) {
+    write_file(file, std::string("RCJOURN\n") + static_cast<char>(version) + std::string(7, '\0'));
+    CHECK(error_of(file, core::ErrorKind::kDumpUnknown)
+              .find(fmt::format("journal version {} cannot be read: this repro-check reads "
+                                "versions 2 to 2",
+                                version)) != std::string::npos);
+  }
   CHECK_FALSE(error_of(directory / "missing", core::ErrorKind::kIo).empty());
   CHECK_FALSE(error_of(directory.path(), core::ErrorKind::kIo).empty());
 }

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <variant>
+
+#include "core/op_record.h"
+#include "core/tensor_record.h"
+
+namespace repro_check::journal {
+
+/// An operator entered, as far as it is defined.
+struct EnteredOp {
+  std::uint64_t index = 0;
+  std::shared_ptr<const core::OperatorInfo> op;
+  std::shared_ptr<const core::CallSite> site;
+};
+
+struct Failure {
+  std::string message;
+};
+
+/// Where the bytes of a content are. The files stand in the directory of the journal; an entry
+/// names a file of this list only, never a path.
+enum class ContentPlace : std::uint8_t {
+  kInline = 0,    ///< in the entry
+  kTrace = 1,     ///< in trace.h5
+  kContents = 2,  ///< in contents.bin
+};
+
+/// A content that the recording keeps. That its bytes have arrived where they are said to be is
+/// not promised: who reads them holds them against key.digest.
+struct StoredContent {
+  core::ContentKey key;
+  ContentPlace place = ContentPlace::kInline;
+  std::uint64_t offset = 0;          ///< in that file; 0 inline
+  std::uint64_t size = 0;            ///< what dtype and shape of the key make
+  std::span<const std::byte> bytes;  ///< inline: borrowed until the next entry is read
+};
+
+/// The recording has come to its end.
+struct Finished {
+  std::string manifest;  ///< text of the manifest
+};
+
+/// What happened in a recording, in order.
+using Event = std::variant<core::OpRecord, EnteredOp, Failure, StoredContent, Finished>;
+
+}  // namespace repro_check::journal
