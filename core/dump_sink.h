@@ -7,6 +7,7 @@
 #include <string>
 
 #include "core/op_record.h"
+#include "core/run_manifest.h"
 
 namespace repro_check::core {
 
@@ -15,11 +16,19 @@ struct OpEntry {
   std::uint64_t index = 0;
   const OperatorInfo* op = nullptr;  ///< borrowed for the call
   const CallSite* site = nullptr;    ///< borrowed for the call; may be null
+  /// As in the record that follows.
+  std::int64_t parent = -1;
+  Phase phase = Phase::kForward;
+  std::uint32_t depth = 0;
+  std::uint32_t step = 0;
+  std::uint32_t rank = 0;
+  std::uint32_t lane = 0;
 };
 
 /// Where the capture engine writes. Calls come one at a time (the engine holds its lock), in the
-/// order enter, then put_content and append when the operator is done; nested calls enter before
-/// their parent is appended. Every method throws Error{kIo} when the system refuses to write.
+/// order begin, if at all, then enter, then put_content and append when the operator is done;
+/// nested calls enter before their parent is appended. Every method throws Error{kIo} when the
+/// system refuses to write.
 class DumpSink {
  public:
   DumpSink() = default;
@@ -28,6 +37,10 @@ class DumpSink {
   DumpSink(DumpSink&&) = delete;
   DumpSink& operator=(DumpSink&&) = delete;
   virtual ~DumpSink() = default;
+
+  /// What is known of the run before its first operator: who records what, and how. Kept for the
+  /// case that the run never ends.
+  virtual void begin(const RunManifest& /*manifest*/) {}
 
   virtual void enter(const OpEntry& entry) = 0;
 

@@ -8,11 +8,11 @@
 #include <cstddef>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <span>
 #include <string_view>
 #include <utility>
 
+#include "core/detail/strict_json.h"
 #include "core/error.h"
 #include "core/printable.h"
 
@@ -22,7 +22,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kDigestText = 32;
-constexpr int kMaxJsonDepth = 64;
 constexpr const char* kDigestField = "manifest_digest";
 
 std::string_view kind_name(NamedTensorKind kind) noexcept {
@@ -72,19 +71,29 @@ Json to_json(const std::vector<NamedTensor>& tensors) {
   return array;
 }
 
+Json to_json(const PartialTrace& partial) {
+  return {{"reason", partial.reason},
+          {"last", partial.last},
+          {"last_operator", partial.last_operator},
+          {"unfinished", partial.unfinished},
+          {"lost_contents", partial.lost_contents}};
+}
+
 Json to_json(const TraceSummary& trace) {
-  return {{"operators", trace.operators},
-          {"tensors", trace.tensors},
-          {"contents", trace.contents},
-          {"stored_bytes", trace.stored_bytes},
-          {"substitutions", trace.substitutions},
-          {"drawing_operators", trace.drawing_operators},
-          {"level", trace.level},
-          {"depth", trace.depth},
-          {"include", trace.include},
-          {"exclude", trace.exclude},
-          {"digest_algorithm", trace.digest_algorithm},
-          {"index_digest", to_hex(trace.index_digest)}};
+  Json json{{"operators", trace.operators},
+            {"tensors", trace.tensors},
+            {"contents", trace.contents},
+            {"stored_bytes", trace.stored_bytes},
+            {"substitutions", trace.substitutions},
+            {"drawing_operators", trace.drawing_operators},
+            {"level", trace.level},
+            {"depth", trace.depth},
+            {"include", trace.include},
+            {"exclude", trace.exclude},
+            {"digest_algorithm", trace.digest_algorithm},
+            {"index_digest", to_hex(trace.index_digest)}};
+  if (trace.partial) json["partial"] = to_json(*trace.partial);
+  return json;
 }
 
 /// The digest of a manifest's text, in which its own 32 characters count as zeros.
@@ -110,6 +119,10 @@ class Node {
     const auto found = json_.find(name);
     if (found == json_.end()) throw damaged(fmt::format("\"{}\" is missing", name));
     return {*found, pointer_ + "/" + name, origin_};
+  }
+
+  [[nodiscard]] bool has(const char* name) const {
+    return json_.is_object() && json_.contains(name);
   }
 
   void read(std::string& into) const {
@@ -196,6 +209,13 @@ class Node {
       Node(json_[i], fmt::format("{}/{}", pointer_, i), origin_).read(into.emplace_back());
     }
   }
+  void read(PartialTrace& into) const {
+    field("reason").read(into.reason);
+    field("last").read(into.last);
+    field("last_operator").read(into.last_operator);
+    field("unfinished").read(into.unfinished);
+    field("lost_contents").read(into.lost_contents);
+  }
   void read(TraceSummary& into) const {
     field("operators").read(into.operators);
     field("tensors").read(into.tensors);
@@ -209,6 +229,7 @@ class Node {
     field("exclude").read(into.exclude);
     field("digest_algorithm").read(into.digest_algorithm);
     field("index_digest").read(into.index_digest);
+    if (has("partial")) field("partial").read(into.partial.emplace());  // since 1.1
   }
 
  private:
@@ -216,62 +237,6 @@ class Node {
   std::string pointer_;
   const std::string& origin_;  // outlives every node: the caller's
 };
-
-/// Refuses what the parser would let pass: a key given twice, and nesting without end.
-class StrictEvents {
- public:
-  explicit StrictEvents(const std::string& origin) : origin_(origin) {}
-
-  bool operator()(int depth, Json::parse_event_t event, Json& parsed) {
-    switch (event) {
-      case Json::parse_event_t::object_start:
-        keys_.emplace_back();
-        [[fallthrough]];
-      case Json::parse_event_t::array_start:
-        if (depth > kMaxJsonDepth) refuse("is nested too deep");
-        break;
-      case Json::parse_event_t::object_end:
-        keys_.pop_back();
-        break;
-      case Json::parse_event_t::key:
-        if (!keys_.back().insert(parsed.get<std::string>()).second) {
-          refuse(fmt::format("the key \"{}\" is there twice",
-                             printable(parsed.get<std::string>(), kDigestText)));
-        }
-        break;
-      default:
-        break;
-    }
-    return true;
-  }
-
- private:
-  [[noreturn]] void refuse(const std::string& what) const {
-    throw Error(ErrorKind::kDumpDamaged,
-                fmt::format("{}: {}", origin_, what),
-                "the manifest was edited or damaged; record the run again");
-  }
-
-  const std::string& origin_;
-  std::vector<std::set<std::string>> keys_;
-};
-
-Json parse(const std::string& text, const std::string& origin) {
-  try {
-    StrictEvents events(origin);
-    return Json::parse(text, [&](int depth, Json::parse_event_t event, Json& parsed) {
-      return events(depth, event, parsed);
-    });
-  } catch (const Json::exception& failure) {
-    std::string_view what = failure.what();
-    const std::size_t prefix = what.find("] ");  // `[json.exception.parse_error.101] `
-    if (prefix != std::string_view::npos) what.remove_prefix(prefix + 2);
-    constexpr std::size_t kLongest = 300;
-    throw Error(ErrorKind::kDumpDamaged,
-                fmt::format("{}: not valid JSON: {}", origin, printable(what, kLongest)),
-                "the file was cut or damaged; record the run again");
-  }
-}
 
 /// Decides whether this program may read the manifest at all, before it looks at anything else.
 void check_version(const Node& root, const Json& json, const std::string& origin) {
@@ -352,7 +317,7 @@ std::string to_json_text(const RunManifest& manifest) {
 }
 
 RunManifest manifest_from_json_text(const std::string& text, const std::string& origin) {
-  const Json json = parse(text, origin);
+  const Json json = parse_strict_json(text, origin);
   const Node root(json, "", origin);
   check_version(root, json, origin);
   RunManifest manifest;

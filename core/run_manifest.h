@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,7 +13,7 @@ namespace repro_check::core {
 
 inline constexpr const char* kDumpFormatName = "repro-check-dump";
 inline constexpr std::uint32_t kDumpFormatMajor = 1;  ///< another major is refused
-inline constexpr std::uint32_t kDumpFormatMinor = 0;  ///< a higher minor only adds fields
+inline constexpr std::uint32_t kDumpFormatMinor = 1;  ///< a higher minor only adds fields
 
 /// A determinism setting, a generator or an environment variable, by name. Values are text, names
 /// and not enum numbers: those shift between releases. `unreadable: ...` where a getter threw,
@@ -43,6 +44,18 @@ struct NamedTensor {
   bool operator==(const NamedTensor&) const = default;
 };
 
+/// Of a recording that ended before its end, and was recovered as far as it came.
+struct PartialTrace {
+  std::string reason;         ///< why it ended, as far as anybody knows
+  std::uint64_t last = 0;     ///< the highest op index that was reached
+  std::string last_operator;  ///< `aten::conv2d (backbone.conv1, model.py:40)`
+  /// Operators below trace.operators that were entered and never left, ascending: their rows hold
+  /// no arguments, results or tensors.
+  std::vector<std::uint64_t> unfinished;
+  std::uint64_t lost_contents = 0;  ///< whose bytes had not arrived: their tensors are not stored
+  bool operator==(const PartialTrace&) const = default;
+};
+
 /// What the trace holds, in numbers, and how it was recorded.
 struct TraceSummary {
   std::uint64_t operators = 0;
@@ -56,6 +69,7 @@ struct TraceSummary {
   std::vector<std::string> include;     ///< patterns in force; empty = all
   std::vector<std::string> exclude;
   std::string digest_algorithm;
+  std::optional<PartialTrace> partial;  ///< empty = whole
   Digest index_digest;  ///< over the packed index, set by the dump writer and checked by readers
 };
 

@@ -17,6 +17,10 @@
 
 namespace repro_check::journal {
 
+/// The files of a recording, in its directory.
+inline constexpr const char* kJournalName = "journal.bin";
+inline constexpr const char* kContentsName = "contents.bin";
+
 /// Lists in lists in an argument are kept this deep; a deeper one becomes core::Opaque.
 inline constexpr int kMaxListDepth = 64;
 
@@ -48,6 +52,8 @@ class JournalWriter {
   /// Notes where the bytes of a content are, or will be: the entry may come before they do.
   /// @param place  not kInline
   void content(const core::ContentKey& key, ContentPlace place, std::uint64_t offset);
+  /// What is known of the run before its first operator.
+  void begun(std::string_view manifest);
   /// The last entry: the recording is whole.
   void finished(std::string_view manifest);
 

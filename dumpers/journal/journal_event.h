@@ -18,6 +18,12 @@ struct EnteredOp {
   std::uint64_t index = 0;
   std::shared_ptr<const core::OperatorInfo> op;
   std::shared_ptr<const core::CallSite> site;
+  std::int64_t parent = -1;
+  core::Phase phase = core::Phase::kForward;
+  std::uint32_t depth = 0;
+  std::uint32_t step = 0;
+  std::uint32_t rank = 0;
+  std::uint32_t lane = 0;
 };
 
 struct Failure {
@@ -42,12 +48,17 @@ struct StoredContent {
   std::span<const std::byte> bytes;  ///< inline: borrowed until the next entry is read
 };
 
-/// The recording has come to its end.
-struct Finished {
+/// What was known of the run before its first operator.
+struct Begun {
   std::string manifest;  ///< text of the manifest
 };
 
+/// The recording has come to its end.
+struct Finished {
+  std::string manifest;
+};
+
 /// What happened in a recording, in order.
-using Event = std::variant<core::OpRecord, EnteredOp, Failure, StoredContent, Finished>;
+using Event = std::variant<core::OpRecord, EnteredOp, Failure, StoredContent, Begun, Finished>;
 
 }  // namespace repro_check::journal

@@ -29,6 +29,12 @@ class JournalWriter::Impl {
     entry_.put(entry.index);
     entry_.put(op);
     entry_.put(site);
+    entry_.put(entry.parent);
+    entry_.put(entry.depth);
+    entry_.put(entry.step);
+    entry_.put(entry.rank);
+    entry_.put(entry.lane);
+    entry_.put(entry.phase);
     log_.append(entry_.finish());
   }
 
@@ -56,9 +62,9 @@ class JournalWriter::Impl {
     log_.append(entry_.finish());
   }
 
-  void finished(std::string_view manifest) {
-    entry_.begin(EntryKind::kFinished);
-    entry_.put_bytes(manifest);
+  void text(EntryKind kind, std::string_view bytes) {
+    entry_.begin(kind);
+    entry_.put_bytes(bytes);
     log_.append(entry_.finish());
   }
 
@@ -99,7 +105,10 @@ void JournalWriter::content(const core::ContentKey& key, std::span<const std::by
 void JournalWriter::content(const core::ContentKey& key, ContentPlace place, std::uint64_t offset) {
   impl_->content(key, place, offset);
 }
-void JournalWriter::finished(std::string_view manifest) { impl_->finished(manifest); }
+void JournalWriter::begun(std::string_view manifest) { impl_->text(EntryKind::kBegun, manifest); }
+void JournalWriter::finished(std::string_view manifest) {
+  impl_->text(EntryKind::kFinished, manifest);
+}
 void JournalWriter::close() { impl_->close(); }
 
 }  // namespace repro_check::journal

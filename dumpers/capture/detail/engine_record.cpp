@@ -237,7 +237,15 @@ void Engine::fill_head(Frame& frame,
   last_.index = record.index;
   last_.op = record.op;
   last_.site = record.site;
-  sink_->enter({record.index, record.op.get(), record.site.get()});
+  sink_->enter({record.index,
+                record.op.get(),
+                record.site.get(),
+                record.parent,
+                record.phase,
+                record.depth,
+                record.step,
+                record.rank,
+                record.lane});
 }
 
 void Engine::fill_inputs(const Call& call, Frame& frame) {

@@ -80,8 +80,9 @@ void EntryReader::check_header() {
 std::span<const std::byte> EntryReader::peek(std::size_t size) {
   const auto available =
       static_cast<std::size_t>(std::min<std::uint64_t>(size, file_size_ - position_));
-  const std::uint64_t offset = position_ - buffer_begin_;
-  if (offset + available > buffer_size_) {
+  const bool buffered =
+      position_ >= buffer_begin_ && position_ - buffer_begin_ + available <= buffer_size_;
+  if (!buffered) {
     buffer_.resize(static_cast<std::size_t>(
         std::min<std::uint64_t>(std::max(available, kReadAhead), file_size_ - position_)));
     buffer_begin_ = position_;

@@ -32,6 +32,11 @@ class EntryReader {
   ~EntryReader();
 
   std::optional<Entry> next();
+  /// Goes on at an entry that was read before.
+  void go_to(std::uint64_t offset) noexcept {
+    position_ = offset;
+    ended_ = false;
+  }
   [[nodiscard]] const std::string& path() const noexcept { return path_; }
 
  private:

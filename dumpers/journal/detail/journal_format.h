@@ -27,11 +27,12 @@ enum class EntryKind : std::uint32_t {
   kString = 1,    ///< id, then the bytes of the text
   kOperator = 2,  ///< id, name, overload, seeded
   kSite = 3,      ///< id, module path, module type, frames
-  kEnter = 4,     ///< op index, operator, site
+  kEnter = 4,     ///< op index, operator, site, and what places the call among others
   kRecord = 5,    ///< one OpRecord
   kFail = 6,      ///< the bytes of the message
   kContent = 7,   ///< key, place, size, offset, and the bytes where the place is kInline
   kFinished = 8,  ///< the bytes of the manifest
+  kBegun = 9,     ///< the bytes of a manifest, as far as it is known
 };
 
 /// Before every payload. The checksum covers all that follows it: length, kind and payload. No kind

@@ -27,25 +27,44 @@ std::optional<Event> JournalScan::take(const Entry& entry) {
       return Failure{std::string(ByteReader(entry.payload).rest())};
     case EntryKind::kContent:
       return decode_content(entry.payload);
+    case EntryKind::kBegun:
+      return Begun{std::string(ByteReader(entry.payload).rest())};
     case EntryKind::kFinished:
       return Finished{std::string(ByteReader(entry.payload).rest())};
   }
   ByteReader::nonsense("is of a kind nobody knows");
 }
 
+std::optional<Event> JournalScan::checked(const Entry& entry) {
+  try {
+    return take(entry);
+  } catch (const core::Error& failure) {
+    throw core::Error(
+        failure.kind(),
+        fmt::format("{}: the entry at byte {} {}", entries_.path(), entry.offset, failure.what()),
+        "record the run again");
+  }
+}
+
 std::optional<Event> JournalScan::next() {
   while (const std::optional<Entry> entry = entries_.next()) {
-    try {
-      if (std::optional<Event> event = take(*entry)) return event;
-    } catch (const core::Error& failure) {
-      throw core::Error(
-          failure.kind(),
-          fmt::format(
-              "{}: the entry at byte {} {}", entries_.path(), entry->offset, failure.what()),
-          "record the run again");
-    }
+    begin_ = entry->offset;
+    end_ = entry->offset + sizeof(EntryHeader) + entry->payload.size();
+    if (std::optional<Event> event = checked(*entry)) return event;
   }
   return std::nullopt;
+}
+
+core::OpRecord JournalScan::record_at(std::uint64_t offset) {
+  entries_.go_to(offset);
+  const std::optional<Entry> entry = entries_.next();
+  std::optional<Event> event;
+  if (entry && entry->kind == EntryKind::kRecord) event = checked(*entry);
+  if (!event) {
+    throw core::Error(core::ErrorKind::kDumpDamaged,
+                      fmt::format("{}: changed while it was read", entries_.path()));
+  }
+  return std::get<core::OpRecord>(std::move(*event));
 }
 
 }  // namespace repro_check::journal

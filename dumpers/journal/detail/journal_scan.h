@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 
@@ -18,10 +19,22 @@ class JournalScan {
 
   std::optional<Event> next();
 
+  /// Of the entry that made the last event: where it begins, and where its payload ends.
+  [[nodiscard]] std::uint64_t begin() const noexcept { return begin_; }
+  [[nodiscard]] std::uint64_t end() const noexcept { return end_; }
+
+  /// Reads the record at an offset that begin() has said.
+  /// @throws core::Error{kDumpDamaged} when it is no longer there
+  core::OpRecord record_at(std::uint64_t offset);
+
  private:
   std::optional<Event> take(const Entry& entry);
 
+  std::optional<Event> checked(const Entry& entry);
+
   EntryReader entries_;
+  std::uint64_t begin_ = 0;
+  std::uint64_t end_ = 0;
   RecordDecoder decoder_;
 };
 

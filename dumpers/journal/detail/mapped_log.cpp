@@ -2,7 +2,6 @@
 #include "dumpers/journal/detail/mapped_log.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -10,11 +9,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <string>
-#include <system_error>
 #include <utility>
 
 #include "core/error.h"
+#include "dumpers/journal/detail/write_error.h"
 #include "dumpers/journal/size_signal_guard.h"
 
 namespace repro_check::journal {
@@ -128,19 +126,6 @@ void MappedLog::close() {
   if (cut != 0 || closed != 0) fail("cannot close the journal", cut != 0 ? cut : closed);
 }
 
-void MappedLog::fail(std::string_view what, int code) const {
-  std::string hint;
-  if (code == ENOSPC || code == EDQUOT) {
-    hint = "free space there, or record to another disk (dump.directory)";
-  } else if (code == EFBIG) {
-    hint = "raise the file size limit of the shell (ulimit -f)";
-  } else if (code == EACCES || code == EROFS || code == EPERM) {
-    hint = "choose a directory you may write to (dump.directory)";
-  }
-  throw core::Error(
-      core::ErrorKind::kIo,
-      fmt::format("{}: {}: {}", file_.string(), what, std::generic_category().message(code)),
-      hint);
-}
+void MappedLog::fail(std::string_view what, int code) const { write_failed(file_, what, code); }
 
 }  // namespace repro_check::journal

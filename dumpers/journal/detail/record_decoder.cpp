@@ -89,6 +89,12 @@ EnteredOp RecordDecoder::entered(std::span<const std::byte> payload) const {
   entry.index = bytes.get<std::uint64_t>();
   entry.op = op(bytes);
   entry.site = site(bytes);
+  entry.parent = bytes.get<std::int64_t>();
+  entry.depth = bytes.get<std::uint32_t>();
+  entry.step = bytes.get<std::uint32_t>();
+  entry.rank = bytes.get<std::uint32_t>();
+  entry.lane = bytes.get<std::uint32_t>();
+  entry.phase = bytes.enumerated(core::Phase::kOptimizer);
   bytes.expect_end();
   return entry;
 }

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+
+namespace repro_check::journal {
+
+/// Bytes of contents, one behind the other, each at the beginning of a page. The file is made when
+/// the first come.
+class ContentsFile {
+ public:
+  explicit ContentsFile(std::filesystem::path file);
+  ContentsFile(const ContentsFile&) = delete;
+  ContentsFile& operator=(const ContentsFile&) = delete;
+  ContentsFile(ContentsFile&&) = delete;
+  ContentsFile& operator=(ContentsFile&&) = delete;
+  ~ContentsFile();
+
+  /// @return where in the file they are; after a failure the place is used again
+  /// @throws core::Error{kIo}
+  std::uint64_t append(std::span<const std::byte> bytes);
+
+  /// Forces what was appended to the disk.
+  void sync();
+
+ private:
+  std::filesystem::path file_;
+  int fd_ = -1;
+  std::uint64_t end_ = 0;
+};
+
+}  // namespace repro_check::journal
