@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 
+#include "core/content_bytes.h"
 #include "core/op_record.h"
 #include "core/run_manifest.h"
 
@@ -46,9 +47,13 @@ class DumpSink {
 
   [[nodiscard]] virtual bool has_content(const ContentKey& key) const = 0;
 
-  /// Keeps `bytes` (logical order) under `key`; a second call with a key already there does
-  /// nothing.
-  virtual void put_content(const ContentKey& key, std::span<const std::byte> bytes) = 0;
+  /// Keeps `bytes` under `key`; a second call with a key already there does nothing. What was read
+  /// of `bytes` when the call returns may still be on its way to the disk.
+  /// @return whether they are kept: false beyond a limit of the sink
+  virtual bool put_content(const ContentKey& key, const ContentBytes& bytes) = 0;
+  bool put_content(const ContentKey& key, std::span<const std::byte> bytes) {
+    return put_content(key, SpanBytes(bytes));
+  }
 
   virtual void append(const OpRecord& record) = 0;
 

@@ -31,15 +31,17 @@ class DumpWriter::Impl {
                "is the disk full? free space, or record to another disk (dump.directory)"),
         file_(create_trace(trace_path_, blame_)),
         content_group_(make_group(file_.get(), "content", blame_)),
-        contents_(content_group_.get(), blame_) {}
+        contents_(trace_path_, content_group_.get(), blame_, options.memory) {}
 
   void enter(const core::OpEntry& entry) { journal_.enter(entry); }
   [[nodiscard]] bool has_content(const core::ContentKey& key) const { return contents_.has(key); }
-  void put_content(const core::ContentKey& key, std::span<const std::byte> bytes) {
+  bool put_content(const core::ContentKey& key, const core::ContentBytes& bytes) {
     const journal::SizeSignalGuard guard;
     contents_.put(key, bytes);
+    return true;
   }
   void append(const core::OpRecord& record) {
+    contents_.check();
     journal_.append(record);
     counts_.add(record);
   }
@@ -147,8 +149,8 @@ void DumpWriter::enter(const core::OpEntry& entry) { impl_->enter(entry); }
 
 bool DumpWriter::has_content(const core::ContentKey& key) const { return impl_->has_content(key); }
 
-void DumpWriter::put_content(const core::ContentKey& key, std::span<const std::byte> bytes) {
-  impl_->put_content(key, bytes);
+bool DumpWriter::put_content(const core::ContentKey& key, const core::ContentBytes& bytes) {
+  return impl_->put_content(key, bytes);
 }
 
 void DumpWriter::append(const core::OpRecord& record) { impl_->append(record); }

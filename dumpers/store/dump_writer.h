@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
-#include <span>
 #include <string>
 
 #include "core/dump_sink.h"
@@ -13,7 +12,11 @@
 
 namespace repro_check::store {
 
+inline constexpr std::size_t kDefaultMemory = std::size_t{256} << 20U;
+
 struct DumpWriterOptions {
+  /// Bytes of tensors on their way from the model to the disk.
+  std::size_t memory = kDefaultMemory;
   bool replace_existing = false;  ///< put a complete dump in the place of another, when complete
   /// Whether the browsable tree is made at the end: `auto` makes it up to kBrowseLimit operators.
   enum class Browse { kAuto, kAlways, kNever } browse = Browse::kAuto;
@@ -21,8 +24,9 @@ struct DumpWriterOptions {
 
 inline constexpr std::uint64_t kBrowseLimit = 50'000;
 
-/// Writes one dump directory. Records go to the journal, contents to trace.h5; finish() folds the
-/// journal into the packed index, makes the browsable tree, and writes manifest.json last.
+/// Writes one dump directory. Records go to the journal, contents to trace.h5, most of them by a
+/// thread of its own, so that what put_content hands over may fail in a later call. finish() folds
+/// the journal into the packed index, makes the browsable tree, and writes manifest.json last.
 class DumpWriter final : public core::DumpSink {
  public:
   /// Creates the directory. With replace_existing it records into `<directory>.recording` beside it
@@ -34,7 +38,8 @@ class DumpWriter final : public core::DumpSink {
 
   void enter(const core::OpEntry& entry) override;
   [[nodiscard]] bool has_content(const core::ContentKey& key) const override;
-  void put_content(const core::ContentKey& key, std::span<const std::byte> bytes) override;
+  using core::DumpSink::put_content;
+  bool put_content(const core::ContentKey& key, const core::ContentBytes& bytes) override;
   void append(const core::OpRecord& record) override;
   void fail(const std::string& message) override;
 

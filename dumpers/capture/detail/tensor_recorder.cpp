@@ -15,6 +15,20 @@ namespace {
 /// An expanded view can claim far more bytes than there are; beyond this it is hashed, not stored.
 constexpr std::size_t kMaxExpandedBytes = std::size_t{1} << 30U;
 
+/// Bytes of a tensor for a sink, without a copy of the whole.
+class LogicalBytes final : public core::ContentBytes {
+ public:
+  explicit LogicalBytes(const StridedBytes& content) : content_(content) {}
+
+  [[nodiscard]] std::size_t size() const noexcept override { return content_.byte_count(); }
+  void read(std::size_t begin, std::span<std::byte> into) const override {
+    content_.copy(begin / content_.element_size(), into);
+  }
+
+ private:
+  const StridedBytes& content_;
+};
+
 void fill_sizes(const at::Tensor& tensor, core::TensorRecord& record) {
   const at::IntArrayRef sizes = tensor.sizes();
   record.shape.assign(sizes.begin(), sizes.end());
@@ -197,17 +211,8 @@ void TensorRecorder::complete(const StridedBytes* content,
 bool TensorRecorder::store_bytes(const StridedBytes& content, const core::TensorRecord& record) {
   const core::ContentKey key = record.content_key();
   if (sink_->has_content(key)) return true;
-  if (content.contiguous()) {
-    sink_->put_content(key, content.bytes());
-    return true;
-  }
   if (content.byte_count() > kMaxExpandedBytes && content.overlapping()) return false;
-  scratch_.resize(content.byte_count());
-  content.copy(0, scratch_);
-  sink_->put_content(key, scratch_);
-  constexpr std::size_t kKeptScratch = std::size_t{64} << 20U;
-  if (scratch_.capacity() > kKeptScratch) std::vector<std::byte>().swap(scratch_);
-  return true;
+  return sink_->put_content(key, LogicalBytes(content));
 }
 
 void TensorRecorder::summarise(const StridedBytes& content, core::TensorRecord& record) {

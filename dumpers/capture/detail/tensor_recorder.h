@@ -79,7 +79,6 @@ class TensorRecorder {
   StorageTable storages_;
   std::uint64_t hashed_bytes_ = 0;
   std::vector<std::string> stale_;
-  std::vector<std::byte> scratch_;
 };
 
 }  // namespace repro_check::capture

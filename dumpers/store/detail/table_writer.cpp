@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "core/error.h"
-#include "dumpers/store/detail/content_writer.h"
+#include "dumpers/store/detail/content_datasets.h"
 #include "dumpers/store/detail/element_types.h"
 
 namespace repro_check::store {

@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include "core/run_manifest.h"
+#include "dumpers/store/detail/content_datasets.h"
+#include "dumpers/store/detail/direct_file.h"
 #include "dumpers/store/detail/element_types.h"
 
 namespace repro_check::store {
@@ -35,10 +37,9 @@ PropertyHandle file_access(const Blame& blame) {
 
 FileHandle create_trace(const std::filesystem::path& file, const Blame& blame) {
   const Hdf5Scope scope;
-  constexpr hsize_t kThreshold = 65536;
-  constexpr hsize_t kPage = 4096;
   const PropertyHandle access = file_access(blame);
-  blame.ok(H5Pset_alignment(access.get(), kThreshold, kPage), "cannot align the file");
+  blame.ok(H5Pset_alignment(access.get(), kSmallContent + 1, kDirectBlock),
+           "cannot align the file");
   // The oldest format in which every piece of structure carries a checksum; readable since 1.8.
   blame.ok(H5Pset_libver_bounds(access.get(), H5F_LIBVER_V18, H5F_LIBVER_V18),
            "cannot choose the file format");

@@ -13,7 +13,8 @@ namespace repro_check::store {
 /// network file systems have none.
 PropertyHandle file_access(const Blame& blame);
 
-/// A new trace.h5 with its format attributes; big datasets will start on a page.
+/// A new trace.h5 with its format attributes; big datasets will start at a multiple of
+/// kDirectBlock.
 FileHandle create_trace(const std::filesystem::path& file, const Blame& blame);
 
 /// A group that does not remember when it was made: a dump depends on what was recorded only.

@@ -68,8 +68,12 @@ class MemorySink final : public core::DumpSink, public Trace {
     return contents.count(key) > 0;
   }
 
-  void put_content(const core::ContentKey& key, std::span<const std::byte> bytes) override {
-    contents.emplace(key, std::vector<std::byte>(bytes.begin(), bytes.end()));
+  using core::DumpSink::put_content;
+  bool put_content(const core::ContentKey& key, const core::ContentBytes& bytes) override {
+    std::vector<std::byte> copy(bytes.size());
+    bytes.read(0, copy);
+    contents.emplace(key, std::move(copy));
+    return true;
   }
 
   void append(const core::OpRecord& record) override { records.push_back(record); }

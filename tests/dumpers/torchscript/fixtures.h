@@ -23,8 +23,10 @@ class MemorySink final : public core::DumpSink {
   [[nodiscard]] bool has_content(const core::ContentKey& key) const override {
     return contents.contains(key);
   }
-  void put_content(const core::ContentKey& key, std::span<const std::byte>) override {
+  using core::DumpSink::put_content;
+  bool put_content(const core::ContentKey& key, const core::ContentBytes&) override {
     contents.insert(key);
+    return true;
   }
   void append(const core::OpRecord& record) override { records.push_back(record); }
   void fail(const std::string& message) override { failure = message; }

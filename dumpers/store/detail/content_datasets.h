@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "core/tensor_record.h"
+#include "dumpers/store/detail/element_types.h"
+#include "dumpers/store/detail/hdf5_handle.h"
+#include "dumpers/store/detail/hdf5_scope.h"
+
+namespace repro_check::store {
+
+/// Contents above this many bytes have their dataset start at a multiple of kDirectBlock.
+inline constexpr std::size_t kSmallContent = std::size_t{32} << 10U;
+
+/// Dataset creation for all we write: contiguous, allocated at once, never filled.
+PropertyHandle contiguous_creation(const Blame& blame);
+
+/// Makes the datasets of the group `/content`.
+class ContentDatasets {
+ public:
+  /// @param group  borrowed
+  ContentDatasets(hid_t group, Blame blame);
+
+  /// A dataset whose bytes somebody else writes.
+  /// @param key  of at least one byte
+  /// @return where in the file they belong
+  std::uint64_t allocate(const core::ContentKey& key) const;
+
+  /// A dataset with its bytes.
+  void write(const core::ContentKey& key, std::span<const std::byte> bytes) const;
+
+ private:
+  [[nodiscard]] DatasetHandle create(const core::ContentKey& key, const Blame& blame) const;
+  [[nodiscard]] Blame blame_for(const core::ContentKey& key) const;
+
+  hid_t group_;
+  Blame blame_;
+  ElementTypes types_;
+  PropertyHandle creation_;
+};
+
+}  // namespace repro_check::store
