@@ -334,7 +334,7 @@ class Comparison {
          observations_.warnings(baseline_.manifest(), candidate_.manifest())) {
       report_.warnings.push_back(std::move(warning));
     }
-    for (std::size_t i = 0; i < report_.runs.size(); ++i) mark_damage(report_.runs[i]);
+    for (RunSummary& run : report_.runs) mark_damage(run);
     detail::check_coverage(report_.coverage, verdict_.matched);
     detail::decide(verdict_, report_);
   }

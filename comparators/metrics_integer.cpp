@@ -37,8 +37,10 @@ class IntegerPass {
 
  private:
   static std::uint64_t distance(T from, T to) noexcept {
+    // NOLINTBEGIN(bugprone-signed-char-misuse): modulo 2^64 the sign's extension is what is wanted.
     const auto low = static_cast<std::uint64_t>(std::min(from, to));
     const auto high = static_cast<std::uint64_t>(std::max(from, to));
+    // NOLINTEND(bugprone-signed-char-misuse)
     return high - low;
   }
 

@@ -23,6 +23,7 @@ struct Digest {
   std::uint64_t high = 0;
   std::uint64_t low = 0;
 
+  // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 misreads the default
   auto operator<=>(const Digest&) const = default;
 };
 

@@ -2,13 +2,14 @@
 #include "core/known_variables.h"
 
 #include <algorithm>
+#include <array>
 
 namespace repro_check::core {
 namespace {
 
 // "No effect" means that a library was seen to read the variable without any change of numbers: a
 // manifest still records it, because that was one machine.
-constexpr KnownVariable kVariables[] = {
+constexpr auto kVariables = std::to_array<KnownVariable>({
     {"ATB_LLM_LCOC_ENABLE", "Ascend ATB", "overlaps matmul with communication: order of sums"},
     {"ATB_MATMUL_SHUFFLE_K_ENABLE", "Ascend ATB", "shuffles the K axis of matmul: order of sums"},
     {"ATEN_CPU_CAPABILITY",
@@ -112,7 +113,7 @@ constexpr KnownVariable kVariables[] = {
     {"TORCH_MKLDNN_MATMUL_MIN_SIZE", "ATen", "from which size on oneDNN computes products"},
     {"TORCH_ROCM_FA_PREFER_CK", "ATen", "which kernel computes attention on ROCm"},
     {"XLA_FLAGS", "XLA", "--xla_gpu_deterministic_ops and the like"},
-};
+});
 
 static_assert(std::ranges::is_sorted(kVariables, {}, &KnownVariable::name),
               "a manifest lists them by name");

@@ -34,6 +34,7 @@ struct ContentKey {
   std::vector<std::int64_t> shape;
   Digest digest;
 
+  // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 misreads the default
   auto operator<=>(const ContentKey&) const = default;
 };
 

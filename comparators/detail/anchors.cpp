@@ -11,7 +11,7 @@ namespace {
 /// Longest strictly increasing subsequence of the second positions; the first ones increase
 /// already.
 std::vector<Anchor> increasing(const std::vector<Anchor>& pairs) {
-  constexpr std::size_t kNone = static_cast<std::size_t>(-1);
+  constexpr auto kNone = static_cast<std::size_t>(-1);
   std::vector<std::size_t> tails;  // tails[l]: the pair that ends the best run of length l + 1
   std::vector<std::size_t> previous(pairs.size(), kNone);
   for (std::size_t i = 0; i < pairs.size(); ++i) {

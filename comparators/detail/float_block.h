@@ -28,12 +28,14 @@ using WidePairs = BlockPairs<double, std::int64_t>;
 
 /// Sums that go on from block to block inside a leaf, lane by lane.
 struct BlockSums {
+  // NOLINTBEGIN(modernize-avoid-c-arrays): std::array has external linkage
   double abs[kBlockLanes];
   double rel[kBlockLanes];
   double d2[kBlockLanes];
   double b2[kBlockLanes];
   double c2[kBlockLanes];
   double bc[kBlockLanes];
+  // NOLINTEND(modernize-avoid-c-arrays)
 };
 
 struct BlockPolicy {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Included by one file an instruction set, which defines REPRO_CHECK_VECTOR_BYTES if its vectors are
-// wider than every machine's. Everything here has internal linkage on purpose: see float_block.h.
+// Included by one file an instruction set, which defines REPRO_CHECK_VECTOR_BYTES if its vectors
+// are wider than every machine's. Everything here has internal linkage on purpose: see
+// float_block.h.
 #pragma once
 
 #include "comparators/detail/float_block.h"
@@ -231,6 +232,8 @@ std::uint64_t add_squares(const Value* values, std::size_t count, BlockSums& sum
   return hits(not_zero);
 }
 
+// One for each instruction set, in a namespace of its file.
+// NOLINTNEXTLINE(misc-definitions-in-headers)
 constexpr BlockLoops kLoops{add_block<Narrow, NarrowPairs>,
                             add_block<Wide, WidePairs>,
                             add_squares<Narrow, float>,

@@ -28,7 +28,8 @@ double cosine_of(const PairTotals& totals) noexcept {
 /// sqrt(over / under) with their exponents; 0/0 as `none`, x/0 as infinity.
 double root_of_ratio(
     double over, int over_exponent, double under, int under_exponent, double none) {
-  if (under == 0) return over == 0 ? none : kInfinity;
+  if (under == 0 && over == 0) return none;
+  if (under == 0) return kInfinity;
   return std::ldexp(std::sqrt(over) / std::sqrt(under), over_exponent - under_exponent);
 }
 

@@ -51,10 +51,12 @@ inline Vector load(const Element* at) {
 /// Lane by lane, what a block has.
 template <typename Kind>
 struct Lanes {
+  // NOLINTBEGIN(modernize-avoid-c-arrays): std::array has external linkage
   typename Kind::Values low[kVectors];
   typename Kind::Values high[kVectors];
   Doubles sum[kVectors] = {};
   Doubles squares[kVectors] = {};
+  // NOLINTEND(modernize-avoid-c-arrays)
 
   Lanes() {
     const auto infinity = __builtin_bit_cast(typename Kind::Value, Kind::kInfinity);
@@ -150,6 +152,7 @@ template <typename Kind>
 struct Pieces {
   const typename Kind::Value* whole;
   std::size_t whole_count;
+  // NOLINTNEXTLINE(modernize-avoid-c-arrays): std::array has external linkage
   typename Kind::Value rest[kStatsLanes];
   std::size_t padding;
 
@@ -192,6 +195,7 @@ double mean_of(const typename Kind::Value* values, std::size_t count, double sum
   if (sum - sum == 0) return sum / finite;
   double mean = 0;
   for (std::size_t i = 0; i < count; ++i) {
+    // NOLINTNEXTLINE(misc-redundant-expression): not so for infinities and NaN
     if (values[i] - values[i] == 0) mean += static_cast<double>(values[i]) / finite;
   }
   constexpr double kMost = 0x1.fffffffffffffp1023;
@@ -228,6 +232,8 @@ BlockStats block_stats(const typename Kind::Value* values,
   return found;
 }
 
+// One for each instruction set, in a namespace of its file.
+// NOLINTNEXTLINE(misc-definitions-in-headers)
 constexpr StatsLoops kLoops{block_stats<Narrow>, block_stats<Wide>};
 
 }  // namespace

@@ -3,12 +3,12 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <stdio.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdio>
 #include <system_error>
 #include <vector>
 
@@ -40,7 +40,7 @@ constexpr std::array<const char*, 4> kOurFiles{
 std::string foreign_entry(const fs::path& directory) {
   std::error_code code;
   for (const fs::directory_entry& entry : fs::directory_iterator(directory, code)) {
-    const std::string name = entry.path().filename().string();
+    std::string name = entry.path().filename().string();
     const bool ours =
         std::ranges::any_of(kOurFiles, [&](const char* file) { return name == file; });
     if (!ours || entry.is_directory()) return name;
