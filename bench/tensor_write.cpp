@@ -27,7 +27,8 @@
 
 namespace {
 
-using namespace repro_check;
+namespace core = repro_check::core;
+namespace store = repro_check::store;
 namespace fs = std::filesystem;
 
 constexpr std::size_t kBuffer = std::size_t{16} << 20U;

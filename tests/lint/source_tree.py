@@ -3,7 +3,8 @@
 import os
 from pathlib import Path
 
-SKIPPED_FOLDERS = {".git", ".venv", "build", "repro-check-out", "__pycache__"}
+# In a second working tree of git, .git is a file that names the first.
+SKIPPED = {".git", ".venv", "build", "repro-check-out", "__pycache__"}
 HOUSE = ("core", "configs", "dumpers/capture", "dumpers/torchscript", "dumpers/journal",
          "dumpers/store", "comparators", "cmd")
 
@@ -12,8 +13,9 @@ def files(root: Path):
     """Every file under `root`, as paths relative to it, in a fixed order."""
     found = []
     for folder, names, leaves in os.walk(root):
-        names[:] = [n for n in names if n not in SKIPPED_FOLDERS and not n.startswith("build")]
-        found += [(Path(folder) / leaf).relative_to(root) for leaf in leaves]
+        names[:] = [n for n in names if n not in SKIPPED and not n.startswith("build")]
+        found += [(Path(folder) / leaf).relative_to(root) for leaf in leaves
+                  if leaf not in SKIPPED]
     return sorted(found)
 
 
