@@ -4,11 +4,11 @@
 #include <cstring>
 #include <tuple>
 
-#include "core/float_format.h"
 #include "comparators/detail/metric_passes.h"
 #include "comparators/detail/pair_totals.h"
 #include "comparators/detail/range_rescue.h"
 #include "comparators/metrics.h"
+#include "core/float_format.h"
 
 namespace repro_check::comparators::detail {
 namespace {

@@ -143,7 +143,7 @@ struct ControlFlow {
   std::optional<std::uint64_t> last_common_baseline;
   std::optional<std::uint64_t> last_common_candidate;
   core::OpRecord last_common;  ///< head of the baseline's, where there is one
-  std::string baseline_next;  ///< operator, empty at the end of the stream
+  std::string baseline_next;   ///< operator, empty at the end of the stream
   std::string candidate_next;
   std::uint64_t unmatched_baseline = 0;
   std::uint64_t unmatched_candidate = 0;

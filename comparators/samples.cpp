@@ -9,8 +9,8 @@
 #include <cmath>
 #include <cstring>
 
-#include "core/float_format.h"
 #include "core/dtype.h"
+#include "core/float_format.h"
 
 namespace repro_check::comparators {
 namespace {
