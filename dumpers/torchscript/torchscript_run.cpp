@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dumpers/torchscript/torchscript_run.h"
 
+#include <array>
 #include <chrono>
 #include <cstdlib>
 #include <ctime>
@@ -43,9 +44,9 @@ std::string utc_now() {
   const std::time_t now = std::time(nullptr);
   std::tm parts{};
   gmtime_r(&now, &parts);
-  char text[sizeof "2000-01-01T00:00:00Z"] = {};
-  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
-  return text;
+  std::array<char, sizeof "2000-01-01T00:00:00Z"> text{};
+  std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return text.data();
 }
 
 std::string inputs_pointer(const configs::RunSpec& run, std::size_t call) {
@@ -176,7 +177,7 @@ class TorchScriptRun::Impl {
     }
   }
 
-  core::Error input_failure(const std::exception& error, std::size_t call) const {
+  [[nodiscard]] core::Error input_failure(const std::exception& error, std::size_t call) const {
     const std::string where = inputs_pointer(run_, call) + ": the inputs cannot be made on " +
                               run_.device + ": " + first_useful_line(error);
     return {core::ErrorKind::kRunFailed,
@@ -185,7 +186,7 @@ class TorchScriptRun::Impl {
                                     : "see whether dtype and device go together"};
   }
 
-  core::RunManifest describe_run() const {
+  [[nodiscard]] core::RunManifest describe_run() const {
     core::RunManifest manifest;
     manifest.tool_version = REPRO_CHECK_VERSION;
     manifest.run_name = run_.name;

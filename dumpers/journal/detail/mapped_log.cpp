@@ -24,8 +24,8 @@ constexpr std::size_t kLargestWindow = std::size_t{4} << 20U;
 constexpr std::size_t kReserve = 4096;
 
 std::size_t page_size() noexcept {
-  static const auto kSize = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-  return kSize;
+  static const auto size = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  return size;
 }
 
 /// Blocks are allocated before they are mapped: writing to a hole on a full disk would be a SIGBUS.

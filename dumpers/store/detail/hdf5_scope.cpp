@@ -17,8 +17,8 @@ std::recursive_mutex& library_mutex() {
 /// The library's own clean-up at exit would try again, and complain, when a file could not be
 /// closed because the disk is full.
 void prepare_library() {
-  static const herr_t kOnce = H5dont_atexit();
-  (void)kOnce;
+  static const herr_t once = H5dont_atexit();
+  (void)once;
 }
 
 herr_t keep_innermost(unsigned /*n*/, const H5E_error2_t* error, void* into) {

@@ -154,7 +154,7 @@ class Instrumenter {
   }
 
   /// The caller's frame, in the module whose method it calls.
-  CallFrame called(const Node& call, CallFrame frame) const {
+  [[nodiscard]] CallFrame called(const Node& call, CallFrame frame) const {
     if (call.kind() != prim::CallMethod) return frame;
     if (const AttributeChain chain = chain_of(call.input(0))) {
       const ModuleName name = paths_.resolve(*chain);
@@ -234,7 +234,7 @@ class Instrumenter {
   }
 
   /// `aten::dropout at model.py:12 (encoder.drop)`.
-  std::string text_of(const Node& node, std::int64_t id) const {
+  [[nodiscard]] std::string text_of(const Node& node, std::int64_t id) const {
     const auto site = sites_.at(id);
     const core::SourceFrame* frame = core::display_frame(*site);
     std::string text = node.kind().toQualString();

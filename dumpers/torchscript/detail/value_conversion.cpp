@@ -83,7 +83,7 @@ class Converter {
   Converter(const std::string& argument, const InputContext& context)
       : argument_(argument), context_(context) {}
 
-  c10::IValue convert(const InputSpec& input, const c10::TypePtr& type) const {
+  [[nodiscard]] c10::IValue convert(const InputSpec& input, const c10::TypePtr& type) const {
     if (const auto* optional = type->castRaw<c10::OptionalType>()) {
       return is_null(input) ? c10::IValue() : convert(input, optional->getElementType());
     }
@@ -106,7 +106,7 @@ class Converter {
   }
 
  private:
-  core::Error mismatch(const InputSpec& input, const c10::Type& type) const {
+  [[nodiscard]] core::Error mismatch(const InputSpec& input, const c10::Type& type) const {
     return {core::ErrorKind::kUsage,
             input.pointer + ": argument \"" + argument_ + "\" wants " + type.repr_str() +
                 ", but is given " + describe(input),
@@ -118,12 +118,12 @@ class Converter {
     return value != nullptr && std::holds_alternative<std::nullptr_t>(value->value);
   }
 
-  at::Tensor place(at::Tensor tensor) const {
+  [[nodiscard]] at::Tensor place(at::Tensor tensor) const {
     const bool cast = context_.dtype && tensor.is_floating_point();
     return tensor.to(context_.device, cast ? *context_.dtype : tensor.scalar_type());
   }
 
-  c10::IValue convert_union(const InputSpec& input, const c10::TypePtr& type) const {
+  [[nodiscard]] c10::IValue convert_union(const InputSpec& input, const c10::TypePtr& type) const {
     for (const c10::TypePtr& member : type->containedTypes()) {
       try {
         return convert(input, member);
@@ -135,7 +135,7 @@ class Converter {
   }
 
   /// For an argument of type Any: what the configuration says is what it gets.
-  c10::IValue convert_freely(const InputSpec& input) const {
+  [[nodiscard]] c10::IValue convert_freely(const InputSpec& input) const {
     if (auto tensor = read_tensor(input, *context_.hdf5)) return place(std::move(*tensor));
     if (const auto* value = std::get_if<configs::ValueInput>(&input.source)) return as_is(*value);
     if (const auto* list = std::get_if<configs::ListInput>(&input.source)) {
@@ -166,9 +166,9 @@ class Converter {
         value.value);
   }
 
-  c10::IValue convert_list(const InputSpec& input,
-                           const configs::ListInput& list,
-                           const c10::TypePtr& type) const {
+  [[nodiscard]] c10::IValue convert_list(const InputSpec& input,
+                                         const configs::ListInput& list,
+                                         const c10::TypePtr& type) const {
     const auto* wanted = type->castRaw<c10::ListType>();
     if (wanted == nullptr) throw mismatch(input, *type);
     c10::impl::GenericList items(wanted->getElementType());
@@ -178,9 +178,9 @@ class Converter {
     return items;
   }
 
-  c10::IValue convert_tuple(const InputSpec& input,
-                            const configs::TupleInput& tuple,
-                            const c10::TypePtr& type) const {
+  [[nodiscard]] c10::IValue convert_tuple(const InputSpec& input,
+                                          const configs::TupleInput& tuple,
+                                          const c10::TypePtr& type) const {
     const auto wanted = type->cast<c10::TupleType>();
     if (!wanted || wanted->elements().size() != tuple.items.size()) throw mismatch(input, *type);
     std::vector<c10::IValue> items;
@@ -191,9 +191,9 @@ class Converter {
                             : c10::ivalue::Tuple::create(std::move(items));
   }
 
-  c10::IValue convert_dict(const InputSpec& input,
-                           const configs::DictInput& dict,
-                           const c10::TypePtr& type) const {
+  [[nodiscard]] c10::IValue convert_dict(const InputSpec& input,
+                                         const configs::DictInput& dict,
+                                         const c10::TypePtr& type) const {
     const auto* wanted = type->castRaw<c10::DictType>();
     if (wanted == nullptr) throw mismatch(input, *type);
     c10::impl::GenericDict entries(wanted->getKeyType(), wanted->getValueType());
@@ -204,9 +204,9 @@ class Converter {
     return entries;
   }
 
-  c10::IValue convert_key(const InputSpec& input,
-                          const std::string& key,
-                          const c10::Type& type) const {
+  [[nodiscard]] c10::IValue convert_key(const InputSpec& input,
+                                        const std::string& key,
+                                        const c10::Type& type) const {
     if (type.kind() == TypeKind::StringType) return key;
     std::int64_t number = 0;
     const char* end = key.data() + key.size();
@@ -219,7 +219,7 @@ class Converter {
                       "keys are strings, or whole numbers written as strings");
   }
 
-  c10::IValue convert_value(const InputSpec& input, const c10::TypePtr& type) const {
+  [[nodiscard]] c10::IValue convert_value(const InputSpec& input, const c10::TypePtr& type) const {
     const auto& value = std::get<configs::ValueInput>(input.source).value;
     const auto* integer = std::get_if<std::int64_t>(&value);
     const auto* real = std::get_if<double>(&value);
@@ -261,7 +261,7 @@ class Converter {
     throw mismatch(input, *type);
   }
 
-  c10::IValue convert_device(const InputSpec& input, const std::string& text) const {
+  [[nodiscard]] c10::IValue convert_device(const InputSpec& input, const std::string& text) const {
     try {
       return at::Device(text);
     } catch (const std::exception& error) {
