@@ -91,7 +91,9 @@ Json to_json(const TraceSummary& trace) {
             {"include", trace.include},
             {"exclude", trace.exclude},
             {"digest_algorithm", trace.digest_algorithm},
+            {"io", trace.io},
             {"index_digest", to_hex(trace.index_digest)}};
+  if (trace.bytes_limit_reached_at) json["bytes_limit_reached_at"] = *trace.bytes_limit_reached_at;
   if (trace.partial) json["partial"] = to_json(*trace.partial);
   return json;
 }
@@ -229,7 +231,11 @@ class Node {
     field("exclude").read(into.exclude);
     field("digest_algorithm").read(into.digest_algorithm);
     field("index_digest").read(into.index_digest);
-    if (has("partial")) field("partial").read(into.partial.emplace());  // since 1.1
+    if (has("io")) field("io").read(into.io);  // since 1.1, as what follows
+    if (has("bytes_limit_reached_at")) {
+      field("bytes_limit_reached_at").read(into.bytes_limit_reached_at.emplace());
+    }
+    if (has("partial")) field("partial").read(into.partial.emplace());
   }
 
  private:

@@ -69,6 +69,11 @@ struct TraceSummary {
   std::vector<std::string> include;     ///< patterns in force; empty = all
   std::vector<std::string> exclude;
   std::string digest_algorithm;
+  std::string io =
+      "buffered";  ///< how big contents were written: direct (past the page cache) | buffered
+  /// Op index of the first record with a tensor whose bytes were left out because of
+  /// dump.max_bytes; empty = there was none.
+  std::optional<std::uint64_t> bytes_limit_reached_at;
   std::optional<PartialTrace> partial;  ///< empty = whole
   Digest index_digest;  ///< over the packed index, set by the dump writer and checked by readers
 };

@@ -22,7 +22,19 @@ class Dump:
         self.path = f"{directory}/trace.h5"
         self.file = h5py.File(self.path, "r")
         self.index = {name: rows[()] for name, rows in self.file["index"].items()}
+        self.packed = self.places()
         self.texts = self.index["text_bytes"].tobytes()
+
+    def places(self):
+        """Where in the file the contents lie that have no dataset of their own, by digest."""
+        rows = self.index["contents"]
+        if "packed" not in self.file or "packed" not in rows.dtype.names:
+            return {}
+        begin = self.file["packed"].id.get_offset() or 0
+        return {
+            (row["digest_high"], row["digest_low"]): begin + int(row["packed"])
+            for row in rows[rows["packed"] >= 0]
+        }
 
     def text(self, number):
         begin, end = self.index["text_offsets"][number : number + 2]
@@ -44,11 +56,12 @@ class Dump:
         dtype = DTYPES[tensor["dtype"]]
         size = "x".join(map(str, shape)) or "scalar"
         name = f"{tensor['digest_high']:016x}{tensor['digest_low']:016x}-{dtype}-{size}"
-        stored = self.file["content"][name]
-        offset = stored.id.get_offset() or 0  # a tensor without elements lies nowhere
+        offset = self.packed.get((tensor["digest_high"], tensor["digest_low"]))
+        if offset is None:  # a tensor without elements lies nowhere
+            offset = self.file["content"][name].id.get_offset() or 0
         known = getattr(ml_dtypes, dtype, None) or RAW.get(dtype, dtype.replace("qu", "u").lstrip("q"))
         raw = np.dtype("u1" if dtype.startswith("float8") and not ml_dtypes else known)
-        values = np.fromfile(self.path, raw, stored.size, offset=offset).reshape(shape)
+        values = np.fromfile(self.path, raw, int(np.prod(shape)), offset=offset).reshape(shape)
         widen = dtype == "bfloat16" and not ml_dtypes
         return (values.astype("u4") << 16).view("f4") if widen else values
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 #include <variant>
 
 #include "comparators/detail/op_text.h"
@@ -114,6 +115,15 @@ std::vector<std::string> Observations::warnings(const core::RunManifest& baselin
   if (baseline.trace.include != candidate.trace.include ||
       baseline.trace.exclude != candidate.trace.exclude) {
     warnings.emplace_back("the runs were recorded with different include or exclude patterns");
+  }
+  for (const auto& [name, manifest] :
+       {std::pair{"baseline", &baseline}, std::pair{"candidate", &candidate}}) {
+    if (!manifest->trace.bytes_limit_reached_at) continue;
+    warnings.push_back(
+        fmt::format("the {} stored no bytes beyond dump.max_bytes, from op {} on: there digests "
+                    "decide, and what differs was not measured",
+                    name,
+                    *manifest->trace.bytes_limit_reached_at));
   }
   for (const std::string& text : baseline.warnings) warnings.push_back("baseline: " + text);
   for (const std::string& text : candidate.warnings) warnings.push_back("candidate: " + text);

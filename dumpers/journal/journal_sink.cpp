@@ -11,6 +11,7 @@
 #include <set>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "core/error.h"
 #include "dumpers/journal/detail/contents_file.h"
@@ -62,10 +63,12 @@ class JournalSink::Impl {
   [[nodiscard]] bool has(const core::ContentKey& key) const { return known_.contains(key); }
   [[nodiscard]] std::uint64_t stored_bytes() const noexcept { return stored_bytes_; }
 
-  void put(const core::ContentKey& key, std::span<const std::byte> bytes) {
+  void put(const core::ContentKey& key, const core::ContentBytes& bytes) {
     if (has(key)) return;
     if (bytes.size() <= kSmallContent) {
-      journal_.content(key, bytes);
+      small_.resize(bytes.size());
+      if (!small_.empty()) bytes.read(0, small_);
+      journal_.content(key, small_);
     } else {
       // The bytes first: an entry that is there speaks of bytes that are there.
       journal_.content(key, ContentPlace::kContents, contents_.append(bytes));
@@ -116,6 +119,7 @@ class JournalSink::Impl {
   JournalWriter journal_;
   ContentsFile contents_;
   std::set<core::ContentKey> known_;
+  std::vector<std::byte> small_;
   std::atomic<std::uint64_t> stored_bytes_{0};
   std::uint64_t operators_ = 0;
   std::uint64_t tensors_ = 0;
@@ -131,8 +135,9 @@ void JournalSink::begin(const core::RunManifest& manifest) {
 }
 void JournalSink::enter(const core::OpEntry& entry) { impl_->journal().enter(entry); }
 bool JournalSink::has_content(const core::ContentKey& key) const { return impl_->has(key); }
-void JournalSink::put_content(const core::ContentKey& key, std::span<const std::byte> bytes) {
+bool JournalSink::put_content(const core::ContentKey& key, const core::ContentBytes& bytes) {
   impl_->put(key, bytes);
+  return true;
 }
 void JournalSink::append(const core::OpRecord& record) { impl_->append(record); }
 void JournalSink::fail(const std::string& message) { impl_->fail(message); }

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
-#include <span>
 #include <string>
 
 #include "core/dump_sink.h"
@@ -26,7 +24,8 @@ class JournalSink final : public core::DumpSink {
   void begin(const core::RunManifest& manifest) override;
   void enter(const core::OpEntry& entry) override;
   [[nodiscard]] bool has_content(const core::ContentKey& key) const override;
-  void put_content(const core::ContentKey& key, std::span<const std::byte> bytes) override;
+  using core::DumpSink::put_content;
+  bool put_content(const core::ContentKey& key, const core::ContentBytes& bytes) override;
   void append(const core::OpRecord& record) override;
   void fail(const std::string& message) override;
 

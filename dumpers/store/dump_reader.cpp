@@ -5,7 +5,7 @@
 
 #include <new>
 #include <system_error>
-#include <unordered_set>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -39,6 +39,7 @@ class Dump final : public core::DumpSource {
     check_count("tensors", manifest_.trace.tensors, index_.tensor_count());
     check_count("contents", manifest_.trace.contents, index_.content_count());
     for (std::uint64_t i = 0; i < index_.content_count(); ++i) contents_.insert(index_.content(i));
+    open_packed();
   }
 
   [[nodiscard]] const std::string& location() const override { return location_; }
@@ -66,18 +67,20 @@ class Dump final : public core::DumpSource {
 
   void read_content(const core::ContentKey& key, std::vector<std::byte>& into) const override {
     const std::string name = core::content_name(key);
-    if (!has_content(key)) {
+    const auto found = contents_.find(key);
+    if (found == contents_.end()) {
       throw Error(ErrorKind::kNotComparable,
                   fmt::format("{}: content {} is not stored", location_, name),
                   "record with dump.level \"tensor\"");
     }
     expect_known_digests();
-    const Extent extent = locate(key, name);
+    const Extent extent =
+        found->second == kOwnDataset ? locate(key, name) : locate_packed(key, name, found->second);
     into.resize(extent.bytes);
     file_.read(extent.offset, into);
     if (core::digest_bytes(into) != key.digest) {
       file_.blame()
-          .inside(fmt::format("/content/{}", name))
+          .inside(found->second == kOwnDataset ? "/content/" + name : "/packed: " + name)
           .fail("the stored bytes do not match their digest");
     }
   }
@@ -85,7 +88,7 @@ class Dump final : public core::DumpSource {
   void verify_contents() const override {
     std::vector<std::byte> bytes;
     for (std::uint64_t i = 0; i < index_.content_count(); ++i) {
-      read_content(index_.content(i), bytes);
+      read_content(index_.content(i).first, bytes);
     }
   }
 
@@ -126,13 +129,38 @@ class Dump final : public core::DumpSource {
     return dataset.extent;
   }
 
+  /// The one dataset of small contents, where there is one.
+  void open_packed() {
+    const Hdf5Scope scope;
+    const Blame blame = file_.blame().inside("/packed");
+    if (!file_.has_link(file_.root(), kPackedTable.name)) return;
+    const PlainDataset dataset = file_.dataset(file_.root(), kPackedTable.name, blame);
+    if (dataset.dims.size() != 1 || H5Tget_size(dataset.type.get()) != 1) {
+      blame.fail("is not a list of bytes");
+    }
+    packed_ = dataset.extent;
+  }
+
+  [[nodiscard]] Extent locate_packed(const core::ContentKey& key,
+                                     const std::string& name,
+                                     std::int64_t offset) const {
+    const auto begin = static_cast<std::uint64_t>(offset);
+    const std::uint64_t bytes =
+        static_cast<std::uint64_t>(core::element_count(key.shape)) * core::element_size(key.dtype);
+    if (begin > packed_.bytes || bytes > packed_.bytes - begin) {
+      file_.blame().inside("/packed").fail(fmt::format("ends before content {} does", name));
+    }
+    return {packed_.offset + begin, bytes};
+  }
+
   std::string location_;
   core::RunManifest manifest_;
   TraceFile file_;
   IndexReader index_;
   GroupHandle content_group_;
   ElementTypes types_;
-  std::unordered_set<core::ContentKey, ContentKeyHash> contents_;
+  std::unordered_map<core::ContentKey, std::int64_t, ContentKeyHash> contents_;  ///< as content()
+  Extent packed_;
 };
 
 }  // namespace

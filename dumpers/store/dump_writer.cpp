@@ -6,15 +6,18 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <variant>
 
 #include "core/error.h"
 #include "dumpers/journal/journal.h"
 #include "dumpers/journal/size_signal_guard.h"
 #include "dumpers/store/detail/browse_tree.h"
+#include "dumpers/store/detail/byte_limit.h"
 #include "dumpers/store/detail/content_writer.h"
 #include "dumpers/store/detail/dump_directory.h"
 #include "dumpers/store/detail/index_writer.h"
 #include "dumpers/store/detail/row_counts.h"
+#include "dumpers/store/detail/small_contents.h"
 #include "dumpers/store/detail/trace_creation.h"
 
 namespace repro_check::store {
@@ -23,7 +26,7 @@ class DumpWriter::Impl {
  public:
   Impl(const std::filesystem::path& directory, const DumpWriterOptions& options)
       : options_(options),
-        place_(prepare_place(directory, options.replace_existing)),
+        place_(prepare_place(directory, options.replace_existing, options.needed_space)),
         journal_(place_.working / kJournalName),
         trace_path_(place_.working / kTraceName),
         blame_(core::ErrorKind::kIo,
@@ -31,11 +34,15 @@ class DumpWriter::Impl {
                "is the disk full? free space, or record to another disk (dump.directory)"),
         file_(create_trace(trace_path_, blame_)),
         content_group_(make_group(file_.get(), "content", blame_)),
-        contents_(trace_path_, content_group_.get(), blame_, options.memory) {}
+        datasets_(content_group_.get(), blame_),
+        contents_(trace_path_, datasets_, journal_, options.memory),
+        limit_(options.max_bytes) {}
 
   void enter(const core::OpEntry& entry) { journal_.enter(entry); }
   [[nodiscard]] bool has_content(const core::ContentKey& key) const { return contents_.has(key); }
   bool put_content(const core::ContentKey& key, const core::ContentBytes& bytes) {
+    if (contents_.has(key)) return true;
+    if (!limit_.admits(contents_.stored_bytes(), bytes.size())) return false;
     const journal::SizeSignalGuard guard;
     contents_.put(key, bytes);
     return true;
@@ -44,6 +51,7 @@ class DumpWriter::Impl {
     contents_.check();
     journal_.append(record);
     counts_.add(record);
+    limit_.note(record);
   }
   void fail(const std::string& message) {
     failed_ = true;
@@ -59,10 +67,12 @@ class DumpWriter::Impl {
     finished_ = true;
     check_counts(manifest.trace);
     const journal::SizeSignalGuard guard;
+    contents_.drain();
     journal_.close();
-    contents_.flush();
-    manifest.trace.contents = contents_.keys().size();
+    manifest.trace.contents = contents_.kept().size();
     manifest.trace.stored_bytes = contents_.stored_bytes();
+    manifest.trace.bytes_limit_reached_at = limit_.reached_at();
+    manifest.trace.io = contents_.direct() ? "direct" : "buffered";
     manifest.trace.index_digest = fold();
     close_trace();
     sync_path(trace_path_);
@@ -97,15 +107,24 @@ class DumpWriter::Impl {
     IndexWriter index(group.get(), counts_, blame_);
     std::optional<BrowseTree> tree;
     if (browsable()) tree.emplace(file_.get(), content_group_.get(), blame_);
+    SmallContents small(file_.get(),
+                        datasets_,
+                        !tree.has_value(),
+                        contents_.small_contents(),
+                        contents_.small_bytes(),
+                        blame_);
     journal::JournalReader reader(place_.working / kJournalName);
     std::uint64_t folded = 0;
-    while (const std::optional<core::OpRecord> record = reader.next()) {
+    while (const std::optional<journal::Event> event = reader.next_event()) {
+      if (const auto* content = std::get_if<journal::StoredContent>(&*event)) small.add(*content);
+      const auto* record = std::get_if<core::OpRecord>(&*event);
+      if (record == nullptr) continue;
       index.add(*record);
       if (tree) tree->add(*record);
       ++folded;
     }
     // A journal is read up to the first entry that is not whole: fewer means that it was damaged.
-    if (folded != counts_.ops) {
+    if (folded != counts_.ops || !small.whole()) {
       throw core::Error(core::ErrorKind::kIo,
                         fmt::format("{}: {} records were written and {} came back",
                                     (place_.working / kJournalName).string(),
@@ -113,7 +132,8 @@ class DumpWriter::Impl {
                                     folded),
                         "the disk or its memory returned other bytes; record the run again");
     }
-    return index.finish(contents_.keys());
+    small.finish();
+    return index.finish(contents_.kept(), !tree.has_value());
   }
 
   void close_trace() {
@@ -130,7 +150,9 @@ class DumpWriter::Impl {
   Blame blame_;
   FileHandle file_;
   GroupHandle content_group_;
+  ContentDatasets datasets_;
   ContentWriter contents_;
+  ByteLimit limit_;
   RowCounts counts_;
   bool failed_ = false;
   bool finished_ = false;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "core/dump_sink.h"
@@ -17,6 +18,10 @@ inline constexpr std::size_t kDefaultMemory = std::size_t{256} << 20U;
 struct DumpWriterOptions {
   /// Bytes of tensors on their way from the model to the disk.
   std::size_t memory = kDefaultMemory;
+  /// Contents beyond this many bytes together are not stored; their digests go on.
+  std::optional<std::uint64_t> max_bytes = std::nullopt;
+  /// A file system with less free space than this is refused before anything is recorded.
+  std::uint64_t needed_space = 0;
   bool replace_existing = false;  ///< put a complete dump in the place of another, when complete
   /// Whether the browsable tree is made at the end: `auto` makes it up to kBrowseLimit operators.
   enum class Browse { kAuto, kAlways, kNever } browse = Browse::kAuto;
@@ -32,7 +37,7 @@ class DumpWriter final : public core::DumpSink {
   /// Creates the directory. With replace_existing it records into `<directory>.recording` beside it
   /// and takes the place of the old dump only in finish().
   /// @throws core::Error{kUsage} when a dump, or another recording, is already there;
-  ///         core::Error{kIo}
+  ///         core::Error{kIo}, also where there is less than options.needed_space
   DumpWriter(const std::filesystem::path& directory, const DumpWriterOptions& options);
   ~DumpWriter() override;
 
@@ -46,7 +51,8 @@ class DumpWriter final : public core::DumpSink {
   /// Bytes of contents written so far; readable from any thread.
   [[nodiscard]] std::uint64_t stored_bytes() const noexcept;
 
-  /// Completes the dump. Fills manifest.trace.contents, stored_bytes and index_digest.
+  /// Completes the dump. Fills manifest.trace.contents, stored_bytes, io, bytes_limit_reached_at
+  /// and index_digest.
   /// @throws core::Error{kIo}
   void finish(core::RunManifest manifest);
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// make_dump FIXTURE.json OUTDIR: writes a dump as a recorder would, from a description in text.
+// make_dump FIXTURE.json OUTDIR [packed]: writes a dump as a recorder would, from a description in
+// text; packed as a long recording is.
 #include <cstdio>
 #include <fstream>
 #include <iterator>
@@ -21,9 +22,11 @@ std::string read_text(const char* file) {
   return {std::istreambuf_iterator<char>(stream), {}};
 }
 
-void make_dump(const char* description, const char* directory) {
+void make_dump(const char* description,
+               const char* directory,
+               const repro_check::store::DumpWriterOptions& options) {
   const auto fixture = repro_check::test_support::parse_dump_fixture(read_text(description));
-  repro_check::store::DumpWriter writer(directory, {});
+  repro_check::store::DumpWriter writer(directory, options);
   for (const auto& [key, bytes] : fixture.contents) writer.put_content(key, bytes);
   for (const auto& op : fixture.ops) {
     writer.enter({op.index, op.op.get(), op.site.get()});
@@ -35,12 +38,15 @@ void make_dump(const char* description, const char* directory) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 3) {
-    std::fputs("usage: make_dump FIXTURE.json OUTDIR\n", stderr);
+  const bool packed = argc == 4 && std::string(argv[3]) == "packed";
+  if (argc != 3 && !packed) {
+    std::fputs("usage: make_dump FIXTURE.json OUTDIR [packed]\n", stderr);
     return static_cast<int>(repro_check::core::ExitCode::kUsage);
   }
   try {
-    make_dump(argv[1], argv[2]);
+    repro_check::store::DumpWriterOptions options;
+    if (packed) options.browse = repro_check::store::DumpWriterOptions::Browse::kNever;
+    make_dump(argv[1], argv[2], options);
     return 0;
   } catch (const Error& error) {
     std::fprintf(stderr, "make_dump: %s\n", error.what());

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
@@ -14,6 +15,7 @@ namespace repro_check::journal {
 namespace {
 
 constexpr std::uint64_t kPage = 4096;
+constexpr std::size_t kPiece = std::size_t{1} << 20U;
 
 }  // namespace
 
@@ -23,7 +25,7 @@ ContentsFile::~ContentsFile() {
   if (fd_ >= 0) ::close(fd_);
 }
 
-std::uint64_t ContentsFile::append(std::span<const std::byte> bytes) {
+std::uint64_t ContentsFile::append(const core::ContentBytes& bytes) {
   const SizeSignalGuard guard;
   if (fd_ < 0) {
     constexpr mode_t kMode = 0666;
@@ -31,16 +33,23 @@ std::uint64_t ContentsFile::append(std::span<const std::byte> bytes) {
     if (fd_ < 0) write_failed(file_, "cannot create the file", errno);
   }
   const std::uint64_t begin = (end_ + kPage - 1) / kPage * kPage;
-  std::uint64_t at = begin;
+  for (std::size_t done = 0; done < bytes.size(); done += piece_.size()) {
+    piece_.resize(std::min(kPiece, bytes.size() - done));
+    bytes.read(done, piece_);
+    write(begin + done, piece_);
+  }
+  end_ = begin + bytes.size();
+  return begin;
+}
+
+void ContentsFile::write(std::uint64_t offset, std::span<const std::byte> bytes) const {
   while (!bytes.empty()) {
-    const ssize_t written = ::pwrite(fd_, bytes.data(), bytes.size(), static_cast<off_t>(at));
+    const ssize_t written = ::pwrite(fd_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
     if (written < 0 && errno == EINTR) continue;
     if (written <= 0) write_failed(file_, "cannot write", written < 0 ? errno : ENOSPC);
     bytes = bytes.subspan(static_cast<std::size_t>(written));
-    at += static_cast<std::uint64_t>(written);
+    offset += static_cast<std::uint64_t>(written);
   }
-  end_ = at;
-  return begin;
 }
 
 void ContentsFile::sync() {

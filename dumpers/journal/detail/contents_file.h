@@ -5,6 +5,9 @@
 #include <cstdint>
 #include <filesystem>
 #include <span>
+#include <vector>
+
+#include "core/content_bytes.h"
 
 namespace repro_check::journal {
 
@@ -21,15 +24,18 @@ class ContentsFile {
 
   /// @return where in the file they are; after a failure the place is used again
   /// @throws core::Error{kIo}
-  std::uint64_t append(std::span<const std::byte> bytes);
+  std::uint64_t append(const core::ContentBytes& bytes);
 
   /// Forces what was appended to the disk.
   void sync();
 
  private:
+  void write(std::uint64_t offset, std::span<const std::byte> bytes) const;
+
   std::filesystem::path file_;
   int fd_ = -1;
   std::uint64_t end_ = 0;
+  std::vector<std::byte> piece_;
 };
 
 }  // namespace repro_check::journal

@@ -12,9 +12,6 @@
 
 namespace repro_check::store {
 
-/// Contents above this many bytes have their dataset start at a multiple of kDirectBlock.
-inline constexpr std::size_t kSmallContent = std::size_t{32} << 10U;
-
 /// Dataset creation for all we write: contiguous, allocated at once, never filled.
 PropertyHandle contiguous_creation(const Blame& blame);
 

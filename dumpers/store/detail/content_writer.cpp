@@ -12,8 +12,6 @@
 namespace repro_check::store {
 namespace {
 
-constexpr std::size_t kArena = std::size_t{32} << 20U;
-
 void check_size(const core::ContentKey& key, std::size_t bytes) {
   const auto elements = static_cast<std::uint64_t>(core::element_count(key.shape));
   const std::size_t element = core::element_size(key.dtype);
@@ -25,53 +23,49 @@ void check_size(const core::ContentKey& key, std::size_t bytes) {
 }  // namespace
 
 ContentWriter::ContentWriter(std::filesystem::path trace,
-                             hid_t group,
-                             Blame blame,
+                             const ContentDatasets& datasets,
+                             journal::JournalWriter& journal,
                              std::size_t memory)
-    : trace_(std::move(trace)), datasets_(group, std::move(blame)), memory_(memory) {}
+    : trace_(std::move(trace)), datasets_(datasets), journal_(journal), memory_(memory) {}
 
 void ContentWriter::put(const core::ContentKey& key, const core::ContentBytes& bytes) {
+  check();
   if (known_.contains(key)) return;
   check_size(key, bytes.size());
-  const bool small = bytes.size() <= kSmallContent;
-  if (!small) put_big(key, bytes);
-  const core::ContentKey& kept = *known_.insert(key).first;
-  keys_.push_back(&kept);
+  const bool small = bytes.size() <= journal::kSmallContent;
+  if (small) {
+    put_small(key, bytes);
+  } else {
+    put_big(key, bytes);
+  }
+  kept_.push_back(
+      {&*known_.insert(key).first, small ? static_cast<std::int64_t>(small_bytes_) : kOwnDataset});
   stored_bytes_ += bytes.size();
-  if (small) put_small(kept, bytes);
+  if (!small) return;
+  small_bytes_ += bytes.size();
+  ++small_contents_;
 }
 
 void ContentWriter::put_big(const core::ContentKey& key, const core::ContentBytes& bytes) {
   if (!file_) file_.emplace(trace_);
   if (!queue_) queue_.emplace(*file_, memory_);
-  queue_->check();
-  queue_->put(datasets_.allocate(key), bytes);
+  const std::uint64_t offset = datasets_.allocate(key);
+  journal_.content(key, journal::ContentPlace::kTrace, offset);
+  queue_->put(offset, bytes);
 }
 
 void ContentWriter::put_small(const core::ContentKey& key, const core::ContentBytes& bytes) {
-  const std::size_t begin = arena_.size();
-  pending_.push_back({&key, begin, bytes.size()});
-  arena_.resize(begin + bytes.size());
-  bytes.read(0, std::span<std::byte>(arena_).subspan(begin));
-  if (arena_.size() >= kArena) flush_small();
+  small_.resize(bytes.size());
+  if (!small_.empty()) bytes.read(0, small_);
+  journal_.content(key, small_);
 }
 
 void ContentWriter::check() {
   if (queue_) queue_->check();
 }
 
-void ContentWriter::flush() {
-  flush_small();
+void ContentWriter::drain() {
   if (queue_) queue_->drain();
-}
-
-void ContentWriter::flush_small() {
-  for (const Pending& content : pending_) {
-    datasets_.write(*content.key,
-                    std::span<const std::byte>(arena_).subspan(content.offset, content.size));
-  }
-  pending_.clear();
-  arena_.clear();
 }
 
 }  // namespace repro_check::store

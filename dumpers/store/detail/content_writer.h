@@ -12,6 +12,7 @@
 
 #include "core/content_bytes.h"
 #include "core/tensor_record.h"
+#include "dumpers/journal/journal.h"
 #include "dumpers/store/detail/content_datasets.h"
 #include "dumpers/store/detail/direct_file.h"
 #include "dumpers/store/detail/staging_queue.h"
@@ -24,49 +25,59 @@ struct ContentKeyHash {
   }
 };
 
+inline constexpr std::int64_t kOwnDataset = -1;
+
+/// A content of a recording.
+struct KeptContent {
+  const core::ContentKey* key;
+  /// kOwnDataset, or, for one that is in the journal, how many bytes of such are before it.
+  std::int64_t journal_offset;
+};
+
 /// Keeps contents, each key once. A big one gets its dataset at once, and a thread of its own
-/// writes the bytes there; small ones are kept in memory and written together, because making a
-/// dataset costs more than the operator that made a small tensor.
+/// writes the bytes there. A small one goes into the journal, because making a dataset costs more
+/// than the operator that made the tensor. The journal knows of both before their bytes arrive.
 class ContentWriter {
  public:
-  /// @param trace   the file that `group` lies in
-  /// @param group   `/content`, borrowed
-  /// @param memory  bytes between the model and the disk
-  ContentWriter(std::filesystem::path trace, hid_t group, Blame blame, std::size_t memory);
+  /// @param trace     the file that big contents go to
+  /// @param datasets  of that file; borrowed, as is `journal`
+  /// @param memory    bytes between the model and the disk
+  ContentWriter(std::filesystem::path trace,
+                const ContentDatasets& datasets,
+                journal::JournalWriter& journal,
+                std::size_t memory);
 
   [[nodiscard]] bool has(const core::ContentKey& key) const { return known_.contains(key); }
   /// @throws core::Error{kIo}, for earlier contents as well
   void put(const core::ContentKey& key, const core::ContentBytes& bytes);
   /// @throws core::Error{kIo} when a content put before could not be written
   void check();
-  /// Writes what is still in memory, and waits for it.
-  void flush();
+  /// Waits until all that was put is written. @throws core::Error{kIo}
+  void drain();
 
   /// In order of arrival.
-  [[nodiscard]] std::span<const core::ContentKey* const> keys() const noexcept { return keys_; }
+  [[nodiscard]] std::span<const KeptContent> kept() const noexcept { return kept_; }
+  /// Of those, the ones in the journal: how many, and their bytes.
+  [[nodiscard]] std::uint64_t small_contents() const noexcept { return small_contents_; }
+  [[nodiscard]] std::uint64_t small_bytes() const noexcept { return small_bytes_; }
   /// Readable from any thread.
   [[nodiscard]] std::uint64_t stored_bytes() const noexcept { return stored_bytes_; }
   /// Whether bytes have gone past the page cache.
   [[nodiscard]] bool direct() const noexcept { return file_ && file_->direct(); }
 
  private:
-  struct Pending {
-    const core::ContentKey* key;
-    std::size_t offset;
-    std::size_t size;
-  };
-
   void put_big(const core::ContentKey& key, const core::ContentBytes& bytes);
   void put_small(const core::ContentKey& key, const core::ContentBytes& bytes);
-  void flush_small();
 
   std::filesystem::path trace_;
-  ContentDatasets datasets_;
+  const ContentDatasets& datasets_;
+  journal::JournalWriter& journal_;
   std::size_t memory_;
   std::unordered_set<core::ContentKey, ContentKeyHash> known_;
-  std::vector<const core::ContentKey*> keys_;  ///< into known_
-  std::vector<std::byte> arena_;
-  std::vector<Pending> pending_;
+  std::vector<KeptContent> kept_;  ///< keys are in known_
+  std::vector<std::byte> small_;
+  std::uint64_t small_contents_ = 0;
+  std::uint64_t small_bytes_ = 0;
   std::atomic<std::uint64_t> stored_bytes_{0};
   std::optional<DirectFile> file_;     ///< from the first big content on
   std::optional<StagingQueue> queue_;  ///< likewise; goes before the file it writes to

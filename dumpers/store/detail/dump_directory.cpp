@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -85,6 +86,24 @@ bool holds_recording(const fs::path& directory) {
   return !fs::is_empty(directory, code);
 }
 
+/// Asked before anything is made, so that a recording that cannot end well does not begin.
+void expect_space(const fs::path& directory, std::uint64_t needed) {
+  fs::path there = directory;
+  std::error_code code;
+  while (!fs::exists(there, code) && there.has_relative_path()) there = there.parent_path();
+  struct statvfs system {};
+  // Some file systems do not know how large they are.
+  if (::statvfs(there.c_str(), &system) != 0 || system.f_blocks == 0) return;
+  const std::uint64_t free = std::uint64_t{system.f_bavail} * system.f_frsize;
+  if (free >= needed) return;
+  throw Error(ErrorKind::kIo,
+              fmt::format("{}: {} MiB are free there, and recording tensors needs {} MiB at least",
+                          directory.string(),
+                          free >> 20U,
+                          (needed + (std::uint64_t{1} << 20U) - 1) >> 20U),
+              "free space, record to another disk (dump.directory), or lower dump.max_bytes");
+}
+
 void make_directory(const fs::path& directory) {
   std::error_code code;
   fs::create_directories(directory, code);
@@ -99,11 +118,14 @@ fs::path recording_beside(const fs::path& directory) {
   return beside += ".recording";
 }
 
-RecordingPlace prepare_place(const fs::path& directory, bool replace_existing) {
+RecordingPlace prepare_place(const fs::path& directory,
+                             bool replace_existing,
+                             std::uint64_t needed_space) {
   std::error_code code;
   // A link to a directory stays a link: its target is what gets replaced.
   const fs::path final = fs::weakly_canonical(fs::absolute(directory), code);
   if (code) io_failed(directory, "cannot resolve the path", code.value());
+  expect_space(final, needed_space);
   if (!holds_recording(final)) {
     make_directory(final);
     return {final, final};

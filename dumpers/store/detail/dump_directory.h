@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <string_view>
@@ -21,8 +22,11 @@ struct RecordingPlace {
 std::filesystem::path recording_beside(const std::filesystem::path& directory);
 
 /// Decides where to record, and makes that directory, new and empty.
+/// @param needed_space  bytes that must be free there
 /// @throws core::Error{kUsage} when something is there that may not be replaced; {kIo}
-RecordingPlace prepare_place(const std::filesystem::path& directory, bool replace_existing);
+RecordingPlace prepare_place(const std::filesystem::path& directory,
+                             bool replace_existing,
+                             std::uint64_t needed_space);
 
 /// Puts a complete dump into its final place, and removes what stood there.
 void publish(const RecordingPlace& place);

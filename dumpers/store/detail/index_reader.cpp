@@ -264,7 +264,7 @@ core::OpRecord IndexReader::op(std::uint64_t index, bool whole) const {
   return record;
 }
 
-core::ContentKey IndexReader::content(std::uint64_t index) const {
+std::pair<core::ContentKey, std::int64_t> IndexReader::content(std::uint64_t index) const {
   const auto row = contents_.row<ContentRow>(index);
   core::ContentKey key;
   key.dtype = dtype(row.dtype, contents_);
@@ -276,7 +276,8 @@ core::ContentKey IndexReader::content(std::uint64_t index) const {
       bytes != row.bytes || key.dtype == core::Dtype::kUnknown) {
     contents_.blame().fail(fmt::format("row {} is no tensor of {} bytes", index, row.bytes));
   }
-  return key;
+  if (row.packed < -1) contents_.blame().fail(fmt::format("row {} lies nowhere", index));
+  return {std::move(key), row.packed};
 }
 
 }  // namespace repro_check::store

@@ -28,8 +28,8 @@ class IndexReader {
   /// @param whole  arguments, results, tensors, substitutions and generator too
   [[nodiscard]] core::OpRecord op(std::uint64_t index, bool whole) const;
 
-  /// Key and number of bytes of a content.
-  [[nodiscard]] core::ContentKey content(std::uint64_t index) const;
+  /// A content, and where in `/packed` it is; -1 where it has a dataset of its own.
+  [[nodiscard]] std::pair<core::ContentKey, std::int64_t> content(std::uint64_t index) const;
 
  private:
   [[nodiscard]] std::string text(std::uint64_t id) const;

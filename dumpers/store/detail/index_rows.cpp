@@ -85,12 +85,14 @@ constexpr std::array kStatsMembers{REPRO_CHECK_MEMBER(StatsRow, min),
                                    REPRO_CHECK_MEMBER(StatsRow, positive_infs),
                                    REPRO_CHECK_MEMBER(StatsRow, negative_infs),
                                    REPRO_CHECK_MEMBER(StatsRow, subnormals)};
-constexpr std::array kContentMembers{REPRO_CHECK_MEMBER(ContentRow, digest_high),
-                                     REPRO_CHECK_MEMBER(ContentRow, digest_low),
-                                     REPRO_CHECK_MEMBER(ContentRow, shape_begin),
-                                     REPRO_CHECK_MEMBER(ContentRow, bytes),
-                                     REPRO_CHECK_MEMBER(ContentRow, shape_count),
-                                     REPRO_CHECK_MEMBER(ContentRow, dtype)};
+constexpr std::array kContentMembers{
+    REPRO_CHECK_MEMBER(ContentRow, digest_high),
+    REPRO_CHECK_MEMBER(ContentRow, digest_low),
+    REPRO_CHECK_MEMBER(ContentRow, shape_begin),
+    REPRO_CHECK_MEMBER(ContentRow, bytes),
+    REPRO_CHECK_MEMBER(ContentRow, shape_count),
+    REPRO_CHECK_MEMBER(ContentRow, dtype),
+    Member{"packed", offsetof(ContentRow, packed), Scalar::kInt64, true}};
 constexpr std::array kGeneratorMembers{REPRO_CHECK_MEMBER(GeneratorRow, seed),
                                        REPRO_CHECK_MEMBER(GeneratorRow, position_before),
                                        REPRO_CHECK_MEMBER(GeneratorRow, position_after),
@@ -116,11 +118,12 @@ constexpr std::array kUInt64Members{Member{"", 0, Scalar::kUInt64}};
 constexpr std::array kInt64Members{Member{"", 0, Scalar::kInt64}};
 
 static_assert(sizeof(OpRow) == 96 && sizeof(ValueRow) == 32 && sizeof(TensorRow) == 96);
-static_assert(sizeof(StatsRow) == 80 && sizeof(ContentRow) == 40 && sizeof(GeneratorRow) == 40);
+static_assert(sizeof(StatsRow) == 80 && sizeof(ContentRow) == 48 && sizeof(GeneratorRow) == 40);
 
 }  // namespace
 #undef REPRO_CHECK_MEMBER
 
+const TableLayout kPackedTable{"packed", sizeof(std::uint8_t), kByteMembers};
 const TableLayout kOpsTable{"ops", sizeof(OpRow), kOpMembers};
 const TableLayout kValuesTable{"values", sizeof(ValueRow), kValueMembers};
 const TableLayout kTensorsTable{"tensors", sizeof(TensorRow), kTensorMembers};

@@ -89,6 +89,7 @@ struct ContentRow {
   std::uint64_t bytes = 0;
   std::uint32_t shape_count = 0;
   std::uint32_t dtype = 0;
+  std::int64_t packed = -1;  ///< where in /packed; -1 = in a dataset of its own. Since 1.1
 };
 
 struct GeneratorRow {
@@ -133,6 +134,7 @@ struct Member {
   const char* name;
   std::size_t offset;
   Scalar type;
+  bool may_lack = false;  ///< an older minor version has shorter rows, without it
 };
 
 struct TableLayout {
@@ -140,6 +142,9 @@ struct TableLayout {
   std::size_t row_size;
   std::span<const Member> members;
 };
+
+/// `/packed`, beside the index: the bytes of small contents, one behind the other.
+extern const TableLayout kPackedTable;
 
 extern const TableLayout kOpsTable;
 extern const TableLayout kValuesTable;

@@ -209,10 +209,10 @@ TableDigest IndexWriter::write_whole(const TableLayout& layout, std::span<const 
   return writer.finish();
 }
 
-core::Digest IndexWriter::finish(std::span<const core::ContentKey* const> contents) {
+core::Digest IndexWriter::finish(std::span<const KeptContent> contents, bool packed) {
   std::vector<ContentRow> rows;
   rows.reserve(contents.size());
-  for (const core::ContentKey* key : contents) {
+  for (const auto& [key, offset] : contents) {
     const auto bytes = static_cast<std::uint64_t>(core::element_count(key->shape)) *
                        core::element_size(key->dtype);
     rows.push_back({key->digest.high,
@@ -220,7 +220,8 @@ core::Digest IndexWriter::finish(std::span<const core::ContentKey* const> conten
                     dims(key->shape),
                     bytes,
                     count_of(key->shape),
-                    static_cast<std::uint32_t>(key->dtype)});
+                    static_cast<std::uint32_t>(key->dtype),
+                    packed ? offset : kOwnDataset});
   }
   std::vector<TableDigest> digests;
   for (TableWriter* table : {&values_, &tensors_, &stats_, &substitutions_, &generators_}) {

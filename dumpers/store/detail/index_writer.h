@@ -12,6 +12,7 @@
 
 #include "core/digest.h"
 #include "core/op_record.h"
+#include "dumpers/store/detail/content_writer.h"
 #include "dumpers/store/detail/index_rows.h"
 #include "dumpers/store/detail/row_counts.h"
 #include "dumpers/store/detail/table_writer.h"
@@ -52,8 +53,9 @@ class IndexWriter {
   /// @param record  its index is below counts.ops and has not come before
   void add(const core::OpRecord& record);
 
-  /// @param contents  what `/content` holds
-  core::Digest finish(std::span<const core::ContentKey* const> contents);
+  /// @param contents  all that is stored
+  /// @param packed    whether those from the journal lie in `/packed`
+  core::Digest finish(std::span<const KeptContent> contents, bool packed);
 
  private:
   std::uint32_t text(std::string_view text) { return texts_.number(text); }

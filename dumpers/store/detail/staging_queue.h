@@ -45,6 +45,9 @@ class StagingQueue {
   /// Costs nothing where all is well. @throws core::Error{kIo} when writing has failed
   void check();
 
+  /// Bytes of the buffers there are by now.
+  [[nodiscard]] std::size_t memory() const noexcept { return buffers_ * StagingBuffer::kBytes; }
+
  private:
   using BufferPtr = std::unique_ptr<StagingBuffer>;
 

@@ -37,11 +37,12 @@ void TableReader::expect_layout(const TableLayout& layout) const {
   const TypeHandle expected = row_type(layout, blame_);
   if (H5Tequal(type_.get(), expected.get()) > 0) return;
   const bool compound = H5Tget_class(type_.get()) == H5T_COMPOUND;
-  if (!compound || H5Tget_class(expected.get()) != H5T_COMPOUND || row_size_ < layout.row_size) {
+  if (!compound || H5Tget_class(expected.get()) != H5T_COMPOUND) {
     blame_.fail("has rows of another type");
   }
   for (std::size_t i = 0; i < layout.members.size(); ++i) {
     const Member& member = layout.members[i];
+    if (member.may_lack && row_size_ == member.offset) break;
     const int index = H5Tget_member_index(type_.get(), member.name);
     if (index < 0) blame_.fail(fmt::format("has no member \"{}\"", member.name));
     const auto at = static_cast<unsigned>(index);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -16,7 +17,8 @@
 namespace repro_check::store {
 
 /// Rows of one dataset of /index, read in blocks as they are asked for. A dump of a later minor
-/// version may have longer rows, of which the known members come first.
+/// version may have longer rows, of which the known members come first; one of an earlier version
+/// shorter ones, and what they lack keeps its default.
 class TableReader {
  public:
   /// Any dataset of one dimension; row(i) is for those with a layout of ours.
@@ -31,8 +33,8 @@ class TableReader {
   template <typename Row>
   [[nodiscard]] Row row(std::uint64_t index) const {
     static_assert(std::is_trivially_copyable_v<Row>);
-    Row value;
-    std::memcpy(&value, row_bytes(index), sizeof(Row));
+    Row value{};
+    std::memcpy(&value, row_bytes(index), std::min<std::uint64_t>(sizeof(Row), row_size_));
     return value;
   }
 

@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include "core/run_manifest.h"
-#include "dumpers/store/detail/content_datasets.h"
+#include "dumpers/journal/journal.h"
 #include "dumpers/store/detail/direct_file.h"
 #include "dumpers/store/detail/element_types.h"
 
@@ -38,7 +38,8 @@ PropertyHandle file_access(const Blame& blame) {
 FileHandle create_trace(const std::filesystem::path& file, const Blame& blame) {
   const Hdf5Scope scope;
   const PropertyHandle access = file_access(blame);
-  blame.ok(H5Pset_alignment(access.get(), kSmallContent + 1, kDirectBlock),
+  // Big contents are written in whole blocks, past the page cache.
+  blame.ok(H5Pset_alignment(access.get(), journal::kSmallContent + 1, kDirectBlock),
            "cannot align the file");
   // The oldest format in which every piece of structure carries a checksum; readable since 1.8.
   blame.ok(H5Pset_libver_bounds(access.get(), H5F_LIBVER_V18, H5F_LIBVER_V18),

@@ -53,6 +53,8 @@ class TraceFile {
   /// @throws core::Error{kDumpDamaged} when the file ends before, {kIo}
   void read(std::uint64_t offset, std::span<std::byte> into) const;
 
+  /// The root group, for dataset() and has_link().
+  [[nodiscard]] hid_t root() const noexcept { return file_.get(); }
   [[nodiscard]] const Blame& blame() const noexcept { return blame_; }
   [[nodiscard]] bool has_link(hid_t group, const std::string& name) const;
 

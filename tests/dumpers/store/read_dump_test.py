@@ -75,6 +75,9 @@ def main():
         subprocess.run([make_dump, fixture, dump], check=True)
         check_h5py(dump)
         check_reader(module, dump)
+        packed = pathlib.Path(directory) / "packed"
+        subprocess.run([make_dump, fixture, packed, "packed"], check=True)
+        check_reader(module, packed)
         module.ml_dtypes = None  # as it is where that package is missing
         check_reader(module, dump)
         listing = subprocess.run(

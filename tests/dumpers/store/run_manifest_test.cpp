@@ -102,7 +102,7 @@ TEST_CASE("text that is not UTF-8 is cleaned, and the file stays readable") {
 
 TEST_CASE("fields of a later minor version are passed over") {
   std::string text = to_json_text(full_manifest());
-  text = replaced(text, "\"version\": \"1.0\"", "\"version\": \"1.7\", \"later\": [1, {\"a\": 2}]");
+  text = replaced(text, "\"version\": \"1.1\"", "\"version\": \"1.7\", \"later\": [1, {\"a\": 2}]");
   CHECK(parse(signed_again(text)).run_name == full_manifest().run_name);
   CHECK(contains(error_of(ErrorKind::kDumpDamaged, [&] { parse(text); }), "/manifest_digest"));
 }
@@ -114,9 +114,9 @@ TEST_CASE("another format or another major version is unknown") {
   };
   CHECK(contains(unknown("repro-check-dump", "other-dump"), "m.json: not the manifest of a dump"));
   CHECK(
-      contains(unknown("\"version\": \"1.0\"", "\"version\": \"2.0\""),
+      contains(unknown("\"version\": \"1.1\"", "\"version\": \"2.0\""),
                "dump format 2.0 cannot be read: this repro-check reads 1.x | use the repro-check"));
-  CHECK(contains(unknown("\"version\": \"1.0\"", "\"version\": \"0.9\""), "record the run again"));
+  CHECK(contains(unknown("\"version\": \"1.1\"", "\"version\": \"0.9\""), "record the run again"));
   CHECK(contains(error_of(ErrorKind::kDumpUnknown, [] { parse("[]"); }), "not the manifest"));
 }
 
@@ -137,7 +137,7 @@ TEST_CASE("what is malformed is named by its JSON pointer") {
   CHECK(contains(damage("\"disable_dropout\": true", "\"disable_dropout\": 1"),
                  "/disable_dropout: must be true or false"));
   CHECK(contains(damage("\"00000000000000010000000000000002\"", "\"xyz\""), "/model_digest"));
-  CHECK(contains(damage("\"version\": \"1.0\"", "\"version\": \"1.0x\""), "/version"));
+  CHECK(contains(damage("\"version\": \"1.1\"", "\"version\": \"1.0x\""), "/version"));
   CHECK(contains(damage("\"seed\"", "\"rng\": \"host\", \"seed\""),
                  "the key \"rng\" is there twice"));
   CHECK(contains(

@@ -148,11 +148,15 @@ std::string list_layout() {
   test_support::Sample sample = test_support::make_sample(1, 20);
   sample.manifest.settings = {{"a", "b", "c"}};
   sample.manifest.environment = {{"a", "b"}};
-  test_support::write_dump(dump, sample);
-  const Hdf5Scope scope;
-  const FileHandle file(H5Fopen((dump / "trace.h5").c_str(), H5F_ACC_RDONLY, H5P_DEFAULT));
   Listing listing;
-  H5Ovisit2(file.get(), H5_INDEX_NAME, H5_ITER_INC, &note_object, &listing, H5O_INFO_BASIC);
+  // With a tree and without one: what only one of them has is listed as well.
+  for (const auto browse :
+       {DumpWriterOptions::Browse::kAlways, DumpWriterOptions::Browse::kNever}) {
+    test_support::write_dump(dump, sample, {.replace_existing = true, .browse = browse});
+    const Hdf5Scope scope;
+    const FileHandle file(H5Fopen((dump / "trace.h5").c_str(), H5F_ACC_RDONLY, H5P_DEFAULT));
+    H5Ovisit2(file.get(), H5_INDEX_NAME, H5_ITER_INC, &note_object, &listing, H5O_INFO_BASIC);
+  }
   std::string objects;
   for (const auto& [path, text] : listing) objects += fmt::format("/{} {}\n", path, text);
   return fmt::format("trace.h5\n{}\nmanifest.json\n{}",
