@@ -98,6 +98,8 @@ struct InputSpec {
 
 using CallSpec = std::vector<InputSpec>;
 
+inline constexpr std::uint64_t kLeastDumpMemory = std::uint64_t{8} << 20U;
+
 struct DumpSpec {
   std::filesystem::path directory = "repro-check-out";  ///< absolute once parsed
   DumpLevel level = DumpLevel::kTensor;
@@ -106,6 +108,8 @@ struct DumpSpec {
   bool verify_inputs = false;        ///< hash every input anew instead of trusting the cache
   std::vector<std::string> include;  ///< globs on operator or module path; empty = all
   std::vector<std::string> exclude;
+  std::uint64_t memory = std::uint64_t{256} << 20U;  ///< bytes between the model and the disk
+  std::optional<std::uint64_t> max_bytes;            ///< tensors beyond are not stored
   bool operator==(const DumpSpec&) const = default;
 };
 

@@ -29,6 +29,11 @@ store::DumpWriterOptions options_for(const configs::RecordRequest& request) {
   using Browse = store::DumpWriterOptions::Browse;
   store::DumpWriterOptions options;
   options.replace_existing = request.replace_existing;
+  options.memory = request.run.dump.memory;
+  options.max_bytes = request.run.dump.max_bytes;
+  if (request.run.dump.level == configs::DumpLevel::kTensor) {
+    options.needed_space = options.max_bytes.value_or(options.memory);
+  }
   switch (request.run.dump.browse) {
     case configs::BrowseMode::kAuto:
       options.browse = Browse::kAuto;

@@ -23,8 +23,15 @@ inline constexpr auto kResolvedRunKeys =
 
 inline constexpr auto kModelKeys = std::to_array<std::string_view>({"path", "method", "mode"});
 inline constexpr auto kCallKeys = std::to_array<std::string_view>({"inputs"});
-inline constexpr auto kDumpKeys = std::to_array<std::string_view>(
-    {"directory", "level", "depth", "browse", "verify_inputs", "include", "exclude"});
+inline constexpr auto kDumpKeys = std::to_array<std::string_view>({"directory",
+                                                                   "level",
+                                                                   "depth",
+                                                                   "browse",
+                                                                   "verify_inputs",
+                                                                   "include",
+                                                                   "exclude",
+                                                                   "memory",
+                                                                   "max_bytes"});
 inline constexpr auto kCompareKeys =
     std::to_array<std::string_view>({"policy", "rtol", "atol", "equal_nan", "signed_zero"});
 inline constexpr auto kReportKeys = std::to_array<std::string_view>({"format"});

@@ -104,13 +104,16 @@ Json input_json(const InputSpec& input, bool with_pointers) {
 }
 
 Json dump_json(const DumpSpec& dump) {
-  return Json{{"directory", dump.directory.string()},
-              {"level", text_of(name_of(dump.level))},
-              {"depth", text_of(name_of(dump.depth))},
-              {"browse", text_of(name_of(dump.browse))},
-              {"verify_inputs", dump.verify_inputs},
-              {"include", dump.include},
-              {"exclude", dump.exclude}};
+  Json json{{"directory", dump.directory.string()},
+            {"level", text_of(name_of(dump.level))},
+            {"depth", text_of(name_of(dump.depth))},
+            {"browse", text_of(name_of(dump.browse))},
+            {"verify_inputs", dump.verify_inputs},
+            {"include", dump.include},
+            {"exclude", dump.exclude},
+            {"memory", dump.memory}};
+  if (dump.max_bytes) json["max_bytes"] = *dump.max_bytes;
+  return json;
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "configs/detail/byte_size.h"
 #include "configs/detail/keys.h"
 #include "configs/detail/run_parser.h"
 
@@ -82,6 +83,12 @@ void read_dump(const Node& node, const ParseContext& context, DumpSpec& dump) {
   }
   if (const auto member = object.find("include")) read_patterns(*member, problems, dump.include);
   if (const auto member = object.find("exclude")) read_patterns(*member, problems, dump.exclude);
+  if (const auto member = object.find("memory")) {
+    assign(read_byte_size(*member, kLeastDumpMemory, problems), dump.memory);
+  }
+  if (const auto member = object.find("max_bytes")) {
+    dump.max_bytes = read_byte_size(*member, 0, problems);
+  }
 }
 
 void read_compare(const Node& node, Problems& problems, CompareSpec& compare) {

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 
+#include <cstdint>
 #include <string>
 #include <variant>
 
+#include "core/error.h"
 #include "tests/configs/fixture_files.h"
 
 namespace repro_check::configs {
@@ -170,7 +172,8 @@ TEST_CASE("compare and dump sections") {
       "compare": {"policy": "tolerance", "rtol": 1e-3, "atol": 0, "equal_nan": "never",
                   "signed_zero": "distinct"},
       "dump": {"level": "stats", "depth": "all", "browse": "always", "verify_inputs": true,
-               "include": ["aten::*"], "exclude": ["*dropout*"]})");
+               "include": ["aten::*"], "exclude": ["*dropout*"],
+               "memory": "64MiB", "max_bytes": 1000})");
   CHECK(config.compare.policy == PolicyKind::kTolerance);
   CHECK(config.compare.rtol == 1e-3);
   CHECK(config.compare.atol == 0.0);
@@ -183,6 +186,33 @@ TEST_CASE("compare and dump sections") {
   CHECK(dump.verify_inputs);
   CHECK(dump.include == std::vector<std::string>{"aten::*"});
   CHECK(dump.exclude == std::vector<std::string>{"*dropout*"});
+  CHECK(dump.memory == std::uint64_t{64} << 20U);
+  CHECK(dump.max_bytes == 1000U);
+}
+
+TEST_CASE("numbers of bytes") {
+  const auto memory = [](const std::string& text) {
+    return test::parse_with("\"dump\": {\"memory\": " + text + "}").runs[0].dump.memory;
+  };
+  CHECK(memory("8388608") == kLeastDumpMemory);
+  CHECK(memory("\"8192KiB\"") == kLeastDumpMemory);
+  CHECK(memory("\"3GiB\"") == std::uint64_t{3} << 30U);
+  CHECK(memory("\"1TiB\"") == std::uint64_t{1} << 40U);
+  for (const char* wrong : {"8388607",
+                            "-1",
+                            "1e9",
+                            "true",
+                            "\"\"",
+                            "\"many\"",
+                            "\"256 MiB\"",
+                            "\"256MB\"",
+                            "\"-1GiB\"",
+                            "\"16777216TiB\"",
+                            "\"99999999999999999999\"",
+                            "18446744073709551615"}) {
+    CAPTURE(wrong);
+    CHECK_THROWS_AS(memory(wrong), core::Error);
+  }
 }
 
 }  // namespace

@@ -159,6 +159,8 @@ class RandomRequest {
     spec.verify_inputs = coin();
     for (std::uint64_t i = below(3); i > 0; --i) spec.include.push_back(text());
     for (std::uint64_t i = below(3); i > 0; --i) spec.exclude.push_back(text());
+    spec.memory = kLeastDumpMemory + below(1U << 30U);
+    if (coin()) spec.max_bytes = below(1U << 30U);
     return spec;
   }
 
