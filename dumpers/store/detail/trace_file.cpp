@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <system_error>
 #include <utility>
@@ -144,8 +145,11 @@ std::vector<std::string> TraceFile::names(hid_t group, std::size_t limit) const 
   const Hdf5Scope scope;
   std::vector<std::string> names;
   Names data{&names, limit};
-  blame_.ok(H5Literate(group, H5_INDEX_NAME, H5_ITER_INC, nullptr, &collect, &data),
+  // In any other order HDF5 makes a table first, and frees entries of it that it never filled when
+  // the group turns out to be damaged half-way.
+  blame_.ok(H5Literate(group, H5_INDEX_NAME, H5_ITER_NATIVE, nullptr, &collect, &data),
             "a group cannot be listed");
+  std::ranges::sort(names);
   return names;
 }
 
