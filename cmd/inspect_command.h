@@ -27,7 +27,8 @@ class InspectCommand final : public Command {
   void check_combination() const;
   [[nodiscard]] bool is_list() const;
   [[nodiscard]] OpSelection selection() const;
-  core::ExitCode show(const core::DumpSource& dump, const GlobalOptions& globals) const;
+  [[nodiscard]] core::ExitCode show(const core::DumpSource& dump,
+                                    const GlobalOptions& globals) const;
 
   std::string dump_;
   bool list_ = false;

@@ -16,8 +16,8 @@ constexpr std::int64_t kLargestExact = (std::int64_t{1} << 53) - 1;
 
 std::string hex_of(std::span<const std::byte> element) {
   std::string text;
-  for (auto byte = element.rbegin(); byte != element.rend(); ++byte) {
-    text += fmt::format("{:02x}", std::to_integer<unsigned>(*byte));
+  for (std::size_t i = element.size(); i > 0; --i) {
+    text += fmt::format("{:02x}", std::to_integer<unsigned>(element[i - 1]));
   }
   return text;
 }

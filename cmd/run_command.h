@@ -27,10 +27,10 @@ class RunCommand final : public Command {
   [[nodiscard]] std::vector<RecordingJob> plan(const configs::Config& config) const;
   [[nodiscard]] std::vector<comparators::Report> compare(
       const configs::Config& config, const std::vector<RecordingJob>& jobs) const;
-  core::ExitCode finish(const GlobalOptions& globals,
-                        const configs::Config& config,
-                        const std::vector<comparators::Report>& reports,
-                        const std::vector<RecordingResult>& results) const;
+  [[nodiscard]] core::ExitCode finish(const GlobalOptions& globals,
+                                      const configs::Config& config,
+                                      const std::vector<comparators::Report>& reports,
+                                      const std::vector<RecordingResult>& results) const;
 
   ConfigOptions config_;
   ReportFlags report_;

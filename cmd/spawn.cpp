@@ -80,7 +80,10 @@ std::vector<std::string> merged_environment(const SpawnRequest& request) {
 
   std::vector<std::string> entries;
   entries.reserve(variables.size());
-  for (const auto& [name, value] : variables) entries.push_back(name + "=" + value);
+  for (const auto& [name, value] : variables) {
+    entries.push_back(name);
+    entries.back().append("=").append(value);
+  }
   return entries;
 }
 

@@ -67,7 +67,7 @@ Draft fitting_draft(const comparators::Report& report,
 }  // namespace
 
 std::string render_text(const comparators::Report& report, const RenderOptions& options) {
-  const std::string first = verdict_line(report).str(options.color) + "\n";
+  std::string first = verdict_line(report).str(options.color) + "\n";
   if (options.verbosity < 0) {
     return first;
   }

@@ -112,8 +112,10 @@ void add_settings(Page& page, const Report& report) {
   for (const std::string& name : names) {
     const std::string left = used_text(find_setting(baseline, name));
     const std::string right = used_text(find_setting(candidate, name));
-    const std::string value = left == right ? left : left + " -> " + right;
-    page.prose(&name == names.data() ? "settings" : "", escape_name(name) + " " + value, 4);
+    std::string text = escape_name(name);
+    text.append(" ").append(left);
+    if (left != right) text.append(" -> ").append(right);
+    page.prose(&name == names.data() ? "settings" : "", text, 4);
   }
 }
 
