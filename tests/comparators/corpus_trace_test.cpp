@@ -157,6 +157,17 @@ TEST_CASE("row 40 with a branch: the streams part and say what was answered") {
         std::string::npos);
 }
 
+TEST_CASE("a recording that stopped storing bytes is said to have done so") {
+  Trace baseline = chain("baseline", {"aten::a", "aten::b"});
+  Trace candidate = chain("candidate", {"aten::a", "aten::b"});
+  candidate.manifest()["bytes_limit_reached_at"] = 1;
+  const Report report = compare_traces(baseline, candidate, {});
+  CHECK(exit_of(report) == 0);
+  REQUIRE(report.warnings.size() == 1);
+  CHECK(report.warnings.front().starts_with(
+      "the candidate stored no bytes beyond dump.max_bytes, from op 1 on"));
+}
+
 TEST_CASE("L5: the sums hold, and the lists are bounded") {
   Trace baseline = chain("baseline", Names(40, "aten::a"));
   Trace candidate = chain("candidate", Names(40, "aten::a"));

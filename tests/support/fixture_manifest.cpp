@@ -59,6 +59,9 @@ core::RunManifest parse_manifest(const ordered_json& json) {
   trace.include = json.value("include", std::vector<std::string>{});
   trace.exclude = json.value("exclude", std::vector<std::string>{});
   trace.digest_algorithm = json.value("digest_algorithm", std::string(core::kDigestAlgorithm));
+  if (const auto limit = json.find("bytes_limit_reached_at"); limit != json.end()) {
+    trace.bytes_limit_reached_at = limit->get<std::uint64_t>();
+  }
   return manifest;
 }
 

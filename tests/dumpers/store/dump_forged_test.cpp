@@ -6,9 +6,11 @@
 #include <cstdint>
 #include <filesystem>
 #include <random>
+#include <span>
 #include <string>
 
 #include "core/error.h"
+#include "dumpers/store/detail/table_writer.h"
 #include "dumpers/store/dump_reader.h"
 #include "tests/dumpers/store/error_of.h"
 #include "tests/dumpers/store/forge.h"
@@ -82,6 +84,9 @@ TEST_CASE("numbers that lead nowhere are a damaged dump") {
   FORGE(Contents, ContentRow, dtype, 2, 77, "unknown dtype 77")
   FORGE(Contents, ContentRow, bytes, 2, 77, "row 2 is no tensor of 77 bytes")
   FORGE(Contents, ContentRow, shape_count, 2, 1000, "")
+  FORGE(Contents, ContentRow, packed, 2, -2, "row 2 lies nowhere")
+  FORGE(Contents, ContentRow, packed, 0, 0, "/packed: ends before content")
+  FORGE(Contents, ContentRow, packed, 2, INT64_MAX, "/packed: ends before content")
   FORGE(Operators, OperatorRow, name, 0, 1U << 31U, "has no text")
   FORGE(Sites, SiteRow, frames_begin, 0, UINT32_MAX, "/index/frames: has")
   FORGE(Sites, SiteRow, frame_count, 0, UINT32_MAX, "/index/frames: has")
@@ -147,6 +152,39 @@ TEST_CASE("an index that is rewritten at random and signed again never crashes t
     }
   }
   CHECK(refused > 50);
+}
+
+/// Writes /index/contents again with rows of `row_size` bytes, of which version 1.0 knows 40.
+void shorten_content_rows(const fs::path& dump, std::size_t row_size) {
+  const Extent extent = test_support::index_extent(dump, "contents");
+  const std::string trace = test_support::read_bytes(dump / "trace.h5");
+  const std::uint64_t rows = extent.bytes / kContentsTable.row_size;
+  const TableLayout layout{"contents", row_size, kContentsTable.members.first(6)};
+  test_support::edit_trace(dump, [&](hid_t file) {
+    const Blame blame(ErrorKind::kInternal, "the forger");
+    blame.ok(H5Ldelete(file, "index/contents", H5P_DEFAULT), "cannot remove");
+    const GroupHandle group(blame.id(H5Gopen2(file, "index", H5P_DEFAULT), "cannot open"));
+    TableWriter writer(group.get(), layout, rows, blame);
+    for (std::uint64_t row = 0; row < rows; ++row) {
+      const std::string bytes =
+          trace.substr(extent.offset + row * kContentsTable.row_size, row_size);
+      writer.append(std::as_bytes(std::span<const char>(bytes)));
+    }
+    writer.finish();
+  });
+}
+
+TEST_CASE("the shorter rows of version 1.0 are read") {
+  const Forged forged;
+  shorten_content_rows(forged.dump, 40);
+  test_support::resign(forged.dump);
+  CHECK(test_support::reads_back(*open_dump(forged.dump), forged.sample));
+}
+
+TEST_CASE("rows that are neither those of version 1.0 nor of a later one are not") {
+  const Forged forged;
+  shorten_content_rows(forged.dump, 44);
+  CHECK(contains(forged.refusal(), "/index/contents: has no member \"packed\""));
 }
 
 }  // namespace

@@ -49,6 +49,8 @@ RunManifest full_manifest() {
   manifest.trace.include = {"aten::*"};
   manifest.trace.exclude = {"encoder.*", "x"};
   manifest.trace.digest_algorithm = kDigestAlgorithm;
+  manifest.trace.io = "direct";
+  manifest.trace.bytes_limit_reached_at = 9;
   manifest.trace.index_digest = {7, 8};
   manifest.seconds = 0.1;
   manifest.load_seconds = std::numeric_limits<double>::infinity();
@@ -86,6 +88,8 @@ TEST_CASE("a manifest survives being written and read") {
   CHECK(read.warnings == manifest.warnings);
   CHECK(read.trace.operators == UINT64_MAX);
   CHECK(read.trace.exclude == manifest.trace.exclude);
+  CHECK(read.trace.io == "direct");
+  CHECK(read.trace.bytes_limit_reached_at == 9U);
   CHECK(read.trace.index_digest == manifest.trace.index_digest);
   CHECK(read.seconds == manifest.seconds);
   CHECK(std::isinf(read.load_seconds));
@@ -98,6 +102,15 @@ TEST_CASE("text that is not UTF-8 is cleaned, and the file stays readable") {
   RunManifest manifest = full_manifest();
   manifest.warnings = {"bad \xff\xfe bytes"};
   CHECK(parse(to_json_text(manifest)).warnings.front() == "bad \xef\xbf\xbd\xef\xbf\xbd bytes");
+}
+
+TEST_CASE("what version 1.0 did not have has its default") {
+  std::string text = replaced(to_json_text(full_manifest()), "  \"io\": \"direct\",\n", "");
+  text = replaced(text, ",\n  \"bytes_limit_reached_at\": 9", "");
+  text = replaced(text, "\"version\": \"1.1\"", "\"version\": \"1.0\"");
+  const RunManifest read = parse(signed_again(text));
+  CHECK(read.trace.io == "buffered");
+  CHECK_FALSE(read.trace.bytes_limit_reached_at);
 }
 
 TEST_CASE("fields of a later minor version are passed over") {

@@ -17,7 +17,7 @@
 #include "core/error.h"
 #include "dumpers/store/detail/direct_file.h"
 #include "tests/dumpers/store/error_of.h"
-#include "tests/dumpers/store/sample_dump.h"
+#include "tests/support/files.h"
 #include "tests/support/temp_directory.h"
 
 namespace repro_check::store {
@@ -45,7 +45,7 @@ TEST_CASE("what lies next to the bytes written stays as it is") {
   const std::string before(7 * kDirectBlock, 'x');
   for (const std::size_t size :
        {std::size_t{1}, kDirectBlock - 1, kDirectBlock, kDirectBlock + 1, 3 * kDirectBlock + 17}) {
-    test_support::write_bytes(path, before);
+    test_support::write_file(path, before);
     const auto bytes = random_bytes(size, size);
     {
       DirectFile file(path);
@@ -55,14 +55,14 @@ TEST_CASE("what lies next to the bytes written stays as it is") {
     }
     std::string expected = before;
     expected.replace(2 * kDirectBlock, size, text_of(bytes));
-    CHECK(test_support::read_bytes(path) == expected);
+    CHECK(test_support::read_file(path) == expected);
   }
 }
 
 TEST_CASE("pieces of any size and place arrive, with no more memory than was given") {
   const TempDirectory directory;
   const auto path = directory / "file";
-  test_support::write_bytes(path, "");
+  test_support::write_file(path, "");
   constexpr std::size_t kMemory = 2 * StagingBuffer::kBytes;
   std::mt19937_64 random(5);
   std::string expected;
@@ -79,7 +79,7 @@ TEST_CASE("pieces of any size and place arrive, with no more memory than was giv
     }
     // Its destructor writes what is left.
   }
-  CHECK(test_support::read_bytes(path) == expected);
+  CHECK(test_support::read_file(path) == expected);
 }
 
 TEST_CASE("a write that fails is told to whoever comes next, and nobody waits for ever") {
@@ -99,7 +99,7 @@ TEST_CASE("a write that fails is told to whoever comes next, and nobody waits fo
 TEST_CASE("signals go to other threads than the one that writes") {
   const TempDirectory directory;
   const auto path = directory / "file";
-  test_support::write_bytes(path, "");
+  test_support::write_file(path, "");
   static volatile std::sig_atomic_t by_main = 0;
   static pthread_t main_thread;
   main_thread = pthread_self();
