@@ -2,11 +2,14 @@
 #include "cmd/command.h"
 #include "cmd/diff_command.h"
 #include "cmd/env_command.h"
+#include "cmd/import_command.h"
 #include "cmd/init_command.h"
 #include "cmd/inspect_command.h"
 #include "cmd/record_command.h"
+#include "cmd/recover_command.h"
 #include "cmd/run_command.h"
 #include "cmd/validate_command.h"
+#include "cmd/verify_command.h"
 
 namespace repro_check::cmd {
 
@@ -16,6 +19,9 @@ std::vector<std::unique_ptr<Command>> make_commands() {
   commands.push_back(std::make_unique<RecordCommand>());
   commands.push_back(std::make_unique<DiffCommand>());
   commands.push_back(std::make_unique<InspectCommand>());
+  commands.push_back(std::make_unique<VerifyCommand>());
+  commands.push_back(std::make_unique<RecoverCommand>());
+  commands.push_back(std::make_unique<ImportCommand>());
   commands.push_back(std::make_unique<InitCommand>());
   commands.push_back(std::make_unique<EnvCommand>());
   commands.push_back(std::make_unique<ValidateCommand>());

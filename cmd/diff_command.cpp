@@ -52,6 +52,8 @@ void DiffCommand::define(CLI::App& app) {
   restrict_to(app.add_option(
                   "--verify", verify_, "Stored bytes that are checked against their digests (all)"),
               {"all", "differing"});
+  app.add_flag(
+      "--partial", partial_, "Take recordings that were cut short, and compare as far as they go");
   report_.define(app);
 }
 
@@ -90,7 +92,7 @@ core::ExitCode DiffCommand::run(const GlobalOptions& globals) {
   options.verify_all = verify_ == "all";
   options.max_items = report_.max_items();
   report_.check_output();
-  const std::vector<comparators::Report> reports{judge(baseline_, candidate_, options)};
+  const std::vector<comparators::Report> reports{judge(baseline_, candidate_, options, partial_)};
   report_.emit(reports, report_.style(globals, "text"));
   return worst_exit(reports);
 }

@@ -31,6 +31,7 @@ class DiffCommand final : public Command {
   std::optional<std::string> equal_nan_;
   std::optional<bool> signed_zero_;
   std::string verify_ = "all";
+  bool partial_ = false;
   ReportFlags report_;
 };
 

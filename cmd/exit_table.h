@@ -10,7 +10,7 @@ inline constexpr const char* kExitTable =
     "    1  divergence\n"
     "    2  usage or configuration\n"
     "    3  a dump is unreadable, truncated, damaged, or of an unknown version\n"
-    "    4  not comparable, or nothing was compared\n"
+    "    4  not comparable, nothing was compared, or only the part that was recorded\n"
     "    5  a run failed\n"
     "   70  internal error\n"
     "  130  interrupted\n"

@@ -13,6 +13,7 @@
 #include "cmd/verdict.h"
 #include "core/error.h"
 #include "dumpers/store/dump_reader.h"
+#include "dumpers/store/partial_dump.h"
 
 namespace repro_check::cmd {
 namespace {
@@ -38,7 +39,8 @@ std::vector<std::string> InspectCommand::examples() const {
           "repro-check inspect DUMP --list --operator 'aten::*norm*' --range 40:60",
           "repro-check inspect DUMP --op 41",
           "repro-check inspect DUMP --op 41 --tensor out:0 --stats --values=20",
-          "repro-check inspect DUMP --op 41 --tensor in:self --export self.npy"};
+          "repro-check inspect DUMP --op 41 --tensor in:self --export self.npy",
+          "repro-check inspect --partial KILLED --list"};
 }
 
 void InspectCommand::define(CLI::App& app) {
@@ -60,6 +62,7 @@ void InspectCommand::define(CLI::App& app) {
       "The first elements of that tensor; --values=N so many (10)");
   app.add_flag("--verify", verify_, "Check every stored byte against its digest");
   app.add_option("--export", export_, "Write that tensor to a .npy file")->type_name("FILE.npy");
+  app.add_flag("--partial", partial_, "Read what a recording that was cut short has left");
   restrict_to(app.add_option("--format", format_, "Format"), {"text", "json"});
 }
 
@@ -88,7 +91,8 @@ void InspectCommand::check_combination() const {
 core::ExitCode InspectCommand::run(const GlobalOptions& globals) {
   check_combination();
   try {
-    return show(*store::open_dump(dump_), globals);
+    const auto dump = partial_ ? store::open_partial(dump_) : store::open_dump(dump_);
+    return show(*dump, globals);
   } catch (const core::Error& error) {
     const auto report = unreadable_dump(dump_, error);
     if (!report) throw;

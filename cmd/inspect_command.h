@@ -39,6 +39,7 @@ class InspectCommand final : public Command {
   std::optional<std::string> tensor_;
   bool stats_ = false;
   bool verify_ = false;
+  bool partial_ = false;
   std::optional<std::uint64_t> values_;
   std::optional<std::string> export_;
   std::string format_ = "text";

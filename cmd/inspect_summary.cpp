@@ -50,6 +50,13 @@ std::string trace_rows(const RunManifest& m) {
                                      format_count(trace.tensors, "tensor"),
                                      escape_name(trace.level),
                                      escape_name(trace.depth)));
+  if (trace.partial) {
+    text += row("partial",
+                fmt::format("{}; {} unfinished, {} lost",
+                            escape_name(trace.partial->reason),
+                            format_count(trace.partial->unfinished.size(), "operator"),
+                            format_count(trace.partial->lost_contents, "content")));
+  }
   text +=
       row("stored",
           fmt::format(

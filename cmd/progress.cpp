@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string_view>
 
 #include "cmd/render/text.h"
@@ -49,6 +50,28 @@ void Progress::update(const RecorderProgress& progress) {
   const bool new_phase = progress.phase != phase_;
   phase_ = progress.phase;
   show(line(progress), new_phase);
+}
+
+void Progress::share(const std::string& phase,
+                     std::uint64_t done,
+                     std::uint64_t total,
+                     std::string (*amount)(std::uint64_t)) {
+  if (style_ == ProgressStyle::kOff) return;
+  constexpr double kColumns = 20;
+  const double part =
+      total == 0 ? 1.0 : std::min(1.0, static_cast<double>(done) / static_cast<double>(total));
+  const auto filled = static_cast<std::size_t>(part * kColumns);
+  const std::chrono::duration<double> elapsed = Clock::now() - started_;
+  const bool new_phase = phase != phase_;
+  phase_ = phase;
+  show(fmt::format("{}{}  [{:<20}] {} of {}  {:.0f} s",
+                   prefix_.empty() ? "" : prefix_ + "  ",
+                   phase,
+                   std::string(filled, '#'),
+                   amount(done),
+                   amount(total),
+                   elapsed.count()),
+       new_phase && style_ == ProgressStyle::kLive);  // a log is told only when it takes long
 }
 
 void Progress::stage(const std::string& name) {

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <string>
 
@@ -40,6 +41,12 @@ class Progress {
   /// @param position, total  1-based; total 0 leaves the counter out
   void begin(std::size_t position, std::size_t total, const std::string& name);
   void update(const RecorderProgress& progress);
+  /// How much of something is done: `verifying  [#####               ] 1.1 GB of 4.4 GB  7 s`.
+  /// @param amount  turns a count into text
+  void share(const std::string& phase,
+             std::uint64_t done,
+             std::uint64_t total,
+             std::string (*amount)(std::uint64_t));
   /// A stage without numbers: `comparing`.
   void stage(const std::string& name);
   /// Takes the live line away, so that something else can be printed.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/verdict.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -8,7 +10,9 @@
 #include <utility>
 
 #include "cmd/render/text.h"
+#include "comparators/common_prefix.h"
 #include "dumpers/store/dump_reader.h"
+#include "dumpers/store/partial_dump.h"
 
 namespace repro_check::cmd {
 namespace {
@@ -35,12 +39,24 @@ struct Side {
   std::optional<core::Error> error;
 };
 
-Side open_side(const std::filesystem::path& directory) {
+/// Half a recording is never taken for a whole one, unless that is asked for.
+void expect_whole(const core::DumpSource& dump) {
+  if (!comparators::is_partial(dump)) return;
+  throw core::Error(
+      core::ErrorKind::kDumpIncomplete,
+      fmt::format(
+          "{}: a partial recording: {}", dump.location(), dump.manifest().trace.partial->reason),
+      "add --partial to compare as far as it goes, or record the run again");
+}
+
+Side open_side(const std::filesystem::path& directory, bool partial) {
   Side side;
   try {
-    side.dump = store::open_dump(directory);
+    side.dump = partial ? store::open_partial(directory) : store::open_dump(directory);
+    if (!partial) expect_whole(*side.dump);
   } catch (const core::Error& error) {
     if (!status_for(error.kind())) throw;
+    side.dump.reset();
     side.error = error;
   }
   return side;
@@ -110,13 +126,17 @@ int rank(core::ExitCode code) {
 
 Report judge(const std::filesystem::path& baseline,
              const std::filesystem::path& candidate,
-             const comparators::CompareOptions& options) {
+             const comparators::CompareOptions& options,
+             bool partial) {
   const auto start = std::chrono::steady_clock::now();
-  const Side first = open_side(baseline);
-  const Side second = open_side(candidate);
+  const Side first = open_side(baseline, partial);
+  const Side second = open_side(candidate, partial);
   Report report;
   if (first.dump && second.dump) {
-    report = comparators::compare(*first.dump, *second.dump, options);
+    const bool prefix =
+        comparators::is_partial(*first.dump) || comparators::is_partial(*second.dump);
+    const auto compare = prefix ? comparators::compare_common_prefix : comparators::compare;
+    report = compare(*first.dump, *second.dump, options);
   } else {
     report.runs = {summarise(baseline, first), summarise(candidate, second)};
     if (first.error) add_failure(report, *first.error);

@@ -16,9 +16,11 @@
 namespace repro_check::cmd {
 
 /// Opens and compares two dumps. A dump that cannot be read is a status of the report.
+/// @param partial  take dumps that are partial, or unfinished recordings, for as far as they go
 comparators::Report judge(const std::filesystem::path& baseline,
                           const std::filesystem::path& candidate,
-                          const comparators::CompareOptions& options);
+                          const comparators::CompareOptions& options,
+                          bool partial = false);
 
 /// The report that says only that a dump could not be read.
 /// @return empty when `error` is not about a dump

@@ -16,6 +16,7 @@ namespace repro_check::comparators {
 /// The closed set of first words of a verdict.
 enum class Status {
   kReproducible,
+  kPartial,  ///< what was compared is reproducible; a dump is partial, so that is not all
   kDiverged,
   kDamaged,
   kIncomplete,
@@ -192,7 +193,7 @@ struct NamedTensorDifference {
 struct RunSummary {
   std::string name;
   std::string location;
-  std::string status = "complete";  ///< complete | incomplete | damaged | failed
+  std::string status = "complete";  ///< complete | partial | incomplete | damaged | failed
   std::string signal;
   std::string message;  ///< why it failed
   std::optional<std::uint64_t> last_op;

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,9 @@
 #include "core/run_manifest.h"
 
 namespace repro_check::core {
+
+/// Told the bytes of each content that is done with.
+using ContentProgress = std::function<void(std::uint64_t)>;
 
 /// A complete recording, read. Implementations are safe to call from one thread at a time.
 class DumpSource {
@@ -45,7 +49,7 @@ class DumpSource {
   virtual void read_content(const ContentKey& key, std::vector<std::byte>& into) const = 0;
 
   /// Verifies every stored content. @throws Error{kDumpDamaged} naming the first that fails
-  virtual void verify_contents() const = 0;
+  virtual void verify_contents(const ContentProgress& progress = {}) const = 0;
 };
 
 }  // namespace repro_check::core

@@ -84,6 +84,8 @@ std::string_view verdict_word(Status status) noexcept {
   switch (status) {
     case Status::kReproducible:
       return "REPRODUCIBLE";
+    case Status::kPartial:
+      return "PARTIAL";
     case Status::kDiverged:
       return "DIVERGED";
     case Status::kDamaged:
@@ -111,6 +113,8 @@ std::string_view status_name(Status status) noexcept {
   switch (status) {
     case Status::kReproducible:
       return "reproducible";
+    case Status::kPartial:
+      return "partial";
     case Status::kDiverged:
       return "diverged";
     case Status::kDamaged:

@@ -122,6 +122,7 @@ core::ExitCode exit_code_of(const Report& report) noexcept {
     case Status::kDamaged:
     case Status::kIncomplete:
       return core::ExitCode::kDumpUnusable;
+    case Status::kPartial:
     case Status::kNotComparable:
     case Status::kNothingCompared:
       return core::ExitCode::kNotComparable;

@@ -85,10 +85,11 @@ class Dump final : public core::DumpSource {
     }
   }
 
-  void verify_contents() const override {
+  void verify_contents(const core::ContentProgress& progress) const override {
     std::vector<std::byte> bytes;
     for (std::uint64_t i = 0; i < index_.content_count(); ++i) {
       read_content(index_.content(i).first, bytes);
+      if (progress) progress(bytes.size());
     }
   }
 

@@ -38,6 +38,7 @@ class DumpWriter::Impl {
         contents_(trace_path_, datasets_, journal_, options.memory),
         limit_(options.max_bytes) {}
 
+  void begin(const core::RunManifest& manifest) { journal_.begun(core::to_json_text(manifest)); }
   void enter(const core::OpEntry& entry) { journal_.enter(entry); }
   [[nodiscard]] bool has_content(const core::ContentKey& key) const { return contents_.has(key); }
   bool put_content(const core::ContentKey& key, const core::ContentBytes& bytes) {
@@ -68,11 +69,13 @@ class DumpWriter::Impl {
     check_counts(manifest.trace);
     const journal::SizeSignalGuard guard;
     contents_.drain();
-    journal_.close();
     manifest.trace.contents = contents_.kept().size();
     manifest.trace.stored_bytes = contents_.stored_bytes();
-    manifest.trace.bytes_limit_reached_at = limit_.reached_at();
+    if (limit_.reached_at()) manifest.trace.bytes_limit_reached_at = limit_.reached_at();
     manifest.trace.io = contents_.direct() ? "direct" : "buffered";
+    // Killed from here on, the recording is recovered as a whole one.
+    journal_.finished(core::to_json_text(manifest));
+    journal_.close();
     manifest.trace.index_digest = fold();
     close_trace();
     sync_path(trace_path_);
@@ -166,6 +169,8 @@ DumpWriter::~DumpWriter() {
   const journal::SizeSignalGuard guard;
   impl_.reset();
 }
+
+void DumpWriter::begin(const core::RunManifest& manifest) { impl_->begin(manifest); }
 
 void DumpWriter::enter(const core::OpEntry& entry) { impl_->enter(entry); }
 

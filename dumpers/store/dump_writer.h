@@ -41,6 +41,7 @@ class DumpWriter final : public core::DumpSink {
   DumpWriter(const std::filesystem::path& directory, const DumpWriterOptions& options);
   ~DumpWriter() override;
 
+  void begin(const core::RunManifest& manifest) override;
   void enter(const core::OpEntry& entry) override;
   [[nodiscard]] bool has_content(const core::ContentKey& key) const override;
   using core::DumpSink::put_content;

@@ -137,15 +137,14 @@ class TorchScriptRun::Impl {
     // draws.
     std::vector<core::Setting> generators;
     capture::seed_generators(run_.seed, generators);
+    describe_surroundings(std::move(generators), manifest);
+    summarise(capture.counts(), manifest.trace);
+    sink.begin(manifest);
 
     const Clock::time_point begin = Clock::now();
     run_calls(capture, progress);
     manifest.seconds = seconds_since(begin);
 
-    manifest.settings = pin_.settings();
-    for (auto& setting : executor_.settings()) manifest.settings.push_back(std::move(setting));
-    for (auto& setting : generators) manifest.settings.push_back(std::move(setting));
-    add_variables(manifest.settings);
     manifest.environment = capture::read_environment();
     manifest.warnings = model_.warnings;
     for (const auto& list : {runner_->warnings(), collector_.warnings()}) {
@@ -203,6 +202,15 @@ class TorchScriptRun::Impl {
     manifest.grad = core::name_of(run_.grad);
     manifest.load_seconds = load_seconds_;
     return manifest;
+  }
+
+  void describe_surroundings(std::vector<core::Setting> generators,
+                             core::RunManifest& manifest) const {
+    manifest.settings = pin_.settings();
+    for (auto& setting : executor_.settings()) manifest.settings.push_back(std::move(setting));
+    for (auto& setting : generators) manifest.settings.push_back(std::move(setting));
+    add_variables(manifest.settings);
+    manifest.environment = capture::read_environment();
   }
 
   void name_tensors(capture::Capture& capture, core::RunManifest& manifest) {

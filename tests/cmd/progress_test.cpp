@@ -3,8 +3,10 @@
 
 #include <doctest/doctest.h>
 
+#include <cstdint>
 #include <cstdio>
 #include <map>
+#include <string>
 
 namespace repro_check::cmd {
 namespace {
@@ -79,6 +81,26 @@ TEST_CASE("the live line is rewritten in place and taken away at the end") {
     progress.update({"recording", 4, 0});  // too soon after the last one
   }
   CHECK(capture.text() == "\r\x1b[K[1/2] baseline  recording  op 3  0 s\r\x1b[K");
+}
+
+TEST_CASE("a share is a bar on a terminal, and nothing in a log that it would only fill") {
+  const auto text = [](std::uint64_t count) { return std::to_string(count); };
+  const Capture live;
+  {
+    Progress progress(ProgressStyle::kLive, live.stream());
+    progress.begin(1, 0, "");
+    progress.share("verifying", 3, 4, text);
+    progress.share("verifying", 4, 4, text);  // too soon
+    progress.share("folding", 0, 0, text);
+  }
+  CHECK(live.text() ==
+        "\r\x1b[Kverifying  [###############     ] 3 of 4  0 s"
+        "\r\x1b[Kfolding  [####################] 0 of 0  0 s\r\x1b[K");
+  const Capture log;
+  Progress lines(ProgressStyle::kLines, log.stream());
+  lines.begin(1, 0, "");
+  lines.share("verifying", 3, 4, text);
+  CHECK(log.text().empty());
 }
 
 TEST_CASE("off is silent, and a hostile run name is escaped") {

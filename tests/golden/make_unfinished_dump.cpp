@@ -23,10 +23,19 @@ int main(int argc, char** argv) {
     const std::string text{std::istreambuf_iterator<char>(stream), {}};
     const auto fixture = repro_check::test_support::parse_dump_fixture(text);
     repro_check::store::DumpWriter writer(argv[2], {});
+    writer.begin(fixture.manifest);
     for (const auto& [key, bytes] : fixture.contents) writer.put_content(key, bytes);
     for (std::size_t i = 0; i < fixture.ops.size(); ++i) {
       const auto& op = fixture.ops[i];
-      writer.enter({op.index, op.op.get(), op.site.get()});
+      writer.enter({op.index,
+                    op.op.get(),
+                    op.site.get(),
+                    op.parent,
+                    op.phase,
+                    op.depth,
+                    op.step,
+                    op.rank,
+                    op.lane});
       if (i + 1 < fixture.ops.size()) writer.append(op);
     }
     // No destructor may run: nothing is tidied up by a process that was killed.

@@ -5,6 +5,8 @@
 import json
 import os
 import pathlib
+import random
+import resource
 import signal
 import subprocess
 import sys
@@ -13,7 +15,7 @@ import time
 import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
-TOOL, MAKE_DUMP = (os.path.abspath(sys.argv.pop(1)) for _ in range(2))
+TOOL, MAKE_DUMP, MAKE_UNFINISHED_DUMP = (os.path.abspath(sys.argv.pop(1)) for _ in range(3))
 SANITIZED = b"__asan_init" in pathlib.Path(TOOL).read_bytes()
 
 
@@ -124,6 +126,46 @@ class ProcessTest(unittest.TestCase):
                               stdout=subprocess.PIPE, check=False)
         self.assertEqual(done.returncode, 0)
         self.assertTrue(done.stdout.startswith(b"REPRODUCIBLE"))
+
+    def make_killed(self, name):
+        subprocess.run([MAKE_UNFINISHED_DUMP, str(HERE / "fixtures" / "three_ops.json"),
+                        str(self.tmp / name)], check=True)
+        return self.tmp / name
+
+    def test_a_recovery_that_is_killed_can_be_done_again(self):
+        whole = self.make_dump("three_ops.json", "A")
+        chance = random.Random(1)
+        for trial in range(20):
+            with self.subTest(trial=trial):
+                killed = self.make_killed(f"K{trial}")
+                process = subprocess.Popen([TOOL, "recover", str(killed)],
+                                           stdout=subprocess.DEVNULL)
+                time.sleep(chance.uniform(0, 0.04))
+                process.kill()
+                process.wait()
+                # Either the recording is as it was, or the dump is there, whole.
+                if not (killed / "manifest.json").exists():
+                    again = subprocess.run([TOOL, "recover", str(killed)], check=False,
+                                           stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+                    self.assertEqual(again.returncode, 0, again.stderr)
+                self.assertEqual(subprocess.run([TOOL, "verify", str(killed)], check=False,
+                                                stdout=subprocess.DEVNULL).returncode, 0)
+                diff = subprocess.run([TOOL, "diff", whole, str(killed)], check=False,
+                                      stdout=subprocess.PIPE)
+                self.assertEqual(diff.returncode, 3)
+                self.assertIn(b"partial recording", diff.stdout)
+
+    def test_a_recovery_beyond_the_file_size_limit_leaves_the_recording(self):
+        killed = self.make_killed("K")
+        before = (killed / "journal.bin").read_bytes()
+        for place in ([], ["-o", str(self.tmp / "R")]):
+            done = subprocess.run(
+                [TOOL, "recover", str(killed), *place], check=False, capture_output=True,
+                preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192)))
+            self.assertEqual(done.returncode, 5)
+            self.assertIn(b"ulimit -f", done.stderr)
+            self.assertEqual((killed / "journal.bin").read_bytes(), before)
+            self.assertFalse((killed / "manifest.json").exists())
 
     def test_it_links_no_libtorch(self):
         linked = subprocess.run(["ldd", TOOL], capture_output=True, check=True).stdout

@@ -110,6 +110,11 @@ def copy_file(_tools, tmp, step):
     shutil.copy(HERE.parent.parent / step["from"], target)
 
 
+def run_tool(tools, tmp, step):
+    words = [word.replace("{tmp}", str(tmp)) for word in step["tool"]]
+    subprocess.run([tools.tool, *words], cwd=tmp, stdout=subprocess.DEVNULL, check=True)
+
+
 # A step is known by the key that names what it makes.
 SETUP = {
     "dump": make_dump,
@@ -120,6 +125,7 @@ SETUP = {
     "remove": remove_path,
     "mkdir": make_directory,
     "copy": copy_file,
+    "tool": run_tool,
 }
 
 # What differs from run to run, from machine to machine, and from one HDF5 to another.

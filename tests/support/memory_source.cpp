@@ -57,7 +57,7 @@ void MemorySource::read_content(const core::ContentKey& key, std::vector<std::by
   into = found->second;
 }
 
-void MemorySource::verify_contents() const {
+void MemorySource::verify_contents(const core::ContentProgress& /*progress*/) const {
   for (const auto& [key, bytes] : fixture_.contents) verify(key, bytes, location_);
 }
 

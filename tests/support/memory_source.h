@@ -25,7 +25,7 @@ class MemorySource final : public core::DumpSource {
   [[nodiscard]] core::OpRecord op(std::uint64_t index) const override;
   [[nodiscard]] bool has_content(const core::ContentKey& key) const override;
   void read_content(const core::ContentKey& key, std::vector<std::byte>& into) const override;
-  void verify_contents() const override;
+  void verify_contents(const core::ContentProgress& progress) const override;
 
   /// How often content bytes were asked for.
   [[nodiscard]] std::uint64_t reads() const noexcept { return reads_; }

@@ -15,7 +15,6 @@
 
 #include "core/error.h"
 #include "core/printable.h"
-#include "dumpers/journal/journal.h"
 
 namespace repro_check::store {
 namespace {
@@ -25,8 +24,8 @@ using core::Error;
 using core::ErrorKind;
 
 constexpr const char* kManifestTemporary = "manifest.json.tmp";
-constexpr std::array<const char*, 4> kOurFiles{
-    kManifestName, kTraceName, kJournalName, kManifestTemporary};
+constexpr std::array<const char*, 5> kOurFiles{
+    kManifestName, kTraceName, kContentsName, kJournalName, kManifestTemporary};
 
 [[noreturn]] void io_failed(const fs::path& path, const char* doing, int code) {
   throw Error(
@@ -203,8 +202,13 @@ void remove_file(const fs::path& file) {
 }
 
 std::string read_text_file(const fs::path& file, std::uintmax_t limit) {
-  const int fd =
-      ::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a FIFO must not hang us
+  // A FIFO must not hang us, and a dump must not lead out of its directory.
+  const int fd = ::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+  if (fd < 0 && errno == ELOOP) {
+    throw Error(ErrorKind::kDumpDamaged,
+                fmt::format("{}: is a link to somewhere else", file.string()),
+                "a dump holds its files itself: copy what the link leads to in its place");
+  }
   if (fd < 0) io_failed(file, "cannot open", errno);
   std::string text;
   std::vector<char> block(std::size_t{64} << 10U);

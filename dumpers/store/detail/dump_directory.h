@@ -6,11 +6,14 @@
 #include <string>
 #include <string_view>
 
+#include "dumpers/journal/journal.h"
+
 namespace repro_check::store {
 
 inline constexpr const char* kManifestName = "manifest.json";
 inline constexpr const char* kTraceName = "trace.h5";
-inline constexpr const char* kJournalName = "journal.bin";
+using journal::kContentsName;
+using journal::kJournalName;
 
 /// Where a recording is made, and where its dump shall stand in the end.
 struct RecordingPlace {

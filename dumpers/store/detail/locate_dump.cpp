@@ -61,10 +61,13 @@ std::string hint_for(const fs::path& directory) {
       message += fmt::format("; its journal cannot be read: {}", failure.what());
     }
   }
-  throw Error(ErrorKind::kDumpIncomplete,
-              message,
-              journal::is_being_written(file) ? "it is still being recorded: wait for it"
-                                              : "record the run again");
+  std::string hint = "record the run again";
+  if (journal::is_being_written(file)) {
+    hint = "it is still being recorded: wait for it";
+  } else if (fs::exists(file, code)) {
+    hint += ", or keep what there is: repro-check recover " + name;
+  }
+  throw Error(ErrorKind::kDumpIncomplete, message, hint);
 }
 
 }  // namespace

@@ -75,10 +75,12 @@ std::vector<hsize_t> dims_of(hid_t dataset, const Blame& blame) {
 
 TraceFile::TraceFile(std::filesystem::path file)
     : path_(std::move(file)), blame_(core::ErrorKind::kDumpDamaged, path_.string(), kHint) {
-  fd_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a FIFO must not hang us
+  // A FIFO must not hang us, and a dump must not lead out of its directory.
+  fd_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
   if (fd_ < 0) {
     const int code = errno;
     if (code == ENOENT) blame_.fail("is missing");
+    if (code == ELOOP) blame_.fail("is a link to somewhere else");
     throw core::Error(
         core::ErrorKind::kIo,
         fmt::format("{}: cannot open: {}", path_.string(), std::generic_category().message(code)));

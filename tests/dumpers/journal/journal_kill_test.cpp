@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,33 +10,11 @@
 #include "dumpers/journal/journal.h"
 #include "tests/dumpers/journal/random_record.h"
 #include "tests/dumpers/journal/same_record.h"
+#include "tests/support/shared_counter.h"
 #include "tests/support/temp_directory.h"
 
 namespace repro_check::journal {
 namespace {
-
-/// A counter that a child process and its parent both see.
-class SharedCounter {
- public:
-  SharedCounter()
-      : counter_(static_cast<std::atomic<std::uint64_t>*>(::mmap(nullptr,
-                                                                 sizeof(*counter_),
-                                                                 PROT_READ | PROT_WRITE,
-                                                                 MAP_SHARED | MAP_ANONYMOUS,
-                                                                 -1,
-                                                                 0))) {
-    REQUIRE(static_cast<void*>(counter_) != MAP_FAILED);
-  }
-  SharedCounter(const SharedCounter&) = delete;
-  SharedCounter& operator=(const SharedCounter&) = delete;
-  SharedCounter(SharedCounter&&) = delete;
-  SharedCounter& operator=(SharedCounter&&) = delete;
-  ~SharedCounter() { ::munmap(counter_, sizeof(*counter_)); }
-  std::atomic<std::uint64_t>& operator*() const { return *counter_; }
-
- private:
-  std::atomic<std::uint64_t>* counter_;
-};
 
 [[noreturn]] void record_for_ever(const std::filesystem::path& file,
                                   std::atomic<std::uint64_t>& appended) {
@@ -55,7 +32,7 @@ TEST_CASE("killed at any instant, every appended record is recovered") {
   for (int trial = 0; trial < 16; ++trial) {
     const test_support::TempDirectory directory;
     const auto file = directory / "journal.bin";
-    const SharedCounter appended;
+    const test_support::SharedCounter appended;
     const pid_t child = ::fork();
     REQUIRE(child >= 0);
     if (child == 0) record_for_ever(file, *appended);

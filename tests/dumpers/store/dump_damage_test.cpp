@@ -181,6 +181,18 @@ void replace_content(const Victim& victim,
   });
 }
 
+TEST_CASE("no file of a dump may be a link to somewhere else") {
+  for (const char* name : {"manifest.json", "trace.h5"}) {
+    const TempDirectory directory;
+    const fs::path dump = directory / "dump";
+    test_support::write_dump(dump, test_support::make_sample(1, 0));
+    fs::rename(dump / name, directory / "elsewhere");
+    fs::create_symlink(directory / "elsewhere", dump / name);
+    CHECK(contains(error_of(ErrorKind::kDumpDamaged, [&] { open_dump(dump); }),
+                   std::string(name) + ": is a link to somewhere else"));
+  }
+}
+
 TEST_CASE("a content must be stored as the format says") {
   const Victim victim;
   const hsize_t dims = 64;

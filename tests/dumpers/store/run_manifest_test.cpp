@@ -98,6 +98,16 @@ TEST_CASE("a manifest survives being written and read") {
   CHECK(std::isnan(parse(to_json_text(odd)).seconds));
 }
 
+TEST_CASE("what a partial recording says about itself is read back, and need not be there") {
+  RunManifest manifest = full_manifest();
+  CHECK_FALSE(parse(to_json_text(manifest)).trace.partial.has_value());
+  manifest.trace.partial = PartialTrace{"out of memory", 57, "aten::conv2d", {12, 13}, 2};
+  const std::string text = to_json_text(manifest);
+  CHECK(parse(text).trace.partial == manifest.trace.partial);
+  const std::string wrong = signed_again(replaced(text, "\"last\": 57", "\"last\": -1"));
+  CHECK(contains(error_of(ErrorKind::kDumpDamaged, [&] { parse(wrong); }), "/trace/partial/last"));
+}
+
 TEST_CASE("text that is not UTF-8 is cleaned, and the file stays readable") {
   RunManifest manifest = full_manifest();
   manifest.warnings = {"bad \xff\xfe bytes"};

@@ -78,17 +78,30 @@ Sample make_sample(std::uint64_t seed, std::size_t random_ops) {
   return sample;
 }
 
-void record(store::DumpWriter& writer, const Sample& sample) {
+void play(core::DumpSink& sink, const Sample& sample) {
+  sink.begin(sample.manifest);
   for (const core::OpRecord& op : sample.ops) {
-    writer.enter({op.index, op.op.get(), op.site.get()});
+    sink.enter({op.index,
+                op.op.get(),
+                op.site.get(),
+                op.parent,
+                op.phase,
+                op.depth,
+                op.step,
+                op.rank,
+                op.lane});
     for (const core::TensorRecord& tensor : op.tensors) {
       const core::ContentKey key = tensor.content_key();
-      if (tensor.stored && !writer.has_content(key)) {
-        writer.put_content(key, sample.contents.at(key));
+      if (tensor.stored && !sink.has_content(key)) {
+        sink.put_content(key, sample.contents.at(key));
       }
     }
-    writer.append(op);
+    sink.append(op);
   }
+}
+
+void record(store::DumpWriter& writer, const Sample& sample) {
+  play(writer, sample);
   writer.finish(sample.manifest);
 }
 

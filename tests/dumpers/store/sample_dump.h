@@ -31,6 +31,8 @@ std::pair<core::ContentKey, std::vector<std::byte>> make_content(core::Dtype dty
 /// One stored tensor a dtype, awkward shapes, random records around them.
 Sample make_sample(std::uint64_t seed, std::size_t random_ops);
 
+/// Records `sample` into `sink`, all but its end.
+void play(core::DumpSink& sink, const Sample& sample);
 /// Writes `sample` through `writer` and finishes it.
 void record(store::DumpWriter& writer, const Sample& sample);
 void write_dump(const std::filesystem::path& directory,

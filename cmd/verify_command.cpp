@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/verify_command.h"
+
+#include <fmt/format.h>
+
+#include <CLI/App.hpp>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+
+#include "cmd/choice.h"
+#include "cmd/output.h"
+#include "cmd/progress.h"
+#include "cmd/render/text.h"
+#include "core/error.h"
+#include "dumpers/store/dump_reader.h"
+
+namespace repro_check::cmd {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// What came out for one dump.
+struct Verified {
+  std::string dump;
+  std::string status = "verified";  ///< verified | damaged | incomplete | unknown
+  std::string message;
+  std::string hint;
+  std::uint64_t contents = 0;
+  std::uint64_t bytes = 0;
+  std::string partial;  ///< why the recording ended early, if it did
+};
+
+void check(Verified& result, Progress& progress) {
+  const auto dump = store::open_dump(result.dump);
+  const core::TraceSummary& trace = dump->manifest().trace;
+  if (trace.partial) result.partial = trace.partial->reason;
+  const auto show = [&] {
+    progress.share("verifying", result.bytes, trace.stored_bytes, &format_bytes);
+  };
+  show();
+  dump->verify_contents([&](std::uint64_t bytes) {
+    ++result.contents;
+    result.bytes += bytes;
+    show();
+  });
+}
+
+std::string status_for(core::ErrorKind kind) {
+  if (kind == core::ErrorKind::kDumpIncomplete) return "incomplete";
+  if (kind == core::ErrorKind::kDumpUnknown) return "unknown";
+  return "damaged";
+}
+
+Verified verify(const std::string& dump, Progress& progress) {
+  Verified result;
+  result.dump = dump;
+  try {
+    check(result, progress);
+  } catch (const core::Error& error) {
+    if (core::exit_code_for(error.kind()) != core::ExitCode::kDumpUnusable) throw;
+    result.status = status_for(error.kind());
+    result.message = error.what();
+    result.hint = error.hint();
+  }
+  progress.clear();
+  return result;
+}
+
+std::string text_of(const Verified& result) {
+  if (result.status != "verified") {
+    std::string word = result.status;
+    for (char& letter : word) letter = static_cast<char>(letter - 'a' + 'A');
+    return fmt::format("{} {}{}\n",
+                       word,
+                       escape_name(result.message),
+                       result.hint.empty() ? "" : " (" + escape_name(result.hint) + ")");
+  }
+  return fmt::format(
+      "VERIFIED {}: {}, {}: every byte matches its digest{}\n",
+      escape_name(result.dump),
+      format_count(result.contents, "content"),
+      format_bytes(result.bytes),
+      result.partial.empty() ? "" : "; a partial recording: " + escape_name(result.partial));
+}
+
+Json json_of(const Verified& result) {
+  const auto text = [](const std::string& value) {
+    return value.empty() ? Json() : Json(clean_utf8(value));
+  };
+  Json out;
+  out["dump"] = clean_utf8(result.dump);
+  out["status"] = result.status;
+  out["contents"] = result.contents;
+  out["bytes"] = result.bytes;
+  out["partial"] = text(result.partial);
+  out["message"] = text(result.message);
+  out["hint"] = text(result.hint);
+  return out;
+}
+
+}  // namespace
+
+std::vector<std::string> VerifyCommand::examples() const {
+  return {"repro-check verify repro-check-out/baseline repro-check-out/candidate",
+          "repro-check verify DUMP --format json"};
+}
+
+void VerifyCommand::define(CLI::App& app) {
+  app.add_option("dumps", dumps_, "Dumps to check")->type_name("DUMP")->required();
+  restrict_to(app.add_option("--format", format_, "Format"), {"text", "json"});
+}
+
+core::ExitCode VerifyCommand::run(const GlobalOptions& globals) {
+  Progress progress(progress_style(globals, stderr_is_terminal(), &std::getenv), stderr);
+  core::ExitCode code = core::ExitCode::kReproducible;
+  std::string text;
+  Json list = Json::array();
+  for (std::size_t i = 0; i < dumps_.size(); ++i) {
+    progress.begin(i + 1, dumps_.size(), dumps_[i]);
+    const Verified result = verify(dumps_[i], progress);
+    if (result.status != "verified") code = core::ExitCode::kDumpUnusable;
+    text += text_of(result);
+    list.push_back(json_of(result));
+  }
+  if (format_ == "json") {
+    const Json document{
+        {"format", "repro-check-verification"}, {"version", "1.0"}, {"dumps", std::move(list)}};
+    text = document.dump(stdout_is_terminal() ? 2 : -1) + "\n";
+  }
+  write_stdout(text);
+  return code;
+}
+
+}  // namespace repro_check::cmd

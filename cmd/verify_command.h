@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cmd/command.h"
+
+namespace repro_check::cmd {
+
+/// `repro-check verify`: checks every byte of dumps.
+class VerifyCommand final : public Command {
+ public:
+  [[nodiscard]] std::string name() const override { return "verify"; }
+  [[nodiscard]] std::string summary() const override {
+    return "Check every byte of dumps against its digest";
+  }
+  [[nodiscard]] std::vector<std::string> examples() const override;
+  void define(CLI::App& app) override;
+  core::ExitCode run(const GlobalOptions& globals) override;
+
+ private:
+  std::vector<std::string> dumps_;
+  std::string format_ = "text";
+};
+
+}  // namespace repro_check::cmd

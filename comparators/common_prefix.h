@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "comparators/compare.h"
+#include "comparators/report.h"
+#include "core/dump_source.h"
+
+namespace repro_check::comparators {
+
+/// Whether a dump ends before its run did.
+bool is_partial(const core::DumpSource& dump);
+
+/// As compare(), where at least one dump is partial: only what every partial side reached is
+/// compared, operators that were never left are skipped, and nothing that is found equal is more
+/// than Status::kPartial.
+Report compare_common_prefix(const core::DumpSource& baseline,
+                             const core::DumpSource& candidate,
+                             const CompareOptions& options);
+
+}  // namespace repro_check::comparators

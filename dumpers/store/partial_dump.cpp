@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dumpers/store/partial_dump.h"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "core/error.h"
+#include "core/printable.h"
+#include "dumpers/journal/recorded_journal.h"
+#include "dumpers/store/detail/content_vault.h"
+#include "dumpers/store/detail/dump_directory.h"
+#include "dumpers/store/detail/unfinished_recording.h"
+#include "dumpers/store/dump_reader.h"
+
+namespace repro_check::store {
+namespace {
+
+namespace fs = std::filesystem;
+
+class UnfinishedDump final : public core::DumpSource {
+ public:
+  UnfinishedDump(std::string location, const fs::path& directory)
+      : location_(std::move(location)),
+        journal_(directory / kJournalName),
+        vault_(directory, journal_),
+        manifest_(recovered_manifest(journal_, core::printable(location_), 0)) {
+    // Nobody has looked at every byte yet, so nobody can say that it is whole.
+    if (!manifest_.trace.partial) {
+      manifest_.trace.partial.emplace().reason = "recorded to its end, and never folded";
+    }
+    manifest_.trace.contents = journal_.contents().size();
+    manifest_.trace.stored_bytes = 0;
+    for (const auto& [key, spot] : journal_.contents()) manifest_.trace.stored_bytes += spot.size;
+  }
+
+  [[nodiscard]] const std::string& location() const override { return location_; }
+  [[nodiscard]] const core::RunManifest& manifest() const override { return manifest_; }
+  [[nodiscard]] std::uint64_t op_count() const override { return journal_.op_count(); }
+
+  [[nodiscard]] core::OpRecord op_head(std::uint64_t index) const override {
+    core::OpRecord record = journal_.record(index);
+    record.arguments.clear();
+    record.results.clear();
+    record.tensors.clear();
+    record.substitutions.clear();
+    record.generator.reset();
+    record.wall_ns = 0;
+    return record;
+  }
+
+  [[nodiscard]] core::OpRecord op(std::uint64_t index) const override {
+    core::OpRecord record = journal_.record(index);
+    for (core::TensorRecord& tensor : record.tensors) {
+      tensor.stored = tensor.stored && has_content(tensor.content_key());
+    }
+    return record;
+  }
+
+  [[nodiscard]] bool has_content(const core::ContentKey& key) const override {
+    const auto [answer, is_new] = held_.try_emplace(key, false);
+    std::vector<std::byte> bytes;
+    if (is_new) answer->second = vault_.read(key, bytes);
+    return answer->second;
+  }
+
+  void read_content(const core::ContentKey& key, std::vector<std::byte>& into) const override {
+    if (vault_.read(key, into)) return;
+    throw core::Error(
+        core::ErrorKind::kNotComparable,
+        fmt::format("{}: content {} is not stored", location_, core::content_name(key)),
+        "the recording was cut short before its bytes reached the disk");
+  }
+
+  /// Bytes that do not match are not there: has_content() says so.
+  void verify_contents(const core::ContentProgress& progress) const override {
+    for (const auto& [key, spot] : journal_.contents()) {
+      static_cast<void>(has_content(key));
+      if (progress) progress(spot.size);
+    }
+  }
+
+ private:
+  std::string location_;
+  journal::RecordedJournal journal_;
+  ContentVault vault_;
+  core::RunManifest manifest_;
+  mutable std::map<core::ContentKey, bool> held_;
+};
+
+}  // namespace
+
+std::unique_ptr<core::DumpSource> open_partial(const fs::path& directory) {
+  std::error_code code;
+  const bool is_file = fs::is_regular_file(directory, code);
+  const fs::path place =
+      is_file && directory.filename() == kJournalName ? locate_journal(directory) : directory;
+  const bool unfinished =
+      fs::exists(place / kJournalName, code) && !fs::exists(place / kManifestName, code);
+  if (!unfinished) return open_dump(directory);
+  return std::make_unique<UnfinishedDump>(directory.string(), place);
+}
+
+}  // namespace repro_check::store
