@@ -40,10 +40,12 @@ herr_t note_dataset(hid_t /*file*/, const char* name, const H5O_info_t* info, vo
 
 std::string datasets_hint(hid_t file) {
   Found found;
-  H5Ovisit2(file, H5_INDEX_NAME, H5_ITER_INC, &note_dataset, &found, H5O_INFO_BASIC);
+  // The native order, as in TraceFile::names: others make HDF5 crash on a damaged file.
+  H5Ovisit2(file, H5_INDEX_NAME, H5_ITER_NATIVE, &note_dataset, &found, H5O_INFO_BASIC);
   if (found.names.empty()) return "the file holds no dataset";
   const bool more = found.names.size() > kShown;
   if (more) found.names.pop_back();
+  std::ranges::sort(found.names);
   return fmt::format("it holds {}{}", fmt::join(found.names, ", "), more ? ", ..." : "");
 }
 
