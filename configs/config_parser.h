@@ -55,6 +55,10 @@ struct RecordRequest {
   RunSpec run;
   std::filesystem::path dump_directory;
   bool replace_existing = false;
+  /// Say what the method returned, as digests, on the status channel.
+  bool report_outputs = false;
+  /// Run without any recording: no operator is intercepted and no dump is made.
+  bool bare = false;
 
   bool operator==(const RecordRequest&) const = default;
 };

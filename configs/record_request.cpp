@@ -19,8 +19,8 @@ using detail::Json;
 
 /// Tool and recorder may be of two builds; one that does not understand the other must say so.
 constexpr std::string_view kFormat = "repro-check-request-1";
-constexpr auto kRequestKeys =
-    std::to_array<std::string_view>({"format", "run", "dump_directory", "replace_existing"});
+constexpr auto kRequestKeys = std::to_array<std::string_view>(
+    {"format", "run", "dump_directory", "replace_existing", "report_outputs", "bare"});
 
 /// JSON is UTF-8; a path on Linux need not be.
 std::string to_text(const Json& json) {
@@ -46,7 +46,7 @@ void read_run(const detail::Node& node, const detail::ParseContext& context, Run
   const detail::Given given = detail::read_run_members(object, context, run);
   if (!given.model_path) context.problems.add(node.pointer, "\"model\" is missing");
   if (!given.calls) context.problems.add(node.pointer, "\"calls\" is missing");
-  if (const auto dump = object.find("dump")) detail::read_dump(*dump, context, run.dump);
+  if (const auto dump = object.find("dump")) detail::read_resolved_dump(*dump, context, run.dump);
 }
 
 }  // namespace
@@ -59,6 +59,8 @@ std::string to_json_text(const RecordRequest& request) {
   json["run"] = detail::to_json(request.run, true);
   json["dump_directory"] = request.dump_directory.string();
   json["replace_existing"] = request.replace_existing;
+  if (request.report_outputs) json["report_outputs"] = true;
+  if (request.bare) json["bare"] = true;
   return to_text(json);
 }
 
@@ -84,6 +86,12 @@ RecordRequest record_request_from_json_text(const std::string& text, const std::
       detail::assign(
           read_path(*directory, detail::PathKind::kDirectoryToMake, "a directory", context),
           request.dump_directory);
+    }
+    if (const auto member = object.find("report_outputs")) {
+      detail::assign(detail::read_bool(*member, problems), request.report_outputs);
+    }
+    if (const auto member = object.find("bare")) {
+      detail::assign(detail::read_bool(*member, problems), request.bare);
     }
     if (replace) detail::assign(detail::read_bool(*replace, problems), request.replace_existing);
   }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/dtype.h"
+#include "core/op_range.h"
 #include "core/run_modes.h"
 
 namespace repro_check::configs {
@@ -110,7 +111,22 @@ struct DumpSpec {
   std::vector<std::string> exclude;
   std::uint64_t memory = std::uint64_t{256} << 20U;  ///< bytes between the model and the disk
   std::optional<std::uint64_t> max_bytes;            ///< tensors beyond are not stored
+  /// Made by `run`, no key of a configuration: at level tensor the operators whose bytes are kept;
+  /// empty = all.
+  core::OpRanges keep_ops;
   bool operator==(const DumpSpec&) const = default;
+};
+
+enum class LevelChoice {
+  kDefault,  ///< none was given: auto for `run`, tensor for `record`
+  kAuto,     ///< digests first, then tensors around the first divergence
+  kFixed,    ///< DumpSpec::level
+};
+
+/// The part of the section `dump` that is about several runs, and that no recorder is told.
+struct RecordingPlan {
+  LevelChoice level = LevelChoice::kDefault;
+  std::uint64_t window = 8;  ///< operators before and after the first divergence, under auto
 };
 
 /// Everything one recorder process is told: the base configuration with a run's overrides applied.
@@ -161,6 +177,7 @@ struct Config {
   /// The configuration without any run's overrides, named `run`: what `record` records. Empty when
   /// only the runs say which model or which inputs.
   std::optional<RunSpec> base;
+  RecordingPlan recording;
   CompareSpec compare;
   ReportSpec report;
   /// Directory of the dump of one run.

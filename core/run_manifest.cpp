@@ -79,6 +79,12 @@ Json to_json(const PartialTrace& partial) {
           {"lost_contents", partial.lost_contents}};
 }
 
+Json to_json(const OpRanges& ranges) {
+  Json array = Json::array();
+  for (const OpRange& range : ranges) array.push_back({range.first, range.last});
+  return array;
+}
+
 Json to_json(const TraceSummary& trace) {
   Json json{{"operators", trace.operators},
             {"tensors", trace.tensors},
@@ -95,6 +101,7 @@ Json to_json(const TraceSummary& trace) {
             {"index_digest", to_hex(trace.index_digest)}};
   if (trace.bytes_limit_reached_at) json["bytes_limit_reached_at"] = *trace.bytes_limit_reached_at;
   if (trace.partial) json["partial"] = to_json(*trace.partial);
+  if (!trace.keep_ops.empty()) json["keep_ops"] = to_json(trace.keep_ops);
   return json;
 }
 
@@ -218,6 +225,16 @@ class Node {
     field("unfinished").read(into.unfinished);
     field("lost_contents").read(into.lost_contents);
   }
+  void read_ranges(OpRanges& into) const {
+    std::vector<std::vector<std::uint64_t>> pairs;
+    read(pairs);
+    into.clear();
+    for (const auto& pair : pairs) {
+      if (pair.size() != 2 || pair[0] > pair[1]) throw damaged("must hold [first, last] pairs");
+      into.push_back({pair[0], pair[1]});
+    }
+    if (into != united(into)) throw damaged("must ascend without overlaps");
+  }
   void read(TraceSummary& into) const {
     field("operators").read(into.operators);
     field("tensors").read(into.tensors);
@@ -229,6 +246,7 @@ class Node {
     field("depth").read(into.depth);
     field("include").read(into.include);
     field("exclude").read(into.exclude);
+    if (has("keep_ops")) field("keep_ops").read_ranges(into.keep_ops);  // since 1.1
     field("digest_algorithm").read(into.digest_algorithm);
     field("index_digest").read(into.index_digest);
     if (has("io")) field("io").read(into.io);  // since 1.1, as what follows

@@ -8,6 +8,7 @@
 
 #include "core/digest.h"
 #include "core/dtype.h"
+#include "core/op_range.h"
 
 namespace repro_check::core {
 
@@ -68,6 +69,7 @@ struct TraceSummary {
   std::string depth = "top";            ///< top | leaf | all
   std::vector<std::string> include;     ///< patterns in force; empty = all
   std::vector<std::string> exclude;
+  OpRanges keep_ops;  ///< at level tensor, the operators whose bytes were kept; empty = all
   std::string digest_algorithm;
   std::string io =
       "buffered";  ///< how big contents were written: direct (past the page cache) | buffered

@@ -66,6 +66,7 @@ class Builder {
   Entry base_;
   bool base_consistent_ = true;
   std::vector<Entry> entries_;
+  RecordingPlan recording_;
 };
 
 // The base is a run like any other, so that `record` needs no special case.
@@ -73,7 +74,9 @@ void Builder::read_base() {
   base_.run.name = "run";
   base_.run.dump.directory = (context_.base / base_.run.dump.directory).lexically_normal();
   base_.given = read_run_members(object_, context_, base_.run);
-  if (const auto node = object_.find("dump")) read_dump(*node, context_, base_.run.dump);
+  if (const auto node = object_.find("dump")) {
+    read_dump(*node, context_, base_.run.dump, recording_);
+  }
   // What contradicts itself in the base does so in every run: told once.
   base_consistent_ = check_resolved(base_.run, "/threads", problems_);
 }
@@ -160,6 +163,7 @@ Config Builder::build() {
               R"(give one input an argument, such as {"generate": "normal", "shape": [2, 16]}, )"
               "or [] for none",
               &Given::calls);
+  config.recording = recording_;
   for (Entry& entry : entries_) config.runs.push_back(std::move(entry.run));
   if (base_.given.model_path && base_.given.calls) config.base = std::move(base_.run);
   return config;

@@ -25,6 +25,7 @@ inline constexpr auto kModelKeys = std::to_array<std::string_view>({"path", "met
 inline constexpr auto kCallKeys = std::to_array<std::string_view>({"inputs"});
 inline constexpr auto kDumpKeys = std::to_array<std::string_view>({"directory",
                                                                    "level",
+                                                                   "window",
                                                                    "depth",
                                                                    "browse",
                                                                    "verify_inputs",
@@ -32,6 +33,16 @@ inline constexpr auto kDumpKeys = std::to_array<std::string_view>({"directory",
                                                                    "exclude",
                                                                    "memory",
                                                                    "max_bytes"});
+inline constexpr auto kResolvedDumpKeys = std::to_array<std::string_view>({"directory",
+                                                                           "level",
+                                                                           "depth",
+                                                                           "browse",
+                                                                           "verify_inputs",
+                                                                           "include",
+                                                                           "exclude",
+                                                                           "memory",
+                                                                           "max_bytes",
+                                                                           "keep_ops"});
 inline constexpr auto kCompareKeys =
     std::to_array<std::string_view>({"policy", "rtol", "atol", "equal_nan", "signed_zero"});
 inline constexpr auto kReportKeys = std::to_array<std::string_view>({"format"});
@@ -50,6 +61,9 @@ inline constexpr std::array kRngModes{RngMode::kDevice, RngMode::kHost};
 inline constexpr std::array kGradModes{
     GradMode::kDisabled, GradMode::kEnabled, GradMode::kInference};
 inline constexpr std::array kDumpLevels{DumpLevel::kDigest, DumpLevel::kStats, DumpLevel::kTensor};
+/// What a configuration may ask for: the index is kDumpLevels', or past its end `auto`.
+inline constexpr auto kLevelNames =
+    std::to_array<std::string_view>({"digest", "stats", "tensor", "auto"});
 inline constexpr std::array kDumpDepths{DumpDepth::kTop, DumpDepth::kLeaf, DumpDepth::kAll};
 inline constexpr std::array kBrowseModes{
     BrowseMode::kAuto, BrowseMode::kAlways, BrowseMode::kNever};

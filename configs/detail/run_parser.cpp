@@ -240,9 +240,11 @@ void read_run_name(const Node& node, Problems& problems, RunSpec& run) {
                       "a name for a directory: letters, digits, `_`, and after the first `.` and "
                       "`-`, at most 100",
                       problems);
-  } else if (name->ends_with(".recording") || name->ends_with(".log")) {
+  } else if (name->ends_with(".recording") || name->ends_with(".digest") ||
+             name->ends_with(".observer") || name->ends_with(".log")) {
     problems.add(node.pointer,
-                 "names ending in .recording or .log are taken: they stand beside the dumps");
+                 "names ending in .recording, .digest, .observer or .log are taken: they stand "
+                 "beside the dumps");
   }
   run.name = *name;
 }

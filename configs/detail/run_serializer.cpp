@@ -104,6 +104,10 @@ Json input_json(const InputSpec& input, bool with_pointers) {
 }
 
 Json dump_json(const DumpSpec& dump) {
+  Json ranges = Json::array();
+  for (const core::OpRange& range : dump.keep_ops) {
+    ranges.push_back(Json::array({range.first, range.last}));
+  }
   Json json{{"directory", dump.directory.string()},
             {"level", text_of(name_of(dump.level))},
             {"depth", text_of(name_of(dump.depth))},
@@ -113,6 +117,7 @@ Json dump_json(const DumpSpec& dump) {
             {"exclude", dump.exclude},
             {"memory", dump.memory}};
   if (dump.max_bytes) json["max_bytes"] = *dump.max_bytes;
+  if (!dump.keep_ops.empty()) json["keep_ops"] = std::move(ranges);
   return json;
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,6 +15,8 @@
 
 namespace repro_check::configs::detail {
 namespace {
+
+constexpr std::int64_t kWidestWindow = 1'000'000'000;
 
 /// A list replaces the preset's as a whole: patterns of two authors rarely add up.
 void read_patterns(const Node& node, Problems& problems, std::vector<std::string>& into) {
@@ -60,17 +63,30 @@ void read_tolerances(const ObjectReader& object, Problems& problems, CompareSpec
   }
 }
 
-}  // namespace
+/// [[3, 11], [40, 40]]; written by us, so that one message does for all that can be wrong.
+void read_ranges(const Node& node, Problems& problems, core::OpRanges& into) {
+  const auto is_range = [](const Json& item) {
+    return item.is_array() && item.size() == 2 && item[0].is_number_unsigned() &&
+           item[1].is_number_unsigned() && item[0] <= item[1];
+  };
+  const bool whole = node.json->is_array() && std::ranges::all_of(*node.json, is_range);
+  if (whole) {
+    into.clear();
+    for (const Json& item : *node.json) {
+      into.push_back({item[0].get<std::uint64_t>(), item[1].get<std::uint64_t>()});
+    }
+  }
+  if (!whole || into != core::united(into)) {
+    report_unexpected(node, "ascending [first, last] pairs of op indices", problems);
+  }
+}
 
-void read_dump(const Node& node, const ParseContext& context, DumpSpec& dump) {
+/// What a configuration and a request have in common.
+void read_dump_members(const ObjectReader& object, const ParseContext& context, DumpSpec& dump) {
   Problems& problems = context.problems;
-  const ObjectReader object(node, kDumpKeys, problems);
   if (const auto member = object.find("directory")) {
     assign(read_path(*member, PathKind::kDirectoryToMake, "a directory for dumps", context),
            dump.directory);
-  }
-  if (const auto member = object.find("level")) {
-    assign(read_choice(*member, kDumpLevels, problems), dump.level);
   }
   if (const auto member = object.find("depth")) {
     assign(read_choice(*member, kDumpDepths, problems), dump.depth);
@@ -89,6 +105,34 @@ void read_dump(const Node& node, const ParseContext& context, DumpSpec& dump) {
   if (const auto member = object.find("max_bytes")) {
     dump.max_bytes = read_byte_size(*member, 0, problems);
   }
+}
+
+}  // namespace
+
+void read_dump(const Node& node, const ParseContext& context, DumpSpec& dump, RecordingPlan& plan) {
+  const ObjectReader object(node, kDumpKeys, context.problems);
+  if (const auto member = object.find("level")) {
+    if (const auto index = read_name(*member, kLevelNames, context.problems)) {
+      const bool fixed = *index < kDumpLevels.size();
+      plan.level = fixed ? LevelChoice::kFixed : LevelChoice::kAuto;
+      if (fixed) dump.level = kDumpLevels[*index];
+    }
+  }
+  if (const auto member = object.find("window")) {
+    assign(read_integer(*member, {0, kWidestWindow, ""}, context.problems), plan.window);
+  }
+  read_dump_members(object, context, dump);
+}
+
+void read_resolved_dump(const Node& node, const ParseContext& context, DumpSpec& dump) {
+  const ObjectReader object(node, kResolvedDumpKeys, context.problems);
+  if (const auto member = object.find("level")) {
+    assign(read_choice(*member, kDumpLevels, context.problems), dump.level);
+  }
+  if (const auto member = object.find("keep_ops")) {
+    read_ranges(*member, context.problems, dump.keep_ops);
+  }
+  read_dump_members(object, context, dump);
 }
 
 void read_compare(const Node& node, Problems& problems, CompareSpec& compare) {

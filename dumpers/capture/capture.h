@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/dump_sink.h"
+#include "core/op_range.h"
 #include "core/op_record.h"
 #include "core/run_modes.h"
 
@@ -25,6 +26,7 @@ struct CaptureOptions {
   std::uint64_t seed = 0;            ///< base of the host generator under RngMode::kHost
   std::vector<std::string> include;  ///< globs on operator name or module path; empty = all
   std::vector<std::string> exclude;
+  core::OpRanges keep_ops;  ///< at level tensor, the operators whose bytes are kept; empty = all
 };
 
 /// Says where in the model the calling thread stands. Implemented by the front end; called on the

@@ -215,5 +215,17 @@ TEST_CASE("numbers of bytes") {
   }
 }
 
+TEST_CASE("the level is given, or for the command to choose") {
+  const auto plan = [](const std::string& dump) {
+    return test::parse_with(R"("dump": {)" + dump + "}").recording;
+  };
+  CHECK(plan("").level == LevelChoice::kDefault);
+  CHECK(plan("").window == 8);
+  CHECK(plan(R"("level": "digest")").level == LevelChoice::kFixed);
+  const RecordingPlan automatic = plan(R"("level": "auto", "window": 0)");
+  CHECK(automatic.level == LevelChoice::kAuto);
+  CHECK(automatic.window == 0);
+}
+
 }  // namespace
 }  // namespace repro_check::configs

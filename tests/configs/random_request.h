@@ -22,6 +22,8 @@ class RandomRequest {
     request.run = run();
     request.dump_directory = "/" + text();
     request.replace_existing = coin();
+    request.report_outputs = coin();
+    request.bare = coin();
     return request;
   }
 
@@ -154,6 +156,7 @@ class RandomRequest {
     DumpSpec spec;
     spec.directory = "/" + text();
     spec.level = static_cast<DumpLevel>(below(3));
+    if (coin()) spec.keep_ops = {{below(9), 9 + below(9)}, {30, 30}};
     spec.depth = static_cast<DumpDepth>(below(3));
     spec.browse = static_cast<BrowseMode>(below(3));
     spec.verify_inputs = coin();

@@ -81,6 +81,20 @@ TEST_CASE("another format, or a request without its parts, is refused") {
         "r.json: /run: \"calls\" is missing");
 }
 
+TEST_CASE("operators to keep must be ranges that ascend") {
+  RecordRequest request = test::RandomRequest(3).make();
+  request.run.dump.keep_ops = {{77, 78}};
+  const std::string text = to_json_text(request);
+  CHECK(record_request_from_json_text(text, "r.json").run.dump.keep_ops ==
+        core::OpRanges{{77, 78}});
+  for (const char* wrong : {"-1", "\"77\"", "79", "77, 77", "77], [78"}) {
+    std::string changed = text;
+    changed.replace(changed.find("77"), 2, wrong);
+    CAPTURE(wrong);
+    CHECK_THROWS_AS(record_request_from_json_text(changed, "r.json"), core::Error);
+  }
+}
+
 TEST_CASE("the run of a manifest is the run, without where its inputs stood") {
   const RecordRequest request = test::RandomRequest(3).make();
   const std::string text = to_json_text(request.run);

@@ -86,7 +86,7 @@ TEST_CASE("schema and parser know the same values") {
   CHECK(strings_of(defs["grad"]["enum"]) == enum_names(detail::kGradModes));
   CHECK(strings_of(defs["model"]["anyOf"][1]["properties"]["mode"]["enum"]) ==
         enum_names(detail::kModelModes));
-  CHECK(strings_of(dump["level"]["enum"]) == enum_names(detail::kDumpLevels));
+  CHECK(strings_of(dump["level"]["enum"]) == names_of(detail::kLevelNames));
   CHECK(strings_of(dump["depth"]["enum"]) == enum_names(detail::kDumpDepths));
   CHECK(strings_of(dump["browse"]["enum"]) == enum_names(detail::kBrowseModes));
   CHECK(strings_of(compare["policy"]["enum"]) == enum_names(detail::kPolicyKinds));

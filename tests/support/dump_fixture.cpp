@@ -182,7 +182,9 @@ class FixtureParser {
     record.name = storage.name;
     const auto strides = json.value("strides", ordered_json::object());
     if (strides.contains(slot)) record.strides = strides[slot].get<std::vector<std::int64_t>>();
-    keep(model, json.value("stored", true), record);
+    const core::OpRanges& kept = fixture_.manifest.trace.keep_ops;
+    const bool in_window = kept.empty() || core::contains(kept, op.index);
+    keep(model, in_window && json.value("stored", true), record);
     op.tensors.push_back(std::move(record));
     return {core::TensorSlot{static_cast<std::uint32_t>(op.tensors.size() - 1)}};
   }

@@ -58,6 +58,9 @@ core::RunManifest parse_manifest(const ordered_json& json) {
   trace.depth = json.value("depth", "top");
   trace.include = json.value("include", std::vector<std::string>{});
   trace.exclude = json.value("exclude", std::vector<std::string>{});
+  for (const auto& range : json.value("keep_ops", ordered_json::array())) {
+    trace.keep_ops.push_back({range.at(0), range.at(1)});
+  }
   trace.digest_algorithm = json.value("digest_algorithm", std::string(core::kDigestAlgorithm));
   if (const auto limit = json.find("bytes_limit_reached_at"); limit != json.end()) {
     trace.bytes_limit_reached_at = limit->get<std::uint64_t>();

@@ -59,6 +59,7 @@ class Engine::InputVisitor final : public TensorVisitor {
  public:
   InputVisitor(Engine& engine, Frame& frame) : engine_(engine), frame_(frame) {
     order_.excluded = frame.excluded;
+    order_.keep_bytes = frame.keep_bytes;
     order_.verify = engine.options_.verify_inputs;
     order_.first_inner = frame.first_inner;
   }
@@ -95,6 +96,7 @@ class Engine::OutputVisitor final : public TensorVisitor {
   OutputVisitor(Engine& engine, Frame& frame) : engine_(engine), frame_(frame) {
     order_.role = core::TensorRole::kOutput;
     order_.excluded = frame.excluded;
+    order_.keep_bytes = frame.keep_bytes;
     order_.reads = !frame.plan->view;
     order_.first_inner = frame.first_inner;
   }
@@ -227,6 +229,7 @@ void Engine::fill_head(Frame& frame,
   record.generator.reset();
   record.wall_ns = 0;
   frame.excluded = is_excluded(*frame.plan, record.site);
+  frame.keep_bytes = options_.keep_ops.empty() || core::contains(options_.keep_ops, record.index);
   // Of the outermost call: what it and the calls inside it made is not settled before it returns.
   frame.first_inner =
       lane.open.empty() ? std::numeric_limits<std::int64_t>::max()

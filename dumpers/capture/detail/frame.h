@@ -61,6 +61,7 @@ struct Frame {
   std::vector<WrittenArgument> written;
   GeneratorSnapshot before;
   bool excluded = false;
+  bool keep_bytes = true;         ///< at level tensor
   std::int64_t first_number = 0;  ///< of storages first met inside this call
   std::int64_t first_inner = 0;   ///< of storages first met inside the calls around it
   std::chrono::steady_clock::time_point started;

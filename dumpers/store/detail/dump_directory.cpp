@@ -15,6 +15,7 @@
 
 #include "core/error.h"
 #include "core/printable.h"
+#include "dumpers/store/discard.h"
 
 namespace repro_check::store {
 namespace {
@@ -145,6 +146,16 @@ RecordingPlace prepare_place(const fs::path& directory,
   }
   make_directory(working);
   return {final, working};
+}
+
+void require_discardable(const fs::path& directory) {
+  if (holds_recording(directory)) refuse_if_busy(directory);
+}
+
+void discard_recording(const fs::path& directory) {
+  require_discardable(directory);
+  std::error_code code;
+  if (fs::exists(directory, code)) remove_dump(directory);
 }
 
 void publish(const RecordingPlace& place) {

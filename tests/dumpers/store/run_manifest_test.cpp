@@ -48,6 +48,7 @@ RunManifest full_manifest() {
   manifest.trace.depth = "all";
   manifest.trace.include = {"aten::*"};
   manifest.trace.exclude = {"encoder.*", "x"};
+  manifest.trace.keep_ops = {{3, 11}, {UINT64_MAX, UINT64_MAX}};
   manifest.trace.digest_algorithm = kDigestAlgorithm;
   manifest.trace.io = "direct";
   manifest.trace.bytes_limit_reached_at = 9;
@@ -90,6 +91,7 @@ TEST_CASE("a manifest survives being written and read") {
   CHECK(read.trace.exclude == manifest.trace.exclude);
   CHECK(read.trace.io == "direct");
   CHECK(read.trace.bytes_limit_reached_at == 9U);
+  CHECK(read.trace.keep_ops == manifest.trace.keep_ops);
   CHECK(read.trace.index_digest == manifest.trace.index_digest);
   CHECK(read.seconds == manifest.seconds);
   CHECK(std::isinf(read.load_seconds));
@@ -121,6 +123,15 @@ TEST_CASE("what version 1.0 did not have has its default") {
   const RunManifest read = parse(signed_again(text));
   CHECK(read.trace.io == "buffered");
   CHECK_FALSE(read.trace.bytes_limit_reached_at);
+}
+
+TEST_CASE("a manifest of version 1.0 kept the bytes of every operator") {
+  RunManifest manifest = full_manifest();
+  manifest.trace.keep_ops.clear();
+  const std::string text = to_json_text(manifest);
+  CHECK_FALSE(contains(text, "keep_ops"));
+  const std::string older = replaced(text, "\"version\": \"1.1\"", "\"version\": \"1.0\"");
+  CHECK(parse(signed_again(older)).trace.keep_ops.empty());
 }
 
 TEST_CASE("fields of a later minor version are passed over") {
@@ -156,6 +167,15 @@ TEST_CASE("what is malformed is named by its JSON pointer") {
   CHECK(contains(damage("\"bfloat16\"", "\"float12\""), "/named_tensors/1/dtype: \"float12\""));
   CHECK(contains(damage("\"kind\": \"buffer\"", "\"kind\": \"bucket\""), "/named_tensors/2/kind"));
   CHECK(contains(damage("\"first\"", "7"), "/warnings/0: must be a string"));
+  // The array is the last of the trace, a line a number.
+  const auto moved = [&](const char* from, const char* to) {
+    return contains(damage(from, to), "/trace/keep_ops");
+  };
+  CHECK(moved("    11\n", "    2\n"));
+  CHECK(moved("    11\n", "    -1\n"));
+  CHECK(moved("    11\n", "    11,\n 12\n"));
+  CHECK(moved("    3,\n", ""));
+  CHECK(moved("\"keep_ops\": [", "\"keep_ops\": [[0, 4], "));
   CHECK(contains(damage("\"inf\"", "\"many\""), "/load_seconds"));
   CHECK(contains(damage("\"disable_dropout\": true", "\"disable_dropout\": 1"),
                  "/disable_dropout: must be true or false"));
