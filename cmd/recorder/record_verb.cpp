@@ -48,6 +48,10 @@ store::DumpWriterOptions options_for(const configs::RecordRequest& request) {
   return options;
 }
 
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
 }  // namespace
 
 void record(const std::filesystem::path& request_file, StatusChannel& status) {
@@ -56,8 +60,15 @@ void record(const std::filesystem::path& request_file, StatusChannel& status) {
 
   status.phase("loading");
   torchscript::TorchScriptRun run(request.run, store::read_hdf5_tensor);
+  if (request.report_outputs) run.keep_returned_values();
 
   status.phase("recording");
+  if (request.bare) {
+    run.run_bare();
+    status.outputs(run.returned_values());
+    status.done(0, 0, 0, seconds_since(start));
+    return;
+  }
   store::DumpWriter writer(request.dump_directory, options_for(request));
   core::RunManifest manifest;
   try {
@@ -72,8 +83,8 @@ void record(const std::filesystem::path& request_file, StatusChannel& status) {
   status.phase("finishing");
   const core::TraceSummary summary = manifest.trace;
   writer.finish(std::move(manifest));
-  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-  status.done(summary.operators, summary.tensors, writer.stored_bytes(), seconds.count());
+  if (request.report_outputs) status.outputs(run.returned_values());
+  status.done(summary.operators, summary.tensors, writer.stored_bytes(), seconds_since(start));
 }
 
 }  // namespace repro_check::recorder

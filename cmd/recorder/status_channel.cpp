@@ -6,6 +6,8 @@
 #include <cerrno>
 #include <nlohmann/json.hpp>
 
+#include "core/digest.h"
+
 namespace repro_check::recorder {
 namespace {
 
@@ -48,6 +50,15 @@ void StatusChannel::done(std::uint64_t operators,
                       {"tensors", tensors},
                       {"bytes", bytes},
                       {"seconds", seconds}}));
+}
+
+void StatusChannel::outputs(const std::vector<torchscript::ReturnedValue>& values) {
+  for (const torchscript::ReturnedValue& value : values) {
+    write_line(to_line({{"type", "output"},
+                        {"name", value.name},
+                        {"what", value.what},
+                        {"digest", core::to_hex(value.digest)}}));
+  }
 }
 
 void StatusChannel::error(const core::Error& error) {

@@ -4,8 +4,10 @@
 #include <cstdint>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "core/error.h"
+#include "dumpers/torchscript/torchscript_run.h"
 
 namespace repro_check::recorder {
 
@@ -14,6 +16,7 @@ namespace repro_check::recorder {
 ///   {"type":"phase","name":"loading"}                   loading | recording | finishing
 ///   {"type":"progress","operators":N,"bytes":N}
 ///   {"type":"done","operators":N,"tensors":N,"bytes":N,"seconds":S}
+///   {"type":"output","name":N,"what":W,"digest":D}      a line a returned value, if asked for
 ///   {"type":"error","kind":K,"message":M,"hint":H}      K as core::error_kind_name has it
 class StatusChannel {
  public:
@@ -23,6 +26,7 @@ class StatusChannel {
   void phase(const std::string& name);
   void progress(std::uint64_t operators, std::uint64_t bytes);
   void done(std::uint64_t operators, std::uint64_t tensors, std::uint64_t bytes, double seconds);
+  void outputs(const std::vector<torchscript::ReturnedValue>& values);
   void error(const core::Error& error);
 
  private:

@@ -20,6 +20,7 @@
 #include "dumpers/torchscript/detail/loaded_model.h"
 #include "dumpers/torchscript/detail/method_runner.h"
 #include "dumpers/torchscript/detail/progress_thread.h"
+#include "dumpers/torchscript/detail/returned_values.h"
 #include "dumpers/torchscript/detail/run_failure.h"
 #include "dumpers/torchscript/detail/torch_types.h"
 #include "dumpers/torchscript/model_file.h"
@@ -67,6 +68,7 @@ capture::CaptureOptions options_of(const configs::RunSpec& run) {
   options.seed = run.seed;
   options.include = run.dump.include;
   options.exclude = run.dump.exclude;
+  options.keep_ops = run.dump.keep_ops;
   return options;
 }
 
@@ -154,7 +156,23 @@ class TorchScriptRun::Impl {
     return manifest;
   }
 
+  void run_bare() {
+    std::vector<core::Setting> generators;
+    capture::seed_generators(run_.seed, generators);
+    for (std::size_t call = 0; call < calls_.size(); ++call) {
+      keep(runner_->run(std::move(calls_[call])), call);
+    }
+  }
+
+  void keep_returned_values() { keep_returned_ = true; }
+  [[nodiscard]] const std::vector<ReturnedValue>& returned_values() const { return returned_; }
+
  private:
+  /// After the call, when nothing is recorded any more.
+  void keep(const c10::IValue& result, std::size_t call) {
+    if (keep_returned_) add_returned_values(result, name_in_call("0", call), returned_);
+  }
+
   void build_calls(const Hdf5Reader& hdf5) {
     InputContext context;
     context.hdf5 = &hdf5;
@@ -252,15 +270,15 @@ class TorchScriptRun::Impl {
     const ProgressThread thread(std::move(report));
     for (std::size_t call = 0; call < calls_.size(); ++call) {
       capture.set_step(static_cast<std::uint32_t>(call));
-      run_call(capture, std::move(calls_[call]));
+      keep(run_call(capture, std::move(calls_[call])), call);
     }
     capture.rethrow_failure();
   }
 
-  void run_call(capture::Capture& capture, std::vector<c10::IValue> inputs) {
+  c10::IValue run_call(capture::Capture& capture, std::vector<c10::IValue> inputs) {
     try {
       const capture::Capture::Scope scope(capture);
-      runner_->run(std::move(inputs));
+      return runner_->run(std::move(inputs));
     } catch (const std::exception& error) {
       // What failed in the recording came through the interpreter and lost its type on the way.
       capture.rethrow_failure();
@@ -277,6 +295,7 @@ class TorchScriptRun::Impl {
     trace.depth = core::name_of(run_.dump.depth);
     trace.include = run_.dump.include;
     trace.exclude = run_.dump.exclude;
+    if (run_.dump.level == core::DumpLevel::kTensor) trace.keep_ops = run_.dump.keep_ops;
     trace.digest_algorithm = core::kDigestAlgorithm;
   }
 
@@ -292,6 +311,8 @@ class TorchScriptRun::Impl {
   std::vector<std::vector<c10::IValue>> calls_;
   std::unique_ptr<MethodRunner> runner_;
   double load_seconds_ = 0;
+  bool keep_returned_ = false;
+  std::vector<ReturnedValue> returned_;
 };
 
 TorchScriptRun::TorchScriptRun(const configs::RunSpec& run, const Hdf5Reader& hdf5)
@@ -302,6 +323,16 @@ TorchScriptRun::~TorchScriptRun() = default;
 core::RunManifest TorchScriptRun::record(
     core::DumpSink& sink, const std::function<void(const capture::CaptureCounts&)>& progress) {
   return translated("recording", [&] { return impl_->record(sink, progress); });
+}
+
+void TorchScriptRun::run_bare() {
+  translated("running the model", [&] { impl_->run_bare(); });
+}
+
+void TorchScriptRun::keep_returned_values() { impl_->keep_returned_values(); }
+
+const std::vector<ReturnedValue>& TorchScriptRun::returned_values() const {
+  return impl_->returned_values();
 }
 
 ModelDescription describe_model(const std::filesystem::path& path, const std::string& method) {

@@ -38,6 +38,15 @@ struct ModelDescription {
 ///         no such method
 ModelDescription describe_model(const std::filesystem::path& path, const std::string& method);
 
+/// A tensor or another value inside what the method returned.
+struct ReturnedValue {
+  std::string name;  ///< `0` for the value itself, `0.logits.1` inside it; later calls `0@2`
+  std::string what;  ///< dtype, shape and strides, or the kind of value
+  core::Digest digest;
+
+  bool operator==(const ReturnedValue&) const = default;
+};
+
 /// One recorded run of a TorchScript model: construction loads the model and builds the inputs
 /// (nothing of the dump exists yet), record() runs the calls.
 class TorchScriptRun {
@@ -59,6 +68,15 @@ class TorchScriptRun {
   ///         line; when determinism mode refused an operator the hint says what to do
   core::RunManifest record(core::DumpSink& sink,
                            const std::function<void(const capture::CaptureCounts&)>& progress);
+
+  /// Runs every call as record() does, with nothing intercepted: what there is to compare with.
+  /// Arguments that record() would change (dropout, host draws) stay as they are.
+  /// @throws core::Error{kRunFailed} when the model throws
+  void run_bare();
+
+  /// What the calls returned; to be asked for before they run.
+  void keep_returned_values();
+  [[nodiscard]] const std::vector<ReturnedValue>& returned_values() const;
 
  private:
   class Impl;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A program must not be able to tell that it is recorded.
 #include <functional>
+#include <sstream>
+#include <string>
 #include <vector>
 
 #include "tests/dumpers/capture/recording.h"
@@ -18,8 +20,42 @@ using core::DumpLevel;
 struct Observed {
   std::vector<at::Tensor> tensors;
   std::vector<std::int64_t> versions;
+  std::vector<std::string> flags;
   at::Tensor generator;
 };
+
+/// Everything about a tensor that is not its values.
+std::string flags_of(const at::Tensor& tensor) {
+  std::ostringstream text;
+  text << tensor.sizes() << tensor.strides() << " at " << tensor.storage_offset() << ' '
+       << tensor.suggest_memory_format() << ", leaf " << tensor.is_leaf() << ", grad "
+       << tensor.requires_grad() << ", node " << (tensor.grad_fn() != nullptr) << ':'
+       << tensor.output_nr() << ", view " << tensor.is_view() << ", inference "
+       << tensor.is_inference() << ", conj " << tensor.is_conj() << ", negative " << tensor.is_neg()
+       << ", version " << (tensor.is_inference() ? 0 : tensor._version());
+  return text.str();
+}
+
+void note_flags(Observed& seen, const std::vector<at::Tensor>& tensors) {
+  for (const at::Tensor& tensor : tensors) seen.flags.push_back(flags_of(tensor));
+}
+
+/// Memory formats, views and inference mode, as a convolutional net meets them.
+void infer(Observed& seen) {
+  const at::Tensor image =
+      at::randn({2, 3, 8, 8}).contiguous(at::MemoryFormat::ChannelsLast).set_requires_grad(true);
+  const at::Tensor kernel = at::randn({4, 3, 3, 3}).set_requires_grad(true);
+  const at::Tensor features = at::conv2d(image, kernel);
+  const at::Tensor part = features.select(1, 2).slice(1, 1, 5, 2);
+  const at::Tensor copy = at::relu(features).permute({0, 2, 3, 1});
+  at::Tensor detached = features.detach();
+  detached.add_(1);
+  note_flags(seen, {image, kernel, features, part, copy, detached});
+  seen.tensors.insert(seen.tensors.end(), {features.detach(), part.detach(), copy.detach()});
+  const c10::InferenceMode inference;
+  const at::Tensor inferred = at::conv2d(image, kernel);
+  note_flags(seen, {inferred, inferred.view({-1}), at::_conj(at::complex(inferred, inferred))});
+}
 
 Observed train() {
   at::manual_seed(9);
@@ -41,6 +77,7 @@ Observed train() {
     w.sub_(w.grad(), 0.1);
     b.sub_(b.grad(), 0.1);
     w.grad().zero_();
+    note_flags(seen, {w, b, y, z, loss, w.grad(), mean});
     seen.tensors.push_back(loss.detach());
     seen.tensors.push_back(y.detach());
   }
@@ -60,6 +97,7 @@ Observed train() {
   }
   seen.versions.push_back(sparse.is_coalesced() ? 1 : 0);
   seen.versions.push_back(w._version());
+  infer(seen);
   seen.generator = at::globalContext().defaultGenerator(at::kCPU).get_state();
   return seen;
 }
@@ -71,6 +109,7 @@ void check_equal(const Observed& bare, const Observed& recorded) {
     DOCTEST_CHECK(same_bits(bare.tensors[i], recorded.tensors[i]));
   }
   DOCTEST_CHECK(bare.versions == recorded.versions);
+  DOCTEST_CHECK(bare.flags == recorded.flags);
   DOCTEST_CHECK(same_bits(bare.generator, recorded.generator));
 }
 
