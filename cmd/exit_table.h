@@ -7,7 +7,7 @@ namespace repro_check::cmd {
 inline constexpr const char* kExitTable =
     "Exit codes:\n"
     "    0  reproducible\n"
-    "    1  divergence\n"
+    "    1  divergence, or a result that recording changes\n"
     "    2  usage or configuration\n"
     "    3  a dump is unreadable, truncated, damaged, or of an unknown version\n"
     "    4  not comparable, nothing was compared, or only the part that was recorded\n"

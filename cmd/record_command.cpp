@@ -40,6 +40,15 @@ std::string summary_text(const RecordingResult& result, const std::string& forma
                      escape_name(result.summary.location));
 }
 
+void require_fixed_level(const configs::Config& config) {
+  if (config.recording.level != configs::LevelChoice::kAuto) return;
+  throw core::Error(
+      core::ErrorKind::kUsage,
+      "/dump/level: \"auto\" decides from two recordings what a second pair keeps, and "
+      "`record` makes one",
+      "add --set /dump/level=tensor (or digest, or stats), or use `repro-check run`");
+}
+
 }  // namespace
 
 std::vector<std::string> RecordCommand::examples() const {
@@ -58,12 +67,12 @@ void RecordCommand::define(CLI::App& app) {
 
 core::ExitCode RecordCommand::run(const GlobalOptions& globals) {
   const configs::Config config = config_.load();
+  require_fixed_level(config);
   RecordingJob job;
   job.run = choose_run(config, run_name_);
   job.dump = std::filesystem::path(out_).lexically_normal();
   if (job.dump.filename().empty()) job.dump = job.dump.parent_path();
-  job.log = job.dump;
-  job.log += ".log";
+  job.log = log_beside(job.dump);
   job.replace_existing = force_;
   require_free(job);
 

@@ -57,6 +57,7 @@ class StatusChannel {
     RecorderOutcome outcome;
     outcome.totals = totals_;
     outcome.failure = std::move(failure_);
+    outcome.outputs = std::move(outputs_);
     outcome.last_phase = progress_.phase;
     return outcome;
   }
@@ -86,6 +87,10 @@ class StatusChannel {
                                message.value("tensors", std::uint64_t{0}),
                                message.value("bytes", std::uint64_t{0}),
                                message.value("seconds", 0.0)};
+    } else if (type == "output") {
+      outputs_.push_back({message.at("name").get<std::string>(),
+                          message.at("what").get<std::string>(),
+                          message.at("digest").get<std::string>()});
     } else if (type == "error") {
       failure_ = RecorderFailure{core::parse_error_kind(message.value("kind", "")),
                                  message.value("message", "the recorder gave no reason"),
@@ -98,6 +103,7 @@ class StatusChannel {
   RecorderProgress progress_;
   std::optional<RecorderTotals> totals_;
   std::optional<RecorderFailure> failure_;
+  std::vector<RecorderOutput> outputs_;
 };
 
 /// Reads what there is without waiting. @return false at the end of the channel

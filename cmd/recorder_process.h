@@ -22,6 +22,7 @@ namespace repro_check::cmd {
 ///   {"type":"phase","name":"loading"}                  loading | recording | finishing
 ///   {"type":"progress","operators":N,"bytes":N}
 ///   {"type":"done","operators":N,"tensors":N,"bytes":N,"seconds":S}
+///   {"type":"output","name":N,"what":W,"digest":D}     a returned value, if the request asks
 ///   {"type":"error","kind":K,"message":M,"hint":H}     K as core::error_kind_name has it
 
 /// What one line of the status channel said.
@@ -38,6 +39,14 @@ struct RecorderTotals {
   double seconds = 0;
 };
 
+/// A tensor or another value inside what the method returned.
+struct RecorderOutput {
+  std::string name;
+  std::string what;    ///< dtype, shape and strides
+  std::string digest;  ///< hexadecimal
+  bool operator==(const RecorderOutput&) const = default;
+};
+
 struct RecorderFailure {
   core::ErrorKind kind = core::ErrorKind::kRunFailed;
   std::string message;
@@ -48,7 +57,8 @@ struct RecorderFailure {
 struct RecorderOutcome {
   std::optional<RecorderTotals> totals;
   std::optional<RecorderFailure> failure;
-  std::string signal;  ///< `SIGSEGV` when a signal killed it
+  std::vector<RecorderOutput> outputs;  ///< when the request asks for them
+  std::string signal;                   ///< `SIGSEGV` when a signal killed it
   std::string last_phase;
   double seconds = 0;
 };

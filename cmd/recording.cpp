@@ -12,6 +12,7 @@
 #include "configs/config_parser.h"
 #include "configs/pinned_environment.h"
 #include "core/error.h"
+#include "dumpers/store/discard.h"
 #include "dumpers/store/dump_reader.h"
 
 namespace repro_check::cmd {
@@ -117,6 +118,44 @@ void require_free(const RecordingJob& job) {
                     "replace it with --force, or record into another directory with --out");
 }
 
+std::filesystem::path log_beside(const std::filesystem::path& dump) {
+  std::filesystem::path log = dump;
+  return log += ".log";
+}
+
+std::filesystem::path digest_directory(const std::filesystem::path& dump) {
+  std::filesystem::path aside = dump;
+  return aside += ".digest";
+}
+
+void require_free_aside(const RecordingJob& job) {
+  RecordingJob aside = job;
+  aside.dump = digest_directory(job.dump);
+  require_free(aside);
+  if (job.replace_existing) store::require_discardable(aside.dump);
+}
+
+void discard_aside(const RecordingJob& job) {
+  const std::filesystem::path aside = digest_directory(job.dump);
+  store::discard_recording(aside);
+  std::error_code ignored;
+  std::filesystem::remove(log_beside(aside), ignored);
+}
+
+void set_aside(const RecordingJob& job) {
+  const std::filesystem::path aside = digest_directory(job.dump);
+  std::error_code error;
+  if (std::filesystem::exists(job.log, error)) {
+    std::filesystem::rename(job.log, log_beside(aside), error);
+  }
+  if (!error) std::filesystem::rename(job.dump, aside, error);
+  if (!error) return;
+  throw core::Error(
+      core::ErrorKind::kIo,
+      "cannot move " + job.dump.string() + " to " + aside.string() + ": " + error.message(),
+      "with --set /dump/level=tensor every run is recorded once");
+}
+
 RecordingResult record(const RecordingJob& job, Progress& progress) {
   RecordingResult result;
   result.summary.name = job.run.name;
@@ -124,8 +163,11 @@ RecordingResult record(const RecordingJob& job, Progress& progress) {
   create_parent(std::filesystem::absolute(job.log).parent_path());
 
   const TemporaryFile request("repro-check-request");
-  request.write(configs::to_json_text(
-      configs::RecordRequest{job.run, std::filesystem::absolute(job.dump), job.replace_existing}));
+  request.write(configs::to_json_text(configs::RecordRequest{job.run,
+                                                             std::filesystem::absolute(job.dump),
+                                                             job.replace_existing,
+                                                             job.report_outputs,
+                                                             job.bare}));
   const RecorderLaunch launch = launch_for(job, request);
   log_debug("starting " + launch.recorder.string() + " for run " + job.run.name);
   const RecorderOutcome outcome =
@@ -137,6 +179,7 @@ RecordingResult record(const RecordingJob& job, Progress& progress) {
     result.log = {job.log.string(), last_line(job.log)};
   }
   result.totals = outcome.totals;
+  result.outputs = outcome.outputs;
   if (outcome.failure && outcome.failure->kind == core::ErrorKind::kUsage) {
     // What it printed is the message that follows; a log would be all that is left of the attempt.
     std::filesystem::remove(job.log, ignored);

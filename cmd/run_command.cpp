@@ -2,10 +2,13 @@
 #include "cmd/run_command.h"
 
 #include <CLI/App.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <utility>
 
 #include "cmd/logging.h"
+#include "cmd/observer_check.h"
 #include "cmd/output.h"
 #include "cmd/recorder_lookup.h"
 #include "cmd/verdict.h"
@@ -13,22 +16,17 @@
 namespace repro_check::cmd {
 namespace {
 
-/// Records one job after the other, up to the first that fails: later runs would be compared with
-/// nothing.
-std::vector<RecordingResult> record_all(const std::vector<RecordingJob>& jobs, Progress& progress) {
-  std::vector<RecordingResult> results;
-  for (const RecordingJob& job : jobs) {
-    progress.begin(results.size() + 1, jobs.size(), job.run.name);
-    results.push_back(record(job, progress));
-    if (!results.back().totals) break;
+/// What is left to say when no comparison can be made, since a run failed or recording changed one.
+Round ended(const std::vector<RecordingJob>& jobs, const ObserverCheck& check) {
+  Round round;
+  if (check.failed()) {
+    round.results = {check.results.back()};
+    round.reports = {failed_run_report(round.results, {})};
+    round.reports.front().observer = check.findings;
+  } else {
+    round.reports = {observer_report(jobs, check)};
   }
-  return results;
-}
-
-std::vector<std::string> names_after(const std::vector<RecordingJob>& jobs, std::size_t count) {
-  std::vector<std::string> names;
-  for (std::size_t i = count; i < jobs.size(); ++i) names.push_back(jobs[i].run.name);
-  return names;
+  return round;
 }
 
 }  // namespace
@@ -44,19 +42,24 @@ void RunCommand::define(CLI::App& app) {
   app.add_option("--out", out_, "Directory of dumps and reports, in place of /dump/directory")
       ->type_name("DIR");
   app.add_flag("--force", force_, "Replace dumps that exist");
+  app.add_flag("--check-observer",
+               check_observer_,
+               "First see whether recording changes what each run returns");
   report_.define(app);
 }
 
-std::vector<RecordingJob> RunCommand::plan(const configs::Config& config) const {
+std::vector<RecordingJob> RunCommand::plan(const configs::Config& config,
+                                           bool digests_first) const {
   std::vector<RecordingJob> jobs;
   for (const configs::RunSpec& run : config.runs) {
     RecordingJob job;
     job.run = run;
     job.dump = from_here(config.dump_directory(run));
-    job.log = job.dump;
-    job.log += ".log";
+    job.log = log_beside(job.dump);
     job.replace_existing = force_;
     require_free(job);
+    if (digests_first) job.run.dump.level = core::DumpLevel::kDigest;
+    if (digests_first || force_) require_free_aside(job);
     // Found now, so that a missing one does not show after the first run was recorded.
     require_recorder(run.recorder);
     jobs.push_back(std::move(job));
@@ -64,27 +67,14 @@ std::vector<RecordingJob> RunCommand::plan(const configs::Config& config) const 
   return jobs;
 }
 
-std::vector<comparators::Report> RunCommand::compare(const configs::Config& config,
-                                                     const std::vector<RecordingJob>& jobs) const {
-  comparators::CompareOptions options;
-  options.spec = config.compare;
-  options.max_items = report_.max_items();
-  std::vector<comparators::Report> reports;
-  for (std::size_t i = 1; i < jobs.size(); ++i) {
-    reports.push_back(judge(jobs.front().dump, jobs[i].dump, options));
-  }
-  put_worst_first(reports);
-  return reports;
-}
-
 core::ExitCode RunCommand::finish(const GlobalOptions& globals,
                                   const configs::Config& config,
-                                  const std::vector<comparators::Report>& reports,
-                                  const std::vector<RecordingResult>& results) const {
+                                  const Round& round) const {
+  const std::vector<comparators::Report>& reports = round.reports;
   ReportStyle style = report_.style(globals, config.report.formats.front());
   // The commands the renderer suggests are about the second run, and here it may be another.
   if (reports.size() == 1) style.options.config_path = config_.file();
-  for (const RecordingResult& result : results) style.options.logs.push_back(result.log);
+  for (const RecordingResult& result : round.results) style.options.logs.push_back(result.log);
 
   for (const std::string& format : config.report.formats) {
     if (format == style.format) continue;
@@ -104,18 +94,31 @@ core::ExitCode RunCommand::finish(const GlobalOptions& globals,
 core::ExitCode RunCommand::run(const GlobalOptions& globals) {
   const configs::Config config = config_.load(out_);
   report_.check_output();
-  const std::vector<RecordingJob> jobs = plan(config);
+  const bool digests_first = starts_with_digests(config);
+  const std::vector<RecordingJob> jobs = plan(config, digests_first);
+  comparators::CompareOptions options;
+  options.spec = config.compare;
+  options.max_items = report_.max_items();
 
   Progress progress(progress_style(globals, stderr_is_terminal(), &std::getenv), stderr);
-  const std::vector<RecordingResult> results = record_all(jobs, progress);
-  if (!results.back().totals) {
-    const auto report = failed_run_report(results, names_after(jobs, results.size()));
-    return finish(globals, config, {report}, results);
+  ObserverCheck observed;
+  if (check_observer_) {
+    observed = check_observer(jobs, progress);
+    progress.clear();
+    if (observed.failed() || observed.changed())
+      return finish(globals, config, ended(jobs, observed));
   }
-  progress.stage("comparing");
-  const std::vector<comparators::Report> reports = compare(config, jobs);
-  progress.clear();
-  return finish(globals, config, reports, results);
+  Round round = record_round(jobs, options, "", progress);
+  if (!round.failed()) {
+    // What an older run left there belongs to dumps that have just been replaced.
+    if (force_) std::ranges::for_each(jobs, discard_aside);
+    if (digests_first) {
+      round = look_closer(std::move(round), jobs, options, config.recording.window, progress);
+    }
+  }
+  for (comparators::Report& report : round.reports) report.observer = observed.findings;
+  put_worst_first(round.reports);
+  return finish(globals, config, round);
 }
 
 }  // namespace repro_check::cmd

@@ -9,6 +9,7 @@
 #include "cmd/config_options.h"
 #include "cmd/recording.h"
 #include "cmd/report_flags.h"
+#include "cmd/run_rounds.h"
 
 namespace repro_check::cmd {
 
@@ -24,18 +25,17 @@ class RunCommand final : public Command {
   core::ExitCode run(const GlobalOptions& globals) override;
 
  private:
-  [[nodiscard]] std::vector<RecordingJob> plan(const configs::Config& config) const;
-  [[nodiscard]] std::vector<comparators::Report> compare(
-      const configs::Config& config, const std::vector<RecordingJob>& jobs) const;
+  [[nodiscard]] std::vector<RecordingJob> plan(const configs::Config& config,
+                                               bool digests_first) const;
   [[nodiscard]] core::ExitCode finish(const GlobalOptions& globals,
                                       const configs::Config& config,
-                                      const std::vector<comparators::Report>& reports,
-                                      const std::vector<RecordingResult>& results) const;
+                                      const Round& round) const;
 
   ConfigOptions config_;
   ReportFlags report_;
   std::optional<std::string> out_;
   bool force_ = false;
+  bool check_observer_ = false;
 };
 
 }  // namespace repro_check::cmd

@@ -7,6 +7,7 @@
 
 #include "cmd/output.h"
 #include "cmd/render/text.h"
+#include "cmd/run_rounds.h"
 #include "configs/config_parser.h"
 #include "core/dtype.h"
 
@@ -52,7 +53,7 @@ core::ExitCode ValidateCommand::run(const GlobalOptions& globals) {
     for (const configs::RunSpec& run : config.runs) text += run_text(run);
     text += fmt::format("  dumps: {}, level {}, depth {}\n",
                         escape_name(first.dump.directory.string()),
-                        core::name_of(first.dump.level),
+                        starts_with_digests(config) ? "auto" : core::name_of(first.dump.level),
                         core::name_of(first.dump.depth));
     text += fmt::format("  report: {}\n", fmt::join(config.report.formats, ", "));
   }

@@ -9,7 +9,6 @@
 #include <memory>
 #include <utility>
 
-#include "cmd/render/text.h"
 #include "comparators/common_prefix.h"
 #include "dumpers/store/dump_reader.h"
 #include "dumpers/store/partial_dump.h"
@@ -103,15 +102,6 @@ void add_failure(Report& report, const core::Error& error) {
   if (report.mend.empty()) report.mend = error.hint();
 }
 
-std::string pair_line(const Report& report) {
-  std::string names;
-  for (const RunSummary& run : report.runs) {
-    if (!names.empty()) names += ", ";
-    names += escape_name(run.location);
-  }
-  return "  pair       " + names + "\n";
-}
-
 int rank(core::ExitCode code) {
   constexpr std::array<core::ExitCode, 5> kFromBest{core::ExitCode::kReproducible,
                                                     core::ExitCode::kNotComparable,
@@ -182,16 +172,17 @@ std::string render_reports(std::span<const Report> reports, const ReportStyle& s
   const bool json = style.format == "json";
   const bool several = reports.size() > 1;
   const bool terse = style.options.verbosity < 0;
+  RenderOptions options = style.options;
+  options.name_pair = several;
   std::string text;
   for (const Report& report : reports) {
     if (json) {
       if (!text.empty()) text += ",";
-      text += render_json(report, style.options);
+      text += render_json(report, options);
       continue;
     }
     if (!text.empty() && !terse) text += "\n";
-    text += render_text(report, style.options);
-    if (several && !terse) text += pair_line(report);
+    text += render_text(report, options);
   }
   return json && several ? "[\n" + text + "]\n" : text;
 }

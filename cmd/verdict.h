@@ -43,9 +43,8 @@ struct ReportStyle {
 /// Settings that depend on where the text goes and on the global options.
 RenderOptions render_options(const GlobalOptions& globals, bool to_terminal);
 
-/// One document: text reports one below the other, each ending in the two runs it is about; a JSON
-/// object, or an array when there are more
-/// reports than one.
+/// One document: text reports one below the other, each naming the two dumps it is about when there
+/// are several; a JSON object, or an array when there are several.
 std::string render_reports(std::span<const comparators::Report> reports, const ReportStyle& style);
 
 }  // namespace repro_check::cmd

@@ -23,6 +23,7 @@ enum class Status {
   kNotComparable,
   kNothingCompared,
   kRunFailed,
+  kObserverEffect,  ///< recording changed what a run returned
 };
 
 /// What the first divergence is about; kNone for a pass.
@@ -36,6 +37,7 @@ enum class DivergenceKind {
   kMismatch,       ///< dtype, shape, layout or number of results
   kUninitialised,  ///< an operator read memory nobody had written
   kRng,            ///< a generator stood at another place
+  kUnrepeated,     ///< two pairs of runs of one configuration did not diverge alike
 };
 
 enum class Relation { kOrigin, kPropagated, kMismatch, kMissing };
@@ -200,6 +202,21 @@ struct RunSummary {
   core::RunManifest manifest;  ///< default-constructed when there is none
 };
 
+/// What `--check-observer` found of one run.
+struct ObserverFinding {
+  enum class Outcome {
+    kUnchanged,
+    kChanged,
+    kNotJudged,  ///< the run without recording does not return the same twice
+  };
+  std::string run;
+  Outcome outcome = Outcome::kUnchanged;
+  std::uint64_t outputs = 0;  ///< tensors and other values the run returns
+  std::string level;          ///< of the recording that changed one
+  std::string output;         ///< the first that differs: `0.logits`
+  std::string detail;         ///< `float32 [8, 10]: other bits`
+};
+
 /// Everything a renderer needs. Divergence is data, never an error.
 struct Report {
   Status status = Status::kNothingCompared;
@@ -219,7 +236,10 @@ struct Report {
   /// Baseline op index of the first output that is not bit-equal, within the policy or beyond it.
   std::optional<std::uint64_t> first_bit_difference;
   std::vector<std::string> warnings;
-  std::string mend;  ///< for exits 3, 4 and 5
+  /// Under level auto, what each round of recordings said by itself, digests first: one or two.
+  std::vector<Report> passes;
+  std::vector<ObserverFinding> observer;  ///< an entry a run; empty when nobody asked
+  std::string mend;                       ///< for exits 3, 4 and 5
   double seconds = 0;
 };
 

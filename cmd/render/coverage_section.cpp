@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <string>
@@ -8,6 +9,7 @@
 #include "cmd/render/report_sections.h"
 #include "cmd/render/text.h"
 #include "cmd/render/words.h"
+#include "core/op_range.h"
 
 namespace repro_check::cmd {
 namespace {
@@ -61,6 +63,9 @@ bool is_nothing(const Report& report) {
 
 std::string compared_text(const Report& report) {
   const Coverage& c = report.coverage;
+  if (report.status == Status::kObserverEffect) {
+    return "nothing: what recording changes cannot be judged by recordings of it";
+  }
   if (is_nothing(report)) {
     return nothing_text(report);
   }
@@ -107,6 +112,47 @@ std::string first_bit_text(const Report& report) {
   return !first || is_verdict
              ? ""
              : fmt::format("op {} is the first that is not bit-identical; it passed", *first);
+}
+
+// A recording of a window has no values elsewhere, so that digests alone decided there.
+std::string values_text(const Report& report) {
+  std::vector<std::string> windows;
+  for (const RunSummary& run : report.runs) {
+    const std::string text = core::describe(run.manifest.trace.keep_ops);
+    if (!text.empty() && std::find(windows.begin(), windows.end(), text) == windows.end()) {
+      windows.push_back(text);
+    }
+  }
+  if (windows.empty()) {
+    return {};
+  }
+  return fmt::format("of {} alone; elsewhere digests decided", fmt::join(windows, " | "));
+}
+
+// What `--check-observer` found, run by run; what recording changed is the verdict already.
+std::string observer_text(const Report& report) {
+  using Outcome = comparators::ObserverFinding::Outcome;
+  std::string text;
+  for (const comparators::ObserverFinding& finding : report.observer) {
+    const std::string run = escape_name(finding.run);
+    text += text.empty() ? "" : "; ";
+    switch (finding.outcome) {
+      case Outcome::kUnchanged:
+        text += fmt::format(
+            "recording left {} of {} bit-identical", format_count(finding.outputs, "output"), run);
+        break;
+      case Outcome::kChanged:
+        text += fmt::format("recording {} at level {} changed output {}",
+                            run,
+                            finding.level,
+                            escape_name(finding.output));
+        break;
+      case Outcome::kNotJudged:
+        text += fmt::format("{} not judged: {}", run, escape_name(finding.detail));
+        break;
+    }
+  }
+  return text;
 }
 
 std::string display_pointer(const std::string& pointer) {
@@ -179,7 +225,9 @@ Page coverage_section(const Report& report, const Detail& detail) {
   Page page;
   std::string compared = compared_text(report);
   compared += parting_text(report);
-  const std::string policy = is_nothing(report) ? "" : escape_name(report.policy);
+  const std::string policy = is_nothing(report) || report.status == Status::kObserverEffect
+                                 ? ""
+                                 : escape_name(report.policy);
   const std::string joined = policy.empty() ? compared : compared + "; policy " + policy;
   const bool is_one_line =
       report.status != Status::kReproducible && columns(joined) <= Page::kBodyWidth;
@@ -187,8 +235,10 @@ Page coverage_section(const Report& report, const Detail& detail) {
   if (!is_one_line) {
     page.prose("policy", policy, 2);
   }
+  page.prose("values", values_text(report), 2);
   add_differences(page, report, detail);
   add_given(page, report, detail);
+  page.prose("observer", observer_text(report), 3);
   page.prose("first bit", first_bit_text(report), 1);
   add_warnings(page, report, detail);
   page.prose("mend", mend_text(report), detail.everything ? 20 : detail.lines, Role::kHint);

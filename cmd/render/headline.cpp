@@ -148,6 +148,23 @@ void put_missing(Line& line, const Report& report) {
   }
 }
 
+void put_divergence(Line& line, const Report& report);
+
+// The comparator sees to it that both rounds are there, and that neither has this kind itself.
+void put_unrepeated(Line& line, const Report& report) {
+  line.put(", and the divergence does not repeat:");
+  bool is_first = true;
+  for (const Report& pass : report.passes) {
+    line.put(is_first ? " first pair" : "; second pair");
+    if (pass.status == Status::kReproducible) {
+      line.put(" bit-identical");
+    } else {
+      put_divergence(line, pass);
+    }
+    is_first = false;
+  }
+}
+
 void put_divergence(Line& line, const Report& report) {
   switch (report.kind) {
     case DivergenceKind::kInputs:
@@ -159,6 +176,9 @@ void put_divergence(Line& line, const Report& report) {
       return;
     case DivergenceKind::kMissing:
       put_missing(line, report);
+      return;
+    case DivergenceKind::kUnrepeated:
+      put_unrepeated(line, report);
       return;
     default:
       break;

@@ -21,7 +21,7 @@ using comparators::Report;
 using comparators::RunSummary;
 using core::NamedTensorKind;
 
-constexpr const char* kReportVersion = "1.0";
+constexpr const char* kReportVersion = "1.1";
 
 template <typename Range>
 std::string value_of(const Range& facts, std::string_view name) {
@@ -116,10 +116,25 @@ Json digest_of_named(const core::RunManifest& manifest, bool inputs) {
   return core::to_hex(core::digest_bytes(std::as_bytes(std::span(text))));
 }
 
+// Null where all of the level was kept.
+Json json_ranges(const core::OpRanges& ranges) {
+  if (ranges.empty()) {
+    return nullptr;
+  }
+  Json out = Json::array();
+  for (const core::OpRange& range : ranges) {
+    out.push_back(Json::array({json_integer(range.first), json_integer(range.last)}));
+  }
+  return out;
+}
+
+bool is_known(const core::RunManifest& m) {
+  return !m.created.empty() || m.trace.operators > 0 || !m.settings.empty();
+}
+
 Json json_run(const RunSummary& run, std::size_t position) {
   const core::RunManifest& m = run.manifest;
-  const bool has_manifest = !m.created.empty() || m.trace.operators > 0 || !m.settings.empty();
-  const auto known = [&](Json value) { return has_manifest ? std::move(value) : Json(nullptr); };
+  const auto known = [&](Json value) { return is_known(m) ? std::move(value) : Json(nullptr); };
   Json out;
   out["name"] = json_text(run.name);
   out["role"] = position == 0 ? "baseline" : "candidate";
@@ -137,6 +152,53 @@ Json json_run(const RunSummary& run, std::size_t position) {
   out["platform_key"] = json_text_or_null(value_of(m.environment, "platform.key"));
   out["seconds"] = known(json_number(m.seconds));
   out["message"] = json_text_or_null(run.message);
+  out["level"] = known(json_text(m.trace.level));
+  out["keep_ops"] = json_ranges(m.trace.keep_ops);
+  return out;
+}
+
+Json json_observer(const std::vector<comparators::ObserverFinding>& findings) {
+  using Outcome = comparators::ObserverFinding::Outcome;
+  Json out = Json::array();
+  for (const comparators::ObserverFinding& finding : findings) {
+    const bool is_changed = finding.outcome == Outcome::kChanged;
+    Json item;
+    item["run"] = json_text(finding.run);
+    item["outcome"] = is_changed                               ? "changed"
+                      : finding.outcome == Outcome::kUnchanged ? "unchanged"
+                                                               : "not_judged";
+    item["outputs"] = json_integer(finding.outputs);
+    item["level"] = json_text_or_null(finding.level);
+    item["output"] = json_text_or_null(finding.output);
+    item["detail"] = json_text_or_null(finding.detail);
+    out.push_back(std::move(item));
+  }
+  return out;
+}
+
+// What each round of recordings said by itself, under level auto.
+Json json_passes(const std::vector<Report>& passes) {
+  Json out = Json::array();
+  for (const Report& pass : passes) {
+    Json runs = Json::array();
+    for (const RunSummary& run : pass.runs) {
+      const core::TraceSummary& trace = run.manifest.trace;
+      const bool is_whole = is_known(run.manifest);
+      runs.push_back(Json{{"name", json_text(run.name)},
+                          {"dump", json_text_or_null(run.location)},
+                          {"level", is_whole ? json_text(trace.level) : Json(nullptr)},
+                          {"keep_ops", json_ranges(trace.keep_ops)}});
+    }
+    const auto& first = pass.first_divergence;
+    Json item;
+    item["status"] = status_name(pass.status);
+    item["kind"] = json_text_or_null(kind_name(pass.kind));
+    item["headline"] = json_text(verdict_line(pass).raw());
+    item["coverage"] = json_coverage(pass.coverage);
+    item["first_divergence"] = first ? json_op(*first) : Json(nullptr);
+    item["runs"] = std::move(runs);
+    out.push_back(std::move(item));
+  }
   return out;
 }
 
@@ -297,10 +359,12 @@ std::string render_json(const Report& report, const RenderOptions& options) {
   out["first_divergence"] = first ? json_op(*first) : Json(nullptr);
   out["first_bit_difference"] = json_integer(report.first_bit_difference);
   out["divergences"] = json_divergences(report);
+  out["passes"] = json_passes(report.passes);
   out["control_flow"] = json_control_flow(report);
   out["missing"] = json_missing(report);
   out["modules"] = json_modules(report);
   out["rng"] = json_generators(report);
+  out["observer"] = json_observer(report.observer);
   out["expected"] = Json::array();
   out["warnings"] = json_texts(report.warnings);
   out["timing"] = Json{{"compare_seconds", json_number(report.seconds)}};

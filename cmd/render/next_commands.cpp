@@ -57,6 +57,9 @@ bool is_recorded_below_tensor(const Report& report) {
   });
 }
 
+// Level auto saw that nothing of the first divergence could be measured.
+bool was_found_without_values(const Report& report) { return report.passes.size() == 1; }
+
 bool is_determinism_off(const Report& report) {
   return std::any_of(report.runs.begin(), report.runs.end(), [](const RunSummary& run) {
     return run.manifest.determinism != "error";
@@ -98,7 +101,8 @@ std::optional<std::string> run_again(const Report& report, const RenderOptions& 
     return run_command(options, "");
   }
   const bool needs_tensors =
-      report.status == Status::kNotComparable || report.status == Status::kDiverged;
+      report.status == Status::kNotComparable ||
+      (report.status == Status::kDiverged && !was_found_without_values(report));
   if (needs_tensors && is_recorded_below_tensor(report)) {
     return run_command(options, "/dump/level=tensor");
   }

@@ -26,6 +26,7 @@ struct RenderOptions {
   bool color = false;             ///< ANSI colours; decide with use_color()
   bool all = false;               ///< list every divergent operator the report holds
   std::size_t top = kDefaultTop;  ///< further divergent operators listed, unless `all`
+  bool name_pair = false;         ///< say below the verdict which two dumps it is about
   bool pretty_json = false;       ///< two-space indent: for a terminal
   std::string command_prefix = "repro-check";  ///< first word of the `next:` commands
   std::string config_path;                     ///< as the user typed it; empty = not known

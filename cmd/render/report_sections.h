@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <vector>
 
 #include "cmd/render/page.h"
@@ -18,6 +19,9 @@ struct Detail {
   std::size_t items = 2;    ///< of one list
 };
 
+/// `out/baseline, out/candidate`, escaped.
+std::string dumps_text(const comparators::Report& report);
+
 /// What caused the verdict, in the comparator's sentences.
 Page why_section(const comparators::Report& report, const Detail& detail);
 
@@ -29,6 +33,9 @@ Page evidence_section(const comparators::Report& report, const Detail& detail);
 Page runs_section(const comparators::Report& report,
                   const std::vector<RunLog>& logs,
                   const Detail& detail);
+
+/// Under level auto, what the other round of recordings said, and where its dumps are.
+Page passes_section(const comparators::Report& report, const Detail& detail);
 
 /// What was compared, by which policy, what differs around it, warnings, how to mend it.
 Page coverage_section(const comparators::Report& report, const Detail& detail);

@@ -29,7 +29,11 @@ Draft draft_with(const comparators::Report& report,
                  const RenderOptions& options,
                  const Detail& detail) {
   Draft draft;
-  draft.front = why_section(report, detail);
+  if (options.name_pair) {
+    draft.front.prose("pair", dumps_text(report), 2);
+  }
+  draft.front.append(why_section(report, detail));
+  draft.front.append(passes_section(report, detail));
   draft.front.append(evidence_section(report, detail));
   draft.front.append(runs_section(report, options.logs, detail));
   draft.back = coverage_section(report, detail);

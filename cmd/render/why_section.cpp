@@ -129,14 +129,21 @@ Page why_section(const Report& report, const Detail& detail) {
   const std::size_t lines = detail.everything ? 20 : detail.lines;
   // The first reason is the verdict line itself where no divergence was judged.
   const bool is_said = report.status != Status::kDiverged && report.status != Status::kReproducible;
-  std::string why;
+  std::vector<std::string> sentences;
   if (report.status == Status::kDiverged && report.first_divergence) {
-    why = escape_name(report.first_divergence->cause.evidence);
+    sentences.push_back(report.first_divergence->cause.evidence);
   }
-  for (std::size_t i = is_said ? 1 : 0; i < report.reasons.size(); ++i) {
-    const std::string reason = escape_name(report.reasons[i]);
-    if (why.find(reason) == std::string::npos) {
-      why.append(why.empty() ? "" : "; ").append(reason);
+  // That it does not repeat is the finding; what one of the pairs looks like comes after it.
+  const auto place =
+      report.kind == DivergenceKind::kUnrepeated ? sentences.begin() : sentences.end();
+  sentences.insert(place,
+                   report.reasons.begin() + (is_said && !report.reasons.empty() ? 1 : 0),
+                   report.reasons.end());
+  std::string why;
+  for (const std::string& sentence : sentences) {
+    const std::string text = escape_name(sentence);
+    if (!text.empty() && why.find(text) == std::string::npos) {
+      why.append(why.empty() ? "" : "; ").append(text);
     }
   }
   page.prose("why", why, lines);

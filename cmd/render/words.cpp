@@ -96,6 +96,8 @@ std::string_view verdict_word(Status status) noexcept {
       return "NOT COMPARABLE";
     case Status::kNothingCompared:
       return "NOTHING COMPARED";
+    case Status::kObserverEffect:
+      return "OBSERVER EFFECT";
     case Status::kRunFailed:
       break;
   }
@@ -106,7 +108,8 @@ Role verdict_role(Status status) noexcept {
   if (status == Status::kReproducible) {
     return Role::kGood;
   }
-  return status == Status::kDiverged ? Role::kBad : Role::kTrouble;
+  const bool is_bad = status == Status::kDiverged || status == Status::kObserverEffect;
+  return is_bad ? Role::kBad : Role::kTrouble;
 }
 
 std::string_view status_name(Status status) noexcept {
@@ -125,6 +128,8 @@ std::string_view status_name(Status status) noexcept {
       return "not_comparable";
     case Status::kNothingCompared:
       return "nothing_compared";
+    case Status::kObserverEffect:
+      return "observer_effect";
     case Status::kRunFailed:
       break;
   }
@@ -149,6 +154,8 @@ std::string_view kind_name(DivergenceKind kind) noexcept {
       return "uninitialised";
     case DivergenceKind::kRng:
       return "rng";
+    case DivergenceKind::kUnrepeated:
+      return "unrepeated";
     case DivergenceKind::kNone:
       break;
   }

@@ -118,6 +118,7 @@ core::ExitCode exit_code_of(const Report& report) noexcept {
     case Status::kReproducible:
       return core::ExitCode::kReproducible;
     case Status::kDiverged:
+    case Status::kObserverEffect:
       return core::ExitCode::kDivergence;
     case Status::kDamaged:
     case Status::kIncomplete:

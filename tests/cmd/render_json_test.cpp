@@ -78,10 +78,12 @@ TEST_CASE("the keys come in the documented order") {
                                                   "first_divergence",
                                                   "first_bit_difference",
                                                   "divergences",
+                                                  "passes",
                                                   "control_flow",
                                                   "missing",
                                                   "modules",
                                                   "rng",
+                                                  "observer",
                                                   "expected",
                                                   "warnings",
                                                   "timing"});

@@ -2,9 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Stands in for a recorder: speaks its protocol, makes dumps of fixtures, fails on demand.
 
-FAKE_RECORDER is a JSON object, an entry a run name (`*` for any), each with
-    fixture     the dump to leave, from FIXTURES
+FAKE_RECORDER is a JSON object, an entry a run name (`*` for any), and `NAME#values` for what `run`
+records in a second round under level auto; each with
+    fixture     the dump to leave, from FIXTURES, at the level that is asked for
+    change      {pointer: value} in the fixture
     unfinished  the fixture whose recording is left incomplete
+    outputs     what --check-observer is told: {bare, bare_again, digest, tensor: [[name, what,
+                digest]]}, each by default as `bare`
     print       text for stdout, which is the run's log
     error       {kind, message, hint}: the last line of the status channel
     signal      the number of the signal to die by
@@ -22,21 +26,45 @@ import subprocess
 import sys
 import time
 
+from run_case import set_pointer
+
 
 def say(descriptor, **message):
     os.write(descriptor, (json.dumps(message) + "\n").encode())
 
 
-def make(tool, fixture, directory):
-    source = pathlib.Path(os.environ["FIXTURES"]) / fixture
-    pathlib.Path(directory).parent.mkdir(parents=True, exist_ok=True)
-    subprocess.run([os.environ[tool], str(source), directory], check=True)
+def make(tool, fixture, request, change):
+    description = json.loads((pathlib.Path(os.environ["FIXTURES"]) / fixture).read_text())
+    asked = request["run"]["dump"]
+    manifest = description.setdefault("manifest", {})
+    manifest.update(level=asked["level"], keep_ops=asked.get("keep_ops", []))
+    for pointer, value in change.items():
+        set_pointer(description, pointer, value)
+    directory = pathlib.Path(request["dump_directory"])
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    source = directory.with_name(directory.name + ".fixture")
+    source.write_text(json.dumps(description))
+    subprocess.run([os.environ[tool], str(source), str(directory)], check=True)
+    source.unlink()
+
+
+def say_outputs(request, answers, status):
+    """A run is asked twice without recording; what is left of the first time tells the second."""
+    asked = pathlib.Path(request["dump_directory"] + ".asked")
+    way = request["run"]["dump"]["level"]
+    if request.get("bare"):
+        way = "bare_again" if asked.exists() else "bare"
+        asked.touch()
+    for name, what, digest in answers.get(way, answers["bare"]):
+        say(status, type="output", name=name, what=what, digest=digest)
 
 
 def record(plan, request_file, status):
     request = json.loads(pathlib.Path(request_file).read_text())
     name = request["run"]["name"]
     todo = plan.get(name, plan.get("*", {}))
+    if "keep_ops" in request["run"]["dump"]:
+        todo = plan.get(name + "#values", plan.get("*#values", todo))
     directory = request["dump_directory"]
     if request["replace_existing"] and os.path.exists(directory):
         subprocess.run(["rm", "-rf", directory], check=True)
@@ -49,14 +77,19 @@ def record(plan, request_file, status):
     if "pid_file" in todo:
         pathlib.Path(todo["pid_file"]).write_text(str(os.getpid()))
     time.sleep(todo.get("hang", 0))
+    if request.get("report_outputs") and "outputs" in todo:
+        say_outputs(request, todo["outputs"], status)
+    if request.get("bare") and "signal" not in todo and "error" not in todo:
+        say(status, type="done", operators=0, tensors=0, bytes=0, seconds=4.5)
+        return todo.get("exit", 0)
     if "unfinished" in todo:
-        make("MAKE_UNFINISHED_DUMP", todo["unfinished"], directory)
+        make("MAKE_UNFINISHED_DUMP", todo["unfinished"], request, todo.get("change", {}))
     if "signal" in todo:
         os.kill(os.getpid(), signal.Signals[todo["signal"]])
     if "error" in todo:
         say(status, type="error", **todo["error"])
     if "fixture" in todo:
-        make("MAKE_DUMP", todo["fixture"], directory)
+        make("MAKE_DUMP", todo["fixture"], request, todo.get("change", {}))
         say(status, type="phase", name="finishing")
         say(status, type="done", operators=3, tensors=7, bytes=1500, seconds=4.5)
     return todo.get("exit", 0)

@@ -96,6 +96,24 @@ class ProcessTest(unittest.TestCase):
         self.assertEqual((process.returncode, out), (130, b""))
         self.assertEqual(requests(), [])
 
+    def test_interrupted_in_the_second_round_it_says_what_the_first_found(self):
+        plan = {"baseline": {"fixture": "three_ops.json"}, "candidate": {"fixture": "diverged.json"},
+                "*#values": {"hang": 600, "pid_file": str(self.pid_file)}}
+        process = subprocess.Popen([TOOL, "run", "-c", "config.json"], cwd=self.tmp,
+                                   env=self.environment(plan), stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE)
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.stderr.close)
+        self.assertTrue(wait_until(lambda: self.pid_file.exists() and self.pid_file.read_text()))
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 130)
+        self.assertEqual(out, b"")
+        self.assertIn(b"DIVERGED at op 0", err)
+        for name in ("baseline", "candidate"):
+            self.assertTrue((self.tmp / f"repro-check-out/{name}.digest/manifest.json").exists())
+            self.assertFalse((self.tmp / f"repro-check-out/{name}/manifest.json").exists())
+
     def test_the_recorder_dies_with_a_tool_that_is_killed(self):
         process, recorder = self.start_hanging_run()
         process.kill()

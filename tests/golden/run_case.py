@@ -13,7 +13,8 @@ A case is a directory with case.json and, where they are not empty, stdout.txt a
     stdout_matches, stderr_matches
                   patterns that must be found, in place of a comparison of the whole
     no_document   an exit code other than 0 may leave stdout empty
-    files, absent files that must be left as expected, or not at all
+    files, absent, present
+                  files that must be left as expected, not at all, or in some way
 
 Every case is run twice, each time in a fresh directory; both must say the same.
 """
@@ -167,9 +168,9 @@ def check_schema(document):
     except ImportError:
         return
     schema = json.loads((HERE.parent.parent / "docs" / "report.schema.json").read_text())
-    for report in document if isinstance(document, list) else [document]:
-        if report.get("format") == "repro-check-report":
-            jsonschema.validate(report, schema)
+    first = document[0] if isinstance(document, list) else document
+    if first.get("format") == "repro-check-report":
+        jsonschema.validate(document, schema)
 
 
 class Case:
@@ -216,6 +217,9 @@ class Case:
             for file in self.spec.get("absent", []):
                 if (tmp / file).exists():
                     raise Failure(f"{file} is there and should not be")
+            for file in self.spec.get("present", []):
+                if not (tmp / file).exists():
+                    raise Failure(f"{file} is not there")
             return normalise(out, tmp), normalise(err, tmp), files
 
     def check(self, code, out, err):

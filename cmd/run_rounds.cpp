@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/run_rounds.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <utility>
+
+#include "cmd/logging.h"
+#include "cmd/render/render.h"
+#include "cmd/verdict.h"
+#include "comparators/second_pair.h"
+#include "core/error.h"
+#include "core/op_range.h"
+
+namespace repro_check::cmd {
+namespace {
+
+using comparators::Report;
+
+std::vector<std::string> names_after(const std::vector<RecordingJob>& jobs, std::size_t count) {
+  std::vector<std::string> names;
+  for (std::size_t i = count; i < jobs.size(); ++i) names.push_back(jobs[i].run.name);
+  return names;
+}
+
+/// Up to the first that fails: later runs would be compared with nothing.
+std::vector<RecordingResult> record_all(const std::vector<RecordingJob>& jobs,
+                                        const std::string& note,
+                                        Progress& progress) {
+  std::vector<RecordingResult> results;
+  for (const RecordingJob& job : jobs) {
+    progress.begin(results.size() + 1, jobs.size(), job.run.name + note);
+    results.push_back(record(job, progress));
+    if (!results.back().totals) break;
+  }
+  return results;
+}
+
+/// The dumps make way for those of the second round, and are named where they are kept.
+void keep_digests(const std::vector<RecordingJob>& jobs, std::vector<Report>& reports) {
+  for (const RecordingJob& job : jobs) set_aside(job);
+  for (std::size_t i = 0; i < reports.size(); ++i) {
+    reports[i].runs[0].location = digest_directory(jobs.front().dump).string();
+    reports[i].runs[1].location = digest_directory(jobs[i + 1].dump).string();
+  }
+}
+
+void ask_for_values(std::vector<RecordingJob>& jobs, const core::OpRanges& operators) {
+  for (RecordingJob& job : jobs) {
+    job.run.dump.level = core::DumpLevel::kTensor;
+    job.run.dump.keep_ops = operators;
+    job.replace_existing = false;
+  }
+}
+
+const Report& first_diverged(const std::vector<Report>& reports) {
+  return *std::ranges::find(reports, comparators::Status::kDiverged, &Report::status);
+}
+
+core::Error interrupted_after(const Report& report, const core::Error& error) {
+  return {error.kind(),
+          error.what(),
+          "the first pair of runs had ended: " + headline(report) + "; it is kept in " +
+              report.runs[0].location + " and " + report.runs[1].location};
+}
+
+}  // namespace
+
+bool starts_with_digests(const configs::Config& config) {
+  return config.recording.level != configs::LevelChoice::kFixed &&
+         comparators::can_start_with_digests(config.compare);
+}
+
+Round record_round(const std::vector<RecordingJob>& jobs,
+                   const comparators::CompareOptions& options,
+                   const std::string& note,
+                   Progress& progress) {
+  Round round;
+  round.results = record_all(jobs, note, progress);
+  if (round.failed()) {
+    round.reports = {failed_run_report(round.results, names_after(jobs, round.results.size()))};
+    return round;
+  }
+  progress.stage("comparing");
+  for (std::size_t i = 1; i < jobs.size(); ++i) {
+    round.reports.push_back(judge(jobs.front().dump, jobs[i].dump, options));
+  }
+  progress.clear();
+  return round;
+}
+
+Round look_closer(Round digests,
+                  std::vector<RecordingJob> jobs,
+                  const comparators::CompareOptions& options,
+                  std::uint64_t window,
+                  Progress& progress) {
+  const core::OpRanges operators = comparators::missing_values(digests.reports, window);
+  if (operators.empty()) {
+    for (Report& report : digests.reports) report = comparators::settle(std::move(report));
+    return digests;
+  }
+  log_info("the runs diverged: recording them again with the values of " +
+           core::describe(operators));
+  keep_digests(jobs, digests.reports);
+  ask_for_values(jobs, operators);
+  Round round;
+  try {
+    round = record_round(jobs, options, ", values", progress);
+  } catch (const core::Error& error) {
+    if (error.kind() != core::ErrorKind::kInterrupted) throw;
+    throw interrupted_after(first_diverged(digests.reports), error);
+  }
+  if (round.failed()) {
+    round.reports = {
+        comparators::settle(first_diverged(digests.reports), std::move(round.reports.front()))};
+    return round;
+  }
+  for (std::size_t i = 0; i < round.reports.size(); ++i) {
+    round.reports[i] =
+        comparators::settle(std::move(digests.reports[i]), std::move(round.reports[i]));
+  }
+  return round;
+}
+
+}  // namespace repro_check::cmd

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cmd/progress.h"
+#include "cmd/recording.h"
+#include "comparators/compare.h"
+#include "comparators/report.h"
+#include "configs/run_config.h"
+
+namespace repro_check::cmd {
+
+/// Every run of a configuration recorded once, and each judged by the first.
+struct Round {
+  std::vector<RecordingResult> results;
+  /// One a candidate, in the order of the runs; a single one when a run failed.
+  std::vector<comparators::Report> reports;
+
+  [[nodiscard]] bool failed() const { return !results.back().totals; }
+};
+
+/// Whether `run` records digests first: asked for or by default, and the policy can be judged so.
+bool starts_with_digests(const configs::Config& config);
+
+/// Records one job after the other, up to the first that fails, and compares.
+/// @param note  said beside the name of each run while it is recorded; may be empty
+Round record_round(const std::vector<RecordingJob>& jobs,
+                   const comparators::CompareOptions& options,
+                   const std::string& note,
+                   Progress& progress);
+
+/// After a round of digests: records the values around the first divergences, when there are any
+/// and they have values, and settles what the two rounds say together. The dumps of the first
+/// round are then kept in digest_directory().
+/// @param window  operators before and after a first divergence
+/// @throws core::Error{kInterrupted}, saying what the first round has found
+Round look_closer(Round digests,
+                  std::vector<RecordingJob> jobs,
+                  const comparators::CompareOptions& options,
+                  std::uint64_t window,
+                  Progress& progress);
+
+}  // namespace repro_check::cmd

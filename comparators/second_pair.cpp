@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comparators/second_pair.h"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "comparators/policy.h"
+
+namespace repro_check::comparators {
+namespace {
+
+bool lacks_values(const TensorComparison& tensor) noexcept {
+  using core::ContentState;
+  return tensor.outcome != TensorOutcome::kMismatch && !tensor.metrics &&
+         tensor.baseline.state == ContentState::kHashed &&
+         tensor.candidate.state == ContentState::kHashed;
+}
+
+bool lacks_values(const Report& report) noexcept {
+  if (report.status != Status::kDiverged || !report.first_divergence) return false;
+  const OpDivergence& first = *report.first_divergence;
+  const auto lacks = [](const TensorComparison& tensor) { return lacks_values(tensor); };
+  return std::ranges::any_of(first.outputs, lacks) || std::ranges::any_of(first.inputs, lacks);
+}
+
+core::OpRange around(std::uint64_t index, std::uint64_t window) noexcept {
+  constexpr std::uint64_t kEnd = std::numeric_limits<std::uint64_t>::max();
+  return {index - std::min(index, window), index + std::min(kEnd - index, window)};
+}
+
+void add_producers(const core::OpRecord& record, core::OpRanges& ranges) {
+  for (const core::TensorRecord& tensor : record.tensors) {
+    if (tensor.role != core::TensorRole::kInput || tensor.producer < 0) continue;
+    const auto producer = static_cast<std::uint64_t>(tensor.producer);
+    ranges.push_back({producer, producer});
+  }
+}
+
+bool is_same_operator(const OpDivergence& left, const OpDivergence& right) {
+  const auto name = [](const OpDivergence& item) {
+    const core::OpRecord& record = item.baseline_index ? item.baseline : item.candidate;
+    return record.op ? record.op->full_name() : std::string();
+  };
+  return left.baseline_index == right.baseline_index &&
+         left.candidate_index == right.candidate_index && name(left) == name(right);
+}
+
+bool shows_the_same(const Report& left, const Report& right) {
+  if (left.status != right.status) return false;
+  if (!left.first_divergence || !right.first_divergence) {
+    return left.first_divergence.has_value() == right.first_divergence.has_value();
+  }
+  return is_same_operator(*left.first_divergence, *right.first_divergence);
+}
+
+bool is_judged(const Report& report) noexcept {
+  return report.status == Status::kDiverged || report.status == Status::kReproducible;
+}
+
+/// A second pair that could not be judged does not take back what the first one showed.
+void carry_over(const Report& digests, Report& report) {
+  const bool known = report.status == Status::kDiverged ||
+                     std::ranges::find(report.also, Status::kDiverged) != report.also.end();
+  if (digests.status != Status::kDiverged || known) return;
+  report.also.push_back(Status::kDiverged);
+  report.kind = digests.kind;
+  report.first_divergence = digests.first_divergence;
+  report.divergences = digests.divergences;
+  report.divergences_total = digests.divergences_total;
+  report.first_bit_difference = digests.first_bit_difference;
+}
+
+}  // namespace
+
+bool can_start_with_digests(const configs::CompareSpec& spec) noexcept {
+  // Equal digests say nothing of NaN, which `never` wants to know of.
+  const ElementPolicy policy = element_policy(spec, core::Dtype::kFloat32);
+  return digests_decide(spec) && policy.equal_nan != configs::EqualNan::kNever;
+}
+
+core::OpRanges missing_values(std::span<const Report> reports, std::uint64_t window) {
+  core::OpRanges ranges;
+  for (const Report& report : reports) {
+    if (!lacks_values(report)) continue;
+    const OpDivergence& first = *report.first_divergence;
+    if (first.baseline_index) ranges.push_back(around(*first.baseline_index, window));
+    if (first.candidate_index) ranges.push_back(around(*first.candidate_index, window));
+    add_producers(first.baseline, ranges);
+    add_producers(first.candidate, ranges);
+  }
+  return core::united(std::move(ranges));
+}
+
+Report settle(Report digests, Report values) {
+  Report report;
+  if (!is_judged(values)) {
+    report = values;
+    carry_over(digests, report);
+  } else if (shows_the_same(digests, values)) {
+    report = values;
+  } else {
+    report = values.status == Status::kDiverged ? values : digests;
+    report.kind = DivergenceKind::kUnrepeated;
+    report.reasons.emplace_back(
+        "two pairs of runs of the same configuration did not show the same divergence: it does "
+        "not repeat");
+  }
+  report.seconds = digests.seconds + values.seconds;
+  report.passes.push_back(std::move(digests));
+  report.passes.push_back(std::move(values));
+  return report;
+}
+
+Report settle(Report digests) {
+  Report report = digests;
+  if (report.status == Status::kDiverged) {
+    report.reasons.emplace_back(
+        "no second pair was recorded, since the first divergence has no values to measure");
+  }
+  report.passes.push_back(std::move(digests));
+  return report;
+}
+
+}  // namespace repro_check::comparators

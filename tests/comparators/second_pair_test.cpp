@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comparators/second_pair.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/comparators/trace_builder.h"
+
+namespace repro_check::comparators {
+namespace {
+
+/// Recordings of four operators of which the third reads what the first made.
+Trace recording(const std::string& run, double second, double third, const char* level) {
+  Trace trace(run);
+  trace.manifest()["level"] = level;
+  trace.tensor("x", {1, 2}).tensor("a", {3, 4});
+  trace.tensor("b", ordered_json::array({second, 6.0})).tensor("c", {third, 8.0});
+  trace.tensor("d", {9, 9});
+  trace.op("aten::mul", {"x"}, {"a"}).op("aten::add", {"x"}, {"b"});
+  trace.op("aten::exp", {"a"}, {"c"}).op("aten::sum", {"x"}, {"d"});
+  return trace;
+}
+
+Report compared(double second, double third, const char* level = "digest") {
+  Trace baseline = recording("baseline", 5, 7, level);
+  Trace candidate = recording("candidate", second, third, level);
+  return compare_traces(baseline, candidate);
+}
+
+const Report& agreeing() {
+  static const Report report = compared(5, 7);
+  return report;
+}
+
+TEST_CASE("a policy that values decide gains nothing from digests") {
+  using configs::EqualNan;
+  configs::CompareSpec spec;
+  CHECK(can_start_with_digests(spec));
+  for (const EqualNan rule : {EqualNan::kAny, EqualNan::kNever}) {
+    spec.equal_nan = rule;
+    CHECK_FALSE(can_start_with_digests(spec));
+  }
+  spec = {};
+  spec.signed_zero_distinct = false;
+  CHECK_FALSE(can_start_with_digests(spec));
+  spec = {};
+  spec.policy = configs::PolicyKind::kTolerance;
+  CHECK_FALSE(can_start_with_digests(spec));
+}
+
+TEST_CASE("the window is around the first divergence, and holds the producers of its inputs") {
+  const Report third = compared(5, 7.5);
+  REQUIRE(third.first_divergence);
+  REQUIRE(third.first_divergence->baseline_index == 2);
+  CHECK(missing_values({&third, 1}, 0) == core::OpRanges{{0, 0}, {2, 2}});
+  CHECK(missing_values({&third, 1}, 1) == core::OpRanges{{0, 3}});
+  CHECK(missing_values({&third, 1}, 8) == core::OpRanges{{0, 10}});
+}
+
+TEST_CASE("the windows of several candidates are united") {
+  const std::vector<Report> reports{compared(5.5, 7), agreeing(), compared(5, 7.5)};
+  CHECK(missing_values(reports, 0) == core::OpRanges{{0, 2}});
+}
+
+TEST_CASE("nothing is missing where nothing diverged or all is at hand") {
+  CHECK(missing_values({&agreeing(), 1}, 8).empty());
+  const Report measured = compared(5.5, 7, "tensor");
+  REQUIRE(measured.status == Status::kDiverged);
+  CHECK(missing_values({&measured, 1}, 8).empty());
+}
+
+TEST_CASE("an operator that one side does not have has no values to record") {
+  Trace baseline = recording("baseline", 5, 7, "digest");
+  Trace candidate = recording("candidate", 5, 7, "digest");
+  candidate.json()["ops"].erase(1);
+  Report report = compare_traces(baseline, candidate);
+  REQUIRE(report.status == Status::kDiverged);
+  CHECK(missing_values({&report, 1}, 8).empty());
+
+  const std::size_t reasons = report.reasons.size();
+  report = settle(std::move(report));
+  CHECK(report.status == Status::kDiverged);
+  CHECK(report.kind == DivergenceKind::kMissing);
+  CHECK(report.reasons.size() == reasons + 1);
+  CHECK(report.passes.size() == 1);
+}
+
+TEST_CASE("a divergence that comes again is the second pair's") {
+  const Report report = settle(compared(5.5, 7), compared(5.25, 7, "tensor"));
+  CHECK(report.status == Status::kDiverged);
+  CHECK(report.kind == DivergenceKind::kOrigin);
+  REQUIRE(report.first_divergence);
+  CHECK(report.first_divergence->outputs.front().metrics.has_value());
+  REQUIRE(report.passes.size() == 2);
+  CHECK_FALSE(report.passes[0].first_divergence->outputs.front().metrics.has_value());
+}
+
+TEST_CASE("a divergence that does not come again is the finding") {
+  SUBCASE("the second pair agrees") {
+    const Report report = settle(compared(5.5, 7), compared(5, 7, "tensor"));
+    CHECK(report.status == Status::kDiverged);
+    CHECK(report.kind == DivergenceKind::kUnrepeated);
+    REQUIRE(report.first_divergence);
+    CHECK(report.first_divergence->baseline_index == 1);
+    CHECK(report.passes[1].status == Status::kReproducible);
+    CHECK(exit_code_of(report) == core::ExitCode::kDivergence);
+  }
+  SUBCASE("the second pair diverges at another operator") {
+    const Report report = settle(compared(5.5, 7), compared(5, 7.5, "tensor"));
+    CHECK(report.kind == DivergenceKind::kUnrepeated);
+    CHECK(report.first_divergence->baseline_index == 2);
+    CHECK(exit_code_of(report) == core::ExitCode::kDivergence);
+  }
+  SUBCASE("the second pair alone diverges, as another candidate made it be recorded") {
+    const Report report = settle(agreeing(), compared(5, 7.5, "tensor"));
+    CHECK(report.kind == DivergenceKind::kUnrepeated);
+    CHECK(exit_code_of(report) == core::ExitCode::kDivergence);
+  }
+}
+
+TEST_CASE("two pairs that agree pass") {
+  const Report report = settle(agreeing(), compared(5, 7, "tensor"));
+  CHECK(report.status == Status::kReproducible);
+  CHECK(report.kind == DivergenceKind::kNone);
+  CHECK(exit_code_of(report) == core::ExitCode::kReproducible);
+}
+
+TEST_CASE("a second pair that cannot be judged does not take back the first one's divergence") {
+  Report failed;
+  failed.status = Status::kRunFailed;
+  const Report report = settle(compared(5.5, 7), failed);
+  CHECK(report.status == Status::kRunFailed);
+  CHECK(report.also == std::vector<Status>{Status::kDiverged});
+  REQUIRE(report.first_divergence);
+  CHECK(report.first_divergence->baseline_index == 1);
+  CHECK(exit_code_of(report) == core::ExitCode::kRunFailed);
+}
+
+}  // namespace
+}  // namespace repro_check::comparators
