@@ -39,6 +39,9 @@ RecordingJob job_for(const RecordingJob& run, const Way& way) {
   job.dump = observer_directory(run.dump);
   job.log = log_beside(job.dump);
   job.run.dump.level = way.level;
+  // What the recorder substitutes is asked for, and cannot be asked of a run it has no part in.
+  job.run.disable_dropout = false;
+  job.run.rng = core::RngMode::kDevice;
   job.replace_existing = true;
   job.report_outputs = true;
   job.bare = way.bare;
@@ -63,6 +66,11 @@ ObserverFinding judge(const std::string& run, const std::vector<Outputs>& answer
   ObserverFinding finding;
   finding.run = run;
   finding.outputs = answers.front().size();
+  if (finding.outputs == 0) {
+    finding.outcome = Outcome::kNotJudged;
+    finding.detail = "it returned nothing that could be compared";
+    return finding;
+  }
   if (const auto apart = difference(answers[0], answers[1])) {
     finding.outcome = Outcome::kNotJudged;
     finding.output = apart->first;

@@ -19,8 +19,9 @@ struct ObserverCheck {
 };
 
 /// Runs each job twice without recording, once recorded with digests and once with tensors, and
-/// compares what it returns. The recordings go beside the dump, to `<dump>.observer`, and are
-/// removed. Jobs that differ in their names alone are asked once.
+/// compares what it returns, with dropout and random draws as the model has them. The recordings go
+/// beside the dump, to `<dump>.observer`, and are removed. Jobs that differ in their names alone
+/// are asked once.
 /// @throws core::Error{kUsage, kInterrupted, kIo}
 ObserverCheck check_observer(const std::vector<RecordingJob>& jobs, Progress& progress);
 

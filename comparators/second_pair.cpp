@@ -2,7 +2,6 @@
 #include "comparators/second_pair.h"
 
 #include <algorithm>
-#include <limits>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -26,9 +25,9 @@ bool lacks_values(const Report& report) noexcept {
   return std::ranges::any_of(first.outputs, lacks) || std::ranges::any_of(first.inputs, lacks);
 }
 
-core::OpRange around(std::uint64_t index, std::uint64_t window) noexcept {
-  constexpr std::uint64_t kEnd = std::numeric_limits<std::uint64_t>::max();
-  return {index - std::min(index, window), index + std::min(kEnd - index, window)};
+/// @param operators  that the run has; `index` is of one of them
+core::OpRange around(std::uint64_t index, std::uint64_t window, std::uint64_t operators) noexcept {
+  return {index - std::min(index, window), index + std::min(operators - 1 - index, window)};
 }
 
 void add_producers(const core::OpRecord& record, core::OpRanges& ranges) {
@@ -86,8 +85,13 @@ core::OpRanges missing_values(std::span<const Report> reports, std::uint64_t win
   for (const Report& report : reports) {
     if (!lacks_values(report)) continue;
     const OpDivergence& first = *report.first_divergence;
-    if (first.baseline_index) ranges.push_back(around(*first.baseline_index, window));
-    if (first.candidate_index) ranges.push_back(around(*first.candidate_index, window));
+    const Coverage& coverage = report.coverage;
+    if (first.baseline_index) {
+      ranges.push_back(around(*first.baseline_index, window, coverage.baseline_ops));
+    }
+    if (first.candidate_index) {
+      ranges.push_back(around(*first.candidate_index, window, coverage.candidate_ops));
+    }
     add_producers(first.baseline, ranges);
     add_producers(first.candidate, ranges);
   }

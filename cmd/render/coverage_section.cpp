@@ -129,6 +129,30 @@ std::string values_text(const Report& report) {
   return fmt::format("of {} alone; elsewhere digests decided", fmt::join(windows, " | "));
 }
 
+// Patterns that left operators out of a recording; those of one run stand for both where they
+// agree.
+std::string filters_text(const Report& report) {
+  std::vector<std::string> texts;
+  for (const RunSummary& run : report.runs) {
+    const core::TraceSummary& trace = run.manifest.trace;
+    std::string text;
+    if (!trace.include.empty()) {
+      text = fmt::format("only {}", fmt::join(trace.include, ", "));
+    }
+    if (!trace.exclude.empty()) {
+      text += fmt::format("{}without {}", text.empty() ? "" : ", ", fmt::join(trace.exclude, ", "));
+    }
+    if (!text.empty() && std::find(texts.begin(), texts.end(), text) == texts.end()) {
+      texts.push_back(text);
+    }
+  }
+  if (texts.empty()) {
+    return {};
+  }
+  return escape_name(fmt::format("{}", fmt::join(texts, " | "))) +
+         "; what that leaves out was not compared, and counts as skipped";
+}
+
 // What `--check-observer` found, run by run; what recording changed is the verdict already.
 std::string observer_text(const Report& report) {
   using Outcome = comparators::ObserverFinding::Outcome;
@@ -235,6 +259,7 @@ Page coverage_section(const Report& report, const Detail& detail) {
   if (!is_one_line) {
     page.prose("policy", policy, 2);
   }
+  page.prose("filters", filters_text(report), 3);
   page.prose("values", values_text(report), 2);
   add_differences(page, report, detail);
   add_given(page, report, detail);

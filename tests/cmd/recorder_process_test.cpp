@@ -65,6 +65,21 @@ TEST_CASE("a recorder that succeeds gives its totals, and an empty log is remove
   CHECK_FALSE(std::filesystem::exists(folder.path() / "run.log"));
 }
 
+TEST_CASE("what a run returned is kept in order, and a line without all of it is passed over") {
+  const TempDirectory folder;
+  const Seen seen = run_script(
+      folder,
+      std::string(
+          "echo '{\"type\":\"output\",\"name\":\"0.1\",\"what\":\"Float [2]\",\"digest\":\"ab\"}' "
+          ">&3\n"
+          "echo '{\"type\":\"output\",\"name\":\"0.2\"}' >&3\n"
+          "echo '{\"type\":\"output\",\"name\":\"0.0\",\"what\":\"Int\",\"digest\":\"\"}' "
+          ">&3\n") +
+          kGoodRun);
+  CHECK(seen.outcome.outputs ==
+        std::vector<RecorderOutput>{{"0.1", "Float [2]", "ab"}, {"0.0", "Int", ""}});
+}
+
 TEST_CASE("what a recorder prints goes to its log and nowhere else") {
   const TempDirectory folder;
   const Seen seen = run_script(folder, std::string("echo out; echo err >&2\n") + kGoodRun);

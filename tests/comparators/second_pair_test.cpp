@@ -56,7 +56,7 @@ TEST_CASE("the window is around the first divergence, and holds the producers of
   REQUIRE(third.first_divergence->baseline_index == 2);
   CHECK(missing_values({&third, 1}, 0) == core::OpRanges{{0, 0}, {2, 2}});
   CHECK(missing_values({&third, 1}, 1) == core::OpRanges{{0, 3}});
-  CHECK(missing_values({&third, 1}, 8) == core::OpRanges{{0, 10}});
+  CHECK(missing_values({&third, 1}, 8) == core::OpRanges{{0, 3}});
 }
 
 TEST_CASE("the windows of several candidates are united") {

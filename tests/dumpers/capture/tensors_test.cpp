@@ -194,6 +194,31 @@ DOCTEST_TEST_CASE("level tensor stores each content once, in logical order") {
   DOCTEST_CHECK_FALSE(input(digests.records[0], "self").stored);
 }
 
+DOCTEST_TEST_CASE("a window keeps the bytes of its operators, and of what they read") {
+  const at::Tensor x = at::arange(6, at::kFloat);
+  CaptureOptions options = options_for(DumpDepth::kTop, DumpLevel::kTensor);
+  options.keep_ops = {{1, 1}, {3, 3}};
+  const Trace window = record(options, [&] { at::neg(at::exp(at::sin(at::neg(x)))); });
+  DOCTEST_REQUIRE(window.records.size() == 4);
+  DOCTEST_CHECK_FALSE(input(window.records[0], "self").stored);
+  DOCTEST_CHECK_FALSE(output(window.records[0], "0").stored);
+  // What sin reads was made outside, and hashed there.
+  const core::TensorRecord& read = input(window.records[1], "self");
+  DOCTEST_CHECK(read.stored);
+  DOCTEST_CHECK(window.contents.contains(read.content_key()));
+  DOCTEST_CHECK(read.digest == output(window.records[0], "0").digest);
+  DOCTEST_CHECK(output(window.records[1], "0").stored);
+  DOCTEST_CHECK_FALSE(output(window.records[2], "0").stored);
+  DOCTEST_CHECK(input(window.records[3], "self").stored);
+  DOCTEST_CHECK(window.contents.size() == 4);
+
+  options.keep_ops.clear();
+  const Trace whole = record(options, [&] { at::neg(at::exp(at::sin(at::neg(x)))); });
+  for (std::size_t i = 0; i < 4; ++i) {
+    DOCTEST_CHECK(output(window.records[i], "0").digest == output(whole.records[i], "0").digest);
+  }
+}
+
 DOCTEST_TEST_CASE("level stats summarises the values") {
   const float inf = std::numeric_limits<float>::infinity();
   const at::Tensor x = at::tensor({1.0F, -3.0F, 0.0F, inf, -inf, NAN, 1e-40F});

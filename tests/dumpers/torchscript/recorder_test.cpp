@@ -84,8 +84,8 @@ Outcome run_recorder(const TempDirectory& dir,
 
 Outcome record(const TempDirectory& dir,
                const configs::RunSpec& run,
-               const std::function<void(pid_t)>& meanwhile = {}) {
-  configs::RecordRequest request;
+               const std::function<void(pid_t)>& meanwhile = {},
+               configs::RecordRequest request = {}) {
   request.run = run;
   request.dump_directory = dir / "dump";
   test_support::write_file(dir / "request.json", configs::to_json_text(request));
@@ -179,6 +179,63 @@ DOCTEST_TEST_CASE("memory that runs out ends in 5 with the operator") {
   DOCTEST_CHECK(outcome.exit_code == 5);
   DOCTEST_CHECK(contains(outcome.last("error").at("message"), "aten::zeros"));
   DOCTEST_CHECK(contains(outcome.last("error").at("hint"), "memory"));
+}
+
+/// What a run says it returned: (name, what, digest) of each value.
+std::vector<std::vector<std::string>> returned(const Outcome& outcome) {
+  std::vector<std::vector<std::string>> values;
+  for (const json& line : outcome.lines) {
+    if (line.at("type") != "output") continue;
+    values.push_back({line.at("name"), line.at("what"), line.at("digest")});
+  }
+  return values;
+}
+
+DOCTEST_TEST_CASE("a bare run makes no dump and returns what a recorded one does") {
+  const TempDirectory dir;
+  configs::RunSpec run = run_with_model(
+      dir,
+      "def forward(self, x: Tensor) -> Tuple[Tensor, Dict[str, List[Tensor]], float, None]:\n"
+      "  y = torch.rand_like(x) + x\n"
+      "  return y.t(), {\"parts\": [y[0], y[1:]]}, float(y.sum()), None\n");
+  configs::RecordRequest request;
+  request.report_outputs = true;
+  request.bare = true;
+  const Outcome bare = record(dir, run, {}, request);
+  DOCTEST_CHECK(bare.exit_code == 0);
+  DOCTEST_CHECK(bare.last("done").at("operators") == 0);
+  DOCTEST_CHECK_FALSE(std::filesystem::exists(dir / "dump"));
+  const auto values = returned(bare);
+  DOCTEST_REQUIRE(values.size() == 5);
+  DOCTEST_CHECK(values[0][0] == "0.0");
+  DOCTEST_CHECK(contains(values[0][1], "[4, 2]"));
+  DOCTEST_CHECK(contains(values[0][1], "strides [1, 4]"));
+  DOCTEST_CHECK(values[2][0] == "0.1.parts.1");
+  DOCTEST_CHECK(values[4][0] == "0.3");
+
+  request.bare = false;
+  for (const core::DumpLevel level : {core::DumpLevel::kDigest, core::DumpLevel::kTensor}) {
+    const TempDirectory other;
+    run.dump.level = level;
+    DOCTEST_CHECK(returned(record(other, run, {}, request)) == values);
+  }
+  run.seed = 5;
+  DOCTEST_CHECK(returned(record(dir, run, {}, request)) != values);
+}
+
+DOCTEST_TEST_CASE("a bare run that fails says so") {
+  const TempDirectory dir;
+  configs::RecordRequest request;
+  request.bare = true;
+  const Outcome outcome = record(dir,
+                                 run_with_model(dir,
+                                                "def forward(self, x: Tensor) -> Tensor:\n"
+                                                "  return torch.matmul(x, x)\n"),
+                                 {},
+                                 request);
+  DOCTEST_CHECK(outcome.exit_code == 5);
+  DOCTEST_CHECK(outcome.last("error").at("kind") == "run_failed");
+  DOCTEST_CHECK_FALSE(std::filesystem::exists(dir / "dump"));
 }
 
 /// A model that is still at work when a signal comes.
