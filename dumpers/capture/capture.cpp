@@ -53,7 +53,7 @@ void Capture::rethrow_failure() const { impl_->engine().rethrow_failure(); }
 std::string Capture::last_operator() const { return impl_->engine().last_operator(); }
 
 Capture::Scope::Scope(Capture& capture)
-    : impl_(capture.impl_.get()), previous_(false), exceptions_(std::uncaught_exceptions()) {
+    : impl_(capture.impl_.get()), exceptions_(std::uncaught_exceptions()) {
   activate(impl_->engine());
   previous_ = set_intercepting(true);
 }

@@ -109,7 +109,7 @@ class Capture {
 
    private:
     Impl* impl_;
-    bool previous_;
+    bool previous_ = false;
     int exceptions_;
   };
 

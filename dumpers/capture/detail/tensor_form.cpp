@@ -120,10 +120,12 @@ TensorParts parts_of(const at::Tensor& tensor, TensorForm form, std::string& att
     case TensorForm::kNested:
       return nested_tensor_parts(tensor, attributes);
     case TensorForm::kStrided:
-      return tensor.is_quantized() ? quantised_parts(tensor, attributes) : TensorParts{};
+      if (tensor.is_quantized()) return quantised_parts(tensor, attributes);
+      break;
     default:
-      return {};
+      break;
   }
+  return {};
 }
 
 std::vector<c10::Storage> part_storages(const at::Tensor& tensor, TensorForm form) {
