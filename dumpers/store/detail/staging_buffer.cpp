@@ -23,20 +23,25 @@ std::size_t whole_blocks(std::size_t size) noexcept {
 
 void StagingBuffer::Free::operator()(std::byte* memory) const noexcept { std::free(memory); }
 
-StagingBuffer::StagingBuffer()
-    : memory_(static_cast<std::byte*>(std::aligned_alloc(kHugePage, kBytes))) {
+std::size_t StagingBuffer::size_for(std::size_t memory) noexcept {
+  constexpr std::size_t kEnough = 16;
+  return std::clamp(memory / kEnough, kLeastBytes, kMostBytes) / kHugePage * kHugePage;
+}
+
+StagingBuffer::StagingBuffer(std::size_t bytes)
+    : bytes_(bytes), memory_(static_cast<std::byte*>(std::aligned_alloc(kHugePage, bytes))) {
   if (memory_ == nullptr) {
     throw core::Error(core::ErrorKind::kIo,
                       "there is no memory for a buffer between the model and the disk",
                       "lower dump.memory, or record with dump.level \"digest\"");
   }
-  (void)::madvise(memory_.get(), kBytes, MADV_HUGEPAGE);  // a wish; many kernels have none
+  (void)::madvise(memory_.get(), bytes, MADV_HUGEPAGE);  // a wish; many kernels have none
 }
 
 std::size_t StagingBuffer::take(std::uint64_t offset,
                                 const core::ContentBytes& bytes,
                                 std::size_t begin) {
-  const std::size_t length = std::min(kBytes - used_, bytes.size() - begin);
+  const std::size_t length = std::min(bytes_ - used_, bytes.size() - begin);
   const std::span<std::byte> room{memory_.get() + used_, length};
   bytes.read(begin, room);
   pieces_.push_back({offset + begin, room});

@@ -16,7 +16,9 @@ constexpr std::size_t kFewestBuffers = 2;  // one is filled while the other is w
 }  // namespace
 
 StagingQueue::StagingQueue(DirectFile& file, std::size_t memory)
-    : file_(file), most_buffers_(std::max(kFewestBuffers, memory / StagingBuffer::kBytes)) {
+    : file_(file),
+      buffer_bytes_(StagingBuffer::size_for(memory)),
+      most_buffers_(std::max(kFewestBuffers, memory / buffer_bytes_)) {
   start_thread();
 }
 
@@ -64,7 +66,7 @@ StagingQueue::BufferPtr StagingQueue::open_buffer() {
   if (begun_) return std::move(begun_);
   if (free_.empty() && buffers_ < most_buffers_) {
     lock.unlock();
-    auto fresh = std::make_unique<StagingBuffer>();
+    auto fresh = std::make_unique<StagingBuffer>(buffer_bytes_);
     ++buffers_;
     return fresh;
   }

@@ -46,7 +46,7 @@ class StagingQueue {
   void check();
 
   /// Bytes of the buffers there are by now.
-  [[nodiscard]] std::size_t memory() const noexcept { return buffers_ * StagingBuffer::kBytes; }
+  [[nodiscard]] std::size_t memory() const noexcept { return buffers_ * buffer_bytes_; }
 
  private:
   using BufferPtr = std::unique_ptr<StagingBuffer>;
@@ -59,6 +59,7 @@ class StagingQueue {
   void hand_over(BufferPtr buffer);
 
   DirectFile& file_;
+  const std::size_t buffer_bytes_;
   const std::size_t most_buffers_;
   std::size_t buffers_ = 0;  ///< allocated; of the putting thread
   std::atomic<bool> failed_ = false;
