@@ -30,7 +30,10 @@ std::string run_command(const RenderOptions& options, std::string_view setting) 
 }
 
 std::string inspect_command(const RenderOptions& options, const RunSummary& run) {
-  return fmt::format("{} inspect {}", options.command_prefix, path_word(run.location));
+  return fmt::format("{} inspect {}{}",
+                     options.command_prefix,
+                     path_word(run.location),
+                     run.status == "partial" ? " --partial" : "");
 }
 
 std::optional<std::string> inspect_divergence(const Report& report, const RenderOptions& options) {
