@@ -134,6 +134,7 @@ NORMALISE = [
     (re.compile(r'"(compare_seconds|seconds|load_seconds)": ?[0-9.e+-]+'), r'"\1":0'),
     (re.compile(r'"hdf5": ?"[^"]*"'), '"hdf5":"*"'),
     (re.compile(r"^HDF5 .*$", re.M), "HDF5 *"),
+    (re.compile(r"eof = \d+"), "eof = N"),
     (re.compile(r"\b\d+(\.\d+)? s\b"), "N s"),
     (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z?"), "TIME"),
 ]

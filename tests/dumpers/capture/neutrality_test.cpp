@@ -54,7 +54,7 @@ void infer(Observed& seen) {
   seen.tensors.insert(seen.tensors.end(), {features.detach(), part.detach(), copy.detach()});
   const c10::InferenceMode inference;
   const at::Tensor inferred = at::conv2d(image, kernel);
-  note_flags(seen, {inferred, inferred.view({-1}), at::_conj(at::complex(inferred, inferred))});
+  note_flags(seen, {inferred, inferred.flatten(), at::_conj(at::complex(inferred, inferred))});
 }
 
 Observed train() {
