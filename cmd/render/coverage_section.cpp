@@ -46,7 +46,7 @@ std::string nothing_text(const Report& report) {
                         &run == report.runs.data() ? "" : ",",
                         escape_name(run.name),
                         run.status == "complete" ? "whole"
-                        : run.status == "failed" ? "not"
+                        : run.status == "failed" ? "not whole"
                                                  : run.status);
   }
   return text;
