@@ -99,31 +99,17 @@ const ByteFloat& byte_float(Dtype dtype) noexcept {
   }
 }
 
-double half_to_double(std::uint16_t bits) noexcept {
-  constexpr int kInfinity = 0x1F;
-  const int exponent = (bits >> 10) & kInfinity;
-  const int mantissa = bits & 0x3FF;
-  double magnitude = 0;
-  if (exponent == kInfinity) {
-    magnitude = mantissa == 0 ? std::numeric_limits<double>::infinity()
-                              : std::numeric_limits<double>::quiet_NaN();
-  } else {
-    magnitude = std::ldexp(exponent == 0 ? mantissa : mantissa + 0x400, std::max(exponent, 1) - 25);
-  }
-  return (bits & 0x8000) != 0 ? -magnitude : magnitude;
-}
-
-double bfloat_to_double(std::uint16_t bits) noexcept {
-  return static_cast<double>(std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16U));
-}
-
 double decode_float(Dtype dtype, std::uint64_t bits) noexcept {
   if (dtype == Dtype::kFloat64) return std::bit_cast<double>(bits);
   if (dtype == Dtype::kFloat32) {
     return static_cast<double>(std::bit_cast<float>(static_cast<std::uint32_t>(bits)));
   }
-  if (dtype == Dtype::kFloat16) return half_to_double(static_cast<std::uint16_t>(bits));
-  if (dtype == Dtype::kBFloat16) return bfloat_to_double(static_cast<std::uint16_t>(bits));
+  if (dtype == Dtype::kFloat16) {
+    return static_cast<double>(half_to_float(static_cast<std::uint16_t>(bits)));
+  }
+  if (dtype == Dtype::kBFloat16) {
+    return static_cast<double>(bfloat_to_float(static_cast<std::uint16_t>(bits)));
+  }
   const ByteFloat& table = byte_float(dtype);
   const auto code = static_cast<std::size_t>(bits & 0xFFU);
   if (table.nan[code]) return std::numeric_limits<double>::quiet_NaN();

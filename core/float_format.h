@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <optional>
 
@@ -22,8 +23,26 @@ struct ByteFloat {
 /// @param dtype  one of the float8 kinds
 const ByteFloat& byte_float(Dtype dtype) noexcept;
 
-double half_to_double(std::uint16_t bits) noexcept;
-double bfloat_to_double(std::uint16_t bits) noexcept;
+inline float bfloat_to_float(std::uint32_t bits) noexcept {
+  return std::bit_cast<float>(bits << 16U);
+}
+
+/// Exact; of NaN and Inf it makes numbers, which loops that took those out need not pay for.
+inline float finite_half_to_float(std::uint32_t bits) noexcept {
+  // Normal numbers are rebiased; a subnormal one is its integer times 2^-24.
+  const std::uint32_t magnitude = bits & 0x7FFFU;
+  const std::uint32_t normal = (magnitude << 13U) + (std::uint32_t{112} << 23U);
+  const float small = static_cast<float>(static_cast<std::int32_t>(magnitude)) * 0x1p-24F;
+  const std::uint32_t wide = magnitude < 0x400U ? std::bit_cast<std::uint32_t>(small) : normal;
+  return std::bit_cast<float>(wide | ((bits & 0x8000U) << 16U));
+}
+
+inline float half_to_float(std::uint32_t bits) noexcept {
+  const auto finite = std::bit_cast<std::uint32_t>(finite_half_to_float(bits));
+  // The rebiased exponent of NaN and Inf has these bits missing.
+  const std::uint32_t odd = finite | 0x7F80'0000U;
+  return std::bit_cast<float>((bits & 0x7FFFU) >= 0x7C00U ? odd : finite);
+}
 
 /// Value of one element of a real floating dtype, NaN and Inf included, from its bits.
 double decode_float(Dtype dtype, std::uint64_t bits) noexcept;

@@ -124,23 +124,15 @@ LeafStats over_floats(std::span<const std::byte> leaf) {
 }
 
 LeafStats over_halves(std::span<const std::byte> leaf) {
-  return over<float, std::uint16_t>(leaf, 0x1p-14, [](std::uint32_t raw, float* into) {
-    // Normal numbers are rebiased; a subnormal one is its integer times 2^-24.
-    const std::uint32_t magnitude = raw & 0x7FFFU;
-    const std::uint32_t wide = magnitude << 13U;
-    const float small = static_cast<float>(static_cast<std::int32_t>(magnitude)) * 0x1p-24F;
-    const std::uint32_t odd = wide | 0x7F80'0000U;
-    const std::uint32_t large = magnitude >= 0x7C00U ? odd : wide + (std::uint32_t{112} << 23U);
-    const std::uint32_t bits = magnitude < 0x400U ? std::bit_cast<std::uint32_t>(small) : large;
-    *into = std::bit_cast<float>(bits | (raw & 0x8000U) << 16U);
-  });
+  return over<float, std::uint16_t>(
+      leaf, 0x1p-14, [](std::uint16_t raw, float* into) { *into = half_to_float(raw); });
 }
 
 LeafStats over_bfloats(std::span<const std::byte> leaf) {
   return over<float, std::uint16_t>(
       leaf,
       static_cast<double>(std::numeric_limits<float>::min()),
-      [](std::uint32_t raw, float* into) { *into = std::bit_cast<float>(raw << 16U); });
+      [](std::uint16_t raw, float* into) { *into = bfloat_to_float(raw); });
 }
 
 LeafStats over_byte_floats(Dtype dtype, std::span<const std::byte> leaf, double normal) {

@@ -42,9 +42,7 @@ struct BFloat16Format {
   [[nodiscard]] static Raw pad() noexcept { return 0; }
   [[nodiscard]] static bool finite(Raw raw) noexcept { return (raw & kMagnitude) < kInfinity; }
   [[nodiscard]] static bool nan(Raw raw) noexcept { return (raw & kMagnitude) > kInfinity; }
-  [[nodiscard]] static Value value(Raw raw) noexcept {
-    return std::bit_cast<float>(static_cast<std::uint32_t>(raw) << 16U);
-  }
+  [[nodiscard]] static Value value(Raw raw) noexcept { return core::bfloat_to_float(raw); }
   [[nodiscard]] static Order order(Raw raw) noexcept { return order_of<Order>(raw, kMagnitude); }
 };
 
@@ -58,14 +56,7 @@ struct Float16Format {
   [[nodiscard]] static Raw pad() noexcept { return 0; }
   [[nodiscard]] static bool finite(Raw raw) noexcept { return (raw & kMagnitude) < kInfinity; }
   [[nodiscard]] static bool nan(Raw raw) noexcept { return (raw & kMagnitude) > kInfinity; }
-  [[nodiscard]] static Value value(Raw raw) noexcept {
-    // Normal numbers are rebiased; a subnormal one is its integer times 2^-24.
-    const std::uint32_t magnitude = raw & kMagnitude;
-    const std::uint32_t normal = (magnitude << 13U) + (std::uint32_t{112} << 23U);
-    const float small = static_cast<float>(static_cast<std::int32_t>(magnitude)) * 0x1p-24F;
-    const std::uint32_t bits = magnitude < 0x400U ? std::bit_cast<std::uint32_t>(small) : normal;
-    return std::bit_cast<float>(bits | ((raw & 0x8000U) << 16U));
-  }
+  [[nodiscard]] static Value value(Raw raw) noexcept { return core::finite_half_to_float(raw); }
   [[nodiscard]] static Order order(Raw raw) noexcept { return order_of<Order>(raw, kMagnitude); }
 };
 
