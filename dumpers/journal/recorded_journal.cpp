@@ -9,6 +9,7 @@
 
 #include "core/error.h"
 #include "core/tensor_view.h"
+#include "dumpers/journal/detail/journal_format.h"
 #include "dumpers/journal/detail/journal_scan.h"
 #include "dumpers/journal/detail/summary_builder.h"
 
@@ -16,7 +17,6 @@ namespace repro_check::journal {
 namespace {
 
 constexpr std::uint64_t kMissing = 0;  // the header is there, no entry
-constexpr std::size_t kMostDims = 1024;
 
 core::OpRecord unfinished_record(const EnteredOp& entered) {
   core::OpRecord record;

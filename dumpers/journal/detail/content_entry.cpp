@@ -9,12 +9,11 @@
 #include "core/error.h"
 #include "core/tensor_view.h"
 #include "dumpers/journal/detail/byte_reader.h"
+#include "dumpers/journal/detail/journal_format.h"
 #include "dumpers/journal/journal.h"
 
 namespace repro_check::journal {
 namespace {
-
-constexpr std::size_t kMostDims = 1024;  // LibTorch has 64 at most
 
 /// Bytes that dtype and shape make. @throws core::Error{kDumpDamaged} when they make no tensor
 std::uint64_t size_of(const core::ContentKey& key) {

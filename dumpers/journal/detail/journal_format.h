@@ -48,6 +48,9 @@ inline constexpr std::size_t kChecksummedFrom = sizeof(std::uint64_t);
 inline constexpr std::size_t kAlignment = 8;
 inline constexpr std::uint32_t kNoId = 0xffffffff;  ///< no site
 
+/// Dimensions of a tensor that are believed; LibTorch has 64 at most.
+inline constexpr std::size_t kMostDims = 1024;
+
 constexpr std::size_t padded(std::size_t size) noexcept {
   return (size + kAlignment - 1) / kAlignment * kAlignment;
 }
