@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "cmd/recorder/json_line.h"
 #include "core/run_manifest.h"
 #include "dumpers/capture/determinism.h"
 #include "dumpers/store/dump_reader.h"
@@ -13,10 +14,6 @@ namespace repro_check::recorder {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-std::string to_line(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
-}
 
 Json to_json(const std::vector<core::EnvironmentFact>& facts) {
   Json list = Json::array();

@@ -4,22 +4,11 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <nlohmann/json.hpp>
 
+#include "cmd/recorder/json_line.h"
 #include "core/digest.h"
 
 namespace repro_check::recorder {
-namespace {
-
-using Json = nlohmann::ordered_json;
-
-/// Messages quote file names and exceptions: what is not UTF-8 in them is replaced.
-std::string to_line(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
-}
-
-}  // namespace
-
 void StatusChannel::write_line(const std::string& line) {
   const std::lock_guard lock(mutex_);
   const char* data = line.data();
