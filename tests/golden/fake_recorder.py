@@ -62,37 +62,37 @@ def say_outputs(request, answers, status):
 def record(plan, request_file, status):
     request = json.loads(pathlib.Path(request_file).read_text())
     name = request["run"]["name"]
-    todo = plan.get(name, plan.get("*", {}))
+    orders = plan.get(name, plan.get("*", {}))
     if "keep_ops" in request["run"]["dump"]:
-        todo = plan.get(name + "#values", plan.get("*#values", todo))
+        orders = plan.get(name + "#values", plan.get("*#values", orders))
     directory = request["dump_directory"]
     if request["replace_existing"] and os.path.exists(directory):
         subprocess.run(["rm", "-rf", directory], check=True)
     for line in ("loading", "recording"):
         say(status, type="phase", name=line)
-    for variable in todo.get("variables", []):
+    for variable in orders.get("variables", []):
         print(f"{variable}={os.environ.get(variable, '(unset)')}", flush=True)
-    if "print" in todo:
-        print(todo["print"], flush=True)
-    if "pid_file" in todo:
-        pathlib.Path(todo["pid_file"]).write_text(str(os.getpid()))
-    time.sleep(todo.get("hang", 0))
-    if request.get("report_outputs") and "outputs" in todo:
-        say_outputs(request, todo["outputs"], status)
-    if request.get("bare") and "signal" not in todo and "error" not in todo:
+    if "print" in orders:
+        print(orders["print"], flush=True)
+    if "pid_file" in orders:
+        pathlib.Path(orders["pid_file"]).write_text(str(os.getpid()))
+    time.sleep(orders.get("hang", 0))
+    if request.get("report_outputs") and "outputs" in orders:
+        say_outputs(request, orders["outputs"], status)
+    if request.get("bare") and "signal" not in orders and "error" not in orders:
         say(status, type="done", operators=0, tensors=0, bytes=0, seconds=4.5)
-        return todo.get("exit", 0)
-    if "unfinished" in todo:
-        make("MAKE_UNFINISHED_DUMP", todo["unfinished"], request, todo.get("change", {}))
-    if "signal" in todo:
-        os.kill(os.getpid(), signal.Signals[todo["signal"]])
-    if "error" in todo:
-        say(status, type="error", **todo["error"])
-    if "fixture" in todo:
-        make("MAKE_DUMP", todo["fixture"], request, todo.get("change", {}))
+        return orders.get("exit", 0)
+    if "unfinished" in orders:
+        make("MAKE_UNFINISHED_DUMP", orders["unfinished"], request, orders.get("change", {}))
+    if "signal" in orders:
+        os.kill(os.getpid(), signal.Signals[orders["signal"]])
+    if "error" in orders:
+        say(status, type="error", **orders["error"])
+    if "fixture" in orders:
+        make("MAKE_DUMP", orders["fixture"], request, orders.get("change", {}))
         say(status, type="phase", name="finishing")
         say(status, type="done", operators=3, tensors=7, bytes=1500, seconds=4.5)
-    return todo.get("exit", 0)
+    return orders.get("exit", 0)
 
 
 def main():
