@@ -7,7 +7,6 @@
 #include "core/error.h"
 #include "dumpers/journal/detail/content_entry.h"
 #include "dumpers/journal/detail/entry_buffer.h"
-#include "dumpers/journal/detail/interner.h"
 #include "dumpers/journal/detail/journal_format.h"
 #include "dumpers/journal/detail/mapped_log.h"
 #include "dumpers/journal/detail/record_encoder.h"
@@ -17,29 +16,18 @@ namespace repro_check::journal {
 
 class JournalWriter::Impl {
  public:
-  explicit Impl(const std::filesystem::path& file) : log_(file), interner_(log_) {
+  explicit Impl(const std::filesystem::path& file) : log_(file), encoder_(log_) {
     const auto header = std::bit_cast<std::array<std::byte, sizeof(FileHeader)>>(FileHeader{});
     log_.append(header);
   }
 
   void enter(const core::OpEntry& entry) {
-    const std::uint32_t op = interner_.op(entry.op);
-    const std::uint32_t site = interner_.site(entry.site);
-    entry_.begin(EntryKind::kEnter);
-    entry_.put(entry.index);
-    entry_.put(op);
-    entry_.put(site);
-    entry_.put(entry.parent);
-    entry_.put(entry.depth);
-    entry_.put(entry.step);
-    entry_.put(entry.rank);
-    entry_.put(entry.lane);
-    entry_.put(entry.phase);
+    encoder_.encode(entry, entry_);
     log_.append(entry_.finish());
   }
 
   void append(const core::OpRecord& record) {
-    encode(record, interner_, entry_);
+    encoder_.encode(record, entry_);
     log_.append(entry_.finish());
   }
 
@@ -87,7 +75,7 @@ class JournalWriter::Impl {
   }
 
   MappedLog log_;
-  Interner interner_;
+  RecordEncoder encoder_;
   EntryBuffer entry_;
 };
 

@@ -20,6 +20,8 @@ class ByteReader {
  public:
   explicit ByteReader(std::span<const std::byte> bytes) : left_(bytes) {}
 
+  [[nodiscard]] std::size_t size() const noexcept { return left_.size(); }
+
   template <typename T>
   T get() {
     static_assert(std::is_trivially_copyable_v<T>);
@@ -28,11 +30,35 @@ class ByteReader {
     return value;
   }
 
-  std::uint32_t count(std::size_t least_item_size) {
-    const auto count = get<std::uint32_t>();
-    if (count > left_.size() / least_item_size) nonsense("counts more than it holds");
-    return count;
+  std::uint64_t varint() {
+    constexpr unsigned kBits = 64;
+    std::uint64_t value = 0;
+    for (unsigned shift = 0; shift < kBits; shift += 7U) {
+      const auto byte = get<std::uint8_t>();
+      value |= std::uint64_t{byte & 0x7fU} << shift;
+      if (byte < 0x80U) return value;
+    }
+    nonsense("holds a number without end");
   }
+
+  std::int64_t signed_varint() {
+    const std::uint64_t bits = varint();
+    return static_cast<std::int64_t>((bits >> 1U) ^ ((bits & 1U) != 0 ? ~std::uint64_t{0} : 0));
+  }
+
+  std::uint32_t varint32() {
+    const std::uint64_t value = varint();
+    if (value > UINT32_MAX) nonsense("holds a number that is too large");
+    return static_cast<std::uint32_t>(value);
+  }
+
+  std::size_t count(std::size_t least_item_size) {
+    const std::uint64_t count = varint();
+    if (count > left_.size() / least_item_size) nonsense("counts more than it holds");
+    return static_cast<std::size_t>(count);
+  }
+
+  std::string_view text() { return text(count(1)); }
 
   std::string_view text(std::size_t size) {
     const std::span<const std::byte> bytes = take(size);
@@ -42,9 +68,8 @@ class ByteReader {
   std::span<const std::byte> rest_of_bytes() { return take(left_.size()); }
 
   std::vector<std::int64_t> sizes() {
-    std::vector<std::int64_t> into(count(sizeof(std::int64_t)));
-    const std::size_t length = into.size() * sizeof(std::int64_t);
-    if (length != 0) std::memcpy(into.data(), take(length).data(), length);
+    std::vector<std::int64_t> into(count(1));
+    for (std::int64_t& size : into) size = signed_varint();
     return into;
   }
 

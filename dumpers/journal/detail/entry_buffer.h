@@ -36,12 +36,33 @@ class EntryBuffer {
     if (!bytes.empty()) std::memcpy(room(bytes.size()), bytes.data(), bytes.size());
   }
 
-  void put_sizes(const std::vector<std::int64_t>& sizes) {
-    put(static_cast<std::uint32_t>(sizes.size()));
-    const std::size_t length = sizes.size() * sizeof(std::int64_t);
-    if (length != 0) std::memcpy(room(length), sizes.data(), length);
+  /// LEB128: seven bits a byte, the lowest first.
+  void put_varint(std::uint64_t value) {
+    constexpr unsigned kMore = 0x80;
+    while (value >= kMore) {
+      put(static_cast<std::uint8_t>(value | kMore));
+      value >>= 7U;
+    }
+    put(static_cast<std::uint8_t>(value));
   }
 
+  /// As put_varint, with the sign in the lowest bit: short for small numbers of either sign.
+  void put_signed(std::int64_t value) {
+    const auto bits = static_cast<std::uint64_t>(value);
+    put_varint((bits << 1U) ^ (value < 0 ? ~std::uint64_t{0} : 0));
+  }
+
+  void put_text(std::string_view text) {
+    put_varint(text.size());
+    put_bytes(text);
+  }
+
+  void put_sizes(const std::vector<std::int64_t>& sizes) {
+    put_varint(sizes.size());
+    for (const std::int64_t size : sizes) put_signed(size);
+  }
+
+  [[nodiscard]] EntryKind kind() const noexcept { return kind_; }
   [[nodiscard]] std::string_view payload() const noexcept {
     return {reinterpret_cast<const char*>(bytes_.data()) + sizeof(EntryHeader),
             size_ - sizeof(EntryHeader)};

@@ -8,7 +8,6 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
-#include <vector>
 
 #include "core/op_record.h"
 #include "dumpers/journal/detail/entry_buffer.h"
@@ -16,34 +15,28 @@
 
 namespace repro_check::journal {
 
-/// Numbers texts, operators and sites as they first appear, and writes each one's definition to the
-/// log before anything can refer to it.
+/// Numbers texts, operators, sites and forms as they first appear, and writes each one's definition
+/// to the log before anything can refer to it.
 class Interner {
  public:
   explicit Interner(MappedLog& log) : log_(log) {}
 
-  std::uint32_t text(std::string_view text);
-  std::uint32_t op(const core::OperatorInfo& op);
-  std::uint32_t site(const core::CallSite& site);
-
-  /// As above; kNoId for null. The object is kept alive, so that its address is proof enough when
-  /// it comes again.
+  /// kNoId for null. The object is kept alive, so that its address is proof enough when it comes
+  /// again.
   std::uint32_t op(const std::shared_ptr<const core::OperatorInfo>& op);
   std::uint32_t site(const std::shared_ptr<const core::CallSite>& site);
   /// By address where it is known, else by content.
   std::uint32_t op(const core::OperatorInfo* op);
   std::uint32_t site(const core::CallSite* site);
 
-  /// Says that the texts of a record of `op` follow. Calls of one operator repeat their texts in
-  /// the same order, so each is first held against its predecessor: a comparison instead of a hash.
-  void begin_record(std::uint32_t op);
+  /// Refers to the form whose bytes are the payload of `form`, and whose kind it was begun with.
+  /// @param shared  whether it may be kept and referred to; else it is written out
+  void put_form(const EntryBuffer& form, bool shared, EntryBuffer& into);
 
  private:
   struct Hash {
     using is_transparent = void;
-    std::size_t operator()(std::string_view text) const noexcept {
-      return std::hash<std::string_view>{}(text);
-    }
+    std::size_t operator()(std::string_view text) const noexcept;
   };
   using Ids = std::unordered_map<std::string, std::uint32_t, Hash, std::equal_to<>>;
   struct Pin {
@@ -51,8 +44,10 @@ class Interner {
     std::shared_ptr<const void> object;
   };
 
-  std::uint32_t look_up(std::string_view text);
-  std::uint32_t define(Ids& ids, EntryKind kind);
+  std::uint32_t text(std::string_view text);
+  std::uint32_t define_op(const core::OperatorInfo& op);
+  std::uint32_t define_site(const core::CallSite& site);
+  std::uint32_t define(Ids& ids, EntryKind kind, std::string_view body);
   void pin(const void* address, std::uint32_t id, std::shared_ptr<const void> object);
 
   MappedLog& log_;
@@ -61,11 +56,9 @@ class Interner {
   Ids texts_;
   Ids ops_;
   Ids sites_;
-  std::vector<const std::string*> text_of_;  ///< keys of texts_, by id
+  Ids call_forms_;
+  Ids tensor_forms_;
   std::unordered_map<const void*, Pin> pins_;
-  std::vector<std::vector<std::uint32_t>> trails_;  ///< by operator: text ids of its last record
-  std::vector<std::uint32_t>* trail_ = nullptr;
-  std::size_t step_ = 0;  ///< position in *trail_
 };
 
 }  // namespace repro_check::journal

@@ -13,8 +13,8 @@ static_assert(std::endian::native == std::endian::little, "the journal is little
 inline constexpr std::array<char, 8> kMagic{'R', 'C', 'J', 'O', 'U', 'R', 'N', '\n'};
 /// Raised by every change to what an entry's bytes mean. Journals are imported and recovered, so
 /// every version from kOldestVersion on stays readable.
-inline constexpr std::uint32_t kJournalVersion = 2;
-inline constexpr std::uint32_t kOldestVersion = 2;
+inline constexpr std::uint32_t kJournalVersion = 3;
+inline constexpr std::uint32_t kOldestVersion = 3;
 
 struct FileHeader {
   std::array<char, 8> magic = kMagic;
@@ -24,15 +24,17 @@ struct FileHeader {
 static_assert(sizeof(FileHeader) == 16);
 
 enum class EntryKind : std::uint32_t {
-  kString = 1,    ///< id, then the bytes of the text
-  kOperator = 2,  ///< id, name, overload, seeded
-  kSite = 3,      ///< id, module path, module type, frames
-  kEnter = 4,     ///< op index, operator, site, and what places the call among others
-  kRecord = 5,    ///< one OpRecord
-  kFail = 6,      ///< the bytes of the message
-  kContent = 7,   ///< key, place, size, offset, and the bytes where the place is kInline
-  kFinished = 8,  ///< the bytes of the manifest
-  kBegun = 9,     ///< the bytes of a manifest, as far as it is known
+  kString = 1,       ///< id, then the bytes of the text
+  kOperator = 2,     ///< id, name, overload, seeded
+  kSite = 3,         ///< id, module path, module type, frames
+  kEnter = 4,        ///< op index, operator, site, and what places the call among others
+  kRecord = 5,       ///< one OpRecord
+  kFail = 6,         ///< the bytes of the message
+  kContent = 7,      ///< key, place, size, offset, and the bytes where the place is kInline
+  kFinished = 8,     ///< the bytes of the manifest
+  kBegun = 9,        ///< the bytes of a manifest, as far as it is known
+  kTensorForm = 10,  ///< what tensors of many records have in common
+  kCallForm = 11,    ///< what many records have in common
 };
 
 /// Before every payload. The checksum covers all that follows it: length, kind and payload. No kind
@@ -55,6 +57,20 @@ constexpr std::size_t padded(std::size_t size) noexcept {
   return (size + kAlignment - 1) / kAlignment * kAlignment;
 }
 
+/// A record refers to a form by its number plus one; kFormFollows says that the form itself
+/// follows, its length and its bytes.
+inline constexpr std::uint64_t kFormFollows = 0;
+/// No more forms of a kind are kept, so that a trace in which everything changes all the time does
+/// not fill the memory of whoever writes or reads it.
+inline constexpr std::size_t kMostForms = std::size_t{1} << 16U;
+/// A form is kept only up to this size, and up to so many values or dimensions: a short record that
+/// names a huge form would let a small hostile file ask for hours of copying.
+inline constexpr std::size_t kLargestForm = 512;
+inline constexpr std::size_t kMostFormItems = 64;
+/// What one call may have: far beyond what any has, and little enough to be asked for.
+inline constexpr std::size_t kMostValues = std::size_t{1} << 22U;
+inline constexpr std::size_t kMostTensors = std::size_t{1} << 20U;
+
 /// How a value is spelled in a record; the numbers are those of core::Value's alternatives.
 enum class ValueTag : std::uint8_t {
   kNone = 0,
@@ -71,6 +87,7 @@ enum class ValueTag : std::uint8_t {
 
 inline constexpr std::uint8_t kFlagRequiresGrad = 1;
 inline constexpr std::uint8_t kFlagStored = 2;
-inline constexpr std::uint8_t kFlagStats = 4;
+inline constexpr std::uint8_t kFlagStats = 4;   ///< statistics follow
+inline constexpr std::uint8_t kFlagDigest = 8;  ///< a digest follows; else it is zero
 
 }  // namespace repro_check::journal

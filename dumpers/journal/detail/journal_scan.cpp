@@ -19,6 +19,12 @@ std::optional<Event> JournalScan::take(const Entry& entry) {
     case EntryKind::kSite:
       decoder_.define_site(entry.payload);
       return std::nullopt;
+    case EntryKind::kCallForm:
+      decoder_.define_call_form(entry.payload);
+      return std::nullopt;
+    case EntryKind::kTensorForm:
+      decoder_.define_tensor_form(entry.payload);
+      return std::nullopt;
     case EntryKind::kEnter:
       return decoder_.entered(entry.payload);
     case EntryKind::kRecord:

@@ -1,31 +1,65 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dumpers/journal/detail/record_decoder.h"
 
-#include <complex>
+#include <algorithm>
 #include <utility>
+#include <variant>
 
 #include "dumpers/journal/detail/journal_format.h"
-#include "dumpers/journal/journal.h"
+#include "dumpers/journal/detail/value_codec.h"
 
 namespace repro_check::journal {
 namespace {
 
-constexpr std::size_t kId = sizeof(std::uint32_t);
-constexpr std::size_t kLeastFrame = 3 * kId;
-constexpr std::size_t kLeastTensor = 60;
-constexpr std::size_t kLeastSubstitution = 4 * kId;
+constexpr std::size_t kLeastFrame = 3 * sizeof(std::uint32_t);
+constexpr std::size_t kLeastArgument = 2;
+constexpr std::size_t kLeastSubstitution = 4;
+constexpr std::size_t kLeastTensor = 4;
 
 /// Definitions come numbered from 0, each once.
 void expect_next(std::uint32_t id, std::size_t expected) {
   if (id != expected) ByteReader::nonsense("defines a number out of turn");
 }
 
-void check_slots(const core::Value& value, std::size_t tensors) {
-  if (const auto* slot = std::get_if<core::TensorSlot>(&value.data)) {
-    if (slot->index >= tensors) ByteReader::nonsense("refers to a tensor it does not hold");
-  } else if (const auto* list = std::get_if<core::ValueList>(&value.data)) {
-    for (const core::Value& item : list->items) check_slots(item, tensors);
+/// The number of a form, given that it is no form that follows.
+std::size_t form_number(std::uint64_t reference, std::size_t known) {
+  if (reference > known) ByteReader::nonsense("refers to a form nobody has defined");
+  return static_cast<std::size_t>(reference - 1);
+}
+
+void expect_room(std::size_t forms) {
+  if (forms >= kMostForms) ByteReader::nonsense("defines more forms than are kept");
+}
+
+void expect_small(std::size_t size, std::size_t items) {
+  if (size > kLargestForm || items > kMostFormItems) {
+    ByteReader::nonsense("defines a form that is too large to be shared");
   }
+}
+
+std::size_t values_in(const core::Value& value) {
+  std::size_t count = 1;
+  if (const auto* list = std::get_if<core::ValueList>(&value.data)) {
+    for (const core::Value& item : list->items) count += values_in(item);
+  }
+  return count;
+}
+
+std::size_t values_in(const core::OpRecord& call) {
+  std::size_t count = 0;
+  for (const core::Argument& argument : call.arguments) count += values_in(argument.value);
+  for (const core::Value& result : call.results) count += values_in(result);
+  return count;
+}
+
+core::GeneratorUse generator(ByteReader& bytes) {
+  core::GeneratorUse use;
+  use.device = bytes.text();
+  use.seed = bytes.get<std::uint64_t>();
+  use.position_before = bytes.get<std::uint64_t>();
+  use.position_after = bytes.get<std::uint64_t>();
+  use.drawn = bytes.signed_varint();
+  return use;
 }
 
 }  // namespace
@@ -86,122 +120,110 @@ std::shared_ptr<const core::CallSite> RecordDecoder::site(ByteReader& bytes) con
 EnteredOp RecordDecoder::entered(std::span<const std::byte> payload) const {
   ByteReader bytes(payload);
   EnteredOp entry;
-  entry.index = bytes.get<std::uint64_t>();
   entry.op = op(bytes);
   entry.site = site(bytes);
-  entry.parent = bytes.get<std::int64_t>();
-  entry.depth = bytes.get<std::uint32_t>();
-  entry.step = bytes.get<std::uint32_t>();
-  entry.rank = bytes.get<std::uint32_t>();
-  entry.lane = bytes.get<std::uint32_t>();
   entry.phase = bytes.enumerated(core::Phase::kOptimizer);
+  entry.index = bytes.varint();
+  entry.parent = bytes.signed_varint();
+  entry.depth = bytes.varint32();
+  entry.step = bytes.varint32();
+  entry.rank = bytes.varint32();
+  entry.lane = bytes.varint32();
   bytes.expect_end();
   return entry;
 }
 
-core::Value RecordDecoder::value(ByteReader& bytes, int depth) const {
-  switch (bytes.enumerated(ValueTag::kList)) {
-    case ValueTag::kNone:
-      return {};
-    case ValueTag::kBool:
-      return {bytes.get<std::uint8_t>() != 0};
-    case ValueTag::kInt:
-      return {bytes.get<std::int64_t>()};
-    case ValueTag::kDouble:
-      return {bytes.get<double>()};
-    case ValueTag::kComplex: {
-      const auto real = bytes.get<double>();
-      return {std::complex<double>(real, bytes.get<double>())};
-    }
-    case ValueTag::kString:
-      return {std::string(bytes.text(bytes.count(1)))};
-    case ValueTag::kSymbol:
-      return {core::Symbol{text(bytes)}};
-    case ValueTag::kTensor:
-      return {core::TensorSlot{bytes.get<std::uint32_t>()}};
-    case ValueTag::kOpaque:
-      return {core::Opaque{text(bytes)}};
-    case ValueTag::kList:
-      break;
+CallForm RecordDecoder::call_form(ByteReader& bytes) const {
+  CallForm form;
+  core::OpRecord& call = form.record;
+  call.op = op(bytes);
+  call.site = site(bytes);
+  call.phase = bytes.enumerated(core::Phase::kOptimizer);
+  if (bytes.get<std::uint8_t>() != 0) call.generator.emplace();
+  call.depth = bytes.varint32();
+  call.rank = bytes.varint32();
+  call.lane = bytes.varint32();
+  form.tensors = bytes.varint();
+  if (form.tensors > kMostTensors) ByteReader::nonsense("has more tensors than any call");
+  const std::size_t arguments = bytes.count(kLeastArgument);
+  const std::size_t results = bytes.count(1);
+  const std::size_t substitutions = bytes.count(kLeastSubstitution);
+  std::size_t budget = kMostValues;
+  for (std::size_t i = 0; i < arguments; ++i) {
+    std::string name(bytes.text());
+    call.arguments.push_back({std::move(name), decode_value_form(bytes, form.tensors, budget)});
   }
-  if (depth == kMaxListDepth) ByteReader::nonsense("nests lists too deep");
-  core::ValueList list;
-  // Grown item by item: lists in lists could otherwise ask for far more than the entry holds.
-  for (std::uint32_t left = bytes.count(1); left > 0; --left) {
-    list.items.push_back(value(bytes, depth + 1));
+  for (std::size_t i = 0; i < results; ++i) {
+    call.results.push_back(decode_value_form(bytes, form.tensors, budget));
   }
-  return {std::move(list)};
+  call.substitutions.resize(substitutions);
+  for (core::Substitution& change : call.substitutions) {
+    change.argument = bytes.text();
+    change.from = bytes.text();
+    change.to = bytes.text();
+    change.reason = bytes.text();
+  }
+  bytes.expect_end();
+  return form;
 }
 
-core::TensorRecord RecordDecoder::tensor(ByteReader& bytes) const {
-  core::TensorRecord tensor;
-  tensor.role = bytes.enumerated(core::TensorRole::kOutput);
-  tensor.state = bytes.enumerated(core::ContentState::kExcluded);
-  tensor.dtype = bytes.enumerated(core::Dtype::kQInt32);
-  const auto flags = bytes.get<std::uint8_t>();
-  tensor.requires_grad = (flags & kFlagRequiresGrad) != 0;
-  tensor.stored = (flags & kFlagStored) != 0;
-  tensor.slot = text(bytes);
-  tensor.device = text(bytes);
-  tensor.layout = text(bytes);
-  tensor.attributes = text(bytes);
-  tensor.name = text(bytes);
-  tensor.digest.high = bytes.get<std::uint64_t>();
-  tensor.digest.low = bytes.get<std::uint64_t>();
-  tensor.storage_offset = bytes.get<std::int64_t>();
-  tensor.storage = bytes.get<std::int64_t>();
-  tensor.producer = bytes.get<std::int64_t>();
-  tensor.shape = bytes.sizes();
-  tensor.strides = bytes.sizes();
-  if ((flags & kFlagStats) != 0) tensor.stats = bytes.get<core::TensorStats>();
-  return tensor;
+void RecordDecoder::define_call_form(std::span<const std::byte> payload) {
+  ByteReader bytes(payload);
+  expect_next(bytes.get<std::uint32_t>(), call_forms_.size());
+  expect_room(call_forms_.size());
+  const std::size_t size = bytes.size();
+  CallForm form = call_form(bytes);
+  expect_small(size, std::max(values_in(form.record), form.tensors));
+  call_forms_.push_back(std::move(form));
+}
+
+void RecordDecoder::define_tensor_form(std::span<const std::byte> payload) {
+  ByteReader bytes(payload);
+  expect_next(bytes.get<std::uint32_t>(), tensor_forms_.size());
+  expect_room(tensor_forms_.size());
+  const std::size_t size = bytes.size();
+  TensorForm form = decode_tensor_form(bytes);
+  bytes.expect_end();
+  expect_small(size, form.tensor.shape.size() + form.tensor.strides.size());
+  tensor_forms_.push_back(std::move(form));
+}
+
+CallForm RecordDecoder::call(ByteReader& bytes) const {
+  const std::uint64_t reference = bytes.varint();
+  if (reference != kFormFollows) return call_forms_[form_number(reference, call_forms_.size())];
+  ByteReader form(std::as_bytes(std::span(bytes.text())));
+  return call_form(form);
+}
+
+core::TensorRecord RecordDecoder::tensor(ByteReader& bytes, std::uint64_t index) const {
+  const std::uint64_t reference = bytes.varint();
+  if (reference != kFormFollows) {
+    return decode_tensor(tensor_forms_[form_number(reference, tensor_forms_.size())], index, bytes);
+  }
+  ByteReader form(std::as_bytes(std::span(bytes.text())));
+  const TensorForm decoded = decode_tensor_form(form);
+  form.expect_end();
+  return decode_tensor(decoded, index, bytes);
 }
 
 core::OpRecord RecordDecoder::record(std::span<const std::byte> payload) const {
   ByteReader bytes(payload);
-  core::OpRecord record;
-  record.index = bytes.get<std::uint64_t>();
-  record.op = op(bytes);
-  record.site = site(bytes);
-  record.parent = bytes.get<std::int64_t>();
-  record.wall_ns = bytes.get<std::uint64_t>();
-  record.depth = bytes.get<std::uint32_t>();
-  record.step = bytes.get<std::uint32_t>();
-  record.rank = bytes.get<std::uint32_t>();
-  record.lane = bytes.get<std::uint32_t>();
-  record.phase = bytes.enumerated(core::Phase::kOptimizer);
-  const bool draws = bytes.get<std::uint8_t>() != 0;
-  record.arguments.resize(bytes.count(kId + 1));
-  record.results.resize(bytes.count(1));
-  record.tensors.resize(bytes.count(kLeastTensor));
-  record.substitutions.resize(bytes.count(kLeastSubstitution));
-  for (core::Argument& argument : record.arguments) {
-    argument.name = text(bytes);
-    argument.value = value(bytes, 0);
-    check_slots(argument.value, record.tensors.size());
+  CallForm form = call(bytes);
+  core::OpRecord& record = form.record;
+  record.index = bytes.varint();
+  record.parent = bytes.signed_varint();
+  record.wall_ns = bytes.varint();
+  record.step = bytes.varint32();
+  for (core::Argument& argument : record.arguments) fill_scalars(argument.value, bytes);
+  for (core::Value& result : record.results) fill_scalars(result, bytes);
+  if (form.tensors > bytes.size() / kLeastTensor) {
+    ByteReader::nonsense("counts more than it holds");
   }
-  for (core::Value& result : record.results) {
-    result = value(bytes, 0);
-    check_slots(result, record.tensors.size());
-  }
-  for (core::TensorRecord& item : record.tensors) item = tensor(bytes);
-  for (core::Substitution& change : record.substitutions) {
-    change.argument = text(bytes);
-    change.from = text(bytes);
-    change.to = text(bytes);
-    change.reason = text(bytes);
-  }
-  if (draws) {
-    core::GeneratorUse use;
-    use.device = text(bytes);
-    use.seed = bytes.get<std::uint64_t>();
-    use.position_before = bytes.get<std::uint64_t>();
-    use.position_after = bytes.get<std::uint64_t>();
-    use.drawn = bytes.get<std::int64_t>();
-    record.generator = std::move(use);
-  }
+  record.tensors.resize(form.tensors);
+  for (core::TensorRecord& item : record.tensors) item = tensor(bytes, record.index);
+  if (record.generator) record.generator = generator(bytes);
   bytes.expect_end();
-  return record;
+  return std::move(record);
 }
 
 }  // namespace repro_check::journal

@@ -65,6 +65,41 @@ TEST_CASE("operators and sites are objects shared by the records that are read")
   CHECK(first->site == second->site);
 }
 
+TEST_CASE("what records have in common is written once") {
+  const TempDirectory directory;
+  const auto file = directory / "journal.bin";
+  constexpr std::uint64_t kCalls = 1000;
+  {
+    JournalWriter writer(file);
+    for (std::uint64_t i = 0; i < kCalls; ++i) {
+      const core::OpRecord record = small_record(i);
+      writer.enter({i, record.op.get(), record.site.get()});
+      writer.append(record);
+    }
+  }
+  CHECK(std::filesystem::file_size(file) < 160 * kCalls);
+}
+
+TEST_CASE("a trace in which everything changes all the time is read back") {
+  constexpr std::int64_t kShapes = 70'000;  // more than there are forms
+  const TempDirectory directory;
+  const auto file = directory / "journal.bin";
+  const auto shaped = [](std::int64_t size) {
+    core::OpRecord record = small_record(static_cast<std::uint64_t>(size));
+    record.tensors[1].shape = {size};
+    record.lane = static_cast<std::uint32_t>(size);
+    return record;
+  };
+  {
+    JournalWriter writer(file);
+    for (std::int64_t size = 0; size < kShapes; ++size) writer.append(shaped(size));
+  }
+  JournalReader reader(file);
+  for (std::int64_t size = 0; size < kShapes; ++size) {
+    REQUIRE(same_record(reader.next().value(), shaped(size)));
+  }
+}
+
 TEST_CASE("a record larger than a window of the mapping is written whole") {
   const TempDirectory directory;
   const auto file = directory / "journal.bin";

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dumpers/journal/detail/tensor_codec.h"
+
+#include "dumpers/journal/detail/journal_format.h"
+
+namespace repro_check::journal {
+namespace {
+
+bool has_digest(const core::TensorRecord& tensor) noexcept {
+  return tensor.digest != core::Digest{};
+}
+
+/// Wraps around, so that every pair of numbers comes back as it was.
+std::int64_t distance(std::uint64_t index, std::int64_t producer) noexcept {
+  return static_cast<std::int64_t>(index - static_cast<std::uint64_t>(producer));
+}
+
+}  // namespace
+
+bool encode_tensor_form(const core::TensorRecord& tensor, EntryBuffer& form) {
+  std::uint8_t flags = 0;
+  if (tensor.requires_grad) flags |= kFlagRequiresGrad;
+  if (tensor.stored) flags |= kFlagStored;
+  if (tensor.stats) flags |= kFlagStats;
+  if (has_digest(tensor)) flags |= kFlagDigest;
+  form.put(tensor.role);
+  form.put(tensor.state);
+  form.put(tensor.dtype);
+  form.put(flags);
+  form.put_text(tensor.slot);
+  form.put_text(tensor.device);
+  form.put_text(tensor.layout);
+  form.put_text(tensor.attributes);
+  form.put_text(tensor.name);
+  form.put_sizes(tensor.shape);
+  form.put_sizes(tensor.strides);
+  return tensor.shape.size() + tensor.strides.size() <= kMostFormItems;
+}
+
+void encode_tensor_rest(const core::TensorRecord& tensor, std::uint64_t index, EntryBuffer& into) {
+  if (has_digest(tensor)) {
+    into.put(tensor.digest.high);
+    into.put(tensor.digest.low);
+  }
+  into.put_signed(tensor.storage_offset);
+  into.put_signed(tensor.storage);
+  into.put_signed(distance(index, tensor.producer));
+  if (tensor.stats) into.put(*tensor.stats);
+}
+
+TensorForm decode_tensor_form(ByteReader& form) {
+  TensorForm result;
+  core::TensorRecord& tensor = result.tensor;
+  tensor.role = form.enumerated(core::TensorRole::kOutput);
+  tensor.state = form.enumerated(core::ContentState::kExcluded);
+  tensor.dtype = form.enumerated(core::Dtype::kQInt32);
+  const auto flags = form.get<std::uint8_t>();
+  tensor.requires_grad = (flags & kFlagRequiresGrad) != 0;
+  tensor.stored = (flags & kFlagStored) != 0;
+  result.has_stats = (flags & kFlagStats) != 0;
+  result.has_digest = (flags & kFlagDigest) != 0;
+  tensor.slot = form.text();
+  tensor.device = form.text();
+  tensor.layout = form.text();
+  tensor.attributes = form.text();
+  tensor.name = form.text();
+  tensor.shape = form.sizes();
+  tensor.strides = form.sizes();
+  return result;
+}
+
+core::TensorRecord decode_tensor(const TensorForm& form, std::uint64_t index, ByteReader& bytes) {
+  core::TensorRecord tensor = form.tensor;
+  if (form.has_digest) {
+    tensor.digest.high = bytes.get<std::uint64_t>();
+    tensor.digest.low = bytes.get<std::uint64_t>();
+  }
+  tensor.storage_offset = bytes.signed_varint();
+  tensor.storage = bytes.signed_varint();
+  tensor.producer =
+      static_cast<std::int64_t>(index - static_cast<std::uint64_t>(bytes.signed_varint()));
+  if (form.has_stats) tensor.stats = bytes.get<core::TensorStats>();
+  return tensor;
+}
+
+}  // namespace repro_check::journal
