@@ -37,13 +37,20 @@ std::string last_line(const std::filesystem::path& file) {
   return start == std::string::npos ? text : text.substr(start + 1);
 }
 
+struct Unfinished {
+  std::filesystem::path directory;
+  journal::JournalSummary summary;
+};
+
 /// What an unfinished recording reached. A replacement is recorded beside the dump it replaces.
-std::optional<journal::JournalSummary> reached(const RecordingJob& job) {
+std::optional<Unfinished> reached(const RecordingJob& job) {
   std::filesystem::path beside = job.dump;
   beside += ".recording";
   for (const std::filesystem::path& directory : {beside, job.dump}) {
     try {
-      if (auto summary = store::summarise_incomplete(directory)) return summary;
+      if (auto summary = store::summarise_incomplete(directory)) {
+        return Unfinished{directory, std::move(*summary)};
+      }
     } catch (const core::Error& error) {
       log_warning("what the failed run reached cannot be read: " + std::string(error.what()));
     }
@@ -56,10 +63,11 @@ std::string op_text(std::uint64_t index, const std::string& description) {
 }
 
 /// `was killed by SIGSEGV` plus where, for failures that could not say it themselves.
-std::string where_text(const std::optional<journal::JournalSummary>& summary) {
-  if (!summary) return " before the first operator";
-  if (summary->entered) return " in " + op_text(*summary->entered, summary->entered_operator);
-  if (summary->last) return " after " + op_text(*summary->last, summary->last_operator);
+std::string where_text(const std::optional<Unfinished>& recording) {
+  if (!recording) return " before the first operator";
+  const journal::JournalSummary& summary = recording->summary;
+  if (summary.entered) return " in " + op_text(*summary.entered, summary.entered_operator);
+  if (summary.last) return " after " + op_text(*summary.last, summary.last_operator);
   return " before the first operator";
 }
 
@@ -68,13 +76,17 @@ void describe_failure(const RecordingJob& job,
                       RecordingResult& result) {
   const RecorderFailure& failure = *outcome.failure;
   comparators::RunSummary& summary = result.summary;
-  const auto progress = reached(job);
+  const std::optional<Unfinished> recording = reached(job);
   // A recorder that could still speak has named the operator; one that could not has its journal.
   const bool spoke = outcome.signal.empty();
   summary.status = "failed";
   summary.signal = outcome.signal;
-  summary.message = failure.message + (spoke ? "" : where_text(progress));
-  if (progress) summary.last_op = progress->entered ? progress->entered : progress->last;
+  summary.message = failure.message + (spoke ? "" : where_text(recording));
+  if (recording) {
+    const journal::JournalSummary& progress = recording->summary;
+    summary.last_op = progress.entered ? progress.entered : progress.last;
+    if (progress.completed != 0) summary.unfinished = recording->directory.string();
+  }
   result.hint = failure.hint;
 }
 

@@ -199,6 +199,7 @@ struct RunSummary {
   std::string signal;
   std::string message;  ///< why it failed
   std::optional<std::uint64_t> last_op;
+  std::string unfinished;      ///< directory of what a failed run has left; empty where nothing is
   core::RunManifest manifest;  ///< default-constructed when there is none
 };
 

@@ -132,6 +132,15 @@ std::optional<std::string> look_at_run(const Report& report, const RenderOptions
   return std::nullopt;
 }
 
+std::optional<std::string> look_at_unfinished(const Report& report, const RenderOptions& options) {
+  for (const RunSummary& run : report.runs) {
+    if (run.unfinished.empty()) continue;
+    return fmt::format(
+        "{} inspect {} --partial", options.command_prefix, path_word(run.unfinished));
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::vector<std::string> next_commands(const Report& report, const RenderOptions& options) {
@@ -142,6 +151,7 @@ std::vector<std::string> next_commands(const Report& report, const RenderOptions
   const bool is_judged = report.status == Status::kDiverged;
   for (auto& command :
        {is_judged ? inspect_divergence(report, options) : look_at_run(report, options),
+        look_at_unfinished(report, options),
         run_again(report, options)}) {
     if (command) {
       commands.push_back(*command);

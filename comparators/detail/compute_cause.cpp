@@ -163,7 +163,7 @@ std::optional<Cause> nondeterministic_kernel(const Case& c) {
   if (!why) return std::nullopt;
   return Cause{
       "nondeterministic kernel",
-      fmt::format("{}; {} is known for it: {} (likely; one pair of runs cannot confirm it)",
+      fmt::format("{}; {} is known for it: {} (likely)",
                   kEqualInputs,
                   operator_text(c.baseline),
                   *why),
