@@ -7,7 +7,6 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <utility>
 #include <variant>
 #include <vector>
 
@@ -76,8 +75,9 @@ struct TupleInput {
   std::vector<InputSpec> items;
   bool operator==(const TupleInput& other) const;
 };
+struct DictEntry;
 struct DictInput {
-  std::vector<std::pair<std::string, InputSpec>> entries;
+  std::vector<DictEntry> entries;
   bool operator==(const DictInput& other) const;
 };
 
@@ -95,6 +95,12 @@ struct InputSpec {
                DictInput>
       source;
   bool operator==(const InputSpec&) const = default;
+};
+
+struct DictEntry {
+  std::string key;
+  InputSpec value;
+  bool operator==(const DictEntry&) const = default;
 };
 
 using CallSpec = std::vector<InputSpec>;

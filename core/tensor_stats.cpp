@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -110,7 +109,7 @@ LeafStats over_integers(std::span<const std::byte> leaf) {
 template <typename Number>
 LeafStats over_floats(std::span<const std::byte> leaf) {
   const auto normal = static_cast<double>(std::numeric_limits<Number>::min());
-  if (std::bit_cast<std::uintptr_t>(leaf.data()) % alignof(Number) != 0) {
+  if (reinterpret_cast<std::uintptr_t>(leaf.data()) % alignof(Number) != 0) {
     return over<Number, Number>(leaf, normal, [](Number raw, Number* into) { *into = raw; });
   }
   const std::span<const Number> numbers(reinterpret_cast<const Number*>(leaf.data()),

@@ -165,7 +165,7 @@ DictInput InputParser::parse_dict(const Node& node) {
     return dict;
   }
   for (const auto& [key, value] : node.json->items()) {
-    dict.entries.emplace_back(key, parse({&value, child_pointer(node.pointer, key)}, false));
+    dict.entries.push_back({key, parse({&value, child_pointer(node.pointer, key)}, false)});
   }
   return dict;
 }

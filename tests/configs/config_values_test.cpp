@@ -153,9 +153,9 @@ TEST_CASE("dictionaries and inputs by name keep their order") {
   CHECK(call[0].name == "z");
   CHECK(call[1].name == "b");
   const auto& entries = std::get<DictInput>(call[0].source).entries;
-  CHECK(entries[0].first == "y");
-  CHECK(entries[1].first == "a/b");
-  CHECK(entries[1].second.pointer == "/inputs/z/dict/a~1b");
+  CHECK(entries[0].key == "y");
+  CHECK(entries[1].key == "a/b");
+  CHECK(entries[1].value.pointer == "/inputs/z/dict/a~1b");
 }
 
 TEST_CASE("paths: relative ones to the configuration, absolute ones as they are") {

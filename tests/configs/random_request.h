@@ -144,7 +144,8 @@ class RandomRequest {
       default: {
         DictInput dict;
         for (std::uint64_t i = below(3); i > 0; --i) {
-          dict.entries.emplace_back(text() + std::to_string(i), input(depth + 1));
+          std::string key = text() + std::to_string(i);
+          dict.entries.push_back({std::move(key), input(depth + 1)});
         }
         spec.source = std::move(dict);
       }
