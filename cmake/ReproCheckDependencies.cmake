@@ -15,6 +15,11 @@ add_library(repro_check_hdf5 INTERFACE)
 target_include_directories(repro_check_hdf5 SYSTEM INTERFACE ${HDF5_C_INCLUDE_DIRS})
 target_link_libraries(repro_check_hdf5 INTERFACE ${HDF5_C_LIBRARIES})
 
+find_package(LibArchive 3.4 REQUIRED)
+pkg_check_modules(REPRO_CHECK_ZSTD REQUIRED IMPORTED_TARGET libzstd>=1.4)
+add_library(repro_check_archive INTERFACE)
+target_link_libraries(repro_check_archive INTERFACE LibArchive::LibArchive PkgConfig::REPRO_CHECK_ZSTD)
+
 if(REPRO_CHECK_WITH_TORCH)
   include(ReproCheckTorch)
 endif()

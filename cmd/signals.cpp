@@ -27,7 +27,7 @@ std::array<FileSlot, 4> guarded_files;
 
 void remove_guarded_files() noexcept {
   for (const FileSlot& slot : guarded_files) {
-    if (slot.armed.load()) ::unlink(slot.path.data());
+    if (slot.armed.load() && ::unlink(slot.path.data()) != 0) ::rmdir(slot.path.data());
   }
 }
 

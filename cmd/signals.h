@@ -29,8 +29,9 @@ class GuardedGroup {
   ~GuardedGroup();
 };
 
-/// A file that a signal which ends the process removes, while alive. Of more than a few at a time,
-/// or of one with too long a path, the rest is left behind.
+/// A file, or a directory that is empty by then, that a signal which ends the process removes,
+/// while alive; the first that was guarded first. Of more than a few at a time, or of one with too
+/// long a path, the rest is left behind.
 class GuardedFile {
  public:
   explicit GuardedFile(const std::string& path) noexcept;

@@ -17,7 +17,9 @@
 #include "dumpers/store/detail/element_types.h"
 #include "dumpers/store/detail/index_reader.h"
 #include "dumpers/store/detail/locate_dump.h"
+#include "dumpers/store/detail/pack_reader.h"
 #include "dumpers/store/detail/trace_file.h"
+#include "dumpers/store/pack.h"
 
 namespace repro_check::store {
 namespace {
@@ -28,10 +30,14 @@ using core::ErrorKind;
 
 class Dump final : public core::DumpSource {
  public:
+  // In braces, because the manifest is read first: it says what the rest is.
   Dump(std::string location, const fs::path& directory)
+      : Dump{std::move(location), read_manifest(directory), open_trace(directory / kTraceName)} {}
+
+  Dump(std::string location, core::RunManifest manifest, OpenTrace trace)
       : location_(std::move(location)),
-        manifest_(read_manifest(directory)),
-        file_(directory / kTraceName),
+        manifest_(std::move(manifest)),
+        file_(std::move(trace)),
         index_(file_, manifest_.trace.index_digest),
         content_group_(file_.group("content")),
         types_(file_.blame()) {
@@ -164,17 +170,37 @@ class Dump final : public core::DumpSource {
   Extent packed_;
 };
 
-}  // namespace
-
-std::unique_ptr<core::DumpSource> open_dump(const fs::path& directory) {
-  const Hdf5Scope scope;
-  const fs::path found = locate_dump(directory);
+template <typename Open>
+std::unique_ptr<core::DumpSource> open_guarded(const std::string& name, Open open) {
   try {
-    return std::make_unique<Dump>(directory.string(), found);
+    return open();
   } catch (const std::bad_alloc&) {
     throw Error(ErrorKind::kDumpDamaged,
-                fmt::format("{}: its index needs more memory than there is", directory.string()));
+                fmt::format("{}: its index needs more memory than there is", name));
   }
+}
+
+}  // namespace
+
+std::unique_ptr<core::DumpSource> open_contents(const fs::path& pack, PackContents contents) {
+  return open_guarded(pack.string(), [&] {
+    const Hdf5Scope scope;
+    return std::make_unique<Dump>(
+        pack.string(),
+        core::manifest_from_json_text(contents.manifest, name_inside(pack, kManifestName)),
+        std::move(contents.trace));
+  });
+}
+
+std::unique_ptr<core::DumpSource> open_pack(const fs::path& pack, const PackProgress& progress) {
+  return open_contents(pack, read_pack(pack, progress));
+}
+
+std::unique_ptr<core::DumpSource> open_dump(const fs::path& path) {
+  if (is_pack(path)) return open_pack(path, {});
+  const Hdf5Scope scope;
+  const fs::path found = locate_dump(path);
+  return open_guarded(path.string(), [&] { return std::make_unique<Dump>(path.string(), found); });
 }
 
 std::optional<journal::JournalSummary> summarise_incomplete(const fs::path& directory) {

@@ -12,11 +12,13 @@
 
 namespace repro_check::store {
 
-/// Opens a complete dump and checks its index against the manifest's digest.
+/// Opens a complete dump, a directory or a pack, and checks its index against the manifest's
+/// digest. The trace of a pack is unpacked into a file without a name in the directory for
+/// temporary files.
 /// @throws core::Error{kDumpUnknown} when it is no dump, or of a newer format;
 ///         core::Error{kDumpIncomplete} when the recording never finished, naming the last operator
 ///         reached; core::Error{kDumpDamaged} when index or manifest do not hold together
-std::unique_ptr<core::DumpSource> open_dump(const std::filesystem::path& directory);
+std::unique_ptr<core::DumpSource> open_dump(const std::filesystem::path& path);
 
 /// What an unfinished recording reached; empty when there is no journal in `directory`.
 std::optional<journal::JournalSummary> summarise_incomplete(const std::filesystem::path& directory);

@@ -16,6 +16,7 @@
 #include "core/error.h"
 #include "core/printable.h"
 #include "dumpers/store/discard.h"
+#include "dumpers/store/pack.h"
 
 namespace repro_check::store {
 namespace {
@@ -110,6 +111,32 @@ void make_directory(const fs::path& directory) {
   if (code) io_failed(directory, "cannot create the directory", code.value());
 }
 
+/// A link to a directory stays a link: its target is what gets replaced.
+fs::path final_place(const fs::path& directory) {
+  std::error_code code;
+  fs::path final = fs::weakly_canonical(fs::absolute(directory), code);
+  if (code) io_failed(directory, "cannot resolve the path", code.value());
+  if (has_pack_name(final) && !fs::is_directory(final, code)) {
+    throw Error(ErrorKind::kUsage,
+                fmt::format("{}: is a packed dump by its name, and a dump is a directory",
+                            core::printable(directory.string())),
+                fmt::format("leave {} out; `repro-check pack` packs a dump", kPackSuffix));
+  }
+  return final;
+}
+
+void expect_replaceable(const fs::path& directory, const fs::path& final, bool replace_existing) {
+  refuse_if_busy(final);
+  if (replace_existing) return;
+  std::error_code code;
+  const bool complete = fs::exists(final / kManifestName, code);
+  throw Error(ErrorKind::kUsage,
+              fmt::format("{}: {} is already there",
+                          directory.string(),
+                          complete ? "a dump" : "an unfinished recording"),
+              "add --force to replace it, or name another directory");
+}
+
 }  // namespace
 
 fs::path recording_beside(const fs::path& directory) {
@@ -121,24 +148,13 @@ fs::path recording_beside(const fs::path& directory) {
 RecordingPlace prepare_place(const fs::path& directory,
                              bool replace_existing,
                              std::uint64_t needed_space) {
-  std::error_code code;
-  // A link to a directory stays a link: its target is what gets replaced.
-  const fs::path final = fs::weakly_canonical(fs::absolute(directory), code);
-  if (code) io_failed(directory, "cannot resolve the path", code.value());
+  const fs::path final = final_place(directory);
   expect_space(final, needed_space);
   if (!holds_recording(final)) {
     make_directory(final);
     return {final, final};
   }
-  refuse_if_busy(final);
-  if (!replace_existing) {
-    const bool complete = fs::exists(final / kManifestName, code);
-    throw Error(ErrorKind::kUsage,
-                fmt::format("{}: {} is already there",
-                            directory.string(),
-                            complete ? "a dump" : "an unfinished recording"),
-                "add --force to replace it, or record to another directory");
-  }
+  expect_replaceable(directory, final, replace_existing);
   const fs::path working = recording_beside(final);
   if (holds_recording(working)) {
     refuse_if_busy(working);
@@ -146,6 +162,19 @@ RecordingPlace prepare_place(const fs::path& directory,
   }
   make_directory(working);
   return {final, working};
+}
+
+RecordingPlace prepare_replacement(const fs::path& directory,
+                                   const fs::path& working,
+                                   bool replace_existing) {
+  const fs::path final = final_place(directory);
+  const bool replaces = holds_recording(final);
+  if (replaces) expect_replaceable(directory, final, replace_existing);
+  std::error_code code;
+  make_directory(working.parent_path());
+  const bool is_new = fs::create_directory(working, code);
+  if (!is_new) io_failed(working, "cannot create the directory", code ? code.value() : EEXIST);
+  return {final, working, replaces};
 }
 
 void require_discardable(const fs::path& directory) {
@@ -161,6 +190,13 @@ void discard_recording(const fs::path& directory) {
 void publish(const RecordingPlace& place) {
   if (place.working == place.final) return;
   const fs::path parent = place.final.parent_path();
+  if (!place.replaces || !holds_recording(place.final)) {
+    if (::rename(place.working.c_str(), place.final.c_str()) != 0) {
+      io_failed(place.final, "cannot move the dump to its place", errno);
+    }
+    sync_path(parent);
+    return;
+  }
   if (::renameat2(
           AT_FDCWD, place.working.c_str(), AT_FDCWD, place.final.c_str(), RENAME_EXCHANGE) != 0) {
     if (errno != EINVAL && errno != ENOSYS) {

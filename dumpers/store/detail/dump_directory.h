@@ -18,7 +18,8 @@ using journal::kJournalName;
 /// Where a recording is made, and where its dump shall stand in the end.
 struct RecordingPlace {
   std::filesystem::path final;
-  std::filesystem::path working;  ///< the same, or `<final>.recording`
+  std::filesystem::path working;  ///< the same, or beside it
+  bool replaces = true;           ///< else nothing may be in the final place when it is taken
 };
 
 /// `<directory>.recording`.
@@ -30,6 +31,12 @@ std::filesystem::path recording_beside(const std::filesystem::path& directory);
 RecordingPlace prepare_place(const std::filesystem::path& directory,
                              bool replace_existing,
                              std::uint64_t needed_space);
+
+/// The same for a dump that is always made in `working`, which is new, and only then put in its
+/// place: `directory` may not be there, may be empty, or hold what may be replaced.
+RecordingPlace prepare_replacement(const std::filesystem::path& directory,
+                                   const std::filesystem::path& working,
+                                   bool replace_existing);
 
 /// Puts a complete dump into its final place, and removes what stood there.
 void publish(const RecordingPlace& place);

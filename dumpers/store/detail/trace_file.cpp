@@ -73,36 +73,38 @@ std::vector<hsize_t> dims_of(hid_t dataset, const Blame& blame) {
 
 }  // namespace
 
-TraceFile::TraceFile(std::filesystem::path file)
-    : path_(std::move(file)), blame_(core::ErrorKind::kDumpDamaged, path_.string(), kHint) {
+OpenTrace open_trace(const std::filesystem::path& file) {
   // A FIFO must not hang us, and a dump must not lead out of its directory.
-  fd_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
-  if (fd_ < 0) {
+  FileDescriptor opened(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW));
+  if (opened.get() < 0) {
     const int code = errno;
-    if (code == ENOENT) blame_.fail("is missing");
-    if (code == ELOOP) blame_.fail("is a link to somewhere else");
+    const Blame blame(core::ErrorKind::kDumpDamaged, file.string(), kHint);
+    if (code == ENOENT) blame.fail("is missing");
+    if (code == ELOOP) blame.fail("is a link to somewhere else");
     throw core::Error(
         core::ErrorKind::kIo,
-        fmt::format("{}: cannot open: {}", path_.string(), std::generic_category().message(code)));
+        fmt::format("{}: cannot open: {}", file.string(), std::generic_category().message(code)));
   }
-  try {
-    open();
-  } catch (...) {
-    ::close(fd_);
-    throw;
-  }
+  return {std::move(opened), file.string(), file, {}};
 }
 
-TraceFile::~TraceFile() { ::close(fd_); }
-
-void TraceFile::open() {
+TraceFile::TraceFile(OpenTrace trace)
+    : trace_(std::move(trace)), blame_(core::ErrorKind::kDumpDamaged, trace_.name, kHint) {
   struct stat status {};
-  if (::fstat(fd_, &status) != 0 || !S_ISREG(status.st_mode)) blame_.fail("is not a file");
+  if (::fstat(trace_.file.get(), &status) != 0 || !S_ISREG(status.st_mode)) {
+    blame_.fail("is not a file");
+  }
   size_ = static_cast<std::uint64_t>(status.st_size);
+  // HDF5 opens nothing but names, and follows no link to a file that has none.
+  if (trace_.path.empty() && trace_.temporary.path().empty()) {
+    trace_.temporary = name_temporary(trace_.file);
+  }
+  const std::string path = trace_.path.empty() ? trace_.temporary.path() : trace_.path.string();
   const Hdf5Scope scope;
   const PropertyHandle access = file_access(blame_);
   file_ = FileHandle(
-      blame_.id(H5Fopen(path_.c_str(), H5F_ACC_RDONLY, access.get()), "is not a whole HDF5 file"));
+      blame_.id(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get()), "is not a whole HDF5 file"));
+  TemporaryName(std::move(trace_.temporary));
   check_identity();
 }
 
@@ -184,13 +186,13 @@ PlainDataset TraceFile::dataset(hid_t group, const std::string& name, const Blam
 
 void TraceFile::read(std::uint64_t offset, std::span<std::byte> into) const {
   while (!into.empty()) {
-    const ssize_t got = ::pread(fd_, into.data(), into.size(), static_cast<off_t>(offset));
+    const ssize_t got =
+        ::pread(trace_.file.get(), into.data(), into.size(), static_cast<off_t>(offset));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) {
       throw core::Error(
           core::ErrorKind::kIo,
-          fmt::format(
-              "{}: cannot read: {}", path_.string(), std::generic_category().message(errno)));
+          fmt::format("{}: cannot read: {}", trace_.name, std::generic_category().message(errno)));
     }
     if (got == 0) blame_.fail("ends before its content does");
     into = into.subspan(static_cast<std::size_t>(got));

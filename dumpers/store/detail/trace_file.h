@@ -8,8 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "dumpers/store/detail/file_descriptor.h"
 #include "dumpers/store/detail/hdf5_handle.h"
 #include "dumpers/store/detail/hdf5_scope.h"
+#include "dumpers/store/detail/plain_file.h"
 
 namespace repro_check::store {
 
@@ -26,17 +28,29 @@ struct PlainDataset {
   Extent extent;
 };
 
+/// trace.h5, opened, and not looked into yet.
+struct OpenTrace {
+  FileDescriptor file;
+  std::string name;              ///< for messages
+  std::filesystem::path path;    ///< where HDF5 finds it; empty for a temporary file
+  TemporaryName temporary = {};  ///< where it finds that; made when it is needed, and then removed
+};
+
+/// @throws core::Error{kDumpDamaged} when it is missing or a link; {kIo}
+OpenTrace open_trace(const std::filesystem::path& file);
+
 /// trace.h5, opened for reading, and trusted in nothing: HDF5 only tells where bytes lie, within
 /// bounds that are checked here; the bytes are read past it.
 class TraceFile {
  public:
   /// @throws core::Error{kDumpDamaged} when it is no HDF5 file or not a trace; {kIo}
-  explicit TraceFile(std::filesystem::path file);
+  explicit TraceFile(OpenTrace trace);
+  explicit TraceFile(const std::filesystem::path& file) : TraceFile(open_trace(file)) {}
   TraceFile(const TraceFile&) = delete;
   TraceFile& operator=(const TraceFile&) = delete;
   TraceFile(TraceFile&&) = delete;
   TraceFile& operator=(TraceFile&&) = delete;
-  ~TraceFile();
+  ~TraceFile() = default;
 
   /// A group of the root, reached by a hard link. `name` names it in messages too.
   [[nodiscard]] GroupHandle group(const char* name) const;
@@ -59,13 +73,11 @@ class TraceFile {
   [[nodiscard]] bool has_link(hid_t group, const std::string& name) const;
 
  private:
-  void open();
   void check_identity() const;
   [[nodiscard]] std::string identity(const char* name) const;
 
-  std::filesystem::path path_;
+  OpenTrace trace_;
   Blame blame_;
-  int fd_ = -1;
   std::uint64_t size_ = 0;
   FileHandle file_;
 };

@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "core/printable.h"
 #include "dumpers/store/detail/dump_directory.h"
+#include "dumpers/store/pack.h"
 
 namespace repro_check::store {
 namespace {
@@ -61,6 +62,11 @@ fs::path locate_journal(const fs::path& path) {
   std::error_code code;
   const std::string name = core::printable(path.string());
   fs::path directory = path;
+  if (is_pack(path)) {
+    throw core::Error(core::ErrorKind::kUsage,
+                      fmt::format("{}: is a packed dump, which holds no recording", name),
+                      "give the directory of a recording");
+  }
   if (path.filename() == kJournalName && !fs::is_directory(path, code)) {
     directory = path.has_parent_path() ? path.parent_path() : fs::path(".");
   }

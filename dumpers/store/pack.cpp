@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dumpers/store/pack.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "core/error.h"
+#include "core/printable.h"
+#include "dumpers/store/detail/dump_directory.h"
+#include "dumpers/store/detail/locate_dump.h"
+#include "dumpers/store/detail/pack_reader.h"
+#include "dumpers/store/detail/pack_writer.h"
+#include "dumpers/store/detail/plain_file.h"
+#include "dumpers/store/detail/zstd_stream.h"
+#include "dumpers/store/dump_reader.h"
+
+namespace repro_check::store {
+namespace {
+
+namespace fs = std::filesystem;
+using core::Error;
+using core::ErrorKind;
+
+[[noreturn]] void refuse_existing(const std::string& name) {
+  throw Error(ErrorKind::kUsage,
+              fmt::format("{}: is already there", name),
+              "add --force to replace it, or name another file with -o");
+}
+
+/// A file that is gone again unless it was put in its place.
+class NewFile {
+ public:
+  NewFile(fs::path final, fs::path working)
+      : final_(std::move(final)), working_(std::move(working)), file_(create_plain(working_)) {}
+  NewFile(const NewFile&) = delete;
+  NewFile& operator=(const NewFile&) = delete;
+  NewFile(NewFile&&) = delete;
+  NewFile& operator=(NewFile&&) = delete;
+  ~NewFile() {
+    std::error_code ignored;
+    if (!placed_) fs::remove(working_, ignored);
+  }
+
+  [[nodiscard]] const FileDescriptor& file() const noexcept { return file_; }
+
+  void place(bool replace_existing, const std::string& name) {
+    sync_path(working_);
+    const unsigned flags = replace_existing ? 0U : RENAME_NOREPLACE;
+    int code = rename_with(flags);
+    if (flags != 0 && (code == EINVAL || code == ENOSYS)) {  // not every file system knows the flag
+      std::error_code ignored;
+      code = fs::exists(final_, ignored) ? EEXIST : rename_with(0);
+    }
+    if (code == EEXIST) refuse_existing(name);
+    if (code != 0) {
+      throw Error(ErrorKind::kIo,
+                  fmt::format("{}: cannot move the pack to its place: {}",
+                              name,
+                              std::generic_category().message(code)));
+    }
+    placed_ = true;
+    sync_path(final_.parent_path());
+  }
+
+ private:
+  [[nodiscard]] int rename_with(unsigned flags) const {
+    const int done = ::renameat2(AT_FDCWD, working_.c_str(), AT_FDCWD, final_.c_str(), flags);
+    return done == 0 ? 0 : errno;
+  }
+
+  fs::path final_;
+  fs::path working_;
+  FileDescriptor file_;
+  bool placed_ = false;
+};
+
+/// What a new dump is made in, gone again unless it was put in its place.
+class NewDirectory {
+ public:
+  explicit NewDirectory(RecordingPlace place) : place_(std::move(place)) {}
+  NewDirectory(const NewDirectory&) = delete;
+  NewDirectory& operator=(const NewDirectory&) = delete;
+  NewDirectory(NewDirectory&&) = delete;
+  NewDirectory& operator=(NewDirectory&&) = delete;
+  ~NewDirectory() {
+    std::error_code ignored;
+    if (!published_) fs::remove_all(place_.working, ignored);
+  }
+  void publish() {
+    store::publish(place_);
+    published_ = true;
+  }
+
+ private:
+  RecordingPlace place_;
+  bool published_ = false;
+};
+
+void verify(const core::DumpSource& dump, const PackProgress& progress) {
+  const std::uint64_t total = dump.manifest().trace.stored_bytes;
+  std::uint64_t done = 0;
+  dump.verify_contents([&](std::uint64_t bytes) {
+    done += bytes;
+    if (progress) progress(PackPhase::kVerifying, done, total);
+  });
+}
+
+/// The directory inside the archive: what people find when they open it with `tar`.
+std::string archive_directory(const fs::path& dump) {
+  constexpr std::size_t kLongest = 64;
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+  std::error_code code;
+  std::string name = fs::canonical(dump, code).filename().string().substr(0, kLongest);
+  for (char& letter : name) {
+    if (kPlain.find(letter) == std::string_view::npos) letter = '_';
+  }
+  return name.find_first_not_of('.') == std::string::npos ? "dump" : name;
+}
+
+/// Where a pack is put; a link to a file stays a link.
+fs::path place_for(const fs::path& pack, bool replace_existing, const std::string& name) {
+  std::error_code code;
+  fs::path place = fs::weakly_canonical(fs::absolute(pack), code);
+  if (code) place = fs::absolute(pack);
+  const fs::file_status status = fs::status(place, code);
+  if (!fs::exists(status)) return place;
+  if (!fs::is_regular_file(status)) {
+    throw Error(ErrorKind::kUsage, fmt::format("{}: is no file that can be replaced", name));
+  }
+  if (!replace_existing) refuse_existing(name);
+  return place;
+}
+
+}  // namespace
+
+PackSummary pack_dump(const fs::path& dump,
+                      const fs::path& pack,
+                      const PackOptions& options,
+                      const PackProgress& progress) {
+  if (is_pack(dump)) {
+    throw Error(ErrorKind::kUsage,
+                fmt::format("{}: is packed already", core::printable(dump.string())));
+  }
+  const std::string name = core::printable(pack.string());
+  const fs::path final = place_for(pack, options.replace_existing, name);
+  PackSummary summary;
+  {
+    const auto source = open_dump(dump);
+    verify(*source, progress);
+    summary.trace = source->manifest().trace;
+  }
+  const fs::path directory = locate_dump(dump);
+  const std::string inside = archive_directory(directory) + "/";
+  const FileDescriptor manifest = open_plain(directory / kManifestName);
+  const FileDescriptor trace = open_plain(directory / kTraceName);
+  const std::uint64_t manifest_bytes = size_of(manifest, kManifestName);
+  summary.plain_bytes = manifest_bytes + size_of(trace, kTraceName);
+
+  NewFile made(final, temporary_beside(pack));
+  ZstdWriter out(made.file().get(), name, options.level);
+  PackWriter archive(out);
+  const auto show = [&](std::uint64_t done) {
+    if (progress) progress(PackPhase::kPacking, done, summary.plain_bytes);
+  };
+  archive.add(inside + kManifestName, manifest, (directory / kManifestName).string(), show);
+  archive.add(
+      inside + kTraceName, trace, (directory / kTraceName).string(), [&](std::uint64_t done) {
+        show(manifest_bytes + done);
+      });
+  archive.finish();
+  made.place(options.replace_existing, name);
+  summary.packed_bytes = out.written();
+  return summary;
+}
+
+PackSummary unpack_dump(const fs::path& pack,
+                        const fs::path& directory,
+                        bool replace_existing,
+                        const PackProgress& progress) {
+  std::error_code code;
+  if (fs::is_directory(pack, code)) {
+    throw Error(ErrorKind::kUsage,
+                fmt::format("{}: is a directory: there is nothing to unpack",
+                            core::printable(pack.string())));
+  }
+  expect_pack(pack);
+  const fs::path working = temporary_beside(directory);
+  NewDirectory made(prepare_replacement(directory, working, replace_existing));
+  PackContents contents = read_pack(
+      pack,
+      [&](std::uint64_t bytes) {
+        FileDescriptor file = create_plain(working / kTraceName);
+        expect_free_space(file, core::printable(directory.string()), bytes);
+        return OpenTrace{std::move(file), "", working / kTraceName, {}};
+      },
+      progress);
+  PackSummary summary;
+  summary.plain_bytes = contents.manifest.size() + contents.trace_bytes;
+  summary.packed_bytes = fs::file_size(pack, code);
+  write_whole(create_plain(working / kManifestName).get(),
+              std::as_bytes(std::span(contents.manifest)),
+              kManifestName);
+  {
+    const auto dump = open_contents(pack, std::move(contents));
+    verify(*dump, progress);
+    summary.trace = dump->manifest().trace;
+  }
+  for (const char* file : {kTraceName, kManifestName}) sync_path(working / file);
+  sync_path(working);
+  made.publish();
+  return summary;
+}
+
+}  // namespace repro_check::store

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+
+#include "core/dump_source.h"
+#include "core/run_manifest.h"
+
+namespace repro_check::store {
+
+/// A pack is a dump in one file: a tar archive of manifest.json and trace.h5, compressed with zstd.
+inline constexpr const char* kPackSuffix = ".tar.zst";
+
+inline constexpr int kPackLevel = 3;
+inline constexpr int kHighestPackLevel = 19;
+
+struct PackOptions {
+  int level = kPackLevel;  ///< of zstd, 1 to kHighestPackLevel
+  bool replace_existing = false;
+};
+
+enum class PackPhase { kVerifying, kPacking, kUnpacking };
+
+/// Told how many bytes of how many are done.
+using PackProgress = std::function<void(PackPhase, std::uint64_t, std::uint64_t)>;
+
+struct PackSummary {
+  core::TraceSummary trace;
+  std::uint64_t plain_bytes = 0;   ///< of the dump's files
+  std::uint64_t packed_bytes = 0;  ///< of the pack
+};
+
+/// Whether `path` is called like a pack: `<name>.tar.zst`.
+bool has_pack_name(const std::filesystem::path& path);
+
+/// Whether `path` is to be read as a pack: a plain file that is called like one, or that zstd made.
+bool is_pack(const std::filesystem::path& path);
+
+/// Where `path` is made before it takes its place; another one for each process.
+std::filesystem::path temporary_beside(const std::filesystem::path& path);
+
+/// Where `pack` puts a dump that nobody names a file for: `<dump>.tar.zst` beside it.
+std::filesystem::path default_pack(const std::filesystem::path& dump);
+
+/// Where `unpack` puts a pack that nobody names a directory for: beside it, without its suffix.
+/// @throws core::Error{kUsage} when `pack` is not called like one
+std::filesystem::path default_dump(const std::filesystem::path& pack);
+
+/// open_dump() of a pack, with something to look at while it is unpacked.
+/// @throws as open_dump
+std::unique_ptr<core::DumpSource> open_pack(const std::filesystem::path& pack,
+                                            const PackProgress& progress);
+
+/// Checks every byte of a dump and makes a pack of it, which takes its place when it is complete;
+/// until then it is temporary_beside(pack). Two packs of one dump are equal, byte for byte, as far
+/// as the same zstd makes them.
+/// @throws core::Error{kUsage} when something is in the place of the pack, or `dump` is packed
+///         already; {kIo}; otherwise as open_dump
+PackSummary pack_dump(const std::filesystem::path& dump,
+                      const std::filesystem::path& pack,
+                      const PackOptions& options,
+                      const PackProgress& progress = {});
+
+/// Makes the dump again that was packed, byte for byte, checks all of it, and only then puts it in
+/// its place; until then it is temporary_beside(directory).
+/// @throws core::Error{kUsage} when something is in its place, or `pack` is no file; {kIo};
+///         otherwise as open_dump
+PackSummary unpack_dump(const std::filesystem::path& pack,
+                        const std::filesystem::path& directory,
+                        bool replace_existing,
+                        const PackProgress& progress = {});
+
+}  // namespace repro_check::store
