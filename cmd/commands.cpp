@@ -5,9 +5,11 @@
 #include "cmd/import_command.h"
 #include "cmd/init_command.h"
 #include "cmd/inspect_command.h"
+#include "cmd/pack_command.h"
 #include "cmd/record_command.h"
 #include "cmd/recover_command.h"
 #include "cmd/run_command.h"
+#include "cmd/unpack_command.h"
 #include "cmd/validate_command.h"
 #include "cmd/verify_command.h"
 
@@ -20,6 +22,8 @@ std::vector<std::unique_ptr<Command>> make_commands() {
   commands.push_back(std::make_unique<DiffCommand>());
   commands.push_back(std::make_unique<InspectCommand>());
   commands.push_back(std::make_unique<VerifyCommand>());
+  commands.push_back(std::make_unique<PackCommand>());
+  commands.push_back(std::make_unique<UnpackCommand>());
   commands.push_back(std::make_unique<RecoverCommand>());
   commands.push_back(std::make_unique<ImportCommand>());
   commands.push_back(std::make_unique<InitCommand>());

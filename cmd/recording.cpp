@@ -14,6 +14,7 @@
 #include "core/error.h"
 #include "dumpers/store/discard.h"
 #include "dumpers/store/dump_reader.h"
+#include "dumpers/store/pack.h"
 
 namespace repro_check::cmd {
 namespace {
@@ -118,6 +119,13 @@ void create_parent(const std::filesystem::path& directory) {
 
 void require_free(const RecordingJob& job) {
   std::error_code error;
+  if (store::has_pack_name(job.dump) && !std::filesystem::is_directory(job.dump, error)) {
+    throw core::Error(
+        core::ErrorKind::kUsage,
+        job.dump.string() + " is a packed dump by its name, and a recording makes a " + "directory",
+        std::string("leave ") + store::kPackSuffix +
+            " out; `repro-check pack` packs it afterwards");
+  }
   const bool exists = std::filesystem::exists(std::filesystem::symlink_status(job.dump, error));
   if (!exists || job.replace_existing) return;
   if (std::filesystem::is_directory(job.dump, error) &&

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "cmd/choice.h"
@@ -15,6 +16,7 @@
 #include "cmd/render/text.h"
 #include "core/error.h"
 #include "dumpers/store/dump_reader.h"
+#include "dumpers/store/pack.h"
 
 namespace repro_check::cmd {
 namespace {
@@ -32,8 +34,15 @@ struct Verified {
   std::string partial;  ///< why the recording ended early, if it did
 };
 
+std::unique_ptr<core::DumpSource> open_to_check(const std::string& dump, Progress& progress) {
+  if (!store::is_pack(dump)) return store::open_dump(dump);
+  return store::open_pack(dump, [&](store::PackPhase, std::uint64_t done, std::uint64_t total) {
+    progress.share("unpacking", done, total, &format_bytes);
+  });
+}
+
 void check(Verified& result, Progress& progress) {
-  const auto dump = store::open_dump(result.dump);
+  const auto dump = open_to_check(result.dump, progress);
   const core::TraceSummary& trace = dump->manifest().trace;
   if (trace.partial) result.partial = trace.partial->reason;
   const auto show = [&] {

@@ -7,6 +7,7 @@ import os
 import pathlib
 import random
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -184,6 +185,87 @@ class ProcessTest(unittest.TestCase):
             self.assertIn(b"ulimit -f", done.stderr)
             self.assertEqual((killed / "journal.bin").read_bytes(), before)
             self.assertFalse((killed / "manifest.json").exists())
+
+    def names(self):
+        return sorted(path.name for path in self.tmp.iterdir())
+
+    def make_large_dump(self):
+        """A dump, and a pack of it, that take long enough for something to happen meanwhile."""
+        description = json.loads((HERE / "fixtures" / "three_ops.json").read_text())
+        chance = random.Random(3)
+        description["tensors"]["w"]["shape"] = [2, 50_000]
+        description["tensors"]["w"]["values"] = [chance.random() for _ in range(100_000)]
+        (self.tmp / "fixture.json").write_text(json.dumps(description))
+        subprocess.run([MAKE_DUMP, str(self.tmp / "fixture.json"), str(self.tmp / "A")], check=True)
+        (self.tmp / "fixture.json").unlink()
+        return str(self.tmp / "A")
+
+    def test_packing_that_is_interrupted_leaves_nothing(self):
+        dump = self.make_large_dump()
+        subprocess.run([TOOL, "pack", dump, "-o", str(self.tmp / "P.tar.zst")], check=True,
+                       stdout=subprocess.DEVNULL)
+        before = self.names()
+        chance = random.Random(2)
+        stopped = 0
+        for trial in range(30):
+            with self.subTest(trial=trial):
+                argv = ["pack", dump, "-o", str(self.tmp / "new.tar.zst"), "--level", "19"]
+                if trial % 2:
+                    argv = ["unpack", str(self.tmp / "P.tar.zst"), "-o", str(self.tmp / "new")]
+                process = subprocess.Popen([TOOL, *argv], stdout=subprocess.PIPE,
+                                           stderr=subprocess.DEVNULL)
+                self.addCleanup(process.stdout.close)
+                time.sleep(chance.uniform(0, 0.1))
+                process.send_signal(signal.SIGTERM if trial % 3 else signal.SIGINT)
+                out, _ = process.communicate(timeout=60)
+                if process.returncode != 0:
+                    stopped += 1
+                    # A signal before the handlers are there ends it as any other program.
+                    self.assertIn(process.returncode, (130, -signal.SIGTERM, -signal.SIGINT))
+                    self.assertEqual(out, b"")
+                # All of it may be in its place by then, or nothing.
+                for name in set(self.names()) - set(before):
+                    self.assertIn(name, ("new", "new.tar.zst"))
+                    path = self.tmp / name
+                    subprocess.run([TOOL, "verify", str(path)], check=True,
+                                   stdout=subprocess.DEVNULL)
+                    shutil.rmtree(path) if path.is_dir() else path.unlink()
+                self.assertEqual(self.names(), before)
+        self.assertGreater(stopped, 0)
+
+    def test_packs_beyond_the_file_size_limit_leave_nothing(self):
+        dump = self.make_large_dump()
+        pack = str(self.tmp / "P.tar.zst")
+        subprocess.run([TOOL, "pack", dump, "-o", pack], check=True, stdout=subprocess.DEVNULL)
+        before = self.names()
+        for argv in (["pack", dump, "-o", str(self.tmp / "new.tar.zst")],
+                     ["unpack", pack, "-o", str(self.tmp / "new")], ["diff", pack, dump]):
+            with self.subTest(argv=argv):
+                done = subprocess.run(
+                    [TOOL, *argv], check=False, capture_output=True,
+                    env=dict(os.environ, TMPDIR=str(self.tmp)),
+                    preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192)))
+                self.assertEqual(done.returncode, 5, done.stderr)
+                self.assertIn(b"ulimit -f", done.stderr)
+                self.assertEqual(done.stdout, b"")
+                self.assertEqual(self.names(), before)
+
+    def test_a_small_bomb_fills_neither_memory_nor_disk(self):
+        # 16 GiB of zeros in 512 KiB, behind the end of the archive.
+        piece = self.tmp / "zeros.tar.zst"
+        subprocess.run([TOOL, "pack", self.make_dump("three_ops.json", "A"), "-o", str(piece)],
+                       check=True, stdout=subprocess.DEVNULL)
+        frame = bytes.fromhex("28b52ffd") + bytes([0x00, 0x58])
+        blocks = b"\x02\x00\x10\x00" * 131072
+        piece.write_bytes(piece.read_bytes() + frame + blocks + b"\x03\x00\x10\x00")
+        done = subprocess.run(
+            [TOOL, "verify", str(piece)], check=False, capture_output=True, timeout=60,
+            env=dict(os.environ, TMPDIR=str(self.tmp)),
+            preexec_fn=None if SANITIZED else
+            lambda: resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30)))
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertIn(b"goes on behind the end", done.stdout)
+        self.assertEqual(self.names(), sorted(["A", "zeros.tar.zst", "m.pt", "config.json"]))
 
     def test_it_links_no_libtorch(self):
         linked = subprocess.run(["ldd", TOOL], capture_output=True, check=True).stdout
