@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -182,7 +183,9 @@ class Comparison {
   [[nodiscard]] std::size_t room() const noexcept {
     const std::size_t used = report_.divergences.size();
     const std::size_t free = used < options_.max_items ? options_.max_items - used : 0;
-    return free + (report_.first_divergence ? 0U : 1U);
+    // The first one comes on top; without a limit there is nothing above.
+    const bool is_first = !report_.first_divergence && free < SIZE_MAX;
+    return free + (is_first ? 1U : 0U);
   }
 
   void keep(OpDivergence item) {
