@@ -7,6 +7,7 @@
 
 #include "cmd/choice.h"
 #include "cmd/output.h"
+#include "cmd/reference.h"
 #include "cmd/verdict.h"
 #include "core/error.h"
 
@@ -54,6 +55,7 @@ void DiffCommand::define(CLI::App& app) {
               {"all", "differing"});
   app.add_flag(
       "--partial", partial_, "Take recordings that were cut short, and compare as far as they go");
+  define_references(app, references_);
   report_.define(app);
 }
 
@@ -92,7 +94,8 @@ core::ExitCode DiffCommand::run(const GlobalOptions& globals) {
   options.verify_all = verify_ == "all";
   options.max_items = report_.max_items();
   report_.check_output();
-  const std::vector<comparators::Report> reports{judge(baseline_, candidate_, options, partial_)};
+  const std::vector<comparators::Report> reports{
+      judge(baseline_, candidate_, options, {partial_, {references_.begin(), references_.end()}})};
   report_.emit(reports, report_.style(globals, "text"));
   return worst_exit(reports);
 }

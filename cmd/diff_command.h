@@ -32,6 +32,7 @@ class DiffCommand final : public Command {
   std::optional<bool> signed_zero_;
   std::string verify_ = "all";
   bool partial_ = false;
+  std::vector<std::string> references_;
   ReportFlags report_;
 };
 

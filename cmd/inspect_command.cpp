@@ -10,6 +10,7 @@
 #include "cmd/inspect_views.h"
 #include "cmd/logging.h"
 #include "cmd/output.h"
+#include "cmd/reference.h"
 #include "cmd/verdict.h"
 #include "core/error.h"
 #include "dumpers/store/dump_reader.h"
@@ -63,6 +64,7 @@ void InspectCommand::define(CLI::App& app) {
   app.add_flag("--verify", verify_, "Check every stored byte against its digest");
   app.add_option("--export", export_, "Write that tensor to a .npy file")->type_name("FILE.npy");
   app.add_flag("--partial", partial_, "Read what a recording that was cut short has left");
+  define_references(app, references_);
   restrict_to(app.add_option("--format", format_, "Format"), {"text", "json"});
 }
 
@@ -91,7 +93,9 @@ void InspectCommand::check_combination() const {
 core::ExitCode InspectCommand::run(const GlobalOptions& globals) {
   check_combination();
   try {
-    const auto dump = partial_ ? store::open_partial(dump_) : store::open_dump(dump_);
+    const std::vector<std::filesystem::path> references(references_.begin(), references_.end());
+    const auto dump =
+        partial_ ? store::open_partial(dump_, references) : store::open_dump(dump_, references);
     return show(*dump, globals);
   } catch (const core::Error& error) {
     const auto report = unreadable_dump(dump_, error);

@@ -40,6 +40,7 @@ class InspectCommand final : public Command {
   bool stats_ = false;
   bool verify_ = false;
   bool partial_ = false;
+  std::vector<std::string> references_;
   std::optional<std::uint64_t> values_;
   std::optional<std::string> export_;
   std::string format_ = "text";

@@ -57,10 +57,19 @@ std::string trace_rows(const RunManifest& m) {
                             format_count(trace.partial->unfinished.size(), "operator"),
                             format_count(trace.partial->lost_contents, "content")));
   }
-  text +=
-      row("stored",
-          fmt::format(
-              "{}, {}", format_count(trace.contents, "content"), format_bytes(trace.stored_bytes)));
+  const std::uint64_t elsewhere = trace.reference ? trace.reference->contents : 0;
+  text += row("stored",
+              fmt::format("{}, {}",
+                          format_count(trace.contents - elsewhere, "content"),
+                          format_bytes(trace.stored_bytes)));
+  if (trace.reference) {
+    text += row("reference",
+                fmt::format("{}, {} in the dump of run {} with the index digest {}",
+                            format_count(elsewhere, "content"),
+                            format_bytes(trace.reference->bytes),
+                            escape_name(trace.reference->run_name),
+                            core::to_hex(trace.reference->index_digest)));
+  }
   text += row("random",
               fmt::format("{} drew random numbers, {}",
                           format_count(trace.drawing_operators, "operator"),
@@ -136,16 +145,27 @@ std::string setting_rows(const RunManifest& m) {
 std::string verified_view(const core::DumpSource& dump, ViewForm form) {
   dump.verify_contents();
   const core::TraceSummary& trace = dump.manifest().trace;
+  const std::string missing = dump.missing_reference();
+  const core::TraceReference elsewhere = trace.reference.value_or(core::TraceReference{});
+  const std::uint64_t contents = trace.contents - (missing.empty() ? 0 : elsewhere.contents);
+  const std::uint64_t bytes = trace.stored_bytes + (missing.empty() ? elsewhere.bytes : 0);
   if (form != ViewForm::kText) {
     OrderedJson document = inspect_document(dump.location());
     document["verified"] = true;
-    document["contents"] = trace.contents;
-    document["bytes"] = trace.stored_bytes;
+    document["contents"] = contents;
+    document["bytes"] = bytes;
+    document["not_checked"] = missing.empty() ? 0 : elsewhere.contents;
     return document_text(document, form == ViewForm::kPrettyJson);
   }
-  return fmt::format("VERIFIED {}, {}: every byte matches its digest\n",
-                     format_count(trace.contents, "content"),
-                     format_bytes(trace.stored_bytes));
+  std::string text = fmt::format("VERIFIED {}, {}: every byte {}matches its digest\n",
+                                 format_count(contents, "content"),
+                                 format_bytes(bytes),
+                                 missing.empty() ? "" : "of its own ");
+  if (missing.empty()) return text;
+  return text + fmt::format("  not checked: {}, {}: {}\n",
+                            format_count(elsewhere.contents, "content"),
+                            format_bytes(elsewhere.bytes),
+                            escape_name(missing));
 }
 
 std::string summary_view(const core::DumpSource& dump, ViewForm form, int verbosity) {

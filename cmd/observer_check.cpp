@@ -39,6 +39,7 @@ RecordingJob job_for(const RecordingJob& run, const Way& way) {
   job.dump = observer_directory(run.dump);
   job.log = log_beside(job.dump);
   job.run.dump.level = way.level;
+  job.run.dump.reference.reset();
   // What the recorder substitutes is asked for, and cannot be asked of a run it has no part in.
   job.run.disable_dropout = false;
   job.run.rng = core::RngMode::kDevice;

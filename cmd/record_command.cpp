@@ -11,6 +11,7 @@
 #include "cmd/choice.h"
 #include "cmd/output.h"
 #include "cmd/recording.h"
+#include "cmd/reference.h"
 #include "cmd/render/text.h"
 #include "cmd/run_choice.h"
 #include "cmd/verdict.h"
@@ -75,6 +76,7 @@ core::ExitCode RecordCommand::run(const GlobalOptions& globals) {
   job.log = log_beside(job.dump);
   job.replace_existing = force_;
   require_free(job);
+  require_references({&job, 1});
 
   Progress progress(progress_style(globals, stderr_is_terminal(), &std::getenv), stderr);
   progress.begin(1, 1, job.run.name);

@@ -11,6 +11,7 @@
 #include "cmd/observer_check.h"
 #include "cmd/output.h"
 #include "cmd/recorder_lookup.h"
+#include "cmd/reference.h"
 #include "cmd/verdict.h"
 
 namespace repro_check::cmd {
@@ -64,6 +65,9 @@ std::vector<RecordingJob> RunCommand::plan(const configs::Config& config,
     require_recorder(run.recorder);
     jobs.push_back(std::move(job));
   }
+  std::vector<RecordingJob> with_values = jobs;
+  if (digests_first) ask_for_values(with_values, {});
+  require_references(with_values);
   return jobs;
 }
 

@@ -46,14 +46,6 @@ void keep_digests(const std::vector<RecordingJob>& jobs, std::vector<Report>& re
   }
 }
 
-void ask_for_values(std::vector<RecordingJob>& jobs, const core::OpRanges& operators) {
-  for (RecordingJob& job : jobs) {
-    job.run.dump.level = core::DumpLevel::kTensor;
-    job.run.dump.keep_ops = operators;
-    job.replace_existing = false;
-  }
-}
-
 const Report& first_diverged(const std::vector<Report>& reports) {
   return *std::ranges::find(reports, comparators::Status::kDiverged, &Report::status);
 }
@@ -66,6 +58,14 @@ core::Error interrupted_after(const Report& report, const core::Error& error) {
 }
 
 }  // namespace
+
+void ask_for_values(std::vector<RecordingJob>& jobs, const core::OpRanges& operators) {
+  for (RecordingJob& job : jobs) {
+    job.run.dump.level = core::DumpLevel::kTensor;
+    job.run.dump.keep_ops = operators;
+    job.replace_existing = false;
+  }
+}
 
 bool starts_with_digests(const configs::Config& config) {
   return config.recording.level != configs::LevelChoice::kFixed &&
@@ -84,7 +84,10 @@ Round record_round(const std::vector<RecordingJob>& jobs,
   }
   progress.stage("comparing");
   for (std::size_t i = 1; i < jobs.size(); ++i) {
-    round.reports.push_back(judge(jobs.front().dump, jobs[i].dump, options));
+    const std::optional<std::filesystem::path>& reference = jobs[i].run.dump.reference;
+    std::vector<std::filesystem::path> references;
+    if (reference) references.push_back(*reference);
+    round.reports.push_back(judge(jobs.front().dump, jobs[i].dump, options, {false, references}));
   }
   progress.clear();
   return round;

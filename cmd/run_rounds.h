@@ -10,6 +10,7 @@
 #include "comparators/compare.h"
 #include "comparators/report.h"
 #include "configs/run_config.h"
+#include "core/op_range.h"
 
 namespace repro_check::cmd {
 
@@ -24,6 +25,9 @@ struct Round {
 
 /// Whether `run` records digests first: asked for or by default, and the policy can be judged so.
 bool starts_with_digests(const configs::Config& config);
+
+/// Makes the jobs of a second round, which keep the bytes of `operators`; of all where empty.
+void ask_for_values(std::vector<RecordingJob>& jobs, const core::OpRanges& operators);
 
 /// Records one job after the other, up to the first that fails, and compares.
 /// @param note  said beside the name of each run while it is recorded; may be empty

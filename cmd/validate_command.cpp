@@ -4,8 +4,11 @@
 #include <fmt/format.h>
 
 #include <CLI/App.hpp>
+#include <utility>
+#include <vector>
 
 #include "cmd/output.h"
+#include "cmd/reference.h"
 #include "cmd/render/text.h"
 #include "cmd/run_rounds.h"
 #include "configs/config_parser.h"
@@ -33,6 +36,19 @@ std::string run_text(const configs::RunSpec& run) {
   return text + "\n";
 }
 
+/// As `run` would before it records anything.
+void expect_reference(const configs::Config& config) {
+  std::vector<RecordingJob> jobs;
+  for (const configs::RunSpec& run : config.runs) {
+    RecordingJob job;
+    job.run = run;
+    job.dump = config.dump_directory(run);
+    jobs.push_back(std::move(job));
+  }
+  if (starts_with_digests(config)) ask_for_values(jobs, {});
+  require_references(jobs);
+}
+
 }  // namespace
 
 std::vector<std::string> ValidateCommand::examples() const {
@@ -44,6 +60,7 @@ void ValidateCommand::define(CLI::App& app) { config_.define(app, true); }
 
 core::ExitCode ValidateCommand::run(const GlobalOptions& globals) {
   const configs::Config config = config_.load();
+  expect_reference(config);
   const configs::RunSpec& first = config.runs.front();
   std::string text = fmt::format("OK: {}, {}, compared {}\n",
                                  format_count(config.runs.size(), "run"),

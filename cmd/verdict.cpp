@@ -48,11 +48,15 @@ void expect_whole(const core::DumpSource& dump) {
       "add --partial to compare as far as it goes, or record the run again");
 }
 
-Side open_side(const std::filesystem::path& directory, bool partial) {
+Side open_side(const std::filesystem::path& directory,
+               const std::filesystem::path& other,
+               OpenOptions opening) {
   Side side;
+  opening.references.push_back(other);
   try {
-    side.dump = partial ? store::open_partial(directory) : store::open_dump(directory);
-    if (!partial) expect_whole(*side.dump);
+    side.dump = opening.partial ? store::open_partial(directory, opening.references)
+                                : store::open_dump(directory, opening.references);
+    if (!opening.partial) expect_whole(*side.dump);
   } catch (const core::Error& error) {
     if (!status_for(error.kind())) throw;
     side.dump.reset();
@@ -117,10 +121,10 @@ int rank(core::ExitCode code) {
 Report judge(const std::filesystem::path& baseline,
              const std::filesystem::path& candidate,
              const comparators::CompareOptions& options,
-             bool partial) {
+             const OpenOptions& opening) {
   const auto start = std::chrono::steady_clock::now();
-  const Side first = open_side(baseline, partial);
-  const Side second = open_side(candidate, partial);
+  const Side first = open_side(baseline, candidate, opening);
+  const Side second = open_side(candidate, baseline, opening);
   Report report;
   if (first.dump && second.dump) {
     const bool prefix =

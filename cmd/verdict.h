@@ -15,12 +15,19 @@
 
 namespace repro_check::cmd {
 
+/// How two dumps are opened.
+struct OpenOptions {
+  /// Take dumps that are partial, or unfinished recordings, for as far as they go.
+  bool partial = false;
+  /// Where dumps may be that one of the two refers to; each may refer to the other anyway.
+  std::vector<std::filesystem::path> references = {};
+};
+
 /// Opens and compares two dumps. A dump that cannot be read is a status of the report.
-/// @param partial  take dumps that are partial, or unfinished recordings, for as far as they go
 comparators::Report judge(const std::filesystem::path& baseline,
                           const std::filesystem::path& candidate,
                           const comparators::CompareOptions& options,
-                          bool partial = false);
+                          const OpenOptions& opening = {});
 
 /// The report that says only that a dump could not be read.
 /// @return empty when `error` is not about a dump

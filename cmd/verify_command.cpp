@@ -7,12 +7,15 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "cmd/choice.h"
 #include "cmd/output.h"
 #include "cmd/progress.h"
+#include "cmd/reference.h"
 #include "cmd/render/text.h"
 #include "core/error.h"
 #include "dumpers/store/dump_reader.h"
@@ -32,21 +35,33 @@ struct Verified {
   std::uint64_t contents = 0;
   std::uint64_t bytes = 0;
   std::string partial;  ///< why the recording ended early, if it did
+  std::optional<core::TraceReference> reference;
+  std::string unchecked;  ///< why what lies in that was not checked; empty = it was
 };
 
-std::unique_ptr<core::DumpSource> open_to_check(const std::string& dump, Progress& progress) {
-  if (!store::is_pack(dump)) return store::open_dump(dump);
-  return store::open_pack(dump, [&](store::PackPhase, std::uint64_t done, std::uint64_t total) {
+std::unique_ptr<core::DumpSource> open_to_check(
+    const std::string& dump,
+    const std::vector<std::filesystem::path>& references,
+    Progress& progress) {
+  if (!store::is_pack(dump)) return store::open_dump(dump, references);
+  const auto show = [&](store::PackPhase, std::uint64_t done, std::uint64_t total) {
     progress.share("unpacking", done, total, &format_bytes);
-  });
+  };
+  return store::open_pack(dump, references, show);
 }
 
-void check(Verified& result, Progress& progress) {
-  const auto dump = open_to_check(result.dump, progress);
+void check(Verified& result,
+           const std::vector<std::filesystem::path>& references,
+           Progress& progress) {
+  const auto dump = open_to_check(result.dump, references, progress);
   const core::TraceSummary& trace = dump->manifest().trace;
   if (trace.partial) result.partial = trace.partial->reason;
+  result.reference = trace.reference;
+  result.unchecked = dump->missing_reference();
+  const std::uint64_t elsewhere =
+      trace.reference && result.unchecked.empty() ? trace.reference->bytes : 0;
   const auto show = [&] {
-    progress.share("verifying", result.bytes, trace.stored_bytes, &format_bytes);
+    progress.share("verifying", result.bytes, trace.stored_bytes + elsewhere, &format_bytes);
   };
   show();
   dump->verify_contents([&](std::uint64_t bytes) {
@@ -56,20 +71,22 @@ void check(Verified& result, Progress& progress) {
   });
 }
 
-std::string status_for(core::ErrorKind kind) {
+std::string status_word(core::ErrorKind kind) {
   if (kind == core::ErrorKind::kDumpIncomplete) return "incomplete";
   if (kind == core::ErrorKind::kDumpUnknown) return "unknown";
   return "damaged";
 }
 
-Verified verify(const std::string& dump, Progress& progress) {
+Verified verify(const std::string& dump,
+                const std::vector<std::filesystem::path>& references,
+                Progress& progress) {
   Verified result;
   result.dump = dump;
   try {
-    check(result, progress);
+    check(result, references, progress);
   } catch (const core::Error& error) {
     if (core::exit_code_for(error.kind()) != core::ExitCode::kDumpUnusable) throw;
-    result.status = status_for(error.kind());
+    result.status = status_word(error.kind());
     result.message = error.what();
     result.hint = error.hint();
   }
@@ -86,12 +103,29 @@ std::string text_of(const Verified& result) {
                        escape_name(result.message),
                        result.hint.empty() ? "" : " (" + escape_name(result.hint) + ")");
   }
-  return fmt::format(
-      "VERIFIED {}: {}, {}: every byte matches its digest{}\n",
+  std::string text = fmt::format(
+      "VERIFIED {}: {}, {}: every byte {}matches its digest{}\n",
       escape_name(result.dump),
       format_count(result.contents, "content"),
       format_bytes(result.bytes),
+      result.unchecked.empty() ? "" : "of its own ",
       result.partial.empty() ? "" : "; a partial recording: " + escape_name(result.partial));
+  if (!result.unchecked.empty()) {
+    text += fmt::format("  not checked: {}, {}: {} (say where it is: --reference DIR)\n",
+                        format_count(result.reference->contents, "content"),
+                        format_bytes(result.reference->bytes),
+                        escape_name(result.unchecked));
+  }
+  return text;
+}
+
+Json reference_json(const Verified& result) {
+  if (!result.reference) return nullptr;
+  return {{"run", clean_utf8(result.reference->run_name)},
+          {"index_digest", core::to_hex(result.reference->index_digest)},
+          {"contents", result.reference->contents},
+          {"bytes", result.reference->bytes},
+          {"checked", result.unchecked.empty()}};
 }
 
 Json json_of(const Verified& result) {
@@ -104,6 +138,7 @@ Json json_of(const Verified& result) {
   out["contents"] = result.contents;
   out["bytes"] = result.bytes;
   out["partial"] = text(result.partial);
+  out["reference"] = reference_json(result);
   out["message"] = text(result.message);
   out["hint"] = text(result.hint);
   return out;
@@ -118,24 +153,26 @@ std::vector<std::string> VerifyCommand::examples() const {
 
 void VerifyCommand::define(CLI::App& app) {
   app.add_option("dumps", dumps_, "Dumps to check")->type_name("DUMP")->required();
+  define_references(app, references_);
   restrict_to(app.add_option("--format", format_, "Format"), {"text", "json"});
 }
 
 core::ExitCode VerifyCommand::run(const GlobalOptions& globals) {
+  const std::vector<std::filesystem::path> references(references_.begin(), references_.end());
   Progress progress(progress_style(globals, stderr_is_terminal(), &std::getenv), stderr);
   core::ExitCode code = core::ExitCode::kReproducible;
   std::string text;
   Json list = Json::array();
   for (std::size_t i = 0; i < dumps_.size(); ++i) {
     progress.begin(i + 1, dumps_.size(), dumps_[i]);
-    const Verified result = verify(dumps_[i], progress);
+    const Verified result = verify(dumps_[i], references, progress);
     if (result.status != "verified") code = core::ExitCode::kDumpUnusable;
     text += text_of(result);
     list.push_back(json_of(result));
   }
   if (format_ == "json") {
     const Json document{
-        {"format", "repro-check-verification"}, {"version", "1.0"}, {"dumps", std::move(list)}};
+        {"format", "repro-check-verification"}, {"version", "1.1"}, {"dumps", std::move(list)}};
     text = document.dump(stdout_is_terminal() ? 2 : -1) + "\n";
   }
   write_stdout(text);

@@ -21,6 +21,7 @@ class VerifyCommand final : public Command {
 
  private:
   std::vector<std::string> dumps_;
+  std::vector<std::string> references_;
   std::string format_ = "text";
 };
 

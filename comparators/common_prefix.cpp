@@ -47,6 +47,7 @@ class PrefixSource final : public core::DumpSource {
   void read_content(const core::ContentKey& key, std::vector<std::byte>& into) const override {
     dump_.read_content(key, into);
   }
+  [[nodiscard]] std::string missing_reference() const override { return dump_.missing_reference(); }
   void verify_contents(const core::ContentProgress& progress) const override {
     dump_.verify_contents(progress);
   }

@@ -63,6 +63,7 @@ class Comparison {
       run.name = source->manifest().run_name;
       run.location = source->location();
       run.manifest = source->manifest();
+      run.missing_reference = source->missing_reference();
       report_.runs.push_back(std::move(run));
     }
     report_.policy = describe_policy(options_.spec);
@@ -337,9 +338,23 @@ class Comparison {
          observations_.warnings(baseline_.manifest(), candidate_.manifest())) {
       report_.warnings.push_back(std::move(warning));
     }
-    for (RunSummary& run : report_.runs) mark_damage(run);
+    for (RunSummary& run : report_.runs) {
+      mark_damage(run);
+      warn_of_missing_reference(run);
+    }
     detail::check_coverage(report_.coverage, verdict_.matched);
     detail::decide(verdict_, report_);
+  }
+
+  void warn_of_missing_reference(const RunSummary& run) {
+    if (run.missing_reference.empty() || !run.manifest.trace.reference) return;
+    const core::TraceReference& reference = *run.manifest.trace.reference;
+    report_.warnings.push_back(fmt::format(
+        "{}: the bytes of {} contents were neither verified nor measured, digests alone "
+        "decided there: {}",
+        run.location,
+        reference.contents,
+        run.missing_reference));
   }
 
   void mark_damage(RunSummary& run) const {

@@ -201,6 +201,8 @@ struct RunSummary {
   std::optional<std::uint64_t> last_op;
   std::string unfinished;      ///< directory of what a failed run has left; empty where nothing is
   core::RunManifest manifest;  ///< default-constructed when there is none
+  /// Why the contents that manifest.trace.reference counts were not looked at; empty = they were.
+  std::string missing_reference;
 };
 
 /// What `--check-observer` found of one run.

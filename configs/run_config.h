@@ -117,6 +117,8 @@ struct DumpSpec {
   std::vector<std::string> exclude;
   std::uint64_t memory = std::uint64_t{256} << 20U;  ///< bytes between the model and the disk
   std::optional<std::uint64_t> max_bytes;            ///< tensors beyond are not stored
+  /// A dump whose contents are referred to instead of stored again; absolute once parsed.
+  std::optional<std::filesystem::path> reference;
   /// Made by `run`, no key of a configuration: at level tensor the operators whose bytes are kept;
   /// empty = all.
   core::OpRanges keep_ops;

@@ -41,6 +41,7 @@ class DumpSource {
   /// @throws Error{kDumpDamaged}
   [[nodiscard]] virtual OpRecord op(std::uint64_t index) const = 0;
 
+  /// Whether read_content() has all its bytes.
   [[nodiscard]] virtual bool has_content(const ContentKey& key) const = 0;
 
   /// Content bytes, verified against the key's digest.
@@ -48,7 +49,11 @@ class DumpSource {
   /// @throws Error{kDumpDamaged} when the bytes do not match, Error{kNotComparable} when not stored
   virtual void read_content(const ContentKey& key, std::vector<std::byte>& into) const = 0;
 
-  /// Verifies every stored content. @throws Error{kDumpDamaged} naming the first that fails
+  /// Why the contents that manifest().trace.reference counts cannot be read, nor verified; empty
+  /// where they can, or where there are none.
+  [[nodiscard]] virtual std::string missing_reference() const { return {}; }
+
+  /// Verifies every content there is. @throws Error{kDumpDamaged} naming the first that fails
   virtual void verify_contents(const ContentProgress& progress = {}) const = 0;
 };
 

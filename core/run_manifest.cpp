@@ -79,6 +79,13 @@ Json to_json(const PartialTrace& partial) {
           {"lost_contents", partial.lost_contents}};
 }
 
+Json to_json(const TraceReference& reference) {
+  return {{"run_name", reference.run_name},
+          {"index_digest", to_hex(reference.index_digest)},
+          {"contents", reference.contents},
+          {"bytes", reference.bytes}};
+}
+
 Json to_json(const OpRanges& ranges) {
   Json array = Json::array();
   for (const OpRange& range : ranges) array.push_back({range.first, range.last});
@@ -102,6 +109,7 @@ Json to_json(const TraceSummary& trace) {
   if (trace.bytes_limit_reached_at) json["bytes_limit_reached_at"] = *trace.bytes_limit_reached_at;
   if (trace.partial) json["partial"] = to_json(*trace.partial);
   if (!trace.keep_ops.empty()) json["keep_ops"] = to_json(trace.keep_ops);
+  if (trace.reference) json["reference"] = to_json(*trace.reference);
   return json;
 }
 
@@ -225,6 +233,12 @@ class Node {
     field("unfinished").read(into.unfinished);
     field("lost_contents").read(into.lost_contents);
   }
+  void read(TraceReference& into) const {
+    field("run_name").read(into.run_name);
+    field("index_digest").read(into.index_digest);
+    field("contents").read(into.contents);
+    field("bytes").read(into.bytes);
+  }
   void read_ranges(OpRanges& into) const {
     std::vector<std::vector<std::uint64_t>> pairs;
     read(pairs);
@@ -254,6 +268,7 @@ class Node {
       field("bytes_limit_reached_at").read(into.bytes_limit_reached_at.emplace());
     }
     if (has("partial")) field("partial").read(into.partial.emplace());
+    if (has("reference")) field("reference").read(into.reference.emplace());  // since 1.2
   }
 
  private:

@@ -14,7 +14,7 @@ namespace repro_check::core {
 
 inline constexpr const char* kDumpFormatName = "repro-check-dump";
 inline constexpr std::uint32_t kDumpFormatMajor = 1;  ///< another major is refused
-inline constexpr std::uint32_t kDumpFormatMinor = 1;  ///< a higher minor only adds fields
+inline constexpr std::uint32_t kDumpFormatMinor = 2;  ///< a higher minor only adds fields
 
 /// A determinism setting, a generator or an environment variable, by name. Values are text, names
 /// and not enum numbers: those shift between releases. `unreadable: ...` where a getter threw,
@@ -57,12 +57,22 @@ struct PartialTrace {
   bool operator==(const PartialTrace&) const = default;
 };
 
+/// The dump that holds contents of another one, which refers to them instead of storing them again.
+/// Told by what it is, not by where it lies: who reads must be given it.
+struct TraceReference {
+  std::string run_name;
+  Digest index_digest;
+  std::uint64_t contents = 0;  ///< of the referring dump, that lie there
+  std::uint64_t bytes = 0;     ///< of those
+  bool operator==(const TraceReference&) const = default;
+};
+
 /// What the trace holds, in numbers, and how it was recorded.
 struct TraceSummary {
   std::uint64_t operators = 0;
   std::uint64_t tensors = 0;       ///< tensor records
-  std::uint64_t contents = 0;      ///< distinct contents stored
-  std::uint64_t stored_bytes = 0;  ///< of those
+  std::uint64_t contents = 0;      ///< distinct contents, here or in the dump referred to
+  std::uint64_t stored_bytes = 0;  ///< of those that are stored here
   std::uint64_t substitutions = 0;
   std::uint64_t drawing_operators = 0;  ///< that consumed a generator
   std::string level = "tensor";         ///< digest | stats | tensor
@@ -76,7 +86,8 @@ struct TraceSummary {
   /// Op index of the first record with a tensor whose bytes were left out because of
   /// dump.max_bytes; empty = there was none.
   std::optional<std::uint64_t> bytes_limit_reached_at;
-  std::optional<PartialTrace> partial;  ///< empty = whole
+  std::optional<PartialTrace> partial;      ///< empty = whole
+  std::optional<TraceReference> reference;  ///< empty = every content is stored here
   Digest index_digest;  ///< over the packed index, set by the dump writer and checked by readers
 };
 

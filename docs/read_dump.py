@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Reads a dump of repro-check: read_dump.py DUMP lists operators, read_dump.py DUMP OP shows one."""
+"""Reads a dump of repro-check: read_dump.py DUMP lists operators, read_dump.py DUMP OP shows one,
+and read_dump.py DUMP OP REFERENCE one of a dump that refers to another."""
 import sys
 
 import h5py
@@ -18,7 +19,8 @@ RAW = {"bfloat16": "<u2", "complex32": [("r", "<f2"), ("i", "<f2")]}  # what num
 
 
 class Dump:
-    def __init__(self, directory):
+    def __init__(self, directory, reference=None):
+        self.reference = Dump(reference) if reference else None
         self.path = f"{directory}/trace.h5"
         self.file = h5py.File(self.path, "r")
         self.index = {name: rows[()] for name, rows in self.file["index"].items()}
@@ -28,12 +30,14 @@ class Dump:
     def places(self):
         """Where in the file the contents lie that have no dataset of their own, by digest."""
         rows = self.index["contents"]
-        if "packed" not in self.file or "packed" not in rows.dtype.names:
+        if "packed" not in rows.dtype.names:
             return {}
-        begin = self.file["packed"].id.get_offset() or 0
+        begin = "packed" in self.file and self.file["packed"].id.get_offset() or 0
         return {
             (row["digest_high"], row["digest_low"]): begin + int(row["packed"])
-            for row in rows[rows["packed"] >= 0]
+            if row["packed"] >= 0
+            else None  # in the reference
+            for row in rows[rows["packed"] != -1]
         }
 
     def text(self, number):
@@ -53,11 +57,16 @@ class Dump:
 
     def read(self, tensor):
         shape = self.index["dims"][tensor["shape_begin"] :][: tensor["shape_count"]]
-        dtype = DTYPES[tensor["dtype"]]
+        return self.content((tensor["digest_high"], tensor["digest_low"]), tensor["dtype"], shape)
+
+    def content(self, digest, dtype, shape):
+        dtype = DTYPES[dtype]
         size = "x".join(map(str, shape)) or "scalar"
-        name = f"{tensor['digest_high']:016x}{tensor['digest_low']:016x}-{dtype}-{size}"
-        offset = self.packed.get((tensor["digest_high"], tensor["digest_low"]))
-        if offset is None:  # a tensor without elements lies nowhere
+        name = f"{digest[0]:016x}{digest[1]:016x}-{dtype}-{size}"
+        offset = self.packed.get(digest, -1)
+        if offset is None:
+            return self.reference.content(digest, DTYPES.index(dtype), shape)
+        if offset == -1:  # a tensor without elements lies nowhere
             offset = self.file["content"][name].id.get_offset() or 0
         known = getattr(ml_dtypes, dtype, None) or RAW.get(dtype, dtype.replace("qu", "u").lstrip("q"))
         raw = np.dtype("u1" if dtype.startswith("float8") and not ml_dtypes else known)
@@ -67,7 +76,7 @@ class Dump:
 
 
 if __name__ == "__main__":
-    dump = Dump(sys.argv[1])
+    dump = Dump(sys.argv[1], *sys.argv[3:])
     if len(sys.argv) == 2:
         for number, names in enumerate(dump.operators()):
             print(number, *names, sep="\t")

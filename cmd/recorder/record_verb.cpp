@@ -33,6 +33,7 @@ store::DumpWriterOptions options_for(const configs::RecordRequest& request) {
   options.max_bytes = request.run.dump.max_bytes;
   if (request.run.dump.level == configs::DumpLevel::kTensor) {
     options.needed_space = options.max_bytes.value_or(options.memory);
+    options.reference = request.run.dump.reference;
   }
   switch (request.run.dump.browse) {
     case configs::BrowseMode::kAuto:

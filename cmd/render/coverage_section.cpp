@@ -114,7 +114,8 @@ std::string first_bit_text(const Report& report) {
              : fmt::format("op {} is the first that is not bit-identical; it passed", *first);
 }
 
-// A recording of a window has no values elsewhere, so that digests alone decided there.
+// A recording of a window has no values elsewhere, one that refers to another dump may have them
+// where nobody looked: there digests alone decided.
 std::string values_text(const Report& report) {
   std::vector<std::string> windows;
   for (const RunSummary& run : report.runs) {
@@ -123,10 +124,18 @@ std::string values_text(const Report& report) {
       windows.push_back(text);
     }
   }
-  if (windows.empty()) {
-    return {};
+  std::vector<std::string> sentences;
+  if (!windows.empty()) {
+    sentences.push_back(
+        fmt::format("of {} alone; elsewhere digests decided", fmt::join(windows, " | ")));
   }
-  return fmt::format("of {} alone; elsewhere digests decided", fmt::join(windows, " | "));
+  for (const RunSummary& run : report.runs) {
+    if (run.missing_reference.empty() || !run.manifest.trace.reference) continue;
+    sentences.push_back(fmt::format("{} of {} in a dump that was not given; there digests decided",
+                                    format_count(run.manifest.trace.reference->contents, "content"),
+                                    escape_name(run.name)));
+  }
+  return fmt::format("{}", fmt::join(sentences, "; "));
 }
 
 // Patterns that left operators out of a recording; those of one run stand for both where they

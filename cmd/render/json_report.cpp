@@ -21,7 +21,7 @@ using comparators::Report;
 using comparators::RunSummary;
 using core::NamedTensorKind;
 
-constexpr const char* kReportVersion = "1.1";
+constexpr const char* kReportVersion = "1.2";
 
 template <typename Range>
 std::string value_of(const Range& facts, std::string_view name) {
@@ -132,6 +132,17 @@ bool is_known(const core::RunManifest& m) {
   return !m.created.empty() || m.trace.operators > 0 || !m.settings.empty();
 }
 
+// The dump that holds contents of a run's, and whether it was there to be read.
+Json json_reference(const RunSummary& run) {
+  const auto& reference = run.manifest.trace.reference;
+  if (!reference) return nullptr;
+  return {{"run", json_text(reference->run_name)},
+          {"index_digest", core::to_hex(reference->index_digest)},
+          {"contents", json_integer(reference->contents)},
+          {"bytes", json_integer(reference->bytes)},
+          {"given", run.missing_reference.empty()}};
+}
+
 Json json_run(const RunSummary& run, std::size_t position) {
   const core::RunManifest& m = run.manifest;
   const auto known = [&](Json value) { return is_known(m) ? std::move(value) : Json(nullptr); };
@@ -154,6 +165,7 @@ Json json_run(const RunSummary& run, std::size_t position) {
   out["message"] = json_text_or_null(run.message);
   out["level"] = known(json_text(m.trace.level));
   out["keep_ops"] = json_ranges(m.trace.keep_ops);
+  out["reference"] = json_reference(run);
   return out;
 }
 

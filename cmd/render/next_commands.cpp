@@ -36,6 +36,18 @@ std::string inspect_command(const RenderOptions& options, const RunSummary& run)
                      run.status == "partial" ? " --partial" : "");
 }
 
+// ` --reference DIR` where what `run` refers to is the other run's dump.
+std::string reference_words(const Report& report, const RunSummary& run) {
+  const auto& reference = run.manifest.trace.reference;
+  for (const RunSummary& other : report.runs) {
+    if (!reference || other.location.empty()) continue;
+    if (other.manifest.trace.index_digest == reference->index_digest) {
+      return " --reference " + path_word(other.location);
+    }
+  }
+  return {};
+}
+
 std::optional<std::string> inspect_divergence(const Report& report, const RenderOptions& options) {
   if (!report.first_divergence || report.runs.size() < 2) {
     return std::nullopt;
@@ -50,6 +62,7 @@ std::optional<std::string> inspect_divergence(const Report& report, const Render
   const auto* output = leading_output(op);
   if (output != nullptr && output->candidate.stored) {
     command += fmt::format(" --tensor {} --values", shell_quote("out:" + output->candidate.slot));
+    command += reference_words(report, run);
   }
   return command;
 }

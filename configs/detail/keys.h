@@ -32,7 +32,8 @@ inline constexpr auto kDumpKeys = std::to_array<std::string_view>({"directory",
                                                                    "include",
                                                                    "exclude",
                                                                    "memory",
-                                                                   "max_bytes"});
+                                                                   "max_bytes",
+                                                                   "reference"});
 inline constexpr auto kResolvedDumpKeys = std::to_array<std::string_view>({"directory",
                                                                            "level",
                                                                            "depth",
@@ -42,6 +43,7 @@ inline constexpr auto kResolvedDumpKeys = std::to_array<std::string_view>({"dire
                                                                            "exclude",
                                                                            "memory",
                                                                            "max_bytes",
+                                                                           "reference",
                                                                            "keep_ops"});
 inline constexpr auto kCompareKeys =
     std::to_array<std::string_view>({"policy", "rtol", "atol", "equal_nan", "signed_zero"});

@@ -105,6 +105,10 @@ void read_dump_members(const ObjectReader& object, const ParseContext& context, 
   if (const auto member = object.find("max_bytes")) {
     dump.max_bytes = read_byte_size(*member, 0, problems);
   }
+  if (const auto member = object.find("reference")) {
+    dump.reference =
+        read_path(*member, PathKind::kDirectoryToMake, "the directory of a dump", context);
+  }
 }
 
 }  // namespace

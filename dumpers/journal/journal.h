@@ -52,6 +52,8 @@ class JournalWriter {
   /// Notes where the bytes of a content are, or will be: the entry may come before they do.
   /// @param place  not kInline
   void content(const core::ContentKey& key, ContentPlace place, std::uint64_t offset);
+  /// Names the dump that contents of the place kReference are in; before the first of them.
+  void refers(const Referred& dump);
   /// What is known of the run before its first operator.
   void begun(std::string_view manifest);
   /// The last entry: the recording is whole.

@@ -33,9 +33,17 @@ struct Failure {
 /// Where the bytes of a content are. The files stand in the directory of the journal; an entry
 /// names a file of this list only, never a path.
 enum class ContentPlace : std::uint8_t {
-  kInline = 0,    ///< in the entry
-  kTrace = 1,     ///< in trace.h5
-  kContents = 2,  ///< in contents.bin
+  kInline = 0,     ///< in the entry
+  kTrace = 1,      ///< in trace.h5
+  kContents = 2,   ///< in contents.bin
+  kReference = 3,  ///< in none of ours: in the dump that Referred names
+};
+
+/// The recording refers to contents of this dump instead of keeping them itself.
+struct Referred {
+  core::Digest index_digest;
+  std::string run_name;
+  bool operator==(const Referred&) const = default;
 };
 
 /// A content that the recording keeps. That its bytes have arrived where they are said to be is
@@ -43,7 +51,7 @@ enum class ContentPlace : std::uint8_t {
 struct StoredContent {
   core::ContentKey key;
   ContentPlace place = ContentPlace::kInline;
-  std::uint64_t offset = 0;          ///< in that file; 0 inline
+  std::uint64_t offset = 0;          ///< in that file; 0 inline and in a reference
   std::uint64_t size = 0;            ///< what dtype and shape of the key make
   std::span<const std::byte> bytes;  ///< inline: borrowed until the next entry is read
 };
@@ -59,6 +67,7 @@ struct Finished {
 };
 
 /// What happened in a recording, in order.
-using Event = std::variant<core::OpRecord, EnteredOp, Failure, StoredContent, Begun, Finished>;
+using Event =
+    std::variant<core::OpRecord, EnteredOp, Failure, StoredContent, Begun, Finished, Referred>;
 
 }  // namespace repro_check::journal

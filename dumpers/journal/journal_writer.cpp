@@ -56,6 +56,14 @@ class JournalWriter::Impl {
     log_.append(entry_.finish());
   }
 
+  void refers(const Referred& dump) {
+    entry_.begin(EntryKind::kReference);
+    entry_.put(dump.index_digest.high);
+    entry_.put(dump.index_digest.low);
+    entry_.put_bytes(std::string_view(dump.run_name));
+    log_.append(entry_.finish());
+  }
+
   void close() { log_.close(); }
 
  private:
@@ -93,6 +101,7 @@ void JournalWriter::content(const core::ContentKey& key, std::span<const std::by
 void JournalWriter::content(const core::ContentKey& key, ContentPlace place, std::uint64_t offset) {
   impl_->content(key, place, offset);
 }
+void JournalWriter::refers(const Referred& dump) { impl_->refers(dump); }
 void JournalWriter::begun(std::string_view manifest) { impl_->text(EntryKind::kBegun, manifest); }
 void JournalWriter::finished(std::string_view manifest) {
   impl_->text(EntryKind::kFinished, manifest);

@@ -64,6 +64,9 @@ class RecordedJournal::Impl {
 
   void operator()(const StoredContent& content) {
     const bool is_inline = content.place == ContentPlace::kInline;
+    if (content.place == ContentPlace::kReference && !reference) {
+      damaged("a content lies in another dump, and none was named");
+    }
     const std::uint64_t offset = is_inline ? scan_.end() - content.size : content.offset;
     contents.try_emplace(content.key, ContentSpot{content.place, offset, content.size});
   }
@@ -71,6 +74,10 @@ class RecordedJournal::Impl {
   void operator()(const Begun& event) { begun = event.manifest; }
   void operator()(const Finished& event) { finished = event.manifest; }
   void operator()(const Failure& /*failure*/) {}
+  void operator()(const Referred& event) {
+    if (reference && *reference != event) damaged("it refers to two dumps");
+    reference = event;
+  }
 
   [[nodiscard]] std::uint64_t op_count() const noexcept { return offsets_.size(); }
 
@@ -81,6 +88,7 @@ class RecordedJournal::Impl {
 
   std::vector<std::uint64_t> unfinished;
   std::map<core::ContentKey, ContentSpot> contents;
+  std::optional<Referred> reference;
   JournalTotals totals;
   JournalSummary summary;
   std::optional<std::string> begun;
@@ -144,6 +152,9 @@ const std::vector<std::uint64_t>& RecordedJournal::unfinished() const noexcept {
 core::OpRecord RecordedJournal::record(std::uint64_t index) const { return impl_->record(index); }
 const std::map<core::ContentKey, ContentSpot>& RecordedJournal::contents() const noexcept {
   return impl_->contents;
+}
+const std::optional<Referred>& RecordedJournal::reference() const noexcept {
+  return impl_->reference;
 }
 const JournalTotals& RecordedJournal::totals() const noexcept { return impl_->totals; }
 const JournalSummary& RecordedJournal::summary() const noexcept { return impl_->summary; }

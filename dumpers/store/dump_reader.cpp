@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <new>
+#include <optional>
 #include <system_error>
 #include <unordered_map>
 #include <utility>
@@ -18,6 +19,7 @@
 #include "dumpers/store/detail/index_reader.h"
 #include "dumpers/store/detail/locate_dump.h"
 #include "dumpers/store/detail/pack_reader.h"
+#include "dumpers/store/detail/reference_dump.h"
 #include "dumpers/store/detail/trace_file.h"
 #include "dumpers/store/pack.h"
 
@@ -28,23 +30,36 @@ namespace fs = std::filesystem;
 using core::Error;
 using core::ErrorKind;
 
+/// Of a key that the index lists, which has checked them.
+std::uint64_t content_bytes(const core::ContentKey& key) {
+  return static_cast<std::uint64_t>(core::element_count(key.shape)) * core::element_size(key.dtype);
+}
+
 class Dump final : public core::DumpSource {
  public:
   // In braces, because the manifest is read first: it says what the rest is.
-  Dump(std::string location, const fs::path& directory)
-      : Dump{std::move(location), read_manifest(directory), open_trace(directory / kTraceName)} {}
+  Dump(std::string location, const fs::path& directory, const std::vector<fs::path>& references)
+      : Dump{std::move(location),
+             read_manifest(directory),
+             open_trace(directory / kTraceName),
+             references} {}
 
-  Dump(std::string location, core::RunManifest manifest, OpenTrace trace)
+  Dump(std::string location,
+       core::RunManifest manifest,
+       OpenTrace trace,
+       const std::vector<fs::path>& references)
       : location_(std::move(location)),
         manifest_(std::move(manifest)),
         file_(std::move(trace)),
         index_(file_, manifest_.trace.index_digest),
         content_group_(file_.group("content")),
-        types_(file_.blame()) {
+        types_(file_.blame()),
+        reference_(manifest_.trace.reference, references) {
     check_count("operators", manifest_.trace.operators, index_.op_count());
     check_count("tensors", manifest_.trace.tensors, index_.tensor_count());
     check_count("contents", manifest_.trace.contents, index_.content_count());
     for (std::uint64_t i = 0; i < index_.content_count(); ++i) contents_.insert(index_.content(i));
+    check_reference();
     open_packed();
   }
 
@@ -58,7 +73,7 @@ class Dump final : public core::DumpSource {
   [[nodiscard]] core::OpRecord op(std::uint64_t index) const override {
     core::OpRecord record = index_.op(index, true);
     for (const core::TensorRecord& tensor : record.tensors) {
-      if (tensor.stored && !has_content(tensor.content_key())) {
+      if (tensor.stored && !contents_.contains(tensor.content_key())) {
         file_.blame().fail(fmt::format("op {} refers to content {}, which the index does not list",
                                        index,
                                        core::content_name(tensor.content_key())));
@@ -68,7 +83,9 @@ class Dump final : public core::DumpSource {
   }
 
   [[nodiscard]] bool has_content(const core::ContentKey& key) const override {
-    return contents_.contains(key);
+    const auto found = contents_.find(key);
+    if (found == contents_.end()) return false;
+    return found->second != kInReference || reference_.has_content(key);
   }
 
   void read_content(const core::ContentKey& key, std::vector<std::byte>& into) const override {
@@ -79,6 +96,7 @@ class Dump final : public core::DumpSource {
                   fmt::format("{}: content {} is not stored", location_, name),
                   "record with dump.level \"tensor\"");
     }
+    if (found->second == kInReference) return reference_.read_content(location_, key, into);
     expect_known_digests();
     const Extent extent =
         found->second == kOwnDataset ? locate(key, name) : locate_packed(key, name, found->second);
@@ -91,21 +109,19 @@ class Dump final : public core::DumpSource {
     }
   }
 
+  [[nodiscard]] std::string missing_reference() const override { return reference_.missing(); }
+
   void verify_contents(const core::ContentProgress& progress) const override {
     std::vector<std::byte> bytes;
     for (std::uint64_t i = 0; i < index_.content_count(); ++i) {
-      read_content(index_.content(i).first, bytes);
+      const auto [key, place] = index_.content(i);
+      if (place == kInReference && !reference_.given()) continue;
+      read_content(key, bytes);
       if (progress) progress(bytes.size());
     }
   }
 
  private:
-  static core::RunManifest read_manifest(const fs::path& directory) {
-    constexpr std::uintmax_t kLargest = std::uintmax_t{256} << 20U;
-    const fs::path file = directory / kManifestName;
-    return core::manifest_from_json_text(read_text_file(file, kLargest), file.string());
-  }
-
   /// A dump whose digests follow another rule can be listed, but nothing in it can be verified.
   void expect_known_digests() const {
     const std::string& algorithm = manifest_.trace.digest_algorithm;
@@ -122,6 +138,19 @@ class Dump final : public core::DumpSource {
     if (announced == found) return;
     file_.blame().fail(
         fmt::format("/index holds {} {}, the manifest says {}", found, what, announced));
+  }
+
+  void check_reference() const {
+    std::uint64_t referred = 0;
+    std::uint64_t bytes = 0;
+    for (const auto& [key, place] : contents_) {
+      if (place != kInReference) continue;
+      ++referred;
+      bytes += content_bytes(key);
+    }
+    const std::optional<core::TraceReference>& named = manifest_.trace.reference;
+    check_count("contents of another dump", named ? named->contents : 0, referred);
+    check_count("bytes in another dump", named ? named->bytes : 0, bytes);
   }
 
   /// Finds the dataset of a content and checks that it is what the index says it is.
@@ -152,8 +181,7 @@ class Dump final : public core::DumpSource {
                                      const std::string& name,
                                      std::int64_t offset) const {
     const auto begin = static_cast<std::uint64_t>(offset);
-    const std::uint64_t bytes =
-        static_cast<std::uint64_t>(core::element_count(key.shape)) * core::element_size(key.dtype);
+    const std::uint64_t bytes = content_bytes(key);
     if (begin > packed_.bytes || bytes > packed_.bytes - begin) {
       file_.blame().inside("/packed").fail(fmt::format("ends before content {} does", name));
     }
@@ -166,6 +194,7 @@ class Dump final : public core::DumpSource {
   IndexReader index_;
   GroupHandle content_group_;
   ElementTypes types_;
+  FoundReference reference_;
   std::unordered_map<core::ContentKey, std::int64_t, ContentKeyHash> contents_;  ///< as content()
   Extent packed_;
 };
@@ -182,25 +211,32 @@ std::unique_ptr<core::DumpSource> open_guarded(const std::string& name, Open ope
 
 }  // namespace
 
-std::unique_ptr<core::DumpSource> open_contents(const fs::path& pack, PackContents contents) {
+std::unique_ptr<core::DumpSource> open_contents(const fs::path& pack,
+                                                PackContents contents,
+                                                const std::vector<fs::path>& references) {
   return open_guarded(pack.string(), [&] {
     const Hdf5Scope scope;
     return std::make_unique<Dump>(
         pack.string(),
         core::manifest_from_json_text(contents.manifest, name_inside(pack, kManifestName)),
-        std::move(contents.trace));
+        std::move(contents.trace),
+        references);
   });
 }
 
-std::unique_ptr<core::DumpSource> open_pack(const fs::path& pack, const PackProgress& progress) {
-  return open_contents(pack, read_pack(pack, progress));
+std::unique_ptr<core::DumpSource> open_pack(const fs::path& pack,
+                                            const std::vector<fs::path>& references,
+                                            const PackProgress& progress) {
+  return open_contents(pack, read_pack(pack, progress), references);
 }
 
-std::unique_ptr<core::DumpSource> open_dump(const fs::path& path) {
-  if (is_pack(path)) return open_pack(path, {});
+std::unique_ptr<core::DumpSource> open_dump(const fs::path& path,
+                                            const std::vector<fs::path>& references) {
+  if (is_pack(path)) return open_pack(path, references);
   const Hdf5Scope scope;
   const fs::path found = locate_dump(path);
-  return open_guarded(path.string(), [&] { return std::make_unique<Dump>(path.string(), found); });
+  return open_guarded(path.string(),
+                      [&] { return std::make_unique<Dump>(path.string(), found, references); });
 }
 
 std::optional<journal::JournalSummary> summarise_incomplete(const fs::path& directory) {

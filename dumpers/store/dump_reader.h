@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "core/dump_source.h"
 #include "core/npy.h"
@@ -15,10 +16,12 @@ namespace repro_check::store {
 /// Opens a complete dump, a directory or a pack, and checks its index against the manifest's
 /// digest. The trace of a pack is unpacked into a file without a name in the directory for
 /// temporary files.
+/// @param references  where the dump may be that it refers to; see DumpSource::missing_reference()
 /// @throws core::Error{kDumpUnknown} when it is no dump, or of a newer format;
 ///         core::Error{kDumpIncomplete} when the recording never finished, naming the last operator
 ///         reached; core::Error{kDumpDamaged} when index or manifest do not hold together
-std::unique_ptr<core::DumpSource> open_dump(const std::filesystem::path& path);
+std::unique_ptr<core::DumpSource> open_dump(
+    const std::filesystem::path& path, const std::vector<std::filesystem::path>& references = {});
 
 /// What an unfinished recording reached; empty when there is no journal in `directory`.
 std::optional<journal::JournalSummary> summarise_incomplete(const std::filesystem::path& directory);

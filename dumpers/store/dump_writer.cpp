@@ -16,9 +16,11 @@
 #include "dumpers/store/detail/content_writer.h"
 #include "dumpers/store/detail/dump_directory.h"
 #include "dumpers/store/detail/index_writer.h"
+#include "dumpers/store/detail/reference_dump.h"
 #include "dumpers/store/detail/row_counts.h"
 #include "dumpers/store/detail/small_contents.h"
 #include "dumpers/store/detail/trace_creation.h"
+#include "dumpers/store/reference.h"
 
 namespace repro_check::store {
 
@@ -26,6 +28,7 @@ class DumpWriter::Impl {
  public:
   Impl(const std::filesystem::path& directory, const DumpWriterOptions& options)
       : options_(options),
+        reference_(reference_for(directory, options)),
         place_(prepare_place(directory, options.replace_existing, options.needed_space)),
         journal_(place_.working / kJournalName),
         trace_path_(place_.working / kTraceName),
@@ -36,13 +39,19 @@ class DumpWriter::Impl {
         content_group_(make_group(file_.get(), "content", blame_)),
         datasets_(content_group_.get(), blame_),
         contents_(trace_path_, datasets_, journal_, options.memory),
-        limit_(options.max_bytes) {}
+        limit_(options.max_bytes) {
+    if (reference_) journal_.refers(reference_->identity);
+  }
 
   void begin(const core::RunManifest& manifest) { journal_.begun(core::to_json_text(manifest)); }
   void enter(const core::OpEntry& entry) { journal_.enter(entry); }
   [[nodiscard]] bool has_content(const core::ContentKey& key) const { return contents_.has(key); }
   bool put_content(const core::ContentKey& key, const core::ContentBytes& bytes) {
     if (contents_.has(key)) return true;
+    if (reference_ && reference_->stored.contains(key)) {
+      contents_.refer(key);
+      return true;
+    }
     if (!limit_.admits(contents_.stored_bytes(), bytes.size())) return false;
     const journal::SizeSignalGuard guard;
     contents_.put(key, bytes);
@@ -58,6 +67,11 @@ class DumpWriter::Impl {
     failed_ = true;
     journal_.fail(message);
   }
+  void refer_to(const journal::Referred& dump) {
+    reference_.emplace(ReferenceDump{dump, {}});
+    journal_.refers(dump);
+  }
+  void put_reference(const core::ContentKey& key) { contents_.refer(key); }
   [[nodiscard]] std::uint64_t stored_bytes() const noexcept { return contents_.stored_bytes(); }
 
   void finish(core::RunManifest manifest) {
@@ -71,6 +85,7 @@ class DumpWriter::Impl {
     contents_.drain();
     manifest.trace.contents = contents_.kept().size();
     manifest.trace.stored_bytes = contents_.stored_bytes();
+    manifest.trace.reference = referred();
     if (limit_.reached_at()) manifest.trace.bytes_limit_reached_at = limit_.reached_at();
     manifest.trace.io = contents_.direct() ? "direct" : "buffered";
     // Killed from here on, the recording is recovered as a whole one.
@@ -88,6 +103,21 @@ class DumpWriter::Impl {
   }
 
  private:
+  static std::optional<ReferenceDump> reference_for(const std::filesystem::path& directory,
+                                                    const DumpWriterOptions& options) {
+    if (!options.reference || is_same_place(*options.reference, directory)) return std::nullopt;
+    return read_reference(*options.reference);
+  }
+
+  /// Empty as well where nothing was the same: such a dump needs no other.
+  [[nodiscard]] std::optional<core::TraceReference> referred() const {
+    if (!reference_ || contents_.referred_contents() == 0) return std::nullopt;
+    return core::TraceReference{reference_->identity.run_name,
+                                reference_->identity.index_digest,
+                                contents_.referred_contents(),
+                                contents_.referred_bytes()};
+  }
+
   void check_counts(const core::TraceSummary& trace) const {
     if (trace.operators == counts_.ops && trace.tensors == counts_.tensors) return;
     throw core::Error(
@@ -109,7 +139,12 @@ class DumpWriter::Impl {
     const GroupHandle group = make_group(file_.get(), "index", blame_);
     IndexWriter index(group.get(), counts_, blame_);
     std::optional<BrowseTree> tree;
-    if (browsable()) tree.emplace(file_.get(), content_group_.get(), blame_);
+    if (browsable()) {
+      const auto is_here = [this](const core::ContentKey& key) {
+        return !contents_.is_referred(key);
+      };
+      tree.emplace(file_.get(), content_group_.get(), is_here, blame_);
+    }
     SmallContents small(file_.get(),
                         datasets_,
                         !tree.has_value(),
@@ -147,6 +182,7 @@ class DumpWriter::Impl {
   }
 
   DumpWriterOptions options_;
+  std::optional<ReferenceDump> reference_;
   RecordingPlace place_;
   journal::JournalWriter journal_;
   std::filesystem::path trace_path_;
@@ -183,6 +219,10 @@ bool DumpWriter::put_content(const core::ContentKey& key, const core::ContentByt
 void DumpWriter::append(const core::OpRecord& record) { impl_->append(record); }
 
 void DumpWriter::fail(const std::string& message) { impl_->fail(message); }
+
+void DumpWriter::refer_to(const journal::Referred& dump) { impl_->refer_to(dump); }
+
+void DumpWriter::put_reference(const core::ContentKey& key) { impl_->put_reference(key); }
 
 std::uint64_t DumpWriter::stored_bytes() const noexcept { return impl_->stored_bytes(); }
 

@@ -10,6 +10,7 @@
 
 #include "core/dump_sink.h"
 #include "core/run_manifest.h"
+#include "dumpers/journal/journal_event.h"
 
 namespace repro_check::store {
 
@@ -20,6 +21,9 @@ struct DumpWriterOptions {
   std::size_t memory = kDefaultMemory;
   /// Contents beyond this many bytes together are not stored; their digests go on.
   std::optional<std::uint64_t> max_bytes = std::nullopt;
+  /// A dump whose contents are referred to instead of stored again; readers must then be given it.
+  /// The dump that is made here is none.
+  std::optional<std::filesystem::path> reference = std::nullopt;
   /// A file system with less free space than this is refused before anything is recorded.
   std::uint64_t needed_space = 0;
   bool replace_existing = false;  ///< put a complete dump in the place of another, when complete
@@ -37,7 +41,8 @@ class DumpWriter final : public core::DumpSink {
   /// Creates the directory. With replace_existing it records into `<directory>.recording` beside it
   /// and takes the place of the old dump only in finish().
   /// @throws core::Error{kUsage} when a dump, or another recording, is already there;
-  ///         core::Error{kIo}, also where there is less than options.needed_space
+  ///         core::Error{kIo}, also where there is less than options.needed_space; as
+  ///         require_reference() for options.reference
   DumpWriter(const std::filesystem::path& directory, const DumpWriterOptions& options);
   ~DumpWriter() override;
 
@@ -49,11 +54,16 @@ class DumpWriter final : public core::DumpSink {
   void append(const core::OpRecord& record) override;
   void fail(const std::string& message) override;
 
+  /// For a recording that is played into this dump: names the dump that it refers to, and a content
+  /// of that, for which put_content() is then not called.
+  void refer_to(const journal::Referred& dump);
+  void put_reference(const core::ContentKey& key);
+
   /// Bytes of contents written so far; readable from any thread.
   [[nodiscard]] std::uint64_t stored_bytes() const noexcept;
 
-  /// Completes the dump. Fills manifest.trace.contents, stored_bytes, io, bytes_limit_reached_at
-  /// and index_digest.
+  /// Completes the dump. Fills manifest.trace.contents, stored_bytes, reference, io,
+  /// bytes_limit_reached_at and index_digest.
   /// @throws core::Error{kIo}
   void finish(core::RunManifest manifest);
 

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "core/dump_source.h"
 #include "core/run_manifest.h"
@@ -51,8 +52,10 @@ std::filesystem::path default_dump(const std::filesystem::path& pack);
 
 /// open_dump() of a pack, with something to look at while it is unpacked.
 /// @throws as open_dump
-std::unique_ptr<core::DumpSource> open_pack(const std::filesystem::path& pack,
-                                            const PackProgress& progress);
+std::unique_ptr<core::DumpSource> open_pack(
+    const std::filesystem::path& pack,
+    const std::vector<std::filesystem::path>& references = {},
+    const PackProgress& progress = {});
 
 /// Checks every byte of a dump and makes a pack of it, which takes its place when it is complete;
 /// until then it is temporary_beside(pack). Two packs of one dump are equal, byte for byte, as far

@@ -14,6 +14,7 @@
 #include "dumpers/journal/recorded_journal.h"
 #include "dumpers/store/detail/content_vault.h"
 #include "dumpers/store/detail/dump_directory.h"
+#include "dumpers/store/detail/reference_dump.h"
 #include "dumpers/store/detail/unfinished_recording.h"
 #include "dumpers/store/dump_reader.h"
 
@@ -24,18 +25,23 @@ namespace fs = std::filesystem;
 
 class UnfinishedDump final : public core::DumpSource {
  public:
-  UnfinishedDump(std::string location, const fs::path& directory)
+  UnfinishedDump(std::string location,
+                 const fs::path& directory,
+                 const std::vector<fs::path>& references)
       : location_(std::move(location)),
         journal_(directory / kJournalName),
         vault_(directory, journal_),
-        manifest_(recovered_manifest(journal_, core::printable(location_), 0)) {
+        manifest_(recovered_manifest(journal_, core::printable(location_), 0)),
+        reference_(manifest_.trace.reference, references) {
     // Nobody has looked at every byte yet, so nobody can say that it is whole.
     if (!manifest_.trace.partial) {
       manifest_.trace.partial.emplace().reason = "recorded to its end, and never folded";
     }
     manifest_.trace.contents = journal_.contents().size();
     manifest_.trace.stored_bytes = 0;
-    for (const auto& [key, spot] : journal_.contents()) manifest_.trace.stored_bytes += spot.size;
+    for (const auto& [key, spot] : journal_.contents()) {
+      if (!is_elsewhere(spot)) manifest_.trace.stored_bytes += spot.size;
+    }
   }
 
   [[nodiscard]] const std::string& location() const override { return location_; }
@@ -56,12 +62,14 @@ class UnfinishedDump final : public core::DumpSource {
   [[nodiscard]] core::OpRecord op(std::uint64_t index) const override {
     core::OpRecord record = journal_.record(index);
     for (core::TensorRecord& tensor : record.tensors) {
-      tensor.stored = tensor.stored && has_content(tensor.content_key());
+      const core::ContentKey key = tensor.content_key();
+      tensor.stored = tensor.stored && (is_referred(key) || has_content(key));
     }
     return record;
   }
 
   [[nodiscard]] bool has_content(const core::ContentKey& key) const override {
+    if (is_referred(key)) return reference_.has_content(key);
     const auto [answer, is_new] = held_.try_emplace(key, false);
     std::vector<std::byte> bytes;
     if (is_new) answer->second = vault_.read(key, bytes);
@@ -69,6 +77,7 @@ class UnfinishedDump final : public core::DumpSource {
   }
 
   void read_content(const core::ContentKey& key, std::vector<std::byte>& into) const override {
+    if (is_referred(key)) return reference_.read_content(location_, key, into);
     if (vault_.read(key, into)) return;
     throw core::Error(
         core::ErrorKind::kNotComparable,
@@ -76,33 +85,50 @@ class UnfinishedDump final : public core::DumpSource {
         "the recording was cut short before its bytes reached the disk");
   }
 
+  [[nodiscard]] std::string missing_reference() const override { return reference_.missing(); }
+
   /// Bytes that do not match are not there: has_content() says so.
   void verify_contents(const core::ContentProgress& progress) const override {
+    std::vector<std::byte> bytes;
     for (const auto& [key, spot] : journal_.contents()) {
+      if (is_elsewhere(spot)) {
+        if (!reference_.given()) continue;
+        read_content(key, bytes);
+      }
       static_cast<void>(has_content(key));
       if (progress) progress(spot.size);
     }
   }
 
  private:
+  static bool is_elsewhere(const journal::ContentSpot& spot) noexcept {
+    return spot.place == journal::ContentPlace::kReference;
+  }
+  [[nodiscard]] bool is_referred(const core::ContentKey& key) const {
+    const auto found = journal_.contents().find(key);
+    return found != journal_.contents().end() && is_elsewhere(found->second);
+  }
+
   std::string location_;
   journal::RecordedJournal journal_;
   ContentVault vault_;
   core::RunManifest manifest_;
+  FoundReference reference_;
   mutable std::map<core::ContentKey, bool> held_;
 };
 
 }  // namespace
 
-std::unique_ptr<core::DumpSource> open_partial(const fs::path& directory) {
+std::unique_ptr<core::DumpSource> open_partial(const fs::path& directory,
+                                               const std::vector<fs::path>& references) {
   std::error_code code;
   const bool is_file = fs::is_regular_file(directory, code);
   const fs::path place =
       is_file && directory.filename() == kJournalName ? locate_journal(directory) : directory;
   const bool unfinished =
       fs::exists(place / kJournalName, code) && !fs::exists(place / kManifestName, code);
-  if (!unfinished) return open_dump(directory);
-  return std::make_unique<UnfinishedDump>(directory.string(), place);
+  if (!unfinished) return open_dump(directory, references);
+  return std::make_unique<UnfinishedDump>(directory.string(), place, references);
 }
 
 }  // namespace repro_check::store

@@ -64,6 +64,7 @@ class Replay {
     writer_.append(record);
     ++done_;
   }
+  void operator()(const journal::Referred& dump) { writer_.refer_to(dump); }
   void operator()(const journal::Failure& /*failure*/) {}
   void operator()(const journal::Begun& /*begun*/) {}
   void operator()(const journal::Finished& /*finished*/) {}
@@ -74,6 +75,12 @@ class Replay {
  private:
   bool keep(const core::ContentKey& key) {
     if (writer_.has_content(key)) return true;
+    const auto spot = journal_.contents().find(key);
+    if (spot != journal_.contents().end() &&
+        spot->second.place == journal::ContentPlace::kReference) {
+      writer_.put_reference(key);
+      return true;
+    }
     if (lost_.contains(key)) return false;
     if (!vault_.read(key, bytes_)) {
       lost_.insert(key);

@@ -173,7 +173,8 @@ TEST_CASE("compare and dump sections") {
                   "signed_zero": "distinct"},
       "dump": {"level": "stats", "depth": "all", "browse": "always", "verify_inputs": true,
                "include": ["aten::*"], "exclude": ["*dropout*"],
-               "memory": "64MiB", "max_bytes": 1000})");
+               "memory": "64MiB", "max_bytes": 1000,
+               "reference": "kept/baseline"})");
   CHECK(config.compare.policy == PolicyKind::kTolerance);
   CHECK(config.compare.rtol == 1e-3);
   CHECK(config.compare.atol == 0.0);
@@ -188,6 +189,7 @@ TEST_CASE("compare and dump sections") {
   CHECK(dump.exclude == std::vector<std::string>{"*dropout*"});
   CHECK(dump.memory == std::uint64_t{64} << 20U);
   CHECK(dump.max_bytes == 1000U);
+  CHECK(dump.reference == test::fixture_directory() / "kept" / "baseline");
 }
 
 TEST_CASE("numbers of bytes") {

@@ -165,6 +165,7 @@ class RandomRequest {
     for (std::uint64_t i = below(3); i > 0; --i) spec.exclude.push_back(text());
     spec.memory = kLeastDumpMemory + below(1U << 30U);
     if (coin()) spec.max_bytes = below(1U << 30U);
+    if (coin()) spec.reference = "/" + text();
     return spec;
   }
 

@@ -44,7 +44,9 @@ def make(tool, fixture, request, change):
     directory.parent.mkdir(parents=True, exist_ok=True)
     source = directory.with_name(directory.name + ".fixture")
     source.write_text(json.dumps(description))
-    subprocess.run([os.environ[tool], str(source), str(directory)], check=True)
+    refers = asked["level"] == "tensor" and "reference" in asked
+    words = [f"reference={asked['reference']}"] if refers else []
+    subprocess.run([os.environ[tool], str(source), str(directory), *words], check=True)
     source.unlink()
 
 

@@ -49,7 +49,8 @@ def make_dump(tools, tmp, step):
     target = tmp / step["dump"]
     target.parent.mkdir(parents=True, exist_ok=True)
     tool = tools.make_unfinished_dump if step.get("unfinished") else tools.make_dump
-    subprocess.run([tool, str(fixture), str(target)], check=True)
+    words = [f"reference={tmp / step['reference']}"] if "reference" in step else []
+    subprocess.run([tool, str(fixture), str(target), *words], check=True)
     if fixture.parent == tmp:
         fixture.unlink()
 

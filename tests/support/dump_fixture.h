@@ -23,8 +23,8 @@ struct DumpFixture {
 ///   run       name of the run
 ///   manifest  level, depth, seed, determinism, device, rng, grad, disable_dropout, model (hex
 ///   digest,
-///             or any text, which is hashed), digest_algorithm, include, exclude, keep_ops, warnings,
-///             settings {name: used | {found, used}}, environment {name: value}
+///             or any text, which is hashed), digest_algorithm, include, exclude, keep_ops,
+///             warnings, settings {name: used | {found, used}}, environment {name: value}
 ///   tensors   {name: {dtype, shape, and one of values | bits (hexadecimal, most significant first)
 ///   |
 ///             fill | state}}; optional storage (name of the tensor it aliases), strides, offset,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// make_dump FIXTURE.json OUTDIR [packed]: writes a dump as a recorder would, from a description in
-// text; packed as a long recording is.
+// make_dump FIXTURE.json OUTDIR [packed] [reference=DIR]: writes a dump as a recorder would, from a
+// description in text; packed as a long recording is, or referring to what DIR holds.
 #include <cstdio>
 #include <fstream>
 #include <iterator>
@@ -10,6 +10,7 @@
 #include "core/exit_code.h"
 #include "dumpers/store/dump_writer.h"
 #include "tests/support/dump_fixture.h"
+#include "tests/support/writer_options.h"
 
 namespace {
 
@@ -38,14 +39,12 @@ void make_dump(const char* description,
 }  // namespace
 
 int main(int argc, char** argv) {
-  const bool packed = argc == 4 && std::string(argv[3]) == "packed";
-  if (argc != 3 && !packed) {
-    std::fputs("usage: make_dump FIXTURE.json OUTDIR [packed]\n", stderr);
+  if (argc < 3) {
+    std::fputs("usage: make_dump FIXTURE.json OUTDIR [packed] [reference=DIR]\n", stderr);
     return static_cast<int>(repro_check::core::ExitCode::kUsage);
   }
   try {
-    repro_check::store::DumpWriterOptions options;
-    if (packed) options.browse = repro_check::store::DumpWriterOptions::Browse::kNever;
+    const auto options = repro_check::test_support::writer_options({argv + 3, argv + argc});
     make_dump(argv[1], argv[2], options);
     return 0;
   } catch (const Error& error) {

@@ -66,7 +66,7 @@ StoredContent decode_content(std::span<const std::byte> payload) {
   ByteReader bytes(payload);
   StoredContent content;
   content.key.dtype = bytes.enumerated(core::Dtype::kQInt32);
-  content.place = bytes.enumerated(ContentPlace::kContents);
+  content.place = bytes.enumerated(ContentPlace::kReference);
   content.key.digest.high = bytes.get<std::uint64_t>();
   content.key.digest.low = bytes.get<std::uint64_t>();
   content.key.shape = bytes.sizes();
@@ -78,6 +78,9 @@ StoredContent decode_content(std::span<const std::byte> payload) {
   constexpr auto kEnd = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
   if (content.offset > kEnd || content.size > kEnd - content.offset) {
     ByteReader::nonsense("keeps bytes where no file can have any");
+  }
+  if (content.place == ContentPlace::kReference && content.offset != 0) {
+    ByteReader::nonsense("says where in another dump bytes are");
   }
   if (content.place == ContentPlace::kInline) {
     content.bytes = bytes.rest_of_bytes();

@@ -35,6 +35,7 @@ enum class EntryKind : std::uint32_t {
   kBegun = 9,        ///< the bytes of a manifest, as far as it is known
   kTensorForm = 10,  ///< what tensors of many records have in common
   kCallForm = 11,    ///< what many records have in common
+  kReference = 12,   ///< index digest of the dump referred to, then the name of its run
 };
 
 /// Before every payload. The checksum covers all that follows it: length, kind and payload. No kind

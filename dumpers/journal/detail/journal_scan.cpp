@@ -35,6 +35,12 @@ std::optional<Event> JournalScan::take(const Entry& entry) {
       return decode_content(entry.payload);
     case EntryKind::kBegun:
       return Begun{std::string(ByteReader(entry.payload).rest())};
+    case EntryKind::kReference: {
+      ByteReader bytes(entry.payload);
+      const auto high = bytes.get<std::uint64_t>();
+      const auto low = bytes.get<std::uint64_t>();
+      return Referred{{high, low}, std::string(bytes.rest())};
+    }
     case EntryKind::kFinished:
       return Finished{std::string(ByteReader(entry.payload).rest())};
   }

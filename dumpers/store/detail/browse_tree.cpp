@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <iterator>
 #include <set>
+#include <utility>
 
 #include "core/printable.h"
 #include "dumpers/store/detail/element_types.h"
@@ -53,15 +54,21 @@ std::string link_name(std::string_view text) {
   return name;
 }
 
-BrowseTree::BrowseTree(hid_t file, hid_t contents, const Blame& blame)
-    : contents_(contents), blame_(blame), ops_(make_group(file, "ops", blame)) {}
+BrowseTree::BrowseTree(hid_t file,
+                       hid_t contents,
+                       std::function<bool(const core::ContentKey&)> is_here,
+                       const Blame& blame)
+    : contents_(contents),
+      is_here_(std::move(is_here)),
+      blame_(blame),
+      ops_(make_group(file, "ops", blame)) {}
 
 void BrowseTree::link_tensors(hid_t parent, const core::OpRecord& record, core::TensorRole role) {
   const char* folder = role == core::TensorRole::kInput ? "inputs" : "outputs";
   GroupHandle group;
   std::set<std::string> taken;
   for (const core::TensorRecord& tensor : record.tensors) {
-    if (tensor.role != role || !tensor.stored) continue;
+    if (tensor.role != role || !tensor.stored || !is_here_(tensor.content_key())) continue;
     if (group.get() < 0) group = make_group(parent, folder, blame_);
     std::string name = link_name(tensor.slot);
     for (int copy = 2; !taken.insert(name).second; ++copy) {

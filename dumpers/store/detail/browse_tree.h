@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -18,14 +19,20 @@ std::string link_name(std::string_view text);
 class BrowseTree {
  public:
   /// @param contents  the group `/content`, borrowed
-  BrowseTree(hid_t file, hid_t contents, const Blame& blame);
+  /// @param is_here   whether that group has a content
+  BrowseTree(hid_t file,
+             hid_t contents,
+             std::function<bool(const core::ContentKey&)> is_here,
+             const Blame& blame);
 
+  /// Tensors whose content is not here get no link: one to another file would lead out of the dump.
   void add(const core::OpRecord& record);
 
  private:
   void link_tensors(hid_t parent, const core::OpRecord& record, core::TensorRole role);
 
   hid_t contents_;
+  std::function<bool(const core::ContentKey&)> is_here_;
   Blame blame_;
   GroupHandle ops_;
 };

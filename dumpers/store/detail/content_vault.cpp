@@ -22,6 +22,7 @@ const char* name_of(journal::ContentPlace place) {
     case journal::ContentPlace::kContents:
       return kContentsName;
     case journal::ContentPlace::kInline:
+    case journal::ContentPlace::kReference:
       break;
   }
   return kJournalName;
@@ -65,6 +66,7 @@ bool ContentVault::read(const core::ContentKey& key, std::vector<std::byte>& int
   const auto found = journal_.contents().find(key);
   if (found == journal_.contents().end()) return false;
   const journal::ContentSpot& spot = found->second;
+  if (spot.place == journal::ContentPlace::kReference) return false;
   const File& from = file(spot.place);
   // Before memory is asked for: a journal may speak of more than its files hold.
   if (from.fd < 0 || spot.offset > from.size || spot.size > from.size - spot.offset) return false;

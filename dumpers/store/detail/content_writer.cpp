@@ -46,6 +46,15 @@ void ContentWriter::put(const core::ContentKey& key, const core::ContentBytes& b
   ++small_contents_;
 }
 
+void ContentWriter::refer(const core::ContentKey& key) {
+  if (known_.contains(key)) return;
+  journal_.content(key, journal::ContentPlace::kReference, 0);
+  kept_.push_back({&*known_.insert(key).first, kInReference});
+  referred_.insert(key);
+  referred_bytes_ +=
+      static_cast<std::uint64_t>(core::element_count(key.shape)) * core::element_size(key.dtype);
+}
+
 void ContentWriter::put_big(const core::ContentKey& key, const core::ContentBytes& bytes) {
   if (!file_) file_.emplace(trace_);
   if (!queue_) queue_.emplace(*file_, memory_);

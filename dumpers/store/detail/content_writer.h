@@ -25,12 +25,14 @@ struct ContentKeyHash {
   }
 };
 
+// Where a content is, as ContentRow::packed says it, when not in `/packed`.
 inline constexpr std::int64_t kOwnDataset = -1;
+inline constexpr std::int64_t kInReference = -2;  ///< in the dump that this one refers to
 
 /// A content of a recording.
 struct KeptContent {
   const core::ContentKey* key;
-  /// kOwnDataset, or, for one that is in the journal, how many bytes of such are before it.
+  /// kOwnDataset, kInReference or, for one in the journal, how many bytes of such are before it.
   std::int64_t journal_offset;
 };
 
@@ -50,6 +52,8 @@ class ContentWriter {
   [[nodiscard]] bool has(const core::ContentKey& key) const { return known_.contains(key); }
   /// @throws core::Error{kIo}, for earlier contents as well
   void put(const core::ContentKey& key, const core::ContentBytes& bytes);
+  /// Keeps no bytes: they are in the dump that the journal has named.
+  void refer(const core::ContentKey& key);
   /// @throws core::Error{kIo} when a content put before could not be written
   void check();
   /// Waits until all that was put is written. @throws core::Error{kIo}
@@ -60,6 +64,12 @@ class ContentWriter {
   /// Of those, the ones in the journal: how many, and their bytes.
   [[nodiscard]] std::uint64_t small_contents() const noexcept { return small_contents_; }
   [[nodiscard]] std::uint64_t small_bytes() const noexcept { return small_bytes_; }
+  /// Those that were referred to, and their bytes.
+  [[nodiscard]] std::uint64_t referred_contents() const noexcept { return referred_.size(); }
+  [[nodiscard]] std::uint64_t referred_bytes() const noexcept { return referred_bytes_; }
+  [[nodiscard]] bool is_referred(const core::ContentKey& key) const {
+    return referred_.contains(key);
+  }
   /// Readable from any thread.
   [[nodiscard]] std::uint64_t stored_bytes() const noexcept { return stored_bytes_; }
   /// Whether bytes have gone past the page cache.
@@ -76,6 +86,8 @@ class ContentWriter {
   std::unordered_set<core::ContentKey, ContentKeyHash> known_;
   std::vector<KeptContent> kept_;  ///< keys are in known_
   std::vector<std::byte> small_;
+  std::unordered_set<core::ContentKey, ContentKeyHash> referred_;
+  std::uint64_t referred_bytes_ = 0;
   std::uint64_t small_contents_ = 0;
   std::uint64_t small_bytes_ = 0;
   std::atomic<std::uint64_t> stored_bytes_{0};

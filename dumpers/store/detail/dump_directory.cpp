@@ -276,4 +276,10 @@ std::string read_text_file(const fs::path& file, std::uintmax_t limit) {
   return text;
 }
 
+core::RunManifest read_manifest(const fs::path& directory) {
+  constexpr std::uintmax_t kLargest = std::uintmax_t{256} << 20U;
+  const fs::path file = directory / kManifestName;
+  return core::manifest_from_json_text(read_text_file(file, kLargest), file.string());
+}
+
 }  // namespace repro_check::store

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "core/run_manifest.h"
 #include "dumpers/journal/journal.h"
 
 namespace repro_check::store {
@@ -52,5 +53,9 @@ void remove_file(const std::filesystem::path& file);
 
 /// The whole of a file. @throws core::Error{kIo}, or {kDumpDamaged} beyond `limit` bytes
 std::string read_text_file(const std::filesystem::path& file, std::uintmax_t limit);
+
+/// The manifest of the complete dump in `directory`.
+/// @throws core::Error{kDumpUnknown} when it is of a newer format, {kDumpDamaged}, {kIo}
+core::RunManifest read_manifest(const std::filesystem::path& directory);
 
 }  // namespace repro_check::store

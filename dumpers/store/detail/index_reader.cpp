@@ -11,6 +11,7 @@
 #include "core/error.h"
 #include "core/tensor_view.h"
 #include "dumpers/journal/journal.h"
+#include "dumpers/store/detail/content_writer.h"
 
 namespace repro_check::store {
 namespace {
@@ -276,7 +277,7 @@ std::pair<core::ContentKey, std::int64_t> IndexReader::content(std::uint64_t ind
       bytes != row.bytes || key.dtype == core::Dtype::kUnknown) {
     contents_.blame().fail(fmt::format("row {} is no tensor of {} bytes", index, row.bytes));
   }
-  if (row.packed < -1) contents_.blame().fail(fmt::format("row {} lies nowhere", index));
+  if (row.packed < kInReference) contents_.blame().fail(fmt::format("row {} lies nowhere", index));
   return {std::move(key), row.packed};
 }
 

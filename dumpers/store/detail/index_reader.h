@@ -28,7 +28,7 @@ class IndexReader {
   /// @param whole  arguments, results, tensors, substitutions and generator too
   [[nodiscard]] core::OpRecord op(std::uint64_t index, bool whole) const;
 
-  /// A content, and where in `/packed` it is; -1 where it has a dataset of its own.
+  /// A content, and where in `/packed` it is; kOwnDataset or kInReference where it is not there.
   [[nodiscard]] std::pair<core::ContentKey, std::int64_t> content(std::uint64_t index) const;
 
  private:

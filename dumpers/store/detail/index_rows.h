@@ -89,7 +89,8 @@ struct ContentRow {
   std::uint64_t bytes = 0;
   std::uint32_t shape_count = 0;
   std::uint32_t dtype = 0;
-  std::int64_t packed = -1;  ///< where in /packed; -1 = in a dataset of its own. Since 1.1
+  /// Where in /packed; -1 = in a dataset of its own; -2 = in another dump, since 1.2. Since 1.1
+  std::int64_t packed = -1;
 };
 
 struct GeneratorRow {

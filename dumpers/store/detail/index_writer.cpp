@@ -221,7 +221,7 @@ core::Digest IndexWriter::finish(std::span<const KeptContent> contents, bool pac
                     bytes,
                     count_of(key->shape),
                     static_cast<std::uint32_t>(key->dtype),
-                    packed ? offset : kOwnDataset});
+                    packed || offset == kInReference ? offset : kOwnDataset});
   }
   std::vector<TableDigest> digests;
   for (TableWriter* table : {&values_, &tensors_, &stats_, &substitutions_, &generators_}) {

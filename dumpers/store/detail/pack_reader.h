@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "core/dump_source.h"
 #include "dumpers/store/detail/trace_file.h"
@@ -34,8 +35,10 @@ PackContents read_pack(const std::filesystem::path& pack,
 PackContents read_pack(const std::filesystem::path& pack, const PackProgress& progress);
 
 /// A dump over what was taken out of `pack`, opened as any other.
-std::unique_ptr<core::DumpSource> open_contents(const std::filesystem::path& pack,
-                                                PackContents contents);
+std::unique_ptr<core::DumpSource> open_contents(
+    const std::filesystem::path& pack,
+    PackContents contents,
+    const std::vector<std::filesystem::path>& references = {});
 
 /// @throws core::Error{kDumpUnknown} when `pack` is missing, or not even compressed with zstd
 void expect_pack(const std::filesystem::path& pack);

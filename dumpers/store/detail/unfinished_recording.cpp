@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <optional>
 #include <system_error>
 
 #include "core/digest.h"
@@ -56,6 +57,18 @@ core::PartialTrace partial_trace(const journal::RecordedJournal& journal,
   return partial;
 }
 
+std::optional<core::TraceReference> reference_of(const journal::RecordedJournal& journal) {
+  if (!journal.reference()) return std::nullopt;
+  core::TraceReference reference{
+      journal.reference()->run_name, journal.reference()->index_digest, 0, 0};
+  for (const auto& [key, spot] : journal.contents()) {
+    if (spot.place != journal::ContentPlace::kReference) continue;
+    ++reference.contents;
+    reference.bytes += spot.size;
+  }
+  return reference.contents == 0 ? std::nullopt : std::optional(reference);
+}
+
 }  // namespace
 
 fs::path locate_journal(const fs::path& path) {
@@ -95,6 +108,7 @@ core::RunManifest recovered_manifest(const journal::RecordedJournal& journal,
       text ? core::manifest_from_json_text(*text, name + ": the manifest in its journal")
            : bare_manifest(journal, name);
   core::TraceSummary& trace = manifest.trace;
+  trace.reference = reference_of(journal);
   const journal::JournalTotals& totals = journal.totals();
   const bool whole = journal.finished() && lost_contents == 0 && journal.unfinished().empty() &&
                      trace.operators == journal.op_count() && trace.tensors == totals.tensors;

@@ -44,6 +44,8 @@ std::string sample_bytes() {
     const core::ContentKey key{core::Dtype::kInt16, {2, 1}, {1, 2}};
     writer.content(key, std::as_bytes(std::span<const char>("abcd", 4)));
     writer.content(key, ContentPlace::kContents, 4096);
+    writer.refers({{3, 4}, "baseline"});
+    writer.content(key, ContentPlace::kReference, 0);
     writer.fail("failure");
     writer.finished("{}");
   }

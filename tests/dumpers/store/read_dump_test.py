@@ -6,6 +6,7 @@ read_dump_test.py MAKE_DUMP READ_DUMP FIXTURE; ends with 77 where h5py is missin
 """
 import importlib.util
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -40,8 +41,8 @@ def same(values, expected):
         return np.array_equal(values.astype(wide), expected.astype(wide), equal_nan=True)
 
 
-def check_reader(module, directory):
-    dump = module.Dump(directory)
+def check_reader(module, directory, reference=None):
+    dump = module.Dump(directory, reference)
     operators = list(dump.operators())
     assert operators == [("aten::everything.all", "encoder.layers.3"), ("aten::relu", "")], operators
     tensors = {dump.text(row["slot"]): row for row in dump.tensors(0)}
@@ -78,6 +79,13 @@ def main():
         packed = pathlib.Path(directory) / "packed"
         subprocess.run([make_dump, fixture, packed, "packed"], check=True)
         check_reader(module, packed)
+        referring = pathlib.Path(directory) / "referring"
+        for whole in (dump, packed):
+            subprocess.run([make_dump, fixture, referring, f"reference={whole}"], check=True)
+            with h5py.File(referring / "trace.h5") as file:
+                assert not file["content"].keys(), list(file["content"])
+            check_reader(module, referring, whole)
+            shutil.rmtree(referring)
         module.ml_dtypes = None  # as it is where that package is missing
         check_reader(module, dump)
         listing = subprocess.run(

@@ -110,6 +110,17 @@ TEST_CASE("what a partial recording says about itself is read back, and need not
   CHECK(contains(error_of(ErrorKind::kDumpDamaged, [&] { parse(wrong); }), "/trace/partial/last"));
 }
 
+TEST_CASE("which dump a dump refers to is read back, and need not be there") {
+  RunManifest manifest = full_manifest();
+  CHECK_FALSE(parse(to_json_text(manifest)).trace.reference.has_value());
+  manifest.trace.reference = TraceReference{"baseline", {9, 10}, 57, UINT64_MAX};
+  const std::string text = to_json_text(manifest);
+  CHECK(parse(text).trace.reference == manifest.trace.reference);
+  const std::string wrong = signed_again(replaced(text, "\"contents\": 57", "\"contents\": \"\""));
+  CHECK(contains(error_of(ErrorKind::kDumpDamaged, [&] { parse(wrong); }),
+                 "/trace/reference/contents"));
+}
+
 TEST_CASE("text that is not UTF-8 is cleaned, and the file stays readable") {
   RunManifest manifest = full_manifest();
   manifest.warnings = {"bad \xff\xfe bytes"};
@@ -119,7 +130,7 @@ TEST_CASE("text that is not UTF-8 is cleaned, and the file stays readable") {
 TEST_CASE("what version 1.0 did not have has its default") {
   std::string text = replaced(to_json_text(full_manifest()), "  \"io\": \"direct\",\n", "");
   text = replaced(text, ",\n  \"bytes_limit_reached_at\": 9", "");
-  text = replaced(text, "\"version\": \"1.1\"", "\"version\": \"1.0\"");
+  text = replaced(text, "\"version\": \"1.2\"", "\"version\": \"1.0\"");
   const RunManifest read = parse(signed_again(text));
   CHECK(read.trace.io == "buffered");
   CHECK_FALSE(read.trace.bytes_limit_reached_at);
@@ -130,13 +141,13 @@ TEST_CASE("a manifest of version 1.0 kept the bytes of every operator") {
   manifest.trace.keep_ops.clear();
   const std::string text = to_json_text(manifest);
   CHECK_FALSE(contains(text, "keep_ops"));
-  const std::string older = replaced(text, "\"version\": \"1.1\"", "\"version\": \"1.0\"");
+  const std::string older = replaced(text, "\"version\": \"1.2\"", "\"version\": \"1.0\"");
   CHECK(parse(signed_again(older)).trace.keep_ops.empty());
 }
 
 TEST_CASE("fields of a later minor version are passed over") {
   std::string text = to_json_text(full_manifest());
-  text = replaced(text, "\"version\": \"1.1\"", "\"version\": \"1.7\", \"later\": [1, {\"a\": 2}]");
+  text = replaced(text, "\"version\": \"1.2\"", "\"version\": \"1.7\", \"later\": [1, {\"a\": 2}]");
   CHECK(parse(signed_again(text)).run_name == full_manifest().run_name);
   CHECK(contains(error_of(ErrorKind::kDumpDamaged, [&] { parse(text); }), "/manifest_digest"));
 }
@@ -148,9 +159,9 @@ TEST_CASE("another format or another major version is unknown") {
   };
   CHECK(contains(unknown("repro-check-dump", "other-dump"), "m.json: not the manifest of a dump"));
   CHECK(
-      contains(unknown("\"version\": \"1.1\"", "\"version\": \"2.0\""),
+      contains(unknown("\"version\": \"1.2\"", "\"version\": \"2.0\""),
                "dump format 2.0 cannot be read: this repro-check reads 1.x | use the repro-check"));
-  CHECK(contains(unknown("\"version\": \"1.1\"", "\"version\": \"0.9\""), "record the run again"));
+  CHECK(contains(unknown("\"version\": \"1.2\"", "\"version\": \"0.9\""), "record the run again"));
   CHECK(contains(error_of(ErrorKind::kDumpUnknown, [] { parse("[]"); }), "not the manifest"));
 }
 
@@ -180,7 +191,7 @@ TEST_CASE("what is malformed is named by its JSON pointer") {
   CHECK(contains(damage("\"disable_dropout\": true", "\"disable_dropout\": 1"),
                  "/disable_dropout: must be true or false"));
   CHECK(contains(damage("\"00000000000000010000000000000002\"", "\"xyz\""), "/model_digest"));
-  CHECK(contains(damage("\"version\": \"1.1\"", "\"version\": \"1.0x\""), "/version"));
+  CHECK(contains(damage("\"version\": \"1.2\"", "\"version\": \"1.0x\""), "/version"));
   CHECK(contains(damage("\"seed\"", "\"rng\": \"host\", \"seed\""),
                  "the key \"rng\" is there twice"));
   CHECK(contains(

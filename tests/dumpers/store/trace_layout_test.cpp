@@ -157,11 +157,13 @@ std::string list_layout() {
     const FileHandle file(H5Fopen((dump / "trace.h5").c_str(), H5F_ACC_RDONLY, H5P_DEFAULT));
     H5Ovisit2(file.get(), H5_INDEX_NAME, H5_ITER_INC, &note_object, &listing, H5O_INFO_BASIC);
   }
+  const auto referring = directory / "referring";
+  test_support::write_dump(referring, sample, {.reference = dump});
   std::string objects;
   for (const auto& [path, text] : listing) objects += fmt::format("/{} {}\n", path, text);
   return fmt::format("trace.h5\n{}\nmanifest.json\n{}",
                      objects,
-                     manifest_fields(test_support::read_bytes(dump / "manifest.json")));
+                     manifest_fields(test_support::read_bytes(referring / "manifest.json")));
 }
 
 TEST_CASE("the layout of a dump changes only together with its version") {
