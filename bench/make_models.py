@@ -17,20 +17,34 @@ class Tiny(nn.Module):
         return x
 
 
+def resnet50():
+    """The model and its inputs."""
+    torch.manual_seed(1)
+    config = transformers.ResNetConfig(return_dict=False)
+    return transformers.ResNetForImageClassification(config).eval(), (torch.randn(8, 3, 224, 224),)
+
+
+def bert_base():
+    torch.manual_seed(1)
+    config = transformers.BertConfig(return_dict=False, attn_implementation="eager")
+    tokens = torch.randint(0, config.vocab_size, (8, 128))
+    return transformers.BertModel(config).eval(), (tokens, torch.ones_like(tokens))
+
+
+def tiny():
+    return Tiny(), (torch.randn(16),)
+
+
+MODELS = {"resnet50": resnet50, "bert-base": bert_base, "tiny": tiny}
+
+
 def main() -> None:
     folder = Path(sys.argv[1])
-    torch.manual_seed(1)
-    resnet = transformers.ResNetForImageClassification(transformers.ResNetConfig(return_dict=False))
-    image = torch.randn(8, 3, 224, 224)
-    torch.jit.trace(resnet.eval(), image, check_trace=False).save(str(folder / "resnet50.pt"))
-
-    config = transformers.BertConfig(return_dict=False, attn_implementation="eager")
-    bert = transformers.BertModel(config).eval()
-    tokens = torch.randint(0, config.vocab_size, (8, 128))
-    torch.jit.trace(bert, (tokens, torch.ones_like(tokens)), check_trace=False).save(
-        str(folder / "bert-base.pt"))
-
-    torch.jit.script(Tiny()).save(str(folder / "tiny.pt"))
+    for name, make in MODELS.items():
+        model, inputs = make()
+        module = (torch.jit.script(model) if name == "tiny" else
+                  torch.jit.trace(model, inputs, check_trace=False))
+        module.save(str(folder / f"{name}.pt"))
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@
 // figures say little.
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
+#include <malloc.h>
 #include <sys/resource.h>
 #include <torch/csrc/jit/api/module.h>
 #include <torch/csrc/jit/runtime/graph_executor.h>
@@ -15,6 +16,7 @@
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -165,6 +167,41 @@ long peak_kilobytes() {
   return usage.ru_maxrss;
 }
 
+/// What the kernel calls the peak starts anew from what is held now.
+void forget_peak() {
+  ::malloc_trim(0);
+  std::ofstream("/proc/self/clear_refs") << 5;
+}
+
+std::uint64_t peak_since() {
+  std::ifstream status("/proc/self/status");
+  std::string word;
+  std::uint64_t kilobytes = 0;
+  while (status >> word && word != "VmHWM:") {
+  }
+  status >> kilobytes;
+  return kilobytes << 10U;
+}
+
+/// What a recording holds above a bare run, against what the design allows it.
+void measure_memory(const Subject& subject, const fs::path& models, const fs::path& scratch) {
+  constexpr std::uint64_t kMebibyte = std::uint64_t{1} << 20U;
+  forget_peak();
+  time_bare(subject, models);
+  const std::uint64_t bare = peak_since();
+  for (const core::DumpLevel level : {core::DumpLevel::kDigest, core::DumpLevel::kTensor}) {
+    forget_peak();
+    const Timing timing = time_recorded(subject, models, level, scratch);
+    const std::uint64_t peak = peak_since();
+    const std::uint64_t allowed = store::kDefaultMemory + 64 * kMebibyte + 200 * timing.operators;
+    fmt::print("  memory   {}: {} MiB above the {} MiB of a bare run; {} MiB are allowed\n",
+               core::name_of(level),
+               (peak > bare ? peak - bare : 0) / kMebibyte,
+               bare / kMebibyte,
+               allowed / kMebibyte);
+  }
+}
+
 /// Seconds an operator of a recording `calls` forwards long, dump and all.
 double seconds_an_operator(Subject subject,
                            std::size_t calls,
@@ -224,6 +261,7 @@ void measure(const Subject& subject, const fs::path& models, const fs::path& scr
                (forward - base) / static_cast<double>(operators) * 1e6,
                median(recorded[i], &Timing::complete) / base);
   }
+  measure_memory(subject, models, scratch);
   fmt::print("  peers    {}\n\n", subject.peers);
   std::fflush(stdout);
 }
