@@ -62,6 +62,11 @@ std::string trace_rows(const RunManifest& m) {
               fmt::format("{}, {}",
                           format_count(trace.contents - elsewhere, "content"),
                           format_bytes(trace.stored_bytes)));
+  if (trace.slices != 0) {
+    text += row("slices",
+                fmt::format("of {} only some elements are stored, as contents of their own",
+                            format_count(trace.slices, "content")));
+  }
   if (trace.reference) {
     text += row("reference",
                 fmt::format("{}, {} in the dump of run {} with the index digest {}",

@@ -3,15 +3,18 @@
 
 #include <algorithm>
 #include <charconv>
+#include <span>
 #include <vector>
 
 #include "cmd/inspect_json.h"
 #include "cmd/inspect_views.h"
 #include "cmd/logging.h"
 #include "cmd/render/text.h"
+#include "core/content_slice.h"
 #include "core/error.h"
 #include "core/npy.h"
 #include "core/tensor_stats.h"
+#include "core/tensor_view.h"
 
 namespace repro_check::cmd {
 namespace {
@@ -60,35 +63,56 @@ const TensorRecord& require_slot(const core::OpRecord& op, const std::string& te
                     slots_text(op));
 }
 
-std::vector<std::byte> read_content(const core::DumpSource& dump, const TensorRecord& tensor) {
-  if (tensor.state != core::ContentState::kHashed || !tensor.stored) {
+/// Values of a tensor: all of them, or those of the slice that is stored.
+struct StoredValues {
+  std::vector<std::byte> bytes;
+  std::vector<std::int64_t> shape;
+  std::uint64_t stride = 1;
+  std::string slice;  ///< `the first 8 of 4096 elements`; empty = all of them
+};
+
+StoredValues read_values(const core::DumpSource& dump, const TensorRecord& tensor) {
+  const bool hashed = tensor.state == core::ContentState::kHashed;
+  const core::ContentKey key = tensor.content_key();
+  StoredValues values;
+  values.shape = tensor.shape;
+  if (const auto slice = hashed && !tensor.stored ? dump.find_slice(key) : std::nullopt) {
+    const core::ContentKey own = core::slice_key(key, *slice);
+    dump.read_content(own, values.bytes);
+    values.shape = own.shape;
+    values.stride = slice->stride;
+    values.slice =
+        core::describe_slice(*slice, static_cast<std::uint64_t>(core::element_count(tensor.shape)));
+    return values;
+  }
+  if (!hashed || !tensor.stored) {
     throw core::Error(core::ErrorKind::kNotComparable,
                       "the dump holds no values of this tensor: " + state_text(tensor),
                       "record with dump.level \"tensor\"");
   }
-  std::vector<std::byte> bytes;
-  dump.read_content(tensor.content_key(), bytes);
-  return bytes;
+  dump.read_content(key, values.bytes);
+  return values;
 }
 
-std::vector<std::int64_t> unravel(std::uint64_t flat, const std::vector<std::int64_t>& shape) {
-  std::vector<std::int64_t> index(shape.size());
-  for (std::size_t i = shape.size(); i-- > 0;) {
-    const auto size = static_cast<std::uint64_t>(shape[i]);
-    index[i] = static_cast<std::int64_t>(flat % size);
-    flat /= size;
-  }
-  return index;
+/// Statistics of the whole cannot be made of a part.
+void require_whole(const StoredValues& values) {
+  if (values.slice.empty()) return;
+  throw core::Error(core::ErrorKind::kNotComparable,
+                    "of this tensor only " + values.slice + " are stored, and no statistics",
+                    "record with dump.level \"stats\", or without dump.slice");
 }
 
 /// Calls `each(index, element bytes)` for the first elements.
 template <typename Each>
-void for_first(core::TensorView view, const TensorRecord& tensor, std::uint64_t most, Each each) {
-  const std::size_t size = core::element_size(view.dtype);
-  const std::uint64_t count =
-      std::min<std::uint64_t>(most, size == 0 ? 0 : view.bytes.size() / size);
+void for_first(const StoredValues& values,
+               const TensorRecord& tensor,
+               std::uint64_t most,
+               Each each) {
+  const std::span<const std::byte> bytes(values.bytes);
+  const std::size_t size = core::element_size(tensor.dtype);
+  const std::uint64_t count = std::min<std::uint64_t>(most, size == 0 ? 0 : bytes.size() / size);
   for (std::uint64_t i = 0; i < count; ++i) {
-    each(unravel(i, tensor.shape), view.bytes.subspan(i * size, size));
+    each(core::unravel(i * values.stride, tensor.shape), bytes.subspan(i * size, size));
   }
 }
 
@@ -110,7 +134,7 @@ std::string stats_text(const core::TensorStats& stats) {
 
 std::string text_view(const core::OpRecord& op,
                       const TensorRecord& tensor,
-                      core::TensorView view,
+                      const StoredValues& values,
                       const TensorQuery& query,
                       const std::optional<core::TensorStats>& stats) {
   std::string text = fmt::format("op {} {} {}: {}, {}\n",
@@ -120,13 +144,14 @@ std::string text_view(const core::OpRecord& op,
                                  format_tensor_type(tensor.dtype, tensor.shape),
                                  state_text(tensor));
   if (stats) text += stats_text(*stats);
+  if (!values.slice.empty()) text += "  stored: " + values.slice + "\n";
   if (!query.values) return text;
   std::uint64_t shown = 0;
-  for_first(view, tensor, *query.values, [&](const auto& index, auto element) {
+  for_first(values, tensor, *query.values, [&](const auto& index, auto element) {
     text += format_index(index) + "\t" + element_text(tensor.dtype, element) + "\n";
     ++shown;
   });
-  const auto total = static_cast<std::uint64_t>(core::element_count(tensor.shape));
+  const auto total = static_cast<std::uint64_t>(core::element_count(values.shape));
   if (shown < total) {
     text += fmt::format("... and {} more: --values={}\n", format_count(total - shown), total);
   }
@@ -136,7 +161,7 @@ std::string text_view(const core::OpRecord& op,
 OrderedJson json_view(const core::DumpSource& dump,
                       const core::OpRecord& op,
                       const TensorRecord& tensor,
-                      core::TensorView view,
+                      const StoredValues& stored,
                       const TensorQuery& query,
                       const std::optional<core::TensorStats>& stats) {
   OrderedJson document = inspect_document(dump.location());
@@ -148,9 +173,12 @@ OrderedJson json_view(const core::DumpSource& dump,
     described["nan"] = stats->nans;
   }
   document["tensor"] = std::move(described);
+  if (!stored.slice.empty()) {
+    document["slice"] = {{"elements", stored.shape.front()}, {"stride", stored.stride}};
+  }
   if (query.values) {
     OrderedJson values = OrderedJson::array();
-    for_first(view, tensor, *query.values, [&](const auto& index, auto element) {
+    for_first(stored, tensor, *query.values, [&](const auto& index, auto element) {
       OrderedJson entry{{"index", index}};
       entry.update(element_json(tensor.dtype, element));
       values.push_back(std::move(entry));
@@ -171,17 +199,22 @@ std::string tensor_view(const core::DumpSource& dump,
   // Statistics may have been recorded where values were not.
   std::optional<core::TensorStats> stats = tensor.stats;
   if (!query.stats) stats.reset();
-  std::vector<std::byte> bytes;
+  StoredValues values;
   const bool needs_bytes = query.values || query.export_to || (query.stats && !stats);
-  if (needs_bytes) bytes = read_content(dump, tensor);
-  const core::TensorView view{tensor.dtype, tensor.shape, bytes};
-  if (query.stats && !stats) stats = core::tensor_stats(view.dtype, view.bytes);
-  if (query.export_to) {
-    core::write_npy(*query.export_to, view);
-    log_info("wrote " + *query.export_to);
+  if (needs_bytes) values = read_values(dump, tensor);
+  if (query.stats && !stats) {
+    require_whole(values);
+    stats = core::tensor_stats(tensor.dtype, values.bytes);
   }
-  if (form == ViewForm::kText) return text_view(op, tensor, view, query, stats);
-  return document_text(json_view(dump, op, tensor, view, query, stats),
+  if (query.export_to) {
+    core::write_npy(*query.export_to, {tensor.dtype, values.shape, values.bytes});
+    log_info("wrote " + *query.export_to);
+    if (!values.slice.empty()) {
+      log_warning(*query.export_to + " holds " + values.slice + ", in one dimension");
+    }
+  }
+  if (form == ViewForm::kText) return text_view(op, tensor, values, query, stats);
+  return document_text(json_view(dump, op, tensor, values, query, stats),
                        form == ViewForm::kPrettyJson);
 }
 

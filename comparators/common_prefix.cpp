@@ -44,6 +44,10 @@ class PrefixSource final : public core::DumpSource {
   [[nodiscard]] bool has_content(const core::ContentKey& key) const override {
     return dump_.has_content(key);
   }
+  [[nodiscard]] std::optional<core::ContentSlice> find_slice(
+      const core::ContentKey& key) const override {
+    return dump_.find_slice(key);
+  }
   void read_content(const core::ContentKey& key, std::vector<std::byte>& into) const override {
     dump_.read_content(key, into);
   }

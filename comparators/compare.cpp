@@ -260,6 +260,8 @@ class Comparison {
   void note_progress(const core::OpRecord& from, const OpFindings& findings) {
     Coverage& coverage = report_.coverage;
     coverage.tensors += findings.tensors;
+    coverage.sliced += static_cast<std::uint64_t>(std::ranges::count_if(
+        findings.outputs, [](const TensorComparison& output) { return output.slice.has_value(); }));
     coverage.elements += findings.elements;
     coverage.bytes += findings.bytes;
     verdict_.values += findings.values;

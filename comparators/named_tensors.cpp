@@ -6,6 +6,9 @@
 #include <map>
 #include <utility>
 
+#include "core/content_slice.h"
+#include "core/tensor_view.h"
+
 namespace repro_check::comparators {
 namespace {
 
@@ -44,6 +47,12 @@ std::optional<NamedTensorDifference> compare(const NamedTensor& baseline,
     difference.metrics = measured->metrics;
     difference.samples = std::move(measured->samples);
     difference.note = detail::describe_metrics(*difference.metrics);
+    if (measured->slice) {
+      const auto total = static_cast<std::uint64_t>(core::element_count(baseline.shape));
+      difference.note += fmt::format("{}in {}",
+                                     difference.note.empty() ? "" : "; ",
+                                     core::describe_slice(*measured->slice, total));
+    }
   } else {
     difference.note = "size unknown: no bytes to measure";
   }

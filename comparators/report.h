@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/content_slice.h"
 #include "core/dtype.h"
 #include "core/op_record.h"
 #include "core/run_manifest.h"
@@ -115,6 +116,9 @@ struct TensorComparison {
   std::string note;  ///< `dtype differs: float32 against float16`, `only zero signs differ`
   std::optional<TensorMetrics> metrics;
   std::vector<Sample> samples;  ///< first differing elements, at most 10
+  /// All that was looked at where digests differ: metrics and samples are about these elements,
+  /// with indices of the whole tensor.
+  std::optional<core::ContentSlice> slice;
 };
 
 /// Why an origin is an origin, or what made an input differ.
@@ -173,6 +177,8 @@ struct Coverage {
   std::uint64_t tensors = 0;     ///< output tensors judged
   std::uint64_t elements = 0;    ///< elements of those
   std::uint64_t bytes = 0;
+  std::uint64_t sliced =
+      0;  ///< of the tensors those that differ and were measured in a slice alone
 };
 
 /// Something that is not the same in the two dumps' surroundings.

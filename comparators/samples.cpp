@@ -11,6 +11,7 @@
 
 #include "core/dtype.h"
 #include "core/float_format.h"
+#include "core/tensor_view.h"
 
 namespace repro_check::comparators {
 namespace {
@@ -94,17 +95,6 @@ std::string element_text(Dtype dtype, std::span<const std::byte> element) {
   return integer_text(dtype, bits);
 }
 
-std::vector<std::int64_t> multi_index(std::uint64_t flat_index,
-                                      std::span<const std::int64_t> shape) {
-  std::vector<std::int64_t> index(shape.size(), 0);
-  for (std::size_t i = shape.size(); i-- > 0;) {
-    const auto size = static_cast<std::uint64_t>(std::max<std::int64_t>(shape[i], 1));
-    index[i] = static_cast<std::int64_t>(flat_index % size);
-    flat_index /= size;
-  }
-  return index;
-}
-
 std::vector<Sample> first_differences(core::TensorView baseline,
                                       core::TensorView candidate,
                                       std::size_t limit) {
@@ -122,7 +112,7 @@ std::vector<Sample> first_differences(core::TensorView baseline,
     const auto from = baseline.bytes.subspan(element * size, size);
     const auto to = candidate.bytes.subspan(element * size, size);
     samples.push_back({element,
-                       multi_index(element, baseline.shape),
+                       core::unravel(element, baseline.shape),
                        element_text(baseline.dtype, from),
                        element_text(baseline.dtype, to),
                        hex_text(from),

@@ -18,10 +18,6 @@ std::vector<Sample> first_differences(core::TensorView baseline,
                                       core::TensorView candidate,
                                       std::size_t limit);
 
-/// Row-major multi-index of element `flat_index`; empty for a 0-d shape.
-std::vector<std::int64_t> multi_index(std::uint64_t flat_index,
-                                      std::span<const std::int64_t> shape);
-
 /// Shortest text that reads back as this element, 8 and 16 bit floats through float32: `0.1`, `-0`,
 /// `nan`, `inf`, `(1-2j)`, `True`.
 /// @param element  element_size(dtype) bytes, little-endian

@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "core/content_slice.h"
 #include "core/dtype.h"
 #include "core/op_range.h"
 #include "core/run_modes.h"
@@ -117,6 +118,7 @@ struct DumpSpec {
   std::vector<std::string> exclude;
   std::uint64_t memory = std::uint64_t{256} << 20U;  ///< bytes between the model and the disk
   std::optional<std::uint64_t> max_bytes;            ///< tensors beyond are not stored
+  std::optional<core::SliceRule> slice;              ///< how much is stored of what is too large
   /// A dump whose contents are referred to instead of stored again; absolute once parsed.
   std::optional<std::filesystem::path> reference;
   /// Made by `run`, no key of a configuration: at level tensor the operators whose bytes are kept;

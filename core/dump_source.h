@@ -4,9 +4,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "core/content_slice.h"
 #include "core/op_record.h"
 #include "core/run_manifest.h"
 
@@ -43,6 +45,11 @@ class DumpSource {
 
   /// Whether read_content() has all its bytes.
   [[nodiscard]] virtual bool has_content(const ContentKey& key) const = 0;
+
+  /// What is stored of a content that is not stored whole; its bytes are those of slice_key().
+  [[nodiscard]] virtual std::optional<ContentSlice> find_slice(const ContentKey& /*key*/) const {
+    return std::nullopt;
+  }
 
   /// Content bytes, verified against the key's digest.
   /// @param into  replaced; its capacity is reused

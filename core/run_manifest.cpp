@@ -109,6 +109,7 @@ Json to_json(const TraceSummary& trace) {
   if (trace.bytes_limit_reached_at) json["bytes_limit_reached_at"] = *trace.bytes_limit_reached_at;
   if (trace.partial) json["partial"] = to_json(*trace.partial);
   if (!trace.keep_ops.empty()) json["keep_ops"] = to_json(trace.keep_ops);
+  if (trace.slices != 0) json["slices"] = trace.slices;
   if (trace.reference) json["reference"] = to_json(*trace.reference);
   return json;
 }
@@ -268,7 +269,8 @@ class Node {
       field("bytes_limit_reached_at").read(into.bytes_limit_reached_at.emplace());
     }
     if (has("partial")) field("partial").read(into.partial.emplace());
-    if (has("reference")) field("reference").read(into.reference.emplace());  // since 1.2
+    if (has("slices")) field("slices").read(into.slices);  // since 1.2, as what follows
+    if (has("reference")) field("reference").read(into.reference.emplace());
   }
 
  private:

@@ -73,6 +73,7 @@ struct TraceSummary {
   std::uint64_t tensors = 0;       ///< tensor records
   std::uint64_t contents = 0;      ///< distinct contents, here or in the dump referred to
   std::uint64_t stored_bytes = 0;  ///< of those that are stored here
+  std::uint64_t slices = 0;        ///< contents of which only some elements are stored
   std::uint64_t substitutions = 0;
   std::uint64_t drawing_operators = 0;  ///< that consumed a generator
   std::string level = "tensor";         ///< digest | stats | tensor

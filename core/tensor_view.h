@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "core/dtype.h"
 
@@ -20,5 +21,9 @@ struct TensorView {
 /// Product of the sizes; 1 for a 0-d shape.
 /// @throws Error{kDumpDamaged} on a negative size or a product beyond 2^63-1
 std::int64_t element_count(std::span<const std::int64_t> shape);
+
+/// The index of the element at a flat row-major position.
+/// @param flat  below element_count(shape)
+std::vector<std::int64_t> unravel(std::uint64_t flat, std::span<const std::int64_t> shape);
 
 }  // namespace repro_check::core

@@ -34,6 +34,7 @@ store::DumpWriterOptions options_for(const configs::RecordRequest& request) {
   if (request.run.dump.level == configs::DumpLevel::kTensor) {
     options.needed_space = options.max_bytes.value_or(options.memory);
     options.reference = request.run.dump.reference;
+    options.slice = request.run.dump.slice;
   }
   switch (request.run.dump.browse) {
     case configs::BrowseMode::kAuto:

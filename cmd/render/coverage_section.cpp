@@ -135,6 +135,11 @@ std::string values_text(const Report& report) {
                                     format_count(run.manifest.trace.reference->contents, "content"),
                                     escape_name(run.name)));
   }
+  if (report.coverage.sliced != 0) {
+    sentences.push_back(
+        fmt::format("of {} a slice alone; the rest of what differs was not measured",
+                    format_count(report.coverage.sliced, "tensor")));
+  }
   return fmt::format("{}", fmt::join(sentences, "; "));
 }
 

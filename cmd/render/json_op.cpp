@@ -57,6 +57,9 @@ Json json_tensor(const TensorComparison& tensor) {
   out["digest"] = Json{{"baseline", digest_of(b)}, {"candidate", digest_of(c)}};
   out["outcome"] = outcome_name(tensor.outcome);
   out["note"] = json_text_or_null(tensor.note);
+  out["slice"] = tensor.slice ? Json{{"elements", json_integer(tensor.slice->elements)},
+                                     {"stride", json_integer(tensor.slice->stride)}}
+                              : Json(nullptr);
   out["metrics"] = json_metrics(tensor.metrics);
   out["samples"] = json_samples(tensor.samples);
   return out;

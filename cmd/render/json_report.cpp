@@ -98,6 +98,7 @@ Json json_coverage(const comparators::Coverage& c) {
   out["tensors"] = json_integer(c.tensors);
   out["elements"] = json_integer(c.elements);
   out["bytes"] = json_integer(c.bytes);
+  out["sliced"] = json_integer(c.sliced);
   return out;
 }
 

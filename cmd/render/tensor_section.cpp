@@ -204,6 +204,9 @@ void add_tensor(Page& page,
     text += ", first at " + index_text(tensor.samples.front());
   }
   page.prose(label, text, 2);
+  if (tensor.slice) {
+    page.prose("", "in " + slice_text(tensor) + "; no others are stored", 2);
+  }
   page.prose("", escape_name(tensor.note), 2);
   add_metrics(page, *tensor.metrics, detail);
   add_samples(page, tensor.samples, detail.samples);

@@ -6,6 +6,8 @@
 #include <algorithm>
 
 #include "cmd/render/text.h"
+#include "core/content_slice.h"
+#include "core/tensor_view.h"
 
 namespace repro_check::cmd {
 namespace {
@@ -231,6 +233,14 @@ std::string amount_text(const comparators::TensorMetrics& metrics, bool judged_b
   return text;
 }
 
+std::string slice_text(const comparators::TensorComparison& tensor) {
+  if (!tensor.slice) {
+    return {};
+  }
+  const auto total = static_cast<std::uint64_t>(core::element_count(tensor.baseline.shape));
+  return core::describe_slice(*tensor.slice, total);
+}
+
 std::string amount_text(const comparators::TensorComparison& tensor) {
   const std::string& note = tensor.note;
   if (tensor.outcome == TensorOutcome::kMismatch) {
@@ -239,9 +249,15 @@ std::string amount_text(const comparators::TensorComparison& tensor) {
   if (!tensor.metrics) {
     return note.empty() ? "digests differ, size unknown" : note;
   }
-  const std::string text = amount_text(*tensor.metrics, tensor.outcome == TensorOutcome::kBeyond);
-  const bool is_said = text.find(note) != std::string::npos;
-  return is_said ? text : text + ", " + note;
+  std::string text = amount_text(*tensor.metrics, tensor.outcome == TensorOutcome::kBeyond);
+  if (text.find(note) == std::string::npos) {
+    add_part(text, note);
+  }
+  const std::string slice = slice_text(tensor);
+  if (!slice.empty()) {
+    add_part(text, "in " + slice);
+  }
+  return text;
 }
 
 const comparators::TensorComparison* leading_output(const comparators::OpDivergence& op) noexcept {

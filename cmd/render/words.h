@@ -32,6 +32,9 @@ std::string operator_text(const core::OpRecord& record);
 Line op_line(const comparators::OpDivergence& op, std::size_t width);
 Line op_line(std::uint64_t index, const core::OpRecord& record, std::size_t width);
 
+/// Of which elements the metrics of a tensor speak; empty where of all.
+std::string slice_text(const comparators::TensorComparison& tensor);
+
 /// `3 of 4096 elements, max 2 ULP`; what differs of one tensor pair, in a phrase, not escaped.
 std::string amount_text(const comparators::TensorComparison& tensor);
 std::string amount_text(const comparators::TensorMetrics& metrics, bool judged_by_policy);

@@ -10,6 +10,7 @@
 #include "comparators/metrics.h"
 #include "comparators/policy.h"
 #include "comparators/samples.h"
+#include "core/content_slice.h"
 #include "core/error.h"
 #include "core/tensor_view.h"
 
@@ -159,17 +160,57 @@ std::optional<TensorJudge::Measured> TensorJudge::measure_pair(const core::Conte
                                                                const core::ContentKey& candidate,
                                                                const std::string& where) {
   if (const Measured* known = remembered(baseline, candidate)) return *known;
-  if (!read(baseline_, baseline, where, baseline_bytes_) ||
-      !read(candidate_, candidate, where, candidate_bytes_)) {
-    return std::nullopt;
+  std::optional<Measured> measured;
+  if (read(baseline_, baseline, where, baseline_bytes_) &&
+      read(candidate_, candidate, where, candidate_bytes_)) {
+    measured = measure_bytes(baseline, candidate);
+  } else {
+    measured = measure_slices(baseline, candidate, where);
   }
+  if (!measured) return std::nullopt;
+  if (measured_.size() >= kRememberedPairs) measured_.clear();
+  measured_.emplace(PairKey(baseline, candidate), *measured);
+  return measured;
+}
+
+TensorJudge::Measured TensorJudge::measure_bytes(const core::ContentKey& baseline,
+                                                 const core::ContentKey& candidate) const {
   const core::TensorView left{baseline.dtype, baseline.shape, baseline_bytes_};
   const core::TensorView right{candidate.dtype, candidate.shape, candidate_bytes_};
-  Measured measured;
-  measured.metrics = measure(left, right, element_policy(options_.spec, baseline.dtype));
-  measured.samples = first_differences(left, right, options_.max_samples);
-  if (measured_.size() >= kRememberedPairs) measured_.clear();
-  measured_.emplace(PairKey(baseline, candidate), measured);
+  return {measure(left, right, element_policy(options_.spec, baseline.dtype)),
+          first_differences(left, right, options_.max_samples),
+          std::nullopt};
+}
+
+std::optional<TensorJudge::Measured> TensorJudge::measure_slices(const core::ContentKey& baseline,
+                                                                 const core::ContentKey& candidate,
+                                                                 const std::string& where) {
+  const auto left = baseline_.find_slice(baseline);
+  const auto right = candidate_.find_slice(candidate);
+  // The elements at other positions say nothing of each other.
+  if (!left || !right || left->elements != right->elements || left->stride != right->stride) {
+    return std::nullopt;
+  }
+  const core::ContentKey from = core::slice_key(baseline, *left);
+  const core::ContentKey to = core::slice_key(candidate, *right);
+  if (!read(baseline_, from, where, baseline_bytes_) ||
+      !read(candidate_, to, where, candidate_bytes_)) {
+    return std::nullopt;
+  }
+  Measured measured = measure_bytes(from, to);
+  measured.slice = left;
+  TensorMetrics& m = measured.metrics;
+  for (auto* index : {&m.first_diff,
+                      &m.first_beyond,
+                      &m.max_abs_index,
+                      &m.max_rel_index,
+                      &m.max_rel_finite_index}) {
+    if (*index) **index *= left->stride;
+  }
+  for (Sample& sample : measured.samples) {
+    sample.flat_index *= left->stride;
+    sample.index = core::unravel(sample.flat_index, baseline.shape);
+  }
   return measured;
 }
 
@@ -194,7 +235,8 @@ void TensorJudge::judge_equal(const std::string& where, TensorComparison& compar
   if (const auto& stats = comparison.baseline.stats; stats && stats->nans == 0) return;
   const core::ContentKey key = comparison.baseline.content_key();
   const auto measured = measure_pair(key, comparison.candidate.content_key(), where);
-  if (!measured) {
+  // A slice without NaN says nothing of the rest.
+  if (!measured || (measured->slice && measured->metrics.n_beyond == 0)) {
     comparison.outcome = TensorOutcome::kUncomparable;
     comparison.note = "whether there is NaN is not recorded, and equal_nan is \"never\"";
     return;
@@ -231,8 +273,27 @@ void TensorJudge::judge_values(Depth depth,
   comparison.metrics = measured->metrics;
   comparison.samples = std::move(measured->samples);
   comparison.note = describe_metrics(*comparison.metrics);
+  comparison.slice = measured->slice;
+  if (comparison.slice) return judge_slice(comparison);
   const bool passes = comparison.metrics->n_beyond == 0;
   comparison.outcome = passes ? TensorOutcome::kWithin : TensorOutcome::kBeyond;
+}
+
+/// What a slice shows can fail a tensor and never pass it: the rest was not looked at.
+void TensorJudge::judge_slice(TensorComparison& comparison) const {
+  const auto total = static_cast<std::uint64_t>(core::element_count(comparison.baseline.shape));
+  const std::string which = core::describe_slice(*comparison.slice, total);
+  comparison.outcome = TensorOutcome::kBeyond;
+  if (comparison.metrics->n_diff == 0) {
+    comparison.metrics.reset();
+    comparison.note = fmt::format("size unknown: {} are stored, and they are equal", which);
+  } else if (comparison.metrics->n_beyond != 0) {
+    return;
+  }
+  if (digests_decide(options_.spec)) return;
+  comparison.outcome = TensorOutcome::kUncomparable;
+  comparison.note = fmt::format(
+      "digests differ, and of what differs only {} are stored, which the policy lets pass", which);
 }
 
 TensorComparison TensorJudge::judge(const TensorRecord& baseline,

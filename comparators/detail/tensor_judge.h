@@ -35,10 +35,12 @@ class TensorJudge {
                          Depth depth,
                          const std::string& where);
 
-  /// Metrics and samples of two contents of one dtype and shape; empty when a side has no bytes.
+  /// Metrics and samples of two contents of one dtype and shape, or of their slices where both have
+  /// the same; empty when a side has no bytes.
   struct Measured {
     TensorMetrics metrics;
     std::vector<Sample> samples;
+    std::optional<core::ContentSlice> slice;  ///< measured in that alone
   };
   std::optional<Measured> measure_pair(const core::ContentKey& baseline,
                                        const core::ContentKey& candidate,
@@ -64,6 +66,11 @@ class TensorJudge {
             const core::ContentKey& key,
             const std::string& where,
             std::vector<std::byte>& into);
+  Measured measure_bytes(const core::ContentKey& baseline, const core::ContentKey& candidate) const;
+  std::optional<Measured> measure_slices(const core::ContentKey& baseline,
+                                         const core::ContentKey& candidate,
+                                         const std::string& where);
+  void judge_slice(TensorComparison& comparison) const;
   [[nodiscard]] const Measured* remembered(const core::ContentKey& baseline,
                                            const core::ContentKey& candidate) const;
   void judge_values(Depth depth, const std::string& where, TensorComparison& comparison);

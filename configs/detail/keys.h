@@ -33,6 +33,7 @@ inline constexpr auto kDumpKeys = std::to_array<std::string_view>({"directory",
                                                                    "exclude",
                                                                    "memory",
                                                                    "max_bytes",
+                                                                   "slice",
                                                                    "reference"});
 inline constexpr auto kResolvedDumpKeys = std::to_array<std::string_view>({"directory",
                                                                            "level",
@@ -43,8 +44,10 @@ inline constexpr auto kResolvedDumpKeys = std::to_array<std::string_view>({"dire
                                                                            "exclude",
                                                                            "memory",
                                                                            "max_bytes",
+                                                                           "slice",
                                                                            "reference",
                                                                            "keep_ops"});
+inline constexpr auto kSliceKeys = std::to_array<std::string_view>({"elements", "stride", "above"});
 inline constexpr auto kCompareKeys =
     std::to_array<std::string_view>({"policy", "rtol", "atol", "equal_nan", "signed_zero"});
 inline constexpr auto kReportKeys = std::to_array<std::string_view>({"format"});

@@ -117,6 +117,10 @@ Json dump_json(const DumpSpec& dump) {
             {"exclude", dump.exclude},
             {"memory", dump.memory}};
   if (dump.max_bytes) json["max_bytes"] = *dump.max_bytes;
+  if (dump.slice) {
+    json["slice"] = Json{{"elements", dump.slice->elements}, {"stride", dump.slice->stride}};
+    if (dump.slice->above) json["slice"]["above"] = *dump.slice->above;
+  }
   if (dump.reference) json["reference"] = dump.reference->string();
   if (!dump.keep_ops.empty()) json["keep_ops"] = std::move(ranges);
   return json;

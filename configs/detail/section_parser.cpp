@@ -81,6 +81,25 @@ void read_ranges(const Node& node, Problems& problems, core::OpRanges& into) {
   }
 }
 
+std::optional<core::SliceRule> read_slice(const Node& node, Problems& problems) {
+  const ObjectReader object(node, kSliceKeys, problems);
+  if (!object.is_object()) return std::nullopt;
+  // No tensor has more.
+  constexpr IntegerRange kCount{1, std::int64_t{1} << 40U, ""};
+  core::SliceRule rule;
+  if (const auto member = object.find("elements")) {
+    assign(read_integer(*member, kCount, problems), rule.elements);
+  } else {
+    object.report_missing(
+        "elements", ": so many are stored of a tensor that is too large", problems);
+  }
+  if (const auto member = object.find("stride")) {
+    assign(read_integer(*member, kCount, problems), rule.stride);
+  }
+  if (const auto member = object.find("above")) rule.above = read_byte_size(*member, 0, problems);
+  return rule;
+}
+
 /// What a configuration and a request have in common.
 void read_dump_members(const ObjectReader& object, const ParseContext& context, DumpSpec& dump) {
   Problems& problems = context.problems;
@@ -105,6 +124,7 @@ void read_dump_members(const ObjectReader& object, const ParseContext& context, 
   if (const auto member = object.find("max_bytes")) {
     dump.max_bytes = read_byte_size(*member, 0, problems);
   }
+  if (const auto member = object.find("slice")) dump.slice = read_slice(*member, problems);
   if (const auto member = object.find("reference")) {
     dump.reference =
         read_path(*member, PathKind::kDirectoryToMake, "the directory of a dump", context);

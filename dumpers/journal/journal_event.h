@@ -8,6 +8,7 @@
 #include <string>
 #include <variant>
 
+#include "core/content_slice.h"
 #include "core/op_record.h"
 #include "core/tensor_record.h"
 
@@ -56,6 +57,12 @@ struct StoredContent {
   std::span<const std::byte> bytes;  ///< inline: borrowed until the next entry is read
 };
 
+/// A content of which only a slice is kept: as the content core::slice_key() of the two.
+struct SlicedContent {
+  core::ContentKey key;
+  core::ContentSlice slice;
+};
+
 /// What was known of the run before its first operator.
 struct Begun {
   std::string manifest;  ///< text of the manifest
@@ -67,7 +74,13 @@ struct Finished {
 };
 
 /// What happened in a recording, in order.
-using Event =
-    std::variant<core::OpRecord, EnteredOp, Failure, StoredContent, Begun, Finished, Referred>;
+using Event = std::variant<core::OpRecord,
+                           EnteredOp,
+                           Failure,
+                           StoredContent,
+                           Begun,
+                           Finished,
+                           Referred,
+                           SlicedContent>;
 
 }  // namespace repro_check::journal

@@ -64,6 +64,11 @@ class JournalWriter::Impl {
     log_.append(entry_.finish());
   }
 
+  void sliced(const SlicedContent& content) {
+    encode_sliced(content, entry_);
+    log_.append(entry_.finish());
+  }
+
   void close() { log_.close(); }
 
  private:
@@ -102,6 +107,7 @@ void JournalWriter::content(const core::ContentKey& key, ContentPlace place, std
   impl_->content(key, place, offset);
 }
 void JournalWriter::refers(const Referred& dump) { impl_->refers(dump); }
+void JournalWriter::sliced(const SlicedContent& content) { impl_->sliced(content); }
 void JournalWriter::begun(std::string_view manifest) { impl_->text(EntryKind::kBegun, manifest); }
 void JournalWriter::finished(std::string_view manifest) {
   impl_->text(EntryKind::kFinished, manifest);

@@ -74,6 +74,7 @@ class RecordedJournal::Impl {
   void operator()(const Begun& event) { begun = event.manifest; }
   void operator()(const Finished& event) { finished = event.manifest; }
   void operator()(const Failure& /*failure*/) {}
+  void operator()(const SlicedContent& event) { slices.try_emplace(event.key, event.slice); }
   void operator()(const Referred& event) {
     if (reference && *reference != event) damaged("it refers to two dumps");
     reference = event;
@@ -88,6 +89,7 @@ class RecordedJournal::Impl {
 
   std::vector<std::uint64_t> unfinished;
   std::map<core::ContentKey, ContentSpot> contents;
+  std::map<core::ContentKey, core::ContentSlice> slices;
   std::optional<Referred> reference;
   JournalTotals totals;
   JournalSummary summary;
@@ -152,6 +154,9 @@ const std::vector<std::uint64_t>& RecordedJournal::unfinished() const noexcept {
 core::OpRecord RecordedJournal::record(std::uint64_t index) const { return impl_->record(index); }
 const std::map<core::ContentKey, ContentSpot>& RecordedJournal::contents() const noexcept {
   return impl_->contents;
+}
+const std::map<core::ContentKey, core::ContentSlice>& RecordedJournal::slices() const noexcept {
+  return impl_->slices;
 }
 const std::optional<Referred>& RecordedJournal::reference() const noexcept {
   return impl_->reference;

@@ -51,6 +51,8 @@ class RecordedJournal {
   [[nodiscard]] core::OpRecord record(std::uint64_t index) const;
 
   [[nodiscard]] const std::map<core::ContentKey, ContentSpot>& contents() const noexcept;
+  /// Of which contents only a slice was kept.
+  [[nodiscard]] const std::map<core::ContentKey, core::ContentSlice>& slices() const noexcept;
   /// The dump that contents of the place kReference are in.
   [[nodiscard]] const std::optional<Referred>& reference() const noexcept;
   [[nodiscard]] const JournalTotals& totals() const noexcept;

@@ -60,6 +60,7 @@ class Dump final : public core::DumpSource {
     check_count("contents", manifest_.trace.contents, index_.content_count());
     for (std::uint64_t i = 0; i < index_.content_count(); ++i) contents_.insert(index_.content(i));
     check_reference();
+    read_slices();
     open_packed();
   }
 
@@ -86,6 +87,12 @@ class Dump final : public core::DumpSource {
     const auto found = contents_.find(key);
     if (found == contents_.end()) return false;
     return found->second != kInReference || reference_.has_content(key);
+  }
+
+  [[nodiscard]] std::optional<core::ContentSlice> find_slice(
+      const core::ContentKey& key) const override {
+    const auto found = slices_.find(key);
+    return found == slices_.end() ? std::nullopt : std::optional(found->second);
   }
 
   void read_content(const core::ContentKey& key, std::vector<std::byte>& into) const override {
@@ -138,6 +145,21 @@ class Dump final : public core::DumpSource {
     if (announced == found) return;
     file_.blame().fail(
         fmt::format("/index holds {} {}, the manifest says {}", found, what, announced));
+  }
+
+  void read_slices() {
+    check_count("slices", manifest_.trace.slices, index_.slice_count());
+    for (std::uint64_t i = 0; i < index_.slice_count(); ++i) {
+      auto [key, slice] = index_.slice(i);
+      const core::ContentKey own = core::slice_key(key, slice);
+      if (!contents_.contains(own)) {
+        file_.blame()
+            .inside("/index/slices")
+            .fail(fmt::format("refers to content {}, which the index does not list",
+                              core::content_name(own)));
+      }
+      slices_.emplace(std::move(key), slice);
+    }
   }
 
   void check_reference() const {
@@ -196,6 +218,7 @@ class Dump final : public core::DumpSource {
   ElementTypes types_;
   FoundReference reference_;
   std::unordered_map<core::ContentKey, std::int64_t, ContentKeyHash> contents_;  ///< as content()
+  Slices slices_;
   Extent packed_;
 };
 

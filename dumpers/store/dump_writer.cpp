@@ -7,7 +7,10 @@
 #include <string>
 #include <utility>
 #include <variant>
+#include <vector>
 
+#include "core/content_slice.h"
+#include "core/digest.h"
 #include "core/error.h"
 #include "dumpers/journal/journal.h"
 #include "dumpers/journal/size_signal_guard.h"
@@ -18,6 +21,7 @@
 #include "dumpers/store/detail/index_writer.h"
 #include "dumpers/store/detail/reference_dump.h"
 #include "dumpers/store/detail/row_counts.h"
+#include "dumpers/store/detail/slice_bytes.h"
 #include "dumpers/store/detail/small_contents.h"
 #include "dumpers/store/detail/trace_creation.h"
 #include "dumpers/store/reference.h"
@@ -47,15 +51,13 @@ class DumpWriter::Impl {
   void enter(const core::OpEntry& entry) { journal_.enter(entry); }
   [[nodiscard]] bool has_content(const core::ContentKey& key) const { return contents_.has(key); }
   bool put_content(const core::ContentKey& key, const core::ContentBytes& bytes) {
-    if (contents_.has(key)) return true;
-    if (reference_ && reference_->stored.contains(key)) {
-      contents_.refer(key);
-      return true;
-    }
-    if (!limit_.admits(contents_.stored_bytes(), bytes.size())) return false;
-    const journal::SizeSignalGuard guard;
-    contents_.put(key, bytes);
-    return true;
+    if (is_kept(key)) return true;
+    if (contents_.is_sliced(key)) return false;
+    const auto length =
+        options_.slice ? sliced_length(*options_.slice, key, bytes.size()) : std::nullopt;
+    if (!length) return keep(key, bytes);
+    cut_slice(key, bytes, *length);
+    return false;
   }
   void append(const core::OpRecord& record) {
     contents_.check();
@@ -72,6 +74,9 @@ class DumpWriter::Impl {
     journal_.refers(dump);
   }
   void put_reference(const core::ContentKey& key) { contents_.refer(key); }
+  void put_slice(const core::ContentKey& key, const core::ContentSlice& slice) {
+    contents_.note_slice(key, slice);
+  }
   [[nodiscard]] std::uint64_t stored_bytes() const noexcept { return contents_.stored_bytes(); }
 
   void finish(core::RunManifest manifest) {
@@ -85,6 +90,7 @@ class DumpWriter::Impl {
     contents_.drain();
     manifest.trace.contents = contents_.kept().size();
     manifest.trace.stored_bytes = contents_.stored_bytes();
+    manifest.trace.slices = contents_.slices().size();
     manifest.trace.reference = referred();
     if (limit_.reached_at()) manifest.trace.bytes_limit_reached_at = limit_.reached_at();
     manifest.trace.io = contents_.direct() ? "direct" : "buffered";
@@ -116,6 +122,32 @@ class DumpWriter::Impl {
                                 reference_->identity.index_digest,
                                 contents_.referred_contents(),
                                 contents_.referred_bytes()};
+  }
+
+  void cut_slice(const core::ContentKey& key,
+                 const core::ContentBytes& bytes,
+                 std::uint64_t length) {
+    const std::uint64_t stride = options_.slice->stride;
+    const std::vector<std::byte> cut =
+        slice_bytes(bytes, core::element_size(key.dtype), length, stride);
+    const core::ContentSlice slice{length, stride, core::digest_bytes(cut)};
+    const core::ContentKey own = core::slice_key(key, slice);
+    if (is_kept(own) || keep(own, core::SpanBytes(cut))) contents_.note_slice(key, slice);
+  }
+
+  /// Whether a content needs no bytes any more: they are there, or in the reference.
+  bool is_kept(const core::ContentKey& key) {
+    if (contents_.has(key)) return true;
+    if (!reference_ || !reference_->stored.contains(key)) return false;
+    contents_.refer(key);
+    return true;
+  }
+
+  bool keep(const core::ContentKey& key, const core::ContentBytes& bytes) {
+    if (!limit_.admits(contents_.stored_bytes(), bytes.size())) return false;
+    const journal::SizeSignalGuard guard;
+    contents_.put(key, bytes);
+    return true;
   }
 
   void check_counts(const core::TraceSummary& trace) const {
@@ -171,7 +203,7 @@ class DumpWriter::Impl {
                         "the disk or its memory returned other bytes; record the run again");
     }
     small.finish();
-    return index.finish(contents_.kept(), !tree.has_value());
+    return index.finish(contents_.kept(), !tree.has_value(), contents_.slices());
   }
 
   void close_trace() {
@@ -223,6 +255,10 @@ void DumpWriter::fail(const std::string& message) { impl_->fail(message); }
 void DumpWriter::refer_to(const journal::Referred& dump) { impl_->refer_to(dump); }
 
 void DumpWriter::put_reference(const core::ContentKey& key) { impl_->put_reference(key); }
+
+void DumpWriter::put_slice(const core::ContentKey& key, const core::ContentSlice& slice) {
+  impl_->put_slice(key, slice);
+}
 
 std::uint64_t DumpWriter::stored_bytes() const noexcept { return impl_->stored_bytes(); }
 

@@ -21,6 +21,8 @@ struct DumpWriterOptions {
   std::size_t memory = kDefaultMemory;
   /// Contents beyond this many bytes together are not stored; their digests go on.
   std::optional<std::uint64_t> max_bytes = std::nullopt;
+  /// Contents it applies to are not stored whole.
+  std::optional<core::SliceRule> slice = std::nullopt;
   /// A dump whose contents are referred to instead of stored again; readers must then be given it.
   /// The dump that is made here is none.
   std::optional<std::filesystem::path> reference = std::nullopt;
@@ -59,11 +61,14 @@ class DumpWriter final : public core::DumpSink {
   void refer_to(const journal::Referred& dump);
   void put_reference(const core::ContentKey& key);
 
+  /// For such a recording as well: what is stored of a content, put before as a content of its own.
+  void put_slice(const core::ContentKey& key, const core::ContentSlice& slice);
+
   /// Bytes of contents written so far; readable from any thread.
   [[nodiscard]] std::uint64_t stored_bytes() const noexcept;
 
-  /// Completes the dump. Fills manifest.trace.contents, stored_bytes, reference, io,
-  /// bytes_limit_reached_at and index_digest.
+  /// Completes the dump. Fills manifest.trace.contents, stored_bytes, slices, reference,
+  /// io, bytes_limit_reached_at and index_digest.
   /// @throws core::Error{kIo}
   void finish(core::RunManifest manifest);
 

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <map>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -74,6 +75,12 @@ class UnfinishedDump final : public core::DumpSource {
     std::vector<std::byte> bytes;
     if (is_new) answer->second = vault_.read(key, bytes);
     return answer->second;
+  }
+
+  [[nodiscard]] std::optional<core::ContentSlice> find_slice(
+      const core::ContentKey& key) const override {
+    const auto found = journal_.slices().find(key);
+    return found == journal_.slices().end() ? std::nullopt : std::optional(found->second);
   }
 
   void read_content(const core::ContentKey& key, std::vector<std::byte>& into) const override {

@@ -64,6 +64,11 @@ class Replay {
     writer_.append(record);
     ++done_;
   }
+  void operator()(const journal::SlicedContent& content) {
+    if (keep(core::slice_key(content.key, content.slice))) {
+      writer_.put_slice(content.key, content.slice);
+    }
+  }
   void operator()(const journal::Referred& dump) { writer_.refer_to(dump); }
   void operator()(const journal::Failure& /*failure*/) {}
   void operator()(const journal::Begun& /*begun*/) {}

@@ -174,6 +174,7 @@ TEST_CASE("compare and dump sections") {
       "dump": {"level": "stats", "depth": "all", "browse": "always", "verify_inputs": true,
                "include": ["aten::*"], "exclude": ["*dropout*"],
                "memory": "64MiB", "max_bytes": 1000,
+               "slice": {"elements": 1000, "above": "1MiB"},
                "reference": "kept/baseline"})");
   CHECK(config.compare.policy == PolicyKind::kTolerance);
   CHECK(config.compare.rtol == 1e-3);
@@ -189,6 +190,7 @@ TEST_CASE("compare and dump sections") {
   CHECK(dump.exclude == std::vector<std::string>{"*dropout*"});
   CHECK(dump.memory == std::uint64_t{64} << 20U);
   CHECK(dump.max_bytes == 1000U);
+  CHECK(dump.slice == core::SliceRule{1000, 1, std::uint64_t{1} << 20U});
   CHECK(dump.reference == test::fixture_directory() / "kept" / "baseline");
 }
 

@@ -165,6 +165,8 @@ class RandomRequest {
     for (std::uint64_t i = below(3); i > 0; --i) spec.exclude.push_back(text());
     spec.memory = kLeastDumpMemory + below(1U << 30U);
     if (coin()) spec.max_bytes = below(1U << 30U);
+    if (coin()) spec.slice = core::SliceRule{1 + below(99), 1 + below(9), {}};
+    if (spec.slice && coin()) spec.slice->above = below(1U << 30U);
     if (coin()) spec.reference = "/" + text();
     return spec;
   }

@@ -50,6 +50,8 @@ TEST_CASE("schema and parser know the same keys") {
   CHECK(keys_of(defs["model"]["anyOf"][1]["properties"]) == names_of(detail::kModelKeys));
   CHECK(keys_of(defs["calls"]["items"]["properties"]) == names_of(detail::kCallKeys));
   CHECK(keys_of(top["properties"]["dump"]["properties"]) == names_of(detail::kDumpKeys));
+  CHECK(keys_of(top["properties"]["dump"]["properties"]["slice"]["properties"]) ==
+        names_of(detail::kSliceKeys));
   CHECK(keys_of(top["properties"]["compare"]["properties"]) == names_of(detail::kCompareKeys));
   CHECK(keys_of(top["properties"]["report"]["properties"]) == names_of(detail::kReportKeys));
 }

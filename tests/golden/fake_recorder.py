@@ -46,6 +46,8 @@ def make(tool, fixture, request, change):
     source.write_text(json.dumps(description))
     refers = asked["level"] == "tensor" and "reference" in asked
     words = [f"reference={asked['reference']}"] if refers else []
+    if asked["level"] == "tensor" and "slice" in asked:
+        words.append("slice={elements}:{stride}".format(**asked["slice"]))
     subprocess.run([os.environ[tool], str(source), str(directory), *words], check=True)
     source.unlink()
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// make_unfinished_dump FIXTURE.json OUTDIR [reference=DIR]: leaves what a recorder leaves that dies
-// inside the last operator of the fixture.
+// make_unfinished_dump FIXTURE.json OUTDIR [reference=DIR] [slice=N:K]: leaves what a recorder
+// leaves that dies inside the last operator of the fixture.
 #include <unistd.h>
 
 #include <cstdio>
@@ -16,17 +16,18 @@
 int main(int argc, char** argv) {
   using repro_check::core::Error;
   if (argc < 3) {
-    std::fputs("usage: make_unfinished_dump FIXTURE.json OUTDIR [reference=DIR]\n", stderr);
+    std::fputs("usage: make_unfinished_dump FIXTURE.json OUTDIR [reference=DIR] [slice=N:K]\n",
+               stderr);
     return 2;
   }
   try {
     std::ifstream stream(argv[1], std::ios::binary);
     const std::string text{std::istreambuf_iterator<char>(stream), {}};
-    const auto fixture = repro_check::test_support::parse_dump_fixture(text);
+    auto fixture = repro_check::test_support::parse_dump_fixture(text);
     repro_check::store::DumpWriter writer(
         argv[2], repro_check::test_support::writer_options({argv + 3, argv + argc}));
     writer.begin(fixture.manifest);
-    for (const auto& [key, bytes] : fixture.contents) writer.put_content(key, bytes);
+    repro_check::test_support::put_contents(fixture, writer);
     for (std::size_t i = 0; i < fixture.ops.size(); ++i) {
       const auto& op = fixture.ops[i];
       writer.enter({op.index,

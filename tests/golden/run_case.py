@@ -50,6 +50,7 @@ def make_dump(tools, tmp, step):
     target.parent.mkdir(parents=True, exist_ok=True)
     tool = tools.make_unfinished_dump if step.get("unfinished") else tools.make_dump
     words = [f"reference={tmp / step['reference']}"] if "reference" in step else []
+    words += [f"slice={step['slice']}"] if "slice" in step else []
     subprocess.run([tool, str(fixture), str(target), *words], check=True)
     if fixture.parent == tmp:
         fixture.unlink()

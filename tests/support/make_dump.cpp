@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// make_dump FIXTURE.json OUTDIR [packed] [reference=DIR]: writes a dump as a recorder would, from a
-// description in text; packed as a long recording is, or referring to what DIR holds.
+// make_dump FIXTURE.json OUTDIR [packed] [reference=DIR] [slice=N:K]: writes a dump as a recorder
+// would, from a description in text; packed as a long recording is, referring to what DIR holds, or
+// with slices.
 #include <cstdio>
 #include <fstream>
 #include <iterator>
@@ -26,9 +27,9 @@ std::string read_text(const char* file) {
 void make_dump(const char* description,
                const char* directory,
                const repro_check::store::DumpWriterOptions& options) {
-  const auto fixture = repro_check::test_support::parse_dump_fixture(read_text(description));
+  auto fixture = repro_check::test_support::parse_dump_fixture(read_text(description));
   repro_check::store::DumpWriter writer(directory, options);
-  for (const auto& [key, bytes] : fixture.contents) writer.put_content(key, bytes);
+  repro_check::test_support::put_contents(fixture, writer);
   for (const auto& op : fixture.ops) {
     writer.enter({op.index, op.op.get(), op.site.get()});
     writer.append(op);
@@ -40,7 +41,8 @@ void make_dump(const char* description,
 
 int main(int argc, char** argv) {
   if (argc < 3) {
-    std::fputs("usage: make_dump FIXTURE.json OUTDIR [packed] [reference=DIR]\n", stderr);
+    std::fputs("usage: make_dump FIXTURE.json OUTDIR [packed] [reference=DIR] [slice=N:K]\n",
+               stderr);
     return static_cast<int>(repro_check::core::ExitCode::kUsage);
   }
   try {

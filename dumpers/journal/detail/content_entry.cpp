@@ -27,6 +27,18 @@ std::uint64_t size_of(const core::ContentKey& key) {
   return size;
 }
 
+void put_key(const core::ContentKey& key, EntryBuffer& into) {
+  into.put(key.digest.high);
+  into.put(key.digest.low);
+  into.put_sizes(key.shape);
+}
+
+void read_key(ByteReader& bytes, core::ContentKey& into) {
+  into.digest.high = bytes.get<std::uint64_t>();
+  into.digest.low = bytes.get<std::uint64_t>();
+  into.shape = bytes.sizes();
+}
+
 void put_head(const core::ContentKey& key,
               ContentPlace place,
               std::uint64_t offset,
@@ -34,9 +46,7 @@ void put_head(const core::ContentKey& key,
   into.begin(EntryKind::kContent);
   into.put(key.dtype);
   into.put(place);
-  into.put(key.digest.high);
-  into.put(key.digest.low);
-  into.put_sizes(key.shape);
+  put_key(key, into);
   into.put(size_of(key));
   into.put(offset);
 }
@@ -67,9 +77,7 @@ StoredContent decode_content(std::span<const std::byte> payload) {
   StoredContent content;
   content.key.dtype = bytes.enumerated(core::Dtype::kQInt32);
   content.place = bytes.enumerated(ContentPlace::kReference);
-  content.key.digest.high = bytes.get<std::uint64_t>();
-  content.key.digest.low = bytes.get<std::uint64_t>();
-  content.key.shape = bytes.sizes();
+  read_key(bytes, content.key);
   content.size = bytes.get<std::uint64_t>();
   content.offset = bytes.get<std::uint64_t>();
   if (content.size != size_of(content.key)) {
@@ -89,6 +97,32 @@ StoredContent decode_content(std::span<const std::byte> payload) {
     }
   }
   bytes.expect_end();
+  return content;
+}
+
+void encode_sliced(const SlicedContent& content, EntryBuffer& into) {
+  into.begin(EntryKind::kSlice);
+  into.put(content.key.dtype);
+  put_key(content.key, into);
+  into.put(content.slice.elements);
+  into.put(content.slice.stride);
+  into.put(content.slice.digest.high);
+  into.put(content.slice.digest.low);
+}
+
+SlicedContent decode_sliced(std::span<const std::byte> payload) {
+  ByteReader bytes(payload);
+  SlicedContent content;
+  content.key.dtype = bytes.enumerated(core::Dtype::kQInt32);
+  read_key(bytes, content.key);
+  content.slice.elements = bytes.get<std::uint64_t>();
+  content.slice.stride = bytes.get<std::uint64_t>();
+  content.slice.digest.high = bytes.get<std::uint64_t>();
+  content.slice.digest.low = bytes.get<std::uint64_t>();
+  bytes.expect_end();
+  static_cast<void>(size_of(content.key));
+  const auto total = static_cast<std::uint64_t>(core::element_count(content.key.shape));
+  if (!core::is_slice_of(content.slice, total)) ByteReader::nonsense("keeps an impossible slice");
   return content;
 }
 

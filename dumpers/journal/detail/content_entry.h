@@ -24,4 +24,7 @@ void encode_elsewhere(const core::ContentKey& key,
 /// @throws core::Error{kDumpDamaged}, saying what the entry does wrong
 StoredContent decode_content(std::span<const std::byte> payload);
 
+void encode_sliced(const SlicedContent& content, EntryBuffer& into);
+SlicedContent decode_sliced(std::span<const std::byte> payload);
+
 }  // namespace repro_check::journal

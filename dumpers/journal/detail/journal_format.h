@@ -36,6 +36,7 @@ enum class EntryKind : std::uint32_t {
   kTensorForm = 10,  ///< what tensors of many records have in common
   kCallForm = 11,    ///< what many records have in common
   kReference = 12,   ///< index digest of the dump referred to, then the name of its run
+  kSlice = 13,       ///< key of a content, elements and stride of what is kept of it, its digest
 };
 
 /// Before every payload. The checksum covers all that follows it: length, kind and payload. No kind

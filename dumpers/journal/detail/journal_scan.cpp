@@ -35,6 +35,8 @@ std::optional<Event> JournalScan::take(const Entry& entry) {
       return decode_content(entry.payload);
     case EntryKind::kBegun:
       return Begun{std::string(ByteReader(entry.payload).rest())};
+    case EntryKind::kSlice:
+      return decode_sliced(entry.payload);
     case EntryKind::kReference: {
       ByteReader bytes(entry.payload);
       const auto high = bytes.get<std::uint64_t>();

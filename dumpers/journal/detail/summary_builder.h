@@ -20,6 +20,7 @@ class SummaryBuilder {
   void operator()(const Begun& /*begun*/) {}
   void operator()(const Finished& /*finished*/) {}
   void operator()(const Referred& /*dump*/) {}
+  void operator()(const SlicedContent& /*content*/) {}
 
   /// Entered and not yet left, by op index.
   [[nodiscard]] const std::map<std::uint64_t, EnteredOp>& open() const noexcept { return open_; }

@@ -46,6 +46,10 @@ void ContentWriter::put(const core::ContentKey& key, const core::ContentBytes& b
   ++small_contents_;
 }
 
+void ContentWriter::note_slice(const core::ContentKey& key, const core::ContentSlice& slice) {
+  if (slices_.try_emplace(key, slice).second) journal_.sliced({key, slice});
+}
+
 void ContentWriter::refer(const core::ContentKey& key) {
   if (known_.contains(key)) return;
   journal_.content(key, journal::ContentPlace::kReference, 0);

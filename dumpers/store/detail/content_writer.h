@@ -5,12 +5,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <span>
 #include <unordered_set>
 #include <vector>
 
 #include "core/content_bytes.h"
+#include "core/content_slice.h"
 #include "core/tensor_record.h"
 #include "dumpers/journal/journal.h"
 #include "dumpers/store/detail/content_datasets.h"
@@ -28,6 +30,9 @@ struct ContentKeyHash {
 // Where a content is, as ContentRow::packed says it, when not in `/packed`.
 inline constexpr std::int64_t kOwnDataset = -1;
 inline constexpr std::int64_t kInReference = -2;  ///< in the dump that this one refers to
+
+/// What is stored of contents that are not stored whole.
+using Slices = std::map<core::ContentKey, core::ContentSlice>;
 
 /// A content of a recording.
 struct KeptContent {
@@ -52,6 +57,10 @@ class ContentWriter {
   [[nodiscard]] bool has(const core::ContentKey& key) const { return known_.contains(key); }
   /// @throws core::Error{kIo}, for earlier contents as well
   void put(const core::ContentKey& key, const core::ContentBytes& bytes);
+  /// Notes what is stored of a content: that was put before, as the content core::slice_key().
+  void note_slice(const core::ContentKey& key, const core::ContentSlice& slice);
+  [[nodiscard]] bool is_sliced(const core::ContentKey& key) const { return slices_.contains(key); }
+  [[nodiscard]] const Slices& slices() const noexcept { return slices_; }
   /// Keeps no bytes: they are in the dump that the journal has named.
   void refer(const core::ContentKey& key);
   /// @throws core::Error{kIo} when a content put before could not be written
@@ -86,6 +95,7 @@ class ContentWriter {
   std::unordered_set<core::ContentKey, ContentKeyHash> known_;
   std::vector<KeptContent> kept_;  ///< keys are in known_
   std::vector<std::byte> small_;
+  Slices slices_;
   std::unordered_set<core::ContentKey, ContentKeyHash> referred_;
   std::uint64_t referred_bytes_ = 0;
   std::uint64_t small_contents_ = 0;

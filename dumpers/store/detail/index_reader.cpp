@@ -49,6 +49,14 @@ TableReader open_table(const TraceFile& file, hid_t group, const TableLayout& la
   return table;
 }
 
+/// A table that only some dumps have.
+std::optional<TableReader> find_table(const TraceFile& file,
+                                      hid_t group,
+                                      const TableLayout& layout) {
+  if (!file.has_link(group, layout.name)) return std::nullopt;
+  return open_table(file, group, layout);
+}
+
 /// What is verified is read first: nothing of the index is looked at before its digest holds.
 GroupHandle verified_group(const TraceFile& file, const core::Digest& digest) {
   GroupHandle group = file.group("index");
@@ -68,6 +76,7 @@ IndexReader::IndexReader(const TraceFile& file, const core::Digest& digest)
       substitutions_(open_table(file, group_.get(), kSubstitutionsTable)),
       generators_(open_table(file, group_.get(), kGeneratorsTable)),
       contents_(open_table(file, group_.get(), kContentsTable)),
+      slices_(find_table(file, group_.get(), kSlicesTable)),
       operators_(open_table(file, group_.get(), kOperatorsTable)),
       sites_(open_table(file, group_.get(), kSitesTable)),
       frames_(open_table(file, group_.get(), kFramesTable)),
@@ -279,6 +288,19 @@ std::pair<core::ContentKey, std::int64_t> IndexReader::content(std::uint64_t ind
   }
   if (row.packed < kInReference) contents_.blame().fail(fmt::format("row {} lies nowhere", index));
   return {std::move(key), row.packed};
+}
+
+std::pair<core::ContentKey, core::ContentSlice> IndexReader::slice(std::uint64_t index) const {
+  const auto row = slices_.value().row<SliceRow>(index);
+  core::ContentKey key{dtype(row.dtype, *slices_),
+                       dims(row.shape_begin, row.shape_count),
+                       {row.digest_high, row.digest_low}};
+  const core::ContentSlice slice{row.elements, row.stride, {row.slice_high, row.slice_low}};
+  const auto total = static_cast<std::uint64_t>(core::element_count(key.shape));
+  if (key.dtype == core::Dtype::kUnknown || !core::is_slice_of(slice, total)) {
+    slices_->blame().fail(fmt::format("row {} is no slice of {} elements", index, total));
+  }
+  return {std::move(key), slice};
 }
 
 }  // namespace repro_check::store

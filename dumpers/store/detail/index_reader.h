@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/content_slice.h"
 #include "core/digest.h"
 #include "core/op_record.h"
 #include "dumpers/store/detail/index_rows.h"
@@ -31,6 +32,10 @@ class IndexReader {
   /// A content, and where in `/packed` it is; kOwnDataset or kInReference where it is not there.
   [[nodiscard]] std::pair<core::ContentKey, std::int64_t> content(std::uint64_t index) const;
 
+  [[nodiscard]] std::uint64_t slice_count() const noexcept { return slices_ ? slices_->rows() : 0; }
+  /// A content of which only a slice is stored, and that slice, which it can have.
+  [[nodiscard]] std::pair<core::ContentKey, core::ContentSlice> slice(std::uint64_t index) const;
+
  private:
   [[nodiscard]] std::string text(std::uint64_t id) const;
   [[nodiscard]] std::vector<std::int64_t> dims(std::uint64_t begin, std::uint64_t count) const;
@@ -51,6 +56,7 @@ class IndexReader {
   TableReader substitutions_;
   TableReader generators_;
   TableReader contents_;
+  std::optional<TableReader> slices_;
   TableReader operators_;
   TableReader sites_;
   TableReader frames_;

@@ -93,6 +93,15 @@ constexpr std::array kContentMembers{
     REPRO_CHECK_MEMBER(ContentRow, shape_count),
     REPRO_CHECK_MEMBER(ContentRow, dtype),
     Member{"packed", offsetof(ContentRow, packed), Scalar::kInt64, true}};
+constexpr std::array kSliceMembers{REPRO_CHECK_MEMBER(SliceRow, digest_high),
+                                   REPRO_CHECK_MEMBER(SliceRow, digest_low),
+                                   REPRO_CHECK_MEMBER(SliceRow, slice_high),
+                                   REPRO_CHECK_MEMBER(SliceRow, slice_low),
+                                   REPRO_CHECK_MEMBER(SliceRow, elements),
+                                   REPRO_CHECK_MEMBER(SliceRow, stride),
+                                   REPRO_CHECK_MEMBER(SliceRow, shape_begin),
+                                   REPRO_CHECK_MEMBER(SliceRow, shape_count),
+                                   REPRO_CHECK_MEMBER(SliceRow, dtype)};
 constexpr std::array kGeneratorMembers{REPRO_CHECK_MEMBER(GeneratorRow, seed),
                                        REPRO_CHECK_MEMBER(GeneratorRow, position_before),
                                        REPRO_CHECK_MEMBER(GeneratorRow, position_after),
@@ -119,6 +128,7 @@ constexpr std::array kInt64Members{Member{"", 0, Scalar::kInt64}};
 
 static_assert(sizeof(OpRow) == 96 && sizeof(ValueRow) == 32 && sizeof(TensorRow) == 96);
 static_assert(sizeof(StatsRow) == 80 && sizeof(ContentRow) == 48 && sizeof(GeneratorRow) == 40);
+static_assert(sizeof(SliceRow) == 64);
 
 }  // namespace
 #undef REPRO_CHECK_MEMBER
@@ -129,6 +139,7 @@ const TableLayout kValuesTable{"values", sizeof(ValueRow), kValueMembers};
 const TableLayout kTensorsTable{"tensors", sizeof(TensorRow), kTensorMembers};
 const TableLayout kStatsTable{"stats", sizeof(StatsRow), kStatsMembers};
 const TableLayout kContentsTable{"contents", sizeof(ContentRow), kContentMembers};
+const TableLayout kSlicesTable{"slices", sizeof(SliceRow), kSliceMembers};
 const TableLayout kGeneratorsTable{"generators", sizeof(GeneratorRow), kGeneratorMembers};
 const TableLayout kSubstitutionsTable{
     "substitutions", sizeof(SubstitutionRow), kSubstitutionMembers};

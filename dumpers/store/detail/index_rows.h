@@ -93,6 +93,19 @@ struct ContentRow {
   std::int64_t packed = -1;
 };
 
+/// A content of which only some elements are stored, as a content of one dimension. Since 1.2
+struct SliceRow {
+  std::uint64_t digest_high = 0;  ///< of the whole
+  std::uint64_t digest_low = 0;
+  std::uint64_t slice_high = 0;  ///< digest of the slice
+  std::uint64_t slice_low = 0;
+  std::uint64_t elements = 0;
+  std::uint64_t stride = 1;
+  std::uint64_t shape_begin = 0;  ///< of the whole
+  std::uint32_t shape_count = 0;
+  std::uint32_t dtype = 0;
+};
+
 struct GeneratorRow {
   std::uint64_t seed = 0;
   std::uint64_t position_before = 0;
@@ -152,6 +165,7 @@ extern const TableLayout kValuesTable;
 extern const TableLayout kTensorsTable;
 extern const TableLayout kStatsTable;
 extern const TableLayout kContentsTable;
+extern const TableLayout kSlicesTable;  ///< missing where there are none
 extern const TableLayout kGeneratorsTable;
 extern const TableLayout kSubstitutionsTable;
 extern const TableLayout kOperatorsTable;

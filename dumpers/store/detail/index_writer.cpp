@@ -209,7 +209,26 @@ TableDigest IndexWriter::write_whole(const TableLayout& layout, std::span<const 
   return writer.finish();
 }
 
-core::Digest IndexWriter::finish(std::span<const KeptContent> contents, bool packed) {
+std::vector<SliceRow> IndexWriter::slice_rows(const Slices& slices) {
+  std::vector<SliceRow> rows;
+  rows.reserve(slices.size());
+  for (const auto& [key, slice] : slices) {
+    rows.push_back({key.digest.high,
+                    key.digest.low,
+                    slice.digest.high,
+                    slice.digest.low,
+                    slice.elements,
+                    slice.stride,
+                    dims(key.shape),
+                    count_of(key.shape),
+                    static_cast<std::uint32_t>(key.dtype)});
+  }
+  return rows;
+}
+
+core::Digest IndexWriter::finish(std::span<const KeptContent> contents,
+                                 bool packed,
+                                 const Slices& slices) {
   std::vector<ContentRow> rows;
   rows.reserve(contents.size());
   for (const auto& [key, offset] : contents) {
@@ -228,6 +247,7 @@ core::Digest IndexWriter::finish(std::span<const KeptContent> contents, bool pac
     digests.push_back(table->finish());
   }
   digests.push_back(write_whole(kContentsTable, bytes_of(rows)));
+  if (!slices.empty()) digests.push_back(write_whole(kSlicesTable, bytes_of(slice_rows(slices))));
   digests.push_back(write_whole(kOpsTable, bytes_of(ops_)));
   digests.push_back(write_whole(kOperatorsTable, bytes_of(operators_)));
   digests.push_back(write_whole(kSitesTable, bytes_of(sites_)));

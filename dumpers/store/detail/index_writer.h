@@ -55,7 +55,8 @@ class IndexWriter {
 
   /// @param contents  all that is stored
   /// @param packed    whether those from the journal lie in `/packed`
-  core::Digest finish(std::span<const KeptContent> contents, bool packed);
+  /// @param slices    by the contents of which no more is stored
+  core::Digest finish(std::span<const KeptContent> contents, bool packed, const Slices& slices);
 
  private:
   std::uint32_t text(std::string_view text) { return texts_.number(text); }
@@ -65,6 +66,7 @@ class IndexWriter {
   void add_value(const core::Value& value, std::uint32_t name, std::uint16_t level);
   void add_tensor(const core::TensorRecord& tensor);
   void add_values(const core::OpRecord& record, OpRow& row);
+  [[nodiscard]] std::vector<SliceRow> slice_rows(const Slices& slices);
   TableDigest write_whole(const TableLayout& layout, std::span<const std::byte> bytes);
 
   hid_t group_;

@@ -109,6 +109,7 @@ core::RunManifest recovered_manifest(const journal::RecordedJournal& journal,
            : bare_manifest(journal, name);
   core::TraceSummary& trace = manifest.trace;
   trace.reference = reference_of(journal);
+  trace.slices = journal.slices().size();
   const journal::JournalTotals& totals = journal.totals();
   const bool whole = journal.finished() && lost_contents == 0 && journal.unfinished().empty() &&
                      trace.operators == journal.op_count() && trace.tensors == totals.tensors;

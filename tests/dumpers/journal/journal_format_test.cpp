@@ -46,6 +46,7 @@ std::string sample_bytes() {
     writer.content(key, ContentPlace::kContents, 4096);
     writer.refers({{3, 4}, "baseline"});
     writer.content(key, ContentPlace::kReference, 0);
+    writer.sliced({key, {1, 2, {5, 6}}});
     writer.fail("failure");
     writer.finished("{}");
   }
@@ -59,7 +60,7 @@ TEST_CASE("the bytes of a journal change only together with its version") {
   static_assert(kJournalVersion == 3);
   const std::string bytes = sample_bytes();
   CHECK(core::to_hex(core::digest_bytes(std::as_bytes(std::span<const char>(bytes)))) ==
-        "f94a725744e02ee71eadc0a3da7d5913");
+        "1a5fcae533fef27baec0649ae5e1d65b");
 }
 
 }  // namespace

@@ -7,8 +7,13 @@
 #include <filesystem>
 #include <random>
 #include <string>
+#include <string_view>
+#include <utility>
 
+#include "core/content_slice.h"
+#include "core/digest.h"
 #include "core/error.h"
+#include "dumpers/journal/detail/content_entry.h"
 #include "dumpers/journal/detail/entry_buffer.h"
 #include "dumpers/journal/detail/journal_format.h"
 #include "dumpers/journal/journal_sink.h"
@@ -45,7 +50,7 @@ std::string forge(const std::string& journal, std::mt19937_64& random) {
     const std::uint64_t copies = random() % 200 == 0 ? random() % 3 : 1;  // lost, or there twice
     for (std::uint64_t copy = 0; copy < copies; ++copy) {
       EntryBuffer entry;
-      entry.begin(static_cast<EntryKind>(random() % 400 == 0 ? random() % 12 : header.kind));
+      entry.begin(static_cast<EntryKind>(random() % 400 == 0 ? random() % 14 : header.kind));
       entry.put_bytes(std::string_view(payload));
       for (const std::byte byte : entry.finish()) forged += static_cast<char>(byte);
     }
@@ -60,7 +65,12 @@ void read_all(const core::DumpSource& dump) {
   for (std::uint64_t i = 0; i < dump.op_count(); ++i) {
     static_cast<void>(dump.op_head(i));
     for (const core::TensorRecord& tensor : dump.op(i).tensors) {
-      if (tensor.stored) dump.read_content(tensor.content_key(), bytes);
+      const core::ContentKey key = tensor.content_key();
+      if (tensor.stored && dump.has_content(key)) dump.read_content(key, bytes);
+      const auto slice = dump.find_slice(key);
+      if (slice && dump.has_content(core::slice_key(key, *slice))) {
+        dump.read_content(core::slice_key(key, *slice), bytes);
+      }
     }
   }
   dump.verify_contents();
@@ -85,13 +95,39 @@ struct Recording {
   std::string contents;
 };
 
+/// What a journal::JournalSink never writes: a reference, a content that lies there, and a slice.
+std::string further_entries(const test_support::Sample& sample) {
+  std::string bytes;
+  EntryBuffer entry;
+  const auto add = [&] {
+    for (const std::byte byte : entry.finish()) bytes += static_cast<char>(byte);
+  };
+  entry.begin(EntryKind::kReference);
+  entry.put(core::Digest{1, 2});
+  entry.put_bytes(std::string_view("baseline"));
+  add();
+  journal::encode_elsewhere(
+      {core::Dtype::kInt8, {3}, {3, 4}}, journal::ContentPlace::kReference, 0, entry);
+  add();
+  // As large as some content is: it has no bytes yet, and is lost until it has.
+  for (const auto& [key, content] : sample.contents) {
+    if (key.shape.size() != 1 || key.shape[0] < 1) continue;
+    journal::encode_sliced(
+        {{key.dtype, {2 * key.shape[0]}, {5, 6}}, {std::uint64_t(key.shape[0]), 1, key.digest}},
+        entry);
+    add();
+  }
+  return bytes;
+}
+
 Recording make_recording(const fs::path& place) {
   auto sample = test_support::make_sample(21, 12);
   journal::JournalSink sink(place);
   test_support::play(sink, sample);
   sink.finish(sample.manifest);
-  return {test_support::read_bytes(place / "journal.bin"),
-          test_support::read_bytes(place / "contents.bin")};
+  std::string journal = test_support::read_bytes(place / "journal.bin");
+  journal.insert(sizeof(FileHeader), further_entries(sample));
+  return {std::move(journal), test_support::read_bytes(place / "contents.bin")};
 }
 
 TEST_CASE("a recording with any mutation is refused, or what is made of it is a dump that holds") {

@@ -114,8 +114,10 @@ TEST_CASE("which dump a dump refers to is read back, and need not be there") {
   RunManifest manifest = full_manifest();
   CHECK_FALSE(parse(to_json_text(manifest)).trace.reference.has_value());
   manifest.trace.reference = TraceReference{"baseline", {9, 10}, 57, UINT64_MAX};
+  manifest.trace.slices = 12;
   const std::string text = to_json_text(manifest);
   CHECK(parse(text).trace.reference == manifest.trace.reference);
+  CHECK(parse(text).trace.slices == 12);
   const std::string wrong = signed_again(replaced(text, "\"contents\": 57", "\"contents\": \"\""));
   CHECK(contains(error_of(ErrorKind::kDumpDamaged, [&] { parse(wrong); }),
                  "/trace/reference/contents"));

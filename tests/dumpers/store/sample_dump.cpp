@@ -80,7 +80,7 @@ Sample make_sample(std::uint64_t seed, std::size_t random_ops) {
 
 void play(core::DumpSink& sink, const Sample& sample) {
   sink.begin(sample.manifest);
-  for (const core::OpRecord& op : sample.ops) {
+  for (core::OpRecord op : sample.ops) {
     sink.enter({op.index,
                 op.op.get(),
                 op.site.get(),
@@ -90,10 +90,10 @@ void play(core::DumpSink& sink, const Sample& sample) {
                 op.step,
                 op.rank,
                 op.lane});
-    for (const core::TensorRecord& tensor : op.tensors) {
+    for (core::TensorRecord& tensor : op.tensors) {
       const core::ContentKey key = tensor.content_key();
       if (tensor.stored && !sink.has_content(key)) {
-        sink.put_content(key, sample.contents.at(key));
+        tensor.stored = sink.put_content(key, sample.contents.at(key));
       }
     }
     sink.append(op);

@@ -142,6 +142,12 @@ std::string manifest_fields(const std::string& text) {
   return fields;
 }
 
+void note_objects(const std::filesystem::path& dump, Listing& listing) {
+  const Hdf5Scope scope;
+  const FileHandle file(H5Fopen((dump / "trace.h5").c_str(), H5F_ACC_RDONLY, H5P_DEFAULT));
+  H5Ovisit2(file.get(), H5_INDEX_NAME, H5_ITER_INC, &note_object, &listing, H5O_INFO_BASIC);
+}
+
 std::string list_layout() {
   const test_support::TempDirectory directory;
   const auto dump = directory / "dump";
@@ -153,12 +159,15 @@ std::string list_layout() {
   for (const auto browse :
        {DumpWriterOptions::Browse::kAlways, DumpWriterOptions::Browse::kNever}) {
     test_support::write_dump(dump, sample, {.replace_existing = true, .browse = browse});
-    const Hdf5Scope scope;
-    const FileHandle file(H5Fopen((dump / "trace.h5").c_str(), H5F_ACC_RDONLY, H5P_DEFAULT));
-    H5Ovisit2(file.get(), H5_INDEX_NAME, H5_ITER_INC, &note_object, &listing, H5O_INFO_BASIC);
+    note_objects(dump, listing);
   }
+  const DumpWriterOptions slicing{.slice = core::SliceRule{2, 1, std::nullopt}};
+  test_support::write_dump(directory / "sliced", sample, slicing);
+  note_objects(directory / "sliced", listing);
+  // Its manifest has the fields that only some dumps have.
   const auto referring = directory / "referring";
-  test_support::write_dump(referring, sample, {.reference = dump});
+  test_support::write_dump(
+      referring, sample, {.slice = slicing.slice, .reference = directory / "sliced"});
   std::string objects;
   for (const auto& [path, text] : listing) objects += fmt::format("/{} {}\n", path, text);
   return fmt::format("trace.h5\n{}\nmanifest.json\n{}",
