@@ -14,6 +14,7 @@
 #include "dumpers/store/detail/locate_dump.h"
 #include "dumpers/store/detail/trace_file.h"
 #include "dumpers/store/dump_reader.h"
+#include "dumpers/store/pack.h"
 #include "dumpers/store/reference.h"
 
 namespace repro_check::store {
@@ -68,9 +69,13 @@ std::unique_ptr<core::DumpSource> take(const core::TraceReference& wanted,
                                        const fs::path& place,
                                        std::string& why) {
   try {
-    const core::RunManifest manifest = read_manifest(locate_dump(place));
-    if (manifest.trace.index_digest == wanted.index_digest && !manifest.trace.reference) {
-      return open_dump(place);
+    const auto is_wanted = [&](const core::RunManifest& manifest) {
+      return manifest.trace.index_digest == wanted.index_digest && !manifest.trace.reference;
+    };
+    // The manifest of a directory tells without its index being read.
+    if (is_pack(place) || is_wanted(read_manifest(locate_dump(place)))) {
+      std::unique_ptr<core::DumpSource> dump = open_dump(place);
+      if (is_wanted(dump->manifest())) return dump;
     }
     why += fmt::format("; {} is another", core::printable(place.string()));
   } catch (const Error& error) {
