@@ -87,7 +87,7 @@ TEST_CASE("a pack reads as its dump does, and leaves nothing behind") {
   pack_dump(made.dump, made.pack, {});
   fs::remove_all(made.dump);
   for (const auto& open : {&open_dump, &open_partial}) {
-    const auto dump = open(made.pack);
+    const auto dump = open(made.pack, {});
     CHECK(dump->location() == made.pack.string());
     CHECK(test_support::reads_back(*dump, made.sample));
     dump->verify_contents();
