@@ -47,11 +47,13 @@ std::vector<std::size_t> tensor_sizes(std::size_t total) {
   const std::size_t count = std::max<std::size_t>(8, kTensorsPerGiB * total >> 30U);
   double sum = 0;
   std::vector<double> shares;
+  shares.reserve(count);
   for (std::size_t i = 0; i < count; ++i) {
     const double step = static_cast<double>((i * 61) % count) / static_cast<double>(count);
     shares.push_back(0.1 + 26 * step * step);
     sum += shares.back();
   }
+  sizes.reserve(count);
   for (const double share : shares) {
     sizes.push_back(static_cast<std::size_t>(share / sum * static_cast<double>(total)) / 4 * 4);
   }
