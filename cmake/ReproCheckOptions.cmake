@@ -25,6 +25,8 @@ if(REPRO_CHECK_SANITIZE)
     INTERFACE -fsanitize=${REPRO_CHECK_SANITIZE} -fno-omit-frame-pointer
               -fno-sanitize-recover=all)
   target_link_options(repro_check_options INTERFACE -fsanitize=${REPRO_CHECK_SANITIZE})
+  # GCC takes what the sanitizers put around an optional for a use of what it does not hold.
+  set(REPRO_CHECK_FALSE_ALARMS -Wno-maybe-uninitialized)
 endif()
 
 add_library(repro_check_warnings INTERFACE)

@@ -20,6 +20,7 @@ repro_check_test(
   LABELS
   unit
   golden)
+target_compile_options(cmd_render_test PRIVATE ${REPRO_CHECK_FALSE_ALARMS})
 target_compile_definitions(
   cmd_render_test
   PRIVATE REPRO_CHECK_RENDER_FIXTURES="${PROJECT_SOURCE_DIR}/tests/fixtures/render")
