@@ -12,6 +12,7 @@
 #include <torch/csrc/jit/serialization/import.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdlib>
 #include <exception>
@@ -238,25 +239,25 @@ void measure_length(const Subject& subject,
 }
 
 void measure(const Subject& subject, const fs::path& models, const fs::path& scratch, int rounds) {
-  const core::DumpLevel levels[] = {
+  constexpr std::array<core::DumpLevel, 3> kLevels{
       core::DumpLevel::kDigest, core::DumpLevel::kStats, core::DumpLevel::kTensor};
   std::vector<Timing> bare;
-  std::vector<Timing> recorded[std::size(levels)];
+  std::array<std::vector<Timing>, kLevels.size()> recorded;
   time_bare(subject, models);  // pays for what a process pays once
   for (int round = 0; round < rounds; ++round) {
-    for (std::size_t i = 0; i < std::size(levels); ++i) {
+    for (std::size_t i = 0; i < kLevels.size(); ++i) {
       bare.push_back(time_bare(subject, models));
-      recorded[i].push_back(time_recorded(subject, models, levels[i], scratch));
+      recorded[i].push_back(time_recorded(subject, models, kLevels[i], scratch));
     }
   }
   const double base = median(bare, &Timing::forward);
   const std::uint64_t operators = recorded[0].front().operators;
   fmt::print("{}: {} operators, bare forward {:.4f} s\n", subject.title, operators, base);
   fmt::print("  {:<8} {:>9} {:>12} {:>18}\n", "level", "ratio", "us/operator", "with dump on disk");
-  for (std::size_t i = 0; i < std::size(levels); ++i) {
+  for (std::size_t i = 0; i < kLevels.size(); ++i) {
     const double forward = median(recorded[i], &Timing::forward);
     fmt::print("  {:<8} {:>9.2f} {:>12.2f} {:>18.2f}\n",
-               core::name_of(levels[i]),
+               core::name_of(kLevels[i]),
                forward / base,
                (forward - base) / static_cast<double>(operators) * 1e6,
                median(recorded[i], &Timing::complete) / base);

@@ -2,6 +2,7 @@
 #include "cmd/observer_check.h"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <optional>
 #include <string>
@@ -24,10 +25,10 @@ struct Way {
   bool bare;
   core::DumpLevel level;
 };
-constexpr Way kWays[] = {{", bare", true, core::DumpLevel::kDigest},
-                         {", bare again", true, core::DumpLevel::kDigest},
-                         {", digests", false, core::DumpLevel::kDigest},
-                         {", tensors", false, core::DumpLevel::kTensor}};
+constexpr std::array<Way, 4> kWays{{{", bare", true, core::DumpLevel::kDigest},
+                                    {", bare again", true, core::DumpLevel::kDigest},
+                                    {", digests", false, core::DumpLevel::kDigest},
+                                    {", tensors", false, core::DumpLevel::kTensor}}};
 
 std::filesystem::path observer_directory(const std::filesystem::path& dump) {
   std::filesystem::path beside = dump;

@@ -180,7 +180,9 @@ DOCTEST_TEST_CASE("memory that comes back at the same address is hashed anew") {
   });
   const auto sums = sink.all("aten::sum");
   DOCTEST_REQUIRE(sums.size() == expected.size());
+#ifndef __SANITIZE_ADDRESS__  // which keeps freed memory from being handed out again
   DOCTEST_CHECK(addresses.size() < expected.size());  // else nothing was reused
+#endif
   std::set<std::int64_t> numbers;
   for (std::size_t i = 0; i < sums.size(); ++i) {
     DOCTEST_REQUIRE(input(*sums[i], "self").digest == expected[i]);
