@@ -133,6 +133,7 @@ bool StridedBytes::overlapping() const noexcept {
 }
 
 void StridedBytes::copy(std::size_t begin, std::span<std::byte> into) const {
+  if (into.empty()) return;  // where there may be no memory to copy from
   if (contiguous_) {
     std::memcpy(into.data(), first_ + begin * element_size_, into.size());
     return;
