@@ -16,7 +16,6 @@ namespace {
 using comparators::Metric;
 using comparators::Sample;
 using comparators::TensorMetrics;
-using comparators::TensorOutcome;
 
 void add_part(std::string& text, const std::string& part, std::string_view separator) {
   text.append(text.empty() || part.empty() ? "" : separator).append(part);
