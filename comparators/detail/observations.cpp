@@ -53,6 +53,25 @@ std::string special_text(const core::OpRecord& record) {
                      infs);
 }
 
+/// What the two recordings were told to leave out.
+void warn_of_limits(const core::RunManifest& baseline,
+                    const core::RunManifest& candidate,
+                    std::vector<std::string>& warnings) {
+  if (baseline.trace.include != candidate.trace.include ||
+      baseline.trace.exclude != candidate.trace.exclude) {
+    warnings.emplace_back("the runs were recorded with different include or exclude patterns");
+  }
+  for (const auto& [name, manifest] :
+       {std::pair{"baseline", &baseline}, std::pair{"candidate", &candidate}}) {
+    if (!manifest->trace.bytes_limit_reached_at) continue;
+    warnings.push_back(
+        fmt::format("the {} stored no bytes beyond dump.max_bytes, from op {} on: there digests "
+                    "decide, and what differs was not measured",
+                    name,
+                    *manifest->trace.bytes_limit_reached_at));
+  }
+}
+
 }  // namespace
 
 void Observations::Tally::add(const core::OpRecord& record) {
@@ -112,19 +131,7 @@ std::vector<std::string> Observations::warnings(const core::RunManifest& baselin
                                    strides_.count == 1 ? "" : "s",
                                    strides_.first));
   }
-  if (baseline.trace.include != candidate.trace.include ||
-      baseline.trace.exclude != candidate.trace.exclude) {
-    warnings.emplace_back("the runs were recorded with different include or exclude patterns");
-  }
-  for (const auto& [name, manifest] :
-       {std::pair{"baseline", &baseline}, std::pair{"candidate", &candidate}}) {
-    if (!manifest->trace.bytes_limit_reached_at) continue;
-    warnings.push_back(
-        fmt::format("the {} stored no bytes beyond dump.max_bytes, from op {} on: there digests "
-                    "decide, and what differs was not measured",
-                    name,
-                    *manifest->trace.bytes_limit_reached_at));
-  }
+  warn_of_limits(baseline, candidate, warnings);
   for (const std::string& text : baseline.warnings) warnings.push_back("baseline: " + text);
   for (const std::string& text : candidate.warnings) warnings.push_back("candidate: " + text);
   return warnings;

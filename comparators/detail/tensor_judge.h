@@ -66,7 +66,8 @@ class TensorJudge {
             const core::ContentKey& key,
             const std::string& where,
             std::vector<std::byte>& into);
-  Measured measure_bytes(const core::ContentKey& baseline, const core::ContentKey& candidate) const;
+  [[nodiscard]] Measured measure_bytes(const core::ContentKey& baseline,
+                                       const core::ContentKey& candidate) const;
   std::optional<Measured> measure_slices(const core::ContentKey& baseline,
                                          const core::ContentKey& candidate,
                                          const std::string& where);
