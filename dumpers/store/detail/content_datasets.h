@@ -24,7 +24,7 @@ class ContentDatasets {
   /// A dataset whose bytes somebody else writes.
   /// @param key  of at least one byte
   /// @return where in the file they belong
-  std::uint64_t allocate(const core::ContentKey& key) const;
+  [[nodiscard]] std::uint64_t allocate(const core::ContentKey& key) const;
 
   /// A dataset with its bytes.
   void write(const core::ContentKey& key, std::span<const std::byte> bytes) const;
