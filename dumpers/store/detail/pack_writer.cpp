@@ -35,7 +35,7 @@ struct PackWriter::Sink {
 };
 
 PackWriter::PackWriter(ZstdWriter& out)
-    : sink_(std::make_unique<Sink>(&out)), archive_(archive_write_new()) {
+    : sink_(std::make_unique<Sink>(Sink{&out, nullptr})), archive_(archive_write_new()) {
   if (archive_ == nullptr) throw std::bad_alloc();
   constexpr int kPiece = 1 << 20;
   constexpr int kTarBlock = 512;

@@ -104,7 +104,7 @@ TraceFile::TraceFile(OpenTrace trace)
   const PropertyHandle access = file_access(blame_);
   file_ = FileHandle(
       blame_.id(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get()), "is not a whole HDF5 file"));
-  TemporaryName(std::move(trace_.temporary));
+  const TemporaryName no_longer_needed(std::move(trace_.temporary));
   check_identity();
 }
 
