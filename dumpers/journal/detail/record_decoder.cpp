@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <utility>
-#include <variant>
 
 #include "dumpers/journal/detail/journal_format.h"
 #include "dumpers/journal/detail/value_codec.h"
@@ -35,21 +34,6 @@ void expect_small(std::size_t size, std::size_t items) {
   if (size > kLargestForm || items > kMostFormItems) {
     ByteReader::nonsense("defines a form that is too large to be shared");
   }
-}
-
-std::size_t values_in(const core::Value& value) {
-  std::size_t count = 1;
-  if (const auto* list = std::get_if<core::ValueList>(&value.data)) {
-    for (const core::Value& item : list->items) count += values_in(item);
-  }
-  return count;
-}
-
-std::size_t values_in(const core::OpRecord& call) {
-  std::size_t count = 0;
-  for (const core::Argument& argument : call.arguments) count += values_in(argument.value);
-  for (const core::Value& result : call.results) count += values_in(result);
-  return count;
 }
 
 core::GeneratorUse generator(ByteReader& bytes) {
@@ -156,6 +140,7 @@ CallForm RecordDecoder::call_form(ByteReader& bytes) const {
   for (std::size_t i = 0; i < results; ++i) {
     call.results.push_back(decode_value_form(bytes, form.tensors, budget));
   }
+  form.values = kMostValues - budget;
   call.substitutions.resize(substitutions);
   for (core::Substitution& change : call.substitutions) {
     change.argument = bytes.text();
@@ -173,7 +158,7 @@ void RecordDecoder::define_call_form(std::span<const std::byte> payload) {
   expect_room(call_forms_.size());
   const std::size_t size = bytes.size();
   CallForm form = call_form(bytes);
-  expect_small(size, std::max(values_in(form.record), form.tensors));
+  expect_small(size, std::max(form.values, form.tensors));
   call_forms_.push_back(std::move(form));
 }
 

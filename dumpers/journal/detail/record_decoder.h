@@ -19,6 +19,7 @@ namespace repro_check::journal {
 struct CallForm {
   core::OpRecord record;
   std::size_t tensors = 0;  ///< that each of those records has
+  std::size_t values = 0;   ///< those in lists included
 };
 
 /// The inverse of Interner and RecordEncoder. Every method throws core::Error{kDumpDamaged}, saying
