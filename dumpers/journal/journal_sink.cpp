@@ -15,7 +15,7 @@
 
 #include "core/error.h"
 #include "dumpers/journal/detail/contents_file.h"
-#include "dumpers/journal/detail/write_error.h"
+#include "dumpers/journal/write_error.h"
 #include "dumpers/journal/journal.h"
 
 namespace repro_check::journal {

@@ -30,11 +30,6 @@ namespace fs = std::filesystem;
 using core::Error;
 using core::ErrorKind;
 
-/// Of a key that the index lists, which has checked them.
-std::uint64_t content_bytes(const core::ContentKey& key) {
-  return static_cast<std::uint64_t>(core::element_count(key.shape)) * core::element_size(key.dtype);
-}
-
 class Dump final : public core::DumpSource {
  public:
   // In braces, because the manifest is read first: it says what the rest is.

@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <utility>
 
-#include "dumpers/journal/detail/write_error.h"
+#include "dumpers/journal/write_error.h"
 #include "dumpers/journal/size_signal_guard.h"
 
 namespace repro_check::journal {

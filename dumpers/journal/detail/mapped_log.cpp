@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "core/error.h"
-#include "dumpers/journal/detail/write_error.h"
+#include "dumpers/journal/write_error.h"
 #include "dumpers/journal/size_signal_guard.h"
 
 namespace repro_check::journal {

@@ -22,6 +22,10 @@ void check_size(const core::ContentKey& key, std::size_t bytes) {
 
 }  // namespace
 
+std::uint64_t content_bytes(const core::ContentKey& key) {
+  return static_cast<std::uint64_t>(core::element_count(key.shape)) * core::element_size(key.dtype);
+}
+
 ContentWriter::ContentWriter(std::filesystem::path trace,
                              const ContentDatasets& datasets,
                              journal::JournalWriter& journal,
@@ -55,8 +59,7 @@ void ContentWriter::refer(const core::ContentKey& key) {
   journal_.content(key, journal::ContentPlace::kReference, 0);
   kept_.push_back({&*known_.insert(key).first, kInReference});
   referred_.insert(key);
-  referred_bytes_ +=
-      static_cast<std::uint64_t>(core::element_count(key.shape)) * core::element_size(key.dtype);
+  referred_bytes_ += content_bytes(key);
 }
 
 void ContentWriter::put_big(const core::ContentKey& key, const core::ContentBytes& bytes) {

@@ -2,18 +2,15 @@
 #include "dumpers/store/detail/direct_file.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <linux/magic.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <string>
-#include <system_error>
 #include <utility>
 
-#include "core/error.h"
+#include "dumpers/journal/write_error.h"
 
 namespace repro_check::store {
 namespace {
@@ -34,23 +31,11 @@ bool may_be_direct(int fd) noexcept {
   return true;
 }
 
-const char* hint_for(int code) noexcept {
-  switch (code) {
-    case ENOSPC:
-    case EDQUOT:
-      return "free space there, or record to another disk (dump.directory)";
-    case EFBIG:
-      return "raise the file size limit of the shell (ulimit -f)";
-    default:
-      return "";
-  }
-}
-
 }  // namespace
 
 DirectFile::DirectFile(std::filesystem::path file) : file_(std::move(file)) {
   ordinary_fd_ = ::open(file_.c_str(), O_WRONLY | O_CLOEXEC);
-  if (ordinary_fd_ < 0) fail("cannot open", errno);
+  if (ordinary_fd_ < 0) journal::write_failed(file_, "cannot open", errno);
   if (!may_be_direct(ordinary_fd_)) return;
   direct_fd_ = ::open(file_.c_str(), O_WRONLY | O_CLOEXEC | O_DIRECT);
   direct_ = direct_fd_ >= 0;
@@ -82,16 +67,9 @@ void DirectFile::write(std::uint64_t offset, std::span<const std::byte> bytes) {
     if (direct && code == EINVAL) {
       direct_ = false;  // it was taken at open, and is refused now
     } else if (code != EINTR) {
-      fail("cannot write a tensor", code);
+      journal::write_failed(file_, "cannot write a tensor", code);
     }
   }
-}
-
-void DirectFile::fail(const char* doing, int code) const {
-  throw core::Error(
-      core::ErrorKind::kIo,
-      fmt::format("{}: {}: {}", file_.string(), doing, std::generic_category().message(code)),
-      hint_for(code));
 }
 
 }  // namespace repro_check::store

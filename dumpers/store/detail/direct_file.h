@@ -36,7 +36,6 @@ class DirectFile {
  private:
   [[nodiscard]] bool can_be_direct(std::uint64_t offset,
                                    std::span<const std::byte> bytes) const noexcept;
-  [[noreturn]] void fail(const char* doing, int code) const;
 
   std::filesystem::path file_;
   int ordinary_fd_ = -1;

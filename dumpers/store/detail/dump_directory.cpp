@@ -15,6 +15,7 @@
 
 #include "core/error.h"
 #include "core/printable.h"
+#include "dumpers/journal/write_error.h"
 #include "dumpers/store/discard.h"
 #include "dumpers/store/pack.h"
 
@@ -24,18 +25,16 @@ namespace {
 namespace fs = std::filesystem;
 using core::Error;
 using core::ErrorKind;
+using journal::write_failed;
 
 constexpr const char* kManifestTemporary = "manifest.json.tmp";
 constexpr std::array<const char*, 5> kOurFiles{
     kManifestName, kTraceName, kContentsName, kJournalName, kManifestTemporary};
 
-[[noreturn]] void io_failed(const fs::path& path, const char* doing, int code) {
+[[noreturn]] void read_failed(const fs::path& path, const char* doing, int code) {
   throw Error(
       ErrorKind::kIo,
-      fmt::format("{}: {}: {}", path.string(), doing, std::generic_category().message(code)),
-      code == ENOSPC || code == EDQUOT
-          ? "free space there, or record to another disk (dump.directory)"
-          : "");
+      fmt::format("{}: {}: {}", path.string(), doing, std::generic_category().message(code)));
 }
 
 /// The first entry that no recording of ours has made; empty when there is none.
@@ -47,7 +46,7 @@ std::string foreign_entry(const fs::path& directory) {
         std::ranges::any_of(kOurFiles, [&](const char* file) { return name == file; });
     if (!ours || entry.is_directory()) return name;
   }
-  if (code) io_failed(directory, "cannot list the directory", code.value());
+  if (code) read_failed(directory, "cannot list the directory", code.value());
   return {};
 }
 
@@ -56,7 +55,7 @@ void remove_dump(const fs::path& directory) {
   for (const char* name : kOurFiles) remove_file(directory / name);
   std::error_code code;
   fs::remove(directory, code);
-  if (code) io_failed(directory, "cannot remove the directory", code.value());
+  if (code) write_failed(directory, "cannot remove the directory", code.value());
 }
 
 void refuse_if_busy(const fs::path& directory) {
@@ -108,14 +107,14 @@ void expect_space(const fs::path& directory, std::uint64_t needed) {
 void make_directory(const fs::path& directory) {
   std::error_code code;
   fs::create_directories(directory, code);
-  if (code) io_failed(directory, "cannot create the directory", code.value());
+  if (code) write_failed(directory, "cannot create the directory", code.value());
 }
 
 /// A link to a directory stays a link: its target is what gets replaced.
 fs::path final_place(const fs::path& directory) {
   std::error_code code;
   fs::path final = fs::weakly_canonical(fs::absolute(directory), code);
-  if (code) io_failed(directory, "cannot resolve the path", code.value());
+  if (code) read_failed(directory, "cannot resolve the path", code.value());
   if (has_pack_name(final) && !fs::is_directory(final, code)) {
     throw Error(ErrorKind::kUsage,
                 fmt::format("{}: is a packed dump by its name, and a dump is a directory",
@@ -173,7 +172,7 @@ RecordingPlace prepare_replacement(const fs::path& directory,
   std::error_code code;
   make_directory(working.parent_path());
   const bool is_new = fs::create_directory(working, code);
-  if (!is_new) io_failed(working, "cannot create the directory", code ? code.value() : EEXIST);
+  if (!is_new) write_failed(working, "cannot create the directory", code ? code.value() : EEXIST);
   return {final, working, replaces};
 }
 
@@ -192,7 +191,7 @@ void publish(const RecordingPlace& place) {
   const fs::path parent = place.final.parent_path();
   if (!place.replaces || !holds_recording(place.final)) {
     if (::rename(place.working.c_str(), place.final.c_str()) != 0) {
-      io_failed(place.final, "cannot move the dump to its place", errno);
+      write_failed(place.final, "cannot move the dump to its place", errno);
     }
     sync_path(parent);
     return;
@@ -200,12 +199,12 @@ void publish(const RecordingPlace& place) {
   if (::renameat2(
           AT_FDCWD, place.working.c_str(), AT_FDCWD, place.final.c_str(), RENAME_EXCHANGE) != 0) {
     if (errno != EINVAL && errno != ENOSYS) {
-      io_failed(place.final, "cannot move the dump to its place", errno);
+      write_failed(place.final, "cannot move the dump to its place", errno);
     }
     // A file system that cannot exchange: for an instant neither is there, which readers refuse.
     remove_dump(place.final);
     if (::rename(place.working.c_str(), place.final.c_str()) != 0) {
-      io_failed(place.final, "cannot move the dump to its place", errno);
+      write_failed(place.final, "cannot move the dump to its place", errno);
     }
     sync_path(parent);
     return;
@@ -216,18 +215,18 @@ void publish(const RecordingPlace& place) {
 
 void sync_path(const fs::path& path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) io_failed(path, "cannot open for syncing", errno);
+  if (fd < 0) write_failed(path, "cannot open for syncing", errno);
   // Some file systems know no fsync of a directory, and say EINVAL.
   const int code = ::fsync(fd) == 0 || errno == EINVAL ? 0 : errno;
   ::close(fd);
-  if (code != 0) io_failed(path, "cannot force to the disk", code);
+  if (code != 0) write_failed(path, "cannot force to the disk", code);
 }
 
 void write_file_atomically(const fs::path& file, std::string_view text) {
   const fs::path temporary = file.parent_path() / (file.filename().string() + ".tmp");
   constexpr mode_t kMode = 0666;
   const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, kMode);
-  if (fd < 0) io_failed(temporary, "cannot create", errno);
+  if (fd < 0) write_failed(temporary, "cannot create", errno);
   int code = 0;
   while (code == 0 && !text.empty()) {
     const ssize_t written = ::write(fd, text.data(), text.size());
@@ -239,13 +238,14 @@ void write_file_atomically(const fs::path& file, std::string_view text) {
   }
   if (code == 0 && ::fsync(fd) != 0) code = errno;
   if (::close(fd) != 0 && code == 0) code = errno;
-  if (code != 0) io_failed(temporary, "cannot write", code);
-  if (::rename(temporary.c_str(), file.c_str()) != 0) io_failed(file, "cannot rename to it", errno);
+  if (code != 0) write_failed(temporary, "cannot write", code);
+  if (::rename(temporary.c_str(), file.c_str()) != 0)
+    write_failed(file, "cannot rename to it", errno);
   sync_path(file.parent_path());
 }
 
 void remove_file(const fs::path& file) {
-  if (::unlink(file.c_str()) != 0 && errno != ENOENT) io_failed(file, "cannot remove", errno);
+  if (::unlink(file.c_str()) != 0 && errno != ENOENT) write_failed(file, "cannot remove", errno);
 }
 
 std::string read_text_file(const fs::path& file, std::uintmax_t limit) {
@@ -256,7 +256,7 @@ std::string read_text_file(const fs::path& file, std::uintmax_t limit) {
                 fmt::format("{}: is a link to somewhere else", file.string()),
                 "a dump holds its files itself: copy what the link leads to in its place");
   }
-  if (fd < 0) io_failed(file, "cannot open", errno);
+  if (fd < 0) read_failed(file, "cannot open", errno);
   std::string text;
   std::vector<char> block(std::size_t{64} << 10U);
   int code = 0;
@@ -268,7 +268,7 @@ std::string read_text_file(const fs::path& file, std::uintmax_t limit) {
     text.append(block.data(), static_cast<std::size_t>(got));
   }
   ::close(fd);
-  if (code != 0) io_failed(file, "cannot read", code);
+  if (code != 0) read_failed(file, "cannot read", code);
   if (text.size() > limit) {
     throw Error(ErrorKind::kDumpDamaged,
                 fmt::format("{}: larger than {} bytes", file.string(), limit));

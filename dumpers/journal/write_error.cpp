@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dumpers/journal/detail/write_error.h"
+#include "dumpers/journal/write_error.h"
 
 #include <fmt/format.h>
 
