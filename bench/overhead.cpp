@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
@@ -158,6 +159,7 @@ double median_of(std::vector<double> values) {
 template <typename Member>
 double median(const std::vector<Timing>& timings, Member member) {
   std::vector<double> values;
+  values.reserve(timings.size());
   for (const Timing& timing : timings) values.push_back(timing.*member);
   return median_of(values);
 }
@@ -294,9 +296,9 @@ int main(int argc, char** argv) {
   try {
     return repro_check::bench::run(argc, argv);
   } catch (const repro_check::core::Error& error) {
-    fmt::print(stderr, "{}\n{}\n", error.what(), error.hint());
+    std::fprintf(stderr, "%s\n%s\n", error.what(), error.hint().c_str());
   } catch (const std::exception& error) {
-    fmt::print(stderr, "{}\n", error.what());
+    std::fprintf(stderr, "%s\n", error.what());
   }
   return 70;
 }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <cstdio>
 #include <exception>
 #include <iostream>
 #include <string>
@@ -30,9 +31,7 @@ void obey(const recorder::CommandLine& line, recorder::StatusChannel& status) {
   if (line.verb == Verb::kVersion) std::cout << recorder::version();
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int run(int argc, char** argv) {
   const auto parsed = recorder::parse_command_line(argc, argv);
   if (const auto* code = std::get_if<int>(&parsed)) return *code;
   const auto& line = std::get<recorder::CommandLine>(parsed);
@@ -49,5 +48,16 @@ int main(int argc, char** argv) {
     std::cerr << error.what() << '\n';
     if (!error.hint().empty()) std::cerr << error.hint() << '\n';
     return static_cast<int>(repro_check::core::exit_code_for(error.kind()));
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const std::exception& exception) {  // telling of an error has failed
+    std::fprintf(stderr, "%s\n", exception.what());
+    return static_cast<int>(repro_check::core::ExitCode::kInternal);
   }
 }

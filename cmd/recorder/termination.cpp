@@ -15,7 +15,7 @@ volatile std::sig_atomic_t status_descriptor = -1;
 
 // Nothing here may allocate or lock: the signal may have come in the middle of malloc.
 extern "C" void end_at_once(int) {
-  static const char kLine[] =
+  static constexpr char kLine[] =
       "{\"type\":\"error\",\"kind\":\"interrupted\",\"message\":\"interrupted by a signal\","
       "\"hint\":\"\"}\n";
   if (status_descriptor >= 0) {
