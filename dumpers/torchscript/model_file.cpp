@@ -95,8 +95,8 @@ bool is_text(std::string_view head) {
 }
 
 std::string advice(FileKind kind, const std::string& name) {
-  const std::string make = "make a TorchScript file in Python: torch.jit.script(model).save(\"" +
-                           name + "\"), or torch.jit.trace(model, example_inputs).save(...)";
+  std::string make = "make a TorchScript file in Python: torch.jit.script(model).save(\"" + name +
+                     "\"), or torch.jit.trace(model, example_inputs).save(...)";
   switch (kind) {
     case FileKind::kSavedObject:
     case FileKind::kLegacyPickle:

@@ -59,8 +59,8 @@ double portable_log(double x) noexcept {
   constexpr double kLn2Low = 0x1.ef35793c76730p-45;
   constexpr double kSqrtHalf = 0x1.6a09e667f3bcdp-1;
   const auto bits = std::bit_cast<std::uint64_t>(x);
-  int exponent = static_cast<int>(bits >> 52U) - 1022;
-  double m = std::bit_cast<double>((bits & 0x000FFFFFFFFFFFFFU) | 0x3FE0000000000000U);
+  auto exponent = static_cast<int>(bits >> 52U) - 1022;
+  auto m = std::bit_cast<double>((bits & 0x000FFFFFFFFFFFFFU) | 0x3FE0000000000000U);
   if (m < kSqrtHalf) {
     m *= 2;
     --exponent;

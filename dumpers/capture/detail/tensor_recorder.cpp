@@ -141,10 +141,10 @@ void TensorRecorder::add_parts(const at::Tensor& tensor,
                                RecordList& into) {
   std::string attributes;
   const TensorParts parts = parts_of(tensor, form, attributes);
-  const std::string slot = into[index].slot;
+  const std::string prefix = into[index].slot + '.';
   into[index].attributes = std::move(attributes);
   for (const auto& [ending, part] : parts) {
-    const std::size_t at = add(part, slot + '.' + ending, order, into);
+    const std::size_t at = add(part, prefix + ending, order, into);
     // Who made the values, and whose they are, is what a person asks of the whole.
     if (ending == "values") {
       into[index].producer = into[at].producer;

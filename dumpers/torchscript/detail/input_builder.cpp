@@ -88,8 +88,8 @@ void collect(const std::string& name,
   } else if (value.isGenericDict()) {
     for (const auto& entry : value.toGenericDict()) {
       const c10::IValue& key = entry.key();
-      const std::string text = key.isString() ? key.toStringRef() : c10::str(key);
-      collect(name + "." + text, entry.value(), into);
+      const std::string part = '.' + (key.isString() ? key.toStringRef() : c10::str(key));
+      collect(name + part, entry.value(), into);
     }
   }
 }

@@ -33,13 +33,13 @@ constexpr std::size_t kMaxDepth = 400;
 
 /// Nodes that move values about and never reach the dispatcher.
 bool only_moves_values(const Node& node) {
-  static const std::array kKinds = {
+  static const std::array kinds = {
       prim::Constant,       prim::GetAttr,    prim::SetAttr,        prim::ListConstruct,
       prim::TupleConstruct, prim::If,         prim::Loop,           prim::TupleUnpack,
       prim::ListUnpack,     prim::TupleIndex, prim::TupleSlice,     prim::DictConstruct,
       prim::CreateObject,   prim::isinstance, prim::unchecked_cast, prim::Uninitialized,
       prim::fork,           prim::With,       prim::Enter,          prim::Exit};
-  return std::ranges::find(kKinds, node.kind()) != kKinds.end();
+  return std::ranges::find(kinds, node.kind()) != kinds.end();
 }
 
 GraphFunction* callee_of(const Node& node) {
@@ -166,10 +166,10 @@ class Instrumenter {
 
   torch::jit::InlinedCallStackPtr stack_of(const Place& place) {
     torch::jit::InlinedCallStackPtr stack;
-    for (auto call = place.calls.rbegin(); call != place.calls.rend(); ++call) {
-      stack = stack ? c10::make_intrusive<torch::jit::InlinedCallStack>(
-                          stack, call->first, call->second)
-                    : c10::make_intrusive<torch::jit::InlinedCallStack>(call->first, call->second);
+    for (std::size_t i = place.calls.size(); i-- > 0;) {
+      const auto& [function, range] = place.calls[i];
+      stack = stack ? c10::make_intrusive<torch::jit::InlinedCallStack>(stack, function, range)
+                    : c10::make_intrusive<torch::jit::InlinedCallStack>(function, range);
     }
     stacks_.push_back(stack);
     frame_of_[stack.get()] = place.frame;

@@ -62,7 +62,7 @@ void cast_floating(at::ScalarType dtype, LoadedModel& model) {
     for (std::size_t slot = 0; slot < object->type()->numAttributes(); ++slot) {
       const c10::IValue value = object->getSlot(slot);
       if (!value.isTensor() || !value.toTensor().defined()) continue;
-      const at::Tensor tensor = value.toTensor();
+      const at::Tensor& tensor = value.toTensor();
       if (!tensor.is_floating_point()) continue;
       at::Tensor& cast = done[tensor.unsafeGetTensorImpl()];
       if (!cast.defined()) {

@@ -29,8 +29,8 @@ void insert_marker(torch::jit::Node* node, std::int64_t id) {
   torch::jit::Graph& graph = *node->owningGraph();
   const torch::jit::WithInsertPoint guard(node);
   torch::jit::Value* number = graph.insertConstant(id);
-  static const auto kKind = c10::Symbol::fromQualString("repro_check::at");
-  graph.insertNode(graph.create(kKind, {number}, 0));
+  static const auto kind = c10::Symbol::fromQualString("repro_check::at");
+  graph.insertNode(graph.create(kind, {number}, 0));
 }
 
 std::int64_t current_mark() noexcept { return mark; }

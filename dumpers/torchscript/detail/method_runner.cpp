@@ -77,7 +77,8 @@ c10::IValue MethodRunner::run(std::vector<c10::IValue> inputs) {
     inputs = changed.isTuple() ? changed.toTupleRef().elements().vec()
                                : std::vector<c10::IValue>{changed};
   }
-  c10::IValue result = run_graph(code_, hooks_.empty() ? std::move(inputs) : inputs);
+  if (hooks_.empty()) return run_graph(code_, std::move(inputs));
+  c10::IValue result = run_graph(code_, inputs);
   for (const torch::jit::Code& hook : hooks_) {
     c10::IValue changed = run_graph(hook, {c10::ivalue::Tuple::create(inputs), result});
     if (!changed.isNone()) result = std::move(changed);
@@ -87,7 +88,7 @@ c10::IValue MethodRunner::run(std::vector<c10::IValue> inputs) {
 
 std::shared_ptr<const core::CallSite> MethodRunner::current_site() {
   last_asked_.store(current_mark(), std::memory_order_relaxed);
-  const auto marked = optimize_ ? nullptr : sites_.at(current_mark());
+  auto marked = optimize_ ? nullptr : sites_.at(current_mark());
   if (marked && !sites_.is_call(current_mark())) return marked;
   const InterpreterPlace place = interpreter_place();
   // Within a call that could not be inlined the marker knows the module, the interpreter the line.

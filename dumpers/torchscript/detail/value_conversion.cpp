@@ -91,7 +91,7 @@ class Converter {
     if (type->kind() == TypeKind::AnyType) return convert_freely(input);
     if (auto tensor = read_tensor(input, *context_.hdf5)) {
       if (type->kind() != TypeKind::TensorType) throw mismatch(input, *type);
-      return place(std::move(*tensor));
+      return place(*tensor);
     }
     if (const auto* list = std::get_if<configs::ListInput>(&input.source)) {
       return convert_list(input, *list, type);
@@ -118,7 +118,7 @@ class Converter {
     return value != nullptr && std::holds_alternative<std::nullptr_t>(value->value);
   }
 
-  [[nodiscard]] at::Tensor place(at::Tensor tensor) const {
+  [[nodiscard]] at::Tensor place(const at::Tensor& tensor) const {
     const bool cast = context_.dtype && tensor.is_floating_point();
     return tensor.to(context_.device, cast ? *context_.dtype : tensor.scalar_type());
   }
@@ -136,7 +136,7 @@ class Converter {
 
   /// For an argument of type Any: what the configuration says is what it gets.
   [[nodiscard]] c10::IValue convert_freely(const InputSpec& input) const {
-    if (auto tensor = read_tensor(input, *context_.hdf5)) return place(std::move(*tensor));
+    if (auto tensor = read_tensor(input, *context_.hdf5)) return place(*tensor);
     if (const auto* value = std::get_if<configs::ValueInput>(&input.source)) return as_is(*value);
     if (const auto* list = std::get_if<configs::ListInput>(&input.source)) {
       c10::impl::GenericList items(c10::AnyType::get());
