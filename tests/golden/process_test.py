@@ -17,7 +17,7 @@ import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
 TOOL, MAKE_DUMP, MAKE_UNFINISHED_DUMP = (os.path.abspath(sys.argv.pop(1)) for _ in range(3))
-SANITIZED = b"__asan_init" in pathlib.Path(TOOL).read_bytes()
+SANITIZED = any(name in pathlib.Path(TOOL).read_bytes() for name in (b"__asan_init", b"__tsan_init"))
 
 
 def is_alive(pid):
