@@ -163,10 +163,8 @@ std::optional<Cause> nondeterministic_kernel(const Case& c) {
   if (!why) return std::nullopt;
   return Cause{
       "nondeterministic kernel",
-      fmt::format("{}; {} is known for it: {} (likely)",
-                  kEqualInputs,
-                  operator_text(c.baseline),
-                  *why),
+      fmt::format(
+          "{}; {} is known for it: {} (likely)", kEqualInputs, operator_text(c.baseline), *why),
       "set \"determinism\": \"error\", which takes a deterministic kernel or refuses, or "
       "\"threads\": 1"};
 }

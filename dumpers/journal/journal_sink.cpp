@@ -15,8 +15,8 @@
 
 #include "core/error.h"
 #include "dumpers/journal/detail/contents_file.h"
-#include "dumpers/journal/write_error.h"
 #include "dumpers/journal/journal.h"
+#include "dumpers/journal/write_error.h"
 
 namespace repro_check::journal {
 namespace {

@@ -8,8 +8,8 @@
 #include <cerrno>
 #include <utility>
 
-#include "dumpers/journal/write_error.h"
 #include "dumpers/journal/size_signal_guard.h"
+#include "dumpers/journal/write_error.h"
 
 namespace repro_check::journal {
 namespace {

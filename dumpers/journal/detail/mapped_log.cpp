@@ -12,8 +12,8 @@
 #include <utility>
 
 #include "core/error.h"
-#include "dumpers/journal/write_error.h"
 #include "dumpers/journal/size_signal_guard.h"
+#include "dumpers/journal/write_error.h"
 
 namespace repro_check::journal {
 namespace {
