@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comparators/detail/walk.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+#include "comparators/detail/op_text.h"
+#include "core/error.h"
+
+namespace repro_check::comparators::detail {
+namespace {
+
+constexpr std::size_t kRememberedScalars = 10'000;
+
+OpDivergence to_item(const core::OpRecord& from,
+                     const core::OpRecord& to,
+                     OpFindings findings,
+                     Attribution why) {
+  OpDivergence item;
+  item.baseline_index = from.index;
+  item.candidate_index = to.index;
+  item.baseline = from;
+  item.candidate = to;
+  item.relation = why.relation;
+  item.kind = why.kind;
+  item.producers = std::move(why.producers);
+  item.cause = std::move(why.cause);
+  item.severity = findings.severity;
+  item.outputs = std::move(findings.outputs);
+  item.inputs = std::move(findings.inputs);
+  for (const auto* scalars : {&findings.arguments, &findings.results}) {
+    for (const ScalarDifference& scalar : *scalars) item.notes.push_back(scalar.text());
+  }
+  return item;
+}
+
+}  // namespace
+
+Walk::Walk(const WalkContext& context)
+    : context_(context),
+      other_device_(context.baseline.manifest().device != context.candidate.manifest().device),
+      rng_(context.baseline.manifest(), context.candidate.manifest()),
+      list_(context.pairing, context.options.max_items, context.report) {
+  evidence_.baseline = &context.baseline.manifest();
+  evidence_.candidate = &context.candidate.manifest();
+  evidence_.differences = &context.report.differences;
+  evidence_.named_tensors = &context.report.named_tensors;
+  evidence_.pairing = &context.pairing;
+  evidence_.rng = &rng_;
+  evidence_.outcomes.assign(context.pairing.candidate_of.size(), OpOutcome::kUnseen);
+}
+
+void Walk::run() {
+  const HunkJudge hunks(context_.baseline, context_.candidate, context_.pairing);
+  Hunk hunk;
+  for (const Event& event : order_events(context_.pairing)) {
+    if (event.matched()) {
+      if (!hunk.missing.empty() || !hunk.extra.empty()) {
+        hunk.rejoined = true;
+        take_hunk(hunk, hunks);
+        hunk = {};
+      }
+      take_pair(event);
+      hunk.before = event;
+    } else if (event.candidate == kUnmatched) {
+      hunk.missing.push_back(event.baseline);
+    } else {
+      hunk.extra.push_back(event.candidate);
+    }
+  }
+  if (!hunk.missing.empty() || !hunk.extra.empty()) take_hunk(hunk, hunks);
+  if (hunks.reordered() != 0) {
+    context_.report.reasons.push_back(
+        fmt::format("{} operators were called on both sides in another order", hunks.reordered()));
+  }
+  if (context_.pairing.gave_up) {
+    context_.report.warnings.emplace_back(
+        "the alignment gave up on a part of the two streams: operators there count as missing "
+        "although some may correspond");
+  }
+}
+
+void Walk::take_hunk(const Hunk& hunk, const HunkJudge& hunks) {
+  Report& report = context_.report;
+  if (!report.control_flow) report.control_flow = hunks.control_flow(hunk);
+  for (const std::uint32_t place : hunk.missing) see_draw(context_.baseline, place, true);
+  for (const std::uint32_t place : hunk.extra) see_draw(context_.candidate, place, false);
+  report.divergences_total += hunks.items(hunk);
+  for (OpDivergence& item : hunks.describe(hunk, list_.first_text(), list_.room())) {
+    list_.keep(std::move(item));
+  }
+}
+
+/// Only a dump whose operators draw at all has to be read for it.
+void Walk::see_draw(const core::DumpSource& source, std::uint32_t place, bool in_baseline) {
+  if (source.manifest().trace.drawing_operators == 0) return;
+  rng_.see_unmatched(source.op(place), in_baseline);
+}
+
+void Walk::take_pair(const Event& event) {
+  core::OpRecord from;
+  core::OpRecord to;
+  if (!read_pair(event, from, to)) {
+    conclude(event.baseline, OpOutcome::kNotJudged);
+    return;
+  }
+  rng_.see(from, to);
+  OpFindings findings = judge_op(from, to, context_.options, other_device_, context_.judge);
+  context_.observations.see(from, to, findings);
+  conclude(event.baseline, findings.outcome);
+  note_progress(from, findings);
+  remember(from, findings);
+  if (findings.fails()) diverge(from, to, std::move(findings));
+}
+
+/// False for a record that is damaged.
+bool Walk::read_pair(const Event& event, core::OpRecord& from, core::OpRecord& to) {
+  try {
+    from = context_.baseline.op(event.baseline);
+    to = context_.candidate.op(event.candidate);
+    return true;
+  } catch (const core::Error& error) {
+    if (error.kind() != core::ErrorKind::kDumpDamaged) throw;
+    context_.judge.note_damage(error.what());
+    std::string& first = context_.verdict.first_not_judged;
+    if (first.empty()) first = fmt::format("op {}: its record is damaged", event.baseline);
+    return false;
+  }
+}
+
+void Walk::conclude(std::uint32_t baseline, OpOutcome outcome) {
+  Coverage& coverage = context_.report.coverage;
+  evidence_.outcomes[baseline] = outcome;
+  switch (outcome) {
+    case OpOutcome::kEqual:
+      ++coverage.equal;
+      break;
+    case OpOutcome::kWithin:
+      ++coverage.within_policy;
+      break;
+    case OpOutcome::kDiverged:
+      ++coverage.diverged;
+      break;
+    case OpOutcome::kMismatched:
+      ++coverage.mismatched;
+      break;
+    case OpOutcome::kSkipped:
+      ++coverage.skipped;
+      return;
+    case OpOutcome::kNotJudged:
+    case OpOutcome::kUnseen:
+      ++coverage.not_judged;
+      return;
+  }
+  ++coverage.compared;
+}
+
+void Walk::note_progress(const core::OpRecord& from, const OpFindings& findings) {
+  Report& report = context_.report;
+  Coverage& coverage = report.coverage;
+  coverage.tensors += findings.tensors;
+  coverage.sliced += static_cast<std::uint64_t>(std::ranges::count_if(
+      findings.outputs, [](const TensorComparison& output) { return output.slice.has_value(); }));
+  coverage.elements += findings.elements;
+  coverage.bytes += findings.bytes;
+  context_.verdict.values += findings.values;
+  if (findings.bits_differ && !report.first_bit_difference) {
+    report.first_bit_difference = from.index;
+  }
+  if (findings.outcome == OpOutcome::kNotJudged && context_.verdict.first_not_judged.empty()) {
+    note_not_judged(from, findings);
+  }
+}
+
+void Walk::note_not_judged(const core::OpRecord& from, const OpFindings& findings) {
+  std::string& text = context_.verdict.first_not_judged;
+  text = op_text(from);
+  for (const TensorComparison& output : findings.outputs) {
+    if (output.outcome != TensorOutcome::kUncomparable) continue;
+    text += fmt::format(" output {}: {}", output.baseline.slot, output.note);
+    return;
+  }
+}
+
+/// What causes of later operators are seen by.
+void Walk::remember(const core::OpRecord& from, const OpFindings& findings) {
+  if (findings.outcome == OpOutcome::kWithin) {
+    for (const TensorComparison& output : findings.outputs) {
+      double& worst = evidence_.passed_error[from.index];
+      if (output.metrics) worst = std::max(worst, output.metrics->l2_rel.value_or(0));
+    }
+  }
+  for (const ScalarDifference& result : findings.results) {
+    if (evidence_.scalar_results.size() >= kRememberedScalars) return;
+    evidence_.scalar_results.try_emplace({result.baseline, result.candidate}, from.index);
+  }
+}
+
+void Walk::diverge(const core::OpRecord& from, const core::OpRecord& to, OpFindings findings) {
+  Report& report = context_.report;
+  if (list_.empty()) measure_inputs(from, findings);
+  Attribution why = attribute(from, to, findings, evidence_);
+  const bool has_producer = why.relation == Relation::kPropagated || !why.producers.empty();
+  ++(has_producer ? report.coverage.propagated : report.coverage.origins);
+  remember_root(from, why);
+  ++report.divergences_total;
+  if (list_.room() == 0) return;
+  list_.keep(to_item(from, to, std::move(findings), std::move(why)));
+}
+
+void Walk::remember_root(const core::OpRecord& from, const Attribution& why) {
+  std::uint64_t root = from.index;
+  if (!why.producers.empty()) {
+    const auto known = evidence_.root_of.find(why.producers.front());
+    root = known != evidence_.root_of.end() ? known->second : why.producers.front();
+  }
+  evidence_.root_of[from.index] = root;
+  if (from.parent >= 0) {
+    evidence_.divergent_child.try_emplace(static_cast<std::uint64_t>(from.parent), from.index);
+  }
+}
+
+/// Of the first divergence a reader wants to know how far its inputs were apart.
+void Walk::measure_inputs(const core::OpRecord& from, OpFindings& findings) {
+  for (TensorComparison& input : findings.inputs) {
+    if (input.outcome == TensorOutcome::kMismatch || input.metrics) continue;
+    input = context_.judge.judge(input.baseline,
+                                 input.candidate,
+                                 Depth::kValues,
+                                 fmt::format("op {} input {}", from.index, input.baseline.slot));
+  }
+}
+
+}  // namespace repro_check::comparators::detail
