@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "core/detail/default_arithmetic.h"
+#include "core/detail/leaf_hash.h"
 #include "core/detail/stats_block.h"
-#include "core/digest.h"
 #include "core/error.h"
 #include "core/float_format.h"
 
@@ -73,6 +73,22 @@ const detail::StatsLoops& loops() {
   return fastest;
 }
 
+const detail::LeafHash& hash() {
+  static const detail::LeafHash fastest = detail::runnable_leaf_hashes().front();
+  return fastest;
+}
+
+/// A leaf to walk through, and its hash where one is asked for: every block is hashed while it is
+/// still in the cache.
+struct Walk {
+  std::span<const std::byte> leaf;
+  detail::LeafHashState* state = nullptr;
+
+  void done(std::size_t begin, std::size_t size) const {
+    if (state != nullptr) hash().add(*state, leaf.data() + begin, size);
+  }
+};
+
 BlockStats block_of(std::span<const float> values, double normal) {
   return loops().narrow(values.data(), values.size(), static_cast<float>(normal));
 }
@@ -82,129 +98,144 @@ BlockStats block_of(std::span<const double> values, double normal) {
 
 /// Block by block. `widen` makes numbers of `kNumbers` a raw element, exactly where they have that.
 template <typename Number, typename Raw, std::size_t kNumbers = 1, typename Widen>
-LeafStats over(std::span<const std::byte> leaf, double normal, Widen widen) {
+LeafStats over(const Walk& walk, double normal, Widen widen) {
   constexpr std::size_t kRaws = kStatsBlock / kNumbers;
   LeafStats total = nothing();
   std::array<Raw, kRaws> raws;
   std::array<Number, kStatsBlock> numbers;
-  const std::size_t count = leaf.size() / sizeof(Raw);
+  const std::size_t count = walk.leaf.size() / sizeof(Raw);
   for (std::size_t begin = 0; begin < count; begin += kRaws) {
     const std::size_t size = std::min(kRaws, count - begin);
-    std::memcpy(raws.data(), leaf.data() + begin * sizeof(Raw), size * sizeof(Raw));
+    std::memcpy(raws.data(), walk.leaf.data() + begin * sizeof(Raw), size * sizeof(Raw));
     for (std::size_t i = 0; i < size; ++i) widen(raws[i], &numbers[i * kNumbers]);
     put_together(as_leaf(block_of(std::span<const Number>(numbers).first(size * kNumbers), normal)),
                  total);
+    walk.done(begin * sizeof(Raw), size * sizeof(Raw));
   }
   return total;
 }
 
 /// Integers of up to 24 bits are exact in float, larger ones go through double.
 template <typename Raw>
-LeafStats over_integers(std::span<const std::byte> leaf) {
+LeafStats over_integers(const Walk& walk) {
   using Number = std::conditional_t<(sizeof(Raw) > 2), double, float>;
   return over<Number, Raw>(
-      leaf, 0, [](Raw raw, Number* into) { *into = static_cast<Number>(raw); });
+      walk, 0, [](Raw raw, Number* into) { *into = static_cast<Number>(raw); });
 }
 
 template <typename Number>
-LeafStats over_floats(std::span<const std::byte> leaf) {
+LeafStats over_floats(const Walk& walk) {
   const auto normal = static_cast<double>(std::numeric_limits<Number>::min());
-  if (reinterpret_cast<std::uintptr_t>(leaf.data()) % alignof(Number) != 0) {
-    return over<Number, Number>(leaf, normal, [](Number raw, Number* into) { *into = raw; });
+  if (reinterpret_cast<std::uintptr_t>(walk.leaf.data()) % alignof(Number) != 0) {
+    return over<Number, Number>(walk, normal, [](Number raw, Number* into) { *into = raw; });
   }
-  const std::span<const Number> numbers(reinterpret_cast<const Number*>(leaf.data()),
-                                        leaf.size() / sizeof(Number));
+  const std::span<const Number> numbers(reinterpret_cast<const Number*>(walk.leaf.data()),
+                                        walk.leaf.size() / sizeof(Number));
   LeafStats total = nothing();
   for (std::size_t begin = 0; begin < numbers.size(); begin += kStatsBlock) {
     const std::size_t size = std::min(kStatsBlock, numbers.size() - begin);
     put_together(as_leaf(block_of(numbers.subspan(begin, size), normal)), total);
+    walk.done(begin * sizeof(Number), size * sizeof(Number));
   }
   return total;
 }
 
-LeafStats over_halves(std::span<const std::byte> leaf) {
+LeafStats over_halves(const Walk& walk) {
   return over<float, std::uint16_t>(
-      leaf, 0x1p-14, [](std::uint16_t raw, float* into) { *into = half_to_float(raw); });
+      walk, 0x1p-14, [](std::uint16_t raw, float* into) { *into = half_to_float(raw); });
 }
 
-LeafStats over_bfloats(std::span<const std::byte> leaf) {
+LeafStats over_bfloats(const Walk& walk) {
   return over<float, std::uint16_t>(
-      leaf,
+      walk,
       static_cast<double>(std::numeric_limits<float>::min()),
       [](std::uint16_t raw, float* into) { *into = bfloat_to_float(raw); });
 }
 
-LeafStats over_byte_floats(Dtype dtype, std::span<const std::byte> leaf, double normal) {
+LeafStats over_byte_floats(Dtype dtype, const Walk& walk, double normal) {
   std::array<float, 256> values{};
   for (std::size_t code = 0; code < values.size(); ++code) {
     values[code] = static_cast<float>(decode_float(dtype, code));
   }
   return over<float, std::uint8_t>(
-      leaf, normal, [&](std::uint8_t code, float* into) { *into = values[code]; });
+      walk, normal, [&](std::uint8_t code, float* into) { *into = values[code]; });
 }
 
 /// Two of one sign, two exponent bits (bias 1) and a mantissa bit, the first in the low half.
-LeafStats over_nibbles(std::span<const std::byte> leaf) {
+LeafStats over_nibbles(const Walk& walk) {
   constexpr std::array<float, 16> kValues{
       0, 0.5F, 1, 1.5F, 2, 3, 4, 6, -0.0F, -0.5F, -1, -1.5F, -2, -3, -4, -6};
-  return over<float, std::uint8_t, 2>(leaf, 1.0, [&](std::uint8_t pair, float* into) {
+  return over<float, std::uint8_t, 2>(walk, 1.0, [&](std::uint8_t pair, float* into) {
     into[0] = kValues[pair & 0xFU];
     into[1] = kValues[pair >> 4U];
   });
 }
 
-}  // namespace
-
-LeafStats leaf_stats(Dtype dtype, std::span<const std::byte> leaf) {
+LeafStats walk_through(Dtype dtype, const Walk& walk) {
   const detail::DefaultArithmetic arithmetic;
   switch (dtype) {
     case Dtype::kBool:
     case Dtype::kUInt8:
     case Dtype::kQUInt8:
-      return over_integers<std::uint8_t>(leaf);
+      return over_integers<std::uint8_t>(walk);
     case Dtype::kInt8:
     case Dtype::kQInt8:
-      return over_integers<std::int8_t>(leaf);
+      return over_integers<std::int8_t>(walk);
     case Dtype::kUInt16:
-      return over_integers<std::uint16_t>(leaf);
+      return over_integers<std::uint16_t>(walk);
     case Dtype::kInt16:
-      return over_integers<std::int16_t>(leaf);
+      return over_integers<std::int16_t>(walk);
     case Dtype::kUInt32:
-      return over_integers<std::uint32_t>(leaf);
+      return over_integers<std::uint32_t>(walk);
     case Dtype::kInt32:
     case Dtype::kQInt32:
-      return over_integers<std::int32_t>(leaf);
+      return over_integers<std::int32_t>(walk);
     case Dtype::kUInt64:
-      return over_integers<std::uint64_t>(leaf);
+      return over_integers<std::uint64_t>(walk);
     case Dtype::kInt64:
-      return over_integers<std::int64_t>(leaf);
+      return over_integers<std::int64_t>(walk);
     case Dtype::kFloat32:
     case Dtype::kComplex64:
-      return over_floats<float>(leaf);
+      return over_floats<float>(walk);
     case Dtype::kFloat64:
     case Dtype::kComplex128:
-      return over_floats<double>(leaf);
+      return over_floats<double>(walk);
     case Dtype::kFloat16:
     case Dtype::kComplex32:
-      return over_halves(leaf);
+      return over_halves(walk);
     case Dtype::kBFloat16:
-      return over_bfloats(leaf);
+      return over_bfloats(walk);
     case Dtype::kFloat8E4M3FN:
-      return over_byte_floats(dtype, leaf, 0x1p-6);
+      return over_byte_floats(dtype, walk, 0x1p-6);
     case Dtype::kFloat8E5M2:
-      return over_byte_floats(dtype, leaf, 0x1p-14);
+      return over_byte_floats(dtype, walk, 0x1p-14);
     case Dtype::kFloat8E4M3FNUZ:
-      return over_byte_floats(dtype, leaf, 0x1p-7);
+      return over_byte_floats(dtype, walk, 0x1p-7);
     case Dtype::kFloat8E5M2FNUZ:
-      return over_byte_floats(dtype, leaf, 0x1p-15);
+      return over_byte_floats(dtype, walk, 0x1p-15);
     case Dtype::kFloat8E8M0FNU:
-      return over_byte_floats(dtype, leaf, 0);
+      return over_byte_floats(dtype, walk, 0);
     case Dtype::kFloat4E2M1FNX2:
-      return over_nibbles(leaf);
+      return over_nibbles(walk);
     case Dtype::kUnknown:
       break;
   }
   throw Error(ErrorKind::kUnsupportedDtype, "a tensor of unknown dtype has no values");
+}
+
+}  // namespace
+
+LeafStats leaf_stats(Dtype dtype, std::span<const std::byte> leaf) {
+  return walk_through(dtype, {leaf});
+}
+
+LeafSummary summarise_leaf(Dtype dtype, std::span<const std::byte> leaf) {
+  detail::LeafHashState state;
+  hash().begin(state);
+  LeafSummary summary;
+  summary.stats = walk_through(dtype, {leaf, &state});
+  summary.digest = hash().finish(state);
+  return summary;
 }
 
 TensorStats stats_of_leaves(std::span<const LeafStats> leaves) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 
+#include "core/digest.h"
 #include "core/dtype.h"
 #include "core/tensor_record.h"
 
@@ -25,6 +26,14 @@ struct LeafStats {
 /// @param leaf  whole elements, at most kDigestChunk bytes
 /// @throws Error{kUnsupportedDtype} for an unknown dtype
 LeafStats leaf_stats(Dtype dtype, std::span<const std::byte> leaf);
+
+struct LeafSummary {
+  Digest digest;
+  LeafStats stats;
+};
+
+/// Digest and statistics of one leaf in one walk through its memory. As leaf_stats().
+LeafSummary summarise_leaf(Dtype dtype, std::span<const std::byte> leaf);
 
 /// Mean and squares are combined as Chan, Golub and LeVeque do (1979).
 TensorStats stats_of_leaves(std::span<const LeafStats> leaves);

@@ -8,9 +8,9 @@
 namespace repro_check::core::detail {
 
 std::span<const LeafHash> runnable_leaf_hashes() noexcept {
-  static constexpr std::array<LeafHash, 3> kFastestFirst{
-      leaf_hash_avx512, leaf_hash_avx2, leaf_hash_portable};
-  return std::span(kFastestFirst).subspan(first_runnable());
+  static const std::array<LeafHash, 3> fastest_first{
+      avx512_leaf_hash(), avx2_leaf_hash(), portable_leaf_hash()};
+  return std::span(fastest_first).subspan(first_runnable());
 }
 
 }  // namespace repro_check::core::detail

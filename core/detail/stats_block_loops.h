@@ -6,6 +6,10 @@
 
 #include "core/detail/stats_block.h"
 
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
+
 #ifndef REPRO_CHECK_VECTOR_BYTES
 #define REPRO_CHECK_VECTOR_BYTES 16
 #endif
@@ -13,14 +17,34 @@
 namespace repro_check::core::detail {
 namespace {
 
-inline constexpr std::size_t kWidth = REPRO_CHECK_VECTOR_BYTES / sizeof(double);
-inline constexpr std::size_t kVectors = kStatsLanes / kWidth;
 using Doubles [[gnu::vector_size(REPRO_CHECK_VECTOR_BYTES)]] = double;
 using Longs [[gnu::vector_size(REPRO_CHECK_VECTOR_BYTES)]] = std::int64_t;
-using Floats [[gnu::vector_size(REPRO_CHECK_VECTOR_BYTES / 2)]] = float;
-using Ints [[gnu::vector_size(REPRO_CHECK_VECTOR_BYTES / 2)]] = std::int32_t;
+using Floats [[gnu::vector_size(REPRO_CHECK_VECTOR_BYTES)]] = float;
+using Ints [[gnu::vector_size(REPRO_CHECK_VECTOR_BYTES)]] = std::int32_t;
+using HalfFloats [[gnu::vector_size(REPRO_CHECK_VECTOR_BYTES / 2)]] = float;
 
-/// One vector's worth of lanes, and how the bits of an element are told apart.
+inline constexpr std::size_t kSumWidth = sizeof(Doubles) / sizeof(double);
+inline constexpr std::size_t kSums = kStatsLanes / kSumWidth;
+
+template <typename Vector, typename Element>
+inline Vector load(const Element* at) {
+  Vector vector;
+  __builtin_memcpy(&vector, at, sizeof vector);
+  return vector;
+}
+
+inline Doubles widened(const HalfFloats& values) {
+  // GCC 12 converts a vector in two halves of its own accord, with moves around them.
+#if defined(__AVX512F__)
+  return __builtin_bit_cast(Doubles, _mm512_cvtps_pd(__builtin_bit_cast(__m256, values)));
+#elif defined(__AVX2__)
+  return __builtin_bit_cast(Doubles, _mm256_cvtps_pd(__builtin_bit_cast(__m128, values)));
+#else
+  return __builtin_convertvector(values, Doubles);
+#endif
+}
+
+/// What elements are held in, how their bits are told apart, and the doubles they are summed as.
 struct Narrow {
   using Value = float;
   using Values = Floats;
@@ -28,7 +52,7 @@ struct Narrow {
   using Bit = std::int32_t;
   static constexpr Bit kMagnitude = 0x7FFF'FFFF;
   static constexpr Bit kInfinity = 0x7F80'0000;
-  static Doubles widen(const Floats& values) { return __builtin_convertvector(values, Doubles); }
+  static Doubles doubles(const float* at) { return widened(load<HalfFloats>(at)); }
 };
 
 struct Wide {
@@ -38,32 +62,28 @@ struct Wide {
   using Bit = std::int64_t;
   static constexpr Bit kMagnitude = 0x7FFF'FFFF'FFFF'FFFF;
   static constexpr Bit kInfinity = 0x7FF0'0000'0000'0000;
-  static Doubles widen(const Doubles& values) { return values; }
+  static Doubles doubles(const double* at) { return load<Doubles>(at); }
 };
 
-template <typename Vector, typename Element>
-inline Vector load(const Element* at) {
-  Vector vector;
-  __builtin_memcpy(&vector, at, sizeof vector);
-  return vector;
-}
+template <typename Kind>
+inline constexpr std::size_t kWidth = sizeof(typename Kind::Values) / sizeof(typename Kind::Value);
+template <typename Kind>
+inline constexpr std::size_t kVectors = kStatsLanes / kWidth<Kind>;
 
-/// Lane by lane, what a block has.
+/// What a block has, a lane each. Extremes are of no order, so theirs need not be kStatsLanes.
 template <typename Kind>
 struct Lanes {
+  typename Kind::Values low;
+  typename Kind::Values high;
   // NOLINTBEGIN(modernize-avoid-c-arrays): std::array has external linkage
-  typename Kind::Values low[kVectors];
-  typename Kind::Values high[kVectors];
-  Doubles sum[kVectors] = {};
-  Doubles squares[kVectors] = {};
+  Doubles sum[kSums] = {};
+  Doubles squares[kSums] = {};
   // NOLINTEND(modernize-avoid-c-arrays)
 
   Lanes() {
     const auto infinity = __builtin_bit_cast(typename Kind::Value, Kind::kInfinity);
-    for (std::size_t v = 0; v < kVectors; ++v) {
-      low[v] = typename Kind::Values{} + infinity;
-      high[v] = typename Kind::Values{} - infinity;
-    }
+    low = typename Kind::Values{} + infinity;
+    high = typename Kind::Values{} - infinity;
   }
 };
 
@@ -71,49 +91,88 @@ struct Lanes {
 template <typename Bits>
 inline std::uint64_t hits(const Bits& lanes) {
   std::int64_t sum = 0;
-  for (std::size_t lane = 0; lane < kWidth; ++lane) sum -= lanes[lane];
+  for (std::size_t lane = 0; lane < sizeof lanes / sizeof lanes[0]; ++lane) sum -= lanes[lane];
   return static_cast<std::uint64_t>(sum);
 }
 
-/// Extremes, sums and counts of `count` elements, a multiple of kStatsLanes.
-/// @tparam kPlain  everything is taken to be finite, which is half the work
-/// @return false when that was wrong; what was gathered is of no use then
-template <typename Kind, bool kPlain>
-inline bool gather(const typename Kind::Value* values,
-                   std::size_t count,
-                   typename Kind::Bit normal,
-                   Lanes<Kind>& lanes,
-                   BlockStats& found) {
+/// `of` where `value` is finite, else 0. A float that is not finite is a double that is not.
+inline Doubles where_finite(const Doubles& value, const Doubles& of) {
+  const Longs finite = (__builtin_bit_cast(Longs, value) & Wide::kMagnitude) < Wide::kInfinity;
+  return __builtin_bit_cast(Doubles, __builtin_bit_cast(Longs, of) & finite);
+}
+
+/// Extremes, sums and counts of `count` elements, a multiple of kStatsLanes, that are taken to be
+/// finite, which is half the work. What follows them is on its way to the cache meanwhile.
+/// @return false when they are not; what was gathered is of no use then
+template <typename Kind>
+inline bool gather_finite(const typename Kind::Value* values,
+                          std::size_t count,
+                          typename Kind::Bit normal,
+                          Lanes<Kind>& lanes,
+                          BlockStats& found) {
   using Bits = typename Kind::Bits;
   Lanes<Kind> local = lanes;
+  Bits largest{};
+  Bits zeros{};
+  Bits small{};
+  for (std::size_t i = 0; i < count; i += kStatsLanes) {
+    __builtin_prefetch(values + i + count);
+    for (std::size_t v = 0; v < kVectors<Kind>; ++v) {
+      const auto value = load<typename Kind::Values>(values + i + v * kWidth<Kind>);
+      const Bits magnitude = __builtin_bit_cast(Bits, value) & Kind::kMagnitude;
+      largest = magnitude > largest ? magnitude : largest;
+      zeros += magnitude == 0;
+      small += magnitude < normal;
+      local.low = value < local.low ? value : local.low;
+      local.high = value > local.high ? value : local.high;
+    }
+    for (std::size_t v = 0; v < kSums; ++v) {
+      local.sum[v] += Kind::doubles(values + i + v * kSumWidth);
+    }
+  }
+  for (std::size_t lane = 0; lane < kWidth<Kind>; ++lane) {
+    if (largest[lane] >= Kind::kInfinity) return false;
+  }
+  const std::uint64_t zero_count = hits(zeros);
+  found.finite += count;
+  found.zeros += zero_count;
+  if (normal > 0) found.subnormals += hits(small) - zero_count;
+  lanes = local;
+  return true;
+}
+
+/// The same of elements of any kind.
+template <typename Kind>
+inline void gather_any(const typename Kind::Value* values,
+                       std::size_t count,
+                       typename Kind::Bit normal,
+                       Lanes<Kind>& lanes,
+                       BlockStats& found) {
+  using Bits = typename Kind::Bits;
   Bits odd{};
   Bits nans{};
   Bits high_infs{};
   Bits zeros{};
   Bits small{};
   for (std::size_t i = 0; i < count; i += kStatsLanes) {
-    for (std::size_t v = 0; v < kVectors; ++v) {
-      auto value = load<typename Kind::Values>(values + i + v * kWidth);
+    for (std::size_t v = 0; v < kVectors<Kind>; ++v) {
+      const auto value = load<typename Kind::Values>(values + i + v * kWidth<Kind>);
       const Bits bits = __builtin_bit_cast(Bits, value);
       const Bits magnitude = bits & Kind::kMagnitude;
-      const Bits not_finite = magnitude >= Kind::kInfinity;
+      odd += magnitude >= Kind::kInfinity;
+      nans += magnitude > Kind::kInfinity;
+      high_infs += bits == Kind::kInfinity;
       zeros += magnitude == 0;
       small += magnitude < normal;
-      local.low[v] = value < local.low[v] ? value : local.low[v];
-      local.high[v] = value > local.high[v] ? value : local.high[v];
-      if constexpr (kPlain) {
-        odd |= not_finite;
-      } else {
-        odd += not_finite;
-        nans += magnitude > Kind::kInfinity;
-        high_infs += bits == Kind::kInfinity;
-        value = __builtin_bit_cast(typename Kind::Values, bits & ~not_finite);
-      }
-      local.sum[v] += Kind::widen(value);
+      lanes.low = value < lanes.low ? value : lanes.low;
+      lanes.high = value > lanes.high ? value : lanes.high;
+    }
+    for (std::size_t v = 0; v < kSums; ++v) {
+      const Doubles wide = Kind::doubles(values + i + v * kSumWidth);
+      lanes.sum[v] += where_finite(wide, wide);
     }
   }
   const std::uint64_t odd_count = hits(odd);
-  if (kPlain && odd_count != 0) return false;
   const std::uint64_t zero_count = hits(zeros);
   found.finite += count - odd_count;
   found.zeros += zero_count;
@@ -121,26 +180,21 @@ inline bool gather(const typename Kind::Value* values,
   found.positive_infs += hits(high_infs);
   found.negative_infs += odd_count - hits(nans) - hits(high_infs);
   if (normal > 0) found.subnormals += hits(small) - zero_count;
-  lanes = local;
-  return true;
 }
 
 /// Squares of the distances to `mean`.
-template <typename Kind, bool kPlain>
+/// @tparam kFinite  everything is known to be
+template <typename Kind, bool kFinite>
 inline void gather_squares(const typename Kind::Value* values,
                            std::size_t count,
                            double mean,
                            Lanes<Kind>& lanes) {
   Lanes<Kind> local = lanes;
   for (std::size_t i = 0; i < count; i += kStatsLanes) {
-    for (std::size_t v = 0; v < kVectors; ++v) {
-      const auto value = load<typename Kind::Values>(values + i + v * kWidth);
-      Doubles far = Kind::widen(value) - mean;
-      if constexpr (!kPlain) {
-        const auto magnitude = __builtin_bit_cast(typename Kind::Bits, value) & Kind::kMagnitude;
-        const Longs finite = __builtin_convertvector(magnitude < Kind::kInfinity, Longs);
-        far = __builtin_bit_cast(Doubles, __builtin_bit_cast(Longs, far) & finite);
-      }
+    for (std::size_t v = 0; v < kSums; ++v) {
+      const Doubles wide = Kind::doubles(values + i + v * kSumWidth);
+      Doubles far = wide - mean;
+      if constexpr (!kFinite) far = where_finite(wide, far);
       local.squares[v] += far * far;
     }
   }
@@ -166,27 +220,27 @@ struct Pieces {
   }
 };
 
-template <typename Vector>
-inline double in_order(const Vector* lanes) {
+inline double in_order(const Doubles* lanes) {
   double sum = 0;
-  for (std::size_t v = 0; v < kVectors; ++v) {
-    for (std::size_t lane = 0; lane < kWidth; ++lane) sum += lanes[v][lane];
+  for (std::size_t v = 0; v < kSums; ++v) {
+    for (std::size_t lane = 0; lane < kSumWidth; ++lane) sum += lanes[v][lane];
   }
   return sum;
 }
 
+/// A zero has no sign here: which of two that stand in different lanes comes first is not defined.
 template <typename Kind>
 inline void finish_extremes(const Lanes<Kind>& lanes, BlockStats& found) {
-  found.min = static_cast<double>(lanes.low[0][0]);
-  found.max = static_cast<double>(lanes.high[0][0]);
-  for (std::size_t v = 0; v < kVectors; ++v) {
-    for (std::size_t lane = 0; lane < kWidth; ++lane) {
-      const auto low = static_cast<double>(lanes.low[v][lane]);
-      const auto high = static_cast<double>(lanes.high[v][lane]);
-      found.min = low < found.min ? low : found.min;
-      found.max = high > found.max ? high : found.max;
-    }
+  found.min = static_cast<double>(lanes.low[0]);
+  found.max = static_cast<double>(lanes.high[0]);
+  for (std::size_t lane = 0; lane < kWidth<Kind>; ++lane) {
+    const auto low = static_cast<double>(lanes.low[lane]);
+    const auto high = static_cast<double>(lanes.high[lane]);
+    found.min = low < found.min ? low : found.min;
+    found.max = high > found.max ? high : found.max;
   }
+  found.min += 0.0;
+  found.max += 0.0;
 }
 
 /// The mean of finite numbers is finite, even where their sum is not.
@@ -211,16 +265,16 @@ BlockStats block_stats(const typename Kind::Value* values,
   const Pieces<Kind> pieces(values, count);
   Lanes<Kind> lanes;
   BlockStats found{};
-  const bool plain = gather<Kind, true>(pieces.whole, pieces.whole_count, normal, lanes, found);
-  if (!plain) gather<Kind, false>(pieces.whole, pieces.whole_count, normal, lanes, found);
+  const bool finite = gather_finite(pieces.whole, pieces.whole_count, normal, lanes, found);
+  if (!finite) gather_any(pieces.whole, pieces.whole_count, normal, lanes, found);
   if (pieces.padding > 0) {
-    gather<Kind, false>(pieces.rest, kStatsLanes, normal, lanes, found);
+    gather_any(pieces.rest, kStatsLanes, normal, lanes, found);
     found.nans -= pieces.padding;
   }
   finish_extremes(lanes, found);
   if (found.finite == 0) return found;
   found.mean = mean_of<Kind>(values, count, in_order(lanes.sum), static_cast<double>(found.finite));
-  if (plain) {
+  if (finite) {
     gather_squares<Kind, true>(pieces.whole, pieces.whole_count, found.mean, lanes);
   } else {
     gather_squares<Kind, false>(pieces.whole, pieces.whole_count, found.mean, lanes);

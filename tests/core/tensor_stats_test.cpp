@@ -88,6 +88,24 @@ TEST_CASE("every instruction set gives statistics of the same bits") {
   }
 }
 
+TEST_CASE("one walk gives the digest and the statistics that two give") {
+  std::vector<std::byte> bytes(70'001 * 16);
+  std::mt19937 random(5);
+  for (std::byte& byte : bytes) byte = static_cast<std::byte>(random());
+  for (int code = 1; code <= static_cast<int>(Dtype::kQInt32); ++code) {
+    const auto dtype = static_cast<Dtype>(code);
+    for (const std::size_t elements : {0UL, 1UL, 4096UL, 60'001UL}) {
+      CAPTURE(dtype_name(dtype));
+      CAPTURE(elements);
+      const std::span<const std::byte> leaf =
+          std::span(bytes).first(elements * element_size(dtype));
+      const LeafSummary summary = summarise_leaf(dtype, leaf);
+      CHECK(summary.digest == digest_leaf(leaf));
+      CHECK(stats_of_leaves({&summary.stats, 1}) == tensor_stats(dtype, leaf));
+    }
+  }
+}
+
 TEST_CASE("statistics of many elements are those of one pass in higher precision") {
   const auto values = all_kinds<float>(700'001, 0.01, 3);
   std::vector<long double> finite;

@@ -45,9 +45,9 @@ ContentSummary summarise_content(const StridedBytes& content, std::optional<core
   if (leaf_count == 1) {
     std::vector<std::byte> buffer;
     const std::span<const std::byte> leaf = leaf_at(content, 0, buffer);
-    ContentSummary summary{core::digest_leaf(leaf), std::nullopt};
-    if (stats_as) summary.stats = core::tensor_stats(*stats_as, leaf);
-    return summary;
+    if (!stats_as) return {core::digest_leaf(leaf), std::nullopt};
+    const core::LeafSummary summary = core::summarise_leaf(*stats_as, leaf);
+    return {summary.digest, core::stats_of_leaves({&summary.stats, 1})};
   }
   std::vector<core::Digest> digests(leaf_count);
   std::vector<core::LeafStats> stats(stats_as ? leaf_count : 0);
@@ -55,8 +55,13 @@ ContentSummary summarise_content(const StridedBytes& content, std::optional<core
     std::vector<std::byte> buffer;
     for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
       const std::span<const std::byte> leaf = leaf_at(content, i, buffer);
-      digests[i] = core::digest_leaf(leaf);
-      if (stats_as) stats[i] = core::leaf_stats(*stats_as, leaf);
+      if (!stats_as) {
+        digests[i] = core::digest_leaf(leaf);
+        continue;
+      }
+      const core::LeafSummary summary = core::summarise_leaf(*stats_as, leaf);
+      digests[i] = summary.digest;
+      stats[i] = summary.stats;
     }
   };
   at::parallel_for(0, static_cast<std::int64_t>(leaf_count), 1, walk);
