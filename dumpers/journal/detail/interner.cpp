@@ -32,11 +32,22 @@ std::uint32_t Interner::define(Ids& ids, EntryKind kind, std::string_view body) 
   return id;
 }
 
-void Interner::put_form(const EntryBuffer& form, bool shared, EntryBuffer& into) {
+void Interner::put_form(const EntryBuffer& form,
+                        bool shared,
+                        std::uint32_t place,
+                        EntryBuffer& into) {
   const std::string_view body = form.payload();
+  Recent& recent = recent_[place % recent_.size()];
+  if (recent.kind == form.kind() && recent.body == body) {
+    into.put_varint(recent.id + std::uint64_t{1});
+    return;
+  }
   Ids& ids = form.kind() == EntryKind::kCallForm ? call_forms_ : tensor_forms_;
   if (shared && body.size() <= kLargestForm && (ids.size() < kMostForms || ids.contains(body))) {
-    into.put_varint(define(ids, form.kind(), body) + std::uint64_t{1});
+    recent.kind = form.kind();
+    recent.id = define(ids, form.kind(), body);
+    recent.body.assign(body);
+    into.put_varint(recent.id + std::uint64_t{1});
   } else {
     into.put_varint(kFormFollows);
     into.put_text(body);

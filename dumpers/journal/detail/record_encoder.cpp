@@ -65,8 +65,11 @@ bool RecordEncoder::encode_call_form(const core::OpRecord& record) {
 
 void RecordEncoder::encode(const core::OpRecord& record, EntryBuffer& into) {
   const bool shared = encode_call_form(record);
+  // Prime, so that the places of two operators rarely meet.
+  constexpr std::uint32_t kPlaces = 7;
+  std::uint32_t place = kPlaces * interner_.op(record.op);
   into.begin(EntryKind::kRecord);
-  interner_.put_form(form_, shared, into);
+  interner_.put_form(form_, shared, place, into);
   into.put_varint(record.index);
   into.put_signed(record.parent);
   into.put_varint(record.wall_ns);
@@ -75,7 +78,7 @@ void RecordEncoder::encode(const core::OpRecord& record, EntryBuffer& into) {
   for (const core::TensorRecord& tensor : record.tensors) {
     form_.begin(EntryKind::kTensorForm);
     const bool shared_form = encode_tensor_form(tensor, form_);
-    interner_.put_form(form_, shared_form, into);
+    interner_.put_form(form_, shared_form, ++place, into);
     encode_tensor_rest(tensor, record.index, into);
   }
   if (record.generator) encode_generator(*record.generator, into);
