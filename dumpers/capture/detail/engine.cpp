@@ -77,10 +77,14 @@ Lane& Engine::this_lane() {
   return lane;
 }
 
-OperatorPlan* Engine::find_plan(const Call& call) noexcept {
+OperatorPlan* Engine::find_plan(const Call& call, Lane& lane) noexcept {
+  const c10::FunctionSchema* schema = &call.op.schema();
+  Lane::KnownPlan& known = lane.plan_of(schema);
+  if (known.schema == schema) return known.plan;
   const std::lock_guard<std::mutex> lock(mutex_);
   try {
-    return &plans_.find(call.op);
+    known = {schema, &plans_.find(call.op)};
+    return known.plan;
   } catch (...) {
     fail(std::current_exception());
     return nullptr;
@@ -98,7 +102,7 @@ bool Engine::decomposes(const Call& call, const OperatorPlan& plan) const {
 void Engine::intercept(const Call& call) {
   if (failed_.load(std::memory_order_relaxed)) return redispatch(call);
   Lane& lane = this_lane();
-  OperatorPlan* plan = find_plan(call);
+  OperatorPlan* plan = find_plan(call, lane);
   if (plan == nullptr) return redispatch(call);
   if (lane.hidden > 0) return intercept_hidden(call, *plan, lane);
 
@@ -193,7 +197,6 @@ std::vector<core::TensorRecord> Engine::describe(const at::Tensor& tensor,
   RecordingOrder order;
   order.keep_bytes = false;
   tensors_.add(tensor, slot, order, list);
-  hashed_bytes_ = tensors_.hashed_bytes();
   return records;
 }
 
@@ -208,13 +211,9 @@ void Engine::set_phase(core::Phase phase) {
 }
 
 CaptureCounts Engine::counts() const {
-  CaptureCounts counts;
-  counts.operators = operators_;
-  counts.tensors = tensor_count_;
-  counts.substitutions = substitutions_;
-  counts.drawing_operators = drawing_;
-  counts.hashed_bytes = hashed_bytes_;
-  counts.stale_inputs = stale_inputs_;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  CaptureCounts counts = counts_;
+  counts.hashed_bytes = tensors_.hashed_bytes();
   return counts;
 }
 
@@ -234,7 +233,7 @@ std::string Engine::last_operator() const {
 }
 
 std::string Engine::describe_last() const {
-  if (!last_.any) return {};
+  if (last_.op == nullptr) return {};
   std::string text = fmt::format("op {} {}", last_.index, last_.op->full_name());
   if (!last_.site) return text;
   std::string place = last_.site->module_path;
@@ -304,7 +303,7 @@ bool Engine::is_excluded(const OperatorPlan& plan,
 void Engine::note_stale(const Frame& frame) {
   if (!options_.verify_inputs) return;
   for (const std::string& slot : tensors_.take_stale()) {
-    ++stale_inputs_;
+    ++counts_.stale_inputs;
     warn(
         fmt::format("op {} {}: argument {} had been changed by something the recording did not see",
                     frame.record.index,

@@ -4,7 +4,9 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/stack.h>
 
+#include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -37,6 +39,18 @@ struct Lane {
   std::uint64_t host_draws = 0;
   std::vector<Frame*> open;  ///< recorded calls this thread is inside of
   unsigned hidden = 0;       ///< above 0 inside a call whose inside is not recorded
+
+  struct KnownPlan {
+    const c10::FunctionSchema* schema = nullptr;
+    OperatorPlan* plan = nullptr;
+  };
+  /// Plans of operators called lately, to be found without the engine's lock.
+  std::array<KnownPlan, 64> known_plans;
+
+  KnownPlan& plan_of(const c10::FunctionSchema* schema) noexcept {
+    const auto address = reinterpret_cast<std::uintptr_t>(schema) / alignof(std::max_align_t);
+    return known_plans[(address ^ (address >> 6U)) % known_plans.size()];
+  }
 };
 
 /// What becomes of the calls an operator makes itself.
@@ -71,7 +85,7 @@ class Engine {
   class OutputVisitor;
 
   Lane& this_lane();
-  OperatorPlan* find_plan(const Call& call) noexcept;
+  OperatorPlan* find_plan(const Call& call, Lane& lane) noexcept;
   [[nodiscard]] bool decomposes(const Call& call, const OperatorPlan& plan) const;
 
   void record(const Call& call,
@@ -132,20 +146,14 @@ class Engine {
   std::optional<core::Error> failure_;
 
   struct Last {
-    bool any = false;
     bool raised = false;
     std::uint64_t index = 0;
-    std::shared_ptr<const core::OperatorInfo> op;
+    const core::OperatorInfo* op = nullptr;  ///< of a plan; null = none yet
     std::shared_ptr<const core::CallSite> site;
   } last_;
 
+  CaptureCounts counts_;  ///< but for hashed_bytes
   std::atomic<bool> failed_ = false;
-  std::atomic<std::uint64_t> operators_ = 0;
-  std::atomic<std::uint64_t> tensor_count_ = 0;
-  std::atomic<std::uint64_t> substitutions_ = 0;
-  std::atomic<std::uint64_t> drawing_ = 0;
-  std::atomic<std::uint64_t> hashed_bytes_ = 0;
-  std::atomic<std::uint64_t> stale_inputs_ = 0;
 };
 
 }  // namespace repro_check::capture

@@ -105,7 +105,7 @@ class Engine::OutputVisitor final : public TensorVisitor {
 
   std::uint32_t visit(const at::Tensor& tensor, const std::string& slot) override {
     if (!tensor.defined()) return add(tensor, slot);
-    seen_.push_back(tensor.unsafeGetTensorImpl());
+    if (!frame_.written.empty()) seen_.push_back(tensor.unsafeGetTensorImpl());
     bool same_as_input = false;
     for_each_storage(tensor, [&](const c10::Storage& storage) {
       same_as_input = !note_storage(storage) || same_as_input;
@@ -235,10 +235,9 @@ void Engine::fill_head(Frame& frame,
       lane.open.empty() ? std::numeric_limits<std::int64_t>::max()
                         : std::min(lane.open.front()->first_number, lane.open.front()->first_inner);
   frame.first_number = tensors_.storages().next_number();
-  last_.any = true;
   last_.raised = false;
   last_.index = record.index;
-  last_.op = record.op;
+  last_.op = record.op.get();
   last_.site = record.site;
   sink_->enter({record.index,
                 record.op.get(),
@@ -287,7 +286,7 @@ void Engine::end(const Call& call, std::unique_ptr<Frame> frame, const Lane& lan
     if (!lane.open.empty()) {
       const core::OpRecord& parent = lane.open.back()->record;
       last_.index = parent.index;
-      last_.op = parent.op;
+      last_.op = parent.op.get();
       last_.site = parent.site;
     }
   } catch (...) {
@@ -342,11 +341,10 @@ void Engine::apply_writes(Frame& frame) {
 
 void Engine::append(std::unique_ptr<Frame> frame) {
   frame->tensors.finish();
-  ++operators_;
-  tensor_count_ += frame->tensors.size();
-  substitutions_ += frame->record.substitutions.size();
-  if (frame->record.generator) ++drawing_;
-  hashed_bytes_ = tensors_.hashed_bytes();
+  ++counts_.operators;
+  counts_.tensors += frame->tensors.size();
+  counts_.substitutions += frame->record.substitutions.size();
+  if (frame->record.generator) ++counts_.drawing_operators;
   frame->written.clear();
   sink_->append(frame->record);
   frame->plan->idle.push_back(std::move(frame));
@@ -361,7 +359,7 @@ void Engine::raised(std::unique_ptr<Frame> frame) noexcept {
     if (!last_.raised) {
       last_.raised = true;
       last_.index = frame->record.index;
-      last_.op = frame->record.op;
+      last_.op = frame->record.op.get();
       last_.site = frame->record.site;
     }
     frame->record.results.clear();

@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include "core/digest.h"
+#include "dumpers/capture/detail/generator_engine.h"
 
 namespace repro_check::capture {
 namespace {
@@ -42,7 +43,7 @@ void copy_optional(const From& from, std::optional<To>& into) {
   }
 }
 
-/// The engine hands its numbers out by copying all 2.5 KB of them; they are all it consists of.
+/// An engine hands its numbers out by copying all 2.5 KB of them; they are all it consists of.
 const at::mt19937_data_pod& data_of(const at::mt19937& engine) {
   static_assert(std::is_standard_layout_v<at::mt19937> &&
                 sizeof(at::mt19937) == sizeof(at::mt19937_data_pod));
@@ -69,7 +70,7 @@ bool has_not_moved(const GeneratorSnapshot& before) {
     return before.seed == impl->current_seed() && before.offset == philox_offset(*impl);
   }
   auto* cpu = static_cast<at::CPUGeneratorImpl*>(impl);
-  return same_engine(*before.engine, cpu->engine()) &&
+  return same_engine(*before.engine, engine_of(*cpu)) &&
          same_sample(before.cached_float, cpu->next_float_normal_sample()) &&
          same_sample(before.cached_double, cpu->next_double_normal_sample());
 }
@@ -113,7 +114,7 @@ void take_snapshot(const at::Generator* generator, GeneratorSnapshot& into) {
   const std::lock_guard<std::mutex> lock(impl->mutex_);
   if (impl->device().is_cpu()) {
     auto* cpu = static_cast<at::CPUGeneratorImpl*>(impl);
-    const at::mt19937 now = cpu->engine();
+    const at::mt19937& now = engine_of(*cpu);
     if (!into.engine || !same_engine(*into.engine, now)) into.engine = now;
     copy_optional(cpu->next_float_normal_sample(), into.cached_float);
     copy_optional(cpu->next_double_normal_sample(), into.cached_double);

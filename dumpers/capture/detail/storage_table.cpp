@@ -14,6 +14,10 @@ namespace {
 /// Views remembered of one storage. A loop over the rows of a large tensor must not grow it.
 constexpr std::size_t kMaxViews = 32;
 
+/// Entries from which on dead ones are looked for. Few, so that a loop over small tensors stays
+/// within the memory that is in the cache.
+constexpr std::size_t kLeast = 128;
+
 /// Bytes looked at, at either end of a fresh storage.
 constexpr std::size_t kFingerprintBytes = 4096;
 
@@ -138,7 +142,6 @@ StorageTable::Entries::iterator StorageTable::insert(const c10::Storage& storage
 }
 
 void StorageTable::sweep() {
-  constexpr std::size_t kLeast = 1024;
   last_ = nullptr;
   for (auto it = entries_.begin(); it != entries_.end();) {
     const auto next = std::next(it);

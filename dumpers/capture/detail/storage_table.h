@@ -92,7 +92,7 @@ class StorageTable {
   const c10::StorageImpl* last_ = nullptr;
   StorageEntry* last_entry_ = nullptr;
   std::int64_t next_number_ = 0;
-  std::size_t next_sweep_ = 1024;
+  std::size_t next_sweep_ = 0;
 };
 
 }  // namespace repro_check::capture
