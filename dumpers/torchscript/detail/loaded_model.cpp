@@ -52,11 +52,18 @@ void set_mode(const configs::RunSpec& run, LoadedModel& model) {
                            "frozen model; its operators keep the mode that it was frozen in");
 }
 
+/// A tensor and what stands in its place. The first is held, or its address would be given to the
+/// next.
+struct Cast {
+  at::Tensor from;
+  at::Tensor to;
+};
+
 /// Floating parameters, buffers and other tensor attributes; those that were one tensor stay one.
 /// Module::to would cast integer buffers as well.
 void cast_floating(at::ScalarType dtype, LoadedModel& model) {
   const at::NoGradGuard no_grad;
-  std::unordered_map<const void*, at::Tensor> done;
+  std::unordered_map<const void*, Cast> done;
   for (const torch::jit::Module& module : model.module.modules()) {
     const auto object = module._ivalue();
     for (std::size_t slot = 0; slot < object->type()->numAttributes(); ++slot) {
@@ -64,11 +71,16 @@ void cast_floating(at::ScalarType dtype, LoadedModel& model) {
       if (!value.isTensor() || !value.toTensor().defined()) continue;
       const at::Tensor& tensor = value.toTensor();
       if (!tensor.is_floating_point()) continue;
-      at::Tensor& cast = done[tensor.unsafeGetTensorImpl()];
-      if (!cast.defined()) {
-        cast = tensor.detach().to(dtype).set_requires_grad(tensor.requires_grad());
+      const auto [found, fresh] = done.try_emplace(tensor.unsafeGetTensorImpl());
+      if (fresh) {
+        const at::Tensor cast = tensor.detach().to(dtype).set_requires_grad(tensor.requires_grad());
+        found->second = {tensor, cast};
+        // A module that stands in the model twice is visited twice.
+        done.try_emplace(cast.unsafeGetTensorImpl(), Cast{cast, cast});
+        object->setSlot(slot, cast);
+      } else {
+        object->setSlot(slot, found->second.to);
       }
-      object->setSlot(slot, cast);
     }
   }
   if (done.empty()) {

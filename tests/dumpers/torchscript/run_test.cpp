@@ -10,6 +10,7 @@
 
 #include "core/digest.h"
 #include "core/error.h"
+#include "dumpers/torchscript/detail/loaded_model.h"
 #include "dumpers/torchscript/model_file.h"
 #include "dumpers/torchscript/torchscript_run.h"
 #include "fixtures.h"
@@ -233,6 +234,32 @@ DOCTEST_TEST_CASE("a model without modes, or one that seeds itself, is warned of
   record(with_input(saved(dir, net)), recording);
   DOCTEST_CHECK(has_warning(recording.manifest, "mode \"eval\" has no effect"));
   DOCTEST_CHECK(has_warning(recording.manifest, "aten::manual_seed at "));
+}
+
+DOCTEST_TEST_CASE("dtype casts the weights of a module that stands in the model twice once") {
+  constexpr int kLayers = 8;
+  std::vector<std::pair<std::string, torch::jit::Module>> children;
+  for (int number = 0; number < kLayers; ++number) {
+    const std::string name = std::to_string(number);
+    children.emplace_back("layer" + name, make_linear("Linear" + name, number));
+    children.emplace_back("again" + name, children.back().second);
+  }
+  const TempDirectory dir;
+  configs::RunSpec run = test::run_of(saved(
+      dir, make_module("Net", children, "def forward(self, x: Tensor) -> Tensor:\n  return x\n")));
+  run.dtype = core::Dtype::kFloat64;
+  const LoadedModel model = load_model(run, at::kCPU);
+  const auto weight_of = [&](const std::string& name) {
+    return model.module.attr(name).toModule().attr("weight").toTensor();
+  };
+  for (int number = 0; number < kLayers; ++number) {
+    DOCTEST_CAPTURE(number);
+    const at::Tensor weight = weight_of("layer" + std::to_string(number));
+    DOCTEST_CHECK((weight.scalar_type() == at::kDouble));
+    DOCTEST_CHECK(weight.min().item<double>() == number);
+    DOCTEST_CHECK(weight.max().item<double>() == number);
+    DOCTEST_CHECK(weight_of("again" + std::to_string(number)).is_same(weight));
+  }
 }
 
 DOCTEST_TEST_CASE("dtype casts floating weights and inputs and leaves the rest") {
