@@ -126,6 +126,10 @@ struct Cause {
   std::string name;      ///< `input data`, `weights`, `rng stream`, `nondeterministic kernel`, ...
   std::string evidence;  ///< one sentence in plain words
   std::string advice;    ///< what to change
+  /// Further causes that hold as well, the likeliest first. Theirs are empty.
+  std::vector<Cause> also = {};
+  /// What could not be asked because its evidence is not in the dumps: `generator positions`.
+  std::vector<std::string> not_recorded = {};
 };
 
 /// One operator that is not fine.

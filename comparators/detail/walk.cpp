@@ -51,6 +51,8 @@ Walk::Walk(const WalkContext& context)
   evidence_.named_tensors = &context.report.named_tensors;
   evidence_.pairing = &context.pairing;
   evidence_.rng = &rng_;
+  evidence_.baseline_writes = &baseline_writes_;
+  evidence_.candidate_writes = &candidate_writes_;
   evidence_.outcomes.assign(context.pairing.candidate_of.size(), OpOutcome::kUnseen);
 }
 
@@ -115,6 +117,8 @@ void Walk::take_pair(const Event& event) {
   note_progress(from, findings);
   remember(from, findings);
   if (findings.fails()) diverge(from, to, std::move(findings));
+  baseline_writes_.see(from);
+  candidate_writes_.see(to);
 }
 
 /// False for a record that is damaged.

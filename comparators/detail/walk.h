@@ -13,6 +13,7 @@
 #include "comparators/detail/rng_ledger.h"
 #include "comparators/detail/tensor_judge.h"
 #include "comparators/detail/verdict.h"
+#include "comparators/detail/write_table.h"
 
 namespace repro_check::comparators::detail {
 
@@ -53,6 +54,8 @@ class Walk {
   WalkContext context_;
   bool other_device_ = false;
   RngLedger rng_;
+  WriteTable baseline_writes_;
+  WriteTable candidate_writes_;
   Evidence evidence_;
   DivergenceList list_;
 };
