@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include "comparators/detail/compute_cause.h"
 #include "comparators/detail/op_text.h"
@@ -50,7 +51,9 @@ class Tracer {
     traced.changed = changed_since(comparison);
     const std::int64_t here = comparison.baseline.producer;
     const std::int64_t there = comparison.candidate.producer;
-    if (here >= 0) {
+    if (here >= 0 && there >= 0 && !same_producer(here, there)) {
+      set_other_writer(static_cast<std::uint64_t>(there), traced);
+    } else if (here >= 0) {
       set_producer(static_cast<std::uint64_t>(here), traced);
     } else if (there >= 0) {
       set_candidate_producer(static_cast<std::uint64_t>(there), traced);
@@ -69,6 +72,22 @@ class Tracer {
     if (here && there) return "in both runs";
     if (here) return "in the baseline";
     return there ? "in the candidate" : "";
+  }
+
+  /// Whether two op indices are one matched operator.
+  [[nodiscard]] bool same_producer(std::int64_t here, std::int64_t there) const {
+    const auto& baseline_of = evidence_.pairing->baseline_of;
+    const auto place = static_cast<std::size_t>(there);
+    return place < baseline_of.size() && std::cmp_equal(baseline_of[place], here);
+  }
+
+  /// Each side was written by another operator: that alone makes it differ.
+  void set_other_writer(std::uint64_t there, TracedInput& traced) const {
+    const auto& baseline_of = evidence_.pairing->baseline_of;
+    traced.origin = Origin::kDivergent;
+    if (there < baseline_of.size() && baseline_of[there] != kUnmatched) {
+      traced.producer = baseline_of[there];
+    }
   }
 
   void set_producer(std::uint64_t producer, TracedInput& traced) const {
