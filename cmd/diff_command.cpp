@@ -53,6 +53,10 @@ void DiffCommand::define(CLI::App& app) {
   restrict_to(app.add_option(
                   "--verify", verify_, "Stored bytes that are checked against their digests (all)"),
               {"all", "differing"});
+  app.add_option("--max-growth",
+                 max_growth_,
+                 "Fail when the relative L2 error grows more than so many times")
+      ->type_name("X");
   app.add_flag(
       "--partial", partial_, "Take recordings that were cut short, and compare as far as they go");
   define_references(app, references_);
@@ -85,6 +89,10 @@ CompareSpec DiffCommand::spec() const {
                                             : EqualNan::kNever;
   }
   spec.signed_zero_distinct = signed_zero_;
+  if (max_growth_ && !(std::isfinite(*max_growth_) && *max_growth_ > 0)) {
+    throw core::Error(core::ErrorKind::kUsage, "--max-growth must be a finite number above 0");
+  }
+  spec.max_growth = max_growth_;
   return spec;
 }
 

@@ -28,6 +28,7 @@ class DiffCommand final : public Command {
   std::optional<std::string> policy_;
   std::optional<double> rtol_;
   std::optional<double> atol_;
+  std::optional<double> max_growth_;
   std::optional<std::string> equal_nan_;
   std::optional<bool> signed_zero_;
   std::string verify_ = "all";

@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "comparators/detail/growth_judge.h"
 #include "comparators/detail/observations.h"
 #include "comparators/detail/pairing.h"
 #include "comparators/detail/tensor_judge.h"
@@ -120,6 +121,7 @@ class Comparison {
       mark_damage(run);
       warn_of_missing_reference(run);
     }
+    detail::judge_growth(options_.spec.max_growth, report_);
     detail::check_coverage(report_.coverage, verdict_.matched);
     detail::decide(verdict_, report_);
   }

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <array>
 
+#include "core/tensor_view.h"
+
 namespace repro_check::comparators {
 namespace {
 
@@ -70,6 +72,36 @@ constexpr std::array<std::string_view, 11> kTieBreakers{"aten::topk",
                                                         "aten::mode",
                                                         "aten::kthvalue"};
 
+/// Elementwise functions that ATen hands to MKL's vector mathematics. sqrt and trunc are left out:
+/// they are rounded correctly by every kernel.
+constexpr std::array<std::string_view, 17> kVectorFunctions{"acos",
+                                                            "asin",
+                                                            "atan",
+                                                            "cos",
+                                                            "erf",
+                                                            "erfc",
+                                                            "erfinv",
+                                                            "exp",
+                                                            "expm1",
+                                                            "lgamma",
+                                                            "log",
+                                                            "log10",
+                                                            "log1p",
+                                                            "log2",
+                                                            "sin",
+                                                            "tan",
+                                                            "tanh"};
+/// ATen splits elementwise work among threads beyond so many elements (at::internal::GRAIN_SIZE).
+constexpr std::int64_t kGrain = 32'768;
+
+bool is_vector_function(std::string_view name) {
+  constexpr std::string_view kPrefix = "aten::";
+  if (!name.starts_with(kPrefix)) return false;
+  name.remove_prefix(kPrefix.size());
+  if (name.ends_with('_')) name.remove_suffix(1);
+  return std::ranges::find(kVectorFunctions, name) != kVectorFunctions.end();
+}
+
 bool on_accelerator(const core::OpRecord& record) {
   return std::ranges::any_of(record.tensors, [](const core::TensorRecord& tensor) {
     return !tensor.device.empty() && !tensor.device.starts_with("cpu");
@@ -85,6 +117,20 @@ std::optional<std::string_view> known_nondeterminism(const core::OpRecord& recor
     if (row.on_cpu || on_accelerator(record)) return row.why;
   }
   return std::nullopt;
+}
+
+std::optional<std::string_view> differs_between_processes(const core::OpRecord& record,
+                                                          std::uint64_t threads) {
+  if (!record.op || threads < 2 || !is_vector_function(record.op->name)) return std::nullopt;
+  const bool large = std::ranges::any_of(record.tensors, [](const core::TensorRecord& tensor) {
+    const bool real =
+        tensor.dtype == core::Dtype::kFloat32 || tensor.dtype == core::Dtype::kFloat64;
+    return real && tensor.role == core::TensorRole::kOutput &&
+           core::element_count(tensor.shape) > kGrain;
+  });
+  if (!large || on_accelerator(record)) return std::nullopt;
+  return "MKL may give one of its threads a kernel of lower accuracy on the first call in a "
+         "process";
 }
 
 bool breaks_ties(const core::OperatorInfo& op) noexcept {

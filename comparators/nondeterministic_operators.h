@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string_view>
 
@@ -13,6 +14,14 @@ namespace repro_check::comparators {
 /// devices. Sources: torch.use_deterministic_algorithms (its list of operators that throw or
 /// change), and runs of our own on CPUs with two threads.
 std::optional<std::string_view> known_nondeterminism(const core::OpRecord& record);
+
+/// Why a CPU operator may give another result in another process, although neither its inputs nor
+/// any setting differ: MKL's vector functions on more than 32,768 elements with two threads or more
+/// have been seen to give one thread a kernel of lower accuracy on their first call in a process.
+/// Empty for other operators, for smaller tensors, and for one thread.
+/// @param threads  of the run, `threads.intra_op`
+std::optional<std::string_view> differs_between_processes(const core::OpRecord& record,
+                                                          std::uint64_t threads);
 
 /// Whether the operator orders or selects, so that ties may be broken differently: topk, sort, ...
 bool breaks_ties(const core::OperatorInfo& op) noexcept;

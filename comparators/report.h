@@ -38,6 +38,7 @@ enum class DivergenceKind {
   kMismatch,       ///< dtype, shape, layout or number of results
   kUninitialised,  ///< an operator read memory nobody had written
   kRng,            ///< a generator stood at another place
+  kGrowth,         ///< every operator is within its policy, and the error grows beyond max_growth
   kUnrepeated,     ///< two pairs of runs of one configuration did not diverge alike
 };
 
@@ -126,6 +127,10 @@ struct Cause {
   std::string name;      ///< `input data`, `weights`, `rng stream`, `nondeterministic kernel`, ...
   std::string evidence;  ///< one sentence in plain words
   std::string advice;    ///< what to change
+  /// Further causes that hold as well, the likeliest first. Theirs are empty.
+  std::vector<Cause> also = {};
+  /// What could not be asked because its evidence is not in the dumps: `generator positions`.
+  std::vector<std::string> not_recorded = {};
 };
 
 /// One operator that is not fine.
@@ -143,6 +148,54 @@ struct OpDivergence {
   std::vector<std::uint64_t> producers;   ///< baseline op indices of differing inputs
   Cause cause;
   double severity = 0;  ///< orders propagated ones: l2_rel, inf for NaN, Inf and mismatches
+};
+
+/// What one operator did to the relative L2 error (TensorMetrics::l2_rel, the greatest of its
+/// floating tensors). Null where it is not known.
+struct GrowthStep {
+  std::uint64_t op = 0;  ///< baseline op index
+  std::string operator_name;
+  std::string module_path;
+  Metric in;      ///< of its differing inputs
+  Metric out;     ///< of its outputs
+  Metric factor;  ///< out / in
+};
+
+/// An operator whose outputs differ in some bit although nothing that the trace made before was
+/// different, or a place where the streams part; whether or not the policy lets it pass.
+struct Origin {
+  std::optional<std::uint64_t> baseline_index;
+  std::optional<std::uint64_t> candidate_index;
+  core::OpRecord record;  ///< what names it; no tensors
+  Relation relation = Relation::kOrigin;
+  std::string cause;  ///< name of its cause; empty where the policy lets it pass
+  bool beyond_policy = false;
+  Metric l2_rel;
+  /// Later operators whose outputs differ because of it, perhaps among others.
+  std::optional<std::uint64_t> tainted;
+  /// Of those the ones whose values no operator reads any more: at most 16 of outputs_total.
+  std::vector<std::uint64_t> outputs;
+  std::uint64_t outputs_total = 0;
+  /// From it to the worst of its outputs, by way of the input with the greatest error each time: at
+  /// most 64 of path_steps, those that change the error most. Empty where another origin weighs
+  /// more.
+  std::vector<GrowthStep> path;
+  std::uint64_t path_steps = 0;
+};
+
+/// How the error went through the trace. An operator amplifies above a factor of 2, damps below
+/// 0.5, and absorbs when differing inputs give bit-equal outputs.
+struct Growth {
+  std::optional<GrowthStep> first;  ///< the first operator whose error is known
+  std::optional<GrowthStep> last;   ///< the worst final value, or the last operator that differs
+  Metric ratio;                     ///< error of the last over that of the first
+  std::optional<GrowthStep> steepest;
+  std::uint64_t amplified = 0;
+  std::uint64_t damped = 0;
+  std::uint64_t carried = 0;
+  std::uint64_t absorbed = 0;
+  std::uint64_t steep = 0;  ///< of the amplified ones those with a factor above 10
+  bool exceeded = false;    ///< ratio is above max_growth
 };
 
 /// Where the two streams part.
@@ -244,6 +297,11 @@ struct Report {
   std::uint64_t divergences_total = 0;  ///< the first one included
   /// Baseline op index of the first output that is not bit-equal, within the policy or beyond it.
   std::optional<std::uint64_t> first_bit_difference;
+  /// The first 63 places where a difference began, in trace order.
+  std::vector<Origin> origins;
+  std::uint64_t origins_total = 0;
+  std::uint64_t final_values = 0;  ///< operators whose values no later one reads, differing or not
+  Growth growth;
   std::vector<std::string> warnings;
   /// Under level auto, what each round of recordings said by itself, digests first: one or two.
   std::vector<Report> passes;

@@ -175,6 +175,9 @@ struct CompareSpec {
   std::optional<double> atol;
   std::optional<EqualNan> equal_nan;         ///< default: bits under bitwise, any otherwise
   std::optional<bool> signed_zero_distinct;  ///< default: true under bitwise, false otherwise
+  /// Fail when the relative L2 error grows more than so many times from the first operator that
+  /// differs to the end; above 0.
+  std::optional<double> max_growth;
 };
 
 struct ReportSpec {

@@ -148,6 +148,20 @@ void put_missing(Line& line, const Report& report) {
   }
 }
 
+// No operator fails, so what grew is what there is to name.
+void put_growth(Line& line, const Report& report) {
+  const auto& growth = report.growth;
+  line.put(", the error grows");
+  if (growth.ratio && growth.first && growth.last) {
+    line.put(fmt::format(" {:.4g} times, from op {} {} to op {} {}",
+                         *growth.ratio,
+                         growth.first->op,
+                         growth.first->operator_name,
+                         growth.last->op,
+                         growth.last->operator_name));
+  }
+}
+
 void put_divergence(Line& line, const Report& report);
 
 // The comparator sees to it that both rounds are there, and that neither has this kind itself.
@@ -176,6 +190,9 @@ void put_divergence(Line& line, const Report& report) {
       return;
     case DivergenceKind::kMissing:
       put_missing(line, report);
+      return;
+    case DivergenceKind::kGrowth:
+      put_growth(line, report);
       return;
     case DivergenceKind::kUnrepeated:
       put_unrepeated(line, report);

@@ -81,13 +81,23 @@ Json texts(const std::vector<std::string>& lines) {
   return out;
 }
 
+Json json_sentence(const comparators::Cause& cause) {
+  return {{"name", json_text(cause.name)},
+          {"evidence", json_text(cause.evidence)},
+          {"advice", json_text(cause.advice)}};
+}
+
 Json json_cause(const comparators::Cause& cause) {
   if (cause.name.empty() && cause.evidence.empty() && cause.advice.empty()) {
     return nullptr;
   }
-  return {{"name", json_text(cause.name)},
-          {"evidence", json_text(cause.evidence)},
-          {"advice", json_text(cause.advice)}};
+  Json out = json_sentence(cause);
+  out["also"] = Json::array();
+  for (const comparators::Cause& further : cause.also) {
+    out["also"].push_back(json_sentence(further));
+  }
+  out["not_recorded"] = texts(cause.not_recorded);
+  return out;
 }
 
 // The bits say exactly which number it is; the text says it to a person.

@@ -7,6 +7,7 @@
 #include <span>
 
 #include "cmd/render/json_op.h"
+#include "cmd/render/json_origins.h"
 #include "cmd/render/json_text.h"
 #include "cmd/render/render.h"
 #include "cmd/render/words.h"
@@ -21,7 +22,7 @@ using comparators::Report;
 using comparators::RunSummary;
 using core::NamedTensorKind;
 
-constexpr const char* kReportVersion = "1.2";
+constexpr const char* kReportVersion = "1.3";
 
 template <typename Range>
 std::string value_of(const Range& facts, std::string_view name) {
@@ -372,6 +373,8 @@ std::string render_json(const Report& report, const RenderOptions& options) {
   out["first_divergence"] = first ? json_op(*first) : Json(nullptr);
   out["first_bit_difference"] = json_integer(report.first_bit_difference);
   out["divergences"] = json_divergences(report);
+  out["origins"] = json_origins(report);
+  out["growth"] = json_growth(report);
   out["passes"] = json_passes(report.passes);
   out["control_flow"] = json_control_flow(report);
   out["missing"] = json_missing(report);

@@ -37,6 +37,9 @@ Page runs_section(const comparators::Report& report,
 /// Under level auto, what the other round of recordings said, and where its dumps are.
 Page passes_section(const comparators::Report& report, const Detail& detail);
 
+/// Where differences began and what they reached: where there are several, or all is wanted.
+Page spread_section(const comparators::Report& report, const Detail& detail, bool all);
+
 /// What was compared, by which policy, what differs around it, warnings, how to mend it.
 Page coverage_section(const comparators::Report& report, const Detail& detail);
 

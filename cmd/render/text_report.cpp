@@ -35,6 +35,7 @@ Draft draft_with(const comparators::Report& report,
   draft.front.append(why_section(report, detail));
   draft.front.append(passes_section(report, detail));
   draft.front.append(evidence_section(report, detail));
+  draft.front.append(spread_section(report, detail, options.all));
   draft.front.append(runs_section(report, options.logs, detail));
   draft.back = coverage_section(report, detail);
   if (detail.everything) {

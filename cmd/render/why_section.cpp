@@ -122,6 +122,22 @@ void add_parting(Page& page, const Report& report) {
   add(false, parting.candidate_next);
 }
 
+void add_further_causes(Page& page, const comparators::Cause& cause, std::size_t lines) {
+  for (const comparators::Cause& further : cause.also) {
+    page.prose(&further == cause.also.data() ? "also" : "",
+               fmt::format("{}: {}; {}",
+                           escape_name(further.name),
+                           escape_name(further.evidence),
+                           escape_name(further.advice)),
+               lines);
+  }
+  std::string missing;
+  for (const std::string& what : cause.not_recorded) {
+    missing.append(missing.empty() ? "" : ", ").append(escape_name(what));
+  }
+  page.prose("unknown", missing.empty() ? "" : "not recorded: " + missing, lines);
+}
+
 }  // namespace
 
 Page why_section(const Report& report, const Detail& detail) {
@@ -147,6 +163,9 @@ Page why_section(const Report& report, const Detail& detail) {
     }
   }
   page.prose("why", why, lines);
+  if (detail.everything && report.first_divergence) {
+    add_further_causes(page, report.first_divergence->cause, lines);
+  }
   return page;
 }
 

@@ -156,6 +156,8 @@ std::string_view kind_name(DivergenceKind kind) noexcept {
       return "uninitialised";
     case DivergenceKind::kRng:
       return "rng";
+    case DivergenceKind::kGrowth:
+      return "growth";
     case DivergenceKind::kUnrepeated:
       return "unrepeated";
     case DivergenceKind::kNone:

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include "comparators/detail/compute_cause.h"
 #include "comparators/detail/op_text.h"
@@ -33,6 +34,7 @@ struct TracedInput {
   Origin origin = Origin::kConstant;
   std::optional<std::uint64_t> producer;  ///< baseline op
   std::string name;                       ///< without its prefix
+  std::string_view changed;  ///< where it is not what its producer returned: `in the candidate`
 };
 
 const core::TensorRecord& either(const TensorComparison& comparison) {
@@ -46,19 +48,48 @@ class Tracer {
   [[nodiscard]] TracedInput trace(const TensorComparison& comparison) const {
     TracedInput traced;
     traced.comparison = &comparison;
+    traced.changed = changed_since(comparison);
     const std::int64_t here = comparison.baseline.producer;
     const std::int64_t there = comparison.candidate.producer;
-    if (here >= 0) {
+    if (here >= 0 && there >= 0 && !same_producer(here, there)) {
+      set_other_writer(static_cast<std::uint64_t>(there), traced);
+    } else if (here >= 0) {
       set_producer(static_cast<std::uint64_t>(here), traced);
     } else if (there >= 0) {
       set_candidate_producer(static_cast<std::uint64_t>(there), traced);
     } else {
       set_name(either(comparison).name, traced);
     }
+    if (!traced.changed.empty()) traced.origin = Origin::kUnobserved;
     return traced;
   }
 
  private:
+  /// On which side the value is not what its producer returned; empty where nothing shows it.
+  [[nodiscard]] std::string_view changed_since(const TensorComparison& comparison) const {
+    const bool here = evidence_.baseline_writes->contradicts(comparison.baseline);
+    const bool there = evidence_.candidate_writes->contradicts(comparison.candidate);
+    if (here && there) return "in both runs";
+    if (here) return "in the baseline";
+    return there ? "in the candidate" : "";
+  }
+
+  /// Whether two op indices are one matched operator.
+  [[nodiscard]] bool same_producer(std::int64_t here, std::int64_t there) const {
+    const auto& baseline_of = evidence_.pairing->baseline_of;
+    const auto place = static_cast<std::size_t>(there);
+    return place < baseline_of.size() && std::cmp_equal(baseline_of[place], here);
+  }
+
+  /// Each side was written by another operator: that alone makes it differ.
+  void set_other_writer(std::uint64_t there, TracedInput& traced) const {
+    const auto& baseline_of = evidence_.pairing->baseline_of;
+    traced.origin = Origin::kDivergent;
+    if (there < baseline_of.size() && baseline_of[there] != kUnmatched) {
+      traced.producer = baseline_of[there];
+    }
+  }
+
   void set_producer(std::uint64_t producer, TracedInput& traced) const {
     traced.producer = producer;
     const OpOutcome outcome =
@@ -149,11 +180,21 @@ Cause constant_cause(const TracedInput& input) {
 }
 
 Cause unobserved_cause(const TracedInput& input) {
+  const std::string what =
+      input.changed.empty() || !input.producer
+          ? fmt::format(
+                "{} was written by op {}, whose outputs are equal: something changed the "
+                "value without being recorded, or it was written without being returned",
+                argument_text(input),
+                input.producer.value_or(0))
+          : fmt::format(
+                "{} is not what op {} returned, {}: something changed the value in between "
+                "without being recorded",
+                argument_text(input),
+                *input.producer,
+                input.changed);
   return {"unobserved write",
-          fmt::format("{} was written by op {}, whose outputs are equal: something changed the "
-                      "value without being recorded, or it was written without being returned",
-                      argument_text(input),
-                      *input.producer),
+          what,
           "look for writes past the dispatcher (`.data`, another stream, custom operators); record "
           "with \"dump\": {\"depth\": \"all\"}"};
 }
@@ -201,24 +242,39 @@ Attribution from_child(std::uint64_t child) {
            fmt::format("look at op {}", child)}};
 }
 
-Attribution from_producers(const std::vector<TracedInput>& inputs, const Evidence& evidence) {
-  Attribution result;
-  result.relation = Relation::kPropagated;
+std::vector<std::uint64_t> producers_of(const std::vector<TracedInput>& inputs, Origin origin) {
+  std::vector<std::uint64_t> producers;
   for (const TracedInput& input : inputs) {
-    if (input.origin != Origin::kDivergent || !input.producer) continue;
-    result.producers.push_back(*input.producer);
+    if (input.origin == origin && input.producer) producers.push_back(*input.producer);
   }
-  std::ranges::sort(result.producers);
-  result.producers.erase(std::unique(result.producers.begin(), result.producers.end()),
-                         result.producers.end());
-  result.cause = propagated_cause(*first_of(inputs, Origin::kDivergent), evidence);
-  if (const TracedInput* state = first_of(inputs, Origin::kState)) {
-    result.cause.evidence += fmt::format("; state `{}` differs as well", state->name);
+  std::ranges::sort(producers);
+  producers.erase(std::unique(producers.begin(), producers.end()), producers.end());
+  return producers;
+}
+
+/// Rows 5 to 9, each by the first input for which it holds.
+Cause input_causes(const std::vector<TracedInput>& inputs,
+                   const OpFindings& findings,
+                   const Evidence& evidence) {
+  Cause cause;
+  if (const auto* input = first_of(inputs, Origin::kInput)) {
+    add_cause(cause, input_cause(*input, evidence));
   }
-  if (const TracedInput* given = first_of(inputs, Origin::kInput)) {
-    result.cause.evidence += fmt::format("; input `{}` differs as well", given->name);
+  if (const auto* input = first_of(inputs, Origin::kState)) {
+    add_cause(cause, weights_cause(*input, evidence));
   }
-  return result;
+  if (const auto* input = first_of(inputs, Origin::kConstant)) {
+    add_cause(cause, constant_cause(*input));
+  }
+  if (const auto* input = first_of(inputs, Origin::kUnobserved)) {
+    add_cause(cause, unobserved_cause(*input));
+  }
+  if (const auto* input = first_of(inputs, Origin::kDivergent)) {
+    add_cause(cause, propagated_cause(*input, evidence));
+  } else if (const auto* within = first_of(inputs, Origin::kWithin)) {
+    add_cause(cause, amplified_cause(*within, findings, evidence));
+  }
+  return cause;
 }
 
 /// A differing tensor input decides, whatever else differs. Rows 5 to 9.
@@ -227,27 +283,18 @@ std::optional<Attribution> from_inputs(const OpFindings& findings, const Evidenc
   std::vector<TracedInput> inputs;
   const Tracer tracer(evidence);
   for (const TensorComparison& input : findings.inputs) inputs.push_back(tracer.trace(input));
-  if (first_of(inputs, Origin::kDivergent) != nullptr) return from_producers(inputs, evidence);
-  if (const TracedInput* input = first_of(inputs, Origin::kWithin)) {
-    return Attribution{Relation::kPropagated,
-                       DivergenceKind::kOrigin,
-                       {*input->producer},
-                       amplified_cause(*input, findings, evidence)};
+  Attribution result;
+  result.cause = input_causes(inputs, findings, evidence);
+  const bool divergent = first_of(inputs, Origin::kDivergent) != nullptr;
+  if (divergent || first_of(inputs, Origin::kWithin) != nullptr) {
+    result.relation = Relation::kPropagated;
+    result.producers = producers_of(inputs, divergent ? Origin::kDivergent : Origin::kWithin);
+  } else if (first_of(inputs, Origin::kInput) != nullptr) {
+    result.kind = DivergenceKind::kInputs;
+  } else if (first_of(inputs, Origin::kState) != nullptr) {
+    result.kind = DivergenceKind::kWeights;
   }
-  if (const TracedInput* input = first_of(inputs, Origin::kInput)) {
-    return Attribution{
-        Relation::kOrigin, DivergenceKind::kInputs, {}, input_cause(*input, evidence)};
-  }
-  if (const TracedInput* input = first_of(inputs, Origin::kState)) {
-    return Attribution{
-        Relation::kOrigin, DivergenceKind::kWeights, {}, weights_cause(*input, evidence)};
-  }
-  const TracedInput* constant = first_of(inputs, Origin::kConstant);
-  return Attribution{
-      Relation::kOrigin,
-      DivergenceKind::kOrigin,
-      {},
-      constant != nullptr ? constant_cause(*constant) : unobserved_cause(inputs.front())};
+  return result;
 }
 
 /// A number that an earlier operator returned, differing, comes back as an argument.

@@ -11,6 +11,7 @@
 #include "comparators/detail/op_judge.h"
 #include "comparators/detail/pairing.h"
 #include "comparators/detail/rng_ledger.h"
+#include "comparators/detail/write_table.h"
 #include "comparators/report.h"
 
 namespace repro_check::comparators::detail {
@@ -24,6 +25,8 @@ struct Evidence {
   const std::vector<NamedTensorDifference>* named_tensors = nullptr;
   const Pairing* pairing = nullptr;
   const RngLedger* rng = nullptr;
+  const WriteTable* baseline_writes = nullptr;
+  const WriteTable* candidate_writes = nullptr;
   /// Per baseline op.
   std::vector<OpOutcome> outcomes;
   /// Per baseline op the first of its chain of divergent producers; itself when it has none.
@@ -44,8 +47,8 @@ struct Attribution {
   Cause cause;
 };
 
-/// Finds relation and cause of an operator that fails: the first row of comparison.md 5 for which
-/// the evidence was recorded.
+/// Finds relation and cause of an operator that fails: the first row of the decision table
+/// (comparison.md 5) that holds, and the later ones beside it.
 Attribution attribute(const core::OpRecord& baseline,
                       const core::OpRecord& candidate,
                       const OpFindings& findings,

@@ -5,12 +5,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdlib>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include "comparators/detail/op_text.h"
+#include "comparators/detail/value_cause.h"
 #include "comparators/differences.h"
 #include "comparators/nondeterministic_operators.h"
 
@@ -19,6 +20,8 @@ namespace {
 
 constexpr std::string_view kEqualInputs =
     "its inputs and weights were bit-equal, its output was not";
+constexpr std::string_view kKnownInputs =
+    "those of its inputs that were recorded were bit-equal, its output was not";
 
 /// One operator and what is known of it, asked row by row.
 struct Case {
@@ -27,6 +30,10 @@ struct Case {
   const OpFindings& findings;
   const Evidence& evidence;
 };
+
+std::string_view equal_inputs(const OpFindings& findings) {
+  return findings.inputs_unknown ? kKnownInputs : kEqualInputs;
+}
 
 std::vector<std::string> of_group(const std::vector<Difference>& differences,
                                   DifferenceGroup group) {
@@ -75,75 +82,44 @@ std::optional<Cause> rng_stream(const Case& c) {
                advice};
 }
 
+std::string version_of(const core::RunManifest& manifest) {
+  const auto found =
+      std::ranges::find(manifest.environment, "libtorch.version", &core::EnvironmentFact::name);
+  return found == manifest.environment.end() ? std::string() : found->value;
+}
+
+/// To be asked where the generators stood at one place.
 std::optional<Cause> generator_algorithm(const Case& c) {
   if (!c.baseline.generator || !c.candidate.generator) return std::nullopt;
   const std::string& here = c.baseline.generator->device;
   const std::string& there = c.candidate.generator->device;
-  if (here == there) return std::nullopt;
-  return Cause{
-      "generator algorithm",
-      fmt::format(
-          "it drew on {} and on {}, whose generators do not give the same numbers", here, there),
-      "set \"rng\": \"host\", so that both draw on the CPU"};
-}
-
-std::optional<Cause> uninitialised(const Case& c) {
-  if (!c.findings.reads_uninitialised) return std::nullopt;
-  return Cause{"uninitialised memory",
-               "it reads memory that no operator has written since it was allocated",
-               "fill the tensor in the model (zeros instead of empty); \"determinism\": \"error\" "
-               "fills fresh memory where LibTorch can, and shows who reads it"};
-}
-
-std::optional<Cause> overflow(const Case& c) {
-  for (const TensorComparison& output : c.findings.outputs) {
-    for (const Sample& sample : output.samples) {
-      const bool infinite = sample.candidate == "inf" || sample.candidate == "-inf";
-      const double from = std::strtod(sample.baseline.c_str(), nullptr);
-      if (!infinite || !std::isfinite(from)) continue;
-      const double greatest = output.baseline.dtype == core::Dtype::kFloat16      ? 65504.0
-                              : output.baseline.dtype == core::Dtype::kFloat8E5M2 ? 57344.0
-                                                                                  : 3.4e38;
-      if (std::abs(from) <= greatest / 2) continue;
-      return Cause{"overflow",
-                   fmt::format("{} became {}: overflow of {}",
-                               sample.baseline,
-                               sample.candidate,
-                               core::dtype_name(output.baseline.dtype)),
-                   "use a wider \"dtype\", or scale the values (loss scale, normalisation)"};
-    }
+  if (here != there) {
+    return Cause{
+        "generator algorithm",
+        fmt::format(
+            "it drew on {} and on {}, whose generators do not give the same numbers", here, there),
+        "set \"rng\": \"host\", so that both draw on the CPU"};
   }
-  return std::nullopt;
-}
-
-std::optional<Cause> ties(const Case& c) {
-  if (!breaks_ties(*c.baseline.op) || c.findings.outputs.empty()) return std::nullopt;
-  const bool only_indices =
-      std::ranges::all_of(c.findings.outputs, [](const TensorComparison& output) {
-        return output.baseline.dtype == core::Dtype::kInt64 && output.baseline.slot != "0";
-      });
-  if (!only_indices) return std::nullopt;
-  return Cause{"ties broken differently",
-               "its values are equal and its indices are not: equal values were taken in another "
-               "order",
-               "use a stable sort, or do not let the order of equal values matter"};
-}
-
-std::optional<Cause> layout(const Case& c) {
-  if (!c.findings.input_strides_differ) return std::nullopt;
-  return Cause{"layout differs",
-               "its inputs hold the same values in another memory layout, which selects another "
-               "kernel or order of addition",
-               "bring the tensor into one memory format in both runs (contiguous(memory_format))"};
+  const std::string from = version_of(*c.evidence.baseline);
+  const std::string to = version_of(*c.evidence.candidate);
+  if (from == to) return std::nullopt;
+  return Cause{"generator algorithm",
+               fmt::format("it drew from one place of the stream, in LibTorch {} and {}, which may "
+                           "turn the same draws into other numbers",
+                           from,
+                           to),
+               "set \"rng\": \"host\", or take one LibTorch for both runs"};
 }
 
 std::optional<Cause> surroundings(const Case& c, DifferenceGroup group) {
   const std::vector<std::string> texts = of_group(*c.evidence.differences, group);
   if (texts.empty()) return std::nullopt;
   const std::string evidence =
-      fmt::format("{}; suspect: {}", kEqualInputs, suspects(*c.evidence.differences));
+      fmt::format("{}; suspect: {}", equal_inputs(c.findings), suspects(*c.evidence.differences));
   if (group == DifferenceGroup::kThreads) {
-    return Cause{"threads", evidence, "set the same \"threads\" in both runs"};
+    return Cause{"threads",
+                 evidence + "; work split among other threads adds in another order",
+                 "set the same \"threads\" in both runs"};
   }
   if (group == DifferenceGroup::kSettings) {
     return Cause{"settings differ",
@@ -158,39 +134,99 @@ std::optional<Cause> surroundings(const Case& c, DifferenceGroup group) {
       "versions"};
 }
 
+const std::string* setting(const core::RunManifest& manifest, std::string_view name) {
+  const auto found = std::ranges::find(manifest.settings, name, &core::Setting::name);
+  return found == manifest.settings.end() ? nullptr : &found->used;
+}
+
+std::uint64_t threads_of(const core::RunManifest& manifest) {
+  const std::string* text = setting(manifest, "threads.intra_op");
+  return text == nullptr ? 0 : std::strtoull(text->c_str(), nullptr, 10);
+}
+
 std::optional<Cause> nondeterministic_kernel(const Case& c) {
-  const auto why = known_nondeterminism(c.baseline);
+  if (const auto why = known_nondeterminism(c.baseline)) {
+    return Cause{
+        "nondeterministic kernel",
+        fmt::format("{}; {} is known for it: {} (likely)",
+                    equal_inputs(c.findings),
+                    operator_text(c.baseline),
+                    *why),
+        "set \"determinism\": \"error\", which takes a deterministic kernel or refuses, or "
+        "\"threads\": 1"};
+  }
+  const std::uint64_t threads =
+      std::max(threads_of(*c.evidence.baseline), threads_of(*c.evidence.candidate));
+  const auto why = differs_between_processes(c.baseline, threads);
   if (!why) return std::nullopt;
-  return Cause{
-      "nondeterministic kernel",
-      fmt::format(
-          "{}; {} is known for it: {} (likely)", kEqualInputs, operator_text(c.baseline), *why),
-      "set \"determinism\": \"error\", which takes a deterministic kernel or refuses, or "
-      "\"threads\": 1"};
+  return Cause{"nondeterministic kernel",
+               fmt::format("{}; of {} on {} threads it is known that {} (likely)",
+                           equal_inputs(c.findings),
+                           operator_text(c.baseline),
+                           threads,
+                           *why),
+               "set \"threads\": 1, or call the operator once on a large tensor before the run"};
 }
 
-Cause unexplained(const Case& c) {
-  std::string checked = "arguments, generator, memory layout, settings, environment and threads";
-  if (draws(c) && !c.baseline.generator && !c.candidate.generator) {
-    checked =
-        "arguments, memory layout, settings, environment and threads (generator positions are "
-        "not recorded)";
-  }
-  return {
-      "unexplained",
-      fmt::format("{}; checked and equal: {}", kEqualInputs, checked),
-      "record again with \"dump\": {\"depth\": \"all\"} to see the kernel inside, and repeat the "
-      "run to see whether it differs each time"};
+bool has_layout(const core::OpRecord& record) {
+  return std::ranges::all_of(record.tensors, [](const core::TensorRecord& tensor) {
+    return tensor.role != core::TensorRole::kInput || tensor.shape.empty() ||
+           tensor.layout != "strided" || !tensor.strides.empty();
+  });
 }
 
-/// First row that holds is the cause; names of later ones are added to it.
-void add(Cause& cause, const std::optional<Cause>& found) {
-  if (!found) return;
-  if (cause.name.empty()) {
-    cause = *found;
-  } else {
-    cause.evidence += fmt::format("; also: {}", found->name);
-  }
+/// Whether some output lies where an input does: an operator that works in place, or a view.
+bool writes_in_place(const core::OpRecord& record) {
+  return std::ranges::any_of(record.tensors, [&](const core::TensorRecord& output) {
+    return output.role == core::TensorRole::kOutput && output.storage >= 0 &&
+           output.producer == static_cast<std::int64_t>(record.index) &&
+           std::ranges::any_of(record.tensors, [&](const core::TensorRecord& input) {
+             return input.role == core::TensorRole::kInput && input.storage == output.storage;
+           });
+  });
+}
+
+/// Rows that could not be asked because no dump holds their evidence.
+std::vector<std::string> not_recorded(const Case& c) {
+  std::vector<std::string> missing;
+  const auto add = [&](bool holds, const char* what) {
+    if (holds) missing.emplace_back(what);
+  };
+  add(c.findings.inputs_unknown, "the content of some of its inputs");
+  add(draws(c) && !c.baseline.generator && !c.candidate.generator, "generator positions");
+  add(std::ranges::any_of(c.findings.outputs,
+                          [](const TensorComparison& output) {
+                            return output.outcome == TensorOutcome::kBeyond && !output.metrics;
+                          }),
+      "values (overflow, flush to zero)");
+  add(!has_layout(c.baseline) || !has_layout(c.candidate), "memory layout");
+  add(writes_in_place(c.baseline), "whether its value was changed by another thread while in use");
+  const auto& from = *c.evidence.baseline;
+  const auto& to = *c.evidence.candidate;
+  add(from.settings.empty() || to.settings.empty(), "settings");
+  add(from.environment.empty() || to.environment.empty(), "environment");
+  add(setting(from, "threads.intra_op") == nullptr || setting(to, "threads.intra_op") == nullptr,
+      "thread counts");
+  return missing;
+}
+
+Cause unexplained(const Case& c, const std::vector<std::string>& missing) {
+  std::vector<std::string_view> checked{"arguments"};
+  const auto add = [&](std::string_view what, std::string_view row) {
+    if (std::ranges::find(missing, row) == missing.end()) checked.push_back(what);
+  };
+  if (draws(c)) add("generator", "generator positions");
+  add("memory layout", "memory layout");
+  add("settings", "settings");
+  add("environment", "environment");
+  add("threads", "thread counts");
+  std::string evidence =
+      fmt::format("{}; checked and equal: {}", equal_inputs(c.findings), fmt::join(checked, ", "));
+  if (!missing.empty()) evidence += fmt::format("; not recorded: {}", fmt::join(missing, ", "));
+  return {"unexplained",
+          evidence,
+          "record again with \"dump\": {\"depth\": \"all\"} to see the kernel inside, and repeat "
+          "the run to see whether it differs each time"};
 }
 
 }  // namespace
@@ -210,39 +246,69 @@ std::string suspects(const std::vector<Difference>& differences) {
   return total > kShown ? fmt::format("{} and {} more", text, total - kShown) : text;
 }
 
+void add_cause(Cause& cause, std::optional<Cause> found) {
+  if (!found) return;
+  if (cause.name.empty()) {
+    cause = std::move(*found);
+  } else {
+    cause.also.push_back(std::move(*found));
+  }
+}
+
 Attribution attribute_compute(const core::OpRecord& baseline,
                               const core::OpRecord& candidate,
                               const OpFindings& findings,
                               const Evidence& evidence) {
   const Case c{baseline, candidate, findings, evidence};
   Attribution result;
-  const auto argument = argument_differs(c);
+  Cause& cause = result.cause;
+  add_cause(cause, argument_differs(c));
   const auto stream = rng_stream(c);
-  const auto memory = uninitialised(c);
-  add(result.cause, argument);
-  add(result.cause, stream);
-  if (!stream) add(result.cause, generator_algorithm(c));
-  add(result.cause, memory);
-  add(result.cause, overflow(c));
-  add(result.cause, ties(c));
-  add(result.cause, layout(c));
-  if (result.cause.name.empty() || result.cause.name == "overflow") {
-    add(result.cause, surroundings(c, DifferenceGroup::kSettings));
-    add(result.cause, surroundings(c, DifferenceGroup::kEnvironment));
-    add(result.cause, surroundings(c, DifferenceGroup::kThreads));
-    add(result.cause, nondeterministic_kernel(c));
-  }
-  if (result.cause.name.empty()) result.cause = unexplained(c);
-  if (argument) return result;
-  if (stream) {
+  add_cause(cause, stream);
+  if (!stream) add_cause(cause, generator_algorithm(c));
+  add_cause(cause, uninitialised_cause(findings));
+  add_cause(cause, flush_cause(findings));
+  add_cause(cause, overflow_cause(findings));
+  add_cause(cause, ties_cause(baseline, findings));
+  add_cause(cause, layout_cause(findings));
+  add_cause(cause, surroundings(c, DifferenceGroup::kSettings));
+  add_cause(cause, surroundings(c, DifferenceGroup::kEnvironment));
+  add_cause(cause, surroundings(c, DifferenceGroup::kThreads));
+  add_cause(cause, nondeterministic_kernel(c));
+  std::vector<std::string> missing = not_recorded(c);
+  if (cause.name.empty()) cause = unexplained(c, missing);
+  cause.not_recorded = std::move(missing);
+  if (cause.name == "rng stream") {
     result.kind = DivergenceKind::kRng;
-  } else if (memory) {
+  } else if (cause.name == "uninitialised memory") {
     result.kind = DivergenceKind::kUninitialised;
   }
   return result;
 }
 
-Cause mismatch_cause(const OpFindings& findings, const Evidence& evidence) {
+namespace {
+
+/// Another dtype from inputs of one: the operator promoted otherwise, or was told to.
+std::optional<Cause> promotion(const OpFindings& findings) {
+  if (!findings.inputs.empty()) return std::nullopt;
+  for (const TensorComparison& output : findings.outputs) {
+    if (output.outcome != TensorOutcome::kMismatch ||
+        output.baseline.dtype == output.candidate.dtype || output.baseline.slot.empty() ||
+        output.candidate.slot.empty()) {
+      continue;
+    }
+    std::string evidence = fmt::format(
+        "output {} {}, and its tensor inputs are equal", output.baseline.slot, output.note);
+    for (const ScalarDifference& argument : findings.arguments) evidence += "; " + argument.text();
+    return Cause{"dtype promotion",
+                 evidence,
+                 "bring both runs to one type: the same autocast, the same default dtype, the same "
+                 "\"dtype\" argument; another LibTorch may promote otherwise"};
+  }
+  return std::nullopt;
+}
+
+Cause shape_mismatch(const OpFindings& findings, const Evidence& evidence) {
   std::string what = "the number of its results differs";
   for (const TensorComparison& output : findings.outputs) {
     if (output.outcome != TensorOutcome::kMismatch) continue;
@@ -257,6 +323,15 @@ Cause mismatch_cause(const OpFindings& findings, const Evidence& evidence) {
           what,
           "run both with the same \"model\", \"dtype\" and autocast; another LibTorch may return "
           "another type"};
+}
+
+}  // namespace
+
+Cause mismatch_cause(const OpFindings& findings, const Evidence& evidence) {
+  Cause cause;
+  add_cause(cause, promotion(findings));
+  add_cause(cause, shape_mismatch(findings, evidence));
+  return cause;
 }
 
 }  // namespace repro_check::comparators::detail

@@ -107,7 +107,12 @@ class OpComparison {
     }
     if (judge_.same_algorithm() && plainly_equal(b, c)) return;
     TensorComparison comparison = judge_.judge(b, c, Depth::kRemember, where("input", b));
-    // What nobody recorded cannot be said to differ.
+    // What nobody recorded cannot be said to differ, nor to be equal.
+    if (comparison.outcome == TensorOutcome::kUncomparable ||
+        (comparison.outcome == TensorOutcome::kSkipped &&
+         b.state != ContentState::kUninitialised)) {
+      found_.inputs_unknown = true;
+    }
     if (comparison.outcome == TensorOutcome::kEqual ||
         comparison.outcome == TensorOutcome::kSkipped ||
         comparison.outcome == TensorOutcome::kUncomparable) {

@@ -32,9 +32,10 @@ struct OpFindings {
   bool reads_uninitialised = false;
   bool input_strides_differ = false;
   bool output_strides_differ = false;
-  bool bits_differ = false;    ///< some output is not bit-equal
-  std::uint64_t tensors = 0;   ///< outputs judged
-  std::uint64_t elements = 0;  ///< of those
+  bool inputs_unknown = false;  ///< the content of some input is not recorded on a side
+  bool bits_differ = false;     ///< some output is not bit-equal
+  std::uint64_t tensors = 0;    ///< outputs judged
+  std::uint64_t elements = 0;   ///< of those
   std::uint64_t bytes = 0;
   std::uint64_t values = 0;     ///< elements really compared by value: mismatches have none
   std::uint64_t nan_pairs = 0;  ///< NaN on both sides

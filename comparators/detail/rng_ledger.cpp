@@ -20,7 +20,9 @@ RngLedger::RngLedger(const core::RunManifest& baseline, const core::RunManifest&
     : baseline_seed_(baseline.seed), candidate_seed_(candidate.seed) {}
 
 void RngLedger::part(std::string sentence) {
-  if (parting_.empty()) parting_ = std::move(sentence);
+  if (!parting_.empty()) return;
+  parting_ = std::move(sentence);
+  if (!last_draw_.empty()) parting_ += fmt::format("; {} was the last to draw alike", last_draw_);
 }
 
 void RngLedger::see(const core::OpRecord& baseline, const core::OpRecord& candidate) {
@@ -48,6 +50,8 @@ void RngLedger::see(const core::OpRecord& baseline, const core::OpRecord& candid
                      op_text(baseline),
                      drawn_text(from->drawn),
                      drawn_text(to->drawn)));
+  } else if (parting_.empty()) {
+    last_draw_ = op_text(baseline);
   }
 }
 

@@ -38,6 +38,7 @@ class RngLedger {
   bool drew_ = false;
   bool started_apart_ = false;
   std::string parting_;
+  std::string last_draw_;  ///< the last operator that drew alike on both sides
 };
 
 }  // namespace repro_check::comparators::detail

@@ -50,8 +50,8 @@ std::string mend_for(Status status, const VerdictInput& input) {
 void decide(const VerdictInput& input, Report& report) {
   const Coverage& coverage = report.coverage;
   const std::uint64_t unmatched = coverage.missing_in_baseline + coverage.missing_in_candidate;
-  const bool diverged =
-      coverage.diverged + coverage.mismatched != 0 || (unmatched != 0 && input.matched != 0);
+  const bool diverged = coverage.diverged + coverage.mismatched != 0 ||
+                        (unmatched != 0 && input.matched != 0) || report.growth.exceeded;
   std::vector<Status> statuses;
   if (!input.damage.empty()) statuses.push_back(Status::kDamaged);
   if (diverged) statuses.push_back(Status::kDiverged);
@@ -71,6 +71,8 @@ void decide(const VerdictInput& input, Report& report) {
     report.control_flow.reset();
   } else if (report.first_divergence) {
     report.kind = report.first_divergence->kind;
+  } else if (report.growth.exceeded) {
+    report.kind = DivergenceKind::kGrowth;
   }
 
   for (const std::string& sentence : input.damage) report.reasons.push_back(sentence);

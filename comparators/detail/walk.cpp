@@ -44,6 +44,7 @@ Walk::Walk(const WalkContext& context)
     : context_(context),
       other_device_(context.baseline.manifest().device != context.candidate.manifest().device),
       rng_(context.baseline.manifest(), context.candidate.manifest()),
+      taint_(context.pairing),
       list_(context.pairing, context.options.max_items, context.report) {
   evidence_.baseline = &context.baseline.manifest();
   evidence_.candidate = &context.candidate.manifest();
@@ -51,6 +52,8 @@ Walk::Walk(const WalkContext& context)
   evidence_.named_tensors = &context.report.named_tensors;
   evidence_.pairing = &context.pairing;
   evidence_.rng = &rng_;
+  evidence_.baseline_writes = &baseline_writes_;
+  evidence_.candidate_writes = &candidate_writes_;
   evidence_.outcomes.assign(context.pairing.candidate_of.size(), OpOutcome::kUnseen);
 }
 
@@ -73,6 +76,7 @@ void Walk::run() {
     }
   }
   if (!hunk.missing.empty() || !hunk.extra.empty()) take_hunk(hunk, hunks);
+  taint_.finish(context_.baseline, context_.report);
   if (hunks.reordered() != 0) {
     context_.report.reasons.push_back(
         fmt::format("{} operators were called on both sides in another order", hunks.reordered()));
@@ -89,6 +93,7 @@ void Walk::take_hunk(const Hunk& hunk, const HunkJudge& hunks) {
   if (!report.control_flow) report.control_flow = hunks.control_flow(hunk);
   for (const std::uint32_t place : hunk.missing) see_draw(context_.baseline, place, true);
   for (const std::uint32_t place : hunk.extra) see_draw(context_.candidate, place, false);
+  taint_.see_hunk(hunk, context_.baseline, context_.candidate);
   report.divergences_total += hunks.items(hunk);
   for (OpDivergence& item : hunks.describe(hunk, list_.first_text(), list_.room())) {
     list_.keep(std::move(item));
@@ -114,7 +119,15 @@ void Walk::take_pair(const Event& event) {
   conclude(event.baseline, findings.outcome);
   note_progress(from, findings);
   remember(from, findings);
-  if (findings.fails()) diverge(from, to, std::move(findings));
+  if (findings.fails()) {
+    Attribution why = diverge(from, to, findings);
+    taint_.see(from, to, findings, &why);
+    if (list_.room() != 0) list_.keep(to_item(from, to, std::move(findings), std::move(why)));
+  } else {
+    taint_.see(from, to, findings, nullptr);
+  }
+  baseline_writes_.see(from);
+  candidate_writes_.see(to);
 }
 
 /// False for a record that is damaged.
@@ -200,7 +213,9 @@ void Walk::remember(const core::OpRecord& from, const OpFindings& findings) {
   }
 }
 
-void Walk::diverge(const core::OpRecord& from, const core::OpRecord& to, OpFindings findings) {
+Attribution Walk::diverge(const core::OpRecord& from,
+                          const core::OpRecord& to,
+                          OpFindings& findings) {
   Report& report = context_.report;
   if (list_.empty()) measure_inputs(from, findings);
   Attribution why = attribute(from, to, findings, evidence_);
@@ -208,8 +223,7 @@ void Walk::diverge(const core::OpRecord& from, const core::OpRecord& to, OpFindi
   ++(has_producer ? report.coverage.propagated : report.coverage.origins);
   remember_root(from, why);
   ++report.divergences_total;
-  if (list_.room() == 0) return;
-  list_.keep(to_item(from, to, std::move(findings), std::move(why)));
+  return why;
 }
 
 void Walk::remember_root(const core::OpRecord& from, const Attribution& why) {

@@ -11,8 +11,10 @@
 #include "comparators/detail/op_judge.h"
 #include "comparators/detail/pairing.h"
 #include "comparators/detail/rng_ledger.h"
+#include "comparators/detail/taint.h"
 #include "comparators/detail/tensor_judge.h"
 #include "comparators/detail/verdict.h"
+#include "comparators/detail/write_table.h"
 
 namespace repro_check::comparators::detail {
 
@@ -46,14 +48,17 @@ class Walk {
   void note_progress(const core::OpRecord& from, const OpFindings& findings);
   void note_not_judged(const core::OpRecord& from, const OpFindings& findings);
   void remember(const core::OpRecord& from, const OpFindings& findings);
-  void diverge(const core::OpRecord& from, const core::OpRecord& to, OpFindings findings);
+  Attribution diverge(const core::OpRecord& from, const core::OpRecord& to, OpFindings& findings);
   void remember_root(const core::OpRecord& from, const Attribution& why);
   void measure_inputs(const core::OpRecord& from, OpFindings& findings);
 
   WalkContext context_;
   bool other_device_ = false;
   RngLedger rng_;
+  WriteTable baseline_writes_;
+  WriteTable candidate_writes_;
   Evidence evidence_;
+  Taint taint_;
   DivergenceList list_;
 };
 

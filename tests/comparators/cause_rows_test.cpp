@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rows of the decision table one by one: the cause, what holds beside it, what was not recorded.
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/comparators/cause_traces.h"
+
+namespace repro_check::comparators {
+namespace {
+
+std::vector<std::string> also_of(const Report& report) {
+  std::vector<std::string> names;
+  for (const Cause& further : cause_of(report).also) names.push_back(further.name);
+  return names;
+}
+
+TEST_CASE("row 14: half a number range away from the largest is overflow") {
+  Trace baseline = chain("baseline", {"aten::a"});
+  Trace candidate = chain("candidate", {"aten::a"});
+  baseline.json()["tensors"]["t0"] = tensor_of("float16", {65504});
+  candidate.json()["tensors"]["t0"] = tensor_of("float16", {"inf"});
+  const Report report = compare_traces(baseline, candidate, tolerance());
+  CHECK(exit_of(report) == 1);
+  CHECK(cause_of(report).name == "overflow");
+  CHECK(mentions(cause_of(report).evidence, "65504 became inf"));
+  // 1000 did not become infinite by overflow.
+  baseline.json()["tensors"]["t0"] = tensor_of("float16", {1000});
+  CHECK(cause_of(compare_traces(baseline, candidate)).name == "unexplained");
+  // Saturation: a cast to float8 that clamps against one that gives NaN.
+  baseline.json()["tensors"]["t0"] = tensor_of("float8_e4m3fn", {"7E"}, "bits");
+  candidate.json()["tensors"]["t0"] = tensor_of("float8_e4m3fn", {"7F"}, "bits");
+  CHECK(cause_of(compare_traces(baseline, candidate)).name == "overflow");
+}
+
+TEST_CASE("flush to zero needs every differing element to be subnormal on one side") {
+  Trace baseline = chain("baseline", {"aten::mul"});
+  Trace candidate = chain("candidate", {"aten::mul"});
+  const auto bits = [](const ordered_json& values) { return tensor_of("float32", values, "bits"); };
+  baseline.json()["tensors"]["t0"] = bits({"00000001", "3F800000", "80012345"});
+  candidate.json()["tensors"]["t0"] = bits({"00000000", "3F800000", "80000000"});
+  CHECK(cause_of(compare_traces(baseline, candidate)).name == "flush to zero");
+  candidate.json()["tensors"]["t0"] = bits({"00000000", "3F800001", "80000000"});
+  CHECK(cause_of(compare_traces(baseline, candidate)).name == "unexplained");
+  candidate.json()["tensors"]["t0"] = bits({"00000002", "3F800000", "80012345"});
+  CHECK(cause_of(compare_traces(baseline, candidate)).name == "unexplained");
+}
+
+TEST_CASE("rows that hold beside the cause are listed in the order of the table") {
+  const ordered_json from = {
+      {"settings", {{"threads.intra_op", "2"}, {"allow_tf32_cudnn", "true"}}},
+      {"environment", {{"libtorch.version", "2.13.0"}}}};
+  const ordered_json to = {{"settings", {{"threads.intra_op", "1"}, {"allow_tf32_cudnn", "false"}}},
+                           {"environment", {{"libtorch.version", "2.14.1"}}}};
+  const Report report = compute("aten::index_put_",
+                                {{"strides", {{"in0", {1}}}}, {"scalars", {{"accumulate", 1}}}},
+                                {{"strides", {{"in0", {2}}}}, {"scalars", {{"accumulate", 0}}}},
+                                from,
+                                to);
+  CHECK(cause_of(report).name == "argument differs");
+  CHECK(also_of(report) == std::vector<std::string>{"layout differs",
+                                                    "settings differ",
+                                                    "environment differs",
+                                                    "threads",
+                                                    "nondeterministic kernel"});
+  for (const Cause& further : cause_of(report).also) {
+    CHECK_FALSE(further.evidence.empty());
+    CHECK_FALSE(further.advice.empty());
+  }
+}
+
+TEST_CASE("evidence that was not recorded is said to be missing, not to be absent") {
+  const Report bare = compute("aten::rand", {{"seeded", true}}, {{"seeded", true}});
+  CHECK(cause_of(bare).name == "unexplained");
+  const auto& missing = cause_of(bare).not_recorded;
+  CHECK(missing == std::vector<std::string>{
+                       "generator positions", "settings", "environment", "thread counts"});
+  CHECK(mentions(cause_of(bare).evidence, "not recorded: generator positions, settings"));
+  const ordered_json known = {{"settings", {{"threads.intra_op", "2"}}},
+                              {"environment", {{"libtorch.version", "2.13.0"}}}};
+  const Report full = compute("aten::mm", kNone, kNone, known, known);
+  CHECK(cause_of(full).not_recorded.empty());
+  CHECK(mentions(cause_of(full).evidence,
+                 "checked and equal: arguments, memory layout, settings, environment, threads"));
+}
+
+TEST_CASE("inputs that nobody recorded are not called equal") {
+  Trace baseline = model("baseline");
+  Trace candidate = model("candidate");
+  for (Trace* trace : {&baseline, &candidate}) {
+    trace->json()["tensors"]["x"] = {{"dtype", "float32"}, {"shape", {2}}, {"state", "excluded"}};
+    trace->json()["named"] = ordered_json::array();
+  }
+  candidate.tensor("t0", {5, 7});
+  const Report report = compare_traces(baseline, candidate);
+  CHECK(mentions(cause_of(report).evidence, "those of its inputs that were recorded"));
+  REQUIRE_FALSE(cause_of(report).not_recorded.empty());
+  CHECK(cause_of(report).not_recorded[0] == "the content of some of its inputs");
+}
+
+TEST_CASE("a value that is not what its producer returned was changed by nobody recorded") {
+  Trace baseline = model("baseline");
+  Trace candidate = model("candidate");
+  for (Trace* trace : {&baseline, &candidate}) {
+    trace->tensor("late", {5, 6});
+    trace->json()["tensors"]["late"]["storage"] = "t0";
+    trace->json()["ops"][1]["inputs"]["in0"] = "late";
+  }
+  // Op 0 diverges as well, but op 1 reads neither side's result of it in the candidate.
+  candidate.json()["tensors"]["t0"]["values"] = {5, 7};
+  candidate.json()["tensors"]["late"]["values"] = {5, 60};
+  candidate.tensor("t1", {7, 80});
+  const Report report = compare_traces(baseline, candidate);
+  CHECK(report.first_divergence->baseline_index == 0);
+  REQUIRE(report.divergences.size() == 1);
+  CHECK(report.divergences[0].cause.name == "unobserved write");
+  CHECK(mentions(report.divergences[0].cause.evidence,
+                 "is not what op 0 returned, in the candidate"));
+}
+
+TEST_CASE("an operator that promotes otherwise") {
+  Trace baseline = chain("baseline", {"aten::mul"});
+  Trace candidate = chain("candidate", {"aten::mul"});
+  candidate.json()["tensors"]["t0"] = tensor_of("float64", {7, 8, 9});
+  const Report report = compare_traces(baseline, candidate);
+  CHECK(report.kind == DivergenceKind::kMismatch);
+  CHECK(cause_of(report).name == "dtype promotion");
+  CHECK(mentions(cause_of(report).evidence, "float32 against float64"));
+  CHECK(also_of(report) == std::vector<std::string>{"mismatch"});
+}
+
+TEST_CASE("weights that differ beside a divergent producer: both are said") {
+  Trace baseline = model("baseline");
+  Trace candidate = model("candidate");
+  candidate.tensor("t0", {5, 7}).tensor("t1", {7, 9}).tensor("w", {3, 5}).tensor("t2", {9, 11});
+  const Report report = compare_traces(baseline, candidate);
+  REQUIRE(report.divergences.size() == 2);
+  const OpDivergence& last = report.divergences[1];
+  CHECK(last.relation == Relation::kPropagated);
+  CHECK(last.producers == std::vector<std::uint64_t>{1});
+  CHECK(last.cause.name == "weights");
+  REQUIRE(last.cause.also.size() == 1);
+  CHECK(last.cause.also[0].name == "propagated");
+}
+
+TEST_CASE("generators of two versions, and who drew last before they parted") {
+  const auto drew = [](int before, int after) {
+    return ordered_json{
+        {"seeded", true},
+        {"generator", {{"seed", 1}, {"before", before}, {"after", after}, {"drawn", 4}}}};
+  };
+  const Report versions = compute("aten::randn",
+                                  drew(1, 2),
+                                  drew(1, 2),
+                                  {{"environment", {{"libtorch.version", "1.13.1"}}}},
+                                  {{"environment", {{"libtorch.version", "2.13.0"}}}});
+  CHECK(cause_of(versions).name == "generator algorithm");
+  CHECK(also_of(versions) == std::vector<std::string>{"environment differs"});
+
+  Trace baseline = chain("baseline", {"aten::a"});
+  Trace candidate = chain("candidate", {"aten::a"});
+  baseline.tensor("r", {1}).op("aten::rand", {}, {"r"}, drew(1, 2));
+  candidate.tensor("r", {1}).op("aten::rand", {}, {"r"}, drew(1, 2));
+  baseline.tensor("d", {1}).op("aten::dropout", {"r"}, {"d"}, drew(2, 3));
+  candidate.tensor("d", {2}).op("aten::dropout", {"r"}, {"d"}, drew(9, 10));
+  const Report parted = compare_traces(baseline, candidate);
+  CHECK(cause_of(parted).name == "rng stream");
+  CHECK(mentions(cause_of(parted).evidence, "op 1 aten::rand (m) was the last to draw alike"));
+}
+
+TEST_CASE("argmax returns nothing but indices") {
+  Trace baseline = chain("baseline", {"aten::a", "aten::argmax"});
+  Trace candidate = chain("candidate", {"aten::a", "aten::argmax"});
+  baseline.json()["tensors"]["t1"] = tensor_of("int64", {0});
+  candidate.json()["tensors"]["t1"] = tensor_of("int64", {2});
+  CHECK(cause_of(compare_traces(baseline, candidate)).name == "ties broken differently");
+}
+
+TEST_CASE("MKL's vector functions may differ from process to process") {
+  const auto cause = [](const char* name, int elements, const char* threads) {
+    Trace baseline("baseline");
+    Trace candidate("candidate");
+    for (Trace* trace : {&baseline, &candidate}) {
+      trace->tensor("x", {1});
+      trace->json()["tensors"]["y"] = {{"dtype", "float32"}, {"shape", {elements}}, {"fill", 1}};
+      trace->op(name, {"x"}, {"y"});
+      trace->manifest()["settings"] = {{"threads.intra_op", threads}};
+    }
+    candidate.json()["tensors"]["y"]["fill"] = 2;
+    return cause_of(compare_traces(baseline, candidate)).name;
+  };
+  CHECK(cause("aten::tanh", 32'769, "2") == "nondeterministic kernel");
+  CHECK(cause("aten::exp_", 32'769, "2") == "nondeterministic kernel");
+  CHECK(cause("aten::tanh", 32'768, "2") == "unexplained");
+  CHECK(cause("aten::tanh", 32'769, "1") == "unexplained");
+  CHECK(cause("aten::sqrt", 32'769, "2") == "unexplained");
+}
+
+}  // namespace
+}  // namespace repro_check::comparators
