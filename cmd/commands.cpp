@@ -2,12 +2,14 @@
 #include "cmd/command.h"
 #include "cmd/diff_command.h"
 #include "cmd/env_command.h"
+#include "cmd/extract_command.h"
 #include "cmd/import_command.h"
 #include "cmd/init_command.h"
 #include "cmd/inspect_command.h"
 #include "cmd/pack_command.h"
 #include "cmd/record_command.h"
 #include "cmd/recover_command.h"
+#include "cmd/replay_command.h"
 #include "cmd/run_command.h"
 #include "cmd/unpack_command.h"
 #include "cmd/validate_command.h"
@@ -21,6 +23,8 @@ std::vector<std::unique_ptr<Command>> make_commands() {
   commands.push_back(std::make_unique<RecordCommand>());
   commands.push_back(std::make_unique<DiffCommand>());
   commands.push_back(std::make_unique<InspectCommand>());
+  commands.push_back(std::make_unique<ReplayCommand>());
+  commands.push_back(std::make_unique<ExtractCommand>());
   commands.push_back(std::make_unique<VerifyCommand>());
   commands.push_back(std::make_unique<PackCommand>());
   commands.push_back(std::make_unique<UnpackCommand>());

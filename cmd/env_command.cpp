@@ -52,7 +52,7 @@ std::vector<EnvironmentFact> facts_of_the_system() {
 }
 
 std::vector<EnvironmentFact> facts_of_the_recorder(const std::filesystem::path& recorder) {
-  const std::string answer = ask_recorder(recorder, {"environment"});
+  const std::string answer = ask_recorder({recorder, {"environment"}});
   try {
     std::vector<EnvironmentFact> facts;
     const nlohmann::json document = nlohmann::json::parse(answer);

@@ -67,7 +67,7 @@ std::string InitCommand::model_path() const {
 core::ExitCode InitCommand::run(const GlobalOptions&) {
   require_free_output();
   const std::filesystem::path recorder = require_recorder(std::nullopt);
-  const std::string answer = ask_recorder(recorder, {"describe", model_, "--method", method_});
+  const std::string answer = ask_recorder({recorder, {"describe", model_, "--method", method_}});
   const StartingConfig config = starting_config(model_path(), method_, parse_description(answer));
   if (output_) {
     write_file(*output_, config.text);

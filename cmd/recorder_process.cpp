@@ -184,10 +184,17 @@ core::Error interruption() {
 }
 
 core::ErrorKind kind_of_exit(int status) {
-  if (WIFEXITED(status) && WEXITSTATUS(status) == static_cast<int>(core::ExitCode::kUsage)) {
-    return core::ErrorKind::kUsage;
+  if (!WIFEXITED(status)) return core::ErrorKind::kRunFailed;
+  switch (static_cast<core::ExitCode>(WEXITSTATUS(status))) {
+    case core::ExitCode::kUsage:
+      return core::ErrorKind::kUsage;
+    case core::ExitCode::kDumpUnusable:
+      return core::ErrorKind::kDumpDamaged;
+    case core::ExitCode::kNotComparable:
+      return core::ErrorKind::kNotComparable;
+    default:
+      return core::ErrorKind::kRunFailed;
   }
-  return core::ErrorKind::kRunFailed;
 }
 
 }  // namespace
@@ -224,12 +231,13 @@ RecorderOutcome run_recorder(const RecorderLaunch& launch,
   return outcome;
 }
 
-std::string ask_recorder(const std::filesystem::path& recorder,
-                         const std::vector<std::string>& arguments) {
+std::string ask_recorder(const RecorderQuestion& question) {
   const TemporaryFile complaints("repro-check-recorder");
   SpawnRequest request;
-  request.program = recorder;
-  request.arguments = arguments;
+  request.program = question.recorder;
+  request.arguments = question.arguments;
+  request.environment = question.environment;
+  request.unset = question.unset;
   request.output = complaints.path();
   request.answer_on_stdout = true;
 
@@ -244,14 +252,15 @@ std::string ask_recorder(const std::filesystem::path& recorder,
   if (status == 0) return answer;
 
   if (WIFSIGNALED(status)) {
-    throw core::Error(core::ErrorKind::kRunFailed,
-                      recorder.string() + " was killed by " + signal_name(WTERMSIG(status)),
-                      signal_hint(WTERMSIG(status)));
+    throw core::Error(
+        core::ErrorKind::kRunFailed,
+        question.recorder.string() + " was killed by " + signal_name(WTERMSIG(status)),
+        signal_hint(WTERMSIG(status)));
   }
   std::ifstream file(complaints.path());
   std::string text{std::istreambuf_iterator<char>(file), {}};
   while (!text.empty() && text.back() == '\n') text.pop_back();
-  if (text.empty()) text = recorder.string() + " failed and gave no reason";
+  if (text.empty()) text = question.recorder.string() + " failed and gave no reason";
   throw core::Error(kind_of_exit(status), text);
 }
 

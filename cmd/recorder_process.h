@@ -17,6 +17,7 @@ namespace repro_check::cmd {
 /// How a recorder is started and what it says. Its verbs:
 ///   record REQUEST.json --status-fd N   records one run; speaks JSON lines on descriptor N
 ///   describe MODEL --method NAME        one JSON object on stdout: what `init` needs
+///   replay REQUEST.json                 one JSON object on stdout: see cmd/recorder/replay_verb.h
 ///   environment                         one JSON object on stdout: what the machine is
 /// Lines of the status channel, one object each:
 ///   {"type":"phase","name":"loading"}                  loading | recording | finishing
@@ -79,9 +80,16 @@ RecorderOutcome run_recorder(const RecorderLaunch& launch,
                              const std::function<void(const RecorderProgress&)>& on_progress,
                              std::chrono::milliseconds tick = std::chrono::milliseconds(100));
 
-/// Runs a recorder that answers on stdout, and gives the answer.
+/// A recorder that answers on stdout.
+struct RecorderQuestion {
+  std::filesystem::path recorder;
+  std::vector<std::string> arguments;
+  std::map<std::string, std::string> environment = {};  ///< set over the inherited one
+  std::vector<std::string> unset = {};                  ///< taken out of the inherited one
+};
+
+/// Runs it and gives the answer.
 /// @throws core::Error of the kind the recorder named; core::Error{kRunFailed} when it died
-std::string ask_recorder(const std::filesystem::path& recorder,
-                         const std::vector<std::string>& arguments);
+std::string ask_recorder(const RecorderQuestion& question);
 
 }  // namespace repro_check::cmd

@@ -19,7 +19,7 @@ std::string libtorch_text() {
   const auto recorder = find_recorder();
   if (!recorder) return "none (no recorder found)";
   try {
-    const auto answer = nlohmann::json::parse(ask_recorder(*recorder, {"version"}));
+    const auto answer = nlohmann::json::parse(ask_recorder({*recorder, {"version"}}));
     return escape_name(answer.at("libtorch").get<std::string>()) + " (" +
            escape_name(recorder->string()) + ")";
   } catch (const core::Error& error) {

@@ -17,6 +17,8 @@ std::variant<CommandLine, int> parse_command_line(int argc, char** argv) {
   CLI::App* describe = app.add_subcommand("describe", "Print a method's arguments as JSON");
   describe->add_option("model", line.file, "TorchScript file")->required();
   describe->add_option("--method", line.method, "Method (forward)");
+  CLI::App* replay = app.add_subcommand("replay", "Execute a recorded operator again, as JSON");
+  replay->add_option("request", line.file, "Request file")->required();
   CLI::App* environment = app.add_subcommand("environment", "Print settings and machine as JSON");
   app.add_subcommand("version", "Print the versions in use as JSON");
   app.set_version_flag("--version", std::string("repro-check-recorder ") + REPRO_CHECK_VERSION);
@@ -27,6 +29,7 @@ std::variant<CommandLine, int> parse_command_line(int argc, char** argv) {
   }
   if (record->parsed()) line.verb = Verb::kRecord;
   if (describe->parsed()) line.verb = Verb::kDescribe;
+  if (replay->parsed()) line.verb = Verb::kReplay;
   if (environment->parsed()) line.verb = Verb::kEnvironment;
   return line;
 }

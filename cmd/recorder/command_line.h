@@ -7,12 +7,12 @@
 
 namespace repro_check::recorder {
 
-enum class Verb : std::uint8_t { kRecord, kDescribe, kEnvironment, kVersion };
+enum class Verb : std::uint8_t { kRecord, kDescribe, kReplay, kEnvironment, kVersion };
 
 /// What a recorder was asked to do.
 struct CommandLine {
   Verb verb = Verb::kVersion;
-  std::string file;  ///< the request of kRecord, the model of kDescribe
+  std::string file;  ///< the request of kRecord and kReplay, the model of kDescribe
   std::string method = "forward";
   int status_descriptor = 1;
 };

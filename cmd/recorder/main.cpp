@@ -8,6 +8,7 @@
 #include "cmd/recorder/answers.h"
 #include "cmd/recorder/command_line.h"
 #include "cmd/recorder/record_verb.h"
+#include "cmd/recorder/replay_verb.h"
 #include "cmd/recorder/status_channel.h"
 #include "cmd/recorder/termination.h"
 #include "core/error.h"
@@ -27,6 +28,7 @@ void obey(const recorder::CommandLine& line, recorder::StatusChannel& status) {
   using recorder::Verb;
   if (line.verb == Verb::kRecord) recorder::record(line.file, status);
   if (line.verb == Verb::kDescribe) std::cout << recorder::describe(line.file, line.method);
+  if (line.verb == Verb::kReplay) std::cout << recorder::replay(line.file);
   if (line.verb == Verb::kEnvironment) std::cout << recorder::environment();
   if (line.verb == Verb::kVersion) std::cout << recorder::version();
 }

@@ -217,11 +217,11 @@ TEST_CASE("a program that cannot be started is a usage error") {
 TEST_CASE("ask_recorder gives stdout, and a failure with what stderr said") {
   const TempDirectory folder;
   const auto good = write_script(folder, "good", "echo noise >&2; echo \"{}$1\"\n");
-  CHECK(ask_recorder(good, {"describe"}) == "{}describe\n");
+  CHECK(ask_recorder({good, {"describe"}}) == "{}describe\n");
 
   const auto bad = write_script(folder, "bad", "echo 'no such method' >&2; exit 2\n");
   try {
-    ask_recorder(bad, {"describe"});
+    ask_recorder({bad, {"describe"}});
     FAIL("nothing was thrown");
   } catch (const core::Error& error) {
     CHECK(error.kind() == core::ErrorKind::kUsage);
@@ -229,7 +229,7 @@ TEST_CASE("ask_recorder gives stdout, and a failure with what stderr said") {
   }
   const auto crash = write_script(folder, "crash", "kill -ABRT $$\n");
   CHECK_THROWS_WITH_AS(
-      ask_recorder(crash, {}), doctest::Contains("was killed by SIGABRT"), core::Error);
+      ask_recorder({crash, {}}), doctest::Contains("was killed by SIGABRT"), core::Error);
 }
 
 TEST_CASE("a recorder that is named must be there; the hint says what to do") {

@@ -15,7 +15,8 @@ records in a second round under level auto; each with
     exit        the exit status
     variables   environment variables to print, to see what was pinned
     hang        seconds to wait after recording began
-and, for the other verbs, `describe`, `environment` and `version`: the answers, or {error, exit}.
+and, for the other verbs, `describe`, `environment`, `version` and `replay`: the answers, or {error,
+exit}. A list of answers to `replay` is one by instruction set, the variable's value in front of each.
 """
 
 import json
@@ -105,6 +106,9 @@ def main():
     if verb == "record":
         return record(plan, sys.argv[2], int(sys.argv[sys.argv.index("--status-fd") + 1]))
     answer = plan[verb]
+    if verb == "replay" and isinstance(answer, list):
+        isa = os.environ.get("ATEN_CPU_CAPABILITY", "default")
+        answer = next(given for name, given in answer if name == isa)
     if "error" in answer:
         print(answer["error"], file=sys.stderr)
         return answer["exit"]

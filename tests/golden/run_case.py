@@ -30,6 +30,7 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
+SCHEMAS = {"report", "replay"}
 SILENT_EXITS = {2, 70, 130}
 INHERITED = {"PATH", "LD_LIBRARY_PATH", "ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS"}
 
@@ -170,10 +171,11 @@ def check_schema(document):
         import jsonschema
     except ImportError:
         return
-    schema = json.loads((HERE.parent.parent / "docs" / "report.schema.json").read_text())
     first = document[0] if isinstance(document, list) else document
-    if first.get("format") == "repro-check-report":
-        jsonschema.validate(document, schema)
+    kind = first.get("format", "").removeprefix("repro-check-")
+    if kind in SCHEMAS:
+        schema = (HERE.parent.parent / "docs" / f"{kind}.schema.json").read_text()
+        jsonschema.validate(document, json.loads(schema))
 
 
 class Case:

@@ -75,6 +75,20 @@ bool has_not_moved(const GeneratorSnapshot& before) {
          same_sample(before.cached_double, cpu->next_double_normal_sample());
 }
 
+/// Steps a copy of the engine until it stands where the other does. Its counter is followed beside
+/// it, because the engine shows its state only by copying all of it.
+std::int64_t count_draws(at::mt19937 from, const at::mt19937_data_pod& to) {
+  int left = data_of(from).left_;
+  for (std::int64_t drawn = 0; drawn <= kCountLimit; ++drawn) {
+    if (left == to.left_ && data_of(from).state_ == to.state_) return drawn;
+    from();
+    if (--left == 0) left = at::MERSENNE_STATE_N;
+  }
+  return -1;
+}
+
+}  // namespace
+
 std::uint64_t position_of(const GeneratorSnapshot& snapshot) {
   if (!snapshot.engine) return snapshot.offset;
   const at::mt19937_data_pod& data = data_of(*snapshot.engine);
@@ -89,20 +103,6 @@ std::uint64_t position_of(const GeneratorSnapshot& snapshot) {
   std::memcpy(bytes.data() + sizeof(data.state_), tail.data(), sizeof(tail));
   return core::digest_leaf(bytes).low;
 }
-
-/// Steps a copy of the engine until it stands where the other does. Its counter is followed beside
-/// it, because the engine shows its state only by copying all of it.
-std::int64_t count_draws(at::mt19937 from, const at::mt19937_data_pod& to) {
-  int left = data_of(from).left_;
-  for (std::int64_t drawn = 0; drawn <= kCountLimit; ++drawn) {
-    if (left == to.left_ && data_of(from).state_ == to.state_) return drawn;
-    from();
-    if (--left == 0) left = at::MERSENNE_STATE_N;
-  }
-  return -1;
-}
-
-}  // namespace
 
 void take_snapshot(const at::Generator* generator, GeneratorSnapshot& into) {
   if (generator == nullptr || !generator->defined()) {

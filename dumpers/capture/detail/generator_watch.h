@@ -27,6 +27,9 @@ void take_snapshot(const at::Generator* generator, GeneratorSnapshot& into);
 /// The use made of the generator since `before`; empty when it has not moved.
 std::optional<core::GeneratorUse> movement_since(const GeneratorSnapshot& before);
 
+/// Where it stands, as a record has it: core::GeneratorUse::position_before.
+std::uint64_t position_of(const GeneratorSnapshot& snapshot);
+
 /// The default generator a call on `device` draws from; null where there is none.
 const at::Generator* default_generator(const c10::Device& device);
 

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dumpers/capture/replay.h"
+
+#include <torch/library.h>
+
+#include <atomic>
+#include <cmath>
+#include <functional>
+
+#include "core/error.h"
+#include "tests/dumpers/capture/recording.h"
+#include "tests/dumpers/capture/trace_source.h"
+
+#define DOCTEST_CONFIG_NO_SHORT_MACRO_NAMES
+#include <doctest/doctest.h>
+
+namespace repro_check::capture {
+namespace {
+
+/// An operator that gives another result at every third call.
+at::Tensor moody(const at::Tensor& x) {
+  static std::atomic<int> calls = 0;
+  return x + (calls++ % 3 == 2 ? 1 : 0);
+}
+
+/// One whose result tells how many threads there were.
+at::Tensor count_threads(const at::Tensor& x) {
+  return x + static_cast<double>(at::get_num_threads());
+}
+
+TORCH_LIBRARY_FRAGMENT(repro_check_replay_test, m) {
+  m.def("moody(Tensor x) -> Tensor", &moody);
+  m.def("count_threads(Tensor x) -> Tensor", &count_threads);
+}
+
+at::Tensor call_custom(const char* name, const at::Tensor& x) {
+  return c10::Dispatcher::singleton()
+      .findSchemaOrThrow(name, "")
+      .typed<at::Tensor(const at::Tensor&)>()
+      .call(x);
+}
+
+TraceSource record_values(const std::function<void()>& body,
+                          core::DumpDepth depth = core::DumpDepth::kTop) {
+  return TraceSource(record(options_for(depth, core::DumpLevel::kTensor), body));
+}
+
+ReplayRequest request_for(TraceSource& source, const std::string& name, unsigned calls = 4) {
+  ReplayRequest request;
+  request.op = source.trace().all(name).back()->index;
+  request.calls = calls;
+  return request;
+}
+
+/// Whether one result came out of every call, and it was the recorded one.
+bool repeats(TraceSource& source, const std::string& name) {
+  const ReplayOutcome outcome = replay(source, request_for(source, name));
+  bool good = !outcome.rounds.empty();
+  for (const ReplayRound& round : outcome.rounds) {
+    good = good && round.results.size() == 1 && round.results[0].as_recorded == true;
+  }
+  return good;
+}
+
+core::ErrorKind error_of(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const core::Error& error) {
+    return error.kind();
+  }
+  throw std::runtime_error("nothing was thrown");
+}
+
+DOCTEST_TEST_CASE("arguments of every kind come back as they were recorded") {
+  at::manual_seed(1);
+  const at::Tensor x = at::randn({6, 8});
+  const at::Tensor w = at::randn({5, 8});
+  TraceSource source = record_values([&] {
+    at::linear(x, w, {});
+    at::cat({x.t(), w.t()}, 1);
+    at::sum(x, {0}, true, at::kDouble);
+    at::add(x.narrow(1, 2, 3), x.narrow(1, 3, 3), 0.5);
+    at::index(x, {at::tensor({0, 2}), at::Tensor()});
+    at::clamp(x, -1, c10::nullopt);
+    at::full({2}, 3, at::TensorOptions().dtype(at::kHalf));
+    at::mul(x.to(at::kBFloat16), x.expand({6, 8}).select(0, 0).expand({6, 8}).to(at::kBFloat16));
+    x.t().contiguous();
+    at::split(x, 2);
+    at::max(x, 1);
+  });
+  for (const char* name : {"aten::linear",
+                           "aten::cat",
+                           "aten::sum",
+                           "aten::add",
+                           "aten::index",
+                           "aten::clamp",
+                           "aten::full",
+                           "aten::mul",
+                           "aten::contiguous",
+                           "aten::split",
+                           "aten::max"}) {
+    DOCTEST_CAPTURE(name);
+    DOCTEST_CHECK(repeats(source, name));
+  }
+}
+
+DOCTEST_TEST_CASE("arguments that are written begin each call as recorded") {
+  TraceSource source = record_values([] {
+    at::Tensor x = at::arange(12, at::kFloat).view({3, 4});
+    x.t().select(0, 1).add_(x.select(1, 1));
+    at::Tensor out = at::zeros({4});
+    at::sum_out(out, x, {0});
+    at::batch_norm(x, {}, {}, out, at::ones({4}), true, 0.5, 1e-5, false);
+  });
+  DOCTEST_CHECK(repeats(source, "aten::add_"));
+  DOCTEST_CHECK(repeats(source, "aten::sum"));
+  DOCTEST_CHECK(repeats(source, "aten::batch_norm"));
+}
+
+DOCTEST_TEST_CASE("draws are those of the record, wherever the generator stood") {
+  at::manual_seed(7);
+  TraceSource source = record_values([] {
+    at::rand({700});
+    at::randn({3});
+    at::randn({1});
+    at::dropout(at::ones({100}), 0.5, true);
+    at::rand({2});
+    at::randperm(9);
+    at::bernoulli(at::full({50}, 0.5F));
+  });
+  for (const char* name :
+       {"aten::rand", "aten::randn", "aten::dropout", "aten::randperm", "aten::bernoulli"}) {
+    DOCTEST_CAPTURE(name);
+    DOCTEST_CHECK(repeats(source, name));
+  }
+  at::manual_seed(7);
+  const at::Tensor before = at::rand({4});
+  at::manual_seed(7);
+  replay(source, request_for(source, "aten::bernoulli"));
+  DOCTEST_CHECK(same_bits(before, at::rand({4})));
+}
+
+DOCTEST_TEST_CASE("a position nobody recorded the way to is refused") {
+  at::manual_seed(7);
+  at::normal(0.0, 1.0, {3});
+  at::rand({5});
+  TraceSource source = record_values([] { at::rand({4}); });
+  source.trace().records[0].generator->position_before ^= 1;
+  DOCTEST_CHECK(error_of([&] { replay(source, request_for(source, "aten::rand")); }) ==
+                core::ErrorKind::kNotComparable);
+}
+
+DOCTEST_TEST_CASE("an operator that does not repeat is seen, call by call") {
+  TraceSource source =
+      record_values([] { call_custom("repro_check_replay_test::moody", at::ones({2})); });
+  const ReplayOutcome outcome =
+      replay(source, request_for(source, "repro_check_replay_test::moody", 9));
+  const ReplayRound& round = outcome.rounds.at(0);
+  DOCTEST_REQUIRE(round.results.size() == 2);
+  DOCTEST_CHECK(round.sequence == std::vector<unsigned>{0, 1, 0, 0, 1, 0, 0, 1, 0});
+  DOCTEST_CHECK(round.results[0].calls == 6);
+  DOCTEST_CHECK(round.results[0].as_recorded == true);
+  DOCTEST_CHECK(round.results[1].first == 1);
+  DOCTEST_CHECK(round.results[1].as_recorded == false);
+  DOCTEST_CHECK(round.results[1].to_recorded.at(0).max_abs == 1);
+  DOCTEST_CHECK(round.results[1].to_recorded.at(0).differing == 2);
+  DOCTEST_CHECK(round.results[0].to_recorded.at(0).differing == 0);
+}
+
+DOCTEST_TEST_CASE("thread counts are tried one after the other and put back") {
+  const int found = at::get_num_threads();
+  at::set_num_threads(2);
+  TraceSource source =
+      record_values([] { call_custom("repro_check_replay_test::count_threads", at::zeros({1})); });
+  ReplayRequest request = request_for(source, "repro_check_replay_test::count_threads");
+  request.threads = {1, 2, 3};
+  const ReplayOutcome outcome = replay(source, request);
+  DOCTEST_CHECK(at::get_num_threads() == 2);
+  at::set_num_threads(found);
+  DOCTEST_REQUIRE(outcome.rounds.size() == 3);
+  for (std::size_t i = 0; i < 3; ++i) {
+    DOCTEST_CHECK(outcome.rounds[i].threads == static_cast<int>(i) + 1);
+    DOCTEST_CHECK(outcome.rounds[i].results.at(0).as_recorded == (i == 1));
+  }
+}
+
+DOCTEST_TEST_CASE("the distance from float64 is exact on small numbers") {
+  // 1 + 2^-25 twice: float32 rounds each sum to 1, float64 does not.
+  TraceSource source = record_values(
+      [] { at::add(at::ones({2}), at::full({2}, std::ldexp(1.0, -25), at::kFloat)); });
+  const ReferenceDistance distance =
+      distance_to_float64(source, source.trace().only("aten::add").index);
+  DOCTEST_REQUIRE(distance.outputs.size() == 1);
+  DOCTEST_CHECK(distance.problem.empty());
+  DOCTEST_CHECK(distance.outputs[0].rmse == std::ldexp(1.0, -25));
+  DOCTEST_CHECK(distance.outputs[0].max_abs == std::ldexp(1.0, -25));
+  DOCTEST_CHECK(distance.outputs[0].differing == 2);
+
+  TraceSource draws = record_values([] { at::rand({2}); });
+  DOCTEST_CHECK_FALSE(distance_to_float64(draws, 0).problem.empty());
+}
+
+DOCTEST_TEST_CASE("what a record does not hold is refused by name") {
+  TraceSource digests(record(options_for(core::DumpDepth::kTop, core::DumpLevel::kDigest),
+                             [] { at::neg(at::ones({2})); }));
+  DOCTEST_CHECK(error_of([&] { replay(digests, request_for(digests, "aten::neg")); }) ==
+                core::ErrorKind::kNotComparable);
+  TraceSource fresh = record_values([] { at::empty({2}); });
+  DOCTEST_CHECK(error_of([&] { replay(fresh, request_for(fresh, "aten::empty")); }) ==
+                core::ErrorKind::kNotComparable);
+  TraceSource sparse = record_values([] { at::relu(at::eye(2).to_sparse()); });
+  DOCTEST_CHECK(error_of([&] { replay(sparse, request_for(sparse, "aten::relu")); }) ==
+                core::ErrorKind::kNotComparable);
+  TraceSource good = record_values([] { at::neg(at::ones({2})); });
+  ReplayRequest request = request_for(good, "aten::neg");
+  request.op = 99;
+  DOCTEST_CHECK(error_of([&] { replay(good, request); }) == core::ErrorKind::kNotComparable);
+  request = request_for(good, "aten::neg");
+  request.device = "cuda:7";
+  DOCTEST_CHECK(error_of([&] { replay(good, request); }) == core::ErrorKind::kUsage);
+  const core::OpRecord& record = good.trace().only("aten::neg");
+  auto renamed = std::make_shared<core::OperatorInfo>(*record.op);
+  renamed->name = "aten::no_such_operator";
+  good.trace().records[record.index].op = renamed;
+  request.device.clear();
+  DOCTEST_CHECK(error_of([&] { replay(good, request); }) == core::ErrorKind::kNotComparable);
+}
+
+DOCTEST_TEST_CASE("memory that nobody wrote may be written by the operator") {
+  TraceSource source = record_values([] {
+    at::Tensor x = at::empty({3});
+    x.fill_(2);
+  });
+  DOCTEST_CHECK(repeats(source, "aten::fill_"));
+  DOCTEST_CHECK(replay(source, request_for(source, "aten::fill_")).notes.size() == 1);
+}
+
+}  // namespace
+}  // namespace repro_check::capture
