@@ -2,6 +2,7 @@
 #include "cmd/diff_command.h"
 
 #include <CLI/App.hpp>
+#include <CLI/Validators.hpp>
 #include <cmath>
 #include <utility>
 
@@ -53,6 +54,9 @@ void DiffCommand::define(CLI::App& app) {
   restrict_to(app.add_option(
                   "--verify", verify_, "Stored bytes that are checked against their digests (all)"),
               {"all", "differing"});
+  app.add_option("--threads", threads_, "Threads that compare (one a processor)")
+      ->type_name("N")
+      ->check(CLI::Range(1U, 4096U).description(""));
   app.add_flag(
       "--partial", partial_, "Take recordings that were cut short, and compare as far as they go");
   define_references(app, references_);
@@ -85,6 +89,7 @@ CompareSpec DiffCommand::spec() const {
                                             : EqualNan::kNever;
   }
   spec.signed_zero_distinct = signed_zero_;
+  spec.threads = threads_;
   return spec;
 }
 

@@ -30,6 +30,7 @@ class DiffCommand final : public Command {
   std::optional<double> atol_;
   std::optional<std::string> equal_nan_;
   std::optional<bool> signed_zero_;
+  std::optional<unsigned> threads_;
   std::string verify_ = "all";
   bool partial_ = false;
   std::vector<std::string> references_;

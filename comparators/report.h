@@ -85,6 +85,8 @@ struct TensorMetrics {
   Metric within_5e3;
   Metric rtol_needed;  ///< smallest rtol that passes with atol 0
   Metric atol_needed;
+
+  bool operator==(const TensorMetrics&) const = default;
 };
 
 /// One element of a differing pair.

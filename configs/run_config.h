@@ -175,6 +175,8 @@ struct CompareSpec {
   std::optional<double> atol;
   std::optional<EqualNan> equal_nan;         ///< default: bits under bitwise, any otherwise
   std::optional<bool> signed_zero_distinct;  ///< default: true under bitwise, false otherwise
+  /// Threads that compare; default: as many as there are processors. No result depends on it.
+  std::optional<unsigned> threads;
 };
 
 struct ReportSpec {

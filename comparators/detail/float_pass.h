@@ -6,9 +6,11 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <tuple>
 
 #include "comparators/detail/float_block.h"
 #include "comparators/detail/float_formats.h"
+#include "comparators/detail/leaf_pass.h"
 #include "comparators/detail/pair_totals.h"
 #include "comparators/metrics.h"
 
@@ -16,42 +18,59 @@ namespace repro_check::comparators::detail {
 
 static_assert(kMetricLeaf % kBlock == 0 && kBlock % kLanes == 0 && kBlockLanes == kLanes);
 
-/// One pass over the pairs of one tensor of a real floating dtype: takes out what is not finite,
+/// Measures pairs of a real floating dtype: takes out what is not finite,
 /// hands blocks to the inner loop, and looks again at the blocks that hold something new.
 template <typename Format>
-class FloatPass {
- public:
+class FloatPass final : public LeafPass {
   using Raw = typename Format::Raw;
   using Value = typename Format::Value;
   using Order = typename Format::Order;
 
-  FloatPass(const Format& format, const ElementPolicy& policy, TensorMetrics& metrics)
-      : format_(format), policy_(policy), metrics_(metrics) {}
-
-  void run(const Raw* baseline, const Raw* candidate, std::uint64_t count) {
-    for (std::uint64_t leaf = 0; leaf < count; leaf += kMetricLeaf) {
-      const std::uint64_t end = std::min<std::uint64_t>(count, leaf + kMetricLeaf);
-      BlockSums sums{};
-      for (std::uint64_t at = leaf; at < end; at += kBlock) {
-        const auto size = static_cast<std::size_t>(std::min<std::uint64_t>(kBlock, end - at));
-        add_block(baseline + at, candidate + at, size, at, sums);
-      }
-      add_leaf(sums);
-    }
+  // Above what uses its type.
+  [[nodiscard]] auto pairs_of(const PairLeaf& leaf) const {
+    const auto* baseline = reinterpret_cast<const Raw*>(leaf.baseline);
+    const auto* candidate = reinterpret_cast<const Raw*>(leaf.candidate);
+    return [this, baseline, candidate](std::size_t i) {
+      return std::tuple(format_.finite(baseline[i]) && format_.finite(candidate[i]),
+                        static_cast<double>(format_.value(baseline[i])),
+                        static_cast<double>(format_.value(candidate[i])));
+    };
   }
 
-  PairTotals& totals() noexcept { return totals_; }
+ public:
+  FloatPass(const Format& format, const ElementPolicy& policy)
+      : LeafPass(policy), format_(format) {}
+
+  LeafSums measure(const PairLeaf& leaf) override {
+    const auto* baseline = reinterpret_cast<const Raw*>(leaf.baseline);
+    const auto* candidate = reinterpret_cast<const Raw*>(leaf.candidate);
+    BlockSums sums{};
+    for (std::size_t at = 0; at < leaf.count; at += kBlock) {
+      const std::size_t size = std::min(kBlock, leaf.count - at);
+      add_block(baseline + at, candidate + at, size, leaf.first + at, sums);
+    }
+    return {std::to_array(sums.abs),
+            std::to_array(sums.rel),
+            std::to_array(sums.d2),
+            std::to_array(sums.b2),
+            std::to_array(sums.c2),
+            std::to_array(sums.bc)};
+  }
+
+  void finish() override { finish_metrics(totals(), {}, metrics()); }
+
+  /// No narrower dtype can leave the range of double's squares.
+  [[nodiscard]] bool needs_rescue() const override {
+    return sizeof(Raw) == sizeof(double) && out_of_range(totals());
+  }
+  void widen(const PairLeaf& leaf, Range& range) const override {
+    widen_range(leaf.count, pairs_of(leaf), range);
+  }
+  [[nodiscard]] SquareSums scaled(const PairLeaf& leaf, const Scale& scale) const override {
+    return scaled_sums(leaf.count, pairs_of(leaf), scale);
+  }
 
  private:
-  void add_leaf(const BlockSums& sums) noexcept {
-    totals_.add({std::to_array(sums.abs),
-                 std::to_array(sums.rel),
-                 std::to_array(sums.d2),
-                 std::to_array(sums.b2),
-                 std::to_array(sums.c2),
-                 std::to_array(sums.bc)});
-  }
-
   void add_block(const Raw* baseline,
                  const Raw* candidate,
                  std::size_t size,
@@ -59,7 +78,7 @@ class FloatPass {
                  BlockSums& sums) {
     const bool equal = std::memcmp(baseline, candidate, size * sizeof(Raw)) == 0;
     const bool special = any_special(baseline, size) || (!equal && any_special(candidate, size));
-    metrics_.n_finite += size;
+    metrics().n_finite += size;
     if (special || size % kLanes != 0) {
       clean(baseline, candidate, size, first);
       baseline = clean_baseline_.data();
@@ -68,7 +87,7 @@ class FloatPass {
     }
     convert(baseline, size, values_[0]);
     if (equal) {
-      totals_.n_rel += squares(values_[0].data(), size, sums);
+      totals().n_rel += squares(values_[0].data(), size, sums);
       return;
     }
     convert(candidate, size, values_[1]);
@@ -76,9 +95,7 @@ class FloatPass {
     for (std::size_t i = 0; i < size; ++i) orders_[1][i] = format_.order(candidate[i]);
     const BlockPairs<Value, Order> pairs{
         values_[0].data(), values_[1].data(), orders_[0].data(), orders_[1].data(), size};
-    const BlockPolicy policy{
-        policy_.rtol, policy_.atol, totals_.needed_rtol, policy_.signed_zero_distinct};
-    take(loop(pairs, policy, sums), pairs, first);
+    take(loop(pairs, sums), pairs, first);
   }
 
   [[nodiscard]] bool any_special(const Raw* raw, std::size_t size) const noexcept {
@@ -104,9 +121,9 @@ class FloatPass {
         clean_candidate_[i] = to;
         continue;
       }
-      --metrics_.n_finite;
+      --metrics().n_finite;
       count_special(
-          class_of(from), class_of(to), from == to, first + i, policy_, totals_, metrics_);
+          class_of(from), class_of(to), from == to, first + i, policy(), totals(), metrics());
     }
   }
 
@@ -114,11 +131,14 @@ class FloatPass {
     return {format_.nan(raw), !format_.finite(raw) && !format_.nan(raw)};
   }
 
-  static BlockFindings loop(const NarrowPairs& pairs, const BlockPolicy& policy, BlockSums& sums) {
-    return block_loops().narrow(pairs, policy, sums);
+  [[nodiscard]] BlockPolicy block_policy() const noexcept {
+    return {policy().rtol, policy().atol, totals().needed_rtol, policy().signed_zero_distinct};
   }
-  static BlockFindings loop(const WidePairs& pairs, const BlockPolicy& policy, BlockSums& sums) {
-    return block_loops().wide(pairs, policy, sums);
+  BlockFindings loop(const NarrowPairs& pairs, BlockSums& sums) const {
+    return block_loops().narrow(pairs, block_policy(), sums);
+  }
+  BlockFindings loop(const WidePairs& pairs, BlockSums& sums) const {
+    return block_loops().wide(pairs, block_policy(), sums);
   }
   static std::uint64_t squares(const float* values, std::size_t size, BlockSums& sums) {
     return block_loops().narrow_squares(values, size, sums);
@@ -130,30 +150,30 @@ class FloatPass {
   void take(const BlockFindings& found,
             const BlockPairs<Value, Order>& pairs,
             std::uint64_t first) noexcept {
-    totals_.n_rel += found.n_rel;
-    totals_.outside_1e3 += found.outside_1e3;
-    totals_.outside_5e3 += found.outside_5e3;
-    totals_.n_unequal += found.unequal;
-    totals_.ulp_max = std::max(totals_.ulp_max, found.ulp_max);
-    totals_.ulp_sum += (UInt128{found.ulp_high} << 32U) + found.ulp_low;
-    metrics_.zero_baseline += found.zero_base;
-    metrics_.n_diff += found.differ;
-    metrics_.n_beyond += found.beyond;
-    metrics_.zero_sign_only += found.differ - found.unequal;
-    if (found.differ != 0 && (!metrics_.first_diff || *metrics_.first_diff > first)) {
-      note_first(metrics_.first_diff, first + first_hit(pairs, false));
+    totals().n_rel += found.n_rel;
+    totals().outside_1e3 += found.outside_1e3;
+    totals().outside_5e3 += found.outside_5e3;
+    totals().n_unequal += found.unequal;
+    totals().ulp_max = std::max(totals().ulp_max, found.ulp_max);
+    totals().ulp_sum += (UInt128{found.ulp_high} << 32U) + found.ulp_low;
+    metrics().zero_baseline += found.zero_base;
+    metrics().n_diff += found.differ;
+    metrics().n_beyond += found.beyond;
+    metrics().zero_sign_only += found.differ - found.unequal;
+    if (found.differ != 0 && (!metrics().first_diff || *metrics().first_diff > first)) {
+      note_first(metrics().first_diff, first + first_hit(pairs, false));
     }
-    if (found.beyond != 0 && (!metrics_.first_beyond || *metrics_.first_beyond > first)) {
-      note_first(metrics_.first_beyond, first + first_hit(pairs, true));
+    if (found.beyond != 0 && (!metrics().first_beyond || *metrics().first_beyond > first)) {
+      note_first(metrics().first_beyond, first + first_hit(pairs, true));
     }
-    const bool news = found.max_abs > totals_.max_abs || found.max_rel > totals_.max_rel ||
+    const bool news = found.max_abs > totals().max_abs || found.max_rel > totals().max_rel ||
                       found.short_of_rtol != 0 ||
-                      (found.zero_base != 0 && !totals_.first_zero_base);
+                      (found.zero_base != 0 && !totals().first_zero_base);
     if (!news) return;
     for (std::size_t i = 0; i < pairs.count; ++i) {
       const auto base = static_cast<double>(pairs.baseline[i]);
       const double abs = std::abs(static_cast<double>(pairs.candidate[i]) - base);
-      refine_maxima(abs, std::abs(base), first + i, totals_, metrics_);
+      refine_maxima(abs, std::abs(base), first + i, totals(), metrics());
     }
   }
 
@@ -165,17 +185,14 @@ class FloatPass {
       const double abs = std::abs(other - base);
       const bool zero_sign = abs == 0 && std::signbit(base) != std::signbit(other);
       const bool differs = abs > 0 || zero_sign;
-      const bool fails = abs > policy_.atol + policy_.rtol * std::abs(base) ||
-                         (zero_sign && policy_.signed_zero_distinct);
+      const bool fails = abs > policy().atol + policy().rtol * std::abs(base) ||
+                         (zero_sign && policy().signed_zero_distinct);
       if (beyond ? fails : differs) return i;
     }
     return pairs.count;
   }
 
   Format format_;
-  ElementPolicy policy_;
-  TensorMetrics& metrics_;
-  PairTotals totals_;
   std::array<Raw, kBlock> clean_baseline_{};
   std::array<Raw, kBlock> clean_candidate_{};
   std::array<std::array<Value, kBlock>, 2> values_{};

@@ -23,14 +23,38 @@ struct LeafSums {
   Lanes bc{};
 };
 
-/// What has no place of its own in TensorMetrics until the pass is over.
-struct PairTotals {
+/// Those of one leaf or of several, lanes added.
+struct LeafTotals {
   double abs = 0;
   double rel = 0;
-  double d2 = 0;  ///< times 2^(2*d_exponent), and so the next three; bc times 2^(b + c exponent)
+  double d2 = 0;
   double b2 = 0;
   double c2 = 0;
   double bc = 0;
+
+  LeafTotals() = default;
+  explicit LeafTotals(const LeafSums& leaf) noexcept
+      : abs(sum_of_lanes(leaf.abs)),
+        rel(sum_of_lanes(leaf.rel)),
+        d2(sum_of_lanes(leaf.d2)),
+        b2(sum_of_lanes(leaf.b2)),
+        c2(sum_of_lanes(leaf.c2)),
+        bc(sum_of_lanes(leaf.bc)) {}
+
+  void add(const LeafTotals& leaf) noexcept {
+    abs += leaf.abs;
+    rel += leaf.rel;
+    d2 += leaf.d2;
+    b2 += leaf.b2;
+    c2 += leaf.c2;
+    bc += leaf.bc;
+  }
+};
+
+/// What has no place of its own in TensorMetrics until the pass is over.
+struct PairTotals {
+  /// d2, b2 and c2 times 2^(2*exponent) of theirs, bc times 2^(b + c exponent).
+  LeafTotals sums;
   int d_exponent = 0;
   int b_exponent = 0;
   int c_exponent = 0;
@@ -44,16 +68,18 @@ struct PairTotals {
   std::uint64_t n_unequal = 0;      ///< finite pairs whose values differ
   std::uint64_t ulp_max = 0;
   UInt128 ulp_sum = 0;
+  std::uint64_t max_exact = 0;  ///< |c-b| of integers
+  UInt128 sum_exact = 0;
   std::optional<std::uint64_t> first_zero_base;
+};
 
-  void add(const LeafSums& leaf) noexcept {
-    abs += sum_of_lanes(leaf.abs);
-    rel += sum_of_lanes(leaf.rel);
-    d2 += sum_of_lanes(leaf.d2);
-    b2 += sum_of_lanes(leaf.b2);
-    c2 += sum_of_lanes(leaf.c2);
-    bc += sum_of_lanes(leaf.bc);
-  }
+/// What was found of some leaves of a pair: counts and maxima in their places in TensorMetrics.
+struct PairFindings {
+  TensorMetrics metrics;
+  PairTotals totals;
+
+  /// Takes in what was found of other leaves; `sums` apart, in any order.
+  void merge(const PairFindings& other) noexcept;
 };
 
 inline void note_first(std::optional<std::uint64_t>& first, std::uint64_t index) noexcept {
