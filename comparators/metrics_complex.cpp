@@ -4,6 +4,7 @@
 #include <cstring>
 #include <tuple>
 
+#include "comparators/detail/float_formats.h"
 #include "comparators/detail/leaf_pass.h"
 #include "comparators/detail/pair_totals.h"
 #include "comparators/detail/range_rescue.h"
@@ -46,6 +47,17 @@ class ComplexPass final : public LeafPass {
                   : dtype == core::Dtype::kComplex64 ? core::Dtype::kFloat32
                                                      : core::Dtype::kFloat64;
     part_size_ = core::element_size(part_dtype_);
+    const auto take_limits = [this](const auto& format) {
+      min_normal_ = format.min_normal();
+      max_finite_ = format.max_finite();
+    };
+    if (part_dtype_ == core::Dtype::kFloat16) {
+      take_limits(Float16Format{});
+    } else if (part_dtype_ == core::Dtype::kFloat32) {
+      take_limits(Float32Format{});
+    } else {
+      take_limits(Float64Format{});
+    }
   }
 
   LeafSums measure(const PairLeaf& leaf) override {
@@ -56,7 +68,7 @@ class ComplexPass final : public LeafPass {
     return sums;
   }
 
-  void finish() override { finish_metrics(totals(), {}, metrics()); }
+  void finish() override { finish_metrics(totals(), policy(), {.parts = 2}, metrics()); }
 
   [[nodiscard]] bool needs_rescue() const override {
     return part_dtype_ == core::Dtype::kFloat64 && out_of_range(totals());
@@ -88,6 +100,7 @@ class ComplexPass final : public LeafPass {
     sums.bc[lane] += b.re * c.re + b.im * c.im;
     if (b.re != 0 || b.im != 0) ++totals().n_rel;
     if (b.same_bits(c)) return;
+    count_edges(b, c);
     const double base = std::hypot(b.re, b.im);
     ++metrics().n_diff;
     note_first(metrics().first_diff, index);
@@ -99,7 +112,20 @@ class ComplexPass final : public LeafPass {
     add_ulps(b.im_bits, c.im_bits);
   }
 
+  /// An element once, whichever of its parts it is.
+  void count_edges(const Complex& b, const Complex& c) {
+    const auto saturates = [this](double from, double to) {
+      return std::abs(from) < max_finite_ && std::abs(to) >= max_finite_;
+    };
+    const auto flushes = [this](double from, double to) {
+      return from != to && (from == 0 || to == 0) && std::abs(from) + std::abs(to) < min_normal_;
+    };
+    if (saturates(b.re, c.re) || saturates(b.im, c.im)) ++metrics().saturated;
+    if (flushes(b.re, c.re) || flushes(b.im, c.im)) ++metrics().flushed;
+  }
+
   void add_special(const Complex& b, const Complex& c, std::uint64_t index) {
+    count_edges(b, c);
     const ValueClass of_baseline = b.value_class();
     const bool same_value = of_baseline.inf && b.re == c.re && b.im == c.im;
     count_special(of_baseline,
@@ -138,17 +164,22 @@ class ComplexPass final : public LeafPass {
     if (base == 0) ++metrics().zero_baseline;
     if (base == 0 || rel >= kWithinOneThousandth) ++totals().outside_1e3;
     if (base == 0 || rel >= kWithinFiveThousandths) ++totals().outside_5e3;
+    totals().codes.add_rel(abs, base);
     refine_maxima(abs, base, index, totals(), metrics());
+    refine_given(abs, base, policy(), totals());
   }
 
   void add_ulps(std::uint64_t from, std::uint64_t to) {
     const std::uint64_t distance = core::ulp_distance(part_dtype_, from, to).value_or(0);
     totals().ulp_max = std::max(totals().ulp_max, distance);
     totals().ulp_sum += distance;
+    totals().codes.add_ulp(distance);
   }
 
   core::Dtype part_dtype_ = core::Dtype::kFloat32;
   std::size_t part_size_ = 0;
+  double min_normal_ = 0;
+  double max_finite_ = 0;
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <type_traits>
 
 #include "comparators/detail/leaf_pass.h"
@@ -9,6 +10,22 @@
 
 namespace repro_check::comparators::detail {
 namespace {
+
+/// sum / count, rounded once.
+double exact_mean(UInt128 sum, std::uint64_t count) noexcept {
+  // A quotient of 55 bits or more, and whether anything is left of it, are all that rounding to 53
+  // looks at. It is no mean of 64-bit numbers that has more than 64.
+  constexpr int kEnough = 55;
+  int shift = 0;
+  UInt128 quotient = sum / count;
+  while (sum != 0 && (quotient >> kEnough) == 0) {
+    sum <<= 1U;
+    ++shift;
+    quotient = sum / count;
+  }
+  const std::uint64_t sticky = quotient * count != sum ? 1 : 0;
+  return std::ldexp(static_cast<double>(static_cast<std::uint64_t>(quotient) | sticky), -shift);
+}
 
 /// Exact where it matters: |c-b| of two int64 needs all of uint64, and 2^60 against 2^60+1 is lost
 /// in a double.
@@ -31,9 +48,8 @@ class IntegerPass final : public LeafPass {
   void finish() override {
     if (metrics().n_finite == 0) return;
     metrics().max_abs_exact = totals().max_exact;
-    metrics().mean_abs =
-        static_cast<double>(totals().sum_exact) / static_cast<double>(metrics().n_finite);
-    finish_metrics(totals(), {.ulp = false, .exact_mean = true}, metrics());
+    metrics().mean_abs = exact_mean(totals().sum_exact, metrics().n_finite);
+    finish_metrics(totals(), policy(), {.ulp = false, .exact_mean = true}, metrics());
   }
 
  private:
@@ -45,6 +61,12 @@ class IntegerPass final : public LeafPass {
     return high - low;
   }
 
+  /// The least unsigned number is no limit but 0.
+  static bool is_limit(T value) noexcept {
+    using Limits = std::numeric_limits<T>;
+    return value == Limits::max() || (std::is_signed_v<T> && value == Limits::min());
+  }
+
   void add(T from, T to, std::uint64_t index, std::size_t lane, LeafSums& sums) {
     const auto b = static_cast<double>(from);
     const auto c = static_cast<double>(to);
@@ -52,7 +74,12 @@ class IntegerPass final : public LeafPass {
     sums.c2[lane] += c * c;
     sums.bc[lane] += b * c;
     if (from != 0) ++totals().n_rel;
-    if (from != to) add_unequal(distance(from, to), std::abs(b), index, lane, sums);
+    if (from == to) return;
+    if constexpr (std::is_signed_v<T>) {
+      if ((from < 0 && to > 0) || (from > 0 && to < 0)) ++metrics().flips;
+    }
+    if (is_limit(to) && !is_limit(from)) ++metrics().saturated;
+    add_unequal(distance(from, to), std::abs(b), index, lane, sums);
   }
 
   void add_unequal(
@@ -72,7 +99,9 @@ class IntegerPass final : public LeafPass {
       ++metrics().n_beyond;
       note_first(metrics().first_beyond, index);
     }
+    totals().codes.add_rel(abs, base);
     refine_maxima(abs, base, index, totals(), metrics());
+    refine_given(abs, base, policy(), totals());
     if (exact <= totals().max_exact) return;
     totals().max_exact = exact;
     metrics().max_abs_index = index;
@@ -86,6 +115,7 @@ class BoolPass final : public LeafPass {
   LeafSums measure(const PairLeaf& leaf) override {
     metrics().n_finite += leaf.count;
     for (std::size_t i = 0; i < leaf.count; ++i) {
+      if (leaf.baseline[i] != std::byte{0}) ++totals().n_rel;
       if (leaf.baseline[i] != leaf.candidate[i]) {
         add_unequal(leaf.baseline[i], leaf.candidate[i], leaf.first + i);
       }
@@ -99,6 +129,7 @@ class BoolPass final : public LeafPass {
     if (m.elements == 0) return;
     const std::uint64_t unequal = totals().n_unequal;
     const auto count = static_cast<double>(m.elements);
+    m.zeros_both = m.elements - totals().n_rel - m.false_to_true;
     m.max_abs = unequal != 0 ? 1.0 : 0.0;
     m.mean_abs = static_cast<double>(unequal) / count;
     m.within_1e3 = static_cast<double>(m.elements - unequal) / count;
@@ -111,6 +142,7 @@ class BoolPass final : public LeafPass {
     note_first(metrics().first_diff, index);
     const bool same_truth = (from != std::byte{0}) == (to != std::byte{0});
     ++(same_truth ? metrics().noncanonical_bool : totals().n_unequal);
+    if (!same_truth) ++(from == std::byte{0} ? metrics().false_to_true : metrics().true_to_false);
     if (same_truth && !policy().canonical_bool) return;
     if (!same_truth) note_first(metrics().max_abs_index, index);
     // A tolerance of 1 or more, in as many words, passes true against false.

@@ -6,7 +6,9 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <tuple>
+#include <type_traits>
 
 #include "comparators/detail/float_block.h"
 #include "comparators/detail/float_formats.h"
@@ -25,6 +27,8 @@ class FloatPass final : public LeafPass {
   using Raw = typename Format::Raw;
   using Value = typename Format::Value;
   using Order = typename Format::Order;
+  using Pairs = std::conditional_t<sizeof(Value) == sizeof(double), WidePairs, NarrowPairs>;
+  static constexpr std::size_t kCopies = 4;
 
   // Above what uses its type.
   [[nodiscard]] auto pairs_of(const PairLeaf& leaf) const {
@@ -49,6 +53,7 @@ class FloatPass final : public LeafPass {
       const std::size_t size = std::min(kBlock, leaf.count - at);
       add_block(baseline + at, candidate + at, size, leaf.first + at, sums);
     }
+    take_codes();
     return {std::to_array(sums.abs),
             std::to_array(sums.rel),
             std::to_array(sums.d2),
@@ -57,7 +62,7 @@ class FloatPass final : public LeafPass {
             std::to_array(sums.bc)};
   }
 
-  void finish() override { finish_metrics(totals(), {}, metrics()); }
+  void finish() override { finish_metrics(totals(), policy(), {}, metrics()); }
 
   /// No narrower dtype can leave the range of double's squares.
   [[nodiscard]] bool needs_rescue() const override {
@@ -71,6 +76,15 @@ class FloatPass final : public LeafPass {
   }
 
  private:
+  void take_codes() noexcept {
+    if (!codes_used_) return;
+    for (ErrorCodes& copy : codes_) {
+      totals().codes.merge(copy);
+      copy = {};
+    }
+    codes_used_ = false;
+  }
+
   void add_block(const Raw* baseline,
                  const Raw* candidate,
                  std::size_t size,
@@ -85,27 +99,50 @@ class FloatPass final : public LeafPass {
       candidate = clean_candidate_.data();
       size = (size + kLanes - 1) / kLanes * kLanes;
     }
-    convert(baseline, size, values_[0]);
+    const Value* values = values_of(baseline, size, 0);
     if (equal) {
-      totals().n_rel += squares(values_[0].data(), size, sums);
+      totals().n_rel += squares(values, size, sums);
       return;
     }
-    convert(candidate, size, values_[1]);
-    for (std::size_t i = 0; i < size; ++i) orders_[0][i] = format_.order(baseline[i]);
-    for (std::size_t i = 0; i < size; ++i) orders_[1][i] = format_.order(candidate[i]);
-    const BlockPairs<Value, Order> pairs{
-        values_[0].data(), values_[1].data(), orders_[0].data(), orders_[1].data(), size};
-    take(loop(pairs, sums), pairs, first);
+    const Pairs pairs = pairs_of_block(baseline, candidate, values, size);
+    const BlockFindings found = loop(pairs, sums);
+    for (std::size_t i = 0; i < size; ++i) codes_[i % kCopies].add(block_codes_[i]);
+    codes_used_ = true;
+    take(found, pairs, first);
+  }
+
+  /// Float32 and float64 are what the loops take.
+  [[nodiscard]] const Value* values_of(const Raw* raw,
+                                       std::size_t size,
+                                       std::size_t side) noexcept {
+    if constexpr (sizeof(Raw) == sizeof(Value)) {
+      return reinterpret_cast<const Value*>(raw);
+    } else {
+      for (std::size_t i = 0; i < size; ++i) values_[side][i] = format_.value(raw[i]);
+      return values_[side].data();
+    }
+  }
+
+  [[nodiscard]] Pairs pairs_of_block(const Raw* baseline,
+                                     const Raw* candidate,
+                                     const Value* baseline_values,
+                                     std::size_t size) noexcept {
+    const Value* candidate_values = values_of(candidate, size, 1);
+    if constexpr (sizeof(Value) == sizeof(double)) {
+      return {baseline_values, candidate_values, size};
+    } else if constexpr (sizeof(Raw) == sizeof(Value)) {
+      return {baseline_values, candidate_values, nullptr, nullptr, size};
+    } else {
+      for (std::size_t i = 0; i < size; ++i) orders_[0][i] = format_.order(baseline[i]);
+      for (std::size_t i = 0; i < size; ++i) orders_[1][i] = format_.order(candidate[i]);
+      return {baseline_values, candidate_values, orders_[0].data(), orders_[1].data(), size};
+    }
   }
 
   [[nodiscard]] bool any_special(const Raw* raw, std::size_t size) const noexcept {
     unsigned special = 0;
     for (std::size_t i = 0; i < size; ++i) special |= format_.finite(raw[i]) ? 0U : 1U;
     return special != 0U;
-  }
-
-  void convert(const Raw* raw, std::size_t size, std::array<Value, kBlock>& into) const noexcept {
-    for (std::size_t i = 0; i < size; ++i) into[i] = format_.value(raw[i]);
   }
 
   /// Copies the block, with pairs of 0 for padding and in the place of every NaN and Inf, which are
@@ -122,8 +159,12 @@ class FloatPass final : public LeafPass {
         continue;
       }
       --metrics().n_finite;
-      count_special(
-          class_of(from), class_of(to), from == to, first + i, policy(), totals(), metrics());
+      const ValueClass left = class_of(from);
+      const ValueClass right = class_of(to);
+      count_special(left, right, from == to, first + i, policy(), totals(), metrics());
+      const bool below = format_.finite(from) &&
+                         std::abs(static_cast<double>(format_.value(from))) < format_.max_finite();
+      if (right.inf && below) ++metrics().saturated;
     }
   }
 
@@ -132,13 +173,21 @@ class FloatPass final : public LeafPass {
   }
 
   [[nodiscard]] BlockPolicy block_policy() const noexcept {
-    return {policy().rtol, policy().atol, totals().needed_rtol, policy().signed_zero_distinct};
+    constexpr double kUnwanted = std::numeric_limits<double>::infinity();
+    return {policy().rtol,
+            policy().atol,
+            totals().needed_rtol,
+            policy().atol > 0 ? totals().given_rtol : kUnwanted,
+            policy().rtol > 0 ? totals().given_atol : kUnwanted,
+            format_.min_normal(),
+            format_.max_finite(),
+            policy().signed_zero_distinct};
   }
-  BlockFindings loop(const NarrowPairs& pairs, BlockSums& sums) const {
-    return block_loops().narrow(pairs, block_policy(), sums);
+  BlockFindings loop(const NarrowPairs& pairs, BlockSums& sums) {
+    return block_loops().narrow(pairs, block_policy(), sums, block_codes_.data());
   }
-  BlockFindings loop(const WidePairs& pairs, BlockSums& sums) const {
-    return block_loops().wide(pairs, block_policy(), sums);
+  BlockFindings loop(const WidePairs& pairs, BlockSums& sums) {
+    return block_loops().wide(pairs, block_policy(), sums, block_codes_.data());
   }
   static std::uint64_t squares(const float* values, std::size_t size, BlockSums& sums) {
     return block_loops().narrow_squares(values, size, sums);
@@ -147,9 +196,7 @@ class FloatPass final : public LeafPass {
     return block_loops().wide_squares(values, size, sums);
   }
 
-  void take(const BlockFindings& found,
-            const BlockPairs<Value, Order>& pairs,
-            std::uint64_t first) noexcept {
+  void take(const BlockFindings& found, const Pairs& pairs, std::uint64_t first) noexcept {
     totals().n_rel += found.n_rel;
     totals().outside_1e3 += found.outside_1e3;
     totals().outside_5e3 += found.outside_5e3;
@@ -160,6 +207,9 @@ class FloatPass final : public LeafPass {
     metrics().n_diff += found.differ;
     metrics().n_beyond += found.beyond;
     metrics().zero_sign_only += found.differ - found.unequal;
+    metrics().flips += found.flips;
+    metrics().flushed += found.flushed;
+    metrics().saturated += found.saturated;
     if (found.differ != 0 && (!metrics().first_diff || *metrics().first_diff > first)) {
       note_first(metrics().first_diff, first + first_hit(pairs, false));
     }
@@ -167,18 +217,18 @@ class FloatPass final : public LeafPass {
       note_first(metrics().first_beyond, first + first_hit(pairs, true));
     }
     const bool news = found.max_abs > totals().max_abs || found.max_rel > totals().max_rel ||
-                      found.short_of_rtol != 0 ||
+                      found.short_of_rtol != 0 || found.short_of_given != 0 ||
                       (found.zero_base != 0 && !totals().first_zero_base);
     if (!news) return;
     for (std::size_t i = 0; i < pairs.count; ++i) {
       const auto base = static_cast<double>(pairs.baseline[i]);
       const double abs = std::abs(static_cast<double>(pairs.candidate[i]) - base);
       refine_maxima(abs, std::abs(base), first + i, totals(), metrics());
+      refine_given(abs, std::abs(base), policy(), totals());
     }
   }
 
-  [[nodiscard]] std::size_t first_hit(const BlockPairs<Value, Order>& pairs,
-                                      bool beyond) const noexcept {
+  [[nodiscard]] std::size_t first_hit(const Pairs& pairs, bool beyond) const noexcept {
     for (std::size_t i = 0; i < pairs.count; ++i) {
       const auto base = static_cast<double>(pairs.baseline[i]);
       const auto other = static_cast<double>(pairs.candidate[i]);
@@ -197,6 +247,10 @@ class FloatPass final : public LeafPass {
   std::array<Raw, kBlock> clean_candidate_{};
   std::array<std::array<Value, kBlock>, 2> values_{};
   std::array<std::array<Order, kBlock>, 2> orders_{};
+  std::array<std::int64_t, kBlock> block_codes_{};
+  /// Of a leaf, in several copies: neighbours that have one code need not wait for each other.
+  std::array<ErrorCodes, kCopies> codes_{};
+  bool codes_used_ = false;
 };
 
 }  // namespace repro_check::comparators::detail

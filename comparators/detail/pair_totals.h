@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "comparators/detail/error_codes.h"
 #include "comparators/detail/lanes.h"
 #include "comparators/policy.h"
 #include "comparators/report.h"
@@ -59,8 +60,11 @@ struct PairTotals {
   int b_exponent = 0;
   int c_exponent = 0;
   double max_abs = 0;
-  double max_rel = 0;       ///< over baselines that are not 0
-  double needed_rtol = 0;   ///< least rtol >= max_rel that passes every pair so far with atol 0
+  double max_rel = 0;      ///< over baselines that are not 0
+  double needed_rtol = 0;  ///< least rtol >= max_rel that passes every pair so far with atol 0
+  double given_rtol = 0;   ///< least rtol that passes every pair so far with the policy's atol
+  double given_atol = 0;   ///< least atol that does with the policy's rtol
+  ErrorCodes codes;
   std::uint64_t n_rel = 0;  ///< finite pairs whose baseline is not 0
   std::uint64_t outside_1e3 = 0;
   std::uint64_t outside_5e3 = 0;
@@ -111,13 +115,28 @@ void refine_maxima(double abs,
                    PairTotals& totals,
                    TensorMetrics& metrics) noexcept;
 
+/// The same for the tolerances that `policy` would have to have, of which it gives one.
+void refine_given(double abs,
+                  double base,
+                  const ElementPolicy& policy,
+                  PairTotals& totals) noexcept;
+
 /// Which of the metrics have a meaning for the dtype.
 struct Meaning {
   bool ulp = true;
   bool exact_mean = false;  ///< mean_abs is set already
+  unsigned parts = 1;       ///< numbers in an element
 };
 
 /// Fills what follows from the sums. Null where no pair is finite, never 0 or NaN.
-void finish_metrics(const PairTotals& totals, Meaning meaning, TensorMetrics& metrics) noexcept;
+void finish_metrics(const PairTotals& totals,
+                    const ElementPolicy& policy,
+                    Meaning meaning,
+                    TensorMetrics& metrics) noexcept;
+
+/// Whether there is a tolerance to look for beside that of the policy.
+inline bool has_tolerance(const ElementPolicy& policy) noexcept {
+  return policy.rtol > 0 || policy.atol > 0;
+}
 
 }  // namespace repro_check::comparators::detail
