@@ -9,6 +9,7 @@
 #include <limits>
 #include <tuple>
 #include <type_traits>
+#include <vector>
 
 #include "comparators/detail/float_block.h"
 #include "comparators/detail/float_formats.h"
@@ -28,7 +29,7 @@ class FloatPass final : public LeafPass {
   using Value = typename Format::Value;
   using Order = typename Format::Order;
   using Pairs = std::conditional_t<sizeof(Value) == sizeof(double), WidePairs, NarrowPairs>;
-  static constexpr std::size_t kCopies = 4;
+  static constexpr std::size_t kJointCodes = kUlpCodes << kRelBits;
 
   // Above what uses its type.
   [[nodiscard]] auto pairs_of(const PairLeaf& leaf) const {
@@ -76,12 +77,28 @@ class FloatPass final : public LeafPass {
   }
 
  private:
+  /// One table of both errors of a pair: one increment a pair, whose neighbours go to the other
+  /// copy and need not wait for it.
+  void count_codes(std::size_t size) {
+    if (joint_.empty()) joint_.resize(2 * kJointCodes);
+    std::uint32_t* even = joint_.data();
+    std::uint32_t* odd = even + kJointCodes;
+    for (std::size_t i = 0; i < size; i += 2) {
+      ++even[static_cast<std::size_t>(block_codes_[i])];
+      ++odd[static_cast<std::size_t>(block_codes_[i + 1])];
+    }
+    codes_used_ = true;
+  }
+
   void take_codes() noexcept {
     if (!codes_used_) return;
-    for (ErrorCodes& copy : codes_) {
-      totals().codes.merge(copy);
-      copy = {};
+    for (std::size_t code = 0; code < kJointCodes; ++code) {
+      const std::uint64_t count = std::uint64_t{joint_[code]} + joint_[kJointCodes + code];
+      if (count == 0) continue;
+      totals().codes.ulp.at(code >> kRelBits) += count;
+      totals().codes.rel.at(code & ((std::size_t{1} << kRelBits) - 1)) += count;
     }
+    std::ranges::fill(joint_, 0U);
     codes_used_ = false;
   }
 
@@ -106,8 +123,7 @@ class FloatPass final : public LeafPass {
     }
     const Pairs pairs = pairs_of_block(baseline, candidate, values, size);
     const BlockFindings found = loop(pairs, sums);
-    for (std::size_t i = 0; i < size; ++i) codes_[i % kCopies].add(block_codes_[i]);
-    codes_used_ = true;
+    count_codes(size);
     take(found, pairs, first);
   }
 
@@ -248,8 +264,7 @@ class FloatPass final : public LeafPass {
   std::array<std::array<Value, kBlock>, 2> values_{};
   std::array<std::array<Order, kBlock>, 2> orders_{};
   std::array<std::int64_t, kBlock> block_codes_{};
-  /// Of a leaf, in several copies: neighbours that have one code need not wait for each other.
-  std::array<ErrorCodes, kCopies> codes_{};
+  std::vector<std::uint32_t> joint_;  ///< of a leaf; made when something differs
   bool codes_used_ = false;
 };
 
