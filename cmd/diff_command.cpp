@@ -2,6 +2,7 @@
 #include "cmd/diff_command.h"
 
 #include <CLI/App.hpp>
+#include <CLI/Validators.hpp>
 #include <cmath>
 #include <utility>
 
@@ -57,6 +58,9 @@ void DiffCommand::define(CLI::App& app) {
                  max_growth_,
                  "Fail when the relative L2 error grows more than so many times")
       ->type_name("X");
+  app.add_option("--threads", threads_, "Threads that compare (one a processor)")
+      ->type_name("N")
+      ->check(CLI::Range(1U, 4096U).description(""));
   app.add_flag(
       "--partial", partial_, "Take recordings that were cut short, and compare as far as they go");
   define_references(app, references_);
@@ -93,6 +97,7 @@ CompareSpec DiffCommand::spec() const {
     throw core::Error(core::ErrorKind::kUsage, "--max-growth must be a finite number above 0");
   }
   spec.max_growth = max_growth_;
+  spec.threads = threads_;
   return spec;
 }
 

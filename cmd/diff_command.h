@@ -31,6 +31,7 @@ class DiffCommand final : public Command {
   std::optional<double> max_growth_;
   std::optional<std::string> equal_nan_;
   std::optional<bool> signed_zero_;
+  std::optional<unsigned> threads_;
   std::string verify_ = "all";
   bool partial_ = false;
   std::vector<std::string> references_;

@@ -52,6 +52,10 @@ class PrefixSource final : public core::DumpSource {
     dump_.read_content(key, into);
   }
   [[nodiscard]] std::string missing_reference() const override { return dump_.missing_reference(); }
+  [[nodiscard]] std::unique_ptr<core::ContentParts> open_content(
+      const core::ContentKey& key) const override {
+    return dump_.open_content(key);
+  }
   void verify_contents(const core::ContentProgress& progress) const override {
     dump_.verify_contents(progress);
   }

@@ -3,24 +3,21 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <string>
 #include <vector>
 
-#include "comparators/detail/metric_passes.h"
+#include "comparators/detail/leaf_pass.h"
+#include "comparators/detail/pair_measurer.h"
+#include "core/content_parts.h"
 #include "core/error.h"
 
 namespace repro_check::comparators {
 namespace {
 
-/// Content lent at an odd address is copied: the passes read whole elements.
-const std::byte* aligned(std::span<const std::byte> bytes, std::vector<std::byte>& copy) {
-  constexpr std::uintptr_t kAlignment = 8;
-  if (reinterpret_cast<std::uintptr_t>(bytes.data()) % kAlignment == 0) return bytes.data();
-  copy.assign(bytes.begin(), bytes.end());
-  return copy.data();
-}
-
 void check(core::TensorView baseline, core::TensorView candidate, std::uint64_t count) {
+  if (baseline.dtype == core::Dtype::kUnknown) {
+    throw core::Error(core::ErrorKind::kUnsupportedDtype,
+                      "a tensor of an unknown dtype has no values to compare");
+  }
   const std::uint64_t bytes = count * core::element_size(baseline.dtype);
   if (baseline.dtype != candidate.dtype || !std::ranges::equal(baseline.shape, candidate.shape) ||
       baseline.bytes.size() != bytes || candidate.bytes.size() != bytes) {
@@ -34,33 +31,27 @@ void check(core::TensorView baseline, core::TensorView candidate, std::uint64_t 
 
 TensorMetrics measure(core::TensorView baseline,
                       core::TensorView candidate,
-                      const ElementPolicy& policy) {
-  using core::Dtype;
-  if (baseline.dtype == Dtype::kUnknown) {
-    throw core::Error(core::ErrorKind::kUnsupportedDtype,
-                      "a tensor of an unknown dtype has no values to compare");
-  }
-  TensorMetrics metrics;
-  metrics.elements = static_cast<std::uint64_t>(core::element_count(baseline.shape));
-  check(baseline, candidate, metrics.elements);
-  std::vector<std::byte> baseline_copy;
-  std::vector<std::byte> candidate_copy;
-  const detail::PairInput input{baseline.dtype,
-                                aligned(baseline.bytes, baseline_copy),
-                                aligned(candidate.bytes, candidate_copy),
-                                metrics.elements};
-  if (baseline.dtype == Dtype::kBool) {
-    detail::measure_bools(input, policy, metrics);
-  } else if (baseline.dtype == Dtype::kFloat4E2M1FNX2) {
-    detail::measure_opaque(input, metrics);
-  } else if (core::is_floating(baseline.dtype)) {
-    detail::measure_floats(input, policy, metrics);
-  } else if (core::is_complex(baseline.dtype)) {
-    detail::measure_complex(input, policy, metrics);
-  } else {
-    detail::measure_integers(input, policy, metrics);
-  }
-  return metrics;
+                      const ElementPolicy& policy,
+                      unsigned threads) {
+  check(baseline, candidate, static_cast<std::uint64_t>(core::element_count(baseline.shape)));
+  const core::MemoryParts left(baseline.bytes);
+  const core::MemoryParts right(candidate.bytes);
+  const std::vector<std::int64_t> shape(baseline.shape.begin(), baseline.shape.end());
+  return detail::PairMeasurer(threads)
+      .measure({baseline.dtype, shape, &left, &right}, policy, 0)
+      .metrics;
 }
+
+namespace detail {
+
+std::unique_ptr<LeafPass> make_pass(core::Dtype dtype, const ElementPolicy& policy) {
+  if (dtype == core::Dtype::kBool) return make_bool_pass(policy);
+  if (dtype == core::Dtype::kFloat4E2M1FNX2) return make_opaque_pass(policy);
+  if (core::is_floating(dtype)) return make_float_pass(dtype, policy);
+  if (core::is_complex(dtype)) return make_complex_pass(dtype, policy);
+  return make_integer_pass(dtype, policy);
+}
+
+}  // namespace detail
 
 }  // namespace repro_check::comparators

@@ -17,12 +17,14 @@ inline constexpr std::size_t kMetricLeaf = 65'536;
 /// their integer representation; two float4 in a byte only bitwise. Pairs with a NaN or an infinity
 /// are counted and take part in no sum.
 /// @param baseline, candidate  same dtype and shape, any dtype but kUnknown
+/// @param threads  that share the work; 0 = as many as there are processors
 /// @throws core::Error{kUnsupportedDtype} for kUnknown; core::Error{kInternal} when dtype, shape or
 ///         byte counts disagree
 /// Source: B. Dawson, "Comparing Floating Point Numbers" (2012), for ULP; torch.isclose for the
 /// tolerance; E. Anderson, TOMS algorithm 978, for the range of sums of squares.
 TensorMetrics measure(core::TensorView baseline,
                       core::TensorView candidate,
-                      const ElementPolicy& policy);
+                      const ElementPolicy& policy,
+                      unsigned threads = 1);
 
 }  // namespace repro_check::comparators

@@ -4,10 +4,10 @@
 #include <cstring>
 #include <tuple>
 
-#include "comparators/detail/metric_passes.h"
+#include "comparators/detail/float_formats.h"
+#include "comparators/detail/leaf_pass.h"
 #include "comparators/detail/pair_totals.h"
 #include "comparators/detail/range_rescue.h"
-#include "comparators/metrics.h"
 #include "core/float_format.h"
 
 namespace repro_check::comparators::detail {
@@ -30,27 +30,54 @@ struct Complex {
 };
 
 /// By modulus, as torch.isclose does it; ULP part by part.
-class ComplexPass {
+class ComplexPass final : public LeafPass {
+  // Above what uses its type.
+  [[nodiscard]] auto parts_of(const PairLeaf& leaf) const {
+    return [this, leaf](std::size_t part) {
+      const Complex b = load(leaf.baseline, part / 2);
+      const Complex c = load(leaf.candidate, part / 2);
+      const bool real = part % 2 == 0;
+      return std::tuple(b.finite() && c.finite(), real ? b.re : b.im, real ? c.re : c.im);
+    };
+  }
+
  public:
-  ComplexPass(core::Dtype dtype, const ElementPolicy& policy, TensorMetrics& metrics)
-      : policy_(policy), metrics_(metrics) {
+  ComplexPass(core::Dtype dtype, const ElementPolicy& policy) : LeafPass(policy) {
     part_dtype_ = dtype == core::Dtype::kComplex32   ? core::Dtype::kFloat16
                   : dtype == core::Dtype::kComplex64 ? core::Dtype::kFloat32
                                                      : core::Dtype::kFloat64;
     part_size_ = core::element_size(part_dtype_);
+    const auto take_limits = [this](const auto& format) {
+      min_normal_ = format.min_normal();
+      max_finite_ = format.max_finite();
+    };
+    if (part_dtype_ == core::Dtype::kFloat16) {
+      take_limits(Float16Format{});
+    } else if (part_dtype_ == core::Dtype::kFloat32) {
+      take_limits(Float32Format{});
+    } else {
+      take_limits(Float64Format{});
+    }
   }
 
-  void run(const PairInput& input) {
-    for (std::uint64_t leaf = 0; leaf < input.count; leaf += kMetricLeaf) {
-      const std::uint64_t end = std::min<std::uint64_t>(input.count, leaf + kMetricLeaf);
-      LeafSums sums;
-      for (std::uint64_t i = leaf; i < end; ++i) {
-        add(load(input.baseline, i), load(input.candidate, i), i, (i - leaf) % kLanes, sums);
-      }
-      totals_.add(sums);
+  LeafSums measure(const PairLeaf& leaf) override {
+    LeafSums sums;
+    for (std::size_t i = 0; i < leaf.count; ++i) {
+      add(load(leaf.baseline, i), load(leaf.candidate, i), leaf.first + i, i % kLanes, sums);
     }
-    if (part_dtype_ == core::Dtype::kFloat64 && out_of_range(totals_)) rescue(input);
-    finish_metrics(totals_, {}, metrics_);
+    return sums;
+  }
+
+  void finish() override { finish_metrics(totals(), policy(), {.parts = 2}, metrics()); }
+
+  [[nodiscard]] bool needs_rescue() const override {
+    return part_dtype_ == core::Dtype::kFloat64 && out_of_range(totals());
+  }
+  void widen(const PairLeaf& leaf, Range& range) const override {
+    widen_range(2 * leaf.count, parts_of(leaf), range);
+  }
+  [[nodiscard]] SquareSums scaled(const PairLeaf& leaf, const Scale& scale) const override {
+    return scaled_sums(2 * leaf.count, parts_of(leaf), scale);
   }
 
  private:
@@ -67,15 +94,16 @@ class ComplexPass {
   void add(
       const Complex& b, const Complex& c, std::uint64_t index, std::size_t lane, LeafSums& sums) {
     if (!b.finite() || !c.finite()) return add_special(b, c, index);
-    ++metrics_.n_finite;
+    ++metrics().n_finite;
     sums.b2[lane] += b.re * b.re + b.im * b.im;
     sums.c2[lane] += c.re * c.re + c.im * c.im;
     sums.bc[lane] += b.re * c.re + b.im * c.im;
-    if (b.re != 0 || b.im != 0) ++totals_.n_rel;
+    if (b.re != 0 || b.im != 0) ++totals().n_rel;
     if (b.same_bits(c)) return;
+    count_edges(b, c);
     const double base = std::hypot(b.re, b.im);
-    ++metrics_.n_diff;
-    note_first(metrics_.first_diff, index);
+    ++metrics().n_diff;
+    note_first(metrics().first_diff, index);
     const double d_re = c.re - b.re;
     const double d_im = c.im - b.im;
     sums.d2[lane] += d_re * d_re + d_im * d_im;
@@ -84,77 +112,80 @@ class ComplexPass {
     add_ulps(b.im_bits, c.im_bits);
   }
 
+  /// An element once, whichever of its parts it is.
+  void count_edges(const Complex& b, const Complex& c) {
+    const auto saturates = [this](double from, double to) {
+      return std::abs(from) < max_finite_ && std::abs(to) >= max_finite_;
+    };
+    const auto flushes = [this](double from, double to) {
+      return from != to && (from == 0 || to == 0) && std::abs(from) + std::abs(to) < min_normal_;
+    };
+    if (saturates(b.re, c.re) || saturates(b.im, c.im)) ++metrics().saturated;
+    if (flushes(b.re, c.re) || flushes(b.im, c.im)) ++metrics().flushed;
+  }
+
   void add_special(const Complex& b, const Complex& c, std::uint64_t index) {
+    count_edges(b, c);
     const ValueClass of_baseline = b.value_class();
     const bool same_value = of_baseline.inf && b.re == c.re && b.im == c.im;
     count_special(of_baseline,
                   c.value_class(),
                   b.same_bits(c) || same_value,
                   index,
-                  policy_,
-                  totals_,
-                  metrics_);
+                  policy(),
+                  totals(),
+                  metrics());
     if (!same_value || b.same_bits(c)) return;
     // An infinity beside zeros of other signs.
-    ++metrics_.n_diff;
-    ++metrics_.zero_sign_only;
-    note_first(metrics_.first_diff, index);
-    if (!policy_.signed_zero_distinct) return;
-    ++metrics_.n_beyond;
-    note_first(metrics_.first_beyond, index);
+    ++metrics().n_diff;
+    ++metrics().zero_sign_only;
+    note_first(metrics().first_diff, index);
+    if (!policy().signed_zero_distinct) return;
+    ++metrics().n_beyond;
+    note_first(metrics().first_beyond, index);
   }
 
   void add_unequal(double abs, double base, std::uint64_t index, std::size_t lane, LeafSums& sums) {
     const bool only_zero_sign = abs == 0;
     const bool beyond =
-        only_zero_sign ? policy_.signed_zero_distinct : abs > policy_.atol + policy_.rtol * base;
+        only_zero_sign ? policy().signed_zero_distinct : abs > policy().atol + policy().rtol * base;
     if (beyond) {
-      ++metrics_.n_beyond;
-      note_first(metrics_.first_beyond, index);
+      ++metrics().n_beyond;
+      note_first(metrics().first_beyond, index);
     }
     if (only_zero_sign) {
-      ++metrics_.zero_sign_only;
+      ++metrics().zero_sign_only;
       return;
     }
     const double rel = base > 0 ? abs / base : 0.0;
     sums.abs[lane] += abs;
     sums.rel[lane] += rel;
-    ++totals_.n_unequal;
-    if (base == 0) ++metrics_.zero_baseline;
-    if (base == 0 || rel >= kWithinOneThousandth) ++totals_.outside_1e3;
-    if (base == 0 || rel >= kWithinFiveThousandths) ++totals_.outside_5e3;
-    refine_maxima(abs, base, index, totals_, metrics_);
+    ++totals().n_unequal;
+    if (base == 0) ++metrics().zero_baseline;
+    if (base == 0 || rel >= kWithinOneThousandth) ++totals().outside_1e3;
+    if (base == 0 || rel >= kWithinFiveThousandths) ++totals().outside_5e3;
+    totals().codes.add_rel(abs, base);
+    refine_maxima(abs, base, index, totals(), metrics());
+    refine_given(abs, base, policy(), totals());
   }
 
   void add_ulps(std::uint64_t from, std::uint64_t to) {
     const std::uint64_t distance = core::ulp_distance(part_dtype_, from, to).value_or(0);
-    totals_.ulp_max = std::max(totals_.ulp_max, distance);
-    totals_.ulp_sum += distance;
-  }
-
-  void rescue(const PairInput& input) {
-    rescue_range(
-        2 * input.count,
-        [&](std::uint64_t part) {
-          const Complex b = load(input.baseline, part / 2);
-          const Complex c = load(input.candidate, part / 2);
-          const bool real = part % 2 == 0;
-          return std::tuple(b.finite() && c.finite(), real ? b.re : b.im, real ? c.re : c.im);
-        },
-        totals_);
+    totals().ulp_max = std::max(totals().ulp_max, distance);
+    totals().ulp_sum += distance;
+    totals().codes.add_ulp(distance);
   }
 
   core::Dtype part_dtype_ = core::Dtype::kFloat32;
   std::size_t part_size_ = 0;
-  ElementPolicy policy_;
-  TensorMetrics& metrics_;
-  PairTotals totals_;
+  double min_normal_ = 0;
+  double max_finite_ = 0;
 };
 
 }  // namespace
 
-void measure_complex(const PairInput& input, const ElementPolicy& policy, TensorMetrics& metrics) {
-  ComplexPass(input.dtype, policy, metrics).run(input);
+std::unique_ptr<LeafPass> make_complex_pass(core::Dtype dtype, const ElementPolicy& policy) {
+  return std::make_unique<ComplexPass>(dtype, policy);
 }
 
 }  // namespace repro_check::comparators::detail

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "comparators/histograms.h"
 #include "core/content_slice.h"
 #include "core/dtype.h"
 #include "core/op_record.h"
@@ -65,6 +66,13 @@ struct TensorMetrics {
   std::uint64_t inf_baseline = 0;
   std::uint64_t inf_candidate = 0;
   std::uint64_t noncanonical_bool = 0;
+  std::uint64_t false_to_true = 0;  ///< bool only, as the next
+  std::uint64_t true_to_false = 0;
+  std::uint64_t zeros_both = 0;  ///< equal to 0 on both sides
+  std::uint64_t flips = 0;       ///< b*c < 0; not for complex
+  std::uint64_t flushed = 0;     ///< a subnormal against 0, either way
+  /// c is the dtype's greatest magnitude or infinite, b is finite and less.
+  std::uint64_t saturated = 0;
   Metric max_abs;
   std::optional<std::uint64_t> max_abs_index;
   /// |c-b| of integers exactly; set for integral dtypes beside max_abs.
@@ -78,7 +86,10 @@ struct TensorMetrics {
   Metric mean_rel;
   std::optional<std::uint64_t> ulp_max;  ///< floating dtypes only
   Metric ulp_mean;                       ///< over differing pairs of F
+  std::optional<UlpHistogram> ulp_hist;  ///< of all pairs; of complex numbers, part by part
+  std::optional<RelHistogram> rel_hist;  ///< of F; not for bool
   Metric rmse;
+  Metric nmse;
   Metric l2_rel;
   Metric cosine;
   Metric norm_ratio;
@@ -86,6 +97,10 @@ struct TensorMetrics {
   Metric within_5e3;
   Metric rtol_needed;  ///< smallest rtol that passes with atol 0
   Metric atol_needed;
+  Metric rtol_given_atol;  ///< smallest that passes with the policy's atol
+  Metric atol_given_rtol;  ///< smallest that passes with the policy's rtol
+
+  bool operator==(const TensorMetrics&) const = default;
 };
 
 /// One element of a differing pair.

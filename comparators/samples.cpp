@@ -95,12 +95,13 @@ std::string element_text(Dtype dtype, std::span<const std::byte> element) {
   return integer_text(dtype, bits);
 }
 
-std::vector<Sample> first_differences(core::TensorView baseline,
-                                      core::TensorView candidate,
-                                      std::size_t limit) {
-  std::vector<Sample> samples;
+void add_differences(core::TensorView baseline,
+                     core::TensorView candidate,
+                     std::uint64_t first,
+                     std::size_t limit,
+                     std::vector<Sample>& samples) {
   const std::size_t size = core::element_size(baseline.dtype);
-  if (size == 0 || baseline.bytes.size() != candidate.bytes.size()) return samples;
+  if (size == 0 || baseline.bytes.size() != candidate.bytes.size()) return;
   std::size_t at = 0;
   while (samples.size() < limit && at < baseline.bytes.size()) {
     const auto [here, there] =
@@ -111,8 +112,8 @@ std::vector<Sample> first_differences(core::TensorView baseline,
     const auto element = static_cast<std::size_t>(here - baseline.bytes.begin()) / size;
     const auto from = baseline.bytes.subspan(element * size, size);
     const auto to = candidate.bytes.subspan(element * size, size);
-    samples.push_back({element,
-                       core::unravel(element, baseline.shape),
+    samples.push_back({first + element,
+                       core::unravel(first + element, baseline.shape),
                        element_text(baseline.dtype, from),
                        element_text(baseline.dtype, to),
                        hex_text(from),
@@ -120,6 +121,13 @@ std::vector<Sample> first_differences(core::TensorView baseline,
                        sample_ulp(baseline.dtype, from, to)});
     at = (element + 1) * size;
   }
+}
+
+std::vector<Sample> first_differences(core::TensorView baseline,
+                                      core::TensorView candidate,
+                                      std::size_t limit) {
+  std::vector<Sample> samples;
+  add_differences(baseline, candidate, 0, limit, samples);
   return samples;
 }
 

@@ -18,6 +18,15 @@ std::vector<Sample> first_differences(core::TensorView baseline,
                                       core::TensorView candidate,
                                       std::size_t limit);
 
+/// The same of a part of a tensor, behind what `samples` already holds, until they are `limit`.
+/// @param baseline, candidate  of the shape of the whole tensor and with the bytes of the part
+/// @param first  index of the first element of the part
+void add_differences(core::TensorView baseline,
+                     core::TensorView candidate,
+                     std::uint64_t first,
+                     std::size_t limit,
+                     std::vector<Sample>& samples);
+
 /// Shortest text that reads back as this element, 8 and 16 bit floats through float32: `0.1`, `-0`,
 /// `nan`, `inf`, `(1-2j)`, `True`.
 /// @param element  element_size(dtype) bytes, little-endian

@@ -178,6 +178,8 @@ struct CompareSpec {
   /// Fail when the relative L2 error grows more than so many times from the first operator that
   /// differs to the end; above 0.
   std::optional<double> max_growth;
+  /// Threads that compare; default: as many as there are processors. No result depends on it.
+  std::optional<unsigned> threads;
 };
 
 struct ReportSpec {

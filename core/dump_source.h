@@ -4,10 +4,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "core/content_parts.h"
 #include "core/content_slice.h"
 #include "core/op_record.h"
 #include "core/run_manifest.h"
@@ -55,6 +57,11 @@ class DumpSource {
   /// @param into  replaced; its capacity is reused
   /// @throws Error{kDumpDamaged} when the bytes do not match, Error{kNotComparable} when not stored
   virtual void read_content(const ContentKey& key, std::vector<std::byte>& into) const = 0;
+
+  /// The same content for reading in parts. What is read is verified by whoever has read it all.
+  /// @return valid for as long as the source is
+  /// @throws as read_content()
+  [[nodiscard]] virtual std::unique_ptr<ContentParts> open_content(const ContentKey& key) const;
 
   /// Why the contents that manifest().trace.reference counts cannot be read, nor verified; empty
   /// where they can, or where there are none.

@@ -34,7 +34,9 @@ ByteFloat make_signed(const ByteLayout& layout) {
                                    std::max(exponent, 1) - layout.bias - layout.mantissa_bits);
     table.value[index] = negative ? -value : value;
     table.order[index] = negative ? -magnitude : magnitude;
+    table.max_finite = std::max(table.max_finite, value);
   }
+  table.min_normal = std::ldexp(1.0F, 1 - layout.bias);
   return table;
 }
 
@@ -48,6 +50,7 @@ ByteFloat make_e8m0() {
     table.value[index] = std::ldexp(1.0F, code - kBias);
     table.order[index] = code;
     table.finite[index] = true;
+    table.max_finite = table.value[index];
   }
   table.nan[kNan] = true;
   table.pad = kNan;

@@ -18,6 +18,8 @@ struct ByteFloat {
   std::array<bool, 256> nan{};
   std::array<bool, 256> finite{};
   std::uint8_t pad = 0;  ///< a code whose value is 0
+  float min_normal = 0;  ///< 0 where there is nothing smaller
+  float max_finite = 0;
 };
 
 /// @param dtype  one of the float8 kinds

@@ -3,6 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <string>
+#include <utility>
+
 #include "cmd/render/words.h"
 
 namespace repro_check::cmd {
@@ -132,6 +135,55 @@ void put_counts(Json& out, const comparators::TensorMetrics& m) {
   out["inf_baseline"] = json_integer(m.inf_baseline);
   out["inf_candidate"] = json_integer(m.inf_candidate);
   out["noncanonical_bool"] = json_integer(m.noncanonical_bool);
+  out["false_to_true"] = json_integer(m.false_to_true);
+  out["true_to_false"] = json_integer(m.true_to_false);
+  out["zeros_both"] = json_integer(m.zeros_both);
+  out["flips"] = json_integer(m.flips);
+  out["flushed"] = json_integer(m.flushed);
+  out["saturated"] = json_integer(m.saturated);
+}
+
+Json json_ulps(const std::optional<comparators::UlpHistogram>& histogram) {
+  if (!histogram) {
+    return nullptr;
+  }
+  Json out;
+  for (std::size_t i = 0; i < histogram->size(); ++i) {
+    out[std::string(comparators::kUlpBuckets.at(i))] = json_integer(histogram->at(i));
+  }
+  return out;
+}
+
+// Most exponents have no pair at all, and are left out.
+Json json_exponents(const std::optional<comparators::RelHistogram>& histogram) {
+  if (!histogram) {
+    return nullptr;
+  }
+  Json exponents = Json::object();
+  for (std::size_t i = 0; i < histogram->exponents.size(); ++i) {
+    if (histogram->exponents.at(i) != 0) {
+      exponents[std::to_string(comparators::RelHistogram::kLeast + static_cast<int>(i))] =
+          json_integer(histogram->exponents.at(i));
+    }
+  }
+  return {{"zero", json_integer(histogram->zero)},
+          {"infinite", json_integer(histogram->infinite)},
+          {"exponents", std::move(exponents)}};
+}
+
+Json json_percentiles(const std::optional<comparators::RelHistogram>& histogram) {
+  if (!histogram || !comparators::rel_percentile(*histogram, 1)) {
+    return nullptr;
+  }
+  Json out;
+  for (const auto& [name, share] : {std::pair{"50", 0.5},
+                                    std::pair{"90", 0.9},
+                                    std::pair{"99", 0.99},
+                                    std::pair{"99.9", 0.999}}) {
+    const auto bounds = comparators::rel_percentile(*histogram, share);
+    out[name] = {json_number(bounds->at_least), json_number(bounds->at_most)};
+  }
+  return out;
 }
 
 }  // namespace
@@ -153,7 +205,11 @@ Json json_metrics(const std::optional<comparators::TensorMetrics>& metrics) {
   out["mean_rel"] = json_number(m.mean_rel);
   out["ulp_max"] = json_integer(m.ulp_max);
   out["ulp_mean"] = json_number(m.ulp_mean);
+  out["ulp_hist"] = json_ulps(m.ulp_hist);
+  out["rel_hist"] = json_exponents(m.rel_hist);
+  out["rel_percentiles"] = json_percentiles(m.rel_hist);
   out["rmse"] = json_number(m.rmse);
+  out["nmse"] = json_number(m.nmse);
   out["l2_rel"] = json_number(m.l2_rel);
   out["cosine"] = json_number(m.cosine);
   out["norm_ratio"] = json_number(m.norm_ratio);
@@ -161,6 +217,8 @@ Json json_metrics(const std::optional<comparators::TensorMetrics>& metrics) {
   out["within_5e-3"] = json_number(m.within_5e3);
   out["rtol_needed"] = json_number(m.rtol_needed);
   out["atol_needed"] = json_number(m.atol_needed);
+  out["rtol_given_atol"] = json_number(m.rtol_given_atol);
+  out["atol_given_rtol"] = json_number(m.atol_given_rtol);
   return out;
 }
 

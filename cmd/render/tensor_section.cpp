@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <string>
+#include <utility>
 
 #include "cmd/render/text.h"
 #include "cmd/render/words.h"
@@ -84,6 +85,38 @@ void add_items(Page& page, const Items& items) {
   page.add("", Line(line));
 }
 
+void put_count(Items& items, const char* name, std::uint64_t count) {
+  if (count > 0) {
+    items.push_back(fmt::format("{} {}", name, format_count(count)));
+  }
+}
+
+// Upper bounds, within a factor of 2.
+void put_percentiles(Items& items, const TensorMetrics& m) {
+  if (!m.rel_hist) {
+    return;
+  }
+  for (const auto& [name, share] : {std::pair{"50 %", 0.5}, std::pair{"99 %", 0.99}}) {
+    const auto bounds = comparators::rel_percentile(*m.rel_hist, share);
+    if (bounds && bounds->at_most > 0) {
+      items.push_back(fmt::format("rel of {} below {}", name, format_error(bounds->at_most)));
+    }
+  }
+}
+
+// Buckets that hold a difference.
+void put_ulps(Items& items, const TensorMetrics& m) {
+  if (!m.ulp_hist) {
+    return;
+  }
+  for (std::size_t i = 1; i < m.ulp_hist->size(); ++i) {
+    if (m.ulp_hist->at(i) > 0) {
+      items.push_back(fmt::format(
+          "ULP {}: {}", comparators::kUlpBuckets.at(i), format_count(m.ulp_hist->at(i))));
+    }
+  }
+}
+
 // What the short form leaves out.
 Items further_metrics(const TensorMetrics& m) {
   Items items = {"finite pairs " + format_count(m.n_finite),
@@ -94,7 +127,15 @@ Items further_metrics(const TensorMetrics& m) {
   if (m.zero_baseline > 0) {
     items.push_back("baseline 0 and candidate not " + format_count(m.zero_baseline));
   }
+  put_percentiles(items, m);
+  put_count(items, "0 on both sides", m.zeros_both);
+  put_count(items, "signs flipped", m.flips);
+  put_count(items, "subnormal against 0", m.flushed);
+  put_count(items, "saturated", m.saturated);
+  put_count(items, "False to True", m.false_to_true);
+  put_count(items, "True to False", m.true_to_false);
   put_real(items, "RMSE", m.rmse);
+  put_real(items, "NMSE", m.nmse);
   put_real(items, "L2 relative", m.l2_rel);
   put_real(items, "cosine", m.cosine);
   put_real(items, "norm ratio", m.norm_ratio);
@@ -102,6 +143,13 @@ Items further_metrics(const TensorMetrics& m) {
   put_real(items, "share within 5/1000", m.within_5e3);
   put_real(items, "rtol that would pass", m.rtol_needed);
   put_real(items, "atol that would pass", m.atol_needed);
+  if (m.rtol_given_atol != m.rtol_needed) {
+    put_real(items, "rtol that would pass with this atol", m.rtol_given_atol);
+  }
+  if (m.atol_given_rtol != m.atol_needed) {
+    put_real(items, "atol that would pass with this rtol", m.atol_given_rtol);
+  }
+  put_ulps(items, m);
   return items;
 }
 

@@ -4,9 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 
-// The inner loop over floats. It is compiled once for every machine and once for those with AVX2,
-// so nothing here may pull in inline functions of a library: the linker would keep one copy for
-// both.
+// The inner loop over floats. It is compiled once for every machine and once each for those with
+// AVX2 and AVX-512, so nothing here may pull in inline functions of a library: the linker would
+// keep one copy for all.
 
 namespace repro_check::comparators::detail {
 
@@ -15,16 +15,20 @@ inline constexpr std::size_t kBlock = 512;
 inline constexpr std::size_t kBlockLanes = 8;
 
 /// Pairs that are all finite, padded to whole lanes with pairs that are both 0.
-template <typename Value, typename Order>
-struct BlockPairs {
-  const Value* baseline;
-  const Value* candidate;
-  const Order* baseline_order;  ///< neighbours differ by 1, both zeros are 0
-  const Order* candidate_order;
+struct NarrowPairs {
+  const float* baseline;
+  const float* candidate;
+  /// Neighbours differ by 1, both zeros are 0; null where the values are float32 and their bits say
+  /// it.
+  const std::int32_t* baseline_order;
+  const std::int32_t* candidate_order;
   std::size_t count;  ///< multiple of kBlockLanes, at most kBlock
 };
-using NarrowPairs = BlockPairs<float, std::int32_t>;
-using WidePairs = BlockPairs<double, std::int64_t>;
+struct WidePairs {
+  const double* baseline;
+  const double* candidate;
+  std::size_t count;  ///< as above
+};
 
 /// Sums that go on from block to block inside a leaf, lane by lane.
 struct BlockSums {
@@ -38,10 +42,25 @@ struct BlockSums {
   // NOLINTEND(modernize-avoid-c-arrays)
 };
 
+/// How far apart the two of a pair are, as one number: kRelBits of it say the binary exponent of
+/// the relative error, the others that of the ULP distance.
+inline constexpr unsigned kRelBits = 7;
+inline constexpr int kLeastRelExponent = -64;
+inline constexpr int kGreatestRelExponent = 8;
+/// 0 without a difference, then the exponents from the least on, then baseline 0 and candidate not.
+inline constexpr std::size_t kRelCodes = 75;
+inline constexpr std::int64_t kRelOfZeroBase = 74;
+/// 0 without a distance, otherwise 1 + ceil(log2 of it).
+inline constexpr std::size_t kUlpCodes = 66;
+
 struct BlockPolicy {
   double rtol;
   double atol;
   double needed_rtol;  ///< least rtol that passes all earlier pairs with atol 0
+  double given_rtol;   ///< the same with `atol`; infinite where nobody wants to know
+  double given_atol;   ///< least atol that passes all earlier pairs with `rtol`; likewise
+  double min_normal;   ///< of the dtype; 0 where it has no smaller numbers
+  double max_finite;   ///< of the dtype
   bool signed_zero_distinct;
 };
 
@@ -56,24 +75,31 @@ struct BlockFindings {
   std::uint64_t differ;   ///< in bits
   std::uint64_t unequal;  ///< in value
   std::uint64_t beyond;
-  std::uint64_t short_of_rtol;  ///< pairs that needed_rtol does not pass
+  std::uint64_t flips;      ///< signs of two numbers that are not 0
+  std::uint64_t flushed;    ///< subnormal against 0
+  std::uint64_t saturated;  ///< candidates of the greatest magnitude there is, beside lesser ones
+  std::uint64_t short_of_rtol;   ///< pairs that needed_rtol does not pass
+  std::uint64_t short_of_given;  ///< pairs that given_rtol or given_atol do not
   std::uint64_t ulp_max;
   std::uint64_t ulp_low;   ///< sum of the low halves of the ULP distances
   std::uint64_t ulp_high;  ///< and of the high ones
 };
 
 /// The loops, for one instruction set. All give the same bits.
+/// @param codes  filled for every pair
 struct BlockLoops {
-  BlockFindings (*narrow)(const NarrowPairs&, const BlockPolicy&, BlockSums&);
-  BlockFindings (*wide)(const WidePairs&, const BlockPolicy&, BlockSums&);
+  BlockFindings (*narrow)(const NarrowPairs&, const BlockPolicy&, BlockSums&, std::int64_t* codes);
+  BlockFindings (*wide)(const WidePairs&, const BlockPolicy&, BlockSums&, std::int64_t* codes);
   /// Adds squares of `count` values to b2, c2 and bc; returns how many are not 0.
   std::uint64_t (*narrow_squares)(const float* values, std::size_t count, BlockSums&);
   std::uint64_t (*wide_squares)(const double* values, std::size_t count, BlockSums&);
 };
 
 BlockLoops portable_block_loops() noexcept;
-/// To be called on machines with AVX2 only; elsewhere the same as portable_block_loops().
+// To be called on machines that have it; where the compiler does not, the same as the portable
+// ones.
 BlockLoops avx2_block_loops() noexcept;
+BlockLoops avx512_block_loops() noexcept;
 /// The best this machine can run.
 const BlockLoops& block_loops() noexcept;
 

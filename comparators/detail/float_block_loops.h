@@ -5,67 +5,23 @@
 #pragma once
 
 #include "comparators/detail/float_block.h"
-
-#ifndef REPRO_CHECK_VECTOR_BYTES
-#define REPRO_CHECK_VECTOR_BYTES 16
-#endif
+#include "comparators/detail/float_block_vectors.h"
 
 namespace repro_check::comparators::detail {
 namespace {
-
-inline constexpr std::size_t kWidth = REPRO_CHECK_VECTOR_BYTES / sizeof(double);
-using Doubles [[gnu::vector_size(REPRO_CHECK_VECTOR_BYTES)]] = double;
-using Longs [[gnu::vector_size(REPRO_CHECK_VECTOR_BYTES)]] = std::int64_t;
-using ULongs [[gnu::vector_size(REPRO_CHECK_VECTOR_BYTES)]] = std::uint64_t;
-using Floats [[gnu::vector_size(REPRO_CHECK_VECTOR_BYTES / 2)]] = float;
-using Ints [[gnu::vector_size(REPRO_CHECK_VECTOR_BYTES / 2)]] = std::int32_t;
-
-template <typename Vector, typename Element>
-inline Vector load(const Element* at) {
-  Vector vector;
-  __builtin_memcpy(&vector, at, sizeof vector);
-  return vector;
-}
-
-template <typename Element, typename Vector>
-inline void store(Element* at, const Vector& vector) {
-  __builtin_memcpy(at, &vector, sizeof vector);
-}
-
-inline Doubles magnitude_of(const Doubles& value) {
-  return __builtin_bit_cast(Doubles, __builtin_bit_cast(Longs, value) & 0x7FFF'FFFF'FFFF'FFFF);
-}
-
-inline Doubles masked(const Doubles& value, const Longs& mask) {
-  return __builtin_bit_cast(Doubles, __builtin_bit_cast(Longs, value) & mask);
-}
-
-inline std::uint64_t total(const ULongs& lanes) {
-  std::uint64_t sum = 0;
-  for (std::size_t i = 0; i < kWidth; ++i) sum += lanes[i];
-  return sum;
-}
-
-/// Hits are -1 a lane.
-inline std::uint64_t hits(const Longs& lanes) { return -total(__builtin_bit_cast(ULongs, lanes)); }
-
-inline double most_of(const Doubles& lanes) {
-  double most = 0;
-  for (std::size_t i = 0; i < kWidth; ++i) most = lanes[i] > most ? lanes[i] : most;
-  return most;
-}
 
 /// ULP distances of up to 33 bits: exact in double, and so is the sum of a block.
 struct NarrowUlps {
   Doubles most{};
   Doubles sum{};
 
-  void add(const std::int32_t* from, const std::int32_t* to) {
-    const Doubles low = __builtin_convertvector(load<Ints>(from), Doubles);
-    const Doubles high = __builtin_convertvector(load<Ints>(to), Doubles);
-    const Doubles distance = magnitude_of(high - low);
+  /// @return codes
+  Longs add(const Ints& from, const Ints& to, const Longs& unequal) {
+    const Doubles distance = magnitude_of(widen(to) - widen(from));
     most = distance > most ? distance : most;
     sum += distance;
+    // floor(log2(2d-1)) is ceil(log2 d), and of 0 it is that of 1.
+    return exponents_of(magnitude_of(distance + distance - 1.0)) - kBias - unequal;
   }
   void finish(BlockFindings& found) const {
     const auto greatest = static_cast<std::uint64_t>(most_of(most));
@@ -80,14 +36,18 @@ struct WideUlps {
   ULongs low{};
   ULongs high{};
 
-  void add(const std::int64_t* from_at, const std::int64_t* to_at) {
-    const auto from = load<Longs>(from_at);
-    const auto to = load<Longs>(to_at);
+  Longs add(const Longs& from, const Longs& to, const Longs& /*unequal*/) {
     const ULongs up = __builtin_bit_cast(ULongs, to) - __builtin_bit_cast(ULongs, from);
     const ULongs distance = to > from ? up : -up;
     most = distance > most ? distance : most;
     low += distance & 0xFFFF'FFFFU;
     high += distance >> 32U;
+    Longs codes{};
+    for (std::size_t i = 0; i < kWidth; ++i) {
+      const std::uint64_t d = distance[i];
+      codes[i] = d <= 1 ? static_cast<std::int64_t>(d) : 65 - __builtin_clzll(d - 1);
+    }
+    return codes;
   }
   void finish(BlockFindings& found) const {
     for (std::size_t i = 0; i < kWidth; ++i) {
@@ -100,56 +60,162 @@ struct WideUlps {
 
 struct Narrow {
   using Ulps = NarrowUlps;
-  static Doubles values(const float* at) {
-    return __builtin_convertvector(load<Floats>(at), Doubles);
+  static Doubles values(const float* at) { return widen(load<Floats>(at)); }
+  static Longs differ(const NarrowPairs& pairs, std::size_t i) {
+    return widen_mask(load<Ints>(pairs.baseline + i) != load<Ints>(pairs.candidate + i));
   }
-  static Longs differ(const float* from, const float* to) {
-    return __builtin_convertvector(load<Ints>(from) != load<Ints>(to), Longs);
+  static Longs distance(const NarrowPairs& pairs, std::size_t i, const Longs& unequal, Ulps& ulps) {
+    return ulps.add(
+        load<Ints>(pairs.baseline_order + i), load<Ints>(pairs.candidate_order + i), unequal);
+  }
+};
+
+struct Single : Narrow {
+  static Longs distance(const NarrowPairs& pairs, std::size_t i, const Longs& unequal, Ulps& ulps) {
+    return ulps.add(order_of_bits(load<Ints>(pairs.baseline + i)),
+                    order_of_bits(load<Ints>(pairs.candidate + i)),
+                    unequal);
   }
 };
 
 struct Wide {
   using Ulps = WideUlps;
   static Doubles values(const double* at) { return load<Doubles>(at); }
-  static Longs differ(const double* from, const double* to) {
-    return load<Longs>(from) != load<Longs>(to);
+  static Longs differ(const WidePairs& pairs, std::size_t i) {
+    return load<Longs>(pairs.baseline + i) != load<Longs>(pairs.candidate + i);
+  }
+  static Longs distance(const WidePairs& pairs, std::size_t i, const Longs& unequal, Ulps& ulps) {
+    return ulps.add(order_of_bits(load<Longs>(pairs.baseline + i)),
+                    order_of_bits(load<Longs>(pairs.candidate + i)),
+                    unequal);
   }
 };
+
+/// Eight counters in the bytes of each lane, few enough hits a lane and block for a byte: so they
+/// take one register and not eight.
+struct PackedCounters {
+  ULongs lanes{};
+
+  static ULongs bit(const Longs& hit, unsigned place) {
+    return __builtin_bit_cast(ULongs, hit) & (std::uint64_t{1} << (8 * place));
+  }
+  [[nodiscard]] std::uint64_t total_of(unsigned place) const {
+    return total((lanes >> (8 * place)) & 0xFFU);
+  }
+};
+static_assert(kBlock / kBlockLanes < 256);
 
 struct Counters {
-  Longs n_rel{};
-  Longs zero_base{};
-  Longs outside_1e3{};
-  Longs outside_5e3{};
-  Longs differ{};
-  Longs unequal{};
-  Longs beyond{};
-  Longs short_of_rtol{};
+  PackedCounters always;
+  PackedCounters seldom;
 
   void finish(BlockFindings& found) const {
-    found.n_rel += hits(n_rel);
-    found.zero_base += hits(zero_base);
-    found.outside_1e3 += hits(outside_1e3);
-    found.outside_5e3 += hits(outside_5e3);
-    found.differ += hits(differ);
-    found.unequal += hits(unequal);
-    found.beyond += hits(beyond);
-    found.short_of_rtol += hits(short_of_rtol);
+    found.n_rel += always.total_of(0);
+    found.zero_base += always.total_of(1);
+    found.outside_1e3 += always.total_of(2);
+    found.outside_5e3 += always.total_of(3);
+    found.differ += always.total_of(4);
+    found.unequal += always.total_of(5);
+    found.short_of_rtol += always.total_of(6);
+    found.beyond += always.total_of(7);
+    found.flips += seldom.total_of(0);
+    found.flushed += seldom.total_of(1);
+    found.saturated += seldom.total_of(2);
+    found.short_of_given += seldom.total_of(3);
   }
 };
+
+/// Constants of a block in every lane.
+struct Bounds {
+  explicit Bounds(const BlockPolicy& policy)
+      : rtol(Doubles{} + policy.rtol),
+        atol(Doubles{} + policy.atol),
+        needed(Doubles{} + policy.needed_rtol),
+        given_rtol(Doubles{} + policy.given_rtol),
+        given_atol(Doubles{} + policy.given_atol),
+        min_normal(Doubles{} + policy.min_normal),
+        max_finite(Doubles{} + policy.max_finite),
+        strict_zero(Longs{} - static_cast<std::int64_t>(policy.signed_zero_distinct)) {}
+  Doubles rtol;
+  Doubles atol;
+  Doubles needed;
+  Doubles given_rtol;
+  Doubles given_atol;
+  Doubles min_normal;
+  Doubles max_finite;
+  Longs strict_zero;
+};
+
+/// One vector of pairs.
+struct PairVector {
+  Doubles b;
+  Doubles c;
+  Doubles abs;   ///< |c-b|
+  Doubles base;  ///< |b|
+  Doubles rel;   ///< 0 where b is 0
+  Longs has_base;
+  Longs unequal;
+  Longs no_base;  ///< b is 0 and c is not
+};
+
+inline PairVector pair_of(const Doubles& b, const Doubles& c) {
+  PairVector pair;
+  pair.b = b;
+  pair.c = c;
+  pair.abs = magnitude_of(c - b);
+  pair.base = magnitude_of(b);
+  pair.has_base = pair.base > 0;
+  pair.unequal = pair.abs > 0;
+  pair.no_base = pair.unequal & ~pair.has_base;
+  pair.rel = masked(pair.abs / (pair.has_base ? pair.base : Doubles{} + 1.0), pair.has_base);
+  return pair;
+}
+
+/// @param tolerant  whether there is a tolerance at all
+inline void count_pairs(const PairVector& pair,
+                        const Longs& differ,
+                        const Bounds& bounds,
+                        bool tolerant,
+                        Counters& count) {
+  using Packed = PackedCounters;
+  const auto& [b, c, abs, base, rel, has_base, unequal, no_base] = pair;
+  const Longs over = tolerant ? abs > bounds.atol + bounds.rtol * base : unequal;
+  const Longs beyond = over | (differ & ~unequal & bounds.strict_zero);
+  count.always.lanes +=
+      Packed::bit(has_base, 0) | Packed::bit(no_base, 1) | Packed::bit(no_base | (rel >= 1e-3), 2) |
+      Packed::bit(no_base | (rel >= 5e-3), 3) | Packed::bit(differ, 4) | Packed::bit(unequal, 5) |
+      Packed::bit(has_base & (abs > bounds.needed * base), 6) | Packed::bit(beyond, 7);
+  const Doubles other = magnitude_of(c);
+  const Longs both = has_base & (other > 0);
+  const Longs signs = __builtin_bit_cast(Longs, b) ^ __builtin_bit_cast(Longs, c);
+  count.seldom.lanes += Packed::bit(both & (signs < 0), 0) |
+                        Packed::bit(unequal & ~both & (abs < bounds.min_normal), 1) |
+                        Packed::bit((other >= bounds.max_finite) & (base < bounds.max_finite), 2);
+  if (!tolerant) return;
+  const Longs short_of = (abs > bounds.atol + bounds.given_rtol * base) |
+                         (abs > bounds.given_atol + bounds.rtol * base);
+  count.seldom.lanes += Packed::bit(short_of, 3);
+}
+
+inline Longs rel_codes(const PairVector& pair) {
+  const Doubles least = Doubles{} + 0x1p-64;
+  const Doubles greatest = Doubles{} + 0x1p8;
+  const Doubles above = pair.rel > least ? pair.rel : least;
+  const Doubles clipped = above < greatest ? above : greatest;
+  const Longs codes = exponents_of(clipped) - (kBias + kLeastRelExponent - 1);
+  return (codes & pair.unequal & pair.has_base) | (pair.no_base & kRelOfZeroBase);
+}
 
 /// The lanes that one vector holds, over the whole block: few enough accumulators to stay in
 /// registers.
-template <typename Kind, typename Pairs>
+template <typename Kind, bool kTolerant, typename Pairs>
 inline void add_lanes(const Pairs& pairs,
                       const BlockPolicy& policy,
                       std::size_t lane,
                       BlockSums& sums,
+                      std::int64_t* codes,
                       BlockFindings& found) {
-  const Doubles rtol = Doubles{} + policy.rtol;
-  const Doubles atol = Doubles{} + policy.atol;
-  const Doubles needed = Doubles{} + policy.needed_rtol;
-  const Longs strict_zero = Longs{} - static_cast<std::int64_t>(policy.signed_zero_distinct);
+  const Bounds bounds(policy);
   auto sum_abs = load<Doubles>(sums.abs + lane);
   auto sum_rel = load<Doubles>(sums.rel + lane);
   auto sum_d2 = load<Doubles>(sums.d2 + lane);
@@ -161,33 +227,19 @@ inline void add_lanes(const Pairs& pairs,
   Counters count;
   typename Kind::Ulps ulps;
   for (std::size_t i = lane; i < pairs.count; i += kBlockLanes) {
-    const Doubles b = Kind::values(pairs.baseline + i);
-    const Doubles c = Kind::values(pairs.candidate + i);
-    const Doubles d = c - b;
-    const Doubles abs = magnitude_of(d);
-    const Doubles base = magnitude_of(b);
-    const Longs has_base = base > 0;
-    const Longs unequal = abs > 0;
-    const Longs no_base = unequal & ~has_base;
-    const Longs differ = Kind::differ(pairs.baseline + i, pairs.candidate + i);
-    const Doubles rel = masked(abs / (has_base ? base : Doubles{} + 1.0), has_base);
-    sum_abs += abs;
-    sum_rel += rel;
-    sum_d2 += d * d;
-    sum_b2 += b * b;
-    sum_c2 += c * c;
-    sum_bc += b * c;
-    max_abs = abs > max_abs ? abs : max_abs;
-    max_rel = rel > max_rel ? rel : max_rel;
-    count.n_rel += has_base;
-    count.zero_base += no_base;
-    count.outside_1e3 += no_base | (rel >= 1e-3);
-    count.outside_5e3 += no_base | (rel >= 5e-3);
-    count.differ += differ;
-    count.unequal += unequal;
-    count.beyond += (abs > atol + rtol * base) | (differ & ~unequal & strict_zero);
-    count.short_of_rtol += has_base & (abs > needed * base);
-    ulps.add(pairs.baseline_order + i, pairs.candidate_order + i);
+    const PairVector pair =
+        pair_of(Kind::values(pairs.baseline + i), Kind::values(pairs.candidate + i));
+    sum_abs += pair.abs;
+    sum_rel += pair.rel;
+    sum_d2 += pair.abs * pair.abs;
+    sum_b2 += pair.b * pair.b;
+    sum_c2 += pair.c * pair.c;
+    sum_bc += pair.b * pair.c;
+    max_abs = pair.abs > max_abs ? pair.abs : max_abs;
+    max_rel = pair.rel > max_rel ? pair.rel : max_rel;
+    count_pairs(pair, Kind::differ(pairs, i), bounds, kTolerant, count);
+    const Longs ulp_codes = Kind::distance(pairs, i, pair.unequal, ulps);
+    store(codes + i, (ulp_codes << kRelBits) | rel_codes(pair));
   }
   store(sums.abs + lane, sum_abs);
   store(sums.rel + lane, sum_rel);
@@ -202,12 +254,28 @@ inline void add_lanes(const Pairs& pairs,
 }
 
 template <typename Kind, typename Pairs>
-BlockFindings add_block(const Pairs& pairs, const BlockPolicy& policy, BlockSums& sums) {
+BlockFindings add_block(const Pairs& pairs,
+                        const BlockPolicy& policy,
+                        BlockSums& sums,
+                        std::int64_t* codes) {
   BlockFindings found{};
+  const bool tolerant = policy.rtol > 0 || policy.atol > 0;
   for (std::size_t lane = 0; lane < kBlockLanes; lane += kWidth) {
-    add_lanes<Kind>(pairs, policy, lane, sums, found);
+    if (tolerant) {
+      add_lanes<Kind, true>(pairs, policy, lane, sums, codes, found);
+    } else {
+      add_lanes<Kind, false>(pairs, policy, lane, sums, codes, found);
+    }
   }
   return found;
+}
+
+BlockFindings add_narrow(const NarrowPairs& pairs,
+                         const BlockPolicy& policy,
+                         BlockSums& sums,
+                         std::int64_t* codes) {
+  return pairs.baseline_order == nullptr ? add_block<Single>(pairs, policy, sums, codes)
+                                         : add_block<Narrow>(pairs, policy, sums, codes);
 }
 
 template <typename Kind, typename Value>
@@ -234,10 +302,8 @@ std::uint64_t add_squares(const Value* values, std::size_t count, BlockSums& sum
 
 // One for each instruction set, in a namespace of its file.
 // NOLINTNEXTLINE(misc-definitions-in-headers)
-constexpr BlockLoops kLoops{add_block<Narrow, NarrowPairs>,
-                            add_block<Wide, WidePairs>,
-                            add_squares<Narrow, float>,
-                            add_squares<Wide, double>};
+constexpr BlockLoops kLoops{
+    add_narrow, add_block<Wide, WidePairs>, add_squares<Narrow, float>, add_squares<Wide, double>};
 
 }  // namespace
 }  // namespace repro_check::comparators::detail

@@ -8,8 +8,11 @@ BlockLoops portable_block_loops() noexcept { return kLoops; }
 
 const BlockLoops& block_loops() noexcept {
 #if defined(__x86_64__)
-  static const BlockLoops loops =
-      __builtin_cpu_supports("avx2") ? avx2_block_loops() : portable_block_loops();
+  const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+                      __builtin_cpu_supports("avx512vl");
+  static const BlockLoops loops = avx512                           ? avx512_block_loops()
+                                  : __builtin_cpu_supports("avx2") ? avx2_block_loops()
+                                                                   : portable_block_loops();
 #else
   static const BlockLoops loops = portable_block_loops();
 #endif

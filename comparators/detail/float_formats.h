@@ -24,12 +24,16 @@ struct Float32Format {
   using Order = std::int32_t;
   static constexpr Raw kMagnitude = 0x7FFF'FFFF;
   static constexpr Raw kInfinity = 0x7F80'0000;
+  static constexpr double kMinNormal = 0x1p-126;
+  static constexpr double kMaxFinite = 0x1.fffffep127;
 
   [[nodiscard]] static Raw pad() noexcept { return 0; }
   [[nodiscard]] static bool finite(Raw raw) noexcept { return (raw & kMagnitude) < kInfinity; }
   [[nodiscard]] static bool nan(Raw raw) noexcept { return (raw & kMagnitude) > kInfinity; }
   [[nodiscard]] static Value value(Raw raw) noexcept { return std::bit_cast<float>(raw); }
   [[nodiscard]] static Order order(Raw raw) noexcept { return order_of<Order>(raw, kMagnitude); }
+  [[nodiscard]] static double min_normal() noexcept { return kMinNormal; }
+  [[nodiscard]] static double max_finite() noexcept { return kMaxFinite; }
 };
 
 struct BFloat16Format {
@@ -38,12 +42,16 @@ struct BFloat16Format {
   using Order = std::int32_t;
   static constexpr Raw kMagnitude = 0x7FFF;
   static constexpr Raw kInfinity = 0x7F80;
+  static constexpr double kMinNormal = 0x1p-126;
+  static constexpr double kMaxFinite = 0x1.fep127;
 
   [[nodiscard]] static Raw pad() noexcept { return 0; }
   [[nodiscard]] static bool finite(Raw raw) noexcept { return (raw & kMagnitude) < kInfinity; }
   [[nodiscard]] static bool nan(Raw raw) noexcept { return (raw & kMagnitude) > kInfinity; }
   [[nodiscard]] static Value value(Raw raw) noexcept { return core::bfloat_to_float(raw); }
   [[nodiscard]] static Order order(Raw raw) noexcept { return order_of<Order>(raw, kMagnitude); }
+  [[nodiscard]] static double min_normal() noexcept { return kMinNormal; }
+  [[nodiscard]] static double max_finite() noexcept { return kMaxFinite; }
 };
 
 struct Float16Format {
@@ -52,12 +60,16 @@ struct Float16Format {
   using Order = std::int32_t;
   static constexpr Raw kMagnitude = 0x7FFF;
   static constexpr Raw kInfinity = 0x7C00;
+  static constexpr double kMinNormal = 0x1p-14;
+  static constexpr double kMaxFinite = 65504.0;
 
   [[nodiscard]] static Raw pad() noexcept { return 0; }
   [[nodiscard]] static bool finite(Raw raw) noexcept { return (raw & kMagnitude) < kInfinity; }
   [[nodiscard]] static bool nan(Raw raw) noexcept { return (raw & kMagnitude) > kInfinity; }
   [[nodiscard]] static Value value(Raw raw) noexcept { return core::finite_half_to_float(raw); }
   [[nodiscard]] static Order order(Raw raw) noexcept { return order_of<Order>(raw, kMagnitude); }
+  [[nodiscard]] static double min_normal() noexcept { return kMinNormal; }
+  [[nodiscard]] static double max_finite() noexcept { return kMaxFinite; }
 };
 
 struct Float64Format {
@@ -66,12 +78,16 @@ struct Float64Format {
   using Order = std::int64_t;
   static constexpr Raw kMagnitude = 0x7FFF'FFFF'FFFF'FFFF;
   static constexpr Raw kInfinity = 0x7FF0'0000'0000'0000;
+  static constexpr double kMinNormal = 0x1p-1022;
+  static constexpr double kMaxFinite = 0x1.fffffffffffffp1023;
 
   [[nodiscard]] static Raw pad() noexcept { return 0; }
   [[nodiscard]] static bool finite(Raw raw) noexcept { return (raw & kMagnitude) < kInfinity; }
   [[nodiscard]] static bool nan(Raw raw) noexcept { return (raw & kMagnitude) > kInfinity; }
   [[nodiscard]] static Value value(Raw raw) noexcept { return std::bit_cast<double>(raw); }
   [[nodiscard]] static Order order(Raw raw) noexcept { return order_of<Order>(raw, kMagnitude); }
+  [[nodiscard]] static double min_normal() noexcept { return kMinNormal; }
+  [[nodiscard]] static double max_finite() noexcept { return kMaxFinite; }
 };
 
 struct Float8Format {
@@ -85,6 +101,8 @@ struct Float8Format {
   [[nodiscard]] bool nan(Raw raw) const noexcept { return table->nan[raw]; }
   [[nodiscard]] Value value(Raw raw) const noexcept { return table->value[raw]; }
   [[nodiscard]] Order order(Raw raw) const noexcept { return table->order[raw]; }
+  [[nodiscard]] double min_normal() const noexcept { return table->min_normal; }
+  [[nodiscard]] double max_finite() const noexcept { return table->max_finite; }
 };
 
 }  // namespace repro_check::comparators::detail

@@ -115,8 +115,10 @@ std::vector<std::string> Observations::warnings(const core::RunManifest& baselin
   }
   if (counted_ != 0 &&
       static_cast<double>(zeros_) >= kTrivialShare * static_cast<double>(counted_)) {
-    warnings.push_back(fmt::format(
-        "{} of {} equal output elements are 0: agreement on zeros says little", zeros_, counted_));
+    warnings.push_back(
+        fmt::format("{} of {} output elements are 0 on both sides: agreement on zeros says little",
+                    zeros_,
+                    counted_));
   }
   if (absorbed_.count != 0) {
     warnings.push_back(

@@ -187,6 +187,8 @@ class OpComparison {
         if (comparison.metrics) {
           found_.nan_pairs +=
               comparison.metrics->nan_both_same + comparison.metrics->nan_both_payload;
+          found_.zeros += comparison.metrics->zeros_both;
+          found_.counted += comparison.metrics->elements;
         }
         return;
       case TensorOutcome::kMismatch:

@@ -5,11 +5,10 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <exception>
 #include <utility>
 
-#include "comparators/metrics.h"
 #include "comparators/policy.h"
-#include "comparators/samples.h"
 #include "core/content_slice.h"
 #include "core/error.h"
 #include "core/tensor_view.h"
@@ -122,6 +121,7 @@ TensorJudge::TensorJudge(const core::DumpSource& baseline,
     : baseline_(baseline),
       candidate_(candidate),
       options_(options),
+      measurer_(options.spec.threads.value_or(0)),
       same_algorithm_(baseline.manifest().trace.digest_algorithm ==
                       candidate.manifest().trace.digest_algorithm) {}
 
@@ -129,25 +129,58 @@ void TensorJudge::note_damage(const std::string& sentence) {
   if (std::ranges::find(damage_, sentence) == damage_.end()) damage_.push_back(sentence);
 }
 
-bool TensorJudge::read(const core::DumpSource& source,
-                       const core::ContentKey& key,
-                       const std::string& where,
-                       std::vector<std::byte>& into) {
-  if (!source.has_content(key)) return false;
+bool TensorJudge::attempt(const core::DumpSource& source,
+                          const std::string& where,
+                          const std::function<void()>& action) {
   try {
-    source.read_content(key, into);
-    const auto count = static_cast<std::uint64_t>(core::element_count(key.shape));
-    if (into.size() == count * core::element_size(key.dtype)) return true;
-    note_damage(fmt::format("{}, {}: stored bytes are not as many as {} takes",
-                            source.location(),
-                            where,
-                            dtype_and_shape(key.dtype, key.shape)));
+    action();
+    return true;
   } catch (const core::Error& error) {
     if (error.kind() == core::ErrorKind::kNotComparable) return false;
     if (error.kind() != core::ErrorKind::kDumpDamaged) throw;
     note_damage(fmt::format("{}, {}: {}", source.location(), where, error.what()));
   }
   return false;
+}
+
+std::unique_ptr<core::ContentParts> TensorJudge::open(const core::DumpSource& source,
+                                                      const core::ContentKey& key,
+                                                      const std::string& where) {
+  if (!source.has_content(key)) return nullptr;
+  std::unique_ptr<core::ContentParts> parts;
+  if (!attempt(source, where, [&] { parts = source.open_content(key); })) return nullptr;
+  const auto count = static_cast<std::uint64_t>(core::element_count(key.shape));
+  if (parts->size() == count * core::element_size(key.dtype)) return parts;
+  note_damage(fmt::format("{}, {}: stored bytes are not as many as {} takes",
+                          source.location(),
+                          where,
+                          dtype_and_shape(key.dtype, key.shape)));
+  return nullptr;
+}
+
+std::optional<TensorJudge::Measured> TensorJudge::measure_whole(const core::ContentKey& baseline,
+                                                                const core::ContentKey& candidate,
+                                                                const std::string& where) {
+  const auto left = open(baseline_, baseline, where);
+  if (!left) return std::nullopt;
+  const auto right = open(candidate_, candidate, where);
+  if (!right) return std::nullopt;
+  PairMeasurement found =
+      measurer_.measure({baseline.dtype, baseline.shape, left.get(), right.get()},
+                        element_policy(options_.spec, baseline.dtype),
+                        options_.max_samples);
+  const auto holds =
+      [&](const core::DumpSource& source, const core::ContentParts& parts, std::size_t side) {
+        return attempt(source, where, [&] {
+          if (found.failures.at(side)) std::rethrow_exception(found.failures.at(side));
+          const bool read = !found.failures[0] && !found.failures[1];
+          if (read && !parts.verified()) parts.verify(found.chunks.at(side));
+        });
+      };
+  const bool baseline_holds = holds(baseline_, *left, 0);
+  const bool candidate_holds = holds(candidate_, *right, 1);
+  if (!baseline_holds || !candidate_holds) return std::nullopt;
+  return Measured{found.metrics, std::move(found.samples), std::nullopt};
 }
 
 const TensorJudge::Measured* TensorJudge::remembered(const core::ContentKey& baseline,
@@ -160,26 +193,12 @@ std::optional<TensorJudge::Measured> TensorJudge::measure_pair(const core::Conte
                                                                const core::ContentKey& candidate,
                                                                const std::string& where) {
   if (const Measured* known = remembered(baseline, candidate)) return *known;
-  std::optional<Measured> measured;
-  if (read(baseline_, baseline, where, baseline_bytes_) &&
-      read(candidate_, candidate, where, candidate_bytes_)) {
-    measured = measure_bytes(baseline, candidate);
-  } else {
-    measured = measure_slices(baseline, candidate, where);
-  }
+  std::optional<Measured> measured = measure_whole(baseline, candidate, where);
+  if (!measured) measured = measure_slices(baseline, candidate, where);
   if (!measured) return std::nullopt;
   if (measured_.size() >= kRememberedPairs) measured_.clear();
   measured_.emplace(PairKey(baseline, candidate), *measured);
   return measured;
-}
-
-TensorJudge::Measured TensorJudge::measure_bytes(const core::ContentKey& baseline,
-                                                 const core::ContentKey& candidate) const {
-  const core::TensorView left{baseline.dtype, baseline.shape, baseline_bytes_};
-  const core::TensorView right{candidate.dtype, candidate.shape, candidate_bytes_};
-  return {measure(left, right, element_policy(options_.spec, baseline.dtype)),
-          first_differences(left, right, options_.max_samples),
-          std::nullopt};
 }
 
 std::optional<TensorJudge::Measured> TensorJudge::measure_slices(const core::ContentKey& baseline,
@@ -193,13 +212,10 @@ std::optional<TensorJudge::Measured> TensorJudge::measure_slices(const core::Con
   }
   const core::ContentKey from = core::slice_key(baseline, *left);
   const core::ContentKey to = core::slice_key(candidate, *right);
-  if (!read(baseline_, from, where, baseline_bytes_) ||
-      !read(candidate_, to, where, candidate_bytes_)) {
-    return std::nullopt;
-  }
-  Measured measured = measure_bytes(from, to);
-  measured.slice = left;
-  TensorMetrics& m = measured.metrics;
+  std::optional<Measured> measured = measure_whole(from, to, where);
+  if (!measured) return std::nullopt;
+  measured->slice = left;
+  TensorMetrics& m = measured->metrics;
   for (auto* index : {&m.first_diff,
                       &m.first_beyond,
                       &m.max_abs_index,
@@ -207,7 +223,7 @@ std::optional<TensorJudge::Measured> TensorJudge::measure_slices(const core::Con
                       &m.max_rel_finite_index}) {
     if (*index) **index *= left->stride;
   }
-  for (Sample& sample : measured.samples) {
+  for (Sample& sample : measured->samples) {
     sample.flat_index *= left->stride;
     sample.index = core::unravel(sample.flat_index, baseline.shape);
   }
@@ -219,11 +235,16 @@ std::optional<bool> TensorJudge::same_content(const core::ContentKey& baseline,
                                               const std::string& where) {
   if (same_algorithm_) return baseline == candidate;
   if (baseline.dtype != candidate.dtype || baseline.shape != candidate.shape) return false;
-  if (!read(baseline_, baseline, where, baseline_bytes_) ||
-      !read(candidate_, candidate, where, candidate_bytes_)) {
-    return std::nullopt;
-  }
-  return baseline_bytes_ == candidate_bytes_;
+  std::vector<std::byte> left;
+  std::vector<std::byte> right;
+  const auto read = [&](const core::DumpSource& source,
+                        const core::ContentKey& key,
+                        std::vector<std::byte>& into) {
+    return source.has_content(key) &&
+           attempt(source, where, [&] { source.read_content(key, into); });
+  };
+  if (!read(baseline_, baseline, left) || !read(candidate_, candidate, right)) return std::nullopt;
+  return left == right;
 }
 
 void TensorJudge::judge_equal(const std::string& where, TensorComparison& comparison) {

@@ -2,13 +2,16 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <tuple>
 #include <vector>
 
 #include "comparators/compare.h"
+#include "comparators/detail/pair_measurer.h"
 #include "comparators/report.h"
 #include "core/dump_source.h"
 
@@ -62,12 +65,17 @@ class TensorJudge {
  private:
   using PairKey = std::tuple<core::ContentKey, core::ContentKey>;
 
-  bool read(const core::DumpSource& source,
-            const core::ContentKey& key,
-            const std::string& where,
-            std::vector<std::byte>& into);
-  [[nodiscard]] Measured measure_bytes(const core::ContentKey& baseline,
-                                       const core::ContentKey& candidate) const;
+  /// A content for reading; null where its bytes are not there, or damaged.
+  std::unique_ptr<core::ContentParts> open(const core::DumpSource& source,
+                                           const core::ContentKey& key,
+                                           const std::string& where);
+  /// Whether `action` finds the content whole; what is damaged is noted.
+  bool attempt(const core::DumpSource& source,
+               const std::string& where,
+               const std::function<void()>& action);
+  std::optional<Measured> measure_whole(const core::ContentKey& baseline,
+                                        const core::ContentKey& candidate,
+                                        const std::string& where);
   std::optional<Measured> measure_slices(const core::ContentKey& baseline,
                                          const core::ContentKey& candidate,
                                          const std::string& where);
@@ -82,10 +90,9 @@ class TensorJudge {
   const core::DumpSource& baseline_;
   const core::DumpSource& candidate_;
   const CompareOptions& options_;
+  PairMeasurer measurer_;
   bool same_algorithm_ = true;
   std::map<PairKey, Measured> measured_;
-  std::vector<std::byte> baseline_bytes_;
-  std::vector<std::byte> candidate_bytes_;
   std::vector<std::string> damage_;
 };
 

@@ -2,11 +2,15 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <string_view>
 
 #include "configs/run_config.h"
 
 namespace repro_check::configs::detail {
+
+/// Of a run, and of a comparison.
+inline constexpr std::int64_t kMostThreads = 4096;
 
 // Every key the parser takes, object by object. A test holds the JSON Schema against these.
 
@@ -48,8 +52,8 @@ inline constexpr auto kResolvedDumpKeys = std::to_array<std::string_view>({"dire
                                                                            "reference",
                                                                            "keep_ops"});
 inline constexpr auto kSliceKeys = std::to_array<std::string_view>({"elements", "stride", "above"});
-inline constexpr auto kCompareKeys =
-    std::to_array<std::string_view>({"policy", "rtol", "atol", "equal_nan", "signed_zero"});
+inline constexpr auto kCompareKeys = std::to_array<std::string_view>(
+    {"policy", "rtol", "atol", "equal_nan", "signed_zero", "threads"});
 inline constexpr auto kReportKeys = std::to_array<std::string_view>({"format"});
 
 /// The key that says what an input is; exactly one stands in it.

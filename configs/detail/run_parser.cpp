@@ -15,7 +15,6 @@
 namespace repro_check::configs::detail {
 namespace {
 
-constexpr std::int64_t kMostThreads = 4096;
 constexpr std::size_t kLongestRunName = 100;
 constexpr std::string_view kLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 constexpr std::string_view kDigits = "0123456789";

@@ -176,6 +176,10 @@ void read_compare(const Node& node, Problems& problems, CompareSpec& compare) {
     const auto index = read_name(*member, kSignedZeroNames, problems);
     if (index) compare.signed_zero_distinct = *index == 1;
   }
+  if (const auto member = object.find("threads")) {
+    const auto count = read_integer(*member, {1, kMostThreads, ""}, problems);
+    if (count) compare.threads = static_cast<unsigned>(*count);
+  }
 }
 
 void read_report(const Node& node, Problems& problems, ReportSpec& report) {

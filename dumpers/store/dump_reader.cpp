@@ -91,24 +91,17 @@ class Dump final : public core::DumpSource {
   }
 
   void read_content(const core::ContentKey& key, std::vector<std::byte>& into) const override {
-    const std::string name = core::content_name(key);
-    const auto found = contents_.find(key);
-    if (found == contents_.end()) {
-      throw Error(ErrorKind::kNotComparable,
-                  fmt::format("{}: content {} is not stored", location_, name),
-                  "record with dump.level \"tensor\"");
-    }
-    if (found->second == kInReference) return reference_.read_content(location_, key, into);
-    expect_known_digests();
-    const Extent extent =
-        found->second == kOwnDataset ? locate(key, name) : locate_packed(key, name, found->second);
-    into.resize(extent.bytes);
-    file_.read(extent.offset, into);
-    if (core::digest_bytes(into) != key.digest) {
-      file_.blame()
-          .inside(found->second == kOwnDataset ? "/content/" + name : "/packed: " + name)
-          .fail("the stored bytes do not match their digest");
-    }
+    if (place_of(key) == kInReference) return reference_.read_content(location_, key, into);
+    const OwnContent content = find_own(key);
+    into.resize(content.extent.bytes);
+    file_.read(content.extent.offset, into);
+    if (core::digest_bytes(into) != key.digest) fail_digest(content.name);
+  }
+
+  [[nodiscard]] std::unique_ptr<core::ContentParts> open_content(
+      const core::ContentKey& key) const override {
+    if (place_of(key) == kInReference) return reference_.open_content(location_, key);
+    return std::make_unique<Parts>(*this, find_own(key), key.digest);
   }
 
   [[nodiscard]] std::string missing_reference() const override { return reference_.missing(); }
@@ -124,6 +117,54 @@ class Dump final : public core::DumpSource {
   }
 
  private:
+  /// Where the bytes of a content lie in this dump's file.
+  struct OwnContent {
+    std::string name;  ///< for messages
+    Extent extent;
+  };
+
+  class Parts final : public core::ContentParts {
+   public:
+    Parts(const Dump& dump, OwnContent content, const core::Digest& digest)
+        : dump_(dump), content_(std::move(content)), digest_(digest) {}
+
+    [[nodiscard]] std::uint64_t size() const noexcept override { return content_.extent.bytes; }
+    [[nodiscard]] std::span<const std::byte> read(std::uint64_t begin,
+                                                  std::span<std::byte> buffer) const override {
+      dump_.file_.read(content_.extent.offset + begin, buffer);
+      return buffer;
+    }
+    [[nodiscard]] bool verified() const noexcept override { return false; }
+    void verify(std::span<const core::Digest> chunks) const override {
+      if (core::digest_of_leaves(chunks) != digest_) dump_.fail_digest(content_.name);
+    }
+
+   private:
+    const Dump& dump_;
+    OwnContent content_;
+    core::Digest digest_;
+  };
+
+  [[nodiscard]] std::int64_t place_of(const core::ContentKey& key) const {
+    const auto found = contents_.find(key);
+    if (found != contents_.end()) return found->second;
+    throw Error(ErrorKind::kNotComparable,
+                fmt::format("{}: content {} is not stored", location_, core::content_name(key)),
+                "record with dump.level \"tensor\"");
+  }
+
+  [[nodiscard]] OwnContent find_own(const core::ContentKey& key) const {
+    expect_known_digests();
+    const std::string name = core::content_name(key);
+    const std::int64_t place = place_of(key);
+    if (place == kOwnDataset) return {"/content/" + name, locate(key, name)};
+    return {"/packed: " + name, locate_packed(key, name, place)};
+  }
+
+  [[noreturn]] void fail_digest(const std::string& name) const {
+    file_.blame().inside(name).fail("the stored bytes do not match their digest");
+  }
+
   /// A dump whose digests follow another rule can be listed, but nothing in it can be verified.
   void expect_known_digests() const {
     const std::string& algorithm = manifest_.trace.digest_algorithm;

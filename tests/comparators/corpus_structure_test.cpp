@@ -229,7 +229,7 @@ TEST_CASE("zeros everywhere are warned of") {
   CHECK(exit_of(report) == 0);
   REQUIRE_FALSE(report.warnings.empty());
   CHECK(report.warnings.front() ==
-        "3 of 3 equal output elements are 0: agreement on zeros says "
+        "3 of 3 output elements are 0 on both sides: agreement on zeros says "
         "little");
 }
 

@@ -58,6 +58,24 @@ void check_maybe(const json& expected,
   }
 }
 
+void check_histograms(const json& expected, const TensorMetrics& m) {
+  if (expected.contains("ulp_hist")) {
+    REQUIRE(m.ulp_hist);
+    CHECK(*m.ulp_hist == expected.at("ulp_hist").get<UlpHistogram>());
+  }
+  if (!expected.contains("rel_hist")) return;
+  const json& rel = expected.at("rel_hist");
+  REQUIRE(m.rel_hist);
+  CHECK(m.rel_hist->zero == rel.at(0).get<std::uint64_t>());
+  CHECK(m.rel_hist->infinite == rel.at(1).get<std::uint64_t>());
+  for (int exponent = RelHistogram::kLeast; exponent <= RelHistogram::kGreatest; ++exponent) {
+    CAPTURE(exponent);
+    const auto place = static_cast<std::size_t>(exponent - RelHistogram::kLeast);
+    CHECK(m.rel_hist->exponents.at(place) ==
+          rel.at(2).value(std::to_string(exponent), std::uint64_t{0}));
+  }
+}
+
 void check_case(const TensorMetrics& m, const json& expected) {
   check_count(expected, "n_diff", m.n_diff);
   check_count(expected, "n_finite", m.n_finite);
@@ -70,6 +88,15 @@ void check_case(const TensorMetrics& m, const json& expected) {
   check_count(expected, "inf_candidate", m.inf_candidate);
   check_count(expected, "zero_sign_only", m.zero_sign_only);
   check_count(expected, "zero_baseline", m.zero_baseline);
+  check_count(expected, "flips", m.flips);
+  check_count(expected, "flushed", m.flushed);
+  check_count(expected, "saturated", m.saturated);
+  check_count(expected, "zeros_both", m.zeros_both);
+  check_count(expected, "false_to_true", m.false_to_true);
+  check_count(expected, "true_to_false", m.true_to_false);
+  check_histograms(expected, m);
+  // Of integers the mean is rounded once: equal to the last bit.
+  if (expected.contains("mean_exact")) CHECK(m.mean_abs == expected.at("mean_exact").get<double>());
   check_maybe(expected, "max_abs_index", m.max_abs_index);
   check_maybe(expected, "max_abs_exact", m.max_abs_exact);
   check_maybe(expected, "ulp_max", m.ulp_max);
@@ -80,6 +107,7 @@ void check_case(const TensorMetrics& m, const json& expected) {
   check_real(expected, "mean_rel", m.mean_rel);
   check_real(expected, "ulp_mean", m.ulp_mean);
   check_real(expected, "rmse", m.rmse);
+  check_real(expected, "nmse", m.nmse);
   check_real(expected, "l2_rel", m.l2_rel);
   check_real(expected, "cosine", m.cosine);
   check_real(expected, "norm_ratio", m.norm_ratio);

@@ -51,6 +51,8 @@ TEST_CASE("vector A: float32, every metric") {
   CHECK(m.ulp_max == 2097152);
   CHECK(m.within_1e3 == 0.5);
   CHECK(m.within_5e3 == 0.5);
+  CHECK(*m.nmse == near(0.014705882352941176));
+  CHECK(m.flips == 0);
   CHECK(m.rtol_needed == 0.25);
   CHECK(m.atol_needed == 1.0);
 }
@@ -273,6 +275,50 @@ TEST_CASE("unknown dtypes and unequal shapes are refused") {
   const TensorPair left(Dtype::kFloat32, {0, 3});
   const TensorPair right(Dtype::kFloat32, {3, 0});
   CHECK_THROWS_AS(measure(left.baseline(), right.candidate(), {}), core::Error);
+}
+
+TEST_CASE("the least tolerance beside the policy's other one passes, and the one below does not") {
+  const auto pair = values_pair(Dtype::kFloat32, "[1,100,0,-3,1e-6]", "[1.25,100.5,0.001,-3,2e-6]");
+  ElementPolicy policy;
+  policy.rtol = 1e-3;
+  policy.atol = 1e-2;
+  const auto m = measure(pair.baseline(), pair.candidate(), policy);
+  CHECK(m.n_beyond == 2);
+  REQUIRE(m.rtol_given_atol);
+  REQUIRE(m.atol_given_rtol);
+  const auto beyond = [&](double rtol, double atol) {
+    ElementPolicy other;
+    other.rtol = rtol;
+    other.atol = atol;
+    return measure(pair.baseline(), pair.candidate(), other).n_beyond;
+  };
+  CHECK(beyond(*m.rtol_given_atol, policy.atol) == 0);
+  CHECK(beyond(std::nextafter(*m.rtol_given_atol, 0.0), policy.atol) == 1);
+  CHECK(beyond(policy.rtol, *m.atol_given_rtol) == 0);
+  CHECK(beyond(policy.rtol, std::nextafter(*m.atol_given_rtol, 0.0)) == 1);
+}
+
+TEST_CASE("no rtol helps where the baseline is 0 and the difference beyond atol") {
+  const auto pair = values_pair(Dtype::kFloat32, "[0,1]", "[0.5,1]");
+  ElementPolicy policy;
+  policy.rtol = 1e-3;
+  policy.atol = 1e-2;
+  const auto m = measure(pair.baseline(), pair.candidate(), policy);
+  CHECK(m.rtol_given_atol == kInf);
+  CHECK(m.atol_given_rtol == 0.5);
+}
+
+TEST_CASE("percentiles of the relative error lie between their bounds") {
+  const auto m = exact(values_pair(Dtype::kFloat32, "[1,1,1,1,0]", "[1,1.0625,1.0625,3,1]"));
+  REQUIRE(m.rel_hist);
+  CHECK(m.rel_hist->zero == 1);
+  CHECK(m.rel_hist->infinite == 1);
+  CHECK(rel_percentile(*m.rel_hist, 0.2)->at_most == 0.0);
+  CHECK(rel_percentile(*m.rel_hist, 0.5)->at_least == 0.0625);
+  CHECK(rel_percentile(*m.rel_hist, 0.5)->at_most == 0.125);
+  CHECK(rel_percentile(*m.rel_hist, 0.8)->at_least == 2.0);
+  CHECK(rel_percentile(*m.rel_hist, 1.0)->at_most == kInf);
+  CHECK_FALSE(rel_percentile(RelHistogram{}, 0.5));
 }
 
 }  // namespace

@@ -170,7 +170,7 @@ TEST_CASE("paths: relative ones to the configuration, absolute ones as they are"
 TEST_CASE("compare and dump sections") {
   const Config config = test::parse_with(R"(
       "compare": {"policy": "tolerance", "rtol": 1e-3, "atol": 0, "equal_nan": "never",
-                  "signed_zero": "distinct"},
+                  "signed_zero": "distinct", "threads": 3},
       "dump": {"level": "stats", "depth": "all", "browse": "always", "verify_inputs": true,
                "include": ["aten::*"], "exclude": ["*dropout*"],
                "memory": "64MiB", "max_bytes": 1000,
@@ -181,6 +181,7 @@ TEST_CASE("compare and dump sections") {
   CHECK(config.compare.atol == 0.0);
   CHECK(config.compare.equal_nan == EqualNan::kNever);
   CHECK(config.compare.signed_zero_distinct == true);
+  CHECK(config.compare.threads == 3U);
   const DumpSpec& dump = config.runs[1].dump;
   CHECK(dump.level == DumpLevel::kStats);
   CHECK(dump.depth == DumpDepth::kAll);

@@ -124,9 +124,8 @@ FoundReference::FoundReference(const std::optional<core::TraceReference>& wanted
       "they are in the dump it refers to, {}, which was not given{}", description_of(*wanted), why);
 }
 
-void FoundReference::read_content(const std::string& location,
-                                  const core::ContentKey& key,
-                                  std::vector<std::byte>& into) const {
+void FoundReference::expect_content(const std::string& location,
+                                    const core::ContentKey& key) const {
   if (!dump_) {
     throw Error(ErrorKind::kNotComparable,
                 fmt::format("{}: the bytes of content {} are not here: {}",
@@ -143,7 +142,19 @@ void FoundReference::read_content(const std::string& location,
                             dump_->location()),
                 "record the run again");
   }
+}
+
+void FoundReference::read_content(const std::string& location,
+                                  const core::ContentKey& key,
+                                  std::vector<std::byte>& into) const {
+  expect_content(location, key);
   dump_->read_content(key, into);
+}
+
+std::unique_ptr<core::ContentParts> FoundReference::open_content(
+    const std::string& location, const core::ContentKey& key) const {
+  expect_content(location, key);
+  return dump_->open_content(key);
 }
 
 }  // namespace repro_check::store

@@ -41,11 +41,16 @@ class FoundReference {
   void read_content(const std::string& location,
                     const core::ContentKey& key,
                     std::vector<std::byte>& into) const;
+  /// As read_content().
+  [[nodiscard]] std::unique_ptr<core::ContentParts> open_content(const std::string& location,
+                                                                 const core::ContentKey& key) const;
   [[nodiscard]] bool given() const noexcept { return dump_ != nullptr; }
   /// As core::DumpSource::missing_reference().
   [[nodiscard]] const std::string& missing() const noexcept { return missing_; }
 
  private:
+  void expect_content(const std::string& location, const core::ContentKey& key) const;
+
   std::unique_ptr<core::DumpSource> dump_;
   std::string missing_;
 };

@@ -25,6 +25,7 @@ FLOATS = {
     "float8_e4m3fn": (8, 4, 3, 7, "fn"),
     "float8_e4m3fnuz": (8, 4, 3, 8, "fnuz"),
     "float8_e5m2fnuz": (8, 5, 2, 16, "fnuz"),
+    "float8_e8m0fnu": (8, 8, 0, 127, "e8m0"),
 }
 INTEGERS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64,
             "uint8": 8, "uint16": 16, "uint32": 32, "uint64": 64, "qint8": 8, "quint8": 8}
@@ -34,6 +35,8 @@ COMPLEX = {"complex32": "float16", "complex64": "float32", "complex128": "float6
 def decode(name, code):
     """(class, value): 'nan', 'inf' (value is the sign) or 'finite'."""
     bits, exponent_bits, mantissa_bits, bias, kind = FLOATS[name]
+    if kind == "e8m0":
+        return ("nan", None) if code == 0xFF else ("finite", Fraction(2) ** (code - bias))
     sign = -1 if code >> (bits - 1) else 1
     magnitude = code & ((1 << (bits - 1)) - 1)
     exponent = magnitude >> mantissa_bits
@@ -51,8 +54,63 @@ def decode(name, code):
 
 def order(name, code):
     bits = FLOATS[name][0]
+    if FLOATS[name][4] == "e8m0":
+        return code
     magnitude = code & ((1 << (bits - 1)) - 1)
     return -magnitude if code >> (bits - 1) else magnitude
+
+
+def limits(name):
+    """Least normal number (0 where nothing is below it) and greatest finite one."""
+    bits, _, mantissa_bits, bias, kind = FLOATS[name]
+    codes = range(1 << bits) if bits == 8 else ((1 << (bits - 1)) - (1 << mantissa_bits) - 1,)
+    values = [value for kind_of, value in (decode(name, code) for code in codes) if kind_of == "finite"]
+    return (0 if kind == "e8m0" else Fraction(2) ** (1 - bias)), max(values)
+
+
+ULP_BUCKETS = (0, 1, 2, 4, 8, 16, 64, 256, 1024, 65536)
+
+
+def ulp_histogram(ulps, incomparable):
+    histogram = [0] * 12
+    for ulp in ulps:
+        histogram[next((i for i, most in enumerate(ULP_BUCKETS) if ulp <= most), 10)] += 1
+    histogram[11] = incomparable
+    return histogram
+
+
+def floor_log2(value):
+    exponent = value.numerator.bit_length() - value.denominator.bit_length()
+    return exponent if Fraction(2) ** exponent <= value else exponent - 1
+
+
+def rel_histogram(pairs):
+    """[no difference, zero baseline, {exponent: count}]. The difference and the quotient are defined as
+    doubles: 1 - 2^-100 is in the bucket of 1."""
+    exponents = {}
+    zero = sum(d == 0 for _, d, *_ in pairs)
+    infinite = sum(d != 0 and b == 0 for _, d, b, *_ in pairs)
+    for _, d, b, *_ in pairs:
+        if d != 0 and b != 0:
+            exponent = str(min(8, max(-64, floor_log2(Fraction(to_float(d) / to_float(b))))))
+            exponents[exponent] = exponents.get(exponent, 0) + 1
+    return [zero, infinite, exponents]
+
+
+def edges(name, values):
+    """Counts over (class, value) pairs of reals."""
+    least, most = limits(name)
+    out = {"flips": 0, "flushed": 0, "saturated": 0, "zeros_both": 0}
+    for (b_class, b), (c_class, c) in values:
+        if b_class != "finite":
+            continue
+        out["saturated"] += abs(b) < most and (c_class == "inf" or c_class == "finite" and abs(c) == most)
+        if c_class != "finite":
+            continue
+        out["flips"] += b * c < 0
+        out["flushed"] += (b == 0) != (c == 0) and abs(b) + abs(c) < least
+        out["zeros_both"] += b == 0 == c
+    return out
 
 
 def root(value):
@@ -91,6 +149,8 @@ def finish(out, pairs, n, special_equal, special_bad):
     b2 = sum(p[4] for p in pairs)
     c2 = sum(p[5] for p in pairs)
     bc = sum(p[6] for p in pairs)
+    out["nmse"] = to_float(d2 / b2) if b2 else (0.0 if d2 == 0 else "inf")
+    out["rel_hist"] = rel_histogram(pairs)
     out["rmse"] = root(d2 / len(pairs))
     out["l2_rel"] = root(d2 / b2) if b2 else (0.0 if d2 == 0 else "inf")
     out["norm_ratio"] = root(c2 / b2) if b2 else (1.0 if c2 == 0 else "inf")
@@ -130,10 +190,25 @@ def real_case(name, b_codes, c_codes):
         special_bad += not (b_class == c_class and (b_class == "nan" or b == c))
     out.update(counts)
     finish(out, pairs, len(b_codes), special_equal, special_bad)
+    out.update(edges(name, [(decode(name, b), decode(name, c)) for b, c in zip(b_codes, c_codes)]))
+    out["ulp_hist"] = ulp_histogram(ulps, len(b_codes) - len(pairs))
     out["ulp_max"] = max(ulps) if ulps else None
     differing = [u for u in ulps if u]
     out["ulp_mean"] = to_float(Fraction(sum(differing), len(differing))) if differing else None
     return out
+
+
+def is_unsigned(name):
+    return name.startswith("u") or name == "quint8"
+
+
+def bool_case(b_values, c_values):
+    count = len(b_values)
+    unequal = sum(b != c for b, c in zip(b_values, c_values))
+    return {"n_diff": unequal, "false_to_true": sum(c > b for b, c in zip(b_values, c_values)),
+            "true_to_false": sum(c < b for b, c in zip(b_values, c_values)),
+            "zeros_both": sum(b == 0 == c for b, c in zip(b_values, c_values)),
+            "mean_abs": unequal / count, "max_abs": float(unequal > 0), "cosine": None, "max_rel": None}
 
 
 def integer_case(name, b_values, c_values):
@@ -143,6 +218,15 @@ def integer_case(name, b_values, c_values):
              for i, (b, c) in enumerate(zip(b_values, c_values))]
     finish(out, pairs, len(b_values), 0, 0)
     out["max_abs_exact"] = max(abs(c - b) for b, c in zip(b_values, c_values))
+    # Rounded once, so to the last digit.
+    out["mean_exact"] = float(sum(Fraction(abs(c - b)) for b, c in zip(b_values, c_values)) / len(b_values))
+    bits = INTEGERS[name]
+    ends = {0: (1 << bits) - 1} if is_unsigned(name) else {
+        0: (1 << bits - 1) - 1, 1: -(1 << bits - 1)}
+    ends = set(ends.values())
+    out["saturated"] = sum(c in ends and b not in ends for b, c in zip(b_values, c_values))
+    out["flips"] = sum(b * c < 0 for b, c in zip(b_values, c_values))
+    out["zeros_both"] = sum(b == 0 == c for b, c in zip(b_values, c_values))
     return out
 
 
@@ -164,6 +248,24 @@ def complex_case(name, b_codes, c_codes):
                       br * cr + bi * ci))
     finish(out, pairs, len(b_codes), 0, 0)
     return out
+
+
+def special_codes(name):
+    """Zeros, the ends of the subnormal and of the normal numbers, infinities and NaNs, both signs."""
+    bits, exponent_bits, mantissa_bits, *_ = FLOATS[name]
+    top = 1 << (bits - 1)
+    edge = ((1 << exponent_bits) - 1) << mantissa_bits
+    low = 1 << mantissa_bits
+    codes = (0, 1, low - 1, low, low + 1, edge - 1, edge, edge + 1, top - 1)
+    return sorted({code & (2 * top - 1) for pair in codes for code in (pair, pair | top)})
+
+
+def special_case(name):
+    """Every special value against every other."""
+    codes = special_codes(name)
+    if FLOATS[name][0] == 64:  # squares that leave the range of double are another test's
+        codes = [code for code in codes if decode(name, code)[0] != "finite" or decode(name, code)[1] == 0]
+    return [b for b in codes for _ in codes], [c for _ in codes for c in codes]
 
 
 def random_code(rng, name):
@@ -190,7 +292,7 @@ def mutate(rng, name, code):
     if chance < 0.5:
         return code
     if chance < 0.8:
-        return code ^ (1 << rng.randrange(min(4, FLOATS[name][2])))
+        return code ^ (1 << rng.randrange(max(1, min(4, FLOATS[name][2]))))
     return None
 
 
@@ -219,8 +321,15 @@ def main():
             b, c = make_real(rng, name, count)
             cases.append({"dtype": name, "baseline": hex_codes(b, bits),
                           "candidate": hex_codes(c, bits), "expected": real_case(name, b, c)})
+        b, c = special_case(name)
+        cases.append({"dtype": name, "baseline": hex_codes(b, bits), "candidate": hex_codes(c, bits),
+                      "expected": real_case(name, b, c)})
+    for count in (1, 30):
+        b, c = ([rng.getrandbits(1) for _ in range(count)] for _ in range(2))
+        cases.append({"dtype": "bool", "baseline": hex_codes(b, 8), "candidate": hex_codes(c, 8),
+                      "expected": bool_case(b, c)})
     for name, bits in INTEGERS.items():
-        signed = not name.startswith(("u", "q")) or name == "qint8"
+        signed = not is_unsigned(name)
         low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
         for count in (2, 19):
             b = [rng.choice((low, high, 0, rng.randint(low, high))) for _ in range(count)]

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// Vectors of as many bytes as the including file says, and what they can do. Everything here has
+// internal linkage on purpose: see float_block.h.
+#pragma once
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#include "comparators/detail/float_block.h"
+
+#ifndef REPRO_CHECK_VECTOR_BYTES
+#define REPRO_CHECK_VECTOR_BYTES 16
+#endif
+
+namespace repro_check::comparators::detail {
+namespace {
+
+inline constexpr std::size_t kWidth = REPRO_CHECK_VECTOR_BYTES / sizeof(double);
+using Doubles [[gnu::vector_size(REPRO_CHECK_VECTOR_BYTES)]] = double;
+using Longs [[gnu::vector_size(REPRO_CHECK_VECTOR_BYTES)]] = std::int64_t;
+using ULongs [[gnu::vector_size(REPRO_CHECK_VECTOR_BYTES)]] = std::uint64_t;
+using Floats [[gnu::vector_size(REPRO_CHECK_VECTOR_BYTES / 2)]] = float;
+using Ints [[gnu::vector_size(REPRO_CHECK_VECTOR_BYTES / 2)]] = std::int32_t;
+
+template <typename Vector, typename Element>
+inline Vector load(const Element* at) {
+  Vector vector;
+  __builtin_memcpy(&vector, at, sizeof vector);
+  return vector;
+}
+
+template <typename Element, typename Vector>
+inline void store(Element* at, const Vector& vector) {
+  __builtin_memcpy(at, &vector, sizeof vector);
+}
+
+inline Doubles magnitude_of(const Doubles& value) {
+  return __builtin_bit_cast(Doubles, __builtin_bit_cast(Longs, value) & 0x7FFF'FFFF'FFFF'FFFF);
+}
+
+inline Doubles masked(const Doubles& value, const Longs& mask) {
+  return __builtin_bit_cast(Doubles, __builtin_bit_cast(Longs, value) & mask);
+}
+
+inline std::uint64_t total(const ULongs& lanes) {
+  std::uint64_t sum = 0;
+  for (std::size_t i = 0; i < kWidth; ++i) sum += lanes[i];
+  return sum;
+}
+
+/// Hits are -1 a lane.
+inline std::uint64_t hits(const Longs& lanes) { return -total(__builtin_bit_cast(ULongs, lanes)); }
+
+inline double most_of(const Doubles& lanes) {
+  double most = 0;
+  for (std::size_t i = 0; i < kWidth; ++i) most = lanes[i] > most ? lanes[i] : most;
+  return most;
+}
+
+// GCC 12 makes halves and inserts of what is one instruction.
+#if defined(__x86_64__) && REPRO_CHECK_VECTOR_BYTES == 64
+inline Doubles widen(const Floats& value) {
+  return __builtin_bit_cast(Doubles, _mm512_cvtps_pd(__builtin_bit_cast(__m256, value)));
+}
+inline Doubles widen(const Ints& value) {
+  return __builtin_bit_cast(Doubles, _mm512_cvtepi32_pd(__builtin_bit_cast(__m256i, value)));
+}
+inline Longs widen_mask(const Ints& value) {
+  return __builtin_bit_cast(Longs, _mm512_cvtepi32_epi64(__builtin_bit_cast(__m256i, value)));
+}
+#elif defined(__x86_64__) && REPRO_CHECK_VECTOR_BYTES == 32
+inline Doubles widen(const Floats& value) {
+  return __builtin_bit_cast(Doubles, _mm256_cvtps_pd(__builtin_bit_cast(__m128, value)));
+}
+inline Doubles widen(const Ints& value) {
+  return __builtin_bit_cast(Doubles, _mm256_cvtepi32_pd(__builtin_bit_cast(__m128i, value)));
+}
+inline Longs widen_mask(const Ints& value) {
+  return __builtin_bit_cast(Longs, _mm256_cvtepi32_epi64(__builtin_bit_cast(__m128i, value)));
+}
+#else
+inline Doubles widen(const Floats& value) { return __builtin_convertvector(value, Doubles); }
+inline Doubles widen(const Ints& value) { return __builtin_convertvector(value, Doubles); }
+inline Longs widen_mask(const Ints& value) { return __builtin_convertvector(value, Longs); }
+#endif
+
+inline constexpr unsigned kMantissaBits = 52;
+inline constexpr std::int64_t kBias = 1023;
+
+/// Biased exponents of numbers that are not negative.
+inline Longs exponents_of(const Doubles& value) {
+  return __builtin_bit_cast(Longs, __builtin_bit_cast(ULongs, value) >> kMantissaBits);
+}
+
+/// Sign-magnitude to a number line on which neighbours differ by 1.
+inline Ints order_of_bits(const Ints& bits) {
+  const Ints sign = bits >> 31;
+  return ((bits & 0x7FFF'FFFF) ^ sign) - sign;
+}
+inline Longs order_of_bits(const Longs& bits) {
+  const Longs sign = bits >> 63;
+  return ((bits & 0x7FFF'FFFF'FFFF'FFFF) ^ sign) - sign;
+}
+
+}  // namespace
+}  // namespace repro_check::comparators::detail

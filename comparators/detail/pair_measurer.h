@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <vector>
+
+#include "comparators/detail/leaf_pass.h"
+#include "comparators/policy.h"
+#include "comparators/report.h"
+#include "core/content_parts.h"
+#include "core/digest.h"
+#include "core/dtype.h"
+#include "core/worker_pool.h"
+
+namespace repro_check::comparators::detail {
+
+/// Two contents of one dtype and of equally many bytes.
+struct ContentPair {
+  core::Dtype dtype = core::Dtype::kUnknown;
+  std::vector<std::int64_t> shape;
+  const core::ContentParts* baseline = nullptr;
+  const core::ContentParts* candidate = nullptr;
+};
+
+/// Metrics and first differing elements of a pair, which hold once both sides are verified.
+struct PairMeasurement {
+  TensorMetrics metrics;
+  std::vector<Sample> samples;
+  /// Digests of the chunks of the baseline and of the candidate, for their verify().
+  std::array<std::vector<core::Digest>, 2> chunks;
+  /// Why a side could not be read: then nothing else holds.
+  std::array<std::exception_ptr, 2> failures;
+};
+
+/// Measures pairs in parts on several threads, none of which holds more than one part of each side.
+/// The result depends on nothing but the bytes: threads take leaves of kMetricLeaf elements, whose
+/// sums are added in order.
+class PairMeasurer {
+ public:
+  /// @param threads  0 = as many as there are processors
+  explicit PairMeasurer(unsigned threads) : pool_(threads), buffers_(pool_.size()) {}
+
+  /// @param max_samples  differing elements to return
+  PairMeasurement measure(const ContentPair& pair,
+                          const ElementPolicy& policy,
+                          std::size_t max_samples);
+
+ private:
+  class Scan;
+
+  core::WorkerPool pool_;
+  std::vector<std::array<std::vector<std::byte>, 2>> buffers_;  ///< of a worker, one a side
+};
+
+}  // namespace repro_check::comparators::detail

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comparators/histograms.h"
+
+#include <cmath>
+#include <limits>
+
+#include "comparators/detail/error_codes.h"
+
+namespace repro_check::comparators {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+/// Bucket of 1 + ceil(log2 of a distance): `3-4` is that of 3, `1025-65536` of 12 to 17.
+constexpr std::size_t ulp_bucket(std::size_t code) noexcept {
+  constexpr std::array<std::size_t, 18> kBuckets{
+      0, 1, 2, 3, 4, 5, 6, 6, 7, 7, 8, 8, 9, 9, 9, 9, 9, 9};
+  return code < kBuckets.size() ? kBuckets[code] : 10;
+}
+
+}  // namespace
+
+std::optional<RelBounds> rel_percentile(const RelHistogram& histogram, double share) noexcept {
+  std::uint64_t all = histogram.zero + histogram.infinite;
+  for (const std::uint64_t count : histogram.exponents) all += count;
+  if (all == 0) return std::nullopt;
+  const double wanted = share * static_cast<double>(all);
+  std::uint64_t seen = histogram.zero;
+  if (static_cast<double>(seen) >= wanted) return RelBounds{0, 0};
+  for (std::size_t i = 0; i < histogram.exponents.size(); ++i) {
+    seen += histogram.exponents[i];
+    if (static_cast<double>(seen) < wanted) continue;
+    const int exponent = RelHistogram::kLeast + static_cast<int>(i);
+    return RelBounds{
+        i == 0 ? 0.0 : std::ldexp(1.0, exponent),
+        exponent == RelHistogram::kGreatest ? kInfinity : std::ldexp(1.0, exponent + 1)};
+  }
+  return RelBounds{kInfinity, kInfinity};
+}
+
+namespace detail {
+
+UlpHistogram ulp_histogram(const ErrorCodes& codes,
+                           std::uint64_t elements,
+                           std::uint64_t finite) noexcept {
+  UlpHistogram histogram{};
+  std::uint64_t apart = 0;
+  for (std::size_t code = 1; code < codes.ulp.size(); ++code) {
+    histogram[ulp_bucket(code)] += codes.ulp[code];
+    apart += codes.ulp[code];
+  }
+  histogram.front() = finite - apart;
+  histogram.back() = elements - finite;
+  return histogram;
+}
+
+RelHistogram rel_histogram(const ErrorCodes& codes, std::uint64_t finite) noexcept {
+  static_assert(RelHistogram::kLeast == kLeastRelExponent &&
+                RelHistogram::kGreatest == kGreatestRelExponent);
+  RelHistogram histogram;
+  std::uint64_t apart = 0;
+  for (std::size_t i = 0; i < histogram.exponents.size(); ++i) {
+    histogram.exponents[i] = codes.rel[i + 1];
+    apart += codes.rel[i + 1];
+  }
+  histogram.infinite = codes.rel[static_cast<std::size_t>(kRelOfZeroBase)];
+  histogram.zero = finite - apart - histogram.infinite;
+  return histogram;
+}
+
+}  // namespace detail
+}  // namespace repro_check::comparators
