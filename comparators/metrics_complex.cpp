@@ -79,9 +79,9 @@ class ComplexPass {
     const double d_re = c.re - b.re;
     const double d_im = c.im - b.im;
     sums.d2[lane] += d_re * d_re + d_im * d_im;
-    add_unequal(std::hypot(d_re, d_im), base, index, lane, sums);
-    add_ulps(b.re_bits, c.re_bits);
-    add_ulps(b.im_bits, c.im_bits);
+    const std::uint64_t ulps =
+        std::max(add_ulps(b.re_bits, c.re_bits), add_ulps(b.im_bits, c.im_bits));
+    add_unequal(std::hypot(d_re, d_im), base, ulps, index, lane, sums);
   }
 
   void add_special(const Complex& b, const Complex& c, std::uint64_t index) {
@@ -104,10 +104,16 @@ class ComplexPass {
     note_first(metrics_.first_beyond, index);
   }
 
-  void add_unequal(double abs, double base, std::uint64_t index, std::size_t lane, LeafSums& sums) {
+  void add_unequal(double abs,
+                   double base,
+                   std::uint64_t ulps,
+                   std::uint64_t index,
+                   std::size_t lane,
+                   LeafSums& sums) {
     const bool only_zero_sign = abs == 0;
-    const bool beyond =
-        only_zero_sign ? policy_.signed_zero_distinct : abs > policy_.atol + policy_.rtol * base;
+    const bool beyond = only_zero_sign
+                            ? policy_.signed_zero_distinct
+                            : abs > policy_.atol + policy_.rtol * base || ulps > policy_.max_ulp;
     if (beyond) {
       ++metrics_.n_beyond;
       note_first(metrics_.first_beyond, index);
@@ -126,10 +132,11 @@ class ComplexPass {
     refine_maxima(abs, base, index, totals_, metrics_);
   }
 
-  void add_ulps(std::uint64_t from, std::uint64_t to) {
+  std::uint64_t add_ulps(std::uint64_t from, std::uint64_t to) {
     const std::uint64_t distance = core::ulp_distance(part_dtype_, from, to).value_or(0);
     totals_.ulp_max = std::max(totals_.ulp_max, distance);
     totals_.ulp_sum += distance;
+    return distance;
   }
 
   void rescue(const PairInput& input) {

@@ -42,6 +42,7 @@ struct BlockPolicy {
   double rtol;
   double atol;
   double needed_rtol;  ///< least rtol that passes all earlier pairs with atol 0
+  std::uint64_t max_ulp;
   bool signed_zero_distinct;
 };
 

@@ -59,13 +59,18 @@ inline double most_of(const Doubles& lanes) {
 struct NarrowUlps {
   Doubles most{};
   Doubles sum{};
+  Doubles limit;
 
-  void add(const std::int32_t* from, const std::int32_t* to) {
+  explicit NarrowUlps(std::uint64_t allowed) : limit(Doubles{} + static_cast<double>(allowed)) {}
+
+  /// @return the lanes that are beyond the limit
+  Longs add(const std::int32_t* from, const std::int32_t* to) {
     const Doubles low = __builtin_convertvector(load<Ints>(from), Doubles);
     const Doubles high = __builtin_convertvector(load<Ints>(to), Doubles);
     const Doubles distance = magnitude_of(high - low);
     most = distance > most ? distance : most;
     sum += distance;
+    return distance > limit;
   }
   void finish(BlockFindings& found) const {
     const auto greatest = static_cast<std::uint64_t>(most_of(most));
@@ -79,8 +84,11 @@ struct WideUlps {
   ULongs most{};
   ULongs low{};
   ULongs high{};
+  ULongs limit;
 
-  void add(const std::int64_t* from_at, const std::int64_t* to_at) {
+  explicit WideUlps(std::uint64_t allowed) : limit(ULongs{} + allowed) {}
+
+  Longs add(const std::int64_t* from_at, const std::int64_t* to_at) {
     const auto from = load<Longs>(from_at);
     const auto to = load<Longs>(to_at);
     const ULongs up = __builtin_bit_cast(ULongs, to) - __builtin_bit_cast(ULongs, from);
@@ -88,6 +96,7 @@ struct WideUlps {
     most = distance > most ? distance : most;
     low += distance & 0xFFFF'FFFFU;
     high += distance >> 32U;
+    return __builtin_bit_cast(Longs, distance > limit);
   }
   void finish(BlockFindings& found) const {
     for (std::size_t i = 0; i < kWidth; ++i) {
@@ -159,7 +168,7 @@ inline void add_lanes(const Pairs& pairs,
   Doubles max_abs{};
   Doubles max_rel{};
   Counters count;
-  typename Kind::Ulps ulps;
+  typename Kind::Ulps ulps(policy.max_ulp);
   for (std::size_t i = lane; i < pairs.count; i += kBlockLanes) {
     const Doubles b = Kind::values(pairs.baseline + i);
     const Doubles c = Kind::values(pairs.candidate + i);
@@ -185,9 +194,9 @@ inline void add_lanes(const Pairs& pairs,
     count.outside_5e3 += no_base | (rel >= 5e-3);
     count.differ += differ;
     count.unequal += unequal;
-    count.beyond += (abs > atol + rtol * base) | (differ & ~unequal & strict_zero);
+    const Longs far = ulps.add(pairs.baseline_order + i, pairs.candidate_order + i);
+    count.beyond += (abs > atol + rtol * base) | far | (differ & ~unequal & strict_zero);
     count.short_of_rtol += has_base & (abs > needed * base);
-    ulps.add(pairs.baseline_order + i, pairs.candidate_order + i);
   }
   store(sums.abs + lane, sum_abs);
   store(sums.rel + lane, sum_rel);

@@ -76,8 +76,11 @@ class FloatPass {
     for (std::size_t i = 0; i < size; ++i) orders_[1][i] = format_.order(candidate[i]);
     const BlockPairs<Value, Order> pairs{
         values_[0].data(), values_[1].data(), orders_[0].data(), orders_[1].data(), size};
-    const BlockPolicy policy{
-        policy_.rtol, policy_.atol, totals_.needed_rtol, policy_.signed_zero_distinct};
+    const BlockPolicy policy{policy_.rtol,
+                             policy_.atol,
+                             totals_.needed_rtol,
+                             policy_.max_ulp,
+                             policy_.signed_zero_distinct};
     take(loop(pairs, policy, sums), pairs, first);
   }
 
@@ -157,6 +160,14 @@ class FloatPass {
     }
   }
 
+  static std::uint64_t order_distance(const BlockPairs<Value, Order>& pairs,
+                                      std::size_t i) noexcept {
+    const std::int64_t from = pairs.baseline_order[i];
+    const std::int64_t to = pairs.candidate_order[i];
+    return static_cast<std::uint64_t>(std::max(from, to)) -
+           static_cast<std::uint64_t>(std::min(from, to));
+  }
+
   [[nodiscard]] std::size_t first_hit(const BlockPairs<Value, Order>& pairs,
                                       bool beyond) const noexcept {
     for (std::size_t i = 0; i < pairs.count; ++i) {
@@ -166,6 +177,7 @@ class FloatPass {
       const bool zero_sign = abs == 0 && std::signbit(base) != std::signbit(other);
       const bool differs = abs > 0 || zero_sign;
       const bool fails = abs > policy_.atol + policy_.rtol * std::abs(base) ||
+                         order_distance(pairs, i) > policy_.max_ulp ||
                          (zero_sign && policy_.signed_zero_distinct);
       if (beyond ? fails : differs) return i;
     }

@@ -69,9 +69,9 @@ TEST_CASE("defaults") {
   CHECK(config.runs[0] == expected);
   expected.name = "candidate";
   CHECK(config.runs[1] == expected);
-  CHECK(config.compare.policy == PolicyKind::kBitwise);
-  CHECK_FALSE(config.compare.rtol);
-  CHECK_FALSE(config.compare.equal_nan);
+  CHECK(config.compare.policy.kind == PolicyKind::kBitwise);
+  CHECK_FALSE(config.compare.policy.rtol);
+  CHECK_FALSE(config.compare.policy.equal_nan);
   CHECK(config.report.formats == std::vector<std::string>{"text"});
 }
 
@@ -176,11 +176,11 @@ TEST_CASE("compare and dump sections") {
                "memory": "64MiB", "max_bytes": 1000,
                "slice": {"elements": 1000, "above": "1MiB"},
                "reference": "kept/baseline"})");
-  CHECK(config.compare.policy == PolicyKind::kTolerance);
-  CHECK(config.compare.rtol == 1e-3);
-  CHECK(config.compare.atol == 0.0);
-  CHECK(config.compare.equal_nan == EqualNan::kNever);
-  CHECK(config.compare.signed_zero_distinct == true);
+  CHECK(config.compare.policy.kind == PolicyKind::kTolerance);
+  CHECK(config.compare.policy.rtol == 1e-3);
+  CHECK(config.compare.policy.atol == 0.0);
+  CHECK(config.compare.policy.equal_nan == EqualNan::kNever);
+  CHECK(config.compare.policy.signed_zero_distinct == true);
   const DumpSpec& dump = config.runs[1].dump;
   CHECK(dump.level == DumpLevel::kStats);
   CHECK(dump.depth == DumpDepth::kAll);
