@@ -6,6 +6,11 @@ find_package(spdlog REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(PkgConfig REQUIRED)
 
+# By pkg-config: not every distribution ships a CMake package of RE2.
+pkg_check_modules(REPRO_CHECK_RE2 REQUIRED IMPORTED_TARGET re2)
+add_library(repro_check_re2 INTERFACE)
+target_link_libraries(repro_check_re2 INTERFACE PkgConfig::REPRO_CHECK_RE2)
+
 find_path(XXHASH_INCLUDE_DIR xxhash.h REQUIRED)
 add_library(repro_check_xxhash INTERFACE)
 target_include_directories(repro_check_xxhash SYSTEM INTERFACE "${XXHASH_INCLUDE_DIR}")

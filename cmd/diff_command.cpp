@@ -2,34 +2,19 @@
 #include "cmd/diff_command.h"
 
 #include <CLI/App.hpp>
-#include <CLI/Validators.hpp>
-#include <cmath>
 #include <utility>
 
 #include "cmd/choice.h"
 #include "cmd/output.h"
 #include "cmd/reference.h"
 #include "cmd/verdict.h"
-#include "core/error.h"
 
 namespace repro_check::cmd {
-namespace {
-
-using configs::CompareSpec;
-using configs::EqualNan;
-using configs::PolicyKind;
-
-void require_allowance(const char* flag, const std::optional<double>& value) {
-  if (!value || (std::isfinite(*value) && *value >= 0)) return;
-  throw core::Error(core::ErrorKind::kUsage,
-                    std::string(flag) + " must be a finite number, 0 or more");
-}
-
-}  // namespace
 
 std::vector<std::string> DiffCommand::examples() const {
   return {"repro-check diff repro-check-out/baseline repro-check-out/candidate",
           "repro-check diff A B --policy tolerance --rtol 1e-5 --atol 1e-8",
+          "repro-check diff A B --rules rules.json --unmatched policy --ulp 4",
           "repro-check diff A B --format json --all > report.json"};
 }
 
@@ -40,70 +25,19 @@ void DiffCommand::define(CLI::App& app) {
   app.add_option("candidate", candidate_, "Dump that is judged by it")
       ->type_name("DUMP")
       ->required();
-  restrict_to(app.add_option("--policy", policy_, "What counts as equal (bitwise)"),
-              {"bitwise", "tolerance"});
-  app.add_option("--rtol", rtol_, "Relative tolerance; together with --atol")->type_name("X");
-  app.add_option("--atol", atol_, "Absolute tolerance; together with --rtol")->type_name("X");
-  restrict_to(app.add_option("--equal-nan", equal_nan_, "When NaN equals NaN"),
-              {"bits", "any", "never"});
-  restrict_to(app.add_option_function<std::string>(
-                  "--signed-zero",
-                  [this](const std::string& mode) { signed_zero_ = mode == "distinct"; },
-                  "Whether +0 and -0 are the same"),
-              {"distinct", "same"});
+  policy_.define(app);
   restrict_to(app.add_option(
                   "--verify", verify_, "Stored bytes that are checked against their digests (all)"),
               {"all", "differing"});
-  app.add_option("--max-growth",
-                 max_growth_,
-                 "Fail when the relative L2 error grows more than so many times")
-      ->type_name("X");
-  app.add_option("--threads", threads_, "Threads that compare (one a processor)")
-      ->type_name("N")
-      ->check(CLI::Range(1U, 4096U).description(""));
   app.add_flag(
       "--partial", partial_, "Take recordings that were cut short, and compare as far as they go");
   define_references(app, references_);
   report_.define(app);
 }
 
-CompareSpec DiffCommand::spec() const {
-  const bool has_tolerance = rtol_ || atol_;
-  if (rtol_.has_value() != atol_.has_value()) {
-    throw core::Error(core::ErrorKind::kUsage,
-                      std::string(rtol_ ? "--rtol" : "--atol") + " needs " +
-                          (rtol_ ? "--atol" : "--rtol") + " beside it",
-                      "give both, or neither for the defaults of each dtype");
-  }
-  require_allowance("--rtol", rtol_);
-  require_allowance("--atol", atol_);
-  if (has_tolerance && policy_ == "bitwise") {
-    throw core::Error(core::ErrorKind::kUsage,
-                      "--rtol and --atol mean nothing under --policy bitwise",
-                      "leave them out, or use --policy tolerance");
-  }
-  CompareSpec spec;
-  const bool tolerance = has_tolerance || policy_ == "tolerance";
-  spec.policy = tolerance ? PolicyKind::kTolerance : PolicyKind::kBitwise;
-  spec.rtol = rtol_;
-  spec.atol = atol_;
-  if (equal_nan_) {
-    spec.equal_nan = *equal_nan_ == "bits"  ? EqualNan::kBits
-                     : *equal_nan_ == "any" ? EqualNan::kAny
-                                            : EqualNan::kNever;
-  }
-  spec.signed_zero_distinct = signed_zero_;
-  if (max_growth_ && !(std::isfinite(*max_growth_) && *max_growth_ > 0)) {
-    throw core::Error(core::ErrorKind::kUsage, "--max-growth must be a finite number above 0");
-  }
-  spec.max_growth = max_growth_;
-  spec.threads = threads_;
-  return spec;
-}
-
 core::ExitCode DiffCommand::run(const GlobalOptions& globals) {
   comparators::CompareOptions options;
-  options.spec = spec();
+  options.spec = policy_.spec();
   options.verify_all = verify_ == "all";
   options.max_items = report_.max_items();
   report_.check_output();

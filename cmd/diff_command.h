@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "cmd/command.h"
+#include "cmd/policy_flags.h"
 #include "cmd/report_flags.h"
-#include "configs/run_config.h"
 
 namespace repro_check::cmd {
 
@@ -21,17 +20,9 @@ class DiffCommand final : public Command {
   core::ExitCode run(const GlobalOptions& globals) override;
 
  private:
-  [[nodiscard]] configs::CompareSpec spec() const;
-
   std::string baseline_;
   std::string candidate_;
-  std::optional<std::string> policy_;
-  std::optional<double> rtol_;
-  std::optional<double> atol_;
-  std::optional<double> max_growth_;
-  std::optional<std::string> equal_nan_;
-  std::optional<bool> signed_zero_;
-  std::optional<unsigned> threads_;
+  PolicyFlags policy_;
   std::string verify_ = "all";
   bool partial_ = false;
   std::vector<std::string> references_;

@@ -17,6 +17,11 @@
 namespace repro_check::cmd {
 namespace {
 
+std::string judged_text(const configs::CompareSpec& spec) {
+  return spec.rules.empty() ? std::string(configs::name_of(spec.policy.kind))
+                            : "by " + format_count(spec.rules.size(), "rule");
+}
+
 std::string run_text(const configs::RunSpec& run) {
   std::string text = fmt::format("  {}: {} {} on {}, seed {}, determinism {}, rng {}, dropout {}",
                                  escape_name(run.name),
@@ -65,7 +70,7 @@ core::ExitCode ValidateCommand::run(const GlobalOptions& globals) {
   std::string text = fmt::format("OK: {}, {}, compared {}\n",
                                  format_count(config.runs.size(), "run"),
                                  format_count(first.calls.size(), "call"),
-                                 configs::name_of(config.compare.policy));
+                                 judged_text(config.compare));
   if (!globals.quiet) {
     for (const configs::RunSpec& run : config.runs) text += run_text(run);
     text += fmt::format("  dumps: {}, level {}, depth {}\n",

@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "comparators/detail/coverage.h"
 #include "comparators/detail/growth_judge.h"
 #include "comparators/detail/observations.h"
 #include "comparators/detail/pairing.h"
@@ -39,6 +40,8 @@ class Comparison {
         detail::Walk(
             {baseline_, candidate_, options_, pairing_, judge_, observations_, verdict_, report_})
             .run();
+        report_.rules = judge_.rules().uses();
+        detail::report_unused_rules(options_.spec, report_);
       }
     }
     finish();

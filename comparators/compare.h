@@ -4,7 +4,7 @@
 #include <cstddef>
 
 #include "comparators/report.h"
-#include "configs/run_config.h"
+#include "configs/compare_spec.h"
 #include "core/dump_source.h"
 #include "core/exit_code.h"
 

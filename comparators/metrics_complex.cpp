@@ -107,9 +107,9 @@ class ComplexPass final : public LeafPass {
     const double d_re = c.re - b.re;
     const double d_im = c.im - b.im;
     sums.d2[lane] += d_re * d_re + d_im * d_im;
-    add_unequal(std::hypot(d_re, d_im), base, index, lane, sums);
-    add_ulps(b.re_bits, c.re_bits);
-    add_ulps(b.im_bits, c.im_bits);
+    const std::uint64_t ulps =
+        std::max(add_ulps(b.re_bits, c.re_bits), add_ulps(b.im_bits, c.im_bits));
+    add_unequal(std::hypot(d_re, d_im), base, ulps, index, lane, sums);
   }
 
   /// An element once, whichever of its parts it is.
@@ -145,10 +145,16 @@ class ComplexPass final : public LeafPass {
     note_first(metrics().first_beyond, index);
   }
 
-  void add_unequal(double abs, double base, std::uint64_t index, std::size_t lane, LeafSums& sums) {
+  void add_unequal(double abs,
+                   double base,
+                   std::uint64_t ulps,
+                   std::uint64_t index,
+                   std::size_t lane,
+                   LeafSums& sums) {
     const bool only_zero_sign = abs == 0;
-    const bool beyond =
-        only_zero_sign ? policy().signed_zero_distinct : abs > policy().atol + policy().rtol * base;
+    const bool beyond = only_zero_sign
+                            ? policy().signed_zero_distinct
+                            : abs > policy().atol + policy().rtol * base || ulps > policy().max_ulp;
     if (beyond) {
       ++metrics().n_beyond;
       note_first(metrics().first_beyond, index);
@@ -169,11 +175,12 @@ class ComplexPass final : public LeafPass {
     refine_given(abs, base, policy(), totals());
   }
 
-  void add_ulps(std::uint64_t from, std::uint64_t to) {
+  std::uint64_t add_ulps(std::uint64_t from, std::uint64_t to) {
     const std::uint64_t distance = core::ulp_distance(part_dtype_, from, to).value_or(0);
     totals().ulp_max = std::max(totals().ulp_max, distance);
     totals().ulp_sum += distance;
     totals().codes.add_ulp(distance);
+    return distance;
   }
 
   core::Dtype part_dtype_ = core::Dtype::kFloat32;

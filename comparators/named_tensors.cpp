@@ -43,7 +43,8 @@ std::optional<NamedTensorDifference> compare(const NamedTensor& baseline,
   if (judge.same_content(key_of(baseline), key_of(candidate), where).value_or(true)) {
     return std::nullopt;
   }
-  if (auto measured = judge.measure_pair(key_of(baseline), key_of(candidate), where)) {
+  if (auto measured = judge.measure_pair(
+          key_of(baseline), key_of(candidate), where, judge.rules().fallback())) {
     difference.metrics = measured->metrics;
     difference.samples = std::move(measured->samples);
     difference.note = detail::describe_metrics(*difference.metrics);

@@ -3,19 +3,57 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "configs/config_parser.h"
+
 namespace repro_check::comparators {
 namespace {
 
 using configs::EqualNan;
 using configs::PolicyKind;
+using configs::PolicySpec;
 
-EqualNan equal_nan_of(const configs::CompareSpec& spec) noexcept {
-  const bool bitwise = spec.policy == PolicyKind::kBitwise;
-  return spec.equal_nan.value_or(bitwise ? EqualNan::kBits : EqualNan::kAny);
+EqualNan equal_nan_of(const PolicySpec& policy) noexcept {
+  const bool bitwise = policy.kind == PolicyKind::kBitwise;
+  return policy.equal_nan.value_or(bitwise ? EqualNan::kBits : EqualNan::kAny);
 }
 
-bool signed_zero_distinct(const configs::CompareSpec& spec) noexcept {
-  return spec.signed_zero_distinct.value_or(spec.policy == PolicyKind::kBitwise);
+bool signed_zero_distinct(const PolicySpec& policy) noexcept {
+  return policy.signed_zero_distinct.value_or(policy.kind == PolicyKind::kBitwise);
+}
+
+/// Elements that fail every policy with these rules for NaN and zeros.
+std::uint64_t refused(const PolicySpec& policy, const TensorMetrics& m) noexcept {
+  std::uint64_t count =
+      m.nan_baseline + m.nan_candidate + m.inf_sign + m.inf_baseline + m.inf_candidate;
+  const EqualNan nan = equal_nan_of(policy);
+  if (nan != EqualNan::kAny) count += m.nan_both_payload;
+  if (nan == EqualNan::kNever) count += m.nan_both_same;
+  return count + (signed_zero_distinct(policy) ? m.zero_sign_only : 0);
+}
+
+TensorVerdict judge_ulps(const PolicySpec& policy, const TensorMetrics& m) {
+  if (m.n_beyond == 0) return {true, {}};
+  const double allowed = policy.share * static_cast<double>(m.elements);
+  const bool passes = refused(policy, m) == 0 && static_cast<double>(m.n_beyond) <= allowed;
+  if (policy.share == 0) return {passes, {}};
+  return {passes,
+          fmt::format("{} of {} elements beyond {} ULP, {:.4g} allowed",
+                      m.n_beyond,
+                      m.elements,
+                      policy.ulp,
+                      std::floor(allowed))};
+}
+
+TensorVerdict judge_cosine(const PolicySpec& policy, const TensorMetrics& m) {
+  // Of nothing finite, or of dtypes that have no angle, elements are all there is to judge by.
+  if (!m.cosine || !m.norm_ratio) return {m.n_beyond == 0, {}};
+  const bool alike = *m.cosine >= policy.cosine && std::abs(*m.norm_ratio - 1) <= policy.drift;
+  return {alike && refused(policy, m) == 0,
+          fmt::format("cosine {:.6g}, norm ratio {:.6g}", *m.cosine, *m.norm_ratio)};
 }
 
 struct Tolerance {
@@ -44,32 +82,76 @@ Tolerance default_tolerance(core::Dtype dtype) noexcept {
 
 }  // namespace
 
-ElementPolicy element_policy(const configs::CompareSpec& spec, core::Dtype dtype) noexcept {
-  ElementPolicy policy;
-  policy.equal_nan = equal_nan_of(spec);
-  policy.signed_zero_distinct = signed_zero_distinct(spec);
-  policy.canonical_bool = spec.policy == PolicyKind::kBitwise;
-  if (spec.policy == PolicyKind::kTolerance) {
+ElementPolicy element_policy(const PolicySpec& policy, core::Dtype dtype) noexcept {
+  ElementPolicy element;
+  element.equal_nan = equal_nan_of(policy);
+  element.signed_zero_distinct = signed_zero_distinct(policy);
+  element.canonical_bool = policy.kind == PolicyKind::kBitwise;
+  if (policy.kind == PolicyKind::kUlp) {
+    if (!core::is_floating(dtype) && !core::is_complex(dtype)) return element;
+    element.atol = std::numeric_limits<double>::infinity();
+    element.max_ulp = policy.ulp;
+  } else if (policy.kind != PolicyKind::kBitwise) {
     const Tolerance standard = default_tolerance(dtype);
-    policy.rtol = spec.rtol.value_or(standard.rtol);
-    policy.atol = spec.atol.value_or(standard.atol);
+    element.rtol = policy.rtol.value_or(standard.rtol);
+    element.atol = policy.atol.value_or(standard.atol);
   }
-  return policy;
+  return element;
 }
 
-bool digests_decide(const configs::CompareSpec& spec) noexcept {
-  return spec.policy == PolicyKind::kBitwise && equal_nan_of(spec) != EqualNan::kAny &&
-         signed_zero_distinct(spec);
+ElementPolicy element_policy(const PolicySpec& policy,
+                             core::Dtype one,
+                             core::Dtype other) noexcept {
+  ElementPolicy element = element_policy(policy, one);
+  const ElementPolicy second = element_policy(policy, other);
+  element.rtol = std::max(element.rtol, second.rtol);
+  element.atol = std::max(element.atol, second.atol);
+  return element;
 }
 
-std::string describe_policy(const configs::CompareSpec& spec) {
-  const bool bitwise = spec.policy == PolicyKind::kBitwise;
-  std::string text = bitwise ? "bitwise" : "tolerance";
-  if (!bitwise) {
-    text += spec.rtol && spec.atol ? fmt::format(", rtol {}, atol {}", *spec.rtol, *spec.atol)
-                                   : std::string(", by dtype");
+bool digests_decide(const PolicySpec& policy) noexcept {
+  return policy.kind == PolicyKind::kBitwise && equal_nan_of(policy) != EqualNan::kAny &&
+         signed_zero_distinct(policy);
+}
+
+bool elements_decide(const PolicySpec& policy) noexcept {
+  return !is_screening(policy) && policy.share == 0;
+}
+
+bool is_screening(const PolicySpec& policy) noexcept { return policy.kind == PolicyKind::kCosine; }
+
+TensorVerdict judge_metrics(const PolicySpec& policy, const TensorMetrics& metrics) {
+  switch (policy.kind) {
+    case PolicyKind::kUlp:
+      return judge_ulps(policy, metrics);
+    case PolicyKind::kCosine:
+      return judge_cosine(policy, metrics);
+    default:
+      return {metrics.n_beyond == 0, {}};
   }
-  switch (equal_nan_of(spec)) {
+}
+
+std::string describe_policy(const PolicySpec& policy) {
+  std::string text(configs::name_of(policy.kind));
+  switch (policy.kind) {
+    case PolicyKind::kBitwise:
+      break;
+    case PolicyKind::kIgnore:
+      return text;
+    case PolicyKind::kTolerance:
+      text += policy.rtol && policy.atol
+                  ? fmt::format(", rtol {}, atol {}", *policy.rtol, *policy.atol)
+                  : std::string(", by dtype");
+      break;
+    case PolicyKind::kUlp:
+      text += fmt::format(" {}", policy.ulp);
+      if (policy.share > 0) text += fmt::format(", a share of {} beyond", policy.share);
+      break;
+    case PolicyKind::kCosine:
+      text += fmt::format(" {}, norm drift {}", policy.cosine, policy.drift);
+      break;
+  }
+  switch (equal_nan_of(policy)) {
     case EqualNan::kBits:
       break;
     case EqualNan::kAny:
@@ -79,8 +161,33 @@ std::string describe_policy(const configs::CompareSpec& spec) {
       text += ", NaN equals nothing";
       break;
   }
-  if (bitwise && !signed_zero_distinct(spec)) text += ", -0 equals +0";
-  if (!bitwise && signed_zero_distinct(spec)) text += ", -0 is not +0";
+  const bool bitwise = policy.kind == PolicyKind::kBitwise;
+  if (bitwise && !signed_zero_distinct(policy)) text += ", -0 equals +0";
+  if (!bitwise && signed_zero_distinct(policy)) text += ", -0 is not +0";
+  return text;
+}
+
+std::string describe_policy(const configs::CompareSpec& spec) {
+  std::string text;
+  if (spec.rules.empty()) {
+    text = describe_policy(spec.policy);
+  } else {
+    text = fmt::format("{} rule{}, else ", spec.rules.size(), spec.rules.size() == 1 ? "" : "s");
+    switch (spec.unmatched) {
+      case configs::Unmatched::kError:
+        text += "an error";
+        break;
+      case configs::Unmatched::kPolicy:
+        text += describe_policy(spec.policy);
+        break;
+      case configs::Unmatched::kIgnore:
+        text += "ignored";
+        break;
+    }
+  }
+  if (spec.promote) text += ", dtypes promoted";
+  if (spec.strides == configs::AttributeRule::kStrict) text += ", strides strict";
+  if (spec.device == configs::AttributeRule::kStrict) text += ", device strict";
   return text;
 }
 

@@ -1,33 +1,61 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
+#include <limits>
 #include <string>
 
-#include "configs/run_config.h"
+#include "comparators/report.h"
+#include "configs/compare_spec.h"
 #include "core/dtype.h"
 
 namespace repro_check::comparators {
 
 /// A policy as one element sees it. A pair of finite elements passes when |c-b| <= atol + rtol*|b|,
-/// evaluated in double; bitwise is the same with both 0, since finite doubles that differ have a
-/// difference that is not 0.
+/// evaluated in double, and they are at most max_ulp apart; bitwise is the same with both 0, since
+/// finite doubles that differ have a difference that is not 0.
 struct ElementPolicy {
   double rtol = 0;
-  double atol = 0;
+  double atol = 0;  ///< may be infinite: then max_ulp alone decides
+  /// In the tensor's own dtype, part by part for complex ones; nothing for any other dtype.
+  std::uint64_t max_ulp = std::numeric_limits<std::uint64_t>::max();
   configs::EqualNan equal_nan = configs::EqualNan::kBits;
   bool signed_zero_distinct = true;
   bool canonical_bool = true;  ///< bool bytes 1 and 2 differ
 };
 
-/// The policy of `spec` for elements of `dtype`. Without rtol and atol, tolerance takes the
-/// defaults of torch.testing.assert_close; quantised dtypes are judged by their integers, so
-/// exactly. Source: torch/testing/_comparison.py.
-ElementPolicy element_policy(const configs::CompareSpec& spec, core::Dtype dtype) noexcept;
+/// What `policy` asks of elements of `dtype`. Without rtol and atol, tolerance takes the defaults
+/// of torch.testing.assert_close; quantised dtypes are judged by their integers, so exactly.
+/// Policies that judge a tensor as a whole count elements as tolerance does. Source:
+/// torch/testing/_comparison.py.
+ElementPolicy element_policy(const configs::PolicySpec& policy, core::Dtype dtype) noexcept;
 
-/// Whether a difference of digests alone is enough to fail under `spec`.
-bool digests_decide(const configs::CompareSpec& spec) noexcept;
+/// Of two dtypes that are compared in one: the looser tolerance of the two.
+ElementPolicy element_policy(const configs::PolicySpec& policy,
+                             core::Dtype one,
+                             core::Dtype other) noexcept;
+
+/// Whether a difference of digests alone is enough to fail under `policy`.
+bool digests_decide(const configs::PolicySpec& policy) noexcept;
+
+/// Whether one element beyond is enough to fail a tensor.
+bool elements_decide(const configs::PolicySpec& policy) noexcept;
+
+/// Whether the elements counted beyond are no more than a remark: another measure decides.
+bool is_screening(const configs::PolicySpec& policy) noexcept;
+
+struct TensorVerdict {
+  bool passes = false;
+  std::string why;  ///< what the policy looked at, where the metrics do not say it by themselves
+};
+
+/// Judges a tensor by its metrics, which were made with element_policy(policy, dtype). A NaN or an
+/// infinity that the policy does not accept fails it whatever the other numbers are.
+TensorVerdict judge_metrics(const configs::PolicySpec& policy, const TensorMetrics& metrics);
 
 /// `bitwise`, `tolerance, rtol 0.001, atol 1e-05, NaN equals NaN`.
+std::string describe_policy(const configs::PolicySpec& policy);
+/// The same, or `2 rules, else an error`.
 std::string describe_policy(const configs::CompareSpec& spec);
 
 }  // namespace repro_check::comparators

@@ -135,6 +135,22 @@ struct TensorComparison {
   /// All that was looked at where digests differ: metrics and samples are about these elements,
   /// with indices of the whole tensor.
   std::optional<core::ContentSlice> slice;
+  std::string policy;               ///< that judged it, in words; empty where none did
+  std::optional<std::size_t> rule;  ///< index in Report::rules; empty where none of them matched
+};
+
+/// One rule of CompareSpec, and what it was good for.
+struct RuleUse {
+  std::string match;  ///< `operator aten::.*, dtype float16`
+  std::string policy;
+  std::uint64_t tensors = 0;  ///< outputs it judged, or ignored
+};
+
+/// Elements that passed under a policy that does not look at each of them.
+struct Screened {
+  std::uint64_t tensors = 0;
+  std::uint64_t elements = 0;
+  std::uint64_t beyond = 0;  ///< the default tolerance of their dtype
 };
 
 /// Why an origin is an origin, or what made an input differ.
@@ -226,7 +242,8 @@ struct ControlFlow {
 };
 
 /// matched + missing = records of a side; equal + within_policy + diverged + mismatched + skipped +
-/// not_judged = matched. A sum that does not hold is an internal error.
+/// not_judged = matched; tensors + metadata_only + ignored + not_judged_tensors = outputs. A sum
+/// that does not hold is an internal error.
 struct Coverage {
   std::uint64_t baseline_ops = 0;
   std::uint64_t candidate_ops = 0;
@@ -240,10 +257,14 @@ struct Coverage {
   std::uint64_t mismatched = 0;
   std::uint64_t missing_in_baseline = 0;
   std::uint64_t missing_in_candidate = 0;
-  std::uint64_t skipped = 0;     ///< no output content on either side (uninitialised, excluded)
-  std::uint64_t not_judged = 0;  ///< content missing where the policy needs it
-  std::uint64_t tensors = 0;     ///< output tensors judged
-  std::uint64_t elements = 0;    ///< elements of those
+  std::uint64_t skipped = 0;        ///< no output content on either side (uninitialised, excluded)
+  std::uint64_t not_judged = 0;     ///< content missing where the policy needs it
+  std::uint64_t outputs = 0;        ///< output tensors of matched operators
+  std::uint64_t tensors = 0;        ///< output tensors judged
+  std::uint64_t metadata_only = 0;  ///< of one side only, or without content on both
+  std::uint64_t ignored = 0;        ///< left out by a rule
+  std::uint64_t not_judged_tensors = 0;
+  std::uint64_t elements = 0;  ///< elements of those
   std::uint64_t bytes = 0;
   std::uint64_t sliced =
       0;  ///< of the tensors those that differ and were measured in a slice alone
@@ -303,6 +324,8 @@ struct Report {
   std::vector<RunSummary> runs;      ///< baseline, candidate
   Coverage coverage;
   std::string policy;  ///< `bitwise, NaN equals NaN`
+  std::vector<RuleUse> rules;
+  Screened screened;
   std::vector<Difference> differences;
   std::vector<NamedTensorDifference> named_tensors;
   std::optional<OpDivergence> first_divergence;

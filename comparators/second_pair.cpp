@@ -76,8 +76,14 @@ void carry_over(const Report& digests, Report& report) {
 
 bool can_start_with_digests(const configs::CompareSpec& spec) noexcept {
   // Equal digests say nothing of NaN, which `never` wants to know of.
-  const ElementPolicy policy = element_policy(spec, core::Dtype::kFloat32);
-  return digests_decide(spec) && policy.equal_nan != configs::EqualNan::kNever;
+  const auto decides = [](const configs::PolicySpec& policy) {
+    return policy.kind == configs::PolicyKind::kIgnore ||
+           (digests_decide(policy) && policy.equal_nan != configs::EqualNan::kNever);
+  };
+  if (spec.promote) return false;
+  if (!std::ranges::all_of(spec.rules, decides, &configs::Rule::policy)) return false;
+  const bool judged = spec.rules.empty() || spec.unmatched == configs::Unmatched::kPolicy;
+  return !judged || decides(spec.policy);
 }
 
 core::OpRanges missing_values(std::span<const Report> reports, std::uint64_t window) {

@@ -21,29 +21,6 @@ namespace {
 
 /// Large inputs belong into files; this is read whole and parsed before anything is known of it.
 constexpr std::uintmax_t kLargestFile = std::uintmax_t{8} << 20U;
-/// A file that is something else altogether would otherwise give a line a key.
-constexpr std::size_t kMostLines = 100;
-
-[[noreturn]] void refuse(const std::string& message) {
-  throw core::Error(core::ErrorKind::kUsage,
-                    message,
-                    "docs/CONFIGURATION.md lists every key; `repro-check init MODEL.pt` writes a "
-                    "configuration to start from");
-}
-
-[[noreturn]] void refuse(const std::string& origin, const std::vector<ConfigProblem>& problems) {
-  std::string lines;
-  for (std::size_t i = 0; i < std::min(problems.size(), kMostLines); ++i) {
-    if (i > 0) lines += '\n';
-    lines += problem_line(origin, problems[i]);
-  }
-  if (problems.size() > kMostLines) {
-    lines +=
-        fmt::format("\n{}: and {} more", core::printable(origin), problems.size() - kMostLines);
-  }
-  refuse(lines);
-}
-
 }  // namespace
 
 std::string problem_line(const std::string& origin, const ConfigProblem& problem) {
@@ -71,7 +48,7 @@ Config parse_config(const std::string& text,
                     const std::vector<ConfigOverride>& overrides) {
   detail::Problems problems;
   Config config = detail::build_config(text, std::filesystem::absolute(base), overrides, problems);
-  if (!problems.empty()) refuse(origin, problems.all());
+  if (!problems.empty()) detail::refuse(origin, problems.all());
   return config;
 }
 
@@ -79,16 +56,17 @@ std::string read_config_text(const std::filesystem::path& file) {
   const std::string name = core::printable(file.string());
   std::error_code error;
   const auto status = std::filesystem::status(file, error);
-  if (!std::filesystem::exists(status)) refuse(name + ": no such file");
+  if (!std::filesystem::exists(status)) detail::refuse(name + ": no such file");
   // A pipe or device has no size to be bounded by.
-  if (!std::filesystem::is_regular_file(status)) refuse(name + ": not a regular file");
+  if (!std::filesystem::is_regular_file(status)) detail::refuse(name + ": not a regular file");
   const std::uintmax_t size = std::filesystem::file_size(file, error);
   if (!error && size > kLargestFile) {
-    refuse(fmt::format("{}: {} bytes; a configuration has at most {}", name, size, kLargestFile));
+    detail::refuse(
+        fmt::format("{}: {} bytes; a configuration has at most {}", name, size, kLargestFile));
   }
   std::ifstream stream(file, std::ios::binary);
   std::string text((std::istreambuf_iterator<char>(stream)), std::istreambuf_iterator<char>());
-  if (!stream.is_open() || stream.bad()) refuse(name + ": cannot be read");
+  if (!stream.is_open() || stream.bad()) detail::refuse(name + ": cannot be read");
   return text;
 }
 

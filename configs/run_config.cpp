@@ -53,7 +53,43 @@ std::string_view name_of(Distribution distribution) noexcept {
 }
 
 std::string_view name_of(PolicyKind kind) noexcept {
-  return kind == PolicyKind::kBitwise ? "bitwise" : "tolerance";
+  switch (kind) {
+    case PolicyKind::kBitwise:
+      return "bitwise";
+    case PolicyKind::kTolerance:
+      return "tolerance";
+    case PolicyKind::kUlp:
+      return "ulp";
+    case PolicyKind::kCosine:
+      return "cosine";
+    case PolicyKind::kIgnore:
+      return "ignore";
+  }
+  return "bitwise";
+}
+
+std::string_view name_of(Unmatched rule) noexcept {
+  switch (rule) {
+    case Unmatched::kError:
+      return "error";
+    case Unmatched::kPolicy:
+      return "policy";
+    case Unmatched::kIgnore:
+      return "ignore";
+  }
+  return "error";
+}
+
+std::string_view name_of(AttributeRule rule) noexcept {
+  switch (rule) {
+    case AttributeRule::kNote:
+      return "note";
+    case AttributeRule::kStrict:
+      return "strict";
+    case AttributeRule::kIgnore:
+      return "ignore";
+  }
+  return "note";
 }
 
 std::string_view name_of(EqualNan rule) noexcept {

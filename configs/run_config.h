@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "configs/compare_spec.h"
 #include "core/content_slice.h"
 #include "core/dtype.h"
 #include "core/op_range.h"
@@ -163,23 +164,6 @@ struct RunSpec {
       recorder;  ///< another recorder, built against another LibTorch
   DumpSpec dump;
   bool operator==(const RunSpec&) const = default;
-};
-
-enum class PolicyKind { kBitwise, kTolerance };
-enum class EqualNan { kBits, kAny, kNever };
-
-struct CompareSpec {
-  PolicyKind policy = PolicyKind::kBitwise;
-  std::optional<double>
-      rtol;  ///< given together with atol or not at all: then the dtype's defaults
-  std::optional<double> atol;
-  std::optional<EqualNan> equal_nan;         ///< default: bits under bitwise, any otherwise
-  std::optional<bool> signed_zero_distinct;  ///< default: true under bitwise, false otherwise
-  /// Fail when the relative L2 error grows more than so many times from the first operator that
-  /// differs to the end; above 0.
-  std::optional<double> max_growth;
-  /// Threads that compare; default: as many as there are processors. No result depends on it.
-  std::optional<unsigned> threads;
 };
 
 struct ReportSpec {

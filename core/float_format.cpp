@@ -76,6 +76,30 @@ WideLayout wide_layout(Dtype dtype) noexcept {
   }
 }
 
+/// Codes of a float of 16 bits or fewer.
+struct NarrowCodes {
+  std::uint64_t largest = 0;  ///< magnitude
+  std::uint64_t too_large = 0;
+  std::uint64_t nan = 0;
+  std::uint64_t sign = 0x80;
+  bool signed_inf = false;
+};
+
+NarrowCodes narrow_codes(Dtype dtype) noexcept {
+  switch (dtype) {
+    case Dtype::kFloat16:
+      return {0x7BFF, 0x7C00, 0x7E00, 0x8000, true};
+    case Dtype::kBFloat16:
+      return {0x7F7F, 0x7F80, 0x7FC0, 0x8000, true};
+    case Dtype::kFloat8E4M3FN:
+      return {0x7E, 0x7F, 0x7F};
+    case Dtype::kFloat8E5M2:
+      return {0x7B, 0x7C, 0x7F, 0x80, true};
+    default:
+      return {0x7F, 0x80, 0x80};
+  }
+}
+
 bool is_byte_float(Dtype dtype) noexcept {
   return dtype >= Dtype::kFloat8E4M3FN && dtype <= Dtype::kFloat8E8M0FNU;
 }
@@ -119,6 +143,36 @@ double decode_float(Dtype dtype, std::uint64_t bits) noexcept {
   if (table.finite[code]) return static_cast<double>(table.value[code]);
   const double infinity = std::numeric_limits<double>::infinity();
   return code >= 0x80U ? -infinity : infinity;
+}
+
+std::uint64_t encode_float(Dtype dtype, double value) noexcept {
+  if (dtype == Dtype::kFloat64) return std::bit_cast<std::uint64_t>(value);
+  if (dtype == Dtype::kFloat32) return std::bit_cast<std::uint32_t>(static_cast<float>(value));
+  const NarrowCodes codes = narrow_codes(dtype);
+  if (std::isnan(value)) return codes.nan;
+  const double magnitude = std::abs(value);
+  // Magnitudes grow with their codes: the last that is not above the value.
+  std::uint64_t low = 0;
+  std::uint64_t high = codes.largest;
+  while (low < high) {
+    const std::uint64_t middle = high - (high - low) / 2;
+    if (decode_float(dtype, middle) <= magnitude) {
+      low = middle;
+    } else {
+      high = middle - 1;
+    }
+  }
+  const double below = decode_float(dtype, low);
+  const double above =
+      low < codes.largest ? decode_float(dtype, low + 1) : 2 * below - decode_float(dtype, low - 1);
+  const double to_below = magnitude - below;
+  const double to_above = above - magnitude;
+  if (to_above < to_below || (to_above == to_below && low % 2 == 1)) ++low;
+  if (low > codes.largest)
+    return codes.too_large | (codes.signed_inf && value < 0 ? codes.sign : 0);
+  // The fnuz kinds have no -0: that code is their NaN.
+  const bool negative = std::signbit(value) && (low != 0 || codes.nan != codes.sign);
+  return low | (negative ? codes.sign : 0);
 }
 
 std::optional<std::int64_t> ulp_position(Dtype dtype, std::uint64_t bits) noexcept {

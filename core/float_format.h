@@ -49,6 +49,11 @@ inline float half_to_float(std::uint32_t bits) noexcept {
 /// Value of one element of a real floating dtype, NaN and Inf included, from its bits.
 double decode_float(Dtype dtype, std::uint64_t bits) noexcept;
 
+/// Bits of the nearest element of a real floating dtype, ties to even. What is too large becomes
+/// Inf, or NaN where the dtype has no Inf; a NaN becomes the dtype's own quiet one.
+/// @param dtype  with a sign: not float8_e8m0fnu, and no float4
+std::uint64_t encode_float(Dtype dtype, double value) noexcept;
+
 /// Position on the number line of the dtype: neighbours differ by 1, both zeros are 0. Empty for
 /// NaN and Inf.
 std::optional<std::int64_t> ulp_position(Dtype dtype, std::uint64_t bits) noexcept;

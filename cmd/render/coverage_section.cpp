@@ -167,6 +167,20 @@ std::string filters_text(const Report& report) {
          "; what that leaves out was not compared, and counts as skipped";
 }
 
+// What each rule judged, where there are any.
+std::string rules_text(const Report& report) {
+  std::vector<std::string> texts;
+  for (std::size_t i = 0; i < report.rules.size(); ++i) {
+    const comparators::RuleUse& rule = report.rules[i];
+    texts.push_back(fmt::format("{} ({}) {}: {}",
+                                i,
+                                escape_name(rule.match),
+                                rule.policy,
+                                format_count(rule.tensors, "tensor")));
+  }
+  return fmt::format("{}", fmt::join(texts, "; "));
+}
+
 // What `--check-observer` found, run by run; what recording changed is the verdict already.
 std::string observer_text(const Report& report) {
   using Outcome = comparators::ObserverFinding::Outcome;
@@ -273,6 +287,7 @@ Page coverage_section(const Report& report, const Detail& detail) {
   if (!is_one_line) {
     page.prose("policy", policy, 2);
   }
+  page.prose("rules", rules_text(report), detail.everything ? 20 : 3);
   page.prose("filters", filters_text(report), 3);
   page.prose("values", values_text(report), 2);
   add_differences(page, report, detail);

@@ -28,10 +28,18 @@ void put_pass(Line& line, const Report& report) {
   const auto& c = report.coverage;
   const std::string of = format_count(c.compared, "operator");
   if (c.within_policy > 0) {
-    line.put(fmt::format(" within policy: {} of {} bit-identical, {} within tolerance",
+    const bool by_element =
+        report.policy.starts_with("tolerance") || report.policy.starts_with("bitwise");
+    line.put(fmt::format(" within policy: {} of {} bit-identical, {} within {}",
                          format_count(c.equal),
                          of,
-                         format_count(c.within_policy)));
+                         format_count(c.within_policy),
+                         by_element ? "tolerance" : "policy"));
+    if (report.screened.beyond > 0) {
+      line.put(fmt::format("; {} of {} beyond tolerance",
+                           format_count(report.screened.beyond),
+                           format_count(report.screened.elements, "element")));
+    }
   } else {
     line.put(fmt::format(": {} of {} bit-identical", format_count(c.equal), of));
   }

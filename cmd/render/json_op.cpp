@@ -60,6 +60,8 @@ Json json_tensor(const TensorComparison& tensor) {
   out["digest"] = Json{{"baseline", digest_of(b)}, {"candidate", digest_of(c)}};
   out["outcome"] = outcome_name(tensor.outcome);
   out["note"] = json_text_or_null(tensor.note);
+  out["policy"] = json_text_or_null(tensor.policy);
+  out["rule"] = tensor.rule ? Json(*tensor.rule) : Json(nullptr);
   out["slice"] = tensor.slice ? Json{{"elements", json_integer(tensor.slice->elements)},
                                      {"stride", json_integer(tensor.slice->stride)}}
                               : Json(nullptr);
@@ -275,7 +277,8 @@ Json json_op(const OpDivergence& op) {
   out["source"] = json_source(shown_record(op));
   out["relation"] = relation_name(op.relation);
   out["kind"] = json_text_or_null(kind_name(op.kind));
-  out["rule"] = nullptr;
+  const auto* leading = leading_output(op);
+  out["rule"] = leading != nullptr && leading->rule ? Json(*leading->rule) : Json(nullptr);
   out["outputs"] = json_tensors(op.outputs);
   out["producers"] = Json::array();
   for (const std::uint64_t producer : op.producers) {

@@ -6,6 +6,7 @@
 #include <map>
 #include <span>
 
+#include "cmd/render/json_coverage.h"
 #include "cmd/render/json_op.h"
 #include "cmd/render/json_origins.h"
 #include "cmd/render/json_text.h"
@@ -78,28 +79,6 @@ Json json_verdict(const Report& report) {
   out["also"] = std::move(also);
   out["mend"] = json_text_or_null(report.mend);
   out["policy"] = json_text_or_null(report.policy);
-  return out;
-}
-
-Json json_coverage(const comparators::Coverage& c) {
-  Json out;
-  out["baseline_ops"] = json_integer(c.baseline_ops);
-  out["candidate_ops"] = json_integer(c.candidate_ops);
-  out["compared"] = json_integer(c.compared);
-  out["equal"] = json_integer(c.equal);
-  out["within_policy"] = json_integer(c.within_policy);
-  out["diverged"] = json_integer(c.diverged);
-  out["origins"] = json_integer(c.origins);
-  out["propagated"] = json_integer(c.propagated);
-  out["mismatched"] = json_integer(c.mismatched);
-  out["missing_in_baseline"] = json_integer(c.missing_in_baseline);
-  out["missing_in_candidate"] = json_integer(c.missing_in_candidate);
-  out["skipped"] = json_integer(c.skipped);
-  out["not_judged"] = json_integer(c.not_judged);
-  out["tensors"] = json_integer(c.tensors);
-  out["elements"] = json_integer(c.elements);
-  out["bytes"] = json_integer(c.bytes);
-  out["sliced"] = json_integer(c.sliced);
   return out;
 }
 
@@ -368,6 +347,8 @@ std::string render_json(const Report& report, const RenderOptions& options) {
   out["tool"] = json_tool(report, options);
   out["verdict"] = json_verdict(report);
   out["coverage"] = json_coverage(report.coverage);
+  out["rules"] = json_rules(report);
+  out["screened"] = json_screened(report.screened);
   out["runs"] = std::move(runs);
   out["differences"] = json_differences(report);
   out["first_divergence"] = first ? json_op(*first) : Json(nullptr);

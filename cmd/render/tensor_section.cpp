@@ -255,6 +255,9 @@ void add_tensor(Page& page,
     page.prose("", "in " + slice_text(tensor) + "; no others are stored", 2);
   }
   page.prose("", escape_name(tensor.note), 2);
+  if (tensor.rule) {
+    page.prose("", fmt::format("judged by rule {}: {}", *tensor.rule, tensor.policy), 2);
+  }
   add_metrics(page, *tensor.metrics, detail);
   add_samples(page, tensor.samples, detail.samples);
 }

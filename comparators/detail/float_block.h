@@ -61,6 +61,7 @@ struct BlockPolicy {
   double given_atol;   ///< least atol that passes all earlier pairs with `rtol`; likewise
   double min_normal;   ///< of the dtype; 0 where it has no smaller numbers
   double max_finite;   ///< of the dtype
+  std::uint64_t max_ulp;
   bool signed_zero_distinct;
 };
 

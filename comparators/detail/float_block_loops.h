@@ -14,12 +14,18 @@ namespace {
 struct NarrowUlps {
   Doubles most{};
   Doubles sum{};
+  Doubles limit;
+  Longs far{};
 
+  explicit NarrowUlps(std::uint64_t allowed) : limit(Doubles{} + static_cast<double>(allowed)) {}
+
+  /// Leaves in `far` the lanes that are beyond the limit.
   /// @return codes
   Longs add(const Ints& from, const Ints& to, const Longs& unequal) {
     const Doubles distance = magnitude_of(widen(to) - widen(from));
     most = distance > most ? distance : most;
     sum += distance;
+    far = distance > limit;
     // floor(log2(2d-1)) is ceil(log2 d), and of 0 it is that of 1.
     return exponents_of(magnitude_of(distance + distance - 1.0)) - kBias - unequal;
   }
@@ -35,6 +41,10 @@ struct WideUlps {
   ULongs most{};
   ULongs low{};
   ULongs high{};
+  ULongs limit;
+  Longs far{};
+
+  explicit WideUlps(std::uint64_t allowed) : limit(ULongs{} + allowed) {}
 
   Longs add(const Longs& from, const Longs& to, const Longs& /*unequal*/) {
     const ULongs up = __builtin_bit_cast(ULongs, to) - __builtin_bit_cast(ULongs, from);
@@ -42,6 +52,7 @@ struct WideUlps {
     most = distance > most ? distance : most;
     low += distance & 0xFFFF'FFFFU;
     high += distance >> 32U;
+    far = __builtin_bit_cast(Longs, distance > limit);
     Longs codes{};
     for (std::size_t i = 0; i < kWidth; ++i) {
       const std::uint64_t d = distance[i];
@@ -171,16 +182,18 @@ inline PairVector pair_of(const Doubles& b, const Doubles& c) {
   return pair;
 }
 
+/// @param far       beyond the limit in ULP
 /// @param tolerant  whether there is a tolerance at all
 inline void count_pairs(const PairVector& pair,
                         const Longs& differ,
+                        const Longs& far,
                         const Bounds& bounds,
                         bool tolerant,
                         Counters& count) {
   using Packed = PackedCounters;
   const auto& [b, c, abs, base, rel, has_base, unequal, no_base] = pair;
   const Longs over = tolerant ? abs > bounds.atol + bounds.rtol * base : unequal;
-  const Longs beyond = over | (differ & ~unequal & bounds.strict_zero);
+  const Longs beyond = over | far | (differ & ~unequal & bounds.strict_zero);
   count.always.lanes +=
       Packed::bit(has_base, 0) | Packed::bit(no_base, 1) | Packed::bit(no_base | (rel >= 1e-3), 2) |
       Packed::bit(no_base | (rel >= 5e-3), 3) | Packed::bit(differ, 4) | Packed::bit(unequal, 5) |
@@ -225,7 +238,7 @@ inline void add_lanes(const Pairs& pairs,
   Doubles max_abs{};
   Doubles max_rel{};
   Counters count;
-  typename Kind::Ulps ulps;
+  typename Kind::Ulps ulps(policy.max_ulp);
   for (std::size_t i = lane; i < pairs.count; i += kBlockLanes) {
     const PairVector pair =
         pair_of(Kind::values(pairs.baseline + i), Kind::values(pairs.candidate + i));
@@ -237,8 +250,8 @@ inline void add_lanes(const Pairs& pairs,
     sum_bc += pair.b * pair.c;
     max_abs = pair.abs > max_abs ? pair.abs : max_abs;
     max_rel = pair.rel > max_rel ? pair.rel : max_rel;
-    count_pairs(pair, Kind::differ(pairs, i), bounds, kTolerant, count);
     const Longs ulp_codes = Kind::distance(pairs, i, pair.unequal, ulps);
+    count_pairs(pair, Kind::differ(pairs, i), ulps.far, bounds, kTolerant, count);
     store(codes + i, (ulp_codes << kRelBits) | rel_codes(pair));
   }
   store(sums.abs + lane, sum_abs);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -197,6 +198,7 @@ class FloatPass final : public LeafPass {
             policy().rtol > 0 ? totals().given_atol : kUnwanted,
             format_.min_normal(),
             format_.max_finite(),
+            policy().max_ulp,
             policy().signed_zero_distinct};
   }
   BlockFindings loop(const NarrowPairs& pairs, BlockSums& sums) {
@@ -244,6 +246,21 @@ class FloatPass final : public LeafPass {
     }
   }
 
+  /// In ULP.
+  [[nodiscard]] std::uint64_t order_distance(const Pairs& pairs, std::size_t i) const noexcept {
+    std::int64_t from = 0;
+    std::int64_t to = 0;
+    if constexpr (sizeof(Raw) == sizeof(Value)) {
+      from = format_.order(std::bit_cast<Raw>(pairs.baseline[i]));
+      to = format_.order(std::bit_cast<Raw>(pairs.candidate[i]));
+    } else {
+      from = pairs.baseline_order[i];
+      to = pairs.candidate_order[i];
+    }
+    return static_cast<std::uint64_t>(std::max(from, to)) -
+           static_cast<std::uint64_t>(std::min(from, to));
+  }
+
   [[nodiscard]] std::size_t first_hit(const Pairs& pairs, bool beyond) const noexcept {
     for (std::size_t i = 0; i < pairs.count; ++i) {
       const auto base = static_cast<double>(pairs.baseline[i]);
@@ -252,6 +269,7 @@ class FloatPass final : public LeafPass {
       const bool zero_sign = abs == 0 && std::signbit(base) != std::signbit(other);
       const bool differs = abs > 0 || zero_sign;
       const bool fails = abs > policy().atol + policy().rtol * std::abs(base) ||
+                         order_distance(pairs, i) > policy().max_ulp ||
                          (zero_sign && policy().signed_zero_distinct);
       if (beyond ? fails : differs) return i;
     }

@@ -188,7 +188,7 @@ std::string HunkJudge::last_answer(const Hunk& hunk) const {
   if (!hunk.before) return {};
   const core::OpRecord from = baseline_.op(hunk.before->baseline);
   const core::OpRecord to = candidate_.op(hunk.before->candidate);
-  const auto results = differing_results(from, to, {});
+  const auto results = differing_results(from, to, [](std::string_view) { return ScalarPolicy{}; });
   if (results.empty()) return {};
   return fmt::format(
       "; {} said {} | {}", op_text(from), results.front().baseline, results.front().candidate);

@@ -15,6 +15,7 @@
 namespace repro_check::comparators::detail {
 namespace {
 
+using Choice = RuleBook::Choice;
 using core::ContentState;
 using core::TensorRecord;
 using core::TensorRole;
@@ -38,7 +39,10 @@ bool plainly_equal(const TensorRecord& b, const TensorRecord& c) {
 core::Dtype result_dtype(const core::OpRecord& record) {
   core::Dtype dtype = core::Dtype::kUnknown;
   for (const TensorRecord& tensor : record.tensors) {
-    if (core::is_floating(tensor.dtype) &&
+    // These two hold no number that item() could return as it is.
+    const bool has_numbers =
+        tensor.dtype != core::Dtype::kFloat4E2M1FNX2 && tensor.dtype != core::Dtype::kFloat8E8M0FNU;
+    if (has_numbers && core::is_floating(tensor.dtype) &&
         core::element_size(tensor.dtype) > core::element_size(dtype)) {
       dtype = tensor.dtype;
     }
@@ -72,17 +76,16 @@ class OpComparison {
                const core::OpRecord& candidate,
                const CompareOptions& options,
                TensorJudge& judge)
-      : baseline_(baseline), candidate_(candidate), judge_(judge) {
-    const auto policy = element_policy(options.spec, core::Dtype::kFloat32);
-    trust_digests_ = policy.equal_nan != configs::EqualNan::kNever;
-  }
+      : baseline_(baseline),
+        candidate_(candidate),
+        judge_(judge),
+        note_strides_(options.spec.strides != configs::AttributeRule::kIgnore) {}
 
-  OpFindings run(const CompareOptions& options, bool ignore_symbols) {
+  OpFindings run(bool ignore_symbols) {
     compare_inputs();
     found_.arguments = differing_arguments(baseline_, candidate_, ignore_symbols);
     compare_outputs();
-    found_.results = differing_results(
-        baseline_, candidate_, element_policy(options.spec, result_dtype(baseline_)));
+    compare_results();
     conclude();
     return std::move(found_);
   }
@@ -106,7 +109,8 @@ class OpComparison {
       found_.reads_uninitialised = true;
     }
     if (judge_.same_algorithm() && plainly_equal(b, c)) return;
-    TensorComparison comparison = judge_.judge(b, c, Depth::kRemember, where("input", b));
+    TensorComparison comparison =
+        judge_.judge(b, c, Depth::kRemember, where("input", b), judge_.rules().fallback());
     // What nobody recorded cannot be said to differ, nor to be equal.
     if (comparison.outcome == TensorOutcome::kUncomparable ||
         (comparison.outcome == TensorOutcome::kSkipped &&
@@ -138,26 +142,91 @@ class OpComparison {
     const std::size_t common = std::min(left.size(), right.size());
     for (std::size_t i = 0; i < common; ++i) compare_output(*left[i], *right[i]);
     add_one_sided(left, right, found_.outputs);
+    found_.tally.outputs = std::max(left.size(), right.size());
+    found_.tally.metadata_only += found_.tally.outputs - common;
     mismatched_ = left.size() != right.size();
     if (mismatched_) found_.severity = std::numeric_limits<double>::infinity();
   }
 
   void compare_output(const TensorRecord& b, const TensorRecord& c) {
-    if (b.strides != c.strides) found_.output_strides_differ = true;
-    if (trust_digests_ && judge_.same_algorithm() && plainly_equal(b, c)) {
+    if (note_strides_ && b.strides != c.strides) found_.output_strides_differ = true;
+    const Choice choice = judge_.rules().choose(
+        baseline_, {.role = "output", .slot = b.slot, .dtype = b.dtype, .device = b.device});
+    judge_.rules().count(choice);
+    const bool is_judged =
+        choice.policy != nullptr && choice.policy->kind != configs::PolicyKind::kIgnore;
+    if (!is_judged) return pass_over(b, c, choice);
+    if (choice.policy->equal_nan != configs::EqualNan::kNever && judge_.same_algorithm() &&
+        plainly_equal(b, c) && judge_.attributes().accept(b, c)) {
       count(b, true);
       count_equal(b);
       return;
     }
-    TensorComparison comparison = judge_.judge(b, c, Depth::kValues, where("output", b));
+    TensorComparison comparison = judge_.judge(b, c, Depth::kValues, where("output", b), choice);
+    comparison.policy = *choice.text;
+    comparison.rule = choice.rule;
     tally(comparison);
+    screen(*choice.policy, comparison);
     if (comparison.outcome != TensorOutcome::kEqual)
       found_.outputs.push_back(std::move(comparison));
   }
 
+  /// What a rule leaves out, or no rule speaks of.
+  void pass_over(const TensorRecord& b, const TensorRecord& c, const Choice& choice) {
+    TensorComparison comparison;
+    comparison.role = b.role;
+    comparison.baseline = b;
+    comparison.candidate = c;
+    comparison.rule = choice.rule;
+    if (choice.policy == nullptr) {
+      if (found_.unruled.empty()) found_.unruled = where("output", b);
+      comparison.outcome = TensorOutcome::kUncomparable;
+      comparison.note = "no rule for it";
+      uncomparable_ = true;
+      ++found_.tally.not_judged;
+    } else {
+      comparison.policy = *choice.text;
+      comparison.outcome = TensorOutcome::kSkipped;
+      comparison.note = "left out by a rule";
+      skipped_ = true;
+      ++found_.tally.ignored;
+    }
+    found_.outputs.push_back(std::move(comparison));
+  }
+
+  /// Under a policy that looks at no single element, how many of those would not pass one that
+  /// does.
+  void screen(const configs::PolicySpec& policy, const TensorComparison& comparison) {
+    if (comparison.outcome != TensorOutcome::kWithin || !is_screening(policy)) return;
+    ++found_.screened.tensors;
+    found_.screened.elements += comparison.metrics->elements;
+    found_.screened.beyond += comparison.metrics->n_beyond;
+  }
+
+  void compare_results() {
+    const core::Dtype dtype = result_dtype(baseline_);
+    found_.results = differing_results(
+        baseline_, candidate_, [&](std::string_view slot) { return result_policy(slot, dtype); });
+  }
+
+  /// Empty where a rule leaves the result out or none speaks of it.
+  std::optional<ScalarPolicy> result_policy(std::string_view slot, core::Dtype dtype) {
+    const Choice choice = judge_.rules().choose(
+        baseline_, {.role = "result", .slot = slot, .dtype = dtype, .device = {}});
+    if (choice.policy == nullptr) {
+      if (found_.unruled.empty()) {
+        found_.unruled = fmt::format("op {} result {}", baseline_.index, slot);
+      }
+      uncomparable_ = true;
+      return std::nullopt;
+    }
+    if (choice.policy->kind == configs::PolicyKind::kIgnore) return std::nullopt;
+    return ScalarPolicy{element_policy(*choice.policy, dtype), dtype};
+  }
+
   /// @param by_value  elements were compared, not only dtype and shape
   void count(const TensorRecord& record, bool by_value) {
-    ++found_.tensors;
+    ++found_.tally.tensors;
     if (record.state != ContentState::kHashed) return;
     const auto elements = static_cast<std::uint64_t>(core::element_count(record.shape));
     found_.elements += elements;
@@ -198,9 +267,11 @@ class OpComparison {
         return;
       case TensorOutcome::kUncomparable:
         uncomparable_ = true;
+        ++found_.tally.not_judged;
         return;
       case TensorOutcome::kSkipped:
         skipped_ = true;
+        ++found_.tally.metadata_only;
         return;
     }
   }
@@ -211,7 +282,7 @@ class OpComparison {
       (result.beyond ? beyond_ : within_) = true;
     }
     // Nothing but memory nobody wrote, or values nobody recorded, and no number returned either.
-    const bool nothing = skipped_ && found_.tensors == 0 && !has_scalar_results(baseline_);
+    const bool nothing = skipped_ && found_.tally.tensors == 0 && !has_scalar_results(baseline_);
     if (mismatched_ || mismatched_tensor_) {
       found_.outcome = OpOutcome::kMismatched;
     } else if (beyond_) {
@@ -228,7 +299,7 @@ class OpComparison {
   const core::OpRecord& baseline_;
   const core::OpRecord& candidate_;
   TensorJudge& judge_;
-  bool trust_digests_ = true;
+  bool note_strides_ = true;
   OpFindings found_;
   bool mismatched_ = false;         ///< in the number of outputs
   bool mismatched_tensor_ = false;  ///< in dtype, shape, layout or state
@@ -245,7 +316,7 @@ OpFindings judge_op(const core::OpRecord& baseline,
                     const CompareOptions& options,
                     bool ignore_symbols,
                     TensorJudge& judge) {
-  return OpComparison(baseline, candidate, options, judge).run(options, ignore_symbols);
+  return OpComparison(baseline, candidate, options, judge).run(ignore_symbols);
 }
 
 }  // namespace repro_check::comparators::detail

@@ -22,6 +22,15 @@ enum class OpOutcome : std::uint8_t {
   kNotJudged,
 };
 
+/// What became of the outputs of one operator; the other four add up to the first.
+struct OutputTally {
+  std::uint64_t outputs = 0;
+  std::uint64_t tensors = 0;        ///< judged
+  std::uint64_t metadata_only = 0;  ///< on one side only, or without content on both
+  std::uint64_t ignored = 0;        ///< by a rule
+  std::uint64_t not_judged = 0;
+};
+
 /// One matched pair, before its cause is looked for.
 struct OpFindings {
   OpOutcome outcome = OpOutcome::kSkipped;
@@ -34,8 +43,10 @@ struct OpFindings {
   bool output_strides_differ = false;
   bool inputs_unknown = false;  ///< the content of some input is not recorded on a side
   bool bits_differ = false;     ///< some output is not bit-equal
-  std::uint64_t tensors = 0;    ///< outputs judged
-  std::uint64_t elements = 0;   ///< of those
+  OutputTally tally;
+  Screened screened;
+  std::string unruled;         ///< the first output no rule speaks of: `op 3 output 0`
+  std::uint64_t elements = 0;  ///< of the outputs judged
   std::uint64_t bytes = 0;
   std::uint64_t values = 0;     ///< elements really compared by value: mismatches have none
   std::uint64_t nan_pairs = 0;  ///< NaN on both sides

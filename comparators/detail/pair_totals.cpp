@@ -76,6 +76,8 @@ void finish_needed(const PairTotals& totals,
   if (metrics.n_finite == 0) return;
   metrics.rtol_needed = metrics.zero_baseline != 0 ? kInfinity : totals.needed_rtol;
   metrics.atol_needed = totals.max_abs;
+  // Where ULP decide there is no tolerance to stand beside.
+  if (std::isinf(policy.atol)) return;
   metrics.rtol_given_atol = policy.atol > 0 ? totals.given_rtol : metrics.rtol_needed;
   metrics.atol_given_rtol = policy.rtol > 0 ? totals.given_atol : metrics.atol_needed;
 }

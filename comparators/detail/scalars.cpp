@@ -6,9 +6,13 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
+#include <limits>
 #include <optional>
 #include <utility>
 #include <variant>
+
+#include "core/float_format.h"
 
 namespace repro_check::comparators::detail {
 namespace {
@@ -29,17 +33,28 @@ const T* held(const Value& value) {
   return std::get_if<T>(&value.data);
 }
 
-bool passes(double baseline, double candidate, const ElementPolicy& policy) {
+/// A number that came out of a tensor is one of the tensor's dtype.
+bool within_ulps(double baseline, double candidate, const ScalarPolicy& policy) {
+  if (policy.element.max_ulp == std::numeric_limits<std::uint64_t>::max()) return true;
+  const auto distance = core::ulp_distance(policy.dtype,
+                                           core::encode_float(policy.dtype, baseline),
+                                           core::encode_float(policy.dtype, candidate));
+  return distance && *distance <= policy.element.max_ulp;
+}
+
+bool passes(double baseline, double candidate, const ScalarPolicy& chosen) {
+  const ElementPolicy& policy = chosen.element;
   if (std::isnan(baseline) && std::isnan(candidate)) {
     return policy.equal_nan == configs::EqualNan::kAny;
   }
   if (!std::isfinite(baseline) || !std::isfinite(candidate)) return baseline == candidate;
   if (baseline == candidate) return !policy.signed_zero_distinct;
-  return std::abs(candidate - baseline) <= policy.atol + policy.rtol * std::abs(baseline);
+  return std::abs(candidate - baseline) <= policy.atol + policy.rtol * std::abs(baseline) &&
+         within_ulps(baseline, candidate, chosen);
 }
 
 /// Whether two values that are not the same pass the policy.
-bool within(const Value& baseline, const Value& candidate, const ElementPolicy& policy) {
+bool within(const Value& baseline, const Value& candidate, const ScalarPolicy& policy) {
   if (const auto* left = held<double>(baseline)) {
     const auto* right = held<double>(candidate);
     return right != nullptr && passes(*left, *right, policy);
@@ -102,20 +117,24 @@ std::vector<ScalarDifference> differing_arguments(const core::OpRecord& baseline
 
 std::vector<ScalarDifference> differing_results(const core::OpRecord& baseline,
                                                 const core::OpRecord& candidate,
-                                                const ElementPolicy& policy) {
+                                                const PolicyOfResult& policy_of) {
   std::vector<ScalarDifference> differences;
   const std::size_t common = std::min(baseline.results.size(), candidate.results.size());
   for (std::size_t i = 0; i < common; ++i) {
     const Value& left = baseline.results[i];
     const Value& right = candidate.results[i];
     const auto* number = held<double>(left);
-    const bool refused =
-        policy.equal_nan == configs::EqualNan::kNever && number != nullptr && std::isnan(*number);
-    if (same_scalars(left, right) && !refused) continue;
+    const bool is_nan = number != nullptr && std::isnan(*number);
+    const bool same = same_scalars(left, right);
+    if (same && !is_nan) continue;
+    const auto policy = policy_of(std::to_string(i));
+    if (!policy) continue;
+    const bool refused = is_nan && policy->element.equal_nan == configs::EqualNan::kNever;
+    if (same && !refused) continue;
     differences.push_back({fmt::format("result {}", i),
                            short_text(left),
                            short_text(right),
-                           refused || !within(left, right, policy)});
+                           refused || !within(left, right, *policy)});
   }
   if (baseline.results.size() != candidate.results.size()) {
     differences.push_back({"number of results",

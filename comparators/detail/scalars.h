@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "comparators/policy.h"
@@ -29,10 +32,20 @@ std::vector<ScalarDifference> differing_arguments(const core::OpRecord& baseline
                                                   const core::OpRecord& candidate,
                                                   bool ignore_symbols);
 
-/// Results other than tensors. Real numbers are judged by `policy`, all else is exact.
+/// What a number keeps to, and the dtype of the tensor it came from.
+struct ScalarPolicy {
+  ElementPolicy element;
+  core::Dtype dtype = core::Dtype::kFloat64;
+};
+
+/// The policy of the result in one slot; empty where it is not to be judged.
+using PolicyOfResult = std::function<std::optional<ScalarPolicy>(std::string_view slot)>;
+
+/// Results other than tensors. Real numbers are judged by their policy, all else is exact.
+/// @param policy_of  asked for differing results only, and for NaN
 std::vector<ScalarDifference> differing_results(const core::OpRecord& baseline,
                                                 const core::OpRecord& candidate,
-                                                const ElementPolicy& policy);
+                                                const PolicyOfResult& policy_of);
 
 /// Whether a record returned anything that is not a tensor.
 bool has_scalar_results(const core::OpRecord& record);

@@ -8,6 +8,7 @@
 #include <exception>
 #include <utility>
 
+#include "comparators/detail/promotion.h"
 #include "comparators/policy.h"
 #include "core/content_slice.h"
 #include "core/error.h"
@@ -20,73 +21,6 @@ using core::ContentState;
 using core::TensorRecord;
 
 constexpr std::size_t kRememberedPairs = 4096;
-
-std::string_view state_text(ContentState state) noexcept {
-  switch (state) {
-    case ContentState::kHashed:
-      return "values";
-    case ContentState::kUninitialised:
-      return "uninitialised memory";
-    case ContentState::kNone:
-      return "no content";
-    case ContentState::kUndefined:
-      return "an undefined tensor";
-    case ContentState::kComposite:
-      return "a composite";
-    case ContentState::kExcluded:
-      return "excluded from the recording";
-  }
-  return "unknown";
-}
-
-/// What must agree before any value is looked at; empty when it does.
-std::string metadata_mismatch(const TensorRecord& b, const TensorRecord& c) {
-  const bool one_undefined =
-      (b.state == ContentState::kUndefined) != (c.state == ContentState::kUndefined);
-  if (one_undefined) {
-    return fmt::format("{} against {}",
-                       b.state == ContentState::kUndefined ? "undefined" : "a tensor",
-                       c.state == ContentState::kUndefined ? "undefined" : "a tensor");
-  }
-  if (b.state == ContentState::kUndefined) return {};
-  if (b.dtype != c.dtype) {
-    return fmt::format(
-        "dtype differs: {} against {}", core::dtype_name(b.dtype), core::dtype_name(c.dtype));
-  }
-  if (b.shape != c.shape) {
-    return fmt::format(
-        "shape differs: [{}] against [{}]", fmt::join(b.shape, ", "), fmt::join(c.shape, ", "));
-  }
-  if (b.layout != c.layout) {
-    return fmt::format("layout differs: {} against {}", b.layout, c.layout);
-  }
-  if (b.attributes != c.attributes) {
-    return fmt::format("{} differs: {} against {}",
-                       b.layout == "quantised" ? "quantiser" : "layout structure",
-                       b.attributes,
-                       c.attributes);
-  }
-  return {};
-}
-
-bool has_no_content(ContentState state) noexcept {
-  return state == ContentState::kNone || state == ContentState::kExcluded;
-}
-
-/// Outcome of two records of which at least one is not hashed; the metadata agree.
-void judge_states(TensorComparison& comparison) {
-  const ContentState b = comparison.baseline.state;
-  const ContentState c = comparison.candidate.state;
-  if (b == c) {
-    const bool whole = b == ContentState::kUndefined || b == ContentState::kComposite;
-    comparison.outcome = whole ? TensorOutcome::kEqual : TensorOutcome::kSkipped;
-    if (!whole) comparison.note = fmt::format("{} on both sides", state_text(b));
-    return;
-  }
-  comparison.note = fmt::format("{} against {}", state_text(b), state_text(c));
-  comparison.outcome = has_no_content(b) || has_no_content(c) ? TensorOutcome::kUncomparable
-                                                              : TensorOutcome::kMismatch;
-}
 
 void append(std::string& text, bool holds, std::string_view words) {
   if (!holds) return;
@@ -123,7 +57,14 @@ TensorJudge::TensorJudge(const core::DumpSource& baseline,
       options_(options),
       measurer_(options.spec.threads.value_or(0)),
       same_algorithm_(baseline.manifest().trace.digest_algorithm ==
-                      candidate.manifest().trace.digest_algorithm) {}
+                      candidate.manifest().trace.digest_algorithm),
+      rules_(options.spec) {
+  // Where both say where they ran, a tensor elsewhere is no matter of course.
+  const bool same_device = baseline.manifest().device == candidate.manifest().device;
+  attributes_.strict_strides = options.spec.strides == configs::AttributeRule::kStrict;
+  attributes_.strict_device =
+      options.spec.device ? *options.spec.device == configs::AttributeRule::kStrict : same_device;
+}
 
 void TensorJudge::note_damage(const std::string& sentence) {
   if (std::ranges::find(damage_, sentence) == damage_.end()) damage_.push_back(sentence);
@@ -158,17 +99,32 @@ std::unique_ptr<core::ContentParts> TensorJudge::open(const core::DumpSource& so
   return nullptr;
 }
 
+std::unique_ptr<core::ContentParts> TensorJudge::open_as(core::Dtype dtype,
+                                                         const core::DumpSource& source,
+                                                         const core::ContentKey& key,
+                                                         const std::string& where) {
+  if (key.dtype == dtype) return open(source, key, where);
+  if (!source.has_content(key)) return nullptr;
+  std::vector<std::byte> bytes;
+  if (!attempt(source, where, [&] { source.read_content(key, bytes); })) return nullptr;
+  return std::make_unique<core::MemoryParts>(converted({key.dtype, key.shape, bytes}, dtype));
+}
+
 std::optional<TensorJudge::Measured> TensorJudge::measure_whole(const core::ContentKey& baseline,
                                                                 const core::ContentKey& candidate,
-                                                                const std::string& where) {
-  const auto left = open(baseline_, baseline, where);
+                                                                const std::string& where,
+                                                                const configs::PolicySpec& policy) {
+  core::Dtype dtype = baseline.dtype;
+  if (candidate.dtype != dtype) {
+    dtype = common_dtype(baseline.dtype, candidate.dtype, policy.kind).value();
+  }
+  const auto left = open_as(dtype, baseline_, baseline, where);
   if (!left) return std::nullopt;
-  const auto right = open(candidate_, candidate, where);
+  const auto right = open_as(dtype, candidate_, candidate, where);
   if (!right) return std::nullopt;
-  PairMeasurement found =
-      measurer_.measure({baseline.dtype, baseline.shape, left.get(), right.get()},
-                        element_policy(options_.spec, baseline.dtype),
-                        options_.max_samples);
+  PairMeasurement found = measurer_.measure({dtype, baseline.shape, left.get(), right.get()},
+                                            element_policy(policy, baseline.dtype, candidate.dtype),
+                                            options_.max_samples);
   const auto holds =
       [&](const core::DumpSource& source, const core::ContentParts& parts, std::size_t side) {
         return attempt(source, where, [&] {
@@ -180,30 +136,37 @@ std::optional<TensorJudge::Measured> TensorJudge::measure_whole(const core::Cont
   const bool baseline_holds = holds(baseline_, *left, 0);
   const bool candidate_holds = holds(candidate_, *right, 1);
   if (!baseline_holds || !candidate_holds) return std::nullopt;
-  return Measured{found.metrics, std::move(found.samples), std::nullopt};
+  const TensorVerdict verdict = judge_metrics(policy, found.metrics);
+  return Measured{found.metrics, std::move(found.samples), std::nullopt, verdict};
 }
 
 const TensorJudge::Measured* TensorJudge::remembered(const core::ContentKey& baseline,
                                                      const core::ContentKey& candidate) const {
-  const auto found = measured_.find(PairKey(baseline, candidate));
-  return found == measured_.end() ? nullptr : &found->second;
+  const auto found = measured_.lower_bound(PairKey(baseline, candidate, kAnyPolicy));
+  if (found == measured_.end()) return nullptr;
+  const auto& [from, to, policy] = found->first;
+  return from == baseline && to == candidate ? &found->second : nullptr;
 }
 
 std::optional<TensorJudge::Measured> TensorJudge::measure_pair(const core::ContentKey& baseline,
                                                                const core::ContentKey& candidate,
-                                                               const std::string& where) {
-  if (const Measured* known = remembered(baseline, candidate)) return *known;
-  std::optional<Measured> measured = measure_whole(baseline, candidate, where);
-  if (!measured) measured = measure_slices(baseline, candidate, where);
+                                                               const std::string& where,
+                                                               const Choice& choice) {
+  const PairKey key(baseline, candidate, policy_id(choice));
+  if (const auto known = measured_.find(key); known != measured_.end()) return known->second;
+  std::optional<Measured> measured = measure_whole(baseline, candidate, where, *choice.policy);
+  if (!measured) measured = measure_slices(baseline, candidate, where, *choice.policy);
   if (!measured) return std::nullopt;
   if (measured_.size() >= kRememberedPairs) measured_.clear();
-  measured_.emplace(PairKey(baseline, candidate), *measured);
+  measured_.emplace(key, *measured);
   return measured;
 }
 
-std::optional<TensorJudge::Measured> TensorJudge::measure_slices(const core::ContentKey& baseline,
-                                                                 const core::ContentKey& candidate,
-                                                                 const std::string& where) {
+std::optional<TensorJudge::Measured> TensorJudge::measure_slices(
+    const core::ContentKey& baseline,
+    const core::ContentKey& candidate,
+    const std::string& where,
+    const configs::PolicySpec& policy) {
   const auto left = baseline_.find_slice(baseline);
   const auto right = candidate_.find_slice(candidate);
   // The elements at other positions say nothing of each other.
@@ -212,7 +175,7 @@ std::optional<TensorJudge::Measured> TensorJudge::measure_slices(const core::Con
   }
   const core::ContentKey from = core::slice_key(baseline, *left);
   const core::ContentKey to = core::slice_key(candidate, *right);
-  std::optional<Measured> measured = measure_whole(from, to, where);
+  std::optional<Measured> measured = measure_whole(from, to, where, policy);
   if (!measured) return std::nullopt;
   measured->slice = left;
   TensorMetrics& m = measured->metrics;
@@ -247,71 +210,86 @@ std::optional<bool> TensorJudge::same_content(const core::ContentKey& baseline,
   return left == right;
 }
 
-void TensorJudge::judge_equal(const std::string& where, TensorComparison& comparison) {
+void TensorJudge::judge_equal(const std::string& where,
+                              const Choice& choice,
+                              TensorComparison& comparison) {
   comparison.outcome = TensorOutcome::kEqual;
   const core::Dtype dtype = comparison.baseline.dtype;
   const bool may_be_nan = core::is_floating(dtype) || core::is_complex(dtype);
-  const auto policy = element_policy(options_.spec, dtype);
-  if (policy.equal_nan != configs::EqualNan::kNever || !may_be_nan) return;
+  if (choice.policy->equal_nan != configs::EqualNan::kNever || !may_be_nan) return;
   if (const auto& stats = comparison.baseline.stats; stats && stats->nans == 0) return;
   const core::ContentKey key = comparison.baseline.content_key();
-  const auto measured = measure_pair(key, comparison.candidate.content_key(), where);
+  const auto measured = measure_pair(key, comparison.candidate.content_key(), where, choice);
+  const auto nans = [](const TensorMetrics& m) { return m.nan_both_same + m.nan_both_payload; };
   // A slice without NaN says nothing of the rest.
-  if (!measured || (measured->slice && measured->metrics.n_beyond == 0)) {
+  if (!measured || (measured->slice && nans(measured->metrics) == 0)) {
     comparison.outcome = TensorOutcome::kUncomparable;
     comparison.note = "whether there is NaN is not recorded, and equal_nan is \"never\"";
     return;
   }
-  if (measured->metrics.n_beyond == 0) return;
+  if (nans(measured->metrics) == 0) return;
   comparison.outcome = TensorOutcome::kBeyond;
   comparison.metrics = measured->metrics;
   comparison.note = "NaN on both sides, and equal_nan is \"never\"";
 }
 
-void TensorJudge::judge_unmeasured(Depth depth, TensorComparison& comparison) const {
-  if (depth != Depth::kValues || digests_decide(options_.spec)) {
+void TensorJudge::judge_unmeasured(Depth depth,
+                                   const Choice& choice,
+                                   TensorComparison& comparison) const {
+  const bool other_dtype = comparison.baseline.dtype != comparison.candidate.dtype;
+  if (depth != Depth::kValues || (digests_decide(*choice.policy) && !other_dtype)) {
     comparison.outcome = TensorOutcome::kBeyond;
     if (depth == Depth::kValues) comparison.note = "size unknown: no bytes to measure";
     return;
   }
   comparison.outcome = TensorOutcome::kUncomparable;
-  comparison.note = "digests differ, and there are no bytes to judge by";
+  comparison.note = other_dtype ? "dtypes differ, and there are no bytes to judge by"
+                                : "digests differ, and there are no bytes to judge by";
 }
 
 void TensorJudge::judge_values(Depth depth,
                                const std::string& where,
+                               const Choice& choice,
                                TensorComparison& comparison) {
   const core::ContentKey baseline = comparison.baseline.content_key();
   const core::ContentKey candidate = comparison.candidate.content_key();
   std::optional<Measured> measured;
   if (depth == Depth::kValues) {
-    measured = measure_pair(baseline, candidate, where);
+    measured = measure_pair(baseline, candidate, where, choice);
   } else if (const Measured* known = remembered(baseline, candidate);
              known != nullptr && depth == Depth::kRemember) {
     measured = *known;
   }
-  if (!measured) return judge_unmeasured(depth, comparison);
+  if (!measured) return judge_unmeasured(depth, choice, comparison);
   comparison.metrics = measured->metrics;
   comparison.samples = std::move(measured->samples);
   comparison.note = describe_metrics(*comparison.metrics);
   comparison.slice = measured->slice;
-  if (comparison.slice) return judge_slice(comparison);
-  const bool passes = comparison.metrics->n_beyond == 0;
-  comparison.outcome = passes ? TensorOutcome::kWithin : TensorOutcome::kBeyond;
+  if (baseline.dtype != candidate.dtype) {
+    append(
+        comparison.note,
+        true,
+        fmt::format(
+            "{} against {}", core::dtype_name(baseline.dtype), core::dtype_name(candidate.dtype)));
+  }
+  if (comparison.slice) return judge_slice(choice, comparison);
+  const TensorVerdict& verdict = measured->verdict;
+  append(comparison.note, !verdict.why.empty(), verdict.why);
+  comparison.outcome = verdict.passes ? TensorOutcome::kWithin : TensorOutcome::kBeyond;
 }
 
 /// What a slice shows can fail a tensor and never pass it: the rest was not looked at.
-void TensorJudge::judge_slice(TensorComparison& comparison) const {
+void TensorJudge::judge_slice(const Choice& choice, TensorComparison& comparison) const {
   const auto total = static_cast<std::uint64_t>(core::element_count(comparison.baseline.shape));
   const std::string which = core::describe_slice(*comparison.slice, total);
   comparison.outcome = TensorOutcome::kBeyond;
   if (comparison.metrics->n_diff == 0) {
     comparison.metrics.reset();
     comparison.note = fmt::format("size unknown: {} are stored, and they are equal", which);
-  } else if (comparison.metrics->n_beyond != 0) {
+  } else if (elements_decide(*choice.policy) && comparison.metrics->n_beyond != 0) {
     return;
   }
-  if (digests_decide(options_.spec)) return;
+  if (digests_decide(*choice.policy)) return;
   comparison.outcome = TensorOutcome::kUncomparable;
   comparison.note = fmt::format(
       "digests differ, and of what differs only {} are stored, which the policy lets pass", which);
@@ -320,12 +298,19 @@ void TensorJudge::judge_slice(TensorComparison& comparison) const {
 TensorComparison TensorJudge::judge(const TensorRecord& baseline,
                                     const TensorRecord& candidate,
                                     Depth depth,
-                                    const std::string& where) {
+                                    const std::string& where,
+                                    const Choice& choice) {
   TensorComparison comparison;
   comparison.role = baseline.role;
   comparison.baseline = baseline;
   comparison.candidate = candidate;
-  comparison.note = metadata_mismatch(baseline, candidate);
+  const bool promoted =
+      options_.spec.promote && baseline.dtype != candidate.dtype &&
+      common_dtype(baseline.dtype, candidate.dtype, choice.policy->kind).has_value();
+  // An input is judged where it was made, by its content; where it lies is the operator's matter.
+  const AttributeRules rules =
+      baseline.role == core::TensorRole::kOutput ? attributes_ : AttributeRules{};
+  comparison.note = metadata_mismatch(baseline, candidate, rules, promoted);
   if (!comparison.note.empty()) {
     // A device that holds no values cannot contradict one that does.
     const bool contentless = has_no_content(baseline.state) != has_no_content(candidate.state);
@@ -336,14 +321,18 @@ TensorComparison TensorJudge::judge(const TensorRecord& baseline,
     judge_states(comparison);
     return comparison;
   }
+  if (promoted) {
+    judge_values(depth, where, choice, comparison);
+    return comparison;
+  }
   const auto same = same_content(baseline.content_key(), candidate.content_key(), where);
   if (!same) {
     comparison.outcome = TensorOutcome::kUncomparable;
     comparison.note = "digests follow different rules, and there are no bytes to compare";
   } else if (*same) {
-    judge_equal(where, comparison);
+    judge_equal(where, choice, comparison);
   } else {
-    judge_values(depth, where, comparison);
+    judge_values(depth, where, choice, comparison);
   }
   return comparison;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -12,6 +13,9 @@
 
 #include "comparators/compare.h"
 #include "comparators/detail/pair_measurer.h"
+#include "comparators/detail/rule_book.h"
+#include "comparators/detail/tensor_metadata.h"
+#include "comparators/policy.h"
 #include "comparators/report.h"
 #include "core/dump_source.h"
 
@@ -32,11 +36,15 @@ class TensorJudge {
               const core::DumpSource& candidate,
               const CompareOptions& options);
 
-  /// @param where  for messages: `op 41 output 0`
+  using Choice = RuleBook::Choice;
+
+  /// @param where   for messages: `op 41 output 0`
+  /// @param choice  the policy; what was remembered was judged by the one of that time
   TensorComparison judge(const core::TensorRecord& baseline,
                          const core::TensorRecord& candidate,
                          Depth depth,
-                         const std::string& where);
+                         const std::string& where,
+                         const Choice& choice);
 
   /// Metrics and samples of two contents of one dtype and shape, or of their slices where both have
   /// the same; empty when a side has no bytes.
@@ -44,10 +52,12 @@ class TensorJudge {
     TensorMetrics metrics;
     std::vector<Sample> samples;
     std::optional<core::ContentSlice> slice;  ///< measured in that alone
+    TensorVerdict verdict;                    ///< by the policy it was measured for
   };
   std::optional<Measured> measure_pair(const core::ContentKey& baseline,
                                        const core::ContentKey& candidate,
-                                       const std::string& where);
+                                       const std::string& where,
+                                       const Choice& choice);
 
   /// Whether two contents are bit-equal; empty when their digests follow different rules and a side
   /// has no bytes.
@@ -62,36 +72,57 @@ class TensorJudge {
   [[nodiscard]] const std::vector<std::string>& damage() const noexcept { return damage_; }
   void note_damage(const std::string& sentence);
 
+  [[nodiscard]] RuleBook& rules() noexcept { return rules_; }
+  [[nodiscard]] const RuleBook& rules() const noexcept { return rules_; }
+  [[nodiscard]] const AttributeRules& attributes() const noexcept { return attributes_; }
+
  private:
-  using PairKey = std::tuple<core::ContentKey, core::ContentKey>;
+  /// Of a pair of contents, and of the rule by which it was measured.
+  using PairKey = std::tuple<core::ContentKey, core::ContentKey, std::int64_t>;
+  static constexpr std::int64_t kAnyPolicy = -2;  ///< before all that there are
+  static std::int64_t policy_id(const Choice& choice) noexcept {
+    return choice.rule ? static_cast<std::int64_t>(*choice.rule) : -1;
+  }
 
   /// A content for reading; null where its bytes are not there, or damaged.
   std::unique_ptr<core::ContentParts> open(const core::DumpSource& source,
                                            const core::ContentKey& key,
                                            const std::string& where);
+  /// The same of one that has to become `dtype` first.
+  std::unique_ptr<core::ContentParts> open_as(core::Dtype dtype,
+                                              const core::DumpSource& source,
+                                              const core::ContentKey& key,
+                                              const std::string& where);
   /// Whether `action` finds the content whole; what is damaged is noted.
   bool attempt(const core::DumpSource& source,
                const std::string& where,
                const std::function<void()>& action);
   std::optional<Measured> measure_whole(const core::ContentKey& baseline,
                                         const core::ContentKey& candidate,
-                                        const std::string& where);
+                                        const std::string& where,
+                                        const configs::PolicySpec& policy);
   std::optional<Measured> measure_slices(const core::ContentKey& baseline,
                                          const core::ContentKey& candidate,
-                                         const std::string& where);
-  void judge_slice(TensorComparison& comparison) const;
+                                         const std::string& where,
+                                         const configs::PolicySpec& policy);
+  void judge_slice(const Choice& choice, TensorComparison& comparison) const;
   [[nodiscard]] const Measured* remembered(const core::ContentKey& baseline,
                                            const core::ContentKey& candidate) const;
-  void judge_values(Depth depth, const std::string& where, TensorComparison& comparison);
-  void judge_unmeasured(Depth depth, TensorComparison& comparison) const;
+  void judge_values(Depth depth,
+                    const std::string& where,
+                    const Choice& choice,
+                    TensorComparison& comparison);
+  void judge_unmeasured(Depth depth, const Choice& choice, TensorComparison& comparison) const;
   /// equal_nan "never": NaN fails even where the bits are equal.
-  void judge_equal(const std::string& where, TensorComparison& comparison);
+  void judge_equal(const std::string& where, const Choice& choice, TensorComparison& comparison);
 
   const core::DumpSource& baseline_;
   const core::DumpSource& candidate_;
   const CompareOptions& options_;
   PairMeasurer measurer_;
   bool same_algorithm_ = true;
+  RuleBook rules_;
+  AttributeRules attributes_;
   std::map<PairKey, Measured> measured_;
   std::vector<std::string> damage_;
 };

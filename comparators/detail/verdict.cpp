@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "comparators/compare.h"
-#include "core/error.h"
 
 namespace repro_check::comparators {
 namespace detail {
@@ -23,19 +22,26 @@ std::string nothing_compared(const VerdictInput& input, const Coverage& coverage
                        coverage.baseline_ops,
                        coverage.candidate_ops);
   }
+  if (coverage.ignored != 0 && coverage.tensors == 0) return "every output is ignored by a rule";
   return "no element of any output could be compared by value";
 }
 
-std::string mend_for(Status status, const VerdictInput& input) {
+std::string mend_for(Status status, const VerdictInput& input, const Coverage& coverage) {
   switch (status) {
     case Status::kDamaged:
       return "record again and check the disk; this is not a divergence";
     case Status::kNotComparable:
+      if (!input.first_unruled.empty()) {
+        return "add a rule that matches it, or set \"unmatched\" to \"policy\" or \"ignore\"";
+      }
       return input.first_not_judged.empty()
                  ? "record both runs with the same \"dump\" settings"
                  : "record with \"dump\": {\"level\": \"tensor\"}, or compare with policy "
                    "\"bitwise\"";
     case Status::kNothingCompared:
+      if (input.matched != 0 && coverage.ignored != 0) {
+        return "let a rule other than \"ignore\" match some of the outputs";
+      }
       return input.matched == 0 ? "check that both dumps are of the same model, recorded at the "
                                   "same \"dump\": {\"depth\"}"
                                 : "check that the model runs operators with outputs, and that "
@@ -55,7 +61,8 @@ void decide(const VerdictInput& input, Report& report) {
   std::vector<Status> statuses;
   if (!input.damage.empty()) statuses.push_back(Status::kDamaged);
   if (diverged) statuses.push_back(Status::kDiverged);
-  const bool incomparable = !input.incomparable.empty() || coverage.not_judged != 0;
+  const bool incomparable =
+      !input.incomparable.empty() || coverage.not_judged != 0 || !input.first_unruled.empty();
   if (incomparable) statuses.push_back(Status::kNotComparable);
   if (input.values == 0 && input.incomparable.empty()) {
     statuses.push_back(Status::kNothingCompared);
@@ -77,6 +84,9 @@ void decide(const VerdictInput& input, Report& report) {
 
   for (const std::string& sentence : input.damage) report.reasons.push_back(sentence);
   for (const std::string& sentence : input.incomparable) report.reasons.push_back(sentence);
+  if (!input.first_unruled.empty()) {
+    report.reasons.push_back(fmt::format("no rule for {}", input.first_unruled));
+  }
   if (coverage.not_judged != 0) {
     report.reasons.push_back(fmt::format("{} operator{} could not be judged; first {}",
                                          coverage.not_judged,
@@ -86,31 +96,7 @@ void decide(const VerdictInput& input, Report& report) {
   if (input.values == 0 && input.incomparable.empty()) {
     report.reasons.push_back(nothing_compared(input, coverage));
   }
-  report.mend = mend_for(report.status, input);
-}
-
-void check_coverage(const Coverage& coverage, std::uint64_t matched) {
-  const bool holds =
-      matched + coverage.missing_in_candidate == coverage.baseline_ops &&
-      matched + coverage.missing_in_baseline == coverage.candidate_ops &&
-      coverage.compared ==
-          coverage.equal + coverage.within_policy + coverage.diverged + coverage.mismatched &&
-      coverage.compared + coverage.skipped + coverage.not_judged == matched &&
-      coverage.origins + coverage.propagated == coverage.diverged + coverage.mismatched;
-  if (holds) return;
-  throw core::Error(
-      core::ErrorKind::kInternal,
-      fmt::format("the accounting of the comparison does not close: {} matched, {} compared, {} "
-                  "skipped, {} not judged, {} and {} missing, of {} and {} operators",
-                  matched,
-                  coverage.compared,
-                  coverage.skipped,
-                  coverage.not_judged,
-                  coverage.missing_in_candidate,
-                  coverage.missing_in_baseline,
-                  coverage.baseline_ops,
-                  coverage.candidate_ops),
-      "please report this with both dumps");
+  report.mend = mend_for(report.status, input, coverage);
 }
 
 }  // namespace detail

@@ -15,6 +15,7 @@ struct VerdictInput {
   std::vector<std::string> incomparable;  ///< sentences; not empty = the dumps cannot be judged
   std::uint64_t values = 0;               ///< elements compared by value
   std::uint64_t matched = 0;
+  std::string first_unruled;     ///< `op 8 output 0`, of which no rule speaks
   std::string first_not_judged;  ///< `op 8 aten::mul output 0: digests differ, ...`
 };
 
@@ -22,8 +23,5 @@ struct VerdictInput {
 /// over diverged over not comparable over nothing compared; missing operators are a divergence only
 /// if something matched.
 void decide(const VerdictInput& input, Report& report);
-
-/// @throws core::Error{kInternal} when the sums of Coverage do not hold
-void check_coverage(const Coverage& coverage, std::uint64_t matched);
 
 }  // namespace repro_check::comparators::detail

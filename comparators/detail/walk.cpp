@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "comparators/detail/coverage.h"
 #include "comparators/detail/op_text.h"
 #include "core/error.h"
 
@@ -146,40 +147,17 @@ bool Walk::read_pair(const Event& event, core::OpRecord& from, core::OpRecord& t
 }
 
 void Walk::conclude(std::uint32_t baseline, OpOutcome outcome) {
-  Coverage& coverage = context_.report.coverage;
   evidence_.outcomes[baseline] = outcome;
-  switch (outcome) {
-    case OpOutcome::kEqual:
-      ++coverage.equal;
-      break;
-    case OpOutcome::kWithin:
-      ++coverage.within_policy;
-      break;
-    case OpOutcome::kDiverged:
-      ++coverage.diverged;
-      break;
-    case OpOutcome::kMismatched:
-      ++coverage.mismatched;
-      break;
-    case OpOutcome::kSkipped:
-      ++coverage.skipped;
-      return;
-    case OpOutcome::kNotJudged:
-    case OpOutcome::kUnseen:
-      ++coverage.not_judged;
-      return;
-  }
-  ++coverage.compared;
+  count_outcome(outcome, context_.report.coverage);
 }
 
 void Walk::note_progress(const core::OpRecord& from, const OpFindings& findings) {
   Report& report = context_.report;
-  Coverage& coverage = report.coverage;
-  coverage.tensors += findings.tensors;
-  coverage.sliced += static_cast<std::uint64_t>(std::ranges::count_if(
-      findings.outputs, [](const TensorComparison& output) { return output.slice.has_value(); }));
-  coverage.elements += findings.elements;
-  coverage.bytes += findings.bytes;
+  count_outputs(findings, report.coverage);
+  report.screened.tensors += findings.screened.tensors;
+  report.screened.elements += findings.screened.elements;
+  report.screened.beyond += findings.screened.beyond;
+  if (context_.verdict.first_unruled.empty()) context_.verdict.first_unruled = findings.unruled;
   context_.verdict.values += findings.values;
   if (findings.bits_differ && !report.first_bit_difference) {
     report.first_bit_difference = from.index;
@@ -245,7 +223,8 @@ void Walk::measure_inputs(const core::OpRecord& from, OpFindings& findings) {
     input = context_.judge.judge(input.baseline,
                                  input.candidate,
                                  Depth::kValues,
-                                 fmt::format("op {} input {}", from.index, input.baseline.slot));
+                                 fmt::format("op {} input {}", from.index, input.baseline.slot),
+                                 context_.judge.rules().fallback());
   }
 }
 

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "configs/detail/compare_parser.h"
 #include "configs/detail/json_document.h"
 #include "configs/detail/json_reader.h"
 #include "configs/detail/keys.h"

@@ -52,8 +52,27 @@ inline constexpr auto kResolvedDumpKeys = std::to_array<std::string_view>({"dire
                                                                            "reference",
                                                                            "keep_ops"});
 inline constexpr auto kSliceKeys = std::to_array<std::string_view>({"elements", "stride", "above"});
-inline constexpr auto kCompareKeys = std::to_array<std::string_view>(
-    {"policy", "rtol", "atol", "equal_nan", "signed_zero", "threads"});
+/// Of a policy, be it in the section itself or an object of its own.
+#define REPRO_CHECK_POLICY_KEYS \
+  "rtol", "atol", "ulp", "share", "cosine", "drift", "equal_nan", "signed_zero"
+inline constexpr auto kCompareKeys = std::to_array<std::string_view>({"policy",
+                                                                      REPRO_CHECK_POLICY_KEYS,
+                                                                      "rules",
+                                                                      "unmatched",
+                                                                      "strict_rules",
+                                                                      "dtype",
+                                                                      "strides",
+                                                                      "device",
+                                                                      "max_growth",
+                                                                      "threads"});
+inline constexpr auto kPolicyKeys =
+    std::to_array<std::string_view>({"kind", REPRO_CHECK_POLICY_KEYS});
+#undef REPRO_CHECK_POLICY_KEYS
+inline constexpr auto kRuleKeys = std::to_array<std::string_view>({"match", "policy"});
+inline constexpr auto kMatchKeys =
+    std::to_array<std::string_view>({"operator", "module", "phase", "tensor", "dtype", "device"});
+inline constexpr auto kRulesFileKeys =
+    std::to_array<std::string_view>({"rules", "unmatched", "strict_rules"});
 inline constexpr auto kReportKeys = std::to_array<std::string_view>({"format"});
 
 /// The key that says what an input is; exactly one stands in it.
@@ -76,7 +95,17 @@ inline constexpr auto kLevelNames =
 inline constexpr std::array kDumpDepths{DumpDepth::kTop, DumpDepth::kLeaf, DumpDepth::kAll};
 inline constexpr std::array kBrowseModes{
     BrowseMode::kAuto, BrowseMode::kAlways, BrowseMode::kNever};
-inline constexpr std::array kPolicyKinds{PolicyKind::kBitwise, PolicyKind::kTolerance};
+inline constexpr std::array kPolicyKinds{PolicyKind::kBitwise,
+                                         PolicyKind::kTolerance,
+                                         PolicyKind::kUlp,
+                                         PolicyKind::kCosine,
+                                         PolicyKind::kIgnore};
+inline constexpr std::array kUnmatchedRules{
+    Unmatched::kError, Unmatched::kPolicy, Unmatched::kIgnore};
+inline constexpr std::array kAttributeRules{
+    AttributeRule::kNote, AttributeRule::kStrict, AttributeRule::kIgnore};
+/// The index is CompareSpec::promote.
+inline constexpr auto kDtypeRuleNames = std::to_array<std::string_view>({"strict", "promote"});
 inline constexpr std::array kEqualNans{EqualNan::kBits, EqualNan::kAny, EqualNan::kNever};
 inline constexpr std::array kDistributions{Distribution::kZeros,
                                            Distribution::kOnes,
@@ -84,7 +113,7 @@ inline constexpr std::array kDistributions{Distribution::kZeros,
                                            Distribution::kNormal,
                                            Distribution::kUniform,
                                            Distribution::kRandint};
-/// The index is CompareSpec::signed_zero_distinct.
+/// The index is PolicySpec::signed_zero_distinct.
 inline constexpr auto kSignedZeroNames = std::to_array<std::string_view>({"same", "distinct"});
 inline constexpr auto kReportFormats = std::to_array<std::string_view>({"text", "json"});
 

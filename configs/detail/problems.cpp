@@ -1,9 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "configs/detail/problems.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <cstddef>
 
+#include "core/error.h"
+#include "core/printable.h"
+
 namespace repro_check::configs::detail {
+namespace {
+
+/// A file that is something else altogether would otherwise give a line a key.
+constexpr std::size_t kMostLines = 100;
+
+}  // namespace
+
+void refuse(const std::string& message) {
+  throw core::Error(core::ErrorKind::kUsage,
+                    message,
+                    "docs/CONFIGURATION.md lists every key; `repro-check init MODEL.pt` writes a "
+                    "configuration to start from");
+}
+
+void refuse(const std::string& origin, const std::vector<ConfigProblem>& problems) {
+  std::string lines;
+  for (std::size_t i = 0; i < std::min(problems.size(), kMostLines); ++i) {
+    if (i > 0) lines += '\n';
+    lines += problem_line(origin, problems[i]);
+  }
+  if (problems.size() > kMostLines) {
+    lines +=
+        fmt::format("\n{}: and {} more", core::printable(origin), problems.size() - kMostLines);
+  }
+  refuse(lines);
+}
 
 std::string child_pointer(std::string_view parent, std::string_view token) {
   std::string pointer(parent);

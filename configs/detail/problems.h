@@ -34,6 +34,11 @@ class Problems {
   std::set<std::string, std::less<>> final_;
 };
 
+/// @throws core::Error{kUsage} always: `message`, and where every key is described
+[[noreturn]] void refuse(const std::string& message);
+/// As above, with a line a problem.
+[[noreturn]] void refuse(const std::string& origin, const std::vector<ConfigProblem>& problems);
+
 /// `parent` and one more reference token, escaped as RFC 6901 has it.
 std::string child_pointer(std::string_view parent, std::string_view token);
 std::string child_pointer(std::string_view parent, std::size_t index);

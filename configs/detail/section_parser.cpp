@@ -32,37 +32,6 @@ void read_patterns(const Node& node, Problems& problems, std::vector<std::string
   }
 }
 
-/// Negated, so that a NaN, should JSON ever carry one, is refused as well.
-std::optional<double> read_tolerance(const ObjectReader& object,
-                                     std::string_view key,
-                                     Problems& problems) {
-  const auto node = object.find(key);
-  if (!node) return std::nullopt;
-  const auto value = read_number(*node, problems);
-  if (value && !(*value >= 0)) {
-    report_unexpected(*node, "a number of 0 or more", problems);
-    return std::nullopt;
-  }
-  return value;
-}
-
-/// One tolerance without the other would silently mean 0 to some and a default to others, so both
-/// are demanded; under the bitwise policy they would have no effect, so they are refused.
-void read_tolerances(const ObjectReader& object, Problems& problems, CompareSpec& compare) {
-  compare.rtol = read_tolerance(object, "rtol", problems);
-  compare.atol = read_tolerance(object, "atol", problems);
-  const bool rtol = object.has("rtol");
-  const bool atol = object.has("atol");
-  if (rtol != atol) {
-    problems.add(child_pointer(object.pointer(), rtol ? "rtol" : "atol"),
-                 fmt::format("\"{}\" must be given with it; without both the dtype's defaults hold",
-                             rtol ? "atol" : "rtol"));
-  } else if (rtol && compare.policy == PolicyKind::kBitwise) {
-    problems.add(child_pointer(object.pointer(), "rtol"),
-                 R"(the bitwise policy has no tolerance; add "policy": "tolerance")");
-  }
-}
-
 /// [[3, 11], [40, 40]]; written by us, so that one message does for all that can be wrong.
 void read_ranges(const Node& node, Problems& problems, core::OpRanges& into) {
   const auto is_range = [](const Json& item) {
@@ -157,29 +126,6 @@ void read_resolved_dump(const Node& node, const ParseContext& context, DumpSpec&
     read_ranges(*member, context.problems, dump.keep_ops);
   }
   read_dump_members(object, context, dump);
-}
-
-void read_compare(const Node& node, Problems& problems, CompareSpec& compare) {
-  const ObjectReader object(node, kCompareKeys, problems);
-  bool policy_known = true;
-  if (const auto member = object.find("policy")) {
-    const auto policy = read_choice(*member, kPolicyKinds, problems);
-    policy_known = policy.has_value();
-    assign(policy, compare.policy);
-  }
-  if (!policy_known) compare.policy = PolicyKind::kTolerance;  // nothing more to say about it
-  read_tolerances(object, problems, compare);
-  if (const auto member = object.find("equal_nan")) {
-    compare.equal_nan = read_choice(*member, kEqualNans, problems);
-  }
-  if (const auto member = object.find("signed_zero")) {
-    const auto index = read_name(*member, kSignedZeroNames, problems);
-    if (index) compare.signed_zero_distinct = *index == 1;
-  }
-  if (const auto member = object.find("threads")) {
-    const auto count = read_integer(*member, {1, kMostThreads, ""}, problems);
-    if (count) compare.threads = static_cast<unsigned>(*count);
-  }
 }
 
 void read_report(const Node& node, Problems& problems, ReportSpec& report) {

@@ -73,6 +73,8 @@ TEST_CASE("the keys come in the documented order") {
                                                   "tool",
                                                   "verdict",
                                                   "coverage",
+                                                  "rules",
+                                                  "screened",
                                                   "runs",
                                                   "differences",
                                                   "first_divergence",

@@ -46,20 +46,20 @@ inline CompareOptions bitwise() { return {}; }
 
 inline CompareOptions tolerance() {
   CompareOptions options;
-  options.spec.policy = configs::PolicyKind::kTolerance;
+  options.spec.policy.kind = configs::PolicyKind::kTolerance;
   return options;
 }
 
 inline CompareOptions tolerance(double rtol, double atol) {
   CompareOptions options = tolerance();
-  options.spec.rtol = rtol;
-  options.spec.atol = atol;
+  options.spec.policy.rtol = rtol;
+  options.spec.policy.atol = atol;
   return options;
 }
 
 inline CompareOptions with_nan(configs::EqualNan equal_nan) {
   CompareOptions options;
-  options.spec.equal_nan = equal_nan;
+  options.spec.policy.equal_nan = equal_nan;
   return options;
 }
 

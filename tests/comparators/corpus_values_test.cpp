@@ -64,7 +64,7 @@ TEST_CASE("row 3: the sign of zero") {
   CHECK(exit_of(report) == 1);
   CHECK(only_output(report).note == "only zero signs differ");
   CompareOptions same;
-  same.spec.signed_zero_distinct = false;
+  same.spec.policy.signed_zero_distinct = false;
   const Report passed = judge("float32", {0}, {"-0"}, same);
   CHECK(exit_of(passed) == 0);
   CHECK(passed.coverage.within_policy == 1);

@@ -26,9 +26,9 @@ TensorMetrics exact(const TensorPair& pair) {
 }
 
 TensorMetrics with_defaults(const TensorPair& pair, Dtype dtype) {
-  configs::CompareSpec spec;
-  spec.policy = configs::PolicyKind::kTolerance;
-  return measure(pair.baseline(), pair.candidate(), element_policy(spec, dtype));
+  configs::PolicySpec policy;
+  policy.kind = configs::PolicyKind::kTolerance;
+  return measure(pair.baseline(), pair.candidate(), element_policy(policy, dtype));
 }
 
 TEST_CASE("vector A: float32, every metric") {
@@ -180,6 +180,46 @@ TEST_CASE("vector H: the rtol that is needed passes, the one before it does not"
   CHECK(measure(pair.baseline(), pair.candidate(), policy).n_beyond == 0);
   policy.rtol = std::nextafter(policy.rtol, 0.0);
   CHECK(measure(pair.baseline(), pair.candidate(), policy).n_beyond == 1);
+}
+
+std::uint64_t beyond_ulps(const TensorPair& pair, std::uint64_t allowed) {
+  ElementPolicy policy;
+  policy.atol = kInf;
+  policy.max_ulp = allowed;
+  policy.signed_zero_distinct = false;
+  return measure(pair.baseline(), pair.candidate(), policy).n_beyond;
+}
+
+TEST_CASE("a limit in ULP counts what is farther apart, and finds the first") {
+  const auto narrow = bits_pair(Dtype::kFloat32,
+                                R"(["3f800000","3f800000","00000001","00000000","ff7fffff"])",
+                                R"(["3f800001","3f800004","80000001","80000000","7f7fffff"])");
+  CHECK(beyond_ulps(narrow, 0) == 4);
+  CHECK(beyond_ulps(narrow, 1) == 3);
+  CHECK(beyond_ulps(narrow, 2) == 2);
+  CHECK(beyond_ulps(narrow, 4) == 1);
+  CHECK(beyond_ulps(narrow, 4278190077) == 1);
+  CHECK(beyond_ulps(narrow, 4278190078) == 0);
+  ElementPolicy policy;
+  policy.atol = kInf;
+  policy.max_ulp = 2;
+  CHECK(measure(narrow.baseline(), narrow.candidate(), policy).first_beyond == 1);
+
+  const auto wide = bits_pair(Dtype::kFloat64,
+                              R"(["3ff0000000000000","ffefffffffffffff"])",
+                              R"(["3ff0000000000003","7fefffffffffffff"])");
+  CHECK(beyond_ulps(wide, 2) == 2);
+  CHECK(beyond_ulps(wide, 3) == 1);
+  CHECK(beyond_ulps(wide, 0xFFDF'FFFF'FFFF'FFFDU) == 1);
+  CHECK(beyond_ulps(wide, 0xFFDF'FFFF'FFFF'FFFEU) == 0);
+
+  // The worse of the two parts of a complex number, and no distance at all to a NaN.
+  const auto complex =
+      values_pair(Dtype::kComplex64, "[[1,0],[1,1]]", "[[1.0000002384185791,0],[1,1]]");
+  CHECK(beyond_ulps(complex, 1) == 1);
+  CHECK(beyond_ulps(complex, 2) == 0);
+  const auto special = values_pair(Dtype::kFloat32, R"([1,"inf"])", R"(["nan",3e38])");
+  CHECK(beyond_ulps(special, std::numeric_limits<std::uint64_t>::max()) == 2);
 }
 
 TEST_CASE("vector I: leaves and lanes fix the sum") {

@@ -39,14 +39,14 @@ TEST_CASE("a policy that values decide gains nothing from digests") {
   configs::CompareSpec spec;
   CHECK(can_start_with_digests(spec));
   for (const EqualNan rule : {EqualNan::kAny, EqualNan::kNever}) {
-    spec.equal_nan = rule;
+    spec.policy.equal_nan = rule;
     CHECK_FALSE(can_start_with_digests(spec));
   }
   spec = {};
-  spec.signed_zero_distinct = false;
+  spec.policy.signed_zero_distinct = false;
   CHECK_FALSE(can_start_with_digests(spec));
   spec = {};
-  spec.policy = configs::PolicyKind::kTolerance;
+  spec.policy.kind = configs::PolicyKind::kTolerance;
   CHECK_FALSE(can_start_with_digests(spec));
 }
 

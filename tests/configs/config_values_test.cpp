@@ -69,9 +69,9 @@ TEST_CASE("defaults") {
   CHECK(config.runs[0] == expected);
   expected.name = "candidate";
   CHECK(config.runs[1] == expected);
-  CHECK(config.compare.policy == PolicyKind::kBitwise);
-  CHECK_FALSE(config.compare.rtol);
-  CHECK_FALSE(config.compare.equal_nan);
+  CHECK(config.compare.policy.kind == PolicyKind::kBitwise);
+  CHECK_FALSE(config.compare.policy.rtol);
+  CHECK_FALSE(config.compare.policy.equal_nan);
   CHECK(config.report.formats == std::vector<std::string>{"text"});
 }
 
@@ -170,17 +170,18 @@ TEST_CASE("paths: relative ones to the configuration, absolute ones as they are"
 TEST_CASE("compare and dump sections") {
   const Config config = test::parse_with(R"(
       "compare": {"policy": "tolerance", "rtol": 1e-3, "atol": 0, "equal_nan": "never",
-                  "signed_zero": "distinct", "threads": 3},
+                  "signed_zero": "distinct", "max_growth": 50, "threads": 3},
       "dump": {"level": "stats", "depth": "all", "browse": "always", "verify_inputs": true,
                "include": ["aten::*"], "exclude": ["*dropout*"],
                "memory": "64MiB", "max_bytes": 1000,
                "slice": {"elements": 1000, "above": "1MiB"},
                "reference": "kept/baseline"})");
-  CHECK(config.compare.policy == PolicyKind::kTolerance);
-  CHECK(config.compare.rtol == 1e-3);
-  CHECK(config.compare.atol == 0.0);
-  CHECK(config.compare.equal_nan == EqualNan::kNever);
-  CHECK(config.compare.signed_zero_distinct == true);
+  CHECK(config.compare.policy.kind == PolicyKind::kTolerance);
+  CHECK(config.compare.policy.rtol == 1e-3);
+  CHECK(config.compare.policy.atol == 0.0);
+  CHECK(config.compare.policy.equal_nan == EqualNan::kNever);
+  CHECK(config.compare.policy.signed_zero_distinct == true);
+  CHECK(config.compare.max_growth == 50.0);
   CHECK(config.compare.threads == 3U);
   const DumpSpec& dump = config.runs[1].dump;
   CHECK(dump.level == DumpLevel::kStats);

@@ -32,18 +32,18 @@ TEST_CASE("bitwise: one thread, deterministic or failing, equal bits") {
   CHECK(config.runs[0].determinism == DeterminismMode::kError);
   CHECK(config.runs[0].threads == 1);
   CHECK(config.runs[0].rng == RngMode::kDevice);
-  CHECK(config.compare.policy == PolicyKind::kBitwise);
-  CHECK(config.compare.equal_nan == EqualNan::kBits);
-  CHECK(config.compare.signed_zero_distinct == true);
+  CHECK(config.compare.policy.kind == PolicyKind::kBitwise);
+  CHECK(config.compare.policy.equal_nan == EqualNan::kBits);
+  CHECK(config.compare.policy.signed_zero_distinct == true);
 }
 
 TEST_CASE("cross-device: the same random numbers everywhere, judged by tolerance") {
   const Config config = test::parse_with(R"("preset": "cross-device")");
   CHECK(config.runs[0].determinism == DeterminismMode::kWarn);
   CHECK(config.runs[0].rng == RngMode::kHost);
-  CHECK(config.compare.policy == PolicyKind::kTolerance);
-  CHECK(config.compare.equal_nan == EqualNan::kAny);
-  CHECK(config.compare.signed_zero_distinct == false);
+  CHECK(config.compare.policy.kind == PolicyKind::kTolerance);
+  CHECK(config.compare.policy.equal_nan == EqualNan::kAny);
+  CHECK(config.compare.policy.signed_zero_distinct == false);
 }
 
 TEST_CASE("training-parity: train mode with gradients, without dropout") {
@@ -60,8 +60,8 @@ TEST_CASE("the file wins over the preset, key by key, and a model given as a pat
       "inputs": [], "grad": "disabled", "compare": {"equal_nan": "never"}})");
   CHECK(config.runs[0].model.mode == ModelMode::kTrain);
   CHECK(config.runs[0].grad == GradMode::kDisabled);
-  CHECK(config.compare.policy == PolicyKind::kTolerance);
-  CHECK(config.compare.equal_nan == EqualNan::kNever);
+  CHECK(config.compare.policy.kind == PolicyKind::kTolerance);
+  CHECK(config.compare.policy.equal_nan == EqualNan::kNever);
 }
 
 }  // namespace

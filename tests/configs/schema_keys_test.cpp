@@ -53,6 +53,9 @@ TEST_CASE("schema and parser know the same keys") {
   CHECK(keys_of(top["properties"]["dump"]["properties"]["slice"]["properties"]) ==
         names_of(detail::kSliceKeys));
   CHECK(keys_of(top["properties"]["compare"]["properties"]) == names_of(detail::kCompareKeys));
+  CHECK(keys_of(defs["policy"]["anyOf"][1]["properties"]) == names_of(detail::kPolicyKeys));
+  CHECK(keys_of(defs["rule"]["properties"]) == names_of(detail::kRuleKeys));
+  CHECK(keys_of(defs["rule"]["properties"]["match"]["properties"]) == names_of(detail::kMatchKeys));
   CHECK(keys_of(top["properties"]["report"]["properties"]) == names_of(detail::kReportKeys));
 }
 
@@ -91,9 +94,13 @@ TEST_CASE("schema and parser know the same values") {
   CHECK(strings_of(dump["level"]["enum"]) == names_of(detail::kLevelNames));
   CHECK(strings_of(dump["depth"]["enum"]) == enum_names(detail::kDumpDepths));
   CHECK(strings_of(dump["browse"]["enum"]) == enum_names(detail::kBrowseModes));
-  CHECK(strings_of(compare["policy"]["enum"]) == enum_names(detail::kPolicyKinds));
-  CHECK(strings_of(compare["equal_nan"]["enum"]) == enum_names(detail::kEqualNans));
-  CHECK(strings_of(compare["signed_zero"]["enum"]) == names_of(detail::kSignedZeroNames));
+  CHECK(strings_of(defs["policy_kind"]["enum"]) == enum_names(detail::kPolicyKinds));
+  CHECK(strings_of(compare["unmatched"]["enum"]) == enum_names(detail::kUnmatchedRules));
+  CHECK(strings_of(compare["strides"]["enum"]) == enum_names(detail::kAttributeRules));
+  CHECK(strings_of(compare["device"]["enum"]) == enum_names(detail::kAttributeRules));
+  CHECK(strings_of(compare["dtype"]["enum"]) == names_of(detail::kDtypeRuleNames));
+  CHECK(strings_of(defs["equal_nan"]["enum"]) == enum_names(detail::kEqualNans));
+  CHECK(strings_of(defs["signed_zero"]["enum"]) == names_of(detail::kSignedZeroNames));
   CHECK(strings_of(top["properties"]["report"]["properties"]["format"]["anyOf"][0]["enum"]) ==
         names_of(detail::kReportFormats));
   const auto presets = preset_names();
@@ -108,6 +115,12 @@ TEST_CASE("the documentation names every key, every value and every variable pin
                            names_of(detail::kModelKeys),
                            names_of(detail::kDumpKeys),
                            names_of(detail::kCompareKeys),
+                           names_of(detail::kPolicyKeys),
+                           names_of(detail::kRuleKeys),
+                           names_of(detail::kMatchKeys),
+                           enum_names(detail::kPolicyKinds),
+                           enum_names(detail::kUnmatchedRules),
+                           enum_names(detail::kAttributeRules),
                            names_of(detail::kReportKeys),
                            names_of(detail::kSourceKeys),
                            names_of(detail::kGenerateKeys),

@@ -24,6 +24,7 @@ LIBRARIES = {
     "LibTorch": (r"(ATen|c10|torch|caffe2)/", {"dumpers/capture", "dumpers/torchscript"}),
     "HDF5": (r"(hdf5|H5\w+)\.h$", {"dumpers/store"}),
     "libarchive": (r"archive(_entry)?\.h$", {"dumpers/store"}),
+    "RE2": (r"re2/.*\.h$", {"configs"}),
     "zstd": (r"zstd\w*\.h$", {"dumpers/store"}),
     "CLI11": (r"CLI/", {"cmd"}),
     "spdlog": (r"spdlog/", {"cmd"}),

@@ -33,6 +33,7 @@ PLANTS = [
     ("cmd/main.cpp", "#  include <torch/torch.h>", "cmd may not include LibTorch"),
     ("cmd/main.cpp", "#include <hdf5.h>", "cmd may not include HDF5"),
     ("cmd/pack_command.cpp", "#include <archive.h>", "cmd may not include libarchive"),
+    ("comparators/policy.cpp", "#include <re2/re2.h>", "comparators may not include RE2"),
     ("core/digest.cpp", "#include <zstd.h>", "core may not include zstd"),
     ("dumpers/store/pack.h", "#include <zstd.h>", "a public header may not include zstd"),
     ("cmd/main.cpp", '#include "comparators/detail/anything.h"', "private to comparators"),

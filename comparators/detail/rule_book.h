@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "comparators/report.h"
+#include "configs/compare_spec.h"
+#include "core/op_record.h"
+
+namespace repro_check::comparators::detail {
+
+/// Which policy judges which tensor: the first rule that matches.
+class RuleBook {
+ public:
+  explicit RuleBook(const configs::CompareSpec& spec);
+
+  /// Borrows from the book and its specification.
+  struct Choice {
+    const configs::PolicySpec* policy = nullptr;  ///< null: no rule matches, and that is an error
+    std::optional<std::size_t> rule;              ///< index; empty: the policy for all others
+    const std::string* text = nullptr;            ///< the policy in words
+  };
+
+  /// What a tensor is known by; what it is of a scalar is empty.
+  struct Subject {
+    std::string_view role;  ///< `output`, `result`
+    std::string_view slot;
+    core::Dtype dtype = core::Dtype::kUnknown;
+    std::string_view device;
+  };
+  /// Remembered for the next time the same operator of the same module asks.
+  [[nodiscard]] Choice choose(const core::OpRecord& record, const Subject& subject);
+
+  /// The policy of what no rule is asked about: weights, and inputs that nothing produced.
+  [[nodiscard]] Choice fallback() const noexcept;
+
+  [[nodiscard]] bool has_rules() const noexcept { return !spec_.rules.empty(); }
+
+  void count(const Choice& choice) noexcept;
+  /// Every rule with the tensors it judged.
+  [[nodiscard]] std::vector<RuleUse> uses() const;
+
+ private:
+  [[nodiscard]] std::optional<std::size_t> first_match(const core::OpRecord& record,
+                                                       const Subject& subject) const;
+  [[nodiscard]] Choice choice_of(std::optional<std::size_t> rule) const noexcept;
+
+  const configs::CompareSpec& spec_;
+  configs::PolicySpec ignore_;
+  std::vector<std::string> texts_;  ///< of each rule
+  std::string fallback_text_;
+  std::string ignore_text_;
+  std::vector<std::uint64_t> counts_;
+  std::string key_;  ///< kept for its memory
+  std::unordered_map<std::string, std::optional<std::size_t>> known_;
+};
+
+/// Warns of every rule in Report::rules that matched nothing.
+/// @throws core::Error{kUsage} instead, under CompareSpec::strict_rules
+void report_unused_rules(const configs::CompareSpec& spec, Report& report);
+
+/// `operator aten::.*, tensor output 0`; `everything` for a rule without patterns.
+std::string describe_match(const configs::MatchSpec& match);
+
+}  // namespace repro_check::comparators::detail

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comparators/detail/tensor_metadata.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <string_view>
+
+namespace repro_check::comparators::detail {
+namespace {
+
+using core::ContentState;
+using core::TensorRecord;
+
+std::string_view state_text(ContentState state) noexcept {
+  switch (state) {
+    case ContentState::kHashed:
+      return "values";
+    case ContentState::kUninitialised:
+      return "uninitialised memory";
+    case ContentState::kNone:
+      return "no content";
+    case ContentState::kUndefined:
+      return "an undefined tensor";
+    case ContentState::kComposite:
+      return "a composite";
+    case ContentState::kExcluded:
+      return "excluded from the recording";
+  }
+  return "unknown";
+}
+
+}  // namespace
+
+std::string metadata_mismatch(const TensorRecord& b,
+                              const TensorRecord& c,
+                              const AttributeRules& rules,
+                              bool any_dtype) {
+  const bool one_undefined =
+      (b.state == ContentState::kUndefined) != (c.state == ContentState::kUndefined);
+  if (one_undefined) {
+    return fmt::format("{} against {}",
+                       b.state == ContentState::kUndefined ? "undefined" : "a tensor",
+                       c.state == ContentState::kUndefined ? "undefined" : "a tensor");
+  }
+  if (b.state == ContentState::kUndefined) return {};
+  if (b.dtype != c.dtype && !any_dtype) {
+    return fmt::format(
+        "dtype differs: {} against {}", core::dtype_name(b.dtype), core::dtype_name(c.dtype));
+  }
+  if (b.shape != c.shape) {
+    return fmt::format(
+        "shape differs: [{}] against [{}]", fmt::join(b.shape, ", "), fmt::join(c.shape, ", "));
+  }
+  if (b.layout != c.layout) {
+    return fmt::format("layout differs: {} against {}", b.layout, c.layout);
+  }
+  if (b.attributes != c.attributes) {
+    return fmt::format("{} differs: {} against {}",
+                       b.layout == "quantised" ? "quantiser" : "layout structure",
+                       b.attributes,
+                       c.attributes);
+  }
+  if (rules.strict_strides && b.strides != c.strides) {
+    return fmt::format("strides differ: [{}] against [{}]",
+                       fmt::join(b.strides, ", "),
+                       fmt::join(c.strides, ", "));
+  }
+  if (rules.strict_device && b.device != c.device) {
+    return fmt::format("device differs: {} against {}", b.device, c.device);
+  }
+  return {};
+}
+
+bool has_no_content(ContentState state) noexcept {
+  return state == ContentState::kNone || state == ContentState::kExcluded;
+}
+
+void judge_states(TensorComparison& comparison) {
+  const ContentState b = comparison.baseline.state;
+  const ContentState c = comparison.candidate.state;
+  if (b == c) {
+    const bool whole = b == ContentState::kUndefined || b == ContentState::kComposite;
+    comparison.outcome = whole ? TensorOutcome::kEqual : TensorOutcome::kSkipped;
+    if (!whole) comparison.note = fmt::format("{} on both sides", state_text(b));
+    return;
+  }
+  comparison.note = fmt::format("{} against {}", state_text(b), state_text(c));
+  comparison.outcome = has_no_content(b) || has_no_content(c) ? TensorOutcome::kUncomparable
+                                                              : TensorOutcome::kMismatch;
+}
+
+}  // namespace repro_check::comparators::detail

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "configs/name_pattern.h"
+
+namespace repro_check::configs {
+
+enum class PolicyKind {
+  kBitwise,
+  kTolerance,
+  kUlp,
+  kCosine,
+  kIgnore,  ///< counts as skipped, never as compared
+};
+enum class EqualNan { kBits, kAny, kNever };
+
+/// What one tensor has to keep to.
+struct PolicySpec {
+  PolicyKind kind = PolicyKind::kBitwise;
+  /// Tolerance: given together or not at all: then the dtype's defaults.
+  std::optional<double> rtol = {};
+  std::optional<double> atol = {};
+  std::uint64_t ulp = 0;  ///< ulp: greatest distance in the tensor's own dtype
+  double share = 0;       ///< ulp: of the elements so many may be farther apart, 0 to 1
+  double cosine = 0.999;  ///< cosine: least similarity, -1 to 1
+  double drift = 0.01;    ///< cosine: greatest |norm ratio - 1|
+  std::optional<EqualNan> equal_nan = {};         ///< default: bits under bitwise, any otherwise
+  std::optional<bool> signed_zero_distinct = {};  ///< default: true under bitwise, false otherwise
+  bool operator==(const PolicySpec&) const = default;
+};
+
+/// What a rule is about; a pattern that is absent takes everything.
+struct MatchSpec {
+  std::optional<NamePattern> op;      ///< name with or without its overload
+  std::optional<NamePattern> module;  ///< module path; the root's is empty
+  std::optional<NamePattern> phase;   ///< forward, backward, optimizer
+  std::optional<NamePattern> tensor;  ///< `output 0`, or the slot alone: `0`
+  std::optional<NamePattern> dtype;   ///< the baseline's
+  std::optional<NamePattern> device;  ///< the baseline's
+  bool operator==(const MatchSpec&) const = default;
+};
+
+struct Rule {
+  MatchSpec match;
+  PolicySpec policy;
+  bool operator==(const Rule&) const = default;
+};
+
+/// What becomes of a tensor that no rule matches.
+enum class Unmatched {
+  kError,   ///< it is not judged
+  kPolicy,  ///< CompareSpec::policy judges it
+  kIgnore,
+};
+
+/// What becomes of a difference in something that is not content.
+enum class AttributeRule { kNote, kStrict, kIgnore };
+
+struct CompareSpec {
+  PolicySpec policy;
+  /// In order: the first that matches a tensor is its policy. Empty = `policy` judges all.
+  std::vector<Rule> rules;
+  Unmatched unmatched = Unmatched::kError;
+  bool strict_rules = false;  ///< a rule that judged nothing is an error
+  bool promote = false;       ///< dtypes of one class may differ: compared in the wider one
+  AttributeRule strides = AttributeRule::kNote;
+  std::optional<AttributeRule>
+      device;  ///< default: strict where both runs claim the same, else note
+  /// Fail when the relative L2 error grows more than so many times from the first operator that
+  /// differs to the end; above 0.
+  std::optional<double> max_growth;
+  /// Threads that compare; default: as many as there are processors. No result depends on it.
+  std::optional<unsigned> threads;
+};
+
+}  // namespace repro_check::configs

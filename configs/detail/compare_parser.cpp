@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "configs/detail/compare_parser.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "configs/detail/keys.h"
+
+namespace repro_check::configs::detail {
+namespace {
+
+/// A parameter and the only policy that it means something to.
+struct Parameter {
+  std::string_view key;
+  PolicyKind owner;
+};
+constexpr std::array kParameters{Parameter{"rtol", PolicyKind::kTolerance},
+                                 Parameter{"atol", PolicyKind::kTolerance},
+                                 Parameter{"ulp", PolicyKind::kUlp},
+                                 Parameter{"share", PolicyKind::kUlp},
+                                 Parameter{"cosine", PolicyKind::kCosine},
+                                 Parameter{"drift", PolicyKind::kCosine}};
+
+struct Bounds {
+  double least;
+  double most;
+  std::string_view expected;
+};
+constexpr Bounds kAllowance{0, std::numeric_limits<double>::max(), "a number of 0 or more"};
+constexpr Bounds kShare{0, 1, "a number from 0 to 1"};
+constexpr Bounds kSimilarity{-1, 1, "a number from -1 to 1"};
+
+/// Negated, so that a NaN, should JSON ever carry one, is refused as well.
+std::optional<double> read_bounded(const ObjectReader& object,
+                                   std::string_view key,
+                                   const Bounds& bounds,
+                                   Problems& problems) {
+  const auto node = object.find(key);
+  if (!node) return std::nullopt;
+  const auto value = read_number(*node, problems);
+  if (value && !(*value >= bounds.least && *value <= bounds.most)) {
+    report_unexpected(*node, bounds.expected, problems);
+    return std::nullopt;
+  }
+  return value;
+}
+
+/// What would have no effect is refused: whoever wrote it expects one.
+void check_parameters(const ObjectReader& object, PolicyKind kind, Problems& problems) {
+  for (const Parameter& parameter : kParameters) {
+    if (parameter.owner == kind || !object.has(parameter.key)) continue;
+    problems.add(child_pointer(object.pointer(), parameter.key),
+                 fmt::format("means nothing under the policy {}; it belongs to {}",
+                             name_of(kind),
+                             name_of(parameter.owner)));
+    return;  // the others of its policy are the same mistake
+  }
+}
+
+/// One tolerance without the other would silently mean 0 to some and a default to others.
+void check_tolerances(const ObjectReader& object, Problems& problems) {
+  const bool rtol = object.has("rtol");
+  if (rtol == object.has("atol")) return;
+  problems.add(child_pointer(object.pointer(), rtol ? "rtol" : "atol"),
+               fmt::format("\"{}\" must be given with it; without both the dtype's defaults hold",
+                           rtol ? "atol" : "rtol"));
+}
+
+/// @param kind  empty when it was given and is none: then there is nothing to hold members against
+void read_parameters(const ObjectReader& object,
+                     std::optional<PolicyKind> kind,
+                     Problems& problems,
+                     PolicySpec& policy) {
+  policy.rtol = read_bounded(object, "rtol", kAllowance, problems);
+  policy.atol = read_bounded(object, "atol", kAllowance, problems);
+  if (const auto member = object.find("ulp")) {
+    constexpr IntegerRange kDistance{0, std::numeric_limits<std::int64_t>::max(), ""};
+    assign(read_integer(*member, kDistance, problems), policy.ulp);
+  } else if (kind == PolicyKind::kUlp) {
+    object.report_missing("ulp", ": so many ULP two elements may be apart, such as 4", problems);
+  }
+  assign(read_bounded(object, "share", kShare, problems), policy.share);
+  assign(read_bounded(object, "cosine", kSimilarity, problems), policy.cosine);
+  assign(read_bounded(object, "drift", kAllowance, problems), policy.drift);
+  if (kind) check_parameters(object, *kind, problems);
+  if (!kind || kind == PolicyKind::kTolerance) check_tolerances(object, problems);
+}
+
+void read_specials(const ObjectReader& object, Problems& problems, PolicySpec& policy) {
+  if (const auto member = object.find("equal_nan")) {
+    policy.equal_nan = read_choice(*member, kEqualNans, problems);
+  }
+  if (const auto member = object.find("signed_zero")) {
+    const auto index = read_name(*member, kSignedZeroNames, problems);
+    if (index) policy.signed_zero_distinct = *index == 1;
+  }
+}
+
+std::optional<PolicyKind> read_kind(const Node& node, Problems& problems, PolicySpec& policy) {
+  const auto kind = read_choice(node, kPolicyKinds, problems);
+  assign(kind, policy.kind);
+  return kind;
+}
+
+void read_policy_object(const Node& node, Problems& problems, PolicySpec& policy) {
+  const ObjectReader object(node, kPolicyKeys, problems);
+  std::optional<PolicyKind> kind;
+  if (const auto member = object.find("kind")) {
+    kind = read_kind(*member, problems, policy);
+  } else {
+    object.report_missing("kind", ", such as \"tolerance\"", problems);
+  }
+  read_parameters(object, kind, problems, policy);
+  read_specials(object, problems, policy);
+}
+
+/// A name is short for an object with nothing but `kind`.
+void read_policy(const Node& node, Problems& problems, PolicySpec& policy) {
+  if (node.json->is_object()) return read_policy_object(node, problems, policy);
+  if (read_kind(node, problems, policy) != PolicyKind::kUlp) return;
+  problems.add(node.pointer, R"(expected {"kind": "ulp", "ulp": 4} or another number, got "ulp")");
+}
+
+std::optional<NamePattern> read_pattern(const ObjectReader& object,
+                                        std::string_view key,
+                                        Problems& problems) {
+  const auto node = object.find(key);
+  if (!node) return std::nullopt;
+  // The root module's path is empty, so an empty pattern means something.
+  const bool is_empty =
+      node->json->is_string() && node->json->get_ref<const std::string&>().empty();
+  const auto text = is_empty
+                        ? std::optional<std::string>("")
+                        : read_text(*node, "a regular expression, such as \"aten::.*\"", problems);
+  if (!text) return std::nullopt;
+  const std::string wrong = NamePattern::problem(*text);
+  if (wrong.empty()) return NamePattern(*text);
+  problems.add(node->pointer, fmt::format("not a regular expression: {}", wrong));
+  return std::nullopt;
+}
+
+void read_match(const Node& node, Problems& problems, MatchSpec& match) {
+  const ObjectReader object(node, kMatchKeys, problems);
+  match.op = read_pattern(object, "operator", problems);
+  match.module = read_pattern(object, "module", problems);
+  match.phase = read_pattern(object, "phase", problems);
+  match.tensor = read_pattern(object, "tensor", problems);
+  match.dtype = read_pattern(object, "dtype", problems);
+  match.device = read_pattern(object, "device", problems);
+}
+
+void read_rule(const Node& node, Problems& problems, Rule& rule) {
+  const ObjectReader object(node, kRuleKeys, problems);
+  if (const auto member = object.find("match")) read_match(*member, problems, rule.match);
+  if (const auto member = object.find("policy")) {
+    read_policy(*member, problems, rule.policy);
+  } else {
+    object.report_missing("policy", ": what the matched tensors have to keep to", problems);
+  }
+}
+
+void read_rules(const Node& node, Problems& problems, CompareSpec& compare) {
+  compare.rules.clear();
+  if (!node.json->is_array()) {
+    report_unexpected(
+        node,
+        R"(a list of rules, such as {"match": {"operator": "aten::.*"}, "policy": "bitwise"})",
+        problems);
+    return;
+  }
+  PolicySpec base;
+  base.equal_nan = compare.policy.equal_nan;
+  base.signed_zero_distinct = compare.policy.signed_zero_distinct;
+  for (std::size_t i = 0; i < node.json->size(); ++i) {
+    Rule& rule = compare.rules.emplace_back(Rule{{}, base});
+    read_rule(node.item(i), problems, rule);
+  }
+}
+
+void read_rule_members(const ObjectReader& object, Problems& problems, CompareSpec& compare) {
+  if (const auto member = object.find("rules")) read_rules(*member, problems, compare);
+  if (const auto member = object.find("unmatched")) {
+    assign(read_choice(*member, kUnmatchedRules, problems), compare.unmatched);
+  }
+  if (const auto member = object.find("strict_rules")) {
+    assign(read_bool(*member, problems), compare.strict_rules);
+  }
+}
+
+/// The policy of the section: a name beside its parameters, or an object that holds them.
+void read_section_policy(const ObjectReader& object, Problems& problems, PolicySpec& policy) {
+  const auto member = object.find("policy");
+  if (member && member->json->is_object()) {
+    read_policy_object(*member, problems, policy);
+    for (const Parameter& parameter : kParameters) {
+      if (!object.has(parameter.key)) continue;
+      problems.add(child_pointer(object.pointer(), parameter.key),
+                   fmt::format("belongs into {}, beside \"kind\"", member->pointer));
+    }
+    return;
+  }
+  const auto kind =
+      member ? read_kind(*member, problems, policy) : std::optional(PolicyKind::kBitwise);
+  read_parameters(object, kind, problems, policy);
+}
+
+}  // namespace
+
+void read_compare(const Node& node, Problems& problems, CompareSpec& compare) {
+  const ObjectReader object(node, kCompareKeys, problems);
+  read_specials(object, problems, compare.policy);
+  // Before the policy: rules take over what the section says of NaN and zeros, not what the policy
+  // does.
+  read_rule_members(object, problems, compare);
+  read_section_policy(object, problems, compare.policy);
+  if (const auto member = object.find("dtype")) {
+    const auto index = read_name(*member, kDtypeRuleNames, problems);
+    if (index) compare.promote = *index == 1;
+  }
+  if (const auto member = object.find("strides")) {
+    assign(read_choice(*member, kAttributeRules, problems), compare.strides);
+  }
+  if (const auto member = object.find("device")) {
+    compare.device = read_choice(*member, kAttributeRules, problems);
+  }
+  if (const auto member = object.find("max_growth")) {
+    compare.max_growth = read_number(*member, problems);
+    if (compare.max_growth && !(*compare.max_growth > 0)) {
+      problems.add(member->pointer, "must be above 0");
+    }
+  }
+  if (const auto member = object.find("threads")) {
+    const auto count = read_integer(*member, {1, kMostThreads, ""}, problems);
+    if (count) compare.threads = static_cast<unsigned>(*count);
+  }
+}
+
+void read_rules_document(const Node& node, Problems& problems, CompareSpec& compare) {
+  if (node.json->is_array()) return read_rules(node, problems, compare);
+  const ObjectReader object(node, kRulesFileKeys, problems);
+  if (object.is_object() && !object.has("rules")) {
+    object.report_missing("rules", ": the list of them", problems);
+  }
+  read_rule_members(object, problems, compare);
+}
+
+}  // namespace repro_check::configs::detail

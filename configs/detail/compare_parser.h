@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "configs/compare_spec.h"
+#include "configs/detail/json_reader.h"
+
+namespace repro_check::configs::detail {
+
+void read_compare(const Node& node, Problems& problems, CompareSpec& compare);
+
+/// The document of a rules file.
+void read_rules_document(const Node& node, Problems& problems, CompareSpec& compare);
+
+}  // namespace repro_check::configs::detail

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "configs/name_pattern.h"
+
+#include <re2/re2.h>
+
+#include "core/error.h"
+
+namespace repro_check::configs {
+namespace {
+
+RE2::Options options() {
+  constexpr std::int64_t kMemory = std::int64_t{4} << 20U;
+  // Byte by byte: a name in a dump need not be UTF-8.
+  RE2::Options chosen(RE2::Latin1);
+  chosen.set_max_mem(kMemory);
+  chosen.set_log_errors(false);
+  chosen.set_dot_nl(true);
+  return chosen;
+}
+
+}  // namespace
+
+NamePattern::NamePattern(const std::string& text)
+    : text_(text), expression_(std::make_shared<const RE2>(text, options())) {
+  if (expression_->ok()) return;
+  throw core::Error(core::ErrorKind::kUsage,
+                    "\"" + text + "\" is no regular expression: " + expression_->error(),
+                    "docs/CONFIGURATION.md, Rules, has the syntax");
+}
+
+std::string NamePattern::problem(const std::string& text) {
+  const RE2 expression(text, options());
+  return expression.ok() ? std::string() : expression.error();
+}
+
+bool NamePattern::matches(std::string_view name) const {
+  return name.size() <= kLongestName &&
+         RE2::FullMatch(re2::StringPiece(name.data(), name.size()), *expression_);
+}
+
+}  // namespace repro_check::configs
