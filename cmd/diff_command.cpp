@@ -3,11 +3,13 @@
 
 #include <CLI/App.hpp>
 #include <cmath>
+#include <filesystem>
 #include <utility>
 
 #include "cmd/choice.h"
 #include "cmd/output.h"
 #include "cmd/reference.h"
+#include "cmd/repeats.h"
 #include "cmd/verdict.h"
 #include "core/error.h"
 
@@ -28,6 +30,7 @@ void require_allowance(const char* flag, const std::optional<double>& value) {
 
 std::vector<std::string> DiffCommand::examples() const {
   return {"repro-check diff repro-check-out/baseline repro-check-out/candidate",
+          "repro-check diff run-1 run-2 run-3",
           "repro-check diff A B --policy tolerance --rtol 1e-5 --atol 1e-8",
           "repro-check diff A B --format json --all > report.json"};
 }
@@ -36,7 +39,9 @@ void DiffCommand::define(CLI::App& app) {
   app.add_option("baseline", baseline_, "Dump that is taken as right")
       ->type_name("DUMP")
       ->required();
-  app.add_option("candidate", candidate_, "Dump that is judged by it")
+  app.add_option("candidate",
+                 candidates_,
+                 "Dump that is judged by it; several are taken for repeats of one run")
       ->type_name("DUMP")
       ->required();
   restrict_to(app.add_option("--policy", policy_, "What counts as equal (bitwise)"),
@@ -88,14 +93,30 @@ CompareSpec DiffCommand::spec() const {
   return spec;
 }
 
+comparators::Report DiffCommand::judge_all(const comparators::CompareOptions& options) const {
+  const OpenOptions opening{partial_, {references_.begin(), references_.end()}};
+  if (candidates_.size() == 1) return judge(baseline_, candidates_.front(), options, opening);
+  if (partial_) {
+    throw core::Error(core::ErrorKind::kUsage,
+                      "--partial compares two dumps",
+                      "compare one dump after the other with the first");
+  }
+  std::vector<comparators::Report> reports;
+  std::vector<std::filesystem::path> dumps{baseline_};
+  for (const std::string& candidate : candidates_) {
+    reports.push_back(judge(baseline_, candidate, options, opening));
+    dumps.emplace_back(candidate);
+  }
+  return sum_up(std::move(reports), assess_dumps(dumps, opening.references, options.max_items));
+}
+
 core::ExitCode DiffCommand::run(const GlobalOptions& globals) {
   comparators::CompareOptions options;
   options.spec = spec();
   options.verify_all = verify_ == "all";
   options.max_items = report_.max_items();
   report_.check_output();
-  const std::vector<comparators::Report> reports{
-      judge(baseline_, candidate_, options, {partial_, {references_.begin(), references_.end()}})};
+  const std::vector<comparators::Report> reports{judge_all(options)};
   report_.emit(reports, report_.style(globals, "text"));
   return worst_exit(reports);
 }

@@ -7,6 +7,7 @@
 #include <span>
 
 #include "cmd/render/json_op.h"
+#include "cmd/render/json_repeat.h"
 #include "cmd/render/json_text.h"
 #include "cmd/render/render.h"
 #include "cmd/render/words.h"
@@ -21,7 +22,7 @@ using comparators::Report;
 using comparators::RunSummary;
 using core::NamedTensorKind;
 
-constexpr const char* kReportVersion = "1.2";
+constexpr const char* kReportVersion = "1.3";
 
 template <typename Range>
 std::string value_of(const Range& facts, std::string_view name) {
@@ -373,6 +374,7 @@ std::string render_json(const Report& report, const RenderOptions& options) {
   out["first_bit_difference"] = json_integer(report.first_bit_difference);
   out["divergences"] = json_divergences(report);
   out["passes"] = json_passes(report.passes);
+  out["repeat"] = json_repeat(report);
   out["control_flow"] = json_control_flow(report);
   out["missing"] = json_missing(report);
   out["modules"] = json_modules(report);

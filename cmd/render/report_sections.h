@@ -37,6 +37,9 @@ Page runs_section(const comparators::Report& report,
 /// Under level auto, what the other round of recordings said, and where its dumps are.
 Page passes_section(const comparators::Report& report, const Detail& detail);
 
+/// What N runs of one configuration say together; beside every pass, how much it says.
+Page repeat_section(const comparators::Report& report, const Detail& detail);
+
 /// What was compared, by which policy, what differs around it, warnings, how to mend it.
 Page coverage_section(const comparators::Report& report, const Detail& detail);
 
