@@ -42,12 +42,14 @@ void ConfigOptions::define(CLI::App& app, bool required) {
       ->allow_extra_args(false);
 }
 
-configs::Config ConfigOptions::load(const std::optional<std::string>& dump_directory) const {
+configs::Config ConfigOptions::load(const std::optional<std::string>& dump_directory,
+                                    const std::optional<std::uint64_t>& repeat) const {
   std::vector<configs::ConfigOverride> overrides;
-  overrides.reserve(sets_.size() + 3);
+  overrides.reserve(sets_.size() + 4);
   for (const std::string& set : sets_) overrides.push_back(parse_set(set));
   if (seed_) overrides.push_back({"/seed", std::to_string(*seed_)});
   if (device_) overrides.push_back({"/device", quoted(*device_)});
+  if (repeat) overrides.push_back({"/repeat", std::to_string(*repeat)});
   if (dump_directory) {
     // A path on the command line is relative to where the user stands, not to the configuration.
     const std::string absolute = std::filesystem::absolute(*dump_directory).string();

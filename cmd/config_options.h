@@ -26,8 +26,10 @@ class ConfigOptions {
   [[nodiscard]] const std::string& file() const noexcept { return file_; }
 
   /// @param dump_directory  replaces dump.directory; relative to the current directory
+  /// @param repeat          replaces repeat
   /// @throws core::Error{kUsage}
-  [[nodiscard]] configs::Config load(const std::optional<std::string>& dump_directory = {}) const;
+  [[nodiscard]] configs::Config load(const std::optional<std::string>& dump_directory = {},
+                                     const std::optional<std::uint64_t>& repeat = {}) const;
 
  private:
   std::string file_;

@@ -2,17 +2,20 @@
 #include "cmd/diff_command.h"
 
 #include <CLI/App.hpp>
+#include <filesystem>
 #include <utility>
 
 #include "cmd/choice.h"
 #include "cmd/output.h"
 #include "cmd/reference.h"
+#include "cmd/repeats.h"
 #include "cmd/verdict.h"
 
 namespace repro_check::cmd {
 
 std::vector<std::string> DiffCommand::examples() const {
   return {"repro-check diff repro-check-out/baseline repro-check-out/candidate",
+          "repro-check diff run-1 run-2 run-3",
           "repro-check diff A B --policy tolerance --rtol 1e-5 --atol 1e-8",
           "repro-check diff A B --rules rules.json --unmatched policy --ulp 4",
           "repro-check diff A B --format json --all > report.json"};
@@ -22,7 +25,9 @@ void DiffCommand::define(CLI::App& app) {
   app.add_option("baseline", baseline_, "Dump that is taken as right")
       ->type_name("DUMP")
       ->required();
-  app.add_option("candidate", candidate_, "Dump that is judged by it")
+  app.add_option("candidate",
+                 candidates_,
+                 "Dump that is judged by it; several are taken for repeats of one run")
       ->type_name("DUMP")
       ->required();
   policy_.define(app);
@@ -35,14 +40,30 @@ void DiffCommand::define(CLI::App& app) {
   report_.define(app);
 }
 
+comparators::Report DiffCommand::judge_all(const comparators::CompareOptions& options) const {
+  const OpenOptions opening{partial_, {references_.begin(), references_.end()}};
+  if (candidates_.size() == 1) return judge(baseline_, candidates_.front(), options, opening);
+  if (partial_) {
+    throw core::Error(core::ErrorKind::kUsage,
+                      "--partial compares two dumps",
+                      "compare one dump after the other with the first");
+  }
+  std::vector<comparators::Report> reports;
+  std::vector<std::filesystem::path> dumps{baseline_};
+  for (const std::string& candidate : candidates_) {
+    reports.push_back(judge(baseline_, candidate, options, opening));
+    dumps.emplace_back(candidate);
+  }
+  return sum_up(std::move(reports), assess_dumps(dumps, opening.references, options.max_items));
+}
+
 core::ExitCode DiffCommand::run(const GlobalOptions& globals) {
   comparators::CompareOptions options;
   options.spec = policy_.spec();
   options.verify_all = verify_ == "all";
   options.max_items = report_.max_items();
   report_.check_output();
-  const std::vector<comparators::Report> reports{
-      judge(baseline_, candidate_, options, {partial_, {references_.begin(), references_.end()}})};
+  const std::vector<comparators::Report> reports{judge_all(options)};
   report_.emit(reports, report_.style(globals, "text"));
   return worst_exit(reports);
 }

@@ -7,21 +7,25 @@
 #include "cmd/command.h"
 #include "cmd/policy_flags.h"
 #include "cmd/report_flags.h"
+#include "comparators/compare.h"
+#include "comparators/report.h"
 
 namespace repro_check::cmd {
 
-/// `repro-check diff`: compares two dumps.
+/// `repro-check diff`: compares dumps with the first of them.
 class DiffCommand final : public Command {
  public:
   [[nodiscard]] std::string name() const override { return "diff"; }
-  [[nodiscard]] std::string summary() const override { return "Compare two dumps"; }
+  [[nodiscard]] std::string summary() const override { return "Compare dumps with the first one"; }
   [[nodiscard]] std::vector<std::string> examples() const override;
   void define(CLI::App& app) override;
   core::ExitCode run(const GlobalOptions& globals) override;
 
  private:
+  [[nodiscard]] comparators::Report judge_all(const comparators::CompareOptions& options) const;
+
   std::string baseline_;
-  std::string candidate_;
+  std::vector<std::string> candidates_;
   PolicyFlags policy_;
   std::string verify_ = "all";
   bool partial_ = false;

@@ -228,7 +228,9 @@ Report failed_run_report(const std::vector<RecordingResult>& results,
     }
     report.runs.push_back(std::move(summary));
   }
-  if (!whole.empty()) report.reasons.push_back("nothing was compared: only " + whole + " is whole");
+  if (!whole.empty()) {
+    report.reasons.push_back(std::string(kNothingCompared) + "only " + whole + " is whole");
+  }
   for (const std::string& name : not_started) {
     report.reasons.push_back("run " + name + " was not started");
   }

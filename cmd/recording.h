@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "cmd/progress.h"
 #include "cmd/recorder_process.h"
@@ -57,6 +58,9 @@ void set_aside(const RecordingJob& job);
 /// @throws core::Error{kUsage} for what the recorder calls a mistake of the configuration,
 ///         core::Error{kInterrupted}
 RecordingResult record(const RecordingJob& job, Progress& progress);
+
+/// How a failed run's report begins the reason that names the runs that are whole.
+inline constexpr std::string_view kNothingCompared = "nothing was compared: ";
 
 /// The report on runs of which one failed.
 comparators::Report failed_run_report(const std::vector<RecordingResult>& results,

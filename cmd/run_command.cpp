@@ -12,6 +12,7 @@
 #include "cmd/output.h"
 #include "cmd/recorder_lookup.h"
 #include "cmd/reference.h"
+#include "cmd/repeats.h"
 #include "cmd/verdict.h"
 
 namespace repro_check::cmd {
@@ -30,16 +31,29 @@ Round ended(const std::vector<RecordingJob>& jobs, const ObserverCheck& check) {
   return round;
 }
 
+/// Every run is one of its own, and gets a report of its own.
+Round record_each(const RunPlan& plan, Progress& progress) {
+  Round round = record_round(plan.jobs, plan.options, "", progress);
+  if (round.failed()) return round;
+  if (plan.replace_aside) std::ranges::for_each(plan.jobs, discard_aside);
+  if (!plan.digests_first) return round;
+  return look_closer(std::move(round), plan.jobs, plan.options, plan.window, progress);
+}
+
 }  // namespace
 
 std::vector<std::string> RunCommand::examples() const {
   return {"repro-check run -c config.json",
           "repro-check run -c config.json --set /determinism=error --out with-determinism",
+          "repro-check run -c config.json -n 29",
           "repro-check run -c config.json --force --format json | python3 -m json.tool"};
 }
 
 void RunCommand::define(CLI::App& app) {
   config_.define(app, true);
+  app.add_option(
+         "-n,--repeat", repeat_, "Run the one configuration so many times (2), in place of /repeat")
+      ->type_name("N");
   app.add_option("--out", out_, "Directory of dumps and reports, in place of /dump/directory")
       ->type_name("DIR");
   app.add_flag("--force", force_, "Replace dumps that exist");
@@ -96,7 +110,7 @@ core::ExitCode RunCommand::finish(const GlobalOptions& globals,
 }
 
 core::ExitCode RunCommand::run(const GlobalOptions& globals) {
-  const configs::Config config = config_.load(out_);
+  const configs::Config config = config_.load(out_, repeat_);
   report_.check_output();
   const bool digests_first = starts_with_digests(config);
   const std::vector<RecordingJob> jobs = plan(config, digests_first);
@@ -112,14 +126,8 @@ core::ExitCode RunCommand::run(const GlobalOptions& globals) {
     if (observed.failed() || observed.changed())
       return finish(globals, config, ended(jobs, observed));
   }
-  Round round = record_round(jobs, options, "", progress);
-  if (!round.failed()) {
-    // What an older run left there belongs to dumps that have just been replaced.
-    if (force_) std::ranges::for_each(jobs, discard_aside);
-    if (digests_first) {
-      round = look_closer(std::move(round), jobs, options, config.recording.window, progress);
-    }
-  }
+  const RunPlan runs{jobs, options, digests_first, config.recording.window, force_};
+  Round round = config.repeat > 2 ? record_repeats(runs, progress) : record_each(runs, progress);
   for (comparators::Report& report : round.reports) report.observer = observed.findings;
   put_worst_first(round.reports);
   return finish(globals, config, round);

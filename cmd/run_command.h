@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -34,6 +35,7 @@ class RunCommand final : public Command {
   ConfigOptions config_;
   ReportFlags report_;
   std::optional<std::string> out_;
+  std::optional<std::uint64_t> repeat_;
   bool force_ = false;
   bool check_observer_ = false;
 };

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "comparators/histograms.h"
+#include "comparators/repeatability.h"
 #include "core/content_slice.h"
 #include "core/dtype.h"
 #include "core/op_record.h"
@@ -343,6 +344,9 @@ struct Report {
   std::vector<std::string> warnings;
   /// Under level auto, what each round of recordings said by itself, digests first: one or two.
   std::vector<Report> passes;
+  /// Of N runs of one configuration, which this report is about as a whole: what is said of two
+  /// runs is about the first and the one that differs most severely, the earliest of several.
+  std::optional<RepeatSummary> repeat;
   std::vector<ObserverFinding> observer;  ///< an entry a run; empty when nobody asked
   std::string mend;                       ///< for exits 3, 4 and 5
   double seconds = 0;

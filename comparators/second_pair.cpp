@@ -59,19 +59,6 @@ bool is_judged(const Report& report) noexcept {
   return report.status == Status::kDiverged || report.status == Status::kReproducible;
 }
 
-/// A second pair that could not be judged does not take back what the first one showed.
-void carry_over(const Report& digests, Report& report) {
-  const bool known = report.status == Status::kDiverged ||
-                     std::ranges::find(report.also, Status::kDiverged) != report.also.end();
-  if (digests.status != Status::kDiverged || known) return;
-  report.also.push_back(Status::kDiverged);
-  report.kind = digests.kind;
-  report.first_divergence = digests.first_divergence;
-  report.divergences = digests.divergences;
-  report.divergences_total = digests.divergences_total;
-  report.first_bit_difference = digests.first_bit_difference;
-}
-
 }  // namespace
 
 bool can_start_with_digests(const configs::CompareSpec& spec) noexcept {
@@ -104,10 +91,25 @@ core::OpRanges missing_values(std::span<const Report> reports, std::uint64_t win
   return core::united(std::move(ranges));
 }
 
+void carry_over(const Report& known, Report& report) {
+  const auto says_so = [](const Report& of) {
+    return of.status == Status::kDiverged ||
+           std::ranges::find(of.also, Status::kDiverged) != of.also.end();
+  };
+  if (!says_so(known) || says_so(report)) return;
+  report.also.push_back(Status::kDiverged);
+  report.kind = known.kind;
+  report.first_divergence = known.first_divergence;
+  report.divergences = known.divergences;
+  report.divergences_total = known.divergences_total;
+  report.first_bit_difference = known.first_bit_difference;
+}
+
 Report settle(Report digests, Report values) {
   Report report;
   if (!is_judged(values)) {
     report = values;
+    // What could not be judged does not take back what the first pair showed.
     carry_over(digests, report);
   } else if (shows_the_same(digests, values)) {
     report = values;

@@ -28,6 +28,10 @@ core::OpRanges missing_values(std::span<const Report> reports, std::uint64_t win
 ///         diverge. Report::passes holds both.
 Report settle(Report digests, Report values);
 
+/// Keeps what `known` says of a divergence in a `report` that could not judge it, or says of none:
+/// kDiverged is then among Report::also.
+void carry_over(const Report& known, Report& report);
+
 /// The verdict of two runs of which no second recording was needed.
 Report settle(Report digests);
 

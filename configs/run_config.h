@@ -176,6 +176,8 @@ struct Config {
   /// The configuration without any run's overrides, named `run`: what `record` records. Empty when
   /// only the runs say which model or which inputs.
   std::optional<RunSpec> base;
+  /// Set when the runs are one configuration, so many times; 0 = they are listed one by one.
+  std::uint64_t repeat = 0;
   RecordingPlan recording;
   CompareSpec compare;
   ReportSpec report;

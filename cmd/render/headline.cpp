@@ -43,9 +43,20 @@ void put_pass(Line& line, const Report& report) {
   } else {
     line.put(fmt::format(": {} of {} bit-identical", format_count(c.equal), of));
   }
-  if (!report.runs.empty()) {
+  if (report.repeat) {
+    line.put(fmt::format(" ({})", format_count(report.repeat->runs.size(), "run")));
+  } else if (!report.runs.empty()) {
     line.put(" (" + run_names(report) + ")");
   }
+}
+
+// Of N runs the line is about two; how many there are like the second.
+void put_repeats(Line& line, const comparators::RepeatSummary& repeat) {
+  if (repeat.differing == 0) return;
+  line.put(fmt::format("; {} of {} runs differ from {}",
+                       format_count(repeat.differing),
+                       format_count(repeat.judged),
+                       repeat.runs.front().name));
 }
 
 // What set the two sides of an operator apart, where no output differs by itself.
@@ -253,6 +264,7 @@ Line verdict_line(const Report& report) {
       line.put(" at ").put(op_line(*report.first_divergence, 0));
     }
   }
+  if (report.repeat) put_repeats(line, *report.repeat);
   return line;
 }
 

@@ -9,6 +9,7 @@
 #include "cmd/render/json_coverage.h"
 #include "cmd/render/json_op.h"
 #include "cmd/render/json_origins.h"
+#include "cmd/render/json_repeat.h"
 #include "cmd/render/json_text.h"
 #include "cmd/render/render.h"
 #include "cmd/render/words.h"
@@ -357,6 +358,7 @@ std::string render_json(const Report& report, const RenderOptions& options) {
   out["origins"] = json_origins(report);
   out["growth"] = json_growth(report);
   out["passes"] = json_passes(report.passes);
+  out["repeat"] = json_repeat(report);
   out["control_flow"] = json_control_flow(report);
   out["missing"] = json_missing(report);
   out["modules"] = json_modules(report);

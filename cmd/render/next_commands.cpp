@@ -23,10 +23,16 @@ std::string path_word(std::string_view path) {
   return shell_quote(path.starts_with('-') ? fmt::format("./{}", path) : std::string(path));
 }
 
-std::string run_command(const RenderOptions& options, std::string_view setting) {
+std::string run_command(const Report& report,
+                        const RenderOptions& options,
+                        std::string_view setting) {
   const std::string set = setting.empty() ? "" : " --set " + shell_quote(std::string(setting));
-  return fmt::format(
-      "{} run -c {}{} --force", options.command_prefix, path_word(options.config_path), set);
+  const std::string times = report.repeat ? fmt::format(" -n {}", report.repeat->runs.size()) : "";
+  return fmt::format("{} run -c {}{}{} --force",
+                     options.command_prefix,
+                     path_word(options.config_path),
+                     times,
+                     set);
 }
 
 std::string inspect_command(const RenderOptions& options, const RunSummary& run) {
@@ -114,19 +120,19 @@ std::optional<std::string> run_again(const Report& report, const RenderOptions& 
     return std::nullopt;
   }
   if (report.status == Status::kDamaged || report.status == Status::kIncomplete) {
-    return run_command(options, "");
+    return run_command(report, options, "");
   }
   const bool needs_tensors =
       report.status == Status::kNotComparable ||
       (report.status == Status::kDiverged && !was_found_without_values(report));
   if (needs_tensors && is_recorded_below_tensor(report)) {
-    return run_command(options, "/dump/level=tensor");
+    return run_command(report, options, "/dump/level=tensor");
   }
   if (report.status != Status::kDiverged) {
     return std::nullopt;
   }
   const std::string setting = setting_to_try(report);
-  return setting.empty() ? std::nullopt : std::optional(run_command(options, setting));
+  return setting.empty() ? std::nullopt : std::optional(run_command(report, options, setting));
 }
 
 std::optional<std::string> look_at_run(const Report& report, const RenderOptions& options) {

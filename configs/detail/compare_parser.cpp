@@ -230,9 +230,11 @@ void read_compare(const Node& node, Problems& problems, CompareSpec& compare) {
     compare.device = read_choice(*member, kAttributeRules, problems);
   }
   if (const auto member = object.find("max_growth")) {
-    compare.max_growth = read_number(*member, problems);
-    if (compare.max_growth && !(*compare.max_growth > 0)) {
-      problems.add(member->pointer, "must be above 0");
+    const auto growth = read_number(*member, problems);
+    if (growth && !(*growth > 0)) {
+      report_unexpected(*member, "a number above 0", problems);
+    } else {
+      compare.max_growth = growth;
     }
   }
   if (const auto member = object.find("threads")) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -21,6 +22,7 @@ namespace repro_check::configs::detail {
 namespace {
 
 constexpr std::size_t kFewestRuns = 2;
+constexpr std::int64_t kMostRepeats = 10'000;
 
 /// Lays the preset a document names beneath it.
 void merge_preset(Json& document, Problems& problems) {
@@ -54,6 +56,8 @@ class Builder {
 
  private:
   void read_base();
+  void read_repeat();
+  void repeat_base();
   void read_runs();
   [[nodiscard]] Entry read_entry(const Node& node) const;
   void check_names();
@@ -68,6 +72,7 @@ class Builder {
   bool base_consistent_ = true;
   std::vector<Entry> entries_;
   RecordingPlan recording_;
+  std::uint64_t repeat_ = kFewestRuns;
 };
 
 // The base is a run like any other, so that `record` needs no special case.
@@ -97,15 +102,30 @@ Entry Builder::read_entry(const Node& node) const {
   return entry;
 }
 
-void Builder::read_runs() {
-  const auto node = object_.find("runs");
-  if (!node) {
-    for (const char* name : {"baseline", "candidate"}) {
-      entries_.push_back(base_);
-      entries_.back().run.name = name;
-    }
-    return;
+void Builder::read_repeat() {
+  const auto node = object_.find("repeat");
+  if (!node) return;
+  assign(read_integer(*node, {kFewestRuns, kMostRepeats, ""}, problems_), repeat_);
+  if (object_.has("runs")) {
+    problems_.add(node->pointer,
+                  "repeats one configuration, and \"runs\" lists several; give one of them");
   }
+}
+
+void Builder::repeat_base() {
+  for (std::uint64_t i = 1; i <= repeat_; ++i) {
+    entries_.push_back(base_);
+    entries_.back().run.name = repeat_ != kFewestRuns ? fmt::format("run-{}", i)
+                               : i == 1               ? "baseline"
+                                                      : "candidate";
+  }
+}
+
+void Builder::read_runs() {
+  read_repeat();
+  const auto node = object_.find("runs");
+  if (!node) return repeat_base();
+  repeat_ = 0;
   if (!node->json->is_array()) {
     report_unexpected(*node, "a list of at least two runs", problems_);
     return;
@@ -165,6 +185,7 @@ Config Builder::build() {
               "or [] for none",
               &Given::calls);
   config.recording = recording_;
+  config.repeat = repeat_;
   for (Entry& entry : entries_) config.runs.push_back(std::move(entry.run));
   if (base_.given.model_path && base_.given.calls) config.base = std::move(base_.run);
   return config;

@@ -19,7 +19,7 @@ inline constexpr std::int64_t kMostThreads = 4096;
   "model", "inputs", "calls", "seed", "determinism", "disable_dropout", "rng", "grad", "device", \
       "dtype", "threads", "interop_threads", "optimize_executor", "env", "settings", "recorder"
 inline constexpr auto kConfigKeys = std::to_array<std::string_view>(
-    {REPRO_CHECK_RUN_KEYS, "$schema", "preset", "runs", "dump", "compare", "report"});
+    {REPRO_CHECK_RUN_KEYS, "$schema", "preset", "runs", "repeat", "dump", "compare", "report"});
 inline constexpr auto kRunKeys = std::to_array<std::string_view>({"name", REPRO_CHECK_RUN_KEYS});
 inline constexpr auto kResolvedRunKeys =
     std::to_array<std::string_view>({"name", REPRO_CHECK_RUN_KEYS, "dump"});

@@ -81,6 +81,7 @@ TEST_CASE("the keys come in the documented order") {
                                                   "first_bit_difference",
                                                   "divergences",
                                                   "passes",
+                                                  "repeat",
                                                   "control_flow",
                                                   "missing",
                                                   "modules",

@@ -206,6 +206,33 @@ void add_surroundings(Report& report, Dice& dice) {
   }
 }
 
+comparators::RepeatSummary random_repeat(Dice& dice) {
+  comparators::RepeatSummary out;
+  for (std::uint64_t i = 2 + dice.below(4); i > 0; --i) {
+    out.runs.push_back({dice.name(), dice.name(), dice.chance(3) ? "" : dice.name(), {}});
+    if (dice.chance(2)) out.runs.back().first_divergence = dice.any();
+  }
+  out.judged = dice.below(40);
+  out.differing = dice.below(out.judged + 1);
+  out.alike = dice.chance(2);
+  out.ops.runs = dice.chance(3) ? 0 : dice.any();
+  out.ops.flaky = dice.below(5);
+  out.ops.assessed = out.ops.flaky + dice.below(1000);
+  out.ops.not_assessed = dice.any();
+  for (std::uint64_t i = out.ops.flaky; i > 0; --i) {
+    comparators::FlakyOp op;
+    op.index = dice.any();
+    op.record = random_record(dice);
+    op.counts = {2 + dice.below(9), 1};
+    op.disagreement = comparators::disagreement(op.counts);
+    if (dice.chance(2)) op.l2_rel = dice.number();
+    if (dice.chance(2)) op.ulp_max = dice.any();
+    out.ops.ops.push_back(std::move(op));
+  }
+  for (std::uint64_t i = dice.below(3); i > 0; --i) out.ops.notes.push_back(dice.name());
+  return out;
+}
+
 }  // namespace
 
 const std::vector<std::string>& hostile_names() {
@@ -275,6 +302,7 @@ comparators::Report random_report(std::uint32_t seed) {
   }
   report.divergences_total = report.divergences.size() + (report.first_divergence ? 1 : 0) +
                              (dice.chance(2) ? dice.any() >> 8U : 0);
+  if (dice.chance(2)) report.repeat = random_repeat(dice);
   report.mend = dice.name();
   report.seconds = dice.number();
   return report;

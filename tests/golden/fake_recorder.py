@@ -14,6 +14,8 @@ records in a second round under level auto; each with
     signal      the number of the signal to die by
     exit        the exit status
     variables   environment variables to print, to see what was pinned
+    when        [{if: {pointer: value}, and any of these}]: the first whose values the run has
+                stands in place of all else; null is for what the run does not have
     hang        seconds to wait after recording began
 and, for the other verbs, `describe`, `environment`, `version` and `replay`: the answers, or {error,
 exit}. A list of answers to `replay` is one by instruction set, the variable's value in front of each.
@@ -64,12 +66,24 @@ def say_outputs(request, answers, status):
         say(status, type="output", name=name, what=what, digest=digest)
 
 
+def is_so(run, values):
+    for pointer, expected in values.items():
+        found = run
+        for key in pointer.lstrip("/").split("/"):
+            found = found.get(key) if isinstance(found, dict) else None
+        if found != expected:
+            return False
+    return True
+
+
 def record(plan, request_file, status):
     request = json.loads(pathlib.Path(request_file).read_text())
     name = request["run"]["name"]
     orders = plan.get(name, plan.get("*", {}))
     if "keep_ops" in request["run"]["dump"]:
         orders = plan.get(name + "#values", plan.get("*#values", orders))
+    orders = next((each for each in orders.get("when", []) if is_so(request["run"], each["if"])),
+                  orders)
     directory = request["dump_directory"]
     if request["replace_existing"] and os.path.exists(directory):
         subprocess.run(["rm", "-rf", directory], check=True)

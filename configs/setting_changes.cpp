@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "configs/setting_changes.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <functional>
+#include <set>
+#include <utility>
+#include <variant>
+
+#include "configs/detail/json_document.h"
+#include "configs/detail/run_serializer.h"
+
+namespace repro_check::configs {
+namespace {
+
+using detail::Json;
+
+class Differ {
+ public:
+  Differ(const RunSpec& baseline, const RunSpec& candidate)
+      : baseline_(baseline),
+        candidate_(candidate),
+        from_(detail::to_json(baseline, false)),
+        to_(detail::to_json(candidate, false)) {}
+
+  /// A member of RunSpec, or of what `part` gets out of it.
+  template <typename Part, typename Member>
+  void member(const std::string& pointer, Part part, Member member) {
+    if (std::invoke(member, part(baseline_)) == std::invoke(member, part(candidate_))) return;
+    auto value = std::invoke(member, part(candidate_));
+    add(pointer, [part, member, value](RunSpec& run) { std::invoke(member, part(run)) = value; });
+  }
+  template <typename Member>
+  void member(const std::string& pointer, Member place) {
+    member(
+        pointer, [](auto& run) -> auto& { return run; }, place);
+  }
+
+  /// Every entry of a map by itself.
+  template <typename Map>
+  void entries(const std::string& pointer, Map RunSpec::*place) {
+    std::set<std::string> names;
+    for (const RunSpec* run : {&baseline_, &candidate_}) {
+      for (const auto& [name, value] : run->*place) names.insert(name);
+    }
+    for (const std::string& name : names) {
+      const Map& from = baseline_.*place;
+      const Map& to = candidate_.*place;
+      const auto old = from.find(name);
+      const auto now = to.find(name);
+      if (old != from.end() && now != to.end() && old->second == now->second) continue;
+      const bool is_there = now != to.end();
+      const typename Map::mapped_type value = is_there ? now->second : typename Map::mapped_type{};
+      add(pointer + "/" + name, [place, name, is_there, value](RunSpec& run) {
+        if (is_there) {
+          (run.*place)[name] = value;
+        } else {
+          (run.*place).erase(name);
+        }
+      });
+    }
+  }
+
+  std::vector<SettingChange> take() { return std::move(changes_); }
+
+ private:
+  /// @param pointer  no name in it has `/` or `~`, which the parser sees to
+  static std::string text_at(const Json& run, const std::string& pointer) {
+    const Json::json_pointer place(pointer);
+    return run.contains(place) ? run.at(place).dump(-1, ' ', false, Json::error_handler_t::replace)
+                               : std::string("unset");
+  }
+
+  void add(const std::string& pointer, std::function<void(RunSpec&)> apply) {
+    changes_.push_back({pointer, text_at(from_, pointer), text_at(to_, pointer), std::move(apply)});
+  }
+
+  const RunSpec& baseline_;
+  const RunSpec& candidate_;
+  Json from_;
+  Json to_;
+  std::vector<SettingChange> changes_;
+};
+
+class FileList {
+ public:
+  void add(const std::filesystem::path& file) {
+    if (std::ranges::find(files_, file) == files_.end()) files_.push_back(file);
+  }
+  void add(const InputSpec& input) { std::visit(*this, input.source); }
+
+  void operator()(const NpyInput& input) { add(input.path); }
+  void operator()(const TorchInput& input) { add(input.path); }
+  void operator()(const Hdf5Input& input) { add(input.path); }
+  void operator()(const GeneratedInput& /*input*/) {}
+  void operator()(const ValueInput& /*input*/) {}
+  void operator()(const ListInput& input) {
+    for (const InputSpec& item : input.items) add(item);
+  }
+  void operator()(const TupleInput& input) {
+    for (const InputSpec& item : input.items) add(item);
+  }
+  void operator()(const DictInput& input) {
+    for (const DictEntry& entry : input.entries) add(entry.value);
+  }
+
+  std::vector<std::filesystem::path> take() { return std::move(files_); }
+
+ private:
+  std::vector<std::filesystem::path> files_;
+};
+
+}  // namespace
+
+std::vector<SettingChange> setting_changes(const RunSpec& baseline, const RunSpec& candidate) {
+  Differ differ(baseline, candidate);
+  const auto model = [](auto& run) -> auto& { return run.model; };
+  differ.member("/model/path", model, &ModelSpec::path);
+  differ.member("/model/method", model, &ModelSpec::method);
+  differ.member("/model/mode", model, &ModelSpec::mode);
+  differ.member("/calls", &RunSpec::calls);
+  differ.member("/seed", &RunSpec::seed);
+  differ.member("/determinism", &RunSpec::determinism);
+  differ.member("/disable_dropout", &RunSpec::disable_dropout);
+  differ.member("/rng", &RunSpec::rng);
+  differ.member("/grad", &RunSpec::grad);
+  differ.member("/device", &RunSpec::device);
+  differ.member("/dtype", &RunSpec::dtype);
+  differ.member("/threads", &RunSpec::threads);
+  differ.member("/interop_threads", &RunSpec::interop_threads);
+  differ.member("/optimize_executor", &RunSpec::optimize_executor);
+  differ.entries("/env", &RunSpec::env);
+  differ.entries("/settings", &RunSpec::settings);
+  differ.member("/recorder", &RunSpec::recorder);
+  return differ.take();
+}
+
+std::vector<std::filesystem::path> files_of(const RunSpec& run) {
+  FileList files;
+  files.add(run.model.path);
+  for (const CallSpec& call : run.calls) {
+    for (const InputSpec& input : call) files.add(input);
+  }
+  if (run.recorder) files.add(*run.recorder);
+  return files.take();
+}
+
+}  // namespace repro_check::configs
