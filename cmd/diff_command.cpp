@@ -50,6 +50,15 @@ void DiffCommand::define(CLI::App& app) {
                   [this](const std::string& mode) { signed_zero_ = mode == "distinct"; },
                   "Whether +0 and -0 are the same"),
               {"distinct", "same"});
+  restrict_to(app.add_option("--align",
+                             align_,
+                             "What pairs two operators: their names in order, or the place alone "
+                             "(keyed)"),
+              {"keyed", "strict"});
+  restrict_to(
+      app.add_option(
+          "--order", order_, "relaxed: another order passes where all is bit-equal (strict)"),
+      {"strict", "relaxed"});
   restrict_to(app.add_option(
                   "--verify", verify_, "Stored bytes that are checked against their digests (all)"),
               {"all", "differing"});
@@ -85,6 +94,8 @@ CompareSpec DiffCommand::spec() const {
                                             : EqualNan::kNever;
   }
   spec.signed_zero_distinct = signed_zero_;
+  if (align_ == "strict") spec.align = configs::AlignMode::kStrict;
+  if (order_ == "relaxed") spec.order = configs::OperatorOrder::kRelaxed;
   return spec;
 }
 

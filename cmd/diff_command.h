@@ -30,6 +30,8 @@ class DiffCommand final : public Command {
   std::optional<double> atol_;
   std::optional<std::string> equal_nan_;
   std::optional<bool> signed_zero_;
+  std::string align_ = "keyed";
+  std::string order_ = "strict";
   std::string verify_ = "all";
   bool partial_ = false;
   std::vector<std::string> references_;

@@ -76,5 +76,7 @@ std::string_view name_of(BrowseMode mode) noexcept;
 std::string_view name_of(Distribution distribution) noexcept;
 std::string_view name_of(PolicyKind kind) noexcept;
 std::string_view name_of(EqualNan rule) noexcept;
+std::string_view name_of(AlignMode mode) noexcept;
+std::string_view name_of(OperatorOrder order) noexcept;
 
 }  // namespace repro_check::configs

@@ -56,6 +56,14 @@ std::string_view name_of(PolicyKind kind) noexcept {
   return kind == PolicyKind::kBitwise ? "bitwise" : "tolerance";
 }
 
+std::string_view name_of(AlignMode mode) noexcept {
+  return mode == AlignMode::kKeyed ? "keyed" : "strict";
+}
+
+std::string_view name_of(OperatorOrder order) noexcept {
+  return order == OperatorOrder::kStrict ? "strict" : "relaxed";
+}
+
 std::string_view name_of(EqualNan rule) noexcept {
   switch (rule) {
     case EqualNan::kBits:

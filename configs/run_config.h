@@ -168,12 +168,26 @@ struct RunSpec {
 enum class PolicyKind { kBitwise, kTolerance };
 enum class EqualNan { kBits, kAny, kNever };
 
+/// What may pair two records.
+enum class AlignMode {
+  kKeyed,   ///< rank, lane, step, phase, depth, module and operator, in order
+  kStrict,  ///< the place alone; another operator there is a mismatch
+};
+
+/// Whether calls may come in another order.
+enum class OperatorOrder {
+  kStrict,
+  kRelaxed,  ///< where all their inputs and outputs are bit-equal
+};
+
 struct CompareSpec {
   PolicyKind policy = PolicyKind::kBitwise;
   std::optional<double>
       rtol;  ///< given together with atol or not at all: then the dtype's defaults
   std::optional<double> atol;
-  std::optional<EqualNan> equal_nan;         ///< default: bits under bitwise, any otherwise
+  std::optional<EqualNan> equal_nan;  ///< default: bits under bitwise, any otherwise
+  AlignMode align = AlignMode::kKeyed;
+  OperatorOrder order = OperatorOrder::kStrict;
   std::optional<bool> signed_zero_distinct;  ///< default: true under bitwise, false otherwise
 };
 

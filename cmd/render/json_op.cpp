@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "cmd/render/json_alignment.h"
 #include "cmd/render/words.h"
 
 namespace repro_check::cmd {
@@ -205,6 +206,7 @@ Json json_op(const OpDivergence& op) {
   out["op_index"] = Json{{"baseline", json_integer(op.baseline_index)},
                          {"candidate", json_integer(op.candidate_index)}};
   out["source"] = json_source(shown_record(op));
+  out["matched_by"] = json_matched_by(op.matched_by);
   out["relation"] = relation_name(op.relation);
   out["kind"] = json_text_or_null(kind_name(op.kind));
   out["rule"] = nullptr;

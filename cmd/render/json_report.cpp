@@ -6,6 +6,7 @@
 #include <map>
 #include <span>
 
+#include "cmd/render/json_alignment.h"
 #include "cmd/render/json_op.h"
 #include "cmd/render/json_text.h"
 #include "cmd/render/render.h"
@@ -21,7 +22,7 @@ using comparators::Report;
 using comparators::RunSummary;
 using core::NamedTensorKind;
 
-constexpr const char* kReportVersion = "1.2";
+constexpr const char* kReportVersion = "1.3";
 
 template <typename Range>
 std::string value_of(const Range& facts, std::string_view name) {
@@ -288,22 +289,6 @@ Json json_divergences(const Report& report) {
   return out;
 }
 
-Json json_control_flow(const Report& report) {
-  if (!report.control_flow) {
-    return nullptr;
-  }
-  const comparators::ControlFlow& parting = *report.control_flow;
-  Json out;
-  out["last_common"] = Json{{"baseline", json_integer(parting.last_common_baseline)},
-                            {"candidate", json_integer(parting.last_common_candidate)}};
-  out["next"] = Json{{"baseline", json_text_or_null(parting.baseline_next)},
-                     {"candidate", json_text_or_null(parting.candidate_next)}};
-  out["unmatched"] = Json{{"baseline", json_integer(parting.unmatched_baseline)},
-                          {"candidate", json_integer(parting.unmatched_candidate)}};
-  out["rejoined"] = parting.rejoined;
-  return out;
-}
-
 Json json_missing(const Report& report) {
   Json items = Json::array();
   for (const OpDivergence* op : every_divergence(report)) {
@@ -374,6 +359,8 @@ std::string render_json(const Report& report, const RenderOptions& options) {
   out["divergences"] = json_divergences(report);
   out["passes"] = json_passes(report.passes);
   out["control_flow"] = json_control_flow(report);
+  out["alignment"] = json_alignment(report);
+  out["ranks"] = json_ranks(report);
   out["missing"] = json_missing(report);
   out["modules"] = json_modules(report);
   out["rng"] = json_generators(report);

@@ -5,7 +5,9 @@
 
 #include "comparators/compare.h"
 #include "comparators/detail/cause.h"
+#include "comparators/detail/decision_watch.h"
 #include "comparators/detail/divergence_list.h"
+#include "comparators/detail/events.h"
 #include "comparators/detail/hunks.h"
 #include "comparators/detail/observations.h"
 #include "comparators/detail/op_judge.h"
@@ -39,6 +41,7 @@ class Walk {
 
  private:
   void take_hunk(const Hunk& hunk, const HunkJudge& hunks);
+  void note_ranks(const Hunk& hunk);
   void see_draw(const core::DumpSource& source, std::uint32_t place, bool in_baseline);
   void take_pair(const Event& event);
   bool read_pair(const Event& event, core::OpRecord& from, core::OpRecord& to);
@@ -54,6 +57,7 @@ class Walk {
   bool other_device_ = false;
   RngLedger rng_;
   Evidence evidence_;
+  DecisionWatch decisions_;
   DivergenceList list_;
 };
 

@@ -48,8 +48,8 @@ inline constexpr auto kResolvedDumpKeys = std::to_array<std::string_view>({"dire
                                                                            "reference",
                                                                            "keep_ops"});
 inline constexpr auto kSliceKeys = std::to_array<std::string_view>({"elements", "stride", "above"});
-inline constexpr auto kCompareKeys =
-    std::to_array<std::string_view>({"policy", "rtol", "atol", "equal_nan", "signed_zero"});
+inline constexpr auto kCompareKeys = std::to_array<std::string_view>(
+    {"policy", "rtol", "atol", "equal_nan", "signed_zero", "align", "order"});
 inline constexpr auto kReportKeys = std::to_array<std::string_view>({"format"});
 
 /// The key that says what an input is; exactly one stands in it.
@@ -73,6 +73,8 @@ inline constexpr std::array kDumpDepths{DumpDepth::kTop, DumpDepth::kLeaf, DumpD
 inline constexpr std::array kBrowseModes{
     BrowseMode::kAuto, BrowseMode::kAlways, BrowseMode::kNever};
 inline constexpr std::array kPolicyKinds{PolicyKind::kBitwise, PolicyKind::kTolerance};
+inline constexpr std::array kAlignModes{AlignMode::kKeyed, AlignMode::kStrict};
+inline constexpr std::array kOperatorOrders{OperatorOrder::kStrict, OperatorOrder::kRelaxed};
 inline constexpr std::array kEqualNans{EqualNan::kBits, EqualNan::kAny, EqualNan::kNever};
 inline constexpr std::array kDistributions{Distribution::kZeros,
                                            Distribution::kOnes,

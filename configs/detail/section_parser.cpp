@@ -172,6 +172,12 @@ void read_compare(const Node& node, Problems& problems, CompareSpec& compare) {
   if (const auto member = object.find("equal_nan")) {
     compare.equal_nan = read_choice(*member, kEqualNans, problems);
   }
+  if (const auto member = object.find("align")) {
+    assign(read_choice(*member, kAlignModes, problems), compare.align);
+  }
+  if (const auto member = object.find("order")) {
+    assign(read_choice(*member, kOperatorOrders, problems), compare.order);
+  }
   if (const auto member = object.find("signed_zero")) {
     const auto index = read_name(*member, kSignedZeroNames, problems);
     if (index) compare.signed_zero_distinct = *index == 1;

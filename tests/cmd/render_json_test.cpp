@@ -80,6 +80,8 @@ TEST_CASE("the keys come in the documented order") {
                                                   "divergences",
                                                   "passes",
                                                   "control_flow",
+                                                  "alignment",
+                                                  "ranks",
                                                   "missing",
                                                   "modules",
                                                   "rng",

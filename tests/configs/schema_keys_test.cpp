@@ -93,6 +93,8 @@ TEST_CASE("schema and parser know the same values") {
   CHECK(strings_of(dump["browse"]["enum"]) == enum_names(detail::kBrowseModes));
   CHECK(strings_of(compare["policy"]["enum"]) == enum_names(detail::kPolicyKinds));
   CHECK(strings_of(compare["equal_nan"]["enum"]) == enum_names(detail::kEqualNans));
+  CHECK(strings_of(compare["align"]["enum"]) == enum_names(detail::kAlignModes));
+  CHECK(strings_of(compare["order"]["enum"]) == enum_names(detail::kOperatorOrders));
   CHECK(strings_of(compare["signed_zero"]["enum"]) == names_of(detail::kSignedZeroNames));
   CHECK(strings_of(top["properties"]["report"]["properties"]["format"]["anyOf"][0]["enum"]) ==
         names_of(detail::kReportFormats));
