@@ -76,6 +76,15 @@ void PolicyFlags::define(CLI::App& app) {
               {"error", "policy", "ignore"});
   app.add_flag("--strict-rules", strict_rules_, "A rule that matches nothing is an error");
   define_strictness(app);
+  restrict_to(app.add_option("--align",
+                             align_,
+                             "What pairs two operators: their names in order, or the place alone "
+                             "(keyed)"),
+              {"keyed", "strict"});
+  restrict_to(
+      app.add_option(
+          "--order", order_, "relaxed: another order passes where all is bit-equal (strict)"),
+      {"strict", "relaxed"});
   app.add_option("--max-growth",
                  max_growth_,
                  "Fail when the relative L2 error grows more than so many times")
@@ -182,6 +191,8 @@ CompareSpec PolicyFlags::spec() const {
   if (max_growth_ && !(std::isfinite(*max_growth_) && *max_growth_ > 0)) {
     refuse("--max-growth must be a finite number above 0");
   }
+  if (align_ == "strict") spec.align = configs::AlignMode::kStrict;
+  if (order_ == "relaxed") spec.order = configs::OperatorOrder::kRelaxed;
   spec.max_growth = max_growth_;
   spec.threads = threads_;
   return spec;

@@ -61,8 +61,9 @@ class Aligner {
   Aligner(std::span<const std::uint32_t> baseline, std::span<const std::uint32_t> candidate)
       : baseline_(baseline),
         candidate_(candidate),
-        limit_(kWorkPerRecord * (baseline.size() + candidate.size()) + kWorkBase) {
+        limit_(most_work(baseline.size() + candidate.size())) {
     result_.candidate_of.assign(baseline.size(), kUnmatched);
+    result_.how.assign(baseline.size(), MatchedBy::kNone);
   }
 
   Alignment run() {
@@ -79,8 +80,9 @@ class Aligner {
   }
 
  private:
-  void match(std::uint32_t baseline, std::uint32_t candidate) {
+  void match(std::uint32_t baseline, std::uint32_t candidate, MatchedBy how) {
     result_.candidate_of[baseline] = candidate;
+    result_.how[baseline] = how;
     ++result_.matched;
   }
 
@@ -88,13 +90,14 @@ class Aligner {
 
   /// Matches what is common at both ends.
   void trim(Gap& gap) {
+    const MatchedBy how = gap.depth == 0 ? MatchedBy::kPosition : MatchedBy::kLcs;
     while (!gap.one_sided() && baseline_[gap.baseline_begin] == candidate_[gap.candidate_begin]) {
-      match(gap.baseline_begin++, gap.candidate_begin++);
+      match(gap.baseline_begin++, gap.candidate_begin++, how);
       ++result_.work;
     }
     while (!gap.one_sided() &&
            baseline_[gap.baseline_end - 1] == candidate_[gap.candidate_end - 1]) {
-      match(--gap.baseline_end, --gap.candidate_end);
+      match(--gap.baseline_end, --gap.candidate_end, how);
       ++result_.work;
     }
   }
@@ -119,6 +122,7 @@ class Aligner {
         1 + std::max(*std::ranges::max_element(baseline_), *std::ranges::max_element(candidate_));
     baseline_counts_.assign(keys, 0);
     candidate_counts_.assign(keys, 0);
+    anchor_scratch_.assign(keys, 0);
   }
 
   /// Fills kept_ with the records that have a counterpart at all; false when there are none.
@@ -152,12 +156,13 @@ class Aligner {
     const std::vector<std::uint32_t>& right = kept_candidate_.keys;
     const std::size_t least = std::min(left.size(), right.size());
     while (front < least && left[front] == right[front]) {
-      match(kept_baseline_.places[front], kept_candidate_.places[front]);
+      match(kept_baseline_.places[front], kept_candidate_.places[front], MatchedBy::kLcs);
       ++front;
     }
     while (back < least - front && left[left.size() - 1 - back] == right[right.size() - 1 - back]) {
       match(kept_baseline_.places[left.size() - 1 - back],
-            kept_candidate_.places[right.size() - 1 - back]);
+            kept_candidate_.places[right.size() - 1 - back],
+            MatchedBy::kLcs);
       ++back;
     }
     result_.work += front + back;
@@ -168,23 +173,26 @@ class Aligner {
   /// Goes through the kept records window by window until both ranges are used up.
   void search(const Gap& gap, Range left, Range right) {
     bool may_split = gap.depth < kMaxAnchorDepth;
+    MatchedBy how = MatchedBy::kLcs;
     while (left.size() != 0 && right.size() != 0) {
       if (exhausted()) {
         result_.gave_up = true;
         return;
       }
-      const detail::MyersResult path =
-          detail::myers(left.of(kept_baseline_.keys),
-                        right.of(kept_candidate_.keys),
-                        kMaxDifferences,
-                        kGapStepsPerRecord * (left.size() + right.size()) + kGapStepsBase);
+      const std::uint64_t steps = kGapStepsPerRecord * (left.size() + right.size()) + kGapStepsBase;
+      const detail::MyersResult path = detail::myers(left.of(kept_baseline_.keys),
+                                                     right.of(kept_candidate_.keys),
+                                                     kMaxDifferences,
+                                                     std::min(steps, limit_ - result_.work));
       result_.work += path.steps;
       if (!path.complete && may_split && split_at_anchors(gap, left, right)) return;
       // Nothing to split at: what the search found stands, and it goes on behind it.
       may_split = false;
+      if (!path.complete) how = MatchedBy::kPartial;
       for (const auto& [baseline, candidate] : path.matches) {
         match(kept_baseline_.places[left.begin + baseline],
-              kept_candidate_.places[right.begin + candidate]);
+              kept_candidate_.places[right.begin + candidate],
+              how);
       }
       left.begin += path.baseline_reached;
       right.begin += path.candidate_reached;
@@ -197,9 +205,9 @@ class Aligner {
       const auto baseline = left.of(kept_baseline_.keys);
       const auto candidate = right.of(kept_candidate_.keys);
       const detail::KeyCounts counts(baseline_counts_, candidate_counts_, baseline, candidate);
-      anchors = detail::find_anchors(baseline, candidate, counts);
+      anchors = detail::find_anchors(baseline, candidate, counts, anchor_scratch_);
     }
-    result_.work += left.size() + right.size();
+    result_.work += 2 * (left.size() + right.size());
     if (anchors.empty()) return false;
     Gap between = gap;
     between.depth = gap.depth + 1;
@@ -210,7 +218,7 @@ class Aligner {
       between.baseline_end = kept_baseline_.places[left.begin + baseline];
       between.candidate_end = kept_candidate_.places[right.begin + candidate];
       parts.push_back(between);
-      match(between.baseline_end, between.candidate_end);
+      match(between.baseline_end, between.candidate_end, MatchedBy::kAnchor);
       between.baseline_begin = between.baseline_end + 1;
       between.candidate_begin = between.candidate_end + 1;
     }
@@ -231,6 +239,7 @@ class Aligner {
   std::vector<Gap> gaps_;
   std::vector<std::uint32_t> baseline_counts_;
   std::vector<std::uint32_t> candidate_counts_;
+  std::vector<std::uint32_t> anchor_scratch_;
   Kept kept_baseline_;
   Kept kept_candidate_;
 };
@@ -239,6 +248,25 @@ class Aligner {
 
 Alignment align(std::span<const std::uint32_t> baseline, std::span<const std::uint32_t> candidate) {
   return Aligner(baseline, candidate).run();
+}
+
+Alignment align_by_position(std::span<const std::uint32_t> baseline,
+                            std::span<const std::uint32_t> candidate) {
+  Alignment result;
+  result.candidate_of.assign(baseline.size(), kUnmatched);
+  result.how.assign(baseline.size(), MatchedBy::kNone);
+  result.work = std::min(baseline.size(), candidate.size());
+  for (std::uint32_t i = 0; i < result.work; ++i) {
+    if (baseline[i] != candidate[i]) continue;
+    result.candidate_of[i] = i;
+    result.how[i] = MatchedBy::kPosition;
+    ++result.matched;
+  }
+  return result;
+}
+
+std::uint64_t most_work(std::uint64_t records) noexcept {
+  return kWorkPerRecord * records + kWorkBase;
 }
 
 }  // namespace repro_check::comparators

@@ -9,10 +9,22 @@ namespace repro_check::comparators {
 
 inline constexpr std::uint32_t kUnmatched = 0xFFFF'FFFF;
 
+/// By what a pair of records was found.
+enum class MatchedBy : std::uint8_t {
+  kNone,      ///< no pair
+  kPosition,  ///< at the same place, counted from the start or the end of both streams
+  kLcs,       ///< in a longest common subsequence of what lies between
+  kAnchor,    ///< its key is equally frequent on both sides of a gap
+  kPartial,   ///< on the best path of a search that was cut short
+  kMap,       ///< under a name that the map rewrote, whatever found the place
+  kOrder,     ///< out of order, which `order: relaxed` allows where everything is bit-equal
+};
+
 /// Which records of two streams belong together.
 struct Alignment {
   /// Per baseline record its candidate record, strictly increasing, or kUnmatched.
   std::vector<std::uint32_t> candidate_of;
+  std::vector<MatchedBy> how;  ///< per baseline record
   std::uint64_t matched = 0;
   bool gave_up = false;    ///< the work limit was reached; the rest of a gap is left unmatched
   std::uint64_t work = 0;  ///< steps taken
@@ -21,10 +33,17 @@ struct Alignment {
 /// Pairs records of equal key in order, as many as bounded work finds: equal streams by position,
 /// else common prefix and suffix, records whose key is on one side only, Myers' greedy O(ND) up to
 /// 256 differences, then anchors (keys that are equally frequent on both sides) and again in the
-/// gaps between them. Ties match as early as possible. Work is at most 32 steps a record and 10^6
-/// more.
+/// gaps between them. Ties match as early as possible. Work stays within most_work() and one more
+/// walk over a gap.
 /// @param baseline, candidate  interned keys, fewer than 2^32 - 1 each
 /// Sources: E. Myers, Algorithmica 1 (1986); the histogram and patience diffs of git.
 Alignment align(std::span<const std::uint32_t> baseline, std::span<const std::uint32_t> candidate);
+
+/// Pairs record i with record i where their keys are equal, and nothing else.
+Alignment align_by_position(std::span<const std::uint32_t> baseline,
+                            std::span<const std::uint32_t> candidate);
+
+/// Steps after which align() gives up on what is left: 32 a record and 10^6 more.
+std::uint64_t most_work(std::uint64_t records) noexcept;
 
 }  // namespace repro_check::comparators

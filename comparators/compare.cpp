@@ -4,13 +4,17 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <optional>
 #include <string>
 #include <utility>
 
+#include "comparators/detail/alignment_summary.h"
 #include "comparators/detail/coverage.h"
 #include "comparators/detail/growth_judge.h"
 #include "comparators/detail/observations.h"
 #include "comparators/detail/pairing.h"
+#include "comparators/detail/record_bits.h"
+#include "comparators/detail/run_summaries.h"
 #include "comparators/detail/tensor_judge.h"
 #include "comparators/detail/verdict.h"
 #include "comparators/detail/walk.h"
@@ -50,14 +54,7 @@ class Comparison {
 
  private:
   void describe_runs() {
-    for (const core::DumpSource* source : {&baseline_, &candidate_}) {
-      RunSummary run;
-      run.name = source->manifest().run_name;
-      run.location = source->location();
-      run.manifest = source->manifest();
-      run.missing_reference = source->missing_reference();
-      report_.runs.push_back(std::move(run));
-    }
+    report_.runs = detail::summarise_runs(baseline_, candidate_);
     report_.policy = describe_policy(options_.spec);
     report_.differences = manifest_differences(baseline_.manifest(), candidate_.manifest());
     report_.coverage.baseline_ops = baseline_.op_count();
@@ -65,10 +62,12 @@ class Comparison {
   }
 
   bool comparable() {
-    const std::string& here = baseline_.manifest().trace.depth;
-    const std::string& there = candidate_.manifest().trace.depth;
-    if (here == there) return true;
-    refuse(fmt::format("baseline was recorded at depth \"{}\", candidate at \"{}\"", here, there));
+    pairing_options_ =
+        detail::pairing_options(baseline_.manifest(), candidate_.manifest(), options_.spec);
+    if (pairing_options_) return true;
+    refuse(fmt::format("recorded at other depths: baseline \"{}\", candidate \"{}\"",
+                       baseline_.manifest().trace.depth,
+                       candidate_.manifest().trace.depth));
     return false;
   }
 
@@ -95,7 +94,10 @@ class Comparison {
     report_.named_tensors =
         differing_named_tensors(baseline_.manifest(), candidate_.manifest(), judge_);
     try {
-      pairing_ = detail::pair_records(baseline_, candidate_);
+      pairing_ = detail::pair_records(baseline_, candidate_, *pairing_options_);
+      if (options_.spec.order == configs::OperatorOrder::kRelaxed) {
+        detail::pair_moved(baseline_, candidate_, pairing_);
+      }
     } catch (const core::Error& error) {
       if (error.kind() != core::ErrorKind::kDumpDamaged) throw;
       judge_.note_damage(error.what());
@@ -105,9 +107,15 @@ class Comparison {
     }
     const bool both = baseline_.op_count() != 0 && candidate_.op_count() != 0;
     if (both && pairing_.baseline.ranks != pairing_.candidate.ranks) {
-      refuse("the two dumps were recorded by different sets of ranks");
+      refuse(fmt::format("rank sets differ: {} against {}",
+                         detail::ranks_text(pairing_.baseline.ranks),
+                         detail::ranks_text(pairing_.candidate.ranks)));
       return false;
     }
+    report_.ranks = pairing_.baseline.ranks;
+    report_.alignment = detail::summarise(pairing_);
+    report_.coverage.baseline_ops = pairing_.baseline.completion.size();
+    report_.coverage.candidate_ops = pairing_.candidate.completion.size();
     verdict_.matched = pairing_.matched;
     report_.coverage.missing_in_candidate = report_.coverage.baseline_ops - pairing_.matched;
     report_.coverage.missing_in_baseline = report_.coverage.candidate_ops - pairing_.matched;
@@ -120,39 +128,20 @@ class Comparison {
          observations_.warnings(baseline_.manifest(), candidate_.manifest())) {
       report_.warnings.push_back(std::move(warning));
     }
-    for (RunSummary& run : report_.runs) {
-      mark_damage(run);
-      warn_of_missing_reference(run);
+    detail::mark_damage(verdict_.damage, report_.runs);
+    for (std::string& warning : detail::missing_references(report_.runs)) {
+      report_.warnings.push_back(std::move(warning));
     }
     detail::judge_growth(options_.spec.max_growth, report_);
     detail::check_coverage(report_.coverage, verdict_.matched);
     detail::decide(verdict_, report_);
   }
 
-  void warn_of_missing_reference(const RunSummary& run) {
-    if (run.missing_reference.empty() || !run.manifest.trace.reference) return;
-    const core::TraceReference& reference = *run.manifest.trace.reference;
-    report_.warnings.push_back(fmt::format(
-        "{}: the bytes of {} contents were neither verified nor measured, digests alone "
-        "decided there: {}",
-        run.location,
-        reference.contents,
-        run.missing_reference));
-  }
-
-  void mark_damage(RunSummary& run) const {
-    for (const std::string& sentence : verdict_.damage) {
-      if (sentence.find(run.location) == std::string::npos) continue;
-      run.status = "damaged";
-      run.message = sentence;
-      return;
-    }
-  }
-
   const core::DumpSource& baseline_;
   const core::DumpSource& candidate_;
   const CompareOptions& options_;
   detail::TensorJudge judge_;
+  std::optional<detail::PairingOptions> pairing_options_;
   detail::Pairing pairing_;
   detail::Observations observations_;
   detail::VerdictInput verdict_;

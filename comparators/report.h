@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "comparators/align.h"
 #include "comparators/histograms.h"
 #include "comparators/repeatability.h"
 #include "core/content_slice.h"
@@ -171,7 +172,8 @@ struct OpDivergence {
   std::optional<std::uint64_t> candidate_index;
   core::OpRecord baseline;  ///< the side that has none is default-constructed
   core::OpRecord candidate;
-  std::uint64_t occurrence = 0;  ///< how many earlier baseline records share its key
+  MatchedBy matched_by = MatchedBy::kNone;  ///< what paired the two records, where there are two
+  std::uint64_t occurrence = 0;             ///< how many earlier baseline records share its key
   Relation relation = Relation::kOrigin;
   DivergenceKind kind = DivergenceKind::kOrigin;
   std::vector<TensorComparison> outputs;  ///< those that are not equal
@@ -230,8 +232,22 @@ struct Growth {
   bool exceeded = false;    ///< ratio is above max_growth
 };
 
+/// A number or truth that an operator returned to the program, before the streams parted.
+struct Decision {
+  std::uint64_t baseline_index = 0;
+  std::uint64_t candidate_index = 0;
+  core::OpRecord op;  ///< head of the baseline's
+  std::string baseline;
+  std::string candidate;
+
+  [[nodiscard]] bool differs() const noexcept { return baseline != candidate; }
+};
+
 /// Where the two streams part.
 struct ControlFlow {
+  /// The last answer before it that was not the same on both sides, else the last that a branch
+  /// can have been taken by.
+  std::optional<Decision> decision;
   std::optional<std::uint64_t> last_common_baseline;
   std::optional<std::uint64_t> last_common_candidate;
   core::OpRecord last_common;  ///< head of the baseline's, where there is one
@@ -269,6 +285,31 @@ struct Coverage {
   std::uint64_t bytes = 0;
   std::uint64_t sliced =
       0;  ///< of the tensors those that differ and were measured in a slice alone
+};
+
+/// How records were paired, and how much it took.
+struct AlignmentSummary {
+  bool by_position = false;    ///< `align: strict`
+  std::uint64_t position = 0;  ///< pairs by what found them (MatchedBy)
+  std::uint64_t lcs = 0;
+  std::uint64_t anchor = 0;
+  std::uint64_t partial = 0;
+  std::uint64_t map = 0;
+  std::uint64_t order = 0;
+  std::uint64_t reordered = 0;  ///< calls of both sides that stand elsewhere and were not paired
+  std::uint64_t left_out_baseline = 0;  ///< nested calls, where the other side recorded none
+  std::uint64_t left_out_candidate = 0;
+  std::uint64_t work = 0;        ///< steps taken
+  std::uint64_t work_limit = 0;  ///< steps after which it would have given up
+  bool gave_up = false;
+};
+
+/// The first operator of a rank that is not fine.
+struct RankDivergence {
+  std::uint32_t rank = 0;
+  bool in_baseline = true;  ///< which of the two dumps `op` is a record of
+  std::uint64_t op_index = 0;
+  core::OpRecord op;  ///< head
 };
 
 /// Something that is not the same in the two dumps' surroundings.
@@ -331,6 +372,9 @@ struct Report {
   std::vector<NamedTensorDifference> named_tensors;
   std::optional<OpDivergence> first_divergence;
   std::optional<ControlFlow> control_flow;
+  AlignmentSummary alignment;
+  std::vector<std::uint32_t> ranks;              ///< that were compared
+  std::vector<RankDivergence> rank_divergences;  ///< one at most a rank, where there are several
   /// Every further operator that is not fine, in trace order; bounded by CompareOptions::max_items.
   std::vector<OpDivergence> divergences;
   std::uint64_t divergences_total = 0;  ///< the first one included

@@ -63,6 +63,18 @@ enum class Unmatched {
 /// What becomes of a difference in something that is not content.
 enum class AttributeRule { kNote, kStrict, kIgnore };
 
+/// What may pair two records.
+enum class AlignMode {
+  kKeyed,   ///< rank, lane, step, phase, depth, module and operator, in order
+  kStrict,  ///< the place alone; another operator there is a mismatch
+};
+
+/// Whether calls may come in another order.
+enum class OperatorOrder {
+  kStrict,
+  kRelaxed,  ///< where all their inputs and outputs are bit-equal
+};
+
 struct CompareSpec {
   PolicySpec policy;
   /// In order: the first that matches a tensor is its policy. Empty = `policy` judges all.
@@ -73,6 +85,8 @@ struct CompareSpec {
   AttributeRule strides = AttributeRule::kNote;
   std::optional<AttributeRule>
       device;  ///< default: strict where both runs claim the same, else note
+  AlignMode align = AlignMode::kKeyed;
+  OperatorOrder order = OperatorOrder::kStrict;
   /// Fail when the relative L2 error grows more than so many times from the first operator that
   /// differs to the end; above 0.
   std::optional<double> max_growth;

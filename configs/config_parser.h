@@ -78,5 +78,7 @@ std::string_view name_of(PolicyKind kind) noexcept;
 std::string_view name_of(EqualNan rule) noexcept;
 std::string_view name_of(Unmatched rule) noexcept;
 std::string_view name_of(AttributeRule rule) noexcept;
+std::string_view name_of(AlignMode mode) noexcept;
+std::string_view name_of(OperatorOrder order) noexcept;
 
 }  // namespace repro_check::configs

@@ -92,6 +92,14 @@ std::string_view name_of(AttributeRule rule) noexcept {
   return "note";
 }
 
+std::string_view name_of(AlignMode mode) noexcept {
+  return mode == AlignMode::kKeyed ? "keyed" : "strict";
+}
+
+std::string_view name_of(OperatorOrder order) noexcept {
+  return order == OperatorOrder::kStrict ? "strict" : "relaxed";
+}
+
 std::string_view name_of(EqualNan rule) noexcept {
   switch (rule) {
     case EqualNan::kBits:

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "cmd/render/json_alignment.h"
 #include "cmd/render/words.h"
 
 namespace repro_check::cmd {
@@ -275,6 +276,7 @@ Json json_op(const OpDivergence& op) {
   out["op_index"] = Json{{"baseline", json_integer(op.baseline_index)},
                          {"candidate", json_integer(op.candidate_index)}};
   out["source"] = json_source(shown_record(op));
+  out["matched_by"] = json_matched_by(op.matched_by);
   out["relation"] = relation_name(op.relation);
   out["kind"] = json_text_or_null(kind_name(op.kind));
   const auto* leading = leading_output(op);

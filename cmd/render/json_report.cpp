@@ -6,6 +6,7 @@
 #include <map>
 #include <span>
 
+#include "cmd/render/json_alignment.h"
 #include "cmd/render/json_coverage.h"
 #include "cmd/render/json_op.h"
 #include "cmd/render/json_origins.h"
@@ -269,22 +270,6 @@ Json json_divergences(const Report& report) {
   return out;
 }
 
-Json json_control_flow(const Report& report) {
-  if (!report.control_flow) {
-    return nullptr;
-  }
-  const comparators::ControlFlow& parting = *report.control_flow;
-  Json out;
-  out["last_common"] = Json{{"baseline", json_integer(parting.last_common_baseline)},
-                            {"candidate", json_integer(parting.last_common_candidate)}};
-  out["next"] = Json{{"baseline", json_text_or_null(parting.baseline_next)},
-                     {"candidate", json_text_or_null(parting.candidate_next)}};
-  out["unmatched"] = Json{{"baseline", json_integer(parting.unmatched_baseline)},
-                          {"candidate", json_integer(parting.unmatched_candidate)}};
-  out["rejoined"] = parting.rejoined;
-  return out;
-}
-
 Json json_missing(const Report& report) {
   Json items = Json::array();
   for (const OpDivergence* op : every_divergence(report)) {
@@ -360,6 +345,8 @@ std::string render_json(const Report& report, const RenderOptions& options) {
   out["passes"] = json_passes(report.passes);
   out["repeat"] = json_repeat(report);
   out["control_flow"] = json_control_flow(report);
+  out["alignment"] = json_alignment(report);
+  out["ranks"] = json_ranks(report);
   out["missing"] = json_missing(report);
   out["modules"] = json_modules(report);
   out["rng"] = json_generators(report);

@@ -32,15 +32,24 @@ std::vector<Anchor> increasing(const std::vector<Anchor>& pairs) {
   return run;
 }
 
-/// @param unique  take keys that occur once on each side, else those that occur equally often
+/// Which keys may be anchors.
+class Eligible {
+ public:
+  Eligible(const KeyCounts& counts, bool unique) : counts_(counts), unique_(unique) {}
+
+  bool operator()(std::uint32_t key) const {
+    const std::uint32_t here = counts_.in_baseline(key);
+    return here == counts_.in_candidate(key) && (!unique_ || here == 1);
+  }
+
+ private:
+  const KeyCounts& counts_;
+  bool unique_;
+};
+
 std::vector<Anchor> equal_occurrences(std::span<const std::uint32_t> baseline,
                                       std::span<const std::uint32_t> candidate,
-                                      const KeyCounts& counts,
-                                      bool unique) {
-  const auto eligible = [&](std::uint32_t key) {
-    const std::uint32_t here = counts.in_baseline(key);
-    return here == counts.in_candidate(key) && (!unique || here == 1);
-  };
+                                      const Eligible& eligible) {
   std::unordered_map<std::uint32_t, std::vector<std::uint32_t>> places;
   for (std::size_t i = 0; i < candidate.size(); ++i) {
     if (eligible(candidate[i])) places[candidate[i]].push_back(static_cast<std::uint32_t>(i));
@@ -53,6 +62,44 @@ std::vector<Anchor> equal_occurrences(std::span<const std::uint32_t> baseline,
     pairs.emplace_back(static_cast<std::uint32_t>(i), there[seen[baseline[i]]++]);
   }
   return increasing(pairs);
+}
+
+/// How many records two sequences have in common, whatever their order; keys that `leave_out`
+/// accepts do not count.
+/// @param scratch  per key, all 0; left so
+template <typename LeaveOut>
+std::uint64_t in_common(std::span<const std::uint32_t> baseline,
+                        std::span<const std::uint32_t> candidate,
+                        const LeaveOut& leave_out,
+                        std::vector<std::uint32_t>& scratch) {
+  for (const std::uint32_t key : baseline) ++scratch[key];
+  std::uint64_t common = 0;
+  for (const std::uint32_t key : candidate) {
+    if (scratch[key] == 0 || leave_out(key)) continue;
+    --scratch[key];
+    ++common;
+  }
+  for (const std::uint32_t key : baseline) scratch[key] = 0;
+  return common;
+}
+
+/// The same, summed over the gaps between anchors: what can still be matched when they are kept.
+template <typename LeaveOut>
+std::uint64_t left_between(std::span<const std::uint32_t> baseline,
+                           std::span<const std::uint32_t> candidate,
+                           const std::vector<Anchor>& anchors,
+                           const LeaveOut& leave_out,
+                           std::vector<std::uint32_t>& scratch) {
+  std::uint64_t common = 0;
+  std::size_t from = 0;
+  std::size_t to = 0;
+  for (const auto& [here, there] : anchors) {
+    common += in_common(
+        baseline.subspan(from, here - from), candidate.subspan(to, there - to), leave_out, scratch);
+    from = here + std::size_t{1};
+    to = there + std::size_t{1};
+  }
+  return common + in_common(baseline.subspan(from), candidate.subspan(to), leave_out, scratch);
 }
 
 }  // namespace
@@ -76,9 +123,22 @@ KeyCounts::~KeyCounts() {
 
 std::vector<Anchor> find_anchors(std::span<const std::uint32_t> baseline,
                                  std::span<const std::uint32_t> candidate,
-                                 const KeyCounts& counts) {
-  std::vector<Anchor> anchors = equal_occurrences(baseline, candidate, counts, true);
-  if (anchors.empty()) anchors = equal_occurrences(baseline, candidate, counts, false);
+                                 const KeyCounts& counts,
+                                 std::vector<std::uint32_t>& scratch) {
+  // Of keys that are unique the longest run in order is the best there is; what it costs is what
+  // the other keys can no longer match.
+  const Eligible unique(counts, true);
+  std::vector<Anchor> anchors = equal_occurrences(baseline, candidate, unique);
+  if (!anchors.empty() && 2 * left_between(baseline, candidate, anchors, unique, scratch) >=
+                              in_common(baseline, candidate, unique, scratch)) {
+    return anchors;
+  }
+  anchors = equal_occurrences(baseline, candidate, Eligible(counts, false));
+  const auto none = [](std::uint32_t) { return false; };
+  if (2 * (anchors.size() + left_between(baseline, candidate, anchors, none, scratch)) <
+      in_common(baseline, candidate, none, scratch)) {
+    anchors.clear();
+  }
   return anchors;
 }
 

@@ -38,9 +38,12 @@ class KeyCounts {
 
 /// Pairs that are safe to split at: the one occurrence on each side of the keys that are unique,
 /// or, where there are none, the k-th with the k-th of keys that are equally frequent; of those the
-/// longest run that increases on both sides.
+/// longest run that increases on both sides. Empty also where such a split would cost more than
+/// half of what the gap has in common.
+/// @param scratch  per key, all 0; left so
 std::vector<Anchor> find_anchors(std::span<const std::uint32_t> baseline,
                                  std::span<const std::uint32_t> candidate,
-                                 const KeyCounts& counts);
+                                 const KeyCounts& counts,
+                                 std::vector<std::uint32_t>& scratch);
 
 }  // namespace repro_check::comparators::detail

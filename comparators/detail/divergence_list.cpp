@@ -2,6 +2,7 @@
 #include "comparators/detail/divergence_list.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <utility>
 
@@ -35,12 +36,19 @@ void DivergenceList::keep(OpDivergence item) {
   }
 }
 
-void DivergenceList::count_occurrence(OpDivergence& item) const {
+/// Most items come in the order of the baseline, so that its keys are counted once in all.
+void DivergenceList::count_occurrence(OpDivergence& item) {
   const bool in_baseline = item.baseline_index.has_value();
   const auto& keys = in_baseline ? pairing_.baseline.keys : pairing_.candidate.keys;
   const std::uint64_t place = in_baseline ? *item.baseline_index : *item.candidate_index;
-  const auto end = keys.begin() + static_cast<std::ptrdiff_t>(place);
-  item.occurrence = static_cast<std::uint64_t>(std::count(keys.begin(), end, *end));
+  if (!in_baseline || place < seen_end_) {
+    const auto end = keys.begin() + static_cast<std::ptrdiff_t>(place);
+    item.occurrence = static_cast<std::uint64_t>(std::count(keys.begin(), end, *end));
+    return;
+  }
+  if (seen_.empty()) seen_.assign(std::size_t{1} + std::ranges::max(keys), 0);
+  for (; seen_end_ < place; ++seen_end_) ++seen_[keys[seen_end_]];
+  item.occurrence = seen_[keys[place]];
 }
 
 }  // namespace repro_check::comparators::detail

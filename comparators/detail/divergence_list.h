@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "comparators/detail/pairing.h"
 #include "comparators/report.h"
@@ -29,11 +31,13 @@ class DivergenceList {
   void keep(OpDivergence item);
 
  private:
-  void count_occurrence(OpDivergence& item) const;
+  void count_occurrence(OpDivergence& item);
 
   const Pairing& pairing_;
   std::size_t max_items_;
   Report& report_;
+  std::vector<std::uint32_t> seen_;  ///< by key, in the baseline's records before seen_end_
+  std::size_t seen_end_ = 0;
 };
 
 }  // namespace repro_check::comparators::detail

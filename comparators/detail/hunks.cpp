@@ -7,19 +7,16 @@
 #include <cstddef>
 #include <limits>
 #include <span>
+#include <string_view>
 #include <utility>
 
 #include "comparators/detail/op_text.h"
-#include "comparators/detail/scalars.h"
+#include "comparators/detail/record_bits.h"
 
 namespace repro_check::comparators::detail {
 namespace {
 
 constexpr std::size_t kDescribedParts = 4;
-
-std::string module_of(const core::OpRecord& head) {
-  return head.site ? head.site->module_path : std::string();
-}
 
 /// Length of the shortest body that the keys are a whole number of repetitions of.
 std::size_t shortest_period(std::span<const std::uint32_t> keys) {
@@ -46,6 +43,23 @@ std::size_t repeats_before(std::span<const std::uint32_t> keys,
   return count;
 }
 
+/// The name that an overload and the variant in place have in common.
+std::string_view plain_name(const core::OperatorInfo& op) {
+  std::string_view name = op.name;
+  while (name.ends_with('_')) name.remove_suffix(1);
+  return name;
+}
+
+/// What was answered where the streams may have parted for it. An answer that is the same on both
+/// sides is worth a word only where they really went different ways.
+std::string decision_text(const std::optional<Decision>& decision, bool parted) {
+  if (!decision || (!decision->differs() && !parted)) return {};
+  const std::string who = op_text(decision->op);
+  if (!decision->differs())
+    return fmt::format("; {} said {} on both sides", who, decision->baseline);
+  return fmt::format("; {} said {} | {}", who, decision->baseline, decision->candidate);
+}
+
 /// Consecutive op indices, as a hunk of one side in a plain stream has.
 bool consecutive(const std::vector<std::uint32_t>& places) {
   return !places.empty() && places.back() - places.front() + 1 == places.size();
@@ -53,70 +67,72 @@ bool consecutive(const std::vector<std::uint32_t>& places) {
 
 }  // namespace
 
-std::vector<Event> order_events(const Pairing& pairing) {
-  std::vector<Event> events;
-  events.reserve(pairing.candidate_of.size() + pairing.baseline_of.size() - pairing.matched);
-  const std::vector<std::uint32_t>& theirs = pairing.candidate.completion;
-  std::size_t next = 0;
-  const auto flush_until = [&](std::uint32_t stop) {
-    while (next < theirs.size() && theirs[next] != stop) {
-      const std::uint32_t candidate = theirs[next];
-      if (pairing.baseline_of[candidate] != kUnmatched) break;
-      events.push_back({kUnmatched, candidate});
-      ++next;
-    }
-  };
-  std::vector<bool> passed(theirs.size(), false);
-  for (const std::uint32_t baseline : pairing.baseline.completion) {
-    const std::uint32_t candidate = pairing.candidate_of[baseline];
-    if (candidate != kUnmatched) {
-      // Pairs that this loop has met already may stand in the way when calls ended in another
-      // order.
-      for (;;) {
-        flush_until(candidate);
-        if (next >= theirs.size() || !passed[theirs[next]]) break;
-        ++next;
-      }
-      passed[candidate] = true;
-      if (next < theirs.size() && theirs[next] == candidate) ++next;
-    }
-    events.push_back({baseline, candidate});
-  }
-  for (; next < theirs.size(); ++next) {
-    if (pairing.baseline_of[theirs[next]] == kUnmatched)
-      events.push_back({kUnmatched, theirs[next]});
-  }
-  return events;
-}
-
 HunkJudge::HunkJudge(const core::DumpSource& baseline,
                      const core::DumpSource& candidate,
                      const Pairing& pairing)
     : baseline_(baseline), candidate_(candidate), pairing_(pairing) {
-  for (std::size_t i = 0; i < pairing.candidate_of.size(); ++i) {
-    if (pairing.candidate_of[i] == kUnmatched) ++unmatched_missing_[pairing.baseline.keys[i]];
-  }
-  for (std::size_t i = 0; i < pairing.baseline_of.size(); ++i) {
-    if (pairing.baseline_of[i] == kUnmatched) ++unmatched_extra_[pairing.candidate.keys[i]];
-  }
-  for (const auto& [key, count] : unmatched_missing_) {
-    const auto other = unmatched_extra_.find(key);
-    if (other != unmatched_extra_.end()) reordered_ += std::min(count, other->second);
+  for (const Moved& moved : pairing.moved) {
+    moved_to_.emplace(moved.baseline, moved.candidate);
+    moved_from_.emplace(moved.candidate, moved.baseline);
   }
 }
 
-bool HunkJudge::is_reordered(const Hunk& hunk) const {
-  const bool from_baseline = !hunk.missing.empty();
-  const std::uint32_t key = from_baseline ? pairing_.baseline.keys[hunk.missing.front()]
-                                          : pairing_.candidate.keys[hunk.extra.front()];
-  return (from_baseline ? unmatched_extra_ : unmatched_missing_).contains(key);
-}
-
+/// One operator in the place of another; of several, each the same with another overload or in
+/// place.
 bool HunkJudge::replaced(const Hunk& hunk) const {
-  if (hunk.missing.size() != 1 || hunk.extra.size() != 1) return false;
-  const core::OpRecord from = baseline_.op_head(hunk.missing.front());
-  const core::OpRecord to = candidate_.op_head(hunk.extra.front());
-  return module_of(from) == module_of(to) && from.depth == to.depth && from.step == to.step;
+  if (hunk.missing.empty() || hunk.missing.size() != hunk.extra.size()) return false;
+  const bool single = hunk.missing.size() == 1;
+  for (std::size_t i = 0; i < hunk.missing.size(); ++i) {
+    const core::OpRecord from = baseline_.op_head(hunk.missing[i]);
+    const core::OpRecord to = candidate_.op_head(hunk.extra[i]);
+    if (module_of(from) != module_of(to) || from.depth != to.depth || from.step != to.step ||
+        !from.op || !to.op || !(single || plain_name(*from.op) == plain_name(*to.op))) {
+      return false;
+    }
+  }
+  return true;
+}
+
+HunkJudge::Verdict HunkJudge::replacement(const Hunk& hunk, std::size_t i) const {
+  const core::OpRecord from = baseline_.op_head(hunk.missing[i]);
+  const core::OpRecord to = candidate_.op_head(hunk.extra[i]);
+  std::string evidence = fmt::format(
+      "{} in the baseline, {} in the candidate", operator_text(from), operator_text(to));
+  if (module_of(from) != module_of(to)) {
+    evidence += fmt::format("; module {} against {}", module_of(from), module_of(to));
+  }
+  return {DivergenceKind::kMismatch,
+          {"operator differs",
+           std::move(evidence),
+           "compare the model files, and the LibTorch versions of the two runs"}};
+}
+
+/// Nothing that is left over here is left over on this side alone.
+bool HunkJudge::is_reordered(const Hunk& hunk) const {
+  const auto in = [](const auto& map) {
+    return [&map](std::uint32_t op) { return map.contains(op); };
+  };
+  return std::ranges::all_of(hunk.missing, in(moved_to_)) &&
+         std::ranges::all_of(hunk.extra, in(moved_from_));
+}
+
+HunkJudge::Verdict HunkJudge::reordering(const Hunk& hunk) const {
+  const std::uint32_t baseline =
+      hunk.missing.empty() ? moved_from_.at(hunk.extra.front()) : hunk.missing.front();
+  const std::uint32_t candidate = moved_to_.at(baseline);
+  const bool same_rule =
+      baseline_.manifest().trace.digest_algorithm == candidate_.manifest().trace.digest_algorithm;
+  const bool equal = same_rule && bit_equal(baseline_.op(baseline), candidate_.op(candidate));
+  return {
+      DivergenceKind::kMissing,
+      {"reordered",
+       fmt::format("the same operators were called in another order: op {} of the baseline is op "
+                   "{} of the candidate, and its inputs and outputs are {}",
+                   baseline,
+                   candidate,
+                   equal ? "bit-equal there" : "not equal, or not known to be"),
+       "make the order of the calls fixed: it may follow a set, a dict or threads; \"order\": "
+       "\"relaxed\" lets it pass where everything is bit-equal"}};
 }
 
 /// One operator against several of the same module, in its place.
@@ -159,7 +175,8 @@ std::optional<HunkJudge::Verdict> HunkJudge::decomposed(const Hunk& hunk) const 
 std::optional<HunkJudge::Verdict> HunkJudge::loop(const Hunk& hunk) const {
   const bool longer_in_baseline = hunk.extra.empty();
   if (!longer_in_baseline && !hunk.missing.empty()) return std::nullopt;
-  const auto& places = longer_in_baseline ? hunk.missing : hunk.extra;
+  std::vector<std::uint32_t> places = longer_in_baseline ? hunk.missing : hunk.extra;
+  std::ranges::sort(places);  // nested calls come in the order in which they ended
   if (!consecutive(places)) return std::nullopt;
   const std::span<const std::uint32_t> keys =
       longer_in_baseline ? pairing_.baseline.keys : pairing_.candidate.keys;
@@ -174,7 +191,7 @@ std::optional<HunkJudge::Verdict> HunkJudge::loop(const Hunk& hunk) const {
   return Verdict{
       DivergenceKind::kControlFlow,
       {"loop",
-       fmt::format("a loop{} ran {} against {} times; the first extra iteration begins at op {} of "
+       fmt::format("loop{} ran {} against {} times; the first extra iteration begins at op {} of "
                    "the {}",
                    module.empty() ? "" : " in " + module,
                    longer_in_baseline ? more : common,
@@ -184,34 +201,12 @@ std::optional<HunkJudge::Verdict> HunkJudge::loop(const Hunk& hunk) const {
        "look at what ends the loop: a value computed by the model, or an input of another length"}};
 }
 
-std::string HunkJudge::last_answer(const Hunk& hunk) const {
-  if (!hunk.before) return {};
-  const core::OpRecord from = baseline_.op(hunk.before->baseline);
-  const core::OpRecord to = candidate_.op(hunk.before->candidate);
-  const auto results = differing_results(from, to, [](std::string_view) { return ScalarPolicy{}; });
-  if (results.empty()) return {};
-  return fmt::format(
-      "; {} said {} | {}", op_text(from), results.front().baseline, results.front().candidate);
-}
-
-HunkJudge::Verdict HunkJudge::judge(const Hunk& hunk) const {
-  if (replaced(hunk)) {
-    return {DivergenceKind::kMismatch,
-            {"operator differs",
-             fmt::format("{} in the baseline, {} in the candidate",
-                         operator_text(baseline_.op_head(hunk.missing.front())),
-                         operator_text(candidate_.op_head(hunk.extra.front()))),
-             "compare the model files, and the LibTorch versions of the two runs"}};
-  }
+HunkJudge::Verdict HunkJudge::judge(const Hunk& hunk, const PartingContext& context) const {
+  if (is_reordered(hunk)) return reordering(hunk);
   if (auto verdict = decomposed(hunk)) return *verdict;
   if (auto verdict = loop(hunk)) return *verdict;
-  if (is_reordered(hunk)) {
-    return {DivergenceKind::kMissing,
-            {"reordered",
-             "the same operator was called on both sides, in another order",
-             "make the order of the calls fixed: it may follow a set, a dict or threads"}};
-  }
-  if (!hunk.missing.empty() && !hunk.extra.empty()) {
+  const bool parted = !hunk.missing.empty() && !hunk.extra.empty();
+  if (parted) {
     return {
         DivergenceKind::kControlFlow,
         {"control flow",
@@ -219,7 +214,7 @@ HunkJudge::Verdict HunkJudge::judge(const Hunk& hunk) const {
                      "candidate {} others{}",
                      hunk.missing.size(),
                      hunk.extra.size(),
-                     last_answer(hunk)),
+                     decision_text(context.decision, true)),
          "look at the branch: another graph or version, a value of the host, or random numbers"}};
   }
   const bool missing = !hunk.missing.empty();
@@ -230,7 +225,7 @@ HunkJudge::Verdict HunkJudge::judge(const Hunk& hunk) const {
                        count,
                        count == 1 ? "" : "s",
                        missing ? "baseline" : "candidate",
-                       last_answer(hunk)),
+                       decision_text(context.decision, false)),
            "compare the model files, \"mode\" and \"dump\": {\"depth\"} of the two runs"}};
 }
 
@@ -255,35 +250,53 @@ OpDivergence HunkJudge::item(std::uint32_t baseline,
 }
 
 std::uint64_t HunkJudge::items(const Hunk& hunk) const {
-  return replaced(hunk) ? 1 : hunk.missing.size() + hunk.extra.size();
+  const std::size_t all = hunk.missing.size() + hunk.extra.size();
+  if (pairing_.by_position) return std::max(hunk.missing.size(), hunk.extra.size());
+  return !is_reordered(hunk) && replaced(hunk) ? hunk.missing.size() : all;
 }
 
 std::vector<OpDivergence> HunkJudge::describe(const Hunk& hunk,
-                                              const std::string& earlier,
+                                              const PartingContext& context,
                                               std::size_t keep) const {
   std::vector<OpDivergence> described;
   if (keep == 0) return described;
-  Verdict verdict = judge(hunk);
-  verdict.cause.evidence += earlier.empty() ? "; all operators before it agree"
-                                            : fmt::format("; a consequence of {}", earlier);
-  if (verdict.kind == DivergenceKind::kMismatch) {
-    described.push_back(item(hunk.missing.front(), hunk.extra.front(), verdict));
+  const std::string when = context.earlier.empty()
+                               ? "; all operators before it agree"
+                               : fmt::format("; a consequence of {}", context.earlier);
+  const auto add = [&](std::uint32_t baseline, std::uint32_t candidate, Verdict verdict) {
+    if (described.size() >= keep) return;
+    verdict.cause.evidence += when;
+    described.push_back(item(baseline, candidate, verdict));
+    if (verdict.kind != DivergenceKind::kMismatch) return;
     described.back().notes.push_back("operator differs: " + verdict.cause.evidence);
-    return described;
+  };
+  std::size_t both = 0;
+  if (pairing_.by_position) {
+    both = std::min(hunk.missing.size(), hunk.extra.size());
+  } else if (!is_reordered(hunk) && replaced(hunk)) {
+    both = hunk.missing.size();
   }
-  for (const std::uint32_t place : hunk.missing) {
-    if (described.size() >= keep) return described;
-    described.push_back(item(place, kUnmatched, verdict));
+  for (std::size_t i = 0; i < both && described.size() < keep; ++i) {
+    add(hunk.missing[i], hunk.extra[i], replacement(hunk, i));
   }
-  for (const std::uint32_t place : hunk.extra) {
-    if (described.size() >= keep) return described;
-    described.push_back(item(kUnmatched, place, verdict));
+  if (both == std::max(hunk.missing.size(), hunk.extra.size())) return described;
+  Hunk rest = hunk;
+  rest.missing.erase(rest.missing.begin(),
+                     rest.missing.begin() + static_cast<std::ptrdiff_t>(both));
+  rest.extra.erase(rest.extra.begin(), rest.extra.begin() + static_cast<std::ptrdiff_t>(both));
+  const Verdict verdict = judge(rest, context);
+  for (std::size_t i = 0; i < rest.missing.size() && described.size() < keep; ++i) {
+    add(rest.missing[i], kUnmatched, verdict);
+  }
+  for (std::size_t i = 0; i < rest.extra.size() && described.size() < keep; ++i) {
+    add(kUnmatched, rest.extra[i], verdict);
   }
   return described;
 }
 
-ControlFlow HunkJudge::control_flow(const Hunk& hunk) const {
+ControlFlow HunkJudge::control_flow(const Hunk& hunk, const PartingContext& context) const {
   ControlFlow flow;
+  flow.decision = context.decision;
   flow.rejoined = hunk.rejoined;
   flow.unmatched_baseline = hunk.missing.size();
   flow.unmatched_candidate = hunk.extra.size();

@@ -30,21 +30,29 @@ class Search {
 
   MyersResult run(std::int64_t max_differences, std::uint64_t max_steps) {
     MyersResult result;
-    std::int64_t d = 0;
-    for (; d <= max_differences; ++d) {
-      if (advance(d, result)) {
+    max_steps_ = max_steps;
+    std::int64_t last = 0;
+    for (std::int64_t d = 0; d <= max_differences; ++d) {
+      const Row row = advance(d, result);
+      if (row == Row::kArrived) {
         result.complete = true;
         walk_back(d, n_ - m_, result);
         return result;
       }
-      if (result.steps > max_steps) break;
+      if (row == Row::kCut) break;
+      last = d;
     }
-    const std::int64_t last = std::min(d, max_differences);
     walk_back(last, furthest(last), result);
     return result;
   }
 
  private:
+  enum class Row {
+    kWhole,
+    kArrived,  ///< the end of both sequences was reached
+    kCut,      ///< the steps are used up; the row is of no use
+  };
+
   /// Where diagonal k starts in row d, before its snake: below (an insertion) or to the right (a
   /// deletion) of the better neighbour in row d - 1.
   [[nodiscard]] std::int64_t start(std::int64_t d, std::int64_t k) const {
@@ -53,10 +61,11 @@ class Search {
     return down ? trace_.at(d - 1, k + 1) : trace_.at(d - 1, k - 1) + 1;
   }
 
-  /// Fills row d; true when the end of both sequences was reached. Cells outside the rectangle are
-  /// kept as they are: no snake starts there.
-  bool advance(std::int64_t d, MyersResult& result) {
+  /// Fills row d; the first one always whole. Cells outside the rectangle are kept as they are: no
+  /// snake starts there.
+  Row advance(std::int64_t d, MyersResult& result) {
     for (std::int64_t k = -d; k <= d; k += 2) {
+      if (d != 0 && result.steps > max_steps_) return Row::kCut;
       std::int64_t x = start(d, k);
       ++result.steps;
       while (x < n_ && x - k < m_ && x - k >= 0 &&
@@ -68,10 +77,10 @@ class Search {
       trace_.push(x);
       if (x == n_ && x - k == m_) {
         for (std::int64_t rest = k + 2; rest <= d; rest += 2) trace_.push(start(d, rest));
-        return true;
+        return Row::kArrived;
       }
     }
-    return false;
+    return Row::kWhole;
   }
 
   /// The diagonal of row d that used up most of both sequences.
@@ -111,6 +120,7 @@ class Search {
   std::span<const std::uint32_t> candidate_;
   std::int64_t n_ = 0;
   std::int64_t m_ = 0;
+  std::uint64_t max_steps_ = 0;
   Trace trace_;
 };
 

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <map>
+#include <memory>
 #include <numeric>
 #include <string>
 #include <tuple>
@@ -24,8 +25,8 @@ using Streams = std::map<StreamId, std::vector<std::uint32_t>>;
 class KeyTable {
  public:
   std::uint32_t intern(const core::OpRecord& head) {
-    const std::uint32_t op = text_id(head.op->full_name());
-    const std::uint32_t module = head.site ? text_id(head.site->module_path) : text_id({});
+    const std::uint32_t op = operator_id(head.op);
+    const std::uint32_t module = head.site ? module_id(head.site) : text_id({});
     const Key key{head.rank,
                   head.lane,
                   head.step,
@@ -51,6 +52,28 @@ class KeyTable {
     return texts_.try_emplace(text, static_cast<std::uint32_t>(texts_.size() + 1)).first->second;
   }
 
+  // A source hands out the same object for all calls of an operator, and of a place: the text is
+  // looked at once. The object is held, so that its address cannot be another's later; a source
+  // that makes new ones all the time only loses the short cut.
+  std::uint32_t operator_id(const std::shared_ptr<const core::OperatorInfo>& op) {
+    const auto found = operators_.find(op);
+    if (found != operators_.end()) return found->second;
+    const std::uint32_t id = text_id(op->full_name());
+    if (operators_.size() < kMostRemembered) operators_.emplace(op, id);
+    return id;
+  }
+
+  std::uint32_t module_id(const std::shared_ptr<const core::CallSite>& site) {
+    const auto found = sites_.find(site);
+    if (found != sites_.end()) return found->second;
+    const std::uint32_t id = text_id(site->module_path);
+    if (sites_.size() < kMostRemembered) sites_.emplace(site, id);
+    return id;
+  }
+
+  static constexpr std::size_t kMostRemembered = 1'000'000;
+  std::unordered_map<std::shared_ptr<const core::OperatorInfo>, std::uint32_t> operators_;
+  std::unordered_map<std::shared_ptr<const core::CallSite>, std::uint32_t> sites_;
   std::unordered_map<std::string, std::uint32_t> texts_;
   std::unordered_map<Key, std::uint32_t, KeyHash> keys_;
 };
@@ -76,7 +99,33 @@ std::vector<std::uint32_t> completion_order(const std::vector<std::int64_t>& par
   return order;
 }
 
-RecordKeys read_keys(const core::DumpSource& source, KeyTable& table, Streams& streams) {
+/// Leaves out the calls that another one encloses.
+void keep_top(const std::vector<std::int64_t>& parents, RecordKeys& keys) {
+  keys.visible_of.resize(parents.size());
+  for (std::size_t i = 0; i < parents.size(); ++i) {
+    // A parent comes before what it encloses.
+    keys.visible_of[i] = parents[i] < 0 ? static_cast<std::uint32_t>(i)
+                                        : keys.visible_of[static_cast<std::size_t>(parents[i])];
+  }
+  std::erase_if(keys.completion, [&](std::uint32_t op) { return parents[op] >= 0; });
+}
+
+void expect_sound(const core::DumpSource& source, const core::OpRecord& head, std::uint64_t index) {
+  if (head.parent >= static_cast<std::int64_t>(index)) {
+    throw core::Error(core::ErrorKind::kDumpDamaged,
+                      source.location() + ": op " + std::to_string(index) +
+                          " names a parent that does not come before it");
+  }
+  if (!head.op) {
+    throw core::Error(core::ErrorKind::kDumpDamaged,
+                      source.location() + ": op " + std::to_string(index) + " names no operator");
+  }
+}
+
+RecordKeys read_keys(const core::DumpSource& source,
+                     bool top_only,
+                     KeyTable& table,
+                     Streams& streams) {
   RecordKeys keys;
   const std::uint64_t count = source.op_count();
   if (count >= kUnmatched) {
@@ -89,17 +138,11 @@ RecordKeys read_keys(const core::DumpSource& source, KeyTable& table, Streams& s
   bool nested = false;
   for (std::uint64_t i = 0; i < count; ++i) {
     const core::OpRecord head = source.op_head(i);
-    if (head.parent >= static_cast<std::int64_t>(i)) {
-      throw core::Error(core::ErrorKind::kDumpDamaged,
-                        source.location() + ": op " + std::to_string(i) +
-                            " names a parent that does not come before it");
-    }
-    if (!head.op) {
-      throw core::Error(core::ErrorKind::kDumpDamaged,
-                        source.location() + ": op " + std::to_string(i) + " names no operator");
-    }
+    expect_sound(source, head, i);
     keys.keys.push_back(table.intern(head));
-    streams[{head.rank, head.lane}].push_back(static_cast<std::uint32_t>(i));
+    if (!top_only || head.parent < 0) {
+      streams[{head.rank, head.lane}].push_back(static_cast<std::uint32_t>(i));
+    }
     if (std::ranges::find(keys.ranks, head.rank) == keys.ranks.end()) {
       keys.ranks.push_back(head.rank);
     }
@@ -114,6 +157,7 @@ RecordKeys read_keys(const core::DumpSource& source, KeyTable& table, Streams& s
     keys.completion.resize(count);
     std::iota(keys.completion.begin(), keys.completion.end(), 0U);
   }
+  if (top_only && nested) keep_top(parents, keys);
   return keys;
 }
 
@@ -125,33 +169,78 @@ std::vector<std::uint32_t> keys_at(const std::vector<std::uint32_t>& keys,
   return picked;
 }
 
+/// The k-th record of a key that is left over here is the k-th that is left over there.
+std::vector<Moved> find_moved(const Pairing& pairing) {
+  std::unordered_map<std::uint32_t, std::vector<std::uint32_t>> extra;
+  for (std::uint32_t i = 0; i < pairing.baseline_of.size(); ++i) {
+    if (pairing.baseline_of[i] == kUnmatched) extra[pairing.candidate.keys[i]].push_back(i);
+  }
+  for (auto& [key, places] : extra) std::ranges::reverse(places);
+  std::vector<Moved> moved;
+  for (std::uint32_t i = 0; i < pairing.candidate_of.size(); ++i) {
+    if (pairing.candidate_of[i] != kUnmatched) continue;
+    const auto found = extra.find(pairing.baseline.keys[i]);
+    if (found == extra.end() || found->second.empty()) continue;
+    moved.push_back({i, found->second.back()});
+    found->second.pop_back();
+  }
+  return moved;
+}
+
 }  // namespace
 
-Pairing pair_records(const core::DumpSource& baseline, const core::DumpSource& candidate) {
+std::array<std::uint64_t, 7> Pairing::counts() const {
+  std::array<std::uint64_t, 7> counts{};
+  for (const MatchedBy by : how) ++counts[static_cast<std::size_t>(by)];
+  counts[static_cast<std::size_t>(MatchedBy::kNone)] = 0;
+  return counts;
+}
+
+void Pairing::match(std::uint32_t baseline_op, std::uint32_t candidate_op, MatchedBy by) {
+  candidate_of[baseline_op] = candidate_op;
+  baseline_of[candidate_op] = baseline_op;
+  how[baseline_op] = by;
+  ++matched;
+}
+
+Pairing pair_records(const core::DumpSource& baseline,
+                     const core::DumpSource& candidate,
+                     const PairingOptions& options) {
   Pairing pairing;
+  pairing.by_position = options.mode == configs::AlignMode::kStrict;
   KeyTable table;
   Streams baseline_streams;
   Streams candidate_streams;
-  pairing.baseline = read_keys(baseline, table, baseline_streams);
-  pairing.candidate = read_keys(candidate, table, candidate_streams);
+  pairing.baseline = read_keys(baseline, options.top_of_baseline, table, baseline_streams);
+  pairing.candidate = read_keys(candidate, options.top_of_candidate, table, candidate_streams);
   pairing.candidate_of.assign(pairing.baseline.keys.size(), kUnmatched);
   pairing.baseline_of.assign(pairing.candidate.keys.size(), kUnmatched);
+  pairing.how.assign(pairing.baseline.keys.size(), MatchedBy::kNone);
   for (const auto& [stream, left] : baseline_streams) {
     const auto found = candidate_streams.find(stream);
     if (found == candidate_streams.end()) continue;
     const std::vector<std::uint32_t>& right = found->second;
+    const auto find = pairing.by_position ? align_by_position : align;
     const Alignment alignment =
-        align(keys_at(pairing.baseline.keys, left), keys_at(pairing.candidate.keys, right));
+        find(keys_at(pairing.baseline.keys, left), keys_at(pairing.candidate.keys, right));
     for (std::size_t i = 0; i < left.size(); ++i) {
       if (alignment.candidate_of[i] == kUnmatched) continue;
-      const std::uint32_t other = right[alignment.candidate_of[i]];
-      pairing.candidate_of[left[i]] = other;
-      pairing.baseline_of[other] = left[i];
+      pairing.match(left[i], right[alignment.candidate_of[i]], alignment.how[i]);
     }
-    pairing.matched += alignment.matched;
+    pairing.work += alignment.work;
+    pairing.work_limit += most_work(left.size() + right.size());
     pairing.gave_up = pairing.gave_up || alignment.gave_up;
   }
+  if (!pairing.by_position) pairing.moved = find_moved(pairing);
   return pairing;
+}
+
+void lift_producers(const RecordKeys& keys, core::OpRecord& record) {
+  if (keys.visible_of.empty()) return;
+  for (core::TensorRecord& tensor : record.tensors) {
+    if (tensor.producer < 0) continue;
+    tensor.producer = keys.visible_of[static_cast<std::size_t>(tensor.producer)];
+  }
 }
 
 }  // namespace repro_check::comparators::detail

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
 #include "comparators/align.h"
+#include "configs/run_config.h"
 #include "core/dump_source.h"
 
 namespace repro_check::comparators::detail {
@@ -12,8 +15,20 @@ namespace repro_check::comparators::detail {
 /// What is kept of every record of one dump while it is compared.
 struct RecordKeys {
   std::vector<std::uint32_t> keys;  ///< interned (rank, lane, step, phase, depth, module, operator)
-  std::vector<std::uint32_t> completion;  ///< op indices in the order in which the calls ended
-  std::vector<std::uint32_t> ranks;       ///< distinct, sorted
+  /// Op indices in the order in which the calls ended; those left out of the comparison are not in
+  /// it.
+  std::vector<std::uint32_t> completion;
+  std::vector<std::uint32_t> ranks;  ///< distinct, sorted
+  /// Per op index the call to compare that encloses it, or itself; empty where nothing is left out.
+  std::vector<std::uint32_t> visible_of;
+
+  [[nodiscard]] std::uint64_t left_out() const noexcept { return keys.size() - completion.size(); }
+};
+
+/// Records of one key that the alignment left over on both sides: the same call elsewhere.
+struct Moved {
+  std::uint32_t baseline = 0;
+  std::uint32_t candidate = 0;
 };
 
 /// Which records of two dumps belong together.
@@ -22,13 +37,36 @@ struct Pairing {
   RecordKeys candidate;
   std::vector<std::uint32_t> candidate_of;  ///< per baseline op index, or kUnmatched
   std::vector<std::uint32_t> baseline_of;   ///< per candidate op index, or kUnmatched
+  std::vector<MatchedBy> how;               ///< per baseline op index
+  std::vector<Moved> moved;                 ///< of those without a counterpart; in baseline order
   std::uint64_t matched = 0;
+  std::uint64_t work = 0;
+  std::uint64_t work_limit = 0;  ///< what the work was held to, over all streams
   bool gave_up = false;
+  bool by_position = false;  ///< nothing but the place counted
+
+  /// Pairs by what found them, in the order of MatchedBy.
+  [[nodiscard]] std::array<std::uint64_t, 7> counts() const;
+  void match(std::uint32_t baseline_op, std::uint32_t candidate_op, MatchedBy by);
+};
+
+struct PairingOptions {
+  configs::AlignMode mode = configs::AlignMode::kKeyed;
+  /// Leave out nested calls of that side, which was recorded at depth `all` where the other was at
+  /// `top`.
+  bool top_of_baseline = false;
+  bool top_of_candidate = false;
 };
 
 /// Interns the keys of both dumps and aligns them, each (rank, lane) as a stream of its own.
 /// @throws core::Error{kDumpDamaged} when a record cannot be read or names a parent that did not
 ///         come before it
-Pairing pair_records(const core::DumpSource& baseline, const core::DumpSource& candidate);
+Pairing pair_records(const core::DumpSource& baseline,
+                     const core::DumpSource& candidate,
+                     const PairingOptions& options = {});
+
+/// Names as producers of what a record reads the calls that enclose them, where nested calls are
+/// left out.
+void lift_producers(const RecordKeys& keys, core::OpRecord& record);
 
 }  // namespace repro_check::comparators::detail

@@ -22,12 +22,6 @@ using core::ValueList;
 
 constexpr std::size_t kTextLimit = 200;
 
-std::string short_text(const Value& value) {
-  std::string text = core::to_text(value);
-  if (text.size() > kTextLimit) text = text.substr(0, kTextLimit) + "...";
-  return text;
-}
-
 template <typename T>
 const T* held(const Value& value) {
   return std::get_if<T>(&value.data);
@@ -79,6 +73,20 @@ bool is_tensor(const Value& value) {
 }
 
 }  // namespace
+
+std::string short_text(const Value& value) {
+  std::string text = core::to_text(value);
+  if (text.size() > kTextLimit) text = text.substr(0, kTextLimit) + "...";
+  return text;
+}
+
+std::string results_text(const core::OpRecord& record) {
+  std::string text;
+  for (const Value& value : record.results) {
+    if (!is_tensor(value)) text += (text.empty() ? "" : ", ") + short_text(value);
+  }
+  return text;
+}
 
 std::string ScalarDifference::text() const {
   return fmt::format("{}: {} against {}", name, baseline, candidate);

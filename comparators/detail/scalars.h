@@ -47,6 +47,12 @@ std::vector<ScalarDifference> differing_results(const core::OpRecord& baseline,
                                                 const core::OpRecord& candidate,
                                                 const PolicyOfResult& policy_of);
 
+/// A scalar as a report shows it, cut where it is long.
+std::string short_text(const core::Value& value);
+
+/// The results that are no tensors, as a report shows them: `True`; empty where there are none.
+std::string results_text(const core::OpRecord& record);
+
 /// Whether a record returned anything that is not a tensor.
 bool has_scalar_results(const core::OpRecord& record);
 

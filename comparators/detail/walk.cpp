@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "comparators/detail/alignment_summary.h"
 #include "comparators/detail/coverage.h"
 #include "comparators/detail/op_text.h"
 #include "core/error.h"
@@ -63,7 +64,7 @@ void Walk::run() {
   Hunk hunk;
   for (const Event& event : order_events(context_.pairing)) {
     if (event.matched()) {
-      if (!hunk.missing.empty() || !hunk.extra.empty()) {
+      if (!hunk.empty()) {
         hunk.rejoined = true;
         take_hunk(hunk, hunks);
         hunk = {};
@@ -76,28 +77,40 @@ void Walk::run() {
       hunk.extra.push_back(event.candidate);
     }
   }
-  if (!hunk.missing.empty() || !hunk.extra.empty()) take_hunk(hunk, hunks);
+  if (!hunk.empty()) take_hunk(hunk, hunks);
   taint_.finish(context_.baseline, context_.report);
-  if (hunks.reordered() != 0) {
-    context_.report.reasons.push_back(
-        fmt::format("{} operators were called on both sides in another order", hunks.reordered()));
+  if (!context_.pairing.moved.empty()) {
+    context_.report.reasons.push_back(fmt::format(
+        "{} operators were called on both sides in another order", context_.pairing.moved.size()));
   }
-  if (context_.pairing.gave_up) {
-    context_.report.warnings.emplace_back(
-        "the alignment gave up on a part of the two streams: operators there count as missing "
-        "although some may correspond");
+  for (std::string& warning : alignment_warnings(context_.report.alignment)) {
+    context_.report.warnings.push_back(std::move(warning));
   }
 }
 
 void Walk::take_hunk(const Hunk& hunk, const HunkJudge& hunks) {
   Report& report = context_.report;
-  if (!report.control_flow) report.control_flow = hunks.control_flow(hunk);
+  const PartingContext context{list_.first_text(), decisions_.last()};
+  if (!report.control_flow) report.control_flow = hunks.control_flow(hunk, context);
+  if (report.ranks.size() > 1) note_ranks(hunk);
   for (const std::uint32_t place : hunk.missing) see_draw(context_.baseline, place, true);
   for (const std::uint32_t place : hunk.extra) see_draw(context_.candidate, place, false);
   taint_.see_hunk(hunk, context_.baseline, context_.candidate);
-  report.divergences_total += hunks.items(hunk);
-  for (OpDivergence& item : hunks.describe(hunk, list_.first_text(), list_.room())) {
-    list_.keep(std::move(item));
+  for (const Hunk& part : split_by_module(hunk, context_.baseline, context_.candidate)) {
+    report.divergences_total += hunks.items(part);
+    for (OpDivergence& item :
+         hunks.describe(part, {list_.first_text(), context.decision}, list_.room())) {
+      list_.keep(std::move(item));
+    }
+  }
+}
+
+void Walk::note_ranks(const Hunk& hunk) {
+  for (const std::uint32_t op : hunk.missing) {
+    note_rank(context_.baseline.op_head(op), true, context_.report.rank_divergences);
+  }
+  for (const std::uint32_t op : hunk.extra) {
+    note_rank(context_.candidate.op_head(op), false, context_.report.rank_divergences);
   }
 }
 
@@ -117,13 +130,18 @@ void Walk::take_pair(const Event& event) {
   rng_.see(from, to);
   OpFindings findings = judge_op(from, to, context_.options, other_device_, context_.judge);
   context_.observations.see(from, to, findings);
+  decisions_.see(from, to, findings);
   conclude(event.baseline, findings.outcome);
   note_progress(from, findings);
   remember(from, findings);
   if (findings.fails()) {
     Attribution why = diverge(from, to, findings);
     taint_.see(from, to, findings, &why);
-    if (list_.room() != 0) list_.keep(to_item(from, to, std::move(findings), std::move(why)));
+    if (list_.room() != 0) {
+      OpDivergence item = to_item(from, to, std::move(findings), std::move(why));
+      item.matched_by = context_.pairing.how[from.index];
+      list_.keep(std::move(item));
+    }
   } else {
     taint_.see(from, to, findings, nullptr);
   }
@@ -136,6 +154,8 @@ bool Walk::read_pair(const Event& event, core::OpRecord& from, core::OpRecord& t
   try {
     from = context_.baseline.op(event.baseline);
     to = context_.candidate.op(event.candidate);
+    lift_producers(context_.pairing.baseline, from);
+    lift_producers(context_.pairing.candidate, to);
     return true;
   } catch (const core::Error& error) {
     if (error.kind() != core::ErrorKind::kDumpDamaged) throw;
@@ -201,6 +221,7 @@ Attribution Walk::diverge(const core::OpRecord& from,
   ++(has_producer ? report.coverage.propagated : report.coverage.origins);
   remember_root(from, why);
   ++report.divergences_total;
+  if (report.ranks.size() > 1) note_rank(from, true, report.rank_divergences);
   return why;
 }
 

@@ -5,7 +5,9 @@
 
 #include "comparators/compare.h"
 #include "comparators/detail/cause.h"
+#include "comparators/detail/decision_watch.h"
 #include "comparators/detail/divergence_list.h"
+#include "comparators/detail/events.h"
 #include "comparators/detail/hunks.h"
 #include "comparators/detail/observations.h"
 #include "comparators/detail/op_judge.h"
@@ -41,6 +43,7 @@ class Walk {
 
  private:
   void take_hunk(const Hunk& hunk, const HunkJudge& hunks);
+  void note_ranks(const Hunk& hunk);
   void see_draw(const core::DumpSource& source, std::uint32_t place, bool in_baseline);
   void take_pair(const Event& event);
   bool read_pair(const Event& event, core::OpRecord& from, core::OpRecord& to);
@@ -59,6 +62,7 @@ class Walk {
   WriteTable candidate_writes_;
   Evidence evidence_;
   Taint taint_;
+  DecisionWatch decisions_;
   DivergenceList list_;
 };
 

@@ -229,6 +229,12 @@ void read_compare(const Node& node, Problems& problems, CompareSpec& compare) {
   if (const auto member = object.find("device")) {
     compare.device = read_choice(*member, kAttributeRules, problems);
   }
+  if (const auto member = object.find("align")) {
+    assign(read_choice(*member, kAlignModes, problems), compare.align);
+  }
+  if (const auto member = object.find("order")) {
+    assign(read_choice(*member, kOperatorOrders, problems), compare.order);
+  }
   if (const auto member = object.find("max_growth")) {
     const auto growth = read_number(*member, problems);
     if (growth && !(*growth > 0)) {

@@ -63,6 +63,8 @@ inline constexpr auto kCompareKeys = std::to_array<std::string_view>({"policy",
                                                                       "dtype",
                                                                       "strides",
                                                                       "device",
+                                                                      "align",
+                                                                      "order",
                                                                       "max_growth",
                                                                       "threads"});
 inline constexpr auto kPolicyKeys =
@@ -106,6 +108,8 @@ inline constexpr std::array kAttributeRules{
     AttributeRule::kNote, AttributeRule::kStrict, AttributeRule::kIgnore};
 /// The index is CompareSpec::promote.
 inline constexpr auto kDtypeRuleNames = std::to_array<std::string_view>({"strict", "promote"});
+inline constexpr std::array kAlignModes{AlignMode::kKeyed, AlignMode::kStrict};
+inline constexpr std::array kOperatorOrders{OperatorOrder::kStrict, OperatorOrder::kRelaxed};
 inline constexpr std::array kEqualNans{EqualNan::kBits, EqualNan::kAny, EqualNan::kNever};
 inline constexpr std::array kDistributions{Distribution::kZeros,
                                            Distribution::kOnes,

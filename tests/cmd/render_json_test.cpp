@@ -83,6 +83,8 @@ TEST_CASE("the keys come in the documented order") {
                                                   "passes",
                                                   "repeat",
                                                   "control_flow",
+                                                  "alignment",
+                                                  "ranks",
                                                   "missing",
                                                   "modules",
                                                   "rng",

@@ -233,6 +233,24 @@ comparators::RepeatSummary random_repeat(Dice& dice) {
   return out;
 }
 
+void put_alignment(Dice& dice, Report& report) {
+  report.alignment.position = dice.any();
+  report.alignment.partial = dice.any();
+  report.alignment.reordered = dice.any();
+  report.alignment.gave_up = dice.chance(2);
+  if (report.first_divergence) {
+    report.first_divergence->matched_by = static_cast<comparators::MatchedBy>(dice.below(7));
+  }
+  if (report.control_flow && dice.chance(2)) {
+    report.control_flow->decision = comparators::Decision{
+        dice.any(), dice.any(), random_record(dice), dice.name(), dice.name()};
+  }
+  if (dice.chance(3)) {
+    report.ranks = {0, 7};
+    report.rank_divergences.push_back({7, dice.chance(2), dice.any(), random_record(dice)});
+  }
+}
+
 }  // namespace
 
 const std::vector<std::string>& hostile_names() {
@@ -305,6 +323,7 @@ comparators::Report random_report(std::uint32_t seed) {
   if (dice.chance(2)) report.repeat = random_repeat(dice);
   report.mend = dice.name();
   report.seconds = dice.number();
+  put_alignment(dice, report);
   return report;
 }
 

@@ -101,6 +101,8 @@ TEST_CASE("schema and parser know the same values") {
   CHECK(strings_of(compare["dtype"]["enum"]) == names_of(detail::kDtypeRuleNames));
   CHECK(strings_of(defs["equal_nan"]["enum"]) == enum_names(detail::kEqualNans));
   CHECK(strings_of(defs["signed_zero"]["enum"]) == names_of(detail::kSignedZeroNames));
+  CHECK(strings_of(compare["align"]["enum"]) == enum_names(detail::kAlignModes));
+  CHECK(strings_of(compare["order"]["enum"]) == enum_names(detail::kOperatorOrders));
   CHECK(strings_of(top["properties"]["report"]["properties"]["format"]["anyOf"][0]["enum"]) ==
         names_of(detail::kReportFormats));
   const auto presets = preset_names();

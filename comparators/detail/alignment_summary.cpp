@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comparators/detail/alignment_summary.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+namespace repro_check::comparators::detail {
+namespace {
+
+std::uint64_t of(const std::array<std::uint64_t, 7>& counts, MatchedBy by) {
+  return counts[static_cast<std::size_t>(by)];
+}
+
+std::string calls(std::uint64_t count) {
+  return fmt::format("{} call{}", count, count == 1 ? "" : "s");
+}
+
+}  // namespace
+
+std::optional<PairingOptions> pairing_options(const core::RunManifest& baseline,
+                                              const core::RunManifest& candidate,
+                                              const configs::CompareSpec& spec) {
+  const std::string& here = baseline.trace.depth;
+  const std::string& there = candidate.trace.depth;
+  PairingOptions options;
+  options.mode = spec.align;
+  options.top_of_baseline = here == "all" && there == "top";
+  options.top_of_candidate = there == "all" && here == "top";
+  if (here == there || options.top_of_baseline || options.top_of_candidate) return options;
+  return std::nullopt;
+}
+
+AlignmentSummary summarise(const Pairing& pairing) {
+  const auto counts = pairing.counts();
+  AlignmentSummary summary;
+  summary.by_position = pairing.by_position;
+  summary.position = of(counts, MatchedBy::kPosition);
+  summary.lcs = of(counts, MatchedBy::kLcs);
+  summary.anchor = of(counts, MatchedBy::kAnchor);
+  summary.partial = of(counts, MatchedBy::kPartial);
+  summary.map = of(counts, MatchedBy::kMap);
+  summary.order = of(counts, MatchedBy::kOrder);
+  summary.reordered = pairing.moved.size();
+  summary.left_out_baseline = pairing.baseline.left_out();
+  summary.left_out_candidate = pairing.candidate.left_out();
+  summary.work = pairing.work;
+  summary.work_limit = pairing.work_limit;
+  summary.gave_up = pairing.gave_up;
+  return summary;
+}
+
+std::vector<std::string> alignment_warnings(const AlignmentSummary& alignment) {
+  std::vector<std::string> warnings;
+  if (alignment.gave_up) {
+    warnings.emplace_back(
+        "the alignment gave up on a part of the two streams: operators there count as missing "
+        "although some may correspond");
+  }
+  if (alignment.order != 0) {
+    warnings.push_back(
+        fmt::format("{} came in another order, with all inputs and outputs bit-equal: \"order\": "
+                    "\"relaxed\" lets that pass",
+                    calls(alignment.order)));
+  }
+  for (const bool baseline : {true, false}) {
+    const std::uint64_t count =
+        baseline ? alignment.left_out_baseline : alignment.left_out_candidate;
+    if (count == 0) continue;
+    warnings.push_back(
+        fmt::format("{} nested call{} of the {} left out: it was recorded at depth \"all\", the {} "
+                    "at \"top\"",
+                    count,
+                    count == 1 ? "" : "s",
+                    baseline ? "baseline" : "candidate",
+                    baseline ? "candidate" : "baseline"));
+  }
+  return warnings;
+}
+
+std::string ranks_text(const std::vector<std::uint32_t>& ranks) {
+  return fmt::format("{{{}}}", fmt::join(ranks, ", "));
+}
+
+void note_rank(const core::OpRecord& record,
+               bool in_baseline,
+               std::vector<RankDivergence>& firsts) {
+  if (std::ranges::find(firsts, record.rank, &RankDivergence::rank) != firsts.end()) return;
+  RankDivergence first;
+  first.rank = record.rank;
+  first.in_baseline = in_baseline;
+  first.op_index = record.index;
+  first.op.index = record.index;
+  first.op.op = record.op;
+  first.op.site = record.site;
+  first.op.rank = record.rank;
+  firsts.push_back(std::move(first));
+  std::ranges::sort(firsts, {}, &RankDivergence::rank);
+}
+
+}  // namespace repro_check::comparators::detail

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "comparators/detail/pairing.h"
+#include "comparators/report.h"
+
+namespace repro_check::comparators::detail {
+
+/// How records of the two recordings may be paired. What was recorded at depth `all` is compared
+/// with what was recorded at depth `top` by its outermost calls.
+/// @return empty when the depths leave nothing to compare
+std::optional<PairingOptions> pairing_options(const core::RunManifest& baseline,
+                                              const core::RunManifest& candidate,
+                                              const configs::CompareSpec& spec);
+
+AlignmentSummary summarise(const Pairing& pairing);
+
+/// What a reader has to know of the pairing beside the divergences.
+std::vector<std::string> alignment_warnings(const AlignmentSummary& alignment);
+
+/// `{0, 1}`
+std::string ranks_text(const std::vector<std::uint32_t>& ranks);
+
+/// Keeps the first record of each rank that is not fine.
+void note_rank(const core::OpRecord& record, bool in_baseline, std::vector<RankDivergence>& firsts);
+
+}  // namespace repro_check::comparators::detail
