@@ -90,11 +90,7 @@ def stored_bytes(folder: Path) -> int:
 
 def without_times(report: bytes) -> str:
     document = json.loads(report)
-    document.pop("seconds", None)
-    document.pop("created", None)
-    for section in document.values():
-        if isinstance(section, dict):
-            section.pop("seconds", None)
+    document.pop("timing")
     return json.dumps(document)
 
 

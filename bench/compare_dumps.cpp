@@ -17,6 +17,7 @@
 #include <memory>
 #include <random>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -109,7 +110,7 @@ class Recording {
   store::DumpWriter writer_;
   std::uint64_t count_ = 0;
   std::uint64_t tensors_ = 0;
-  core::TensorRecord last_{.state = core::ContentState::kNone};
+  core::TensorRecord last_;
   std::vector<std::shared_ptr<const core::OperatorInfo>> operators_;
   std::vector<std::shared_ptr<const core::CallSite>> sites_;
 };
