@@ -97,6 +97,16 @@ std::uint32_t ErrorFlow::parent_of(std::uint64_t op) const {
   return op < parent_.size() ? parent_[op] : kNoOp;
 }
 
+std::uint64_t ErrorFlow::root_of(std::uint64_t op) const {
+  std::uint64_t root = op;
+  std::size_t steps = 0;
+  for (std::uint32_t at = parent_of(op); at != kNoOp && steps < ops_; at = parent_of(at)) {
+    root = at;
+    ++steps;
+  }
+  return root;
+}
+
 GrowthStep ErrorFlow::step(std::uint64_t op, const core::DumpSource& baseline) const {
   GrowthStep step;
   step.op = op;

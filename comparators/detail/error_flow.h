@@ -29,6 +29,9 @@ class ErrorFlow {
   /// Of its sources the one with the greatest error, or kNoOp.
   [[nodiscard]] std::uint32_t parent_of(std::uint64_t op) const;
 
+  /// Where the path to `op` begins.
+  [[nodiscard]] std::uint64_t root_of(std::uint64_t op) const;
+
   /// From where the error began to `op`, in order; beyond `limit` steps those that change it most.
   [[nodiscard]] std::vector<GrowthStep> path_to(std::uint64_t op,
                                                 std::size_t limit,

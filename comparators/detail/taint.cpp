@@ -13,6 +13,8 @@ namespace {
 constexpr std::size_t kTracked = 63;
 constexpr std::size_t kShownFinals = 16;
 constexpr std::size_t kShownSteps = 64;
+/// Each costs a walk back to where its error began.
+constexpr std::size_t kWalkedFinals = 256;
 
 /// What names an operator, without its tensors.
 core::OpRecord head_of(const core::OpRecord& record) {
@@ -171,24 +173,21 @@ void Taint::fill_paths(const std::vector<std::uint64_t>& finals,
                        std::vector<Origin>& origins) const {
   std::vector<double> worst(origins.size(), -1);
   std::vector<std::uint64_t> ends(origins.size(), kNoOp);
-  for (const std::uint64_t op : finals) {
+  const std::size_t walked = std::min(finals.size(), kWalkedFinals);
+  for (std::size_t place = 0; place < walked; ++place) {
+    const std::uint64_t op = finals[place];
     const double error = flow_.error_of(op);
+    const std::uint64_t root = flow_.root_of(op);
     for_each_bit(mask_of(op), [&](std::size_t bit) {
-      if (bit >= origins.size() || !(error > worst[bit])) return;
+      if (bit >= origins.size() || origins[bit].baseline_index != root) return;
+      if (!(error > worst[bit])) return;
       worst[bit] = error;
       ends[bit] = op;
     });
   }
   for (std::size_t i = 0; i < origins.size(); ++i) {
     if (ends[i] == kNoOp) continue;
-    std::vector<GrowthStep> path =
-        flow_.path_to(ends[i], kShownSteps, baseline, origins[i].path_steps);
-    // Where another origin weighs more, the path leads there.
-    if (origins[i].baseline_index && path.front().op == *origins[i].baseline_index) {
-      origins[i].path = std::move(path);
-    } else {
-      origins[i].path_steps = 0;
-    }
+    origins[i].path = flow_.path_to(ends[i], kShownSteps, baseline, origins[i].path_steps);
   }
 }
 
