@@ -80,6 +80,8 @@ TEST_CASE("the keys come in the documented order") {
                                                   "first_divergence",
                                                   "first_bit_difference",
                                                   "divergences",
+                                                  "origins",
+                                                  "growth",
                                                   "passes",
                                                   "repeat",
                                                   "control_flow",

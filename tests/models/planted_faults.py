@@ -261,7 +261,9 @@ class Bench:
             specification.append({"npy": file.name})
         config = self.folder / f"{name}.json"
         config.write_text(json.dumps({"model": {"path": f"{name}.pt"}, "inputs": specification,
-                                      "threads": 2, "seed": 1, "dump": {"level": "tensor"}}),
+                                      "threads": 2, "seed": 1,
+                                      "disable_dropout": not model.endswith("-train"),
+                                      "dump": {"level": "tensor"}}),
                           encoding="utf-8")
         done = self.tool("record", "-c", config.name, "-o", name, "--force")
         if done.returncode != 0:
