@@ -143,7 +143,8 @@ PLACES = {
         "pointwise": ["decoder.h.0.mlp.2", "decoder.h.2.c_attn", "decoder.h.3.c_proj"],
         "norm": ["decoder.h.0.ln_1", "decoder.h.2.ln_2", "decoder.ln_f"],
         "swap": [("decoder.h.0", "decoder.h.1"), ("decoder.h.1", "decoder.h.3")],
-        "first": ["decoder.h.0.ln_1", "decoder.h.1.ln_1"],
+        # The norms before them all begin with the same weights.
+        "first": ["decoder.h.0.c_attn", "decoder.h.1.c_attn"],
     },
 }
 
