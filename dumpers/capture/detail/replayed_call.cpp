@@ -99,10 +99,13 @@ std::vector<std::string> ReplayedCall::notes() const {
 }
 
 void ReplayedCall::find_operator() {
-  op_ = c10::Dispatcher::singleton().findSchema({record_.op->name, record_.op->overload});
-  if (!op_) {
+  // Not std::optional in every release.
+  const auto found =
+      c10::Dispatcher::singleton().findSchema({record_.op->name, record_.op->overload});
+  if (!found.has_value()) {
     cannot(fmt::format("this recorder has no operator {}", record_.op->full_name()), kOwnRecorder);
   }
+  op_ = *found;
   plan_ = &plans_.find(*op_);
   for (const core::Argument& argument : record_.arguments) {
     if (plan_->find(argument.name) >= 0) continue;
