@@ -6,6 +6,8 @@
 
 #include <algorithm>
 
+#include "comparators/detail/op_text.h"
+
 namespace repro_check::comparators::detail {
 namespace {
 
@@ -91,10 +93,7 @@ void note_rank(const core::OpRecord& record,
   first.rank = record.rank;
   first.in_baseline = in_baseline;
   first.op_index = record.index;
-  first.op.index = record.index;
-  first.op.op = record.op;
-  first.op.site = record.site;
-  first.op.rank = record.rank;
+  first.op = head_of(record);
   firsts.push_back(std::move(first));
   std::ranges::sort(firsts, {}, &RankDivergence::rank);
 }

@@ -5,6 +5,7 @@
 #include <array>
 #include <string_view>
 
+#include "comparators/detail/op_text.h"
 #include "comparators/detail/scalars.h"
 
 namespace repro_check::comparators::detail {
@@ -22,16 +23,6 @@ bool asks_tensor(const core::OperatorInfo& op) {
                                                                   "aten::is_nonzero",
                                                                   "aten::item"});
   return std::ranges::find(kNames, op.name) != kNames.end();
-}
-
-core::OpRecord head_of(const core::OpRecord& record) {
-  core::OpRecord head;
-  head.index = record.index;
-  head.op = record.op;
-  head.site = record.site;
-  head.phase = record.phase;
-  head.rank = record.rank;
-  return head;
 }
 
 }  // namespace

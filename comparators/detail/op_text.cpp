@@ -17,4 +17,15 @@ std::string op_text(const core::OpRecord& record) {
   return text;
 }
 
+core::OpRecord head_of(const core::OpRecord& record) {
+  core::OpRecord head;
+  head.index = record.index;
+  head.op = record.op;
+  head.site = record.site;
+  head.phase = record.phase;
+  head.step = record.step;
+  head.rank = record.rank;
+  return head;
+}
+
 }  // namespace repro_check::comparators::detail

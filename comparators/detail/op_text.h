@@ -13,4 +13,7 @@ std::string operator_text(const core::OpRecord& record);
 /// `op 41 aten::addmm (encoder.layers.3.linear1)`
 std::string op_text(const core::OpRecord& record);
 
+/// What names an operator, without its tensors, arguments and results.
+core::OpRecord head_of(const core::OpRecord& record);
+
 }  // namespace repro_check::comparators::detail

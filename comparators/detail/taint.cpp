@@ -6,6 +6,8 @@
 #include <cmath>
 #include <utility>
 
+#include "comparators/detail/op_text.h"
+
 namespace repro_check::comparators::detail {
 namespace {
 
@@ -15,18 +17,6 @@ constexpr std::size_t kShownFinals = 16;
 constexpr std::size_t kShownSteps = 64;
 /// Each costs a walk back to where its error began.
 constexpr std::size_t kWalkedFinals = 256;
-
-/// What names an operator, without its tensors.
-core::OpRecord head_of(const core::OpRecord& record) {
-  core::OpRecord head;
-  head.index = record.index;
-  head.op = record.op;
-  head.site = record.site;
-  head.phase = record.phase;
-  head.step = record.step;
-  head.rank = record.rank;
-  return head;
-}
 
 template <typename Visit>
 void for_each_bit(std::uint64_t mask, Visit visit) {
