@@ -23,12 +23,6 @@ struct ErrorCodes {
     for (std::size_t i = 0; i < rel.size(); ++i) rel[i] += other.rel[i];
   }
 
-  void add(std::int64_t code) noexcept {
-    const auto bits = static_cast<std::uint64_t>(code);
-    ++ulp[bits >> kRelBits];
-    ++rel[bits & ((std::uint64_t{1} << kRelBits) - 1)];
-  }
-
   // What the loops over blocks of floats do, for one pair.
   void add_ulp(std::uint64_t distance) noexcept {
     ++ulp[distance == 0 ? 0 : 1 + static_cast<std::size_t>(std::bit_width(distance - 1))];
