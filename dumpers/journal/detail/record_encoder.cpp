@@ -24,9 +24,10 @@ void encode_generator(const core::GeneratorUse& use, EntryBuffer& into) {
 
 }  // namespace
 
-/// Fills form_ and scalars_. @return whether the form is small enough to be shared
-bool RecordEncoder::encode_call_form(const core::OpRecord& record) {
-  const std::uint32_t op = interner_.op(record.op);
+/// Fills form_ and scalars_.
+/// @param op  number of the operator
+/// @return whether the form is small enough to be shared
+bool RecordEncoder::encode_call_form(const core::OpRecord& record, std::uint32_t op) {
   const std::uint32_t site = interner_.site(record.site);
   scalars_.begin(EntryKind::kRecord);
   form_.begin(EntryKind::kCallForm);
@@ -64,10 +65,11 @@ bool RecordEncoder::encode_call_form(const core::OpRecord& record) {
 }
 
 void RecordEncoder::encode(const core::OpRecord& record, EntryBuffer& into) {
-  const bool shared = encode_call_form(record);
+  const std::uint32_t op = interner_.op(record.op);
+  const bool shared = encode_call_form(record, op);
   // Prime, so that the places of two operators rarely meet.
   constexpr std::uint32_t kPlaces = 7;
-  std::uint32_t place = kPlaces * interner_.op(record.op);
+  std::uint32_t place = kPlaces * op;
   into.begin(EntryKind::kRecord);
   interner_.put_form(form_, shared, place, into);
   into.put_varint(record.index);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
+
 #include "core/dump_sink.h"
 #include "core/op_record.h"
 #include "dumpers/journal/detail/entry_buffer.h"
@@ -21,7 +23,7 @@ class RecordEncoder {
   void encode(const core::OpEntry& entry, EntryBuffer& into);
 
  private:
-  bool encode_call_form(const core::OpRecord& record);
+  bool encode_call_form(const core::OpRecord& record, std::uint32_t op);
 
   Interner interner_;
   EntryBuffer form_;
