@@ -20,9 +20,11 @@
 namespace repro_check::cmd {
 namespace {
 
+using configs::AlignMode;
 using configs::AttributeRule;
 using configs::CompareSpec;
 using configs::EqualNan;
+using configs::OperatorOrder;
 using configs::PolicyKind;
 using configs::PolicySpec;
 using configs::Unmatched;
@@ -54,6 +56,8 @@ constexpr std::array kKinds{
     PolicyKind::kBitwise, PolicyKind::kTolerance, PolicyKind::kUlp, PolicyKind::kCosine};
 constexpr std::array kNans{EqualNan::kBits, EqualNan::kAny, EqualNan::kNever};
 constexpr std::array kUnmatched{Unmatched::kError, Unmatched::kPolicy, Unmatched::kIgnore};
+constexpr std::array kAligns{AlignMode::kKeyed, AlignMode::kStrict};
+constexpr std::array kOrders{OperatorOrder::kStrict, OperatorOrder::kRelaxed};
 constexpr std::array kAttributes{
     AttributeRule::kNote, AttributeRule::kStrict, AttributeRule::kIgnore};
 
@@ -191,8 +195,8 @@ CompareSpec PolicyFlags::spec() const {
   if (max_growth_ && !(std::isfinite(*max_growth_) && *max_growth_ > 0)) {
     refuse("--max-growth must be a finite number above 0");
   }
-  if (align_ == "strict") spec.align = configs::AlignMode::kStrict;
-  if (order_ == "relaxed") spec.order = configs::OperatorOrder::kRelaxed;
+  choose(align_, kAligns, [&](AlignMode mode) { spec.align = mode; });
+  choose(order_, kOrders, [&](OperatorOrder order) { spec.order = order; });
   spec.max_growth = max_growth_;
   spec.threads = threads_;
   return spec;

@@ -43,8 +43,8 @@ class PolicyFlags {
   std::optional<std::string> dtype_;
   std::optional<std::string> strides_;
   std::optional<std::string> device_;
-  std::string align_ = "keyed";
-  std::string order_ = "strict";
+  std::optional<std::string> align_;
+  std::optional<std::string> order_;
   std::optional<double> max_growth_;
   std::optional<unsigned> threads_;
 };
