@@ -9,6 +9,7 @@
 #include "cmd/inspect_json.h"
 #include "cmd/inspect_views.h"
 #include "cmd/render/text.h"
+#include "core/content_check.h"
 #include "core/run_manifest.h"
 
 namespace repro_check::cmd {
@@ -148,7 +149,7 @@ std::string setting_rows(const RunManifest& m) {
 }  // namespace
 
 std::string verified_view(const core::DumpSource& dump, ViewForm form) {
-  dump.verify_contents();
+  core::verify_contents(dump);
   const core::TraceSummary& trace = dump.manifest().trace;
   const std::string missing = dump.missing_reference();
   const core::TraceReference elsewhere = trace.reference.value_or(core::TraceReference{});

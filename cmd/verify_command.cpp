@@ -17,6 +17,7 @@
 #include "cmd/progress.h"
 #include "cmd/reference.h"
 #include "cmd/render/text.h"
+#include "core/content_check.h"
 #include "core/error.h"
 #include "dumpers/store/dump_reader.h"
 #include "dumpers/store/pack.h"
@@ -64,11 +65,13 @@ void check(Verified& result,
     progress.share("verifying", result.bytes, trace.stored_bytes + elsewhere, &format_bytes);
   };
   show();
-  dump->verify_contents([&](std::uint64_t bytes) {
+  core::ContentCheck whole;
+  whole.progress = [&](std::uint64_t bytes) {
     ++result.contents;
     result.bytes += bytes;
     show();
-  });
+  };
+  core::verify_contents(*dump, whole);
 }
 
 std::string status_word(core::ErrorKind kind) {

@@ -56,8 +56,9 @@ class PrefixSource final : public core::DumpSource {
       const core::ContentKey& key) const override {
     return dump_.open_content(key);
   }
-  void verify_contents(const core::ContentProgress& progress) const override {
-    dump_.verify_contents(progress);
+  [[nodiscard]] std::uint64_t content_count() const override { return dump_.content_count(); }
+  [[nodiscard]] std::optional<core::ContentKey> content(std::uint64_t position) const override {
+    return dump_.content(position);
   }
 
  private:

@@ -21,6 +21,7 @@
 #include "comparators/differences.h"
 #include "comparators/named_tensors.h"
 #include "comparators/policy.h"
+#include "core/content_check.h"
 #include "core/error.h"
 
 namespace repro_check::comparators {
@@ -39,7 +40,6 @@ class Comparison {
   Report run() {
     describe_runs();
     if (comparable()) {
-      verify_all();
       if (pair()) {
         detail::Walk(
             {baseline_, candidate_, options_, pairing_, judge_, observations_, verdict_, report_})
@@ -47,6 +47,7 @@ class Comparison {
         report_.rules = judge_.rules().uses();
         detail::report_unused_rules(options_.spec, report_);
       }
+      verify_the_rest();
     }
     finish();
     return std::move(report_);
@@ -77,11 +78,15 @@ class Comparison {
     report_.coverage.missing_in_candidate = report_.coverage.baseline_ops;
   }
 
-  void verify_all() {
+  /// What was compared has been verified with it.
+  void verify_the_rest() {
     if (!options_.verify_all) return;
     for (const core::DumpSource* source : {&baseline_, &candidate_}) {
+      core::ContentCheck rest;
+      rest.threads = options_.spec.threads.value_or(0);
+      rest.skip = [&](const core::ContentKey& key) { return judge_.has_checked(*source, key); };
       try {
-        source->verify_contents();
+        core::verify_contents(*source, rest);
       } catch (const core::Error& error) {
         if (error.kind() != core::ErrorKind::kDumpDamaged) throw;
         judge_.note_damage(error.what());

@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,9 +14,6 @@
 #include "core/run_manifest.h"
 
 namespace repro_check::core {
-
-/// Told the bytes of each content that is done with.
-using ContentProgress = std::function<void(std::uint64_t)>;
 
 /// A complete recording, read. Implementations are safe to call from one thread at a time.
 class DumpSource {
@@ -67,8 +63,11 @@ class DumpSource {
   /// where they can, or where there are none.
   [[nodiscard]] virtual std::string missing_reference() const { return {}; }
 
-  /// Verifies every content there is. @throws Error{kDumpDamaged} naming the first that fails
-  virtual void verify_contents(const ContentProgress& progress = {}) const = 0;
+  [[nodiscard]] virtual std::uint64_t content_count() const = 0;
+  /// One of the contents; empty where its bytes are not here: in a reference that was not given.
+  /// @param position  below content_count()
+  /// @throws Error{kDumpDamaged}
+  [[nodiscard]] virtual std::optional<ContentKey> content(std::uint64_t position) const = 0;
 };
 
 }  // namespace repro_check::core

@@ -106,9 +106,7 @@ class PairMeasurer::Scan {
                                   bool digest) {
     const std::uint64_t begin = part * kPart;
     const auto size = static_cast<std::size_t>(std::min<std::uint64_t>(kPart, bytes_ - begin));
-    std::vector<std::byte>& buffer = owner_.buffers_[worker].at(side);
-    if (buffer.size() < size) buffer.resize(size);
-    const std::span<std::byte> room(buffer.data(), size);
+    const std::span<std::byte> room = owner_.buffers_[worker].at(side).room(size);
     try {
       std::span<const std::byte> bytes = parts_of(side).read(begin, room);
       if (digest && !parts_of(side).verified()) {

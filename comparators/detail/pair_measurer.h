@@ -11,6 +11,7 @@
 #include "comparators/detail/leaf_pass.h"
 #include "comparators/policy.h"
 #include "comparators/report.h"
+#include "core/aligned_buffer.h"
 #include "core/content_parts.h"
 #include "core/digest.h"
 #include "core/dtype.h"
@@ -53,7 +54,7 @@ class PairMeasurer {
   class Scan;
 
   core::WorkerPool pool_;
-  std::vector<std::array<std::vector<std::byte>, 2>> buffers_;  ///< of a worker, one a side
+  std::vector<std::array<core::AlignedBuffer, 2>> buffers_;  ///< of a worker, one a side
 };
 
 }  // namespace repro_check::comparators::detail

@@ -21,6 +21,8 @@ using core::ContentState;
 using core::TensorRecord;
 
 constexpr std::size_t kRememberedPairs = 4096;
+/// Bytes of a content whose verification is remembered.
+constexpr std::uint64_t kWorthRemembering = std::uint64_t{64} << 10U;
 
 void append(std::string& text, bool holds, std::string_view words) {
   if (!holds) return;
@@ -125,16 +127,21 @@ std::optional<TensorJudge::Measured> TensorJudge::measure_whole(const core::Cont
   PairMeasurement found = measurer_.measure({dtype, baseline.shape, left.get(), right.get()},
                                             element_policy(policy, baseline.dtype, candidate.dtype),
                                             options_.max_samples);
-  const auto holds =
-      [&](const core::DumpSource& source, const core::ContentParts& parts, std::size_t side) {
-        return attempt(source, where, [&] {
-          if (found.failures.at(side)) std::rethrow_exception(found.failures.at(side));
-          const bool read = !found.failures[0] && !found.failures[1];
-          if (read && !parts.verified()) parts.verify(found.chunks.at(side));
-        });
-      };
-  const bool baseline_holds = holds(baseline_, *left, 0);
-  const bool candidate_holds = holds(candidate_, *right, 1);
+  const auto holds = [&](const core::DumpSource& source,
+                         const core::ContentKey& key,
+                         const core::ContentParts& parts,
+                         std::size_t side) {
+    const bool read = !found.failures[0] && !found.failures[1];
+    const bool right_bytes = attempt(source, where, [&] {
+      if (found.failures.at(side)) std::rethrow_exception(found.failures.at(side));
+      if (read && !parts.verified()) parts.verify(found.chunks.at(side));
+    });
+    const bool worth = read && parts.size() >= kWorthRemembering;
+    if (worth || !right_bytes) checked_.at(side).insert(key);
+    return right_bytes;
+  };
+  const bool baseline_holds = holds(baseline_, baseline, *left, 0);
+  const bool candidate_holds = holds(candidate_, candidate, *right, 1);
   if (!baseline_holds || !candidate_holds) return std::nullopt;
   const TensorVerdict verdict = judge_metrics(policy, found.metrics);
   return Measured{found.metrics, std::move(found.samples), std::nullopt, verdict};

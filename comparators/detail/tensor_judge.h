@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -68,6 +70,13 @@ class TensorJudge {
   /// Whether both dumps made their digests by the same rule.
   [[nodiscard]] bool same_algorithm() const noexcept { return same_algorithm_; }
 
+  /// Whether the digest of this content of a side was verified here, or found wrong. What is small
+  /// and right is soon verified again, and not remembered.
+  [[nodiscard]] bool has_checked(const core::DumpSource& source,
+                                 const core::ContentKey& key) const {
+    return checked_.at(&source == &candidate_ ? 1 : 0).contains(key);
+  }
+
   /// Sentences about stored bytes that do not match their digest, each once.
   [[nodiscard]] const std::vector<std::string>& damage() const noexcept { return damage_; }
   void note_damage(const std::string& sentence);
@@ -124,6 +133,7 @@ class TensorJudge {
   RuleBook rules_;
   AttributeRules attributes_;
   std::map<PairKey, Measured> measured_;
+  std::array<std::set<core::ContentKey>, 2> checked_;  ///< of the baseline and of the candidate
   std::vector<std::string> damage_;
 };
 

@@ -106,14 +106,11 @@ class Dump final : public core::DumpSource {
 
   [[nodiscard]] std::string missing_reference() const override { return reference_.missing(); }
 
-  void verify_contents(const core::ContentProgress& progress) const override {
-    std::vector<std::byte> bytes;
-    for (std::uint64_t i = 0; i < index_.content_count(); ++i) {
-      const auto [key, place] = index_.content(i);
-      if (place == kInReference && !reference_.given()) continue;
-      read_content(key, bytes);
-      if (progress) progress(bytes.size());
-    }
+  [[nodiscard]] std::uint64_t content_count() const override { return index_.content_count(); }
+  [[nodiscard]] std::optional<core::ContentKey> content(std::uint64_t position) const override {
+    auto [key, place] = index_.content(position);
+    if (place == kInReference && !reference_.given()) return std::nullopt;
+    return std::move(key);
   }
 
  private:

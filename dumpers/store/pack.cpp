@@ -13,6 +13,7 @@
 #include <system_error>
 #include <utility>
 
+#include "core/content_check.h"
 #include "core/error.h"
 #include "core/printable.h"
 #include "dumpers/store/detail/dump_directory.h"
@@ -108,10 +109,12 @@ class NewDirectory {
 void verify(const core::DumpSource& dump, const PackProgress& progress) {
   const std::uint64_t total = dump.manifest().trace.stored_bytes;
   std::uint64_t done = 0;
-  dump.verify_contents([&](std::uint64_t bytes) {
+  core::ContentCheck whole;
+  whole.progress = [&](std::uint64_t bytes) {
     done += bytes;
     if (progress) progress(PackPhase::kVerifying, done, total);
-  });
+  };
+  core::verify_contents(dump, whole);
 }
 
 /// The directory inside the archive: what people find when they open it with `tar`.

@@ -41,6 +41,7 @@ class UnfinishedDump final : public core::DumpSource {
     manifest_.trace.contents = journal_.contents().size();
     manifest_.trace.stored_bytes = 0;
     for (const auto& [key, spot] : journal_.contents()) {
+      listed_.push_back(&key);
       if (!is_elsewhere(spot)) manifest_.trace.stored_bytes += spot.size;
     }
   }
@@ -94,17 +95,12 @@ class UnfinishedDump final : public core::DumpSource {
 
   [[nodiscard]] std::string missing_reference() const override { return reference_.missing(); }
 
+  [[nodiscard]] std::uint64_t content_count() const override { return listed_.size(); }
   /// Bytes that do not match are not there: has_content() says so.
-  void verify_contents(const core::ContentProgress& progress) const override {
-    std::vector<std::byte> bytes;
-    for (const auto& [key, spot] : journal_.contents()) {
-      if (is_elsewhere(spot)) {
-        if (!reference_.given()) continue;
-        read_content(key, bytes);
-      }
-      static_cast<void>(has_content(key));
-      if (progress) progress(spot.size);
-    }
+  [[nodiscard]] std::optional<core::ContentKey> content(std::uint64_t position) const override {
+    const core::ContentKey& key = *listed_.at(position);
+    const bool readable = is_referred(key) ? reference_.given() : has_content(key);
+    return readable ? std::optional(key) : std::nullopt;
   }
 
  private:
@@ -121,6 +117,7 @@ class UnfinishedDump final : public core::DumpSource {
   ContentVault vault_;
   core::RunManifest manifest_;
   FoundReference reference_;
+  std::vector<const core::ContentKey*> listed_;  ///< as content()
   mutable std::map<core::ContentKey, bool> held_;
 };
 

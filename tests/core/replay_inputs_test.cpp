@@ -38,7 +38,10 @@ class OneOp final : public DumpSource {
   void read_content(const ContentKey& key, std::vector<std::byte>& into) const override {
     into = contents.at(key);
   }
-  void verify_contents(const ContentProgress& /*progress*/) const override {}
+  [[nodiscard]] std::uint64_t content_count() const override { return 0; }
+  [[nodiscard]] std::optional<ContentKey> content(std::uint64_t /*position*/) const override {
+    return std::nullopt;
+  }
 
  private:
   std::string location_ = "memory";

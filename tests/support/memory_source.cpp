@@ -57,8 +57,8 @@ void MemorySource::read_content(const core::ContentKey& key, std::vector<std::by
   into = found->second;
 }
 
-void MemorySource::verify_contents(const core::ContentProgress& /*progress*/) const {
-  for (const auto& [key, bytes] : fixture_.contents) verify(key, bytes, location_);
+std::optional<core::ContentKey> MemorySource::content(std::uint64_t position) const {
+  return std::next(fixture_.contents.begin(), static_cast<std::ptrdiff_t>(position))->first;
 }
 
 std::unique_ptr<MemorySource> source_from_json(std::string_view json) {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,7 +26,8 @@ class MemorySource final : public core::DumpSource {
   [[nodiscard]] core::OpRecord op(std::uint64_t index) const override;
   [[nodiscard]] bool has_content(const core::ContentKey& key) const override;
   void read_content(const core::ContentKey& key, std::vector<std::byte>& into) const override;
-  void verify_contents(const core::ContentProgress& progress) const override;
+  [[nodiscard]] std::uint64_t content_count() const override { return fixture_.contents.size(); }
+  [[nodiscard]] std::optional<core::ContentKey> content(std::uint64_t position) const override;
 
   /// How often content bytes were asked for.
   [[nodiscard]] std::uint64_t reads() const noexcept { return reads_; }

@@ -32,7 +32,10 @@ class TraceSource final : public core::DumpSource {
   void read_content(const core::ContentKey& key, std::vector<std::byte>& into) const override {
     into = trace_.contents.at(key);
   }
-  void verify_contents(const core::ContentProgress& /*progress*/) const override {}
+  [[nodiscard]] std::uint64_t content_count() const override { return 0; }
+  [[nodiscard]] std::optional<core::ContentKey> content(std::uint64_t /*position*/) const override {
+    return std::nullopt;
+  }
 
   Trace& trace() noexcept { return trace_; }
 

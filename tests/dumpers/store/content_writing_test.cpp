@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/content_bytes.h"
+#include "core/content_check.h"
 #include "core/digest.h"
 #include "core/error.h"
 #include "dumpers/store/dump_reader.h"
@@ -84,7 +85,7 @@ bool holds(const core::DumpSource& dump, const Contents& contents) {
     dump.read_content(key, bytes);
     if (bytes != expected) return false;
   }
-  dump.verify_contents();
+  core::verify_contents(dump);
   return dump.manifest().trace.contents == contents.size();
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/content_check.h"
 #include "core/digest.h"
 #include "core/error.h"
 #include "dumpers/store/dump_reader.h"
@@ -65,7 +66,7 @@ TEST_CASE("one flipped byte of a stored tensor is a damaged dump, and names the 
       error_of(ErrorKind::kDumpDamaged, [&] { dump->read_content(victim.some_content(), bytes); });
   CHECK(contains(refusal, (victim.dump / "trace.h5").string() + ": /content/" + name));
   CHECK(contains(refusal, "do not match their digest"));
-  error_of(ErrorKind::kDumpDamaged, [&] { dump->verify_contents(); });
+  error_of(ErrorKind::kDumpDamaged, [&] { core::verify_contents(*dump); });
 }
 
 TEST_CASE("one flipped byte of the index is a damaged dump") {

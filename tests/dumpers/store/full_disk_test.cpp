@@ -11,6 +11,7 @@
 #include <functional>
 #include <string>
 
+#include "core/content_check.h"
 #include "core/error.h"
 #include "dumpers/journal/journal_sink.h"
 #include "dumpers/store/dump_reader.h"
@@ -88,7 +89,7 @@ TEST_CASE("a full disk is told, and what was recorded before is recovered") {
     }
     const core::TraceSummary summary = recover_dump(small / "dump", directory / "copy", {});
     if (summary.operators != appended || appended < 10 || !summary.partial) return 4;
-    open_dump(directory / "copy")->verify_contents();
+    core::verify_contents(*open_dump(directory / "copy"));
     // There is no room to recover in place: the recording stays as it is.
     try {
       recover_dump(small / "dump", std::nullopt, {});

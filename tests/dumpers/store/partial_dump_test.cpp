@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/content_check.h"
 #include "core/error.h"
 #include "dumpers/journal/journal_sink.h"
 #include "dumpers/store/recovery.h"
@@ -65,7 +66,7 @@ TEST_CASE("it says the same as the dump that is recovered from it") {
   CHECK(same);
   CHECK(before->manifest().trace.partial->last == after->manifest().trace.partial->last);
   CHECK(before->manifest().run_name == after->manifest().run_name);
-  before->verify_contents();
+  core::verify_contents(*before);
   for (const auto& [key, bytes] : sample.contents) {
     CHECK(before->has_content(key) == after->has_content(key));
     if (before->has_content(key)) continue;

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <utility>
 
+#include "core/content_check.h"
 #include "core/content_slice.h"
 #include "core/digest.h"
 #include "core/error.h"
@@ -73,7 +74,7 @@ void read_all(const core::DumpSource& dump) {
       }
     }
   }
-  dump.verify_contents();
+  core::verify_contents(dump);
 }
 
 /// Runs `action`, which may only succeed or say that the recording is bad.

@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 
+#include "core/content_check.h"
 #include "core/error.h"
 #include "dumpers/journal/journal_sink.h"
 #include "dumpers/store/dump_reader.h"
@@ -143,7 +144,7 @@ TEST_CASE("tensors whose bytes never arrived stay with their digest, and are cou
     }
   }
   CHECK(missing == 1);
-  dump->verify_contents();
+  core::verify_contents(*dump);
 }
 
 TEST_CASE("calls that were never left keep their place among those inside them") {

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "core/content_check.h"
 #include "core/digest.h"
 #include "core/error.h"
 #include "dumpers/journal/journal.h"
@@ -117,7 +118,9 @@ TEST_CASE("without the reference its contents are not there, and the own ones ar
     CHECK(dump->has_content(key));
     dump->read_content(key, bytes);
   }
-  dump->verify_contents([&](std::uint64_t size) { read += size; });
+  core::ContentCheck check;
+  check.progress = [&](std::uint64_t size) { read += size; };
+  core::verify_contents(*dump, check);
   CHECK(read == dump->manifest().trace.stored_bytes);
   CHECK(dump->op(0).tensors.size() == pair.changed.ops[0].tensors.size());
 }
@@ -148,7 +151,7 @@ TEST_CASE("a flipped bit in the reference is damage, there") {
   const std::byte flipped = content->second.front() ^ std::byte{1};
   test_support::overwrite(pair.baseline / "trace.h5", extent.offset, {&flipped, 1});
   const auto dump = open_dump(pair.candidate, {pair.baseline});
-  CHECK(contains(error_of(ErrorKind::kDumpDamaged, [&] { dump->verify_contents(); }),
+  CHECK(contains(error_of(ErrorKind::kDumpDamaged, [&] { core::verify_contents(*dump); }),
                  pair.baseline.string()));
 }
 
@@ -230,7 +233,7 @@ TEST_CASE("what a kill leaves still knows its reference: read, and recovered") {
   CHECK_FALSE(alone->missing_reference().empty());
   CHECK_FALSE(alone->has_content(pair.sample.contents.begin()->first));
   CHECK(alone->has_content(pair.own.front()));
-  alone->verify_contents();
+  core::verify_contents(*alone);
 
   // The reference is not needed for it.
   fs::rename(pair.baseline, pair.directory / "moved");

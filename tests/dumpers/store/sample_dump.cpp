@@ -5,6 +5,7 @@
 #include <iterator>
 #include <random>
 
+#include "core/content_check.h"
 #include "core/digest.h"
 #include "core/dtype.h"
 #include "core/tensor_view.h"
@@ -132,7 +133,7 @@ bool reads_back(const core::DumpSource& dump, const Sample& sample) {
     dump.read_content(key, bytes);
     same = same && bytes == expected;
   }
-  dump.verify_contents();
+  core::verify_contents(dump);
   return same;
 }
 

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/content_check.h"
 #include "core/content_slice.h"
 #include "core/digest.h"
 #include "core/dtype.h"
@@ -81,7 +82,7 @@ void check_contents(const core::DumpSource& dump,
   }
   CHECK(slices != 0);
   CHECK(dump.manifest().trace.slices == slices);
-  dump.verify_contents();
+  core::verify_contents(dump);
 }
 
 TEST_CASE("what is too large is stored as some of its elements") {

@@ -15,6 +15,7 @@
 #include <random>
 #include <string>
 
+#include "core/content_check.h"
 #include "core/dtype.h"
 #include "core/error.h"
 #include "core/tensor_view.h"
@@ -138,7 +139,7 @@ End judge(const fs::path& place, const fs::path& copy, const Expectation& expect
   CHECK(keeps_promise(*open_partial(place), expected));
   recover_dump(place, copy, {});
   const auto recovered = open_dump(copy);
-  recovered->verify_contents();
+  core::verify_contents(*recovered);
   CHECK(keeps_promise(*recovered, expected));
   const bool whole = !recovered->manifest().trace.partial.has_value();
   CHECK((!whole || recovered->op_count() == expected.sample.ops.size()));
