@@ -32,26 +32,17 @@ std::uint32_t Interner::define(Ids& ids, EntryKind kind, std::string_view body) 
   return id;
 }
 
-void Interner::put_form(const EntryBuffer& form,
-                        bool shared,
-                        std::uint32_t place,
-                        EntryBuffer& into) {
+std::uint64_t Interner::put_form(const EntryBuffer& form, bool shared, EntryBuffer& into) {
   const std::string_view body = form.payload();
-  Recent& recent = recent_[place % recent_.size()];
-  if (recent.kind == form.kind() && recent.body == body) {
-    into.put_varint(recent.id + std::uint64_t{1});
-    return;
-  }
   Ids& ids = form.kind() == EntryKind::kCallForm ? call_forms_ : tensor_forms_;
   if (shared && body.size() <= kLargestForm && (ids.size() < kMostForms || ids.contains(body))) {
-    recent.kind = form.kind();
-    recent.id = define(ids, form.kind(), body);
-    recent.body.assign(body);
-    into.put_varint(recent.id + std::uint64_t{1});
-  } else {
-    into.put_varint(kFormFollows);
-    into.put_text(body);
+    const std::uint64_t reference = define(ids, form.kind(), body) + std::uint64_t{1};
+    into.put_varint(reference);
+    return reference;
   }
+  into.put_varint(kFormFollows);
+  into.put_text(body);
+  return kFormFollows;
 }
 
 std::uint32_t Interner::text(std::string_view text) {

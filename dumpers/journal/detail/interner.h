@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -32,8 +31,9 @@ class Interner {
 
   /// Refers to the form whose bytes are the payload of `form`, and whose kind it was begun with.
   /// @param shared  whether it may be kept and referred to; else it is written out
-  /// @param place   a number that forms likely to be the same have in common
-  void put_form(const EntryBuffer& form, bool shared, std::uint32_t place, EntryBuffer& into);
+  /// @return what was put to refer to it, which may be put again; kFormFollows when it was written
+  ///         out
+  std::uint64_t put_form(const EntryBuffer& form, bool shared, EntryBuffer& into);
 
  private:
   struct Hash {
@@ -41,12 +41,6 @@ class Interner {
     std::size_t operator()(std::string_view text) const noexcept;
   };
   using Ids = std::unordered_map<std::string, std::uint32_t, Hash, std::equal_to<>>;
-  /// What stood at a place last, which is mostly what stands there again.
-  struct Recent {
-    EntryKind kind = EntryKind::kString;
-    std::uint32_t id = 0;
-    std::string body;
-  };
   struct Pin {
     std::uint32_t id = 0;
     std::shared_ptr<const void> object;
@@ -67,7 +61,6 @@ class Interner {
   Ids call_forms_;
   Ids tensor_forms_;
   std::unordered_map<const void*, Pin> pins_;
-  std::array<Recent, 256> recent_;
 };
 
 }  // namespace repro_check::journal

@@ -64,23 +64,48 @@ bool RecordEncoder::encode_call_form(const core::OpRecord& record, std::uint32_t
   return std::max(values.count(), record.tensors.size()) <= kMostFormItems;
 }
 
+/// The form is in form_.
+void RecordEncoder::put_call_form(bool shared, RecentCall& recent, EntryBuffer& into) {
+  if (recent.reference != kFormFollows && recent.form == form_.payload()) {
+    into.put_varint(recent.reference);
+    return;
+  }
+  const std::uint64_t reference = interner_.put_form(form_, shared, into);
+  if (reference == kFormFollows) return;
+  recent.reference = reference;
+  recent.form.assign(form_.payload());
+}
+
+void RecordEncoder::put_tensor_form(const core::TensorRecord& tensor,
+                                    RecentTensor& recent,
+                                    EntryBuffer& into) {
+  if (recent.reference != kFormFollows && same_tensor_form(tensor, recent.form)) {
+    into.put_varint(recent.reference);
+    return;
+  }
+  form_.begin(EntryKind::kTensorForm);
+  const bool shared = encode_tensor_form(tensor, form_);
+  const std::uint64_t reference = interner_.put_form(form_, shared, into);
+  if (reference == kFormFollows) return;
+  recent.reference = reference;
+  recent.form = tensor;
+}
+
 void RecordEncoder::encode(const core::OpRecord& record, EntryBuffer& into) {
   const std::uint32_t op = interner_.op(record.op);
   const bool shared = encode_call_form(record, op);
-  // Prime, so that the places of two operators rarely meet.
-  constexpr std::uint32_t kPlaces = 7;
-  std::uint32_t place = kPlaces * op;
   into.begin(EntryKind::kRecord);
-  interner_.put_form(form_, shared, place, into);
+  put_call_form(shared, recent_calls_[op % recent_calls_.size()], into);
   into.put_varint(record.index);
   into.put_signed(record.parent);
   into.put_varint(record.wall_ns);
   into.put_varint(record.step);
   into.put_bytes(scalars_.payload());
+  // Prime, so that the places of two operators rarely meet.
+  constexpr std::uint32_t kPlaces = 7;
+  std::uint32_t place = kPlaces * op;
   for (const core::TensorRecord& tensor : record.tensors) {
-    form_.begin(EntryKind::kTensorForm);
-    const bool shared_form = encode_tensor_form(tensor, form_);
-    interner_.put_form(form_, shared_form, ++place, into);
+    put_tensor_form(tensor, recent_tensors_[place++ % recent_tensors_.size()], into);
     encode_tensor_rest(tensor, record.index, into);
   }
   if (record.generator) encode_generator(*record.generator, into);

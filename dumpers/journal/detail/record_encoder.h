@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <string>
 
 #include "core/dump_sink.h"
 #include "core/op_record.h"
 #include "dumpers/journal/detail/entry_buffer.h"
 #include "dumpers/journal/detail/interner.h"
+#include "dumpers/journal/detail/journal_format.h"
 
 namespace repro_check::journal {
 
@@ -23,11 +26,26 @@ class RecordEncoder {
   void encode(const core::OpEntry& entry, EntryBuffer& into);
 
  private:
+  // What stood at a place last, which is mostly what stands there again. The first ones refer to
+  // nothing: they are like nothing.
+  struct RecentCall {
+    std::uint64_t reference = kFormFollows;
+    std::string form;
+  };
+  struct RecentTensor {
+    std::uint64_t reference = kFormFollows;
+    core::TensorRecord form;
+  };
+
   bool encode_call_form(const core::OpRecord& record, std::uint32_t op);
+  void put_call_form(bool shared, RecentCall& recent, EntryBuffer& into);
+  void put_tensor_form(const core::TensorRecord& tensor, RecentTensor& recent, EntryBuffer& into);
 
   Interner interner_;
   EntryBuffer form_;
   EntryBuffer scalars_;
+  std::array<RecentCall, 64> recent_calls_;
+  std::array<RecentTensor, 256> recent_tensors_;
 };
 
 }  // namespace repro_check::journal

@@ -10,6 +10,15 @@ bool has_digest(const core::TensorRecord& tensor) noexcept {
   return tensor.digest != core::Digest{};
 }
 
+std::uint8_t flags_of(const core::TensorRecord& tensor) noexcept {
+  std::uint8_t flags = 0;
+  if (tensor.requires_grad) flags |= kFlagRequiresGrad;
+  if (tensor.stored) flags |= kFlagStored;
+  if (tensor.stats) flags |= kFlagStats;
+  if (has_digest(tensor)) flags |= kFlagDigest;
+  return flags;
+}
+
 /// Wraps around, so that every pair of numbers comes back as it was.
 std::int64_t distance(std::uint64_t index, std::int64_t producer) noexcept {
   return static_cast<std::int64_t>(index - static_cast<std::uint64_t>(producer));
@@ -17,16 +26,19 @@ std::int64_t distance(std::uint64_t index, std::int64_t producer) noexcept {
 
 }  // namespace
 
+bool same_tensor_form(const core::TensorRecord& left, const core::TensorRecord& right) noexcept {
+  return left.role == right.role && left.state == right.state && left.dtype == right.dtype &&
+         flags_of(left) == flags_of(right) && left.shape == right.shape &&
+         left.strides == right.strides && left.slot == right.slot && left.device == right.device &&
+         left.layout == right.layout && left.attributes == right.attributes &&
+         left.name == right.name;
+}
+
 bool encode_tensor_form(const core::TensorRecord& tensor, EntryBuffer& form) {
-  std::uint8_t flags = 0;
-  if (tensor.requires_grad) flags |= kFlagRequiresGrad;
-  if (tensor.stored) flags |= kFlagStored;
-  if (tensor.stats) flags |= kFlagStats;
-  if (has_digest(tensor)) flags |= kFlagDigest;
   form.put(tensor.role);
   form.put(tensor.state);
   form.put(tensor.dtype);
-  form.put(flags);
+  form.put(flags_of(tensor));
   form.put_text(tensor.slot);
   form.put_text(tensor.device);
   form.put_text(tensor.layout);
