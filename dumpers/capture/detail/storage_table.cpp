@@ -14,9 +14,8 @@ namespace {
 /// Views remembered of one storage. A loop over the rows of a large tensor must not grow it.
 constexpr std::size_t kMaxViews = 32;
 
-/// Entries from which on dead ones are looked for. Few, so that a loop over small tensors stays
-/// within the memory that is in the cache.
-constexpr std::size_t kLeast = 128;
+/// Entries of dead storages kept to be used again.
+constexpr std::size_t kMostSpare = 128;
 
 /// Bytes looked at, at either end of a fresh storage.
 constexpr std::size_t kFingerprintBytes = 4096;
@@ -121,7 +120,7 @@ StorageEntry& StorageTable::find(const c10::Storage& storage) {
   if (impl == last_) return *last_entry_;
   auto found = entries_.find(impl);
   if (found == entries_.end()) {
-    if (entries_.size() >= next_sweep_) sweep();
+    forget_dead();
     found = insert(storage);
   }
   last_ = impl;
@@ -131,29 +130,38 @@ StorageEntry& StorageTable::find(const c10::Storage& storage) {
 
 StorageTable::Entries::iterator StorageTable::insert(const c10::Storage& storage) {
   const c10::StorageImpl* impl = storage.unsafeGetStorageImpl();
+  Entries::iterator place;
   if (spare_.empty()) {
-    return entries_.try_emplace(impl, storage.getWeakStorageImpl(), next_number_++).first;
+    place = entries_.try_emplace(impl, storage.getWeakStorageImpl(), next_number_++).first;
+  } else {
+    Entries::node_type node = std::move(spare_.back());
+    spare_.pop_back();
+    node.key() = impl;
+    node.mapped().renew(storage.getWeakStorageImpl(), next_number_++);
+    place = entries_.insert(std::move(node)).position;
   }
-  Entries::node_type node = std::move(spare_.back());
-  spare_.pop_back();
-  node.key() = impl;
-  node.mapped().renew(storage.getWeakStorageImpl(), next_number_++);
-  return entries_.insert(std::move(node)).position;
+  round_.push_back(&*place);
+  return place;
 }
 
-void StorageTable::sweep() {
-  last_ = nullptr;
-  for (auto it = entries_.begin(); it != entries_.end();) {
-    const auto next = std::next(it);
-    if (it->second.alive.expired()) {
-      Entries::node_type dead = entries_.extract(it);
-      // The weak reference holds the storage's block, though not its data.
-      dead.mapped().alive.reset();
-      if (spare_.size() < kLeast) spare_.push_back(std::move(dead));
+/// Looks at two entries for each new one, so that the dead are never many more than the living.
+/// They go soon, because the weak reference holds the storage's own block, which the allocator then
+/// hands out again while it is still in the cache.
+void StorageTable::forget_dead() {
+  for (int look = 0; look < 2 && !round_.empty(); ++look) {
+    if (next_look_ >= round_.size()) next_look_ = 0;
+    Entries::value_type*& place = round_[next_look_];
+    if (!place->second.alive.expired()) {
+      ++next_look_;
+      continue;
     }
-    it = next;
+    if (last_ == place->first) last_ = nullptr;
+    Entries::node_type dead = entries_.extract(place->first);
+    place = round_.back();
+    round_.pop_back();
+    dead.mapped().alive.reset();
+    if (spare_.size() < kMostSpare) spare_.push_back(std::move(dead));
   }
-  next_sweep_ = std::max(kLeast, entries_.size() * 2);
 }
 
 }  // namespace repro_check::capture

@@ -83,7 +83,7 @@ class StorageTable {
  private:
   using Entries = std::unordered_map<const c10::StorageImpl*, StorageEntry>;
 
-  void sweep();
+  void forget_dead();
   Entries::iterator insert(const c10::Storage& storage);
 
   Entries entries_;
@@ -92,7 +92,8 @@ class StorageTable {
   const c10::StorageImpl* last_ = nullptr;
   StorageEntry* last_entry_ = nullptr;
   std::int64_t next_number_ = 0;
-  std::size_t next_sweep_ = 0;
+  std::vector<Entries::value_type*> round_;  ///< all entries, to look at one after the other
+  std::size_t next_look_ = 0;
 };
 
 }  // namespace repro_check::capture
