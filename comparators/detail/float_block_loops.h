@@ -5,102 +5,11 @@
 #pragma once
 
 #include "comparators/detail/float_block.h"
+#include "comparators/detail/float_block_kinds.h"
 #include "comparators/detail/float_block_vectors.h"
 
 namespace repro_check::comparators::detail {
 namespace {
-
-/// ULP distances of up to 33 bits: exact in double, and so is the sum of a block.
-struct NarrowUlps {
-  Doubles most{};
-  Doubles sum{};
-  Doubles limit;
-  Longs far{};
-
-  explicit NarrowUlps(std::uint64_t allowed) : limit(Doubles{} + static_cast<double>(allowed)) {}
-
-  /// Leaves in `far` the lanes that are beyond the limit.
-  /// @return codes
-  Longs add(const Ints& from, const Ints& to, const Longs& unequal) {
-    const Doubles distance = magnitude_of(widen(to) - widen(from));
-    most = distance > most ? distance : most;
-    sum += distance;
-    far = distance > limit;
-    // floor(log2(2d-1)) is ceil(log2 d), and of 0 it is that of 1.
-    return exponents_of(magnitude_of(distance + distance - 1.0)) - kBias - unequal;
-  }
-  void finish(BlockFindings& found) const {
-    const auto greatest = static_cast<std::uint64_t>(most_of(most));
-    if (greatest > found.ulp_max) found.ulp_max = greatest;
-    for (std::size_t i = 0; i < kWidth; ++i) found.ulp_low += static_cast<std::uint64_t>(sum[i]);
-  }
-};
-
-/// ULP distances of 64 bits, summed in halves so that nothing overflows.
-struct WideUlps {
-  ULongs most{};
-  ULongs low{};
-  ULongs high{};
-  ULongs limit;
-  Longs far{};
-
-  explicit WideUlps(std::uint64_t allowed) : limit(ULongs{} + allowed) {}
-
-  Longs add(const Longs& from, const Longs& to, const Longs& /*unequal*/) {
-    const ULongs up = __builtin_bit_cast(ULongs, to) - __builtin_bit_cast(ULongs, from);
-    const ULongs distance = to > from ? up : -up;
-    most = distance > most ? distance : most;
-    low += distance & 0xFFFF'FFFFU;
-    high += distance >> 32U;
-    far = __builtin_bit_cast(Longs, distance > limit);
-    Longs codes{};
-    for (std::size_t i = 0; i < kWidth; ++i) {
-      const std::uint64_t d = distance[i];
-      codes[i] = d <= 1 ? static_cast<std::int64_t>(d) : 65 - __builtin_clzll(d - 1);
-    }
-    return codes;
-  }
-  void finish(BlockFindings& found) const {
-    for (std::size_t i = 0; i < kWidth; ++i) {
-      if (most[i] > found.ulp_max) found.ulp_max = most[i];
-      found.ulp_low += low[i];
-      found.ulp_high += high[i];
-    }
-  }
-};
-
-struct Narrow {
-  using Ulps = NarrowUlps;
-  static Doubles values(const float* at) { return widen(load<Floats>(at)); }
-  static Longs differ(const NarrowPairs& pairs, std::size_t i) {
-    return widen_mask(load<Ints>(pairs.baseline + i) != load<Ints>(pairs.candidate + i));
-  }
-  static Longs distance(const NarrowPairs& pairs, std::size_t i, const Longs& unequal, Ulps& ulps) {
-    return ulps.add(
-        load<Ints>(pairs.baseline_order + i), load<Ints>(pairs.candidate_order + i), unequal);
-  }
-};
-
-struct Single : Narrow {
-  static Longs distance(const NarrowPairs& pairs, std::size_t i, const Longs& unequal, Ulps& ulps) {
-    return ulps.add(order_of_bits(load<Ints>(pairs.baseline + i)),
-                    order_of_bits(load<Ints>(pairs.candidate + i)),
-                    unequal);
-  }
-};
-
-struct Wide {
-  using Ulps = WideUlps;
-  static Doubles values(const double* at) { return load<Doubles>(at); }
-  static Longs differ(const WidePairs& pairs, std::size_t i) {
-    return load<Longs>(pairs.baseline + i) != load<Longs>(pairs.candidate + i);
-  }
-  static Longs distance(const WidePairs& pairs, std::size_t i, const Longs& unequal, Ulps& ulps) {
-    return ulps.add(order_of_bits(load<Longs>(pairs.baseline + i)),
-                    order_of_bits(load<Longs>(pairs.candidate + i)),
-                    unequal);
-  }
-};
 
 /// Eight counters in the bytes of each lane, few enough hits a lane and block for a byte: so they
 /// take one register and not eight.
@@ -210,6 +119,36 @@ inline void count_pairs(const PairVector& pair,
   count.seldom.lanes += Packed::bit(short_of, 3);
 }
 
+/// pair_of() and count_pairs() of a plain block: nothing is zero, and what differs is unequal.
+inline PairVector plain_pair_of(const Doubles& b, const Doubles& c) {
+  PairVector pair{};
+  pair.b = b;
+  pair.c = c;
+  pair.abs = magnitude_of(c - b);
+  pair.base = magnitude_of(b);
+  pair.rel = pair.abs / pair.base;
+  pair.has_base = Longs{} - 1;
+  pair.unequal = pair.abs > 0;
+  return pair;
+}
+
+inline void count_plain_pairs(const PairVector& pair,
+                              const Longs& far,
+                              const Bounds& bounds,
+                              bool tolerant,
+                              Counters& count) {
+  using Packed = PackedCounters;
+  const Longs over = tolerant ? pair.abs > bounds.atol + bounds.rtol * pair.base : pair.unequal;
+  count.always.lanes += Packed::bit(pair.rel >= 1e-3, 2) | Packed::bit(pair.rel >= 5e-3, 3) |
+                        Packed::bit(pair.unequal, 5) |
+                        Packed::bit(pair.abs > bounds.needed * pair.base, 6) |
+                        Packed::bit(over | far, 7);
+  if (!tolerant) return;
+  const Longs short_of = (pair.abs > bounds.atol + bounds.given_rtol * pair.base) |
+                         (pair.abs > bounds.given_atol + bounds.rtol * pair.base);
+  count.seldom.lanes += Packed::bit(short_of, 3);
+}
+
 inline Longs rel_codes(const PairVector& pair) {
   const Doubles least = Doubles{} + 0x1p-64;
   const Doubles greatest = Doubles{} + 0x1p8;
@@ -221,7 +160,7 @@ inline Longs rel_codes(const PairVector& pair) {
 
 /// The lanes that one vector holds, over the whole block: few enough accumulators to stay in
 /// registers.
-template <typename Kind, bool kTolerant, typename Pairs>
+template <typename Kind, bool kPlain, bool kTolerant, typename Pairs>
 inline void add_lanes(const Pairs& pairs,
                       const BlockPolicy& policy,
                       std::size_t lane,
@@ -240,8 +179,9 @@ inline void add_lanes(const Pairs& pairs,
   Counters count;
   typename Kind::Ulps ulps(policy.max_ulp);
   for (std::size_t i = lane; i < pairs.count; i += kBlockLanes) {
-    const PairVector pair =
-        pair_of(Kind::values(pairs.baseline + i), Kind::values(pairs.candidate + i));
+    const Doubles b = Kind::values(pairs.baseline + i);
+    const Doubles c = Kind::values(pairs.candidate + i);
+    const PairVector pair = kPlain ? plain_pair_of(b, c) : pair_of(b, c);
     sum_abs += pair.abs;
     sum_rel += pair.rel;
     sum_d2 += pair.abs * pair.abs;
@@ -250,8 +190,13 @@ inline void add_lanes(const Pairs& pairs,
     sum_bc += pair.b * pair.c;
     max_abs = pair.abs > max_abs ? pair.abs : max_abs;
     max_rel = pair.rel > max_rel ? pair.rel : max_rel;
-    const Longs ulp_codes = Kind::distance(pairs, i, pair.unequal, ulps);
-    count_pairs(pair, Kind::differ(pairs, i), ulps.far, bounds, kTolerant, count);
+    const Longs ulp_codes = kPlain ? Kind::plain_distance(pairs, i, pair.unequal, ulps)
+                                   : Kind::distance(pairs, i, pair.unequal, ulps);
+    if constexpr (kPlain) {
+      count_plain_pairs(pair, ulps.far, bounds, kTolerant, count);
+    } else {
+      count_pairs(pair, Kind::differ(pairs, i), ulps.far, bounds, kTolerant, count);
+    }
     store(codes + i, (ulp_codes << kRelBits) | rel_codes(pair));
   }
   store(sums.abs + lane, sum_abs);
@@ -266,20 +211,32 @@ inline void add_lanes(const Pairs& pairs,
   ulps.finish(found);
 }
 
+template <typename Kind, bool kPlain, typename Pairs>
+BlockFindings add_all_lanes(const Pairs& pairs,
+                            const BlockPolicy& policy,
+                            BlockSums& sums,
+                            std::int64_t* codes) {
+  BlockFindings found{};
+  const bool tolerant = policy.rtol > 0 || policy.atol > 0;
+  for (std::size_t lane = 0; lane < kBlockLanes; lane += kWidth) {
+    if (tolerant) {
+      add_lanes<Kind, kPlain, true>(pairs, policy, lane, sums, codes, found);
+    } else {
+      add_lanes<Kind, kPlain, false>(pairs, policy, lane, sums, codes, found);
+    }
+  }
+  return found;
+}
+
 template <typename Kind, typename Pairs>
 BlockFindings add_block(const Pairs& pairs,
                         const BlockPolicy& policy,
                         BlockSums& sums,
                         std::int64_t* codes) {
-  BlockFindings found{};
-  const bool tolerant = policy.rtol > 0 || policy.atol > 0;
-  for (std::size_t lane = 0; lane < kBlockLanes; lane += kWidth) {
-    if (tolerant) {
-      add_lanes<Kind, true>(pairs, policy, lane, sums, codes, found);
-    } else {
-      add_lanes<Kind, false>(pairs, policy, lane, sums, codes, found);
-    }
-  }
+  if (!Kind::plain(pairs, policy)) return add_all_lanes<Kind, false>(pairs, policy, sums, codes);
+  BlockFindings found = add_all_lanes<Kind, true>(pairs, policy, sums, codes);
+  found.n_rel = pairs.count;
+  found.differ = found.unequal;
   return found;
 }
 
