@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A dump, opened: checked as docs/DUMP_FORMAT.md says, read as it is asked for."""
+
+from __future__ import annotations
+
+import os
+import typing
+
+from . import digest, dtypes, layout, manifest
+from .contents import ContentStore
+from .digest import Digest
+from .errors import DamagedDump, IncompleteDump, ReproCheckError, UnknownFormat
+from .index import Index
+from .operators import OperatorReader
+from .records import Array, Operator
+from .trace import TraceFile, plain_file
+
+if typing.TYPE_CHECKING:
+    import pandas
+
+_PathLike = typing.Union[str, "os.PathLike[str]"]
+
+
+class NamedTensor(typing.NamedTuple):
+    """A tensor that the model was given or owns, before the first operator."""
+
+    kind: str
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    digest: Digest
+
+
+def _read_manifest(directory: str) -> manifest.Json:
+    if not os.path.isdir(directory):
+        if os.path.isfile(directory):
+            raise UnknownFormat(
+                f"{directory}: is a file, and a dump is a directory",
+                "a pack is made a directory with: repro-check unpack",
+            )
+        raise IncompleteDump(f"{directory}: is not there")
+    path = os.path.join(directory, "manifest.json")
+    if not os.path.lexists(path):
+        raise IncompleteDump(
+            f"{directory}: has no manifest.json: the recording never finished, or this is no dump",
+            f"what there is of it is made a partial dump with: repro-check recover {directory}",
+        )
+    with os.fdopen(plain_file(path), "rb") as file:
+        return manifest.parse(file.read(), path)
+
+
+class Dump:
+    """`dump[41]` is an operator by its op index, `dump["aten::addmm", 3]` the fourth of that name."""
+
+    def __init__(
+        self, directory: _PathLike, *, reference: _PathLike | None = None, partial: bool = False
+    ) -> None:
+        self.directory = os.fspath(directory)
+        self.manifest = _read_manifest(self.directory)
+        summary = self.manifest["trace"]
+        if "partial" in summary and not partial:
+            raise IncompleteDump(
+                f"{self.directory}: is partial: {summary['partial'].get('reason', 'cut short')}",
+                "open it with partial=True to look at what there is",
+            )
+        self._trace = TraceFile(os.path.join(self.directory, "trace.h5"))
+        try:
+            self._check_identity()
+            self._index = Index(self._trace, digest.parse(summary["index_digest"]))
+            for name, table in (("operators", "ops"), ("tensors", "tensors"), ("contents", "contents")):
+                self._check_count(name, summary[name], self._index.count(table))
+            self._check_count("slices", summary.get("slices", 0), self._index.count("slices"))
+            self._contents = ContentStore(
+                self.directory, summary["digest_algorithm"], self._trace, self._index
+            )
+            self.reference = self._open_reference(summary.get("reference"), reference)
+            self._reader = OperatorReader(self.directory, self._trace, self._index, self._contents)
+        except BaseException:
+            self._trace.close()
+            raise
+
+    def _check_identity(self) -> None:
+        if self._trace.text_attribute("format") != layout.FORMAT:
+            self._trace.fail("is not the trace of a dump")
+        if not self._trace.text_attribute("version").startswith(f"{layout.MAJOR}."):
+            self._trace.fail("is of another format version than its manifest")
+
+    def _check_count(self, what: str, announced: int, found: int) -> None:
+        if announced != found:
+            self._trace.fail(f"/index holds {found} {what}, the manifest says {announced}")
+
+    def _open_reference(self, named: manifest.Json | None, path: _PathLike | None) -> Dump | None:
+        """The dump that holds contents of this one, where it was given."""
+        self._check_count(
+            "contents of another dump", (named or {}).get("contents", 0), self._contents.referred()
+        )
+        self._contents.reference_name = (named or {}).get("run_name", "")
+        if named is None or path is None:
+            if path is not None:
+                raise ReproCheckError(f"{self.directory}: refers to no other dump")
+            return None
+        reference = Dump(path)
+        if reference.manifest["trace"]["index_digest"] != named.get("index_digest"):
+            reference.close()
+            raise DamagedDump(
+                f"{self.directory}: refers to another dump than {os.fspath(path)}",
+                f'give the dump of the run "{named.get("run_name", "")}" as reference',
+            )
+        self._contents.reference = reference._contents
+        return reference
+
+    def close(self) -> None:
+        self._trace.close()
+        if self.reference is not None:
+            self.reference.close()
+
+    def __enter__(self) -> Dump:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # Operators
+
+    def __len__(self) -> int:
+        return self._index.count("ops")
+
+    def __iter__(self) -> typing.Iterator[Operator]:
+        """Operators in trace order, made as they are asked for. (Not keys, as of a dict: a dump is
+        read as the sequence that it is.)"""
+        return (self._reader.operator(number) for number in range(len(self)))
+
+    def operators(self) -> typing.Iterator[Operator]:
+        return iter(self)
+
+    def __contains__(self, key: object) -> bool:
+        try:
+            self[key]
+        except (KeyError, IndexError, TypeError):
+            return False
+        return True
+
+    def __getitem__(self, key: typing.Any) -> Operator:
+        """@throws IndexError, KeyError where there is no such operator"""
+        if isinstance(key, tuple):
+            name, occurrence = key
+            if occurrence < 0:
+                raise KeyError("occurrences are counted from 0")
+            for number, operator in enumerate(self.find(name)):
+                if number == occurrence:
+                    return operator
+            raise KeyError(f"{name} is not called {occurrence + 1} times in {self.directory}")
+        number = key.__index__()
+        number += len(self) if number < 0 else 0
+        if not 0 <= number < len(self):
+            raise IndexError(f"op {key} is not one of the {len(self)} of {self.directory}")
+        return self._reader.operator(number)
+
+    def find(
+        self,
+        operator: str | None = None,
+        *,
+        module: str | None = None,
+        phase: str | None = None,
+        step: int | None = None,
+        rank: int | None = None,
+    ) -> typing.Iterator[Operator]:
+        """Operators of that name (with or without overload), and of that module or one inside it."""
+        names = [self._reader.operator_name(row) for row in self._index.each("operators")]
+        wanted = {i for i, (name, full) in enumerate(names) if operator in (None, name, full)}
+        for number, row in enumerate(self._index.each("ops")):
+            if row["op"] not in wanted and row["op"] < len(names):
+                continue
+            if step is not None and row["step"] != step or rank is not None and row["rank"] != rank:
+                continue
+            if phase is not None and row["phase"] != layout.PHASES.index(phase):
+                continue
+            if module is not None:
+                path = self._reader.site(row["site"])[0]
+                if path != module and not path.startswith(module + ".") and module != "":
+                    continue
+            yield self._reader.operator(number)
+
+    def module(self, path: str) -> list[Operator]:
+        """Operators of a module and of all inside it; `""` is the whole model."""
+        return list(self.find(module=path))
+
+    def verify(self) -> int:
+        """Reads every content that is stored here or in the given reference, and returns how many.
+        @throws DamagedDump at the first that does not match its digest"""
+        return self._contents.verify()
+
+    # The run
+
+    @property
+    def named_tensors(self) -> list[NamedTensor]:
+        """Inputs, parameters and buffers, before the first operator."""
+        found = []
+        for entry in self.manifest["named_tensors"]:
+            stated = digest.parse(entry.get("digest"))
+            if stated is None or entry.get("dtype") not in dtypes.NUMBERS:
+                raise DamagedDump(f"{self.directory}: the manifest has a named tensor without a digest")
+            shape = tuple(entry["shape"])
+            found.append(NamedTensor(entry["kind"], entry["name"], entry["dtype"], shape, stated))
+        return found
+
+    def named(self, name: str) -> Array:
+        """The values of an input, parameter or buffer. @throws KeyError, NotStored"""
+        for tensor in self.named_tensors:
+            if tensor.name == name:
+                raw = self._contents.content(tensor.dtype, tensor.shape, tensor.digest)
+                return dtypes.convert(raw, tensor.dtype)
+        raise KeyError(f"{name} is no input, parameter or buffer of {self.directory}")
+
+    def frame(self, *, compute: bool = False) -> pandas.DataFrame:
+        """One row a tensor: where it stands, its digest, its statistics. `compute` makes those that
+        were not recorded from the stored bytes."""
+        from .frame import statistics_frame
+
+        return statistics_frame(self, compute)
+
+    def __repr__(self) -> str:
+        return f'<Dump {self.directory} "{self.manifest["run_name"]}" of {len(self)} operators>'

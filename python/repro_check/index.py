@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""/index: its digest is checked before anything in it is believed."""
+
+from __future__ import annotations
+
+import typing
+
+import numpy as np
+
+from . import digest, dtypes, layout
+from .trace import TraceFile
+
+Row = typing.Any
+
+
+class Index:
+    """The tables, mapped and not loaded: a trace of a million operators is read as it is asked for."""
+
+    def __init__(self, trace: TraceFile, expected: digest.Digest | None) -> None:
+        self._trace = trace
+        lines = []
+        self._tables: dict[str, np.ndarray[typing.Any, typing.Any]] = {}
+        for name in trace.names("index", layout.MOST_TABLES):
+            found = trace.dataset("index/" + name)
+            if len(found.shape) != 1:
+                trace.fail("is not a list of rows", "/index/" + name)
+            data, size = trace.map(found.extent), found.type.get_size()
+            lines.append(f"{name} {found.shape[0]} {size} {digest.of_bytes(data)}\n")
+            if name in layout.TABLES:
+                self._tables[name] = self._typed(name, data, found.type, found.shape[0])
+        text = "".join(lines).encode("utf-8", "surrogateescape")
+        if digest.of_bytes(text) != expected:
+            trace.fail("/index does not match the digest in the manifest")
+        for name in layout.TABLES.keys() - layout.OPTIONAL_TABLES - self._tables.keys():
+            trace.fail("is missing", "/index/" + name)
+        self._check_texts()
+
+    def _typed(self, name: str, data: typing.Any, made: typing.Any, rows: int) -> typing.Any:
+        wanted, size = layout.TABLES[name], made.get_size()
+        stated = made.dtype
+        if wanted.names is None:
+            if stated != wanted:
+                self._trace.fail("has rows of another type", "/index/" + name)
+            return data.view(wanted)
+        later = layout.LATER_MEMBERS.get(name, frozenset())
+        kept = [n for n in wanted.names if n not in later or n in (stated.names or ())]
+        for member in kept:
+            if (stated.fields or {}).get(member, ())[:2] != wanted.fields[member][:2]:  # type: ignore[index]
+                self._trace.fail(f'has another member "{member}"', "/index/" + name)
+        fields = {
+            "names": kept,
+            "formats": [wanted.fields[n][0] for n in kept],  # type: ignore[index]
+            "offsets": [wanted.fields[n][1] for n in kept],  # type: ignore[index]
+            "itemsize": size,
+        }
+        return data.view(np.dtype(fields)) if rows else np.empty(0, np.dtype(fields))
+
+    def _check_texts(self) -> None:
+        offsets = self._tables["text_offsets"]
+        ascending = len(offsets) > 0 and bool((offsets[1:] >= offsets[:-1]).all())
+        if not ascending or offsets[0] != 0 or offsets[-1] != self.count("text_bytes"):
+            self._trace.fail("does not cut text_bytes into texts", "/index/text_offsets")
+        self._texts = self._tables["text_bytes"].tobytes()
+        self._text_offsets: list[int] = offsets.tolist()
+
+    def count(self, table: str) -> int:
+        return len(self._tables[table]) if table in self._tables else 0
+
+    def _as_dicts(self, rows: typing.Any) -> list[Row]:
+        """Rows by the names of their members: plain numbers, a hundred times as fast to read one by
+        one as those of numpy."""
+        names = rows.dtype.names
+        return rows.tolist() if names is None else [dict(zip(names, row)) for row in rows.tolist()]
+
+    def row(self, table: str, number: int) -> Row:
+        rows = self._tables[table]
+        if not 0 <= number < len(rows):
+            self._trace.fail(f"has no row {number}", "/index/" + table)
+        return self._as_dicts(rows[number : number + 1])[0]
+
+    def rows(self, table: str, begin: int, count: int) -> list[Row]:
+        rows = self._tables[table]
+        if begin + count > len(rows):
+            self._trace.fail(f"has {len(rows)} rows, not {count} from {begin}", "/index/" + table)
+        return self._as_dicts(rows[begin : begin + count])
+
+    def each(self, table: str) -> typing.Iterator[Row]:
+        """Every row, a few thousand in memory at a time."""
+        for begin in range(0, self.count(table), 4096):
+            yield from self._as_dicts(self._tables[table][begin : begin + 4096])
+
+    def has_member(self, table: str, member: str) -> bool:
+        return member in (self._tables[table].dtype.names or ())
+
+    def text(self, number: int) -> str:
+        if not 0 <= number < len(self._text_offsets) - 1:
+            self._trace.fail(f"has no text {number}", "/index/text_offsets")
+        data = self._texts[self._text_offsets[number] : self._text_offsets[number + 1]]
+        return data.decode("utf-8", "replace")
+
+    def dims(self, begin: int, count: int) -> tuple[int, ...]:
+        if count > layout.MOST_DIMS:
+            self._trace.fail(f"cannot have {count} dimensions", "/index/dims")
+        return tuple(self.rows("dims", begin, count))
+
+    def shape(self, row: Row) -> tuple[int, ...]:
+        shape = self.dims(row["shape_begin"], row["shape_count"])
+        if any(size < 0 for size in shape):
+            self._trace.fail(f"holds the impossible shape {list(shape)}", "/index/dims")
+        return shape
+
+    def dtype(self, number: int, table: str) -> str:
+        if number >= len(dtypes.NAMES):
+            self._trace.fail(f"holds the unknown dtype {number}", "/index/" + table)
+        return dtypes.NAMES[number]

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""trace.h5: where in the file each dataset lies. Bytes are then read past HDF5, which would convert
+some of the dtypes."""
+
+from __future__ import annotations
+
+import os
+import stat
+import typing
+
+import h5py
+import numpy as np
+
+from .errors import DamagedDump
+
+HINT = "the dump is damaged; copy it again or record the run again"
+
+
+class Extent(typing.NamedTuple):
+    offset: int
+    bytes: int
+
+
+class Found(typing.NamedTuple):
+    type: h5py.h5t.TypeID
+    shape: tuple[int, ...]
+    extent: Extent
+
+
+def plain_file(path: str) -> int:
+    """Opens a regular file that is no link. @throws DamagedDump"""
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    try:
+        descriptor = os.open(path, flags | getattr(os, "O_CLOEXEC", 0))
+    except FileNotFoundError:
+        raise DamagedDump(f"{path}: is missing", HINT) from None
+    except OSError as error:
+        if os.path.islink(path):
+            raise DamagedDump(f"{path}: is a link to somewhere else", HINT) from None
+        raise error
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise DamagedDump(f"{path}: is not a file", HINT)
+    return descriptor
+
+
+class TraceFile:
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._descriptor = plain_file(path)
+        try:
+            self.size = os.fstat(self._descriptor).st_size
+            self._file = h5py.File(path, "r")
+        except (OSError, RuntimeError) as error:
+            os.close(self._descriptor)
+            raise DamagedDump(f"{path}: is not a whole HDF5 file ({error})", HINT) from None
+
+    def close(self) -> None:
+        self._file.close()
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def fail(self, what: str, inside: str = "") -> typing.NoReturn:
+        raise DamagedDump(f"{self.path}: {inside + ': ' if inside else ''}{what}", HINT)
+
+    def text_attribute(self, name: str) -> str:
+        """A text of fixed length at the root."""
+        try:
+            attribute = h5py.h5a.open(self._file.id, name.encode())
+            made = attribute.get_type()
+            fixed = isinstance(made, h5py.h5t.TypeStringID) and not made.is_variable_str()
+            if fixed and made.get_size() <= 64 and attribute.shape in ((), (1,)):
+                value = np.empty((), f"S{made.get_size()}")
+                attribute.read(value.reshape(attribute.shape))
+                return bytes(value[()]).decode("utf-8", "replace")
+        except (KeyError, OSError, RuntimeError, ValueError):
+            pass
+        self.fail("is not a short text of fixed length", f'attribute "{name}"')
+
+    def names(self, group: str, limit: int) -> list[str]:
+        """Names in a group of the root, in byte order."""
+        self._expect_hard_link(group)
+        try:
+            names = [bytes(name) for name in self._file[group].id]
+        except (KeyError, OSError, RuntimeError, AttributeError, TypeError) as error:
+            self.fail(f"cannot be listed ({error})", "/" + group)
+        if len(names) > limit:
+            self.fail("holds too many datasets", "/" + group)
+        return [name.decode("utf-8", "surrogateescape") for name in sorted(names)]
+
+    def _expect_hard_link(self, path: str) -> None:
+        at = ""
+        for part in path.split("/"):
+            at = f"{at}/{part}"
+            try:
+                link = self._file.get(at, getlink=True)
+            except (KeyError, OSError, RuntimeError) as error:
+                self.fail(f"cannot be read ({error})", at)
+            if link is None:
+                self.fail("is missing", at)
+            if not isinstance(link, h5py.HardLink):
+                self.fail("is a link to somewhere else", at)
+
+    def has(self, path: str) -> bool:
+        return path in self._file
+
+    def dataset(self, path: str) -> Found:
+        """A dataset that is plain bytes in this file. @throws DamagedDump"""
+        place = "/" + path
+        self._expect_hard_link(path)
+        try:
+            dataset = h5py.h5d.open(self._file.id, path.encode("utf-8", "surrogateescape"))
+            made, creation = dataset.get_type(), dataset.get_create_plist()
+            contiguous = creation.get_layout() == h5py.h5d.CONTIGUOUS
+            elsewhere = creation.get_external_count() or creation.get_nfilters()
+            shape = tuple(int(size) for size in dataset.shape or ())
+            scalar = dataset.get_space().get_simple_extent_type()
+            offset = dataset.get_offset()
+        except (KeyError, OSError, RuntimeError, ValueError, TypeError) as error:
+            self.fail(f"cannot be read ({error})", place)
+        if not contiguous:
+            self.fail("is not stored contiguously", place)
+        if elsewhere:
+            self.fail("is stored in another file, or through a filter", place)
+        if scalar not in (h5py.h5s.SIMPLE, h5py.h5s.SCALAR):
+            self.fail("has no shape", place)
+        size = made.get_size()
+        for extent in shape:
+            size *= extent
+        if size == 0:
+            return Found(made, shape, Extent(0, 0))
+        if offset is None:
+            self.fail("has no bytes", place)
+        if offset + size > self.size:
+            self.fail("lies beyond the end of the file", place)
+        return Found(made, shape, Extent(int(offset), size))
+
+    def read(self, extent: Extent) -> np.ndarray[typing.Any, typing.Any]:
+        """The bytes, in memory of their own that may be written to."""
+        into = np.empty(extent.bytes, "u1")
+        view, offset = memoryview(into), extent.offset
+        while view.nbytes:
+            got = os.preadv(self._descriptor, [view[: 1 << 30]], offset)
+            if got == 0:
+                self.fail("ends before its content does")
+            view, offset = view[got:], offset + got
+        return into
+
+    def map(self, extent: Extent) -> np.ndarray[typing.Any, typing.Any]:
+        """The bytes without reading them all."""
+        if extent.bytes == 0:
+            return np.empty(0, "u1")
+        return np.asarray(np.memmap(self.path, "u1", "r", extent.offset, (extent.bytes,)))

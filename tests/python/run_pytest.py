@@ -1,0 +1,22 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Runs pytest over one file of this folder: `run_pytest.py TEST_FILE`. Ends with 77 where a package
+is missing that the tests cannot do without."""
+import importlib.util
+import os
+import pathlib
+import sys
+
+NEEDED = ("numpy", "h5py", "xxhash", "ml_dtypes", "pytest")
+here = pathlib.Path(__file__).resolve().parent
+missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
+if missing:
+    print(f"skipped: this Python lacks {', '.join(missing)} (scripts/setup installs them)")
+    sys.exit(77)
+package = str(here.parents[1] / "python")
+sys.path.insert(0, package)
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")]))
+
+import pytest  # noqa: E402
+
+sys.exit(pytest.main(["-q", "-p", "no:cacheprovider", "--rootdir", str(here), str(here / sys.argv[1])]))

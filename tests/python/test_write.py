@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Dumps written in Python, judged by the program itself."""
+
+import json
+
+import numpy as np
+import pytest
+import repro_check
+from repro_check import digest
+from rewrite import rewrite
+
+ml_dtypes = pytest.importorskip("ml_dtypes")
+BOTH = pytest.mark.parametrize("browse", [True, False])
+
+
+def contents(directory):
+    with repro_check.open(directory) as dump:
+        return {(t.dtype, t.shape, t.digest) for op in dump for t in op.tensors}
+
+
+def arrays():
+    """Every dtype, and every awkward shape."""
+    random = np.random.default_rng(5)
+    found = {
+        name: (random.normal(size=(3, 5)) * 4).astype(name)
+        for name in "bool uint8 uint16 uint32 uint64 int8 int16 int32 int64 float16 float32 float64".split()
+    }
+    for name in "bfloat16 float8_e4m3fn float8_e5m2 float8_e4m3fnuz float8_e5m2fnuz float8_e8m0fnu".split():
+        found[name] = np.array([0.5, 1, 2, 4, float("nan")]).astype(getattr(ml_dtypes, name))
+    for name in ("complex64", "complex128"):
+        found[name] = (random.normal(size=4) + 1j * random.normal(size=4)).astype(name)
+    halves = np.array([(1, 2), (-0.5, np.inf)], [("r", "<f2"), ("i", "<f2")])
+    found["complex32"] = repro_check.tensor(halves, dtype="complex32")
+    found["float4"] = repro_check.tensor(np.arange(16, dtype="u1"), dtype="float4_e2m1fn_x2")
+    for name in ("qint8", "quint8", "qint32"):
+        values = np.array([1, 100], name[1:] if name != "quint8" else "uint8")
+        found[name] = repro_check.tensor(
+            values, dtype=name, layout="quantised", attributes="scale 0.1, zero point 3"
+        )
+    wide = random.normal(size=(40, 30)).astype("f4")
+    found.update(
+        scalar=np.float64(0.1),
+        empty=np.empty((0, 3), "i8"),
+        transposed=wide.T,
+        strided=wide[::2, 1::3],
+        reversed=wide[::-1],
+        expanded=np.broadcast_to(np.float32(7), (4, 5)),
+        swapped=wide.astype(">f4"),
+        leaf=random.bytes(1 << 20) and np.frombuffer(random.bytes(1 << 20), "u1"),
+        leaves=random.normal(size=500_001),
+        deep=np.ones((1,) * 40 + (2,)) if np.lib.NumpyVersion(np.__version__) >= "2.0.0" else wide,
+    )
+    return found
+
+
+def record(directory, tensors, **options):
+    with repro_check.DumpWriter(directory, **options) as writer:
+        writer.op(
+            "numpy::everything",
+            overload="all",
+            module="encoder.0",
+            inputs=tensors,
+            outputs=list(tensors.values()),
+            arguments={"alpha": 1.5, "mode": "same", "sizes": [1, [2, None], True], "z": 1j},
+            source="model.py:41",
+        )
+    return directory
+
+
+@BOTH
+def test_the_program_verifies_every_dtype_and_shape(tool, tmp_path, browse):
+    tensors = arrays()
+    path = record(tmp_path / "written", tensors, browse=browse)
+    verified = tool("verify", path)
+    assert verified.returncode == 0, verified.stderr
+    with repro_check.open(path) as dump:
+        assert dump.verify() > 25
+        for slot, given in tensors.items():
+            if isinstance(given, (np.ndarray, np.generic)):
+                read = dump[0].inputs[slot]
+                assert read.shape == given.shape and read.dtype == given.dtype.newbyteorder("=")
+                assert np.ascontiguousarray(given).astype(read.dtype).tobytes() == read.tobytes(), slot
+        assert dump[0].inputs.record("transposed").strides == (1, 30)
+        assert dump[0].inputs.record("expanded").strides == (0, 0)
+        assert dump[0].inputs.record("qint8").attributes == "scale 0.1, zero point 3"
+        assert dict(dump[0].arguments)["sizes"] == [1, [2, None], True]
+    shown = tool("inspect", path, "--op", "0")
+    assert shown.returncode == 0 and "model.py:41" in shown.stdout, shown
+
+
+@BOTH
+def test_digests_are_those_of_the_recorder(tool, make_dump, recorded, tmp_path, browse):
+    written = rewrite(recorded, tmp_path / "written", browse=browse)
+    assert contents(written) == contents(recorded)
+    same = tool("diff", recorded, written)
+    assert same.returncode == 0, same.stdout
+    assert same.stdout.startswith("REPRODUCIBLE: 2 of 2 operators bit-identical")
+
+
+@BOTH
+def test_a_difference_is_found_with_its_origin(tool, tmp_path, browse):
+    def run(name, error):
+        x, w = np.linspace(0, 1, 64, dtype="f4").reshape(8, 8), np.eye(8, dtype="f4")
+        with repro_check.DumpWriter(tmp_path / name, browse=browse, settings={"threads": error}) as out:
+            out.input("x", x)
+            out.parameter("encoder.weight", w)
+            y = x @ w
+            out.op("numpy::matmul", module="encoder", inputs=[x, w], outputs=[y])
+            z = y + np.float32(1)
+            z[2, 3] = np.nextafter(z[2, 3], np.float32(error * 100))
+            out.op("numpy::add", module="encoder", inputs=[y], outputs=[z])
+            out.op("numpy::copy", module="head", inputs=[z[1:]], outputs=[z[1:].copy()])
+        return tmp_path / name
+
+    found = tool("diff", run("a", 0), run("b", 1), "--format", "json", "--all")
+    assert found.returncode == 1, found.stderr
+    report = json.loads(found.stdout)
+    first, second = report["divergences"]["items"]
+    assert (first["key"]["operator"], first["relation"]) == ("numpy::add", "origin")
+    assert (second["key"]["operator"], second["relation"]) == ("numpy::copy", "propagated")
+    assert second["producers"] == [1]
+
+
+def test_a_difference_of_the_weights_is_told_as_such(tool, tmp_path):
+    def run(name, value):
+        w = np.full((2, 2), value, "f4")
+        with repro_check.DumpWriter(tmp_path / name) as out:
+            out.parameter("head.weight", w)
+            out.op("numpy::relu", module="head", inputs=[w], outputs=[np.maximum(w, 0)])
+        return tmp_path / name
+
+    found = tool("diff", run("a", 1), run("b", 2))
+    assert found.returncode == 1
+    assert found.stdout.startswith("DIVERGED from the weights: head.weight"), found.stdout
+
+
+@pytest.mark.parametrize("level", ["digest", "stats"])
+def test_levels_without_bytes(tool, tmp_path, level):
+    for name in "ab":
+        record(tmp_path / name, arrays(), level=level)
+    same = tool("diff", tmp_path / "a", tmp_path / "b")
+    assert same.returncode == 0, same.stdout
+    with repro_check.open(tmp_path / "a") as dump:
+        assert dump.manifest["trace"]["contents"] == 0
+        assert (dump[0].inputs.record("float32").stats is not None) == (level == "stats")
+        with pytest.raises(repro_check.NotStored, match="digest and no bytes"):
+            dump[0].inputs["float32"]
+
+
+def test_equal_contents_are_stored_once(tmp_path):
+    x = np.ones(1000)
+    with repro_check.DumpWriter(tmp_path / "dump") as writer:
+        for _ in range(5):
+            writer.op("numpy::copy", inputs=[x], outputs=[x.copy()])
+    with repro_check.open(tmp_path / "dump") as dump:
+        assert dump.manifest["trace"]["stored_bytes"] == x.nbytes
+        assert dump.manifest["trace"]["contents"] == 1
+
+
+def test_what_cannot_be_recorded_is_refused_and_leaves_the_dump_whole(tool, tmp_path):
+    with repro_check.DumpWriter(tmp_path / "dump") as writer:
+        for broken in (
+            {"inputs": [np.array(["text"])]},
+            {"inputs": [repro_check.tensor(np.ones(2, "f4"), dtype="bfloat16")]},
+            {"inputs": [repro_check.tensor(np.ones(2), dtype="float65")]},
+            {"arguments": {"x": object()}},
+            {"arguments": {"x": 1 << 64}},
+            {"parent": 0},
+            {"phase": "sideways"},
+        ):
+            with pytest.raises((repro_check.InvalidRecord, repro_check.UnsupportedDtype)):
+                writer.op("numpy::bad", **{"outputs": [np.ones(3)], **broken})
+        writer.op("numpy::good", inputs=[None, np.ones(2)], outputs=[])
+    assert tool("verify", tmp_path / "dump").returncode == 0
+    with repro_check.open(tmp_path / "dump") as dump:
+        assert [op.name for op in dump] == ["numpy::good"]
+        assert dump[0].inputs.record(0).state == "undefined"
+
+
+def test_hostile_names_stay_names(tool, tmp_path):
+    names = ["a/b", "..", "", "x" * 300, "\x1b[2J", "ü€𝄞", "%2F", "\ud800", "nul\0nul"]
+    with repro_check.DumpWriter(tmp_path / "dump") as writer:
+        for name in names:
+            writer.op(name, module=name, inputs={name: np.ones(1)}, source=(name, 3))
+    shown = tool("verify", tmp_path / "dump")
+    assert shown.returncode == 0, shown.stderr
+    with repro_check.open(tmp_path / "dump") as dump:
+        assert [op.name for op in dump][:7] == names[:7]
+
+
+def test_the_tree_digest_has_no_seam():
+    data = np.random.default_rng(1).bytes(3 * digest.CHUNK + 5)
+    for size in (0, 1, digest.CHUNK - 1, digest.CHUNK, digest.CHUNK + 1, len(data)):
+        assert digest.of_bytes(data[:size]) == digest.of_bytes(np.frombuffer(data[:size], "u1"))
+    assert digest.of_bytes(b"") == digest.parse("99aa06d3014798d86001c324468d497f")
+    assert digest.of_bytes(data[: digest.CHUNK]) != digest.of_bytes(data[: digest.CHUNK + 1])
