@@ -12,6 +12,7 @@ import h5py
 import numpy as np
 
 from . import dtypes, layout
+from .errors import ReproCheckError
 
 SMALL = 32 << 10  #: contents up to this size are packed in a dump without /ops
 
@@ -31,6 +32,16 @@ def link_name(text: str) -> str:
         parts.append(part)
     name = "".join(parts)
     return "%2E" + name[1:] if name in (".", "..") else name
+
+
+def make_directory(path: str) -> bool:
+    """Whether it had to be made. @throws ReproCheckError where something is in it"""
+    if not os.path.isdir(path):
+        os.makedirs(path)
+        return True
+    if os.listdir(path):
+        raise ReproCheckError(f"{path}: is not empty", "name a directory that does not exist yet")
+    return False
 
 
 def _attribute(text: str) -> str:

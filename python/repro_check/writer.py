@@ -15,7 +15,7 @@ from .errors import InvalidRecord, ReproCheckError
 from .identity import Origin, Origins
 from .index_writer import IndexWriter, index_digest
 from .records import GeneratorUse
-from .trace_writer import SMALL, TraceWriter
+from .trace_writer import SMALL, TraceWriter, make_directory
 from .values import Encoded
 from .writing import (
     Content,
@@ -111,21 +111,11 @@ class DumpWriter:
         self._started = datetime.datetime.now()
         self._drawing = 0
         self._broken = False  #: an operator was written by half
-        self._made_directory = self._make_directory()
+        self._made_directory = make_directory(self.directory)
         try:
             self._trace = TraceWriter(os.path.join(self.directory, "trace.h5"))
         except OSError as error:
             raise ReproCheckError(f"{self.directory}: {error}") from None
-
-    def _make_directory(self) -> bool:
-        if not os.path.isdir(self.directory):
-            os.makedirs(self.directory)
-            return True
-        if os.listdir(self.directory):
-            raise ReproCheckError(
-                f"{self.directory}: is not empty", "name a directory that does not exist yet"
-            )
-        return False
 
     def __enter__(self) -> DumpWriter:
         return self
