@@ -28,7 +28,7 @@ class ContentStore:
         self._slices = self._read_slices()
         self._packed = self._find_packed()
 
-    def __contains__(self, key: Key) -> bool:
+    def __contains__(self, key: object) -> bool:
         return key in self.places
 
     def referred(self) -> int:

@@ -64,7 +64,8 @@ def numpy_dtype(name: str) -> np.dtype[typing.Any]:
         raise UnsupportedDtype(
             f"numpy has no {name}", "pip install ml_dtypes, or take the bytes with raw()"
         )
-    return np.dtype(known)
+    made: np.dtype[typing.Any] = np.dtype(known)
+    return made
 
 
 def convert(raw: np.ndarray[typing.Any, typing.Any], name: str) -> np.ndarray[typing.Any, typing.Any]:

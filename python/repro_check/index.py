@@ -47,7 +47,7 @@ class Index:
         for member in kept:
             if (stated.fields or {}).get(member, ())[:2] != wanted.fields[member][:2]:  # type: ignore[index]
                 self._trace.fail(f'has another member "{member}"', "/index/" + name)
-        fields = {
+        fields: typing.Any = {
             "names": kept,
             "formats": [wanted.fields[n][0] for n in kept],  # type: ignore[index]
             "offsets": [wanted.fields[n][1] for n in kept],  # type: ignore[index]

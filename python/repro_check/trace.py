@@ -139,7 +139,7 @@ class TraceFile:
     def read(self, extent: Extent) -> np.ndarray[typing.Any, typing.Any]:
         """The bytes, in memory of their own that may be written to."""
         into = np.empty(extent.bytes, "u1")
-        view, offset = memoryview(into), extent.offset
+        view, offset = into.data, extent.offset
         while view.nbytes:
             got = os.preadv(self._descriptor, [view[: 1 << 30]], offset)
             if got == 0:

@@ -66,7 +66,7 @@ class TraceWriter:
 
     def pack(self, data: np.ndarray[typing.Any, typing.Any]) -> int:
         """A small content behind the others; where it begins."""
-        self._small.write(memoryview(data))
+        self._small.write(data.data)
         self._packed += data.nbytes
         return self._packed - data.nbytes
 

@@ -239,8 +239,8 @@ class DumpWriter:
             "result_rows": len(call.rows[1]),
             "tensor_count": len(call.given),
         }
-        for (role, slot, g), *rest in zip(call.given, call.contents, call.digests, call.origins):
-            self._add_tensor(role, slot, g, *rest)
+        for (role, slot, given), content, stated, origin in zip(*call[:4]):
+            self._add_tensor(role, slot, given, content, stated, origin)
         for row in call.rows[0] + call.rows[1]:
             self._index.add_tuple("values", row)
         return first

@@ -15,6 +15,8 @@ if missing:
     sys.exit(77)
 package = str(here.parents[1] / "python")
 sys.path.insert(0, package)
+# An installed copy of the package would bring its plugin a second time.
+os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")]))
 
 import pytest  # noqa: E402

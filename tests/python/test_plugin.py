@@ -160,10 +160,12 @@ def test_the_installed_package_brings_its_plugin(fake, tmp_path):
     assert installed.returncode == 0, installed.stderr
     assert (target / "repro_check/py.typed").exists()
     (tmp_path / "test_it.py").write_text("\n".join(line[4:] for line in TEST_FILE.splitlines()))
+    environment = {**os.environ, "PYTHONPATH": str(target)}
+    environment.pop("PYTEST_DISABLE_PLUGIN_AUTOLOAD", None)
     ended = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_it.py"],
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(target)},
+        env=environment,
         capture_output=True,
         text=True,
     )
