@@ -22,6 +22,7 @@ def rewrite(source, directory, **options):
                 for role in ("input", "output")
             }
             frame = op.frames[0][:2] if op.frames else None
+            slot = repro_check.TensorSlot
             writer.op(
                 op.name,
                 overload=op.overload,
@@ -30,6 +31,7 @@ def rewrite(source, directory, **options):
                 phase=op.phase,
                 inputs=side["input"],
                 outputs=side["output"],
-                arguments={n: v for n, v in op.arguments if not isinstance(v, repro_check.TensorSlot)},
+                arguments={n: v for n, v in op.arguments if not isinstance(v, slot)},
+                results=[v for v in op.results if not isinstance(v, slot)],
             )
     return directory
