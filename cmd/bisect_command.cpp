@@ -13,6 +13,7 @@
 
 #include "cmd/bisect_summary.h"
 #include "cmd/choice.h"
+#include "cmd/compare_options.h"
 #include "cmd/output.h"
 #include "cmd/recorder_lookup.h"
 #include "cmd/reference.h"
@@ -53,6 +54,7 @@ std::string key_of(const configs::Config& config, const BisectPlan& plan) {
     for (const std::filesystem::path& file : configs::files_of(run))
       text += file_digest(file) + "\n";
   }
+  if (configs::uses_noise(config.compare)) text += file_digest(*config.compare.noise);
   text += plan.level == core::DumpLevel::kDigest ? "digests" : "values";
   return core::to_hex(core::digest_bytes(std::as_bytes(std::span(text))));
 }
@@ -127,7 +129,7 @@ BisectPlan BisectCommand::plan(const configs::Config& config) const {
   }
   plan.directory = from_here(out_ ? std::filesystem::absolute(*out_).lexically_normal()
                                   : config.runs[0].dump.directory / "bisect");
-  plan.options.spec = config.compare;
+  plan.options = compare_options(config.compare);
   const bool by_digests = starts_with_digests(config);
   plan.level = by_digests ? core::DumpLevel::kDigest : config.runs[0].dump.level;
   return plan;

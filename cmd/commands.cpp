@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/bisect_command.h"
+#include "cmd/calibrate_command.h"
 #include "cmd/command.h"
 #include "cmd/diff_command.h"
 #include "cmd/env_command.h"
@@ -24,6 +25,7 @@ std::vector<std::unique_ptr<Command>> make_commands() {
   commands.push_back(std::make_unique<RecordCommand>());
   commands.push_back(std::make_unique<DiffCommand>());
   commands.push_back(std::make_unique<BisectCommand>());
+  commands.push_back(std::make_unique<CalibrateCommand>());
   commands.push_back(std::make_unique<InspectCommand>());
   commands.push_back(std::make_unique<ReplayCommand>());
   commands.push_back(std::make_unique<ExtractCommand>());

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "cmd/choice.h"
+#include "cmd/compare_options.h"
 #include "cmd/output.h"
 #include "cmd/reference.h"
 #include "cmd/repeats.h"
@@ -18,6 +19,7 @@ std::vector<std::string> DiffCommand::examples() const {
           "repro-check diff run-1 run-2 run-3",
           "repro-check diff A B --policy tolerance --rtol 1e-5 --atol 1e-8",
           "repro-check diff A B --rules rules.json --unmatched policy --ulp 4",
+          "repro-check diff A B --policy noise --noise noise.jsonl",
           "repro-check diff A B --format json --all > report.json"};
 }
 
@@ -58,8 +60,7 @@ comparators::Report DiffCommand::judge_all(const comparators::CompareOptions& op
 }
 
 core::ExitCode DiffCommand::run(const GlobalOptions& globals) {
-  comparators::CompareOptions options;
-  options.spec = policy_.spec();
+  comparators::CompareOptions options = compare_options(policy_.spec());
   options.verify_all = verify_ == "all";
   options.max_items = report_.max_items();
   report_.check_output();

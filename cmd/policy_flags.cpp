@@ -9,6 +9,7 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
+#include <filesystem>
 #include <limits>
 #include <string_view>
 
@@ -52,8 +53,12 @@ void choose(const std::optional<std::string>& word,
   if (found != values.end()) take(*found);
 }
 
-constexpr std::array kKinds{
-    PolicyKind::kBitwise, PolicyKind::kTolerance, PolicyKind::kUlp, PolicyKind::kCosine};
+constexpr std::array kKinds{PolicyKind::kBitwise,
+                            PolicyKind::kTolerance,
+                            PolicyKind::kUlp,
+                            PolicyKind::kCosine,
+                            PolicyKind::kNoise,
+                            PolicyKind::kMsprobe};
 constexpr std::array kNans{EqualNan::kBits, EqualNan::kAny, EqualNan::kNever};
 constexpr std::array kUnmatched{Unmatched::kError, Unmatched::kPolicy, Unmatched::kIgnore};
 constexpr std::array kAligns{AlignMode::kKeyed, AlignMode::kStrict};
@@ -65,7 +70,7 @@ constexpr std::array kAttributes{
 
 void PolicyFlags::define(CLI::App& app) {
   restrict_to(app.add_option("--policy", policy_, "What counts as equal (bitwise)"),
-              {"bitwise", "tolerance", "ulp", "cosine"});
+              {"bitwise", "tolerance", "ulp", "cosine", "noise", "msprobe"});
   define_numbers(app);
   restrict_to(app.add_option("--equal-nan", equal_nan_, "When NaN equals NaN"),
               {"bits", "any", "never"});
@@ -74,6 +79,10 @@ void PolicyFlags::define(CLI::App& app) {
                   [this](const std::string& mode) { signed_zero_ = mode == "distinct"; },
                   "Whether +0 and -0 are the same"),
               {"distinct", "same"});
+  restrict_to(
+      app.add_option(
+          "--subnormals", subnormals_, "flush: below the least normal number all is zero (exact)"),
+      {"exact", "flush"});
   app.add_option("--rules", rules_, "A policy for each kind of operator: JSON, first match wins")
       ->type_name("FILE");
   restrict_to(app.add_option("--unmatched", unmatched_, "What no rule matches (error)"),
@@ -107,14 +116,20 @@ void PolicyFlags::define_numbers(CLI::App& app) {
   app.add_option("--cosine", cosine_, "Least cosine similarity (0.999)")->type_name("X");
   app.add_option("--drift", drift_, "Beside --cosine, how far norms may part (0.01)")
       ->type_name("X");
+  app.add_option("--noise", noise_, "Floors of `calibrate`, for --policy noise")->type_name("FILE");
+  app.add_option("--factor", factor_, "Beside --noise, how many times the floor pass (2)")
+      ->type_name("X");
 }
 
 void PolicyFlags::define_strictness(CLI::App& app) {
+  app.add_flag("--lenient", lenient_, "Other dtypes are compared, other devices and strides noted");
   restrict_to(app.add_option("--dtype", dtype_, "Whether other dtypes are compared (strict)"),
               {"strict", "promote"});
   restrict_to(app.add_option("--strides", strides_, "Other strides of a result (note)"),
               {"note", "strict", "ignore"});
   restrict_to(app.add_option("--device", device_, "Other devices of a result (strict on one)"),
+              {"note", "strict", "ignore"});
+  restrict_to(app.add_option("--alias", alias_, "Results that share other memory (note)"),
               {"note", "strict", "ignore"});
 }
 
@@ -130,7 +145,8 @@ PolicyKind PolicyFlags::kind() const {
                            Number{"--ulp", ulp_.has_value(), PolicyKind::kUlp},
                            Number{"--share", share_.has_value(), PolicyKind::kUlp},
                            Number{"--cosine", cosine_.has_value(), PolicyKind::kCosine},
-                           Number{"--drift", drift_.has_value(), PolicyKind::kCosine}};
+                           Number{"--drift", drift_.has_value(), PolicyKind::kCosine},
+                           Number{"--factor", factor_.has_value(), PolicyKind::kNoise}};
   std::optional<PolicyKind> kind;
   choose(policy_, kKinds, [&](PolicyKind given) { kind = given; });
   const char* first = nullptr;
@@ -167,15 +183,29 @@ PolicySpec PolicyFlags::policy() const {
   require("--share", share_, 0, 1);
   require("--cosine", cosine_, -1, 1);
   require("--drift", drift_, 0, kAnything);
+  require("--factor", factor_, 0, kAnything);
   policy.rtol = rtol_;
   policy.atol = atol_;
   policy.ulp = ulp_.value_or(policy.ulp);
   policy.share = share_.value_or(policy.share);
   policy.cosine = cosine_.value_or(policy.cosine);
   policy.drift = drift_.value_or(policy.drift);
+  policy.factor = factor_.value_or(policy.factor);
   choose(equal_nan_, kNans, [&](EqualNan rule) { policy.equal_nan = rule; });
   policy.signed_zero_distinct = signed_zero_;
+  policy.flush_subnormals = subnormals_ == "flush";
   return policy;
+}
+
+void PolicyFlags::check_noise(const CompareSpec& spec) const {
+  if (configs::uses_noise(spec) && !spec.noise) {
+    refuse("the policy noise needs --noise beside it",
+           "make the file with `repro-check calibrate -c config.json -n 10 -o noise.jsonl`");
+  }
+  if (noise_ && !configs::uses_noise(spec)) {
+    refuse("--noise means nothing without the policy noise",
+           "add --policy noise, or a rule with it");
+  }
 }
 
 CompareSpec PolicyFlags::spec() const {
@@ -183,15 +213,19 @@ CompareSpec PolicyFlags::spec() const {
   spec.policy = policy();
   if (rules_) {
     configs::load_rules(*rules_, spec);
-  } else if (unmatched_ || strict_rules_) {
+  } else if (strict_rules_ || (unmatched_ && spec.policy.kind != PolicyKind::kNoise)) {
     refuse(fmt::format("{} means nothing without --rules",
-                       unmatched_ ? "--unmatched" : "--strict-rules"));
+                       strict_rules_ ? "--strict-rules" : "--unmatched"));
   }
   choose(unmatched_, kUnmatched, [&](Unmatched rule) { spec.unmatched = rule; });
   spec.strict_rules = spec.strict_rules || strict_rules_;
-  spec.promote = dtype_ == "promote";
+  if (noise_) spec.noise = std::filesystem::absolute(*noise_);
+  check_noise(spec);
+  if (lenient_) configs::relax(spec);
+  if (dtype_) spec.promote = dtype_ == "promote";
   choose(strides_, kAttributes, [&](AttributeRule rule) { spec.strides = rule; });
   choose(device_, kAttributes, [&](AttributeRule rule) { spec.device = rule; });
+  choose(alias_, kAttributes, [&](AttributeRule rule) { spec.alias = rule; });
   if (max_growth_ && !(std::isfinite(*max_growth_) && *max_growth_ > 0)) {
     refuse("--max-growth must be a finite number above 0");
   }

@@ -25,6 +25,7 @@ class PolicyFlags {
  private:
   [[nodiscard]] configs::PolicyKind kind() const;
   [[nodiscard]] configs::PolicySpec policy() const;
+  void check_noise(const configs::CompareSpec& spec) const;
   void define_numbers(CLI::App& app);
   void define_strictness(CLI::App& app);
 
@@ -35,14 +36,19 @@ class PolicyFlags {
   std::optional<double> share_;
   std::optional<double> cosine_;
   std::optional<double> drift_;
+  std::optional<double> factor_;
+  std::optional<std::string> noise_;
   std::optional<std::string> equal_nan_;
   std::optional<bool> signed_zero_;
+  std::optional<std::string> subnormals_;
+  bool lenient_ = false;
   std::optional<std::string> rules_;
   std::optional<std::string> unmatched_;
   bool strict_rules_ = false;
   std::optional<std::string> dtype_;
   std::optional<std::string> strides_;
   std::optional<std::string> device_;
+  std::optional<std::string> alias_;
   std::optional<std::string> align_;
   std::optional<std::string> order_;
   std::optional<double> max_growth_;

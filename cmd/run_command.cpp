@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "cmd/compare_options.h"
 #include "cmd/logging.h"
 #include "cmd/observer_check.h"
 #include "cmd/output.h"
@@ -114,8 +115,7 @@ core::ExitCode RunCommand::run(const GlobalOptions& globals) {
   report_.check_output();
   const bool digests_first = starts_with_digests(config);
   const std::vector<RecordingJob> jobs = plan(config, digests_first);
-  comparators::CompareOptions options;
-  options.spec = config.compare;
+  comparators::CompareOptions options = compare_options(config.compare);
   options.max_items = report_.max_items();
 
   Progress progress(progress_style(globals, stderr_is_terminal(), &std::getenv), stderr);

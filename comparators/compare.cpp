@@ -2,6 +2,7 @@
 #include "comparators/compare.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <chrono>
 #include <optional>
@@ -63,12 +64,35 @@ class Comparison {
   }
 
   bool comparable() {
+    if (!holds_noise()) return false;
     pairing_options_ =
         detail::pairing_options(baseline_.manifest(), candidate_.manifest(), options_.spec);
     if (pairing_options_) return true;
     refuse(fmt::format("recorded at other depths: baseline \"{}\", candidate \"{}\"",
                        baseline_.manifest().trace.depth,
                        candidate_.manifest().trace.depth));
+    return false;
+  }
+
+  /// Floors are about the baseline: what the candidate is, they are there to judge.
+  bool holds_noise() {
+    if (!configs::uses_noise(options_.spec) || !options_.noise) return true;
+    const configs::NoiseFloors& noise = *options_.noise;
+    const auto others =
+        configs::differences(noise.subject, configs::noise_subject(baseline_.manifest()));
+    if (!others.empty()) {
+      refuse(
+          fmt::format("{} was not made of the baseline: {}", noise.file, fmt::join(others, ", ")));
+      verdict_.mend = "calibrate with the configuration of the baseline";
+    } else if (noise.runs < configs::kFewestNoiseRuns) {
+      refuse(fmt::format("{} was made of {} run{}, which is no floor",
+                         noise.file,
+                         noise.runs,
+                         noise.runs == 1 ? "" : "s"));
+      verdict_.mend = fmt::format("calibrate with -n {} or more", configs::kFewestNoiseRuns);
+    } else {
+      return true;
+    }
     return false;
   }
 

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 
 #include "comparators/report.h"
 #include "configs/compare_spec.h"
+#include "configs/noise_floors.h"
 #include "core/dump_source.h"
 #include "core/exit_code.h"
 
@@ -12,6 +14,8 @@ namespace repro_check::comparators {
 
 struct CompareOptions {
   configs::CompareSpec spec;
+  /// What spec.noise names, where the policy noise is used; without it nothing has a floor.
+  std::shared_ptr<const configs::NoiseFloors> noise = nullptr;
   /// Check every stored byte of both dumps against its digest, not only the bytes compared.
   bool verify_all = false;
   /// Divergent operators kept in Report::divergences; all are counted.

@@ -56,6 +56,25 @@ TensorVerdict judge_cosine(const PolicySpec& policy, const TensorMetrics& m) {
           fmt::format("cosine {:.6g}, norm ratio {:.6g}", *m.cosine, *m.norm_ratio)};
 }
 
+/// The thresholds of msprobe's documents, on its own quantities.
+TensorVerdict judge_msprobe(const PolicySpec& policy, const TensorMetrics& m) {
+  constexpr double kLeastCosine = 0.99;
+  constexpr double kGreatestError = 1e-3;
+  if (!m.cosine || !m.max_abs) return {m.n_beyond == 0, {}};
+  const bool passes = *m.cosine > kLeastCosine && *m.max_abs < kGreatestError;
+  return {passes && refused(policy, m) == 0,
+          fmt::format("cosine {:.6g}, abs max {:.6g}, {:.4g} within 1/1000, {:.4g} within 5/1000",
+                      *m.cosine,
+                      *m.max_abs,
+                      m.within_1e3.value_or(0),
+                      m.within_5e3.value_or(0))};
+}
+
+double times_the_floor(const Metric& value, double floor) noexcept {
+  if (value.value_or(0) == 0) return 0;
+  return floor == 0 ? std::numeric_limits<double>::infinity() : *value / floor;
+}
+
 struct Tolerance {
   double rtol = 0;
   double atol = 0;
@@ -111,14 +130,17 @@ ElementPolicy element_policy(const PolicySpec& policy,
 
 bool digests_decide(const PolicySpec& policy) noexcept {
   return policy.kind == PolicyKind::kBitwise && equal_nan_of(policy) != EqualNan::kAny &&
-         signed_zero_distinct(policy);
+         signed_zero_distinct(policy) && !policy.flush_subnormals;
 }
 
 bool elements_decide(const PolicySpec& policy) noexcept {
   return !is_screening(policy) && policy.share == 0;
 }
 
-bool is_screening(const PolicySpec& policy) noexcept { return policy.kind == PolicyKind::kCosine; }
+bool is_screening(const PolicySpec& policy) noexcept {
+  return policy.kind == PolicyKind::kCosine || policy.kind == PolicyKind::kNoise ||
+         policy.kind == PolicyKind::kMsprobe;
+}
 
 TensorVerdict judge_metrics(const PolicySpec& policy, const TensorMetrics& metrics) {
   switch (policy.kind) {
@@ -126,9 +148,38 @@ TensorVerdict judge_metrics(const PolicySpec& policy, const TensorMetrics& metri
       return judge_ulps(policy, metrics);
     case PolicyKind::kCosine:
       return judge_cosine(policy, metrics);
+    case PolicyKind::kNoise:
+      return judge_noise(policy, metrics, {});
+    case PolicyKind::kMsprobe:
+      return judge_msprobe(policy, metrics);
     default:
       return {metrics.n_beyond == 0, {}};
   }
+}
+
+NoiseDistance noise_distance(const TensorMetrics& metrics, const configs::OutputFloor& floor) {
+  return {floor.l2_rel,
+          floor.max_abs,
+          std::max(times_the_floor(metrics.l2_rel, floor.l2_rel),
+                   times_the_floor(metrics.max_abs, floor.max_abs))};
+}
+
+TensorVerdict judge_noise(const PolicySpec& policy,
+                          const TensorMetrics& m,
+                          const configs::OutputFloor& floor) {
+  // Of nothing finite, or of dtypes without a distance, elements are all there is to judge by.
+  if (!m.max_abs) return {m.n_beyond == 0, {}};
+  const bool within = m.l2_rel.value_or(0) <= policy.factor * floor.l2_rel &&
+                      *m.max_abs <= policy.factor * floor.max_abs;
+  const bool passes = within && refused(policy, m) == 0;
+  const NoiseDistance distance = noise_distance(m, floor);
+  if (std::isinf(distance.times))
+    return {passes, "beyond a noise floor of 0: no run differed here"};
+  return {passes,
+          fmt::format("{:.3g} times the noise floor (relative L2 {:.3g}, abs max {:.3g})",
+                      distance.times,
+                      floor.l2_rel,
+                      floor.max_abs)};
 }
 
 std::string describe_policy(const PolicySpec& policy) {
@@ -150,6 +201,12 @@ std::string describe_policy(const PolicySpec& policy) {
     case PolicyKind::kCosine:
       text += fmt::format(" {}, norm drift {}", policy.cosine, policy.drift);
       break;
+    case PolicyKind::kNoise:
+      text += fmt::format(", {} times the floor", policy.factor);
+      break;
+    case PolicyKind::kMsprobe:
+      text += ", cosine above 0.99, abs max below 0.001";
+      break;
   }
   switch (equal_nan_of(policy)) {
     case EqualNan::kBits:
@@ -164,6 +221,7 @@ std::string describe_policy(const PolicySpec& policy) {
   const bool bitwise = policy.kind == PolicyKind::kBitwise;
   if (bitwise && !signed_zero_distinct(policy)) text += ", -0 equals +0";
   if (!bitwise && signed_zero_distinct(policy)) text += ", -0 is not +0";
+  if (policy.flush_subnormals) text += ", subnormals are zero";
   return text;
 }
 
@@ -188,6 +246,7 @@ std::string describe_policy(const configs::CompareSpec& spec) {
   if (spec.promote) text += ", dtypes promoted";
   if (spec.strides == configs::AttributeRule::kStrict) text += ", strides strict";
   if (spec.device == configs::AttributeRule::kStrict) text += ", device strict";
+  if (spec.alias == configs::AttributeRule::kStrict) text += ", alias strict";
   return text;
 }
 

@@ -7,6 +7,7 @@
 
 #include "comparators/report.h"
 #include "configs/compare_spec.h"
+#include "configs/noise_floors.h"
 #include "core/dtype.h"
 
 namespace repro_check::comparators {
@@ -25,7 +26,7 @@ struct ElementPolicy {
 };
 
 /// What `policy` asks of elements of `dtype`. Without rtol and atol, tolerance takes the defaults
-/// of torch.testing.assert_close; quantised dtypes are judged by their integers, so exactly.
+/// of torch.testing.assert_close; integers of quantised dtypes are judged exactly.
 /// Policies that judge a tensor as a whole count elements as tolerance does. Source:
 /// torch/testing/_comparison.py.
 ElementPolicy element_policy(const configs::PolicySpec& policy, core::Dtype dtype) noexcept;
@@ -50,8 +51,17 @@ struct TensorVerdict {
 };
 
 /// Judges a tensor by its metrics, which were made with element_policy(policy, dtype). A NaN or an
-/// infinity that the policy does not accept fails it whatever the other numbers are.
+/// infinity that the policy does not accept fails it whatever the other numbers are. Under noise
+/// only what is equal passes: see judge_noise().
 TensorVerdict judge_metrics(const configs::PolicySpec& policy, const TensorMetrics& metrics);
+
+NoiseDistance noise_distance(const TensorMetrics& metrics, const configs::OutputFloor& floor);
+
+/// Passes where both l2_rel and max_abs are at most `factor` times their floor: a floor of 0 asks
+/// for equal values.
+TensorVerdict judge_noise(const configs::PolicySpec& policy,
+                          const TensorMetrics& metrics,
+                          const configs::OutputFloor& floor);
 
 /// `bitwise`, `tolerance, rtol 0.001, atol 1e-05, NaN equals NaN`.
 std::string describe_policy(const configs::PolicySpec& policy);

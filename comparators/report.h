@@ -9,6 +9,7 @@
 
 #include "comparators/align.h"
 #include "comparators/histograms.h"
+#include "comparators/policy_use.h"
 #include "comparators/repeatability.h"
 #include "core/content_slice.h"
 #include "core/dtype.h"
@@ -137,22 +138,9 @@ struct TensorComparison {
   /// All that was looked at where digests differ: metrics and samples are about these elements,
   /// with indices of the whole tensor.
   std::optional<core::ContentSlice> slice;
-  std::string policy;               ///< that judged it, in words; empty where none did
-  std::optional<std::size_t> rule;  ///< index in Report::rules; empty where none of them matched
-};
-
-/// One rule of CompareSpec, and what it was good for.
-struct RuleUse {
-  std::string match;  ///< `operator aten::.*, dtype float16`
-  std::string policy;
-  std::uint64_t tensors = 0;  ///< outputs it judged, or ignored
-};
-
-/// Elements that passed under a policy that does not look at each of them.
-struct Screened {
-  std::uint64_t tensors = 0;
-  std::uint64_t elements = 0;
-  std::uint64_t beyond = 0;  ///< the default tolerance of their dtype
+  std::optional<NoiseDistance> noise;  ///< under the policy noise, where there is a floor
+  std::string policy;                  ///< that judged it, in words; empty where none did
+  std::optional<std::size_t> rule;     ///< index in Report::rules; empty where none of them matched
 };
 
 /// Why an origin is an origin, or what made an input differ.

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,7 +18,9 @@ enum class PolicyKind {
   kTolerance,
   kUlp,
   kCosine,
-  kIgnore,  ///< counts as skipped, never as compared
+  kNoise,    ///< measured against the floor of repeated runs of the baseline
+  kMsprobe,  ///< the thresholds of msprobe's documents, to compare verdicts with it
+  kIgnore,   ///< counts as skipped, never as compared
 };
 enum class EqualNan { kBits, kAny, kNever };
 
@@ -31,8 +34,10 @@ struct PolicySpec {
   double share = 0;       ///< ulp: of the elements so many may be farther apart, 0 to 1
   double cosine = 0.999;  ///< cosine: least similarity, -1 to 1
   double drift = 0.01;    ///< cosine: greatest |norm ratio - 1|
+  double factor = 2;      ///< noise: so many times the floor pass; 0 or more
   std::optional<EqualNan> equal_nan = {};         ///< default: bits under bitwise, any otherwise
   std::optional<bool> signed_zero_distinct = {};  ///< default: true under bitwise, false otherwise
+  bool flush_subnormals = false;  ///< what is below the least normal number counts as zero
   bool operator==(const PolicySpec&) const = default;
 };
 
@@ -81,8 +86,11 @@ struct CompareSpec {
   std::vector<Rule> rules;
   Unmatched unmatched = Unmatched::kError;
   bool strict_rules = false;  ///< a rule that judged nothing is an error
-  bool promote = false;       ///< dtypes of one class may differ: compared in the wider one
+  /// Floors of the policy noise; absolute once parsed. Read by whoever compares.
+  std::optional<std::filesystem::path> noise;
+  bool promote = false;  ///< dtypes of one class may differ: compared in the wider one
   AttributeRule strides = AttributeRule::kNote;
+  AttributeRule alias = AttributeRule::kNote;  ///< which tensors of a call share their memory
   std::optional<AttributeRule>
       device;  ///< default: strict where both runs claim the same, else note
   AlignMode align = AlignMode::kKeyed;
@@ -93,5 +101,12 @@ struct CompareSpec {
   /// Threads that compare; default: as many as there are processors. No result depends on it.
   std::optional<unsigned> threads;
 };
+
+/// Whether the policy of the section or of a rule measures against CompareSpec::noise.
+bool uses_noise(const CompareSpec& spec) noexcept;
+
+/// What `lenient` is short for: dtypes are promoted, devices and strides noted. Shapes, layouts,
+/// quantisers and numbers of results are never relaxed.
+void relax(CompareSpec& spec) noexcept;
 
 }  // namespace repro_check::configs

@@ -13,7 +13,8 @@ void load_rules(const std::filesystem::path& file, CompareSpec& spec) {
   const std::string text = read_config_text(file);
   detail::Problems problems;
   const auto document = detail::parse_json(text, "", problems);
-  if (document) detail::read_rules_document({&*document, ""}, problems, spec);
+  const detail::ParseContext context{problems, std::filesystem::absolute(file).parent_path()};
+  if (document) detail::read_rules_document({&*document, ""}, context, spec);
   if (!problems.empty()) detail::refuse(file.string(), problems.all());
 }
 

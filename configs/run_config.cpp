@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "configs/run_config.h"
 
+#include <algorithm>
+
 #include "configs/config_parser.h"
 
 namespace repro_check::configs {
@@ -9,6 +11,17 @@ namespace repro_check::configs {
 bool ListInput::operator==(const ListInput& other) const { return items == other.items; }
 bool TupleInput::operator==(const TupleInput& other) const { return items == other.items; }
 bool DictInput::operator==(const DictInput& other) const { return entries == other.entries; }
+
+bool uses_noise(const CompareSpec& spec) noexcept {
+  const auto is_noise = [](const Rule& rule) { return rule.policy.kind == PolicyKind::kNoise; };
+  return spec.policy.kind == PolicyKind::kNoise || std::ranges::any_of(spec.rules, is_noise);
+}
+
+void relax(CompareSpec& spec) noexcept {
+  spec.promote = true;
+  spec.strides = AttributeRule::kNote;
+  spec.device = AttributeRule::kNote;
+}
 
 std::string_view name_of(ModelMode mode) noexcept {
   switch (mode) {
@@ -62,6 +75,10 @@ std::string_view name_of(PolicyKind kind) noexcept {
       return "ulp";
     case PolicyKind::kCosine:
       return "cosine";
+    case PolicyKind::kNoise:
+      return "noise";
+    case PolicyKind::kMsprobe:
+      return "msprobe";
     case PolicyKind::kIgnore:
       return "ignore";
   }

@@ -66,6 +66,10 @@ Json json_tensor(const TensorComparison& tensor) {
   out["slice"] = tensor.slice ? Json{{"elements", json_integer(tensor.slice->elements)},
                                      {"stride", json_integer(tensor.slice->stride)}}
                               : Json(nullptr);
+  out["noise"] = tensor.noise ? Json{{"l2_rel_floor", json_number(tensor.noise->l2_rel_floor)},
+                                     {"max_abs_floor", json_number(tensor.noise->max_abs_floor)},
+                                     {"times", json_number(tensor.noise->times)}}
+                              : Json(nullptr);
   out["metrics"] = json_metrics(tensor.metrics);
   out["samples"] = json_samples(tensor.samples);
   return out;

@@ -25,7 +25,7 @@ using comparators::Report;
 using comparators::RunSummary;
 using core::NamedTensorKind;
 
-constexpr const char* kReportVersion = "1.3";
+constexpr const char* kReportVersion = "1.4";
 
 template <typename Range>
 std::string value_of(const Range& facts, std::string_view name) {

@@ -86,6 +86,10 @@ void Observations::see(const core::OpRecord& baseline,
   counted_ += findings.counted;
   if (findings.nan_pairs != 0) nan_.add(baseline);
   if (findings.output_strides_differ) strides_.add(baseline);
+  if (!findings.alias_differs.empty()) {
+    if (alias_.count == 0) first_alias_ = findings.alias_differs;
+    alias_.add(baseline);
+  }
   const bool inputs_differ = !findings.inputs.empty() || !findings.arguments.empty();
   if (inputs_differ && findings.outcome == OpOutcome::kEqual) absorbed_.add(baseline);
   if (baseline_special_.empty() && makes_specials(baseline)) {
@@ -132,6 +136,13 @@ std::vector<std::string> Observations::warnings(const core::RunManifest& baselin
                                    strides_.count,
                                    strides_.count == 1 ? "" : "s",
                                    strides_.first));
+  }
+  if (alias_.count != 0) {
+    warnings.push_back(
+        fmt::format("{} operator{} returned memory shared with other tensors; first {}",
+                    alias_.count,
+                    alias_.count == 1 ? "" : "s",
+                    first_alias_));
   }
   warn_of_limits(baseline, candidate, warnings);
   for (const std::string& text : baseline.warnings) warnings.push_back("baseline: " + text);

@@ -39,6 +39,8 @@ class Observations {
   Tally nan_;
   Tally absorbed_;
   Tally strides_;
+  Tally alias_;
+  std::string first_alias_;
   std::string baseline_special_;  ///< the first operator that made NaN or Inf from finite inputs
   std::string candidate_special_;
 };

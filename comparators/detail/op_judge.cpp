@@ -50,6 +50,21 @@ core::Dtype result_dtype(const core::OpRecord& record) {
   return dtype == core::Dtype::kUnknown ? core::Dtype::kFloat64 : dtype;
 }
 
+/// What else of the record lies in the memory of one of its outputs: `input self, output 0`.
+std::string shared_with(const core::OpRecord& record, const TensorRecord& output) {
+  std::string names;
+  for (const TensorRecord& other : record.tensors) {
+    // Each pair of outputs is told of once, at the later one.
+    if (&other == &output) break;
+    if (output.storage < 0 || other.storage != output.storage) continue;
+    names += fmt::format("{}{} {}",
+                         names.empty() ? "" : ", ",
+                         other.role == TensorRole::kInput ? "input" : "output",
+                         other.slot);
+  }
+  return names.empty() ? "nothing" : names;
+}
+
 TensorComparison one_sided(const TensorRecord& record, bool in_baseline) {
   TensorComparison comparison;
   comparison.role = record.role;
@@ -79,7 +94,8 @@ class OpComparison {
       : baseline_(baseline),
         candidate_(candidate),
         judge_(judge),
-        note_strides_(options.spec.strides != configs::AttributeRule::kIgnore) {}
+        note_strides_(options.spec.strides != configs::AttributeRule::kIgnore),
+        alias_(options.spec.alias) {}
 
   OpFindings run(bool ignore_symbols) {
     compare_inputs();
@@ -148,14 +164,29 @@ class OpComparison {
     if (mismatched_) found_.severity = std::numeric_limits<double>::infinity();
   }
 
+  /// Empty where both share the same memory with the same tensors, or a side does not say.
+  [[nodiscard]] std::string alias_difference(const TensorRecord& b, const TensorRecord& c) const {
+    if (alias_ == configs::AttributeRule::kIgnore || b.storage < 0 || c.storage < 0) return {};
+    const std::string left = shared_with(baseline_, b);
+    const std::string right = shared_with(candidate_, c);
+    return left == right ? std::string() : fmt::format("{} against {}", left, right);
+  }
+
   void compare_output(const TensorRecord& b, const TensorRecord& c) {
     if (note_strides_ && b.strides != c.strides) found_.output_strides_differ = true;
+    const std::string alias = alias_difference(b, c);
+    if (!alias.empty() && found_.alias_differs.empty()) {
+      found_.alias_differs = fmt::format("{}: {}", where("output", b), alias);
+    }
     const Choice choice = judge_.rules().choose(
         baseline_, {.role = "output", .slot = b.slot, .dtype = b.dtype, .device = b.device});
     judge_.rules().count(choice);
     const bool is_judged =
         choice.policy != nullptr && choice.policy->kind != configs::PolicyKind::kIgnore;
     if (!is_judged) return pass_over(b, c, choice);
+    if (!alias.empty() && alias_ == configs::AttributeRule::kStrict) {
+      return mismatch(b, c, choice, "shares its memory with other tensors: " + alias);
+    }
     if (choice.policy->equal_nan != configs::EqualNan::kNever && judge_.same_algorithm() &&
         plainly_equal(b, c) && judge_.attributes().accept(b, c)) {
       count(b, true);
@@ -165,10 +196,33 @@ class OpComparison {
     TensorComparison comparison = judge_.judge(b, c, Depth::kValues, where("output", b), choice);
     comparison.policy = *choice.text;
     comparison.rule = choice.rule;
+    if (comparison.outcome == TensorOutcome::kUncomparable) note_floor(choice);
     tally(comparison);
     screen(*choice.policy, comparison);
     if (comparison.outcome != TensorOutcome::kEqual)
       found_.outputs.push_back(std::move(comparison));
+  }
+
+  void mismatch(const TensorRecord& b,
+                const TensorRecord& c,
+                const Choice& choice,
+                std::string why) {
+    TensorComparison comparison;
+    comparison.role = b.role;
+    comparison.baseline = b;
+    comparison.candidate = c;
+    comparison.outcome = TensorOutcome::kMismatch;
+    comparison.note = std::move(why);
+    comparison.policy = *choice.text;
+    comparison.rule = choice.rule;
+    tally(comparison);
+    found_.outputs.push_back(std::move(comparison));
+  }
+
+  void note_floor(const Choice& choice) {
+    if (choice.policy->kind == configs::PolicyKind::kNoise && choice.floor == nullptr) {
+      found_.lacks_floor = true;
+    }
   }
 
   /// What a rule leaves out, or no rule speaks of.
@@ -221,7 +275,21 @@ class OpComparison {
       return std::nullopt;
     }
     if (choice.policy->kind == configs::PolicyKind::kIgnore) return std::nullopt;
+    if (choice.policy->kind == configs::PolicyKind::kNoise) return noise_policy(choice, dtype);
     return ScalarPolicy{element_policy(*choice.policy, dtype), dtype};
+  }
+
+  /// A number has no norm but itself: its distance is held against the floor of its distances.
+  std::optional<ScalarPolicy> noise_policy(const Choice& choice, core::Dtype dtype) {
+    if (choice.floor == nullptr) {
+      note_floor(choice);
+      uncomparable_ = true;
+      return std::nullopt;
+    }
+    ScalarPolicy policy{element_policy(*choice.policy, dtype), dtype};
+    policy.element.rtol = 0;
+    policy.element.atol = choice.policy->factor * choice.floor->max_abs;
+    return policy;
   }
 
   /// @param by_value  elements were compared, not only dtype and shape
@@ -300,6 +368,7 @@ class OpComparison {
   const core::OpRecord& candidate_;
   TensorJudge& judge_;
   bool note_strides_ = true;
+  configs::AttributeRule alias_ = configs::AttributeRule::kNote;
   OpFindings found_;
   bool mismatched_ = false;         ///< in the number of outputs
   bool mismatched_tensor_ = false;  ///< in dtype, shape, layout or state

@@ -41,10 +41,12 @@ struct OpFindings {
   bool reads_uninitialised = false;
   bool input_strides_differ = false;
   bool output_strides_differ = false;
+  std::string alias_differs;    ///< the first output that shares other memory, in words
   bool inputs_unknown = false;  ///< the content of some input is not recorded on a side
   bool bits_differ = false;     ///< some output is not bit-equal
   OutputTally tally;
   Screened screened;
+  bool lacks_floor = false;    ///< an output that differs has none, under the policy noise
   std::string unruled;         ///< the first output no rule speaks of: `op 3 output 0`
   std::uint64_t elements = 0;  ///< of the outputs judged
   std::uint64_t bytes = 0;

@@ -52,6 +52,36 @@ Dtype part_of(Dtype dtype) noexcept {
   }
 }
 
+/// Where the parts of a number lie in its bits.
+struct Encoding {
+  std::uint64_t sign = 0;
+  std::uint64_t exponent = 0;   ///< 0: there are no subnormals
+  std::uint64_t zero_sign = 0;  ///< of the sign, what a zero keeps
+};
+
+Encoding encoding_of(Dtype dtype) noexcept {
+  switch (dtype) {
+    case Dtype::kFloat64:
+      return {1ULL << 63U, 0x7FF0'0000'0000'0000, 1ULL << 63U};
+    case Dtype::kFloat32:
+      return {0x8000'0000, 0x7F80'0000, 0x8000'0000};
+    case Dtype::kFloat16:
+      return {0x8000, 0x7C00, 0x8000};
+    case Dtype::kBFloat16:
+      return {0x8000, 0x7F80, 0x8000};
+    case Dtype::kFloat8E4M3FN:
+      return {0x80, 0x78, 0x80};
+    case Dtype::kFloat8E5M2:
+      return {0x80, 0x7C, 0x80};
+    case Dtype::kFloat8E4M3FNUZ:
+      return {0x80, 0x78, 0};
+    case Dtype::kFloat8E5M2FNUZ:
+      return {0x80, 0x7C, 0};
+    default:
+      return {};
+  }
+}
+
 std::int64_t integer_of(Dtype dtype, std::uint64_t bits) noexcept {
   const bool is_signed = dtype >= Dtype::kInt8 && dtype <= Dtype::kInt64;
   const auto shift = static_cast<unsigned>(64U - 8U * core::element_size(dtype));
@@ -72,6 +102,21 @@ std::optional<Dtype> common_dtype(Dtype one, Dtype other, configs::PolicyKind po
   const bool integers = core::is_integral(one) && core::is_integral(other);
   if (!integers || one == Dtype::kUInt64 || other == Dtype::kUInt64) return std::nullopt;
   return Dtype::kInt64;
+}
+
+void flush_subnormals(Dtype dtype, std::vector<std::byte>& bytes) noexcept {
+  const Dtype part = part_of(dtype);
+  const Encoding encoding = encoding_of(part);
+  if (encoding.exponent == 0) return;
+  const std::size_t size = core::element_size(part);
+  for (std::size_t at = 0; at + size <= bytes.size(); at += size) {
+    std::uint64_t bits = 0;
+    std::memcpy(&bits, bytes.data() + at, size);
+    const bool subnormal = (bits & encoding.exponent) == 0 && (bits & ~encoding.sign) != 0;
+    if (!subnormal) continue;
+    bits &= encoding.zero_sign;
+    std::memcpy(bytes.data() + at, &bits, size);
+  }
 }
 
 std::vector<std::byte> converted(core::TensorView view, Dtype dtype) {

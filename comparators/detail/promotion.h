@@ -17,6 +17,10 @@ std::optional<core::Dtype> common_dtype(core::Dtype one,
                                         core::Dtype other,
                                         configs::PolicyKind policy) noexcept;
 
+/// Makes every number of `bytes` whose magnitude is below the least normal one of `dtype` a zero of
+/// its sign, or the only zero there is. Dtypes without subnormals are left as they are.
+void flush_subnormals(core::Dtype dtype, std::vector<std::byte>& bytes) noexcept;
+
 /// The elements of `view` as `dtype`, which common_dtype() chose: exactly, or rounded to the
 /// nearest, ties to even.
 std::vector<std::byte> converted(core::TensorView view, core::Dtype dtype);

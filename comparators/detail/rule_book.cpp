@@ -35,7 +35,8 @@ std::string_view module_of(const core::OpRecord& record) {
 
 }  // namespace
 
-RuleBook::RuleBook(const configs::CompareSpec& spec) : spec_(spec), counts_(spec.rules.size()) {
+RuleBook::RuleBook(const configs::CompareSpec& spec, const configs::NoiseFloors* noise)
+    : spec_(spec), noise_(noise), counts_(spec.rules.size()) {
   ignore_.kind = configs::PolicyKind::kIgnore;
   ignore_text_ = describe_policy(ignore_);
   fallback_text_ = describe_policy(spec.policy);
@@ -43,16 +44,16 @@ RuleBook::RuleBook(const configs::CompareSpec& spec) : spec_(spec), counts_(spec
 }
 
 RuleBook::Choice RuleBook::fallback() const noexcept {
-  return {&spec_.policy, std::nullopt, &fallback_text_};
+  return {&spec_.policy, std::nullopt, &fallback_text_, nullptr};
 }
 
 RuleBook::Choice RuleBook::choice_of(std::optional<std::size_t> rule) const noexcept {
-  if (rule) return {&spec_.rules[*rule].policy, rule, &texts_[*rule]};
+  if (rule) return {&spec_.rules[*rule].policy, rule, &texts_[*rule], nullptr};
   switch (spec_.unmatched) {
     case Unmatched::kPolicy:
       return fallback();
     case Unmatched::kIgnore:
-      return {&ignore_, std::nullopt, &ignore_text_};
+      return {&ignore_, std::nullopt, &ignore_text_, nullptr};
     case Unmatched::kError:
       break;
   }
@@ -73,8 +74,24 @@ std::optional<std::size_t> RuleBook::first_match(const core::OpRecord& record,
   return std::nullopt;
 }
 
+RuleBook::Choice RuleBook::with_floor(Choice choice,
+                                      const core::OpRecord& record,
+                                      const Subject& subject) const {
+  if (noise_ != nullptr) choice.floor = noise_->find(record, subject.role, subject.slot);
+  if (choice.floor != nullptr || spec_.unmatched == Unmatched::kError) return choice;
+  const bool by_itself =
+      spec_.unmatched == Unmatched::kPolicy && spec_.policy.kind == configs::PolicyKind::kNoise;
+  return by_itself ? choice : choice_of(std::nullopt);
+}
+
 RuleBook::Choice RuleBook::choose(const core::OpRecord& record, const Subject& subject) {
-  if (spec_.rules.empty()) return fallback();
+  const Choice choice = spec_.rules.empty() ? fallback() : by_rule(record, subject);
+  const bool by_noise =
+      choice.policy != nullptr && choice.policy->kind == configs::PolicyKind::kNoise;
+  return by_noise ? with_floor(choice, record, subject) : choice;
+}
+
+RuleBook::Choice RuleBook::by_rule(const core::OpRecord& record, const Subject& subject) {
   key_.clear();
   // Names are of any content: their lengths keep two keys apart.
   const auto add = [this](std::string_view part) {

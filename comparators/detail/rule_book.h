@@ -11,6 +11,7 @@
 
 #include "comparators/report.h"
 #include "configs/compare_spec.h"
+#include "configs/noise_floors.h"
 #include "core/op_record.h"
 
 namespace repro_check::comparators::detail {
@@ -18,13 +19,16 @@ namespace repro_check::comparators::detail {
 /// Which policy judges which tensor: the first rule that matches.
 class RuleBook {
  public:
-  explicit RuleBook(const configs::CompareSpec& spec);
+  /// @param noise  floors for the policy noise; may be null
+  RuleBook(const configs::CompareSpec& spec, const configs::NoiseFloors* noise);
 
   /// Borrows from the book and its specification.
   struct Choice {
     const configs::PolicySpec* policy = nullptr;  ///< null: no rule matches, and that is an error
     std::optional<std::size_t> rule;              ///< index; empty: the policy for all others
     const std::string* text = nullptr;            ///< the policy in words
+    /// Under noise; null: nothing is known of how far runs are apart here.
+    const configs::OutputFloor* floor = nullptr;
   };
 
   /// What a tensor is known by; what it is of a scalar is empty.
@@ -34,7 +38,8 @@ class RuleBook {
     core::Dtype dtype = core::Dtype::kUnknown;
     std::string_view device;
   };
-  /// Remembered for the next time the same operator of the same module asks.
+  /// Remembered for the next time the same operator of the same module asks. Under noise a tensor
+  /// without a floor is one that `unmatched` speaks of.
   [[nodiscard]] Choice choose(const core::OpRecord& record, const Subject& subject);
 
   /// The policy of what no rule is asked about: weights, and inputs that nothing produced.
@@ -49,9 +54,14 @@ class RuleBook {
  private:
   [[nodiscard]] std::optional<std::size_t> first_match(const core::OpRecord& record,
                                                        const Subject& subject) const;
+  [[nodiscard]] Choice by_rule(const core::OpRecord& record, const Subject& subject);
+  [[nodiscard]] Choice with_floor(Choice choice,
+                                  const core::OpRecord& record,
+                                  const Subject& subject) const;
   [[nodiscard]] Choice choice_of(std::optional<std::size_t> rule) const noexcept;
 
   const configs::CompareSpec& spec_;
+  const configs::NoiseFloors* noise_;
   configs::PolicySpec ignore_;
   std::vector<std::string> texts_;  ///< of each rule
   std::string fallback_text_;

@@ -65,14 +65,14 @@ bool within(const Value& baseline, const Value& candidate, const ScalarPolicy& p
   return true;
 }
 
+}  // namespace
+
 bool is_tensor(const Value& value) {
   if (held<core::TensorSlot>(value) != nullptr) return true;
   const auto* list = held<ValueList>(value);
   return list != nullptr && !list->items.empty() &&
          std::ranges::all_of(list->items, [](const Value& item) { return is_tensor(item); });
 }
-
-}  // namespace
 
 std::string short_text(const Value& value) {
   std::string text = core::to_text(value);

@@ -47,6 +47,9 @@ std::vector<ScalarDifference> differing_results(const core::OpRecord& baseline,
                                                 const core::OpRecord& candidate,
                                                 const PolicyOfResult& policy_of);
 
+/// Whether a value is a tensor, or a list of nothing but tensors.
+bool is_tensor(const core::Value& value);
+
 /// A scalar as a report shows it, cut where it is long.
 std::string short_text(const core::Value& value);
 

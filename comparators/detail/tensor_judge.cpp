@@ -60,7 +60,7 @@ TensorJudge::TensorJudge(const core::DumpSource& baseline,
       measurer_(options.spec.threads.value_or(0)),
       same_algorithm_(baseline.manifest().trace.digest_algorithm ==
                       candidate.manifest().trace.digest_algorithm),
-      rules_(options.spec) {
+      rules_(options.spec, options.noise.get()) {
   // Where both say where they ran, a tensor elsewhere is no matter of course.
   const bool same_device = baseline.manifest().device == candidate.manifest().device;
   attributes_.strict_strides = options.spec.strides == configs::AttributeRule::kStrict;
@@ -103,12 +103,14 @@ std::unique_ptr<core::ContentParts> TensorJudge::open(const core::DumpSource& so
 
 std::unique_ptr<core::ContentParts> TensorJudge::open_as(core::Dtype dtype,
                                                          const core::DumpSource& source,
+                                                         bool flush,
                                                          const core::ContentKey& key,
                                                          const std::string& where) {
-  if (key.dtype == dtype) return open(source, key, where);
+  if (key.dtype == dtype && !flush) return open(source, key, where);
   if (!source.has_content(key)) return nullptr;
   std::vector<std::byte> bytes;
   if (!attempt(source, where, [&] { source.read_content(key, bytes); })) return nullptr;
+  if (flush) flush_subnormals(key.dtype, bytes);
   return std::make_unique<core::MemoryParts>(converted({key.dtype, key.shape, bytes}, dtype));
 }
 
@@ -120,9 +122,10 @@ std::optional<TensorJudge::Measured> TensorJudge::measure_whole(const core::Cont
   if (candidate.dtype != dtype) {
     dtype = common_dtype(baseline.dtype, candidate.dtype, policy.kind).value();
   }
-  const auto left = open_as(dtype, baseline_, baseline, where);
+  const bool flush = policy.flush_subnormals;
+  const auto left = open_as(dtype, baseline_, flush, baseline, where);
   if (!left) return std::nullopt;
-  const auto right = open_as(dtype, candidate_, candidate, where);
+  const auto right = open_as(dtype, candidate_, flush, candidate, where);
   if (!right) return std::nullopt;
   PairMeasurement found = measurer_.measure({dtype, baseline.shape, left.get(), right.get()},
                                             element_policy(policy, baseline.dtype, candidate.dtype),
@@ -269,7 +272,7 @@ void TensorJudge::judge_values(Depth depth,
   }
   if (!measured) return judge_unmeasured(depth, choice, comparison);
   comparison.metrics = measured->metrics;
-  comparison.samples = std::move(measured->samples);
+  comparison.samples = measured->samples;
   comparison.note = describe_metrics(*comparison.metrics);
   comparison.slice = measured->slice;
   if (baseline.dtype != candidate.dtype) {
@@ -279,7 +282,23 @@ void TensorJudge::judge_values(Depth depth,
         fmt::format(
             "{} against {}", core::dtype_name(baseline.dtype), core::dtype_name(candidate.dtype)));
   }
+  append(comparison.note,
+         choice.policy->flush_subnormals && comparison.metrics->n_diff == 0,
+         "only subnormals differ, which count as zero");
   if (comparison.slice) return judge_slice(choice, comparison);
+  const bool by_noise = choice.policy->kind == configs::PolicyKind::kNoise &&
+                        comparison.baseline.role == core::TensorRole::kOutput;
+  if (by_noise && choice.floor == nullptr) {
+    append(comparison.note, true, "no noise floor for it");
+    comparison.outcome = TensorOutcome::kUncomparable;
+    return;
+  }
+  if (by_noise) {
+    comparison.noise = noise_distance(*comparison.metrics, *choice.floor);
+    measured->verdict = judge_noise(*choice.policy, *comparison.metrics, *choice.floor);
+    // Whoever reads it finds it judged as here.
+    measured_.insert_or_assign(PairKey(baseline, candidate, policy_id(choice)), *measured);
+  }
   const TensorVerdict& verdict = measured->verdict;
   append(comparison.note, !verdict.why.empty(), verdict.why);
   comparison.outcome = verdict.passes ? TensorOutcome::kWithin : TensorOutcome::kBeyond;

@@ -97,9 +97,10 @@ class TensorJudge {
   std::unique_ptr<core::ContentParts> open(const core::DumpSource& source,
                                            const core::ContentKey& key,
                                            const std::string& where);
-  /// The same of one that has to become `dtype` first.
+  /// The same of one that has to become `dtype` first, or lose its subnormals.
   std::unique_ptr<core::ContentParts> open_as(core::Dtype dtype,
                                               const core::DumpSource& source,
+                                              bool flush,
                                               const core::ContentKey& key,
                                               const std::string& where);
   /// Whether `action` finds the content whole; what is damaged is noted.

@@ -34,6 +34,11 @@ std::string mend_for(Status status, const VerdictInput& input, const Coverage& c
       if (!input.first_unruled.empty()) {
         return "add a rule that matches it, or set \"unmatched\" to \"policy\" or \"ignore\"";
       }
+      if (!input.mend.empty()) return input.mend;
+      if (input.lacks_floor) {
+        return "calibrate anew on the runs that are compared, or set \"unmatched\" beside a rule "
+               "that says what else to judge by";
+      }
       return input.first_not_judged.empty()
                  ? "record both runs with the same \"dump\" settings"
                  : "record with \"dump\": {\"level\": \"tensor\"}, or compare with policy "

@@ -15,6 +15,8 @@ struct VerdictInput {
   std::vector<std::string> incomparable;  ///< sentences; not empty = the dumps cannot be judged
   std::uint64_t values = 0;               ///< elements compared by value
   std::uint64_t matched = 0;
+  bool lacks_floor = false;      ///< an output that differs has no noise floor
+  std::string mend;              ///< where `incomparable` asks for another than the usual
   std::string first_unruled;     ///< `op 8 output 0`, of which no rule speaks
   std::string first_not_judged;  ///< `op 8 aten::mul output 0: digests differ, ...`
 };

@@ -25,7 +25,8 @@ constexpr std::array kParameters{Parameter{"rtol", PolicyKind::kTolerance},
                                  Parameter{"ulp", PolicyKind::kUlp},
                                  Parameter{"share", PolicyKind::kUlp},
                                  Parameter{"cosine", PolicyKind::kCosine},
-                                 Parameter{"drift", PolicyKind::kCosine}};
+                                 Parameter{"drift", PolicyKind::kCosine},
+                                 Parameter{"factor", PolicyKind::kNoise}};
 
 struct Bounds {
   double least;
@@ -88,6 +89,7 @@ void read_parameters(const ObjectReader& object,
   assign(read_bounded(object, "share", kShare, problems), policy.share);
   assign(read_bounded(object, "cosine", kSimilarity, problems), policy.cosine);
   assign(read_bounded(object, "drift", kAllowance, problems), policy.drift);
+  assign(read_bounded(object, "factor", kAllowance, problems), policy.factor);
   if (kind) check_parameters(object, *kind, problems);
   if (!kind || kind == PolicyKind::kTolerance) check_tolerances(object, problems);
 }
@@ -99,6 +101,10 @@ void read_specials(const ObjectReader& object, Problems& problems, PolicySpec& p
   if (const auto member = object.find("signed_zero")) {
     const auto index = read_name(*member, kSignedZeroNames, problems);
     if (index) policy.signed_zero_distinct = *index == 1;
+  }
+  if (const auto member = object.find("subnormals")) {
+    const auto index = read_name(*member, kSubnormalNames, problems);
+    if (index) policy.flush_subnormals = *index == 1;
   }
 }
 
@@ -177,13 +183,26 @@ void read_rules(const Node& node, Problems& problems, CompareSpec& compare) {
   PolicySpec base;
   base.equal_nan = compare.policy.equal_nan;
   base.signed_zero_distinct = compare.policy.signed_zero_distinct;
+  base.flush_subnormals = compare.policy.flush_subnormals;
   for (std::size_t i = 0; i < node.json->size(); ++i) {
     Rule& rule = compare.rules.emplace_back(Rule{{}, base});
     read_rule(node.item(i), problems, rule);
   }
 }
 
-void read_rule_members(const ObjectReader& object, Problems& problems, CompareSpec& compare) {
+/// A file that `calibrate` may be about to make: it is read by whoever compares.
+void read_noise(const ObjectReader& object, const ParseContext& context, CompareSpec& compare) {
+  if (const auto member = object.find("noise")) {
+    compare.noise = read_path(
+        *member, PathKind::kFileToMake, "a file that `repro-check calibrate` writes", context);
+  }
+}
+
+void read_rule_members(const ObjectReader& object,
+                       const ParseContext& context,
+                       CompareSpec& compare) {
+  Problems& problems = context.problems;
+  read_noise(object, context, compare);
   if (const auto member = object.find("rules")) read_rules(*member, problems, compare);
   if (const auto member = object.find("unmatched")) {
     assign(read_choice(*member, kUnmatchedRules, problems), compare.unmatched);
@@ -210,15 +229,11 @@ void read_section_policy(const ObjectReader& object, Problems& problems, PolicyS
   read_parameters(object, kind, problems, policy);
 }
 
-}  // namespace
-
-void read_compare(const Node& node, Problems& problems, CompareSpec& compare) {
-  const ObjectReader object(node, kCompareKeys, problems);
-  read_specials(object, problems, compare.policy);
-  // Before the policy: rules take over what the section says of NaN and zeros, not what the policy
-  // does.
-  read_rule_members(object, problems, compare);
-  read_section_policy(object, problems, compare.policy);
+/// What is said of the things around the values. What stands beside `lenient` overrules it.
+void read_attributes(const ObjectReader& object, Problems& problems, CompareSpec& compare) {
+  if (const auto member = object.find("lenient")) {
+    if (read_bool(*member, problems).value_or(false)) relax(compare);
+  }
   if (const auto member = object.find("dtype")) {
     const auto index = read_name(*member, kDtypeRuleNames, problems);
     if (index) compare.promote = *index == 1;
@@ -229,6 +244,32 @@ void read_compare(const Node& node, Problems& problems, CompareSpec& compare) {
   if (const auto member = object.find("device")) {
     compare.device = read_choice(*member, kAttributeRules, problems);
   }
+  if (const auto member = object.find("alias")) {
+    assign(read_choice(*member, kAttributeRules, problems), compare.alias);
+  }
+}
+
+/// The policy noise is about a file.
+void check_noise(const ObjectReader& object, const CompareSpec& compare, Problems& problems) {
+  const bool given = object.has("noise");
+  if (uses_noise(compare) && !given) {
+    object.report_missing(
+        "noise", ": the policy noise needs the file that `repro-check calibrate` writes", problems);
+  }
+}
+
+}  // namespace
+
+void read_compare(const Node& node, const ParseContext& context, CompareSpec& compare) {
+  Problems& problems = context.problems;
+  const ObjectReader object(node, kCompareKeys, problems);
+  read_specials(object, problems, compare.policy);
+  // Before the policy: rules take over what the section says of NaN and zeros, not what the policy
+  // does.
+  read_rule_members(object, context, compare);
+  read_section_policy(object, problems, compare.policy);
+  check_noise(object, compare, problems);
+  read_attributes(object, problems, compare);
   if (const auto member = object.find("align")) {
     assign(read_choice(*member, kAlignModes, problems), compare.align);
   }
@@ -249,13 +290,14 @@ void read_compare(const Node& node, Problems& problems, CompareSpec& compare) {
   }
 }
 
-void read_rules_document(const Node& node, Problems& problems, CompareSpec& compare) {
+void read_rules_document(const Node& node, const ParseContext& context, CompareSpec& compare) {
+  Problems& problems = context.problems;
   if (node.json->is_array()) return read_rules(node, problems, compare);
   const ObjectReader object(node, kRulesFileKeys, problems);
   if (object.is_object() && !object.has("rules")) {
     object.report_missing("rules", ": the list of them", problems);
   }
-  read_rule_members(object, problems, compare);
+  read_rule_members(object, context, compare);
 }
 
 }  // namespace repro_check::configs::detail

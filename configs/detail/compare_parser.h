@@ -2,13 +2,13 @@
 #pragma once
 
 #include "configs/compare_spec.h"
-#include "configs/detail/json_reader.h"
+#include "configs/detail/parse_context.h"
 
 namespace repro_check::configs::detail {
 
-void read_compare(const Node& node, Problems& problems, CompareSpec& compare);
+void read_compare(const Node& node, const ParseContext& context, CompareSpec& compare);
 
 /// The document of a rules file.
-void read_rules_document(const Node& node, Problems& problems, CompareSpec& compare);
+void read_rules_document(const Node& node, const ParseContext& context, CompareSpec& compare);
 
 }  // namespace repro_check::configs::detail

@@ -176,7 +176,7 @@ Config Builder::build() {
     report_unexpected(*schema, "the address of a JSON Schema, for editors", problems_);
   }
   read_base();
-  if (const auto node = object_.find("compare")) read_compare(*node, problems_, config.compare);
+  if (const auto node = object_.find("compare")) read_compare(*node, context_, config.compare);
   if (const auto node = object_.find("report")) read_report(*node, problems_, config.report);
   read_runs();
   check_given("model", R"(give "model": {"path": "model.pt"})", &Given::model_path);

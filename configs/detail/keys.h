@@ -53,16 +53,20 @@ inline constexpr auto kResolvedDumpKeys = std::to_array<std::string_view>({"dire
                                                                            "keep_ops"});
 inline constexpr auto kSliceKeys = std::to_array<std::string_view>({"elements", "stride", "above"});
 /// Of a policy, be it in the section itself or an object of its own.
-#define REPRO_CHECK_POLICY_KEYS \
-  "rtol", "atol", "ulp", "share", "cosine", "drift", "equal_nan", "signed_zero"
+#define REPRO_CHECK_POLICY_KEYS                                                            \
+  "rtol", "atol", "ulp", "share", "cosine", "drift", "factor", "equal_nan", "signed_zero", \
+      "subnormals"
 inline constexpr auto kCompareKeys = std::to_array<std::string_view>({"policy",
                                                                       REPRO_CHECK_POLICY_KEYS,
                                                                       "rules",
                                                                       "unmatched",
                                                                       "strict_rules",
+                                                                      "noise",
+                                                                      "lenient",
                                                                       "dtype",
                                                                       "strides",
                                                                       "device",
+                                                                      "alias",
                                                                       "align",
                                                                       "order",
                                                                       "max_growth",
@@ -74,7 +78,7 @@ inline constexpr auto kRuleKeys = std::to_array<std::string_view>({"match", "pol
 inline constexpr auto kMatchKeys =
     std::to_array<std::string_view>({"operator", "module", "phase", "tensor", "dtype", "device"});
 inline constexpr auto kRulesFileKeys =
-    std::to_array<std::string_view>({"rules", "unmatched", "strict_rules"});
+    std::to_array<std::string_view>({"rules", "unmatched", "strict_rules", "noise"});
 inline constexpr auto kReportKeys = std::to_array<std::string_view>({"format"});
 
 /// The key that says what an input is; exactly one stands in it.
@@ -101,6 +105,8 @@ inline constexpr std::array kPolicyKinds{PolicyKind::kBitwise,
                                          PolicyKind::kTolerance,
                                          PolicyKind::kUlp,
                                          PolicyKind::kCosine,
+                                         PolicyKind::kNoise,
+                                         PolicyKind::kMsprobe,
                                          PolicyKind::kIgnore};
 inline constexpr std::array kUnmatchedRules{
     Unmatched::kError, Unmatched::kPolicy, Unmatched::kIgnore};
@@ -119,6 +125,8 @@ inline constexpr std::array kDistributions{Distribution::kZeros,
                                            Distribution::kRandint};
 /// The index is PolicySpec::signed_zero_distinct.
 inline constexpr auto kSignedZeroNames = std::to_array<std::string_view>({"same", "distinct"});
+/// The index is PolicySpec::flush_subnormals.
+inline constexpr auto kSubnormalNames = std::to_array<std::string_view>({"exact", "flush"});
 inline constexpr auto kReportFormats = std::to_array<std::string_view>({"text", "json"});
 
 }  // namespace repro_check::configs::detail

@@ -21,6 +21,7 @@ std::string flaw_of(const std::filesystem::path& path, PathKind kind) {
   if (kind == PathKind::kDirectoryToMake) {
     return exists && !std::filesystem::is_directory(status) ? "is not a directory" : "";
   }
+  if (kind == PathKind::kFileToMake && !exists) return "";
   if (status.type() == std::filesystem::file_type::none) return error.message();
   if (!exists) return "no such file";
   if (std::filesystem::is_directory(status)) return "is a directory";

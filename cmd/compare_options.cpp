@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/compare_options.h"
+
+#include <memory>
+#include <utility>
+
+#include "cmd/output.h"
+#include "configs/noise_file.h"
+
+namespace repro_check::cmd {
+
+comparators::CompareOptions compare_options(const configs::CompareSpec& spec) {
+  comparators::CompareOptions options;
+  options.spec = spec;
+  if (configs::uses_noise(spec)) {
+    configs::NoiseFloors floors = configs::load_noise(from_here(spec.noise.value()));
+    options.noise = std::make_shared<const configs::NoiseFloors>(std::move(floors));
+  }
+  return options;
+}
+
+}  // namespace repro_check::cmd

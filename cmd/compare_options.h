@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "comparators/compare.h"
+#include "configs/compare_spec.h"
+
+namespace repro_check::cmd {
+
+/// How dumps are judged by `spec`, with the noise floors that it names, where it uses them.
+/// @throws core::Error{kUsage} when there are none, or they are no floors
+comparators::CompareOptions compare_options(const configs::CompareSpec& spec);
+
+}  // namespace repro_check::cmd
