@@ -2,7 +2,6 @@
 #include "comparators/detail/tensor_judge.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <exception>
@@ -24,32 +23,7 @@ constexpr std::size_t kRememberedPairs = 4096;
 /// Bytes of a content whose verification is remembered.
 constexpr std::uint64_t kWorthRemembering = std::uint64_t{64} << 10U;
 
-void append(std::string& text, bool holds, std::string_view words) {
-  if (!holds) return;
-  if (!text.empty()) text += "; ";
-  text += words;
-}
-
 }  // namespace
-
-std::string dtype_and_shape(core::Dtype dtype, const std::vector<std::int64_t>& shape) {
-  return fmt::format("{} [{}]", core::dtype_name(dtype), fmt::join(shape, ", "));
-}
-
-std::string describe_metrics(const TensorMetrics& metrics) {
-  std::string text;
-  if (metrics.n_diff != 0) {
-    append(text, metrics.n_diff == metrics.zero_sign_only, "only zero signs differ");
-    append(text, metrics.n_diff == metrics.nan_both_payload, "only NaN payload differs");
-    append(text, metrics.n_diff == metrics.noncanonical_bool, "only non-canonical bool differs");
-  }
-  append(text, metrics.nan_baseline != 0, "NaN in baseline only");
-  append(text, metrics.nan_candidate != 0, "NaN in candidate only");
-  append(text, metrics.inf_sign != 0, "Inf signs differ");
-  append(text, metrics.inf_baseline != 0, "Inf in baseline only");
-  append(text, metrics.inf_candidate != 0, "Inf in candidate only");
-  return text;
-}
 
 TensorJudge::TensorJudge(const core::DumpSource& baseline,
                          const core::DumpSource& candidate,
@@ -276,20 +250,20 @@ void TensorJudge::judge_values(Depth depth,
   comparison.note = describe_metrics(*comparison.metrics);
   comparison.slice = measured->slice;
   if (baseline.dtype != candidate.dtype) {
-    append(
+    append_note(
         comparison.note,
         true,
         fmt::format(
             "{} against {}", core::dtype_name(baseline.dtype), core::dtype_name(candidate.dtype)));
   }
-  append(comparison.note,
-         choice.policy->flush_subnormals && comparison.metrics->n_diff == 0,
-         "only subnormals differ, which count as zero");
+  append_note(comparison.note,
+              choice.policy->flush_subnormals && comparison.metrics->n_diff == 0,
+              "only subnormals differ, which count as zero");
   if (comparison.slice) return judge_slice(choice, comparison);
   const bool by_noise = choice.policy->kind == configs::PolicyKind::kNoise &&
                         comparison.baseline.role == core::TensorRole::kOutput;
   if (by_noise && choice.floor == nullptr) {
-    append(comparison.note, true, "no noise floor for it");
+    append_note(comparison.note, true, "no noise floor for it");
     comparison.outcome = TensorOutcome::kUncomparable;
     return;
   }
@@ -300,8 +274,43 @@ void TensorJudge::judge_values(Depth depth,
     measured_.insert_or_assign(PairKey(baseline, candidate, policy_id(choice)), *measured);
   }
   const TensorVerdict& verdict = measured->verdict;
-  append(comparison.note, !verdict.why.empty(), verdict.why);
+  append_note(comparison.note, !verdict.why.empty(), verdict.why);
   comparison.outcome = verdict.passes ? TensorOutcome::kWithin : TensorOutcome::kBeyond;
+}
+
+void TensorJudge::judge_dequantised(Depth depth,
+                                    const std::string& where,
+                                    const Choice& choice,
+                                    const QuantiserPair& quantisers,
+                                    TensorComparison& comparison) {
+  const auto read = [&](const core::DumpSource& source,
+                        const core::ContentKey& key,
+                        const Quantiser& quantiser) -> std::unique_ptr<core::ContentParts> {
+    std::vector<std::byte> bytes;
+    const bool stored = depth == Depth::kValues && source.has_content(key) &&
+                        attempt(source, where, [&] { source.read_content(key, bytes); });
+    if (!stored) return nullptr;
+    return std::make_unique<core::MemoryParts>(
+        dequantised({key.dtype, key.shape, bytes}, quantiser));
+  };
+  const auto left = read(baseline_, comparison.baseline.content_key(), quantisers.baseline);
+  const auto right = read(candidate_, comparison.candidate.content_key(), quantisers.candidate);
+  if (!left || !right) return judge_unmeasured(depth, choice, comparison);
+  // The defaults of torch.testing.assert_close for quantised tensors are those of float32.
+  PairMeasurement found =
+      measurer_.measure({core::Dtype::kFloat64, comparison.baseline.shape, left.get(), right.get()},
+                        element_policy(*choice.policy, core::Dtype::kFloat32),
+                        options_.max_samples);
+  TensorMetrics& m = found.metrics;
+  m.ulp_max.reset();  // of integers there are none
+  m.ulp_mean.reset();
+  m.ulp_hist.reset();
+  const TensorVerdict verdict = judge_metrics(*choice.policy, m);
+  comparison.note = "by the values that the integers stand for";
+  append_note(comparison.note, !verdict.why.empty(), verdict.why);
+  comparison.outcome = verdict.passes ? TensorOutcome::kWithin : TensorOutcome::kBeyond;
+  comparison.metrics = m;
+  comparison.samples = std::move(found.samples);
 }
 
 /// What a slice shows can fail a tensor and never pass it: the rest was not looked at.
@@ -336,7 +345,9 @@ TensorComparison TensorJudge::judge(const TensorRecord& baseline,
   // An input is judged where it was made, by its content; where it lies is the operator's matter.
   const AttributeRules rules =
       baseline.role == core::TensorRole::kOutput ? attributes_ : AttributeRules{};
-  comparison.note = metadata_mismatch(baseline, candidate, rules, promoted);
+  const auto quantisers = quantisers_of(baseline, candidate, choice.policy->kind);
+  comparison.note = metadata_mismatch(
+      baseline, candidate, rules, {.dtype = promoted, .quantiser = quantisers.has_value()});
   if (!comparison.note.empty()) {
     // A device that holds no values cannot contradict one that does.
     const bool contentless = has_no_content(baseline.state) != has_no_content(candidate.state);
@@ -349,6 +360,12 @@ TensorComparison TensorJudge::judge(const TensorRecord& baseline,
   }
   if (promoted) {
     judge_values(depth, where, choice, comparison);
+    return comparison;
+  }
+  const bool alike = baseline.attributes == candidate.attributes && same_algorithm_ &&
+                     baseline.digest == candidate.digest;
+  if (quantisers && !alike) {
+    judge_dequantised(depth, where, choice, *quantisers, comparison);
     return comparison;
   }
   const auto same = same_content(baseline.content_key(), candidate.content_key(), where);

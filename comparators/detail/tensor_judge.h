@@ -15,6 +15,7 @@
 
 #include "comparators/compare.h"
 #include "comparators/detail/pair_measurer.h"
+#include "comparators/detail/quantiser.h"
 #include "comparators/detail/rule_book.h"
 #include "comparators/detail/tensor_metadata.h"
 #include "comparators/policy.h"
@@ -122,6 +123,12 @@ class TensorJudge {
                     const std::string& where,
                     const Choice& choice,
                     TensorComparison& comparison);
+  /// By the values that the integers stand for.
+  void judge_dequantised(Depth depth,
+                         const std::string& where,
+                         const Choice& choice,
+                         const QuantiserPair& quantisers,
+                         TensorComparison& comparison);
   void judge_unmeasured(Depth depth, const Choice& choice, TensorComparison& comparison) const;
   /// equal_nan "never": NaN fails even where the bits are equal.
   void judge_equal(const std::string& where, const Choice& choice, TensorComparison& comparison);
@@ -137,12 +144,5 @@ class TensorJudge {
   std::array<std::set<core::ContentKey>, 2> checked_;  ///< of the baseline and of the candidate
   std::vector<std::string> damage_;
 };
-
-/// `float32 [2, 3]`
-std::string dtype_and_shape(core::Dtype dtype, const std::vector<std::int64_t>& shape);
-
-/// What the metrics say in words: `only zero signs differ`, `NaN in baseline only`; empty when the
-/// numbers say it all.
-std::string describe_metrics(const TensorMetrics& metrics);
 
 }  // namespace repro_check::comparators::detail

@@ -35,7 +35,7 @@ std::string_view state_text(ContentState state) noexcept {
 std::string metadata_mismatch(const TensorRecord& b,
                               const TensorRecord& c,
                               const AttributeRules& rules,
-                              bool any_dtype) {
+                              Relaxed relaxed) {
   const bool one_undefined =
       (b.state == ContentState::kUndefined) != (c.state == ContentState::kUndefined);
   if (one_undefined) {
@@ -44,7 +44,7 @@ std::string metadata_mismatch(const TensorRecord& b,
                        c.state == ContentState::kUndefined ? "undefined" : "a tensor");
   }
   if (b.state == ContentState::kUndefined) return {};
-  if (b.dtype != c.dtype && !any_dtype) {
+  if (b.dtype != c.dtype && !relaxed.dtype) {
     return fmt::format(
         "dtype differs: {} against {}", core::dtype_name(b.dtype), core::dtype_name(c.dtype));
   }
@@ -55,7 +55,7 @@ std::string metadata_mismatch(const TensorRecord& b,
   if (b.layout != c.layout) {
     return fmt::format("layout differs: {} against {}", b.layout, c.layout);
   }
-  if (b.attributes != c.attributes) {
+  if (b.attributes != c.attributes && !relaxed.quantiser) {
     return fmt::format("{} differs: {} against {}",
                        b.layout == "quantised" ? "quantiser" : "layout structure",
                        b.attributes,
@@ -88,6 +88,32 @@ void judge_states(TensorComparison& comparison) {
   comparison.note = fmt::format("{} against {}", state_text(b), state_text(c));
   comparison.outcome = has_no_content(b) || has_no_content(c) ? TensorOutcome::kUncomparable
                                                               : TensorOutcome::kMismatch;
+}
+
+void append_note(std::string& text, bool holds, std::string_view words) {
+  if (!holds) return;
+  if (!text.empty()) text += "; ";
+  text += words;
+}
+
+std::string dtype_and_shape(core::Dtype dtype, const std::vector<std::int64_t>& shape) {
+  return fmt::format("{} [{}]", core::dtype_name(dtype), fmt::join(shape, ", "));
+}
+
+std::string describe_metrics(const TensorMetrics& metrics) {
+  std::string text;
+  if (metrics.n_diff != 0) {
+    append_note(text, metrics.n_diff == metrics.zero_sign_only, "only zero signs differ");
+    append_note(text, metrics.n_diff == metrics.nan_both_payload, "only NaN payload differs");
+    append_note(
+        text, metrics.n_diff == metrics.noncanonical_bool, "only non-canonical bool differs");
+  }
+  append_note(text, metrics.nan_baseline != 0, "NaN in baseline only");
+  append_note(text, metrics.nan_candidate != 0, "NaN in candidate only");
+  append_note(text, metrics.inf_sign != 0, "Inf signs differ");
+  append_note(text, metrics.inf_baseline != 0, "Inf in baseline only");
+  append_note(text, metrics.inf_candidate != 0, "Inf in candidate only");
+  return text;
 }
 
 }  // namespace repro_check::comparators::detail

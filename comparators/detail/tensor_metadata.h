@@ -2,8 +2,11 @@
 #pragma once
 
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "comparators/report.h"
+#include "core/dtype.h"
 #include "core/tensor_record.h"
 
 namespace repro_check::comparators::detail {
@@ -18,17 +21,32 @@ struct AttributeRules {
   }
 };
 
+/// What need not agree, since values are compared in a common form.
+struct Relaxed {
+  bool dtype = false;
+  bool quantiser = false;
+};
+
 /// What must agree before any value is looked at, and does not; empty when all does.
-/// @param any_dtype  the two dtypes are compared in a common one
 std::string metadata_mismatch(const core::TensorRecord& b,
                               const core::TensorRecord& c,
                               const AttributeRules& rules,
-                              bool any_dtype);
+                              Relaxed relaxed);
 
 /// Whether nobody can say what is in the tensor.
 bool has_no_content(core::ContentState state) noexcept;
 
 /// Sets the outcome of two records of which at least one has no digest; the metadata agree.
 void judge_states(TensorComparison& comparison);
+
+/// `float32 [2, 3]`
+std::string dtype_and_shape(core::Dtype dtype, const std::vector<std::int64_t>& shape);
+
+/// What the metrics say in words: `only zero signs differ`, `NaN in baseline only`; empty when the
+/// numbers say it all.
+std::string describe_metrics(const TensorMetrics& metrics);
+
+/// Adds `words` to a note, where `holds`.
+void append_note(std::string& text, bool holds, std::string_view words);
 
 }  // namespace repro_check::comparators::detail
