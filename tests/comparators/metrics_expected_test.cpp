@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Metrics against numbers that another program computed exactly: data/make_metrics_expected.py.
+// Metrics against numbers that another program computed exactly: data/make_metrics_expected.py and
+// data/make_metrics_special.py.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -20,9 +21,26 @@ namespace {
 
 using nlohmann::json;
 
-json load_cases() {
-  std::ifstream file(REPRO_CHECK_TEST_DATA "/metrics_expected.json");
+json load_cases(const std::string& name = "metrics_expected.json") {
+  std::ifstream file(std::string(REPRO_CHECK_TEST_DATA "/") + name);
   return json::parse(file);
+}
+
+ElementPolicy policy_of(const json& entry) {
+  ElementPolicy policy;
+  if (entry.contains("ulp")) {
+    policy.atol = std::numeric_limits<double>::infinity();
+    policy.max_ulp = entry.at("ulp").get<std::uint64_t>();
+  } else {
+    policy.rtol = entry.at("rtol").get<double>();
+    policy.atol = entry.at("atol").get<double>();
+  }
+  const std::string nan = entry.at("equal_nan");
+  policy.equal_nan = nan == "any"     ? configs::EqualNan::kAny
+                     : nan == "never" ? configs::EqualNan::kNever
+                                      : configs::EqualNan::kBits;
+  policy.signed_zero_distinct = entry.at("signed_zero_distinct").get<bool>();
+  return policy;
 }
 
 void check_real(const json& expected, const char* name, const std::optional<double>& actual) {
@@ -150,6 +168,26 @@ TEST_CASE("metrics of random tensors are those computed exactly") {
     check_case(m, expected);
     if (expected.contains("needs_infinite")) {
       check_needed(pair, m, expected.at("needs_infinite").get<bool>());
+    }
+  }
+}
+
+TEST_CASE("special values: metrics and verdicts are those computed exactly") {
+  const json cases = load_cases("metrics_special.json");
+  REQUIRE(cases.size() > 120);
+  for (const json& entry : cases) {
+    const std::string dtype = entry.at("dtype");
+    CAPTURE(dtype);
+    CAPTURE(entry.at("baseline").dump().substr(0, 60));
+    CAPTURE(entry.at("candidate").dump().substr(0, 60));
+    const TensorPair pair = bits_pair(
+        *core::parse_dtype(dtype), entry.at("baseline").dump(), entry.at("candidate").dump());
+    check_case(measure(pair.baseline(), pair.candidate(), {}), entry.at("expected"));
+    for (const json& verdict : entry.value("judged", json::array())) {
+      CAPTURE(verdict.dump());
+      const TensorMetrics m = measure(pair.baseline(), pair.candidate(), policy_of(verdict));
+      CHECK(m.n_beyond == verdict.at("n_beyond").get<std::uint64_t>());
+      check_maybe(verdict, "first_beyond", m.first_beyond);
     }
   }
 }

@@ -92,7 +92,9 @@ def rel_histogram(pairs):
     infinite = sum(d != 0 and b == 0 for _, d, b, *_ in pairs)
     for _, d, b, *_ in pairs:
         if d != 0 and b != 0:
-            exponent = str(min(8, max(-64, floor_log2(Fraction(to_float(d) / to_float(b))))))
+            quotient = to_float(d) / to_float(b)
+            exponent = str(8 if quotient == math.inf else
+                           min(8, max(-64, floor_log2(Fraction(quotient)) if quotient else -64)))
             exponents[exponent] = exponents.get(exponent, 0) + 1
     return [zero, infinite, exponents]
 

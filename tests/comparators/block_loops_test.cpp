@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+// The inner loops of every instruction set give the bits of the portable ones, one by one.
+#include <doctest/doctest.h>
+
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "comparators/detail/float_block.h"
+#include "core/float_format.h"
+
+namespace repro_check::comparators::detail {
+namespace {
+
+constexpr std::uint32_t kSeed = 20260104;
+constexpr int kRounds = 400;
+
+struct Unit {
+  std::string_view name;
+  BlockLoops loops;
+};
+
+/// Those that this machine has beside the portable one; the others are said to be left out.
+std::vector<Unit> units() {
+  std::vector<Unit> found;
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx2")) {
+    found.push_back({"AVX2", avx2_block_loops()});
+  } else {
+    MESSAGE("left out: this machine has no AVX2");
+  }
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+      __builtin_cpu_supports("avx512vl")) {
+    found.push_back({"AVX-512", avx512_block_loops()});
+  } else {
+    MESSAGE("left out: this machine has no AVX-512");
+  }
+#else
+  MESSAGE("left out: AVX2 and AVX-512, which are of x86-64");
+#endif
+  return found;
+}
+
+/// Zeros, both ends of the subnormal and of the normal numbers, and neighbours of 1.
+template <typename Value>
+std::vector<Value> edges() {
+  using Limits = std::numeric_limits<Value>;
+  std::vector<Value> values;
+  for (const Value value : {Value{0},
+                            Limits::denorm_min(),
+                            std::nextafter(Limits::min(), Value{0}),
+                            Limits::min(),
+                            Value{1},
+                            std::nextafter(Value{1}, Value{2}),
+                            std::nextafter(Value{1}, Value{0}),
+                            Limits::max() / 2,
+                            std::nextafter(Limits::max(), Value{0}),
+                            Limits::max()}) {
+    values.push_back(value);
+    values.push_back(-value);
+  }
+  return values;
+}
+
+/// Finite values: ordinary ones, any pattern there is, edges; the candidate is often near the
+/// baseline.
+template <typename Value>
+struct Block {
+  std::vector<Value> baseline;
+  std::vector<Value> candidate;
+
+  Block(std::mt19937_64& random, std::size_t count) : edges_(edges<Value>()) {
+    for (std::size_t i = 0; i < count; ++i) {
+      baseline.push_back(any(random));
+      candidate.push_back(near(random, baseline.back()));
+    }
+  }
+
+ private:
+  Value any(std::mt19937_64& random) const {
+    switch (random() % 4) {
+      case 0:
+        return edges_[random() % edges_.size()];
+      case 1: {
+        using Bits = std::conditional_t<sizeof(Value) == 4, std::uint32_t, std::uint64_t>;
+        const auto value = std::bit_cast<Value>(static_cast<Bits>(random()));
+        return std::isfinite(value) ? value : Value{0};
+      }
+      default:
+        return std::normal_distribution<Value>()(random);
+    }
+  }
+
+  Value near(std::mt19937_64& random, Value value) const {
+    switch (random() % 6) {
+      case 0:
+        return any(random);
+      case 1:
+        return -value;
+      case 2: {
+        const Value next = std::nextafter(value, std::numeric_limits<Value>::max());
+        return std::isfinite(next) ? next : value;
+      }
+      case 3: {
+        const Value scaled = value * static_cast<Value>(1.0009765625);
+        return std::isfinite(scaled) ? scaled : value;
+      }
+      default:
+        return value;
+    }
+  }
+
+  std::vector<Value> edges_;
+};
+
+BlockPolicy any_policy(std::mt19937_64& random, double min_normal, double max_finite) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  constexpr std::array kNumbers{0.0, 1.3e-6, 1e-5, 1e-3, 1.0, 1e30};
+  const auto pick = [&] { return kNumbers[random() % kNumbers.size()]; };
+  const bool by_ulp = random() % 3 == 0;
+  BlockPolicy policy{};
+  policy.rtol = by_ulp ? 0 : pick();
+  policy.atol = by_ulp ? kInfinity : pick();
+  policy.needed_rtol = pick();
+  policy.given_rtol = random() % 2 == 0 ? kInfinity : pick();
+  policy.given_atol = random() % 2 == 0 ? kInfinity : pick();
+  policy.min_normal = min_normal;
+  policy.max_finite = max_finite;
+  policy.max_ulp = by_ulp ? random() % 5 : std::numeric_limits<std::uint64_t>::max();
+  policy.signed_zero_distinct = random() % 2 == 0;
+  return policy;
+}
+
+/// Lanes start anywhere, as in the middle of a leaf.
+BlockSums any_sums(std::mt19937_64& random) {
+  BlockSums sums{};
+  if (random() % 2 == 0) return sums;
+  for (std::size_t lane = 0; lane < kBlockLanes; ++lane) {
+    for (auto* sum : {sums.abs, sums.rel, sums.d2, sums.b2, sums.c2, sums.bc}) {
+      sum[lane] = std::uniform_real_distribution<double>(0, 100)(random);
+    }
+  }
+  return sums;
+}
+
+/// Everything a loop leaves behind, bit by bit.
+struct Outcome {
+  BlockFindings findings{};
+  BlockSums sums{};
+  std::vector<std::int64_t> codes;
+  BlockSums squares{};
+  std::uint64_t nonzero = 0;
+};
+
+bool same_bits(const Outcome& left, const Outcome& right) {
+  static_assert(sizeof(BlockFindings) % 8 == 0 && sizeof(BlockSums) % 8 == 0);
+  return std::memcmp(&left.findings, &right.findings, sizeof(BlockFindings)) == 0 &&
+         std::memcmp(&left.sums, &right.sums, sizeof(BlockSums)) == 0 &&
+         std::memcmp(&left.squares, &right.squares, sizeof(BlockSums)) == 0 &&
+         left.codes == right.codes && left.nonzero == right.nonzero;
+}
+
+Outcome run(const BlockLoops& loops,
+            const NarrowPairs& pairs,
+            const BlockPolicy& policy,
+            const BlockSums& start) {
+  Outcome outcome{{}, start, std::vector<std::int64_t>(kBlock, -1), start, 0};
+  outcome.findings = loops.narrow(pairs, policy, outcome.sums, outcome.codes.data());
+  outcome.nonzero = loops.narrow_squares(pairs.baseline, pairs.count, outcome.squares);
+  return outcome;
+}
+
+Outcome run(const BlockLoops& loops,
+            const WidePairs& pairs,
+            const BlockPolicy& policy,
+            const BlockSums& start) {
+  Outcome outcome{{}, start, std::vector<std::int64_t>(kBlock, -1), start, 0};
+  outcome.findings = loops.wide(pairs, policy, outcome.sums, outcome.codes.data());
+  outcome.nonzero = loops.wide_squares(pairs.baseline, pairs.count, outcome.squares);
+  return outcome;
+}
+
+template <typename Pairs>
+void check_all(const std::vector<Unit>& all,
+               const Pairs& pairs,
+               const BlockPolicy& policy,
+               const BlockSums& start) {
+  const Outcome expected = run(portable_block_loops(), pairs, policy, start);
+  for (const Unit& unit : all) {
+    CAPTURE(std::string(unit.name));
+    CAPTURE(pairs.count);
+    REQUIRE(same_bits(run(unit.loops, pairs, policy, start), expected));
+  }
+}
+
+std::size_t any_count(std::mt19937_64& random) {
+  return kBlockLanes * (1 + random() % (kBlock / kBlockLanes));
+}
+
+TEST_CASE("float32: every instruction set gives the same bits") {
+  const std::vector<Unit> all = units();
+  std::mt19937_64 random(kSeed);
+  using Limits = std::numeric_limits<float>;
+  for (int round = 0; round < kRounds; ++round) {
+    CAPTURE(round);
+    const Block<float> block(random, any_count(random));
+    const NarrowPairs pairs{
+        block.baseline.data(), block.candidate.data(), nullptr, nullptr, block.baseline.size()};
+    const BlockPolicy policy =
+        any_policy(random, static_cast<double>(Limits::min()), static_cast<double>(Limits::max()));
+    check_all(all, pairs, policy, any_sums(random));
+  }
+}
+
+TEST_CASE("float64: every instruction set gives the same bits") {
+  const std::vector<Unit> all = units();
+  std::mt19937_64 random(kSeed + 1);
+  using Limits = std::numeric_limits<double>;
+  for (int round = 0; round < kRounds; ++round) {
+    CAPTURE(round);
+    const Block<double> block(random, any_count(random));
+    const WidePairs pairs{block.baseline.data(), block.candidate.data(), block.baseline.size()};
+    const BlockPolicy policy = any_policy(random, Limits::min(), Limits::max());
+    check_all(all, pairs, policy, any_sums(random));
+  }
+}
+
+TEST_CASE("narrower floats, with orders of their own: every instruction set gives the same bits") {
+  const std::vector<Unit> all = units();
+  std::mt19937_64 random(kSeed + 2);
+  for (const core::Dtype dtype : {core::Dtype::kFloat16, core::Dtype::kBFloat16}) {
+    for (int round = 0; round < kRounds / 2; ++round) {
+      CAPTURE(round);
+      const std::size_t count = any_count(random);
+      std::array<std::vector<float>, 2> values;
+      std::array<std::vector<std::int32_t>, 2> orders;
+      for (std::size_t i = 0; i < count; ++i) {
+        std::uint64_t bits = random() & 0xFFFFU;
+        for (std::size_t side = 0; side < 2; ++side) {
+          if (side == 1 && random() % 2 == 0) bits ^= std::uint64_t{1} << (random() % 3);
+          const auto position = core::ulp_position(dtype, bits);
+          // What is not finite never enters a loop.
+          values.at(side).push_back(position ? static_cast<float>(core::decode_float(dtype, bits))
+                                             : 0.0F);
+          orders.at(side).push_back(static_cast<std::int32_t>(position.value_or(0)));
+        }
+      }
+      const NarrowPairs pairs{
+          values[0].data(), values[1].data(), orders[0].data(), orders[1].data(), count};
+      const bool is_half = dtype == core::Dtype::kFloat16;
+      const BlockPolicy policy =
+          any_policy(random, is_half ? 0x1p-14 : 0x1p-126, is_half ? 65504.0 : 0x1.FEp127);
+      check_all(all, pairs, policy, any_sums(random));
+    }
+  }
+}
+
+TEST_CASE("the comparison of two outcomes sees one bit") {
+  Outcome one{{}, {}, std::vector<std::int64_t>(kBlock, 0), {}, 0};
+  Outcome other = one;
+  CHECK(same_bits(one, other));
+  other.sums.d2[3] = -0.0;
+  CHECK_FALSE(same_bits(one, other));
+}
+
+}  // namespace
+}  // namespace repro_check::comparators::detail
