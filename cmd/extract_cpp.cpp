@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "cmd/extract.h"
+#include "cmd/extract_literal.h"
 #include "cmd/render/text.h"
 #include "core/dtype.h"
 #include "core/printable.h"
@@ -86,39 +87,30 @@ std::string symbol(const std::string& name) {
   return "c10::Device(std::string(" + string_literal(name) + "))";
 }
 
-std::string literal(const Reproducer& reproducer, const core::Value& value) {
-  return std::visit(
-      [&](const auto& data) -> std::string {
-        using T = std::decay_t<decltype(data)>;
-        if constexpr (std::is_same_v<T, bool>) {
-          return data ? "Given(true)" : "Given(false)";
-        } else if constexpr (std::is_same_v<T, std::int64_t>) {
-          return fmt::format("Given(int64_t({}LL))", data);
-        } else if constexpr (std::is_same_v<T, double>) {
-          return "Given(" + number(data) + ")";
-        } else if constexpr (std::is_same_v<T, std::complex<double>>) {
-          return "Given(c10::complex<double>(" + number(data.real()) + ", " + number(data.imag()) +
-                 "))";
-        } else if constexpr (std::is_same_v<T, std::string>) {
-          return "Given(std::string(" + string_literal(data) + "))";
-        } else if constexpr (std::is_same_v<T, core::Symbol>) {
-          return "Given(" + symbol(data.name) + ")";
-        } else if constexpr (std::is_same_v<T, core::TensorSlot>) {
-          const core::TensorRecord& tensor = reproducer.op.tensors.at(data.index);
-          if (tensor.state == core::ContentState::kUndefined) return "Given(at::Tensor())";
-          return "Given(tensors.at(" + string_literal(tensor.slot) + "))";
-        } else if constexpr (std::is_same_v<T, core::ValueList>) {
-          std::string items;
-          for (const core::Value& item : data.items) {
-            items += (items.empty() ? "" : ", ") + literal(reproducer, item);
-          }
-          return "Given::list({" + items + "})";
-        } else {  // a generator: the default one stands in for it
-          return "Given(c10::IValue())";
-        }
-      },
-      value.data);
-}
+std::string given(const std::string& value) { return "Given(" + value + ")"; }
+
+constexpr LiteralDialect kCpp{
+    .truth = [](bool value) { return given(value ? "true" : "false"); },
+    .integer = [](std::int64_t value) { return given(fmt::format("int64_t({}LL)", value)); },
+    .real = [](double value) { return given(number(value)); },
+    .complex =
+        [](std::complex<double> value) {
+          return given("c10::complex<double>(" + number(value.real()) + ", " +
+                       number(value.imag()) + ")");
+        },
+    .text =
+        [](const std::string& value) {
+          return given("std::string(" + string_literal(value) + ")");
+        },
+    .symbol = [](const std::string& name) { return given(symbol(name)); },
+    .tensor =
+        [](const core::TensorRecord& tensor) {
+          return given(tensor.state == core::ContentState::kUndefined
+                           ? "at::Tensor()"
+                           : "tensors.at(" + string_literal(tensor.slot) + ")");
+        },
+    .list = [](const std::string& items) { return "Given::list({" + items + "})"; },
+    .none = "Given(c10::IValue())"};
 
 std::string braces(const std::vector<std::int64_t>& numbers) {
   std::string text;
@@ -301,7 +293,7 @@ std::string arguments(const Reproducer& reproducer) {
   for (const core::Argument& argument : reproducer.op.arguments) {
     text += fmt::format("  arguments.emplace({}, {});\n",
                         string_literal(argument.name),
-                        literal(reproducer, argument.value));
+                        literal(reproducer.op, argument.value, kCpp));
   }
   return text + "  return arguments;\n}\n";
 }

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "cmd/extract.h"
+#include "cmd/extract_literal.h"
 #include "cmd/render/text.h"
 #include "core/dtype.h"
 #include "core/printable.h"
@@ -51,42 +52,24 @@ std::string symbol(const std::string& name) {
   return known ? "torch." + name : "torch.device(" + string_literal(name) + ")";
 }
 
-std::string tensor_name(const Reproducer& reproducer, std::uint32_t index) {
-  const core::TensorRecord& tensor = reproducer.op.tensors.at(index);
-  if (tensor.state == core::ContentState::kUndefined) return "None";
-  return "tensors[" + string_literal(tensor.slot) + "]";
-}
-
-std::string literal(const Reproducer& reproducer, const core::Value& value) {
-  return std::visit(
-      [&](const auto& data) -> std::string {
-        using T = std::decay_t<decltype(data)>;
-        if constexpr (std::is_same_v<T, bool>) {
-          return data ? "True" : "False";
-        } else if constexpr (std::is_same_v<T, std::int64_t>) {
-          return std::to_string(data);
-        } else if constexpr (std::is_same_v<T, double>) {
-          return number(data);
-        } else if constexpr (std::is_same_v<T, std::complex<double>>) {
-          return "complex(" + number(data.real()) + ", " + number(data.imag()) + ")";
-        } else if constexpr (std::is_same_v<T, std::string>) {
-          return string_literal(data);
-        } else if constexpr (std::is_same_v<T, core::Symbol>) {
-          return symbol(data.name);
-        } else if constexpr (std::is_same_v<T, core::TensorSlot>) {
-          return tensor_name(reproducer, data.index);
-        } else if constexpr (std::is_same_v<T, core::ValueList>) {
-          std::string items;
-          for (const core::Value& item : data.items) {
-            items += (items.empty() ? "" : ", ") + literal(reproducer, item);
-          }
-          return "[" + items + "]";
-        } else {  // a generator: the default one stands in for it
-          return "None";
-        }
-      },
-      value.data);
-}
+constexpr LiteralDialect kPython{
+    .truth = [](bool value) { return std::string(value ? "True" : "False"); },
+    .integer = [](std::int64_t value) { return std::to_string(value); },
+    .real = [](double value) { return number(value); },
+    .complex =
+        [](std::complex<double> value) {
+          return "complex(" + number(value.real()) + ", " + number(value.imag()) + ")";
+        },
+    .text = [](const std::string& value) { return string_literal(value); },
+    .symbol = [](const std::string& name) { return symbol(name); },
+    .tensor =
+        [](const core::TensorRecord& tensor) {
+          return tensor.state == core::ContentState::kUndefined
+                     ? std::string("None")
+                     : "tensors[" + string_literal(tensor.slot) + "]";
+        },
+    .list = [](const std::string& items) { return "[" + items + "]"; },
+    .none = "None"};
 
 std::string tuple(const std::vector<std::int64_t>& numbers) {
   std::string text = "(";
@@ -257,7 +240,7 @@ std::string arguments(const Reproducer& reproducer) {
   std::string positional;
   std::string named;
   for (const core::Argument& argument : reproducer.op.arguments) {
-    const std::string value = literal(reproducer, argument.value);
+    const std::string value = literal(reproducer.op, argument.value, kPython);
     if (argument.name == "self" && named.empty()) {
       positional = value;
     } else {

@@ -170,16 +170,35 @@ void check_pairs(const std::vector<core::OpRecord>& baseline,
   }
 }
 
+/// A random trace, and what random edits make of it.
+struct EditedTrace {
+  explicit EditedTrace(std::uint32_t seed) : EditedTrace(Random(seed)) {}
+
+  std::vector<core::OpRecord> baseline;
+  std::vector<core::OpRecord> candidate;
+  MemorySource left;
+  MemorySource right;
+
+ private:
+  explicit EditedTrace(Random random)
+      : baseline(random_trace(random)),
+        candidate(edited(random, baseline)),
+        left(source_of(baseline)),
+        right(source_of(candidate)) {}
+
+  static std::vector<core::OpRecord> edited(Random& random, std::vector<core::OpRecord> trace) {
+    edit(random, trace);
+    return trace;
+  }
+};
+
 TEST_CASE("random edits: the same operators, in order, as many as can be") {
   for (std::uint32_t seed = 0; seed < 400; ++seed) {
     CAPTURE(seed);
-    Random random(seed);
-    const std::vector<core::OpRecord> baseline = random_trace(random);
-    std::vector<core::OpRecord> candidate = baseline;
-    edit(random, candidate);
-    const MemorySource left = source_of(baseline);
-    const MemorySource right = source_of(candidate);
-    const Pairing pairing = detail::pair_records(left, right);
+    const EditedTrace traces(seed);
+    const std::vector<core::OpRecord>& baseline = traces.baseline;
+    const std::vector<core::OpRecord>& candidate = traces.candidate;
+    const Pairing pairing = detail::pair_records(traces.left, traces.right);
     check_pairs(baseline, candidate, pairing);
     CHECK_FALSE(pairing.gave_up);
     std::uint64_t best = 0;
@@ -206,14 +225,11 @@ TEST_CASE("a trace and itself match by position alone") {
 TEST_CASE("by position, the k-th call of a stream is paired with the k-th or with none") {
   for (std::uint32_t seed = 0; seed < 100; ++seed) {
     CAPTURE(seed);
-    Random random(seed);
-    const std::vector<core::OpRecord> baseline = random_trace(random);
-    std::vector<core::OpRecord> candidate = baseline;
-    edit(random, candidate);
-    const MemorySource left = source_of(baseline);
-    const MemorySource right = source_of(candidate);
-    const Pairing pairing =
-        detail::pair_records(left, right, {configs::AlignMode::kStrict, false, false});
+    const EditedTrace traces(seed);
+    const std::vector<core::OpRecord>& baseline = traces.baseline;
+    const std::vector<core::OpRecord>& candidate = traces.candidate;
+    const Pairing pairing = detail::pair_records(
+        traces.left, traces.right, {configs::AlignMode::kStrict, false, false});
     check_pairs(baseline, candidate, pairing);
     CHECK(pairing.moved.empty());
     std::uint64_t expected = 0;

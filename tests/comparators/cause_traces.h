@@ -28,6 +28,23 @@ inline Trace model(const std::string& run) {
   return trace;
 }
 
+/// Two models whose op 1 reads other values from the storage of t0 in the candidate than op 0 left
+/// there.
+struct LateWrite {
+  Trace baseline = model("baseline");
+  Trace candidate = model("candidate");
+
+  LateWrite() {
+    for (Trace* trace : {&baseline, &candidate}) {
+      trace->tensor("late", {5, 6});
+      trace->json()["tensors"]["late"]["storage"] = "t0";
+      trace->json()["ops"][1]["inputs"]["in0"] = "late";
+    }
+    candidate.json()["tensors"]["late"]["values"] = {5, 60};
+    candidate.tensor("t1", {7, 80});
+  }
+};
+
 inline const ordered_json kNone = ordered_json::object();
 
 /// The cause of the only operator, whose inputs are equal and whose output is not.
