@@ -98,6 +98,8 @@ void PolicyFlags::define(CLI::App& app) {
       app.add_option(
           "--order", order_, "relaxed: another order passes where all is bit-equal (strict)"),
       {"strict", "relaxed"});
+  app.add_option("--map", map_, "Operators and modules that have other names in the candidate")
+      ->type_name("FILE");
   app.add_option("--max-growth",
                  max_growth_,
                  "Fail when the relative L2 error grows more than so many times")
@@ -231,6 +233,7 @@ CompareSpec PolicyFlags::spec() const {
   }
   choose(align_, kAligns, [&](AlignMode mode) { spec.align = mode; });
   choose(order_, kOrders, [&](OperatorOrder order) { spec.order = order; });
+  if (map_) spec.map = configs::load_name_map(*map_);
   spec.max_growth = max_growth_;
   spec.threads = threads_;
   return spec;

@@ -51,6 +51,7 @@ class PolicyFlags {
   std::optional<std::string> alias_;
   std::optional<std::string> align_;
   std::optional<std::string> order_;
+  std::optional<std::string> map_;
   std::optional<double> max_growth_;
   std::optional<unsigned> threads_;
 };

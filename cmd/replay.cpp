@@ -152,22 +152,6 @@ bool inputs_agree(const core::OpRecord& left, const core::OpRecord& right) {
   return inputs(left) == inputs(right) && left.arguments == right.arguments;
 }
 
-/// Over all outputs; inf where NaN or infinity stands against a number, empty where nothing was
-/// measured.
-std::optional<double> rms_distance(const std::optional<capture::ReferenceDistance>& distance) {
-  if (!distance) return std::nullopt;
-  double squares = 0;
-  double numbers = 0;
-  for (const capture::OutputDistance& output : distance->outputs) {
-    if (output.incomparable > 0) return std::numeric_limits<double>::infinity();
-    if (!output.rmse) continue;
-    const auto elements = static_cast<double>(output.elements);
-    squares += *output.rmse * *output.rmse * elements;
-    numbers += elements;
-  }
-  return numbers > 0 ? std::optional<double>(std::sqrt(squares / numbers)) : std::nullopt;
-}
-
 }  // namespace
 
 std::string verdict_name(ReplayVerdict verdict) {
@@ -225,6 +209,20 @@ std::optional<double> ReplayFindings::reference_ratio() const {
   return *second == 0 ? std::numeric_limits<double>::infinity() : *first / *second;
 }
 
+std::optional<double> rms_distance(const std::optional<capture::ReferenceDistance>& distance) {
+  if (!distance) return std::nullopt;
+  double squares = 0;
+  double numbers = 0;
+  for (const capture::OutputDistance& output : distance->outputs) {
+    if (output.incomparable > 0) return std::numeric_limits<double>::infinity();
+    if (!output.rmse) continue;
+    const auto elements = static_cast<double>(output.elements);
+    squares += *output.rmse * *output.rmse * elements;
+    numbers += elements;
+  }
+  return numbers > 0 ? std::optional<double>(std::sqrt(squares / numbers)) : std::nullopt;
+}
+
 core::ExitCode exit_code_of(const ReplayFindings& findings) {
   switch (findings.verdict()) {
     case ReplayVerdict::kRepeats:
@@ -246,7 +244,7 @@ ReplayFindings replay(const ReplayPlan& plan) {
   if (plan.against) {
     const auto against = store::open_dump(*plan.against, {plan.recorded.dump});
     other = ReplaySide{*plan.against, {plan.recorded.dump}, 0};
-    other->op = counterpart(*dump, plan.recorded.op, *against);
+    other->op = plan.against_op ? *plan.against_op : counterpart(*dump, plan.recorded.op, *against);
     findings.against = plan.against->string();
     findings.against_op = other->op;
     findings.same_inputs = inputs_agree(findings.op, core::require_replayable(*against, other->op));

@@ -22,7 +22,8 @@ struct ReplaySide {
 
 struct ReplayPlan {
   ReplaySide recorded;
-  std::optional<std::filesystem::path> against;  ///< the other side; its op is found by alignment
+  std::optional<std::filesystem::path> against;  ///< the other side
+  std::optional<std::uint64_t> against_op;       ///< empty = what alignment finds
   unsigned calls = 20;
   std::vector<int> threads;       ///< empty = as recorded
   std::vector<std::string> isas;  ///< ATEN_CPU_CAPABILITY; `default` = unset. Empty = as recorded
@@ -71,6 +72,10 @@ struct ReplayFindings {
   /// was not measured, or both have such.
   [[nodiscard]] std::optional<double> reference_ratio() const;
 };
+
+/// Root mean square distance over all outputs; inf where NaN or infinity stands against a number,
+/// empty where nothing was measured.
+std::optional<double> rms_distance(const std::optional<capture::ReferenceDistance>& distance);
 
 core::ExitCode exit_code_of(const ReplayFindings& findings);
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "cmd/compare_options.h"
+#include "cmd/explain.h"
 #include "cmd/logging.h"
 #include "cmd/observer_check.h"
 #include "cmd/output.h"
@@ -47,6 +48,7 @@ std::vector<std::string> RunCommand::examples() const {
   return {"repro-check run -c config.json",
           "repro-check run -c config.json --set /determinism=error --out with-determinism",
           "repro-check run -c config.json -n 29",
+          "repro-check run -c config.json --explain",
           "repro-check run -c config.json --force --format json | python3 -m json.tool"};
 }
 
@@ -61,6 +63,10 @@ void RunCommand::define(CLI::App& app) {
   app.add_flag("--check-observer",
                check_observer_,
                "First see whether recording changes what each run returns");
+  app.add_flag("--explain",
+               explain_,
+               "Execute the operator where a divergence began again, by itself, and say what that "
+               "shows");
   report_.define(app);
 }
 
@@ -130,6 +136,7 @@ core::ExitCode RunCommand::run(const GlobalOptions& globals) {
   Round round = config.repeat > 2 ? record_repeats(runs, progress) : record_each(runs, progress);
   for (comparators::Report& report : round.reports) report.observer = observed.findings;
   put_worst_first(round.reports);
+  if (explain_) explain_origin(jobs, round.reports.front(), progress);
   return finish(globals, config, round);
 }
 

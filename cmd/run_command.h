@@ -38,6 +38,7 @@ class RunCommand final : public Command {
   std::optional<std::uint64_t> repeat_;
   bool force_ = false;
   bool check_observer_ = false;
+  bool explain_ = false;
 };
 
 }  // namespace repro_check::cmd

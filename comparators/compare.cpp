@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "comparators/detail/alignment_summary.h"
 #include "comparators/detail/coverage.h"
@@ -120,8 +121,9 @@ class Comparison {
 
   /// False when there is nothing to walk through.
   bool pair() {
-    report_.named_tensors =
-        differing_named_tensors(baseline_.manifest(), candidate_.manifest(), judge_);
+    std::vector<std::uint64_t> renamed_tensors;
+    report_.named_tensors = differing_named_tensors(
+        baseline_.manifest(), candidate_.manifest(), options_.spec.map, judge_, renamed_tensors);
     try {
       pairing_ = detail::pair_records(baseline_, candidate_, *pairing_options_);
       if (options_.spec.order == configs::OperatorOrder::kRelaxed) {
@@ -143,6 +145,7 @@ class Comparison {
     }
     report_.ranks = pairing_.baseline.ranks;
     report_.alignment = detail::summarise(pairing_);
+    report_.name_map = detail::map_use(options_.spec.map, pairing_, renamed_tensors);
     report_.coverage.baseline_ops = pairing_.baseline.completion.size();
     report_.coverage.candidate_ops = pairing_.candidate.completion.size();
     verdict_.matched = pairing_.matched;

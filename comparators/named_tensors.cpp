@@ -6,6 +6,7 @@
 #include <map>
 #include <utility>
 
+#include "comparators/detail/name_rewriter.h"
 #include "core/content_slice.h"
 #include "core/tensor_view.h"
 
@@ -33,6 +34,7 @@ std::optional<NamedTensorDifference> compare(const NamedTensor& baseline,
   NamedTensorDifference difference;
   difference.kind = baseline.kind;
   difference.name = baseline.name;
+  if (candidate.name != baseline.name) difference.candidate_name = candidate.name;
   if (baseline.dtype != candidate.dtype || baseline.shape != candidate.shape) {
     difference.note = fmt::format("{} against {}",
                                   detail::dtype_and_shape(baseline.dtype, baseline.shape),
@@ -75,7 +77,8 @@ std::string_view kind_text(core::NamedTensorKind kind) noexcept {
 }
 
 std::string size_text(const TensorMetrics& metrics) {
-  std::string text = fmt::format("{} of {} elements", metrics.n_diff, metrics.elements);
+  std::string text = fmt::format(
+      "{} of {} element{}", metrics.n_diff, metrics.elements, metrics.elements == 1 ? "" : "s");
   if (metrics.ulp_max) return fmt::format("{}, max {} ULP", text, *metrics.ulp_max);
   if (metrics.max_abs) return fmt::format("{}, abs max {:.4g}", text, *metrics.max_abs);
   return text;
@@ -83,11 +86,21 @@ std::string size_text(const TensorMetrics& metrics) {
 
 std::vector<NamedTensorDifference> differing_named_tensors(const core::RunManifest& baseline,
                                                            const core::RunManifest& candidate,
-                                                           detail::TensorJudge& judge) {
+                                                           const configs::NameMap& map,
+                                                           detail::TensorJudge& judge,
+                                                           std::vector<std::uint64_t>& matched) {
   using Name = std::pair<core::NamedTensorKind, std::string>;
   std::map<Name, const NamedTensor*> theirs;
+  const detail::NameRewriter names(map);
+  matched.assign(map.entries.size(), 0);
   for (const NamedTensor& tensor : candidate.named_tensors) {
-    theirs.emplace(Name(tensor.kind, tensor.name), &tensor);
+    if (tensor.kind == core::NamedTensorKind::kInput) {
+      theirs.emplace(Name(tensor.kind, tensor.name), &tensor);
+      continue;
+    }
+    const detail::NameRewriter::Name name = names.tensor_name(tensor.name);
+    if (name.entry) ++matched[*name.entry];
+    theirs.emplace(Name(tensor.kind, name.text), &tensor);
   }
   std::vector<NamedTensorDifference> differences;
   for (const NamedTensor& tensor : baseline.named_tensors) {

@@ -1,20 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "comparators/detail/tensor_judge.h"
 #include "comparators/report.h"
+#include "configs/name_map.h"
 
 namespace repro_check::comparators {
 
 /// Forward arguments, parameters and buffers that were not the same before the first operator, with
-/// metrics where both dumps hold their bytes.
+/// metrics where both dumps hold their bytes. Parameters and buffers of the candidate go by the
+/// names that the map gives their modules.
+/// @param matched  gets, per entry of the map, how many names it matched
 std::vector<NamedTensorDifference> differing_named_tensors(const core::RunManifest& baseline,
                                                            const core::RunManifest& candidate,
-                                                           detail::TensorJudge& judge);
+                                                           const configs::NameMap& map,
+                                                           detail::TensorJudge& judge,
+                                                           std::vector<std::uint64_t>& matched);
 
 /// `input`, `parameter`, `buffer`
 std::string_view kind_text(core::NamedTensorKind kind) noexcept;

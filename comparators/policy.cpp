@@ -41,9 +41,10 @@ TensorVerdict judge_ulps(const PolicySpec& policy, const TensorMetrics& m) {
   const bool passes = refused(policy, m) == 0 && static_cast<double>(m.n_beyond) <= allowed;
   if (policy.share == 0) return {passes, {}};
   return {passes,
-          fmt::format("{} of {} elements beyond {} ULP, {:.4g} allowed",
+          fmt::format("{} of {} element{} beyond {} ULP, {:.4g} allowed",
                       m.n_beyond,
                       m.elements,
+                      m.elements == 1 ? "" : "s",
                       policy.ulp,
                       std::floor(allowed))};
 }

@@ -8,9 +8,11 @@
 #include <vector>
 
 #include "comparators/align.h"
+#include "comparators/alignment_report.h"
 #include "comparators/histograms.h"
 #include "comparators/policy_use.h"
 #include "comparators/repeatability.h"
+#include "comparators/replay_evidence.h"
 #include "core/content_slice.h"
 #include "core/dtype.h"
 #include "core/op_record.h"
@@ -275,23 +277,6 @@ struct Coverage {
       0;  ///< of the tensors those that differ and were measured in a slice alone
 };
 
-/// How records were paired, and how much it took.
-struct AlignmentSummary {
-  bool by_position = false;    ///< `align: strict`
-  std::uint64_t position = 0;  ///< pairs by what found them (MatchedBy)
-  std::uint64_t lcs = 0;
-  std::uint64_t anchor = 0;
-  std::uint64_t partial = 0;
-  std::uint64_t map = 0;
-  std::uint64_t order = 0;
-  std::uint64_t reordered = 0;  ///< calls of both sides that stand elsewhere and were not paired
-  std::uint64_t left_out_baseline = 0;  ///< nested calls, where the other side recorded none
-  std::uint64_t left_out_candidate = 0;
-  std::uint64_t work = 0;        ///< steps taken
-  std::uint64_t work_limit = 0;  ///< steps after which it would have given up
-  bool gave_up = false;
-};
-
 /// The first operator of a rank that is not fine.
 struct RankDivergence {
   std::uint32_t rank = 0;
@@ -312,7 +297,8 @@ struct Difference {
 struct NamedTensorDifference {
   core::NamedTensorKind kind = core::NamedTensorKind::kInput;
   std::string name;
-  std::string note;  ///< `missing in candidate`, `shape differs: ...`, or empty
+  std::string candidate_name;  ///< where a map of names says that it is another
+  std::string note;            ///< `missing in candidate`, `shape differs: ...`, or empty
   std::optional<TensorMetrics> metrics;
   std::vector<Sample> samples;
 };
@@ -361,6 +347,7 @@ struct Report {
   std::optional<OpDivergence> first_divergence;
   std::optional<ControlFlow> control_flow;
   AlignmentSummary alignment;
+  NameMapUse name_map;
   std::vector<std::uint32_t> ranks;              ///< that were compared
   std::vector<RankDivergence> rank_divergences;  ///< one at most a rank, where there are several
   /// Every further operator that is not fine, in trace order; bounded by CompareOptions::max_items.
@@ -379,6 +366,7 @@ struct Report {
   /// Of N runs of one configuration, which this report is about as a whole: what is said of two
   /// runs is about the first and the one that differs most severely, the earliest of several.
   std::optional<RepeatSummary> repeat;
+  std::optional<ReplayEvidence> replay;   ///< when it was asked for, and something diverged
   std::vector<ObserverFinding> observer;  ///< an entry a run; empty when nobody asked
   std::string mend;                       ///< for exits 3, 4 and 5
   double seconds = 0;

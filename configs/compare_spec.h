@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "configs/name_map.h"
 #include "configs/name_pattern.h"
 
 namespace repro_check::configs {
@@ -95,6 +96,7 @@ struct CompareSpec {
       device;  ///< default: strict where both runs claim the same, else note
   AlignMode align = AlignMode::kKeyed;
   OperatorOrder order = OperatorOrder::kStrict;
+  NameMap map;  ///< the candidate's names that are the baseline's in other words
   /// Fail when the relative L2 error grows more than so many times from the first operator that
   /// differs to the end; above 0.
   std::optional<double> max_growth;

@@ -52,21 +52,24 @@ Config parse_config(const std::string& text,
   return config;
 }
 
-std::string read_config_text(const std::filesystem::path& file) {
+std::string read_config_text(const std::filesystem::path& file, const std::string& hint) {
   const std::string name = core::printable(file.string());
   std::error_code error;
   const auto status = std::filesystem::status(file, error);
-  if (!std::filesystem::exists(status)) detail::refuse(name + ": no such file");
+  if (!std::filesystem::exists(status)) detail::refuse(name + ": no such file", hint);
   // A pipe or device has no size to be bounded by.
-  if (!std::filesystem::is_regular_file(status)) detail::refuse(name + ": not a regular file");
+  if (!std::filesystem::is_regular_file(status)) {
+    detail::refuse(name + ": not a regular file", hint);
+  }
   const std::uintmax_t size = std::filesystem::file_size(file, error);
   if (!error && size > kLargestFile) {
     detail::refuse(
-        fmt::format("{}: {} bytes; a configuration has at most {}", name, size, kLargestFile));
+        fmt::format("{}: {} bytes; a configuration has at most {}", name, size, kLargestFile),
+        hint);
   }
   std::ifstream stream(file, std::ios::binary);
   std::string text((std::istreambuf_iterator<char>(stream)), std::istreambuf_iterator<char>());
-  if (!stream.is_open() || stream.bad()) detail::refuse(name + ": cannot be read");
+  if (!stream.is_open() || stream.bad()) detail::refuse(name + ": cannot be read", hint);
   return text;
 }
 

@@ -40,9 +40,15 @@ std::vector<ConfigProblem> check_config(const std::string& text,
                                         const std::filesystem::path& base,
                                         const std::vector<ConfigOverride>& overrides);
 
-/// The text of a configuration file, bounded in size.
-/// @throws core::Error{kUsage} when it is missing, no file, unreadable or too large
-std::string read_config_text(const std::filesystem::path& file);
+/// Where to read what a configuration may hold.
+inline constexpr const char* kConfigHint =
+    "docs/CONFIGURATION.md lists every key; `repro-check init MODEL.pt` writes a configuration to "
+    "start from";
+
+/// The text of a configuration file, or of one that belongs to it, bounded in size.
+/// @throws core::Error{kUsage} with `hint` when it is missing, no file, unreadable or too large
+std::string read_config_text(const std::filesystem::path& file,
+                             const std::string& hint = kConfigHint);
 
 /// `config.json: /runs/1/sed: unknown key; did you mean "seed"?`, safe to print.
 std::string problem_line(const std::string& origin, const ConfigProblem& problem);

@@ -3,6 +3,8 @@
 
 #include <re2/re2.h>
 
+#include <array>
+
 #include "core/error.h"
 
 namespace repro_check::configs {
@@ -36,6 +38,26 @@ std::string NamePattern::problem(const std::string& text) {
 bool NamePattern::matches(std::string_view name) const {
   return name.size() <= kLongestName &&
          RE2::FullMatch(re2::StringPiece(name.data(), name.size()), *expression_);
+}
+
+std::optional<std::string> NamePattern::rewrite(std::string_view name,
+                                                const std::string& replacement) const {
+  if (name.size() > kLongestName) return std::nullopt;
+  constexpr int kGroups = 10;
+  std::array<re2::StringPiece, kGroups> groups;
+  const int used = RE2::MaxSubmatch(replacement) + 1;
+  const re2::StringPiece text(name.data(), name.size());
+  if (!expression_->Match(text, 0, text.size(), RE2::ANCHOR_BOTH, groups.data(), used)) {
+    return std::nullopt;
+  }
+  std::string out;
+  if (!expression_->Rewrite(&out, replacement, groups.data(), used)) return std::nullopt;
+  return out;
+}
+
+std::string NamePattern::replacement_problem(const std::string& replacement) const {
+  std::string problem;
+  return expression_->CheckRewriteString(replacement, &problem) ? std::string() : problem;
 }
 
 }  // namespace repro_check::configs

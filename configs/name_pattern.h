@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -27,6 +28,13 @@ class NamePattern {
 
   [[nodiscard]] const std::string& text() const noexcept { return text_; }
   [[nodiscard]] bool matches(std::string_view name) const;
+
+  /// `replacement` with what the groups matched in the place of `\1` to `\9`; empty where the
+  /// pattern does not match. `\0` is the whole name, `\\` a backslash.
+  [[nodiscard]] std::optional<std::string> rewrite(std::string_view name,
+                                                   const std::string& replacement) const;
+  /// What is wrong with a replacement; empty when nothing is.
+  [[nodiscard]] std::string replacement_problem(const std::string& replacement) const;
 
   bool operator==(const NamePattern& other) const noexcept { return text_ == other.text_; }
 

@@ -167,6 +167,27 @@ std::string filters_text(const Report& report) {
          "; what that leaves out was not compared, and counts as skipped";
 }
 
+// How many pairs another name hid, and what each line of the map found.
+std::string map_text(const Report& report) {
+  const comparators::NameMapUse& map = report.name_map;
+  if (map.entries.empty()) return {};
+  std::vector<std::string> texts;
+  for (const comparators::NameMapUse::Entry& entry : map.entries) {
+    std::string text = fmt::format("line {} ({} {} -> {}): {}",
+                                   entry.line,
+                                   entry.kind,
+                                   escape_name(entry.pattern),
+                                   escape_name(entry.replacement),
+                                   format_count(entry.operators, "operator"));
+    if (entry.tensors != 0) text += ", " + format_count(entry.tensors, "weight");
+    texts.push_back(std::move(text));
+  }
+  return fmt::format("{} matched by names in {}; {}",
+                     format_count(report.alignment.map, "operator"),
+                     escape_name(map.file),
+                     fmt::join(texts, "; "));
+}
+
 // What each rule judged, where there are any.
 std::string rules_text(const Report& report) {
   std::vector<std::string> texts;
@@ -287,6 +308,7 @@ Page coverage_section(const Report& report, const Detail& detail) {
   if (!is_one_line) {
     page.prose("policy", policy, 2);
   }
+  page.prose("map", map_text(report), detail.everything ? 20 : 3);
   page.prose("rules", rules_text(report), detail.everything ? 20 : 3);
   page.prose("filters", filters_text(report), 3);
   page.prose("values", values_text(report), 2);

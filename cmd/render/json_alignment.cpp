@@ -17,6 +17,20 @@ std::string operator_name(const core::OpRecord& record) {
   return record.op == nullptr ? "" : record.op->full_name();
 }
 
+Json json_name_map(const comparators::NameMapUse& map) {
+  if (map.entries.empty()) return nullptr;
+  Json entries = Json::array();
+  for (const comparators::NameMapUse::Entry& entry : map.entries) {
+    entries.push_back({{"line", json_integer(entry.line)},
+                       {"kind", json_text(entry.kind)},
+                       {"pattern", json_text(entry.pattern)},
+                       {"replacement", json_text(entry.replacement)},
+                       {"operators", json_integer(entry.operators)},
+                       {"tensors", json_integer(entry.tensors)}});
+  }
+  return {{"file", json_text(map.file)}, {"entries", std::move(entries)}};
+}
+
 Json json_decision(const std::optional<comparators::Decision>& decision) {
   if (!decision) return nullptr;
   return {{"op_index",
@@ -66,6 +80,7 @@ Json json_alignment(const Report& report) {
   out["reordered"] = json_integer(alignment.reordered);
   out["left_out"] = Json{{"baseline", json_integer(alignment.left_out_baseline)},
                          {"candidate", json_integer(alignment.left_out_candidate)}};
+  out["name_map"] = json_name_map(report.name_map);
   out["gave_up"] = alignment.gave_up;
   out["work"] = json_integer(alignment.work);
   out["work_limit"] = json_integer(alignment.work_limit);

@@ -11,6 +11,7 @@
 #include "cmd/render/json_op.h"
 #include "cmd/render/json_origins.h"
 #include "cmd/render/json_repeat.h"
+#include "cmd/render/json_replay.h"
 #include "cmd/render/json_text.h"
 #include "cmd/render/render.h"
 #include "cmd/render/words.h"
@@ -200,9 +201,11 @@ Json json_passes(const std::vector<Report>& passes) {
 Json named_digest(const Report& report,
                   std::size_t run,
                   const comparators::NamedTensorDifference& tensor) {
+  const bool renamed = run == 1 && !tensor.candidate_name.empty();
+  const std::string& name = renamed ? tensor.candidate_name : tensor.name;
   if (run < report.runs.size()) {
     for (const auto& known : report.runs[run].manifest.named_tensors) {
-      if (known.kind == tensor.kind && known.name == tensor.name) {
+      if (known.kind == tensor.kind && known.name == name) {
         return core::to_hex(known.digest);
       }
     }
@@ -350,6 +353,7 @@ std::string render_json(const Report& report, const RenderOptions& options) {
   out["missing"] = json_missing(report);
   out["modules"] = json_modules(report);
   out["rng"] = json_generators(report);
+  out["replay"] = json_replay(report);
   out["observer"] = json_observer(report.observer);
   out["expected"] = Json::array();
   out["warnings"] = json_texts(report.warnings);

@@ -135,7 +135,18 @@ void add_further_causes(Page& page, const comparators::Cause& cause, std::size_t
   for (const std::string& what : cause.not_recorded) {
     missing.append(missing.empty() ? "" : ", ").append(escape_name(what));
   }
-  page.prose("unknown", missing.empty() ? "" : "not recorded: " + missing, lines);
+  const std::string unknown = missing.empty() ? "" : "not recorded: " + missing;
+  const bool is_said = escape_name(cause.evidence).find(unknown) != std::string::npos;
+  page.prose("unknown", is_said ? "" : unknown, lines);
+}
+
+// What executing the operator again by itself showed.
+void add_replay(Page& page, const comparators::ReplayEvidence& replay, const Detail& detail) {
+  for (const std::string& sentence : replay.sentences) {
+    page.prose(&sentence == replay.sentences.data() ? "replay" : "",
+               escape_name(sentence),
+               detail.everything ? 20 : 3);
+  }
 }
 
 }  // namespace
@@ -163,6 +174,7 @@ Page why_section(const Report& report, const Detail& detail) {
     }
   }
   page.prose("why", why, lines);
+  if (report.replay) add_replay(page, *report.replay, detail);
   if (detail.everything && report.first_divergence) {
     add_further_causes(page, report.first_divergence->cause, lines);
   }

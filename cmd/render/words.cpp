@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "cmd/render/text.h"
 #include "core/content_slice.h"
@@ -45,9 +46,9 @@ std::string special_text(const comparators::TensorMetrics& m) {
     return "only zero signs differ";
   }
   if (m.n_diff == m.nan_both_payload) {
-    return "only NaN payloads differ";
+    return "only NaN payload differs";
   }
-  return m.n_diff == m.noncanonical_bool ? "non-canonical bool" : "";
+  return m.n_diff == m.noncanonical_bool ? "only non-canonical bool differs" : "";
 }
 
 std::string size_text(const comparators::TensorMetrics& m) {
@@ -61,6 +62,22 @@ std::string size_text(const comparators::TensorMetrics& m) {
     return fmt::format("max absolute {}", format_error(*m.max_abs));
   }
   return {};
+}
+
+// How far the relative tolerance would have to go, beside the absolute one of the policy.
+std::string needed_text(const comparators::TensorComparison& tensor) {
+  const comparators::TensorMetrics& m = *tensor.metrics;
+  const bool is_asked =
+      tensor.outcome == TensorOutcome::kBeyond && tensor.policy.starts_with("tolerance");
+  if (!is_asked || !m.rtol_given_atol || !special_text(m).empty()) {
+    return {};
+  }
+  if (std::isfinite(*m.rtol_given_atol)) {
+    return fmt::format("needs rtol {}", *m.rtol_given_atol);
+  }
+  return m.zero_baseline == 0
+             ? ""
+             : fmt::format("relative inf (zero baseline {})", format_count(m.zero_baseline));
 }
 
 int weight(TensorOutcome outcome) noexcept {
@@ -223,9 +240,9 @@ Line op_line(std::uint64_t index, const core::OpRecord& record, std::size_t widt
 
 std::string amount_text(const comparators::TensorMetrics& metrics, bool judged_by_policy) {
   const bool is_partly_within = judged_by_policy && metrics.n_beyond < metrics.n_diff;
-  std::string text = fmt::format("{} of {} elements{}",
+  std::string text = fmt::format("{} of {}{}",
                                  format_count(is_partly_within ? metrics.n_beyond : metrics.n_diff),
-                                 format_count(metrics.elements),
+                                 format_count(metrics.elements, "element"),
                                  is_partly_within ? " beyond tolerance" : "");
   for (const std::string& part : {special_text(metrics), size_text(metrics)}) {
     if (!part.empty()) {
@@ -254,6 +271,9 @@ std::string amount_text(const comparators::TensorComparison& tensor) {
   std::string text = amount_text(*tensor.metrics, tensor.outcome == TensorOutcome::kBeyond);
   if (text.find(note) == std::string::npos) {
     add_part(text, note);
+  }
+  if (const std::string needed = needed_text(tensor); !needed.empty()) {
+    add_part(text, needed);
   }
   const std::string slice = slice_text(tensor);
   if (!slice.empty()) {

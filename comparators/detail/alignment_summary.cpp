@@ -28,6 +28,7 @@ std::optional<PairingOptions> pairing_options(const core::RunManifest& baseline,
   const std::string& there = candidate.trace.depth;
   PairingOptions options;
   options.mode = spec.align;
+  options.map = &spec.map;
   options.top_of_baseline = here == "all" && there == "top";
   options.top_of_candidate = there == "all" && here == "top";
   if (here == there || options.top_of_baseline || options.top_of_candidate) return options;
@@ -53,8 +54,34 @@ AlignmentSummary summarise(const Pairing& pairing) {
   return summary;
 }
 
-std::vector<std::string> alignment_warnings(const AlignmentSummary& alignment) {
+NameMapUse map_use(const configs::NameMap& map,
+                   const Pairing& pairing,
+                   const std::vector<std::uint64_t>& tensors) {
+  NameMapUse use;
+  use.file = map.file;
+  for (std::size_t i = 0; i < map.entries.size(); ++i) {
+    const configs::NameRewrite& entry = map.entries[i];
+    use.entries.push_back({entry.line,
+                           std::string(configs::name_of(entry.kind)),
+                           entry.pattern.text(),
+                           entry.replacement,
+                           pairing.rewritten[i],
+                           tensors[i]});
+  }
+  return use;
+}
+
+std::vector<std::string> alignment_warnings(const Report& report) {
+  const AlignmentSummary& alignment = report.alignment;
   std::vector<std::string> warnings;
+  for (const NameMapUse::Entry& entry : report.name_map.entries) {
+    if (entry.operators != 0 || entry.tensors != 0) continue;
+    warnings.push_back(fmt::format("{}:{}: {} {} matched nothing in the candidate",
+                                   report.name_map.file,
+                                   entry.line,
+                                   entry.kind,
+                                   entry.pattern));
+  }
   if (alignment.gave_up) {
     warnings.emplace_back(
         "the alignment gave up on a part of the two streams: operators there count as missing "

@@ -20,8 +20,14 @@ std::optional<PairingOptions> pairing_options(const core::RunManifest& baseline,
 
 AlignmentSummary summarise(const Pairing& pairing);
 
+/// What every entry of the map matched.
+/// @param tensors  per entry, named tensors of the candidate
+NameMapUse map_use(const configs::NameMap& map,
+                   const Pairing& pairing,
+                   const std::vector<std::uint64_t>& tensors);
+
 /// What a reader has to know of the pairing beside the divergences.
-std::vector<std::string> alignment_warnings(const AlignmentSummary& alignment);
+std::vector<std::string> alignment_warnings(const Report& report);
 
 /// `{0, 1}`
 std::string ranks_text(const std::vector<std::uint32_t>& ranks);

@@ -18,10 +18,11 @@ struct ModuleRun {
 };
 
 std::vector<ModuleRun> module_runs(const core::DumpSource& source,
-                                   const std::vector<std::uint32_t>& places) {
+                                   const std::vector<std::uint32_t>& places,
+                                   const NameRewriter& names) {
   std::vector<ModuleRun> runs;
   for (const std::uint32_t place : places) {
-    std::string module = module_of(source.op_head(place));
+    std::string module = names.module_of(source.op_head(place));
     if (runs.empty() || runs.back().module != module) runs.push_back({std::move(module), {}});
     runs.back().places.push_back(place);
   }
@@ -72,11 +73,12 @@ std::vector<Event> order_events(const Pairing& pairing) {
 
 std::vector<Hunk> split_by_module(const Hunk& hunk,
                                   const core::DumpSource& baseline,
-                                  const core::DumpSource& candidate) {
+                                  const core::DumpSource& candidate,
+                                  const NameRewriter& names) {
   const bool small = hunk.missing.size() + hunk.extra.size() <= kMostSplit;
   if (!small || hunk.missing.size() < 2 || hunk.extra.size() < 2) return {hunk};
-  std::vector<ModuleRun> missing = module_runs(baseline, hunk.missing);
-  std::vector<ModuleRun> extra = module_runs(candidate, hunk.extra);
+  std::vector<ModuleRun> missing = module_runs(baseline, hunk.missing, {});
+  std::vector<ModuleRun> extra = module_runs(candidate, hunk.extra, names);
   if (!std::ranges::equal(missing, extra, {}, &ModuleRun::module, &ModuleRun::module)) {
     return {hunk};
   }

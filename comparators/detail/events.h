@@ -40,7 +40,8 @@ struct Hunk {
 /// neighbouring modules, each with an operator replaced, are two findings.
 std::vector<Hunk> split_by_module(const Hunk& hunk,
                                   const core::DumpSource& baseline,
-                                  const core::DumpSource& candidate);
+                                  const core::DumpSource& candidate,
+                                  const NameRewriter& names);
 
 /// Path of the module that made a call; empty for the root.
 std::string module_of(const core::OpRecord& head);

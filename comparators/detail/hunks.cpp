@@ -85,8 +85,9 @@ bool HunkJudge::replaced(const Hunk& hunk) const {
   for (std::size_t i = 0; i < hunk.missing.size(); ++i) {
     const core::OpRecord from = baseline_.op_head(hunk.missing[i]);
     const core::OpRecord to = candidate_.op_head(hunk.extra[i]);
-    if (module_of(from) != module_of(to) || from.depth != to.depth || from.step != to.step ||
-        !from.op || !to.op || !(single || plain_name(*from.op) == plain_name(*to.op))) {
+    if (module_of(from) != pairing_.names.module_of(to) || from.depth != to.depth ||
+        from.step != to.step || !from.op || !to.op ||
+        !(single || plain_name(*from.op) == plain_name(*to.op))) {
       return false;
     }
   }
@@ -98,7 +99,7 @@ HunkJudge::Verdict HunkJudge::replacement(const Hunk& hunk, std::size_t i) const
   const core::OpRecord to = candidate_.op_head(hunk.extra[i]);
   std::string evidence = fmt::format(
       "{} in the baseline, {} in the candidate", operator_text(from), operator_text(to));
-  if (module_of(from) != module_of(to)) {
+  if (module_of(from) != pairing_.names.module_of(to)) {
     evidence += fmt::format("; module {} against {}", module_of(from), module_of(to));
   }
   return {DivergenceKind::kMismatch,
@@ -148,7 +149,11 @@ std::optional<HunkJudge::Verdict> HunkJudge::decomposed(const Hunk& hunk) const 
   std::string names;
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const core::OpRecord head = part_source.op_head(parts[i]);
-    if (module_of(head) != module_of(whole)) return std::nullopt;
+    const std::string whole_module =
+        whole_in_baseline ? module_of(whole) : pairing_.names.module_of(whole);
+    const std::string part_module =
+        whole_in_baseline ? pairing_.names.module_of(head) : module_of(head);
+    if (part_module != whole_module) return std::nullopt;
     if (i < kDescribedParts) names += (i == 0 ? "" : ", ") + operator_text(head);
   }
   if (parts.size() > kDescribedParts) names += ", ...";
@@ -265,10 +270,11 @@ std::vector<OpDivergence> HunkJudge::describe(const Hunk& hunk,
                                : fmt::format("; a consequence of {}", context.earlier);
   const auto add = [&](std::uint32_t baseline, std::uint32_t candidate, Verdict verdict) {
     if (described.size() >= keep) return;
+    const std::string what = verdict.cause.evidence;
     verdict.cause.evidence += when;
     described.push_back(item(baseline, candidate, verdict));
     if (verdict.kind != DivergenceKind::kMismatch) return;
-    described.back().notes.push_back("operator differs: " + verdict.cause.evidence);
+    described.back().notes.push_back("operator differs: " + what);
   };
   std::size_t both = 0;
   if (pairing_.by_position) {

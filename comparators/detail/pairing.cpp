@@ -7,9 +7,11 @@
 #include <map>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "core/error.h"
@@ -22,11 +24,10 @@ using StreamId = std::pair<std::uint32_t, std::uint32_t>;  // rank, lane
 /// Op indices by stream.
 using Streams = std::map<StreamId, std::vector<std::uint32_t>>;
 
+/// Keys of both sides.
 class KeyTable {
  public:
-  std::uint32_t intern(const core::OpRecord& head) {
-    const std::uint32_t op = operator_id(head.op);
-    const std::uint32_t module = head.site ? module_id(head.site) : text_id({});
+  std::uint32_t intern(const core::OpRecord& head, std::uint32_t module, std::uint32_t op) {
     const Key key{head.rank,
                   head.lane,
                   head.step,
@@ -35,6 +36,10 @@ class KeyTable {
                   module,
                   op};
     return keys_.try_emplace(key, static_cast<std::uint32_t>(keys_.size())).first->second;
+  }
+
+  std::uint32_t text_id(const std::string& text) {
+    return texts_.try_emplace(text, static_cast<std::uint32_t>(texts_.size() + 1)).first->second;
   }
 
  private:
@@ -48,34 +53,63 @@ class KeyTable {
     }
   };
 
-  std::uint32_t text_id(const std::string& text) {
-    return texts_.try_emplace(text, static_cast<std::uint32_t>(texts_.size() + 1)).first->second;
+  std::unordered_map<std::string, std::uint32_t> texts_;
+  std::unordered_map<Key, std::uint32_t, KeyHash> keys_;
+};
+
+/// Keys of one side's records, by the names that the other side may know them by.
+class SideKeys {
+ public:
+  SideKeys(KeyTable& table, const NameRewriter& names, std::vector<std::uint64_t>& rewritten)
+      : table_(table), names_(names), rewritten_(rewritten) {}
+
+  /// @param renamed  set where the map rewrote a name of it
+  std::uint32_t key_of(const core::OpRecord& head, bool& renamed) {
+    const Id op = operator_id(head.op);
+    const Id module = head.site ? module_id(head.site) : id_of(names_.module_path({}));
+    for (const Id& id : {op, module}) {
+      if (id.entry) ++rewritten_[*id.entry];
+      renamed = renamed || id.changed;
+    }
+    return table_.intern(head, module.text, op.text);
+  }
+
+ private:
+  struct Id {
+    std::uint32_t text = 0;
+    std::optional<std::size_t> entry;  ///< of the map, that matched it
+    bool changed = false;
+  };
+
+  Id id_of(const NameRewriter::Name& name) {
+    return {table_.text_id(name.text), name.entry, name.changed};
   }
 
   // A source hands out the same object for all calls of an operator, and of a place: the text is
   // looked at once. The object is held, so that its address cannot be another's later; a source
   // that makes new ones all the time only loses the short cut.
-  std::uint32_t operator_id(const std::shared_ptr<const core::OperatorInfo>& op) {
+  Id operator_id(const std::shared_ptr<const core::OperatorInfo>& op) {
     const auto found = operators_.find(op);
     if (found != operators_.end()) return found->second;
-    const std::uint32_t id = text_id(op->full_name());
+    const Id id = id_of(names_.operator_name(*op));
     if (operators_.size() < kMostRemembered) operators_.emplace(op, id);
     return id;
   }
 
-  std::uint32_t module_id(const std::shared_ptr<const core::CallSite>& site) {
+  Id module_id(const std::shared_ptr<const core::CallSite>& site) {
     const auto found = sites_.find(site);
     if (found != sites_.end()) return found->second;
-    const std::uint32_t id = text_id(site->module_path);
+    const Id id = id_of(names_.module_path(site->module_path));
     if (sites_.size() < kMostRemembered) sites_.emplace(site, id);
     return id;
   }
 
   static constexpr std::size_t kMostRemembered = 1'000'000;
-  std::unordered_map<std::shared_ptr<const core::OperatorInfo>, std::uint32_t> operators_;
-  std::unordered_map<std::shared_ptr<const core::CallSite>, std::uint32_t> sites_;
-  std::unordered_map<std::string, std::uint32_t> texts_;
-  std::unordered_map<Key, std::uint32_t, KeyHash> keys_;
+  KeyTable& table_;
+  const NameRewriter& names_;
+  std::vector<std::uint64_t>& rewritten_;
+  std::unordered_map<std::shared_ptr<const core::OperatorInfo>, Id> operators_;
+  std::unordered_map<std::shared_ptr<const core::CallSite>, Id> sites_;
 };
 
 /// A call ends after all it encloses. Nested calls have higher op indices than what encloses them,
@@ -122,10 +156,12 @@ void expect_sound(const core::DumpSource& source, const core::OpRecord& head, st
   }
 }
 
+/// @param renamed  gets the records whose names the map rewrote
 RecordKeys read_keys(const core::DumpSource& source,
                      bool top_only,
-                     KeyTable& table,
-                     Streams& streams) {
+                     SideKeys table,
+                     Streams& streams,
+                     std::unordered_set<std::uint32_t>& renamed) {
   RecordKeys keys;
   const std::uint64_t count = source.op_count();
   if (count >= kUnmatched) {
@@ -139,7 +175,9 @@ RecordKeys read_keys(const core::DumpSource& source,
   for (std::uint64_t i = 0; i < count; ++i) {
     const core::OpRecord head = source.op_head(i);
     expect_sound(source, head, i);
-    keys.keys.push_back(table.intern(head));
+    bool is_renamed = false;
+    keys.keys.push_back(table.key_of(head, is_renamed));
+    if (is_renamed) renamed.insert(static_cast<std::uint32_t>(i));
     if (!top_only || head.parent < 0) {
       streams[{head.rank, head.lane}].push_back(static_cast<std::uint32_t>(i));
     }
@@ -211,8 +249,22 @@ Pairing pair_records(const core::DumpSource& baseline,
   KeyTable table;
   Streams baseline_streams;
   Streams candidate_streams;
-  pairing.baseline = read_keys(baseline, options.top_of_baseline, table, baseline_streams);
-  pairing.candidate = read_keys(candidate, options.top_of_candidate, table, candidate_streams);
+  if (options.map != nullptr) {
+    pairing.names = NameRewriter(*options.map);
+    pairing.rewritten.resize(options.map->entries.size());
+  }
+  const NameRewriter as_they_are;
+  std::unordered_set<std::uint32_t> renamed;
+  pairing.baseline = read_keys(baseline,
+                               options.top_of_baseline,
+                               {table, as_they_are, pairing.rewritten},
+                               baseline_streams,
+                               renamed);
+  pairing.candidate = read_keys(candidate,
+                                options.top_of_candidate,
+                                {table, pairing.names, pairing.rewritten},
+                                candidate_streams,
+                                renamed);
   pairing.candidate_of.assign(pairing.baseline.keys.size(), kUnmatched);
   pairing.baseline_of.assign(pairing.candidate.keys.size(), kUnmatched);
   pairing.how.assign(pairing.baseline.keys.size(), MatchedBy::kNone);
@@ -225,7 +277,8 @@ Pairing pair_records(const core::DumpSource& baseline,
         find(keys_at(pairing.baseline.keys, left), keys_at(pairing.candidate.keys, right));
     for (std::size_t i = 0; i < left.size(); ++i) {
       if (alignment.candidate_of[i] == kUnmatched) continue;
-      pairing.match(left[i], right[alignment.candidate_of[i]], alignment.how[i]);
+      const std::uint32_t other = right[alignment.candidate_of[i]];
+      pairing.match(left[i], other, renamed.contains(other) ? MatchedBy::kMap : alignment.how[i]);
     }
     pairing.work += alignment.work;
     pairing.work_limit += most_work(left.size() + right.size());

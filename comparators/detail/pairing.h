@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "comparators/align.h"
+#include "comparators/detail/name_rewriter.h"
 #include "configs/run_config.h"
 #include "core/dump_source.h"
 
@@ -39,6 +40,8 @@ struct Pairing {
   std::vector<std::uint32_t> baseline_of;   ///< per candidate op index, or kUnmatched
   std::vector<MatchedBy> how;               ///< per baseline op index
   std::vector<Moved> moved;                 ///< of those without a counterpart; in baseline order
+  NameRewriter names;                       ///< of the candidate
+  std::vector<std::uint64_t> rewritten;     ///< per entry of the map, records of the candidate
   std::uint64_t matched = 0;
   std::uint64_t work = 0;
   std::uint64_t work_limit = 0;  ///< what the work was held to, over all streams
@@ -56,6 +59,9 @@ struct PairingOptions {
   /// `top`.
   bool top_of_baseline = false;
   bool top_of_candidate = false;
+  /// Names of the candidate that are the baseline's in other words; null = none. Borrowed for as
+  /// long as the pairing is used.
+  const configs::NameMap* map = nullptr;
 };
 
 /// Interns the keys of both dumps and aligns them, each (rank, lane) as a stream of its own.

@@ -83,7 +83,7 @@ void Walk::run() {
     context_.report.reasons.push_back(fmt::format(
         "{} operators were called on both sides in another order", context_.pairing.moved.size()));
   }
-  for (std::string& warning : alignment_warnings(context_.report.alignment)) {
+  for (std::string& warning : alignment_warnings(context_.report)) {
     context_.report.warnings.push_back(std::move(warning));
   }
 }
@@ -96,7 +96,8 @@ void Walk::take_hunk(const Hunk& hunk, const HunkJudge& hunks) {
   for (const std::uint32_t place : hunk.missing) see_draw(context_.baseline, place, true);
   for (const std::uint32_t place : hunk.extra) see_draw(context_.candidate, place, false);
   taint_.see_hunk(hunk, context_.baseline, context_.candidate);
-  for (const Hunk& part : split_by_module(hunk, context_.baseline, context_.candidate)) {
+  for (const Hunk& part :
+       split_by_module(hunk, context_.baseline, context_.candidate, context_.pairing.names)) {
     report.divergences_total += hunks.items(part);
     for (OpDivergence& item :
          hunks.describe(part, {list_.first_text(), context.decision}, list_.room())) {

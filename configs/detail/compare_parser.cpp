@@ -2,15 +2,23 @@
 #include "configs/detail/compare_parser.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
+#include <utility>
+#include <vector>
 
+#include "configs/config_parser.h"
 #include "configs/detail/keys.h"
+#include "core/dtype.h"
 
 namespace repro_check::configs::detail {
 namespace {
@@ -198,6 +206,54 @@ void read_noise(const ObjectReader& object, const ParseContext& context, Compare
   }
 }
 
+/// All that a tensor's dtype can be called.
+std::vector<std::string> dtype_names() {
+  constexpr int kValues = 256;
+  std::vector<std::string> names{std::string(core::dtype_name(core::Dtype::kUnknown))};
+  for (int value = 1; value < kValues; ++value) {
+    std::string name(core::dtype_name(static_cast<core::Dtype>(value)));
+    if (name != names.front()) names.push_back(std::move(name));
+  }
+  return names;
+}
+
+/// Whether a pattern takes any of the names there can be.
+bool takes_any(const std::optional<NamePattern>& pattern, std::span<const std::string> names) {
+  return !pattern || std::ranges::any_of(
+                         names, [&](const std::string& name) { return pattern->matches(name); });
+}
+
+/// Under `strict_rules` what no recording can mend is told before there is one.
+void check_strict_rules(const ObjectReader& object,
+                        const CompareSpec& compare,
+                        Problems& problems) {
+  const auto list = object.find("rules");
+  // A pattern that could not be read would look like one that takes everything.
+  if (!compare.strict_rules || !list || !problems.empty()) return;
+  const std::vector<std::string> phases{"forward", "backward", "optimizer"};
+  const std::vector<std::string> dtypes = dtype_names();
+  for (std::size_t i = 0; i < compare.rules.size(); ++i) {
+    const MatchSpec& match = compare.rules[i].match;
+    const std::string pointer = child_pointer(list->pointer, i);
+    for (const auto& [key, pattern, names] :
+         {std::tuple("phase", &match.phase, &phases), std::tuple("dtype", &match.dtype, &dtypes)}) {
+      if (takes_any(*pattern, *names)) continue;
+      problems.add(pointer + "/match/" + key,
+                   fmt::format("matches no {}: {}", key, fmt::join(*names, ", ")));
+    }
+    const auto earlier = std::span(compare.rules).first(i);
+    const auto hides = [&](const Rule& rule) {
+      return rule.match == MatchSpec{} || rule.match == match;
+    };
+    if (const auto found = std::ranges::find_if(earlier, hides); found != earlier.end()) {
+      problems.add(pointer,
+                   fmt::format("rule {} takes all that it could match; the first that matches is "
+                               "taken",
+                               found - earlier.begin()));
+    }
+  }
+}
+
 void read_rule_members(const ObjectReader& object,
                        const ParseContext& context,
                        CompareSpec& compare) {
@@ -210,6 +266,7 @@ void read_rule_members(const ObjectReader& object,
   if (const auto member = object.find("strict_rules")) {
     assign(read_bool(*member, problems), compare.strict_rules);
   }
+  check_strict_rules(object, compare, problems);
 }
 
 /// The policy of the section: a name beside its parameters, or an object that holds them.
@@ -227,6 +284,25 @@ void read_section_policy(const ObjectReader& object, Problems& problems, PolicyS
   const auto kind =
       member ? read_kind(*member, problems, policy) : std::optional(PolicyKind::kBitwise);
   read_parameters(object, kind, problems, policy);
+}
+
+/// Mistakes in the file are some of the configuration, told with the others.
+void read_map(const Node& node, const ParseContext& context, CompareSpec& compare) {
+  const auto file = read_path(node, PathKind::kFile, "a file of names that differ", context);
+  if (!file) return;
+  std::vector<std::string> wrong;
+  compare.map = parse_name_map(read_config_text(*file), file->string(), wrong);
+  for (std::string& sentence : wrong) context.problems.add(node.pointer, std::move(sentence));
+}
+
+void read_alignment(const ObjectReader& object, const ParseContext& context, CompareSpec& compare) {
+  if (const auto member = object.find("align")) {
+    assign(read_choice(*member, kAlignModes, context.problems), compare.align);
+  }
+  if (const auto member = object.find("order")) {
+    assign(read_choice(*member, kOperatorOrders, context.problems), compare.order);
+  }
+  if (const auto member = object.find("map")) read_map(*member, context, compare);
 }
 
 /// What is said of the things around the values. What stands beside `lenient` overrules it.
@@ -270,12 +346,7 @@ void read_compare(const Node& node, const ParseContext& context, CompareSpec& co
   read_section_policy(object, problems, compare.policy);
   check_noise(object, compare, problems);
   read_attributes(object, problems, compare);
-  if (const auto member = object.find("align")) {
-    assign(read_choice(*member, kAlignModes, problems), compare.align);
-  }
-  if (const auto member = object.find("order")) {
-    assign(read_choice(*member, kOperatorOrders, problems), compare.order);
-  }
+  read_alignment(object, context, compare);
   if (const auto member = object.find("max_growth")) {
     const auto growth = read_number(*member, problems);
     if (growth && !(*growth > 0)) {

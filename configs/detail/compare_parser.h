@@ -2,6 +2,7 @@
 #pragma once
 
 #include "configs/compare_spec.h"
+#include "configs/detail/json_reader.h"
 #include "configs/detail/parse_context.h"
 
 namespace repro_check::configs::detail {

@@ -69,6 +69,7 @@ inline constexpr auto kCompareKeys = std::to_array<std::string_view>({"policy",
                                                                       "alias",
                                                                       "align",
                                                                       "order",
+                                                                      "map",
                                                                       "max_growth",
                                                                       "threads"});
 inline constexpr auto kPolicyKeys =

@@ -17,14 +17,13 @@ constexpr std::size_t kMostLines = 100;
 
 }  // namespace
 
-void refuse(const std::string& message) {
-  throw core::Error(core::ErrorKind::kUsage,
-                    message,
-                    "docs/CONFIGURATION.md lists every key; `repro-check init MODEL.pt` writes a "
-                    "configuration to start from");
+void refuse(const std::string& message, const std::string& hint) {
+  throw core::Error(core::ErrorKind::kUsage, message, hint);
 }
 
-void refuse(const std::string& origin, const std::vector<ConfigProblem>& problems) {
+void refuse(const std::string& origin,
+            const std::vector<ConfigProblem>& problems,
+            const std::string& hint) {
   std::string lines;
   for (std::size_t i = 0; i < std::min(problems.size(), kMostLines); ++i) {
     if (i > 0) lines += '\n';
@@ -34,7 +33,7 @@ void refuse(const std::string& origin, const std::vector<ConfigProblem>& problem
     lines +=
         fmt::format("\n{}: and {} more", core::printable(origin), problems.size() - kMostLines);
   }
-  refuse(lines);
+  refuse(lines, hint);
 }
 
 std::string child_pointer(std::string_view parent, std::string_view token) {

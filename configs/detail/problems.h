@@ -34,10 +34,12 @@ class Problems {
   std::set<std::string, std::less<>> final_;
 };
 
-/// @throws core::Error{kUsage} always: `message`, and where every key is described
-[[noreturn]] void refuse(const std::string& message);
+/// @throws core::Error{kUsage} always: `message`, and `hint` where to read what is accepted
+[[noreturn]] void refuse(const std::string& message, const std::string& hint = kConfigHint);
 /// As above, with a line a problem.
-[[noreturn]] void refuse(const std::string& origin, const std::vector<ConfigProblem>& problems);
+[[noreturn]] void refuse(const std::string& origin,
+                         const std::vector<ConfigProblem>& problems,
+                         const std::string& hint = kConfigHint);
 
 /// `parent` and one more reference token, escaped as RFC 6901 has it.
 std::string child_pointer(std::string_view parent, std::string_view token);

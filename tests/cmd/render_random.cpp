@@ -238,6 +238,11 @@ void put_alignment(Dice& dice, Report& report) {
   report.alignment.partial = dice.any();
   report.alignment.reordered = dice.any();
   report.alignment.gave_up = dice.chance(2);
+  if (dice.chance(3)) {
+    report.name_map.file = dice.name();
+    report.name_map.entries.push_back(
+        {1 + dice.below(9), "module", dice.name(), dice.name(), dice.any(), dice.any()});
+  }
   if (report.first_divergence) {
     report.first_divergence->matched_by = static_cast<comparators::MatchedBy>(dice.below(7));
   }
