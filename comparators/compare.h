@@ -21,6 +21,8 @@ struct CompareOptions {
   /// Divergent operators kept in Report::divergences; all are counted.
   std::size_t max_items = 1000;
   std::size_t max_samples = 10;
+  /// Fill Report::trail: about 40 bytes an operator, and up to 1 GB more is read for its maps.
+  bool keep_trail = false;
 };
 
 /// Judges `candidate` by `baseline`. A damaged or incomparable dump is a status of the report, with

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,6 +11,8 @@
 #include "comparators/align.h"
 #include "comparators/alignment_report.h"
 #include "comparators/histograms.h"
+#include "comparators/observer_finding.h"
+#include "comparators/op_trail.h"
 #include "comparators/policy_use.h"
 #include "comparators/repeatability.h"
 #include "comparators/replay_evidence.h"
@@ -316,21 +319,6 @@ struct RunSummary {
   std::string missing_reference;
 };
 
-/// What `--check-observer` found of one run.
-struct ObserverFinding {
-  enum class Outcome {
-    kUnchanged,
-    kChanged,
-    kNotJudged,  ///< the run without recording does not return the same twice
-  };
-  std::string run;
-  Outcome outcome = Outcome::kUnchanged;
-  std::uint64_t outputs = 0;  ///< tensors and other values the run returns
-  std::string level;          ///< of the recording that changed one
-  std::string output;         ///< the first that differs: `0.logits`
-  std::string detail;         ///< `float32 [8, 10]: other bits`
-};
-
 /// Everything a renderer needs. Divergence is data, never an error.
 struct Report {
   Status status = Status::kNothingCompared;
@@ -369,6 +357,8 @@ struct Report {
   std::optional<ReplayEvidence> replay;   ///< when it was asked for, and something diverged
   std::vector<ObserverFinding> observer;  ///< an entry a run; empty when nobody asked
   std::string mend;                       ///< for exits 3, 4 and 5
+  /// Every operator in a row, where CompareOptions::keep_trail asked for it; else null.
+  std::shared_ptr<const OpTrail> trail;
   double seconds = 0;
 };
 

@@ -47,7 +47,8 @@ Walk::Walk(const WalkContext& context)
       other_device_(context.baseline.manifest().device != context.candidate.manifest().device),
       rng_(context.baseline.manifest(), context.candidate.manifest()),
       taint_(context.pairing),
-      list_(context.pairing, context.options.max_items, context.report) {
+      list_(context.pairing, context.options.max_items, context.report),
+      trail_(context.baseline, context.candidate, context.options.keep_trail) {
   evidence_.baseline = &context.baseline.manifest();
   evidence_.candidate = &context.candidate.manifest();
   evidence_.differences = &context.report.differences;
@@ -79,6 +80,7 @@ void Walk::run() {
   }
   if (!hunk.empty()) take_hunk(hunk, hunks);
   taint_.finish(context_.baseline, context_.report);
+  context_.report.trail = trail_.finish();
   if (!context_.pairing.moved.empty()) {
     context_.report.reasons.push_back(fmt::format(
         "{} operators were called on both sides in another order", context_.pairing.moved.size()));
@@ -96,6 +98,7 @@ void Walk::take_hunk(const Hunk& hunk, const HunkJudge& hunks) {
   for (const std::uint32_t place : hunk.missing) see_draw(context_.baseline, place, true);
   for (const std::uint32_t place : hunk.extra) see_draw(context_.candidate, place, false);
   taint_.see_hunk(hunk, context_.baseline, context_.candidate);
+  trail_.see_hunk(hunk);
   for (const Hunk& part :
        split_by_module(hunk, context_.baseline, context_.candidate, context_.pairing.names)) {
     report.divergences_total += hunks.items(part);
@@ -126,6 +129,7 @@ void Walk::take_pair(const Event& event) {
   core::OpRecord to;
   if (!read_pair(event, from, to)) {
     conclude(event.baseline, OpOutcome::kNotJudged);
+    trail_.see_damaged(event);
     return;
   }
   rng_.see(from, to);
@@ -138,6 +142,7 @@ void Walk::take_pair(const Event& event) {
   if (findings.fails()) {
     Attribution why = diverge(from, to, findings);
     taint_.see(from, to, findings, &why);
+    trail_.see(from, to, findings, &why);
     if (list_.room() != 0) {
       OpDivergence item = to_item(from, to, std::move(findings), std::move(why));
       item.matched_by = context_.pairing.how[from.index];
@@ -145,6 +150,7 @@ void Walk::take_pair(const Event& event) {
     }
   } else {
     taint_.see(from, to, findings, nullptr);
+    trail_.see(from, to, findings, nullptr);
   }
   baseline_writes_.see(from);
   candidate_writes_.see(to);

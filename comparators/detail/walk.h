@@ -15,6 +15,7 @@
 #include "comparators/detail/rng_ledger.h"
 #include "comparators/detail/taint.h"
 #include "comparators/detail/tensor_judge.h"
+#include "comparators/detail/trail_keeper.h"
 #include "comparators/detail/verdict.h"
 #include "comparators/detail/write_table.h"
 
@@ -64,6 +65,7 @@ class Walk {
   Taint taint_;
   DecisionWatch decisions_;
   DivergenceList list_;
+  TrailKeeper trail_;
 };
 
 }  // namespace repro_check::comparators::detail
