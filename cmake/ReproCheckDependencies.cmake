@@ -20,6 +20,9 @@ add_library(repro_check_hdf5 INTERFACE)
 target_include_directories(repro_check_hdf5 SYSTEM INTERFACE ${HDF5_C_INCLUDE_DIRS})
 target_link_libraries(repro_check_hdf5 INTERFACE ${HDF5_C_LIBRARIES})
 
+# Packs the data of HTML reports as browsers unpack it.
+find_package(ZLIB REQUIRED)
+
 find_package(LibArchive 3.4 REQUIRED)
 pkg_check_modules(REPRO_CHECK_ZSTD REQUIRED IMPORTED_TARGET libzstd>=1.4)
 add_library(repro_check_archive INTERFACE)

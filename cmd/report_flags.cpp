@@ -15,6 +15,7 @@ void ReportFlags::define(CLI::App& app) {
   restrict_to(app.add_option("--format", format_, "Format of the report"), {"text", "json"});
   app.add_option("--output", output_, "Write the report to a file, not to stdout")
       ->type_name("FILE");
+  html_.define(app);
   app.add_flag("--all", all_, "List every divergent operator");
   app.add_option("--top", top_, "List so many divergent operators (10)")->type_name("N");
 }
@@ -26,6 +27,7 @@ std::size_t ReportFlags::max_items() const noexcept {
 
 void ReportFlags::check_output() const {
   if (output_) require_writable(*output_);
+  html_.check();
 }
 
 ReportStyle ReportFlags::style(const GlobalOptions& globals, const std::string& fallback) const {
@@ -39,6 +41,7 @@ ReportStyle ReportFlags::style(const GlobalOptions& globals, const std::string& 
 
 void ReportFlags::emit(std::span<const comparators::Report> reports,
                        const ReportStyle& style) const {
+  html_.write(reports, style.options);
   const std::string document = render_reports(reports, style);
   if (output_) {
     write_file(*output_, document);

@@ -123,6 +123,7 @@ core::ExitCode RunCommand::run(const GlobalOptions& globals) {
   const std::vector<RecordingJob> jobs = plan(config, digests_first);
   comparators::CompareOptions options = compare_options(config.compare);
   options.max_items = report_.max_items();
+  options.keep_trail = report_.wants_trail();
 
   Progress progress(progress_style(globals, stderr_is_terminal(), &std::getenv), stderr);
   ObserverCheck observed;

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "cmd/render/json_report.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -324,7 +326,7 @@ Json json_generators(const Report& report) {
 
 }  // namespace
 
-std::string render_json(const Report& report, const RenderOptions& options) {
+Json json_report(const Report& report, const RenderOptions& options) {
   Json runs = Json::array();
   for (std::size_t i = 0; i < report.runs.size(); ++i) {
     runs.push_back(json_run(report.runs[i], i));
@@ -358,7 +360,11 @@ std::string render_json(const Report& report, const RenderOptions& options) {
   out["expected"] = Json::array();
   out["warnings"] = json_texts(report.warnings);
   out["timing"] = Json{{"compare_seconds", json_number(report.seconds)}};
-  return to_document(out, options.pretty_json);
+  return out;
+}
+
+std::string render_json(const Report& report, const RenderOptions& options) {
+  return to_document(json_report(report, options), options.pretty_json);
 }
 
 }  // namespace repro_check::cmd

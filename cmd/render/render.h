@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -43,5 +44,13 @@ std::string render_text(const comparators::Report& report, const RenderOptions& 
 /// The JSON report (docs/report.schema.json), ending in a newline. Of `options` it heeds
 /// `pretty_json` and `hdf5_version` alone, so that no verbosity changes a byte.
 std::string render_json(const comparators::Report& report, const RenderOptions& options);
+
+/// The HTML report: one page that loads nothing from anywhere, for a browser without a network. It
+/// shows every operator of a report that has a trail, else its first ones as a list. Several
+/// reports share a page, the first one in front. Not a stable interface; the JSON is. Heeds no
+/// verbosity and no colour.
+/// @param reports  one at least
+/// @throws core::Error{kInternal} when the data cannot be packed
+std::string render_html(std::span<const comparators::Report> reports, const RenderOptions& options);
 
 }  // namespace repro_check::cmd

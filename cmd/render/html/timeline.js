@@ -1,0 +1,366 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every operator at its place in the trace, its error on a logarithm, by uPlot. What has no place
+// on a logarithm (no error, NaN, no number) stands in the lanes below.
+"use strict";
+
+{
+  const HEIGHT = 280;
+  const LANE = 15;
+  const REACH = 9;
+  const METRICS = {
+    abs: "max absolute error", rel: "max relative error", l2: "relative L2 error",
+    ulp: "max ULP distance",
+  };
+  const LANES = [
+    { name: "NaN, Inf", color: "--special" },
+    { name: "missing", color: "--missing" },
+    { name: "no number", color: "--origin" },
+    { name: "equal", color: "--equal" },
+  ];
+
+  const laneOf = (model, row) => {
+    const state = model.state[row];
+    if (state === 5 || state === 6) return 1;
+    if (state === Page.EQUAL || state === Page.SKIPPED) return 3;
+    return 2;
+  };
+
+  const marks = {
+    origin: (c, x, y, r) => {
+      c.moveTo(x, y - r * 1.25);
+      c.lineTo(x + r * 1.15, y + r * 0.8);
+      c.lineTo(x - r * 1.15, y + r * 0.8);
+      c.closePath();
+    },
+    mismatch: (c, x, y, r) => {
+      c.moveTo(x, y - r * 1.2);
+      c.lineTo(x + r * 1.2, y);
+      c.lineTo(x, y + r * 1.2);
+      c.lineTo(x - r * 1.2, y);
+      c.closePath();
+    },
+    dot: (c, x, y, r) => {
+      c.moveTo(x + r, y);
+      c.arc(x, y, r, 0, 2 * Math.PI);
+    },
+  };
+
+  class Timeline {
+    constructor(model, { onPick, onRange }) {
+      this.model = model;
+      this.onPick = onPick;
+      this.onRange = onRange;
+      this.selected = Page.NONE;
+      this.metric = this.bestMetric();
+      this.plotNode = Page.el("div", { class: "plot" });
+      this.lanes = Page.el("canvas", { class: "lanes", "aria-hidden": "true" });
+      this.tip = Page.el("div", { class: "tip", hidden: true });
+      this.node = Page.el("div", {
+        class: "timeline", role: "img", tabindex: "0", "aria-label":
+          `Timeline of ${Page.plural(model.size, "operator")}: errors by op index. ` +
+          "The table below holds the same numbers.",
+      }, this.plotNode, this.lanes, this.tip);
+      this.overview = new Page.Overview(model, (from, to) => this.show(from, to));
+      this.sortPoints();
+      this.listen();
+    }
+
+    bestMetric() {
+      for (const name of ["abs", "ulp", "l2"]) {
+        if (this.model.errors[name].some((value) => value > 0 && Number.isFinite(value))) return name;
+      }
+      return "abs";
+    }
+
+    metricNames() { return METRICS; }
+
+    setMetric(name) {
+      this.metric = name;
+      this.sortPoints();
+      this.build();
+    }
+
+    // Rows with a point by state, origins last so that they lie on top, and the other ones by lane.
+    sortPoints() {
+      const values = this.model.errors[this.metric];
+      this.points = Page.states.map(() => []);
+      this.inLane = LANES.map(() => []);
+      this.heights = values;
+      let least = Infinity;
+      let most = 0;
+      for (let row = 0; row < this.model.size; row++) {
+        const value = values[row];
+        const special = this.model.special("nan", row) || this.model.special("inf", row);
+        if (special) this.inLane[0].push(row);
+        if (value > 0 && Number.isFinite(value)) {
+          this.points[this.model.state[row]].push(row);
+          if (value < least) least = value;
+          if (value > most) most = value;
+        } else if (!special || !Page.isBad(this.model.state[row])) {
+          this.inLane[laneOf(this.model, row)].push(row);
+        }
+      }
+      const low = most ? Math.floor(Math.log10(least)) : -8;
+      const high = most ? Math.ceil(Math.log10(most) + 0.02) : 0;
+      this.yRange = [10 ** (low === high ? low - 1 : low), 10 ** high];
+    }
+
+    // Once in the document, and again when its width or the colours change.
+    build() {
+      const width = this.node.clientWidth;
+      if (!width) return;
+      const range = this.range || [-0.5, Math.max(this.model.size - 0.5, 0.5)];
+      this.range = range;
+      if (this.plot) this.plot.destroy();
+      const ink = Page.color("--muted-ink");
+      const grid = { stroke: Page.color("--line"), width: 1 };
+      const axis = { stroke: ink, grid, ticks: { show: false }, font: "12px system-ui, sans-serif" };
+      const label = (x) => {
+        const row = Math.round(x);
+        return row >= 0 && row < this.model.size && Math.abs(x - row) < 1e-6
+          ? Page.count(this.model.shown(row)) : "";
+      };
+      const drawn = ["propagated", "within", "not-judged", "mismatch", "origin"];
+      this.plot = new uPlot({
+        width, height: HEIGHT, legend: { show: false }, padding: [10, 12, 0, 0],
+        scales: {
+          x: { time: false, range: (_, from, to) => [from, to] },
+          y: { distr: 3, log: 10, range: () => this.yRange },
+        },
+        axes: [
+          { ...axis, values: (_, splits) => splits.map(label), incrs: [1, 2, 5, 10, 20, 50, 100, 200,
+            500, 1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 2e5, 5e5], size: 28 },
+          { ...axis, size: 74, values: (_, splits) => splits.map((v) => v === null ? ""
+            : Math.abs(Math.log10(v) % 1) < 1e-9 ? `1e${Math.round(Math.log10(v))}` : "") },
+        ],
+        series: [{}, ...drawn.map((key) => ({
+          scale: "y", points: { show: false },
+          paths: (plot) => { this.draw(plot, Page.states.findIndex((s) => s.key === key)); return null; },
+        }))],
+        cursor: {
+          y: false, points: { show: false }, drag: { x: true, y: false },
+          bind: { dblclick: () => () => { this.reset(); return null; } },
+        },
+        hooks: {
+          ready: [() => this.overview.build(width, this.left(), this.right())],
+          setScale: [(plot, key) => { if (key === "x") this.moved(plot); }],
+          draw: [(plot) => this.drawSelection(plot)],
+        },
+      }, [[range[0], range[1]], ...drawn.map(() => [null, null])], this.plotNode);
+      this.plot.setScale("x", { min: range[0], max: range[1] });
+    }
+
+    left() { return this.plot.over.offsetLeft; }
+    right() { return this.left() + this.plot.over.clientWidth; }
+    place(row) { return this.left() + this.plot.valToPos(row, "x"); }
+
+    // Points on top of each other are drawn once: 100,000 of them have no more pixels than that.
+    draw(plot, state) {
+      const rows = this.points[state];
+      if (!rows.length) return;
+      const { ctx, bbox } = plot;
+      const { min, max } = plot.scales.x;
+      const ratio = window.devicePixelRatio || 1;
+      const radius = (rows.length > 5000 && max - min > 5000 ? 2 : 3.4) * ratio;
+      const mark = marks[Page.states[state].key] || marks.dot;
+      const seen = new Set();
+      ctx.save();
+      ctx.beginPath();
+      ctx.rect(bbox.left - radius, bbox.top - radius, bbox.width + 2 * radius, bbox.height + 2 * radius);
+      ctx.clip();
+      ctx.beginPath();
+      for (const row of rows) {
+        if (row < min || row > max) continue;
+        const x = Math.round(plot.valToPos(row, "x", true));
+        const y = Math.round(plot.valToPos(this.heights[row], "y", true));
+        const key = x * 65536 + y;
+        if (seen.has(key)) continue;
+        seen.add(key);
+        mark(ctx, x, y, state === Page.ORIGIN ? radius * 1.5 : radius);
+      }
+      ctx.fillStyle = Page.color(Page.states[state].color);
+      ctx.globalAlpha = state === Page.ORIGIN ? 1 : 0.75;
+      ctx.fill();
+      if (state === Page.ORIGIN) {
+        ctx.strokeStyle = Page.color("--card");
+        ctx.lineWidth = ratio;
+        ctx.stroke();
+      }
+      ctx.restore();
+    }
+
+    drawSelection(plot) {
+      if (this.selected < 0) return;
+      const { ctx, bbox } = plot;
+      const x = plot.valToPos(this.selected, "x", true);
+      if (x < bbox.left || x > bbox.left + bbox.width) return;
+      const ratio = window.devicePixelRatio || 1;
+      ctx.save();
+      ctx.strokeStyle = Page.color("--accent");
+      ctx.lineWidth = ratio;
+      ctx.setLineDash([4 * ratio, 3 * ratio]);
+      ctx.beginPath();
+      ctx.moveTo(x, bbox.top);
+      ctx.lineTo(x, bbox.top + bbox.height);
+      ctx.stroke();
+      const value = this.heights[this.selected];
+      if (value > 0 && Number.isFinite(value)) {
+        ctx.setLineDash([]);
+        ctx.lineWidth = 2 * ratio;
+        ctx.beginPath();
+        ctx.arc(x, plot.valToPos(value, "y", true), 8 * ratio, 0, 2 * Math.PI);
+        ctx.stroke();
+      }
+      ctx.restore();
+    }
+
+    drawLanes() {
+      const width = this.node.clientWidth;
+      const context = Page.canvas(this.lanes, width, LANES.length * LANE + 2);
+      const { min, max } = this.plot.scales.x;
+      const left = this.left();
+      const span = this.plot.over.clientWidth;
+      context.font = "11px system-ui, sans-serif";
+      context.textBaseline = "middle";
+      LANES.forEach((lane, i) => {
+        const top = i * LANE + 2;
+        context.fillStyle = Page.color("--sunken");
+        context.fillRect(left, top, span, LANE - 4);
+        context.fillStyle = Page.color("--muted-ink");
+        context.textAlign = "right";
+        context.fillText(lane.name, left - 8, top + (LANE - 4) / 2);
+        context.fillStyle = Page.color(lane.color);
+        const wide = Math.max(1.5, Math.min(span / (max - min) * 0.8, 10));
+        let last = -1;
+        for (const row of this.inLane[i]) {
+          if (row < min - 1 || row > max + 1) continue;
+          const x = left + (row - min) / (max - min) * span;
+          if (x - last < 0.7 || x < left - wide || x > left + span) continue;
+          last = x;
+          const from = Math.max(left, x - wide / 2);
+          context.fillRect(from, top, Math.min(x + wide / 2, left + span) - from, LANE - 4);
+        }
+      });
+    }
+
+    moved(plot) {
+      const { min, max } = plot.scales.x;
+      if (min === null || min === undefined) return;
+      this.range = [min, max];
+      requestAnimationFrame(() => {
+        if (plot !== this.plot) return;
+        this.drawLanes();
+        this.overview.setRange(min, max);
+        this.onRange(min, max);
+      });
+    }
+
+    show(from, to) {
+      const all = [-0.5, Math.max(this.model.size - 0.5, 0.5)];
+      const wide = Math.max(2, Math.min(to - from, all[1] - all[0]));
+      const min = Math.max(all[0], Math.min(from, all[1] - wide));
+      this.plot.setScale("x", { min, max: min + wide });
+    }
+
+    reset() { this.show(-0.5, this.model.size - 0.5); }
+
+    zoom(factor, center) {
+      const [min, max] = this.range;
+      const middle = center === undefined ? (min + max) / 2 : center;
+      this.show(middle - (middle - min) * factor, middle + (max - middle) * factor);
+    }
+
+    select(row) {
+      this.selected = row;
+      if (!this.plot) return;
+      const [min, max] = this.range;
+      if (row >= 0 && (row < min || row > max)) {
+        this.show(row - (max - min) / 2, row + (max - min) / 2);
+      } else {
+        this.plot.redraw(false);
+      }
+      this.overview.select(row);
+    }
+
+    // The row nearest to a place, in CSS pixels of the whole picture; NONE where none is near.
+    near(x, y) {
+      const { min, max } = this.plot.scales.x;
+      const width = this.plot.over.clientWidth;
+      const at = min + (x - this.left()) / width * (max - min);
+      const reach = REACH / width * (max - min);
+      const top = this.plot.over.offsetTop;
+      const lane = Math.floor((y - this.lanes.offsetTop) / LANE);
+      let best = Page.NONE;
+      let least = REACH * REACH;
+      const consider = (row, dy) => {
+        const dx = (row - at) / (max - min) * width;
+        if (dx * dx + dy * dy < least) { least = dx * dx + dy * dy; best = row; }
+      };
+      if (y >= this.lanes.offsetTop) {
+        for (const row of this.inLane[lane] || []) if (Math.abs(row - at) <= reach) consider(row, 0);
+        return best;
+      }
+      for (let row = Math.max(0, Math.floor(at - reach)); row <= at + reach && row < this.model.size; row++) {
+        const value = this.heights[row];
+        if (value > 0 && Number.isFinite(value)) consider(row, top + this.plot.valToPos(value, "y") - y);
+      }
+      return best;
+    }
+
+    listen() {
+      const where = (event) => {
+        const box = this.node.getBoundingClientRect();
+        return [event.clientX - box.left, event.clientY - box.top];
+      };
+      let down = null;
+      this.node.addEventListener("mousedown", (event) => { down = where(event); }, true);
+      this.node.addEventListener("click", (event) => {
+        const [x, y] = where(event);
+        if (!this.plot || (down && Math.abs(down[0] - x) > 4)) return;
+        const row = this.near(x, y);
+        if (row >= 0) this.onPick(row);
+      });
+      this.node.addEventListener("mousemove", (event) => this.hover(...where(event)));
+      this.node.addEventListener("mouseleave", () => { this.tip.hidden = true; });
+      this.node.addEventListener("wheel", (event) => {
+        if (!event.ctrlKey && !event.metaKey && !event.shiftKey) return;
+        event.preventDefault();
+        const [min, max] = this.range;
+        const [x] = where(event);
+        const at = min + (x - this.left()) / this.plot.over.clientWidth * (max - min);
+        this.zoom((event.deltaY || event.deltaX) > 0 ? 1.25 : 0.8, at);
+      }, { passive: false });
+      this.node.addEventListener("keydown", (event) => {
+        const [min, max] = this.range || [0, 1];
+        const step = (max - min) / 10;
+        const acts = {
+          "+": () => this.zoom(0.5), "=": () => this.zoom(0.5), "-": () => this.zoom(2),
+          "0": () => this.reset(), ArrowLeft: () => this.show(min - step, max - step),
+          ArrowRight: () => this.show(min + step, max + step),
+        };
+        if (!acts[event.key] || event.ctrlKey || event.metaKey || event.altKey) return;
+        event.preventDefault();
+        acts[event.key]();
+      });
+    }
+
+    hover(x, y) {
+      const row = this.plot ? this.near(x, y) : Page.NONE;
+      this.tip.hidden = row < 0;
+      this.node.classList.toggle("aims", row >= 0);
+      if (row < 0) return;
+      const model = this.model;
+      const value = model.errors[this.metric][row];
+      this.tip.replaceChildren(
+        Page.el("strong", {}, `op ${model.label(row)} ${model.operator(row)}`),
+        Page.el("span", {}, model.module(row)),
+        Page.el("span", {}, Page.stateBadge(model.state[row]),
+          Number.isNaN(value) ? "" : ` ${METRICS[this.metric]} ${Page.error(value)}`));
+      const room = this.node.clientWidth - this.tip.offsetWidth - 8;
+      this.tip.style.left = `${Math.max(8, Math.min(x + 14, room))}px`;
+      this.tip.style.top = `${Math.max(4, y - this.tip.offsetHeight - 10)}px`;
+    }
+  }
+
+  Page.Timeline = Timeline;
+}
