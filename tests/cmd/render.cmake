@@ -11,6 +11,7 @@ repro_check_test(
   cmd_render_test
   SOURCES
   render_format_test.cpp
+  render_html_test.cpp
   render_json_test.cpp
   render_text_test.cpp
   LINK
