@@ -37,9 +37,11 @@ std::string verdict_heading(const Report& report) {
   const std::string line = headline(report);
   const std::string_view word = verdict_word(report.status);
   if (!line.starts_with(word)) return "<h1>" + html_text(line) + "</h1>\n";
-  return fmt::format("<h1><span class=\"word\">{}</span><span class=\"rest\">{}</span></h1>\n",
+  std::string_view rest = std::string_view(line).substr(word.size());
+  if (rest.starts_with(": ")) rest.remove_prefix(2);
+  return fmt::format("<h1><span class=\"word\">{}</span> <span class=\"rest\">{}</span></h1>\n",
                      word,
-                     html_text(line.substr(word.size())));
+                     html_text(rest));
 }
 
 std::string facts(const Report& report) {
@@ -86,6 +88,10 @@ std::string next(const Report& report, const RenderOptions& options) {
                        : "<ul class=\"next\" aria-label=\"What to do next\">" + items + "</ul>\n";
 }
 
+bool is_manifest_known(const RunSummary& run) {
+  return run.manifest.trace.operators > 0 || !run.manifest.settings.empty();
+}
+
 std::string differences(const Report& report) {
   std::string rows;
   for (const comparators::Difference& d : report.differences) {
@@ -102,8 +108,11 @@ std::string differences(const Report& report) {
                     html_text(tensor.metrics ? amount_text(*tensor.metrics, false) : tensor.note));
   }
   if (rows.empty()) {
-    return "<section class=\"card\"><h2>Differing settings</h2><p>None: both runs were set up "
-           "alike.</p></section>\n";
+    const bool is_known =
+        !report.runs.empty() && std::ranges::all_of(report.runs, is_manifest_known);
+    return fmt::format("<section class=\"card\"><h2>Differing settings</h2><p>{}</p></section>\n",
+                       is_known ? "None: the runs were set up alike."
+                                : "Not known: a run has left no record of its settings.");
   }
   return "<section class=\"card\"><h2>Differing settings</h2><table><thead><tr><th "
          "scope=\"col\">setting</th><th scope=\"col\">baseline</th><th "
@@ -126,16 +135,17 @@ std::string fact(const Facts& facts, std::string_view name) {
 
 std::vector<std::pair<std::string_view, std::string>> run_facts(const RunSummary& run) {
   const core::RunManifest& m = run.manifest;
-  const bool is_known = m.trace.operators > 0 || !m.settings.empty();
+  const bool is_known = is_manifest_known(run);
+  const auto known = [&](const std::string& text) { return is_known ? text : ""; };
   return {{"dump", run.location},
           {"status", run.status},
           {"message", run.message},
-          {"operators", is_known ? format_count(m.trace.operators) : ""},
-          {"device", m.device},
+          {"operators", known(format_count(m.trace.operators))},
+          {"device", known(m.device)},
           {"threads", fact(m.settings, "threads.intra_op")},
-          {"seed", is_known ? fmt::format("{}", m.seed) : ""},
-          {"determinism", m.determinism},
-          {"level", m.trace.level},
+          {"seed", known(fmt::format("{}", m.seed))},
+          {"determinism", known(m.determinism)},
+          {"level", known(m.trace.level)},
           {"LibTorch", fact(m.environment, "libtorch.version")},
           {"CPU", fact(m.environment, "cpu.model")}};
 }

@@ -5,6 +5,7 @@
 
 {
   const HEIGHT = 280;
+  const FLAT = 120;
   const LANE = 15;
   const REACH = 9;
   const METRICS = {
@@ -100,6 +101,7 @@
           this.inLane[laneOf(this.model, row)].push(row);
         }
       }
+      this.most = most;
       const low = most ? Math.floor(Math.log10(least)) : -8;
       const high = most ? Math.ceil(Math.log10(most) + 0.02) : 0;
       this.yRange = [10 ** (low === high ? low - 1 : low), 10 ** high];
@@ -122,7 +124,7 @@
       };
       const drawn = ["propagated", "within", "not-judged", "mismatch", "origin"];
       this.plot = new uPlot({
-        width, height: HEIGHT, legend: { show: false }, padding: [10, 12, 0, 0],
+        width, height: this.most ? HEIGHT : FLAT, legend: { show: false }, padding: [10, 12, 0, 0],
         scales: {
           x: { time: false, range: (_, from, to) => [from, to] },
           y: { distr: 3, log: 10, range: () => this.yRange },

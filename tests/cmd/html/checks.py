@@ -105,7 +105,7 @@ def check_zoom(page, pages):
     assert 480 * 0.15 < count < 480 * 0.25, shown
     page.run("document.querySelector('[aria-label=\"Whole trace\"]').click()")
     page.run("new Promise(done => setTimeout(done, 400))")
-    assert page.run("document.querySelector('.shown').textContent") == "480 of 480"
+    assert page.run("document.querySelector('.shown').textContent") == "481 of 481"
 
 
 def check_search(page, pages):
