@@ -17,7 +17,9 @@
     if (!total) return null;
     const gap = items.findIndex(([, , , b, c]) => !sameStart(b, c) || !sameEnd(b, c));
     const rowLabel = ([baseline, candidate]) => baseline === null ? `c${candidate}` : String(baseline);
-    const rows = items.slice(0, MOST).map(([baseline, candidate, op, b, c], i) => {
+    // A long ledger begins shortly before the first gap.
+    const from = gap >= MOST ? gap - 10 : 0;
+    const rows = items.slice(from, from + MOST).map(([baseline, candidate, op, b, c], i) => {
       const row = baseline === null ? model.rowOfCandidate[candidate]
         : model.rowOfBaseline[baseline];
       const link = Page.el("a", { href: `#op-${model.label(row)}` }, `op ${model.label(row)}`);
@@ -28,7 +30,7 @@
         Page.el("td", {}, link), Page.el("td", {}, model.trail.operators[op]),
         Page.el("td", { title: b ? `${b[2]} to ${b[3]}` : "" }, generatorText(b)),
         Page.el("td", { title: c ? `${c[2]} to ${c[3]}` : "" }, generatorText(c)),
-        Page.el("td", {}, verdict, i === gap ? " (first)" : ""));
+        Page.el("td", {}, verdict, from + i === gap ? " (first)" : ""));
     });
     return Page.el("section", { class: "card ledger" }, Page.el("h2", {}, "Generator ledger"),
       Page.el("p", {}, gap < 0

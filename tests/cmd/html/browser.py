@@ -156,12 +156,9 @@ class Browser:
         return base64.b64decode(self.call("Page.printToPDF", printBackground=True)["data"])
 
     def close(self):
-        self.process.terminate()
-        try:
-            self.process.wait(10)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
+        # Nothing of its profile is wanted, so that it need not end in good order.
+        self.process.kill()
+        self.process.wait()
         os.close(self.write_end)
         os.close(self.read_end)
         shutil.rmtree(self.home, ignore_errors=True)
