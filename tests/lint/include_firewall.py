@@ -16,6 +16,7 @@ ALLOWED = {
     "dumpers/journal": {"core"},
     "dumpers/store": {"core", "dumpers/journal"},
     "comparators": {"core", "configs"},
+    "baselines": {"core"},
     "cmd": set(source_tree.HOUSE),
 }
 

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "baselines/baseline.h"
+#include "core/dump_source.h"
+
+namespace repro_check::baselines {
+
+/// No record of the candidate belongs to this one.
+inline constexpr std::uint32_t kNoPartner = 0xFFFF'FFFF;
+
+/// A baseline as the dump that it was made from, as far as it tells, so that a candidate can be
+/// compared with it as with any dump. A baseline holds outputs alone: what else a record has is
+/// taken from the candidate's, and an input is what the baseline says of the operator, parameter or
+/// buffer it comes from. An input that came from somewhere else is taken to be the same, unless the
+/// operator that wrote it last differs; then its digest is all zeros.
+class AcceptedSource final : public core::DumpSource {
+ public:
+  /// @param baseline      not folded
+  /// @param candidate     outlives this
+  /// @param candidate_of  per operator of the baseline its record in the candidate, or kNoPartner
+  AcceptedSource(Baseline baseline,
+                 std::string location,
+                 const core::DumpSource& candidate,
+                 std::vector<std::uint32_t> candidate_of);
+
+  [[nodiscard]] const std::string& location() const override { return location_; }
+  [[nodiscard]] const core::RunManifest& manifest() const override { return manifest_; }
+  [[nodiscard]] std::uint64_t op_count() const override { return baseline_.ops.size(); }
+  [[nodiscard]] core::OpRecord op_head(std::uint64_t index) const override;
+  [[nodiscard]] core::OpRecord op(std::uint64_t index) const override;
+  [[nodiscard]] bool has_content(const core::ContentKey&) const override { return false; }
+  void read_content(const core::ContentKey& key, std::vector<std::byte>& into) const override;
+  void verify_contents(const core::ContentProgress&) const override {}
+
+ private:
+  /// The last output with some content, before an operator reads it.
+  struct Maker {
+    std::uint64_t candidate_op = 0;
+    std::size_t output = 0;
+  };
+
+  void index_candidate();
+  [[nodiscard]] core::OpRecord head_of(std::uint64_t index) const;
+  [[nodiscard]] core::Digest accepted_digest(const core::TensorRecord& input,
+                                             std::uint64_t reader) const;
+  void put_outputs(const AcceptedOp& op, core::OpRecord& record) const;
+
+  Baseline baseline_;
+  std::string location_;
+  const core::DumpSource& candidate_;
+  std::vector<std::uint32_t> candidate_of_;
+  std::vector<std::uint32_t> baseline_of_;
+  core::RunManifest manifest_;
+  std::map<std::string, core::Digest> named_;
+  std::vector<bool> differs_;  ///< per candidate operator
+  std::map<core::Digest, std::vector<Maker>> makers_;
+};
+
+}  // namespace repro_check::baselines

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "baselines/baseline.h"
+#include "core/dump_source.h"
+#include "core/op_record.h"
+
+namespace repro_check::baselines {
+
+/// What would be accepted of one operator: its name, its place and its outputs.
+AcceptedOp summarise(const core::OpRecord& record);
+
+/// What would be accepted of a recording. Only digests are read, no contents.
+/// @param platform  the recording's, see platform_of()
+/// @throws core::Error{kDumpDamaged}
+Baseline summarise(const core::DumpSource& dump,
+                   const Platform& platform,
+                   const std::string& gate,
+                   const std::string& policy);
+
+/// As summarise(), with a line for every operator, however many there are: fold() makes the file.
+Baseline summarise_unfolded(const core::DumpSource& dump,
+                            const Platform& platform,
+                            const std::string& gate,
+                            const std::string& policy);
+
+/// Puts a line a module in place of a line an operator, where there are more than kMostLines; the
+/// same of the tensors of a kind.
+Baseline fold(Baseline baseline);
+
+}  // namespace repro_check::baselines

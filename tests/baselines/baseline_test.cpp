@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "baselines/baseline.h"
+
+#include <doctest/doctest.h>
+
+#include <functional>
+#include <span>
+
+#include "baselines/pending.h"
+#include "baselines/summary.h"
+#include "core/error.h"
+#include "tests/baselines/sample_baseline.h"
+
+namespace repro_check::baselines {
+namespace {
+
+using test_support::digest;
+using test_support::sample_baseline;
+
+core::Error error_of(const std::function<void()>& act) {
+  try {
+    act();
+  } catch (const core::Error& error) {
+    return error;
+  }
+  return {core::ErrorKind::kInternal, "nothing was thrown"};
+}
+
+core::Error refusal(const std::string& text) {
+  return error_of([&] { baseline_from_text(text, "b.repro"); });
+}
+
+/// A file whose lines were changed by somebody who mended the checksum as well.
+std::string resealed(const std::string& text) {
+  const std::string body = text.substr(0, text.rfind("\nend ") + 1);
+  const core::Digest sum = core::digest_bytes(std::as_bytes(std::span<const char>(body)));
+  const std::string end = text.substr(body.size(), text.rfind(' ') - body.size());
+  return body + end + " xxh3:" + core::to_hex(sum) + "\n";
+}
+
+std::string replaced(std::string text, const std::string& what, const std::string& by) {
+  const std::size_t at = text.find(what);
+  REQUIRE(at != std::string::npos);
+  return text.replace(at, what.size(), by);
+}
+
+TEST_CASE("a baseline is read as it was written") {
+  const Baseline sample = sample_baseline();
+  const std::string text = to_text(sample);
+  CHECK(baseline_from_text(text, "b.repro") == sample);
+  for (const char byte : text) CHECK((byte == '\n' || (byte >= ' ' && byte < 0x7f)));
+}
+
+TEST_CASE("an operator is one line, and an inserted one changes no other") {
+  const Baseline sample = sample_baseline();
+  CHECK(to_line(sample.ops[0]) == "f aten::add.Tensor - 0 float32[2,3]:" + core::to_hex(digest(7)));
+  CHECK(to_line(sample.ops[1]) == "g aten::topk a\\x20b.\\xc3\\xa9 1/2/3/4 float32[1]:" +
+                                      core::to_hex(digest(8)) + " 1.values=unknown[]:undefined");
+  CHECK(to_line(sample.ops[2]) == "o aten::item \\x2d 0 =nan\\x20\"two\\x20words\"");
+}
+
+TEST_CASE("what a hand or a merge changed is damaged, not another baseline") {
+  const std::string text = to_text(sample_baseline());
+  const std::string edited = replaced(text, "float32[2,3]", "float32[3,2]");
+  CHECK(refusal(edited).kind() == core::ErrorKind::kDumpDamaged);
+  CHECK(std::string(refusal(edited).what()).find("checksum") != std::string::npos);
+  CHECK(std::string(refusal(replaced(text, "root", "<<<<<<< HEAD\nroot")).what())
+            .find("merge conflict") != std::string::npos);
+  CHECK(refusal(text.substr(0, text.size() / 2)).kind() == core::ErrorKind::kDumpDamaged);
+  CHECK(refusal(replaced(text, "\n", "\r\n")).kind() == core::ErrorKind::kDumpDamaged);
+  CHECK(refusal(text + "\n").kind() == core::ErrorKind::kDumpDamaged);
+  CHECK(refusal("").kind() == core::ErrorKind::kDumpUnknown);
+  CHECK(refusal("{}").kind() == core::ErrorKind::kDumpUnknown);
+}
+
+TEST_CASE("a newer version is refused as that") {
+  const std::string text =
+      replaced(to_text(sample_baseline()), "repro-baseline 1", "repro-baseline 2");
+  CHECK(refusal(text).kind() == core::ErrorKind::kDumpUnknown);
+}
+
+TEST_CASE("with a right checksum, a second spelling is refused") {
+  const std::string text = to_text(sample_baseline());
+  for (const auto& [what, by] :
+       {std::pair{"float32[2,3]:", "float[2,3]:"},
+        std::pair{" ops 3", " ops 03"},
+        std::pair{"f aten::add.Tensor - 0 ", "f aten::add.Tensor - 0/0/0/0 "},
+        std::pair{"\\xc3", "\\xC3"},
+        std::pair{"[2,3]:", "[2,03]:"},
+        std::pair{"c /seed 7\n", "c /seed 7 \n"},
+        std::pair{" ops 3", " ops 4"},
+        std::pair{"p os.machine x86_64", "p os.machine arm64"},
+        std::pair{"o aten::item", "z aten::item"}}) {
+    CAPTURE(by);
+    CHECK(refusal(resealed(replaced(text, what, by))).kind() == core::ErrorKind::kDumpDamaged);
+  }
+  CHECK_NOTHROW(baseline_from_text(resealed(text), "b.repro"));
+}
+
+TEST_CASE("the key follows every field of the platform") {
+  Platform platform = sample_baseline().platform;
+  const core::Digest before = platform.key();
+  for (std::size_t i = 0; i < platform.fields.size(); ++i) {
+    Platform other = platform;
+    other.fields[i].value += "1";
+    CHECK(other.key() != before);
+  }
+}
+
+TEST_CASE("many operators fold into a line a module") {
+  Baseline sample = sample_baseline();
+  const AcceptedOp one = sample.ops.front();
+  CHECK(fold(sample) == sample);
+  sample.ops.assign(kMostLines + 1, one);
+  sample.ops.back().module = "last";
+  sample.operators = sample.ops.size();
+  const Baseline folded = fold(sample);
+  REQUIRE(folded.modules.size() == 2);
+  CHECK(folded.ops.empty());
+  CHECK(folded.modules[0].operators == kMostLines);
+  CHECK(baseline_from_text(to_text(folded), "b.repro") == folded);
+  sample.ops[17].outputs[0].digest = digest(99);
+  CHECK(fold(sample).modules[0].digest != folded.modules[0].digest);
+  CHECK(fold(sample).modules[1] == folded.modules[1]);
+}
+
+TEST_CASE("many tensors of a kind fold into one line") {
+  Baseline sample = sample_baseline();
+  sample.tensors.assign(kMostLines + 1, sample.tensors[1]);
+  const Baseline folded = fold(sample);
+  CHECK(folded.tensors.empty());
+  REQUIRE(folded.folded.size() == 1);
+  CHECK(folded.folded[0].count == kMostLines + 1);
+  CHECK(baseline_from_text(to_text(folded), "b.repro") == folded);
+}
+
+TEST_CASE("a pending file says whether its runs agreed, and cannot be edited") {
+  const Pending pending{false, 5, digest(12), "models/a b.pt", sample_baseline()};
+  const std::string text = to_text(pending);
+  const Pending read = pending_from_text(text, "p");
+  CHECK_FALSE(read.agreed);
+  CHECK(read.runs == 5);
+  CHECK(read.model_file == digest(12));
+  CHECK(read.model_path == "models/a b.pt");
+  CHECK(read.baseline == pending.baseline);
+  const auto error =
+      error_of([&] { pending_from_text(replaced(text, "runs disagreed", "runs agreed"), "p"); });
+  CHECK(error.kind() == core::ErrorKind::kDumpDamaged);
+  CHECK(error_of([&] { pending_from_text(to_text(sample_baseline()), "p"); }).kind() ==
+        core::ErrorKind::kDumpUnknown);
+}
+
+}  // namespace
+}  // namespace repro_check::baselines

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "baselines/baseline.h"
+
+namespace repro_check::test_support {
+
+inline core::Digest digest(std::uint64_t number) { return {number, ~number}; }
+
+/// One of everything a baseline can hold, with names that have to be escaped.
+inline baselines::Baseline sample_baseline() {
+  baselines::Baseline baseline;
+  baseline.gate = "bert";
+  baseline.model = digest(1);
+  baseline.config = digest(2);
+  baseline.policy = "bitwise";
+  baseline.platform.fields = {{"os.machine", "x86_64"}, {"mkl", "a b  c"}, {"probe.exp", ""}};
+  baseline.facts = {{"/seed", "7"}, {"/env/A B", "\"x\ny\""}};
+  baseline.root = digest(3);
+  baseline.tensors = {
+      {core::NamedTensorKind::kInput, "x", core::Dtype::kFloat32, {2, 3}, digest(4)},
+      {core::NamedTensorKind::kParameter, "*", core::Dtype::kBFloat16, {}, digest(5)},
+      {core::NamedTensorKind::kBuffer, "-", core::Dtype::kInt64, {0}, digest(6)}};
+  using enum core::ContentState;
+  baseline.ops = {
+      {core::Phase::kForward,
+       "aten::add.Tensor",
+       "",
+       0,
+       0,
+       0,
+       0,
+       {{"0", core::Dtype::kFloat32, {2, 3}, kHashed, digest(7)}},
+       ""},
+      {core::Phase::kBackward,
+       "aten::topk",
+       "a b.\xc3\xa9",
+       1,
+       2,
+       3,
+       4,
+       {{"0", core::Dtype::kFloat32, {1}, kHashed, digest(8)},
+        {"1.values", core::Dtype::kUnknown, {}, kUndefined, {}}},
+       ""},
+      {core::Phase::kOptimizer, "aten::item", "-", 0, 0, 0, 0, {}, "nan \"two words\""}};
+  baseline.operators = baseline.ops.size();
+  return baseline;
+}
+
+}  // namespace repro_check::test_support
