@@ -14,6 +14,7 @@
 #include "core/known_variables.h"
 #include "core/run_modes.h"
 #include "dumpers/capture/determinism.h"
+#include "dumpers/capture/numeric_probe.h"
 #include "dumpers/torchscript/detail/exception_text.h"
 #include "dumpers/torchscript/detail/executor_pin.h"
 #include "dumpers/torchscript/detail/input_builder.h"
@@ -148,6 +149,10 @@ class TorchScriptRun::Impl {
     manifest.seconds = seconds_since(begin);
 
     manifest.environment = capture::read_environment();
+    // Last, so that nothing it warms up is there before the model runs.
+    for (auto& fact : capture::probe_numbers(run_.device)) {
+      manifest.environment.push_back(std::move(fact));
+    }
     manifest.warnings = model_.warnings;
     for (const auto& list : {runner_->warnings(), collector_.warnings()}) {
       manifest.warnings.insert(manifest.warnings.end(), list.begin(), list.end());
