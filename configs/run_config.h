@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "configs/compare_spec.h"
+#include "configs/gate_spec.h"
 #include "core/content_slice.h"
 #include "core/dtype.h"
 #include "core/op_range.h"
@@ -181,6 +182,7 @@ struct Config {
   RecordingPlan recording;
   CompareSpec compare;
   ReportSpec report;
+  GateSpec gate;
   /// Directory of the dump of one run.
   [[nodiscard]] std::filesystem::path dump_directory(const RunSpec& run) const {
     return run.dump.directory / run.name;

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "configs/detail/compare_parser.h"
+#include "configs/detail/gate_parser.h"
 #include "configs/detail/json_document.h"
 #include "configs/detail/json_reader.h"
 #include "configs/detail/keys.h"
@@ -178,6 +179,7 @@ Config Builder::build() {
   read_base();
   if (const auto node = object_.find("compare")) read_compare(*node, context_, config.compare);
   if (const auto node = object_.find("report")) read_report(*node, problems_, config.report);
+  read_gate_members(object_, context_, config.gate);
   read_runs();
   check_given("model", R"(give "model": {"path": "model.pt"})", &Given::model_path);
   check_given("inputs",

@@ -18,8 +18,17 @@ inline constexpr std::int64_t kMostThreads = 4096;
 #define REPRO_CHECK_RUN_KEYS                                                                     \
   "model", "inputs", "calls", "seed", "determinism", "disable_dropout", "rng", "grad", "device", \
       "dtype", "threads", "interop_threads", "optimize_executor", "env", "settings", "recorder"
-inline constexpr auto kConfigKeys = std::to_array<std::string_view>(
-    {REPRO_CHECK_RUN_KEYS, "$schema", "preset", "runs", "repeat", "dump", "compare", "report"});
+inline constexpr auto kConfigKeys = std::to_array<std::string_view>({REPRO_CHECK_RUN_KEYS,
+                                                                     "$schema",
+                                                                     "preset",
+                                                                     "runs",
+                                                                     "repeat",
+                                                                     "dump",
+                                                                     "compare",
+                                                                     "report",
+                                                                     "baselines",
+                                                                     "expected",
+                                                                     "min_judged"});
 inline constexpr auto kRunKeys = std::to_array<std::string_view>({"name", REPRO_CHECK_RUN_KEYS});
 inline constexpr auto kResolvedRunKeys =
     std::to_array<std::string_view>({"name", REPRO_CHECK_RUN_KEYS, "dump"});
@@ -80,6 +89,21 @@ inline constexpr auto kMatchKeys =
     std::to_array<std::string_view>({"operator", "module", "phase", "tensor", "dtype", "device"});
 inline constexpr auto kRulesFileKeys =
     std::to_array<std::string_view>({"rules", "unmatched", "strict_rules", "noise"});
+inline constexpr auto kBaselinesKeys =
+    std::to_array<std::string_view>({"directory", "name", "any_of", "store"});
+inline constexpr auto kExpectedKeys = std::to_array<std::string_view>({"operator",
+                                                                       "module",
+                                                                       "phase",
+                                                                       "platform",
+                                                                       "limit",
+                                                                       "happens",
+                                                                       "reason",
+                                                                       "issue",
+                                                                       "owner",
+                                                                       "expires"});
+inline constexpr auto kLimitKeys = std::to_array<std::string_view>({"ulp", "atol", "rtol"});
+/// The index is Happens.
+inline constexpr auto kHappensNames = std::to_array<std::string_view>({"always", "sometimes"});
 inline constexpr auto kReportKeys = std::to_array<std::string_view>({"format"});
 
 /// The key that says what an input is; exactly one stands in it.

@@ -57,6 +57,12 @@ TEST_CASE("schema and parser know the same keys") {
   CHECK(keys_of(defs["rule"]["properties"]) == names_of(detail::kRuleKeys));
   CHECK(keys_of(defs["rule"]["properties"]["match"]["properties"]) == names_of(detail::kMatchKeys));
   CHECK(keys_of(top["properties"]["report"]["properties"]) == names_of(detail::kReportKeys));
+  const Json& baselines = top["properties"]["baselines"]["properties"];
+  CHECK(keys_of(baselines) == names_of(detail::kBaselinesKeys));
+  const Json& expected = top["properties"]["expected"]["items"]["properties"];
+  CHECK(keys_of(expected) == names_of(detail::kExpectedKeys));
+  CHECK(keys_of(expected["limit"]["properties"]) == names_of(detail::kLimitKeys));
+  CHECK(strings_of(expected["happens"]["enum"]) == names_of(detail::kHappensNames));
 }
 
 TEST_CASE("schema and parser know the same kinds of inputs") {
