@@ -5,6 +5,7 @@
 #include "cmd/diff_command.h"
 #include "cmd/env_command.h"
 #include "cmd/extract_command.h"
+#include "cmd/gate_command.h"
 #include "cmd/import_command.h"
 #include "cmd/init_command.h"
 #include "cmd/inspect_command.h"
@@ -22,6 +23,7 @@ namespace repro_check::cmd {
 std::vector<std::unique_ptr<Command>> make_commands() {
   std::vector<std::unique_ptr<Command>> commands;
   commands.push_back(std::make_unique<RunCommand>());
+  commands.push_back(std::make_unique<GateCommand>());
   commands.push_back(std::make_unique<RecordCommand>());
   commands.push_back(std::make_unique<DiffCommand>());
   commands.push_back(std::make_unique<BisectCommand>());

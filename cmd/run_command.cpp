@@ -9,12 +9,9 @@
 
 #include "cmd/compare_options.h"
 #include "cmd/explain.h"
-#include "cmd/logging.h"
 #include "cmd/observer_check.h"
 #include "cmd/output.h"
-#include "cmd/recorder_lookup.h"
-#include "cmd/reference.h"
-#include "cmd/repeats.h"
+#include "cmd/run_plan.h"
 #include "cmd/verdict.h"
 
 namespace repro_check::cmd {
@@ -31,15 +28,6 @@ Round ended(const std::vector<RecordingJob>& jobs, const ObserverCheck& check) {
     round.reports = {observer_report(jobs, check)};
   }
   return round;
-}
-
-/// Every run is one of its own, and gets a report of its own.
-Round record_each(const RunPlan& plan, Progress& progress) {
-  Round round = record_round(plan.jobs, plan.options, "", progress);
-  if (round.failed()) return round;
-  if (plan.replace_aside) std::ranges::for_each(plan.jobs, discard_aside);
-  if (!plan.digests_first) return round;
-  return look_closer(std::move(round), plan.jobs, plan.options, plan.window, progress);
 }
 
 }  // namespace
@@ -70,28 +58,6 @@ void RunCommand::define(CLI::App& app) {
   report_.define(app);
 }
 
-std::vector<RecordingJob> RunCommand::plan(const configs::Config& config,
-                                           bool digests_first) const {
-  std::vector<RecordingJob> jobs;
-  for (const configs::RunSpec& run : config.runs) {
-    RecordingJob job;
-    job.run = run;
-    job.dump = from_here(config.dump_directory(run));
-    job.log = log_beside(job.dump);
-    job.replace_existing = force_;
-    require_free(job);
-    if (digests_first) job.run.dump.level = core::DumpLevel::kDigest;
-    if (digests_first || force_) require_free_aside(job);
-    // Found now, so that a missing one does not show after the first run was recorded.
-    require_recorder(run.recorder);
-    jobs.push_back(std::move(job));
-  }
-  std::vector<RecordingJob> with_values = jobs;
-  if (digests_first) ask_for_values(with_values, {});
-  require_references(with_values);
-  return jobs;
-}
-
 core::ExitCode RunCommand::finish(const GlobalOptions& globals,
                                   const configs::Config& config,
                                   const Round& round) const {
@@ -101,17 +67,7 @@ core::ExitCode RunCommand::finish(const GlobalOptions& globals,
   if (reports.size() == 1) style.options.config_path = config_.file();
   for (const RecordingResult& result : round.results) style.options.logs.push_back(result.log);
 
-  for (const std::string& format : config.report.formats) {
-    if (format == style.format) continue;
-    ReportStyle in_file = style;
-    in_file.format = format;
-    in_file.options.color = false;
-    in_file.options.pretty_json = false;
-    const std::filesystem::path file = from_here(config.runs.front().dump.directory) /
-                                       (format == "json" ? "report.json" : "report.txt");
-    write_file(file, render_reports(reports, in_file));
-    log_info("report written to " + file.string());
-  }
+  write_other_formats(reports, style, config.report.formats, config.runs.front().dump.directory);
   report_.emit(reports, style);
   return worst_exit(reports);
 }
@@ -120,7 +76,7 @@ core::ExitCode RunCommand::run(const GlobalOptions& globals) {
   const configs::Config config = config_.load(out_, repeat_);
   report_.check_output();
   const bool digests_first = starts_with_digests(config);
-  const std::vector<RecordingJob> jobs = plan(config, digests_first);
+  const std::vector<RecordingJob> jobs = plan_jobs(config, digests_first, force_);
   comparators::CompareOptions options = compare_options(config.compare);
   options.max_items = report_.max_items();
   options.keep_trail = report_.wants_trail();
@@ -134,7 +90,7 @@ core::ExitCode RunCommand::run(const GlobalOptions& globals) {
       return finish(globals, config, ended(jobs, observed));
   }
   const RunPlan runs{jobs, options, digests_first, config.recording.window, force_};
-  Round round = config.repeat > 2 ? record_repeats(runs, progress) : record_each(runs, progress);
+  Round round = record_runs(config, runs, progress);
   for (comparators::Report& report : round.reports) report.observer = observed.findings;
   put_worst_first(round.reports);
   if (explain_) explain_origin(jobs, round.reports.front(), progress);

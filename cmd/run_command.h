@@ -26,8 +26,6 @@ class RunCommand final : public Command {
   core::ExitCode run(const GlobalOptions& globals) override;
 
  private:
-  [[nodiscard]] std::vector<RecordingJob> plan(const configs::Config& config,
-                                               bool digests_first) const;
   [[nodiscard]] core::ExitCode finish(const GlobalOptions& globals,
                                       const configs::Config& config,
                                       const Round& round) const;

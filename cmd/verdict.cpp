@@ -183,10 +183,12 @@ std::string render_reports(std::span<const Report> reports, const ReportStyle& s
     if (json) {
       if (!text.empty()) text += ",";
       text += render_json(report, options);
+      options.gate = nullptr;
       continue;
     }
     if (!text.empty() && !terse) text += "\n";
     text += render_text(report, options);
+    options.gate = nullptr;
   }
   return json && several ? "[\n" + text + "]\n" : text;
 }

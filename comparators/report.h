@@ -34,6 +34,8 @@ enum class Status {
   kNothingCompared,
   kRunFailed,
   kObserverEffect,  ///< recording changed what a run returned
+  kStaleBaseline,   ///< what was accepted is about another model, input or configuration
+  kNoBaseline,      ///< nothing was accepted for this platform
 };
 
 /// What the first divergence is about; kNone for a pass.
@@ -49,6 +51,7 @@ enum class DivergenceKind {
   kRng,            ///< a generator stood at another place
   kGrowth,         ///< every operator is within its policy, and the error grows beyond max_growth
   kUnrepeated,     ///< two pairs of runs of one configuration did not diverge alike
+  kExpectation,    ///< a divergence that is expected did not keep to what was said of it
 };
 
 enum class Relation { kOrigin, kPropagated, kMismatch, kMissing };
@@ -359,6 +362,7 @@ struct Report {
   std::string mend;                       ///< for exits 3, 4 and 5
   /// Every operator in a row, where CompareOptions::keep_trail asked for it; else null.
   std::shared_ptr<const OpTrail> trail;
+  bool from_accepted = false;             ///< the first run is what a gate has accepted
   double seconds = 0;
 };
 

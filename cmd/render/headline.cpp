@@ -199,6 +199,7 @@ void put_unrepeated(Line& line, const Report& report) {
 }
 
 void put_divergence(Line& line, const Report& report) {
+  if (report.from_accepted) line.put(" from the baseline");
   switch (report.kind) {
     case DivergenceKind::kInputs:
     case DivergenceKind::kWeights:
@@ -215,6 +216,9 @@ void put_divergence(Line& line, const Report& report) {
       return;
     case DivergenceKind::kUnrepeated:
       put_unrepeated(line, report);
+      return;
+    case DivergenceKind::kExpectation:
+      line.put(report.reasons.empty() ? "" : ": " + report.reasons.front());
       return;
     default:
       break;

@@ -10,6 +10,7 @@
 
 #include "cmd/render/json_alignment.h"
 #include "cmd/render/json_coverage.h"
+#include "cmd/render/json_gate.h"
 #include "cmd/render/json_op.h"
 #include "cmd/render/json_origins.h"
 #include "cmd/render/json_repeat.h"
@@ -146,7 +147,8 @@ Json json_run(const RunSummary& run, std::size_t position) {
   out["model_digest"] = known(core::to_hex(m.model_digest));
   out["inputs_digest"] = digest_of_named(m, true);
   out["weights_digest"] = digest_of_named(m, false);
-  out["platform_key"] = json_text_or_null(value_of(m.environment, "platform.key"));
+  const auto platform = baselines::platform_of(m);
+  out["platform_key"] = platform ? json_text(core::to_hex(platform->key())) : Json(nullptr);
   out["seconds"] = known(json_number(m.seconds));
   out["message"] = json_text_or_null(run.message);
   out["level"] = known(json_text(m.trace.level));
@@ -357,7 +359,8 @@ Json json_report(const Report& report, const RenderOptions& options) {
   out["rng"] = json_generators(report);
   out["replay"] = json_replay(report);
   out["observer"] = json_observer(report.observer);
-  out["expected"] = Json::array();
+  out["expected"] = json_expected(options.gate);
+  out["gate"] = json_gate(options.gate);
   out["warnings"] = json_texts(report.warnings);
   out["timing"] = Json{{"compare_seconds", json_number(report.seconds)}};
   return out;

@@ -160,6 +160,17 @@ std::optional<std::string> look_at_unfinished(const Report& report, const Render
   return std::nullopt;
 }
 
+// What makes the results of a gate the accepted ones, where they may be.
+std::optional<std::string> accept_results(const RenderOptions& options) {
+  const GateOutcome* gate = options.gate;
+  if (gate == nullptr || gate->pending.empty() || !gate->refusal.empty()) return std::nullopt;
+  if (gate->config.empty() || gate->baseline == BaselineState::kSame) return std::nullopt;
+  return fmt::format("{} gate accept -c {} {}",
+                     options.command_prefix,
+                     path_word(gate->config),
+                     path_word(gate->pending));
+}
+
 }  // namespace
 
 std::vector<std::string> next_commands(const Report& report, const RenderOptions& options) {
@@ -171,7 +182,8 @@ std::vector<std::string> next_commands(const Report& report, const RenderOptions
   for (auto& command :
        {is_judged ? inspect_divergence(report, options) : look_at_run(report, options),
         look_at_unfinished(report, options),
-        run_again(report, options)}) {
+        run_again(report, options),
+        accept_results(options)}) {
     if (command) {
       commands.push_back(*command);
     }

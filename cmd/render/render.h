@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "cmd/gate_outcome.h"
 #include "comparators/report.h"
 
 namespace repro_check::cmd {
@@ -32,6 +33,7 @@ struct RenderOptions {
   std::string command_prefix = "repro-check";  ///< first word of the `next:` commands
   std::string config_path;                     ///< as the user typed it; empty = not known
   std::string hdf5_version;                    ///< `1.10.8`; empty = not known
+  const GateOutcome* gate = nullptr;           ///< of the gate the report is about; may be null
   std::vector<RunLog> logs;                    ///< by position in Report::runs; may be shorter
 };
 
@@ -42,7 +44,7 @@ std::string headline(const comparators::Report& report);
 std::string render_text(const comparators::Report& report, const RenderOptions& options);
 
 /// The JSON report (docs/report.schema.json), ending in a newline. Of `options` it heeds
-/// `pretty_json` and `hdf5_version` alone, so that no verbosity changes a byte.
+/// `pretty_json`, `hdf5_version` and `gate` alone, so that no verbosity changes a byte.
 std::string render_json(const comparators::Report& report, const RenderOptions& options);
 
 /// The HTML report: one page that loads nothing from anywhere, for a browser without a network. It

@@ -45,6 +45,9 @@ Page repeat_section(const comparators::Report& report, const Detail& detail);
 /// What was compared, by which policy, what differs around it, warnings, how to mend it.
 Page coverage_section(const comparators::Report& report, const Detail& detail);
 
+/// How the runs stand to what was accepted; empty without a gate.
+Page gate_section(const GateOutcome* gate, const Detail& detail);
+
 /// Under `-v`: settings of both runs, divergent operators by module.
 Page verbose_section(const comparators::Report& report);
 

@@ -37,7 +37,8 @@ Draft draft_with(const comparators::Report& report,
   draft.front.append(evidence_section(report, detail));
   draft.front.append(spread_section(report, detail, options.all));
   draft.front.append(runs_section(report, options.logs, detail));
-  draft.back = coverage_section(report, detail);
+  draft.back = gate_section(options.gate, detail);
+  draft.back.append(coverage_section(report, detail));
   draft.back.append(repeat_section(report, detail));
   if (detail.everything) {
     draft.back.append(verbose_section(report));

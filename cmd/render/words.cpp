@@ -117,6 +117,10 @@ std::string_view verdict_word(Status status) noexcept {
       return "NOTHING COMPARED";
     case Status::kObserverEffect:
       return "OBSERVER EFFECT";
+    case Status::kStaleBaseline:
+      return "STALE BASELINE";
+    case Status::kNoBaseline:
+      return "NO BASELINE";
     case Status::kRunFailed:
       break;
   }
@@ -149,6 +153,10 @@ std::string_view status_name(Status status) noexcept {
       return "nothing_compared";
     case Status::kObserverEffect:
       return "observer_effect";
+    case Status::kStaleBaseline:
+      return "stale_baseline";
+    case Status::kNoBaseline:
+      return "no_baseline";
     case Status::kRunFailed:
       break;
   }
@@ -177,6 +185,8 @@ std::string_view kind_name(DivergenceKind kind) noexcept {
       return "growth";
     case DivergenceKind::kUnrepeated:
       return "unrepeated";
+    case DivergenceKind::kExpectation:
+      return "expectation";
     case DivergenceKind::kNone:
       break;
   }

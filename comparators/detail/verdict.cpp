@@ -119,6 +119,8 @@ core::ExitCode exit_code_of(const Report& report) noexcept {
     case Status::kPartial:
     case Status::kNotComparable:
     case Status::kNothingCompared:
+    case Status::kStaleBaseline:
+    case Status::kNoBaseline:
       return core::ExitCode::kNotComparable;
     case Status::kRunFailed:
       return core::ExitCode::kRunFailed;

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/gate_accept.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <optional>
+#include <span>
+#include <system_error>
+#include <utility>
+
+#include "baselines/changes.h"
+#include "baselines/pending.h"
+#include "cmd/gate.h"
+#include "cmd/output.h"
+#include "core/error.h"
+#include "core/printable.h"
+
+namespace repro_check::cmd {
+namespace {
+
+using baselines::Baseline;
+using baselines::Pending;
+
+core::Error refused(const std::filesystem::path& file, const std::string& why, std::string mend) {
+  return {core::ErrorKind::kUsage,
+          core::printable(file.string()) + " cannot be accepted: " + why,
+          std::move(mend)};
+}
+
+/// The model the gate loads now; the path in the file is of the machine that wrote it.
+std::optional<core::Digest> model_digest(const GatePlace& place) {
+  if (place.models.empty()) return std::nullopt;
+  const std::string text = read_text_file(place.models.front());
+  return core::digest_bytes(std::as_bytes(std::span<const char>(text)));
+}
+
+void check(const GatePlace& place, const std::filesystem::path& file, const Pending& pending) {
+  const char* again = "run the gate again, and accept what it writes then";
+  if (!pending.agreed) {
+    throw refused(file,
+                  fmt::format("the {} runs behind it do not agree with each other", pending.runs),
+                  "mend that first: nothing that differs from run to run can be compared with");
+  }
+  if (pending.baseline.gate != place.name) {
+    throw refused(
+        file,
+        fmt::format("it is of gate {}, not {}", core::printable(pending.baseline.gate), place.name),
+        "give the configuration of its gate with -c");
+  }
+  if (pending.baseline.operators == 0) throw refused(file, "it holds no operator", again);
+  const auto digest = model_digest(place);
+  if (digest && *digest != pending.model_file) {
+    throw refused(file, "the model has changed since the runs were recorded", again);
+  }
+}
+
+std::string summary_line(const std::filesystem::path& target, const Baseline& now) {
+  const std::string name = core::printable(from_here(target).string());
+  std::error_code ignored;
+  if (!std::filesystem::exists(target, ignored)) {
+    return fmt::format("{}: new, {} operators on {}\n",
+                       name,
+                       now.operators,
+                       core::printable(baselines::describe(now.platform)));
+  }
+  try {
+    const Baseline before = baselines::baseline_from_text(read_text_file(target), target.string());
+    std::string line = name + ": " + core::printable(baselines::describe_changes(before, now));
+    for (const baselines::Change& change : baselines::stale_reasons(before, now)) {
+      line +=
+          core::printable(fmt::format("; {} {} -> {}", change.name, change.accepted, change.now));
+    }
+    return line + '\n';
+  } catch (const core::Error&) {
+    return name + ": replaces a file that could not be read\n";
+  }
+}
+
+std::string age_text(const std::filesystem::path& file) {
+  std::error_code error;
+  const auto written = std::filesystem::last_write_time(file, error);
+  if (error) return "of unknown age";
+  const auto age = std::filesystem::file_time_type::clock::now() - written;
+  const auto days = std::chrono::floor<std::chrono::days>(age).count();
+  return days <= 0 ? "today" : fmt::format("{} days old", days);
+}
+
+}  // namespace
+
+bool is_ci() {
+  const char* value = std::getenv("CI");
+  const std::string text = value == nullptr ? "" : value;
+  return !text.empty() && text != "0" && text != "false";
+}
+
+std::vector<std::filesystem::path> pending_files(const std::filesystem::path& directory,
+                                                 const std::string& gate) {
+  std::vector<std::filesystem::path> files;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(directory, error)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.ends_with(baselines::kPendingSuffix)) continue;
+    if (name.starts_with(gate + "-")) files.push_back(entry.path());
+  }
+  std::ranges::sort(files);
+  return files;
+}
+
+std::string accept_pending(const GatePlace& place,
+                           const std::vector<std::filesystem::path>& files) {
+  std::vector<Pending> all;
+  for (const std::filesystem::path& file : files) {
+    all.push_back(baselines::pending_from_text(read_text_file(file), file.string()));
+    check(place, file, all.back());
+  }
+  std::error_code error;
+  std::filesystem::create_directories(place.baselines, error);
+  std::string text;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const std::filesystem::path target = place.baselines / baselines::file_name(all[i].baseline);
+    text += summary_line(target, all[i].baseline);
+    write_file(target, baselines::to_text(all[i].baseline));
+    std::filesystem::remove(files[i], error);
+  }
+  return text;
+}
+
+std::string baseline_status(const GatePlace& place) {
+  const auto files = baseline_files(place.baselines);
+  const auto orphans = orphaned_files(files, place.name, place.config);
+  std::string text;
+  for (const std::filesystem::path& file : files) {
+    const std::string name = core::printable(from_here(file).string());
+    if (std::ranges::find(orphans, file) != orphans.end()) {
+      text += name + ": orphan, no configuration is called that\n";
+      continue;
+    }
+    try {
+      const Baseline baseline = baselines::baseline_from_text(read_text_file(file), file.string());
+      text += fmt::format("{}: {} operators on {}, policy {}, {}\n",
+                          name,
+                          baseline.operators,
+                          core::printable(baselines::describe(baseline.platform)),
+                          core::printable(baseline.policy),
+                          age_text(file));
+    } catch (const core::Error& problem) {
+      text += fmt::format("{}: {}\n", name, problem.what());
+    }
+  }
+  if (text.empty()) {
+    return fmt::format("no baselines in {}\n",
+                       core::printable(from_here(place.baselines).string()));
+  }
+  return text;
+}
+
+std::string prune_baselines(const GatePlace& place, bool dry_run) {
+  std::string text;
+  for (const auto& file :
+       orphaned_files(baseline_files(place.baselines), place.name, place.config)) {
+    std::error_code error;
+    if (!dry_run) std::filesystem::remove(file, error);
+    if (error) throw core::Error(core::ErrorKind::kIo, "cannot remove " + file.string());
+    text +=
+        (dry_run ? "would remove " : "removed ") + core::printable(from_here(file).string()) + '\n';
+  }
+  return text.empty() ? "no orphans\n" : text;
+}
+
+}  // namespace repro_check::cmd

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace repro_check::cmd {
+
+/// Where one gate keeps what it accepts.
+struct GatePlace {
+  std::string name;
+  std::filesystem::path baselines;
+  std::filesystem::path config;               ///< as the user typed it; may be empty
+  std::vector<std::filesystem::path> models;  ///< that its runs load
+};
+
+/// Makes baselines of pending files, all or none of them, and removes those.
+/// @return what changes, a line a file
+/// @throws core::Error{kUsage} when one cannot be accepted: its runs disagree, the model is another
+///         by now, or it is of another gate; core::Error{kDumpDamaged}, core::Error{kIo}
+std::string accept_pending(const GatePlace& place, const std::vector<std::filesystem::path>& files);
+
+/// Pending files of a gate in a directory, sorted.
+std::vector<std::filesystem::path> pending_files(const std::filesystem::path& directory,
+                                                 const std::string& gate);
+
+/// A line a baseline: file, platform, operators, age, and whether anybody asks for it.
+std::string baseline_status(const GatePlace& place);
+
+/// Removes the orphans, or says which they are.
+std::string prune_baselines(const GatePlace& place, bool dry_run);
+
+/// Whether this runs inside a CI job: CI is set, and neither empty, `0` nor `false`.
+bool is_ci();
+
+}  // namespace repro_check::cmd

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/gate_command.h"
+
+#include <CLI/App.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <limits>
+#include <utility>
+
+#include "cmd/output.h"
+#include "cmd/repeats.h"
+#include "cmd/run_plan.h"
+#include "cmd/verdict.h"
+#include "core/error.h"
+
+namespace repro_check::cmd {
+namespace {
+
+core::Error usage(const std::string& message, std::string hint) {
+  return {core::ErrorKind::kUsage, message, std::move(hint)};
+}
+
+/// Dumps below a directory: `baseline` first, the others by name.
+std::vector<std::filesystem::path> dumps_below(const std::filesystem::path& directory) {
+  std::vector<std::filesystem::path> dumps;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(directory, error)) {
+    const bool is_dump = std::filesystem::exists(entry.path() / "manifest.json") ||
+                         std::filesystem::exists(entry.path() / "trace.h5");
+    const bool is_aside = entry.path().extension() == ".digest";
+    if (is_dump && !is_aside) dumps.push_back(from_here(entry.path()));
+  }
+  const auto rank = [](const std::filesystem::path& dump) {
+    return std::pair(dump.filename() != "baseline", dump);
+  };
+  std::ranges::sort(dumps, {}, rank);
+  return dumps;
+}
+
+std::vector<comparators::Report> judge_all(const std::vector<std::filesystem::path>& dumps,
+                                           const comparators::CompareOptions& options) {
+  std::vector<comparators::Report> reports;
+  for (std::size_t i = 1; i < dumps.size(); ++i) {
+    reports.push_back(judge(dumps.front(), dumps[i], options));
+  }
+  if (reports.size() < 2) return reports;
+  return {sum_up(std::move(reports), assess_dumps(dumps, {}, options.max_items))};
+}
+
+}  // namespace
+
+std::vector<std::string> GateCommand::examples() const {
+  return {"repro-check gate -c gate.json",
+          "repro-check gate -c gate.json -n 5",
+          "repro-check gate -c gate.json --against repro-check-out",
+          "repro-check gate accept -c gate.json",
+          "repro-check gate accept -c gate.json --from-dir artifacts",
+          "repro-check gate status -c gate.json",
+          "repro-check gate prune -c gate.json --dry-run"};
+}
+
+void GateCommand::define(CLI::App& app) {
+  config_.define(app, false);
+  app.add_option("--against",
+                 against_,
+                 "Judge the dumps in a directory, as `run` left them, and record nothing")
+      ->type_name("DIR");
+  app.add_option(
+         "-n,--repeat", repeat_, "Run the one configuration so many times (2), in place of /repeat")
+      ->type_name("N");
+  app.add_option("--out", out_, "Directory of dumps and the pending file, for /dump/directory")
+      ->type_name("DIR");
+  app.add_option("--baselines", baselines_, "Directory of baselines, for /baselines/directory")
+      ->type_name("DIR");
+  app.add_option("--name", name_, "Name of the gate, for /baselines/name")->type_name("NAME");
+  report_.define(app);
+  app.require_subcommand(0, 1);
+  define_accept(app);
+  status_app_ = app.add_subcommand("status", "List the baselines, and which nobody asks for");
+  prune_app_ = app.add_subcommand("prune", "Remove baselines of which there is no configuration");
+  prune_app_->add_flag("--dry-run", dry_run_, "Only say which");
+  for (CLI::App* sub : {accept_app_, status_app_, prune_app_}) {
+    sub->fallthrough();
+    sub->set_help_flag("-h,--help", "Print this help");
+  }
+}
+
+void GateCommand::define_accept(CLI::App& app) {
+  accept_app_ = app.add_subcommand("accept", "Make baselines of what the gate found");
+  accept_app_->add_option("file", files_, "Pending files; all of the gate's, where none is given")
+      ->type_name("FILE.new");
+  accept_app_->add_option("--from-dir", from_dir_, "Take the pending files of a directory")
+      ->type_name("DIR");
+  accept_app_->add_flag("--yes-in-ci", yes_in_ci_, "Accept although this is a CI job");
+}
+
+configs::BaselinesSpec GateCommand::baselines_spec(const configs::BaselinesSpec& given) const {
+  configs::BaselinesSpec spec = given;
+  if (baselines_) spec.directory = *baselines_;
+  return spec;
+}
+
+std::string GateCommand::gate_name(const configs::BaselinesSpec& given) const {
+  if (name_) return *name_;
+  if (!given.name.empty()) return given.name;
+  return config_.given() ? std::filesystem::path(config_.file()).stem().string() : "gate";
+}
+
+GatePlace GateCommand::place(const configs::Config& config) const {
+  GatePlace place;
+  place.name = gate_name(config.gate.baselines);
+  place.baselines = baselines_spec(config.gate.baselines).directory;
+  place.config = config_.file();
+  for (const configs::RunSpec& run : config.runs) place.models.push_back(run.model.path);
+  return place;
+}
+
+/// What is expected can only be told apart from what is not where everything is listed.
+std::size_t GateCommand::items_kept(const configs::GateSpec& spec) const {
+  return spec.expected.empty() ? report_.max_items() : std::numeric_limits<std::size_t>::max();
+}
+
+GateCase GateCommand::record(const GlobalOptions& globals, std::vector<RunLog>& logs) const {
+  const configs::Config config = config_.load(out_, repeat_);
+  GateCase gate;
+  gate.spec = config.gate;
+  gate.options.spec = config.compare;
+  gate.options.max_items = items_kept(gate.spec);
+  gate.output = config.runs.front().dump.directory;
+  // The values of a second pair of runs would be of another race.
+  const bool digests_first = starts_with_digests(config) && config.gate.expected.empty();
+  const std::vector<RecordingJob> jobs = plan_jobs(config, digests_first, true);
+  const RunPlan plan{jobs, gate.options, digests_first, config.recording.window, true};
+  Progress progress(progress_style(globals, stderr_is_terminal(), &std::getenv), stderr);
+  Round round = record_runs(config, plan, progress);
+  for (const RecordingResult& result : round.results) logs.push_back(result.log);
+  for (const RecordingJob& job : jobs) gate.dumps.push_back(job.dump);
+  const auto& reference = jobs.front().run.dump.reference;
+  if (reference) gate.references.push_back(*reference);
+  gate.reports = std::move(round.reports);
+  return gate;
+}
+
+GateCase GateCommand::take_dumps() const {
+  GateCase gate;
+  if (config_.given()) {
+    const configs::Config config = config_.load();
+    gate.spec = config.gate;
+    gate.options.spec = config.compare;
+  }
+  gate.options.max_items = items_kept(gate.spec);
+  gate.output = out_ ? *out_ : *against_;
+  gate.dumps = dumps_below(*against_);
+  if (gate.dumps.size() < 2) {
+    throw usage(*against_ + " holds fewer than two dumps",
+                "give the directory that `repro-check run` or `gate` wrote, with a dump a run");
+  }
+  gate.reports = judge_all(gate.dumps, gate.options);
+  return gate;
+}
+
+core::ExitCode GateCommand::accept() const {
+  if (!config_.given()) throw usage("-c is required", "it names the gate and its baselines");
+  if (is_ci() && !yes_in_ci_) {
+    throw usage("this is a CI job: a person should accept, and commit",
+                "add --yes-in-ci where a job is meant to do it");
+  }
+  const configs::Config config = config_.load(out_);
+  const GatePlace where = place(config);
+  std::vector<std::filesystem::path> files(files_.begin(), files_.end());
+  const std::filesystem::path directory =
+      from_dir_ ? std::filesystem::path(*from_dir_) : config.runs.front().dump.directory;
+  if (files.empty()) files = pending_files(directory, where.name);
+  if (files.empty()) {
+    throw usage(
+        "no pending baseline of gate " + where.name + " in " + from_here(directory).string(),
+        "run `repro-check gate -c " + config_.file() + "` first");
+  }
+  write_stdout(accept_pending(where, files));
+  return core::ExitCode::kReproducible;
+}
+
+core::ExitCode GateCommand::run(const GlobalOptions& globals) {
+  if (accept_app_->parsed()) return accept();
+  const bool lists = status_app_->parsed() || prune_app_->parsed();
+  if (!config_.given() && (lists || !against_)) {
+    throw usage("-c is required", "for example repro-check gate -c gate.json");
+  }
+  if (lists) {
+    const GatePlace where = place(config_.load());
+    write_stdout(status_app_->parsed() ? baseline_status(where) : prune_baselines(where, dry_run_));
+    return core::ExitCode::kReproducible;
+  }
+  report_.check_output();
+  std::vector<RunLog> logs;
+  GateCase gate = against_ ? take_dumps() : record(globals, logs);
+  gate.name = gate_name(gate.spec.baselines);
+  gate.spec.baselines = baselines_spec(gate.spec.baselines);
+  gate.config = config_.file();
+  const std::filesystem::path output = gate.output;
+  const GateResult result = judge_gate(std::move(gate));
+  const std::vector<std::string> formats =
+      config_.given() ? config_.load().report.formats : std::vector<std::string>{"text"};
+  ReportStyle style = report_.style(globals, formats.front());
+  style.options.gate = &result.outcome;
+  style.options.logs = std::move(logs);
+  write_other_formats(result.reports, style, formats, output);
+  report_.emit(result.reports, style);
+  return worst_exit(result.reports);
+}
+
+}  // namespace repro_check::cmd

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cmd/command.h"
+#include "cmd/config_options.h"
+#include "cmd/gate.h"
+#include "cmd/gate_accept.h"
+#include "cmd/report_flags.h"
+
+namespace repro_check::cmd {
+
+/// `repro-check gate`: judges runs among themselves and by what was accepted.
+class GateCommand final : public Command {
+ public:
+  [[nodiscard]] std::string name() const override { return "gate"; }
+  [[nodiscard]] std::string summary() const override {
+    return "Judge runs in CI: do they agree, and is it what was accepted";
+  }
+  [[nodiscard]] std::vector<std::string> examples() const override;
+  void define(CLI::App& app) override;
+  core::ExitCode run(const GlobalOptions& globals) override;
+
+ private:
+  void define_accept(CLI::App& app);
+  [[nodiscard]] GateCase record(const GlobalOptions& globals, std::vector<RunLog>& logs) const;
+  [[nodiscard]] GateCase take_dumps() const;
+  [[nodiscard]] configs::BaselinesSpec baselines_spec(const configs::BaselinesSpec& given) const;
+  [[nodiscard]] std::string gate_name(const configs::BaselinesSpec& given) const;
+  [[nodiscard]] std::size_t items_kept(const configs::GateSpec& spec) const;
+  [[nodiscard]] GatePlace place(const configs::Config& config) const;
+  core::ExitCode accept() const;
+
+  ConfigOptions config_;
+  ReportFlags report_;
+  std::optional<std::string> against_;
+  std::optional<std::string> out_;
+  std::optional<std::string> baselines_;
+  std::optional<std::string> name_;
+  std::optional<std::uint64_t> repeat_;
+  CLI::App* accept_app_ = nullptr;
+  CLI::App* status_app_ = nullptr;
+  CLI::App* prune_app_ = nullptr;
+  std::vector<std::string> files_;
+  std::optional<std::string> from_dir_;
+  bool yes_in_ci_ = false;
+  bool dry_run_ = false;
+};
+
+}  // namespace repro_check::cmd

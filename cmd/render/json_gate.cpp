@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/render/json_gate.h"
+
+namespace repro_check::cmd {
+namespace {
+
+Json json_changes(const std::vector<baselines::Change>& changes) {
+  Json out = Json::array();
+  for (const baselines::Change& change : changes) {
+    out.push_back(Json{{"name", json_text(change.name)},
+                       {"accepted", json_text(change.accepted)},
+                       {"now", json_text(change.now)}});
+  }
+  return out;
+}
+
+Json json_list(const std::vector<std::string>& texts) {
+  Json out = Json::array();
+  for (const std::string& text : texts) out.push_back(json_text(text));
+  return out;
+}
+
+}  // namespace
+
+Json json_gate(const GateOutcome* gate) {
+  if (gate == nullptr) return nullptr;
+  Json baseline;
+  baseline["state"] = state_name(gate->baseline);
+  baseline["file"] = json_text_or_null(gate->file);
+  baseline["changes"] = json_changes(gate->changes);
+  baseline["summary"] = json_text_or_null(gate->summary);
+  baseline["nearest"] = json_text_or_null(gate->nearest);
+  baseline["nearest_changes"] = json_changes(gate->nearest_changes);
+  Json out;
+  out["name"] = json_text(gate->gate);
+  out["runs"] = json_integer(gate->runs);
+  out["runs_agree"] = gate->runs_agree;
+  out["platform_key"] = json_text_or_null(gate->key);
+  out["baseline"] = std::move(baseline);
+  out["pending"] = json_text_or_null(gate->pending);
+  out["refusal"] = json_text_or_null(gate->refusal);
+  out["orphans"] = json_list(gate->orphans);
+  out["notes"] = json_list(gate->notes);
+  out["attempt"] = json_text_or_null(gate->attempt);
+  return out;
+}
+
+Json json_expected(const GateOutcome* gate) {
+  Json out = Json::array();
+  if (gate == nullptr) return out;
+  for (const comparators::ExpectedOutcome& entry : gate->expected) {
+    out.push_back(Json{{"match", json_text(entry.match)},
+                       {"reason", json_text(entry.reason)},
+                       {"issue", json_text_or_null(entry.issue)},
+                       {"owner", json_text(entry.owner)},
+                       {"expires", json_text(entry.expires)},
+                       {"outcome", expected_name(entry.what)},
+                       {"operators", json_integer(entry.operators)},
+                       {"detail", json_text_or_null(entry.detail)}});
+  }
+  return out;
+}
+
+}  // namespace repro_check::cmd

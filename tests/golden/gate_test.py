@@ -1,0 +1,322 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The gate in a git repository, from the first baseline to the exits it can end with:
+`gate_test.py REPRO_CHECK MAKE_DUMP MAKE_UNFINISHED_DUMP`."""
+
+import datetime
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+TOOL, MAKE_DUMP, MAKE_UNFINISHED = (os.path.abspath(sys.argv.pop(1)) for _ in range(3))
+
+PLATFORM = {"/manifest/environment": {
+    "os.machine": "x86_64", "cpu.capability": "avx2", "libtorch.version": "2.13.0",
+    "probe.convolution": "aa", "probe.matmul": "bb", "probe.softmax": "cc", "probe.exp": "dd",
+    "probe.sum": "ee"}}
+WEIGHT = {"/tensors/w/values": [0.5, 0.25, 0.125, 3], "/tensors/h/values": [1.5, 3.5, 1, 1],
+          "/tensors/r/values": [1.5, 3.5, 1, 1], "/tensors/p/values": [0.1, 0.2, 0.3, 0.5]}
+INPUT = {"/tensors/x/values": [1, 2, 3, 5], "/tensors/h/values": [2.5, 3.5, 1, 1]}
+RELU = {"/tensors/r/values": [1.5, 3.5, 1, 1], "/tensors/p/values": [0.1, 0.2, 0.3, 0.5]}
+
+
+def day(ahead):
+    return (datetime.datetime.now(datetime.timezone.utc).date()
+            + datetime.timedelta(days=ahead)).isoformat()
+
+
+def expected(**more):
+    return {"operator": "aten::relu", "reason": "a race", "owner": "ann", "expires": day(30), **more}
+
+
+class GateTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="repro-check-")
+        self.addCleanup(folder.cleanup)
+        self.tmp = pathlib.Path(folder.name)
+        (self.tmp / "m.pt").write_text("a small model")
+        (self.tmp / ".gitattributes").write_text("*.repro text eol=lf -merge\n")
+        (self.tmp / ".gitignore").write_text("repro-check-out/\nrecorder\n")
+        recorder = self.tmp / "recorder"
+        recorder.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{HERE}/fake_recorder.py" "$@"\n')
+        recorder.chmod(0o755)
+        self.configure()
+        self.git("init", "-q")
+        self.commit("a model and its gate")
+
+    def git(self, *words):
+        identity = ["-c", "user.name=t", "-c", "user.email=t@localhost", "-c", "core.autocrlf=false"]
+        done = subprocess.run(["git", *identity, *words], cwd=self.tmp, capture_output=True,
+                              text=True, check=True)
+        return done.stdout
+
+    def commit(self, message):
+        self.git("add", "-A")
+        self.git("commit", "-q", "-m", message)
+
+    def configure(self, **more):
+        dump = {"level": "tensor"}
+        (self.tmp / "gate.json").write_text(json.dumps(
+            {"model": {"path": "m.pt"}, "inputs": [], "dump": dump, **more}))
+
+    def tool(self, *words, env=None, runs=None):
+        plan = runs if runs is not None else {}
+        environment = {k: v for k, v in os.environ.items() if k not in ("CI", "GITHUB_RUN_ATTEMPT")}
+        environment.update(REPRO_CHECK_RECORDER=str(self.tmp / "recorder"), MAKE_DUMP=MAKE_DUMP,
+                           MAKE_UNFINISHED_DUMP=MAKE_UNFINISHED, FIXTURES=str(HERE / "fixtures"),
+                           FAKE_RECORDER=json.dumps(plan), **(env or {}))
+        return subprocess.run([TOOL, *words], cwd=self.tmp, env=environment, capture_output=True,
+                              text=True, timeout=120, check=False)
+
+    def gate(self, change=None, candidate=None, code=0, words=(), env=None, **orders):
+        """Runs the gate; both runs give what `change` makes of the fixture, or the second another."""
+        both = {**PLATFORM, **(change or {})}
+        runs = {"*": {"fixture": "three_ops.json", "change": both, **orders}}
+        if candidate is not None:
+            runs["candidate"] = {"fixture": "three_ops.json", "change": {**both, **candidate}}
+        done = self.tool("gate", "-c", "gate.json", "--format", "json", *words, env=env, runs=runs)
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        return json.loads(done.stdout) if done.stdout else None
+
+    def accept(self, *words, code=0, env=None):
+        done = self.tool("gate", "accept", "-c", "gate.json", *words, env=env)
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        return done.stdout if code == 0 else done.stderr
+
+    def accepted(self, change=None):
+        self.gate(change, code=4)
+        self.accept()
+        self.commit("accept")
+
+    def baselines(self):
+        return sorted(path.name for path in (self.tmp / "baselines").glob("*"))
+
+    def pending(self):
+        return sorted(path.name for path in (self.tmp / "repro-check-out").glob("*.new"))
+
+    def status(self, report):
+        return report["verdict"]["status"]
+
+    def test_a_year_of_a_gate(self):
+        first = self.gate(code=4)
+        self.assertEqual(self.status(first), "no_baseline")
+        self.assertTrue(first["gate"]["runs_agree"])
+        self.assertIn("new, 3 operators", self.accept())
+        self.assertEqual(len(self.baselines()), 1)
+        self.assertEqual(self.pending(), [])
+        self.commit("accept")
+        self.assertEqual(self.gate()["gate"]["baseline"]["state"], "same")
+        self.assertEqual(self.git("status", "--porcelain"), "")
+
+        (self.tmp / "m.pt").write_text("a small model")
+        changed = self.gate(WEIGHT, code=1)
+        self.assertEqual(self.status(changed), "diverged")
+        self.assertTrue(changed["gate"]["runs_agree"])
+        self.assertEqual(changed["gate"]["baseline"]["state"], "differs")
+        self.assertEqual(changed["verdict"]["kind"], "weights")
+        self.assertIn("linear1.weight", changed["verdict"]["headline"])
+        op = changed["first_divergence"]["key"]
+        self.assertEqual((op["operator"], op["module"]), ("aten::addmm", "linear1"))
+        self.assertIn("3 of 3 operators change, first aten::addmm (linear1)", self.accept())
+        diff = self.git("diff", "--stat")
+        self.assertIn("1 file changed", diff)
+        self.assertEqual(self.gate(WEIGHT)["gate"]["baseline"]["state"], "same")
+        self.commit("accept another weight")
+
+        stale = self.gate({**WEIGHT, **INPUT}, code=4)
+        self.assertEqual(self.status(stale), "stale_baseline")
+        self.assertEqual([c["name"] for c in stale["gate"]["baseline"]["changes"]], ["input x"])
+        self.assertIn("the results moved as well", stale["verdict"]["headline"])
+
+        other = {"/manifest/environment": {**PLATFORM["/manifest/environment"],
+                                           "cpu.capability": "avx512", "probe.matmul": "b2"}}
+        foreign = self.gate({**WEIGHT, **other}, code=4)
+        self.assertEqual(self.status(foreign), "no_baseline")
+        nearest = foreign["gate"]["baseline"]["nearest_changes"]
+        self.assertEqual([c["name"] for c in nearest], ["cpu.capability", "probe.matmul"])
+        self.assertIn(self.baselines()[0], foreign["gate"]["baseline"]["nearest"])
+        key = self.baselines()[0].split("-")[1].split(".")[0]
+        self.configure(baselines={"any_of": [key]})
+        self.assertEqual(self.gate({**WEIGHT, **other})["gate"]["baseline"]["state"], "same")
+        self.configure()
+
+        torn = self.gate(WEIGHT, candidate=RELU, code=1)
+        self.assertFalse(torn["gate"]["runs_agree"])
+        self.assertEqual(torn["gate"]["baseline"]["state"], "not_asked")
+        self.assertIn("do not agree with each other", self.accept(code=2))
+
+    def test_one_operator_is_named_with_its_source(self):
+        self.accepted()
+        report = self.gate(RELU, code=1)
+        first = report["first_divergence"]
+        self.assertEqual(first["key"]["operator"], "aten::relu")
+        self.assertEqual(first["relation"], "origin")
+        self.assertEqual(first["source"]["file"], "model.py")
+        self.assertEqual(report["coverage"]["origins"], 1)
+        self.assertEqual(report["coverage"]["propagated"], 1)
+        self.assertTrue(report["verdict"]["headline"].startswith("DIVERGED from the baseline at op 1"))
+
+    def test_a_change_without_another_result_is_a_note(self):
+        self.accepted()
+        report = self.gate({"/tensors/x/values": [1, 2, 3, 5]})
+        self.assertEqual(report["gate"]["baseline"]["state"], "refresh")
+        self.assertEqual(self.status(report), "reproducible")
+
+    def test_another_configuration_is_stale(self):
+        seed = {"/manifest/configuration": json.dumps({"seed": 1})}
+        self.accepted(seed)
+        report = self.gate({**RELU, "/manifest/configuration": json.dumps({"seed": 2})}, code=4)
+        self.assertEqual(self.status(report), "stale_baseline")
+        self.assertEqual(report["gate"]["baseline"]["changes"],
+                         [{"name": "config /seed", "accepted": "1", "now": "2"}])
+
+    def test_five_runs(self):
+        runs = {"*": {"fixture": "three_ops.json", "change": PLATFORM},
+                "run-4": {"fixture": "three_ops.json", "change": {**PLATFORM, **RELU}}}
+        words = ["gate", "-c", "gate.json", "-n", "5", "--format", "json"]
+        done = self.tool(*words, runs=runs)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertEqual(json.loads(done.stdout)["gate"]["runs"], 5)
+        done = self.tool(*words, runs={"*": runs["*"]})
+        self.assertEqual(done.returncode, 4, done.stderr)
+        self.assertTrue(json.loads(done.stdout)["gate"]["runs_agree"])
+
+    def test_damage_leaves_nothing_pending(self):
+        self.accepted()
+        file = self.tmp / "baselines" / self.baselines()[0]
+        file.write_text(file.read_text().replace("aten::relu", "aten::gelu"))
+        report = self.gate(code=3)
+        self.assertEqual(self.status(report), "damaged")
+        self.assertIn("checksum", report["verdict"]["headline"])
+        self.assertEqual(self.pending(), [])
+
+    def test_a_run_that_fails_leaves_nothing_pending(self):
+        report = self.gate(code=5, signal="SIGSEGV")
+        self.assertEqual(self.status(report), "run_failed")
+        self.assertEqual(self.pending(), [])
+
+    def test_without_a_probe_there_is_no_key(self):
+        report = self.gate({"/manifest/environment": {"os.machine": "x86_64"}}, code=4)
+        self.assertEqual(self.status(report), "no_baseline")
+        self.assertEqual(report["gate"]["baseline"]["state"], "no_key")
+        self.assertEqual(self.pending(), [])
+
+    def test_accept_in_ci(self):
+        self.gate(code=4)
+        self.assertIn("--yes-in-ci", self.accept(code=2, env={"CI": "true"}))
+        self.accept("--yes-in-ci", env={"CI": "true"})
+
+    def test_accept_refuses_a_model_that_has_changed_since(self):
+        self.gate(code=4)
+        (self.tmp / "m.pt").write_text("another model")
+        self.assertIn("the model has changed", self.accept(code=2))
+        self.assertFalse((self.tmp / "baselines").exists())
+
+    def test_accept_takes_the_files_of_another_machine(self):
+        self.gate(code=4)
+        away = self.tmp / "artifacts"
+        (self.tmp / "repro-check-out").rename(away)
+        self.accept("--from-dir", "artifacts")
+        self.assertEqual(len(self.baselines()), 1)
+        self.assertIn("no pending baseline", self.accept(code=2))
+
+    def test_accept_refuses_an_edited_file(self):
+        report = self.gate(candidate=RELU, code=1)
+        file = self.tmp / report["gate"]["pending"]
+        file.write_text(file.read_text().replace("runs disagreed", "runs agreed"))
+        self.accept(code=3)
+
+    def test_dumps_are_judged_without_a_recorder(self):
+        self.accepted()
+        self.gate()
+        away = self.tmp / "artifacts"
+        (self.tmp / "repro-check-out").rename(away)
+        (self.tmp / "recorder").unlink()
+        done = self.tool("gate", "-c", "gate.json", "--against", "artifacts")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        done = self.tool("gate", "--against", "artifacts")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        done = self.tool("gate", "--against", "artifacts/baseline")
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+
+    def test_status_and_prune(self):
+        self.accepted()
+        (self.tmp / "baselines" / "gone-0123456789ab.repro").write_text("repro-baseline 1\n")
+        listed = self.tool("gate", "status", "-c", "gate.json").stdout
+        self.assertIn("3 operators on x86_64 avx2 libtorch-2.13.0 cpu threads-2", listed)
+        self.assertIn("gone-0123456789ab.repro: orphan", listed)
+        self.assertEqual(self.status(self.gate(code=4)), "stale_baseline")
+        self.assertIn("would remove", self.tool("gate", "prune", "-c", "gate.json", "--dry-run").stdout)
+        self.assertIn("removed", self.tool("gate", "prune", "-c", "gate.json").stdout)
+        self.assertEqual(len(self.baselines()), 1)
+        self.gate()
+
+    def test_usage(self):
+        for words in (["gate"], ["gate", "status"], ["gate", "accept"], ["gate", "--retries", "2"]):
+            done = self.tool(*words)
+            self.assertEqual((done.returncode, done.stdout), (2, ""), words)
+
+    def test_expected_divergences(self):
+        self.accepted()
+        self.configure(expected=[expected()], min_judged=1)
+        report = self.gate(candidate=RELU)
+        self.assertEqual(report["expected"][0]["outcome"], "excused")
+        self.assertEqual(report["coverage"]["not_judged"], 2)
+        self.assertEqual(report["coverage"]["compared"], 1)
+        self.configure(expected=[expected()], min_judged=2)
+        self.assertEqual(self.status(self.gate(candidate=RELU, code=4)), "not_comparable")
+
+    def test_an_expired_exception_excuses_nothing(self):
+        self.accepted()
+        self.configure(expected=[expected(expires=day(-1))], min_judged=1)
+        report = self.gate(candidate=RELU, code=1)
+        self.assertEqual(report["expected"][0]["outcome"], "expired")
+        self.assertEqual(report["first_divergence"]["key"]["operator"], "aten::relu")
+        self.assertEqual(self.gate(code=1)["verdict"]["kind"], "expectation")
+
+    def test_an_exception_that_does_not_happen_any_more(self):
+        self.accepted()
+        self.configure(expected=[expected()], min_judged=1)
+        report = self.gate(code=1)
+        self.assertEqual(report["expected"][0]["outcome"], "unexpected_pass")
+        self.configure(expected=[expected(happens="sometimes")], min_judged=1)
+        self.assertEqual(self.gate()["expected"][0]["outcome"], "agreed")
+
+    def test_limits(self):
+        self.accepted()
+        near = {"/tensors/r/values": [1.3665841, 3.5, "nan", "inf"]}
+        self.configure(expected=[expected(limit={"ulp": 4})], min_judged=1)
+        report = self.gate(candidate=near)
+        self.assertEqual(report["expected"][0]["outcome"], "excused")
+        self.configure(expected=[expected(limit={"ulp": 0})], min_judged=1)
+        report = self.gate(candidate=near, code=1)
+        self.assertEqual(report["expected"][0]["outcome"], "beyond_limit")
+
+    def test_another_operator_is_not_excused(self):
+        self.accepted()
+        self.configure(expected=[expected(operator="aten::_log_softmax")], min_judged=1)
+        report = self.gate(candidate=RELU, code=1)
+        self.assertEqual(report["first_divergence"]["key"]["operator"], "aten::relu")
+
+    def test_entries_that_cannot_be(self):
+        for entry, words in ((expected(operator="aten::gelu"), "no operator of the run"),
+                             (expected(expires=day(181)), "180"),
+                             (expected(expires="2026-02-30"), "a date"),
+                             (expected(limit={"ulp": 1, "atol": 1}), "one of"),
+                             ({"reason": "r", "owner": "o", "expires": day(1)}, "excuse all")):
+            self.configure(expected=[entry], min_judged=1)
+            runs = {"*": {"fixture": "three_ops.json", "change": PLATFORM}}
+            done = self.tool("gate", "-c", "gate.json", runs=runs)
+            self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
+            self.assertIn(words, done.stderr)
+        self.configure(expected=[expected()])
+        self.assertIn("min_judged", self.tool("gate", "-c", "gate.json").stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
