@@ -145,7 +145,7 @@ class GateTest(unittest.TestCase):
         self.assertEqual(self.gate({**WEIGHT, **other})["gate"]["baseline"]["state"], "same")
         self.configure()
 
-        torn = self.gate(WEIGHT, candidate=RELU, code=1)
+        torn = self.gate(WEIGHT, candidate={"/tensors/r/values": [9, 3.5, 1, 1]}, code=1)
         self.assertFalse(torn["gate"]["runs_agree"])
         self.assertEqual(torn["gate"]["baseline"]["state"], "not_asked")
         self.assertIn("do not agree with each other", self.accept(code=2))
