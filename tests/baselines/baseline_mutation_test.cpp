@@ -48,7 +48,8 @@ std::string resealed(const std::string& text) {
 template <typename Read>
 void check_closed(const std::string& text, Read read) {
   try {
-    CHECK(to_text(read(text)) == text);
+    const std::string again = to_text(read(text));
+    CHECK(again == text);
   } catch (const core::Error& error) {
     CHECK(core::exit_code_for(error.kind()) == core::ExitCode::kDumpUnusable);
   }
