@@ -2,6 +2,7 @@
 #include "dumpers/capture/numeric_probe.h"
 
 #include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
 
 #include <cstddef>
 #include <exception>
@@ -35,7 +36,7 @@ std::string digest_of(const at::Tensor& tensor) {
 }  // namespace
 
 std::vector<core::EnvironmentFact> probe_numbers(const std::string& device) {
-  const at::NoGradGuard no_grad;
+  const c10::NoGradGuard no_grad;
   const c10::Device where(device);
   // Large enough to be split over threads, small enough for a few milliseconds.
   using Computation = std::function<at::Tensor()>;
