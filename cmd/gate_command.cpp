@@ -9,6 +9,7 @@
 #include <limits>
 #include <utility>
 
+#include "cmd/compare_options.h"
 #include "cmd/output.h"
 #include "cmd/repeats.h"
 #include "cmd/run_plan.h"
@@ -126,8 +127,9 @@ GateCase GateCommand::record(const GlobalOptions& globals, std::vector<RunLog>& 
   const configs::Config config = config_.load(out_, repeat_);
   GateCase gate;
   gate.spec = config.gate;
-  gate.options.spec = config.compare;
+  gate.options = compare_options(config.compare);
   gate.options.max_items = items_kept(gate.spec);
+  gate.options.keep_trail = report_.wants_trail();
   gate.output = config.runs.front().dump.directory;
   // The values of a second pair of runs would be of another race.
   const bool digests_first = starts_with_digests(config) && config.gate.expected.empty();
@@ -148,9 +150,10 @@ GateCase GateCommand::take_dumps() const {
   if (config_.given()) {
     const configs::Config config = config_.load();
     gate.spec = config.gate;
-    gate.options.spec = config.compare;
+    gate.options = compare_options(config.compare);
   }
   gate.options.max_items = items_kept(gate.spec);
+  gate.options.keep_trail = report_.wants_trail();
   gate.output = out_ ? *out_ : *against_;
   gate.dumps = dumps_below(*against_);
   if (gate.dumps.size() < 2) {
