@@ -3,11 +3,14 @@
 
 #include <CLI/App.hpp>
 #include <algorithm>
+#include <filesystem>
 #include <limits>
 
 #include "cmd/choice.h"
+#include "cmd/logging.h"
 #include "cmd/output.h"
 #include "comparators/compare.h"
+#include "core/error.h"
 
 namespace repro_check::cmd {
 
@@ -15,7 +18,19 @@ void ReportFlags::define(CLI::App& app) {
   restrict_to(app.add_option("--format", format_, "Format of the report"), {"text", "json"});
   app.add_option("--output", output_, "Write the report to a file, not to stdout")
       ->type_name("FILE");
-  html_.define(app);
+  app.add_option("--report",
+                 report_words_,
+                 "A further report; repeatable. DEST is a file, +FILE to append, - for stdout")
+      ->type_name("FORMAT=DEST")
+      ->allow_extra_args(false);
+  app.add_option("--source-root",
+                 source_root_,
+                 "Source files are named from here in CI reports (the repository)")
+      ->type_name("DIR");
+  restrict_to(app.add_option("--junit-dialect",
+                             junit_dialect_,
+                             "strict leaves out file and line, for readers with a schema"),
+              {"common", "strict"});
   app.add_flag("--all", all_, "List every divergent operator");
   app.add_option("--top", top_, "List so many divergent operators (10)")->type_name("N");
 }
@@ -25,9 +40,26 @@ std::size_t ReportFlags::max_items() const noexcept {
   return std::max(comparators::CompareOptions{}.max_items, top_.value_or(0));
 }
 
-void ReportFlags::check_output() const {
+bool ReportFlags::wants_trail() const noexcept {
+  return std::ranges::any_of(destinations_, [](const ReportDestination& destination) {
+    return destination.format->name == "html";
+  });
+}
+
+bool ReportFlags::stdout_is_taken() const {
+  return std::ranges::any_of(destinations_, &ReportDestination::to_stdout);
+}
+
+void ReportFlags::check_output() {
   if (output_) require_writable(*output_);
-  html_.check();
+  destinations_.clear();
+  for (const std::string& word : report_words_) destinations_.push_back(parse_destination(word));
+  check_destinations(destinations_);
+  if (format_ && !output_ && stdout_is_taken()) {
+    throw core::Error(core::ErrorKind::kUsage,
+                      "--format and --report both want stdout",
+                      "leave out --format, or send it to a file with --output");
+  }
 }
 
 ReportStyle ReportFlags::style(const GlobalOptions& globals, const std::string& fallback) const {
@@ -39,15 +71,45 @@ ReportStyle ReportFlags::style(const GlobalOptions& globals, const std::string& 
   return style;
 }
 
+DocumentOptions ReportFlags::document_options(const RenderOptions& options) const {
+  DocumentOptions document{options, "", "", "", junit_dialect_ == "strict"};
+  if (!options.config_path.empty()) {
+    document.fallback_file =
+        std::filesystem::absolute(options.config_path).lexically_normal().string();
+  }
+  const std::filesystem::path root =
+      source_root_.empty() ? repository_root() : std::filesystem::absolute(source_root_);
+  document.source_root = root.lexically_normal().string();
+  return document;
+}
+
 void ReportFlags::emit(std::span<const comparators::Report> reports,
                        const ReportStyle& style) const {
-  html_.write(reports, style.options);
-  const std::string document = render_reports(reports, style);
-  if (output_) {
-    write_file(*output_, document);
-  } else {
-    write_stdout(document);
+  const DocumentOptions to_terminal = document_options(style.options);
+  DocumentOptions in_file = to_terminal;
+  in_file.color = false;
+  in_file.pretty_json = false;
+  std::optional<core::Error> failure;
+  std::string on_stdout;
+  for (const ReportDestination& destination : destinations_) {
+    const bool is_stdout = destination.to_stdout();
+    const std::string document =
+        destination.format->render(reports, is_stdout && !output_ ? to_terminal : in_file);
+    try {
+      if (is_stdout) {
+        on_stdout += document;
+      } else {
+        write_report(destination, document);
+        log_info("report written to " + destination.file.string());
+      }
+    } catch (const core::Error& error) {
+      if (!failure) failure = error;
+    }
   }
+  if (failure) throw core::Error(*failure);
+  if (output_) write_file(*output_, render_reports(reports, style));
+  if (!output_ && !stdout_is_taken()) on_stdout = render_reports(reports, style);
+  write_stdout(on_stdout);
 }
 
 }  // namespace repro_check::cmd

@@ -9,6 +9,7 @@
 #include <memory>
 #include <utility>
 
+#include "cmd/render/formats.h"
 #include "comparators/common_prefix.h"
 #include "dumpers/store/dump_reader.h"
 #include "dumpers/store/partial_dump.h"
@@ -173,24 +174,7 @@ RenderOptions render_options(const GlobalOptions& globals, bool to_terminal) {
 }
 
 std::string render_reports(std::span<const Report> reports, const ReportStyle& style) {
-  const bool json = style.format == "json";
-  const bool several = reports.size() > 1;
-  const bool terse = style.options.verbosity < 0;
-  RenderOptions options = style.options;
-  options.name_pair = several;
-  std::string text;
-  for (const Report& report : reports) {
-    if (json) {
-      if (!text.empty()) text += ",";
-      text += render_json(report, options);
-      options.gate = nullptr;
-      continue;
-    }
-    if (!text.empty() && !terse) text += "\n";
-    text += render_text(report, options);
-    options.gate = nullptr;
-  }
-  return json && several ? "[\n" + text + "]\n" : text;
+  return find_format(style.format)->render(reports, DocumentOptions{style.options, "", "", "", false});
 }
 
 }  // namespace repro_check::cmd

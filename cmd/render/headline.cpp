@@ -59,14 +59,6 @@ void put_repeats(Line& line, const comparators::RepeatSummary& repeat) {
                        repeat.runs.front().name));
 }
 
-// What set the two sides of an operator apart, where no output differs by itself.
-std::string op_amount(const OpDivergence& op) {
-  if (const auto* output = leading_output(op)) {
-    return amount_text(*output);
-  }
-  return op.notes.empty() ? "results differ" : op.notes.front();
-}
-
 std::string_view kind_suffix(DivergenceKind kind) {
   switch (kind) {
     case DivergenceKind::kUninitialised:

@@ -29,8 +29,6 @@ using comparators::Report;
 using comparators::RunSummary;
 using core::NamedTensorKind;
 
-constexpr const char* kReportVersion = "1.4";
-
 template <typename Range>
 std::string value_of(const Range& facts, std::string_view name) {
   const auto found =
@@ -54,37 +52,6 @@ Json json_texts(const std::vector<std::string>& texts) {
   for (const std::string& text : texts) {
     out.push_back(json_text(text));
   }
-  return out;
-}
-
-Json json_tool(const Report& report, const RenderOptions& options) {
-  Json libtorch = Json::array();
-  for (const RunSummary& run : report.runs) {
-    libtorch.push_back(json_text_or_null(value_of(run.manifest.environment, "libtorch.version")));
-  }
-  Json out;
-  out["name"] = "repro-check";
-  out["version"] = REPRO_CHECK_VERSION;
-  out["dump_format"] = fmt::format("{}.{}", core::kDumpFormatMajor, core::kDumpFormatMinor);
-  out["libtorch"] = std::move(libtorch);
-  out["hdf5"] = json_text_or_null(options.hdf5_version);
-  return out;
-}
-
-Json json_verdict(const Report& report) {
-  Json also = Json::array();
-  for (const auto status : report.also) {
-    also.push_back(status_name(status));
-  }
-  Json out;
-  out["status"] = status_name(report.status);
-  out["kind"] = json_text_or_null(kind_name(report.kind));
-  out["exit_code"] = static_cast<int>(comparators::exit_code_of(report));
-  out["headline"] = json_text(verdict_line(report).raw());
-  out["reasons"] = json_texts(report.reasons);
-  out["also"] = std::move(also);
-  out["mend"] = json_text_or_null(report.mend);
-  out["policy"] = json_text_or_null(report.policy);
   return out;
 }
 
@@ -229,30 +196,6 @@ std::string named_pointer(const comparators::NamedTensorDifference& tensor) {
   return "buffer." + tensor.name;
 }
 
-Json json_differences(const Report& report) {
-  Json out = Json::array();
-  for (const auto& difference : report.differences) {
-    Json item;
-    item["pointer"] = json_text(difference.pointer);
-    item["baseline"] = json_text(difference.baseline);
-    item["candidate"] = json_text(difference.candidate);
-    item["affects_numbers"] = difference.affects_numbers;
-    out.push_back(std::move(item));
-  }
-  for (const auto& tensor : report.named_tensors) {
-    Json item;
-    item["pointer"] = json_text(named_pointer(tensor));
-    item["baseline"] = named_digest(report, 0, tensor);
-    item["candidate"] = named_digest(report, 1, tensor);
-    item["affects_numbers"] = true;
-    item["note"] = json_text_or_null(tensor.note);
-    item["metrics"] = json_metrics(tensor.metrics);
-    item["samples"] = json_samples(tensor.samples);
-    out.push_back(std::move(item));
-  }
-  return out;
-}
-
 // The first divergence and the further ones, in trace order.
 std::vector<const OpDivergence*> every_divergence(const Report& report) {
   std::vector<const OpDivergence*> all;
@@ -328,11 +271,70 @@ Json json_generators(const Report& report) {
 
 }  // namespace
 
-Json json_report(const Report& report, const RenderOptions& options) {
-  Json runs = Json::array();
-  for (std::size_t i = 0; i < report.runs.size(); ++i) {
-    runs.push_back(json_run(report.runs[i], i));
+Json json_tool(const Report& report, const RenderOptions& options) {
+  Json libtorch = Json::array();
+  for (const RunSummary& run : report.runs) {
+    libtorch.push_back(json_text_or_null(value_of(run.manifest.environment, "libtorch.version")));
   }
+  Json out;
+  out["name"] = "repro-check";
+  out["version"] = REPRO_CHECK_VERSION;
+  out["dump_format"] = fmt::format("{}.{}", core::kDumpFormatMajor, core::kDumpFormatMinor);
+  out["libtorch"] = std::move(libtorch);
+  out["hdf5"] = json_text_or_null(options.hdf5_version);
+  return out;
+}
+
+Json json_verdict(const Report& report) {
+  Json also = Json::array();
+  for (const auto status : report.also) {
+    also.push_back(status_name(status));
+  }
+  Json out;
+  out["status"] = status_name(report.status);
+  out["kind"] = json_text_or_null(kind_name(report.kind));
+  out["exit_code"] = static_cast<int>(comparators::exit_code_of(report));
+  out["headline"] = json_text(verdict_line(report).raw());
+  out["reasons"] = json_texts(report.reasons);
+  out["also"] = std::move(also);
+  out["mend"] = json_text_or_null(report.mend);
+  out["policy"] = json_text_or_null(report.policy);
+  return out;
+}
+
+Json json_differences(const Report& report) {
+  Json out = Json::array();
+  for (const auto& difference : report.differences) {
+    Json item;
+    item["pointer"] = json_text(difference.pointer);
+    item["baseline"] = json_text(difference.baseline);
+    item["candidate"] = json_text(difference.candidate);
+    item["affects_numbers"] = difference.affects_numbers;
+    out.push_back(std::move(item));
+  }
+  for (const auto& tensor : report.named_tensors) {
+    Json item;
+    item["pointer"] = json_text(named_pointer(tensor));
+    item["baseline"] = named_digest(report, 0, tensor);
+    item["candidate"] = named_digest(report, 1, tensor);
+    item["affects_numbers"] = true;
+    item["note"] = json_text_or_null(tensor.note);
+    item["metrics"] = json_metrics(tensor.metrics);
+    item["samples"] = json_samples(tensor.samples);
+    out.push_back(std::move(item));
+  }
+  return out;
+}
+
+Json json_runs(const Report& report) {
+  Json out = Json::array();
+  for (std::size_t i = 0; i < report.runs.size(); ++i) {
+    out.push_back(json_run(report.runs[i], i));
+  }
+  return out;
+}
+
+Json json_report(const Report& report, const RenderOptions& options) {
   const auto& first = report.first_divergence;
   Json out;
   out["format"] = "repro-check-report";
@@ -342,7 +344,7 @@ Json json_report(const Report& report, const RenderOptions& options) {
   out["coverage"] = json_coverage(report.coverage);
   out["rules"] = json_rules(report);
   out["screened"] = json_screened(report.screened);
-  out["runs"] = std::move(runs);
+  out["runs"] = json_runs(report);
   out["differences"] = json_differences(report);
   out["first_divergence"] = first ? json_op(*first) : Json(nullptr);
   out["first_bit_difference"] = json_integer(report.first_bit_difference);

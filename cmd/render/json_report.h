@@ -7,6 +7,14 @@
 
 namespace repro_check::cmd {
 
+inline constexpr const char* kReportVersion = "1.4";
+
+/// Members of the JSON report that a stream of lines has as well.
+Json json_tool(const comparators::Report& report, const RenderOptions& options);
+Json json_verdict(const comparators::Report& report);
+Json json_runs(const comparators::Report& report);
+Json json_differences(const comparators::Report& report);
+
 /// The object that render_json() writes, for documents that hold it.
 Json json_report(const comparators::Report& report, const RenderOptions& options);
 

@@ -15,8 +15,8 @@ struct Range {
 
 // Beyond the C0 and C1 controls: soft hyphen, the bidirectional controls (Unicode Standard Annex 9,
 // table 2.1), line and paragraph separators, and the format characters that take no column, tag
-// characters included. Sorted.
-constexpr std::array<Range, 11> kHostileRanges = {{{0x00, 0x1F},
+// characters included; and the two that XML has no way to write. Sorted.
+constexpr std::array<Range, 12> kHostileRanges = {{{0x00, 0x1F},
                                                    {0x7F, 0x9F},
                                                    {0xAD, 0xAD},
                                                    {0x61C, 0x61C},
@@ -26,6 +26,7 @@ constexpr std::array<Range, 11> kHostileRanges = {{{0x00, 0x1F},
                                                    {0x2060, 0x206F},
                                                    {0xFEFF, 0xFEFF},
                                                    {0xFFF9, 0xFFFB},
+                                                   {0xFFFE, 0xFFFF},
                                                    {0xE0000, 0xE007F}}};
 
 std::size_t expected_length(unsigned char lead) noexcept {

@@ -300,4 +300,11 @@ const comparators::TensorComparison* leading_output(const comparators::OpDiverge
   return found == op.outputs.end() ? nullptr : &*found;
 }
 
+std::string op_amount(const comparators::OpDivergence& op) {
+  if (const auto* output = leading_output(op)) {
+    return amount_text(*output);
+  }
+  return op.notes.empty() ? "results differ" : op.notes.front();
+}
+
 }  // namespace repro_check::cmd

@@ -41,6 +41,9 @@ std::string amount_text(const comparators::TensorMetrics& metrics, bool judged_b
 /// The output that says most: beyond policy before mismatched before the rest; null when none.
 const comparators::TensorComparison* leading_output(const comparators::OpDivergence& op) noexcept;
 
+/// What set the two sides of an operator apart, in a phrase, not escaped.
+std::string op_amount(const comparators::OpDivergence& op);
+
 /// The verdict line in colours; headline() is its plain text.
 Line verdict_line(const comparators::Report& report);
 

@@ -10,6 +10,7 @@ target_link_libraries(
 repro_check_test(
   cmd_render_test
   SOURCES
+  render_documents_test.cpp
   render_format_test.cpp
   render_html_test.cpp
   render_json_test.cpp
@@ -37,4 +38,10 @@ if(Python3_FOUND)
       "${Python3_EXECUTABLE}" "${CMAKE_CURRENT_LIST_DIR}/render_schema_test.py"
       "$<TARGET_FILE:repro_check_render_samples>" "${PROJECT_SOURCE_DIR}/docs/report.schema.json")
   set_tests_properties(cmd_render_schema PROPERTIES LABELS "unit;golden" SKIP_RETURN_CODE 77)
+  add_test(
+    NAME cmd_render_documents
+    COMMAND
+      "${Python3_EXECUTABLE}" "${CMAKE_CURRENT_LIST_DIR}/render_documents_test.py"
+      "$<TARGET_FILE:repro_check_render_samples>" "${PROJECT_SOURCE_DIR}/tests/schemas")
+  set_tests_properties(cmd_render_documents PROPERTIES LABELS "unit;golden" SKIP_RETURN_CODE 77)
 endif()

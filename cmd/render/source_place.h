@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "cmd/render/formats.h"
+#include "core/op_record.h"
+
+namespace repro_check::cmd {
+
+/// A line of a file as CI systems name it; not escaped.
+struct SourcePlace {
+  std::string file;        ///< relative to the source root, with `/`
+  std::uint32_t line = 1;  ///< 1-based
+  bool is_call = false;    ///< whether it is where the call stands, not a stand-in for it
+};
+
+/// The innermost frame of `site` whose file lies below the source root and is none of an installed
+/// package; where there is none, the first line of the configuration, else of the model's file.
+/// @param site  may be null
+SourcePlace source_place(const core::CallSite* site,
+                         const comparators::Report& report,
+                         const DocumentOptions& options);
+
+/// What is checked, as one word: options.subject, else the stem of the model's file, else `model`;
+/// with the candidate's name where `several` reports share a document.
+std::string subject_of(const comparators::Report& report,
+                       const DocumentOptions& options,
+                       bool several);
+
+/// On what it ran, as one word: the candidate's platform key, else its device; `unknown`.
+std::string platform_of(const comparators::Report& report);
+
+}  // namespace repro_check::cmd
