@@ -2,6 +2,7 @@
 #include "cmd/bisect_command.h"
 #include "cmd/calibrate_command.h"
 #include "cmd/command.h"
+#include "cmd/completion_command.h"
 #include "cmd/diff_command.h"
 #include "cmd/env_command.h"
 #include "cmd/extract_command.h"
@@ -9,6 +10,7 @@
 #include "cmd/import_command.h"
 #include "cmd/init_command.h"
 #include "cmd/inspect_command.h"
+#include "cmd/man_command.h"
 #include "cmd/pack_command.h"
 #include "cmd/record_command.h"
 #include "cmd/recover_command.h"
@@ -39,6 +41,8 @@ std::vector<std::unique_ptr<Command>> make_commands() {
   commands.push_back(std::make_unique<InitCommand>());
   commands.push_back(std::make_unique<EnvCommand>());
   commands.push_back(std::make_unique<ValidateCommand>());
+  commands.push_back(std::make_unique<CompletionCommand>());
+  commands.push_back(std::make_unique<ManCommand>());
   return commands;
 }
 

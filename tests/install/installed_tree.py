@@ -10,7 +10,10 @@ import tempfile
 from pathlib import Path
 
 FILES = ["bin/repro-check", "share/repro-check/repro-check-config.schema.json",
-         "share/repro-check/presets/bitwise.json"]
+         "share/repro-check/presets/bitwise.json", "share/man/man1/repro-check.1",
+         "share/man/man1/repro-check-diff.1", "share/bash-completion/completions/repro-check",
+         "share/zsh/site-functions/_repro-check",
+         "share/fish/vendor_completions.d/repro-check.fish"]
 
 
 def call(folder: Path, *arguments: str):

@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Completions and manual pages say what `--help` says, and shells and mandoc take them.
+
+usage: completion_test.py REPRO_CHECK
+A shell or mandoc that is missing is left out and said to be; exits 77 (skipped) without bash.
+"""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+SKIPPED = 77
+
+BASH = r"""
+source "$1"
+COMP_WORDS=("${@:2}")
+COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+_repro_check
+printf '%s\n' "${COMPREPLY[@]}"
+"""
+
+# Completion works only where a key has started it, so zsh gets a pseudo terminal of its own; what
+# stands in the line afterwards is written to a file.
+ZSH = r"""
+zmodload zsh/zpty
+zpty -b shell zsh -f -i
+zpty -w shell "fpath=($1 \$fpath); autoload -Uz compinit; compinit -u -D"
+zpty -w shell "complete-and-tell() { zle complete-word; print -r -- \"\$BUFFER\" > $3 }"
+zpty -w shell "zle -N complete-and-tell; bindkey '^I' complete-and-tell; print R''EADY"
+zpty -r -m shell seen '*READY*'
+zpty -w -n shell "$2"$'\t'
+for ((i = 0; i < 100; i++)); do
+  [[ -s $3 ]] && break
+  sleep 0.1
+  zpty -r -t shell seen
+done
+cat "$3"
+zpty -d shell
+"""
+
+
+class Checks:
+    def __init__(self, tool, folder):
+        self.tool = tool
+        self.folder = folder
+        self.failures = 0
+        self.left_out = []
+
+    def run(self, *words, **options):
+        return subprocess.run(words, capture_output=True, text=True, check=False,
+                              cwd=self.folder, **options)
+
+    def output(self, *words):
+        done = self.run(self.tool, *words)
+        assert done.returncode == 0, done
+        return done.stdout
+
+    def expect(self, holds, why):
+        if not holds:
+            self.failures += 1
+            print(why)
+
+    def file(self, name, *words):
+        path = self.folder / name
+        path.write_text(self.output(*words))
+        return path
+
+    def has(self, program):
+        if shutil.which(program):
+            return True
+        self.left_out.append(program)
+        return False
+
+
+def verbs_of(checks):
+    section = checks.output("--help").split("Commands:")[1].split("Exit codes")[0]
+    return re.findall(r"^  ([a-z]+) ", section, re.M)
+
+
+def options_of(checks, verb):
+    """Long options by --help."""
+    return set(re.findall(r"^  (?:-\w,)?(--[a-z-]+)", checks.output(verb, "--help"), re.M))
+
+
+def check_bash(checks):
+    script = checks.file("bash.sh", "completion", "bash")
+    checks.expect(checks.run("bash", "-n", script).returncode == 0, "bash -n")
+
+    def complete(*words):
+        done = checks.run("bash", "--norc", "-c", BASH, "bash", str(script), "repro-check", *words)
+        checks.expect(done.returncode == 0 and not done.stderr, f"bash {words}: {done}")
+        return set(done.stdout.split())
+
+    checks.expect("diff" in complete("di"), "bash: verbs")
+    checks.expect(complete("diff", "--poli") == {"--policy"}, "bash: an option")
+    checks.expect(complete("diff", "--policy", "") == {"bitwise", "tolerance", "ulp", "cosine"},
+                  "bash: words of an option")
+    checks.expect(complete("diff", "--policy", "=", "u") == {"ulp"}, "bash: words behind =")
+    checks.expect("junit=" in complete("diff", "--report", "j"), "bash: report formats")
+    checks.expect(complete("diff", "--report", "junit", "=", "a_d") == {"a_dump"}, "bash: files")
+    checks.expect(complete("diff", "a_") == {"a_dump"}, "bash: dumps")
+    checks.expect(complete("diff", "--rtol", "") == set(), "bash: a number")
+    checks.expect(complete("completion", "") == {"bash", "zsh", "fish"}, "bash: positional words")
+    for verb in verbs_of(checks):
+        missing = options_of(checks, verb) - complete(verb, "-")
+        checks.expect(not missing, f"bash: {verb} lacks {missing}")
+
+
+def check_fish(checks):
+    script = checks.file("repro-check.fish", "completion", "fish")
+
+    def complete(line):
+        done = checks.run("fish", "--no-config", "-c", f'source "{script}"; complete -C "{line}"',
+                          env={**os.environ, "HOME": str(checks.folder)})
+        checks.expect(done.returncode == 0 and not done.stderr, f"fish {line}: {done}")
+        return {row.split("\t")[0] for row in done.stdout.splitlines()}
+
+    checks.expect("diff" in complete("repro-check di"), "fish: verbs")
+    checks.expect({"bitwise", "ulp"} <= complete("repro-check diff --policy "), "fish: words")
+    for verb in verbs_of(checks):
+        missing = options_of(checks, verb) - complete(f"repro-check {verb} --")
+        checks.expect(not missing, f"fish: {verb} lacks {missing}")
+
+
+def check_zsh(checks):
+    functions = checks.folder / "zsh"
+    functions.mkdir()
+    script = functions / "_repro-check"
+    script.write_text(checks.output("completion", "zsh"))
+    checks.expect(checks.run("zsh", "-n", script).returncode == 0, "zsh -n")
+    text = script.read_text()
+    for verb in verbs_of(checks):
+        body = text.split(f"\n    {verb})\n")[1].split(";;")[0]
+        missing = {name for name in options_of(checks, verb) if f"{name}=" not in body
+                   and f"{name}[" not in body}
+        checks.expect(not missing, f"zsh: {verb} lacks {missing}")
+    for line, wanted in (("dif", "diff "), ("diff --signed-zero sa", "diff --signed-zero same "),
+                         ("diff --max-g", "diff --max-growth="),
+                         ("diff --report juni", "diff --report junit=")):
+        told = checks.folder / "told"
+        told.unlink(missing_ok=True)
+        done = checks.run("zsh", "-f", "-c", ZSH, "zsh", str(functions), "repro-check " + line,
+                          str(told), env={**os.environ, "HOME": str(checks.folder)}, timeout=60)
+        checks.expect(done.stdout == f"repro-check {wanted}\n", f"zsh: {line}: {done}")
+
+
+def check_man(checks):
+    pages = checks.folder / "man"
+    pages.mkdir()
+    checks.output("man", "--directory", str(pages))
+    verbs = verbs_of(checks)
+    found = {path.name for path in pages.iterdir()}
+    checks.expect(found == {"repro-check.1", *(f"repro-check-{v}.1" for v in verbs)}, f"{found}")
+    for verb in verbs:
+        text = (pages / f"repro-check-{verb}.1").read_text()
+        plain = text.replace("\\-", "-")
+        missing = {name for name in options_of(checks, verb) if name not in plain}
+        checks.expect(not missing, f"man: {verb} lacks {missing}")
+        checks.expect(text == checks.output("man", verb), f"man {verb} prints another page")
+        checks.expect("\n.SH EXAMPLES\n" in text, f"man {verb}: no examples")
+    if not checks.has("mandoc"):
+        return
+    done = checks.run("mandoc", "-T", "lint", "-W", "warning", *sorted(pages.iterdir()))
+    # Without a date, so that two builds of one version are the same bytes.
+    lines = [line for line in done.stdout.splitlines() if "missing date" not in line]
+    checks.expect(not lines, "\n".join(lines[:10]))
+    rendered = checks.run("mandoc", "-T", "ascii", pages / "repro-check-diff.1").stdout
+    checks.expect("--max-growth" in re.sub(".\b", "", rendered), "mandoc shows no option")
+
+
+def main():
+    if not shutil.which("bash"):
+        return SKIPPED
+    with tempfile.TemporaryDirectory() as name:
+        checks = Checks(sys.argv[1], pathlib.Path(name))
+        (checks.folder / "a_dump").mkdir()
+        check_bash(checks)
+        if checks.has("fish"):
+            check_fish(checks)
+        if checks.has("zsh"):
+            check_zsh(checks)
+        check_man(checks)
+        print(f"{len(verbs_of(checks))} verbs, {checks.failures} failures; "
+              f"missing: {', '.join(checks.left_out) or 'nothing'}")
+    return 1 if checks.failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
