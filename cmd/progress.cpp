@@ -16,6 +16,22 @@ constexpr std::chrono::seconds kHeartbeat{30};
 // A live line that wraps cannot be rewritten.
 constexpr std::size_t kLiveColumns = 79;
 
+// Before it a rate says more of the start than of the work.
+constexpr double kLeastSeconds = 1.0;
+
+/// `  210 MB/s`; empty while it is not known.
+std::string rate_text(std::uint64_t done, double seconds, std::string (*amount)(std::uint64_t)) {
+  if (done == 0 || seconds < kLeastSeconds) return {};
+  return fmt::format("  {}/s",
+                     amount(static_cast<std::uint64_t>(static_cast<double>(done) / seconds)));
+}
+
+/// `  28 s left`, by what was done so far.
+std::string left_text(double part, double seconds) {
+  if (part <= 0 || part >= 1 || seconds < kLeastSeconds) return {};
+  return fmt::format("  {:.0f} s left", seconds * (1 - part) / part);
+}
+
 bool is_set(const ReadVariable& read_variable, const char* name) {
   const char* value = read_variable(name);
   return value != nullptr && *value != '\0';
@@ -64,13 +80,15 @@ void Progress::share(const std::string& phase,
   const std::chrono::duration<double> elapsed = Clock::now() - started_;
   const bool new_phase = phase != phase_;
   phase_ = phase;
-  show(fmt::format("{}{}  [{:<20}] {} of {}  {:.0f} s",
+  const std::string left = left_text(part, elapsed.count());
+  show(fmt::format("{}{}  [{:<20}] {} of {}{}{}",
                    prefix_.empty() ? "" : prefix_ + "  ",
                    phase,
                    std::string(filled, '#'),
                    amount(done),
                    amount(total),
-                   elapsed.count()),
+                   rate_text(done, elapsed.count(), amount),
+                   left.empty() ? fmt::format("  {:.0f} s", elapsed.count()) : left),
        new_phase && style_ == ProgressStyle::kLive);  // a log is told only when it takes long
 }
 
@@ -85,7 +103,10 @@ std::string Progress::line(const RecorderProgress& progress) const {
   std::string text =
       prefix_ + "  " + (progress.phase.empty() ? "starting" : escape_name(progress.phase));
   if (progress.operators > 0) text += fmt::format("  op {}", progress.operators);
-  if (progress.bytes > 0) text += "  " + format_bytes(progress.bytes);
+  if (progress.bytes > 0) {
+    text += "  " + format_bytes(progress.bytes);
+    text += rate_text(progress.bytes, elapsed.count(), format_bytes);
+  }
   return text + fmt::format("  {:.0f} s", elapsed.count());
 }
 

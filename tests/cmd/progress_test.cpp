@@ -3,10 +3,12 @@
 
 #include <doctest/doctest.h>
 
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <map>
 #include <string>
+#include <thread>
 
 namespace repro_check::cmd {
 namespace {
@@ -101,6 +103,24 @@ TEST_CASE("a share is a bar on a terminal, and nothing in a log that it would on
   lines.begin(1, 0, "");
   lines.share("verifying", 3, 4, text);
   CHECK(log.text().empty());
+}
+
+TEST_CASE("what takes long says how fast it goes and how long it will take") {
+  const auto text = [](std::uint64_t count) { return std::to_string(count); };
+  const Capture live;
+  {
+    Progress progress(ProgressStyle::kLive, live.stream());
+    progress.begin(1, 0, "");
+    std::this_thread::sleep_for(std::chrono::milliseconds(1050));
+    progress.share("verifying", 3'000, 4'000, text);
+    progress.share("verifying twice", 4'000, 4'000, text);
+    progress.update({"recording", 7, 2'100'000'000});
+  }
+  const std::string shown = live.text();
+  CHECK(shown.find("3000 of 4000  28") != std::string::npos);
+  CHECK(shown.find("/s  0 s left") != std::string::npos);
+  CHECK(shown.find("4000 of 4000  38") != std::string::npos);
+  CHECK(shown.find("op 7  2.1 GB  2 GB/s  1 s") != std::string::npos);
 }
 
 TEST_CASE("off is silent, and a hostile run name is escaped") {
