@@ -56,6 +56,8 @@ void Progress::begin(std::size_t position, std::size_t total, const std::string&
   prefix_ = total == 0 ? "" : fmt::format("[{}/{}] ", position, total);
   prefix_ += escape_name(name);
   phase_.clear();
+  expected_ = std::max(expected_, operators_);
+  operators_ = 0;
   started_ = Clock::now();
   // In a log the first line is that of the first phase; on a terminal there is something at once.
   shown_ = style_ == ProgressStyle::kLive ? Clock::time_point{} : started_;
@@ -65,6 +67,7 @@ void Progress::update(const RecorderProgress& progress) {
   if (style_ == ProgressStyle::kOff) return;
   const bool new_phase = progress.phase != phase_;
   phase_ = progress.phase;
+  operators_ = std::max(operators_, progress.operators);
   show(line(progress), new_phase);
 }
 
@@ -107,7 +110,10 @@ std::string Progress::line(const RecorderProgress& progress) const {
     text += "  " + format_bytes(progress.bytes);
     text += rate_text(progress.bytes, elapsed.count(), format_bytes);
   }
-  return text + fmt::format("  {:.0f} s", elapsed.count());
+  text += fmt::format("  {:.0f} s", elapsed.count());
+  if (expected_ == 0) return text;
+  const double part = static_cast<double>(progress.operators) / static_cast<double>(expected_);
+  return text + left_text(part, elapsed.count());
 }
 
 void Progress::show(const std::string& text, bool force) {

@@ -62,6 +62,8 @@ class Progress {
   std::string phase_;
   Clock::time_point started_ = Clock::now();
   Clock::time_point shown_{};
+  std::uint64_t operators_ = 0;  ///< of the run that is being recorded, so far
+  std::uint64_t expected_ = 0;   ///< of the run before: the next one is alike, as a rule
   bool dirty_ = false;
 };
 

@@ -88,6 +88,7 @@ void ReportFlags::emit(std::span<const comparators::Report> reports,
   const DocumentOptions to_terminal = document_options(style.options);
   DocumentOptions in_file = to_terminal;
   in_file.color = false;
+  in_file.link_host.clear();
   in_file.pretty_json = false;
   std::optional<core::Error> failure;
   std::string on_stdout;

@@ -2,10 +2,12 @@
 #include "cmd/verdict.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cstdlib>
 #include <memory>
 #include <utility>
 
@@ -107,6 +109,11 @@ void add_failure(Report& report, const core::Error& error) {
   if (report.mend.empty()) report.mend = error.hint();
 }
 
+std::string host_name() {
+  std::array<char, 256> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "localhost";
+}
+
 int rank(core::ExitCode code) {
   constexpr std::array<core::ExitCode, 5> kFromBest{core::ExitCode::kReproducible,
                                                     core::ExitCode::kNotComparable,
@@ -168,13 +175,16 @@ RenderOptions render_options(const GlobalOptions& globals, bool to_terminal) {
   RenderOptions options;
   options.verbosity = globals.quiet ? -1 : globals.verbosity;
   options.color = use_color(globals.color, to_terminal);
+  if (options.color && use_links(globals.color, to_terminal, &std::getenv))
+    options.link_host = host_name();
   options.pretty_json = to_terminal;
   options.hdf5_version = store::hdf5_version();
   return options;
 }
 
 std::string render_reports(std::span<const Report> reports, const ReportStyle& style) {
-  return find_format(style.format)->render(reports, DocumentOptions{style.options, "", "", "", false});
+  return find_format(style.format)
+      ->render(reports, DocumentOptions{style.options, "", "", "", false});
 }
 
 }  // namespace repro_check::cmd

@@ -11,6 +11,7 @@
 #include "comparators/align.h"
 #include "comparators/alignment_report.h"
 #include "comparators/histograms.h"
+#include "comparators/module_tally.h"
 #include "comparators/observer_finding.h"
 #include "comparators/op_trail.h"
 #include "comparators/policy_use.h"
@@ -279,8 +280,7 @@ struct Coverage {
   std::uint64_t not_judged_tensors = 0;
   std::uint64_t elements = 0;  ///< elements of those
   std::uint64_t bytes = 0;
-  std::uint64_t sliced =
-      0;  ///< of the tensors those that differ and were measured in a slice alone
+  std::uint64_t sliced = 0;  ///< tensors that differ and were measured in a slice alone
 };
 
 /// The first operator of a rank that is not fine.
@@ -340,6 +340,7 @@ struct Report {
   AlignmentSummary alignment;
   NameMapUse name_map;
   std::vector<std::uint32_t> ranks;              ///< that were compared
+  std::vector<ModuleTally> modules;              ///< in the order of their first operators
   std::vector<RankDivergence> rank_divergences;  ///< one at most a rank, where there are several
   /// Every further operator that is not fine, in trace order; bounded by CompareOptions::max_items.
   std::vector<OpDivergence> divergences;

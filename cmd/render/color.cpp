@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/render/color.h"
 
+#include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <string_view>
 
@@ -10,6 +12,27 @@ namespace {
 std::string_view value_of(const ReadVariable& read_variable, const char* name) {
   const char* value = read_variable(name);
   return value == nullptr ? std::string_view{} : std::string_view{value};
+}
+
+// VTE 0.50 is the first that takes them.
+bool is_new_vte(std::string_view version) {
+  constexpr std::size_t kDigits = 4;
+  return version.size() > kDigits || (version.size() == kDigits && version >= "5000");
+}
+
+bool knows_links(const ReadVariable& read_variable) {
+  constexpr std::array kPrograms{"iTerm.app", "WezTerm", "vscode", "ghostty", "Hyper", "Tabby"};
+  constexpr std::array kTerms{"xterm-kitty", "xterm-ghostty", "alacritty", "foot", "contour"};
+  const std::string_view program = value_of(read_variable, "TERM_PROGRAM");
+  const std::string_view term = value_of(read_variable, "TERM");
+  for (const char* name : {"KONSOLE_VERSION", "WT_SESSION", "KITTY_WINDOW_ID", "WEZTERM_PANE"}) {
+    if (!value_of(read_variable, name).empty()) {
+      return true;
+    }
+  }
+  return is_new_vte(value_of(read_variable, "VTE_VERSION")) ||
+         std::find(kPrograms.begin(), kPrograms.end(), program) != kPrograms.end() ||
+         std::find(kTerms.begin(), kTerms.end(), term) != kTerms.end();
 }
 
 bool is_forced(std::string_view value) { return !value.empty() && value != "0"; }
@@ -35,6 +58,21 @@ bool use_color(ColorMode mode, bool is_terminal, const ReadVariable& read_variab
 
 bool use_color(ColorMode mode, bool is_terminal) {
   return use_color(mode, is_terminal, [](const char* name) { return std::getenv(name); });
+}
+
+bool use_links(ColorMode mode, bool is_terminal, const ReadVariable& read_variable) {
+  if (mode == ColorMode::kNever) {
+    return false;
+  }
+  if (const std::string_view forced = value_of(read_variable, "FORCE_HYPERLINK"); !forced.empty()) {
+    return forced != "0";
+  }
+  const std::string_view term = value_of(read_variable, "TERM");
+  const bool is_multiplexed = term.starts_with("screen") || term.starts_with("tmux");
+  if (!is_terminal || term == "dumb" || is_multiplexed || !value_of(read_variable, "CI").empty()) {
+    return false;
+  }
+  return knows_links(read_variable);
 }
 
 }  // namespace repro_check::cmd

@@ -19,4 +19,9 @@ bool use_color(ColorMode mode, bool is_terminal, const ReadVariable& read_variab
 /// The same with the process's own environment.
 bool use_color(ColorMode mode, bool is_terminal);
 
+/// Whether a stream gets hyperlinks. First that decides: `--color never`: no; FORCE_HYPERLINK
+/// non-empty: whether it is not "0"; no terminal, TERM "dumb", CI set or a multiplexer: no; else
+/// whether the terminal is one that is known to take OSC 8.
+bool use_links(ColorMode mode, bool is_terminal, const ReadVariable& read_variable);
+
 }  // namespace repro_check::cmd

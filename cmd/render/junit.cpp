@@ -23,6 +23,7 @@ using comparators::Report;
 
 // GitLab takes 500,000 cases and 30 MB a file, Buildkite 5,000 cases.
 constexpr std::size_t kMostOperators = 2000;
+constexpr std::size_t kMostModules = 2000;
 constexpr std::size_t kMostText = 64U << 10U;
 constexpr std::size_t kMostMessage = 2048;
 
@@ -53,6 +54,7 @@ class Suite {
         subject_(subject_of(report, options, several)),
         findings_(findings_of(report)) {
     add_standing_cases();
+    add_modules();
     add_operators();
   }
 
@@ -185,6 +187,26 @@ class Suite {
     for (std::size_t i = 0; i < report_.runs.size(); ++i) {
       add_standing("run " + report_.runs[i].name, Subject::kRun, i);
       add_standing("dump " + report_.runs[i].name, Subject::kDump, i);
+    }
+  }
+
+  void add_modules() {
+    std::size_t left = kMostModules;
+    for (const comparators::ModuleTally& module : report_.modules) {
+      if (left-- == 0) break;
+      Case each{classname(module.path), "module", "0.000", "", ""};
+      const std::uint64_t judged = module.operators - module.not_judged;
+      if (module.not_fine > 0) {
+        each.outcome =
+            fmt::format("<skipped message=\"{} of {} not fine: see the cases of the operators\"/>",
+                        module.not_fine,
+                        format_count(module.operators, "operator"));
+        ++skipped_;
+      } else if (judged == 0) {
+        each.outcome = "<skipped message=\"no operator was judged\"/>";
+        ++skipped_;
+      }
+      push(std::move(each));
     }
   }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "cmd/render/escape.h"
 #include "cmd/render/text.h"
 #include "cmd/render/utf8.h"
 
@@ -52,7 +53,7 @@ std::size_t bytes_within(std::string_view text, std::size_t width) {
 
 Line& Line::put(std::string_view text, Role role) {
   if (!text.empty()) {
-    pieces_.emplace_back(escape_name(text), role);
+    pieces_.push_back({escape_name(text), role, {}});
     raw_ += text;
   }
   return *this;
@@ -64,19 +65,35 @@ Line& Line::put(const Line& other) {
   return *this;
 }
 
+Line& Line::link(std::string_view text, Role role, std::string_view file) {
+  put(text, role);
+  if (!text.empty() && file.starts_with('/')) {
+    pieces_.back().path = uri_path(file);
+  }
+  return *this;
+}
+
 std::size_t Line::columns() const noexcept {
   std::size_t total = 0;
-  for (const auto& [text, role] : pieces_) {
-    total += cmd::columns(text);
+  for (const Piece& piece : pieces_) {
+    total += cmd::columns(piece.text);
   }
   return total;
 }
 
-std::string Line::str(bool color) const {
+std::string Line::str(bool color, std::string_view link_host) const {
   std::string out;
-  for (const auto& [text, role] : pieces_) {
-    const std::string_view start = color ? ansi_of(role) : std::string_view{};
-    out.append(start).append(text).append(start.empty() ? "" : "\x1b[0m");
+  for (const Piece& piece : pieces_) {
+    const std::string_view start = color ? ansi_of(piece.role) : std::string_view{};
+    const bool is_link = color && !link_host.empty() && !piece.path.empty();
+    // OSC 8: the path is percent-encoded, so nothing in it can end the sequence.
+    if (is_link) {
+      out.append("\x1b]8;;file://").append(uri_path(link_host)).append(piece.path).append("\x1b\\");
+    }
+    out.append(start).append(piece.text).append(start.empty() ? "" : "\x1b[0m");
+    if (is_link) {
+      out.append("\x1b]8;;\x1b\\");
+    }
   }
   // Two harmless pieces may have made a workflow command together; colours keep them apart.
   return color ? out : escape_name(out);
@@ -142,10 +159,10 @@ void Page::shorten(std::size_t lines) {
   }
 }
 
-std::string Page::str(bool color) const {
+std::string Page::str(bool color, std::string_view link_host) const {
   std::string out;
   for (const Line& line : lines_) {
-    out += line.str(color);
+    out += line.str(color, link_host);
     out += '\n';
   }
   return out;

@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 namespace repro_check::cmd {
@@ -31,15 +30,23 @@ class Line {
 
   Line& put(std::string_view text, Role role = Role::kPlain);
   Line& put(const Line& other);
+  /// @param file  that a terminal may open; without effect where it is not absolute
+  Line& link(std::string_view text, Role role, std::string_view file);
 
   [[nodiscard]] std::size_t columns() const noexcept;
   /// Without a newline. No workflow command can begin here, whatever the pieces are.
-  [[nodiscard]] std::string str(bool color) const;
+  /// @param link_host  as RenderOptions has it; links come with colours only
+  [[nodiscard]] std::string str(bool color, std::string_view link_host = {}) const;
   /// The text as it was handed in, for formats that escape by rules of their own.
   [[nodiscard]] const std::string& raw() const noexcept { return raw_; }
 
  private:
-  std::vector<std::pair<std::string, Role>> pieces_;
+  struct Piece {
+    std::string text;
+    Role role = Role::kPlain;
+    std::string path;  ///< of a URI, encoded; empty = no link
+  };
+  std::vector<Piece> pieces_;
   std::string raw_;
 };
 
@@ -67,7 +74,7 @@ class Page {
   void shorten(std::size_t lines);
   [[nodiscard]] std::size_t size() const noexcept { return lines_.size(); }
   /// Every line ends in a newline.
-  [[nodiscard]] std::string str(bool color) const;
+  [[nodiscard]] std::string str(bool color, std::string_view link_host = {}) const;
 
  private:
   std::vector<Line> lines_;

@@ -24,8 +24,10 @@ inline constexpr std::size_t kDefaultReportLines = 24;
 inline constexpr std::size_t kReportColumns = 80;
 
 struct RenderOptions {
-  int verbosity = 0;              ///< -1 = verdict line only, 0, 1 = every metric, 2 as 1
-  bool color = false;             ///< ANSI colours; decide with use_color()
+  int verbosity = 0;   ///< -1 = verdict line only, 0, 1 = every metric, 2 as 1
+  bool color = false;  ///< ANSI colours; decide with use_color()
+  /// Host of the files that places are linked to (OSC 8); empty = no links. See use_links().
+  std::string link_host;
   bool all = false;               ///< list every divergent operator the report holds
   std::size_t top = kDefaultTop;  ///< further divergent operators listed, unless `all`
   bool name_pair = false;         ///< say below the verdict which two dumps it is about

@@ -74,7 +74,7 @@ Draft fitting_draft(const comparators::Report& report,
 }  // namespace
 
 std::string render_text(const comparators::Report& report, const RenderOptions& options) {
-  std::string first = verdict_line(report).str(options.color) + "\n";
+  std::string first = verdict_line(report).str(options.color, options.link_host) + "\n";
   if (options.verbosity < 0) {
     return first;
   }
@@ -90,7 +90,7 @@ std::string render_text(const comparators::Report& report, const RenderOptions& 
   }
   draft.front.append(list_section(report, options, room));
   draft.front.append(draft.back);
-  std::string out = first + draft.front.str(options.color);
+  std::string out = first + draft.front.str(options.color, options.link_host);
   for (const std::string& command : commands) {
     out += Line("next: " + command, Role::kHint).str(options.color) + "\n";
   }

@@ -245,7 +245,13 @@ Line op_line(std::uint64_t index, const core::OpRecord& record, std::size_t widt
   }
   Line line(front);
   line.put(name, Role::kOperator);
-  return place.empty() ? line : line.put(" (").put(place, Role::kPlace).put(")");
+  if (place.empty()) {
+    return line;
+  }
+  const core::SourceFrame* frame =
+      record.site == nullptr ? nullptr : core::display_frame(*record.site);
+  const std::string_view file = frame == nullptr ? std::string_view() : frame->file;
+  return line.put(" (").link(place, Role::kPlace, file).put(")");
 }
 
 std::string amount_text(const comparators::TensorMetrics& metrics, bool judged_by_policy) {

@@ -40,6 +40,13 @@ OpDivergence to_item(const core::OpRecord& from,
   return item;
 }
 
+ModuleOutcome module_outcome(const OpFindings& findings) {
+  if (findings.fails()) return ModuleOutcome::kNotFine;
+  const bool is_judged =
+      findings.outcome == OpOutcome::kEqual || findings.outcome == OpOutcome::kWithin;
+  return is_judged ? ModuleOutcome::kFine : ModuleOutcome::kNotJudged;
+}
+
 }  // namespace
 
 Walk::Walk(const WalkContext& context)
@@ -48,6 +55,7 @@ Walk::Walk(const WalkContext& context)
       rng_(context.baseline.manifest(), context.candidate.manifest()),
       taint_(context.pairing),
       list_(context.pairing, context.options.max_items, context.report),
+      modules_(context.report),
       trail_(context.baseline, context.candidate, context.options.keep_trail) {
   evidence_.baseline = &context.baseline.manifest();
   evidence_.candidate = &context.candidate.manifest();
@@ -95,6 +103,12 @@ void Walk::take_hunk(const Hunk& hunk, const HunkJudge& hunks) {
   const PartingContext context{list_.first_text(), decisions_.last()};
   if (!report.control_flow) report.control_flow = hunks.control_flow(hunk, context);
   if (report.ranks.size() > 1) note_ranks(hunk);
+  for (const std::uint32_t op : hunk.missing) {
+    modules_.see(context_.baseline.op_head(op), ModuleOutcome::kNotFine);
+  }
+  for (const std::uint32_t op : hunk.extra) {
+    modules_.see(context_.candidate.op_head(op), ModuleOutcome::kNotFine);
+  }
   for (const std::uint32_t place : hunk.missing) see_draw(context_.baseline, place, true);
   for (const std::uint32_t place : hunk.extra) see_draw(context_.candidate, place, false);
   taint_.see_hunk(hunk, context_.baseline, context_.candidate);
@@ -137,6 +151,7 @@ void Walk::take_pair(const Event& event) {
   context_.observations.see(from, to, findings);
   decisions_.see(from, to, findings);
   conclude(event.baseline, findings.outcome);
+  modules_.see(from, module_outcome(findings));
   note_progress(from, findings);
   remember(from, findings);
   if (findings.fails()) {

@@ -9,6 +9,7 @@
 #include "comparators/detail/divergence_list.h"
 #include "comparators/detail/events.h"
 #include "comparators/detail/hunks.h"
+#include "comparators/detail/module_counter.h"
 #include "comparators/detail/observations.h"
 #include "comparators/detail/op_judge.h"
 #include "comparators/detail/pairing.h"
@@ -65,6 +66,7 @@ class Walk {
   Taint taint_;
   DecisionWatch decisions_;
   DivergenceList list_;
+  ModuleCounter modules_;
   TrailKeeper trail_;
 };
 

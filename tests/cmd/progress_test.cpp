@@ -117,10 +117,24 @@ TEST_CASE("what takes long says how fast it goes and how long it will take") {
     progress.update({"recording", 7, 2'100'000'000});
   }
   const std::string shown = live.text();
+  CHECK(shown.find("s left", shown.find("op 7")) == std::string::npos);
   CHECK(shown.find("3000 of 4000  28") != std::string::npos);
   CHECK(shown.find("/s  0 s left") != std::string::npos);
   CHECK(shown.find("4000 of 4000  38") != std::string::npos);
   CHECK(shown.find("op 7  2.1 GB  2 GB/s  1 s") != std::string::npos);
+}
+
+TEST_CASE("the second recording is measured by the first") {
+  const Capture live;
+  {
+    Progress progress(ProgressStyle::kLive, live.stream());
+    progress.begin(1, 2, "baseline");
+    progress.update({"recording", 400, 0});
+    progress.begin(2, 2, "candidate");
+    std::this_thread::sleep_for(std::chrono::milliseconds(1050));
+    progress.update({"recording", 200, 0});
+  }
+  CHECK(live.text().find("candidate  recording  op 200  1 s  1 s left") != std::string::npos);
 }
 
 TEST_CASE("off is silent, and a hostile run name is escaped") {

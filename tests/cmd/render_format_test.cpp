@@ -202,5 +202,38 @@ TEST_CASE("colour is decided in the documented order") {
   CHECK_FALSE(use_color(ColorMode::kNever, true, read));
 }
 
+TEST_CASE("links are for terminals that are known to take them") {
+  using Variables = std::map<std::string, std::string>;
+  const auto decide = [](ColorMode mode, bool is_terminal, Variables variables) {
+    return use_links(mode, is_terminal, [&](const char* name) -> const char* {
+      const auto found = variables.find(name);
+      return found == variables.end() ? nullptr : found->second.c_str();
+    });
+  };
+  CHECK_FALSE(decide(ColorMode::kAuto, true, {}));
+  CHECK(decide(ColorMode::kAuto, true, {{"VTE_VERSION", "7006"}}));
+  CHECK_FALSE(decide(ColorMode::kAuto, true, {{"VTE_VERSION", "4999"}}));
+  CHECK(decide(ColorMode::kAuto, true, {{"TERM_PROGRAM", "WezTerm"}}));
+  CHECK(decide(ColorMode::kAuto, true, {{"TERM", "xterm-kitty"}}));
+  CHECK_FALSE(decide(ColorMode::kAuto, false, {{"TERM", "xterm-kitty"}}));
+  CHECK_FALSE(decide(ColorMode::kNever, true, {{"TERM", "xterm-kitty"}}));
+  CHECK_FALSE(decide(ColorMode::kAuto, true, {{"TERM", "xterm-kitty"}, {"CI", "1"}}));
+  CHECK_FALSE(decide(ColorMode::kAuto, true, {{"TERM", "tmux-256color"}, {"VTE_VERSION", "7006"}}));
+  CHECK(decide(ColorMode::kAuto, false, {{"FORCE_HYPERLINK", "1"}}));
+  CHECK_FALSE(decide(ColorMode::kAuto, true, {{"FORCE_HYPERLINK", "0"}, {"TERM", "foot"}}));
+}
+
+TEST_CASE("a link holds nothing that could end it") {
+  Line line;
+  line.put("op 1 ").link("model.py:3", Role::kPlace, "/a b/\x1b\\c\x07/model.py");
+  CHECK(line.str(false, "host") == "op 1 model.py:3");
+  CHECK(line.str(true, "host") ==
+        "op 1 \x1b]8;;file://host/a%20b/%1B%5Cc%07/model.py\x1b\\"
+        "\x1b[36mmodel.py:3\x1b[0m\x1b]8;;\x1b\\");
+  Line relative;
+  relative.link("model.py:3", Role::kPlace, "model.py");
+  CHECK(relative.str(true, "host") == relative.str(true));
+}
+
 }  // namespace
 }  // namespace repro_check::cmd

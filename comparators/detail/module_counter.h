@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <unordered_map>
+
+#include "comparators/report.h"
+#include "core/op_record.h"
+
+namespace repro_check::comparators::detail {
+
+enum class ModuleOutcome { kFine, kNotFine, kNotJudged };
+
+/// Counts operators by the module that called them.
+class ModuleCounter {
+ public:
+  /// @param report  borrowed; its `modules` are filled
+  explicit ModuleCounter(Report& report) : report_(report) {}
+
+  /// @param record  its call site is all that is looked at
+  void see(const core::OpRecord& record, ModuleOutcome outcome);
+
+ private:
+  Report& report_;
+  std::unordered_map<std::string, std::size_t> place_of_;  ///< in report_.modules
+};
+
+}  // namespace repro_check::comparators::detail
