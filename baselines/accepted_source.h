@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,7 +37,10 @@ class AcceptedSource final : public core::DumpSource {
   [[nodiscard]] core::OpRecord op(std::uint64_t index) const override;
   [[nodiscard]] bool has_content(const core::ContentKey&) const override { return false; }
   void read_content(const core::ContentKey& key, std::vector<std::byte>& into) const override;
-  void verify_contents(const core::ContentProgress&) const override {}
+  [[nodiscard]] std::uint64_t content_count() const override { return 0; }
+  [[nodiscard]] std::optional<core::ContentKey> content(std::uint64_t) const override {
+    return std::nullopt;
+  }
 
  private:
   /// The last output with some content, before an operator reads it.

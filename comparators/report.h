@@ -363,7 +363,7 @@ struct Report {
   std::string mend;                       ///< for exits 3, 4 and 5
   /// Every operator in a row, where CompareOptions::keep_trail asked for it; else null.
   std::shared_ptr<const OpTrail> trail;
-  bool from_accepted = false;             ///< the first run is what a gate has accepted
+  bool from_accepted = false;  ///< the first run is what a gate has accepted
   double seconds = 0;
 };
 

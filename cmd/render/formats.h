@@ -16,7 +16,8 @@ struct DocumentOptions : RenderOptions {
   std::string subject;
   /// Absolute directory that files are named from in formats that CI systems read.
   std::string source_root;
-  /// Named where an operator has no source line: the configuration, absolute; empty = there is none.
+  /// Named where an operator has no source line: the configuration, absolute; empty = there is
+  /// none.
   std::string fallback_file;
   bool strict_junit = false;  ///< JUnit without `file` and `line`
 };
