@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/report_flags.h"
 
+#include <fmt/format.h>
+
 #include <CLI/App.hpp>
 #include <algorithm>
 #include <filesystem>
@@ -13,6 +15,17 @@
 #include "core/error.h"
 
 namespace repro_check::cmd {
+namespace {
+
+/// Where a page opens: at the first operator that is not fine.
+std::string place_in_page(const comparators::Report& report) {
+  const auto& first = report.first_divergence;
+  if (!first) return {};
+  return first->baseline_index ? fmt::format("#op-{}", *first->baseline_index)
+                               : fmt::format("#op-c{}", first->candidate_index.value_or(0));
+}
+
+}  // namespace
 
 void ReportFlags::define(CLI::App& app) {
   restrict_to(app.add_option("--format", format_, "Format of the report"), {"text", "json"});
@@ -101,7 +114,9 @@ void ReportFlags::emit(std::span<const comparators::Report> reports,
         on_stdout += document;
       } else {
         write_report(destination, document);
-        log_info("report written to " + destination.file.string());
+        const bool page = destination.format->name == "html" && !reports.empty();
+        log_info("report written to " + destination.file.string() +
+                 (page ? place_in_page(reports.front()) : ""));
       }
     } catch (const core::Error& error) {
       if (!failure) failure = error;

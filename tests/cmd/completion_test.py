@@ -97,7 +97,7 @@ def check_bash(checks):
 
     checks.expect("diff" in complete("di"), "bash: verbs")
     checks.expect(complete("diff", "--poli") == {"--policy"}, "bash: an option")
-    checks.expect(complete("diff", "--policy", "") == {"bitwise", "tolerance", "ulp", "cosine"},
+    checks.expect(complete("diff", "--policy", "") == {"bitwise", "tolerance", "ulp", "cosine", "noise", "msprobe"},
                   "bash: words of an option")
     checks.expect(complete("diff", "--policy", "=", "u") == {"ulp"}, "bash: words behind =")
     checks.expect("junit=" in complete("diff", "--report", "j"), "bash: report formats")

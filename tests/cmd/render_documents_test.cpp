@@ -85,7 +85,8 @@ TEST_CASE("no name steers what reads a document, and a document ends in a line f
       const std::string text = format.render({&report, 1}, bert());
       REQUIRE_FALSE(text.empty());
       CHECK(text.back() == '\n');
-      CHECK(is_clean(text));
+      // A page is for a browser, not for a terminal or a runner; tests/cmd/html reads it in one.
+      if (format.name != "html") CHECK(is_clean(text));
     }
   }
 }

@@ -90,8 +90,10 @@ TEST_CASE("the keys come in the documented order") {
                                                   "missing",
                                                   "modules",
                                                   "rng",
+                                                  "replay",
                                                   "observer",
                                                   "expected",
+                                                  "gate",
                                                   "warnings",
                                                   "timing"});
   CHECK(json["format"] == "repro-check-report");
