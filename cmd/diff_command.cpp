@@ -60,11 +60,11 @@ comparators::Report DiffCommand::judge_all(const comparators::CompareOptions& op
 }
 
 core::ExitCode DiffCommand::run(const GlobalOptions& globals) {
+  report_.check_output();
   comparators::CompareOptions options = compare_options(policy_.spec());
   options.verify_all = verify_ == "all";
   options.max_items = report_.max_items();
   options.keep_trail = report_.wants_trail();
-  report_.check_output();
   const std::vector<comparators::Report> reports{judge_all(options)};
   report_.emit(reports, report_.style(globals, "text"));
   return worst_exit(reports);

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Row 43 of the fault corpus: a million operators in the worst order, in bounded time and memory.
+"""Row 43 of the fault corpus: operators in the worst order, in bounded time and memory. bench/compare has a
+million of them.
 
 `hostile_test.py TOOL MAKE_STREAMS`, the second being repro-check-compare-dumps of bench/.
 """
@@ -15,12 +16,12 @@ import unittest
 
 TOOL, MAKE_STREAMS = (os.path.abspath(sys.argv.pop(1)) for _ in range(2))
 SANITIZED = any(name in pathlib.Path(TOOL).read_bytes() for name in (b"__asan_init", b"__tsan_init"))
-OPERATORS = 50_000 if SANITIZED else 1_000_000
+OPERATORS = 50_000 if SANITIZED else 200_000
 SECONDS = 240
 
 
 class HostileTest(unittest.TestCase):
-    def diff(self, kind, most_mib, *options):
+    def diff(self, kind, most_mib, *options, code=1):
         """The first line of a report on a pair that diverges.
 
         @param most_mib  peak resident memory; sanitizers have their own, so there it is not asked
@@ -37,23 +38,24 @@ class HostileTest(unittest.TestCase):
             seconds = time.monotonic() - begin
             mib = usage.ru_maxrss / 1024
             print(f"{kind} {' '.join(options)}: {seconds:.1f} s, {mib:.0f} MiB", flush=True)
-            self.assertEqual(child.returncode, 1)
+            self.assertEqual(child.returncode, code)
             self.assertLess(seconds, SECONDS)
             if not SANITIZED:
                 self.assertLess(mib, most_mib)
             return out.read_text().split("\n")[0]
 
     def test_two_keys_in_random_order(self):
-        self.assertTrue(self.diff("two-keys", 320).startswith("DIVERGED"))
+        self.assertTrue(self.diff("two-keys", 128).startswith("DIVERGED"))
 
     def test_distinct_keys_reversed(self):
-        # Two million module paths that no operator shares are most of this.
-        line = self.diff("reversed", 1024)
+        # Module paths that no operator shares are most of this.
+        line = self.diff("reversed", 256)
         self.assertIn(f"{OPERATORS - 1:,} operators only in baseline", line)
         self.assertIn("called in another order", line)
 
     def test_distinct_keys_reversed_by_place(self):
-        self.assertIn("operator differs", self.diff("reversed", 1024, "--align", "strict"))
+        line = self.diff("reversed", 256, "--align", "strict", code=4)
+        self.assertTrue(line.startswith("NOTHING COMPARED"))
 
 
 if __name__ == "__main__":
