@@ -108,7 +108,7 @@ struct Narrow {
   static bool plain(const NarrowPairs& pairs, const BlockPolicy& policy) {
     constexpr std::int32_t kMagnitude = 0x7FFF'FFFF;
     Extent<WholeInts> extent(WholeInts{} + kMagnitude);
-    for (std::size_t i = 0; i < pairs.count; i += kBlockLanes) {
+    for (std::size_t i = 0; i < pairs.count; i += kWholeBytes / sizeof(std::int32_t)) {
       extent.add(load<WholeInts>(pairs.baseline + i),
                  load<WholeInts>(pairs.candidate + i),
                  WholeInts{} + kMagnitude);

@@ -22,8 +22,9 @@ using Longs [[gnu::vector_size(REPRO_CHECK_VECTOR_BYTES)]] = std::int64_t;
 using ULongs [[gnu::vector_size(REPRO_CHECK_VECTOR_BYTES)]] = std::uint64_t;
 using Floats [[gnu::vector_size(REPRO_CHECK_VECTOR_BYTES / 2)]] = float;
 using Ints [[gnu::vector_size(REPRO_CHECK_VECTOR_BYTES / 2)]] = std::int32_t;
-/// Of all lanes of a block, whatever the machine has.
-using WholeInts [[gnu::vector_size(kBlockLanes * sizeof(std::int32_t))]] = std::int32_t;
+/// Of a whole register, and at most of the lanes of a block.
+inline constexpr std::size_t kWholeBytes = REPRO_CHECK_VECTOR_BYTES < 32 ? 16 : 32;
+using WholeInts [[gnu::vector_size(kWholeBytes)]] = std::int32_t;
 
 template <typename Vector, typename Element>
 inline Vector load(const Element* at) {
