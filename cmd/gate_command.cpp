@@ -123,8 +123,9 @@ std::size_t GateCommand::items_kept(const configs::GateSpec& spec) const {
   return spec.expected.empty() ? report_.max_items() : std::numeric_limits<std::size_t>::max();
 }
 
-GateCase GateCommand::record(const GlobalOptions& globals, std::vector<RunLog>& logs) const {
-  const configs::Config config = config_.load(out_, repeat_);
+GateCase GateCommand::record(const GlobalOptions& globals,
+                             const configs::Config& config,
+                             std::vector<RunLog>& logs) const {
   GateCase gate;
   gate.spec = config.gate;
   gate.options = compare_options(config.compare);
@@ -145,12 +146,11 @@ GateCase GateCommand::record(const GlobalOptions& globals, std::vector<RunLog>& 
   return gate;
 }
 
-GateCase GateCommand::take_dumps() const {
+GateCase GateCommand::take_dumps(const configs::Config* config) const {
   GateCase gate;
-  if (config_.given()) {
-    const configs::Config config = config_.load();
-    gate.spec = config.gate;
-    gate.options = compare_options(config.compare);
+  if (config != nullptr) {
+    gate.spec = config->gate;
+    gate.options = compare_options(config->compare);
   }
   gate.options.max_items = items_kept(gate.spec);
   gate.options.keep_trail = report_.wants_trail();
@@ -197,15 +197,18 @@ core::ExitCode GateCommand::run(const GlobalOptions& globals) {
     return core::ExitCode::kReproducible;
   }
   report_.check_output();
+  std::optional<configs::Config> config;
+  if (config_.given()) config = against_ ? config_.load() : config_.load(out_, repeat_);
   std::vector<RunLog> logs;
-  GateCase gate = against_ ? take_dumps() : record(globals, logs);
+  GateCase gate =
+      against_ ? take_dumps(config ? &*config : nullptr) : record(globals, *config, logs);
   gate.name = gate_name(gate.spec.baselines);
   gate.spec.baselines = baselines_spec(gate.spec.baselines);
   gate.config = config_.file();
   const std::filesystem::path output = gate.output;
   const GateResult result = judge_gate(std::move(gate));
   const std::vector<std::string> formats =
-      config_.given() ? config_.load().report.formats : std::vector<std::string>{"text"};
+      config ? config->report.formats : std::vector<std::string>{"text"};
   ReportStyle style = report_.style(globals, formats.front());
   style.options.gate = &result.outcome;
   style.options.logs = std::move(logs);
