@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "baselines/detail/tokens.h"
+#include "core/manifest_lookup.h"
 
 namespace repro_check::baselines {
 namespace {
@@ -30,15 +31,9 @@ constexpr auto kFacts = std::to_array<const char*>({"os.machine",
 constexpr auto kProbes = std::to_array<const char*>(
     {"probe.convolution", "probe.matmul", "probe.softmax", "probe.exp", "probe.sum"});
 
-const std::string* find_fact(const core::RunManifest& manifest, std::string_view name) {
-  const auto found = std::ranges::find(manifest.environment, name, &core::EnvironmentFact::name);
-  return found == manifest.environment.end() ? nullptr : &found->value;
-}
-
 std::string threads_of(const core::RunManifest& manifest) {
-  const std::string_view name = "threads.intra_op";
-  const auto found = std::ranges::find(manifest.settings, name, &core::Setting::name);
-  return found == manifest.settings.end() ? std::string(kUnknown) : found->used;
+  const std::string* found = core::used_setting(manifest, "threads.intra_op");
+  return found == nullptr ? std::string(kUnknown) : *found;
 }
 
 std::string value_of(const Platform& platform, std::string_view name) {
@@ -61,13 +56,13 @@ std::string short_key(const core::Digest& key) { return core::to_hex(key).substr
 std::optional<Platform> platform_of(const core::RunManifest& manifest) {
   Platform platform;
   for (const char* name : kFacts) {
-    const std::string* value = find_fact(manifest, name);
+    const std::string* value = core::environment_fact(manifest, name);
     platform.fields.push_back({name, value != nullptr ? *value : std::string(kUnknown)});
   }
   platform.fields.push_back({"device", manifest.device});
   platform.fields.push_back({"threads", threads_of(manifest)});
   for (const char* name : kProbes) {
-    const std::string* value = find_fact(manifest, name);
+    const std::string* value = core::environment_fact(manifest, name);
     if (value == nullptr) return std::nullopt;
     platform.fields.push_back({name, *value});
   }

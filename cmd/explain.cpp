@@ -10,6 +10,7 @@
 #include "cmd/replay.h"
 #include "comparators/explanation.h"
 #include "core/error.h"
+#include "core/manifest_lookup.h"
 
 namespace repro_check::cmd {
 namespace {
@@ -24,9 +25,8 @@ constexpr const char* kNoOrigin =
 /// 0 where it was not recorded.
 int threads_of(const RunSummary& run) {
   int count = 0;
-  for (const core::Setting& setting : run.manifest.settings) {
-    if (setting.name != "threads.intra_op") continue;
-    std::from_chars(setting.used.data(), setting.used.data() + setting.used.size(), count);
+  if (const std::string* used = core::used_setting(run.manifest, "threads.intra_op")) {
+    std::from_chars(used->data(), used->data() + used->size(), count);
   }
   return count;
 }
@@ -43,9 +43,8 @@ std::vector<int> thread_counts(const comparators::Report& report) {
 /// As recorded, and without the widest vectors where the run had them.
 std::vector<std::string> instruction_sets(const RunSummary& run) {
   std::vector<std::string> sets{""};
-  const auto& facts = run.manifest.environment;
-  const auto found = std::ranges::find(facts, "cpu.capability", &core::EnvironmentFact::name);
-  if (found != facts.end() && found->value.starts_with("avx512")) sets.emplace_back("avx2");
+  const std::string* found = core::environment_fact(run.manifest, "cpu.capability");
+  if (found != nullptr && found->starts_with("avx512")) sets.emplace_back("avx2");
   return sets;
 }
 

@@ -13,6 +13,7 @@
 #include "cmd/render/text.h"
 #include "cmd/render/words.h"
 #include "comparators/compare.h"
+#include "core/manifest_lookup.h"
 
 namespace repro_check::cmd {
 namespace {
@@ -120,19 +121,6 @@ std::string differences(const Report& report) {
          rows + "</tbody></table></section>\n";
 }
 
-template <typename Facts>
-std::string fact(const Facts& facts, std::string_view name) {
-  for (const auto& item : facts) {
-    if (item.name != name) continue;
-    if constexpr (requires { item.used; }) {
-      return item.used;
-    } else {
-      return item.value;
-    }
-  }
-  return {};
-}
-
 std::vector<std::pair<std::string_view, std::string>> run_facts(const RunSummary& run) {
   const core::RunManifest& m = run.manifest;
   const bool is_known = is_manifest_known(run);
@@ -142,12 +130,12 @@ std::vector<std::pair<std::string_view, std::string>> run_facts(const RunSummary
           {"message", run.message},
           {"operators", known(format_count(m.trace.operators))},
           {"device", known(m.device)},
-          {"threads", fact(m.settings, "threads.intra_op")},
+          {"threads", core::text_or_empty(core::used_setting(m, "threads.intra_op"))},
           {"seed", known(fmt::format("{}", m.seed))},
           {"determinism", known(m.determinism)},
           {"level", known(m.trace.level)},
-          {"LibTorch", fact(m.environment, "libtorch.version")},
-          {"CPU", fact(m.environment, "cpu.model")}};
+          {"LibTorch", core::text_or_empty(core::environment_fact(m, "libtorch.version"))},
+          {"CPU", core::text_or_empty(core::environment_fact(m, "cpu.model"))}};
 }
 
 // Rows of facts, columns of runs; those that differ come first.

@@ -19,6 +19,7 @@
 #include "cmd/render/render.h"
 #include "cmd/render/words.h"
 #include "comparators/compare.h"
+#include "core/manifest_lookup.h"
 
 namespace repro_check::cmd {
 namespace {
@@ -28,17 +29,6 @@ using comparators::Relation;
 using comparators::Report;
 using comparators::RunSummary;
 using core::NamedTensorKind;
-
-template <typename Range>
-std::string value_of(const Range& facts, std::string_view name) {
-  const auto found =
-      std::find_if(facts.begin(), facts.end(), [&](const auto& fact) { return fact.name == name; });
-  if constexpr (requires { found->used; }) {
-    return found == facts.end() ? "" : found->used;
-  } else {
-    return found == facts.end() ? "" : found->value;
-  }
-}
 
 Json json_whole_number(const std::string& text) {
   std::uint64_t value = 0;
@@ -108,7 +98,8 @@ Json json_run(const RunSummary& run, std::size_t position) {
   out["signal"] = json_text_or_null(run.signal);
   out["last_op"] = json_integer(run.last_op);
   out["device"] = known(json_text(m.device));
-  out["threads"] = json_whole_number(value_of(m.settings, "threads.intra_op"));
+  out["threads"] =
+      json_whole_number(core::text_or_empty(core::used_setting(m, "threads.intra_op")));
   out["seed"] = known(json_integer(m.seed));
   out["determinism"] = known(json_text(m.determinism));
   out["model_digest"] = known(core::to_hex(m.model_digest));
@@ -274,7 +265,8 @@ Json json_generators(const Report& report) {
 Json json_tool(const Report& report, const RenderOptions& options) {
   Json libtorch = Json::array();
   for (const RunSummary& run : report.runs) {
-    libtorch.push_back(json_text_or_null(value_of(run.manifest.environment, "libtorch.version")));
+    libtorch.push_back(json_text_or_null(
+        core::text_or_empty(core::environment_fact(run.manifest, "libtorch.version"))));
   }
   Json out;
   out["name"] = "repro-check";

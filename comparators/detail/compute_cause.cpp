@@ -14,6 +14,7 @@
 #include "comparators/detail/value_cause.h"
 #include "comparators/differences.h"
 #include "comparators/nondeterministic_operators.h"
+#include "core/manifest_lookup.h"
 
 namespace repro_check::comparators::detail {
 namespace {
@@ -83,9 +84,7 @@ std::optional<Cause> rng_stream(const Case& c) {
 }
 
 std::string version_of(const core::RunManifest& manifest) {
-  const auto found =
-      std::ranges::find(manifest.environment, "libtorch.version", &core::EnvironmentFact::name);
-  return found == manifest.environment.end() ? std::string() : found->value;
+  return core::text_or_empty(core::environment_fact(manifest, "libtorch.version"));
 }
 
 /// To be asked where the generators stood at one place.
@@ -134,13 +133,8 @@ std::optional<Cause> surroundings(const Case& c, DifferenceGroup group) {
       "versions"};
 }
 
-const std::string* setting(const core::RunManifest& manifest, std::string_view name) {
-  const auto found = std::ranges::find(manifest.settings, name, &core::Setting::name);
-  return found == manifest.settings.end() ? nullptr : &found->used;
-}
-
 std::uint64_t threads_of(const core::RunManifest& manifest) {
-  const std::string* text = setting(manifest, "threads.intra_op");
+  const std::string* text = core::used_setting(manifest, "threads.intra_op");
   return text == nullptr ? 0 : std::strtoull(text->c_str(), nullptr, 10);
 }
 
@@ -205,7 +199,8 @@ std::vector<std::string> not_recorded(const Case& c) {
   const auto& to = *c.evidence.candidate;
   add(from.settings.empty() || to.settings.empty(), "settings");
   add(from.environment.empty() || to.environment.empty(), "environment");
-  add(setting(from, "threads.intra_op") == nullptr || setting(to, "threads.intra_op") == nullptr,
+  add(core::used_setting(from, "threads.intra_op") == nullptr ||
+          core::used_setting(to, "threads.intra_op") == nullptr,
       "thread counts");
   return missing;
 }
