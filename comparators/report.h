@@ -339,8 +339,9 @@ struct Report {
   std::optional<ControlFlow> control_flow;
   AlignmentSummary alignment;
   NameMapUse name_map;
-  std::vector<std::uint32_t> ranks;              ///< that were compared
-  std::vector<ModuleTally> modules;              ///< in the order of their first operators
+  std::vector<std::uint32_t> ranks;  ///< that were compared
+  /// The first 10,000, in the order of their first operators.
+  std::vector<ModuleTally> modules;
   std::vector<RankDivergence> rank_divergences;  ///< one at most a rank, where there are several
   /// Every further operator that is not fine, in trace order; bounded by CompareOptions::max_items.
   std::vector<OpDivergence> divergences;

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <unordered_map>
 
 namespace repro_check::comparators::detail {
 namespace {
@@ -11,12 +10,12 @@ namespace {
 /// Longest strictly increasing subsequence of the second positions; the first ones increase
 /// already.
 std::vector<Anchor> increasing(const std::vector<Anchor>& pairs) {
-  constexpr auto kNone = static_cast<std::size_t>(-1);
-  std::vector<std::size_t> tails;  // tails[l]: the pair that ends the best run of length l + 1
-  std::vector<std::size_t> previous(pairs.size(), kNone);
-  for (std::size_t i = 0; i < pairs.size(); ++i) {
+  constexpr auto kNone = static_cast<std::uint32_t>(-1);
+  std::vector<std::uint32_t> tails;  // tails[l]: the pair that ends the best run of length l + 1
+  std::vector<std::uint32_t> previous(pairs.size(), kNone);
+  for (std::uint32_t i = 0; i < pairs.size(); ++i) {
     const auto place = std::ranges::lower_bound(
-        tails, pairs[i].second, {}, [&](std::size_t at) { return pairs[at].second; });
+        tails, pairs[i].second, {}, [&](std::uint32_t at) { return pairs[at].second; });
     if (place != tails.begin()) previous[i] = *std::prev(place);
     if (place == tails.end()) {
       tails.push_back(i);
@@ -25,7 +24,7 @@ std::vector<Anchor> increasing(const std::vector<Anchor>& pairs) {
     }
   }
   std::vector<Anchor> run;
-  for (std::size_t at = tails.empty() ? kNone : tails.back(); at != kNone; at = previous[at]) {
+  for (std::uint32_t at = tails.empty() ? kNone : tails.back(); at != kNone; at = previous[at]) {
     run.push_back(pairs[at]);
   }
   std::ranges::reverse(run);
@@ -47,19 +46,25 @@ class Eligible {
   bool unique_;
 };
 
+/// The k-th place of each eligible key with the k-th.
+/// @param scratch  per key, all 0; left so: what is eligible is as frequent on both sides
 std::vector<Anchor> equal_occurrences(std::span<const std::uint32_t> baseline,
                                       std::span<const std::uint32_t> candidate,
-                                      const Eligible& eligible) {
-  std::unordered_map<std::uint32_t, std::vector<std::uint32_t>> places;
-  for (std::size_t i = 0; i < candidate.size(); ++i) {
-    if (eligible(candidate[i])) places[candidate[i]].push_back(static_cast<std::uint32_t>(i));
+                                      const Eligible& eligible,
+                                      std::vector<std::uint32_t>& scratch) {
+  // Per key a chain of places, each 1 more than it is: from the first, which scratch has, on.
+  std::vector<std::uint32_t> next(candidate.size());
+  for (std::size_t i = candidate.size(); i-- > 0;) {
+    if (!eligible(candidate[i])) continue;
+    next[i] = scratch[candidate[i]];
+    scratch[candidate[i]] = static_cast<std::uint32_t>(i + 1);
   }
-  std::unordered_map<std::uint32_t, std::size_t> seen;
   std::vector<Anchor> pairs;
   for (std::size_t i = 0; i < baseline.size(); ++i) {
     if (!eligible(baseline[i])) continue;
-    const std::vector<std::uint32_t>& there = places[baseline[i]];
-    pairs.emplace_back(static_cast<std::uint32_t>(i), there[seen[baseline[i]]++]);
+    const std::uint32_t there = scratch[baseline[i]] - 1;
+    scratch[baseline[i]] = next[there];
+    pairs.emplace_back(static_cast<std::uint32_t>(i), there);
   }
   return increasing(pairs);
 }
@@ -128,12 +133,12 @@ std::vector<Anchor> find_anchors(std::span<const std::uint32_t> baseline,
   // Of keys that are unique the longest run in order is the best there is; what it costs is what
   // the other keys can no longer match.
   const Eligible unique(counts, true);
-  std::vector<Anchor> anchors = equal_occurrences(baseline, candidate, unique);
+  std::vector<Anchor> anchors = equal_occurrences(baseline, candidate, unique, scratch);
   if (!anchors.empty() && 2 * left_between(baseline, candidate, anchors, unique, scratch) >=
                               in_common(baseline, candidate, unique, scratch)) {
     return anchors;
   }
-  anchors = equal_occurrences(baseline, candidate, Eligible(counts, false));
+  anchors = equal_occurrences(baseline, candidate, Eligible(counts, false), scratch);
   const auto none = [](std::uint32_t) { return false; };
   if (2 * (anchors.size() + left_between(baseline, candidate, anchors, none, scratch)) <
       in_common(baseline, candidate, none, scratch)) {

@@ -70,11 +70,8 @@ bool consecutive(const std::vector<std::uint32_t>& places) {
 HunkJudge::HunkJudge(const core::DumpSource& baseline,
                      const core::DumpSource& candidate,
                      const Pairing& pairing)
-    : baseline_(baseline), candidate_(candidate), pairing_(pairing) {
-  for (const Moved& moved : pairing.moved) {
-    moved_to_.emplace(moved.baseline, moved.candidate);
-    moved_from_.emplace(moved.candidate, moved.baseline);
-  }
+    : baseline_(baseline), candidate_(candidate), pairing_(pairing), moved_from_(pairing.moved) {
+  std::ranges::sort(moved_from_, {}, &Moved::candidate);
 }
 
 /// One operator in the place of another; of several, each the same with another overload or in
@@ -110,17 +107,22 @@ HunkJudge::Verdict HunkJudge::replacement(const Hunk& hunk, std::size_t i) const
 
 /// Nothing that is left over here is left over on this side alone.
 bool HunkJudge::is_reordered(const Hunk& hunk) const {
-  const auto in = [](const auto& map) {
-    return [&map](std::uint32_t op) { return map.contains(op); };
-  };
-  return std::ranges::all_of(hunk.missing, in(moved_to_)) &&
-         std::ranges::all_of(hunk.extra, in(moved_from_));
+  return std::ranges::all_of(hunk.missing,
+                             [&](std::uint32_t op) {
+                               return std::ranges::binary_search(
+                                   pairing_.moved, op, {}, &Moved::baseline);
+                             }) &&
+         std::ranges::all_of(hunk.extra, [&](std::uint32_t op) {
+           return std::ranges::binary_search(moved_from_, op, {}, &Moved::candidate);
+         });
 }
 
 HunkJudge::Verdict HunkJudge::reordering(const Hunk& hunk) const {
-  const std::uint32_t baseline =
-      hunk.missing.empty() ? moved_from_.at(hunk.extra.front()) : hunk.missing.front();
-  const std::uint32_t candidate = moved_to_.at(baseline);
+  const auto moved =
+      hunk.missing.empty()
+          ? std::ranges::lower_bound(moved_from_, hunk.extra.front(), {}, &Moved::candidate)
+          : std::ranges::lower_bound(pairing_.moved, hunk.missing.front(), {}, &Moved::baseline);
+  const auto [baseline, candidate] = *moved;
   const bool same_rule =
       baseline_.manifest().trace.digest_algorithm == candidate_.manifest().trace.digest_algorithm;
   const bool equal = same_rule && bit_equal(baseline_.op(baseline), candidate_.op(candidate));

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "comparators/detail/cause.h"
@@ -59,8 +58,7 @@ class HunkJudge {
   const core::DumpSource& baseline_;
   const core::DumpSource& candidate_;
   const Pairing& pairing_;
-  std::unordered_map<std::uint32_t, std::uint32_t> moved_to_;  ///< baseline op -> candidate op
-  std::unordered_map<std::uint32_t, std::uint32_t> moved_from_;
+  std::vector<Moved> moved_from_;  ///< Pairing::moved by candidate
 };
 
 }  // namespace repro_check::comparators::detail

@@ -6,8 +6,12 @@ namespace repro_check::comparators::detail {
 void ModuleCounter::see(const core::OpRecord& record, ModuleOutcome outcome) {
   static const std::string kRoot;
   const std::string& path = record.site ? record.site->module_path : kRoot;
-  const auto [found, is_new] = place_of_.try_emplace(path, report_.modules.size());
-  if (is_new) report_.modules.emplace_back().path = path;
+  auto found = place_of_.find(path);
+  if (found == place_of_.end()) {
+    if (place_of_.size() == kMostModules) return;
+    found = place_of_.emplace(path, report_.modules.size()).first;
+    report_.modules.emplace_back().path = path;
+  }
   ModuleTally& tally = report_.modules[found->second];
   ++tally.operators;
   if (outcome == ModuleOutcome::kNotFine) ++tally.not_fine;

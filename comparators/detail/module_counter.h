@@ -12,9 +12,12 @@ namespace repro_check::comparators::detail {
 
 enum class ModuleOutcome { kFine, kNotFine, kNotJudged };
 
-/// Counts operators by the module that called them.
+/// Counts operators by the module that called them, for the first kMostModules of those: a trace
+/// may name another one at every call.
 class ModuleCounter {
  public:
+  static constexpr std::size_t kMostModules = 10'000;
+
   /// @param report  borrowed; its `modules` are filled
   explicit ModuleCounter(Report& report) : report_(report) {}
 

@@ -14,6 +14,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "comparators/detail/key_table.h"
 #include "core/error.h"
 
 namespace repro_check::comparators::detail {
@@ -23,39 +24,6 @@ using StreamId = std::pair<std::uint32_t, std::uint32_t>;  // rank, lane
 
 /// Op indices by stream.
 using Streams = std::map<StreamId, std::vector<std::uint32_t>>;
-
-/// Keys of both sides.
-class KeyTable {
- public:
-  std::uint32_t intern(const core::OpRecord& head, std::uint32_t module, std::uint32_t op) {
-    const Key key{head.rank,
-                  head.lane,
-                  head.step,
-                  static_cast<std::uint32_t>(head.phase),
-                  head.depth,
-                  module,
-                  op};
-    return keys_.try_emplace(key, static_cast<std::uint32_t>(keys_.size())).first->second;
-  }
-
-  std::uint32_t text_id(const std::string& text) {
-    return texts_.try_emplace(text, static_cast<std::uint32_t>(texts_.size() + 1)).first->second;
-  }
-
- private:
-  using Key = std::array<std::uint32_t, 7>;
-  struct KeyHash {
-    std::size_t operator()(const Key& key) const noexcept {
-      constexpr std::size_t kMultiplier = 0x9E37'79B9'7F4A'7C15;
-      std::size_t hash = 0;
-      for (const std::uint32_t part : key) hash = (hash ^ part) * kMultiplier + (hash >> 29U);
-      return hash;
-    }
-  };
-
-  std::unordered_map<std::string, std::uint32_t> texts_;
-  std::unordered_map<Key, std::uint32_t, KeyHash> keys_;
-};
 
 /// Keys of one side's records, by the names that the other side may know them by.
 class SideKeys {
@@ -104,7 +72,7 @@ class SideKeys {
     return id;
   }
 
-  static constexpr std::size_t kMostRemembered = 1'000'000;
+  static constexpr std::size_t kMostRemembered = 65'536;
   KeyTable& table_;
   const NameRewriter& names_;
   std::vector<std::uint64_t>& rewritten_;
@@ -199,6 +167,28 @@ RecordKeys read_keys(const core::DumpSource& source,
   return keys;
 }
 
+/// What the keys stand for is forgotten with the table: the alignment needs the memory.
+void read_both(const core::DumpSource& baseline,
+               const core::DumpSource& candidate,
+               const PairingOptions& options,
+               Pairing& pairing,
+               Streams& baseline_streams,
+               Streams& candidate_streams,
+               std::unordered_set<std::uint32_t>& renamed) {
+  KeyTable table;
+  const NameRewriter as_they_are;
+  pairing.baseline = read_keys(baseline,
+                               options.top_of_baseline,
+                               {table, as_they_are, pairing.rewritten},
+                               baseline_streams,
+                               renamed);
+  pairing.candidate = read_keys(candidate,
+                                options.top_of_candidate,
+                                {table, pairing.names, pairing.rewritten},
+                                candidate_streams,
+                                renamed);
+}
+
 std::vector<std::uint32_t> keys_at(const std::vector<std::uint32_t>& keys,
                                    const std::vector<std::uint32_t>& places) {
   std::vector<std::uint32_t> picked;
@@ -207,20 +197,51 @@ std::vector<std::uint32_t> keys_at(const std::vector<std::uint32_t>& keys,
   return picked;
 }
 
+/// Op indices of one side without a counterpart, by key.
+class LeftOver {
+ public:
+  /// @param keys  of every record, below `key_count`
+  LeftOver(const std::vector<std::uint32_t>& keys,
+           const std::vector<std::uint32_t>& counterparts,
+           std::size_t key_count)
+      : begins_(key_count + 1) {
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      if (counterparts[i] == kUnmatched) ++begins_[keys[i] + std::size_t{1}];
+    }
+    std::partial_sum(begins_.begin(), begins_.end(), begins_.begin());
+    places_.resize(begins_.back());
+    next_ = begins_;
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      if (counterparts[i] == kUnmatched) places_[next_[keys[i]]++] = static_cast<std::uint32_t>(i);
+    }
+    next_ = begins_;
+  }
+
+  /// The first of a key that was not taken yet, or kUnmatched.
+  std::uint32_t take(std::uint32_t key) {
+    return next_[key] == begins_[key + std::size_t{1}] ? kUnmatched : places_[next_[key]++];
+  }
+
+ private:
+  std::vector<std::uint32_t> places_;
+  std::vector<std::uint32_t> begins_;  ///< of each key in places_, and the end of the last
+  std::vector<std::uint32_t> next_;
+};
+
 /// The k-th record of a key that is left over here is the k-th that is left over there.
 std::vector<Moved> find_moved(const Pairing& pairing) {
-  std::unordered_map<std::uint32_t, std::vector<std::uint32_t>> extra;
-  for (std::uint32_t i = 0; i < pairing.baseline_of.size(); ++i) {
-    if (pairing.baseline_of[i] == kUnmatched) extra[pairing.candidate.keys[i]].push_back(i);
-  }
-  for (auto& [key, places] : extra) std::ranges::reverse(places);
   std::vector<Moved> moved;
+  if (pairing.matched == pairing.baseline_of.size()) return moved;
+  const auto greatest = [](const std::vector<std::uint32_t>& keys) {
+    return keys.empty() ? 0U : std::ranges::max(keys);
+  };
+  const std::size_t key_count =
+      std::size_t{std::max(greatest(pairing.baseline.keys), greatest(pairing.candidate.keys))} + 1;
+  LeftOver extra(pairing.candidate.keys, pairing.baseline_of, key_count);
   for (std::uint32_t i = 0; i < pairing.candidate_of.size(); ++i) {
     if (pairing.candidate_of[i] != kUnmatched) continue;
-    const auto found = extra.find(pairing.baseline.keys[i]);
-    if (found == extra.end() || found->second.empty()) continue;
-    moved.push_back({i, found->second.back()});
-    found->second.pop_back();
+    const std::uint32_t candidate = extra.take(pairing.baseline.keys[i]);
+    if (candidate != kUnmatched) moved.push_back({i, candidate});
   }
   return moved;
 }
@@ -246,25 +267,14 @@ Pairing pair_records(const core::DumpSource& baseline,
                      const PairingOptions& options) {
   Pairing pairing;
   pairing.by_position = options.mode == configs::AlignMode::kStrict;
-  KeyTable table;
   Streams baseline_streams;
   Streams candidate_streams;
   if (options.map != nullptr) {
     pairing.names = NameRewriter(*options.map);
     pairing.rewritten.resize(options.map->entries.size());
   }
-  const NameRewriter as_they_are;
   std::unordered_set<std::uint32_t> renamed;
-  pairing.baseline = read_keys(baseline,
-                               options.top_of_baseline,
-                               {table, as_they_are, pairing.rewritten},
-                               baseline_streams,
-                               renamed);
-  pairing.candidate = read_keys(candidate,
-                                options.top_of_candidate,
-                                {table, pairing.names, pairing.rewritten},
-                                candidate_streams,
-                                renamed);
+  read_both(baseline, candidate, options, pairing, baseline_streams, candidate_streams, renamed);
   pairing.candidate_of.assign(pairing.baseline.keys.size(), kUnmatched);
   pairing.baseline_of.assign(pairing.candidate.keys.size(), kUnmatched);
   pairing.how.assign(pairing.baseline.keys.size(), MatchedBy::kNone);

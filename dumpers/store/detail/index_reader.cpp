@@ -116,7 +116,7 @@ core::Dtype IndexReader::dtype(std::uint64_t number, const TableReader& table) c
 
 std::shared_ptr<const core::OperatorInfo> IndexReader::operator_info(std::uint32_t id) const {
   const auto row = operators_.row<OperatorRow>(id);
-  std::shared_ptr<const core::OperatorInfo>& cached = operator_cache_[id];
+  std::shared_ptr<const core::OperatorInfo>& cached = operator_cache_.at(id);
   if (cached == nullptr) {
     cached = std::make_shared<core::OperatorInfo>(
         core::OperatorInfo{text(row.name), text(row.overload), row.seeded != 0});
@@ -127,7 +127,7 @@ std::shared_ptr<const core::OperatorInfo> IndexReader::operator_info(std::uint32
 std::shared_ptr<const core::CallSite> IndexReader::site(std::uint32_t id) const {
   if (id == kNoRow) return nullptr;
   const auto row = sites_.row<SiteRow>(id);
-  std::shared_ptr<const core::CallSite>& cached = site_cache_[id];
+  std::shared_ptr<const core::CallSite>& cached = site_cache_.at(id);
   if (cached != nullptr) return cached;
   frames_.expect_range(row.frames_begin, row.frame_count, "a site");
   auto site = std::make_shared<core::CallSite>();

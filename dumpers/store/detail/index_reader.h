@@ -10,6 +10,7 @@
 #include "core/digest.h"
 #include "core/op_record.h"
 #include "dumpers/store/detail/index_rows.h"
+#include "dumpers/store/detail/row_cache.h"
 #include "dumpers/store/detail/table_reader.h"
 #include "dumpers/store/detail/trace_file.h"
 
@@ -63,8 +64,8 @@ class IndexReader {
   std::vector<std::int64_t> dims_;
   std::vector<std::uint8_t> text_bytes_;
   std::vector<std::uint64_t> text_offsets_;
-  mutable std::vector<std::shared_ptr<const core::OperatorInfo>> operator_cache_;
-  mutable std::vector<std::shared_ptr<const core::CallSite>> site_cache_;
+  mutable RowCache<core::OperatorInfo> operator_cache_;
+  mutable RowCache<core::CallSite> site_cache_;
 };
 
 }  // namespace repro_check::store
