@@ -14,7 +14,7 @@ namespace repro_check::comparators::detail {
 inline constexpr std::size_t kBlock = 512;
 inline constexpr std::size_t kBlockLanes = 8;
 
-/// Pairs that are all finite, padded to whole lanes with pairs that are both 0.
+/// Pairs, padded to whole lanes with pairs that are both 0.
 struct NarrowPairs {
   const float* baseline;
   const float* candidate;
@@ -84,10 +84,11 @@ struct BlockFindings {
   std::uint64_t ulp_max;
   std::uint64_t ulp_low;   ///< sum of the low halves of the ULP distances
   std::uint64_t ulp_high;  ///< and of the high ones
+  std::uint64_t special;   ///< not 0: a NaN or an infinity is there, and nothing else was done
 };
 
 /// The loops, for one instruction set. All give the same bits.
-/// @param codes  filled for every pair
+/// @param codes  filled for every pair, unless BlockFindings::special
 struct BlockLoops {
   BlockFindings (*narrow)(const NarrowPairs&, const BlockPolicy&, BlockSums&, std::int64_t* codes);
   BlockFindings (*wide)(const WidePairs&, const BlockPolicy&, BlockSums&, std::int64_t* codes);

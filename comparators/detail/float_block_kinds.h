@@ -25,7 +25,7 @@ struct NarrowUlps {
   }
   Longs add_apart(const Doubles& apart, const Longs& unequal) {
     const Doubles distance = magnitude_of(apart);
-    most = distance > most ? distance : most;
+    most = greater_of(distance, most);
     sum += distance;
     far = distance > limit;
     // floor(log2(2d-1)) is ceil(log2 d), and of 0 it is that of 1.
@@ -71,8 +71,14 @@ struct WideUlps {
   }
 };
 
-/// What of a block decides whether its pairs are plain: all of one sign, and of magnitudes that are
-/// neither zero, subnormal nor the greatest. Then much of what is counted cannot be there.
+/// What a block holds, as far as it decides how its pairs are counted.
+enum class BlockKind {
+  kPlain,  ///< both of a pair of one sign, no zero, subnormal or greatest number: much that is
+           ///< counted cannot be there
+  kFinite,
+  kSpecial,  ///< a NaN or an infinity
+};
+
 template <typename Bits>
 struct Extent {
   Bits signs{};
@@ -85,28 +91,29 @@ struct Extent {
     signs |= from ^ to;
     const Bits left = from & magnitude;
     const Bits right = to & magnitude;
-    least = left < least ? left : least;
-    least = right < least ? right : least;
-    most = left > most ? left : most;
-    most = right > most ? right : most;
+    least = lesser_of(least, lesser_of(left, right));
+    most = greater_of(most, greater_of(left, right));
   }
 
+  /// @param from, before  magnitudes that plain numbers have, as bits
   template <typename Number>
-  [[nodiscard]] bool within(Number from, Number before) const {
+  [[nodiscard]] BlockKind kind(Number from, Number before, Number infinity) const {
     Number sign = 0;
     bool inside = true;
     for (std::size_t i = 0; i < sizeof(Bits) / sizeof(Number); ++i) {
+      if (most[i] >= infinity) return BlockKind::kSpecial;
       sign |= signs[i];
       inside = inside && least[i] >= from && most[i] < before;
     }
-    return inside && sign >= 0;
+    return inside && sign >= 0 ? BlockKind::kPlain : BlockKind::kFinite;
   }
 };
 
 struct Narrow {
   using Ulps = NarrowUlps;
-  static bool plain(const NarrowPairs& pairs, const BlockPolicy& policy) {
+  static BlockKind kind(const NarrowPairs& pairs, const BlockPolicy& policy) {
     constexpr std::int32_t kMagnitude = 0x7FFF'FFFF;
+    constexpr std::int32_t kInfinity = 0x7F80'0000;
     Extent<WholeInts> extent(WholeInts{} + kMagnitude);
     for (std::size_t i = 0; i < pairs.count; i += kWholeBytes / sizeof(std::int32_t)) {
       extent.add(load<WholeInts>(pairs.baseline + i),
@@ -115,7 +122,7 @@ struct Narrow {
     }
     const auto least = __builtin_bit_cast(std::int32_t, static_cast<float>(policy.min_normal));
     const auto most = __builtin_bit_cast(std::int32_t, static_cast<float>(policy.max_finite));
-    return extent.within(least > 0 ? least : 1, most);
+    return extent.kind(least > 0 ? least : 1, most, kInfinity);
   }
   static Doubles values(const float* at) { return widen(load<Floats>(at)); }
   static Longs differ(const NarrowPairs& pairs, std::size_t i) {
@@ -151,15 +158,17 @@ struct Single : Narrow {
 
 struct Wide {
   using Ulps = WideUlps;
-  static bool plain(const WidePairs& pairs, const BlockPolicy& policy) {
+  static BlockKind kind(const WidePairs& pairs, const BlockPolicy& policy) {
     constexpr std::int64_t kMagnitude = 0x7FFF'FFFF'FFFF'FFFF;
+    constexpr std::int64_t kInfinity = 0x7FF0'0000'0000'0000;
     Extent<Longs> extent(Longs{} + kMagnitude);
     for (std::size_t i = 0; i < pairs.count; i += kWidth) {
       extent.add(
           load<Longs>(pairs.baseline + i), load<Longs>(pairs.candidate + i), Longs{} + kMagnitude);
     }
-    return extent.within(__builtin_bit_cast(std::int64_t, policy.min_normal),
-                         __builtin_bit_cast(std::int64_t, policy.max_finite));
+    return extent.kind(__builtin_bit_cast(std::int64_t, policy.min_normal),
+                       __builtin_bit_cast(std::int64_t, policy.max_finite),
+                       kInfinity);
   }
   static Doubles values(const double* at) { return load<Doubles>(at); }
   static Longs differ(const WidePairs& pairs, std::size_t i) {

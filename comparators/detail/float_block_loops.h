@@ -152,8 +152,7 @@ inline void count_plain_pairs(const PairVector& pair,
 inline Longs rel_codes(const PairVector& pair) {
   const Doubles least = Doubles{} + 0x1p-64;
   const Doubles greatest = Doubles{} + 0x1p8;
-  const Doubles above = pair.rel > least ? pair.rel : least;
-  const Doubles clipped = above < greatest ? above : greatest;
+  const Doubles clipped = lesser_of(greater_of(pair.rel, least), greatest);
   const Longs codes = exponents_of(clipped) - (kBias + kLeastRelExponent - 1);
   return (codes & pair.unequal & pair.has_base) | (pair.no_base & kRelOfZeroBase);
 }
@@ -188,8 +187,8 @@ inline void add_lanes(const Pairs& pairs,
     sum_b2 += pair.b * pair.b;
     sum_c2 += pair.c * pair.c;
     sum_bc += pair.b * pair.c;
-    max_abs = pair.abs > max_abs ? pair.abs : max_abs;
-    max_rel = pair.rel > max_rel ? pair.rel : max_rel;
+    max_abs = greater_of(pair.abs, max_abs);
+    max_rel = greater_of(pair.rel, max_rel);
     const Longs ulp_codes = kPlain ? Kind::plain_distance(pairs, i, pair.unequal, ulps)
                                    : Kind::distance(pairs, i, pair.unequal, ulps);
     if constexpr (kPlain) {
@@ -233,10 +232,20 @@ BlockFindings add_block(const Pairs& pairs,
                         const BlockPolicy& policy,
                         BlockSums& sums,
                         std::int64_t* codes) {
-  if (!Kind::plain(pairs, policy)) return add_all_lanes<Kind, false>(pairs, policy, sums, codes);
-  BlockFindings found = add_all_lanes<Kind, true>(pairs, policy, sums, codes);
-  found.n_rel = pairs.count;
-  found.differ = found.unequal;
+  BlockFindings found{};
+  switch (Kind::kind(pairs, policy)) {
+    case BlockKind::kPlain:
+      found = add_all_lanes<Kind, true>(pairs, policy, sums, codes);
+      found.n_rel = pairs.count;
+      found.differ = found.unequal;
+      break;
+    case BlockKind::kFinite:
+      found = add_all_lanes<Kind, false>(pairs, policy, sums, codes);
+      break;
+    case BlockKind::kSpecial:
+      found.special = 1;
+      break;
+  }
   return found;
 }
 

@@ -42,6 +42,55 @@ inline Doubles magnitude_of(const Doubles& value) {
   return __builtin_bit_cast(Doubles, __builtin_bit_cast(Longs, value) & 0x7FFF'FFFF'FFFF'FFFF);
 }
 
+// GCC 12 compares and blends where there is an instruction for it.
+#if defined(__x86_64__) && REPRO_CHECK_VECTOR_BYTES == 64
+inline Doubles greater_of(const Doubles& one, const Doubles& other) {
+  return __builtin_bit_cast(
+      Doubles, _mm512_max_pd(__builtin_bit_cast(__m512d, one), __builtin_bit_cast(__m512d, other)));
+}
+inline Doubles lesser_of(const Doubles& one, const Doubles& other) {
+  return __builtin_bit_cast(
+      Doubles, _mm512_min_pd(__builtin_bit_cast(__m512d, one), __builtin_bit_cast(__m512d, other)));
+}
+#elif defined(__x86_64__) && REPRO_CHECK_VECTOR_BYTES == 32
+inline Doubles greater_of(const Doubles& one, const Doubles& other) {
+  return __builtin_bit_cast(
+      Doubles, _mm256_max_pd(__builtin_bit_cast(__m256d, one), __builtin_bit_cast(__m256d, other)));
+}
+inline Doubles lesser_of(const Doubles& one, const Doubles& other) {
+  return __builtin_bit_cast(
+      Doubles, _mm256_min_pd(__builtin_bit_cast(__m256d, one), __builtin_bit_cast(__m256d, other)));
+}
+#else
+inline Doubles greater_of(const Doubles& one, const Doubles& other) {
+  return one > other ? one : other;
+}
+inline Doubles lesser_of(const Doubles& one, const Doubles& other) {
+  return one < other ? one : other;
+}
+#endif
+#if defined(__x86_64__) && REPRO_CHECK_VECTOR_BYTES >= 32
+inline WholeInts greater_of(const WholeInts& one, const WholeInts& other) {
+  return __builtin_bit_cast(
+      WholeInts,
+      _mm256_max_epi32(__builtin_bit_cast(__m256i, one), __builtin_bit_cast(__m256i, other)));
+}
+inline WholeInts lesser_of(const WholeInts& one, const WholeInts& other) {
+  return __builtin_bit_cast(
+      WholeInts,
+      _mm256_min_epi32(__builtin_bit_cast(__m256i, one), __builtin_bit_cast(__m256i, other)));
+}
+#else
+inline WholeInts greater_of(const WholeInts& one, const WholeInts& other) {
+  return one > other ? one : other;
+}
+inline WholeInts lesser_of(const WholeInts& one, const WholeInts& other) {
+  return one < other ? one : other;
+}
+#endif
+inline Longs greater_of(const Longs& one, const Longs& other) { return one > other ? one : other; }
+inline Longs lesser_of(const Longs& one, const Longs& other) { return one < other ? one : other; }
+
 inline Doubles masked(const Doubles& value, const Longs& mask) {
   return __builtin_bit_cast(Doubles, __builtin_bit_cast(Longs, value) & mask);
 }

@@ -109,23 +109,36 @@ class FloatPass final : public LeafPass {
                  std::uint64_t first,
                  BlockSums& sums) {
     const bool equal = std::memcmp(baseline, candidate, size * sizeof(Raw)) == 0;
-    const bool special = any_special(baseline, size) || (!equal && any_special(candidate, size));
     metrics().n_finite += size;
-    if (special || size % kLanes != 0) {
-      clean(baseline, candidate, size, first);
-      baseline = clean_baseline_.data();
-      candidate = clean_candidate_.data();
-      size = (size + kLanes - 1) / kLanes * kLanes;
-    }
+    // The loops see for themselves what is not finite in the numbers as they are.
+    const bool loops_look = sizeof(Raw) == sizeof(Value) && !equal;
+    const bool special =
+        !loops_look && (any_special(baseline, size) || (!equal && any_special(candidate, size)));
+    const bool as_they_are = !special && size % kLanes == 0;
+    if (as_they_are && add_finite(baseline, candidate, size, equal, first, sums)) return;
+    clean(baseline, candidate, size, first);
+    const std::size_t padded = (size + kLanes - 1) / kLanes * kLanes;
+    add_finite(clean_baseline_.data(), clean_candidate_.data(), padded, equal, first, sums);
+  }
+
+  /// False where the pairs are not all finite: then nothing was added.
+  bool add_finite(const Raw* baseline,
+                  const Raw* candidate,
+                  std::size_t size,
+                  bool equal,
+                  std::uint64_t first,
+                  BlockSums& sums) {
     const Value* values = values_of(baseline, size, 0);
     if (equal) {
       totals().n_rel += squares(values, size, sums);
-      return;
+      return true;
     }
     const Pairs pairs = pairs_of_block(baseline, candidate, values, size);
     const BlockFindings found = loop(pairs, sums);
+    if (found.special != 0) return false;
     count_codes(size);
     take(found, pairs, first);
+    return true;
   }
 
   /// Float32 and float64 are what the loops take.

@@ -233,6 +233,36 @@ TEST_CASE("float64: every instruction set gives the same bits") {
   }
 }
 
+TEST_CASE("a block with a NaN or an infinity on a side is named, and not added") {
+  std::mt19937_64 random(kSeed + 3);
+  for (const Unit& unit : units()) {
+    CAPTURE(std::string(unit.name));
+    for (const float odd : {std::numeric_limits<float>::quiet_NaN(),
+                            -std::numeric_limits<float>::quiet_NaN(),
+                            std::numeric_limits<float>::infinity(),
+                            -std::numeric_limits<float>::infinity()}) {
+      std::array<std::vector<float>, 2> values;
+      values.fill(std::vector<float>(any_count(random), 1.0F));
+      values.at(random() % 2).at(random() % values[0].size()) = odd;
+      const std::array<std::vector<double>, 2> wide{
+          std::vector<double>(values[0].begin(), values[0].end()),
+          std::vector<double>(values[1].begin(), values[1].end())};
+      const BlockSums start = any_sums(random);
+      BlockFindings only{};
+      only.special = 1;
+      const auto untouched = [&](const Outcome& outcome) {
+        return std::memcmp(&outcome.findings, &only, sizeof only) == 0 &&
+               std::memcmp(&outcome.sums, &start, sizeof start) == 0;
+      };
+      const NarrowPairs narrow{
+          values[0].data(), values[1].data(), nullptr, nullptr, values[0].size()};
+      CHECK(untouched(run(unit.loops, narrow, any_policy(random, 0x1p-126, 0x1p127), start)));
+      const WidePairs doubles{wide[0].data(), wide[1].data(), wide[0].size()};
+      CHECK(untouched(run(unit.loops, doubles, any_policy(random, 0x1p-1022, 0x1p1023), start)));
+    }
+  }
+}
+
 TEST_CASE("narrower floats, with orders of their own: every instruction set gives the same bits") {
   const std::vector<Unit> all = units();
   std::mt19937_64 random(kSeed + 2);
