@@ -24,7 +24,9 @@
 #include "configs/setting_changes.h"
 #include "core/digest.h"
 #include "core/error.h"
+#include "core/run_manifest.h"
 #include "dumpers/store/discard.h"
+#include "dumpers/store/dump_reader.h"
 
 namespace repro_check::cmd {
 namespace {
@@ -55,6 +57,9 @@ std::string key_of(const configs::Config& config, const BisectPlan& plan) {
       text += file_digest(file) + "\n";
   }
   if (configs::uses_noise(config.compare)) text += file_digest(*config.compare.noise);
+  if (configs::uses_fp64(config.compare)) {
+    text += core::to_json_text(store::open_dump(*config.compare.fp64)->manifest());
+  }
   text += plan.level == core::DumpLevel::kDigest ? "digests" : "values";
   return core::to_hex(core::digest_bytes(std::as_bytes(std::span(text))));
 }

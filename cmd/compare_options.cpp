@@ -6,6 +6,7 @@
 
 #include "cmd/output.h"
 #include "configs/noise_file.h"
+#include "dumpers/store/dump_reader.h"
 
 namespace repro_check::cmd {
 
@@ -16,6 +17,7 @@ comparators::CompareOptions compare_options(const configs::CompareSpec& spec) {
     configs::NoiseFloors floors = configs::load_noise(from_here(spec.noise.value()));
     options.noise = std::make_shared<const configs::NoiseFloors>(std::move(floors));
   }
+  if (configs::uses_fp64(spec)) options.fp64 = store::open_dump(from_here(spec.fp64.value()));
   return options;
 }
 

@@ -58,6 +58,7 @@ constexpr std::array kKinds{PolicyKind::kBitwise,
                             PolicyKind::kUlp,
                             PolicyKind::kCosine,
                             PolicyKind::kNoise,
+                            PolicyKind::kFp64,
                             PolicyKind::kMsprobe};
 constexpr std::array kNans{EqualNan::kBits, EqualNan::kAny, EqualNan::kNever};
 constexpr std::array kUnmatched{Unmatched::kError, Unmatched::kPolicy, Unmatched::kIgnore};
@@ -70,7 +71,7 @@ constexpr std::array kAttributes{
 
 void PolicyFlags::define(CLI::App& app) {
   restrict_to(app.add_option("--policy", policy_, "What counts as equal (bitwise)"),
-              {"bitwise", "tolerance", "ulp", "cosine", "noise", "msprobe"});
+              {"bitwise", "tolerance", "ulp", "cosine", "noise", "fp64", "msprobe"});
   define_numbers(app);
   restrict_to(app.add_option("--equal-nan", equal_nan_, "When NaN equals NaN"),
               {"bits", "any", "never"});
@@ -119,7 +120,14 @@ void PolicyFlags::define_numbers(CLI::App& app) {
   app.add_option("--drift", drift_, "Beside --cosine, how far norms may part (0.01)")
       ->type_name("X");
   app.add_option("--noise", noise_, "Floors of `calibrate`, for --policy noise")->type_name("FILE");
-  app.add_option("--factor", factor_, "Beside --noise, how many times the floor pass (2)")
+  app.add_option("--fp64", fp64_, "Dump of the baseline's run in float64, for --policy fp64")
+      ->type_name("DIR");
+  app.add_option("--factor",
+                 factor_,
+                 "Beside --noise or --fp64, how many times the floor, or the baseline's error, "
+                 "pass (2; --fp64: 3 for narrow or few numbers)")
+      ->type_name("X");
+  app.add_option("--slack", slack_, "Beside --fp64, rms error that passes on top (0)")
       ->type_name("X");
 }
 
@@ -141,6 +149,11 @@ PolicyKind PolicyFlags::kind() const {
     const char* flag;
     bool given;
     PolicyKind owner;
+    std::optional<PolicyKind> other_owner = {};
+
+    [[nodiscard]] bool belongs_to(PolicyKind kind) const {
+      return kind == owner || kind == other_owner;
+    }
   };
   const std::array numbers{Number{"--rtol", rtol_.has_value(), PolicyKind::kTolerance},
                            Number{"--atol", atol_.has_value(), PolicyKind::kTolerance},
@@ -148,7 +161,11 @@ PolicyKind PolicyFlags::kind() const {
                            Number{"--share", share_.has_value(), PolicyKind::kUlp},
                            Number{"--cosine", cosine_.has_value(), PolicyKind::kCosine},
                            Number{"--drift", drift_.has_value(), PolicyKind::kCosine},
-                           Number{"--factor", factor_.has_value(), PolicyKind::kNoise}};
+                           Number{"--slack", slack_.has_value(), PolicyKind::kFp64},
+                           Number{"--factor",
+                                  factor_.has_value(),
+                                  fp64_ && !noise_ ? PolicyKind::kFp64 : PolicyKind::kNoise,
+                                  PolicyKind::kFp64}};
   std::optional<PolicyKind> kind;
   choose(policy_, kKinds, [&](PolicyKind given) { kind = given; });
   const char* first = nullptr;
@@ -158,7 +175,7 @@ PolicyKind PolicyFlags::kind() const {
       kind = number.owner;
       first = number.flag;
     }
-    if (*kind == number.owner) continue;
+    if (number.belongs_to(*kind)) continue;
     if (first != nullptr) {
       refuse(fmt::format("{} and {} belong to different policies", first, number.flag));
     }
@@ -186,20 +203,22 @@ PolicySpec PolicyFlags::policy() const {
   require("--cosine", cosine_, -1, 1);
   require("--drift", drift_, 0, kAnything);
   require("--factor", factor_, 0, kAnything);
+  require("--slack", slack_, 0, kAnything);
   policy.rtol = rtol_;
   policy.atol = atol_;
   policy.ulp = ulp_.value_or(policy.ulp);
   policy.share = share_.value_or(policy.share);
   policy.cosine = cosine_.value_or(policy.cosine);
   policy.drift = drift_.value_or(policy.drift);
-  policy.factor = factor_.value_or(policy.factor);
+  policy.factor = factor_;
+  policy.slack = slack_.value_or(policy.slack);
   choose(equal_nan_, kNans, [&](EqualNan rule) { policy.equal_nan = rule; });
   policy.signed_zero_distinct = signed_zero_;
   policy.flush_subnormals = subnormals_ == "flush";
   return policy;
 }
 
-void PolicyFlags::check_noise(const CompareSpec& spec) const {
+void PolicyFlags::check_yardsticks(const CompareSpec& spec) const {
   if (configs::uses_noise(spec) && !spec.noise) {
     refuse("the policy noise needs --noise beside it",
            "make the file with `repro-check calibrate -c config.json -n 10 -o noise.jsonl`");
@@ -208,21 +227,32 @@ void PolicyFlags::check_noise(const CompareSpec& spec) const {
     refuse("--noise means nothing without the policy noise",
            "add --policy noise, or a rule with it");
   }
+  if (configs::uses_fp64(spec) && !spec.fp64) {
+    refuse("the policy fp64 needs --fp64 beside it",
+           "make the dump with `repro-check record -c config.json --set /dtype=float64 --set "
+           "/dump/level=tensor -o fp64`");
+  }
+  if (fp64_ && !configs::uses_fp64(spec)) {
+    refuse("--fp64 means nothing without the policy fp64", "add --policy fp64, or a rule with it");
+  }
 }
 
 CompareSpec PolicyFlags::spec() const {
   CompareSpec spec;
   spec.policy = policy();
+  const bool by_yardstick =
+      spec.policy.kind == PolicyKind::kNoise || spec.policy.kind == PolicyKind::kFp64;
   if (rules_) {
     configs::load_rules(*rules_, spec);
-  } else if (strict_rules_ || (unmatched_ && spec.policy.kind != PolicyKind::kNoise)) {
+  } else if (strict_rules_ || (unmatched_ && !by_yardstick)) {
     refuse(fmt::format("{} means nothing without --rules",
                        strict_rules_ ? "--strict-rules" : "--unmatched"));
   }
   choose(unmatched_, kUnmatched, [&](Unmatched rule) { spec.unmatched = rule; });
   spec.strict_rules = spec.strict_rules || strict_rules_;
   if (noise_) spec.noise = std::filesystem::absolute(*noise_);
-  check_noise(spec);
+  if (fp64_) spec.fp64 = std::filesystem::absolute(*fp64_);
+  check_yardsticks(spec);
   if (lenient_) configs::relax(spec);
   if (dtype_) spec.promote = dtype_ == "promote";
   choose(strides_, kAttributes, [&](AttributeRule rule) { spec.strides = rule; });

@@ -25,7 +25,7 @@ class PolicyFlags {
  private:
   [[nodiscard]] configs::PolicyKind kind() const;
   [[nodiscard]] configs::PolicySpec policy() const;
-  void check_noise(const configs::CompareSpec& spec) const;
+  void check_yardsticks(const configs::CompareSpec& spec) const;
   void define_numbers(CLI::App& app);
   void define_strictness(CLI::App& app);
 
@@ -37,7 +37,9 @@ class PolicyFlags {
   std::optional<double> cosine_;
   std::optional<double> drift_;
   std::optional<double> factor_;
+  std::optional<double> slack_;
   std::optional<std::string> noise_;
+  std::optional<std::string> fp64_;
   std::optional<std::string> equal_nan_;
   std::optional<bool> signed_zero_;
   std::optional<std::string> subnormals_;

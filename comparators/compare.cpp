@@ -12,6 +12,7 @@
 
 #include "comparators/detail/alignment_summary.h"
 #include "comparators/detail/coverage.h"
+#include "comparators/detail/fp64_reference.h"
 #include "comparators/detail/growth_judge.h"
 #include "comparators/detail/observations.h"
 #include "comparators/detail/pairing.h"
@@ -65,7 +66,7 @@ class Comparison {
   }
 
   bool comparable() {
-    if (!holds_noise()) return false;
+    if (!holds_noise() || !holds_fp64()) return false;
     pairing_options_ =
         detail::pairing_options(baseline_.manifest(), candidate_.manifest(), options_.spec);
     if (pairing_options_) return true;
@@ -95,6 +96,47 @@ class Comparison {
       return true;
     }
     return false;
+  }
+
+  /// What is held against the float64 run has to be its like.
+  bool holds_fp64() {
+    if (!configs::uses_fp64(options_.spec) || !options_.fp64) return true;
+    const core::RunManifest& exact = options_.fp64->manifest();
+    const core::RunManifest& baseline = baseline_.manifest();
+    const auto options = detail::pairing_options(baseline, exact, options_.spec);
+    std::string why;
+    if (exact.model_digest != baseline.model_digest ||
+        exact.model_method != baseline.model_method) {
+      why = "it ran another model";
+    } else if (exact.seed != baseline.seed) {
+      why = fmt::format("its seed is {}, the baseline's {}", exact.seed, baseline.seed);
+    } else if (!options) {
+      why = fmt::format("it was recorded at depth \"{}\", the baseline at \"{}\"",
+                        exact.trace.depth,
+                        baseline.trace.depth);
+    } else {
+      why = align_fp64(*options);
+    }
+    if (why.empty()) return true;
+    refuse(fmt::format("{} is not the baseline in float64: {}", options_.fp64->location(), why));
+    verdict_.mend =
+        "record it with the configuration of the baseline: `repro-check record -c "
+        "config.json --set /dtype=float64 --set /dump/level=tensor -o fp64`";
+    return false;
+  }
+
+  /// Why it cannot be aligned, or nothing.
+  std::string align_fp64(detail::PairingOptions options) {
+    options.map = nullptr;  // the candidate's
+    try {
+      fp64_.emplace(baseline_, *options_.fp64, options);
+    } catch (const core::Error& error) {
+      if (error.kind() != core::ErrorKind::kDumpDamaged) throw;
+      judge_.note_damage(error.what());
+      return "it is damaged";
+    }
+    judge_.rules().set_fp64(&*fp64_);
+    return fp64_->matched() == 0 ? "it has no operator of the baseline" : std::string();
   }
 
   void refuse(std::string sentence) {
@@ -155,6 +197,7 @@ class Comparison {
   }
 
   void finish() {
+    if (fp64_ && !fp64_->damage().empty()) judge_.note_damage(fp64_->damage());
     verdict_.damage = judge_.damage();
     for (std::string& warning :
          observations_.warnings(baseline_.manifest(), candidate_.manifest())) {
@@ -175,6 +218,7 @@ class Comparison {
   detail::TensorJudge judge_;
   std::optional<detail::PairingOptions> pairing_options_;
   detail::Pairing pairing_;
+  std::optional<detail::Fp64Reference> fp64_;
   detail::Observations observations_;
   detail::VerdictInput verdict_;
   Report report_;

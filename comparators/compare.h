@@ -16,6 +16,8 @@ struct CompareOptions {
   configs::CompareSpec spec;
   /// What spec.noise names, where the policy noise is used; without it nothing has a floor.
   std::shared_ptr<const configs::NoiseFloors> noise = nullptr;
+  /// What spec.fp64 names, where the policy fp64 is used; without it nothing is known in float64.
+  std::shared_ptr<const core::DumpSource> fp64 = nullptr;
   /// Check every stored byte of both dumps against its digest, not only the bytes compared.
   bool verify_all = false;
   /// Divergent operators kept in Report::divergences; all are counted.

@@ -140,7 +140,7 @@ bool elements_decide(const PolicySpec& policy) noexcept {
 
 bool is_screening(const PolicySpec& policy) noexcept {
   return policy.kind == PolicyKind::kCosine || policy.kind == PolicyKind::kNoise ||
-         policy.kind == PolicyKind::kMsprobe;
+         policy.kind == PolicyKind::kFp64 || policy.kind == PolicyKind::kMsprobe;
 }
 
 TensorVerdict judge_metrics(const PolicySpec& policy, const TensorMetrics& metrics) {
@@ -158,6 +158,8 @@ TensorVerdict judge_metrics(const PolicySpec& policy, const TensorMetrics& metri
   }
 }
 
+double noise_factor(const PolicySpec& policy) noexcept { return policy.factor.value_or(2); }
+
 NoiseDistance noise_distance(const TensorMetrics& metrics, const configs::OutputFloor& floor) {
   return {floor.l2_rel,
           floor.max_abs,
@@ -170,8 +172,9 @@ TensorVerdict judge_noise(const PolicySpec& policy,
                           const configs::OutputFloor& floor) {
   // Of nothing finite, or of dtypes without a distance, elements are all there is to judge by.
   if (!m.max_abs) return {m.n_beyond == 0, {}};
-  const bool within = m.l2_rel.value_or(0) <= policy.factor * floor.l2_rel &&
-                      *m.max_abs <= policy.factor * floor.max_abs;
+  const double factor = noise_factor(policy);
+  const bool within =
+      m.l2_rel.value_or(0) <= factor * floor.l2_rel && *m.max_abs <= factor * floor.max_abs;
   const bool passes = within && refused(policy, m) == 0;
   const NoiseDistance distance = noise_distance(m, floor);
   if (std::isinf(distance.times))
@@ -181,6 +184,29 @@ TensorVerdict judge_noise(const PolicySpec& policy,
                       distance.times,
                       floor.l2_rel,
                       floor.max_abs)};
+}
+
+double fp64_factor(const PolicySpec& policy, core::Dtype dtype, std::uint64_t elements) {
+  constexpr std::uint64_t kMany = 1000;
+  constexpr std::size_t kHalf = 2;
+  const std::size_t numbers = core::is_complex(dtype) ? 2 : 1;
+  const bool scatters = elements < kMany || core::element_size(dtype) <= kHalf * numbers;
+  return policy.factor.value_or(scatters ? 3 : 2);
+}
+
+TensorVerdict judge_fp64(const PolicySpec& policy,
+                         const TensorMetrics& m,
+                         const Fp64Distance& distance) {
+  const bool passes = distance.candidate_rmse <= distance.allowed && !specials_fail(policy, m);
+  return {passes,
+          fmt::format("rms error to float64 {:.3g}, the baseline's {:.3g}, {:.3g} allowed",
+                      distance.candidate_rmse,
+                      distance.baseline_rmse,
+                      distance.allowed)};
+}
+
+bool specials_fail(const PolicySpec& policy, const TensorMetrics& metrics) noexcept {
+  return refused(policy, metrics) != 0;
 }
 
 std::string describe_policy(const PolicySpec& policy) {
@@ -203,7 +229,12 @@ std::string describe_policy(const PolicySpec& policy) {
       text += fmt::format(" {}, norm drift {}", policy.cosine, policy.drift);
       break;
     case PolicyKind::kNoise:
-      text += fmt::format(", {} times the floor", policy.factor);
+      text += fmt::format(", {} times the floor", noise_factor(policy));
+      break;
+    case PolicyKind::kFp64:
+      text += policy.factor ? fmt::format(", {} times the baseline's error", *policy.factor)
+                            : std::string(", 2 or 3 times the baseline's error");
+      if (policy.slack > 0) text += fmt::format(" and {}", policy.slack);
       break;
     case PolicyKind::kMsprobe:
       text += ", cosine above 0.99, abs max below 0.001";

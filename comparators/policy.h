@@ -55,6 +55,9 @@ struct TensorVerdict {
 /// only what is equal passes: see judge_noise().
 TensorVerdict judge_metrics(const configs::PolicySpec& policy, const TensorMetrics& metrics);
 
+/// How often a floor passes under noise: the policy's own number, or 2.
+double noise_factor(const configs::PolicySpec& policy) noexcept;
+
 NoiseDistance noise_distance(const TensorMetrics& metrics, const configs::OutputFloor& floor);
 
 /// Passes where both l2_rel and max_abs are at most `factor` times their floor: a floor of 0 asks
@@ -62,6 +65,20 @@ NoiseDistance noise_distance(const TensorMetrics& metrics, const configs::Output
 TensorVerdict judge_noise(const configs::PolicySpec& policy,
                           const TensorMetrics& metrics,
                           const configs::OutputFloor& floor);
+
+/// How often the baseline's error passes under fp64: the policy's own number, or 2; 3 for dtypes of
+/// 16 bits and fewer a number, and for fewer than 1,000 elements, whose errors scatter more.
+/// Source: torch/_dynamo/utils.py, same().
+double fp64_factor(const configs::PolicySpec& policy, core::Dtype dtype, std::uint64_t elements);
+
+/// Passes where candidate_rmse <= allowed, and NaN and infinities are where the policy lets them.
+/// @param metrics  of the candidate against the baseline
+TensorVerdict judge_fp64(const configs::PolicySpec& policy,
+                         const TensorMetrics& metrics,
+                         const Fp64Distance& distance);
+
+/// Whether NaN, infinities and zeros alone fail the tensor.
+bool specials_fail(const configs::PolicySpec& policy, const TensorMetrics& metrics) noexcept;
 
 /// `bitwise`, `tolerance, rtol 0.001, atol 1e-05, NaN equals NaN`.
 std::string describe_policy(const configs::PolicySpec& policy);

@@ -15,6 +15,15 @@ struct NoiseDistance {
   bool operator==(const NoiseDistance&) const = default;
 };
 
+/// How far both sides of a tensor are from the same one in float64.
+struct Fp64Distance {
+  double baseline_rmse = 0;  ///< root mean square error, over elements that are finite in both
+  double candidate_rmse = 0;
+  double allowed = 0;  ///< what candidate_rmse may be
+
+  bool operator==(const Fp64Distance&) const = default;
+};
+
 /// One rule of CompareSpec, and what it was good for.
 struct RuleUse {
   std::string match;  ///< `operator aten::.*, dtype float16`

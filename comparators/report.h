@@ -148,6 +148,7 @@ struct TensorComparison {
   /// with indices of the whole tensor.
   std::optional<core::ContentSlice> slice;
   std::optional<NoiseDistance> noise;  ///< under the policy noise, where there is a floor
+  std::optional<Fp64Distance> fp64;    ///< under the policy fp64, where it could be measured
   std::string policy;                  ///< that judged it, in words; empty where none did
   std::optional<std::size_t> rule;     ///< index in Report::rules; empty where none of them matched
 };

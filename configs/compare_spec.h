@@ -20,6 +20,7 @@ enum class PolicyKind {
   kUlp,
   kCosine,
   kNoise,    ///< measured against the floor of repeated runs of the baseline
+  kFp64,     ///< errors of both sides against a run in float64
   kMsprobe,  ///< the thresholds of msprobe's documents, to compare verdicts with it
   kIgnore,   ///< counts as skipped, never as compared
 };
@@ -35,7 +36,10 @@ struct PolicySpec {
   double share = 0;       ///< ulp: of the elements so many may be farther apart, 0 to 1
   double cosine = 0.999;  ///< cosine: least similarity, -1 to 1
   double drift = 0.01;    ///< cosine: greatest |norm ratio - 1|
-  double factor = 2;      ///< noise: so many times the floor pass; 0 or more
+  /// noise, fp64: so many times the floor, or the baseline's error, pass; 0 or more. Default: 2;
+  /// under fp64 3 for dtypes of 16 bits and fewer, and for fewer than 1,000 elements.
+  std::optional<double> factor = {};
+  double slack = 0;  ///< fp64: root mean square error that passes on top; 0 or more
   std::optional<EqualNan> equal_nan = {};         ///< default: bits under bitwise, any otherwise
   std::optional<bool> signed_zero_distinct = {};  ///< default: true under bitwise, false otherwise
   bool flush_subnormals = false;  ///< what is below the least normal number counts as zero
@@ -89,6 +93,8 @@ struct CompareSpec {
   bool strict_rules = false;  ///< a rule that judged nothing is an error
   /// Floors of the policy noise; absolute once parsed. Read by whoever compares.
   std::optional<std::filesystem::path> noise;
+  /// Dump of the same run in float64 for the policy fp64; as `noise`.
+  std::optional<std::filesystem::path> fp64;
   bool promote = false;  ///< dtypes of one class may differ: compared in the wider one
   AttributeRule strides = AttributeRule::kNote;
   AttributeRule alias = AttributeRule::kNote;  ///< which tensors of a call share their memory
@@ -106,6 +112,8 @@ struct CompareSpec {
 
 /// Whether the policy of the section or of a rule measures against CompareSpec::noise.
 bool uses_noise(const CompareSpec& spec) noexcept;
+/// The same of fp64 and CompareSpec::fp64.
+bool uses_fp64(const CompareSpec& spec) noexcept;
 
 /// What `lenient` is short for: dtypes are promoted, devices and strides noted. Shapes, layouts,
 /// quantisers and numbers of results are never relaxed.

@@ -8,8 +8,8 @@
 namespace repro_check::configs {
 
 /// Reads rules from a file of their own: a list of them, or an object with `rules`, `unmatched`,
-/// `strict_rules` and `noise` as the section `compare` of a configuration has them. What `spec`
-/// holds of NaN and zeros goes for every rule that says nothing of them.
+/// `strict_rules`, `noise` and `fp64` as the section `compare` of a configuration has them. What
+/// `spec` holds of NaN and zeros goes for every rule that says nothing of them.
 /// @throws core::Error{kUsage} with one line a problem, each with its JSON pointer
 void load_rules(const std::filesystem::path& file, CompareSpec& spec);
 

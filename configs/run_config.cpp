@@ -12,10 +12,18 @@ bool ListInput::operator==(const ListInput& other) const { return items == other
 bool TupleInput::operator==(const TupleInput& other) const { return items == other.items; }
 bool DictInput::operator==(const DictInput& other) const { return entries == other.entries; }
 
-bool uses_noise(const CompareSpec& spec) noexcept {
-  const auto is_noise = [](const Rule& rule) { return rule.policy.kind == PolicyKind::kNoise; };
-  return spec.policy.kind == PolicyKind::kNoise || std::ranges::any_of(spec.rules, is_noise);
+namespace {
+
+bool uses(const CompareSpec& spec, PolicyKind kind) noexcept {
+  const auto is_it = [kind](const Rule& rule) { return rule.policy.kind == kind; };
+  return spec.policy.kind == kind || std::ranges::any_of(spec.rules, is_it);
 }
+
+}  // namespace
+
+bool uses_noise(const CompareSpec& spec) noexcept { return uses(spec, PolicyKind::kNoise); }
+
+bool uses_fp64(const CompareSpec& spec) noexcept { return uses(spec, PolicyKind::kFp64); }
 
 void relax(CompareSpec& spec) noexcept {
   spec.promote = true;
@@ -77,6 +85,8 @@ std::string_view name_of(PolicyKind kind) noexcept {
       return "cosine";
     case PolicyKind::kNoise:
       return "noise";
+    case PolicyKind::kFp64:
+      return "fp64";
     case PolicyKind::kMsprobe:
       return "msprobe";
     case PolicyKind::kIgnore:

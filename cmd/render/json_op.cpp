@@ -70,6 +70,10 @@ Json json_tensor(const TensorComparison& tensor) {
                                      {"max_abs_floor", json_number(tensor.noise->max_abs_floor)},
                                      {"times", json_number(tensor.noise->times)}}
                               : Json(nullptr);
+  out["fp64"] = tensor.fp64 ? Json{{"baseline_rmse", json_number(tensor.fp64->baseline_rmse)},
+                                   {"candidate_rmse", json_number(tensor.fp64->candidate_rmse)},
+                                   {"allowed", json_number(tensor.fp64->allowed)}}
+                            : Json(nullptr);
   out["metrics"] = json_metrics(tensor.metrics);
   out["samples"] = json_samples(tensor.samples);
   return out;

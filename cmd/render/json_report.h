@@ -7,7 +7,7 @@
 
 namespace repro_check::cmd {
 
-inline constexpr const char* kReportVersion = "1.4";
+inline constexpr const char* kReportVersion = "1.5";
 
 /// Members of the JSON report that a stream of lines has as well.
 Json json_tool(const comparators::Report& report, const RenderOptions& options);

@@ -196,7 +196,7 @@ class OpComparison {
     TensorComparison comparison = judge_.judge(b, c, Depth::kValues, where("output", b), choice);
     comparison.policy = *choice.text;
     comparison.rule = choice.rule;
-    if (comparison.outcome == TensorOutcome::kUncomparable) note_floor(choice);
+    if (comparison.outcome == TensorOutcome::kUncomparable) note_yardstick(choice);
     tally(comparison);
     screen(*choice.policy, comparison);
     if (comparison.outcome != TensorOutcome::kEqual)
@@ -219,10 +219,11 @@ class OpComparison {
     found_.outputs.push_back(std::move(comparison));
   }
 
-  void note_floor(const Choice& choice) {
+  void note_yardstick(const Choice& choice) {
     if (choice.policy->kind == configs::PolicyKind::kNoise && choice.floor == nullptr) {
       found_.lacks_floor = true;
     }
+    if (choice.policy->kind == configs::PolicyKind::kFp64) found_.lacks_fp64 = true;
   }
 
   /// What a rule leaves out, or no rule speaks of.
@@ -282,13 +283,13 @@ class OpComparison {
   /// A number has no norm but itself: its distance is held against the floor of its distances.
   std::optional<ScalarPolicy> noise_policy(const Choice& choice, core::Dtype dtype) {
     if (choice.floor == nullptr) {
-      note_floor(choice);
+      note_yardstick(choice);
       uncomparable_ = true;
       return std::nullopt;
     }
     ScalarPolicy policy{element_policy(*choice.policy, dtype), dtype};
     policy.element.rtol = 0;
-    policy.element.atol = choice.policy->factor * choice.floor->max_abs;
+    policy.element.atol = noise_factor(*choice.policy) * choice.floor->max_abs;
     return policy;
   }
 

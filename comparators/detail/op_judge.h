@@ -47,6 +47,7 @@ struct OpFindings {
   OutputTally tally;
   Screened screened;
   bool lacks_floor = false;    ///< an output that differs has none, under the policy noise
+  bool lacks_fp64 = false;     ///< one could not be held against float64, under the policy fp64
   std::string unruled;         ///< the first output no rule speaks of: `op 3 output 0`
   std::uint64_t elements = 0;  ///< of the outputs judged
   std::uint64_t bytes = 0;

@@ -44,16 +44,16 @@ RuleBook::RuleBook(const configs::CompareSpec& spec, const configs::NoiseFloors*
 }
 
 RuleBook::Choice RuleBook::fallback() const noexcept {
-  return {&spec_.policy, std::nullopt, &fallback_text_, nullptr};
+  return {&spec_.policy, std::nullopt, &fallback_text_};
 }
 
 RuleBook::Choice RuleBook::choice_of(std::optional<std::size_t> rule) const noexcept {
-  if (rule) return {&spec_.rules[*rule].policy, rule, &texts_[*rule], nullptr};
+  if (rule) return {&spec_.rules[*rule].policy, rule, &texts_[*rule]};
   switch (spec_.unmatched) {
     case Unmatched::kPolicy:
       return fallback();
     case Unmatched::kIgnore:
-      return {&ignore_, std::nullopt, &ignore_text_, nullptr};
+      return {&ignore_, std::nullopt, &ignore_text_};
     case Unmatched::kError:
       break;
   }
@@ -74,21 +74,29 @@ std::optional<std::size_t> RuleBook::first_match(const core::OpRecord& record,
   return std::nullopt;
 }
 
-RuleBook::Choice RuleBook::with_floor(Choice choice,
-                                      const core::OpRecord& record,
-                                      const Subject& subject) const {
-  if (noise_ != nullptr) choice.floor = noise_->find(record, subject.role, subject.slot);
-  if (choice.floor != nullptr || spec_.unmatched == Unmatched::kError) return choice;
-  const bool by_itself =
-      spec_.unmatched == Unmatched::kPolicy && spec_.policy.kind == configs::PolicyKind::kNoise;
+RuleBook::Choice RuleBook::with_yardstick(Choice choice,
+                                          const core::OpRecord& record,
+                                          const Subject& subject) const {
+  const configs::PolicyKind kind = choice.policy->kind;
+  if (kind == configs::PolicyKind::kNoise) {
+    if (noise_ != nullptr) choice.floor = noise_->find(record, subject.role, subject.slot);
+  } else if (fp64_ != nullptr) {
+    choice.fp64 = fp64_->find(record, subject.slot);
+  }
+  const bool known = choice.floor != nullptr || choice.fp64 != nullptr;
+  if (known || spec_.unmatched == Unmatched::kError) return choice;
+  const bool by_itself = spec_.unmatched == Unmatched::kPolicy && spec_.policy.kind == kind;
   return by_itself ? choice : choice_of(std::nullopt);
 }
 
 RuleBook::Choice RuleBook::choose(const core::OpRecord& record, const Subject& subject) {
   const Choice choice = spec_.rules.empty() ? fallback() : by_rule(record, subject);
-  const bool by_noise =
-      choice.policy != nullptr && choice.policy->kind == configs::PolicyKind::kNoise;
-  return by_noise ? with_floor(choice, record, subject) : choice;
+  if (choice.policy == nullptr) return choice;
+  const bool by_noise = choice.policy->kind == configs::PolicyKind::kNoise;
+  // A number that an operator returned is judged by the tolerance of its dtype.
+  const bool by_fp64 =
+      choice.policy->kind == configs::PolicyKind::kFp64 && subject.role == "output";
+  return by_noise || by_fp64 ? with_yardstick(choice, record, subject) : choice;
 }
 
 RuleBook::Choice RuleBook::by_rule(const core::OpRecord& record, const Subject& subject) {

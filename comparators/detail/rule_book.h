@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "comparators/detail/fp64_reference.h"
 #include "comparators/report.h"
 #include "configs/compare_spec.h"
 #include "configs/noise_floors.h"
@@ -29,6 +30,8 @@ class RuleBook {
     const std::string* text = nullptr;            ///< the policy in words
     /// Under noise; null: nothing is known of how far runs are apart here.
     const configs::OutputFloor* floor = nullptr;
+    /// Under fp64: the same output in float64, valid until the next choice; null: there is none.
+    const core::TensorRecord* fp64 = nullptr;
   };
 
   /// What a tensor is known by; what it is of a scalar is empty.
@@ -39,11 +42,15 @@ class RuleBook {
     std::string_view device;
   };
   /// Remembered for the next time the same operator of the same module asks. Under noise a tensor
-  /// without a floor is one that `unmatched` speaks of.
+  /// without a floor, and under fp64 one without a result in float64, is one that `unmatched`
+  /// speaks of.
   [[nodiscard]] Choice choose(const core::OpRecord& record, const Subject& subject);
 
   /// The policy of what no rule is asked about: weights, and inputs that nothing produced.
   [[nodiscard]] Choice fallback() const noexcept;
+
+  /// @param reference  borrowed for the life of the book
+  void set_fp64(Fp64Reference* reference) noexcept { fp64_ = reference; }
 
   [[nodiscard]] bool has_rules() const noexcept { return !spec_.rules.empty(); }
 
@@ -55,13 +62,14 @@ class RuleBook {
   [[nodiscard]] std::optional<std::size_t> first_match(const core::OpRecord& record,
                                                        const Subject& subject) const;
   [[nodiscard]] Choice by_rule(const core::OpRecord& record, const Subject& subject);
-  [[nodiscard]] Choice with_floor(Choice choice,
-                                  const core::OpRecord& record,
-                                  const Subject& subject) const;
+  [[nodiscard]] Choice with_yardstick(Choice choice,
+                                      const core::OpRecord& record,
+                                      const Subject& subject) const;
   [[nodiscard]] Choice choice_of(std::optional<std::size_t> rule) const noexcept;
 
   const configs::CompareSpec& spec_;
   const configs::NoiseFloors* noise_;
+  Fp64Reference* fp64_ = nullptr;
   configs::PolicySpec ignore_;
   std::vector<std::string> texts_;  ///< of each rule
   std::string fallback_text_;

@@ -19,10 +19,6 @@ namespace {
 using core::ContentState;
 using core::TensorRecord;
 
-constexpr std::size_t kRememberedPairs = 4096;
-/// Bytes of a content whose verification is remembered.
-constexpr std::uint64_t kWorthRemembering = std::uint64_t{64} << 10U;
-
 }  // namespace
 
 TensorJudge::TensorJudge(const core::DumpSource& baseline,
@@ -44,137 +40,6 @@ TensorJudge::TensorJudge(const core::DumpSource& baseline,
 
 void TensorJudge::note_damage(const std::string& sentence) {
   if (std::ranges::find(damage_, sentence) == damage_.end()) damage_.push_back(sentence);
-}
-
-bool TensorJudge::attempt(const core::DumpSource& source,
-                          const std::string& where,
-                          const std::function<void()>& action) {
-  try {
-    action();
-    return true;
-  } catch (const core::Error& error) {
-    if (error.kind() == core::ErrorKind::kNotComparable) return false;
-    if (error.kind() != core::ErrorKind::kDumpDamaged) throw;
-    note_damage(fmt::format("{}, {}: {}", source.location(), where, error.what()));
-  }
-  return false;
-}
-
-std::unique_ptr<core::ContentParts> TensorJudge::open(const core::DumpSource& source,
-                                                      const core::ContentKey& key,
-                                                      const std::string& where) {
-  if (!source.has_content(key)) return nullptr;
-  std::unique_ptr<core::ContentParts> parts;
-  if (!attempt(source, where, [&] { parts = source.open_content(key); })) return nullptr;
-  const auto count = static_cast<std::uint64_t>(core::element_count(key.shape));
-  if (parts->size() == count * core::element_size(key.dtype)) return parts;
-  note_damage(fmt::format("{}, {}: stored bytes are not as many as {} takes",
-                          source.location(),
-                          where,
-                          dtype_and_shape(key.dtype, key.shape)));
-  return nullptr;
-}
-
-std::unique_ptr<core::ContentParts> TensorJudge::open_as(core::Dtype dtype,
-                                                         const core::DumpSource& source,
-                                                         bool flush,
-                                                         const core::ContentKey& key,
-                                                         const std::string& where) {
-  if (key.dtype == dtype && !flush) return open(source, key, where);
-  if (!source.has_content(key)) return nullptr;
-  std::vector<std::byte> bytes;
-  if (!attempt(source, where, [&] { source.read_content(key, bytes); })) return nullptr;
-  if (flush) flush_subnormals(key.dtype, bytes);
-  return std::make_unique<core::MemoryParts>(converted({key.dtype, key.shape, bytes}, dtype));
-}
-
-std::optional<TensorJudge::Measured> TensorJudge::measure_whole(const core::ContentKey& baseline,
-                                                                const core::ContentKey& candidate,
-                                                                const std::string& where,
-                                                                const configs::PolicySpec& policy) {
-  core::Dtype dtype = baseline.dtype;
-  if (candidate.dtype != dtype) {
-    dtype = common_dtype(baseline.dtype, candidate.dtype, policy.kind).value();
-  }
-  const bool flush = policy.flush_subnormals;
-  const auto left = open_as(dtype, baseline_, flush, baseline, where);
-  if (!left) return std::nullopt;
-  const auto right = open_as(dtype, candidate_, flush, candidate, where);
-  if (!right) return std::nullopt;
-  PairMeasurement found = measurer_.measure({dtype, baseline.shape, left.get(), right.get()},
-                                            element_policy(policy, baseline.dtype, candidate.dtype),
-                                            options_.max_samples);
-  const auto holds = [&](const core::DumpSource& source,
-                         const core::ContentKey& key,
-                         const core::ContentParts& parts,
-                         std::size_t side) {
-    const bool read = !found.failures[0] && !found.failures[1];
-    const bool right_bytes = attempt(source, where, [&] {
-      if (found.failures.at(side)) std::rethrow_exception(found.failures.at(side));
-      if (read && !parts.verified()) parts.verify(found.chunks.at(side));
-    });
-    const bool worth = read && parts.size() >= kWorthRemembering;
-    if (worth || !right_bytes) checked_.at(side).insert(key);
-    return right_bytes;
-  };
-  const bool baseline_holds = holds(baseline_, baseline, *left, 0);
-  const bool candidate_holds = holds(candidate_, candidate, *right, 1);
-  if (!baseline_holds || !candidate_holds) return std::nullopt;
-  const TensorVerdict verdict = judge_metrics(policy, found.metrics);
-  return Measured{found.metrics, std::move(found.samples), std::nullopt, verdict};
-}
-
-const TensorJudge::Measured* TensorJudge::remembered(const core::ContentKey& baseline,
-                                                     const core::ContentKey& candidate) const {
-  const auto found = measured_.lower_bound(PairKey(baseline, candidate, kAnyPolicy));
-  if (found == measured_.end()) return nullptr;
-  const auto& [from, to, policy] = found->first;
-  return from == baseline && to == candidate ? &found->second : nullptr;
-}
-
-std::optional<TensorJudge::Measured> TensorJudge::measure_pair(const core::ContentKey& baseline,
-                                                               const core::ContentKey& candidate,
-                                                               const std::string& where,
-                                                               const Choice& choice) {
-  const PairKey key(baseline, candidate, policy_id(choice));
-  if (const auto known = measured_.find(key); known != measured_.end()) return known->second;
-  std::optional<Measured> measured = measure_whole(baseline, candidate, where, *choice.policy);
-  if (!measured) measured = measure_slices(baseline, candidate, where, *choice.policy);
-  if (!measured) return std::nullopt;
-  if (measured_.size() >= kRememberedPairs) measured_.clear();
-  measured_.emplace(key, *measured);
-  return measured;
-}
-
-std::optional<TensorJudge::Measured> TensorJudge::measure_slices(
-    const core::ContentKey& baseline,
-    const core::ContentKey& candidate,
-    const std::string& where,
-    const configs::PolicySpec& policy) {
-  const auto left = baseline_.find_slice(baseline);
-  const auto right = candidate_.find_slice(candidate);
-  // The elements at other positions say nothing of each other.
-  if (!left || !right || left->elements != right->elements || left->stride != right->stride) {
-    return std::nullopt;
-  }
-  const core::ContentKey from = core::slice_key(baseline, *left);
-  const core::ContentKey to = core::slice_key(candidate, *right);
-  std::optional<Measured> measured = measure_whole(from, to, where, policy);
-  if (!measured) return std::nullopt;
-  measured->slice = left;
-  TensorMetrics& m = measured->metrics;
-  for (auto* index : {&m.first_diff,
-                      &m.first_beyond,
-                      &m.max_abs_index,
-                      &m.max_rel_index,
-                      &m.max_rel_finite_index}) {
-    if (*index) **index *= left->stride;
-  }
-  for (Sample& sample : measured->samples) {
-    sample.flat_index *= left->stride;
-    sample.index = core::unravel(sample.flat_index, baseline.shape);
-  }
-  return measured;
 }
 
 std::optional<bool> TensorJudge::same_content(const core::ContentKey& baseline,
@@ -260,22 +125,49 @@ void TensorJudge::judge_values(Depth depth,
               choice.policy->flush_subnormals && comparison.metrics->n_diff == 0,
               "only subnormals differ, which count as zero");
   if (comparison.slice) return judge_slice(choice, comparison);
-  const bool by_noise = choice.policy->kind == configs::PolicyKind::kNoise &&
-                        comparison.baseline.role == core::TensorRole::kOutput;
-  if (by_noise && choice.floor == nullptr) {
-    append_note(comparison.note, true, "no noise floor for it");
+  if (comparison.baseline.role == core::TensorRole::kOutput &&
+      !judge_by_yardstick(where, choice, *measured, comparison)) {
     comparison.outcome = TensorOutcome::kUncomparable;
     return;
-  }
-  if (by_noise) {
-    comparison.noise = noise_distance(*comparison.metrics, *choice.floor);
-    measured->verdict = judge_noise(*choice.policy, *comparison.metrics, *choice.floor);
-    // Whoever reads it finds it judged as here.
-    measured_.insert_or_assign(PairKey(baseline, candidate, policy_id(choice)), *measured);
   }
   const TensorVerdict& verdict = measured->verdict;
   append_note(comparison.note, !verdict.why.empty(), verdict.why);
   comparison.outcome = verdict.passes ? TensorOutcome::kWithin : TensorOutcome::kBeyond;
+}
+
+/// What holds a pair against a third thing judges anew: another operator with the same pair may be
+/// held against another one. Whoever reads what is remembered finds it judged as here.
+bool TensorJudge::judge_by_yardstick(const std::string& where,
+                                     const Choice& choice,
+                                     Measured& measured,
+                                     TensorComparison& comparison) {
+  const core::ContentKey baseline = comparison.baseline.content_key();
+  const core::ContentKey candidate = comparison.candidate.content_key();
+  switch (choice.policy->kind) {
+    case configs::PolicyKind::kNoise:
+      if (choice.floor == nullptr) {
+        append_note(comparison.note, true, "no noise floor for it");
+        return false;
+      }
+      comparison.noise = noise_distance(measured.metrics, *choice.floor);
+      measured.verdict = judge_noise(*choice.policy, measured.metrics, *choice.floor);
+      break;
+    case configs::PolicyKind::kFp64: {
+      // Integers have no error to speak of, and a NaN on one side is no matter of size.
+      const bool has_error = core::is_floating(baseline.dtype) || core::is_complex(baseline.dtype);
+      if (!has_error || specials_fail(*choice.policy, measured.metrics)) return true;
+      std::string why;
+      comparison.fp64 = fp64_distance(baseline, candidate, where, choice, why);
+      append_note(comparison.note, !why.empty(), why);
+      if (!comparison.fp64) return false;
+      measured.verdict = judge_fp64(*choice.policy, measured.metrics, *comparison.fp64);
+      break;
+    }
+    default:
+      return true;
+  }
+  measured_.insert_or_assign(PairKey(baseline, candidate, policy_id(choice)), measured);
+  return true;
 }
 
 void TensorJudge::judge_dequantised(Depth depth,

@@ -75,7 +75,7 @@ class TensorJudge {
   /// and right is soon verified again, and not remembered.
   [[nodiscard]] bool has_checked(const core::DumpSource& source,
                                  const core::ContentKey& key) const {
-    return checked_.at(&source == &candidate_ ? 1 : 0).contains(key);
+    return checked_.at(&source == &candidate_ ? kCandidate : kBaseline).contains(key);
   }
 
   /// Sentences about stored bytes that do not match their digest, each once.
@@ -108,6 +108,23 @@ class TensorJudge {
   bool attempt(const core::DumpSource& source,
                const std::string& where,
                const std::function<void()>& action);
+  /// One content, and what remembers which of its dump were verified.
+  struct Side {
+    const core::DumpSource& source;
+    const core::ContentKey& key;
+    std::set<core::ContentKey>& checked;
+  };
+  struct Measure {
+    core::Dtype dtype = core::Dtype::kUnknown;  ///< both sides become it first
+    bool flush = false;                         ///< and lose their subnormals
+    ElementPolicy policy;
+    std::size_t samples = 0;
+  };
+  /// Empty where the bytes of a side are not there, or damaged.
+  std::optional<PairMeasurement> measure_sides(const Side& left,
+                                               const Side& right,
+                                               const Measure& how,
+                                               const std::string& where);
   std::optional<Measured> measure_whole(const core::ContentKey& baseline,
                                         const core::ContentKey& candidate,
                                         const std::string& where,
@@ -116,6 +133,17 @@ class TensorJudge {
                                          const core::ContentKey& candidate,
                                          const std::string& where,
                                          const configs::PolicySpec& policy);
+  /// @param why  set where it cannot be measured
+  std::optional<Fp64Distance> fp64_distance(const core::ContentKey& baseline,
+                                            const core::ContentKey& candidate,
+                                            const std::string& where,
+                                            const Choice& choice,
+                                            std::string& why);
+  /// False where the policy asks for a floor or a result in float64 that there is not.
+  bool judge_by_yardstick(const std::string& where,
+                          const Choice& choice,
+                          Measured& measured,
+                          TensorComparison& comparison);
   void judge_slice(const Choice& choice, TensorComparison& comparison) const;
   [[nodiscard]] const Measured* remembered(const core::ContentKey& baseline,
                                            const core::ContentKey& candidate) const;
@@ -141,7 +169,10 @@ class TensorJudge {
   RuleBook rules_;
   AttributeRules attributes_;
   std::map<PairKey, Measured> measured_;
-  std::array<std::set<core::ContentKey>, 2> checked_;  ///< of the baseline and of the candidate
+  static constexpr std::size_t kBaseline = 0;
+  static constexpr std::size_t kCandidate = 1;
+  static constexpr std::size_t kFp64 = 2;
+  std::array<std::set<core::ContentKey>, 3> checked_;
   std::vector<std::string> damage_;
 };
 

@@ -39,6 +39,10 @@ std::string mend_for(Status status, const VerdictInput& input, const Coverage& c
         return "calibrate anew on the runs that are compared, or set \"unmatched\" beside a rule "
                "that says what else to judge by";
       }
+      if (input.lacks_fp64) {
+        return "record the baseline in float64 with \"dump\": {\"level\": \"tensor\"}, or set "
+               "\"unmatched\" beside a rule that says what else to judge by";
+      }
       return input.first_not_judged.empty()
                  ? "record both runs with the same \"dump\" settings"
                  : "record with \"dump\": {\"level\": \"tensor\"}, or compare with policy "

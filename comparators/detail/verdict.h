@@ -16,6 +16,7 @@ struct VerdictInput {
   std::uint64_t values = 0;               ///< elements compared by value
   std::uint64_t matched = 0;
   bool lacks_floor = false;      ///< an output that differs has no noise floor
+  bool lacks_fp64 = false;       ///< or nothing usable in float64
   std::string mend;              ///< where `incomparable` asks for another than the usual
   std::string first_unruled;     ///< `op 8 output 0`, of which no rule speaks
   std::string first_not_judged;  ///< `op 8 aten::mul output 0: digests differ, ...`

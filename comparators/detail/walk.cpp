@@ -201,6 +201,7 @@ void Walk::note_progress(const core::OpRecord& from, const OpFindings& findings)
   report.screened.beyond += findings.screened.beyond;
   if (context_.verdict.first_unruled.empty()) context_.verdict.first_unruled = findings.unruled;
   if (findings.lacks_floor) context_.verdict.lacks_floor = true;
+  if (findings.lacks_fp64) context_.verdict.lacks_fp64 = true;
   context_.verdict.values += findings.values;
   if (findings.bits_differ && !report.first_bit_difference) {
     report.first_bit_difference = from.index;

@@ -5,9 +5,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
-#include <cstdint>
-#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -18,128 +15,11 @@
 
 #include "configs/config_parser.h"
 #include "configs/detail/keys.h"
+#include "configs/detail/policy_parser.h"
 #include "core/dtype.h"
 
 namespace repro_check::configs::detail {
 namespace {
-
-/// A parameter and the only policy that it means something to.
-struct Parameter {
-  std::string_view key;
-  PolicyKind owner;
-};
-constexpr std::array kParameters{Parameter{"rtol", PolicyKind::kTolerance},
-                                 Parameter{"atol", PolicyKind::kTolerance},
-                                 Parameter{"ulp", PolicyKind::kUlp},
-                                 Parameter{"share", PolicyKind::kUlp},
-                                 Parameter{"cosine", PolicyKind::kCosine},
-                                 Parameter{"drift", PolicyKind::kCosine},
-                                 Parameter{"factor", PolicyKind::kNoise}};
-
-struct Bounds {
-  double least;
-  double most;
-  std::string_view expected;
-};
-constexpr Bounds kAllowance{0, std::numeric_limits<double>::max(), "a number of 0 or more"};
-constexpr Bounds kShare{0, 1, "a number from 0 to 1"};
-constexpr Bounds kSimilarity{-1, 1, "a number from -1 to 1"};
-
-/// Negated, so that a NaN, should JSON ever carry one, is refused as well.
-std::optional<double> read_bounded(const ObjectReader& object,
-                                   std::string_view key,
-                                   const Bounds& bounds,
-                                   Problems& problems) {
-  const auto node = object.find(key);
-  if (!node) return std::nullopt;
-  const auto value = read_number(*node, problems);
-  if (value && !(*value >= bounds.least && *value <= bounds.most)) {
-    report_unexpected(*node, bounds.expected, problems);
-    return std::nullopt;
-  }
-  return value;
-}
-
-/// What would have no effect is refused: whoever wrote it expects one.
-void check_parameters(const ObjectReader& object, PolicyKind kind, Problems& problems) {
-  for (const Parameter& parameter : kParameters) {
-    if (parameter.owner == kind || !object.has(parameter.key)) continue;
-    problems.add(child_pointer(object.pointer(), parameter.key),
-                 fmt::format("means nothing under the policy {}; it belongs to {}",
-                             name_of(kind),
-                             name_of(parameter.owner)));
-    return;  // the others of its policy are the same mistake
-  }
-}
-
-/// One tolerance without the other would silently mean 0 to some and a default to others.
-void check_tolerances(const ObjectReader& object, Problems& problems) {
-  const bool rtol = object.has("rtol");
-  if (rtol == object.has("atol")) return;
-  problems.add(child_pointer(object.pointer(), rtol ? "rtol" : "atol"),
-               fmt::format("\"{}\" must be given with it; without both the dtype's defaults hold",
-                           rtol ? "atol" : "rtol"));
-}
-
-/// @param kind  empty when it was given and is none: then there is nothing to hold members against
-void read_parameters(const ObjectReader& object,
-                     std::optional<PolicyKind> kind,
-                     Problems& problems,
-                     PolicySpec& policy) {
-  policy.rtol = read_bounded(object, "rtol", kAllowance, problems);
-  policy.atol = read_bounded(object, "atol", kAllowance, problems);
-  if (const auto member = object.find("ulp")) {
-    constexpr IntegerRange kDistance{0, std::numeric_limits<std::int64_t>::max(), ""};
-    assign(read_integer(*member, kDistance, problems), policy.ulp);
-  } else if (kind == PolicyKind::kUlp) {
-    object.report_missing("ulp", ": so many ULP two elements may be apart, such as 4", problems);
-  }
-  assign(read_bounded(object, "share", kShare, problems), policy.share);
-  assign(read_bounded(object, "cosine", kSimilarity, problems), policy.cosine);
-  assign(read_bounded(object, "drift", kAllowance, problems), policy.drift);
-  assign(read_bounded(object, "factor", kAllowance, problems), policy.factor);
-  if (kind) check_parameters(object, *kind, problems);
-  if (!kind || kind == PolicyKind::kTolerance) check_tolerances(object, problems);
-}
-
-void read_specials(const ObjectReader& object, Problems& problems, PolicySpec& policy) {
-  if (const auto member = object.find("equal_nan")) {
-    policy.equal_nan = read_choice(*member, kEqualNans, problems);
-  }
-  if (const auto member = object.find("signed_zero")) {
-    const auto index = read_name(*member, kSignedZeroNames, problems);
-    if (index) policy.signed_zero_distinct = *index == 1;
-  }
-  if (const auto member = object.find("subnormals")) {
-    const auto index = read_name(*member, kSubnormalNames, problems);
-    if (index) policy.flush_subnormals = *index == 1;
-  }
-}
-
-std::optional<PolicyKind> read_kind(const Node& node, Problems& problems, PolicySpec& policy) {
-  const auto kind = read_choice(node, kPolicyKinds, problems);
-  assign(kind, policy.kind);
-  return kind;
-}
-
-void read_policy_object(const Node& node, Problems& problems, PolicySpec& policy) {
-  const ObjectReader object(node, kPolicyKeys, problems);
-  std::optional<PolicyKind> kind;
-  if (const auto member = object.find("kind")) {
-    kind = read_kind(*member, problems, policy);
-  } else {
-    object.report_missing("kind", ", such as \"tolerance\"", problems);
-  }
-  read_parameters(object, kind, problems, policy);
-  read_specials(object, problems, policy);
-}
-
-/// A name is short for an object with nothing but `kind`.
-void read_policy(const Node& node, Problems& problems, PolicySpec& policy) {
-  if (node.json->is_object()) return read_policy_object(node, problems, policy);
-  if (read_kind(node, problems, policy) != PolicyKind::kUlp) return;
-  problems.add(node.pointer, R"(expected {"kind": "ulp", "ulp": 4} or another number, got "ulp")");
-}
 
 std::optional<NamePattern> read_pattern(const ObjectReader& object,
                                         std::string_view key,
@@ -198,11 +78,17 @@ void read_rules(const Node& node, Problems& problems, CompareSpec& compare) {
   }
 }
 
-/// A file that `calibrate` may be about to make: it is read by whoever compares.
-void read_noise(const ObjectReader& object, const ParseContext& context, CompareSpec& compare) {
+/// What a recording may be about to make: it is read by whoever compares.
+void read_yardsticks(const ObjectReader& object,
+                     const ParseContext& context,
+                     CompareSpec& compare) {
   if (const auto member = object.find("noise")) {
     compare.noise = read_path(
         *member, PathKind::kFileToMake, "a file that `repro-check calibrate` writes", context);
+  }
+  if (const auto member = object.find("fp64")) {
+    compare.fp64 =
+        read_path(*member, PathKind::kDumpToMake, "a dump of the run in float64", context);
   }
 }
 
@@ -258,7 +144,7 @@ void read_rule_members(const ObjectReader& object,
                        const ParseContext& context,
                        CompareSpec& compare) {
   Problems& problems = context.problems;
-  read_noise(object, context, compare);
+  read_yardsticks(object, context, compare);
   if (const auto member = object.find("rules")) read_rules(*member, problems, compare);
   if (const auto member = object.find("unmatched")) {
     assign(read_choice(*member, kUnmatchedRules, problems), compare.unmatched);
@@ -267,23 +153,6 @@ void read_rule_members(const ObjectReader& object,
     assign(read_bool(*member, problems), compare.strict_rules);
   }
   check_strict_rules(object, compare, problems);
-}
-
-/// The policy of the section: a name beside its parameters, or an object that holds them.
-void read_section_policy(const ObjectReader& object, Problems& problems, PolicySpec& policy) {
-  const auto member = object.find("policy");
-  if (member && member->json->is_object()) {
-    read_policy_object(*member, problems, policy);
-    for (const Parameter& parameter : kParameters) {
-      if (!object.has(parameter.key)) continue;
-      problems.add(child_pointer(object.pointer(), parameter.key),
-                   fmt::format("belongs into {}, beside \"kind\"", member->pointer));
-    }
-    return;
-  }
-  const auto kind =
-      member ? read_kind(*member, problems, policy) : std::optional(PolicyKind::kBitwise);
-  read_parameters(object, kind, problems, policy);
 }
 
 /// Mistakes in the file are some of the configuration, told with the others.
@@ -325,12 +194,18 @@ void read_attributes(const ObjectReader& object, Problems& problems, CompareSpec
   }
 }
 
-/// The policy noise is about a file.
-void check_noise(const ObjectReader& object, const CompareSpec& compare, Problems& problems) {
-  const bool given = object.has("noise");
-  if (uses_noise(compare) && !given) {
+/// The policies noise and fp64 are about something that was recorded.
+void check_yardsticks(const ObjectReader& object, const CompareSpec& compare, Problems& problems) {
+  if (uses_noise(compare) && !object.has("noise")) {
     object.report_missing(
         "noise", ": the policy noise needs the file that `repro-check calibrate` writes", problems);
+  }
+  if (uses_fp64(compare) && !object.has("fp64")) {
+    object.report_missing("fp64",
+                          ": the policy fp64 needs a dump of the baseline in float64, such as "
+                          "`repro-check record -c config.json --set /dtype=float64 --set "
+                          "/dump/level=tensor -o fp64` makes",
+                          problems);
   }
 }
 
@@ -344,7 +219,7 @@ void read_compare(const Node& node, const ParseContext& context, CompareSpec& co
   // does.
   read_rule_members(object, context, compare);
   read_section_policy(object, problems, compare.policy);
-  check_noise(object, compare, problems);
+  check_yardsticks(object, compare, problems);
   read_attributes(object, problems, compare);
   read_alignment(object, context, compare);
   if (const auto member = object.find("max_growth")) {

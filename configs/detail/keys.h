@@ -62,15 +62,16 @@ inline constexpr auto kResolvedDumpKeys = std::to_array<std::string_view>({"dire
                                                                            "keep_ops"});
 inline constexpr auto kSliceKeys = std::to_array<std::string_view>({"elements", "stride", "above"});
 /// Of a policy, be it in the section itself or an object of its own.
-#define REPRO_CHECK_POLICY_KEYS                                                            \
-  "rtol", "atol", "ulp", "share", "cosine", "drift", "factor", "equal_nan", "signed_zero", \
-      "subnormals"
+#define REPRO_CHECK_POLICY_KEYS                                                      \
+  "rtol", "atol", "ulp", "share", "cosine", "drift", "factor", "slack", "equal_nan", \
+      "signed_zero", "subnormals"
 inline constexpr auto kCompareKeys = std::to_array<std::string_view>({"policy",
                                                                       REPRO_CHECK_POLICY_KEYS,
                                                                       "rules",
                                                                       "unmatched",
                                                                       "strict_rules",
                                                                       "noise",
+                                                                      "fp64",
                                                                       "lenient",
                                                                       "dtype",
                                                                       "strides",
@@ -88,7 +89,7 @@ inline constexpr auto kRuleKeys = std::to_array<std::string_view>({"match", "pol
 inline constexpr auto kMatchKeys =
     std::to_array<std::string_view>({"operator", "module", "phase", "tensor", "dtype", "device"});
 inline constexpr auto kRulesFileKeys =
-    std::to_array<std::string_view>({"rules", "unmatched", "strict_rules", "noise"});
+    std::to_array<std::string_view>({"rules", "unmatched", "strict_rules", "noise", "fp64"});
 inline constexpr auto kBaselinesKeys =
     std::to_array<std::string_view>({"directory", "name", "any_of", "store"});
 inline constexpr auto kExpectedKeys = std::to_array<std::string_view>({"operator",
@@ -131,6 +132,7 @@ inline constexpr std::array kPolicyKinds{PolicyKind::kBitwise,
                                          PolicyKind::kUlp,
                                          PolicyKind::kCosine,
                                          PolicyKind::kNoise,
+                                         PolicyKind::kFp64,
                                          PolicyKind::kMsprobe,
                                          PolicyKind::kIgnore};
 inline constexpr std::array kUnmatchedRules{

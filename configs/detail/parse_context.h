@@ -19,7 +19,7 @@ struct ParseContext {
   bool resolved = false;
 };
 
-enum class PathKind { kFile, kExecutable, kDirectoryToMake, kFileToMake };
+enum class PathKind { kFile, kExecutable, kDirectoryToMake, kFileToMake, kDumpToMake };
 
 /// A path, made absolute, that must lead to what `kind` says.
 /// @param what  `a model file`, for the message

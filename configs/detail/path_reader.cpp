@@ -21,7 +21,9 @@ std::string flaw_of(const std::filesystem::path& path, PathKind kind) {
   if (kind == PathKind::kDirectoryToMake) {
     return exists && !std::filesystem::is_directory(status) ? "is not a directory" : "";
   }
-  if (kind == PathKind::kFileToMake && !exists) return "";
+  const bool to_make = kind == PathKind::kFileToMake || kind == PathKind::kDumpToMake;
+  if (to_make && !exists) return "";
+  if (kind == PathKind::kDumpToMake && std::filesystem::is_directory(status)) return "";
   if (status.type() == std::filesystem::file_type::none) return error.message();
   if (!exists) return "no such file";
   if (std::filesystem::is_directory(status)) return "is a directory";

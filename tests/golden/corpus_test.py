@@ -10,6 +10,7 @@ A group is a list of rows; a row is an object with
     baseline, candidate
                either a tensor (then the dump is one operator that returns it), or a list of
                operators, or a whole recording as tests/support/dump_fixture.h describes it
+    fp64       a third dump in the same form, `fp64`, where needed
     manifest   {side: members of the manifest}, where needed; `both` for the two
     checks     [options of `diff`, exit code, text of the first line, more texts of the report...];
                an option list is one string
@@ -121,7 +122,9 @@ class Corpus:
             return
         with tempfile.TemporaryDirectory(prefix="repro-check-") as name:
             tmp = pathlib.Path(name)
-            for side in ("baseline", "candidate"):
+            for side in ("baseline", "candidate", "fp64"):
+                if side not in row:
+                    continue
                 fixture = tmp / "fixture.json"
                 fixture.write_text(json.dumps(recording(row, side)))
                 subprocess.run([self.arguments.make_dump, fixture, tmp / side], check=True)

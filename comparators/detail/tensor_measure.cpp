@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+// What TensorJudge reads, and measures.
+#include <fmt/format.h>
+
+#include <exception>
+#include <utility>
+
+#include "comparators/detail/promotion.h"
+#include "comparators/detail/tensor_judge.h"
+#include "comparators/policy.h"
+#include "core/content_slice.h"
+#include "core/error.h"
+#include "core/tensor_view.h"
+
+namespace repro_check::comparators::detail {
+namespace {
+
+constexpr std::size_t kRememberedPairs = 4096;
+/// Bytes of a content whose verification is remembered.
+constexpr std::uint64_t kWorthRemembering = std::uint64_t{64} << 10U;
+
+}  // namespace
+
+bool TensorJudge::attempt(const core::DumpSource& source,
+                          const std::string& where,
+                          const std::function<void()>& action) {
+  try {
+    action();
+    return true;
+  } catch (const core::Error& error) {
+    if (error.kind() == core::ErrorKind::kNotComparable) return false;
+    if (error.kind() != core::ErrorKind::kDumpDamaged) throw;
+    note_damage(fmt::format("{}, {}: {}", source.location(), where, error.what()));
+  }
+  return false;
+}
+
+std::unique_ptr<core::ContentParts> TensorJudge::open(const core::DumpSource& source,
+                                                      const core::ContentKey& key,
+                                                      const std::string& where) {
+  if (!source.has_content(key)) return nullptr;
+  std::unique_ptr<core::ContentParts> parts;
+  if (!attempt(source, where, [&] { parts = source.open_content(key); })) return nullptr;
+  const auto count = static_cast<std::uint64_t>(core::element_count(key.shape));
+  if (parts->size() == count * core::element_size(key.dtype)) return parts;
+  note_damage(fmt::format("{}, {}: stored bytes are not as many as {} takes",
+                          source.location(),
+                          where,
+                          dtype_and_shape(key.dtype, key.shape)));
+  return nullptr;
+}
+
+std::unique_ptr<core::ContentParts> TensorJudge::open_as(core::Dtype dtype,
+                                                         const core::DumpSource& source,
+                                                         bool flush,
+                                                         const core::ContentKey& key,
+                                                         const std::string& where) {
+  if (key.dtype == dtype && !flush) return open(source, key, where);
+  if (!source.has_content(key)) return nullptr;
+  std::vector<std::byte> bytes;
+  if (!attempt(source, where, [&] { source.read_content(key, bytes); })) return nullptr;
+  if (flush) flush_subnormals(key.dtype, bytes);
+  return std::make_unique<core::MemoryParts>(converted({key.dtype, key.shape, bytes}, dtype));
+}
+
+std::optional<PairMeasurement> TensorJudge::measure_sides(const Side& left,
+                                                          const Side& right,
+                                                          const Measure& how,
+                                                          const std::string& where) {
+  const auto from = open_as(how.dtype, left.source, how.flush, left.key, where);
+  if (!from) return std::nullopt;
+  const auto to = open_as(how.dtype, right.source, how.flush, right.key, where);
+  if (!to) return std::nullopt;
+  PairMeasurement found =
+      measurer_.measure({how.dtype, left.key.shape, from.get(), to.get()}, how.policy, how.samples);
+  const auto holds = [&](const Side& side, const core::ContentParts& parts, std::size_t at) {
+    const bool read = !found.failures[0] && !found.failures[1];
+    const bool right_bytes = attempt(side.source, where, [&] {
+      if (found.failures.at(at)) std::rethrow_exception(found.failures.at(at));
+      if (read && !parts.verified()) parts.verify(found.chunks.at(at));
+    });
+    const bool worth = read && parts.size() >= kWorthRemembering;
+    if (worth || !right_bytes) side.checked.insert(side.key);
+    return right_bytes;
+  };
+  const bool left_holds = holds(left, *from, 0);
+  const bool right_holds = holds(right, *to, 1);
+  if (!left_holds || !right_holds) return std::nullopt;
+  return found;
+}
+
+std::optional<TensorJudge::Measured> TensorJudge::measure_whole(const core::ContentKey& baseline,
+                                                                const core::ContentKey& candidate,
+                                                                const std::string& where,
+                                                                const configs::PolicySpec& policy) {
+  Measure how;
+  how.dtype = baseline.dtype;
+  if (candidate.dtype != how.dtype) {
+    how.dtype = common_dtype(baseline.dtype, candidate.dtype, policy.kind).value();
+  }
+  how.flush = policy.flush_subnormals;
+  how.policy = element_policy(policy, baseline.dtype, candidate.dtype);
+  how.samples = options_.max_samples;
+  auto found = measure_sides({baseline_, baseline, checked_[kBaseline]},
+                             {candidate_, candidate, checked_[kCandidate]},
+                             how,
+                             where);
+  if (!found) return std::nullopt;
+  const TensorVerdict verdict = judge_metrics(policy, found->metrics);
+  return Measured{found->metrics, std::move(found->samples), std::nullopt, verdict};
+}
+
+std::optional<Fp64Distance> TensorJudge::fp64_distance(const core::ContentKey& baseline,
+                                                       const core::ContentKey& candidate,
+                                                       const std::string& where,
+                                                       const Choice& choice,
+                                                       std::string& why) {
+  if (choice.fp64 == nullptr) {
+    why = "the float64 run has no such output";
+    return std::nullopt;
+  }
+  const core::TensorRecord& reference = *choice.fp64;
+  const core::Dtype wide =
+      core::is_complex(baseline.dtype) ? core::Dtype::kComplex128 : core::Dtype::kFloat64;
+  if (reference.state != core::ContentState::kHashed || reference.dtype != wide ||
+      reference.shape != baseline.shape) {
+    why = fmt::format("in the float64 run it is {}, not {}",
+                      dtype_and_shape(reference.dtype, reference.shape),
+                      dtype_and_shape(wide, baseline.shape));
+    return std::nullopt;
+  }
+  Measure how;
+  how.dtype = wide;
+  how.flush = choice.policy->flush_subnormals;
+  const core::ContentKey exact = reference.content_key();
+  const Side from{*options_.fp64, exact, checked_[kFp64]};
+  const auto rmse = [&](const Side& side) -> std::optional<double> {
+    const auto found = measure_sides(from, side, how, where);
+    if (!found) {
+      why = "the values of a side, or of the float64 run, are not there";
+      return std::nullopt;
+    }
+    if (found->metrics.nan_baseline + found->metrics.inf_baseline != 0) {
+      why = "the result in float64 is not finite where this one is";
+      return std::nullopt;
+    }
+    return found->metrics.rmse.value_or(0);
+  };
+  const auto left = rmse({baseline_, baseline, checked_[kBaseline]});
+  if (!left) return std::nullopt;
+  const auto right = rmse({candidate_, candidate, checked_[kCandidate]});
+  if (!right) return std::nullopt;
+  const auto elements = static_cast<std::uint64_t>(core::element_count(baseline.shape));
+  const double factor = fp64_factor(*choice.policy, baseline.dtype, elements);
+  return Fp64Distance{*left, *right, factor * *left + choice.policy->slack};
+}
+
+const TensorJudge::Measured* TensorJudge::remembered(const core::ContentKey& baseline,
+                                                     const core::ContentKey& candidate) const {
+  const auto found = measured_.lower_bound(PairKey(baseline, candidate, kAnyPolicy));
+  if (found == measured_.end()) return nullptr;
+  const auto& [from, to, policy] = found->first;
+  return from == baseline && to == candidate ? &found->second : nullptr;
+}
+
+std::optional<TensorJudge::Measured> TensorJudge::measure_pair(const core::ContentKey& baseline,
+                                                               const core::ContentKey& candidate,
+                                                               const std::string& where,
+                                                               const Choice& choice) {
+  const PairKey key(baseline, candidate, policy_id(choice));
+  if (const auto known = measured_.find(key); known != measured_.end()) return known->second;
+  std::optional<Measured> measured = measure_whole(baseline, candidate, where, *choice.policy);
+  if (!measured) measured = measure_slices(baseline, candidate, where, *choice.policy);
+  if (!measured) return std::nullopt;
+  if (measured_.size() >= kRememberedPairs) measured_.clear();
+  measured_.emplace(key, *measured);
+  return measured;
+}
+
+std::optional<TensorJudge::Measured> TensorJudge::measure_slices(
+    const core::ContentKey& baseline,
+    const core::ContentKey& candidate,
+    const std::string& where,
+    const configs::PolicySpec& policy) {
+  const auto left = baseline_.find_slice(baseline);
+  const auto right = candidate_.find_slice(candidate);
+  // The elements at other positions say nothing of each other.
+  if (!left || !right || left->elements != right->elements || left->stride != right->stride) {
+    return std::nullopt;
+  }
+  const core::ContentKey from = core::slice_key(baseline, *left);
+  const core::ContentKey to = core::slice_key(candidate, *right);
+  std::optional<Measured> measured = measure_whole(from, to, where, policy);
+  if (!measured) return std::nullopt;
+  measured->slice = left;
+  TensorMetrics& m = measured->metrics;
+  for (auto* index : {&m.first_diff,
+                      &m.first_beyond,
+                      &m.max_abs_index,
+                      &m.max_rel_index,
+                      &m.max_rel_finite_index}) {
+    if (*index) **index *= left->stride;
+  }
+  for (Sample& sample : measured->samples) {
+    sample.flat_index *= left->stride;
+    sample.index = core::unravel(sample.flat_index, baseline.shape);
+  }
+  return measured;
+}
+
+}  // namespace repro_check::comparators::detail
