@@ -33,11 +33,34 @@ ListForm list_form(const std::string& format) {
   return stdout_is_terminal() ? ListForm::kPrettyJson : ListForm::kJson;
 }
 
+/// What a list that was cut short, or that is empty, ends with. Nothing is thrown: what has been
+/// printed is the document, and no report can follow it.
+core::ExitCode end_of_list(const core::DumpSource& dump,
+                           const ListOutcome& outcome,
+                           bool may_be_empty) {
+  if (outcome.failure) return report_exception(*outcome.failure);
+  if (outcome.unknown > 0) {
+    const std::string message =
+        fmt::format("--where: of {} operators no statistics are recorded", outcome.unknown);
+    const std::string hint = "record with dump.level \"stats\" or \"tensor\"";
+    if (outcome.shown == 0) {
+      return report_exception(core::Error(core::ErrorKind::kNotComparable, message, hint));
+    }
+    log_warning(message + ": " + hint);
+  }
+  if (outcome.shown > 0 || may_be_empty) return core::ExitCode::kReproducible;
+  log_warning(fmt::format("no operator of {} was selected", dump.op_count()));
+  return core::ExitCode::kNotComparable;
+}
+
 }  // namespace
 
 std::vector<std::string> InspectCommand::examples() const {
   return {"repro-check inspect repro-check-out/baseline",
           "repro-check inspect DUMP --list --operator 'aten::*norm*' --range 40:60",
+          "repro-check inspect DUMP --list --where 'nan>0 or inf>0'",
+          "repro-check inspect DUMP --modules",
+          "repro-check inspect DUMP --generators --format json",
           "repro-check inspect DUMP --op 41",
           "repro-check inspect DUMP --op 41 --tensor out:0 --stats --values=20",
           "repro-check inspect DUMP --op 41 --tensor in:self --export self.npy",
@@ -46,11 +69,7 @@ std::vector<std::string> InspectCommand::examples() const {
 
 void InspectCommand::define(CLI::App& app) {
   app.add_option("dump", dump_, "Dump to look into")->type_name("DUMP")->required();
-  app.add_flag("--list", list_, "List operators, one line each");
-  app.add_option("--operator", operator_, "List those with such a name")->type_name("GLOB");
-  app.add_option("--module", module_, "List those with such a module path")->type_name("GLOB");
-  app.add_option("--range", range_, "List op FIRST up to, not including, END")
-      ->type_name("FIRST:END");
+  define_selection(app);
   app.add_option("--op", op_, "Show all of one operator")->type_name("INDEX");
   app.add_option("--tensor", tensor_, "Show one of its tensors: in:SLOT or out:SLOT")
       ->type_name("SIDE:SLOT");
@@ -68,17 +87,42 @@ void InspectCommand::define(CLI::App& app) {
   restrict_to(app.add_option("--format", format_, "Format"), {"text", "json"});
 }
 
-bool InspectCommand::is_list() const { return list_ || operator_ || module_ || range_; }
+void InspectCommand::define_selection(CLI::App& app) {
+  app.add_flag("--list", list_, "List operators, one line each");
+  app.add_option(
+         "--operator", operator_, "List those with such a name; /RE/ is a regular expression")
+      ->type_name("GLOB");
+  app.add_option("--module", module_, "List those with such a module path; /RE/ as well")
+      ->type_name("GLOB");
+  app.add_option("--range", range_, "List op FIRST up to, not including, END")
+      ->type_name("FIRST:END");
+  app.add_option(
+         "--where", where_, "List those with such an output: nan>0, max>=1e4 and dtype=half")
+      ->type_name("CONDITION");
+  app.add_flag("--modules", modules_, "The module tree: operators, NaN and Inf of each module");
+  app.add_flag("--generators",
+               generators_,
+               "The operators that drew random numbers, and where the generators stood");
+}
+
+bool InspectCommand::is_list() const {
+  return list_ || operator_ || module_ || range_ || where_ || generators_;
+}
 
 OpSelection InspectCommand::selection() const {
-  OpSelection selection{operator_, module_};
+  OpSelection selection;
+  if (operator_) selection.operators.emplace(*operator_);
+  if (module_) selection.modules.emplace(*module_);
   if (range_) parse_range(*range_, selection);
+  if (where_) selection.where.emplace(*where_);
   return selection;
 }
 
 void InspectCommand::check_combination() const {
   // A range that is none must be said before the dump is opened.
   static_cast<void>(selection());
+  if (modules_ && (is_list() || op_ || verify_)) reject("--modules is about the whole dump", "give it alone");
+  if (list_ && generators_) reject("--generators is a list of its own", "leave out --list");
   if (is_list() && op_) {
     reject("--op shows one operator, --list and its filters many", "leave one of them out");
   }
@@ -107,14 +151,24 @@ core::ExitCode InspectCommand::run(const GlobalOptions& globals) {
   }
 }
 
+core::ExitCode InspectCommand::show_list(const core::DumpSource& dump) const {
+  const ListForm form = list_form(format_);
+  if (!generators_) {
+    const ListOutcome outcome = list_operators(dump, selection(), form, write_stdout);
+    return end_of_list(dump, outcome, false);
+  }
+  const bool is_selected = operator_ || module_ || range_ || where_;
+  const ListOutcome outcome = list_generators(dump, selection(), form, write_stdout);
+  if (outcome.shown == 0 && !is_selected) log_info("no operator drew random numbers");
+  return end_of_list(dump, outcome, !is_selected);
+}
+
 core::ExitCode InspectCommand::show(const core::DumpSource& dump,
                                     const GlobalOptions& globals) const {
-  if (is_list()) {
-    const OpList list = list_operators(dump, selection(), list_form(format_));
-    write_stdout(list.text);
-    if (list.shown > 0) return core::ExitCode::kReproducible;
-    log_warning(fmt::format("no operator of {} was selected", dump.op_count()));
-    return core::ExitCode::kNotComparable;
+  if (is_list()) return show_list(dump);
+  if (modules_) {
+    list_modules(dump, list_form(format_), write_stdout);
+    return core::ExitCode::kReproducible;
   }
   const ViewForm form = view_form(format_);
   if (verify_) {
@@ -131,7 +185,7 @@ core::ExitCode InspectCommand::show(const core::DumpSource& dump,
         fmt::format("there is no op {}: the dump has {} operators", *op_, dump.op_count()));
   }
   if (!tensor_) {
-    write_stdout(op_view(dump, *op_, form));
+    write_stdout(op_view(dump, *op_, form, globals.verbosity));
   } else {
     write_stdout(tensor_view(dump, *op_, {*tensor_, stats_, values_, export_}, form));
   }

@@ -29,12 +29,17 @@ class InspectCommand final : public Command {
   [[nodiscard]] OpSelection selection() const;
   [[nodiscard]] core::ExitCode show(const core::DumpSource& dump,
                                     const GlobalOptions& globals) const;
+  [[nodiscard]] core::ExitCode show_list(const core::DumpSource& dump) const;
+  void define_selection(CLI::App& app);
 
   std::string dump_;
   bool list_ = false;
   std::optional<std::string> operator_;
   std::optional<std::string> module_;
   std::optional<std::string> range_;
+  std::optional<std::string> where_;
+  bool modules_ = false;
+  bool generators_ = false;
   std::optional<std::uint64_t> op_;
   std::optional<std::string> tensor_;
   bool stats_ = false;

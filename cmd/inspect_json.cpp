@@ -50,7 +50,7 @@ OrderedJson digest_json(const core::TensorRecord& tensor) {
 }  // namespace
 
 OrderedJson inspect_document(const std::string& location) {
-  return {{"format", "repro-check-inspect"}, {"version", "1.1"}, {"dump", clean_utf8(location)}};
+  return {{"format", "repro-check-inspect"}, {"version", "1.2"}, {"dump", clean_utf8(location)}};
 }
 
 std::string document_text(const OrderedJson& document, bool pretty) {

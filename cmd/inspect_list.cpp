@@ -42,11 +42,15 @@ std::string outputs_text(const core::OpRecord& op, bool with_digests) {
   return text;
 }
 
-std::string module_of(const core::OpRecord& op) {
+std::string name_text(const core::OpRecord& op) {
+  return op.op ? escape_name(op.op->full_name()) : "";
+}
+
+std::string module_text(const core::OpRecord& op) {
   return op.site ? escape_name(op.site->module_path) : "";
 }
 
-std::string source_of(const core::OpRecord& op) {
+std::string source_line_text(const core::OpRecord& op) {
   const core::SourceFrame* frame = op.site ? core::display_frame(*op.site) : nullptr;
   if (frame == nullptr) return "";
   const std::size_t slash = frame->file.rfind('/');
@@ -55,28 +59,123 @@ std::string source_of(const core::OpRecord& op) {
 }
 
 std::string line_text(const core::OpRecord& op, ListForm form) {
-  const std::string name = op.op ? escape_name(op.op->full_name()) : "";
   if (form == ListForm::kTabs) {
-    return fmt::format("{}\t{}\t{}\n", name, module_of(op), outputs_text(op, true));
+    return fmt::format("{}\t{}\t{}\n", name_text(op), module_text(op), outputs_text(op, true));
   }
   return fmt::format("{:>6}  {:<28}  {:<32}  {:<20}  {}\n",
                      op.index,
-                     std::string(2 * std::min<std::size_t>(op.depth, 8), ' ') + name,
-                     module_of(op),
-                     source_of(op),
+                     std::string(2 * std::min<std::size_t>(op.depth, 8), ' ') + name_text(op),
+                     module_text(op),
+                     source_line_text(op),
                      outputs_text(op, false));
+}
+
+OrderedJson list_head(const core::DumpSource& dump) {
+  OrderedJson head = inspect_document(dump.location());
+  head["total"] = dump.op_count();
+  return head;
+}
+
+/// Calls each(record) for what is selected. What stops it is in the outcome when part of the
+/// document has left already, and thrown when not.
+template <typename Each>
+ListOutcome for_each_selected(const core::DumpSource& dump,
+                              const OpSelection& selection,
+                              RowDocument& document,
+                              Each each) {
+  ListOutcome outcome;
+  OrderedJson tail = OrderedJson::object();
+  try {
+    const std::uint64_t end = std::min(selection.end, dump.op_count());
+    for (std::uint64_t index = selection.first; index < end; ++index) {
+      if (selection.filters_heads() && !selection.matches_head(dump.op_head(index))) continue;
+      const core::OpRecord op = dump.op(index);
+      if (selection.where) {
+        const Answer answer = selection.where->of(op);
+        if (answer == Answer::kUnknown) ++outcome.unknown;
+        if (answer != Answer::kYes) continue;
+      }
+      each(op);
+    }
+  } catch (const core::Error& error) {
+    if (!document.begun()) throw;
+    outcome.failure = error;
+    tail["failed"] = clean_utf8(error.what());
+  }
+  outcome.shown = document.rows();
+  tail["shown"] = outcome.shown;
+  if (selection.where) tail["unknown"] = outcome.unknown;
+  document.finish(tail);
+  return outcome;
+}
+
+bool draws(const core::OpRecord& op) { return op.generator || (op.op && op.op->seeded); }
+
+std::string draw_text(const core::OpRecord& op, ListForm form) {
+  const char* tab = form == ListForm::kTabs ? "\t" : "  ";
+  std::string text;
+  if (op.generator) {
+    const core::GeneratorUse& use = *op.generator;
+    text = fmt::format("{}{}{}{}{:016x}{}{:016x}{}{}",
+                       escape_name(use.device),
+                       tab,
+                       use.seed,
+                       tab,
+                       use.position_before,
+                       tab,
+                       use.position_after,
+                       tab,
+                       use.drawn < 0 ? "?" : std::to_string(use.drawn));
+  } else {
+    text = form == ListForm::kTabs ? "\t\t\t\t0" : "not moved";
+  }
+  std::string changes;
+  for (const core::Substitution& change : op.substitutions) {
+    changes += fmt::format("{}{}: {} -> {}",
+                           changes.empty() ? "" : ", ",
+                           escape_name(change.argument),
+                           escape_name(change.from),
+                           escape_name(change.to));
+  }
+  return text + (form == ListForm::kTabs || !changes.empty() ? tab + changes : "");
+}
+
+std::string draw_line(const core::OpRecord& op, ListForm form) {
+  if (form == ListForm::kTabs) {
+    return fmt::format("{}\t{}\t{}\n", name_text(op), module_text(op), draw_text(op, form));
+  }
+  return fmt::format("{:>6}  {:<28}  {:<32}  {:<20}  {}\n",
+                     op.index,
+                     name_text(op),
+                     module_text(op),
+                     source_line_text(op),
+                     draw_text(op, form));
+}
+
+/// Of the members of op_json() those that a ledger needs.
+OrderedJson draw_json(const core::OpRecord& op) {
+  OrderedJson whole = op_json(op);
+  for (const char* key : {"arguments", "results", "inputs", "outputs", "wall_ns"}) whole.erase(key);
+  return whole;
 }
 
 }  // namespace
 
-bool OpSelection::matches(const core::OpRecord& op) const {
-  if (op.index < first || op.index >= end) return false;
-  if (operator_glob && !(op.op && (core::glob_match(*operator_glob, op.op->name) ||
-                                   core::glob_match(*operator_glob, op.op->full_name())))) {
+NameSelector::NameSelector(const std::string& text) : glob_(text) {
+  if (text.size() < 2 || !text.starts_with('/') || !text.ends_with('/')) return;
+  pattern_.emplace(text.substr(1, text.size() - 2));
+}
+
+bool NameSelector::matches(std::string_view name) const {
+  return pattern_ ? pattern_->matches(name) : core::glob_match(glob_, name);
+}
+
+bool OpSelection::matches_head(const core::OpRecord& op) const {
+  if (operators &&
+      !(op.op && (operators->matches(op.op->name) || operators->matches(op.op->full_name())))) {
     return false;
   }
-  return !module_glob ||
-         core::glob_match(*module_glob, op.site ? std::string_view(op.site->module_path) : "");
+  return !modules || modules->matches(op.site ? std::string_view(op.site->module_path) : "");
 }
 
 void parse_range(const std::string& text, OpSelection& selection) {
@@ -96,29 +195,33 @@ void parse_range(const std::string& text, OpSelection& selection) {
                     "--range 40:60 is op 40 to op 59; either number may be left out");
 }
 
-OpList list_operators(const core::DumpSource& dump, const OpSelection& selection, ListForm form) {
-  OpList list;
-  const bool json = form == ListForm::kJson || form == ListForm::kPrettyJson;
-  OrderedJson ops = OrderedJson::array();
-  const std::uint64_t end = std::min(selection.end, dump.op_count());
-  for (std::uint64_t index = selection.first; index < end; ++index) {
-    if (!selection.matches(dump.op_head(index))) continue;
-    const core::OpRecord op = dump.op(index);
-    ++list.shown;
-    if (json) {
-      ops.push_back(op_json(op));
+ListOutcome list_operators(const core::DumpSource& dump,
+                           const OpSelection& selection,
+                           ListForm form,
+                           const TextSink& sink) {
+  RowDocument document(list_head(dump), "ops", form, sink);
+  return for_each_selected(dump, selection, document, [&](const core::OpRecord& op) {
+    if (document.is_json()) {
+      document.add(op_json(op));
     } else {
-      list.text += line_text(op, form);
+      document.add_line(line_text(op, form));
     }
-  }
-  if (json) {
-    OrderedJson document = inspect_document(dump.location());
-    document["total"] = dump.op_count();
-    document["shown"] = list.shown;
-    document["ops"] = std::move(ops);
-    list.text = document_text(document, form == ListForm::kPrettyJson);
-  }
-  return list;
+  });
+}
+
+ListOutcome list_generators(const core::DumpSource& dump,
+                            const OpSelection& selection,
+                            ListForm form,
+                            const TextSink& sink) {
+  RowDocument document(list_head(dump), "generators", form, sink);
+  return for_each_selected(dump, selection, document, [&](const core::OpRecord& op) {
+    if (!draws(op)) return;
+    if (document.is_json()) {
+      document.add(draw_json(op));
+    } else {
+      document.add_line(draw_line(op, form));
+    }
+  });
 }
 
 }  // namespace repro_check::cmd

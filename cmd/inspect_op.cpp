@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include "cmd/inspect_flow.h"
 #include "cmd/inspect_json.h"
 #include "cmd/inspect_views.h"
 #include "cmd/render/text.h"
@@ -35,20 +36,26 @@ std::string place_rows(const core::OpRecord& op) {
   return text + row("phase", where);
 }
 
-std::string producer_text(const core::TensorRecord& tensor, std::uint64_t index) {
-  if (!tensor.name.empty()) return ", " + escape_name(tensor.name);
-  if (tensor.producer < 0) return "";
-  if (static_cast<std::uint64_t>(tensor.producer) == index) return "";
-  return fmt::format(", from op {}", tensor.producer);
+/// Empty where an output says nothing that its operator does not.
+std::string producer_text(const core::DumpSource& dump,
+                          const core::TensorRecord& tensor,
+                          std::uint64_t index) {
+  const bool own = tensor.producer >= 0 && static_cast<std::uint64_t>(tensor.producer) == index;
+  const bool fresh = tensor.producer < 0 && tensor.name.empty();
+  if (tensor.state == core::ContentState::kUndefined) return "";
+  if (own || (fresh && tensor.role == core::TensorRole::kOutput)) return "";
+  return ", from " + source_text(flow_source(dump, tensor));
 }
 
-std::string tensor_row(const core::TensorRecord& tensor, std::uint64_t index) {
+std::string tensor_row(const core::DumpSource& dump,
+                       const core::TensorRecord& tensor,
+                       std::uint64_t index) {
   std::string text = fmt::format(
       "{} = {}", escape_name(tensor.slot), format_tensor_type(tensor.dtype, tensor.shape));
   if (tensor.layout != "strided") text.append(" ").append(escape_name(tensor.layout));
   text += fmt::format(" on {}, {}", escape_name(tensor.device), state_text(tensor));
   if (!tensor.strides.empty()) text += ", strides " + format_index(tensor.strides);
-  text += producer_text(tensor, index);
+  text += producer_text(dump, tensor, index);
   if (tensor.storage >= 0) text += fmt::format(", storage {}", tensor.storage);
   return row(tensor.role == core::TensorRole::kInput ? "input" : "output", text);
 }
@@ -75,11 +82,16 @@ std::string state_text(const core::TensorRecord& tensor) {
   return std::string(core::content_state_name(tensor.state));
 }
 
-std::string op_view(const core::DumpSource& dump, std::uint64_t index, ViewForm form) {
+std::string op_view(const core::DumpSource& dump,
+                    std::uint64_t index,
+                    ViewForm form,
+                    int verbosity) {
   const core::OpRecord op = dump.op(index);
+  const OpFlow flow = op_flow(dump, op);
   if (form != ViewForm::kText) {
     OrderedJson document = inspect_document(dump.location());
     document["op"] = op_json(op);
+    add_flow(flow, document);
     return document_text(document, form == ViewForm::kPrettyJson);
   }
   std::string text =
@@ -92,7 +104,7 @@ std::string op_view(const core::DumpSource& dump, std::uint64_t index, ViewForm 
   for (const core::Value& result : op.results) {
     text += row("result", escape_name(core::to_text(result)));
   }
-  for (const core::TensorRecord& tensor : op.tensors) text += tensor_row(tensor, op.index);
+  for (const core::TensorRecord& tensor : op.tensors) text += tensor_row(dump, tensor, op.index);
   for (const core::Substitution& change : op.substitutions) {
     text += row("changed",
                 fmt::format("{}: {} -> {} ({})",
@@ -101,7 +113,7 @@ std::string op_view(const core::DumpSource& dump, std::uint64_t index, ViewForm 
                             escape_name(change.to),
                             escape_name(change.reason)));
   }
-  text += generator_row(op);
+  text += flow_rows(flow, verbosity > 0) + generator_row(op);
   return text + row("time", format_seconds(static_cast<double>(op.wall_ns) * 1e-9));
 }
 

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "cmd/inspect_rows.h"
 #include "core/dump_source.h"
 #include "core/tensor_record.h"
 
@@ -21,9 +22,18 @@ std::string summary_view(const core::DumpSource& dump, ViewForm form, int verbos
 /// @throws core::Error{kDumpDamaged} naming the first that fails
 std::string verified_view(const core::DumpSource& dump, ViewForm form);
 
-/// All of one record.
-/// @param index  below dump.op_count()
-std::string op_view(const core::DumpSource& dump, std::uint64_t index, ViewForm form);
+/// All of one record, where its arguments came from, and who reads its outputs.
+/// @param index      below dump.op_count()
+/// @param verbosity  from 1 on every reader
+std::string op_view(const core::DumpSource& dump,
+                    std::uint64_t index,
+                    ViewForm form,
+                    int verbosity = 0);
+
+/// The modules that called operators, each with those of the modules inside it, in order of first
+/// call. What stands before a dot of a path is a module of its own.
+/// @throws core::Error{kDumpDamaged}
+void list_modules(const core::DumpSource& dump, ListForm form, const TextSink& sink);
 
 /// What is asked of one tensor.
 struct TensorQuery {

@@ -12,12 +12,10 @@
 #include "comparators/detail/compute_cause.h"
 #include "comparators/detail/op_text.h"
 #include "comparators/named_tensors.h"
+#include "core/dataflow.h"
 
 namespace repro_check::comparators::detail {
 namespace {
-
-constexpr std::string_view kInputPrefix = "input:";
-constexpr std::string_view kStatePrefix = "state:";
 
 /// Where a differing input came from.
 enum class Origin {
@@ -117,15 +115,11 @@ class Tracer {
   }
 
   static void set_name(std::string_view name, TracedInput& traced) {
-    if (name.starts_with(kInputPrefix)) {
-      traced.origin = Origin::kInput;
-      traced.name = name.substr(kInputPrefix.size());
-    } else if (name.starts_with(kStatePrefix)) {
-      traced.origin = Origin::kState;
-      traced.name = name.substr(kStatePrefix.size());
-    } else {
-      traced.origin = Origin::kConstant;
-    }
+    const core::TensorSource source = core::named_source(name);
+    traced.name = source.name;
+    traced.origin = source.kind == core::SourceKind::kInput   ? Origin::kInput
+                    : source.kind == core::SourceKind::kState ? Origin::kState
+                                                              : Origin::kConstant;
   }
 
   const Evidence& evidence_;

@@ -30,36 +30,50 @@ constexpr const char* kDump = R"({
      "scalars": {"dim": 0}, "results": [2]}
   ]})";
 
-std::string list_text(const core::DumpSource& dump, const OpSelection& selection) {
-  return list_operators(dump, selection, ListForm::kTabs).text;
+struct Listed {
+  std::string text;
+  ListOutcome outcome;
+};
+
+Listed listed(const core::DumpSource& dump,
+              const OpSelection& selection = {},
+              ListForm form = ListForm::kTabs) {
+  Listed list;
+  list.outcome =
+      list_operators(dump, selection, form, [&](std::string_view piece) { list.text += piece; });
+  return list;
 }
 
 }  // namespace
 
 TEST_CASE("a list line holds no index and no source, so that two lists can be diffed") {
   const auto dump = test_support::source_from_json(kDump);
-  const std::string text = list_text(*dump, {});
+  const std::string text = listed(*dump).text;
   CHECK(text.starts_with("aten::mul.Scalar\tencoder.0\tfloat32 [2, 2] "));
   CHECK(text.ends_with("aten::size.int\t\t2\n"));
   CHECK(text.find("model.py") == std::string::npos);
-  CHECK(list_operators(*dump, {}, ListForm::kColumns).text.find("model.py:12") !=
-        std::string::npos);
+  CHECK(listed(*dump, {}, ListForm::kColumns).text.find("model.py:12") != std::string::npos);
 }
 
 TEST_CASE("operators are selected by name, with or without overload, by module and by range") {
   const auto dump = test_support::source_from_json(kDump);
   const auto shown = [&](const OpSelection& selection) {
-    return list_operators(*dump, selection, ListForm::kTabs).shown;
+    return listed(*dump, selection).outcome.shown;
   };
   OpSelection by_name;
-  by_name.operator_glob = "aten::mul";
+  by_name.operators.emplace("aten::mul");
   CHECK(shown(by_name) == 1);
-  by_name.operator_glob = "*.Scalar";
+  by_name.operators.emplace("*.Scalar");
   CHECK(shown(by_name) == 1);
+  by_name.operators.emplace("/aten::(mul|size).*/");
+  CHECK(shown(by_name) == 2);
+  by_name.operators.emplace("/mul/");  // whole names only
+  CHECK(shown(by_name) == 0);
+  CHECK_THROWS_AS(NameSelector("/(/"), core::Error);
   OpSelection by_module;
-  by_module.module_glob = "encoder.*";
+  by_module.modules.emplace("encoder.*");
   CHECK(shown(by_module) == 2);
-  by_module.module_glob = "";
+  by_module.modules.emplace("");
   CHECK(shown(by_module) == 1);
   OpSelection by_range;
   parse_range("1:2", by_range);
@@ -76,11 +90,31 @@ TEST_CASE("operators are selected by name, with or without overload, by module a
 
 TEST_CASE("the list as JSON can be filtered for NaN, once statistics are there") {
   const auto dump = test_support::source_from_json(kDump);
-  const Json json = Json::parse(list_operators(*dump, {}, ListForm::kJson).text);
+  const Json json = Json::parse(listed(*dump, {}, ListForm::kJson).text);
   CHECK(json["format"] == "repro-check-inspect");
   CHECK(json["total"] == 3);
   CHECK(json["ops"][0]["outputs"][0].contains("nan"));
   CHECK(json["ops"][2]["results"][0] == 2);
+}
+
+TEST_CASE("the rows of a document are the same text whether it is pretty or not") {
+  for (const std::uint64_t rows : {0U, 1U, 3U}) {
+    OrderedJson array = OrderedJson::array();
+    for (std::uint64_t i = 0; i < rows; ++i)
+      array.push_back({{"name", "a\n\"b"}, {"list", {1, {2}}}});
+    OrderedJson expected = inspect_document("memory");
+    expected["rows"] = array;
+    expected["shown"] = rows;
+    for (const ListForm form : {ListForm::kJson, ListForm::kPrettyJson}) {
+      CAPTURE(rows);
+      std::string text;
+      RowDocument document(
+          inspect_document("memory"), "rows", form, [&](std::string_view piece) { text += piece; });
+      for (const OrderedJson& row : array) document.add(row);
+      document.finish({{"shown", rows}});
+      CHECK(text == document_text(expected, form == ListForm::kPrettyJson));
+    }
+  }
 }
 
 TEST_CASE("one operator shows its arguments, tensors and source") {
