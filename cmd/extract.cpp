@@ -13,7 +13,6 @@
 #include "core/npy.h"
 
 namespace repro_check::cmd {
-namespace {
 
 bool numpy_has(core::Dtype dtype) {
   switch (dtype) {
@@ -28,6 +27,8 @@ bool numpy_has(core::Dtype dtype) {
       return core::is_integral(dtype);
   }
 }
+
+namespace {
 
 void collect_slots(const core::Value& value,
                    const core::OpRecord& op,

@@ -40,6 +40,9 @@ struct Extraction {
   std::uint64_t bytes = 0;
 };
 
+/// Whether core::write_npy() takes the dtype.
+bool numpy_has(core::Dtype dtype);
+
 /// Writes `output` (`.py` or `.cpp`) and, beside it, a directory `<stem>.data` of .npy files.
 /// Dtypes that NumPy lacks are stored as bytes.
 /// @throws core::Error{kNotComparable} as core::require_replayable(), core::Error{kUsage},

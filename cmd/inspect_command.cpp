@@ -7,6 +7,8 @@
 #include <algorithm>
 
 #include "cmd/choice.h"
+#include "cmd/inspect_against.h"
+#include "cmd/inspect_export.h"
 #include "cmd/inspect_views.h"
 #include "cmd/logging.h"
 #include "cmd/output.h"
@@ -63,7 +65,10 @@ std::vector<std::string> InspectCommand::examples() const {
           "repro-check inspect DUMP --generators --format json",
           "repro-check inspect DUMP --op 41",
           "repro-check inspect DUMP --op 41 --tensor out:0 --stats --values=20",
-          "repro-check inspect DUMP --op 41 --tensor in:self --export self.npy",
+          "repro-check inspect DUMP --op 41 --tensor out:0 --slice '0,:8' --bits",
+          "repro-check inspect A --op 41 --tensor out:0 --against B --values",
+          "repro-check inspect DUMP --op 41 --tensor in:self --export self.npy --as float32",
+          "repro-check inspect DUMP --op 41 --export op41.safetensors",
           "repro-check inspect --partial KILLED --list"};
 }
 
@@ -71,17 +76,8 @@ void InspectCommand::define(CLI::App& app) {
   app.add_option("dump", dump_, "Dump to look into")->type_name("DUMP")->required();
   define_selection(app);
   app.add_option("--op", op_, "Show all of one operator")->type_name("INDEX");
-  app.add_option("--tensor", tensor_, "Show one of its tensors: in:SLOT or out:SLOT")
-      ->type_name("SIDE:SLOT");
-  app.add_flag("--stats", stats_, "Statistics of that tensor");
-  app.add_flag_function(
-      "--values{10}",
-      [this](std::int64_t count) {
-        values_ = static_cast<std::uint64_t>(std::max<std::int64_t>(0, count));
-      },
-      "The first elements of that tensor; --values=N so many (10)");
+  define_tensor(app);
   app.add_flag("--verify", verify_, "Check every stored byte against its digest");
-  app.add_option("--export", export_, "Write that tensor to a .npy file")->type_name("FILE.npy");
   app.add_flag("--partial", partial_, "Read what a recording that was cut short has left");
   define_references(app, references_);
   restrict_to(app.add_option("--format", format_, "Format"), {"text", "json"});
@@ -105,6 +101,29 @@ void InspectCommand::define_selection(CLI::App& app) {
                "The operators that drew random numbers, and where the generators stood");
 }
 
+void InspectCommand::define_tensor(CLI::App& app) {
+  app.add_option("--tensor", tensor_, "Show one of its tensors: in:SLOT or out:SLOT")
+      ->type_name("SIDE:SLOT");
+  app.add_flag("--stats", stats_, "Statistics of that tensor, and a histogram of its values");
+  app.add_flag_function(
+      "--values{10}",
+      [this](std::int64_t count) {
+        values_ = static_cast<std::uint64_t>(std::max<std::int64_t>(0, count));
+      },
+      "The first elements of that tensor; --values=N so many (10)");
+  app.add_option("--slice", slice_, "A part of that tensor, as NumPy cuts it: 0,:8 or ...,-1")
+      ->type_name("SLICE");
+  app.add_flag("--bits", bits_, "The bits beside each value, in hexadecimal");
+  app.add_option("--against", against_, "The same tensor in another dump: exit 1 if it differs")
+      ->type_name("DUMP");
+  app.add_option("--export",
+                 export_,
+                 "Write it to .npy, .safetensors, .csv or .jsonl; without --tensor all of --op")
+      ->type_name("FILE");
+  app.add_option("--as", as_, "Convert what is exported: float32, bfloat16, ...")
+      ->type_name("DTYPE");
+}
+
 bool InspectCommand::is_list() const {
   return list_ || operator_ || module_ || range_ || where_ || generators_;
 }
@@ -121,33 +140,77 @@ OpSelection InspectCommand::selection() const {
 void InspectCommand::check_combination() const {
   // A range that is none must be said before the dump is opened.
   static_cast<void>(selection());
-  if (modules_ && (is_list() || op_ || verify_)) reject("--modules is about the whole dump", "give it alone");
+  if (modules_ && (is_list() || op_ || verify_))
+    reject("--modules is about the whole dump", "give it alone");
   if (list_ && generators_) reject("--generators is a list of its own", "leave out --list");
   if (is_list() && op_) {
     reject("--op shows one operator, --list and its filters many", "leave one of them out");
   }
   if (verify_ && (is_list() || op_)) reject("--verify is about the whole dump", "give it alone");
   if (tensor_ && !op_) reject("--tensor needs --op", "for example --op 41 --tensor out:0");
-  if ((stats_ || values_ || export_) && !tensor_) {
-    reject("--stats, --values and --export need --tensor", "for example --op 41 --tensor out:0");
+  check_tensor_flags();
+  if (export_) check_export();
+}
+
+void InspectCommand::check_tensor_flags() const {
+  if (!tensor_ && (stats_ || values_ || slice_ || bits_ || against_)) {
+    reject("--stats, --values, --slice, --bits and --against need --tensor",
+           "for example --op 41 --tensor out:0");
   }
-  if (export_) require_writable(*export_);
+  static_cast<void>(query());
+  if (against_ && stats_) {
+    reject("--stats is about one dump, --against about two", "leave one of them out");
+  }
+  if (bits_ && !values_ && !slice_ && !export_) {
+    reject("--bits stands beside values", "add --values");
+  }
+}
+
+void InspectCommand::check_export() const {
+  if (!op_) reject("--export needs --op", "for example --op 41 --tensor out:0");
+  const ExportFormat format = export_format(*export_);
+  if (!tensor_ && format != ExportFormat::kSafetensors) {
+    reject("--export of a whole operator writes .safetensors", "or name one with --tensor");
+  }
+  if (against_ && format != ExportFormat::kCsv && format != ExportFormat::kJsonl) {
+    reject("--export of two dumps writes .csv or .jsonl", "or leave --against out");
+  }
+  if (against_ && as_) reject("--as is about one dump", "leave --against out");
+  require_writable(*export_);
+}
+
+TensorQuery InspectCommand::query() const {
+  constexpr std::uint64_t kMostOfSlice = 1000;
+  TensorQuery query{tensor_.value_or(""), stats_, values_, export_, std::nullopt, bits_, {}};
+  if (slice_) query.slice = core::parse_subscript(*slice_);
+  if (slice_ && !stats_ && !values_ && !export_) query.values = kMostOfSlice;
+  if (as_ && !export_) reject("--as is about --export", "add --export FILE");
+  if (as_) query.as = export_dtype(*as_);
+  return query;
+}
+
+std::unique_ptr<core::DumpSource> InspectCommand::open(const std::string& dump) const {
+  const std::vector<std::filesystem::path> references(references_.begin(), references_.end());
+  return partial_ ? store::open_partial(dump, references) : store::open_dump(dump, references);
+}
+
+core::ExitCode InspectCommand::report_unreadable(const std::string& dump,
+                                                 const core::Error& error,
+                                                 const GlobalOptions& globals) const {
+  const auto report = unreadable_dump(dump, error);
+  if (!report) throw core::Error(error);
+  const std::vector<comparators::Report> reports{*report};
+  write_stdout(
+      render_reports(reports, ReportStyle{format_, render_options(globals, stdout_is_terminal())}));
+  return worst_exit(reports);
 }
 
 core::ExitCode InspectCommand::run(const GlobalOptions& globals) {
   check_combination();
   try {
-    const std::vector<std::filesystem::path> references(references_.begin(), references_.end());
-    const auto dump =
-        partial_ ? store::open_partial(dump_, references) : store::open_dump(dump_, references);
-    return show(*dump, globals);
+    return show(*open(dump_), globals);
   } catch (const core::Error& error) {
-    const auto report = unreadable_dump(dump_, error);
-    if (!report) throw;
-    const std::vector<comparators::Report> reports{*report};
-    write_stdout(render_reports(
-        reports, ReportStyle{format_, render_options(globals, stdout_is_terminal())}));
-    return worst_exit(reports);
+    return report_unreadable(dump_, error, globals);
   }
 }
 
@@ -161,6 +224,35 @@ core::ExitCode InspectCommand::show_list(const core::DumpSource& dump) const {
   const ListOutcome outcome = list_generators(dump, selection(), form, write_stdout);
   if (outcome.shown == 0 && !is_selected) log_info("no operator drew random numbers");
   return end_of_list(dump, outcome, !is_selected);
+}
+
+/// Whether the tensor that is asked for can be read whole.
+bool InspectCommand::is_readable(const core::DumpSource& dump) const {
+  try {
+    const core::OpRecord op = dump.op(*op_);
+    static_cast<void>(read_values(dump, require_slot(op, *tensor_)));
+    return true;
+  } catch (const core::Error&) {
+    return false;
+  }
+}
+
+core::ExitCode InspectCommand::show_against(const core::DumpSource& dump,
+                                            const GlobalOptions& globals) const {
+  std::unique_ptr<core::DumpSource> other;
+  TensorPair pair;
+  const TensorQuery asked = query();
+  try {
+    other = open(*against_);
+    pair = compare_tensor(dump, *op_, *other, asked);
+  } catch (const core::Error& error) {
+    // The report names the dump that is to blame.
+    if (other != nullptr && !is_readable(dump)) throw;
+    return report_unreadable(*against_, error, globals);
+  }
+  if (export_) export_pair(*export_, pair, asked);
+  write_stdout(against_view(dump, *other, pair, asked, view_form(format_)));
+  return pair.equal ? core::ExitCode::kReproducible : core::ExitCode::kDivergence;
 }
 
 core::ExitCode InspectCommand::show(const core::DumpSource& dump,
@@ -184,10 +276,13 @@ core::ExitCode InspectCommand::show(const core::DumpSource& dump,
         core::ErrorKind::kNotComparable,
         fmt::format("there is no op {}: the dump has {} operators", *op_, dump.op_count()));
   }
-  if (!tensor_) {
-    write_stdout(op_view(dump, *op_, form, globals.verbosity));
+  if (against_) return show_against(dump, globals);
+  if (tensor_) {
+    write_stdout(tensor_view(dump, *op_, query(), form));
+  } else if (export_) {
+    export_op(*export_, dump, *op_, query().as);
   } else {
-    write_stdout(tensor_view(dump, *op_, {*tensor_, stats_, values_, export_}, form));
+    write_stdout(op_view(dump, *op_, form, globals.verbosity));
   }
   return core::ExitCode::kReproducible;
 }

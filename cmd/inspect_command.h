@@ -2,12 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "cmd/command.h"
 #include "cmd/inspect_list.h"
+#include "cmd/inspect_views.h"
 #include "core/dump_source.h"
 
 namespace repro_check::cmd {
@@ -30,7 +32,18 @@ class InspectCommand final : public Command {
   [[nodiscard]] core::ExitCode show(const core::DumpSource& dump,
                                     const GlobalOptions& globals) const;
   [[nodiscard]] core::ExitCode show_list(const core::DumpSource& dump) const;
+  [[nodiscard]] core::ExitCode show_against(const core::DumpSource& dump,
+                                            const GlobalOptions& globals) const;
+  [[nodiscard]] core::ExitCode report_unreadable(const std::string& dump,
+                                                 const core::Error& error,
+                                                 const GlobalOptions& globals) const;
+  [[nodiscard]] bool is_readable(const core::DumpSource& dump) const;
+  [[nodiscard]] TensorQuery query() const;
+  [[nodiscard]] std::unique_ptr<core::DumpSource> open(const std::string& dump) const;
+  void check_tensor_flags() const;
+  void check_export() const;
   void define_selection(CLI::App& app);
+  void define_tensor(CLI::App& app);
 
   std::string dump_;
   bool list_ = false;
@@ -47,7 +60,11 @@ class InspectCommand final : public Command {
   bool partial_ = false;
   std::vector<std::string> references_;
   std::optional<std::uint64_t> values_;
+  std::optional<std::string> slice_;
+  bool bits_ = false;
+  std::optional<std::string> against_;
   std::optional<std::string> export_;
+  std::optional<std::string> as_;
   std::string format_ = "text";
 };
 

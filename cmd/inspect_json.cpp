@@ -14,39 +14,6 @@ namespace {
 
 constexpr std::int64_t kLargestExact = (std::int64_t{1} << 53) - 1;
 
-std::string hex_of(std::span<const std::byte> element) {
-  std::string text;
-  for (std::size_t i = element.size(); i > 0; --i) {
-    text += fmt::format("{:02x}", std::to_integer<unsigned>(element[i - 1]));
-  }
-  return text;
-}
-
-OrderedJson site_json(const core::CallSite* site) {
-  OrderedJson frames = OrderedJson::array();
-  if (site == nullptr) return frames;
-  for (const core::SourceFrame& frame : site->frames) {
-    frames.push_back({{"file", clean_utf8(frame.file)},
-                      {"line", frame.line},
-                      {"function", clean_utf8(frame.function)}});
-  }
-  return frames;
-}
-
-OrderedJson generator_json(const std::optional<core::GeneratorUse>& use) {
-  if (!use) return nullptr;
-  return {{"device", clean_utf8(use->device)},
-          {"seed", count_json(use->seed)},
-          {"position_before", fmt::format("{:016x}", use->position_before)},
-          {"position_after", fmt::format("{:016x}", use->position_after)},
-          {"drawn", use->drawn < 0 ? OrderedJson(nullptr) : integer_json(use->drawn)}};
-}
-
-OrderedJson digest_json(const core::TensorRecord& tensor) {
-  if (tensor.state != core::ContentState::kHashed) return nullptr;
-  return core::to_hex(tensor.digest);
-}
-
 }  // namespace
 
 OrderedJson inspect_document(const std::string& location) {
@@ -104,82 +71,12 @@ OrderedJson value_json(const core::Value& value) {
       value.data);
 }
 
-OrderedJson stats_json(const core::TensorStats& stats) {
-  return {{"min", number_json(stats.min)},
-          {"max", number_json(stats.max)},
-          {"mean", number_json(stats.mean)},
-          {"std", number_json(stats.std)},
-          {"l2", number_json(stats.l2)},
-          {"zeros", stats.zeros},
-          {"nan", stats.nans},
-          {"positive_inf", stats.positive_infs},
-          {"negative_inf", stats.negative_infs},
-          {"subnormals", stats.subnormals}};
-}
-
-OrderedJson tensor_json(const core::TensorRecord& tensor) {
-  OrderedJson json{{"role", tensor.role == core::TensorRole::kInput ? "input" : "output"},
-                   {"slot", clean_utf8(tensor.slot)},
-                   {"dtype", core::dtype_name(tensor.dtype)},
-                   {"shape", tensor.shape},
-                   {"strides", tensor.strides},
-                   {"offset", tensor.storage_offset},
-                   {"device", clean_utf8(tensor.device)},
-                   {"layout", clean_utf8(tensor.layout)},
-                   {"attributes", clean_utf8(tensor.attributes)},
-                   {"requires_grad", tensor.requires_grad},
-                   {"state", core::content_state_name(tensor.state)},
-                   {"digest", digest_json(tensor)},
-                   {"stored", tensor.stored},
-                   {"storage", tensor.storage},
-                   {"producer", tensor.producer},
-                   {"name", clean_utf8(tensor.name)}};
-  // Counts stand apart from the rest, so that `.outputs[].nan > 0` is all a filter has to say.
-  json["nan"] = tensor.stats ? OrderedJson(tensor.stats->nans) : OrderedJson(nullptr);
-  json["stats"] = tensor.stats ? stats_json(*tensor.stats) : OrderedJson(nullptr);
-  return json;
-}
-
-OrderedJson op_json(const core::OpRecord& op) {
-  OrderedJson arguments = OrderedJson::array();
-  for (const core::Argument& argument : op.arguments) {
-    arguments.push_back(
-        {{"name", clean_utf8(argument.name)}, {"value", value_json(argument.value)}});
+std::string bits_text(std::span<const std::byte> element) {
+  std::string text;
+  for (std::size_t i = element.size(); i > 0; --i) {
+    text += fmt::format("{:02x}", std::to_integer<unsigned>(element[i - 1]));
   }
-  OrderedJson results = OrderedJson::array();
-  for (const core::Value& result : op.results) results.push_back(value_json(result));
-  OrderedJson inputs = OrderedJson::array();
-  OrderedJson outputs = OrderedJson::array();
-  for (const core::TensorRecord& tensor : op.tensors) {
-    (tensor.role == core::TensorRole::kInput ? inputs : outputs).push_back(tensor_json(tensor));
-  }
-  OrderedJson changes = OrderedJson::array();
-  for (const core::Substitution& change : op.substitutions) {
-    changes.push_back({{"argument", clean_utf8(change.argument)},
-                       {"from", clean_utf8(change.from)},
-                       {"to", clean_utf8(change.to)},
-                       {"reason", clean_utf8(change.reason)}});
-  }
-  const core::CallSite* site = op.site.get();
-  return {{"index", op.index},
-          {"operator", op.op ? clean_utf8(op.op->full_name()) : ""},
-          {"seeded", op.op != nullptr && op.op->seeded},
-          {"module", site == nullptr ? "" : clean_utf8(site->module_path)},
-          {"module_type", site == nullptr ? "" : clean_utf8(site->module_type)},
-          {"source", site_json(site)},
-          {"phase", core::phase_name(op.phase)},
-          {"step", op.step},
-          {"rank", op.rank},
-          {"lane", op.lane},
-          {"depth", op.depth},
-          {"parent", op.parent},
-          {"arguments", std::move(arguments)},
-          {"results", std::move(results)},
-          {"inputs", std::move(inputs)},
-          {"outputs", std::move(outputs)},
-          {"substitutions", std::move(changes)},
-          {"generator", generator_json(op.generator)},
-          {"wall_ns", op.wall_ns}};
+  return text;
 }
 
 OrderedJson element_json(core::Dtype dtype, std::span<const std::byte> element) {
@@ -189,7 +86,7 @@ OrderedJson element_json(core::Dtype dtype, std::span<const std::byte> element) 
   const bool rounds =
       value.is_number_integer() && (value > kLargestExact || value < -kLargestExact);
   if (!value.is_primitive() || value.is_discarded() || rounds) value = text;
-  return {{"value", std::move(value)}, {"bits", hex_of(element)}};
+  return {{"value", std::move(value)}, {"bits", bits_text(element)}};
 }
 
 }  // namespace repro_check::cmd

@@ -33,6 +33,11 @@ OrderedJson value_json(const core::Value& value);
 OrderedJson stats_json(const core::TensorStats& stats);
 OrderedJson tensor_json(const core::TensorRecord& tensor);
 OrderedJson op_json(const core::OpRecord& op);
+/// The same as compact text, which is made ten times as fast.
+std::string op_text(const core::OpRecord& op);
+
+/// Hexadecimal, most significant digit first.
+std::string bits_text(std::span<const std::byte> element);
 
 /// `{"value": 0.5, "bits": "3f000000"}`, most significant digit first.
 OrderedJson element_json(core::Dtype dtype, std::span<const std::byte> element);

@@ -202,7 +202,7 @@ ListOutcome list_operators(const core::DumpSource& dump,
   RowDocument document(list_head(dump), "ops", form, sink);
   return for_each_selected(dump, selection, document, [&](const core::OpRecord& op) {
     if (document.is_json()) {
-      document.add(op_json(op));
+      document.add_compact(op_text(op));
     } else {
       document.add_line(line_text(op, form));
     }

@@ -40,6 +40,15 @@ void RowDocument::add(const OrderedJson& row) {
   put(pretty ? "\n    " + indented(dumped(row, true), 4) : dumped(row, false));
 }
 
+void RowDocument::add_compact(const std::string& row) {
+  if (form_ == ListForm::kPrettyJson) {
+    add(OrderedJson::parse(row));
+    return;
+  }
+  if (rows_++ > 0) put(",");
+  put(row);
+}
+
 void RowDocument::add_line(std::string_view line) {
   ++rows_;
   put(line);

@@ -2,11 +2,11 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <string_view>
 
 #include "cmd/inspect_json.h"
+#include "cmd/new_file.h"
 
 namespace repro_check::cmd {
 
@@ -16,9 +16,6 @@ enum class ListForm {
   kJson,
   kPrettyJson,
 };
-
-/// Takes a document piece by piece.
-using TextSink = std::function<void(std::string_view)>;
 
 /// A document of many rows, handed on while it is made, so that its length is no matter of memory.
 /// As JSON it is one object: the members of `head`, the rows under `name`, the members of a tail.
@@ -36,6 +33,8 @@ class RowDocument {
 
   /// For JSON.
   void add(const OrderedJson& row);
+  /// For JSON that is text already, compact. Parsed again where the document is pretty.
+  void add_compact(const std::string& row);
   /// For text; the line ends in a newline.
   void add_line(std::string_view line);
   /// To be called once, last. @param tail  an object, which text leaves out

@@ -6,7 +6,9 @@
 #include <string>
 
 #include "cmd/inspect_rows.h"
+#include "core/dtype.h"
 #include "core/dump_source.h"
+#include "core/subarray.h"
 #include "core/tensor_record.h"
 
 namespace repro_check::cmd {
@@ -40,7 +42,10 @@ struct TensorQuery {
   std::string slot;  ///< `out:0`, `in:1`, `in:self`
   bool stats = false;
   std::optional<std::uint64_t> values;   ///< so many elements from the first
-  std::optional<std::string> export_to;  ///< .npy file
+  std::optional<std::string> export_to;  ///< file
+  std::optional<core::Subscript> slice;  ///< all of this is about a part
+  bool bits = false;                     ///< beside every value
+  std::optional<core::Dtype> as;         ///< of what is exported
 };
 
 /// @throws core::Error{kNotComparable} when the op has no such tensor or its content is not stored

@@ -1,30 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/output.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 #include <string>
+#include <system_error>
 
+#include "cmd/new_file.h"
 #include "core/error.h"
 
 namespace repro_check::cmd {
 namespace {
 
 std::string reason() { return std::strerror(errno); }
-
-/// @return false with errno set
-bool write_all(int descriptor, std::string_view text) noexcept {
-  while (!text.empty()) {
-    const ssize_t written = ::write(descriptor, text.data(), text.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return false;
-    text.remove_prefix(static_cast<std::size_t>(written));
-  }
-  return true;
-}
 
 }  // namespace
 
@@ -34,26 +24,9 @@ void write_stdout(std::string_view document) {
 }
 
 void write_file(const std::filesystem::path& file, std::string_view document) {
-  // Devices and pipes are written as they are: renaming would put a plain file in their place.
-  std::error_code ignored;
-  const std::filesystem::file_status status = std::filesystem::status(file, ignored);
-  const bool in_place =
-      std::filesystem::exists(status) && !std::filesystem::is_regular_file(status);
-  const std::string target = in_place ? file.string() : file.string() + ".new";
-  const int descriptor = ::open(target.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  bool whole = descriptor >= 0 && write_all(descriptor, document);
-  std::string why = whole ? "" : reason();
-  if (descriptor >= 0 && ::close(descriptor) != 0 && whole) {
-    whole = false;
-    why = reason();
-  }
-  if (whole && !in_place && ::rename(target.c_str(), file.c_str()) != 0) {
-    whole = false;
-    why = reason();
-  }
-  if (whole) return;
-  if (!in_place) ::unlink(target.c_str());
-  throw core::Error(core::ErrorKind::kIo, "cannot write " + file.string() + ": " + why);
+  NewFile made(file);
+  made.put(document);
+  made.commit();
 }
 
 void require_writable(const std::filesystem::path& file) {

@@ -35,6 +35,21 @@ struct Listed {
   ListOutcome outcome;
 };
 
+std::string look(const core::DumpSource& dump,
+                 std::uint64_t op,
+                 std::string slot,
+                 bool stats,
+                 std::optional<std::uint64_t> values,
+                 std::optional<std::string> export_to,
+                 ViewForm form) {
+  TensorQuery query;
+  query.slot = std::move(slot);
+  query.stats = stats;
+  query.values = values;
+  query.export_to = std::move(export_to);
+  return tensor_view(dump, op, query, form);
+}
+
 Listed listed(const core::DumpSource& dump,
               const OpSelection& selection = {},
               ListForm form = ListForm::kTabs) {
@@ -133,9 +148,9 @@ TEST_CASE("one operator shows its arguments, tensors and source") {
 
 TEST_CASE("values of a tensor keep NaN, infinities and integers that a double cannot hold") {
   const auto dump = test_support::source_from_json(kDump);
-  const std::string text = tensor_view(*dump, 0, {"in:self", false, 3, {}}, ViewForm::kText);
+  const std::string text = look(*dump, 0, "in:self", false, 3, {}, ViewForm::kText);
   CHECK(text.find("[0, 1]\tnan\n[1, 0]\t-inf\n... and 1 more: --values=4\n") != std::string::npos);
-  const Json json = Json::parse(tensor_view(*dump, 0, {"in:0", true, 10, {}}, ViewForm::kJson));
+  const Json json = Json::parse(look(*dump, 0, "in:0", true, 10, {}, ViewForm::kJson));
   CHECK(json["values"].size() == 4);
   CHECK(json["values"][0]["value"] == 1.0);
   CHECK(json["values"][0]["bits"] == "3f800000");
@@ -143,7 +158,7 @@ TEST_CASE("values of a tensor keep NaN, infinities and integers that a double ca
   CHECK(json["tensor"]["stats"]["nan"] == 1);
   CHECK(json["tensor"]["stats"]["max"] == 1.0);
   CHECK(json["tensor"]["stats"]["mean"] == 0.5);
-  const Json big = Json::parse(tensor_view(*dump, 1, {"out:0", false, 1, {}}, ViewForm::kJson));
+  const Json big = Json::parse(look(*dump, 1, "out:0", false, 1, {}, ViewForm::kJson));
   CHECK(big["values"][0]["value"] == "9007199254740993");
 }
 
@@ -151,7 +166,7 @@ TEST_CASE("an exported tensor reads back") {
   const auto dump = test_support::source_from_json(kDump);
   const test_support::TempDirectory folder;
   const std::string file = (folder / "y.npy").string();
-  tensor_view(*dump, 0, {"out:0", false, {}, file}, ViewForm::kText);
+  look(*dump, 0, "out:0", false, {}, file, ViewForm::kText);
   const core::HostTensor tensor = core::read_npy(file);
   CHECK(tensor.dtype == core::Dtype::kFloat32);
   CHECK(tensor.shape == std::vector<std::int64_t>{2, 2});
@@ -161,13 +176,13 @@ TEST_CASE("an exported tensor reads back") {
 TEST_CASE("a slot that is not there is exit 4 and says what is") {
   const auto dump = test_support::source_from_json(kDump);
   try {
-    tensor_view(*dump, 0, {"out:7", false, {}, {}}, ViewForm::kText);
+    look(*dump, 0, "out:7", false, {}, {}, ViewForm::kText);
     FAIL("nothing was thrown");
   } catch (const core::Error& error) {
     CHECK(error.kind() == core::ErrorKind::kNotComparable);
     CHECK(error.hint() == "it has in:self, out:0");
   }
-  CHECK_THROWS_AS(tensor_view(*dump, 0, {"self", false, {}, {}}, ViewForm::kText), core::Error);
+  CHECK_THROWS_AS(look(*dump, 0, "self", false, {}, {}, ViewForm::kText), core::Error);
 }
 
 TEST_CASE("the summary names run, model, counts and inputs") {

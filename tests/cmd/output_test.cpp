@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 #include <sys/stat.h>
 
+#include "cmd/new_file.h"
 #include "core/error.h"
 #include "tests/cmd/scripts.h"
 
@@ -16,6 +17,22 @@ TEST_CASE("a file is replaced whole, and nothing is left beside it") {
   write_file(file, "new\n");
   CHECK(read_file(file) == "new\n");
   CHECK_FALSE(std::filesystem::exists(folder / "report.txt.new"));
+}
+
+TEST_CASE("a document that is made while it is written is there whole or not at all") {
+  const TempDirectory folder;
+  const std::filesystem::path file = folder / "long.txt";
+  write_pieces(file, [](const TextSink& sink) {
+    for (int i = 0; i < 100'000; ++i) sink("a line\n");
+  });
+  CHECK(read_file(file).size() == 700'000);
+  const auto fail = [](const TextSink& sink) {
+    sink(std::string(1'000'000, 'x'));
+    throw core::Error(core::ErrorKind::kNotComparable, "it ends here");
+  };
+  CHECK_THROWS_AS(write_pieces(file, fail), core::Error);
+  CHECK(read_file(file).size() == 700'000);
+  CHECK_FALSE(std::filesystem::exists(folder / "long.txt.new"));
 }
 
 TEST_CASE("a device is written in place") {
