@@ -52,7 +52,7 @@ std::filesystem::path require_recorder(const std::optional<std::filesystem::path
   }
   throw core::Error(core::ErrorKind::kUsage,
                     "there is no recorder, so nothing can be recorded (looked for " + looked + ")",
-                    "this build may be one without LibTorch: build with "
+                    "install the package repro-check-recorder, or build with "
                     "-DREPRO_CHECK_WITH_TORCH=ON, or point REPRO_CHECK_RECORDER at a "
                     "repro-check-recorder; diff, inspect and validate work without");
 }
