@@ -4,6 +4,8 @@
 #include <CLI/CLI.hpp>
 #include <map>
 #include <memory>
+#include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -92,10 +94,17 @@ std::vector<std::string> verbs_of(const CLI::App& app) {
     candidates = verbs_of(app);
   } else {
     message = "unexpected argument \"" + word + "\"";
+    candidates = verbs_of(*verb);
   }
+  // Of one letter any other is near.
   const auto near =
-      core::near_miss(name, std::vector<std::string_view>(candidates.begin(), candidates.end()));
-  const std::string hint = near ? "did you mean " + std::string(*near) + "?" : "see `" + help + "`";
+      name.size() <= 2
+          ? std::nullopt
+          : core::near_miss(name,
+                            std::vector<std::string_view>(candidates.begin(), candidates.end()));
+  std::string hint = near ? "did you mean " + std::string(*near) + "?" : "see `" + help + "`";
+  const bool takes_config = verb != nullptr && verb->get_option_no_throw("--config") != nullptr;
+  if (takes_config && !is_option && !near) hint = "a configuration is given with -c FILE; " + hint;
   throw core::Error(core::ErrorKind::kUsage, message, hint);
 }
 
@@ -120,9 +129,29 @@ std::vector<std::string> verbs_of(const CLI::App& app) {
   const std::string help = "repro-check " + (verb == nullptr ? "" : verb->get_name() + " ");
   std::string message = error.what();
   if (dynamic_cast<const CLI::ConversionError*>(&error) != nullptr) {
-    message = "a value of another type was expected: " + message.substr(message.find(": ") + 2);
+    // CLI11 says "Could not convert: --op = x".
+    message = message.substr(message.find(": ") + 2);
+    if (const std::size_t equals = message.find(" = "); equals != std::string::npos) {
+      message =
+          message.substr(0, equals) + ": \"" + message.substr(equals + 3) + "\" is not a number";
+    }
   }
   throw core::Error(core::ErrorKind::kUsage, message, "see `" + help + "--help`");
+}
+
+/// For numbers that cannot be negative: CLI11 takes -1 for the largest one.
+void refuse_negative_counts(CLI::App& app) {
+  const auto check = [](std::string& given) -> std::string {
+    return given.starts_with("-") ? "expected a number of 0 or more, got " + given : "";
+  };
+  for (CLI::Option* option : app.get_options()) {
+    const std::string type = option->get_type_name();
+    const std::string word = type.substr(0, type.find_first_of(",: "));
+    if (word == "N" || word == "INDEX") option->check(CLI::Validator(check, "", "count"));
+  }
+  for (CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; })) {
+    refuse_negative_counts(*verb);
+  }
 }
 
 class Application {
@@ -143,6 +172,7 @@ class Application {
       command->define(*verb);
       add_global_options(*verb, globals_);
     }
+    refuse_negative_counts(app_);
   }
 
   core::ExitCode run(int argc, const char* const* argv) {
@@ -158,7 +188,8 @@ class Application {
       reject(error, app_);
     }
     if (globals_.quiet && globals_.verbosity > 0) {
-      throw core::Error(core::ErrorKind::kUsage, "-q and -v contradict each other");
+      throw core::Error(
+          core::ErrorKind::kUsage, "-q and -v contradict each other", "give one of them");
     }
     set_log_level(globals_.verbosity, globals_.quiet);
     const std::string chosen = app_.get_subcommands().front()->get_name();

@@ -15,6 +15,7 @@
 #include "baselines/pending.h"
 #include "cmd/gate.h"
 #include "cmd/output.h"
+#include "cmd/render/text.h"
 #include "core/error.h"
 #include "core/printable.h"
 
@@ -61,9 +62,9 @@ std::string summary_line(const std::filesystem::path& target, const Baseline& no
   const std::string name = core::printable(from_here(target).string());
   std::error_code ignored;
   if (!std::filesystem::exists(target, ignored)) {
-    return fmt::format("{}: new, {} operators on {}\n",
+    return fmt::format("{}: new, {} on {}\n",
                        name,
-                       now.operators,
+                       format_count(now.operators, "operator"),
                        core::printable(baselines::describe(now.platform)));
   }
   try {
@@ -140,9 +141,9 @@ std::string baseline_status(const GatePlace& place) {
     }
     try {
       const Baseline baseline = baselines::baseline_from_text(read_text_file(file), file.string());
-      text += fmt::format("{}: {} operators on {}, policy {}, {}\n",
+      text += fmt::format("{}: {} on {}, policy {}, {}\n",
                           name,
-                          baseline.operators,
+                          format_count(baseline.operators, "operator"),
                           core::printable(baselines::describe(baseline.platform)),
                           core::printable(baseline.policy),
                           age_text(file));

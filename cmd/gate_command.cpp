@@ -14,6 +14,7 @@
 #include "cmd/repeats.h"
 #include "cmd/run_plan.h"
 #include "cmd/verdict.h"
+#include "configs/gate_name.h"
 #include "core/error.h"
 
 namespace repro_check::cmd {
@@ -104,6 +105,10 @@ configs::BaselinesSpec GateCommand::baselines_spec(const configs::BaselinesSpec&
 }
 
 std::string GateCommand::gate_name(const configs::BaselinesSpec& given) const {
+  if (name_ && !configs::is_gate_name(*name_)) {
+    throw usage("--name " + *name_ + ": expected letters, digits, dots, dashes and underscores",
+                "it is part of the names of files");
+  }
   if (name_) return *name_;
   if (!given.name.empty()) return given.name;
   return config_.given() ? std::filesystem::path(config_.file()).stem().string() : "gate";
@@ -197,6 +202,9 @@ core::ExitCode GateCommand::run(const GlobalOptions& globals) {
     return core::ExitCode::kReproducible;
   }
   report_.check_output();
+  if (against_ && repeat_) {
+    throw usage("-n means nothing with --against", "the dumps are there already: leave -n out");
+  }
   std::optional<configs::Config> config;
   if (config_.given()) config = against_ ? config_.load() : config_.load(out_, repeat_);
   std::vector<RunLog> logs;

@@ -274,7 +274,8 @@ core::ExitCode InspectCommand::show(const core::DumpSource& dump,
   if (*op_ >= dump.op_count()) {
     throw core::Error(
         core::ErrorKind::kNotComparable,
-        fmt::format("there is no op {}: the dump has {} operators", *op_, dump.op_count()));
+        fmt::format("there is no op {}: the dump has {} operators", *op_, dump.op_count()),
+        "they count from 0; --list shows them");
   }
   if (against_) return show_against(dump, globals);
   if (tensor_) {

@@ -34,17 +34,21 @@ void require_writable(const std::filesystem::path& file) {
   if (directory.empty()) directory = ".";
   std::error_code ignored;
   std::string why;
+  std::string hint;
   if (std::filesystem::is_directory(file, ignored)) {
     why = "it is a directory";
+    hint = "name a file in it";
   } else if (!std::filesystem::is_directory(directory, ignored)) {
     why = "there is no directory " + directory.string();
+    hint = "make the directory first";
   } else if (::access(directory.c_str(), W_OK) != 0) {
+    why = reason();
+    hint = "name a file in a directory that you may write to";
     // A device such as /dev/null is written in place, so its directory does not matter.
     if (::access(file.c_str(), W_OK) == 0) return;
-    why = reason();
   }
   if (why.empty()) return;
-  throw core::Error(core::ErrorKind::kUsage, "cannot write " + file.string() + ": " + why);
+  throw core::Error(core::ErrorKind::kUsage, "cannot write " + file.string() + ": " + why, hint);
 }
 
 std::filesystem::path from_here(const std::filesystem::path& path) {

@@ -260,8 +260,20 @@ std::string ask_recorder(const RecorderQuestion& question) {
   std::ifstream file(complaints.path());
   std::string text{std::istreambuf_iterator<char>(file), {}};
   while (!text.empty() && text.back() == '\n') text.pop_back();
-  if (text.empty()) text = question.recorder.string() + " failed and gave no reason";
-  throw core::Error(kind_of_exit(status), text);
+  if (text.empty()) {
+    throw core::Error(kind_of_exit(status),
+                      question.recorder.string() + " failed and gave no reason",
+                      "see whether it is a repro-check-recorder: it answers to `version`");
+  }
+  // A last line that is indented is the hint.
+  std::string hint;
+  if (const std::size_t last = text.rfind("\n  "); last != std::string::npos) {
+    if (text.find('\n', last + 1) == std::string::npos) {
+      hint = text.substr(last + 3);
+      text.resize(last);
+    }
+  }
+  throw core::Error(kind_of_exit(status), text, hint);
 }
 
 }  // namespace repro_check::cmd

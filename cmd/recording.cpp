@@ -22,7 +22,8 @@ namespace {
 using comparators::Report;
 using comparators::Status;
 
-/// The last line of a log that is not empty; only the end of the file is read.
+/// The last line of a log that is neither empty nor indented, as the recorder's hints are; only the
+/// end of the file is read.
 std::string last_line(const std::filesystem::path& file) {
   constexpr std::streamoff kTail = 4096;
   std::ifstream stream(file, std::ios::binary);
@@ -31,11 +32,17 @@ std::string last_line(const std::filesystem::path& file) {
   if (!stream || size <= 0) return {};
   stream.seekg(std::max<std::streamoff>(0, size - kTail));
   std::string text{std::istreambuf_iterator<char>(stream), {}};
-  const std::size_t end = text.find_last_not_of("\r\n \t");
-  if (end == std::string::npos) return {};
-  text.erase(end + 1);
-  const std::size_t start = text.rfind('\n');
-  return start == std::string::npos ? text : text.substr(start + 1);
+  std::string last;
+  for (;;) {
+    const std::size_t end = text.find_last_not_of("\r\n \t");
+    if (end == std::string::npos) return last;
+    text.erase(end + 1);
+    const std::size_t start = text.rfind('\n');
+    std::string line = start == std::string::npos ? text : text.substr(start + 1);
+    if (!line.starts_with("  ")) return line;
+    if (last.empty()) last = std::move(line);
+    text.erase(start == std::string::npos ? 0 : start);
+  }
 }
 
 struct Unfinished {

@@ -176,7 +176,6 @@ StartingConfig starting_config(const std::string& model_path,
   document["seed"] = 0;
   document["determinism"] = "off";
   document["disable_dropout"] = true;
-  document["runs"] = {Json{{"name", "baseline"}}, Json{{"name", "candidate"}}};
   document["dump"] = {{"directory", "repro-check-out"}};
   document["compare"] = {{"policy", "bitwise"}};
   document["report"] = {{"format", {"text", "json"}}};

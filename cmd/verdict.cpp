@@ -74,6 +74,12 @@ std::string name_of(const std::filesystem::path& directory) {
   return last.string();
 }
 
+/// The state of a run whose dump could not be opened.
+std::string state_of(core::ErrorKind kind) {
+  if (kind == core::ErrorKind::kDumpIncomplete) return "incomplete";
+  return kind == core::ErrorKind::kDumpUnknown ? "unreadable" : "damaged";
+}
+
 RunSummary summarise(const std::filesystem::path& directory, const Side& side) {
   RunSummary summary;
   summary.location = directory.string();
@@ -84,8 +90,7 @@ RunSummary summarise(const std::filesystem::path& directory, const Side& side) {
   }
   summary.name = name_of(directory);
   summary.message = side.error->what();
-  summary.status =
-      side.error->kind() == core::ErrorKind::kDumpIncomplete ? "incomplete" : "damaged";
+  summary.status = state_of(side.error->kind());
   if (summary.status == "incomplete") {
     if (const auto reached = store::summarise_incomplete(directory)) {
       summary.last_op = reached->entered ? reached->entered : reached->last;

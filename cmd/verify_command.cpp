@@ -99,7 +99,7 @@ Verified verify(const std::string& dump,
 
 std::string text_of(const Verified& result) {
   if (result.status != "verified") {
-    std::string word = result.status;
+    std::string word = result.status == "unknown" ? "unreadable" : result.status;
     for (char& letter : word) letter = static_cast<char>(letter - 'a' + 'A');
     return fmt::format("{} {}{}\n",
                        word,

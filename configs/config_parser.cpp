@@ -2,8 +2,10 @@
 #include "configs/config_parser.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstddef>
 #include <fstream>
 #include <iterator>
@@ -60,6 +62,11 @@ std::string read_config_text(const std::filesystem::path& file, const std::strin
   // A pipe or device has no size to be bounded by.
   if (!std::filesystem::is_regular_file(status)) {
     detail::refuse(name + ": not a regular file", hint);
+  }
+  if (::access(file.c_str(), R_OK) != 0) {
+    detail::refuse(
+        fmt::format("{}: cannot be read: {}", name, std::generic_category().message(errno)),
+        "check its permissions");
   }
   const std::uintmax_t size = std::filesystem::file_size(file, error);
   if (!error && size > kLargestFile) {

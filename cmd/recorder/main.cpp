@@ -48,7 +48,8 @@ int run(int argc, char** argv) {
     const Error error = as_error(exception);
     if (records) status.error(error);
     std::cerr << error.what() << '\n';
-    if (!error.hint().empty()) std::cerr << error.hint() << '\n';
+    // Indented, which is how the caller knows it.
+    if (!error.hint().empty()) std::cerr << "  " << error.hint() << '\n';
     return static_cast<int>(repro_check::core::exit_code_for(error.kind()));
   }
 }

@@ -141,8 +141,9 @@ constexpr std::array kRules{
          "DumpDamaged",
          "damaged",
          "A recording cannot be read whole",
-         "Stored bytes do not match their digest, or the recording never ended. This is no "
-         "divergence.",
+         "There is no dump, or one of a newer format, or its bytes do not match their digest, or "
+         "the "
+         "recording never ended. This is no divergence.",
          "Record again, and check the disk. `--partial` compares as far as a recording goes."},
     Rule{RuleId::kNotComparable,
          "RC4001",

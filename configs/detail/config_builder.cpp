@@ -108,8 +108,10 @@ void Builder::read_repeat() {
   if (!node) return;
   assign(read_integer(*node, {kFewestRuns, kMostRepeats, ""}, problems_), repeat_);
   if (object_.has("runs")) {
-    problems_.add(node->pointer,
-                  "repeats one configuration, and \"runs\" lists several; give one of them");
+    problems_.add(
+        node->pointer,
+        "-n repeats one configuration, and \"runs\" lists several: leave out one of the two; "
+        "without \"runs\" the configuration itself is run as often");
   }
 }
 

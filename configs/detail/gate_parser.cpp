@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <charconv>
 #include <cstddef>
 #include <limits>
@@ -12,6 +11,7 @@
 #include <string_view>
 
 #include "configs/detail/keys.h"
+#include "configs/gate_name.h"
 #include "core/printable.h"
 
 namespace repro_check::configs::detail {
@@ -19,17 +19,6 @@ namespace {
 
 bool is_hexadecimal(std::string_view text) {
   return text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
-}
-
-/// A part of file names.
-bool is_gate_name(std::string_view text) {
-  const auto is_safe = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-           c == '.' || c == '-';
-  };
-  constexpr std::size_t kLongestName = 100;
-  return !text.empty() && text.size() <= kLongestName && text.front() != '.' &&
-         text.front() != '-' && std::ranges::all_of(text, is_safe);
 }
 
 std::optional<std::string> read_key(const Node& node, Problems& problems) {

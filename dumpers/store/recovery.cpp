@@ -185,7 +185,8 @@ core::TraceSummary recover_dump(const fs::path& recording,
   if (fs::exists(directory / kManifestName, code)) {
     throw Error(ErrorKind::kUsage,
                 fmt::format("{}: is a complete dump: there is nothing to recover",
-                            core::printable(recording.string())));
+                            core::printable(recording.string())),
+                "diff and inspect read it as it is");
   }
   refuse_busy(directory);
   const journal::RecordedJournal journal(directory / kJournalName);

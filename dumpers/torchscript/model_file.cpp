@@ -27,7 +27,7 @@ std::string read_head(const std::filesystem::path& file) {
   const auto status = std::filesystem::status(file, failure);
   if (!std::filesystem::exists(status)) {
     throw usage(file.string() + ": no such file",
-                "check the path; relative paths are relative to the configuration file");
+                "check the path; in a configuration it begins in the folder of that file");
   }
   if (std::filesystem::is_directory(status)) {
     throw usage(file.string() + ": is a directory", "name the model file inside it");

@@ -32,9 +32,11 @@ constexpr std::array<const char*, 5> kOurFiles{
     kManifestName, kTraceName, kContentsName, kJournalName, kManifestTemporary};
 
 [[noreturn]] void read_failed(const fs::path& path, const char* doing, int code) {
+  const bool forbidden = code == EACCES;
   throw Error(
-      ErrorKind::kIo,
-      fmt::format("{}: {}: {}", path.string(), doing, std::generic_category().message(code)));
+      forbidden ? ErrorKind::kDumpUnknown : ErrorKind::kIo,
+      fmt::format("{}: {}: {}", path.string(), doing, std::generic_category().message(code)),
+      forbidden ? "ask whom it belongs to, or copy it as somebody who may read it" : "");
 }
 
 /// The first entry that no recording of ours has made; empty when there is none.

@@ -89,6 +89,11 @@ fs::path locate_dump(const fs::path& path) {
     directory = path.has_parent_path() ? path.parent_path() : fs::path(".");
   }
   if (fs::exists(directory / kManifestName, code)) return directory;
+  if (code == std::errc::permission_denied) {
+    throw Error(ErrorKind::kDumpUnknown,
+                fmt::format("{}: cannot look into it: {}", name, code.message()),
+                "ask whom it belongs to, or copy it as somebody who may read it");
+  }
   if (fs::exists(directory / kJournalName, code) || fs::exists(directory / kTraceName, code)) {
     refuse_incomplete(name, directory);
   }

@@ -91,7 +91,7 @@ fs::path locate_journal(const fs::path& path) {
                         fmt::format("{}: is a complete dump: there is nothing to do", name),
                         fs::exists(beside / kJournalName, code)
                             ? "the recording that was to replace it is " + beside.string()
-                            : "");
+                            : "diff and inspect read it as it is");
     }
     throw core::Error(core::ErrorKind::kDumpUnknown,
                       fmt::format("{}: there is no journal in this directory", name),
