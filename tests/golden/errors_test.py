@@ -28,7 +28,7 @@ SKIP = 77
 NORMALISE = [
     (re.compile(r"\b\d+(\.\d+)? s\b"), "N s"),
     (re.compile(r"eof = \d+"), "eof = N"),
-    (re.compile(r"(is not available: ).*"), r"\1..."),
+    (re.compile(r"(is not available: |is not a device: ).*"), r"\1..."),
     (re.compile(r"^\[\d/\d\] .*\n", re.M), ""),
 ]
 
