@@ -51,7 +51,8 @@ core::ExitCode end_of_list(const core::DumpSource& dump,
     log_warning(message + ": " + hint);
   }
   if (outcome.shown > 0 || may_be_empty) return core::ExitCode::kReproducible;
-  log_warning(fmt::format("no operator of {} was selected", dump.op_count()));
+  log_warning(fmt::format("no operator of {} was selected; --list alone shows all of them",
+                          dump.op_count()));
   return core::ExitCode::kNotComparable;
 }
 
