@@ -85,7 +85,7 @@
 
     tableCard() {
       this.box = Page.el("input", {
-        type: "search", placeholder: "search: addmm, is:origin, abs:>1e-5, /regex/", spellcheck: "false",
+        type: "search", placeholder: "addmm, is:origin, abs:>1e-5", spellcheck: "false",
         autocomplete: "off", "aria-label": "Search operators", id: "search",
       });
       this.shown = Page.el("span", { class: "shown", role: "status" });

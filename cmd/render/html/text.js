@@ -53,6 +53,9 @@ Page.fill = (node, ...children) => {
 };
 
 Page.count = (n) => n < 10000 ? String(n) : Math.round(n).toLocaleString("en-US");
+// Where room is scarce: 70.0k for 70,002. Rounded down, so that what is not all does not look like all.
+Page.brief = (n) => n < 10000 ? String(n) : n < 1e6 ? `${(Math.floor(n / 100) / 10).toFixed(1)}k`
+  : `${(Math.floor(n / 1e5) / 10).toFixed(1)}M`;
 Page.plural = (n, noun) => `${Page.count(n)} ${noun}${n === 1 ? "" : "s"}`;
 
 // Four significant digits, as the other reports have them.

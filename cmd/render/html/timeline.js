@@ -124,7 +124,7 @@
       };
       const drawn = ["propagated", "within", "not-judged", "mismatch", "origin"];
       this.plot = new uPlot({
-        width, height: this.most ? HEIGHT : FLAT, legend: { show: false }, padding: [10, 12, 0, 0],
+        width, height: this.most ? HEIGHT : FLAT, legend: { show: false }, padding: [10, 26, 0, 0],
         scales: {
           x: { time: false, range: (_, from, to) => [from, to] },
           y: { distr: 3, log: 10, range: () => this.yRange },
@@ -132,8 +132,10 @@
         axes: [
           { ...axis, values: (_, splits) => splits.map(label), incrs: [1, 2, 5, 10, 20, 50, 100, 200,
             500, 1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 2e5, 5e5], size: 28 },
-          { ...axis, size: 74, values: (_, splits) => splits.map((v) => v === null ? ""
-            : Math.abs(Math.log10(v) % 1) < 1e-9 ? `1e${Math.round(Math.log10(v))}` : "") },
+          // Without a single error there is nothing to measure, and no room for the numbers.
+          { ...axis, size: 74, grid: { ...grid, show: this.most > 0 },
+            values: (_, splits) => splits.map((v) => v === null || !this.most ? ""
+              : Math.abs(Math.log10(v) % 1) < 1e-9 ? `1e${Math.round(Math.log10(v))}` : "") },
         ],
         series: [{}, ...drawn.map((key) => ({
           scale: "y", points: { show: false },

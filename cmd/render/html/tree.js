@@ -84,8 +84,8 @@
       Page.el("span", { class: `mark ${state.key}`, "aria-hidden": "true" }, state.mark),
       Page.el("span", { class: "name" }, module.name),
       Page.el("span", { class: "counts" },
-        module.bad ? `${Page.count(module.bad)} / ${Page.count(module.total)}`
-          : Page.count(module.total)));
+        module.bad ? `${Page.brief(module.bad)} / ${Page.brief(module.total)}`
+          : Page.brief(module.total)));
       item.style.paddingLeft = `${(level - 1) * 14 + 4}px`;
       item.addEventListener("click", (event) => {
         if (event.target.classList.contains("twist")) this.toggle(module);
