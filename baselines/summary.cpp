@@ -64,7 +64,10 @@ std::vector<Fact> facts_of(const std::string& configuration) {
   if (!run.is_object()) return {};
   run.erase("name");
   run.erase("recorder");
-  if (run.contains("model") && run["model"].is_object()) run["model"].erase("path");
+  if (run.contains("model") && run["model"].is_object()) {
+    // Which numbers the weights are is looked at beside this.
+    for (const char* key : {"path", "weights_from", "weights"}) run["model"].erase(key);
+  }
   if (run.contains("calls")) forget_sources(run["calls"]);
   Json dump = run.value("dump", Json());
   run.erase("dump");

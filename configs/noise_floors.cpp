@@ -8,7 +8,9 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <span>
 
+#include "core/digest.h"
 #include "core/printable.h"
 
 namespace repro_check::configs {
@@ -36,7 +38,7 @@ std::string normalised(const std::string& configuration) {
   if (!json.is_object()) return "{}";
   for (const char* key : {"name", "dump", "recorder"}) json.erase(key);
   if (const auto model = json.find("model"); model != json.end() && model->is_object()) {
-    model->erase("path");
+    for (const char* key : {"path", "weights_from", "weights"}) model->erase(key);
   }
   strip_places(json);
   return json.dump();
@@ -66,6 +68,19 @@ void add_settings(const std::string& left, const std::string& right, std::vector
   }
 }
 
+/// Of the model's file, and of what was taken from another version of it.
+std::string model_digest(const core::RunManifest& manifest) {
+  const std::string file = core::to_hex(manifest.model_digest);
+  std::string text = file;
+  for (const char* name : {"model.weights_digest", "model.weights"}) {
+    const auto fact =
+        std::ranges::find(manifest.environment, std::string(name), &core::EnvironmentFact::name);
+    if (fact == manifest.environment.end()) return file;
+    text += " " + fact->value;
+  }
+  return core::to_hex(core::digest_bytes(std::as_bytes(std::span(text))));
+}
+
 }  // namespace
 
 const OutputFloor* NoiseFloors::find(const core::OpRecord& record,
@@ -83,7 +98,7 @@ const OutputFloor* NoiseFloors::find(const core::OpRecord& record,
 
 NoiseSubject noise_subject(const core::RunManifest& manifest) {
   NoiseSubject subject;
-  subject.model_digest = core::to_hex(manifest.model_digest);
+  subject.model_digest = model_digest(manifest);
   subject.method = manifest.model_method;
   for (const core::NamedTensor& tensor : manifest.named_tensors) {
     if (tensor.kind != core::NamedTensorKind::kInput) continue;

@@ -31,6 +31,10 @@ struct ModelSpec {
   std::filesystem::path path;  ///< absolute once parsed
   std::string method = "forward";
   ModelMode mode = ModelMode::kEval;
+  /// Another version of `path`, whose parameters, buffers and other tensor attributes are put in
+  /// place of those of the same name; absolute once parsed.
+  std::optional<std::filesystem::path> weights_from;
+  std::vector<std::string> weights;  ///< which of them, `encoder.3.weight`; empty = all
   bool operator==(const ModelSpec&) const = default;
 };
 

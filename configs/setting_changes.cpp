@@ -119,6 +119,8 @@ std::vector<SettingChange> setting_changes(const RunSpec& baseline, const RunSpe
   differ.member("/model/path", model, &ModelSpec::path);
   differ.member("/model/method", model, &ModelSpec::method);
   differ.member("/model/mode", model, &ModelSpec::mode);
+  differ.member("/model/weights_from", model, &ModelSpec::weights_from);
+  differ.member("/model/weights", model, &ModelSpec::weights);
   differ.member("/calls", &RunSpec::calls);
   differ.member("/seed", &RunSpec::seed);
   differ.member("/determinism", &RunSpec::determinism);
@@ -139,6 +141,7 @@ std::vector<SettingChange> setting_changes(const RunSpec& baseline, const RunSpe
 std::vector<std::filesystem::path> files_of(const RunSpec& run) {
   FileList files;
   files.add(run.model.path);
+  if (run.model.weights_from) files.add(*run.model.weights_from);
   for (const CallSpec& call : run.calls) {
     for (const InputSpec& input : call) files.add(input);
   }

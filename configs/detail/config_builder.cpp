@@ -85,7 +85,7 @@ void Builder::read_base() {
     read_dump(*node, context_, base_.run.dump, recording_);
   }
   // What contradicts itself in the base does so in every run: told once.
-  base_consistent_ = check_resolved(base_.run, "/threads", problems_);
+  base_consistent_ = check_resolved(base_.run, "", problems_);
 }
 
 // Starts from the base as it was read: a mistake there is told once and not again for every run.

@@ -34,7 +34,8 @@ inline constexpr auto kResolvedRunKeys =
     std::to_array<std::string_view>({"name", REPRO_CHECK_RUN_KEYS, "dump"});
 #undef REPRO_CHECK_RUN_KEYS
 
-inline constexpr auto kModelKeys = std::to_array<std::string_view>({"path", "method", "mode"});
+inline constexpr auto kModelKeys =
+    std::to_array<std::string_view>({"path", "method", "mode", "weights_from", "weights"});
 inline constexpr auto kCallKeys = std::to_array<std::string_view>({"inputs"});
 inline constexpr auto kDumpKeys = std::to_array<std::string_view>({"directory",
                                                                    "level",

@@ -43,6 +43,36 @@ bool is_device(std::string_view text) {
          (index.size() == 1 || index.front() != '0');
 }
 
+/// Null takes back what the base configuration gave, the list with it.
+void read_weights(const ObjectReader& object, const ParseContext& context, ModelSpec& model) {
+  if (const auto node = object.find("weights_from"); node && node->json->is_null()) {
+    model.weights_from.reset();
+    model.weights.clear();
+  } else if (node) {
+    const auto path =
+        read_path(*node, PathKind::kFile, "the path of another version of the model", context);
+    if (path) model.weights_from = *path;
+  }
+  const auto list = object.find("weights");
+  if (!list) return;
+  model.weights.clear();
+  if (list->json->is_null()) return;
+  if (!list->json->is_array() || list->json->empty()) {
+    report_unexpected(
+        *list, "a list of names of parameters and buffers, or null for all", context.problems);
+    return;
+  }
+  for (std::size_t i = 0; i < list->json->size(); ++i) {
+    const Node item = list->item(i);
+    const auto name = read_text(item, "the name of a parameter or buffer", context.problems);
+    if (!name) continue;
+    if (std::ranges::find(model.weights, *name) != model.weights.end()) {
+      context.problems.add(item.pointer, "the name is in the list already");
+    }
+    model.weights.push_back(*name);
+  }
+}
+
 /// @return whether a path was given, right or wrong
 bool read_model(const Node& node, const ParseContext& context, ModelSpec& model) {
   constexpr std::string_view kWhat = "the path of a TorchScript model";
@@ -67,6 +97,7 @@ bool read_model(const Node& node, const ParseContext& context, ModelSpec& model)
   if (const auto mode = object.find("mode")) {
     assign(read_choice(*mode, kModelModes, context.problems), model.mode);
   }
+  read_weights(object, context, model);
   return path || object.misspelled("path");
 }
 
@@ -250,13 +281,19 @@ void read_run_name(const Node& node, Problems& problems, RunSpec& run) {
 
 bool check_resolved(const RunSpec& run, const std::string& pointer, Problems& problems) {
   constexpr std::size_t kShown = 20;
-  // The recorder sets `threads` and then checks that the variables agree: better told beforehand.
-  if (!run.threads) return true;
   bool consistent = true;
+  if (!run.model.weights.empty() && !run.model.weights_from) {
+    problems.add(
+        child_pointer(pointer, "model"),
+        R"("weights" names what is taken from another file, and "weights_from" is missing)");
+    consistent = false;
+  }
+  // The recorder sets `threads` and then checks that the variables agree: better told beforehand.
+  if (!run.threads) return consistent;
   for (const char* variable : {"OMP_NUM_THREADS", "MKL_NUM_THREADS"}) {
     const auto found = run.env.find(variable);
     if (found != run.env.end() && found->second && *found->second != std::to_string(*run.threads)) {
-      problems.add(pointer,
+      problems.add(pointer.empty() ? "/threads" : pointer,
                    fmt::format(R"("threads" is {} and "env" sets {} to "{}"; give one of them)",
                                *run.threads,
                                variable,

@@ -20,6 +20,7 @@ Given read_run_members(const ObjectReader& object, const ParseContext& context, 
 void read_run_name(const Node& node, Problems& problems, RunSpec& run);
 
 /// What is wrong with a run only once all its members are known.
+/// @param pointer  of the run; "" for the top level
 /// @return whether nothing is
 bool check_resolved(const RunSpec& run, const std::string& pointer, Problems& problems);
 

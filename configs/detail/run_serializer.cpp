@@ -134,6 +134,8 @@ Json to_json(const RunSpec& run, bool with_pointers) {
   json["model"] = Json{{"path", run.model.path.string()},
                        {"method", run.model.method},
                        {"mode", text_of(name_of(run.model.mode))}};
+  if (run.model.weights_from) json["model"]["weights_from"] = run.model.weights_from->string();
+  if (!run.model.weights.empty()) json["model"]["weights"] = run.model.weights;
   json["calls"] = Json::array();
   for (const CallSpec& call : run.calls) {
     Json entry = Json::object();

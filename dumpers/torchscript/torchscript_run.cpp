@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dumpers/torchscript/torchscript_run.h"
 
-#include <array>
 #include <chrono>
 #include <cstdlib>
-#include <ctime>
 #include <exception>
 #include <sstream>
 #include <utility>
@@ -13,6 +11,7 @@
 #include "core/digest.h"
 #include "core/known_variables.h"
 #include "core/run_modes.h"
+#include "core/utc_time.h"
 #include "dumpers/capture/determinism.h"
 #include "dumpers/capture/numeric_probe.h"
 #include "dumpers/torchscript/detail/exception_text.h"
@@ -40,15 +39,6 @@ double seconds_since(Clock::time_point start) {
 capture::PinRequest checked_request(const configs::RunSpec& run) {
   capture::check_variables();
   return {run.determinism, run.grad, run.threads, run.interop_threads, run.settings};
-}
-
-std::string utc_now() {
-  const std::time_t now = std::time(nullptr);
-  std::tm parts{};
-  gmtime_r(&now, &parts);
-  std::array<char, sizeof "2000-01-01T00:00:00Z"> text{};
-  std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &parts);
-  return text.data();
 }
 
 std::string inputs_pointer(const configs::RunSpec& run, std::size_t call) {
@@ -97,6 +87,16 @@ MethodArgument describe_argument(const c10::Argument& argument) {
   return described;
 }
 
+/// Where weights come from that are not those of the model's file.
+std::vector<core::EnvironmentFact> facts_of_weights(const configs::ModelSpec& model) {
+  if (!model.weights_from) return {};
+  std::string names;
+  for (const std::string& name : model.weights) names += (names.empty() ? "" : ", ") + name;
+  return {{"model.weights_path", model.weights_from->string()},
+          {"model.weights_digest", core::to_hex(digest_file(*model.weights_from))},
+          {"model.weights", names.empty() ? "all" : names}};
+}
+
 /// Whatever else LibTorch may throw, as the one exception that leaves this file.
 template <typename Work>
 auto translated(const char* what, Work&& work) {
@@ -123,6 +123,7 @@ class TorchScriptRun::Impl {
         device_(parse_device(run.device)),
         model_(load_model(run, device_)),
         model_digest_(digest_file(run.model.path)),
+        weights_facts_(facts_of_weights(run.model)),
         method_(find_method(model_.module, run.model.method, run.model.path)) {
     build_calls(hdf5);
     // Last, since it is not cheap: a mistake in the inputs is told before.
@@ -148,7 +149,7 @@ class TorchScriptRun::Impl {
     run_calls(capture, progress);
     manifest.seconds = seconds_since(begin);
 
-    manifest.environment = capture::read_environment();
+    manifest.environment = environment();
     // Last, so that nothing it warms up is there before the model runs.
     for (auto& fact : capture::probe_numbers(run_.device)) {
       manifest.environment.push_back(std::move(fact));
@@ -212,7 +213,7 @@ class TorchScriptRun::Impl {
     core::RunManifest manifest;
     manifest.tool_version = REPRO_CHECK_VERSION;
     manifest.run_name = run_.name;
-    manifest.created = utc_now();
+    manifest.created = core::utc_now();
     manifest.configuration = configs::to_json_text(run_);
     manifest.model_path = run_.model.path.string();
     manifest.model_method = run_.model.method;
@@ -233,7 +234,13 @@ class TorchScriptRun::Impl {
     for (auto& setting : executor_.settings()) manifest.settings.push_back(std::move(setting));
     for (auto& setting : generators) manifest.settings.push_back(std::move(setting));
     add_variables(manifest.settings);
-    manifest.environment = capture::read_environment();
+    manifest.environment = environment();
+  }
+
+  [[nodiscard]] std::vector<core::EnvironmentFact> environment() const {
+    std::vector<core::EnvironmentFact> facts = capture::read_environment();
+    facts.insert(facts.end(), weights_facts_.begin(), weights_facts_.end());
+    return facts;
   }
 
   void name_tensors(capture::Capture& capture, core::RunManifest& manifest) {
@@ -312,6 +319,7 @@ class TorchScriptRun::Impl {
   at::Device device_;
   LoadedModel model_;
   core::Digest model_digest_;
+  std::vector<core::EnvironmentFact> weights_facts_;
   torch::jit::Method method_;
   std::vector<std::vector<c10::IValue>> calls_;
   std::unique_ptr<MethodRunner> runner_;

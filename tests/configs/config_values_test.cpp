@@ -29,7 +29,9 @@ TEST_CASE("the configuration of the documentation, value by value") {
   const RunSpec& run = config.runs[0];
   CHECK(config.file == test::fixture_directory() / "good" / "issue.json");
   CHECK(run.name == "baseline");
-  CHECK(run.model == ModelSpec{test::fixture_directory() / "files" / "model.pt"});
+  ModelSpec model;
+  model.path = test::fixture_directory() / "files" / "model.pt";
+  CHECK(run.model == model);
   CHECK(run.seed == 1234);
   CHECK(run.threads == 2);
   CHECK(run.env.at("MKL_CBWR") == "COMPATIBLE");

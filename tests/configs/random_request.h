@@ -187,7 +187,9 @@ class RandomRequest {
     using core::Dtype;
     RunSpec spec;
     spec.name = "run-" + std::to_string(below(1000));
-    spec.model = {"/" + text(), "forward_2", static_cast<ModelMode>(below(3))};
+    spec.model = {"/" + text(), "forward_2", static_cast<ModelMode>(below(3)), {}, {}};
+    if (coin()) spec.model.weights_from = "/" + text();
+    if (spec.model.weights_from && coin()) spec.model.weights = {text() + "1", text() + "2"};
     spec.calls = calls();
     spec.seed = below(std::uint64_t{1} << 32U);
     spec.determinism = static_cast<DeterminismMode>(below(3));

@@ -19,7 +19,8 @@ Config two_runs() {
     "env": {"SAME": "1", "OTHER": "1", "GONE": "1"}, "settings": {"x": 1, "y": "on"},
     "runs": [
       {"name": "a"},
-      {"name": "b", "model": {"path": "files/other.pt", "mode": "train"}, "inputs": [{"npy": "files/mask.npy"}],
+      {"name": "b", "model": {"path": "files/other.pt", "mode": "train", "weights_from": "files/model.pt", "weights": ["w"]},
+       "inputs": [{"npy": "files/mask.npy"}],
        "seed": 7, "determinism": "error", "disable_dropout": false, "rng": "host",
        "grad": "enabled", "device": "cuda:1", "dtype": "float16", "threads": 1,
        "interop_threads": 3, "optimize_executor": true,
@@ -36,26 +37,15 @@ std::vector<std::string> pointers(const std::vector<SettingChange>& changes) {
 TEST_CASE("every setting that can differ is found, each by itself") {
   const Config config = two_runs();
   const auto changes = setting_changes(config.runs[0], config.runs[1]);
-  CHECK(pointers(changes) == std::vector<std::string>{"/model/path",
-                                                      "/model/mode",
-                                                      "/calls",
-                                                      "/seed",
-                                                      "/determinism",
-                                                      "/disable_dropout",
-                                                      "/rng",
-                                                      "/grad",
-                                                      "/device",
-                                                      "/dtype",
-                                                      "/threads",
-                                                      "/interop_threads",
-                                                      "/optimize_executor",
-                                                      "/env/GONE",
-                                                      "/env/NEW",
-                                                      "/env/OTHER",
-                                                      "/settings/x",
-                                                      "/settings/y",
-                                                      "/settings/z",
-                                                      "/recorder"});
+  CHECK(pointers(changes) ==
+        std::vector<std::string>{"/model/path",    "/model/mode",      "/model/weights_from",
+                                 "/model/weights", "/calls",           "/seed",
+                                 "/determinism",   "/disable_dropout", "/rng",
+                                 "/grad",          "/device",          "/dtype",
+                                 "/threads",       "/interop_threads", "/optimize_executor",
+                                 "/env/GONE",      "/env/NEW",         "/env/OTHER",
+                                 "/settings/x",    "/settings/y",      "/settings/z",
+                                 "/recorder"});
   CHECK(setting_changes(config.runs[0], config.runs[0]).empty());
 }
 
@@ -93,7 +83,7 @@ TEST_CASE("the files of a run are its models, inputs and recorder") {
   const Config config = two_runs();
   std::vector<std::string> names;
   for (const auto& file : files_of(config.runs[1])) names.push_back(file.filename().string());
-  CHECK(names == std::vector<std::string>{"other.pt", "mask.npy", "recorder"});
+  CHECK(names == std::vector<std::string>{"other.pt", "model.pt", "mask.npy", "recorder"});
 }
 
 TEST_CASE("no member of a run is forgotten") {

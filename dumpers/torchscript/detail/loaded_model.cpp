@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "dumpers/torchscript/detail/exception_text.h"
+#include "dumpers/torchscript/detail/owned_tensors.h"
 #include "dumpers/torchscript/detail/torch_types.h"
 #include "dumpers/torchscript/model_file.h"
 #include "dumpers/torchscript/suggestion.h"
@@ -104,6 +105,10 @@ torch::jit::Module load_module(const std::filesystem::path& path, at::Device dev
 LoadedModel load_model(const configs::RunSpec& run, at::Device device) {
   LoadedModel model{load_module(run.model.path, device), {}};
   set_mode(run, model);
+  if (run.model.weights_from) {
+    const torch::jit::Module other = load_module(*run.model.weights_from, at::kCPU);
+    take_weights(model.module, run.model.path, other, *run.model.weights_from, run.model.weights);
+  }
   if (run.dtype) {
     const auto dtype = to_scalar_type(*run.dtype);
     if (!dtype || !core::is_floating(*run.dtype)) {

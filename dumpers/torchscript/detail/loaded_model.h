@@ -22,7 +22,8 @@ struct LoadedModel {
 ///         core::Error{kRunFailed} when memory runs out
 torch::jit::Module load_module(const std::filesystem::path& path, at::Device device);
 
-/// load_module, then the mode and the dtype that the run asks for.
+/// load_module, then the mode, the weights of another version and the dtype that the run asks for.
+/// @throws core::Error{kUsage} also when tensors of the other version cannot stand in this one
 LoadedModel load_model(const configs::RunSpec& run, at::Device device);
 
 std::vector<std::string> method_names(const torch::jit::Module& module);
