@@ -9,6 +9,7 @@
 #include "cmd/render/report_sections.h"
 #include "cmd/render/text.h"
 #include "cmd/render/words.h"
+#include "comparators/run_statistics.h"
 #include "core/op_range.h"
 
 namespace repro_check::cmd {
@@ -292,6 +293,14 @@ std::string mend_text(const Report& report) {
   return has_cause ? escape_name(report.first_divergence->cause.advice) : "";
 }
 
+/// How little two runs that agree prove, said beside every pass of a pair.
+std::string pair_text(const Report& report) {
+  constexpr double kShare = 0.1;
+  if (report.status != Status::kReproducible || report.repeat) return {};
+  return fmt::format("; 2 runs agree, {} would show what happens once in 10",
+                     comparators::runs_needed(kShare).value());
+}
+
 }  // namespace
 
 Page coverage_section(const Report& report, const Detail& detail) {
@@ -306,7 +315,7 @@ Page coverage_section(const Report& report, const Detail& detail) {
       report.status != Status::kReproducible && columns(joined) <= Page::kBodyWidth;
   page.prose("compared", is_one_line ? joined : compared, 3);
   if (!is_one_line) {
-    page.prose("policy", policy, 2);
+    page.prose("policy", policy + pair_text(report), 2);
   }
   page.prose("map", map_text(report), detail.everything ? 20 : 3);
   page.prose("rules", rules_text(report), detail.everything ? 20 : 3);

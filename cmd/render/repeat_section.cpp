@@ -114,7 +114,7 @@ Page repeat_section(const Report& report, const Detail& detail) {
   Page page;
   const bool is_pass = report.status == Status::kReproducible;
   if (!report.repeat) {
-    if (is_pass) page.prose("chance", bound_text(2), detail.lines);
+    if (is_pass && detail.everything) page.prose("chance", bound_text(2), detail.lines);
     return page;
   }
   const RepeatSummary& repeat = *report.repeat;

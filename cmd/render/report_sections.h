@@ -39,7 +39,7 @@ Page passes_section(const comparators::Report& report, const Detail& detail);
 
 /// Where differences began and what they reached: where there are several, or all is wanted.
 Page spread_section(const comparators::Report& report, const Detail& detail, bool all);
-/// What N runs of one configuration say together; beside every pass, how much it says.
+/// What N runs of one configuration say together; with everything also what a pair does.
 Page repeat_section(const comparators::Report& report, const Detail& detail);
 
 /// What was compared, by which policy, what differs around it, warnings, how to mend it.
