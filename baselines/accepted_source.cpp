@@ -85,11 +85,25 @@ AcceptedSource::AcceptedSource(Baseline baseline,
   manifest_.trace.level = "digest";
   manifest_.trace.keep_ops.clear();
   manifest_.trace.reference.reset();
-  if (baseline_.folded.empty()) manifest_.named_tensors = baseline_.tensors;
+  take_named_tensors();
   for (const core::NamedTensor& tensor : manifest_.named_tensors) {
     named_.emplace(prefix_of(tensor.kind) + tensor.name, tensor.digest);
   }
   index_candidate();
+}
+
+/// Of a kind that is folded nothing is known by name: those of the candidate stand for it.
+void AcceptedSource::take_named_tensors() {
+  const auto is_folded = [&](const core::NamedTensor& tensor) {
+    return std::ranges::find(baseline_.folded, tensor.kind, &AcceptedTensors::kind) !=
+           baseline_.folded.end();
+  };
+  std::vector<core::NamedTensor> tensors = baseline_.tensors;
+  for (const core::NamedTensor& now : manifest_.named_tensors) {
+    if (is_folded(now)) tensors.push_back(now);
+  }
+  std::ranges::stable_sort(tensors, {}, &core::NamedTensor::kind);
+  manifest_.named_tensors = std::move(tensors);
 }
 
 void AcceptedSource::index_candidate() {

@@ -49,6 +49,7 @@ class AcceptedSource final : public core::DumpSource {
     std::size_t output = 0;
   };
 
+  void take_named_tensors();
   void index_candidate();
   [[nodiscard]] core::OpRecord head_of(std::uint64_t index) const;
   [[nodiscard]] core::Digest accepted_digest(const core::TensorRecord& input,

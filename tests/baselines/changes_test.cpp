@@ -121,6 +121,22 @@ TEST_CASE("a baseline stands in for the dump that it was made from") {
   CHECK(reweighted.op(0).tensors[1].digest == digest(6));
 }
 
+TEST_CASE("tensors of a kind that is folded are those of the candidate, and no others") {
+  const auto candidate = dump();
+  const auto& now = candidate->manifest().named_tensors;
+  Baseline accepted = summarise(*candidate, Platform{}, "g", "bitwise");
+  REQUIRE(accepted.tensors.size() == now.size());
+  REQUIRE(accepted.tensors[0].kind == core::NamedTensorKind::kInput);
+  accepted.tensors.erase(accepted.tensors.begin());
+  accepted.tensors[0].digest = digest(6);
+  accepted.folded = {{core::NamedTensorKind::kInput, 1, digest(7)}};
+  const AcceptedSource source(accepted, "g.repro", *candidate, {0, 1});
+  const auto& named = source.manifest().named_tensors;
+  REQUIRE(named.size() == now.size());
+  CHECK(named[0] == now[0]);
+  CHECK(named[1].digest == digest(6));
+}
+
 TEST_CASE("an operator that is only in the baseline has its name, its place and its outputs") {
   const auto candidate = dump();
   Baseline accepted = summarise(*candidate, Platform{}, "g", "bitwise");
