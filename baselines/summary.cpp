@@ -161,6 +161,10 @@ Baseline summarise_unfolded(const core::DumpSource& dump,
 Baseline fold(Baseline baseline) {
   fold_tensors(baseline);
   if (baseline.ops.size() <= kMostLines) return baseline;
+  return fold_operators(std::move(baseline));
+}
+
+Baseline fold_operators(Baseline baseline) {
   std::map<std::string, std::pair<std::uint64_t, std::string>> modules;
   for (const AcceptedOp& op : baseline.ops) {
     auto& [operators, lines] = modules[op.module];

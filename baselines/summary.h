@@ -30,4 +30,8 @@ Baseline summarise_unfolded(const core::DumpSource& dump,
 /// same of the tensors of a kind.
 Baseline fold(Baseline baseline);
 
+/// The same of the operators, however few there are: to compare with what has been folded.
+/// @param baseline  its tensors folded already
+Baseline fold_operators(Baseline baseline);
+
 }  // namespace repro_check::baselines

@@ -30,6 +30,7 @@ struct BisectItem {
 
 struct BisectPlan {
   configs::RunSpec baseline;
+  std::string note;               ///< on the items, for people; may be empty
   std::vector<BisectItem> items;  ///< two sets of settings: all of them make the candidate
   std::filesystem::path directory;
   comparators::CompareOptions options;

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "cmd/bisect_summary.h"
+#include "cmd/bisect_weights.h"
 #include "cmd/choice.h"
 #include "cmd/compare_options.h"
 #include "cmd/output.h"
@@ -121,7 +122,9 @@ BisectPlan BisectCommand::plan(const configs::Config& config) const {
   require_two_runs(config);
   BisectPlan plan;
   plan.baseline = config.runs[0];
-  for (configs::SettingChange& change : configs::setting_changes(config.runs[0], config.runs[1])) {
+  BisectChanges found = bisect_changes(config.runs[0], config.runs[1]);
+  plan.note = std::move(found.note);
+  for (configs::SettingChange& change : found.changes) {
     plan.items.push_back({std::move(change.pointer),
                           std::move(change.baseline),
                           std::move(change.candidate),
@@ -129,7 +132,8 @@ BisectPlan BisectCommand::plan(const configs::Config& config) const {
   }
   if (plan.items.empty()) {
     throw core::Error(core::ErrorKind::kUsage,
-                      "/runs: both are set up alike, there is nothing to reduce",
+                      "/runs: both are set up alike, down to the bits of their weights: there is "
+                      "nothing to reduce",
                       "for repeats of one configuration there is `run -n 10`");
   }
   plan.directory = from_here(out_ ? std::filesystem::absolute(*out_).lexically_normal()

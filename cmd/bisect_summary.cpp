@@ -185,6 +185,7 @@ std::string bisect_text(const BisectPlan& plan,
                3);
     page.prose("mend", "see which operator is not repeatable: run -n 10", 2, Role::kHint);
   }
+  if (!plan.note.empty()) page.prose("note", plan.note, 4);
   add_trials(page, plan, result, options.verbosity > 0 || options.all);
   page.prose("log", escape_name((plan.directory / kBisectLogName).string()), 2);
   return first + page.str(options.color);
@@ -195,11 +196,12 @@ std::string bisect_json(const BisectPlan& plan,
                         const RenderOptions& options) {
   Json out;
   out["format"] = "repro-check-bisect";
-  out["version"] = "1.0";
+  out["version"] = "1.1";
   out["status"] = status_word(result.status);
   out["exit_code"] = static_cast<int>(exit_code_of(result));
   out["headline"] = json_text(verdict(plan, result).raw());
   out["changes"] = json_changes(plan, result);
+  out["note"] = json_text_or_null(plan.note);
   out["reduced"] = result.status == BisectStatus::kReduced
                        ? json_names(plan, result.reduction.items)
                        : Json(nullptr);

@@ -15,6 +15,7 @@
 #include "cmd/record_command.h"
 #include "cmd/recover_command.h"
 #include "cmd/replay_command.h"
+#include "cmd/report_command.h"
 #include "cmd/run_command.h"
 #include "cmd/unpack_command.h"
 #include "cmd/validate_command.h"
@@ -26,6 +27,7 @@ std::vector<std::unique_ptr<Command>> make_commands() {
   std::vector<std::unique_ptr<Command>> commands;
   commands.push_back(std::make_unique<RunCommand>());
   commands.push_back(std::make_unique<GateCommand>());
+  commands.push_back(std::make_unique<ReportCommand>());
   commands.push_back(std::make_unique<RecordCommand>());
   commands.push_back(std::make_unique<DiffCommand>());
   commands.push_back(std::make_unique<BisectCommand>());

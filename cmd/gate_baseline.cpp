@@ -17,6 +17,7 @@
 #include "cmd/output.h"
 #include "cmd/verdict.h"
 #include "comparators/align.h"
+#include "comparators/second_pair.h"
 #include "core/error.h"
 #include "dumpers/store/dump_reader.h"
 
@@ -147,10 +148,23 @@ Report compare_lines(const GateCase& gate,
 }
 
 /// Where only modules are told apart: which ones.
-Report compare_modules(const Candidate& accepted, const Baseline& folded, Report report) {
+Report compare_modules(const GateCase& gate,
+                       const Candidate& accepted,
+                       const Baseline& folded,
+                       Report report) {
   const auto same = [&](const baselines::AcceptedModule& module) {
     return std::ranges::find(accepted.baseline.modules, module) != accepted.baseline.modules.end();
   };
+  // A digest of a module says that some bit of it is another one, and not whether that matters.
+  if (!gate.options.spec.rules.empty() || !comparators::can_start_with_digests(gate.options.spec)) {
+    set_status(Status::kNotComparable,
+               "the accepted results are kept as one digest a module, and this policy asks more of "
+               "them: " +
+                   baselines::describe_changes(accepted.baseline, folded),
+               "keep the dumps, and set /baselines/store, or use policy \"bitwise\" without rules",
+               report);
+    return report;
+  }
   std::uint64_t differing = 0;
   for (const baselines::AcceptedModule& module : folded.modules) {
     if (!same(module)) differing += module.operators;
@@ -214,7 +228,13 @@ Report find_difference(const GateCase& gate,
           "/baselines/store, or use policy \"bitwise\"";
     }
   } else {
-    report = compare_modules(accepted, results.folded, on_runs);
+    report = compare_modules(gate, accepted, baselines::fold_operators(results.now), on_runs);
+  }
+  if (!accepted.baseline.folded.empty() &&
+      !baselines::same_weights(accepted.baseline, results.folded)) {
+    outcome.notes.emplace_back(
+        "parameters or buffers are not those that were accepted; there are too many in the "
+        "baseline to say which");
   }
   report.from_accepted = true;
   return report;
@@ -226,7 +246,9 @@ bool compare_with(const GateCase& gate,
                   const Results& results,
                   Report& report,
                   GateOutcome& outcome) {
-  const Baseline& shown = accepted.baseline.modules.empty() ? results.now : results.folded;
+  const bool is_folded = !accepted.baseline.modules.empty();
+  const Baseline by_module = is_folded ? baselines::fold_operators(results.now) : Baseline{};
+  const Baseline& shown = is_folded ? by_module : results.now;
   outcome.file = accepted.file.string();
   outcome.changes = baselines::stale_reasons(accepted.baseline, results.folded);
   if (baselines::same_results(accepted.baseline, shown)) {

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "cmd/compare_options.h"
+#include "cmd/history.h"
 #include "cmd/output.h"
 #include "cmd/repeats.h"
 #include "cmd/run_plan.h"
@@ -57,6 +58,7 @@ std::vector<std::string> GateCommand::examples() const {
   return {"repro-check gate -c gate.json",
           "repro-check gate -c gate.json -n 5",
           "repro-check gate -c gate.json --against repro-check-out",
+          "repro-check gate -c gate.json --history gate.jsonl",
           "repro-check gate accept -c gate.json",
           "repro-check gate accept -c gate.json --from-dir artifacts",
           "repro-check gate status -c gate.json",
@@ -77,6 +79,8 @@ void GateCommand::define(CLI::App& app) {
   app.add_option("--baselines", baselines_, "Directory of baselines, for /baselines/directory")
       ->type_name("DIR");
   app.add_option("--name", name_, "Name of the gate, for /baselines/name")->type_name("NAME");
+  app.add_option("--history", history_, "Append a line on this gate run, for `report --history`")
+      ->type_name("FILE.jsonl");
   report_.define(app);
   app.require_subcommand(0, 1);
   define_accept(app);
@@ -205,6 +209,7 @@ core::ExitCode GateCommand::run(const GlobalOptions& globals) {
   if (against_ && repeat_) {
     throw usage("-n means nothing with --against", "the dumps are there already: leave -n out");
   }
+  if (history_) require_appendable(*history_);
   std::optional<configs::Config> config;
   if (config_.given()) config = against_ ? config_.load() : config_.load(out_, repeat_);
   std::vector<RunLog> logs;
@@ -215,6 +220,8 @@ core::ExitCode GateCommand::run(const GlobalOptions& globals) {
   gate.config = config_.file();
   const std::filesystem::path output = gate.output;
   const GateResult result = judge_gate(std::move(gate));
+  // Before any report: stdout stays empty when it cannot be written.
+  if (history_) append_history(*history_, history_entry(result));
   const std::vector<std::string> formats =
       config ? config->report.formats : std::vector<std::string>{"text"};
   ReportStyle style = report_.style(globals, formats.front());

@@ -46,6 +46,7 @@ class GateCommand final : public Command {
   std::optional<std::string> baselines_;
   std::optional<std::string> name_;
   std::optional<std::uint64_t> repeat_;
+  std::optional<std::string> history_;
   CLI::App* accept_app_ = nullptr;
   CLI::App* status_app_ = nullptr;
   CLI::App* prune_app_ = nullptr;

@@ -18,6 +18,7 @@ namespace repro_check::cmd {
 ///   record REQUEST.json --status-fd N   records one run; speaks JSON lines on descriptor N
 ///   describe MODEL --method NAME        one JSON object on stdout: what `init` needs
 ///   replay REQUEST.json                 one JSON object on stdout: see cmd/recorder/replay_verb.h
+///   weights MODEL OTHER                 one JSON object on stdout: see cmd/recorder/answers.h
 ///   environment                         one JSON object on stdout: what the machine is
 /// Lines of the status channel, one object each:
 ///   {"type":"phase","name":"loading"}                  loading | recording | finishing

@@ -75,6 +75,20 @@ void ReportFlags::check_output() {
   }
 }
 
+std::vector<std::string_view> ReportFlags::formats() const {
+  std::vector<std::string_view> names;
+  for (const ReportDestination& each : destinations_) names.push_back(each.format->name);
+  return names;
+}
+
+void ReportFlags::write(std::string_view document) const {
+  if (output_) {
+    write_file(*output_, document);
+  } else {
+    write_stdout(document);
+  }
+}
+
 ReportStyle ReportFlags::style(const GlobalOptions& globals, const std::string& fallback) const {
   ReportStyle style;
   style.format = format_.value_or(fallback);

@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cmd/command.h"
@@ -33,6 +34,9 @@ class ReportFlags {
   /// @throws core::Error{kUsage} when a destination cannot be understood or written
   void check_output();
 
+  /// Formats of --report, in order; after check_output().
+  [[nodiscard]] std::vector<std::string_view> formats() const;
+
   /// What the renderer is told.
   /// @param fallback  format when neither --format nor --report says what goes to stdout
   [[nodiscard]] ReportStyle style(const GlobalOptions& globals, const std::string& fallback) const;
@@ -41,6 +45,10 @@ class ReportFlags {
   /// stays empty when a file could not be written. The other files are written then all the same.
   /// @throws core::Error{kIo} of the first that failed
   void emit(std::span<const comparators::Report> reports, const ReportStyle& style) const;
+
+  /// Writes a document that is no report, to --output or stdout.
+  /// @throws core::Error{kIo}
+  void write(std::string_view document) const;
 
  private:
   [[nodiscard]] bool stdout_is_taken() const;

@@ -165,6 +165,10 @@ bool Expectations::takes(const OpDivergence& op) {
 }
 
 void Expectations::excuse(Report& report) {
+  if (report.status == Status::kDiverged && report.kind == DivergenceKind::kOrigin &&
+      !report.first_divergence) {
+    is_nameless_ = true;
+  }
   if (!is_open_to_excuses(report)) return;
   std::vector<OpDivergence> all;
   if (report.first_divergence) all.push_back(*report.first_divergence);
@@ -203,6 +207,8 @@ ExpectedOutcome Expectations::outcome_of(std::size_t index) const {
     outcome.what = kExpired;
   } else if (!seen.beyond.empty()) {
     outcome.what = kBeyondLimit;
+  } else if (seen.excused == 0 && is_nameless_) {
+    outcome.what = kNotJudged;
   } else if (seen.excused == 0) {
     outcome.what = entry.happens == configs::Happens::kAlways ? kUnexpectedPass : kAgreed;
   }

@@ -21,6 +21,7 @@ struct ExpectedOutcome {
     kAgreed,          ///< it sometimes happens, and did not
     kUnexpectedPass,  ///< it always happens, and did not
     kBeyondLimit,     ///< it went further than was said, or nobody can tell
+    kNotJudged,       ///< something diverged, and no operator of it is known
     kExpired,         ///< its day is over: it excuses nothing
     kElsewhere,       ///< it is about another platform
   };
@@ -75,6 +76,7 @@ class Expectations {
   std::string platform_;
   std::chrono::sys_days today_;
   std::vector<Seen> seen_;
+  bool is_nameless_ = false;  ///< some report diverged without an operator
 };
 
 }  // namespace repro_check::comparators

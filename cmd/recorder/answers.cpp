@@ -9,6 +9,7 @@
 #include "dumpers/capture/determinism.h"
 #include "dumpers/store/dump_reader.h"
 #include "dumpers/torchscript/torchscript_run.h"
+#include "dumpers/torchscript/weight_versions.h"
 
 namespace repro_check::recorder {
 namespace {
@@ -37,6 +38,21 @@ std::string describe(const std::filesystem::path& model, const std::string& meth
   return to_line({{"method", description.method},
                   {"methods", description.methods},
                   {"arguments", std::move(arguments)}});
+}
+
+std::string weights(const std::filesystem::path& first, const std::filesystem::path& second) {
+  const torchscript::WeightVersions versions = torchscript::compare_weights(first, second);
+  Json different = Json::array();
+  for (const torchscript::WeightDifference& each : versions.different) {
+    different.push_back({{"names", each.names},
+                         {"what", each.what},
+                         {"elements", each.elements},
+                         {"differing", each.differing ? Json(*each.differing) : Json(nullptr)}});
+  }
+  return to_line({{"names", versions.names},
+                  {"different", std::move(different)},
+                  {"obstacle", versions.obstacle},
+                  {"mend", versions.mend}});
 }
 
 std::string environment() {

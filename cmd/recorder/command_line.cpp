@@ -19,6 +19,9 @@ std::variant<CommandLine, int> parse_command_line(int argc, char** argv) {
   describe->add_option("--method", line.method, "Method (forward)");
   CLI::App* replay = app.add_subcommand("replay", "Execute a recorded operator again, as JSON");
   replay->add_option("request", line.file, "Request file")->required();
+  CLI::App* weights = app.add_subcommand("weights", "Compare the tensors of two versions, as JSON");
+  weights->add_option("first", line.file, "TorchScript file")->required();
+  weights->add_option("second", line.other, "Another version of it")->required();
   CLI::App* environment = app.add_subcommand("environment", "Print settings and machine as JSON");
   app.add_subcommand("version", "Print the versions in use as JSON");
   app.set_version_flag("--version", std::string("repro-check-recorder ") + REPRO_CHECK_VERSION);
@@ -30,6 +33,7 @@ std::variant<CommandLine, int> parse_command_line(int argc, char** argv) {
   if (record->parsed()) line.verb = Verb::kRecord;
   if (describe->parsed()) line.verb = Verb::kDescribe;
   if (replay->parsed()) line.verb = Verb::kReplay;
+  if (weights->parsed()) line.verb = Verb::kWeights;
   if (environment->parsed()) line.verb = Verb::kEnvironment;
   return line;
 }

@@ -7,12 +7,13 @@
 
 namespace repro_check::recorder {
 
-enum class Verb : std::uint8_t { kRecord, kDescribe, kReplay, kEnvironment, kVersion };
+enum class Verb : std::uint8_t { kRecord, kDescribe, kReplay, kWeights, kEnvironment, kVersion };
 
 /// What a recorder was asked to do.
 struct CommandLine {
   Verb verb = Verb::kVersion;
-  std::string file;  ///< the request of kRecord and kReplay, the model of kDescribe
+  std::string file;   ///< the request of kRecord and kReplay, the model of kDescribe and kWeights
+  std::string other;  ///< the other version of it, of kWeights
   std::string method = "forward";
   int status_descriptor = 1;
 };

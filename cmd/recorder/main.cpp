@@ -29,6 +29,7 @@ void obey(const recorder::CommandLine& line, recorder::StatusChannel& status) {
   if (line.verb == Verb::kRecord) recorder::record(line.file, status);
   if (line.verb == Verb::kDescribe) std::cout << recorder::describe(line.file, line.method);
   if (line.verb == Verb::kReplay) std::cout << recorder::replay(line.file);
+  if (line.verb == Verb::kWeights) std::cout << recorder::weights(line.file, line.other);
   if (line.verb == Verb::kEnvironment) std::cout << recorder::environment();
   if (line.verb == Verb::kVersion) std::cout << recorder::version();
 }

@@ -91,6 +91,8 @@ std::string_view expected_name(ExpectedOutcome::What what) noexcept {
       return "unexpected_pass";
     case ExpectedOutcome::What::kBeyondLimit:
       return "beyond_limit";
+    case ExpectedOutcome::What::kNotJudged:
+      return "not_judged";
     case ExpectedOutcome::What::kExpired:
       return "expired";
     case ExpectedOutcome::What::kElsewhere:

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "cmd/render/json_op.h"
+
 namespace repro_check::cmd {
 namespace {
 
@@ -40,7 +42,8 @@ Json json_decision(const std::optional<comparators::Decision>& decision) {
           {"module", json_text(module_path(decision->op))},
           {"value",
            {{"baseline", json_text(decision->baseline)},
-            {"candidate", json_text(decision->candidate)}}}};
+            {"candidate", json_text(decision->candidate)}}},
+          {"source", json_source(decision->op)}};
 }
 
 }  // namespace
@@ -101,6 +104,11 @@ Json json_control_flow(const Report& report) {
                           {"candidate", json_integer(parting.unmatched_candidate)}};
   out["rejoined"] = parting.rejoined;
   out["decision"] = json_decision(parting.decision);
+  out["after"] = parting.last_common_baseline
+                     ? Json{{"operator", json_text(operator_name(parting.last_common))},
+                            {"module", json_text(module_path(parting.last_common))},
+                            {"source", json_source(parting.last_common)}}
+                     : Json(nullptr);
   return out;
 }
 

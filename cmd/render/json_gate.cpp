@@ -42,6 +42,7 @@ Json json_gate(const GateOutcome* gate) {
   out["orphans"] = json_list(gate->orphans);
   out["notes"] = json_list(gate->notes);
   out["attempt"] = json_text_or_null(gate->attempt);
+  out["config"] = json_text_or_null(gate->config);
   return out;
 }
 

@@ -17,24 +17,6 @@ using comparators::Sample;
 using comparators::TensorComparison;
 using comparators::TensorOutcome;
 
-const char* outcome_name(TensorOutcome outcome) {
-  switch (outcome) {
-    case TensorOutcome::kEqual:
-      return "equal";
-    case TensorOutcome::kWithin:
-      return "within_policy";
-    case TensorOutcome::kBeyond:
-      return "beyond_policy";
-    case TensorOutcome::kMismatch:
-      return "mismatch";
-    case TensorOutcome::kUncomparable:
-      return "not_comparable";
-    case TensorOutcome::kSkipped:
-      break;
-  }
-  return "skipped";
-}
-
 Json digest_of(const core::TensorRecord& record) {
   const bool has_one = record.state == core::ContentState::kHashed;
   return has_one ? Json(core::to_hex(record.digest)) : Json(nullptr);
@@ -198,6 +180,24 @@ Json json_percentiles(const std::optional<comparators::RelHistogram>& histogram)
 }
 
 }  // namespace
+
+std::string_view outcome_name(TensorOutcome outcome) noexcept {
+  switch (outcome) {
+    case TensorOutcome::kEqual:
+      return "equal";
+    case TensorOutcome::kWithin:
+      return "within_policy";
+    case TensorOutcome::kBeyond:
+      return "beyond_policy";
+    case TensorOutcome::kMismatch:
+      return "mismatch";
+    case TensorOutcome::kUncomparable:
+      return "not_comparable";
+    case TensorOutcome::kSkipped:
+      break;
+  }
+  return "skipped";
+}
 
 Json json_metrics(const std::optional<comparators::TensorMetrics>& metrics) {
   if (!metrics) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <string_view>
 #include <vector>
 
 #include "cmd/render/json_text.h"
@@ -8,6 +9,8 @@
 
 namespace repro_check::cmd {
 
+/// `within_policy`, `beyond_policy`
+std::string_view outcome_name(comparators::TensorOutcome outcome) noexcept;
 /// One operator that is not fine: the schema's `op`.
 Json json_op(const comparators::OpDivergence& op);
 /// {phase, operator, module, occurrence}

@@ -73,6 +73,7 @@ Json json_growth(const comparators::Report& report) {
   out["damped"] = json_integer(growth.damped);
   out["carried"] = json_integer(growth.carried);
   out["absorbed"] = json_integer(growth.absorbed);
+  out["steep"] = json_integer(growth.steep);
   out["exceeded"] = growth.exceeded;
   return out;
 }

@@ -112,6 +112,9 @@ Json json_run(const RunSummary& run, std::size_t position) {
   out["level"] = known(json_text(m.trace.level));
   out["keep_ops"] = json_ranges(m.trace.keep_ops);
   out["reference"] = json_reference(run);
+  out["model"] = json_text_or_null(m.model_path);
+  out["include"] = json_texts(m.trace.include);
+  out["exclude"] = json_texts(m.trace.exclude);
   return out;
 }
 
@@ -291,6 +294,7 @@ Json json_verdict(const Report& report) {
   out["also"] = std::move(also);
   out["mend"] = json_text_or_null(report.mend);
   out["policy"] = json_text_or_null(report.policy);
+  out["from_accepted"] = report.from_accepted;
   return out;
 }
 

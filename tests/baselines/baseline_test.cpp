@@ -124,6 +124,22 @@ TEST_CASE("many operators fold into a line a module") {
   CHECK(fold(sample).modules[1] == folded.modules[1]);
 }
 
+TEST_CASE("few operators fold to the same lines, to be compared with many") {
+  Baseline sample = sample_baseline();
+  const AcceptedOp one = sample.ops.front();
+  sample.ops.assign(kMostLines + 1, one);
+  sample.ops.back().module = "last";
+  const Baseline many = fold(sample);
+  sample.ops.erase(sample.ops.begin(), sample.ops.begin() + 2);
+  CHECK(fold(sample).modules.empty());
+  const Baseline few = fold_operators(sample);
+  REQUIRE(few.modules.size() == 2);
+  CHECK(few.ops.empty());
+  CHECK(few.modules[0].operators == kMostLines - 2);
+  CHECK(few.modules[0] != many.modules[0]);
+  CHECK(few.modules[1] == many.modules[1]);
+}
+
 TEST_CASE("many tensors of a kind fold into one line") {
   Baseline sample = sample_baseline();
   sample.tensors.assign(kMostLines + 1, sample.tensors[1]);

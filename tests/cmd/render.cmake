@@ -15,6 +15,7 @@ repro_check_test(
   render_html_test.cpp
   render_json_test.cpp
   render_text_test.cpp
+  report_reader_test.cpp
   LINK
   repro_check_render_reports
   fmt::fmt

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/render/report_reader.h"
+
+#include <doctest/doctest.h>
+
+#include <array>
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <string>
+#include <string_view>
+
+#include "cmd/render/formats.h"
+#include "core/error.h"
+#include "tests/cmd/render_reports.h"
+
+namespace repro_check::cmd {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using comparators::Report;
+
+DocumentOptions document_options(const RenderOptions& options) {
+  DocumentOptions document{options, "bert", "/home/ann/project", "", false};
+  document.verbosity = 0;
+  document.color = false;
+  document.link_host.clear();
+  document.logs.clear();
+  return document;
+}
+
+std::string document_of(std::string_view format,
+                        const Report& report,
+                        const DocumentOptions& options) {
+  return find_format(format)->render({&report, 1}, options);
+}
+
+std::string refusal_of(const std::string& document) {
+  try {
+    read_reports(document, "r.json");
+  } catch (const core::Error& error) {
+    CHECK(error.kind() == core::ErrorKind::kUsage);
+    return error.what();
+  }
+  return {};
+}
+
+TEST_CASE("a report that was read gives the documents that it gave before") {
+  for (const tests::NamedReport& each : tests::handmade_reports()) {
+    CAPTURE(each.name);
+    RenderOptions options = each.options;
+    const Report& whole = each.report;
+    const std::string json = render_json(whole, options);
+    const ReadReports read = read_reports(json, "r.json");
+    REQUIRE(read.reports.size() == 1);
+    options.gate = read.gate ? &*read.gate : nullptr;
+    options.hdf5_version = read.hdf5_version;
+    const DocumentOptions before = document_options(each.options);
+    const DocumentOptions after = document_options(options);
+    CHECK(render_json(read.reports[0], options).size() == json.size());
+    for (const std::string_view format : {"text", "markdown", "sarif", "github", "codequality"}) {
+      CAPTURE(format);
+      CHECK(document_of(format, read.reports[0], after) == document_of(format, whole, before));
+    }
+  }
+}
+
+TEST_CASE("a pretty document and a list of reports are read as well") {
+  const auto samples = tests::handmade_reports();
+  RenderOptions options;
+  options.pretty_json = true;
+  const std::string one = render_json(samples[0].report, options);
+  const std::string two = render_json(samples[1].report, options);
+  const ReadReports read = read_reports("[\n" + one + "," + two + "]\n", "r.json");
+  REQUIRE(read.reports.size() == 2);
+  CHECK(headline(read.reports[0]) == headline(samples[0].report));
+  CHECK(headline(read.reports[1]) == headline(samples[1].report));
+}
+
+TEST_CASE("what is no report of this version is refused, saying why") {
+  const std::string json = render_json(tests::handmade_reports()[0].report, {});
+  CHECK(refusal_of(json).empty());
+  CHECK(refusal_of("").find("it is no JSON, or not whole") != std::string::npos);
+  CHECK(refusal_of(json.substr(0, json.size() / 2)).find("not whole") != std::string::npos);
+  CHECK(refusal_of("[]").find("it holds no report") != std::string::npos);
+  CHECK(refusal_of("{}").find("it is no JSON report") != std::string::npos);
+  const std::string deep = std::string(1000000, '[') + std::string(1000000, ']');
+  CHECK(refusal_of(deep).find("nested too deeply") != std::string::npos);
+  CHECK(refusal_of("3").find("it is no JSON report") != std::string::npos);
+  Json other = Json::parse(json);
+  other["version"] = "2.0";
+  CHECK(refusal_of(other.dump()).find("it is of version 2.0, and this") != std::string::npos);
+  other = Json::parse(json);
+  other.erase("coverage");
+  CHECK(refusal_of(other.dump()).find("missing or of another type") != std::string::npos);
+}
+
+TEST_CASE("a verdict that was changed by hand is refused") {
+  Json json;
+  for (const tests::NamedReport& each : tests::handmade_reports()) {
+    if (each.report.status != comparators::Status::kDiverged) continue;
+    json = Json::parse(render_json(each.report, each.options));
+    break;
+  }
+  REQUIRE(json.is_object());
+  json["verdict"]["status"] = "reproducible";
+  CHECK(refusal_of(json.dump()).find("/verdict/") != std::string::npos);
+  json["verdict"]["exit_code"] = 0;
+  CHECK(refusal_of(json.dump()).find("/verdict/headline does not agree") != std::string::npos);
+}
+
+TEST_CASE("hostile and damaged documents are read, or refused with a reason") {
+  std::mt19937 random(17);
+  std::uint64_t taken = 0;
+  for (std::uint32_t seed = 0; seed < 150; ++seed) {
+    const Report report = tests::random_report(seed);
+    std::string json = render_json(report, {});
+    taken += refusal_of(json).empty() ? 1 : 0;
+    constexpr std::string_view kBytes = "0{}[],:\"x-e";
+    for (int change = 0; change < 3; ++change) json[random() % json.size()] = kBytes[random() % 11];
+    refusal_of(json);
+  }
+  CHECK(taken > 20);
+}
+
+}  // namespace
+}  // namespace repro_check::cmd
