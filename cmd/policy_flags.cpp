@@ -124,8 +124,8 @@ void PolicyFlags::define_numbers(CLI::App& app) {
       ->type_name("DIR");
   app.add_option("--factor",
                  factor_,
-                 "Beside --noise or --fp64, how many times the floor, or the baseline's error, "
-                 "pass (2; --fp64: 3 for narrow or few numbers)")
+                 "Beside --noise or --fp64, how many times the floor or the baseline's error pass "
+                 "(2)")
       ->type_name("X");
   app.add_option("--slack", slack_, "Beside --fp64, rms error that passes on top (0)")
       ->type_name("X");

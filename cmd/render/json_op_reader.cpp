@@ -57,6 +57,11 @@ TensorComparison read_tensor(const Json& json, core::TensorRole role) {
                                               read_number(noise.at("max_abs_floor")),
                                               read_number(noise.at("times"))};
   }
+  if (const Json& fp64 = json.at("fp64"); !fp64.is_null()) {
+    tensor.fp64 = comparators::Fp64Distance{read_number(fp64.at("baseline_rmse")),
+                                            read_number(fp64.at("candidate_rmse")),
+                                            read_number(fp64.at("allowed"))};
+  }
   tensor.metrics = read_metrics(json.at("metrics"));
   tensor.samples = read_samples(json.at("samples"));
   return tensor;
