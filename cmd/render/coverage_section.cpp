@@ -297,7 +297,7 @@ std::string mend_text(const Report& report) {
 std::string pair_text(const Report& report) {
   constexpr double kShare = 0.1;
   if (report.status != Status::kReproducible || report.repeat) return {};
-  return fmt::format("; 2 runs agree, {} would show what happens once in 10",
+  return fmt::format("; 2 runs agree ({} would show 1 in 10)",
                      comparators::runs_needed(kShare).value());
 }
 

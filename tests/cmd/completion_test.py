@@ -83,7 +83,7 @@ def verbs_of(checks):
 
 def options_of(checks, verb):
     """Long options by --help."""
-    return set(re.findall(r"^  (?:-\w,)?(--[a-z-]+)", checks.output(verb, "--help"), re.M))
+    return set(re.findall(r"^  (?:-\w,)?(--[a-z0-9-]+)", checks.output(verb, "--help"), re.M))
 
 
 def check_bash(checks):
@@ -97,8 +97,8 @@ def check_bash(checks):
 
     checks.expect("diff" in complete("di"), "bash: verbs")
     checks.expect(complete("diff", "--poli") == {"--policy"}, "bash: an option")
-    checks.expect(complete("diff", "--policy", "") == {"bitwise", "tolerance", "ulp", "cosine", "noise", "msprobe"},
-                  "bash: words of an option")
+    policies = {"bitwise", "tolerance", "ulp", "cosine", "noise", "fp64", "msprobe"}
+    checks.expect(complete("diff", "--policy", "") == policies, "bash: words of an option")
     checks.expect(complete("diff", "--policy", "=", "u") == {"ulp"}, "bash: words behind =")
     checks.expect("junit=" in complete("diff", "--report", "j"), "bash: report formats")
     checks.expect(complete("diff", "--report", "junit", "=", "a_d") == {"a_dump"}, "bash: files")
