@@ -283,7 +283,9 @@ Json json_op(const OpDivergence& op) {
   out["key"] = json_key(op);
   out["op_index"] = Json{{"baseline", json_integer(op.baseline_index)},
                          {"candidate", json_integer(op.candidate_index)}};
-  out["source"] = json_source(shown_record(op));
+  const core::OpRecord& shown = shown_record(op);
+  out["source"] = json_source(shown);
+  out["module_type"] = shown.site ? json_text_or_null(shown.site->module_type) : Json(nullptr);
   out["matched_by"] = json_matched_by(op.matched_by);
   out["relation"] = relation_name(op.relation);
   out["kind"] = json_text_or_null(kind_name(op.kind));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <charconv>
+#include <memory>
 #include <stdexcept>
 #include <utility>
 
@@ -154,6 +155,12 @@ core::OpRecord read_side(const Json& json, std::uint64_t index) {
   record.index = index;
   record.phase = read_enum(key.at("phase"), core::Phase::kOptimizer, core::phase_name);
   read_names(key.at("operator"), key.at("module"), json.at("source"), record);
+  const std::string type = read_text(json.at("module_type"));
+  if (record.site && !type.empty()) {
+    auto site = std::make_shared<core::CallSite>(*record.site);
+    site->module_type = type;
+    record.site = std::move(site);
+  }
   return record;
 }
 

@@ -4,6 +4,7 @@
 `gate_history_test.py REPRO_CHECK MAKE_DUMP MAKE_UNFINISHED_DUMP`."""
 
 import json
+import re
 import unittest
 
 from gate_harness import RELU, GateCase
@@ -103,6 +104,11 @@ class HistoryTest(GateCase):
             done = self.tool("report", *words)
             self.assertEqual((done.returncode, done.stdout), (2, ""), words)
 
+    @staticmethod
+    def without_digests(document):
+        """What the digests of a run were made of is not in its report."""
+        return re.sub(r'"(inputs_digest|weights_digest|platform_key)":(null|"[0-9a-f]*")', "", document)
+
     def test_a_report_is_rendered_again(self):
         self.accepted()
         formats = {"text": "txt", "markdown": "md", "sarif": "sarif", "github": "log",
@@ -115,8 +121,12 @@ class HistoryTest(GateCase):
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertTrue(done.stdout.startswith(made["verdict"]["headline"][:20]), done.stdout)
         for name, end in formats.items():
-            before = (self.tmp / f"made.{end}").read_text()
-            self.assertEqual((self.tmp / f"again.{end}").read_text(), before, name)
+            before, after = ((self.tmp / f"{suffix}.{end}").read_text() for suffix in ("made", "again"))
+            if name in ("text", "markdown"):  # whether the dump holds values is not in the report
+                before = before.replace(" --tensor out:0 --values", "")
+            elif name.startswith("json"):
+                before, after = self.without_digests(before), self.without_digests(after)
+            self.assertEqual(after, before, name)
         for name in ("junit", "html"):
             done = self.tool("report", "made.json", "--report", f"{name}=x")
             self.assertEqual((done.returncode, done.stdout), (2, ""))
