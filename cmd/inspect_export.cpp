@@ -47,10 +47,6 @@ constexpr std::array kTargets{Dtype::kFloat16,
                               Dtype::kFloat8E4M3FNUZ,
                               Dtype::kFloat8E5M2FNUZ};
 
-std::string side_slot(const TensorRecord& tensor) {
-  return (tensor.role == core::TensorRole::kInput ? "in:" : "out:") + tensor.slot;
-}
-
 std::map<std::string, std::string> metadata_of(const core::OpRecord& op) {
   return {{"op", std::to_string(op.index)}, {"operator", op.op ? op.op->full_name() : ""}};
 }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "cmd/inspect_values.h"
 #include "cmd/render/text.h"
 #include "core/dataflow.h"
 
@@ -22,10 +23,6 @@ std::string state_kind(const core::RunManifest& manifest, std::string_view name)
   });
   if (found == manifest.named_tensors.end()) return "state";
   return found->kind == core::NamedTensorKind::kParameter ? "parameter" : "buffer";
-}
-
-std::string side_slot(const core::TensorRecord& tensor) {
-  return (tensor.role == core::TensorRole::kInput ? "in:" : "out:") + tensor.slot;
 }
 
 std::vector<FlowAlias> aliases_of(const core::OpRecord& op) {

@@ -60,6 +60,10 @@ const TensorRecord& require_slot(const core::OpRecord& op, const std::string& te
                     slots_text(op));
 }
 
+std::string side_slot(const TensorRecord& tensor) {
+  return (tensor.role == TensorRole::kInput ? "in:" : "out:") + tensor.slot;
+}
+
 std::uint64_t TensorValues::count() const {
   const std::size_t size = core::element_size(dtype);
   return size == 0 ? 0 : bytes.size() / size;

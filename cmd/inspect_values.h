@@ -19,6 +19,9 @@ namespace repro_check::cmd {
 /// @throws core::Error{kUsage} for another form, core::Error{kNotComparable} when there is none
 const core::TensorRecord& require_slot(const core::OpRecord& op, const std::string& text);
 
+/// `out:0`, as require_slot() takes it.
+std::string side_slot(const core::TensorRecord& tensor);
+
 /// Values of a tensor, or of the part of it that was asked for, or that is stored.
 struct TensorValues {
   core::Dtype dtype = core::Dtype::kUnknown;

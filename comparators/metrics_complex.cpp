@@ -43,9 +43,7 @@ class ComplexPass final : public LeafPass {
 
  public:
   ComplexPass(core::Dtype dtype, const ElementPolicy& policy) : LeafPass(policy) {
-    part_dtype_ = dtype == core::Dtype::kComplex32   ? core::Dtype::kFloat16
-                  : dtype == core::Dtype::kComplex64 ? core::Dtype::kFloat32
-                                                     : core::Dtype::kFloat64;
+    part_dtype_ = core::part_dtype(dtype);
     part_size_ = core::element_size(part_dtype_);
     const auto take_limits = [this](const auto& format) {
       min_normal_ = format.min_normal();

@@ -39,15 +39,10 @@ std::string float_text(Dtype dtype, std::uint64_t bits) {
   return to_text(static_cast<float>(value));
 }
 
-Dtype part_of(Dtype dtype) noexcept {
-  if (dtype == Dtype::kComplex32) return Dtype::kFloat16;
-  return dtype == Dtype::kComplex64 ? Dtype::kFloat32 : Dtype::kFloat64;
-}
-
 std::string complex_text(Dtype dtype, std::span<const std::byte> element) {
   const std::size_t half = element.size() / 2;
-  const std::string re = float_text(part_of(dtype), bits_of(element.first(half)));
-  const std::string im = float_text(part_of(dtype), bits_of(element.last(half)));
+  const std::string re = float_text(core::part_dtype(dtype), bits_of(element.first(half)));
+  const std::string im = float_text(core::part_dtype(dtype), bits_of(element.last(half)));
   return fmt::format("({}{}{}j)", re, im.starts_with('-') ? "" : "+", im);
 }
 
@@ -72,7 +67,7 @@ std::optional<std::uint64_t> sample_ulp(Dtype dtype,
                                         std::span<const std::byte> candidate) {
   if (core::is_complex(dtype)) {
     const std::size_t half = baseline.size() / 2;
-    const Dtype part = part_of(dtype);
+    const Dtype part = core::part_dtype(dtype);
     const auto re =
         core::ulp_distance(part, bits_of(baseline.first(half)), bits_of(candidate.first(half)));
     const auto im =

@@ -4,13 +4,13 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <span>
 
 #include "core/digest.h"
+#include "core/manifest_lookup.h"
 #include "core/printable.h"
 
 namespace repro_check::configs {
@@ -73,10 +73,9 @@ std::string model_digest(const core::RunManifest& manifest) {
   const std::string file = core::to_hex(manifest.model_digest);
   std::string text = file;
   for (const char* name : {"model.weights_digest", "model.weights"}) {
-    const auto fact =
-        std::ranges::find(manifest.environment, std::string(name), &core::EnvironmentFact::name);
-    if (fact == manifest.environment.end()) return file;
-    text += " " + fact->value;
+    const std::string* fact = core::environment_fact(manifest, name);
+    if (fact == nullptr) return file;
+    text += " " + *fact;
   }
   return core::to_hex(core::digest_bytes(std::as_bytes(std::span(text))));
 }
@@ -107,9 +106,7 @@ NoiseSubject noise_subject(const core::RunManifest& manifest) {
                                               fmt::join(tensor.shape, ", "),
                                               core::to_hex(tensor.digest));
   }
-  const auto fact = std::ranges::find(
-      manifest.environment, std::string("libtorch.version"), &core::EnvironmentFact::name);
-  if (fact != manifest.environment.end()) subject.libtorch = fact->value;
+  subject.libtorch = core::text_or_empty(core::environment_fact(manifest, "libtorch.version"));
   subject.configuration = normalised(manifest.configuration);
   return subject;
 }

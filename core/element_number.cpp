@@ -24,11 +24,6 @@ T read(std::span<const std::byte> bytes) noexcept {
   return value;
 }
 
-Dtype part_of(Dtype complex) noexcept {
-  if (complex == Dtype::kComplex32) return Dtype::kFloat16;
-  return complex == Dtype::kComplex64 ? Dtype::kFloat32 : Dtype::kFloat64;
-}
-
 template <typename T>
 double integer_distance(std::span<const std::byte> a, std::span<const std::byte> b) noexcept {
   const auto one = read<T>(a);
@@ -51,7 +46,7 @@ double real_distance(Dtype dtype,
 /// Calls each(number) for all elements, for both parts of complex ones.
 template <typename Each>
 void for_each_number(Dtype dtype, std::span<const std::byte> content, Each each) {
-  const Dtype part = is_complex(dtype) ? part_of(dtype) : dtype;
+  const Dtype part = part_dtype(dtype);
   const std::size_t size = element_size(part);
   for (std::size_t at = 0; at + size <= content.size(); at += size) {
     each(element_number(part, content.subspan(at, size)).value_or(kNan));
@@ -99,7 +94,7 @@ double element_distance(Dtype dtype,
                         std::span<const std::byte> b) noexcept {
   if (!is_complex(dtype)) return real_distance(dtype, a, b);
   const std::size_t half = a.size() / 2;
-  const Dtype part = part_of(dtype);
+  const Dtype part = part_dtype(dtype);
   return std::hypot(real_distance(part, a.first(half), b.first(half)),
                     real_distance(part, a.last(half), b.last(half)));
 }

@@ -126,6 +126,19 @@ const ByteFloat& byte_float(Dtype dtype) noexcept {
   }
 }
 
+Dtype part_dtype(Dtype dtype) noexcept {
+  switch (dtype) {
+    case Dtype::kComplex32:
+      return Dtype::kFloat16;
+    case Dtype::kComplex64:
+      return Dtype::kFloat32;
+    case Dtype::kComplex128:
+      return Dtype::kFloat64;
+    default:
+      return dtype;
+  }
+}
+
 double decode_float(Dtype dtype, std::uint64_t bits) noexcept {
   if (dtype == Dtype::kFloat64) return std::bit_cast<double>(bits);
   if (dtype == Dtype::kFloat32) {

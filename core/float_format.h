@@ -46,6 +46,9 @@ inline float half_to_float(std::uint32_t bits) noexcept {
   return std::bit_cast<float>((bits & 0x7FFFU) >= 0x7C00U ? odd : finite);
 }
 
+/// What both parts of a complex dtype are; any other dtype is its own part.
+Dtype part_dtype(Dtype dtype) noexcept;
+
 /// Value of one element of a real floating dtype, NaN and Inf included, from its bits.
 double decode_float(Dtype dtype, std::uint64_t bits) noexcept;
 

@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "cmd/render/text.h"
+#include "core/float_format.h"
 
 namespace repro_check::cmd {
 namespace {
@@ -102,16 +103,10 @@ std::string hexadecimal(std::span<const std::byte> bytes) {
   return out;
 }
 
-Dtype part_of(Dtype complex) {
-  return complex == Dtype::kComplex32   ? Dtype::kFloat16
-         : complex == Dtype::kComplex64 ? Dtype::kFloat32
-                                        : Dtype::kFloat64;
-}
-
 std::string complex_text(Dtype dtype, std::span<const std::byte> bytes) {
   const std::size_t half = bytes.size() / 2;
-  const std::string real = element_text(part_of(dtype), bytes.first(half));
-  const std::string imaginary = element_text(part_of(dtype), bytes.subspan(half));
+  const std::string real = element_text(core::part_dtype(dtype), bytes.first(half));
+  const std::string imaginary = element_text(core::part_dtype(dtype), bytes.subspan(half));
   return real + (imaginary.starts_with('-') ? "" : "+") + imaginary + "j";
 }
 

@@ -39,19 +39,6 @@ bool has_sign_and_values(Dtype dtype) noexcept {
          dtype != Dtype::kFloat8E8M0FNU;
 }
 
-Dtype part_of(Dtype dtype) noexcept {
-  switch (dtype) {
-    case Dtype::kComplex32:
-      return Dtype::kFloat16;
-    case Dtype::kComplex64:
-      return Dtype::kFloat32;
-    case Dtype::kComplex128:
-      return Dtype::kFloat64;
-    default:
-      return dtype;
-  }
-}
-
 /// Where the parts of a number lie in its bits.
 struct Encoding {
   std::uint64_t sign = 0;
@@ -105,7 +92,7 @@ std::optional<Dtype> common_dtype(Dtype one, Dtype other, configs::PolicyKind po
 }
 
 void flush_subnormals(Dtype dtype, std::vector<std::byte>& bytes) noexcept {
-  const Dtype part = part_of(dtype);
+  const Dtype part = core::part_dtype(dtype);
   const Encoding encoding = encoding_of(part);
   if (encoding.exponent == 0) return;
   const std::size_t size = core::element_size(part);
@@ -121,8 +108,8 @@ void flush_subnormals(Dtype dtype, std::vector<std::byte>& bytes) noexcept {
 
 std::vector<std::byte> converted(core::TensorView view, Dtype dtype) {
   if (view.dtype == dtype) return {view.bytes.begin(), view.bytes.end()};
-  const Dtype from = part_of(view.dtype);
-  const Dtype to = part_of(dtype);
+  const Dtype from = core::part_dtype(view.dtype);
+  const Dtype to = core::part_dtype(dtype);
   const std::size_t from_size = core::element_size(from);
   const std::size_t to_size = core::element_size(to);
   const std::size_t count = view.bytes.size() / from_size;
