@@ -49,7 +49,7 @@ inline constexpr int kLeastRelExponent = -64;
 inline constexpr int kGreatestRelExponent = 8;
 /// 0 without a difference, then the exponents from the least on, then baseline 0 and candidate not.
 inline constexpr std::size_t kRelCodes = 75;
-inline constexpr std::int64_t kRelOfZeroBase = 74;
+inline constexpr std::int32_t kRelOfZeroBase = 74;
 /// 0 without a distance, otherwise 1 + ceil(log2 of it).
 inline constexpr std::size_t kUlpCodes = 66;
 
@@ -90,8 +90,8 @@ struct BlockFindings {
 /// The loops, for one instruction set. All give the same bits.
 /// @param codes  filled for every pair, unless BlockFindings::special
 struct BlockLoops {
-  BlockFindings (*narrow)(const NarrowPairs&, const BlockPolicy&, BlockSums&, std::int64_t* codes);
-  BlockFindings (*wide)(const WidePairs&, const BlockPolicy&, BlockSums&, std::int64_t* codes);
+  BlockFindings (*narrow)(const NarrowPairs&, const BlockPolicy&, BlockSums&, std::int32_t* codes);
+  BlockFindings (*wide)(const WidePairs&, const BlockPolicy&, BlockSums&, std::int32_t* codes);
   /// Adds squares of `count` values to b2, c2 and bc; returns how many are not 0.
   std::uint64_t (*narrow_squares)(const float* values, std::size_t count, BlockSums&);
   std::uint64_t (*wide_squares)(const double* values, std::size_t count, BlockSums&);

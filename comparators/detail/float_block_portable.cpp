@@ -10,9 +10,10 @@ const BlockLoops& block_loops() noexcept {
 #if defined(__x86_64__)
   const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
                       __builtin_cpu_supports("avx512vl");
-  static const BlockLoops loops = avx512                           ? avx512_block_loops()
-                                  : __builtin_cpu_supports("avx2") ? avx2_block_loops()
-                                                                   : portable_block_loops();
+  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  static const BlockLoops loops = avx512 ? avx512_block_loops()
+                                  : avx2 ? avx2_block_loops()
+                                         : portable_block_loops();
 #else
   static const BlockLoops loops = portable_block_loops();
 #endif

@@ -25,6 +25,8 @@ using Ints [[gnu::vector_size(REPRO_CHECK_VECTOR_BYTES / 2)]] = std::int32_t;
 /// Of a whole register, and at most of the lanes of a block.
 inline constexpr std::size_t kWholeBytes = REPRO_CHECK_VECTOR_BYTES < 32 ? 16 : 32;
 using WholeInts [[gnu::vector_size(kWholeBytes)]] = std::int32_t;
+using WholeUInts [[gnu::vector_size(kWholeBytes)]] = std::uint32_t;
+using WholeFloats [[gnu::vector_size(kWholeBytes)]] = float;
 
 template <typename Vector, typename Element>
 inline Vector load(const Element* at) {
@@ -80,11 +82,27 @@ inline WholeInts lesser_of(const WholeInts& one, const WholeInts& other) {
       WholeInts,
       _mm256_min_epi32(__builtin_bit_cast(__m256i, one), __builtin_bit_cast(__m256i, other)));
 }
+inline WholeUInts greater_of(const WholeUInts& one, const WholeUInts& other) {
+  return __builtin_bit_cast(
+      WholeUInts,
+      _mm256_max_epu32(__builtin_bit_cast(__m256i, one), __builtin_bit_cast(__m256i, other)));
+}
+inline WholeUInts lesser_of(const WholeUInts& one, const WholeUInts& other) {
+  return __builtin_bit_cast(
+      WholeUInts,
+      _mm256_min_epu32(__builtin_bit_cast(__m256i, one), __builtin_bit_cast(__m256i, other)));
+}
 #else
 inline WholeInts greater_of(const WholeInts& one, const WholeInts& other) {
   return one > other ? one : other;
 }
 inline WholeInts lesser_of(const WholeInts& one, const WholeInts& other) {
+  return one < other ? one : other;
+}
+inline WholeUInts greater_of(const WholeUInts& one, const WholeUInts& other) {
+  return one > other ? one : other;
+}
+inline WholeUInts lesser_of(const WholeUInts& one, const WholeUInts& other) {
   return one < other ? one : other;
 }
 #endif
@@ -101,8 +119,17 @@ inline std::uint64_t total(const ULongs& lanes) {
   return sum;
 }
 
+inline std::uint64_t total(const WholeUInts& lanes) {
+  std::uint64_t sum = 0;
+  for (std::size_t i = 0; i < kWholeBytes / sizeof(std::uint32_t); ++i) sum += lanes[i];
+  return sum;
+}
+
 /// Hits are -1 a lane.
 inline std::uint64_t hits(const Longs& lanes) { return -total(__builtin_bit_cast(ULongs, lanes)); }
+inline std::uint64_t hits(const WholeInts& lanes) {
+  return total(__builtin_bit_cast(WholeUInts, -lanes));
+}
 
 inline double most_of(const Doubles& lanes) {
   double most = 0;
@@ -110,31 +137,54 @@ inline double most_of(const Doubles& lanes) {
   return most;
 }
 
+inline std::uint32_t most_of(const WholeUInts& lanes) {
+  std::uint32_t most = 0;
+  for (std::size_t i = 0; i < kWholeBytes / sizeof(std::uint32_t); ++i) {
+    most = lanes[i] > most ? lanes[i] : most;
+  }
+  return most;
+}
+
+/// sum + one * other where the product takes no more bits than a double has, so that one rounding
+/// is the same as two: a fused instruction, where there is one, gives the same bits.
+inline Doubles plus_exact_product(const Doubles& sum, const Doubles& one, const Doubles& other) {
+#if defined(__x86_64__) && REPRO_CHECK_VECTOR_BYTES == 64
+  return __builtin_bit_cast(Doubles,
+                            _mm512_fmadd_pd(__builtin_bit_cast(__m512d, one),
+                                            __builtin_bit_cast(__m512d, other),
+                                            __builtin_bit_cast(__m512d, sum)));
+#elif defined(__FMA__) && REPRO_CHECK_VECTOR_BYTES == 32
+  return __builtin_bit_cast(Doubles,
+                            _mm256_fmadd_pd(__builtin_bit_cast(__m256d, one),
+                                            __builtin_bit_cast(__m256d, other),
+                                            __builtin_bit_cast(__m256d, sum)));
+#else
+  return sum + one * other;
+#endif
+}
+
 // GCC 12 makes halves and inserts of what is one instruction.
 #if defined(__x86_64__) && REPRO_CHECK_VECTOR_BYTES == 64
 inline Doubles widen(const Floats& value) {
   return __builtin_bit_cast(Doubles, _mm512_cvtps_pd(__builtin_bit_cast(__m256, value)));
 }
-inline Doubles widen(const Ints& value) {
-  return __builtin_bit_cast(Doubles, _mm512_cvtepi32_pd(__builtin_bit_cast(__m256i, value)));
-}
-inline Longs widen_mask(const Ints& value) {
-  return __builtin_bit_cast(Longs, _mm512_cvtepi32_epi64(__builtin_bit_cast(__m256i, value)));
+inline Ints high_words(const Longs& value) {
+  return __builtin_bit_cast(
+      Ints, _mm512_cvtepi64_epi32(_mm512_srli_epi64(__builtin_bit_cast(__m512i, value), 32)));
 }
 #elif defined(__x86_64__) && REPRO_CHECK_VECTOR_BYTES == 32
 inline Doubles widen(const Floats& value) {
   return __builtin_bit_cast(Doubles, _mm256_cvtps_pd(__builtin_bit_cast(__m128, value)));
 }
-inline Doubles widen(const Ints& value) {
-  return __builtin_bit_cast(Doubles, _mm256_cvtepi32_pd(__builtin_bit_cast(__m128i, value)));
-}
-inline Longs widen_mask(const Ints& value) {
-  return __builtin_bit_cast(Longs, _mm256_cvtepi32_epi64(__builtin_bit_cast(__m128i, value)));
+inline Ints high_words(const Longs& value) {
+  const __m256i order = _mm256_setr_epi32(1, 3, 5, 7, 1, 3, 5, 7);
+  return __builtin_bit_cast(Ints,
+                            _mm256_castsi256_si128(_mm256_permutevar8x32_epi32(
+                                __builtin_bit_cast(__m256i, value), order)));
 }
 #else
 inline Doubles widen(const Floats& value) { return __builtin_convertvector(value, Doubles); }
-inline Doubles widen(const Ints& value) { return __builtin_convertvector(value, Doubles); }
-inline Longs widen_mask(const Ints& value) { return __builtin_convertvector(value, Longs); }
+inline Ints high_words(const Longs& value) { return __builtin_convertvector(value >> 32, Ints); }
 #endif
 
 inline constexpr unsigned kMantissaBits = 52;
@@ -146,8 +196,8 @@ inline Longs exponents_of(const Doubles& value) {
 }
 
 /// Sign-magnitude to a number line on which neighbours differ by 1.
-inline Ints order_of_bits(const Ints& bits) {
-  const Ints sign = bits >> 31;
+inline WholeInts order_of_bits(const WholeInts& bits) {
+  const WholeInts sign = bits >> 31;
   return ((bits & 0x7FFF'FFFF) ^ sign) - sign;
 }
 inline Longs order_of_bits(const Longs& bits) {

@@ -294,7 +294,7 @@ class FloatPass final : public LeafPass {
   std::array<Raw, kBlock> clean_candidate_{};
   std::array<std::array<Value, kBlock>, 2> values_{};
   std::array<std::array<Order, kBlock>, 2> orders_{};
-  std::array<std::int64_t, kBlock> block_codes_{};
+  std::array<std::int32_t, kBlock> block_codes_{};
   std::vector<std::uint32_t> joint_;  ///< of a leaf; made when something differs
   bool codes_used_ = false;
 };
