@@ -20,6 +20,10 @@ namespace {
 
 /// Fewer bytes than this are not worth waking a thread for.
 constexpr std::uint64_t kBytesToShare = std::uint64_t{8} << 20U;
+/// A thread takes as many small contents at a time: each alone is read in less time than it takes
+/// to ask for it.
+constexpr std::uint64_t kBatchBytes = std::uint64_t{256} << 10U;
+constexpr std::size_t kBatchTasks = 256;
 
 /// A content some of whose chunks are being read.
 struct OpenContent {
@@ -34,8 +38,9 @@ struct Task {
   std::size_t chunk = 0;
 };
 
-/// Hands out the chunks of all contents in their order. So everything before a content has been
-/// handed out when that content fails, and the first failure of the dump is always found.
+/// Hands out the chunks of all contents in their order, and whoever takes several takes them in
+/// that order. So everything before a content is looked at when that content fails, and the first
+/// failure of the dump is always found.
 class Verification {
  public:
   Verification(const DumpSource& dump, const ContentCheck& check)
@@ -52,19 +57,34 @@ class Verification {
  private:
   void serve() {
     AlignedBuffer buffer;
-    while (const std::optional<Task> task = next()) {
-      OpenContent& content = *task->content;
-      try {
-        digest(content, task->chunk, buffer);
-        if (--content.left == 0) finish(content);
-      } catch (...) {
-        fail(content.position, std::current_exception());
+    for (std::vector<Task> batch = next(); !batch.empty(); batch = next()) {
+      for (const Task& task : batch) {
+        OpenContent& content = *task.content;
+        try {
+          digest(content, task.chunk, buffer);
+          if (--content.left == 0) finish(content);
+        } catch (...) {
+          fail(content.position, std::current_exception());
+          break;  // what comes later can fail only later
+        }
       }
     }
   }
 
-  std::optional<Task> next() {
+  std::vector<Task> next() {
     const std::lock_guard lock(mutex_);
+    std::vector<Task> batch;
+    std::uint64_t bytes = 0;
+    while (bytes < kBatchBytes && batch.size() < kBatchTasks) {
+      std::optional<Task> task = next_task();
+      if (!task) break;
+      bytes += std::min(task->content->parts->size(), std::uint64_t{kDigestChunk});
+      batch.push_back(*std::move(task));
+    }
+    return batch;
+  }
+
+  std::optional<Task> next_task() {
     while (!failure_) {
       if (current_ && next_chunk_ < current_->chunks.size()) return Task{current_, next_chunk_++};
       current_.reset();
@@ -105,9 +125,10 @@ class Verification {
   }
 
   void finish(const OpenContent& content) {
-    const std::lock_guard lock(mutex_);
     content.parts->verify(content.chunks);
-    if (check_.progress) check_.progress(content.parts->size());
+    if (!check_.progress) return;
+    const std::lock_guard lock(mutex_);
+    check_.progress(content.parts->size());
   }
 
   void fail(std::uint64_t position, std::exception_ptr why) {

@@ -6,19 +6,20 @@
 #include <new>
 #include <optional>
 #include <system_error>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "core/digest.h"
 #include "core/error.h"
 #include "core/printable.h"
+#include "dumpers/store/detail/content_table.h"
 #include "dumpers/store/detail/content_writer.h"
 #include "dumpers/store/detail/dump_directory.h"
 #include "dumpers/store/detail/element_types.h"
 #include "dumpers/store/detail/index_reader.h"
 #include "dumpers/store/detail/locate_dump.h"
 #include "dumpers/store/detail/pack_reader.h"
+#include "dumpers/store/detail/packed_window.h"
 #include "dumpers/store/detail/reference_dump.h"
 #include "dumpers/store/detail/trace_file.h"
 #include "dumpers/store/pack.h"
@@ -53,8 +54,7 @@ class Dump final : public core::DumpSource {
     check_count("operators", manifest_.trace.operators, index_.op_count());
     check_count("tensors", manifest_.trace.tensors, index_.tensor_count());
     check_count("contents", manifest_.trace.contents, index_.content_count());
-    for (std::uint64_t i = 0; i < index_.content_count(); ++i) contents_.insert(index_.content(i));
-    check_reference();
+    read_contents();
     read_slices();
     open_packed();
   }
@@ -69,7 +69,7 @@ class Dump final : public core::DumpSource {
   [[nodiscard]] core::OpRecord op(std::uint64_t index) const override {
     core::OpRecord record = index_.op(index, true);
     for (const core::TensorRecord& tensor : record.tensors) {
-      if (tensor.stored && !contents_.contains(tensor.content_key())) {
+      if (tensor.stored && !contents_.find(tensor)) {
         file_.blame().fail(fmt::format("op {} refers to content {}, which the index does not list",
                                        index,
                                        core::content_name(tensor.content_key())));
@@ -79,9 +79,8 @@ class Dump final : public core::DumpSource {
   }
 
   [[nodiscard]] bool has_content(const core::ContentKey& key) const override {
-    const auto found = contents_.find(key);
-    if (found == contents_.end()) return false;
-    return found->second != kInReference || reference_.has_content(key);
+    const auto place = contents_.find(key);
+    return place && (*place != kInReference || reference_.has_content(key));
   }
 
   [[nodiscard]] std::optional<core::ContentSlice> find_slice(
@@ -95,13 +94,16 @@ class Dump final : public core::DumpSource {
     const OwnContent content = find_own(key);
     into.resize(content.extent.bytes);
     file_.read(content.extent.offset, into);
-    if (core::digest_bytes(into) != key.digest) fail_digest(content.name);
+    if (core::digest_bytes(into) != key.digest) fail_digest(content);
   }
 
   [[nodiscard]] std::unique_ptr<core::ContentParts> open_content(
       const core::ContentKey& key) const override {
     if (place_of(key) == kInReference) return reference_.open_content(location_, key);
-    return std::make_unique<Parts>(*this, find_own(key), key.digest);
+    OwnContent content = find_own(key);
+    LentBytes lent;
+    if (content.packed) lent = window_.find(file_, packed_, content.extent);
+    return std::make_unique<Parts>(*this, std::move(content), std::move(lent));
   }
 
   [[nodiscard]] std::string missing_reference() const override { return reference_.missing(); }
@@ -116,35 +118,37 @@ class Dump final : public core::DumpSource {
  private:
   /// Where the bytes of a content lie in this dump's file.
   struct OwnContent {
-    std::string name;  ///< for messages
+    core::ContentKey key;
+    bool packed = false;
     Extent extent;
   };
 
   class Parts final : public core::ContentParts {
    public:
-    Parts(const Dump& dump, OwnContent content, const core::Digest& digest)
-        : dump_(dump), content_(std::move(content)), digest_(digest) {}
+    /// @param lent  all its bytes, where they were read already
+    Parts(const Dump& dump, OwnContent content, LentBytes lent)
+        : dump_(dump), content_(std::move(content)), lent_(std::move(lent)) {}
 
     [[nodiscard]] std::uint64_t size() const noexcept override { return content_.extent.bytes; }
     [[nodiscard]] std::span<const std::byte> read(std::uint64_t begin,
                                                   std::span<std::byte> buffer) const override {
+      if (lent_.owner != nullptr) return lent_.bytes.subspan(begin, buffer.size());
       dump_.file_.read(content_.extent.offset + begin, buffer);
       return buffer;
     }
     [[nodiscard]] bool verified() const noexcept override { return false; }
     void verify(std::span<const core::Digest> chunks) const override {
-      if (core::digest_of_leaves(chunks) != digest_) dump_.fail_digest(content_.name);
+      if (core::digest_of_leaves(chunks) != content_.key.digest) dump_.fail_digest(content_);
     }
 
    private:
     const Dump& dump_;
     OwnContent content_;
-    core::Digest digest_;
+    LentBytes lent_;
   };
 
   [[nodiscard]] std::int64_t place_of(const core::ContentKey& key) const {
-    const auto found = contents_.find(key);
-    if (found != contents_.end()) return found->second;
+    if (const auto place = contents_.find(key)) return *place;
     throw Error(ErrorKind::kNotComparable,
                 fmt::format("{}: content {} is not stored", location_, core::content_name(key)),
                 "record with dump.level \"tensor\"");
@@ -152,14 +156,15 @@ class Dump final : public core::DumpSource {
 
   [[nodiscard]] OwnContent find_own(const core::ContentKey& key) const {
     expect_known_digests();
-    const std::string name = core::content_name(key);
     const std::int64_t place = place_of(key);
-    if (place == kOwnDataset) return {"/content/" + name, locate(key, name)};
-    return {"/packed: " + name, locate_packed(key, name, place)};
+    if (place == kOwnDataset) return {key, false, locate(key, core::content_name(key))};
+    return {key, true, locate_packed(key, place)};
   }
 
-  [[noreturn]] void fail_digest(const std::string& name) const {
-    file_.blame().inside(name).fail("the stored bytes do not match their digest");
+  [[noreturn]] void fail_digest(const OwnContent& content) const {
+    file_.blame()
+        .inside((content.packed ? "/packed: " : "/content/") + core::content_name(content.key))
+        .fail("the stored bytes do not match their digest");
   }
 
   /// A dump whose digests follow another rule can be listed, but nothing in it can be verified.
@@ -185,7 +190,7 @@ class Dump final : public core::DumpSource {
     for (std::uint64_t i = 0; i < index_.slice_count(); ++i) {
       auto [key, slice] = index_.slice(i);
       const core::ContentKey own = core::slice_key(key, slice);
-      if (!contents_.contains(own)) {
+      if (!contents_.find(own)) {
         file_.blame()
             .inside("/index/slices")
             .fail(fmt::format("refers to content {}, which the index does not list",
@@ -195,11 +200,12 @@ class Dump final : public core::DumpSource {
     }
   }
 
-  void check_reference() const {
+  void read_contents() {
     std::uint64_t referred = 0;
     std::uint64_t bytes = 0;
-    for (const auto& [key, place] : contents_) {
-      if (place != kInReference) continue;
+    for (std::uint64_t i = 0; i < index_.content_count(); ++i) {
+      const auto [key, place] = index_.content(i);
+      if (!contents_.add(key, place) || place != kInReference) continue;
       ++referred;
       bytes += content_bytes(key);
     }
@@ -232,13 +238,12 @@ class Dump final : public core::DumpSource {
     packed_ = dataset.extent;
   }
 
-  [[nodiscard]] Extent locate_packed(const core::ContentKey& key,
-                                     const std::string& name,
-                                     std::int64_t offset) const {
+  [[nodiscard]] Extent locate_packed(const core::ContentKey& key, std::int64_t offset) const {
     const auto begin = static_cast<std::uint64_t>(offset);
     const std::uint64_t bytes = content_bytes(key);
     if (begin > packed_.bytes || bytes > packed_.bytes - begin) {
-      file_.blame().inside("/packed").fail(fmt::format("ends before content {} does", name));
+      file_.blame().inside("/packed").fail(
+          fmt::format("ends before content {} does", core::content_name(key)));
     }
     return {packed_.offset + begin, bytes};
   }
@@ -250,9 +255,10 @@ class Dump final : public core::DumpSource {
   GroupHandle content_group_;
   ElementTypes types_;
   FoundReference reference_;
-  std::unordered_map<core::ContentKey, std::int64_t, ContentKeyHash> contents_;  ///< as content()
+  ContentTable contents_;
   Slices slices_;
   Extent packed_;
+  mutable PackedWindow window_;
 };
 
 template <typename Open>

@@ -261,6 +261,7 @@ core::OpRecord IndexReader::op(std::uint64_t index, bool whole) const {
   record.wall_ns = row.wall_ns;
   read_values(row, record);
   tensors_.expect_range(row.tensors_begin, row.tensor_count, "an operator");
+  record.tensors.reserve(row.tensor_count);
   for (std::uint64_t i = 0; i < row.tensor_count; ++i) {
     record.tensors.push_back(tensor(row.tensors_begin + i));
   }
