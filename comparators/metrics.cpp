@@ -38,7 +38,7 @@ TensorMetrics measure(core::TensorView baseline,
   const core::MemoryParts right(candidate.bytes);
   const std::vector<std::int64_t> shape(baseline.shape.begin(), baseline.shape.end());
   return detail::PairMeasurer(threads)
-      .measure({baseline.dtype, shape, &left, &right}, policy, 0)
+      .measure({{baseline.dtype, shape, &left, &right}, policy, 0})
       .metrics;
 }
 

@@ -20,14 +20,6 @@ using core::ContentState;
 using core::TensorRecord;
 using core::TensorRole;
 
-std::vector<const TensorRecord*> of_role(const core::OpRecord& record, TensorRole role) {
-  std::vector<const TensorRecord*> tensors;
-  for (const TensorRecord& tensor : record.tensors) {
-    if (tensor.role == role) tensors.push_back(&tensor);
-  }
-  return tensors;
-}
-
 /// Equal without a look at anything but the records; what judge() would find out at more cost.
 bool plainly_equal(const TensorRecord& b, const TensorRecord& c) {
   return b.state == ContentState::kHashed && c.state == ContentState::kHashed &&
@@ -112,8 +104,8 @@ class OpComparison {
   }
 
   void compare_inputs() {
-    const auto left = of_role(baseline_, TensorRole::kInput);
-    const auto right = of_role(candidate_, TensorRole::kInput);
+    const auto left = tensors_of(baseline_, TensorRole::kInput);
+    const auto right = tensors_of(candidate_, TensorRole::kInput);
     const std::size_t common = std::min(left.size(), right.size());
     for (std::size_t i = 0; i < common; ++i) compare_input(*left[i], *right[i]);
     add_one_sided(left, right, found_.inputs);
@@ -153,8 +145,8 @@ class OpComparison {
   }
 
   void compare_outputs() {
-    const auto left = of_role(baseline_, TensorRole::kOutput);
-    const auto right = of_role(candidate_, TensorRole::kOutput);
+    const auto left = tensors_of(baseline_, TensorRole::kOutput);
+    const auto right = tensors_of(candidate_, TensorRole::kOutput);
     const std::size_t common = std::min(left.size(), right.size());
     for (std::size_t i = 0; i < common; ++i) compare_output(*left[i], *right[i]);
     add_one_sided(left, right, found_.outputs);
@@ -178,8 +170,7 @@ class OpComparison {
     if (!alias.empty() && found_.alias_differs.empty()) {
       found_.alias_differs = fmt::format("{}: {}", where("output", b), alias);
     }
-    const Choice choice = judge_.rules().choose(
-        baseline_, {.role = "output", .slot = b.slot, .dtype = b.dtype, .device = b.device});
+    const Choice choice = judge_.rules().choose_for_output(baseline_, b);
     judge_.rules().count(choice);
     const bool is_judged =
         choice.policy != nullptr && choice.policy->kind != configs::PolicyKind::kIgnore;
@@ -380,6 +371,14 @@ class OpComparison {
 };
 
 }  // namespace
+
+std::vector<const TensorRecord*> tensors_of(const core::OpRecord& record, TensorRole role) {
+  std::vector<const TensorRecord*> tensors;
+  for (const TensorRecord& tensor : record.tensors) {
+    if (tensor.role == role) tensors.push_back(&tensor);
+  }
+  return tensors;
+}
 
 OpFindings judge_op(const core::OpRecord& baseline,
                     const core::OpRecord& candidate,

@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <mutex>
+#include <numeric>
 #include <span>
 #include <utility>
 
@@ -41,20 +43,19 @@ struct WorkerState {
 /// One walk, or several, over all parts of one pair.
 class PairMeasurer::Scan {
  public:
-  Scan(PairMeasurer& owner,
-       const ContentPair& pair,
-       const ElementPolicy& policy,
-       std::size_t max_samples)
-      : owner_(owner),
-        pair_(pair),
-        max_samples_(max_samples),
-        element_(core::element_size(pair.dtype)),
-        bytes_(pair.baseline->size()),
+  /// @param pool     null: the calling thread measures alone
+  /// @param buffers  one for each thread
+  Scan(core::WorkerPool* pool, std::span<Buffers> buffers, const MeasureRequest& request)
+      : pool_(pool),
+        buffers_(buffers),
+        pair_(request.pair),
+        max_samples_(request.max_samples),
+        element_(core::element_size(pair_.dtype)),
+        bytes_(pair_.baseline->size()),
         parts_(std::max<std::uint64_t>(1, (bytes_ + kPart - 1) / kPart)) {
-    const auto useful =
-        static_cast<unsigned>(std::min<std::uint64_t>(parts_ / kPartsToShare, owner.pool_.size()));
-    states_.resize(std::max(1U, useful));
-    for (WorkerState& state : states_) state.pass = make_pass(pair.dtype, policy);
+    const std::uint64_t threads = pool == nullptr ? 1 : pool->size();
+    states_.resize(std::clamp<std::uint64_t>(parts_ / kPartsToShare, 1, threads));
+    for (WorkerState& state : states_) state.pass = make_pass(pair_.dtype, request.policy);
     leaves_.resize((bytes_ / element_ + kMetricLeaf - 1) / kMetricLeaf);
     for (std::size_t side : {kBaseline, kCandidate}) {
       if (!parts_of(side).verified()) result_.chunks.at(side).resize(parts_);
@@ -88,7 +89,7 @@ class PairMeasurer::Scan {
   /// Gives every part to some worker, each worker's in ascending order.
   void walk(const std::function<void(unsigned, const PairPart&)>& take, bool digest) {
     std::atomic<std::uint64_t> next{0};
-    owner_.pool_.run(static_cast<unsigned>(states_.size()), [&](unsigned worker) {
+    const auto work = [&](unsigned worker) {
       for (;;) {
         const std::uint64_t part = next.fetch_add(1, std::memory_order_relaxed);
         if (part >= parts_ || stop_.load(std::memory_order_relaxed)) return;
@@ -97,7 +98,9 @@ class PairMeasurer::Scan {
         if (stop_.load(std::memory_order_relaxed)) return;
         take(worker, {part * (kPart / element_), left, right});
       }
-    });
+    };
+    if (pool_ == nullptr) return work(0);
+    pool_->run(static_cast<unsigned>(states_.size()), work);
   }
 
   std::span<const std::byte> read(unsigned worker,
@@ -106,7 +109,7 @@ class PairMeasurer::Scan {
                                   bool digest) {
     const std::uint64_t begin = part * kPart;
     const auto size = static_cast<std::size_t>(std::min<std::uint64_t>(kPart, bytes_ - begin));
-    const std::span<std::byte> room = owner_.buffers_[worker].at(side).room(size);
+    const std::span<std::byte> room = buffers_[worker].at(side).room(size);
     try {
       std::span<const std::byte> bytes = parts_of(side).read(begin, room);
       if (digest && !parts_of(side).verified()) {
@@ -190,7 +193,8 @@ class PairMeasurer::Scan {
     replace_squares(scale, squares, all.findings().totals);
   }
 
-  PairMeasurer& owner_;
+  core::WorkerPool* pool_;
+  std::span<Buffers> buffers_;
   const ContentPair& pair_;
   std::size_t max_samples_;
   std::size_t element_;
@@ -203,10 +207,28 @@ class PairMeasurer::Scan {
   PairMeasurement result_;
 };
 
-PairMeasurement PairMeasurer::measure(const ContentPair& pair,
-                                      const ElementPolicy& policy,
-                                      std::size_t max_samples) {
-  return Scan(*this, pair, policy, max_samples).run();
+PairMeasurement PairMeasurer::measure(const MeasureRequest& request) {
+  return Scan(&pool_, buffers_, request).run();
+}
+
+std::vector<PairMeasurement> PairMeasurer::measure_each(
+    const std::vector<MeasureRequest>& requests) {
+  // The largest first, so that all threads end at about the same time.
+  std::vector<std::size_t> order(requests.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(
+      order, std::greater<>(), [&](std::size_t i) { return requests[i].pair.baseline->size(); });
+  std::vector<PairMeasurement> found(requests.size());
+  std::atomic<std::size_t> next{0};
+  const auto workers = std::clamp<std::size_t>(requests.size(), 1, pool_.size());
+  pool_.run(static_cast<unsigned>(workers), [&](unsigned worker) {
+    const std::span<Buffers> own(&buffers_[worker], 1);
+    for (std::size_t at = next++; at < order.size(); at = next++) {
+      const std::size_t i = order[at];
+      found[i] = Scan(nullptr, own, requests[i]).run();
+    }
+  });
+  return found;
 }
 
 }  // namespace repro_check::comparators::detail

@@ -37,6 +37,12 @@ struct PairMeasurement {
   std::array<std::exception_ptr, 2> failures;
 };
 
+struct MeasureRequest {
+  ContentPair pair;
+  ElementPolicy policy;
+  std::size_t max_samples = 0;  ///< differing elements to return
+};
+
 /// Measures pairs in parts on several threads, none of which holds more than one part of each side.
 /// The result depends on nothing but the bytes: threads take leaves of kMetricLeaf elements, whose
 /// sums are added in order.
@@ -45,16 +51,19 @@ class PairMeasurer {
   /// @param threads  0 = as many as there are processors
   explicit PairMeasurer(unsigned threads) : pool_(threads), buffers_(pool_.size()) {}
 
-  /// @param max_samples  differing elements to return
-  PairMeasurement measure(const ContentPair& pair,
-                          const ElementPolicy& policy,
-                          std::size_t max_samples);
+  /// All threads on one pair.
+  PairMeasurement measure(const MeasureRequest& request);
+
+  /// One thread a pair, which wastes nothing on pairs of few parts.
+  /// @return in the order of the requests
+  std::vector<PairMeasurement> measure_each(const std::vector<MeasureRequest>& requests);
 
  private:
   class Scan;
+  using Buffers = std::array<core::AlignedBuffer, 2>;
 
   core::WorkerPool pool_;
-  std::vector<std::array<core::AlignedBuffer, 2>> buffers_;  ///< of a worker, one a side
+  std::vector<Buffers> buffers_;  ///< of a worker, one a side
 };
 
 }  // namespace repro_check::comparators::detail

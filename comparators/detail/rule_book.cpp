@@ -43,6 +43,13 @@ RuleBook::RuleBook(const configs::CompareSpec& spec, const configs::NoiseFloors*
   for (const configs::Rule& rule : spec.rules) texts_.push_back(describe_policy(rule.policy));
 }
 
+RuleBook::Choice RuleBook::choose_for_output(const core::OpRecord& record,
+                                             const core::TensorRecord& output) {
+  return choose(
+      record,
+      {.role = "output", .slot = output.slot, .dtype = output.dtype, .device = output.device});
+}
+
 RuleBook::Choice RuleBook::fallback() const noexcept {
   return {&spec_.policy, std::nullopt, &fallback_text_};
 }

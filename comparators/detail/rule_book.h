@@ -46,6 +46,10 @@ class RuleBook {
   /// speaks of.
   [[nodiscard]] Choice choose(const core::OpRecord& record, const Subject& subject);
 
+  /// For one of its output tensors.
+  [[nodiscard]] Choice choose_for_output(const core::OpRecord& record,
+                                         const core::TensorRecord& output);
+
   /// The policy of what no rule is asked about: weights, and inputs that nothing produced.
   [[nodiscard]] Choice fallback() const noexcept;
 

@@ -189,10 +189,10 @@ void TensorJudge::judge_dequantised(Depth depth,
   const auto right = read(candidate_, comparison.candidate.content_key(), quantisers.candidate);
   if (!left || !right) return judge_unmeasured(depth, choice, comparison);
   // The defaults of torch.testing.assert_close for quantised tensors are those of float32.
-  PairMeasurement found =
-      measurer_.measure({core::Dtype::kFloat64, comparison.baseline.shape, left.get(), right.get()},
-                        element_policy(*choice.policy, core::Dtype::kFloat32),
-                        options_.max_samples);
+  PairMeasurement found = measurer_.measure(
+      {{core::Dtype::kFloat64, comparison.baseline.shape, left.get(), right.get()},
+       element_policy(*choice.policy, core::Dtype::kFloat32),
+       options_.max_samples});
   TensorMetrics& m = found.metrics;
   m.ulp_max.reset();  // of integers there are none
   m.ulp_mean.reset();

@@ -62,6 +62,16 @@ class TensorJudge {
                                        const std::string& where,
                                        const Choice& choice);
 
+  /// A pair of contents of one dtype and shape that will most likely be judged soon.
+  struct Upcoming {
+    core::ContentKey baseline;
+    core::ContentKey candidate;
+    Choice choice;
+  };
+  /// Measures those whose bytes are there, all at the same time; judge() finds them measured, with
+  /// the same result as without. What was measured ahead before, and not asked for, is forgotten.
+  void measure_ahead(const std::vector<Upcoming>& pairs);
+
   /// Whether two contents are bit-equal; empty when their digests follow different rules and a side
   /// has no bytes.
   std::optional<bool> same_content(const core::ContentKey& baseline,
@@ -120,6 +130,17 @@ class TensorJudge {
     ElementPolicy policy;
     std::size_t samples = 0;
   };
+  /// Both contents of a pair, and what was measured of them before they were verified.
+  struct OpenPair {
+    std::unique_ptr<core::ContentParts> baseline;
+    std::unique_ptr<core::ContentParts> candidate;
+    PairMeasurement found;
+  };
+  /// Empty where the bytes of a side are not what their digests say.
+  std::optional<PairMeasurement> verified(OpenPair& pair,
+                                          const Side& left,
+                                          const Side& right,
+                                          const std::string& where);
   /// Empty where the bytes of a side are not there, or damaged.
   std::optional<PairMeasurement> measure_sides(const Side& left,
                                                const Side& right,
@@ -128,11 +149,14 @@ class TensorJudge {
   std::optional<Measured> measure_whole(const core::ContentKey& baseline,
                                         const core::ContentKey& candidate,
                                         const std::string& where,
-                                        const configs::PolicySpec& policy);
+                                        const Choice& choice);
   std::optional<Measured> measure_slices(const core::ContentKey& baseline,
                                          const core::ContentKey& candidate,
                                          const std::string& where,
-                                         const configs::PolicySpec& policy);
+                                         const Choice& choice);
+  [[nodiscard]] Measure way_to_measure(core::Dtype baseline,
+                                       core::Dtype candidate,
+                                       const configs::PolicySpec& policy) const;
   /// @param why  set where it cannot be measured
   std::optional<Fp64Distance> fp64_distance(const core::ContentKey& baseline,
                                             const core::ContentKey& candidate,
@@ -169,6 +193,7 @@ class TensorJudge {
   RuleBook rules_;
   AttributeRules attributes_;
   std::map<PairKey, Measured> measured_;
+  std::map<PairKey, OpenPair> ahead_;
   static constexpr std::size_t kBaseline = 0;
   static constexpr std::size_t kCandidate = 1;
   static constexpr std::size_t kFp64 = 2;

@@ -63,16 +63,11 @@ std::unique_ptr<core::ContentParts> TensorJudge::open_as(core::Dtype dtype,
   return std::make_unique<core::MemoryParts>(converted({key.dtype, key.shape, bytes}, dtype));
 }
 
-std::optional<PairMeasurement> TensorJudge::measure_sides(const Side& left,
-                                                          const Side& right,
-                                                          const Measure& how,
-                                                          const std::string& where) {
-  const auto from = open_as(how.dtype, left.source, how.flush, left.key, where);
-  if (!from) return std::nullopt;
-  const auto to = open_as(how.dtype, right.source, how.flush, right.key, where);
-  if (!to) return std::nullopt;
-  PairMeasurement found =
-      measurer_.measure({how.dtype, left.key.shape, from.get(), to.get()}, how.policy, how.samples);
+std::optional<PairMeasurement> TensorJudge::verified(OpenPair& pair,
+                                                     const Side& left,
+                                                     const Side& right,
+                                                     const std::string& where) {
+  PairMeasurement& found = pair.found;
   const auto holds = [&](const Side& side, const core::ContentParts& parts, std::size_t at) {
     const bool read = !found.failures[0] && !found.failures[1];
     const bool right_bytes = attempt(side.source, where, [&] {
@@ -83,30 +78,85 @@ std::optional<PairMeasurement> TensorJudge::measure_sides(const Side& left,
     if (worth || !right_bytes) side.checked.insert(side.key);
     return right_bytes;
   };
-  const bool left_holds = holds(left, *from, 0);
-  const bool right_holds = holds(right, *to, 1);
+  const bool left_holds = holds(left, *pair.baseline, 0);
+  const bool right_holds = holds(right, *pair.candidate, 1);
   if (!left_holds || !right_holds) return std::nullopt;
-  return found;
+  return std::move(found);
+}
+
+std::optional<PairMeasurement> TensorJudge::measure_sides(const Side& left,
+                                                          const Side& right,
+                                                          const Measure& how,
+                                                          const std::string& where) {
+  OpenPair pair;
+  pair.baseline = open_as(how.dtype, left.source, how.flush, left.key, where);
+  if (!pair.baseline) return std::nullopt;
+  pair.candidate = open_as(how.dtype, right.source, how.flush, right.key, where);
+  if (!pair.candidate) return std::nullopt;
+  pair.found =
+      measurer_.measure({{how.dtype, left.key.shape, pair.baseline.get(), pair.candidate.get()},
+                         how.policy,
+                         how.samples});
+  return verified(pair, left, right, where);
+}
+
+TensorJudge::Measure TensorJudge::way_to_measure(core::Dtype baseline,
+                                                 core::Dtype candidate,
+                                                 const configs::PolicySpec& policy) const {
+  Measure how;
+  how.dtype = baseline;
+  if (candidate != baseline) how.dtype = common_dtype(baseline, candidate, policy.kind).value();
+  how.flush = policy.flush_subnormals;
+  how.policy = element_policy(policy, baseline, candidate);
+  how.samples = options_.max_samples;
+  return how;
+}
+
+void TensorJudge::measure_ahead(const std::vector<Upcoming>& pairs) {
+  ahead_.clear();
+  std::vector<MeasureRequest> requests;
+  std::vector<OpenPair*> opened;
+  for (const Upcoming& next : pairs) {
+    const PairKey key(next.baseline, next.candidate, policy_id(next.choice));
+    if (measured_.contains(key) || ahead_.contains(key)) continue;
+    if (!baseline_.has_content(next.baseline) || !candidate_.has_content(next.candidate)) continue;
+    OpenPair pair;
+    try {
+      pair.baseline = baseline_.open_content(next.baseline);
+      pair.candidate = candidate_.open_content(next.candidate);
+    } catch (const core::Error&) {
+      continue;  // whoever judges it says so
+    }
+    const Measure how =
+        way_to_measure(next.baseline.dtype, next.candidate.dtype, *next.choice.policy);
+    const auto count = static_cast<std::uint64_t>(core::element_count(next.baseline.shape));
+    const std::uint64_t bytes = count * core::element_size(how.dtype);
+    if (pair.baseline->size() != bytes || pair.candidate->size() != bytes) continue;
+    OpenPair& kept = ahead_.emplace(key, std::move(pair)).first->second;
+    requests.push_back({{how.dtype, next.baseline.shape, kept.baseline.get(), kept.candidate.get()},
+                        how.policy,
+                        how.samples});
+    opened.push_back(&kept);
+  }
+  std::vector<PairMeasurement> found = measurer_.measure_each(requests);
+  for (std::size_t i = 0; i < found.size(); ++i) opened[i]->found = std::move(found[i]);
 }
 
 std::optional<TensorJudge::Measured> TensorJudge::measure_whole(const core::ContentKey& baseline,
                                                                 const core::ContentKey& candidate,
                                                                 const std::string& where,
-                                                                const configs::PolicySpec& policy) {
-  Measure how;
-  how.dtype = baseline.dtype;
-  if (candidate.dtype != how.dtype) {
-    how.dtype = common_dtype(baseline.dtype, candidate.dtype, policy.kind).value();
+                                                                const Choice& choice) {
+  const Side left{baseline_, baseline, checked_[kBaseline]};
+  const Side right{candidate_, candidate, checked_[kCandidate]};
+  std::optional<PairMeasurement> found;
+  if (auto ready = ahead_.extract(PairKey(baseline, candidate, policy_id(choice)))) {
+    found = verified(ready.mapped(), left, right, where);
+  } else {
+    const Measure how = way_to_measure(baseline.dtype, candidate.dtype, *choice.policy);
+    found = measure_sides(left, right, how, where);
   }
-  how.flush = policy.flush_subnormals;
-  how.policy = element_policy(policy, baseline.dtype, candidate.dtype);
-  how.samples = options_.max_samples;
-  auto found = measure_sides({baseline_, baseline, checked_[kBaseline]},
-                             {candidate_, candidate, checked_[kCandidate]},
-                             how,
-                             where);
   if (!found) return std::nullopt;
-  const TensorVerdict verdict = judge_metrics(policy, found->metrics);
+  const TensorVerdict verdict = judge_metrics(*choice.policy, found->metrics);
   return Measured{found->metrics, std::move(found->samples), std::nullopt, verdict};
 }
 
@@ -169,19 +219,18 @@ std::optional<TensorJudge::Measured> TensorJudge::measure_pair(const core::Conte
                                                                const Choice& choice) {
   const PairKey key(baseline, candidate, policy_id(choice));
   if (const auto known = measured_.find(key); known != measured_.end()) return known->second;
-  std::optional<Measured> measured = measure_whole(baseline, candidate, where, *choice.policy);
-  if (!measured) measured = measure_slices(baseline, candidate, where, *choice.policy);
+  std::optional<Measured> measured = measure_whole(baseline, candidate, where, choice);
+  if (!measured) measured = measure_slices(baseline, candidate, where, choice);
   if (!measured) return std::nullopt;
   if (measured_.size() >= kRememberedPairs) measured_.clear();
   measured_.emplace(key, *measured);
   return measured;
 }
 
-std::optional<TensorJudge::Measured> TensorJudge::measure_slices(
-    const core::ContentKey& baseline,
-    const core::ContentKey& candidate,
-    const std::string& where,
-    const configs::PolicySpec& policy) {
+std::optional<TensorJudge::Measured> TensorJudge::measure_slices(const core::ContentKey& baseline,
+                                                                 const core::ContentKey& candidate,
+                                                                 const std::string& where,
+                                                                 const Choice& choice) {
   const auto left = baseline_.find_slice(baseline);
   const auto right = candidate_.find_slice(candidate);
   // The elements at other positions say nothing of each other.
@@ -190,7 +239,7 @@ std::optional<TensorJudge::Measured> TensorJudge::measure_slices(
   }
   const core::ContentKey from = core::slice_key(baseline, *left);
   const core::ContentKey to = core::slice_key(candidate, *right);
-  std::optional<Measured> measured = measure_whole(from, to, where, policy);
+  std::optional<Measured> measured = measure_whole(from, to, where, choice);
   if (!measured) return std::nullopt;
   measured->slice = left;
   TensorMetrics& m = measured->metrics;

@@ -10,6 +10,7 @@
 
 #include "comparators/detail/alignment_summary.h"
 #include "comparators/detail/coverage.h"
+#include "comparators/detail/lookahead.h"
 #include "comparators/detail/op_text.h"
 #include "core/error.h"
 
@@ -70,15 +71,19 @@ Walk::Walk(const WalkContext& context)
 
 void Walk::run() {
   const HunkJudge hunks(context_.baseline, context_.candidate, context_.pairing);
+  const std::vector<Event> events = order_events(context_.pairing);
+  Lookahead ahead(context_.baseline, context_.candidate, context_.options, events, context_.judge);
   Hunk hunk;
-  for (const Event& event : order_events(context_.pairing)) {
+  for (std::size_t at = 0; at < events.size(); ++at) {
+    const Event& event = events[at];
+    ahead.reach(at);
     if (event.matched()) {
       if (!hunk.empty()) {
         hunk.rejoined = true;
         take_hunk(hunk, hunks);
         hunk = {};
       }
-      take_pair(event);
+      if (take_pair(event)) ahead.expect_more();
       hunk.before = event;
     } else if (event.candidate == kUnmatched) {
       hunk.missing.push_back(event.baseline);
@@ -138,18 +143,19 @@ void Walk::see_draw(const core::DumpSource& source, std::uint32_t place, bool in
   rng_.see_unmatched(source.op(place), in_baseline);
 }
 
-void Walk::take_pair(const Event& event) {
+bool Walk::take_pair(const Event& event) {
   core::OpRecord from;
   core::OpRecord to;
   if (!read_pair(event, from, to)) {
     conclude(event.baseline, OpOutcome::kNotJudged);
     trail_.see_damaged(event);
-    return;
+    return false;
   }
   rng_.see(from, to);
   OpFindings findings = judge_op(from, to, context_.options, other_device_, context_.judge);
   context_.observations.see(from, to, findings);
   decisions_.see(from, to, findings);
+  const bool differs = findings.bits_differ;
   conclude(event.baseline, findings.outcome);
   modules_.see(from, module_outcome(findings));
   note_progress(from, findings);
@@ -169,6 +175,7 @@ void Walk::take_pair(const Event& event) {
   }
   baseline_writes_.see(from);
   candidate_writes_.see(to);
+  return differs;
 }
 
 /// False for a record that is damaged.

@@ -47,7 +47,8 @@ class Walk {
   void take_hunk(const Hunk& hunk, const HunkJudge& hunks);
   void note_ranks(const Hunk& hunk);
   void see_draw(const core::DumpSource& source, std::uint32_t place, bool in_baseline);
-  void take_pair(const Event& event);
+  /// @return whether bits differ
+  bool take_pair(const Event& event);
   bool read_pair(const Event& event, core::OpRecord& from, core::OpRecord& to);
   void conclude(std::uint32_t baseline, OpOutcome outcome);
   void note_progress(const core::OpRecord& from, const OpFindings& findings);

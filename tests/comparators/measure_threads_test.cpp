@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <cstring>
+#include <deque>
 #include <random>
 #include <stdexcept>
 #include <vector>
@@ -87,7 +88,7 @@ TEST_CASE("a part that is read gives what memory gives, samples and digests incl
   for (const unsigned threads : {1U, 8U}) {
     CAPTURE(threads);
     const auto found =
-        detail::PairMeasurer(threads).measure({pair.dtype, pair.shape, &left, &right}, {}, 10);
+        detail::PairMeasurer(threads).measure({{pair.dtype, pair.shape, &left, &right}, {}, 10});
     CHECK(found.metrics == measure(pair.baseline(), pair.candidate(), {}));
     CHECK(core::digest_of_leaves(found.chunks[0]) == core::digest_bytes(pair.baseline_bytes));
     CHECK(core::digest_of_leaves(found.chunks[1]) == core::digest_bytes(pair.candidate_bytes));
@@ -100,6 +101,38 @@ TEST_CASE("a part that is read gives what memory gives, samples and digests incl
   }
 }
 
+TEST_CASE("pairs measured at the same time give what each gives alone") {
+  std::vector<TensorPair> pairs;
+  for (const Dtype dtype : {Dtype::kFloat32, Dtype::kInt64, Dtype::kBFloat16, Dtype::kFloat32}) {
+    pairs.push_back(random_pair(dtype));
+  }
+  std::deque<StoredParts> parts;
+  std::vector<detail::MeasureRequest> requests;
+  for (const TensorPair& pair : pairs) {
+    const core::ContentParts* left = &parts.emplace_back(pair.baseline_bytes);
+    const core::ContentParts* right = &parts.emplace_back(pair.candidate_bytes);
+    requests.push_back({{pair.dtype, pair.shape, left, right}, {}, 5});
+  }
+  parts[3].fail_at(2 * core::kDigestChunk);
+  for (const unsigned threads : {1U, 2U, 8U}) {
+    CAPTURE(threads);
+    detail::PairMeasurer measurer(threads);
+    const auto found = measurer.measure_each(requests);
+    REQUIRE(found.size() == pairs.size());
+    CHECK(found[1].failures[1]);
+    for (const std::size_t i : {0U, 2U, 3U}) {
+      CAPTURE(i);
+      CHECK_FALSE(found[i].failures[0]);
+      CHECK_FALSE(found[i].failures[1]);
+      CHECK(found[i].metrics == measurer.measure(requests[i]).metrics);
+      CHECK(found[i].samples.size() == 5);
+      CHECK(core::digest_of_leaves(found[i].chunks[1]) ==
+            core::digest_bytes(pairs[i].candidate_bytes));
+    }
+    CHECK(measurer.measure_each({}).empty());
+  }
+}
+
 TEST_CASE("a side that cannot be read is told from the other") {
   const TensorPair pair = random_pair(Dtype::kFloat32);
   const StoredParts left(pair.baseline_bytes);
@@ -107,7 +140,7 @@ TEST_CASE("a side that cannot be read is told from the other") {
   right.fail_at(5 * core::kDigestChunk);
   for (const unsigned threads : {1U, 2U}) {
     const auto found =
-        detail::PairMeasurer(threads).measure({pair.dtype, pair.shape, &left, &right}, {}, 10);
+        detail::PairMeasurer(threads).measure({{pair.dtype, pair.shape, &left, &right}, {}, 10});
     CHECK_FALSE(found.failures[0]);
     REQUIRE(found.failures[1]);
     CHECK_THROWS_AS(std::rethrow_exception(found.failures[1]), std::runtime_error);
