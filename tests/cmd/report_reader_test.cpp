@@ -133,7 +133,7 @@ TEST_CASE("hostile and damaged documents are read, or refused with a reason") {
   for (std::uint32_t seed = 0; seed < 150; ++seed) {
     const Report report = tests::random_report(seed);
     std::string json = render_json(report, {});
-    taken += refusal_of(json).empty() ? 1 : 0;
+    taken += refusal_of(json).empty() ? 1U : 0U;
     constexpr std::string_view kBytes = "0{}[],:\"x-e";
     for (int change = 0; change < 3; ++change) json[random() % json.size()] = kBytes[random() % 11];
     refusal_of(json);
