@@ -36,19 +36,20 @@ void DivergenceList::keep(OpDivergence item) {
   }
 }
 
-/// Most items come in the order of the baseline, so that its keys are counted once in all.
+/// Most items come in the order of their side, so that its keys are counted once in all.
 void DivergenceList::count_occurrence(OpDivergence& item) {
   const bool in_baseline = item.baseline_index.has_value();
   const auto& keys = in_baseline ? pairing_.baseline.keys : pairing_.candidate.keys;
   const std::uint64_t place = in_baseline ? *item.baseline_index : *item.candidate_index;
-  if (!in_baseline || place < seen_end_) {
+  Seen& seen = in_baseline ? baseline_ : candidate_;
+  if (place < seen.end) {
     const auto end = keys.begin() + static_cast<std::ptrdiff_t>(place);
     item.occurrence = static_cast<std::uint64_t>(std::count(keys.begin(), end, *end));
     return;
   }
-  if (seen_.empty()) seen_.assign(std::size_t{1} + std::ranges::max(keys), 0);
-  for (; seen_end_ < place; ++seen_end_) ++seen_[keys[seen_end_]];
-  item.occurrence = seen_[keys[place]];
+  if (seen.counts.empty()) seen.counts.assign(std::size_t{1} + std::ranges::max(keys), 0);
+  for (; seen.end < place; ++seen.end) ++seen.counts[keys[seen.end]];
+  item.occurrence = seen.counts[keys[place]];
 }
 
 }  // namespace repro_check::comparators::detail

@@ -31,13 +31,19 @@ class DivergenceList {
   void keep(OpDivergence item);
 
  private:
+  /// How often each key is in the records of a side before `end`.
+  struct Seen {
+    std::vector<std::uint32_t> counts;
+    std::size_t end = 0;
+  };
+
   void count_occurrence(OpDivergence& item);
 
   const Pairing& pairing_;
   std::size_t max_items_;
   Report& report_;
-  std::vector<std::uint32_t> seen_;  ///< by key, in the baseline's records before seen_end_
-  std::size_t seen_end_ = 0;
+  Seen baseline_;
+  Seen candidate_;
 };
 
 }  // namespace repro_check::comparators::detail

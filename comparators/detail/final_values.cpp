@@ -9,8 +9,7 @@ namespace repro_check::comparators::detail {
 void FinalValues::see(const core::OpRecord& record) {
   for (const core::TensorRecord& tensor : record.tensors) {
     if (tensor.role != core::TensorRole::kInput || tensor.storage < 0) continue;
-    const auto found = holder_.find(tensor.storage);
-    if (found != holder_.end()) mark_read(found->second);
+    if (const std::uint64_t* op = holder_.find(tensor.storage)) mark_read(*op);
   }
   for (const core::TensorRecord& tensor : record.tensors) {
     if (tensor.role != core::TensorRole::kOutput || tensor.storage < 0) continue;
@@ -25,7 +24,7 @@ void FinalValues::mark_read(std::uint64_t op) {
 
 std::vector<std::uint64_t> FinalValues::ops() const {
   std::vector<std::uint64_t> ops;
-  for (const auto& [storage, op] : holder_) {
+  for (const auto& [storage, op] : holder_.entries()) {
     if (op >= read_.size() || !read_[op]) ops.push_back(op);
   }
   std::ranges::sort(ops);

@@ -2,9 +2,9 @@
 #pragma once
 
 #include <cstdint>
-#include <unordered_map>
 #include <vector>
 
+#include "comparators/detail/storage_table.h"
 #include "core/op_record.h"
 
 namespace repro_check::comparators::detail {
@@ -23,8 +23,8 @@ class FinalValues {
  private:
   void mark_read(std::uint64_t op);
 
-  std::unordered_map<std::int64_t, std::uint64_t> holder_;  ///< by storage, who returned it last
-  std::vector<bool> read_;                                  ///< by op
+  StorageTable<std::uint64_t> holder_;  ///< who returned it last
+  std::vector<bool> read_;              ///< by op
 };
 
 }  // namespace repro_check::comparators::detail

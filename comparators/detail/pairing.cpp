@@ -139,6 +139,8 @@ RecordKeys read_keys(const core::DumpSource& source,
   keys.keys.reserve(count);
   std::vector<std::int64_t> parents;
   std::vector<std::uint32_t> depths;
+  parents.reserve(count);
+  depths.reserve(count);
   bool nested = false;
   for (std::uint64_t i = 0; i < count; ++i) {
     const core::OpRecord head = source.op_head(i);

@@ -41,9 +41,9 @@ void WriteTable::see(const core::OpRecord& record) {
 
 bool WriteTable::contradicts(const core::TensorRecord& input) const {
   if (!is_plain(input)) return false;
-  const auto found = writes_.find(input.storage);
-  return found != writes_.end() && found->second.producer == input.producer &&
-         found->second.view == view_of(input) && found->second.content != input.digest;
+  const Write* found = writes_.find(input.storage);
+  return found != nullptr && found->producer == input.producer && found->view == view_of(input) &&
+         found->content != input.digest;
 }
 
 }  // namespace repro_check::comparators::detail

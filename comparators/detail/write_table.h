@@ -2,14 +2,14 @@
 #pragma once
 
 #include <cstdint>
-#include <unordered_map>
 
+#include "comparators/detail/storage_table.h"
 #include "core/op_record.h"
 
 namespace repro_check::comparators::detail {
 
 /// What was last written to each storage of one run, to notice a value that changed although no
-/// operator wrote it. 32 bytes a storage.
+/// operator wrote it. 40 bytes a storage.
 class WriteTable {
  public:
   /// To be told every record, in the order in which calls ended.
@@ -25,7 +25,7 @@ class WriteTable {
     std::uint64_t view = 0;  ///< dtype, shape, strides and offset
     core::Digest content;
   };
-  std::unordered_map<std::int64_t, Write> writes_;
+  StorageTable<Write> writes_;
 };
 
 }  // namespace repro_check::comparators::detail
