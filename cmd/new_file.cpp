@@ -2,6 +2,7 @@
 #include "cmd/new_file.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -13,11 +14,21 @@
 #include "core/error.h"
 
 namespace repro_check::cmd {
+namespace {
+
+/// Whoever shares a terminal or a pipe with us may have made it non-blocking, for us as well.
+bool wait_writable(int descriptor) noexcept {
+  pollfd waiting{descriptor, POLLOUT, 0};
+  return ::poll(&waiting, 1, -1) >= 0 || errno == EINTR;
+}
+
+}  // namespace
 
 bool write_all(int descriptor, std::string_view text) noexcept {
   while (!text.empty()) {
     const ssize_t written = ::write(descriptor, text.data(), text.size());
     if (written < 0 && errno == EINTR) continue;
+    if (written < 0 && errno == EAGAIN && wait_writable(descriptor)) continue;
     if (written < 0) return false;
     text.remove_prefix(static_cast<std::size_t>(written));
   }

@@ -6,6 +6,7 @@
 #include <array>
 #include <atomic>
 #include <csignal>
+#include <string_view>
 
 #include "core/exit_code.h"
 
@@ -31,6 +32,12 @@ void remove_guarded_files() noexcept {
   }
 }
 
+/// What a log line would look like; a handler may call nothing that formats one.
+void say_interrupted() noexcept {
+  constexpr std::string_view kLine = "repro-check: error: interrupted\n";
+  [[maybe_unused]] const ssize_t ignored = ::write(STDERR_FILENO, kLine.data(), kLine.size());
+}
+
 extern "C" void on_signal(int) {
   const pid_t group = guarded_group.load();
   // A second signal means that killing the recorder did not bring us back.
@@ -38,6 +45,7 @@ extern "C" void on_signal(int) {
   if (group > 0) ::kill(-group, SIGKILL);
   if (group > 0 && !again) return;
   remove_guarded_files();
+  say_interrupted();
   ::_exit(static_cast<int>(core::ExitCode::kInterrupted));
 }
 

@@ -11,9 +11,9 @@ namespace repro_check::cmd {
 
 /// SIGINT and SIGTERM: while a recorder runs they kill its process group and interrupted() turns
 /// true; otherwise, and at a second signal, they end this process at once with exit code 130, after
-/// removing the guarded files. Either way nothing has been written to stdout, because a document is
-/// written there in one go at the end. SIGPIPE is ignored, so that a reader that went away is an
-/// error code of write().
+/// removing the guarded files and saying so on stderr. Either way nothing has been written to
+/// stdout, because a document is written there in one go at the end. SIGPIPE is ignored, so that a
+/// reader that went away is an error code of write().
 void install_signal_handlers();
 
 [[nodiscard]] bool interrupted() noexcept;

@@ -2,10 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What only shows between processes: interruption, a reader that leaves, a full disk, start-up."""
 
+import fcntl
 import json
 import os
 import pathlib
 import random
+import re
 import resource
 import shutil
 import signal
@@ -87,14 +89,16 @@ class ProcessTest(unittest.TestCase):
         os.mkfifo(log)
         process = subprocess.Popen([TOOL, "run", "-c", "config.json"], cwd=self.tmp,
                                    env=self.environment({}), stdout=subprocess.PIPE,
-                                   stderr=subprocess.DEVNULL)
+                                   stderr=subprocess.PIPE)
         self.addCleanup(process.stdout.close)
+        self.addCleanup(process.stderr.close)
         self.addCleanup(process.kill)
         requests = lambda: list(self.tmp.glob("repro-check-request-*"))
         self.assertTrue(wait_until(lambda: requests() and requests()[0].stat().st_size))
         process.send_signal(signal.SIGINT)
-        out, _ = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=60)
         self.assertEqual((process.returncode, out), (130, b""))
+        self.assertTrue(err.endswith(b"repro-check: error: interrupted\n"), err)
         self.assertEqual(requests(), [])
 
     def test_interrupted_in_the_second_round_it_says_what_the_first_found(self):
@@ -130,6 +134,24 @@ class ProcessTest(unittest.TestCase):
         os.close(write)
         self.assertEqual(done.returncode, 0)
         self.assertEqual(done.stderr, b"")
+
+    def test_a_stream_that_does_not_block_loses_nothing(self):
+        dump = self.make_dump("three_ops.json", "A")
+        words = [TOOL, "diff", dump, dump, "--format", "json"]
+        whole = subprocess.run(words, capture_output=True, check=True).stdout
+        read, write = os.pipe()
+        os.set_blocking(write, False)
+        room = fcntl.fcntl(write, fcntl.F_SETPIPE_SZ, 4096)
+        os.write(write, b"x" * (room - 1))  # no room for the document
+        process = subprocess.Popen(words, stdout=write, stderr=subprocess.PIPE)
+        os.close(write)
+        time.sleep(0.3)
+        with os.fdopen(read, "rb") as pipe:
+            said = pipe.read()[room - 1:]
+        _, err = process.communicate(timeout=60)
+        self.assertEqual((process.returncode, err), (0, b""))
+        untimed = lambda text: re.sub(rb'seconds":[0-9.e-]+', b"", text)
+        self.assertEqual(untimed(said), untimed(whole))
 
     def test_a_full_disk_is_an_error(self):
         dump = self.make_dump("three_ops.json", "A")
