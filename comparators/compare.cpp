@@ -5,6 +5,8 @@
 #include <fmt/ranges.h>
 
 #include <chrono>
+#include <cstdint>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
@@ -15,6 +17,7 @@
 #include "comparators/detail/fp64_reference.h"
 #include "comparators/detail/growth_judge.h"
 #include "comparators/detail/observations.h"
+#include "comparators/detail/pace.h"
 #include "comparators/detail/pairing.h"
 #include "comparators/detail/record_bits.h"
 #include "comparators/detail/run_summaries.h"
@@ -26,9 +29,20 @@
 #include "comparators/policy.h"
 #include "core/content_check.h"
 #include "core/error.h"
+#include "core/tensor_view.h"
 
 namespace repro_check::comparators {
 namespace {
+
+std::uint64_t bytes_of(const core::ContentKey& key) {
+  return static_cast<std::uint64_t>(core::element_count(key.shape)) * core::element_size(key.dtype);
+}
+
+std::uint64_t readable_bytes(const core::DumpSource& dump) {
+  const core::TraceSummary& trace = dump.manifest().trace;
+  const bool is_whole = trace.reference && dump.missing_reference().empty();
+  return trace.stored_bytes + (is_whole ? trace.reference->bytes : 0);
+}
 
 class Comparison {
  public:
@@ -148,10 +162,22 @@ class Comparison {
   /// What was compared has been verified with it.
   void verify_the_rest() {
     if (!options_.verify_all) return;
+    detail::Pace pace(
+        options_, ComparePhase::kVerifying, readable_bytes(baseline_) + readable_bytes(candidate_));
+    std::mutex mutex;
+    const auto count = [&](std::uint64_t bytes) {
+      const std::lock_guard lock(mutex);
+      pace.add(bytes);
+    };
     for (const core::DumpSource* source : {&baseline_, &candidate_}) {
       core::ContentCheck rest;
       rest.threads = options_.spec.threads.value_or(0);
-      rest.skip = [&](const core::ContentKey& key) { return judge_.has_checked(*source, key); };
+      rest.skip = [&](const core::ContentKey& key) {
+        const bool is_checked = judge_.has_checked(*source, key);
+        if (is_checked) count(bytes_of(key));
+        return is_checked;
+      };
+      rest.progress = count;
       try {
         core::verify_contents(*source, rest);
       } catch (const core::Error& error) {
@@ -159,10 +185,13 @@ class Comparison {
         judge_.note_damage(error.what());
       }
     }
+    pace.finish();
   }
 
   /// False when there is nothing to walk through.
   bool pair() {
+    detail::Pace pace(
+        options_, ComparePhase::kAligning, baseline_.op_count() + candidate_.op_count());
     std::vector<std::uint64_t> renamed_tensors;
     report_.named_tensors = differing_named_tensors(
         baseline_.manifest(), candidate_.manifest(), options_.spec.map, judge_, renamed_tensors);
@@ -178,6 +207,7 @@ class Comparison {
       report_.coverage.missing_in_candidate = report_.coverage.baseline_ops;
       return false;
     }
+    pace.finish();
     const bool both = baseline_.op_count() != 0 && candidate_.op_count() != 0;
     if (both && pairing_.baseline.ranks != pairing_.candidate.ranks) {
       refuse(fmt::format("rank sets differ: {} against {}",

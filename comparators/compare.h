@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <memory>
 
 #include "comparators/report.h"
@@ -11,6 +13,29 @@
 #include "core/exit_code.h"
 
 namespace repro_check::comparators {
+
+enum class ComparePhase {
+  kAligning,   ///< in records of both dumps
+  kComparing,  ///< in pairs, and records without a counterpart
+  kVerifying,  ///< in stored bytes of both dumps
+};
+
+/// How far a phase of a comparison has come.
+struct CompareProgress {
+  ComparePhase phase = ComparePhase::kAligning;
+  std::uint64_t done = 0;
+  std::uint64_t total = 0;
+};
+
+/// Is told of operators as they are judged, in the order in which calls ended.
+struct OpObserver {
+  /// Of one that is not fine, whatever CompareOptions::max_items is. What it was told stands only
+  /// if the report counts divergences in the end.
+  std::function<void(const OpDivergence&)> see = nullptr;
+  /// Of one that is equal, within the policy, skipped, or could not be judged: its relation, kind
+  /// and cause say nothing.
+  std::function<void(const OpDivergence&, OpState)> see_fine = nullptr;
+};
 
 struct CompareOptions {
   configs::CompareSpec spec;
@@ -25,6 +50,10 @@ struct CompareOptions {
   std::size_t max_samples = 10;
   /// Fill Report::trail: about 40 bytes an operator, and up to 1 GB more is read for its maps.
   bool keep_trail = false;
+  /// Told at the begin and the end of each phase and some thousand times between, never of less
+  /// than before; by one thread at a time.
+  std::function<void(const CompareProgress&)> progress = nullptr;
+  OpObserver observer = {};
 };
 
 /// Judges `candidate` by `baseline`. A damaged or incomparable dump is a status of the report, with

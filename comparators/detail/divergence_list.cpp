@@ -28,10 +28,11 @@ std::size_t DivergenceList::room() const noexcept {
 }
 
 void DivergenceList::keep(OpDivergence item) {
+  if (room() == 0) return;
   count_occurrence(item);
   if (!report_.first_divergence) {
     report_.first_divergence = std::move(item);
-  } else if (report_.divergences.size() < max_items_) {
+  } else {
     report_.divergences.push_back(std::move(item));
   }
 }

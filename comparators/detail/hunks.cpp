@@ -262,21 +262,24 @@ std::uint64_t HunkJudge::items(const Hunk& hunk) const {
   return !is_reordered(hunk) && replaced(hunk) ? hunk.missing.size() : all;
 }
 
-std::vector<OpDivergence> HunkJudge::describe(const Hunk& hunk,
-                                              const PartingContext& context,
-                                              std::size_t keep) const {
-  std::vector<OpDivergence> described;
-  if (keep == 0) return described;
+void HunkJudge::describe(const Hunk& hunk,
+                         const PartingContext& context,
+                         std::size_t keep,
+                         const std::function<void(OpDivergence)>& take) const {
+  if (keep == 0) return;
+  std::size_t described = 0;
   const std::string when = context.earlier.empty()
                                ? "; all operators before it agree"
                                : fmt::format("; a consequence of {}", context.earlier);
   const auto add = [&](std::uint32_t baseline, std::uint32_t candidate, Verdict verdict) {
-    if (described.size() >= keep) return;
     const std::string what = verdict.cause.evidence;
     verdict.cause.evidence += when;
-    described.push_back(item(baseline, candidate, verdict));
-    if (verdict.kind != DivergenceKind::kMismatch) return;
-    described.back().notes.push_back("operator differs: " + what);
+    OpDivergence made = item(baseline, candidate, verdict);
+    if (verdict.kind == DivergenceKind::kMismatch) {
+      made.notes.push_back("operator differs: " + what);
+    }
+    ++described;
+    take(std::move(made));
   };
   std::size_t both = 0;
   if (pairing_.by_position) {
@@ -284,22 +287,21 @@ std::vector<OpDivergence> HunkJudge::describe(const Hunk& hunk,
   } else if (!is_reordered(hunk) && replaced(hunk)) {
     both = hunk.missing.size();
   }
-  for (std::size_t i = 0; i < both && described.size() < keep; ++i) {
+  for (std::size_t i = 0; i < both && described < keep; ++i) {
     add(hunk.missing[i], hunk.extra[i], replacement(hunk, i));
   }
-  if (both == std::max(hunk.missing.size(), hunk.extra.size())) return described;
+  if (both == std::max(hunk.missing.size(), hunk.extra.size())) return;
   Hunk rest = hunk;
   rest.missing.erase(rest.missing.begin(),
                      rest.missing.begin() + static_cast<std::ptrdiff_t>(both));
   rest.extra.erase(rest.extra.begin(), rest.extra.begin() + static_cast<std::ptrdiff_t>(both));
   const Verdict verdict = judge(rest, context);
-  for (std::size_t i = 0; i < rest.missing.size() && described.size() < keep; ++i) {
+  for (std::size_t i = 0; i < rest.missing.size() && described < keep; ++i) {
     add(rest.missing[i], kUnmatched, verdict);
   }
-  for (std::size_t i = 0; i < rest.extra.size() && described.size() < keep; ++i) {
+  for (std::size_t i = 0; i < rest.extra.size() && described < keep; ++i) {
     add(kUnmatched, rest.extra[i], verdict);
   }
-  return described;
 }
 
 ControlFlow HunkJudge::control_flow(const Hunk& hunk, const PartingContext& context) const {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -29,10 +31,11 @@ class HunkJudge {
             const Pairing& pairing);
 
   /// @param keep  items wanted at most; the others are only counted
-  /// @return one item an unmatched record; one for both where an operator was replaced
-  [[nodiscard]] std::vector<OpDivergence> describe(const Hunk& hunk,
-                                                   const PartingContext& context,
-                                                   std::size_t keep) const;
+  /// @param take  given one item an unmatched record; one for both where an operator was replaced
+  void describe(const Hunk& hunk,
+                const PartingContext& context,
+                std::size_t keep,
+                const std::function<void(OpDivergence)>& take) const;
 
   [[nodiscard]] ControlFlow control_flow(const Hunk& hunk, const PartingContext& context) const;
 

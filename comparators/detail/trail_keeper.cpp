@@ -29,30 +29,6 @@ std::uint32_t intern(std::unordered_map<std::string, std::uint32_t>& names,
   return found->second;
 }
 
-OpState state_of(OpOutcome outcome, const Attribution* why) {
-  if (why != nullptr) {
-    switch (why->relation) {
-      case Relation::kOrigin:
-        return OpState::kOrigin;
-      case Relation::kPropagated:
-        return OpState::kPropagated;
-      case Relation::kMismatch:
-      case Relation::kMissing:
-        return OpState::kMismatch;
-    }
-  }
-  switch (outcome) {
-    case OpOutcome::kEqual:
-      return OpState::kEqual;
-    case OpOutcome::kWithin:
-      return OpState::kWithin;
-    case OpOutcome::kSkipped:
-      return OpState::kSkipped;
-    default:
-      return OpState::kNotJudged;
-  }
-}
-
 /// The greater of two, where NaN stands for not known.
 void raise(double& greatest, const Metric& value) {
   if (value && !(greatest >= *value)) greatest = *value;
@@ -102,6 +78,30 @@ const core::TensorRecord* first_output(const core::OpRecord& record) {
 }
 
 }  // namespace
+
+OpState state_of(OpOutcome outcome, const Attribution* why) {
+  if (why != nullptr) {
+    switch (why->relation) {
+      case Relation::kOrigin:
+        return OpState::kOrigin;
+      case Relation::kPropagated:
+        return OpState::kPropagated;
+      case Relation::kMismatch:
+      case Relation::kMissing:
+        return OpState::kMismatch;
+    }
+  }
+  switch (outcome) {
+    case OpOutcome::kEqual:
+      return OpState::kEqual;
+    case OpOutcome::kWithin:
+      return OpState::kWithin;
+    case OpOutcome::kSkipped:
+      return OpState::kSkipped;
+    default:
+      return OpState::kNotJudged;
+  }
+}
 
 TrailKeeper::TrailKeeper(const core::DumpSource& baseline,
                          const core::DumpSource& candidate,

@@ -16,6 +16,9 @@
 
 namespace repro_check::comparators::detail {
 
+/// @param why  null for an operator that does not fail
+OpState state_of(OpOutcome outcome, const Attribution* why);
+
 /// Writes down a row for every operator that a walk meets; nothing at all where that is not wanted.
 class TrailKeeper {
  public:

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <utility>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "comparators/detail/coverage.h"
 #include "comparators/detail/lookahead.h"
 #include "comparators/detail/op_text.h"
+#include "comparators/detail/pace.h"
 #include "core/error.h"
 
 namespace repro_check::comparators::detail {
@@ -57,7 +59,8 @@ Walk::Walk(const WalkContext& context)
       taint_(context.pairing),
       list_(context.pairing, context.options.max_items, context.report),
       modules_(context.report),
-      trail_(context.baseline, context.candidate, context.options.keep_trail) {
+      trail_(context.baseline, context.candidate, context.options.keep_trail),
+      teller_(context.options.observer, context.pairing) {
   evidence_.baseline = &context.baseline.manifest();
   evidence_.candidate = &context.candidate.manifest();
   evidence_.differences = &context.report.differences;
@@ -73,10 +76,12 @@ void Walk::run() {
   const HunkJudge hunks(context_.baseline, context_.candidate, context_.pairing);
   const std::vector<Event> events = order_events(context_.pairing);
   Lookahead ahead(context_.baseline, context_.candidate, context_.options, events, context_.judge);
+  Pace pace(context_.options, ComparePhase::kComparing, events.size());
   Hunk hunk;
   for (std::size_t at = 0; at < events.size(); ++at) {
     const Event& event = events[at];
     ahead.reach(at);
+    pace.add(1);
     if (event.matched()) {
       if (!hunk.empty()) {
         hunk.rejoined = true;
@@ -92,6 +97,7 @@ void Walk::run() {
     }
   }
   if (!hunk.empty()) take_hunk(hunk, hunks);
+  pace.finish();
   taint_.finish(context_.baseline, context_.report);
   context_.report.trail = trail_.finish();
   if (!context_.pairing.moved.empty()) {
@@ -121,10 +127,13 @@ void Walk::take_hunk(const Hunk& hunk, const HunkJudge& hunks) {
   for (const Hunk& part :
        split_by_module(hunk, context_.baseline, context_.candidate, context_.pairing.names)) {
     report.divergences_total += hunks.items(part);
-    for (OpDivergence& item :
-         hunks.describe(part, {list_.first_text(), context.decision}, list_.room())) {
-      list_.keep(std::move(item));
-    }
+    hunks.describe(part,
+                   {list_.first_text(), context.decision},
+                   teller_.wanted() ? SIZE_MAX : list_.room(),
+                   [this](OpDivergence item) {
+                     teller_.see(item);
+                     list_.keep(std::move(item));
+                   });
   }
 }
 
@@ -149,6 +158,12 @@ bool Walk::take_pair(const Event& event) {
   if (!read_pair(event, from, to)) {
     conclude(event.baseline, OpOutcome::kNotJudged);
     trail_.see_damaged(event);
+    if (teller_.wants_fine()) {
+      OpDivergence item;
+      item.baseline_index = event.baseline;
+      item.candidate_index = event.candidate;
+      teller_.see_fine(std::move(item), OpState::kNotJudged);
+    }
     return false;
   }
   rng_.see(from, to);
@@ -164,18 +179,27 @@ bool Walk::take_pair(const Event& event) {
     Attribution why = diverge(from, to, findings);
     taint_.see(from, to, findings, &why);
     trail_.see(from, to, findings, &why);
-    if (list_.room() != 0) {
+    if (list_.room() != 0 || teller_.wanted()) {
       OpDivergence item = to_item(from, to, std::move(findings), std::move(why));
       item.matched_by = context_.pairing.how[from.index];
+      teller_.see(item);
       list_.keep(std::move(item));
     }
   } else {
     taint_.see(from, to, findings, nullptr);
     trail_.see(from, to, findings, nullptr);
+    if (teller_.wants_fine()) tell_fine(from, to, std::move(findings));
   }
   baseline_writes_.see(from);
   candidate_writes_.see(to);
   return differs;
+}
+
+void Walk::tell_fine(const core::OpRecord& from, const core::OpRecord& to, OpFindings findings) {
+  const OpState state = state_of(findings.outcome, nullptr);
+  OpDivergence item = to_item(from, to, std::move(findings), {});
+  item.matched_by = context_.pairing.how[from.index];
+  teller_.see_fine(std::move(item), state);
 }
 
 /// False for a record that is damaged.

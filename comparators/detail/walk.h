@@ -12,6 +12,7 @@
 #include "comparators/detail/module_counter.h"
 #include "comparators/detail/observations.h"
 #include "comparators/detail/op_judge.h"
+#include "comparators/detail/op_teller.h"
 #include "comparators/detail/pairing.h"
 #include "comparators/detail/rng_ledger.h"
 #include "comparators/detail/taint.h"
@@ -49,6 +50,7 @@ class Walk {
   void see_draw(const core::DumpSource& source, std::uint32_t place, bool in_baseline);
   /// @return whether bits differ
   bool take_pair(const Event& event);
+  void tell_fine(const core::OpRecord& from, const core::OpRecord& to, OpFindings findings);
   bool read_pair(const Event& event, core::OpRecord& from, core::OpRecord& to);
   void conclude(std::uint32_t baseline, OpOutcome outcome);
   void note_progress(const core::OpRecord& from, const OpFindings& findings);
@@ -69,6 +71,7 @@ class Walk {
   DivergenceList list_;
   ModuleCounter modules_;
   TrailKeeper trail_;
+  OpTeller teller_;
 };
 
 }  // namespace repro_check::comparators::detail
