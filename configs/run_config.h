@@ -172,7 +172,8 @@ struct RunSpec {
 };
 
 struct ReportSpec {
-  std::vector<std::string> formats = {"text"};  ///< text, json; the first goes to stdout
+  std::vector<std::string> formats = {"text"};         ///< text, json; the first goes to stdout
+  std::map<std::string, std::filesystem::path> files;  ///< further reports by format; absolute
 };
 
 struct Config {

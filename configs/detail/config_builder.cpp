@@ -180,7 +180,7 @@ Config Builder::build() {
   }
   read_base();
   if (const auto node = object_.find("compare")) read_compare(*node, context_, config.compare);
-  if (const auto node = object_.find("report")) read_report(*node, problems_, config.report);
+  if (const auto node = object_.find("report")) read_report(*node, context_, config.report);
   read_gate_members(object_, context_, config.gate);
   read_runs();
   check_given("model", R"(give "model": {"path": "model.pt"})", &Given::model_path);

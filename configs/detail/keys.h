@@ -106,7 +106,7 @@ inline constexpr auto kExpectedKeys = std::to_array<std::string_view>({"operator
 inline constexpr auto kLimitKeys = std::to_array<std::string_view>({"ulp", "atol", "rtol"});
 /// The index is Happens.
 inline constexpr auto kHappensNames = std::to_array<std::string_view>({"always", "sometimes"});
-inline constexpr auto kReportKeys = std::to_array<std::string_view>({"format"});
+inline constexpr auto kReportKeys = std::to_array<std::string_view>({"format", "files"});
 
 /// The key that says what an input is; exactly one stands in it.
 inline constexpr auto kSourceKeys = std::to_array<std::string_view>(
@@ -156,5 +156,7 @@ inline constexpr auto kSignedZeroNames = std::to_array<std::string_view>({"same"
 /// The index is PolicySpec::flush_subnormals.
 inline constexpr auto kSubnormalNames = std::to_array<std::string_view>({"exact", "flush"});
 inline constexpr auto kReportFormats = std::to_array<std::string_view>({"text", "json"});
+inline constexpr auto kReportFileFormats = std::to_array<std::string_view>(
+    {"text", "json", "jsonl", "markdown", "junit", "sarif", "html", "github", "codequality"});
 
 }  // namespace repro_check::configs::detail

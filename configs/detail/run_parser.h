@@ -28,6 +28,6 @@ bool check_resolved(const RunSpec& run, const std::string& pointer, Problems& pr
 void read_dump(const Node& node, const ParseContext& context, DumpSpec& dump, RecordingPlan& plan);
 /// The same of a request for a recorder.
 void read_resolved_dump(const Node& node, const ParseContext& context, DumpSpec& dump);
-void read_report(const Node& node, Problems& problems, ReportSpec& report);
+void read_report(const Node& node, const ParseContext& context, ReportSpec& report);
 
 }  // namespace repro_check::configs::detail

@@ -100,6 +100,34 @@ void read_dump_members(const ObjectReader& object, const ParseContext& context, 
   }
 }
 
+/// A single format is short for a list of one.
+void read_formats(const Node& node, Problems& problems, ReportSpec& report) {
+  report.formats.clear();
+  if (node.json->is_string()) {
+    if (const auto index = read_name(node, kReportFormats, problems)) {
+      report.formats.emplace_back(kReportFormats[*index]);
+    }
+    return;
+  }
+  if (!node.json->is_array() || node.json->empty()) {
+    report_unexpected(
+        node, fmt::format("one or a list of {}", fmt::join(kReportFormats, ", ")), problems);
+    return;
+  }
+  for (std::size_t i = 0; i < node.json->size(); ++i) {
+    const Node item = node.item(i);
+    const auto index = read_name(item, kReportFormats, problems);
+    if (!index) continue;
+    // Twice the same would write one file twice.
+    const std::string_view format = kReportFormats[*index];
+    if (std::find(report.formats.begin(), report.formats.end(), format) != report.formats.end()) {
+      problems.add(item.pointer, fmt::format("{} is in the list already", format));
+    } else {
+      report.formats.emplace_back(format);
+    }
+  }
+}
+
 }  // namespace
 
 void read_dump(const Node& node, const ParseContext& context, DumpSpec& dump, RecordingPlan& plan) {
@@ -128,34 +156,17 @@ void read_resolved_dump(const Node& node, const ParseContext& context, DumpSpec&
   read_dump_members(object, context, dump);
 }
 
-void read_report(const Node& node, Problems& problems, ReportSpec& report) {
-  const ObjectReader object(node, kReportKeys, problems);
-  // A single format is short for a list of one.
-  const auto member = object.find("format");
-  if (!member) return;
-  report.formats.clear();
-  if (member->json->is_string()) {
-    if (const auto index = read_name(*member, kReportFormats, problems)) {
-      report.formats.emplace_back(kReportFormats[*index]);
-    }
-    return;
-  }
-  if (!member->json->is_array() || member->json->empty()) {
-    report_unexpected(
-        *member, fmt::format("one or a list of {}", fmt::join(kReportFormats, ", ")), problems);
-    return;
-  }
-  for (std::size_t i = 0; i < member->json->size(); ++i) {
-    const Node item = member->item(i);
-    const auto index = read_name(item, kReportFormats, problems);
-    if (!index) continue;
-    // Twice the same would write one file twice.
-    const std::string_view format = kReportFormats[*index];
-    if (std::find(report.formats.begin(), report.formats.end(), format) != report.formats.end()) {
-      problems.add(item.pointer, fmt::format("{} is in the list already", format));
-    } else {
-      report.formats.emplace_back(format);
-    }
+void read_report(const Node& node, const ParseContext& context, ReportSpec& report) {
+  const ObjectReader object(node, kReportKeys, context.problems);
+  if (const auto member = object.find("format")) read_formats(*member, context.problems, report);
+  const auto files = object.find("files");
+  if (!files) return;
+  const ObjectReader by_format(*files, kReportFileFormats, context.problems);
+  for (const std::string_view format : kReportFileFormats) {
+    const auto member = by_format.find(format);
+    if (!member) continue;
+    const auto file = read_path(*member, PathKind::kFileToMake, "a file to write", context);
+    if (file) report.files.emplace(format, *file);
   }
 }
 

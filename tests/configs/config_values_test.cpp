@@ -60,6 +60,15 @@ TEST_CASE("the configuration of the documentation, value by value") {
   CHECK(config.base == base);
 }
 
+TEST_CASE("reports are written to files below the configuration") {
+  const Config config = test::parse_with(
+      R"("report": {"format": "json", "files": {"html": "out/r.html", "junit": "/tmp/j.xml"}})");
+  CHECK(config.report.formats == std::vector<std::string>{"json"});
+  CHECK(config.report.files ==
+        std::map<std::string, std::filesystem::path>{
+            {"html", test::fixture_directory() / "out" / "r.html"}, {"junit", "/tmp/j.xml"}});
+}
+
 TEST_CASE("defaults") {
   const Config config = test::parse_with("");
   REQUIRE(config.runs.size() == 2);
@@ -75,6 +84,7 @@ TEST_CASE("defaults") {
   CHECK_FALSE(config.compare.policy.rtol);
   CHECK_FALSE(config.compare.policy.equal_nan);
   CHECK(config.report.formats == std::vector<std::string>{"text"});
+  CHECK(config.report.files.empty());
 }
 
 TEST_CASE("a run merges env, settings and model key by key and replaces the rest") {

@@ -111,6 +111,8 @@ TEST_CASE("schema and parser know the same values") {
   CHECK(strings_of(compare["order"]["enum"]) == enum_names(detail::kOperatorOrders));
   CHECK(strings_of(top["properties"]["report"]["properties"]["format"]["anyOf"][0]["enum"]) ==
         names_of(detail::kReportFormats));
+  CHECK(keys_of(top["properties"]["report"]["properties"]["files"]["properties"]) ==
+        names_of(detail::kReportFileFormats));
   const auto presets = preset_names();
   CHECK(strings_of(top["properties"]["preset"]["enum"]) == Names(presets.begin(), presets.end()));
 }
