@@ -28,14 +28,35 @@ std::string_view take_line(std::string_view& text) {
   return line;
 }
 
+struct File {
+  core::Digest digest;
+  std::string path;
+};
+
+std::string file_line(std::string_view word, const core::Digest& digest, std::string_view path) {
+  return fmt::format("{} {} {}\n", word, detail::digest_word(digest), detail::escape_rest(path));
+}
+
+/// Empty when the line is no such line.
+std::optional<File> parse_file_line(std::string_view line) {
+  const auto words = detail::split(line, ' ');
+  if (words.size() < 3) return std::nullopt;
+  const std::optional<core::Digest> digest = detail::parse_digest_word(words[1]);
+  const std::optional<std::string> path =
+      detail::unescape(line.substr(words[0].size() + words[1].size() + 2));
+  if (!digest || !path) return std::nullopt;
+  return File{*digest, *path};
+}
+
 }  // namespace
 
 std::string to_text(const Pending& pending) {
   std::string text(kMagic);
   text += fmt::format("runs {} {}\n", pending.agreed ? "agreed" : "disagreed", pending.runs);
-  text += fmt::format("model {} {}\n",
-                      detail::digest_word(pending.model_file),
-                      detail::escape_rest(pending.model_path));
+  text += file_line("model", pending.model_file, pending.model_path);
+  if (pending.weights_file) {
+    text += file_line("weights", *pending.weights_file, pending.weights_path);
+  }
   return with_end(text + to_text(pending.baseline));
 }
 
@@ -59,19 +80,21 @@ Pending pending_from_text(std::string_view text, const std::string& origin) {
   const std::string_view whole = text.substr(0, end + 1);
   std::string_view rest = whole.substr(kMagic.size());
   const auto runs = detail::split(take_line(rest), ' ');
-  const auto model = take_line(rest);
-  const auto words = detail::split(model, ' ');
-  if (runs.size() != 3 || words.size() < 3) throw damaged();
+  const std::optional<File> model = parse_file_line(take_line(rest));
+  if (runs.size() != 3 || !model) throw damaged();
   Pending pending;
   const std::optional<std::uint64_t> count = detail::parse_count(runs[2]);
-  const std::optional<core::Digest> digest = detail::parse_digest_word(words[1]);
-  const std::optional<std::string> path =
-      detail::unescape(model.substr(words[0].size() + words[1].size() + 2));
-  if (!count || !digest || !path) throw damaged();
+  if (!count) throw damaged();
+  if (rest.starts_with("weights ")) {
+    const std::optional<File> weights = parse_file_line(take_line(rest));
+    if (!weights) throw damaged();
+    pending.weights_file = weights->digest;
+    pending.weights_path = weights->path;
+  }
   pending.agreed = runs[1] == "agreed";
   pending.runs = *count;
-  pending.model_file = *digest;
-  pending.model_path = *path;
+  pending.model_file = model->digest;
+  pending.model_path = model->path;
   pending.baseline = baseline_from_text(rest, origin);
   if (to_text(pending) != text) throw damaged();
   return pending;

@@ -2,11 +2,15 @@
 #include "cmd/diff_command.h"
 
 #include <CLI/App.hpp>
+#include <cstdio>
+#include <cstdlib>
 #include <filesystem>
+#include <optional>
 #include <utility>
 
 #include "cmd/choice.h"
 #include "cmd/compare_options.h"
+#include "cmd/op_lines.h"
 #include "cmd/output.h"
 #include "cmd/reference.h"
 #include "cmd/repeats.h"
@@ -42,7 +46,8 @@ void DiffCommand::define(CLI::App& app) {
   report_.define(app);
 }
 
-comparators::Report DiffCommand::judge_all(const comparators::CompareOptions& options) const {
+comparators::Report DiffCommand::judge_all(const comparators::CompareOptions& options,
+                                           Progress& progress) const {
   const OpenOptions opening{partial_, {references_.begin(), references_.end()}};
   if (candidates_.size() == 1) return judge(baseline_, candidates_.front(), options, opening);
   if (partial_) {
@@ -53,6 +58,7 @@ comparators::Report DiffCommand::judge_all(const comparators::CompareOptions& op
   std::vector<comparators::Report> reports;
   std::vector<std::filesystem::path> dumps{baseline_};
   for (const std::string& candidate : candidates_) {
+    progress.begin(dumps.size(), candidates_.size(), candidate);
     reports.push_back(judge(baseline_, candidate, options, opening));
     dumps.emplace_back(candidate);
   }
@@ -65,8 +71,16 @@ core::ExitCode DiffCommand::run(const GlobalOptions& globals) {
   options.verify_all = verify_ == "all";
   options.max_items = report_.max_items();
   options.keep_trail = report_.wants_trail();
-  const std::vector<comparators::Report> reports{judge_all(options)};
-  report_.emit(reports, report_.style(globals, "text"));
+  std::optional<OpLines> lines;
+  if (candidates_.size() == 1 && report_.wants_lines()) {
+    options.observer = lines.emplace().observer(report_.wants_all());
+  }
+  Progress progress(progress_style(globals, stderr_is_terminal(), &std::getenv), stderr);
+  options.progress = comparison_on(progress);
+  progress.begin(1, 0, "");
+  const std::vector<comparators::Report> reports{judge_all(options, progress)};
+  progress.clear();
+  report_.emit(reports, report_.style(globals, "text"), lines ? &*lines : nullptr);
   return worst_exit(reports);
 }
 

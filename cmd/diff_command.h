@@ -6,6 +6,7 @@
 
 #include "cmd/command.h"
 #include "cmd/policy_flags.h"
+#include "cmd/progress.h"
 #include "cmd/report_flags.h"
 #include "comparators/compare.h"
 #include "comparators/report.h"
@@ -22,7 +23,8 @@ class DiffCommand final : public Command {
   core::ExitCode run(const GlobalOptions& globals) override;
 
  private:
-  [[nodiscard]] comparators::Report judge_all(const comparators::CompareOptions& options) const;
+  [[nodiscard]] comparators::Report judge_all(const comparators::CompareOptions& options,
+                                              Progress& progress) const;
 
   std::string baseline_;
   std::vector<std::string> candidates_;

@@ -18,6 +18,7 @@
 #include "cmd/verdict.h"
 #include "configs/config_parser.h"
 #include "core/error.h"
+#include "core/manifest_lookup.h"
 #include "dumpers/store/dump_reader.h"
 
 namespace repro_check::cmd {
@@ -43,8 +44,13 @@ void write_pending(const GateCase& gate,
                    const baselines::Baseline& folded,
                    GateOutcome& outcome) {
   const core::RunManifest& manifest = dump.manifest();
-  const baselines::Pending pending{
+  baselines::Pending pending{
       outcome.runs_agree, outcome.runs, manifest.model_digest, manifest.model_path, folded};
+  if (const auto* digest = core::environment_fact(manifest, "model.weights_digest")) {
+    pending.weights_file = core::parse_digest(*digest);
+    pending.weights_path =
+        core::text_or_empty(core::environment_fact(manifest, "model.weights_path"));
+  }
   const std::filesystem::path file =
       from_here(gate.output / (baselines::file_name(pending.baseline) + ".new"));
   write_file(file, baselines::to_text(pending));

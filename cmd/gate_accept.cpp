@@ -31,11 +31,23 @@ core::Error refused(const std::filesystem::path& file, const std::string& why, s
           std::move(mend)};
 }
 
-/// The model the gate loads now; the path in the file is of the machine that wrote it.
-std::optional<core::Digest> model_digest(const GatePlace& place) {
-  if (place.models.empty()) return std::nullopt;
-  const std::string text = read_text_file(place.models.front());
+core::Digest digest_of(const std::filesystem::path& file) {
+  const std::string text = read_text_file(file);
   return core::digest_bytes(std::as_bytes(std::span<const char>(text)));
+}
+
+/// Why the files that the gate loads now are not those of the runs; empty where they are.
+std::string changed_files(const GatePlace& place, const Pending& pending) {
+  if (!place.model) return {};
+  if (digest_of(*place.model) != pending.model_file) return "the model has changed";
+  if (place.weights_from.has_value() != pending.weights_file.has_value()) {
+    return place.weights_from ? "the configuration takes weights from another file now"
+                              : "the configuration takes no weights from another file any more";
+  }
+  if (place.weights_from && digest_of(*place.weights_from) != *pending.weights_file) {
+    return core::printable(place.weights_from->string()) + " has changed";
+  }
+  return {};
 }
 
 void check(const GatePlace& place, const std::filesystem::path& file, const Pending& pending) {
@@ -52,9 +64,9 @@ void check(const GatePlace& place, const std::filesystem::path& file, const Pend
         "give the configuration of its gate with -c");
   }
   if (pending.baseline.operators == 0) throw refused(file, "it holds no operator", again);
-  const auto digest = model_digest(place);
-  if (digest && *digest != pending.model_file) {
-    throw refused(file, "the model has changed since the runs were recorded", again);
+  const std::string changed = changed_files(place, pending);
+  if (!changed.empty()) {
+    throw refused(file, changed + " since the runs were recorded", again);
   }
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,8 +12,10 @@ namespace repro_check::cmd {
 struct GatePlace {
   std::string name;
   std::filesystem::path baselines;
-  std::filesystem::path config;               ///< as the user typed it; may be empty
-  std::vector<std::filesystem::path> models;  ///< that its runs load
+  std::filesystem::path config;  ///< as the user typed it; may be empty
+  /// What its first run loads now; the paths in a pending file are of the machine that wrote it.
+  std::optional<std::filesystem::path> model;
+  std::optional<std::filesystem::path> weights_from;
 };
 
 /// Makes baselines of pending files, all or none of them, and removes those.

@@ -26,6 +26,9 @@ core::Error usage(const std::string& message, std::string hint) {
 }
 
 /// Dumps below a directory: `baseline` first, the others by name.
+constexpr const char* kAgainstWhat =
+    "give the directory that `repro-check run` or `gate` wrote, with a dump a run";
+
 std::vector<std::filesystem::path> dumps_below(const std::filesystem::path& directory) {
   std::vector<std::filesystem::path> dumps;
   std::error_code error;
@@ -43,9 +46,12 @@ std::vector<std::filesystem::path> dumps_below(const std::filesystem::path& dire
 }
 
 std::vector<comparators::Report> judge_all(const std::vector<std::filesystem::path>& dumps,
-                                           const comparators::CompareOptions& options) {
+                                           comparators::CompareOptions options,
+                                           Progress& progress) {
+  options.progress = comparison_on(progress);
   std::vector<comparators::Report> reports;
   for (std::size_t i = 1; i < dumps.size(); ++i) {
+    progress.begin(i, dumps.size() - 1, dumps[i].string());
     reports.push_back(judge(dumps.front(), dumps[i], options));
   }
   if (reports.size() < 2) return reports;
@@ -123,7 +129,10 @@ GatePlace GateCommand::place(const configs::Config& config) const {
   place.name = gate_name(config.gate.baselines);
   place.baselines = baselines_spec(config.gate.baselines).directory;
   place.config = config_.file();
-  for (const configs::RunSpec& run : config.runs) place.models.push_back(run.model.path);
+  if (!config.runs.empty()) {
+    place.model = config.runs.front().model.path;
+    place.weights_from = config.runs.front().model.weights_from;
+  }
   return place;
 }
 
@@ -144,8 +153,10 @@ GateCase GateCommand::record(const GlobalOptions& globals,
   // The values of a second pair of runs would be of another race.
   const bool digests_first = starts_with_digests(config) && config.gate.expected.empty();
   const std::vector<RecordingJob> jobs = plan_jobs(config, digests_first, true);
-  const RunPlan plan{jobs, gate.options, digests_first, config.recording.window, true};
   Progress progress(progress_style(globals, stderr_is_terminal(), &std::getenv), stderr);
+  comparators::CompareOptions options = gate.options;
+  options.progress = comparison_on(progress);
+  const RunPlan plan{jobs, options, digests_first, config.recording.window, true};
   Round round = record_runs(config, plan, progress);
   for (const RecordingResult& result : round.results) logs.push_back(result.log);
   for (const RecordingJob& job : jobs) gate.dumps.push_back(job.dump);
@@ -155,7 +166,12 @@ GateCase GateCommand::record(const GlobalOptions& globals,
   return gate;
 }
 
-GateCase GateCommand::take_dumps(const configs::Config* config) const {
+GateCase GateCommand::take_dumps(const GlobalOptions& globals,
+                                 const configs::Config* config) const {
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(*against_, ignored)) {
+    throw usage("--against " + *against_ + ": no such directory", kAgainstWhat);
+  }
   GateCase gate;
   if (config != nullptr) {
     gate.spec = config->gate;
@@ -166,10 +182,10 @@ GateCase GateCommand::take_dumps(const configs::Config* config) const {
   gate.output = out_ ? *out_ : *against_;
   gate.dumps = dumps_below(*against_);
   if (gate.dumps.size() < 2) {
-    throw usage(*against_ + " holds fewer than two dumps",
-                "give the directory that `repro-check run` or `gate` wrote, with a dump a run");
+    throw usage(*against_ + " holds fewer than two dumps", kAgainstWhat);
   }
-  gate.reports = judge_all(gate.dumps, gate.options);
+  Progress progress(progress_style(globals, stderr_is_terminal(), &std::getenv), stderr);
+  gate.reports = judge_all(gate.dumps, gate.options, progress);
   return gate;
 }
 
@@ -205,16 +221,16 @@ core::ExitCode GateCommand::run(const GlobalOptions& globals) {
     write_stdout(status_app_->parsed() ? baseline_status(where) : prune_baselines(where, dry_run_));
     return core::ExitCode::kReproducible;
   }
-  report_.check_output();
   if (against_ && repeat_) {
     throw usage("-n means nothing with --against", "the dumps are there already: leave -n out");
   }
   if (history_) require_appendable(*history_);
   std::optional<configs::Config> config;
   if (config_.given()) config = against_ ? config_.load() : config_.load(out_, repeat_);
+  report_.check_output(config ? &config->report : nullptr);
   std::vector<RunLog> logs;
   GateCase gate =
-      against_ ? take_dumps(config ? &*config : nullptr) : record(globals, *config, logs);
+      against_ ? take_dumps(globals, config ? &*config : nullptr) : record(globals, *config, logs);
   gate.name = gate_name(gate.spec.baselines);
   gate.spec.baselines = baselines_spec(gate.spec.baselines);
   gate.config = config_.file();

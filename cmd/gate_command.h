@@ -32,7 +32,8 @@ class GateCommand final : public Command {
                                 const configs::Config& config,
                                 std::vector<RunLog>& logs) const;
   /// @param config  null where none was given
-  [[nodiscard]] GateCase take_dumps(const configs::Config* config) const;
+  [[nodiscard]] GateCase take_dumps(const GlobalOptions& globals,
+                                    const configs::Config* config) const;
   [[nodiscard]] configs::BaselinesSpec baselines_spec(const configs::BaselinesSpec& given) const;
   [[nodiscard]] std::string gate_name(const configs::BaselinesSpec& given) const;
   [[nodiscard]] std::size_t items_kept(const configs::GateSpec& spec) const;

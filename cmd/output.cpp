@@ -8,7 +8,6 @@
 #include <string>
 #include <system_error>
 
-#include "cmd/new_file.h"
 #include "core/error.h"
 
 namespace repro_check::cmd {
@@ -19,8 +18,18 @@ std::string reason() { return std::strerror(errno); }
 }  // namespace
 
 void write_stdout(std::string_view document) {
-  if (write_all(STDOUT_FILENO, document) || errno == EPIPE) return;
-  throw core::Error(core::ErrorKind::kIo, "cannot write to stdout: " + reason());
+  write_stdout_pieces([&](const TextSink& sink) { sink(document); });
+}
+
+void write_stdout_pieces(const std::function<void(const TextSink&)>& produce) {
+  bool is_read = true;
+  produce([&](std::string_view piece) {
+    if (!is_read || write_all(STDOUT_FILENO, piece)) return;
+    if (errno != EPIPE) {
+      throw core::Error(core::ErrorKind::kIo, "cannot write to stdout: " + reason());
+    }
+    is_read = false;
+  });
 }
 
 void write_file(const std::filesystem::path& file, std::string_view document) {

@@ -2,13 +2,21 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <string_view>
+
+#include "cmd/new_file.h"
 
 namespace repro_check::cmd {
 
 /// Writes the whole document. A reader that has gone away (`| head`) is not an error.
 /// @throws core::Error{kIo}
 void write_stdout(std::string_view document);
+
+/// The same for a document that is made while it is written. Nothing was written where `produce`
+/// throws before its first piece.
+/// @throws core::Error{kIo}, and what `produce` throws
+void write_stdout_pieces(const std::function<void(const TextSink&)>& produce);
 
 /// Writes beside the file and renames over it, so that a reader finds the old or the new, whole.
 /// @throws core::Error{kIo}

@@ -80,9 +80,10 @@ void Progress::share(const std::string& phase,
   const double part =
       total == 0 ? 1.0 : std::min(1.0, static_cast<double>(done) / static_cast<double>(total));
   const auto filled = static_cast<std::size_t>(part * kColumns);
-  const std::chrono::duration<double> elapsed = Clock::now() - started_;
   const bool new_phase = phase != phase_;
+  if (new_phase && !phase_.empty()) started_ = Clock::now();
   phase_ = phase;
+  const std::chrono::duration<double> elapsed = Clock::now() - started_;
   const std::string left = left_text(part, elapsed.count());
   show(fmt::format("{}{}  [{:<20}] {} of {}{}{}",
                    prefix_.empty() ? "" : prefix_ + "  ",
@@ -135,6 +136,23 @@ void Progress::clear() {
   std::fputs("\r\x1b[K", stream_);
   std::fflush(stream_);
   dirty_ = false;
+}
+
+std::function<void(const comparators::CompareProgress&)> comparison_on(Progress& progress) {
+  if (progress.is_off()) return nullptr;
+  return [&progress](const comparators::CompareProgress& state) {
+    switch (state.phase) {
+      case comparators::ComparePhase::kAligning:
+        progress.share("aligning", state.done, state.total, &format_count);
+        break;
+      case comparators::ComparePhase::kComparing:
+        progress.share("comparing", state.done, state.total, &format_count);
+        break;
+      case comparators::ComparePhase::kVerifying:
+        progress.share("verifying", state.done, state.total, &format_bytes);
+        break;
+    }
+  };
 }
 
 }  // namespace repro_check::cmd

@@ -5,11 +5,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <functional>
 #include <string>
 
 #include "cmd/command.h"
 #include "cmd/recorder_process.h"
 #include "cmd/render/color.h"
+#include "comparators/compare.h"
 
 namespace repro_check::cmd {
 
@@ -41,7 +43,10 @@ class Progress {
   /// @param position, total  1-based; total 0 leaves the counter out
   void begin(std::size_t position, std::size_t total, const std::string& name);
   void update(const RecorderProgress& progress);
+  [[nodiscard]] bool is_off() const noexcept { return style_ == ProgressStyle::kOff; }
+
   /// How much of something is done: `verifying  [#####               ] 1.1 GB of 4.4 GB  7 s`.
+  /// Rate and time left are those of the phase.
   /// @param amount  turns a count into text
   void share(const std::string& phase,
              std::uint64_t done,
@@ -66,5 +71,9 @@ class Progress {
   std::uint64_t expected_ = 0;   ///< of the run before: the next one is alike, as a rule
   bool dirty_ = false;
 };
+
+/// For CompareOptions::progress: shows how far a comparison is; empty where nothing is shown.
+/// @param progress  borrowed
+std::function<void(const comparators::CompareProgress&)> comparison_on(Progress& progress);
 
 }  // namespace repro_check::cmd

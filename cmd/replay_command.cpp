@@ -3,10 +3,12 @@
 
 #include <CLI/App.hpp>
 #include <algorithm>
+#include <string_view>
 
 #include "cmd/choice.h"
 #include "cmd/output.h"
 #include "cmd/reference.h"
+#include "cmd/verdict.h"
 #include "core/error.h"
 
 namespace repro_check::cmd {
@@ -90,19 +92,36 @@ ReplayPlan ReplayCommand::plan() const {
   return plan;
 }
 
-core::ExitCode ReplayCommand::run(const GlobalOptions& globals) {
-  const ReplayFindings findings = replay(plan());
-  const bool to_stdout = !output_.has_value();
-  std::string document;
-  if (format_ == "json") {
-    document = replay_json(findings, to_stdout && stdout_is_terminal());
-  } else {
-    document = globals.quiet ? replay_headline(findings) + "\n" : replay_text(findings);
-  }
-  if (to_stdout) {
-    write_stdout(document);
-  } else {
+void ReplayCommand::write(const std::string& document) const {
+  if (output_) {
     write_file(*output_, document);
+  } else {
+    write_stdout(document);
+  }
+}
+
+core::ExitCode ReplayCommand::report_unreadable(const core::Error& error,
+                                                const GlobalOptions& globals) const {
+  const bool is_other = against_ && std::string_view(error.what()).starts_with(*against_);
+  const auto report = unreadable_dump(is_other ? *against_ : dump_, error);
+  if (!report) throw core::Error(error);
+  const std::vector<comparators::Report> reports{*report};
+  const bool to_terminal = !output_ && stdout_is_terminal();
+  write(render_reports(reports, ReportStyle{format_, render_options(globals, to_terminal)}));
+  return worst_exit(reports);
+}
+
+core::ExitCode ReplayCommand::run(const GlobalOptions& globals) {
+  ReplayFindings findings;
+  try {
+    findings = replay(plan());
+  } catch (const core::Error& error) {
+    return report_unreadable(error, globals);
+  }
+  if (format_ == "json") {
+    write(replay_json(findings, !output_ && stdout_is_terminal()));
+  } else {
+    write(globals.quiet ? replay_headline(findings) + "\n" : replay_text(findings));
   }
   return exit_code_of(findings);
 }

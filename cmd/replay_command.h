@@ -8,6 +8,7 @@
 
 #include "cmd/command.h"
 #include "cmd/replay.h"
+#include "core/error.h"
 
 namespace repro_check::cmd {
 
@@ -24,6 +25,9 @@ class ReplayCommand final : public Command {
 
  private:
   [[nodiscard]] ReplayPlan plan() const;
+  void write(const std::string& document) const;
+  /// @throws core::Error, the one given, when it is not about a dump
+  core::ExitCode report_unreadable(const core::Error& error, const GlobalOptions& globals) const;
 
   std::string dump_;
   std::uint64_t op_ = 0;

@@ -60,6 +60,7 @@ std::vector<std::string> ReportCommand::examples() const {
   return {"repro-check report report.json",
           "repro-check report report.json --report markdown=summary.md --report sarif=repro.sarif",
           "repro-check report --history gate.jsonl --last 50",
+          "repro-check report --history gate.jsonl --report html=history.html",
           "repro-check report --history gate.jsonl --gate bert --format json"};
 }
 
@@ -88,8 +89,10 @@ core::ExitCode ReportCommand::render_again(const GlobalOptions& globals) const {
 }
 
 core::ExitCode ReportCommand::show_history(const GlobalOptions& globals) const {
-  if (!report_.formats().empty()) {
-    throw usage("--report is for a JSON report", "for a history there is --format text or json");
+  for (const std::string_view format : report_.formats()) {
+    if (format == "html") continue;
+    throw usage(fmt::format("--report {}: a history has no such page", format),
+                "for a history there is --report html=FILE, and --format text or json");
   }
   const History history = parse_history(read_existing(*history_));
   for (const DamagedLine& line : history.damaged) {
@@ -111,6 +114,9 @@ core::ExitCode ReportCommand::show_history(const GlobalOptions& globals) const {
   const std::size_t last = last_.value_or(kLast);
   const auto render = style.format == "json" ? trend_json : trend_text;
   const std::string document = render(*history_, trends, history.damaged, last, style.options);
+  if (!report_.formats().empty()) {
+    report_.write_destinations(trend_html(*history_, trends, history.damaged, last));
+  }
   report_.write(document);
   return core::ExitCode::kReproducible;
 }

@@ -102,20 +102,30 @@ void check_destinations(const std::vector<ReportDestination>& destinations) {
   }
 }
 
-void write_report(const ReportDestination& destination, std::string_view document) {
+void write_report(const ReportDestination& destination,
+                  const std::function<void(const TextSink&)>& produce) {
   if (!destination.append) {
-    write_file(destination.file, document);
+    write_pieces(destination.file, produce);
     return;
   }
   std::error_code error;
   const bool is_file = std::filesystem::is_regular_file(destination.file, error);
   const std::uintmax_t before = is_file ? std::filesystem::file_size(destination.file, error) : 0;
   std::ofstream out(destination.file, std::ios::binary | std::ios::app);
-  out << document;
+  const auto take_away = [&] {
+    out.close();
+    if (is_file) std::filesystem::resize_file(destination.file, before, error);
+  };
+  try {
+    produce([&](std::string_view piece) { out << piece; });
+  } catch (...) {
+    take_away();
+    throw;
+  }
   out.close();
   if (out) return;
   const std::string why = std::strerror(errno);
-  if (is_file) std::filesystem::resize_file(destination.file, before, error);
+  take_away();
   throw core::Error(core::ErrorKind::kIo,
                     fmt::format("cannot write {}: {}", destination.file.string(), why));
 }

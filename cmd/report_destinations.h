@@ -2,10 +2,12 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "cmd/new_file.h"
 #include "cmd/render/formats.h"
 
 namespace repro_check::cmd {
@@ -30,8 +32,9 @@ void check_destinations(const std::vector<ReportDestination>& destinations);
 
 /// Writes a document to a file: beside it and renamed, or behind what is there. What could not be
 /// appended whole is taken away again.
-/// @throws core::Error{kIo}
-void write_report(const ReportDestination& destination, std::string_view document);
+/// @throws core::Error{kIo}, and what `produce` throws
+void write_report(const ReportDestination& destination,
+                  const std::function<void(const TextSink&)>& produce);
 
 /// The nearest directory from here upwards that holds `.git`; the current one where none does.
 std::filesystem::path repository_root();

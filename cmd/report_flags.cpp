@@ -7,9 +7,11 @@
 #include <algorithm>
 #include <filesystem>
 #include <limits>
+#include <system_error>
 
 #include "cmd/choice.h"
 #include "cmd/logging.h"
+#include "cmd/op_lines.h"
 #include "cmd/output.h"
 #include "comparators/compare.h"
 #include "core/error.h"
@@ -23,6 +25,30 @@ std::string place_in_page(const comparators::Report& report) {
   if (!first) return {};
   return first->baseline_index ? fmt::format("#op-{}", *first->baseline_index)
                                : fmt::format("#op-c{}", first->candidate_index.value_or(0));
+}
+
+/// What the flags say of a format stands before what the configuration says.
+void add_files(const configs::ReportSpec& spec, std::vector<ReportDestination>& destinations) {
+  std::vector<std::string_view> given;
+  for (const ReportDestination& each : destinations) given.push_back(each.format->name);
+  for (const auto& [name, file] : spec.files) {
+    if (std::ranges::find(given, name) != given.end()) continue;
+    std::error_code ignored;  // what could not be made is told where the file is checked
+    std::filesystem::create_directories(file.parent_path(), ignored);
+    destinations.push_back({find_format(name), from_here(file), false});
+  }
+}
+
+void produce(const ReportFormat& format,
+             std::span<const comparators::Report> reports,
+             const DocumentOptions& options,
+             OpLines* lines,
+             const TextSink& sink) {
+  if (lines != nullptr && format.name == "jsonl") {
+    lines->write(reports.front(), options, sink);
+  } else {
+    sink(format.render(reports, options));
+  }
 }
 
 }  // namespace
@@ -59,14 +85,21 @@ bool ReportFlags::wants_trail() const noexcept {
   });
 }
 
+bool ReportFlags::wants_lines() const noexcept {
+  return std::ranges::any_of(destinations_, [](const ReportDestination& destination) {
+    return destination.format->name == "jsonl";
+  });
+}
+
 bool ReportFlags::stdout_is_taken() const {
   return std::ranges::any_of(destinations_, &ReportDestination::to_stdout);
 }
 
-void ReportFlags::check_output() {
+void ReportFlags::check_output(const configs::ReportSpec* spec) {
   if (output_) require_writable(*output_);
   destinations_.clear();
   for (const std::string& word : report_words_) destinations_.push_back(parse_destination(word));
+  if (spec != nullptr) add_files(*spec, destinations_);
   check_destinations(destinations_);
   if (format_ && !output_ && stdout_is_taken()) {
     throw core::Error(core::ErrorKind::kUsage,
@@ -84,8 +117,19 @@ std::vector<std::string_view> ReportFlags::formats() const {
 void ReportFlags::write(std::string_view document) const {
   if (output_) {
     write_file(*output_, document);
-  } else {
+  } else if (!stdout_is_taken()) {
     write_stdout(document);
+  }
+}
+
+void ReportFlags::write_destinations(std::string_view document) const {
+  for (const ReportDestination& destination : destinations_) {
+    if (destination.to_stdout()) {
+      write_stdout(document);
+      continue;
+    }
+    write_report(destination, [&](const TextSink& sink) { sink(document); });
+    log_info("report written to " + destination.file.string());
   }
 }
 
@@ -111,35 +155,53 @@ DocumentOptions ReportFlags::document_options(const RenderOptions& options) cons
 }
 
 void ReportFlags::emit(std::span<const comparators::Report> reports,
-                       const ReportStyle& style) const {
+                       const ReportStyle& style,
+                       OpLines* lines) const {
   const DocumentOptions to_terminal = document_options(style.options);
   DocumentOptions in_file = to_terminal;
   in_file.color = false;
   in_file.link_host.clear();
   in_file.pretty_json = false;
   std::optional<core::Error> failure;
-  std::string on_stdout;
   for (const ReportDestination& destination : destinations_) {
-    const bool is_stdout = destination.to_stdout();
-    const std::string document =
-        destination.format->render(reports, is_stdout && !output_ ? to_terminal : in_file);
+    if (destination.to_stdout()) continue;
     try {
-      if (is_stdout) {
-        on_stdout += document;
-      } else {
-        write_report(destination, document);
-        const bool page = destination.format->name == "html" && !reports.empty();
-        log_info("report written to " + destination.file.string() +
-                 (page ? place_in_page(reports.front()) : ""));
-      }
+      write_report(destination, [&](const TextSink& sink) {
+        produce(*destination.format, reports, in_file, lines, sink);
+      });
+      const bool page = destination.format->name == "html" && !reports.empty();
+      log_info("report written to " + destination.file.string() +
+               (page ? place_in_page(reports.front()) : ""));
     } catch (const core::Error& error) {
       if (!failure) failure = error;
     }
   }
   if (failure) throw core::Error(*failure);
   if (output_) write_file(*output_, render_reports(reports, style));
-  if (!output_ && !stdout_is_taken()) on_stdout = render_reports(reports, style);
-  write_stdout(on_stdout);
+  emit_stdout(reports, style, output_ ? in_file : to_terminal, lines);
+}
+
+void ReportFlags::emit_stdout(std::span<const comparators::Report> reports,
+                              const ReportStyle& style,
+                              const DocumentOptions& options,
+                              OpLines* lines) const {
+  if (!stdout_is_taken()) {
+    if (!output_) write_stdout(render_reports(reports, style));
+    return;
+  }
+  // Text and annotations go out in one piece: what cannot be made leaves stdout empty.
+  std::string waiting;
+  for (const ReportDestination& destination : destinations_) {
+    if (!destination.to_stdout()) continue;
+    if (lines != nullptr && destination.format->name == "jsonl") {
+      write_stdout_pieces([&](const TextSink& sink) {
+        produce(*destination.format, reports, options, lines, sink);
+      });
+    } else {
+      waiting += destination.format->render(reports, options);
+    }
+  }
+  write_stdout(waiting);
 }
 
 }  // namespace repro_check::cmd

@@ -12,12 +12,15 @@
 #include "cmd/report_destinations.h"
 #include "cmd/verdict.h"
 #include "comparators/report.h"
+#include "configs/run_config.h"
 
 namespace CLI {
 class App;
 }
 
 namespace repro_check::cmd {
+
+class OpLines;
 
 /// --report, --format, --output, --all and --top, shared by the verbs that end in a report.
 class ReportFlags {
@@ -30,9 +33,18 @@ class ReportFlags {
   /// Whether a report is asked for that shows every operator; after check_output().
   [[nodiscard]] bool wants_trail() const noexcept;
 
+  /// Whether JSON Lines are asked for, which a comparison can write as it goes; after
+  /// check_output().
+  [[nodiscard]] bool wants_lines() const noexcept;
+
+  /// Whether every operator is to be listed.
+  [[nodiscard]] bool wants_all() const noexcept { return all_; }
+
   /// To be called before any work is done.
+  /// @param spec  of a configuration: its files are written beside those of --report, which stands
+  ///              in the place of one of the same format; their directories are made. Null = none
   /// @throws core::Error{kUsage} when a destination cannot be understood or written
-  void check_output();
+  void check_output(const configs::ReportSpec* spec = nullptr);
 
   /// Formats of --report, in order; after check_output().
   [[nodiscard]] std::vector<std::string_view> formats() const;
@@ -43,15 +55,26 @@ class ReportFlags {
 
   /// Writes every report: the files of --report first, then --output and stdout, so that stdout
   /// stays empty when a file could not be written. The other files are written then all the same.
+  /// @param lines  every operator of the one report, for JSON Lines; null = what the reports list
   /// @throws core::Error{kIo} of the first that failed
-  void emit(std::span<const comparators::Report> reports, const ReportStyle& style) const;
+  void emit(std::span<const comparators::Report> reports,
+            const ReportStyle& style,
+            OpLines* lines = nullptr) const;
 
-  /// Writes a document that is no report, to --output or stdout.
+  /// Writes a document that is no report to --output, or to stdout unless --report goes there.
   /// @throws core::Error{kIo}
   void write(std::string_view document) const;
 
+  /// Writes a document that is no report to every destination of --report, which are of its format.
+  /// @throws core::Error{kIo}
+  void write_destinations(std::string_view document) const;
+
  private:
   [[nodiscard]] bool stdout_is_taken() const;
+  void emit_stdout(std::span<const comparators::Report> reports,
+                   const ReportStyle& style,
+                   const DocumentOptions& options,
+                   OpLines* lines) const;
   [[nodiscard]] DocumentOptions document_options(const RenderOptions& options) const;
 
   std::optional<std::string> format_;

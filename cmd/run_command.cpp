@@ -74,7 +74,7 @@ core::ExitCode RunCommand::finish(const GlobalOptions& globals,
 
 core::ExitCode RunCommand::run(const GlobalOptions& globals) {
   const configs::Config config = config_.load(out_, repeat_);
-  report_.check_output();
+  report_.check_output(&config.report);
   const bool digests_first = starts_with_digests(config);
   const std::vector<RecordingJob> jobs = plan_jobs(config, digests_first, force_);
   comparators::CompareOptions options = compare_options(config.compare);
@@ -82,6 +82,7 @@ core::ExitCode RunCommand::run(const GlobalOptions& globals) {
   options.keep_trail = report_.wants_trail();
 
   Progress progress(progress_style(globals, stderr_is_terminal(), &std::getenv), stderr);
+  options.progress = comparison_on(progress);
   ObserverCheck observed;
   if (check_observer_) {
     observed = check_observer(jobs, progress);

@@ -84,6 +84,7 @@ Round record_round(const std::vector<RecordingJob>& jobs,
   }
   progress.stage("comparing");
   for (std::size_t i = 1; i < jobs.size(); ++i) {
+    progress.begin(i, jobs.size() - 1, jobs[i].run.name + note);
     const std::optional<std::filesystem::path>& reference = jobs[i].run.dump.reference;
     std::vector<std::filesystem::path> references;
     if (reference) references.push_back(*reference);

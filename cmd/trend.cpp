@@ -59,14 +59,6 @@ std::vector<std::string> undecided_commits(const Trend& trend) {
   return commits;
 }
 
-std::string short_hash(const std::string& hash) {
-  return hash.empty() ? std::string("-") : hash.substr(0, kShortHash);
-}
-
-std::string operator_text(const HistoryOperator& op) {
-  return op.module.empty() ? op.name : fmt::format("{} ({})", op.name, op.module);
-}
-
 std::string runs_text(const Trend& trend) {
   const std::size_t runs = trend.entries.size();
   return fmt::format("{} from {} to {}: {} passed ({}), {} diverged, {} not judged",
@@ -98,11 +90,6 @@ std::string entry_text(const HistoryEntry& entry) {
   if (!entry.attempt.empty()) text += ", " + entry.attempt;
   if (entry.first) text += ", " + operator_text(*entry.first);
   return text;
-}
-
-std::span<const HistoryEntry> newest(const Trend& trend, std::size_t last) {
-  const std::span<const HistoryEntry> all(trend.entries);
-  return all.last(std::min(last, all.size()));
 }
 
 void add_trend(Page& page, const Trend& trend, std::size_t last, bool all) {
@@ -195,6 +182,25 @@ Json json_trend(const Trend& trend, std::size_t last) {
 
 }  // namespace
 
+std::string short_hash(const std::string& hash) {
+  return hash.empty() ? std::string("-") : hash.substr(0, kShortHash);
+}
+
+std::string operator_text(const HistoryOperator& op) {
+  return op.module.empty() ? op.name : fmt::format("{} ({})", op.name, op.module);
+}
+
+std::span<const HistoryEntry> newest(const Trend& trend, std::size_t last) {
+  const std::span<const HistoryEntry> all(trend.entries);
+  return all.last(std::min(last, all.size()));
+}
+
+std::string trend_headline(const std::string& file,
+                           const std::vector<Trend>& trends,
+                           const std::vector<DamagedLine>& damaged) {
+  return headline(file, trends, damaged).raw();
+}
+
 std::vector<Trend> trends_of(const History& history, const std::optional<std::string>& gate) {
   std::vector<Trend> trends;
   for (const HistoryEntry& entry : history.entries) {
@@ -257,7 +263,7 @@ std::string trend_json(const std::string& file,
   out["format"] = "repro-check-trend";
   out["version"] = "1.0";
   out["file"] = json_text(file);
-  out["headline"] = json_text(headline(file, trends, damaged).raw());
+  out["headline"] = json_text(trend_headline(file, trends, damaged));
   out["gates"] = std::move(gates);
   out["unreadable"] = std::move(lines);
   return to_document(out, options.pretty_json);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,17 @@ struct Trend {
 /// @param gate  only of this one
 std::vector<Trend> trends_of(const History& history, const std::optional<std::string>& gate);
 
+/// The newest runs of a trend, at most so many; the last one last. Borrowed from it.
+std::span<const HistoryEntry> newest(const Trend& trend, std::size_t last);
+/// `aten::addmm (encoder)`
+std::string operator_text(const HistoryOperator& op);
+/// The first characters of a hash; `-` for none.
+std::string short_hash(const std::string& hash);
+/// `HISTORY gate.jsonl: 3 of 8 gate runs passed (38 %), 1 line unreadable`
+std::string trend_headline(const std::string& file,
+                           const std::vector<Trend>& trends,
+                           const std::vector<DamagedLine>& damaged);
+
 /// @param file   as the user typed it
 /// @param last   so many runs of each trend are listed, the newest last
 std::string trend_text(const std::string& file,
@@ -50,5 +62,13 @@ std::string trend_json(const std::string& file,
                        const std::vector<DamagedLine>& damaged,
                        std::size_t last,
                        const RenderOptions& options);
+
+/// One page, complete in itself: of each trend a plot of all runs, its numbers, and its newest
+/// runs.
+/// @throws core::Error{kInternal} when its data cannot be packed
+std::string trend_html(const std::string& file,
+                       const std::vector<Trend>& trends,
+                       const std::vector<DamagedLine>& damaged,
+                       std::size_t last);
 
 }  // namespace repro_check::cmd

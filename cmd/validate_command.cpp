@@ -77,7 +77,11 @@ core::ExitCode ValidateCommand::run(const GlobalOptions& globals) {
                         escape_name(first.dump.directory.string()),
                         starts_with_digests(config) ? "auto" : core::name_of(first.dump.level),
                         core::name_of(first.dump.depth));
-    text += fmt::format("  report: {}\n", fmt::join(config.report.formats, ", "));
+    text += fmt::format("  report: {}", fmt::join(config.report.formats, ", "));
+    for (const auto& [format, file] : config.report.files) {
+      text += fmt::format(", {} in {}", format, escape_name(from_here(file).string()));
+    }
+    text += '\n';
   }
   write_stdout(text);
   return core::ExitCode::kReproducible;

@@ -87,7 +87,7 @@ void put_at_op(Line& line, const OpDivergence& op, DivergenceKind kind) {
 // Weights or inputs: no operator is to blame, so the line names the tensor first.
 void put_from_named(Line& line, const Report& report) {
   const bool is_weights = report.kind == DivergenceKind::kWeights;
-  line.put(is_weights ? " from the weights" : " from the inputs");
+  line.put(report.from_accepted ? " in" : " from").put(is_weights ? " the weights" : " the inputs");
   const auto is_wanted = [&](const auto& tensor) {
     return (tensor.kind != core::NamedTensorKind::kInput) == is_weights;
   };

@@ -68,5 +68,6 @@ html_assets(
   ledger.js
   keys.js
   app.js)
+html_assets(HTML_HISTORY history.js)
 html_read(HTML_FRAME frame.html)
 configure_file(html_assets.cpp.in "${CMAKE_CURRENT_BINARY_DIR}/html_assets.cpp" @ONLY)

@@ -15,6 +15,8 @@ struct HtmlAsset {
 /// In the order in which the page needs them.
 std::span<const HtmlAsset> html_styles() noexcept;
 std::span<const HtmlAsset> html_scripts() noexcept;
+/// Those of the page of a gate's history.
+std::span<const HtmlAsset> html_history_scripts() noexcept;
 
 /// The body without what the report says: where the scripts put their parts.
 std::string_view html_frame() noexcept;

@@ -61,14 +61,6 @@ Json json_tensor(const TensorComparison& tensor) {
   return out;
 }
 
-Json json_tensors(const std::vector<TensorComparison>& tensors) {
-  Json out = Json::array();
-  for (const auto& tensor : tensors) {
-    out.push_back(json_tensor(tensor));
-  }
-  return out;
-}
-
 Json texts(const std::vector<std::string>& lines) {
   Json out = Json::array();
   for (const std::string& line : lines) {
@@ -199,6 +191,14 @@ std::string_view outcome_name(TensorOutcome outcome) noexcept {
   return "skipped";
 }
 
+Json json_tensors(const std::vector<TensorComparison>& tensors) {
+  Json out = Json::array();
+  for (const auto& tensor : tensors) {
+    out.push_back(json_tensor(tensor));
+  }
+  return out;
+}
+
 Json json_metrics(const std::optional<comparators::TensorMetrics>& metrics) {
   if (!metrics) {
     return nullptr;
@@ -255,6 +255,11 @@ Json json_key(const OpDivergence& op) {
           {"occurrence", json_integer(op.occurrence)}};
 }
 
+Json json_op_index(const OpDivergence& op) {
+  return {{"baseline", json_integer(op.baseline_index)},
+          {"candidate", json_integer(op.candidate_index)}};
+}
+
 Json json_source(const core::OpRecord& record) {
   const core::SourceFrame* frame =
       record.site == nullptr ? nullptr : core::display_frame(*record.site);
@@ -270,9 +275,7 @@ Json json_rng(const OpDivergence& op) {
   if (!op.baseline.generator && !op.candidate.generator) {
     return nullptr;
   }
-  return {{"op_index",
-           {{"baseline", json_integer(op.baseline_index)},
-            {"candidate", json_integer(op.candidate_index)}}},
+  return {{"op_index", json_op_index(op)},
           {"operator", json_key(op)["operator"]},
           {"baseline", json_generator(op.baseline.generator)},
           {"candidate", json_generator(op.candidate.generator)}};
@@ -281,8 +284,7 @@ Json json_rng(const OpDivergence& op) {
 Json json_op(const OpDivergence& op) {
   Json out;
   out["key"] = json_key(op);
-  out["op_index"] = Json{{"baseline", json_integer(op.baseline_index)},
-                         {"candidate", json_integer(op.candidate_index)}};
+  out["op_index"] = json_op_index(op);
   const core::OpRecord& shown = shown_record(op);
   out["source"] = json_source(shown);
   out["module_type"] = shown.site ? json_text_or_null(shown.site->module_type) : Json(nullptr);

@@ -15,6 +15,10 @@ std::string_view outcome_name(comparators::TensorOutcome outcome) noexcept;
 Json json_op(const comparators::OpDivergence& op);
 /// {phase, operator, module, occurrence}
 Json json_key(const comparators::OpDivergence& op);
+/// {baseline, candidate}
+Json json_op_index(const comparators::OpDivergence& op);
+/// The schema's `tensor`, one each.
+Json json_tensors(const std::vector<comparators::TensorComparison>& tensors);
 /// {file, line, column}; null when not known.
 Json json_source(const core::OpRecord& record);
 /// null, or every metric by name.

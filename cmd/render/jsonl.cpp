@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "cmd/render/jsonl.h"
+
 #include <algorithm>
+#include <string_view>
 
 #include "cmd/render/formats.h"
+#include "cmd/render/json_alignment.h"
 #include "cmd/render/json_coverage.h"
 #include "cmd/render/json_op.h"
 #include "cmd/render/json_report.h"
@@ -11,11 +15,27 @@ namespace repro_check::cmd {
 namespace {
 
 using comparators::OpDivergence;
+using comparators::OpState;
 using comparators::Report;
 
 std::string line(const Json& json) { return to_document(json, false); }
 
-std::string header(const Report& report, const DocumentOptions& options) {
+std::string_view state_name(OpState state) noexcept {
+  switch (state) {
+    case OpState::kEqual:
+      return "equal";
+    case OpState::kWithin:
+      return "within_policy";
+    case OpState::kSkipped:
+      return "skipped";
+    default:
+      return "not_judged";
+  }
+}
+
+}  // namespace
+
+std::string jsonl_header(const Report& report, const RenderOptions& options) {
   Json out;
   out["type"] = "header";
   out["format"] = "repro-check-lines";
@@ -27,35 +47,43 @@ std::string header(const Report& report, const DocumentOptions& options) {
   return line(out);
 }
 
-std::string op_line(const OpDivergence& op) {
+std::string jsonl_op(const OpDivergence& op) {
   Json out{{"type", "op"}};
   out.update(json_op(op));
   return line(out);
 }
 
-std::string verdict(const Report& report) {
-  Json out{{"type", "verdict"}};
-  out.update(json_verdict(report));
-  out["coverage"] = json_coverage(report.coverage);
-  const std::uint64_t shown = report.divergences.size() + (report.first_divergence ? 1 : 0);
-  out["shown"] = json_integer(shown);
-  out["total"] = json_integer(std::max(shown, report.divergences_total));
-  out["compare_seconds"] = json_number(report.seconds);
+std::string jsonl_fine_op(const OpDivergence& op, OpState state) {
+  Json out{{"type", "op"}};
+  out["key"] = json_key(op);
+  out["op_index"] = json_op_index(op);
+  out["matched_by"] = json_matched_by(op.matched_by);
+  out["relation"] = state_name(state);
+  if (state != OpState::kEqual) out["outputs"] = json_tensors(op.outputs);
   return line(out);
 }
 
-}  // namespace
+std::string jsonl_end(const Report& report, std::uint64_t shown) {
+  std::string text;
+  for (const std::string& warning : report.warnings) {
+    text += line(Json{{"type", "warning"}, {"text", json_text(warning)}});
+  }
+  Json out{{"type", "verdict"}};
+  out.update(json_verdict(report));
+  out["coverage"] = json_coverage(report.coverage);
+  out["shown"] = json_integer(shown);
+  out["total"] = json_integer(std::max(shown, report.divergences_total));
+  out["compare_seconds"] = json_number(report.seconds);
+  return text + line(out);
+}
 
 std::string render_jsonl(std::span<const Report> reports, const DocumentOptions& options) {
   std::string out;
   for (const Report& report : reports) {
-    out += header(report, options);
-    if (report.first_divergence) out += op_line(*report.first_divergence);
-    for (const OpDivergence& op : report.divergences) out += op_line(op);
-    for (const std::string& warning : report.warnings) {
-      out += line(Json{{"type", "warning"}, {"text", json_text(warning)}});
-    }
-    out += verdict(report);
+    out += jsonl_header(report, options);
+    if (report.first_divergence) out += jsonl_op(*report.first_divergence);
+    for (const OpDivergence& op : report.divergences) out += jsonl_op(op);
+    out += jsonl_end(report, report.divergences.size() + (report.first_divergence ? 1 : 0));
   }
   return out;
 }

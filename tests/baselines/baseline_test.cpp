@@ -159,6 +159,14 @@ TEST_CASE("a pending file says whether its runs agreed, and cannot be edited") {
   CHECK(read.model_file == digest(12));
   CHECK(read.model_path == "models/a b.pt");
   CHECK(read.baseline == pending.baseline);
+  CHECK_FALSE(read.weights_file);
+  Pending other = pending;
+  other.weights_file = digest(13);
+  other.weights_path = "models/c\nd.pt";
+  const Pending again = pending_from_text(to_text(other), "p");
+  CHECK(again.weights_file == digest(13));
+  CHECK(again.weights_path == "models/c\nd.pt");
+  CHECK(again.model_file == digest(12));
   const auto error =
       error_of([&] { pending_from_text(replaced(text, "runs disagreed", "runs agreed"), "p"); });
   CHECK(error.kind() == core::ErrorKind::kDumpDamaged);

@@ -114,8 +114,8 @@ TEST_CASE("what takes long says how fast it goes and how long it will take") {
     progress.begin(1, 0, "");
     std::this_thread::sleep_for(std::chrono::milliseconds(1050));
     progress.share("verifying", 3'000, 4'000, text);
-    progress.share("verifying twice", 4'000, 4'000, text);
     progress.update({"recording", 7, 2'100'000'000});
+    progress.share("verifying twice", 4'000, 4'000, text);
   }
   const std::string shown = live.text();
   CHECK(shown.find("s left", shown.find("op 7")) == std::string::npos);
@@ -123,8 +123,27 @@ TEST_CASE("what takes long says how fast it goes and how long it will take") {
     return std::regex_search(shown, std::regex(pattern));
   };
   CHECK(shows("3000 of 4000  [12][0-9]{3}/s  [01] s left"));
-  CHECK(shows("4000 of 4000  [123][0-9]{3}/s"));
+  CHECK(shows("verifying twice  .#+. 4000 of 4000  0 s"));  // a phase has its own clock
   CHECK(shows("op 7  2[.]1 GB  [0-9.]+ GB/s  [0-9] s"));
+}
+
+TEST_CASE("a comparison shows its phases, and costs nothing where nothing is shown") {
+  using comparators::ComparePhase;
+  const Capture live;
+  {
+    Progress progress(ProgressStyle::kLive, live.stream());
+    progress.begin(2, 3, "candidate");
+    const auto tell = comparison_on(progress);
+    tell({ComparePhase::kAligning, 0, 4'000});
+    tell({ComparePhase::kComparing, 1'000, 2'000});
+    tell({ComparePhase::kVerifying, 1'500'000, 6'000'000});
+  }
+  CHECK(live.text() ==
+        "\r\x1b[K[2/3] candidate  aligning  [                    ] 0 of 4000  0 s"
+        "\r\x1b[K[2/3] candidate  comparing  [##########          ] 1000 of 2000  0 s"
+        "\r\x1b[K[2/3] candidate  verifying  [#####               ] 1.5 MB of 6 MB  0 s\r\x1b[K");
+  Progress off(ProgressStyle::kOff, live.stream());
+  CHECK(!comparison_on(off));
 }
 
 TEST_CASE("the second recording is measured by the first") {

@@ -142,6 +142,58 @@ def check_hostile(checks):
     json.loads(checks.read("I.sarif"))
 
 
+def long_fixture(operators, differ):
+    """A chain of operators; in the candidate every result from `differ` on is another one."""
+    tensors = {"x": {"dtype": "float32", "shape": [2], "values": [1, 2]}}
+    ops, last = [], "x"
+    for i in range(operators):
+        name = f"t{i}"
+        tensors[name] = {"dtype": "float32", "shape": [2], "values": [i, i + (i >= differ)]}
+        ops.append({"operator": "aten::mul", "module": "m", "inputs": {"self": last},
+                    "outputs": [name]})
+        last = name
+    return {"tensors": tensors, "ops": ops, "named": []}
+
+
+def check_lines(checks):
+    """JSON Lines have what the report has no room for, and the same of what it lists."""
+    checks.dump("L", top=long_fixture(1500, 1500))
+    checks.dump("M", top={**long_fixture(1500, 200), "run": "candidate"})
+    checks.run("diff", "L", "M", "--report", "jsonl=M.jsonl", "--report", "json=M.json", code=1)
+    report = json.loads(checks.read("M.json"))
+    lines = [json.loads(line) for line in checks.read("M.jsonl").splitlines()]
+    ops = [line for line in lines if line["type"] == "op"]
+    checks.expect([line["type"] for line in lines] == ["header"] + ["op"] * 1300 + ["verdict"],
+                  len(lines))
+    checks.expect(report["divergences"]["shown"] < 1300, "the report was to have no room")
+    listed = [report["first_divergence"], *report["divergences"]["items"]]
+    by_index = {op["op_index"]["baseline"]: op for op in ops}
+    for op in listed:
+        same = by_index[op["op_index"]["baseline"]]
+        checks.expect({"type": "op", **op} == same, (op, same))
+    checks.expect((lines[-1]["shown"], lines[-1]["total"]) == (1300, 1300), lines[-1])
+    checks.expect(lines[-1]["headline"] == report["verdict"]["headline"], lines[-1])
+    done = checks.run("diff", "L", "M", "--report", "jsonl=-", "--all", code=1)
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    ops = [line for line in lines if line["type"] == "op"]
+    indices = [op["op_index"]["baseline"] for op in ops]
+    checks.expect(indices == list(range(1500)), indices[:300])
+    states = [op["relation"] for op in ops]
+    checks.expect(states[:201] == ["equal"] * 200 + ["origin"], states[:210])
+    checks.expect([op["key"]["occurrence"] for op in ops] == list(range(1500)), ops[:2])
+    checks.expect(lines[-1]["type"] == "verdict", lines[-1])
+    # A reader that goes away, and a disk that is full: the end of the document is never feigned.
+    cut = subprocess.run(f"'{checks.tool}' diff L M --report jsonl=- --all | head -c 100000",
+                         shell=True, capture_output=True, text=True, check=False,
+                         cwd=checks.folder)
+    checks.expect('"type":"verdict"' not in cut.stdout and len(cut.stdout) == 100000, cut.stderr)
+    checks.run("diff", "L", "M", "--report", "jsonl=/dev/full", code=5)
+    (checks.folder / "+").write_text("before\n")
+    checks.run("diff", "L", "M", "--report", "jsonl=++", code=1)
+    checks.expect(checks.read("+").startswith("before\n{") and
+                  checks.read("+").count("\n") == 1303, "appended")
+
+
 def main():
     tests = pathlib.Path(sys.argv[3])
     fixture = tests / "golden" / "fixtures" / "three_ops.json"
@@ -159,6 +211,7 @@ def main():
         check_destinations(checks)
         check_mistakes(checks)
         check_hostile(checks)
+        check_lines(checks)
         print(f"{checks.failures} failures")
     return 1 if checks.failures else 0
 

@@ -125,6 +125,22 @@ class GateTest(GateCase):
         self.assertIn("the model has changed", self.accept(code=2))
         self.assertFalse((self.tmp / "baselines").exists())
 
+    def test_accept_refuses_other_weights_than_those_of_the_runs(self):
+        (self.tmp / "w.pt").write_text("other weights")
+        taken = {"model": {"path": "m.pt", "weights_from": "w.pt"}}
+        facts = {"/manifest/environment": {**PLATFORM["/manifest/environment"],
+                                           "model.weights_path": "w.pt",
+                                           "model.weights_digest": "0" * 32}}
+        self.configure(**taken)
+        self.gate(facts, code=4)
+        self.assertIn("w.pt has changed since the runs", self.accept(code=2))
+        self.configure()
+        self.assertIn("takes no weights from another file any more", self.accept(code=2))
+        self.gate(code=4)
+        self.configure(**taken)
+        self.assertIn("takes weights from another file now", self.accept(code=2))
+        self.assertFalse((self.tmp / "baselines").exists())
+
     def test_accept_takes_the_files_of_another_machine(self):
         self.gate(code=4)
         away = self.tmp / "artifacts"

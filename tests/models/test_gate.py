@@ -28,17 +28,17 @@ class Net(nn.Module):
 
 
 class Gate(harness.ToolTest):
-    def save(self, second: float = 0.25):
+    def save(self, second: float = 0.25, name: str = "m.pt"):
         """The model, the weights of its second layer as given."""
         model = Net()
         with torch.no_grad():
             model.second.weight.fill_(second)
-        torch.jit.script(model).save(str(self.folder / "m.pt"))
+        torch.jit.script(model).save(str(self.folder / name))
 
-    def configure(self, seed: int = 1) -> str:
+    def configure(self, seed: int = 1, **model) -> str:
         inputs = [{"generate": "uniform", "shape": [3, 4], "low": 1, "high": 2, "dtype": "float32",
                    "seed": seed}]
-        return str(self.write_config({"model": {"path": "m.pt"}, "inputs": inputs}))
+        return str(self.write_config({"model": {"path": "m.pt", **model}, "inputs": inputs}))
 
     def gate(self, expected: int, *words) -> str:
         environment = {k: v for k, v in os.environ.items() if k not in ("CI", "GITHUB_RUN_ATTEMPT")}
@@ -80,6 +80,17 @@ class Gate(harness.ToolTest):
         self.assertEqual(stale["verdict"]["status"], "stale_baseline")
         names = [change["name"] for change in stale["gate"]["baseline"]["changes"]]
         self.assertTrue(any("input" in name for name in names), names)
+
+    def test_weights_of_another_file_are_part_of_what_is_accepted(self):
+        self.save()
+        self.save(second=0.5, name="w.pt")
+        config = self.configure(weights_from="w.pt")
+        self.judge(4, config)
+        self.save(second=0.75, name="w.pt")
+        self.gate(2, "accept", "-c", config)
+        self.save(second=0.5, name="w.pt")
+        self.gate(0, "accept", "-c", config)
+        self.assertEqual(self.judge(0, config)["gate"]["baseline"]["state"], "same")
 
 
 def first_of(report: dict) -> int:

@@ -178,6 +178,7 @@
     return JSON.parse(packed ? await unpack(node.textContent) : node.textContent);
   };
 
+  Page.read = read;
   Page.load = async () => (await read("data")).map(({ report, trail }) =>
     ({ report, model: trail ? new Model(trail, report) : null }));
   // By report the operators that are described in full, and the maps of their outputs: read when
