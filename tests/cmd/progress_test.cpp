@@ -141,7 +141,7 @@ TEST_CASE("a comparison shows its phases, and costs nothing where nothing is sho
   CHECK(live.text() ==
         "\r\x1b[K[2/3] candidate  aligning  [                    ] 0 of 4000  0 s"
         "\r\x1b[K[2/3] candidate  comparing  [##########          ] 1000 of 2000  0 s"
-        "\r\x1b[K[2/3] candidate  verifying  [#####               ] 1.5 MB of 6 MB  0 s\r\x1b[K");
+        "\r\x1b[K[2/3] candidate  verifying  [#####               ] 1.5 MB of 6.0 MB  0 s\r\x1b[K");
   Progress off(ProgressStyle::kOff, live.stream());
   CHECK(!comparison_on(off));
 }
