@@ -174,10 +174,11 @@ class Comparison {
       rest.threads = options_.spec.threads.value_or(0);
       rest.skip = [&](const core::ContentKey& key) {
         const bool is_checked = judge_.has_checked(*source, key);
-        if (is_checked) count(bytes_of(key));
+        if (is_checked && options_.progress) count(bytes_of(key));
         return is_checked;
       };
-      rest.progress = count;
+      // Nobody is told, nobody waits for his turn to tell.
+      if (options_.progress) rest.progress = count;
       try {
         core::verify_contents(*source, rest);
       } catch (const core::Error& error) {
