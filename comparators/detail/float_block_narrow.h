@@ -50,12 +50,7 @@ inline void add_errors(const NarrowPairs& pairs,
                        BlockSums& sums,
                        std::int32_t* rel_words,
                        BlockFindings& found) {
-  auto sum_abs = load<Doubles>(sums.abs + lane);
-  auto sum_rel = load<Doubles>(sums.rel + lane);
-  auto sum_d2 = load<Doubles>(sums.d2 + lane);
-  auto sum_b2 = load<Doubles>(sums.b2 + lane);
-  auto sum_c2 = load<Doubles>(sums.c2 + lane);
-  auto sum_bc = load<Doubles>(sums.bc + lane);
+  LaneSums sum(sums, lane);
   Doubles max_abs{};
   Doubles max_rel{};
   Longs outside_1e3{};
@@ -67,12 +62,12 @@ inline void add_errors(const NarrowPairs& pairs,
     const Doubles abs = magnitude_of(c - b);
     const Doubles base = magnitude_of(b);
     const Doubles rel = kPlain ? abs / base : masked(abs / base, base > 0);
-    sum_abs += abs;
-    sum_rel += rel;
-    sum_d2 += abs * abs;
-    sum_b2 = plus_exact_product(sum_b2, b, b);
-    sum_c2 = plus_exact_product(sum_c2, c, c);
-    sum_bc = plus_exact_product(sum_bc, b, c);
+    sum.abs += abs;
+    sum.rel += rel;
+    sum.d2 += abs * abs;
+    sum.b2 = plus_exact_product(sum.b2, b, b);
+    sum.c2 = plus_exact_product(sum.c2, c, c);
+    sum.bc = plus_exact_product(sum.bc, b, c);
     max_abs = greater_of(abs, max_abs);
     max_rel = greater_of(rel, max_rel);
     outside_1e3 += rel >= 1e-3;
@@ -85,12 +80,7 @@ inline void add_errors(const NarrowPairs& pairs,
     }
     store(rel_words + i, high_words(words));
   }
-  store(sums.abs + lane, sum_abs);
-  store(sums.rel + lane, sum_rel);
-  store(sums.d2 + lane, sum_d2);
-  store(sums.b2 + lane, sum_b2);
-  store(sums.c2 + lane, sum_c2);
-  store(sums.bc + lane, sum_bc);
+  sum.keep(sums, lane);
   if (most_of(max_abs) > found.max_abs) found.max_abs = most_of(max_abs);
   if (most_of(max_rel) > found.max_rel) found.max_rel = most_of(max_rel);
   found.outside_1e3 += hits(outside_1e3);

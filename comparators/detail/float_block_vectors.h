@@ -205,5 +205,32 @@ inline Longs order_of_bits(const Longs& bits) {
   return ((bits & 0x7FFF'FFFF'FFFF'FFFF) ^ sign) - sign;
 }
 
+/// The sums of the lanes that one vector holds.
+struct LaneSums {
+  Doubles abs;
+  Doubles rel;
+  Doubles d2;
+  Doubles b2;
+  Doubles c2;
+  Doubles bc;
+
+  LaneSums(const BlockSums& sums, std::size_t lane)
+      : abs(load<Doubles>(sums.abs + lane)),
+        rel(load<Doubles>(sums.rel + lane)),
+        d2(load<Doubles>(sums.d2 + lane)),
+        b2(load<Doubles>(sums.b2 + lane)),
+        c2(load<Doubles>(sums.c2 + lane)),
+        bc(load<Doubles>(sums.bc + lane)) {}
+
+  void keep(BlockSums& sums, std::size_t lane) const {
+    store(sums.abs + lane, abs);
+    store(sums.rel + lane, rel);
+    store(sums.d2 + lane, d2);
+    store(sums.b2 + lane, b2);
+    store(sums.c2 + lane, c2);
+    store(sums.bc + lane, bc);
+  }
+};
+
 }  // namespace
 }  // namespace repro_check::comparators::detail

@@ -212,12 +212,7 @@ inline void add_wide_lanes(const WidePairs& pairs,
                            std::int32_t* codes,
                            BlockFindings& found) {
   const Bounds bounds(policy);
-  auto sum_abs = load<Doubles>(sums.abs + lane);
-  auto sum_rel = load<Doubles>(sums.rel + lane);
-  auto sum_d2 = load<Doubles>(sums.d2 + lane);
-  auto sum_b2 = load<Doubles>(sums.b2 + lane);
-  auto sum_c2 = load<Doubles>(sums.c2 + lane);
-  auto sum_bc = load<Doubles>(sums.bc + lane);
+  LaneSums sum(sums, lane);
   Doubles max_abs{};
   Doubles max_rel{};
   Counters count;
@@ -228,12 +223,12 @@ inline void add_wide_lanes(const WidePairs& pairs,
     const auto b = __builtin_bit_cast(Doubles, from);
     const auto c = __builtin_bit_cast(Doubles, to);
     const PairVector pair = kPlain ? plain_pair_of(b, c) : pair_of(b, c);
-    sum_abs += pair.abs;
-    sum_rel += pair.rel;
-    sum_d2 += pair.abs * pair.abs;
-    sum_b2 += pair.b * pair.b;
-    sum_c2 += pair.c * pair.c;
-    sum_bc += pair.b * pair.c;
+    sum.abs += pair.abs;
+    sum.rel += pair.rel;
+    sum.d2 += pair.abs * pair.abs;
+    sum.b2 += pair.b * pair.b;
+    sum.c2 += pair.c * pair.c;
+    sum.bc += pair.b * pair.c;
     max_abs = greater_of(pair.abs, max_abs);
     max_rel = greater_of(pair.rel, max_rel);
     // Of numbers of one sign the bits are as far apart as they are.
@@ -247,12 +242,7 @@ inline void add_wide_lanes(const WidePairs& pairs,
     const Longs both = (ulp_codes << kRelBits) | rel_codes(pair);
     store(codes + i, __builtin_convertvector(both, Ints));
   }
-  store(sums.abs + lane, sum_abs);
-  store(sums.rel + lane, sum_rel);
-  store(sums.d2 + lane, sum_d2);
-  store(sums.b2 + lane, sum_b2);
-  store(sums.c2 + lane, sum_c2);
-  store(sums.bc + lane, sum_bc);
+  sum.keep(sums, lane);
   if (most_of(max_abs) > found.max_abs) found.max_abs = most_of(max_abs);
   if (most_of(max_rel) > found.max_rel) found.max_rel = most_of(max_rel);
   count.finish(found);
