@@ -107,7 +107,8 @@ std::string settings_table(const Report& report) {
 std::string commands(const Report& report, const DocumentOptions& options) {
   std::string text;
   for (const std::string& command : next_commands(report, options)) text += command + "\n";
-  return text.empty() || text.size() > kMostVerdict ? std::string() : "\n" + markdown_block(text);
+  if (text.empty() || text.size() > kMostVerdict) return {};
+  return fmt::format("\n{}", markdown_block(text));
 }
 
 /// The verdict and what was compared: what stands in every case.
@@ -133,7 +134,7 @@ std::string render_markdown(std::span<const Report> reports, const DocumentOptio
   std::size_t left = 0;
   for (const Report& report : reports) {
     const std::string head =
-        (out.empty() ? "" : "\n") + summary(report, options, reports.size() > 1);
+        fmt::format("{}{}", out.empty() ? "" : "\n", summary(report, options, reports.size() > 1));
     if (out.size() + head.size() > kMost) {
       ++left;
       continue;

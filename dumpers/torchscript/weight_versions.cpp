@@ -28,7 +28,7 @@ std::optional<std::uint64_t> count_differing(const at::Tensor& first, const at::
   if (a.nbytes() == 0 || std::memcmp(a.data_ptr(), b.data_ptr(), a.nbytes()) == 0) return 0;
   const auto* left = static_cast<const char*>(a.data_ptr());
   const auto* right = static_cast<const char*>(b.data_ptr());
-  const std::size_t size = a.element_size();
+  const auto size = static_cast<std::size_t>(a.element_size());
   std::uint64_t differing = 0;
   for (std::size_t at = 0; at < a.nbytes(); at += size) {
     if (std::memcmp(left + at, right + at, size) != 0) ++differing;
