@@ -34,7 +34,8 @@ struct ErrorCodes {
       return;
     }
     const double clipped = std::clamp(abs / base, 0x1p-64, 0x1p8);
-    ++rel[static_cast<std::size_t>(std::ilogb(clipped) - kLeastRelExponent + 1)];
+    const int code = std::ilogb(clipped) - kLeastRelExponent + 1;
+    ++rel[static_cast<std::size_t>(code)];
   }
 };
 

@@ -22,7 +22,7 @@ inline std::int32_t bits_of(double value) {
   return __builtin_bit_cast(std::int32_t, static_cast<float>(value));
 }
 
-BlockKind narrow_kind(const NarrowPairs& pairs, const BlockPolicy& policy) {
+inline BlockKind narrow_kind(const NarrowPairs& pairs, const BlockPolicy& policy) {
   constexpr std::int32_t kInfinity = 0x7F80'0000;
   Extent<WholeInts> extent(WholeInts{} + kNarrowMagnitude);
   for (std::size_t i = 0; i < pairs.count; i += kWholeLanes) {
@@ -72,7 +72,7 @@ inline void add_errors(const NarrowPairs& pairs,
     max_rel = greater_of(rel, max_rel);
     outside_1e3 += rel >= 1e-3;
     outside_5e3 += rel >= 5e-3;
-    Longs words = __builtin_bit_cast(Longs, rel);
+    auto words = __builtin_bit_cast(Longs, rel);
     if constexpr (kTolerant) {
       words = with_flag(rel, abs > policy.atol + policy.rtol * base);
       short_of |= (abs > policy.atol + policy.given_rtol * base) |
@@ -89,7 +89,7 @@ inline void add_errors(const NarrowPairs& pairs,
 }
 
 /// How many pairs `needed_rtol` does not pass.
-std::uint64_t short_of_rtol(const NarrowPairs& pairs, double needed) {
+inline std::uint64_t short_of_rtol(const NarrowPairs& pairs, double needed) {
   Longs count{};
   for (std::size_t i = 0; i < pairs.count; i += kWidth) {
     const Doubles b = widen(load<Floats>(pairs.baseline + i));
@@ -253,10 +253,10 @@ BlockFindings add_narrow_as(const NarrowPairs& pairs,
   return found;
 }
 
-BlockFindings add_narrow(const NarrowPairs& pairs,
-                         const BlockPolicy& policy,
-                         BlockSums& sums,
-                         std::int32_t* codes) {
+inline BlockFindings add_narrow(const NarrowPairs& pairs,
+                                const BlockPolicy& policy,
+                                BlockSums& sums,
+                                std::int32_t* codes) {
   const bool tolerant = policy.rtol > 0 || policy.atol > 0;
   switch (narrow_kind(pairs, policy)) {
     case BlockKind::kPlain:

@@ -43,7 +43,7 @@ struct WideUlps {
   }
 };
 
-BlockKind wide_kind(const WidePairs& pairs, const BlockPolicy& policy) {
+inline BlockKind wide_kind(const WidePairs& pairs, const BlockPolicy& policy) {
   constexpr std::int64_t kMagnitude = 0x7FFF'FFFF'FFFF'FFFF;
   constexpr std::int64_t kInfinity = 0x7FF0'0000'0000'0000;
   Extent<Longs> extent(Longs{} + kMagnitude);
@@ -266,10 +266,10 @@ BlockFindings add_wide_as(const WidePairs& pairs,
   return found;
 }
 
-BlockFindings add_wide(const WidePairs& pairs,
-                       const BlockPolicy& policy,
-                       BlockSums& sums,
-                       std::int32_t* codes) {
+inline BlockFindings add_wide(const WidePairs& pairs,
+                              const BlockPolicy& policy,
+                              BlockSums& sums,
+                              std::int32_t* codes) {
   BlockFindings found{};
   switch (wide_kind(pairs, policy)) {
     case BlockKind::kPlain:

@@ -65,6 +65,15 @@ bool consecutive(const std::vector<std::uint32_t>& places) {
   return !places.empty() && places.back() - places.front() + 1 == places.size();
 }
 
+/// Whether the last output of `whole` is known to be what `last` ends with.
+bool end_alike(const core::OpRecord& whole, const core::OpRecord& last) {
+  if (whole.tensors.empty() || last.tensors.empty()) return false;
+  const core::TensorRecord& left = whole.tensors.back();
+  const core::TensorRecord& right = last.tensors.back();
+  return left.role == core::TensorRole::kOutput && left.state == core::ContentState::kHashed &&
+         left.state == right.state && left.content_key() == right.content_key();
+}
+
 }  // namespace
 
 HunkJudge::HunkJudge(const core::DumpSource& baseline,
@@ -160,13 +169,7 @@ std::optional<HunkJudge::Verdict> HunkJudge::decomposed(const Hunk& hunk) const 
   }
   if (parts.size() > kDescribedParts) names += ", ...";
   const core::OpRecord last = part_source.op(parts.back());
-  const auto same = [](const core::TensorRecord& left, const core::TensorRecord& right) {
-    return left.state == core::ContentState::kHashed && left.state == right.state &&
-           left.content_key() == right.content_key();
-  };
-  const bool equal = !whole.tensors.empty() && !last.tensors.empty() &&
-                     whole.tensors.back().role == core::TensorRole::kOutput &&
-                     same(whole.tensors.back(), last.tensors.back());
+  const bool equal = end_alike(whole, last);
   return Verdict{DivergenceKind::kMissing,
                  {"decomposed",
                   fmt::format("{} in the {} stands in the place of {} in the {}; their outputs {}",

@@ -13,11 +13,11 @@ std::size_t ModuleCounter::find_or_add(const std::string& path) {
 }
 
 void ModuleCounter::see(const core::OpRecord& record, ModuleOutcome outcome) {
-  static const std::string kRoot;
+  static const std::string root;
   const auto address = reinterpret_cast<std::uintptr_t>(record.site.get());
   KnownSite& known = known_[(address * 0x9E37'79B9'7F4A'7C15U >> 32U) % known_.size()];
   if (known.site != record.site || known.place == kNowhere) {
-    known = {record.site, find_or_add(record.site ? record.site->module_path : kRoot)};
+    known = {record.site, find_or_add(record.site ? record.site->module_path : root)};
   }
   if (known.place == kNowhere) return;
   ModuleTally& tally = report_.modules[known.place];
