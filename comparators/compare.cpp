@@ -28,15 +28,11 @@
 #include "comparators/named_tensors.h"
 #include "comparators/policy.h"
 #include "core/content_check.h"
+#include "core/content_size.h"
 #include "core/error.h"
-#include "core/tensor_view.h"
 
 namespace repro_check::comparators {
 namespace {
-
-std::uint64_t bytes_of(const core::ContentKey& key) {
-  return static_cast<std::uint64_t>(core::element_count(key.shape)) * core::element_size(key.dtype);
-}
 
 std::uint64_t readable_bytes(const core::DumpSource& dump) {
   const core::TraceSummary& trace = dump.manifest().trace;
@@ -174,7 +170,7 @@ class Comparison {
       rest.threads = options_.spec.threads.value_or(0);
       rest.skip = [&](const core::ContentKey& key) {
         const bool is_checked = judge_.has_checked(*source, key);
-        if (is_checked && options_.progress) count(bytes_of(key));
+        if (is_checked && options_.progress) count(core::content_size(key));
         return is_checked;
       };
       // Nobody is told, nobody waits for his turn to tell.

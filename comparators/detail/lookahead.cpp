@@ -2,9 +2,9 @@
 #include "comparators/detail/lookahead.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "comparators/detail/op_judge.h"
+#include "core/content_size.h"
 #include "core/error.h"
 
 namespace repro_check::comparators::detail {
@@ -69,8 +69,7 @@ std::uint64_t Lookahead::add_outputs(const Event& event, std::vector<TensorJudge
         choice.policy != nullptr && choice.policy->kind != configs::PolicyKind::kIgnore;
     if (!judged || choice.policy->flush_subnormals) continue;
     into.push_back({left[i]->content_key(), right[i]->content_key(), choice});
-    bytes += static_cast<std::uint64_t>(core::element_count(left[i]->shape)) *
-             core::element_size(left[i]->dtype);
+    bytes += core::content_size(into.back().baseline);
   }
   return bytes;
 }

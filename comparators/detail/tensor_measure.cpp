@@ -8,6 +8,7 @@
 #include "comparators/detail/promotion.h"
 #include "comparators/detail/tensor_judge.h"
 #include "comparators/policy.h"
+#include "core/content_size.h"
 #include "core/content_slice.h"
 #include "core/error.h"
 #include "core/tensor_view.h"
@@ -41,8 +42,7 @@ std::unique_ptr<core::ContentParts> TensorJudge::open(const core::DumpSource& so
   if (!source.has_content(key)) return nullptr;
   std::unique_ptr<core::ContentParts> parts;
   if (!attempt(source, where, [&] { parts = source.open_content(key); })) return nullptr;
-  const auto count = static_cast<std::uint64_t>(core::element_count(key.shape));
-  if (parts->size() == count * core::element_size(key.dtype)) return parts;
+  if (parts->size() == core::content_size(key)) return parts;
   note_damage(fmt::format("{}, {}: stored bytes are not as many as {} takes",
                           source.location(),
                           where,
@@ -129,8 +129,7 @@ void TensorJudge::measure_ahead(const std::vector<Upcoming>& pairs) {
     }
     const Measure how =
         way_to_measure(next.baseline.dtype, next.candidate.dtype, *next.choice.policy);
-    const auto count = static_cast<std::uint64_t>(core::element_count(next.baseline.shape));
-    const std::uint64_t bytes = count * core::element_size(how.dtype);
+    const std::uint64_t bytes = core::content_size(next.baseline);
     if (pair.baseline->size() != bytes || pair.candidate->size() != bytes) continue;
     OpenPair& kept = ahead_.emplace(key, std::move(pair)).first->second;
     requests.push_back({{how.dtype, next.baseline.shape, kept.baseline.get(), kept.candidate.get()},

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/content_size.h"
 #include "core/digest.h"
 #include "core/error.h"
 #include "core/printable.h"
@@ -207,7 +208,7 @@ class Dump final : public core::DumpSource {
       const auto [key, place] = index_.content(i);
       if (!contents_.add(key, place) || place != kInReference) continue;
       ++referred;
-      bytes += content_bytes(key);
+      bytes += core::content_size(key);
     }
     const std::optional<core::TraceReference>& named = manifest_.trace.reference;
     check_count("contents of another dump", named ? named->contents : 0, referred);
@@ -240,7 +241,7 @@ class Dump final : public core::DumpSource {
 
   [[nodiscard]] Extent locate_packed(const core::ContentKey& key, std::int64_t offset) const {
     const auto begin = static_cast<std::uint64_t>(offset);
-    const std::uint64_t bytes = content_bytes(key);
+    const std::uint64_t bytes = core::content_size(key);
     if (begin > packed_.bytes || bytes > packed_.bytes - begin) {
       file_.blame().inside("/packed").fail(
           fmt::format("ends before content {} does", core::content_name(key)));

@@ -5,6 +5,7 @@
 
 #include <utility>
 
+#include "core/content_size.h"
 #include "core/dtype.h"
 #include "core/error.h"
 #include "core/tensor_view.h"
@@ -21,10 +22,6 @@ void check_size(const core::ContentKey& key, std::size_t bytes) {
 }
 
 }  // namespace
-
-std::uint64_t content_bytes(const core::ContentKey& key) {
-  return static_cast<std::uint64_t>(core::element_count(key.shape)) * core::element_size(key.dtype);
-}
 
 ContentWriter::ContentWriter(std::filesystem::path trace,
                              const ContentDatasets& datasets,
@@ -59,7 +56,7 @@ void ContentWriter::refer(const core::ContentKey& key) {
   journal_.content(key, journal::ContentPlace::kReference, 0);
   kept_.push_back({&*known_.insert(key).first, kInReference});
   referred_.insert(key);
-  referred_bytes_ += content_bytes(key);
+  referred_bytes_ += core::content_size(key);
 }
 
 void ContentWriter::put_big(const core::ContentKey& key, const core::ContentBytes& bytes) {

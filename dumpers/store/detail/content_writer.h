@@ -31,9 +31,6 @@ struct ContentKeyHash {
 inline constexpr std::int64_t kOwnDataset = -1;
 inline constexpr std::int64_t kInReference = -2;  ///< in the dump that this one refers to
 
-/// Of a key that has been checked: its shape has no negative sizes, and the product fits.
-std::uint64_t content_bytes(const core::ContentKey& key);
-
 /// What is stored of contents that are not stored whole.
 using Slices = std::map<core::ContentKey, core::ContentSlice>;
 

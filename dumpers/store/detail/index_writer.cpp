@@ -9,9 +9,8 @@
 #include <utility>
 #include <variant>
 
-#include "core/dtype.h"
+#include "core/content_size.h"
 #include "core/error.h"
-#include "core/tensor_view.h"
 
 namespace repro_check::store {
 namespace {
@@ -232,12 +231,10 @@ core::Digest IndexWriter::finish(std::span<const KeptContent> contents,
   std::vector<ContentRow> rows;
   rows.reserve(contents.size());
   for (const auto& [key, offset] : contents) {
-    const auto bytes = static_cast<std::uint64_t>(core::element_count(key->shape)) *
-                       core::element_size(key->dtype);
     rows.push_back({key->digest.high,
                     key->digest.low,
                     dims(key->shape),
-                    bytes,
+                    core::content_size(*key),
                     count_of(key->shape),
                     static_cast<std::uint32_t>(key->dtype),
                     packed || offset == kInReference ? offset : kOwnDataset});
