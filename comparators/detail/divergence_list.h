@@ -2,11 +2,8 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <string>
-#include <vector>
 
-#include "comparators/detail/pairing.h"
 #include "comparators/report.h"
 
 namespace repro_check::comparators::detail {
@@ -15,8 +12,8 @@ namespace repro_check::comparators::detail {
 class DivergenceList {
  public:
   /// @param max_items  kept beside the first one
-  /// Both references are borrowed.
-  DivergenceList(const Pairing& pairing, std::size_t max_items, Report& report);
+  /// @param report     borrowed
+  DivergenceList(std::size_t max_items, Report& report);
 
   [[nodiscard]] bool empty() const noexcept { return !report_.first_divergence; }
 
@@ -27,23 +24,12 @@ class DivergenceList {
   /// How many more would be kept.
   [[nodiscard]] std::size_t room() const noexcept;
 
-  /// Counts how many earlier records share its key, and keeps it where there is room.
+  /// Where there is room.
   void keep(OpDivergence item);
 
  private:
-  /// How often each key is in the records of a side before `end`.
-  struct Seen {
-    std::vector<std::uint32_t> counts;
-    std::size_t end = 0;
-  };
-
-  void count_occurrence(OpDivergence& item);
-
-  const Pairing& pairing_;
   std::size_t max_items_;
   Report& report_;
-  Seen baseline_;
-  Seen candidate_;
 };
 
 }  // namespace repro_check::comparators::detail

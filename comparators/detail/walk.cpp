@@ -57,10 +57,10 @@ Walk::Walk(const WalkContext& context)
       other_device_(context.baseline.manifest().device != context.candidate.manifest().device),
       rng_(context.baseline.manifest(), context.candidate.manifest()),
       taint_(context.pairing),
-      list_(context.pairing, context.options.max_items, context.report),
+      list_(context.options.max_items, context.report),
       modules_(context.report),
       trail_(context.baseline, context.candidate, context.options.keep_trail),
-      teller_(context.options.observer, context.pairing) {
+      occurrences_(context.pairing) {
   evidence_.baseline = &context.baseline.manifest();
   evidence_.candidate = &context.candidate.manifest();
   evidence_.differences = &context.report.differences;
@@ -129,11 +129,8 @@ void Walk::take_hunk(const Hunk& hunk, const HunkJudge& hunks) {
     report.divergences_total += hunks.items(part);
     hunks.describe(part,
                    {list_.first_text(), context.decision},
-                   teller_.wanted() ? SIZE_MAX : list_.room(),
-                   [this](OpDivergence item) {
-                     teller_.see(item);
-                     list_.keep(std::move(item));
-                   });
+                   context_.options.observer.see ? SIZE_MAX : list_.room(),
+                   [this](OpDivergence item) { keep(std::move(item)); });
   }
 }
 
@@ -158,12 +155,10 @@ bool Walk::take_pair(const Event& event) {
   if (!read_pair(event, from, to)) {
     conclude(event.baseline, OpOutcome::kNotJudged);
     trail_.see_damaged(event);
-    if (teller_.wants_fine()) {
-      OpDivergence item;
-      item.baseline_index = event.baseline;
-      item.candidate_index = event.candidate;
-      teller_.see_fine(std::move(item), OpState::kNotJudged);
-    }
+    OpDivergence item;
+    item.baseline_index = event.baseline;
+    item.candidate_index = event.candidate;
+    tell_fine(std::move(item), OpState::kNotJudged);
     return false;
   }
   rng_.see(from, to);
@@ -179,27 +174,36 @@ bool Walk::take_pair(const Event& event) {
     Attribution why = diverge(from, to, findings);
     taint_.see(from, to, findings, &why);
     trail_.see(from, to, findings, &why);
-    if (list_.room() != 0 || teller_.wanted()) {
+    if (list_.room() != 0 || context_.options.observer.see) {
       OpDivergence item = to_item(from, to, std::move(findings), std::move(why));
       item.matched_by = context_.pairing.how[from.index];
-      teller_.see(item);
-      list_.keep(std::move(item));
+      keep(std::move(item));
     }
   } else {
     taint_.see(from, to, findings, nullptr);
     trail_.see(from, to, findings, nullptr);
-    if (teller_.wants_fine()) tell_fine(from, to, std::move(findings));
+    if (context_.options.observer.see_fine) {
+      const OpState state = state_of(findings.outcome, nullptr);
+      OpDivergence item = to_item(from, to, std::move(findings), {});
+      item.matched_by = context_.pairing.how[from.index];
+      tell_fine(std::move(item), state);
+    }
   }
   baseline_writes_.see(from);
   candidate_writes_.see(to);
   return differs;
 }
 
-void Walk::tell_fine(const core::OpRecord& from, const core::OpRecord& to, OpFindings findings) {
-  const OpState state = state_of(findings.outcome, nullptr);
-  OpDivergence item = to_item(from, to, std::move(findings), {});
-  item.matched_by = context_.pairing.how[from.index];
-  teller_.see_fine(std::move(item), state);
+void Walk::keep(OpDivergence item) {
+  occurrences_.fill(item);
+  if (context_.options.observer.see) context_.options.observer.see(item);
+  list_.keep(std::move(item));
+}
+
+void Walk::tell_fine(OpDivergence item, OpState state) {
+  if (!context_.options.observer.see_fine) return;
+  occurrences_.fill(item);
+  context_.options.observer.see_fine(item, state);
 }
 
 /// False for a record that is damaged.

@@ -11,8 +11,8 @@
 #include "comparators/detail/hunks.h"
 #include "comparators/detail/module_counter.h"
 #include "comparators/detail/observations.h"
+#include "comparators/detail/occurrences.h"
 #include "comparators/detail/op_judge.h"
-#include "comparators/detail/op_teller.h"
 #include "comparators/detail/pairing.h"
 #include "comparators/detail/rng_ledger.h"
 #include "comparators/detail/taint.h"
@@ -50,7 +50,9 @@ class Walk {
   void see_draw(const core::DumpSource& source, std::uint32_t place, bool in_baseline);
   /// @return whether bits differ
   bool take_pair(const Event& event);
-  void tell_fine(const core::OpRecord& from, const core::OpRecord& to, OpFindings findings);
+  /// One that is not fine: for the observer, and for the list where that has room.
+  void keep(OpDivergence item);
+  void tell_fine(OpDivergence item, OpState state);
   bool read_pair(const Event& event, core::OpRecord& from, core::OpRecord& to);
   void conclude(std::uint32_t baseline, OpOutcome outcome);
   void note_progress(const core::OpRecord& from, const OpFindings& findings);
@@ -71,7 +73,7 @@ class Walk {
   DivergenceList list_;
   ModuleCounter modules_;
   TrailKeeper trail_;
-  OpTeller teller_;
+  Occurrences occurrences_;
 };
 
 }  // namespace repro_check::comparators::detail

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "comparators/detail/pairing.h"
+#include "comparators/report.h"
+
+namespace repro_check::comparators::detail {
+
+/// How many earlier records of its side share the key of a record: what tells the calls of one
+/// operator in one module apart. 4 bytes a record of a side, from the first one that is asked for.
+class Occurrences {
+ public:
+  /// @param pairing  borrowed
+  explicit Occurrences(const Pairing& pairing) : pairing_(pairing) {}
+
+  /// Fills OpDivergence::occurrence: by the baseline's record, where there is one.
+  void fill(OpDivergence& item);
+
+ private:
+  const Pairing& pairing_;
+  // Operators are met in the order in which calls ended, which is not that of the records: counted
+  // on the way, an outer one would count its side from the start.
+  std::vector<std::uint32_t> baseline_;
+  std::vector<std::uint32_t> candidate_;
+};
+
+}  // namespace repro_check::comparators::detail
