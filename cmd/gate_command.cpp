@@ -25,10 +25,10 @@ core::Error usage(const std::string& message, std::string hint) {
   return {core::ErrorKind::kUsage, message, std::move(hint)};
 }
 
-/// Dumps below a directory: `baseline` first, the others by name.
 constexpr const char* kAgainstWhat =
     "give the directory that `repro-check run` or `gate` wrote, with a dump a run";
 
+/// Dumps below a directory: `baseline` first, the others by name.
 std::vector<std::filesystem::path> dumps_below(const std::filesystem::path& directory) {
   std::vector<std::filesystem::path> dumps;
   std::error_code error;
