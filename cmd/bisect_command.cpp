@@ -178,6 +178,7 @@ core::ExitCode BisectCommand::run(const GlobalOptions& globals) {
   }
   BisectLog log(bisect_plan.directory / kBisectLogName, key_of(config, bisect_plan));
   Progress progress(progress_style(globals, stderr_is_terminal(), &std::getenv), stderr);
+  bisect_plan.options.progress = comparison_on(progress);
   const BisectResult result = bisect(bisect_plan, log, progress);
   progress.clear();
   return print(globals, bisect_plan, result);

@@ -153,10 +153,9 @@ std::vector<RecordingJob> CalibrateCommand::plan(const configs::Config& config) 
 }
 
 std::filesystem::path CalibrateCommand::file_of(const configs::Config& config) const {
-  const std::filesystem::path file = output_
-                                         ? std::filesystem::path(*output_)
-                                         : from_here(config.compare.noise.value_or(
-                                               config.runs.front().dump.directory / "noise.jsonl"));
+  std::filesystem::path file = output_ ? std::filesystem::path(*output_)
+                                       : from_here(config.compare.noise.value_or(
+                                             config.runs.front().dump.directory / "noise.jsonl"));
   std::error_code error;
   if (!force_ && std::filesystem::exists(file, error)) {
     throw core::Error(core::ErrorKind::kUsage,
@@ -197,7 +196,9 @@ core::ExitCode CalibrateCommand::run(const GlobalOptions& globals) {
       continue;
     }
     progress.stage("comparing");
-    meter->add(*store::open_dump(job.dump, places));
+    meter->add(*store::open_dump(job.dump, places), [&](std::uint64_t done) {
+      progress.share("comparing", done, first->op_count(), &format_count);
+    });
     if (!keep_) discard(job);
   }
   progress.clear();

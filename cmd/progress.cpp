@@ -155,4 +155,11 @@ std::function<void(const comparators::CompareProgress&)> comparison_on(Progress&
   };
 }
 
+store::PackProgress unpacking_on(Progress& progress) {
+  if (progress.is_off()) return nullptr;
+  return [&progress](store::PackPhase, std::uint64_t done, std::uint64_t total) {
+    progress.share("unpacking", done, total, &format_bytes);
+  };
+}
+
 }  // namespace repro_check::cmd

@@ -12,6 +12,7 @@
 #include "cmd/recorder_process.h"
 #include "cmd/render/color.h"
 #include "comparators/compare.h"
+#include "dumpers/store/pack.h"
 
 namespace repro_check::cmd {
 
@@ -75,5 +76,9 @@ class Progress {
 /// For CompareOptions::progress: shows how far a comparison is; empty where nothing is shown.
 /// @param progress  borrowed
 std::function<void(const comparators::CompareProgress&)> comparison_on(Progress& progress);
+
+/// For open_pack(): shows how much of a pack has been unpacked; empty where nothing is shown.
+/// @param progress  borrowed
+store::PackProgress unpacking_on(Progress& progress);
 
 }  // namespace repro_check::cmd

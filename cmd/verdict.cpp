@@ -51,14 +51,20 @@ void expect_whole(const core::DumpSource& dump) {
       "add --partial to compare as far as it goes, or record the run again");
 }
 
+std::unique_ptr<core::DumpSource> open_either(const std::filesystem::path& path,
+                                              const OpenOptions& opening) {
+  if (opening.partial) return store::open_partial(path, opening.references);
+  if (!store::is_pack(path)) return store::open_dump(path, opening.references);
+  return store::open_pack(path, opening.references, opening.unpacking);
+}
+
 Side open_side(const std::filesystem::path& directory,
                const std::filesystem::path& other,
                OpenOptions opening) {
   Side side;
   opening.references.push_back(other);
   try {
-    side.dump = opening.partial ? store::open_partial(directory, opening.references)
-                                : store::open_dump(directory, opening.references);
+    side.dump = open_either(directory, opening);
     if (!opening.partial) expect_whole(*side.dump);
   } catch (const core::Error& error) {
     if (!status_for(error.kind())) throw;

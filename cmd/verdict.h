@@ -12,6 +12,7 @@
 #include "comparators/compare.h"
 #include "comparators/report.h"
 #include "core/error.h"
+#include "dumpers/store/pack.h"
 
 namespace repro_check::cmd {
 
@@ -21,6 +22,8 @@ struct OpenOptions {
   bool partial = false;
   /// Where dumps may be that one of the two refers to; each may refer to the other anyway.
   std::vector<std::filesystem::path> references = {};
+  /// Told how much of a pack has been unpacked.
+  store::PackProgress unpacking = nullptr;
 };
 
 /// Opens and compares two dumps. A dump that cannot be read is a status of the report.

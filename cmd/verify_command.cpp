@@ -45,10 +45,7 @@ std::unique_ptr<core::DumpSource> open_to_check(
     const std::vector<std::filesystem::path>& references,
     Progress& progress) {
   if (!store::is_pack(dump)) return store::open_dump(dump, references);
-  const auto show = [&](store::PackPhase, std::uint64_t done, std::uint64_t total) {
-    progress.share("unpacking", done, total, &format_bytes);
-  };
-  return store::open_pack(dump, references, show);
+  return store::open_pack(dump, references, unpacking_on(progress));
 }
 
 void check(Verified& result,

@@ -151,7 +151,8 @@ NoiseMeter::NoiseMeter(const core::DumpSource& first) : first_(first) {
   }
 }
 
-void NoiseMeter::add(const core::DumpSource& run) {
+void NoiseMeter::add(const core::DumpSource& run,
+                     const std::function<void(std::uint64_t)>& progress) {
   const auto others = configs::differences(floors_.subject, configs::noise_subject(run.manifest()));
   if (!others.empty()) {
     throw core::Error(core::ErrorKind::kNotComparable,
@@ -167,6 +168,7 @@ void NoiseMeter::add(const core::DumpSource& run) {
   const detail::Pairing pairing = detail::pair_records(first_, run);
   RunDistance distance(first_, run);
   for (std::uint64_t i = 0; i < first_.op_count(); ++i) {
+    if (progress) progress(i);
     OperatorFloors& floors = floors_.operators[i];
     if (pairing.candidate_of[i] == kUnmatched) {
       for (auto& [slot, floor] : floors.outputs) widen(none("some runs do not call it"), floor);

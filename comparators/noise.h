@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -22,8 +23,9 @@ class NoiseMeter {
   /// @throws core::Error{kDumpDamaged}
   explicit NoiseMeter(const core::DumpSource& first);
 
+  /// @param progress  is told how many operators of the first run have been looked at
   /// @throws core::Error{kDumpDamaged}; {kNotComparable} when the run is of something else
-  void add(const core::DumpSource& run);
+  void add(const core::DumpSource& run, const std::function<void(std::uint64_t)>& progress = {});
 
   [[nodiscard]] const configs::NoiseFloors& floors() const noexcept { return floors_; }
 

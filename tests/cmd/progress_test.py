@@ -52,6 +52,10 @@ def main():
         assert shown.endswith("\r\x1b[K"), "the line is not taken away"
         _, shown = on_terminal([*words, "C"], folder)
         assert "[1/2] B  comparing  [" in shown and "[2/2] C  comparing  [" in shown, shown
+        subprocess.run([tool, "pack", "B"], capture_output=True, check=True, cwd=folder)
+        stdout, shown = on_terminal([tool, "diff", "A", "B.tar.zst"], folder)
+        assert stdout.startswith("REPRODUCIBLE"), stdout
+        assert "\r\x1b[Kunpacking  [" in shown and "comparing  [" in shown, shown
         for quiet in (["-q"], ["--progress", "never"]):
             assert on_terminal([*words, *quiet], folder)[1] == ""
         assert on_terminal(words, folder, TERM="dumb")[1] == ""

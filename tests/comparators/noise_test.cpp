@@ -3,7 +3,9 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <memory>
 #include <string>
@@ -35,6 +37,17 @@ NoiseFloors floors_of(const std::vector<ordered_json>& runs) {
     meter.add(*source_from_json(runs[i].dump()));
   }
   return meter.floors();
+}
+
+TEST_CASE("a measurement says how many operators it has looked at") {
+  const auto first = source_from_json(run_of("1", floats({3, 4})).dump());
+  NoiseMeter meter(*first);
+  std::vector<std::uint64_t> told;
+  meter.add(*source_from_json(run_of("2", floats({3, 4})).dump()),
+            [&](std::uint64_t done) { told.push_back(done); });
+  REQUIRE(told.size() == first->op_count());
+  CHECK(told.front() == 0);
+  CHECK(std::ranges::is_sorted(told));
 }
 
 const OutputFloor& only_floor(const NoiseFloors& floors) {
