@@ -27,7 +27,7 @@ std::string replaced(std::string text, std::string_view what, std::string_view b
 }
 
 std::string single_quoted(const std::string& text) {
-  return "'" + replaced(text, "'", "'\\''") + "'";
+  return fmt::format("'{}'", replaced(text, "'", "'\\''"));
 }
 
 std::vector<std::string> names_of(const std::vector<CliOption>& options) {
@@ -236,7 +236,7 @@ std::string zsh_completion(const CliVerb& tool) {
 namespace {
 
 std::string fish_quoted(const std::string& text) {
-  return "'" + replaced(replaced(text, "\\", "\\\\"), "'", "\\'") + "'";
+  return fmt::format("'{}'", replaced(replaced(text, "\\", "\\\\"), "'", "\\'"));
 }
 
 std::string fish_value(const CliOption& option) {
@@ -244,7 +244,6 @@ std::string fish_value(const CliOption& option) {
     case CliValue::kWords:
       return fmt::format(" -x -a '{}'", fmt::join(option.words, " "));
     case CliValue::kFile:
-      return " -r -F";
     case CliValue::kDirectory:
       return " -r -F";
     case CliValue::kOther:

@@ -80,7 +80,7 @@ void write_csv(const TensorValues& values, bool bits, const TextSink& sink) {
   sink(index_columns(values.whole.size()) + (bits ? "value,bits\n" : "value\n"));
   for (std::uint64_t i = 0; i < values.count(); ++i) {
     std::string line = index_cells(values.index(i)) + element_text(values.dtype, values.element(i));
-    if (bits) line += "," + bits_text(values.element(i));
+    if (bits) line.append(",").append(bits_text(values.element(i)));
     sink(line + "\n");
   }
 }
@@ -130,6 +130,7 @@ ExportFormat export_format(const std::filesystem::path& file) {
                       "export to .safetensors, which safetensors.torch.load_file() reads");
   }
   std::vector<std::string_view> endings;
+  endings.reserve(kFormats.size());
   for (const FormatName& known : kFormats) endings.push_back(known.ending);
   const auto near = core::near_miss(ending, endings);
   throw core::Error(ErrorKind::kUsage,
@@ -142,6 +143,7 @@ Dtype export_dtype(const std::string& name) {
   const auto dtype = core::parse_dtype(name);
   if (dtype && core::is_conversion_target(*dtype)) return *dtype;
   std::vector<std::string_view> names;
+  names.reserve(kTargets.size());
   for (const Dtype target : kTargets) names.push_back(core::dtype_name(target));
   const auto near = core::near_miss(name, names);
   throw core::Error(ErrorKind::kUsage,

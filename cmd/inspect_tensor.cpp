@@ -114,7 +114,8 @@ std::string text_view(const core::OpRecord& op,
   const std::uint64_t shown = std::min(*query.values, values.count());
   for (std::uint64_t i = 0; i < shown; ++i) {
     text += format_index(values.index(i)) + "\t" + element_text(tensor.dtype, values.element(i));
-    text += (query.bits ? "\t" + bits_text(values.element(i)) : "") + "\n";
+    if (query.bits) text.append("\t").append(bits_text(values.element(i)));
+    text += "\n";
   }
   if (shown < values.count()) {
     text += fmt::format(

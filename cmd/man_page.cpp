@@ -101,7 +101,8 @@ std::string man_page(const CliVerb& tool, const CliVerb& verb) {
         "\\fI{}\\fR{}", roff(positional.names.front()), positional.repeats ? " ..." : "");
     out += positional.required ? " " + words : " [" + words + "]";
   }
-  out += "\n" + section("ARGUMENTS", verb.positionals) + section("OPTIONS", verb.options);
+  out += fmt::format(
+      "\n{}{}", section("ARGUMENTS", verb.positionals), section("OPTIONS", verb.options));
   out += section("OPTIONS EVERYWHERE", tool.global_options) + exit_status();
   return out + examples(verb.examples) + ".SH SEE ALSO\n\\fBrepro\\-check\\fR(1)\n";
 }

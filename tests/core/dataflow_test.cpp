@@ -92,7 +92,7 @@ TEST_CASE("the output that made a value is the one of the same view, else of the
   OpRecord several = writer;
   several.tensors.back().shape = {2, 2};
   several.tensors.back().strides = reader.tensors[0].strides;
-  several.tensors.back().slot = "1";
+  several.tensors.back().slot = std::string("1");
   several.tensors.push_back(writer.tensors.back());
   std::swap(several.tensors[several.tensors.size() - 1],
             several.tensors[several.tensors.size() - 2]);
