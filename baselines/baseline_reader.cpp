@@ -43,7 +43,7 @@ class Reader {
   }
 
   template <typename T>
-  T need(std::optional<T> value, std::string_view what) const {
+  [[nodiscard]] T need(std::optional<T> value, std::string_view what) const {
     if (!value) throw damaged(fmt::format("expected {}", what));
     return *std::move(value);
   }

@@ -21,8 +21,8 @@ constexpr const char* kVersion = "1.0";
 
 }  // namespace
 
-BisectLog::BisectLog(std::filesystem::path file, const std::string& key)
-    : file_(std::move(file)), key_(key) {
+BisectLog::BisectLog(std::filesystem::path file, std::string key)
+    : file_(std::move(file)), key_(std::move(key)) {
   std::error_code error;
   if (std::filesystem::exists(file_, error)) read();
   if (resumed_) return;

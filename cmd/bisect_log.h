@@ -29,7 +29,7 @@ class BisectLog {
   /// Reads the file, or begins it.
   /// @param key    of the configuration, its files and the baseline's recording
   /// @throws core::Error{kUsage} when the file is no such log, or of another key; core::Error{kIo}
-  BisectLog(std::filesystem::path file, const std::string& key);
+  BisectLog(std::filesystem::path file, std::string key);
 
   /// Whether the file was there, with the same key.
   [[nodiscard]] bool resumed() const noexcept { return resumed_; }

@@ -174,7 +174,7 @@ Json json_trials(const BisectPlan& plan, const BisectResult& result) {
 std::string bisect_text(const BisectPlan& plan,
                         const BisectResult& result,
                         const RenderOptions& options) {
-  const std::string first = verdict(plan, result).str(options.color) + "\n";
+  std::string first = verdict(plan, result).str(options.color) + "\n";
   if (options.verbosity < 0) return first;
   Page page;
   if (result.status == BisectStatus::kReduced) add_reduction(page, plan, result);

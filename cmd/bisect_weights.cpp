@@ -30,7 +30,7 @@ struct Versions {
 };
 
 std::string difference_text(const nlohmann::json& entry) {
-  const std::string what = entry.at("what").get<std::string>();
+  std::string what = entry.at("what").get<std::string>();
   if (entry.at("differing").is_null()) return what;
   return fmt::format("{} of {} elements, {}",
                      entry.at("differing").get<std::uint64_t>(),

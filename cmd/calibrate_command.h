@@ -30,7 +30,8 @@ class CalibrateCommand final : public Command {
  private:
   [[nodiscard]] std::vector<RecordingJob> plan(const configs::Config& config) const;
   [[nodiscard]] std::filesystem::path file_of(const configs::Config& config) const;
-  core::ExitCode report_failure(const GlobalOptions& globals, const RecordingResult& failed) const;
+  [[nodiscard]] core::ExitCode report_failure(const GlobalOptions& globals,
+                                              const RecordingResult& failed) const;
 
   ConfigOptions config_;
   std::uint64_t runs_ = 10;

@@ -38,7 +38,7 @@ class GateCommand final : public Command {
   [[nodiscard]] std::string gate_name(const configs::BaselinesSpec& given) const;
   [[nodiscard]] std::size_t items_kept(const configs::GateSpec& spec) const;
   [[nodiscard]] GatePlace place(const configs::Config& config) const;
-  core::ExitCode accept() const;
+  [[nodiscard]] core::ExitCode accept() const;
 
   ConfigOptions config_;
   ReportFlags report_;

@@ -238,18 +238,18 @@ void require_appendable(const std::filesystem::path& file) {
 
 std::string commit_of_repository(const std::filesystem::path& root) {
   const std::filesystem::path git = root / ".git";
-  const std::string head = first_line(git / "HEAD");
+  std::string head = first_line(git / "HEAD");
   if (is_hash(head)) return head;
   constexpr std::string_view kReference = "ref: ";
   if (!head.starts_with(kReference)) return {};
   const std::string name = head.substr(kReference.size());
-  const std::string loose = first_line(git / name);
+  std::string loose = first_line(git / name);
   if (is_hash(loose)) return loose;
   std::ifstream packed(git / "packed-refs");
   for (std::string line; std::getline(packed, line);) {
     const std::size_t space = line.find(' ');
     if (space == std::string::npos || line.substr(space + 1) != name) continue;
-    const std::string hash = line.substr(0, space);
+    std::string hash = line.substr(0, space);
     if (is_hash(hash)) return hash;
   }
   return {};

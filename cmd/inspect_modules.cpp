@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <ranges>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -108,9 +109,9 @@ class ModuleTree {
       preorder.push_back(module);
       open.insert(open.end(), module->inside.rbegin(), module->inside.rend());
     }
-    for (auto module = preorder.rbegin(); module != preorder.rend(); ++module) {
-      (*module)->total.add((*module)->own);
-      for (const Module* inner : (*module)->inside) (*module)->total.add(inner->total);
+    for (Module* module : std::views::reverse(preorder)) {
+      module->total.add(module->own);
+      for (const Module* inner : module->inside) module->total.add(inner->total);
     }
     order.assign(preorder.begin(), preorder.end());
   }

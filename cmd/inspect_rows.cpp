@@ -25,7 +25,7 @@ std::string indented(const std::string& text, std::size_t by) {
 
 }  // namespace
 
-RowDocument::RowDocument(OrderedJson head, std::string name, ListForm form, TextSink sink)
+RowDocument::RowDocument(const OrderedJson& head, std::string name, ListForm form, TextSink sink)
     : name_(std::move(name)), form_(form), sink_(std::move(sink)) {
   if (!is_json()) return;
   const bool pretty = form_ == ListForm::kPrettyJson;

@@ -22,7 +22,7 @@ enum class ListForm {
 class RowDocument {
  public:
   /// @param head  not empty
-  RowDocument(OrderedJson head, std::string name, ListForm form, TextSink sink);
+  RowDocument(const OrderedJson& head, std::string name, ListForm form, TextSink sink);
 
   [[nodiscard]] bool is_json() const noexcept {
     return form_ == ListForm::kJson || form_ == ListForm::kPrettyJson;

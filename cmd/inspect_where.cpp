@@ -150,6 +150,7 @@ class Parser {
     const auto* found = std::ranges::find(kFields, name, &Field::name);
     if (found == kFields.end()) {
       std::vector<std::string_view> names;
+      names.reserve(kFields.size());
       for (const Field& known : kFields) names.push_back(known.name);
       const auto near = core::near_miss(name, names);
       refuse(name.empty() ? "expected a field" : "there is no such field",
@@ -172,7 +173,7 @@ class Parser {
     refuse("expected one of > >= < <= = !=");
   }
 
-  std::string word(const Field& field, std::string_view value) const {
+  [[nodiscard]] std::string word(const Field& field, std::string_view value) const {
     const bool is_glob = value.find_first_of("*?") != std::string_view::npos;
     if (field.name != "dtype" || is_glob) return std::string(value);
     const auto dtype = core::parse_dtype(value);
@@ -180,7 +181,7 @@ class Parser {
     return std::string(core::dtype_name(*dtype));
   }
 
-  double finite_or_infinite(std::string_view value) const {
+  [[nodiscard]] double finite_or_infinite(std::string_view value) const {
     std::string_view digits = value;
     if (digits.starts_with('+')) digits.remove_prefix(1);
     double result = 0;

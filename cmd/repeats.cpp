@@ -115,6 +115,7 @@ comparators::OpRepeatability assess_dumps(const std::vector<std::filesystem::pat
     }
   }
   std::vector<const core::DumpSource*> sources;
+  sources.reserve(opened.size());
   for (const auto& source : opened) sources.push_back(source.get());
   comparators::OpRepeatability ops = comparators::assess_ops(sources, max_items);
   if (dumps.size() > comparators::kMostAssessed) {

@@ -27,7 +27,8 @@ class ReplayCommand final : public Command {
   [[nodiscard]] ReplayPlan plan() const;
   void write(const std::string& document) const;
   /// @throws core::Error, the one given, when it is not about a dump
-  core::ExitCode report_unreadable(const core::Error& error, const GlobalOptions& globals) const;
+  [[nodiscard]] core::ExitCode report_unreadable(const core::Error& error,
+                                                 const GlobalOptions& globals) const;
 
   std::string dump_;
   std::uint64_t op_ = 0;

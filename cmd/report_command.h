@@ -23,8 +23,8 @@ class ReportCommand final : public Command {
   core::ExitCode run(const GlobalOptions& globals) override;
 
  private:
-  core::ExitCode render_again(const GlobalOptions& globals) const;
-  core::ExitCode show_history(const GlobalOptions& globals) const;
+  [[nodiscard]] core::ExitCode render_again(const GlobalOptions& globals) const;
+  [[nodiscard]] core::ExitCode show_history(const GlobalOptions& globals) const;
 
   ReportFlags report_;
   std::optional<std::string> file_;

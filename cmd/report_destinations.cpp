@@ -132,7 +132,7 @@ void write_report(const ReportDestination& destination,
 
 std::filesystem::path repository_root() {
   std::error_code error;
-  const std::filesystem::path here = std::filesystem::current_path(error);
+  std::filesystem::path here = std::filesystem::current_path(error);
   for (std::filesystem::path place = here; !place.empty(); place = place.parent_path()) {
     if (std::filesystem::exists(place / ".git", error)) return place;
     if (place == place.parent_path()) break;

@@ -30,6 +30,7 @@ std::string place_in_page(const comparators::Report& report) {
 /// What the flags say of a format stands before what the configuration says.
 void add_files(const configs::ReportSpec& spec, std::vector<ReportDestination>& destinations) {
   std::vector<std::string_view> given;
+  given.reserve(destinations.size());
   for (const ReportDestination& each : destinations) given.push_back(each.format->name);
   for (const auto& [name, file] : spec.files) {
     if (std::ranges::find(given, name) != given.end()) continue;

@@ -43,6 +43,7 @@ bool varies(const Setting& setting) { return setting.results.size() > 1; }
 /// `gives 4 results in 10 calls on 2 threads, 1 result in 10 calls on 1 thread`
 std::string results_text(const std::vector<const Setting*>& settings) {
   std::vector<std::string> texts;
+  texts.reserve(settings.size());
   for (const Setting* setting : settings) {
     texts.push_back(fmt::format("{} in {} {}",
                                 counted(setting->results.size(), "result"),

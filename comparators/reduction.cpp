@@ -72,6 +72,7 @@ class Reducer {
     // Of two parts each is the rest of the other.
     if (cuts.size() <= 2) return std::nullopt;
     std::vector<ItemSet> rests;
+    rests.reserve(cuts.size());
     for (const ItemSet& part : cuts) rests.push_back(without(items, part));
     return first_that_shows(rests);
   }

@@ -97,7 +97,7 @@ class NoiseReader {
   }
 
   void check_sum(std::size_t end) const {
-    const Json json = Json::parse(text_.substr(end), nullptr, false);
+    Json json = Json::parse(text_.substr(end), nullptr, false);
     const bool is_sum = json.is_object() && json.contains("checksum");
     if (!is_sum) refuse("it is not whole: its last line is no checksum");
     if (json["checksum"] != Json(checksum_of(std::string_view(text_).substr(0, end)))) {

@@ -70,7 +70,7 @@ void add_settings(const std::string& left, const std::string& right, std::vector
 
 /// Of the model's file, and of what was taken from another version of it.
 std::string model_digest(const core::RunManifest& manifest) {
-  const std::string file = core::to_hex(manifest.model_digest);
+  std::string file = core::to_hex(manifest.model_digest);
   std::string text = file;
   for (const char* name : {"model.weights_digest", "model.weights"}) {
     const std::string* fact = core::environment_fact(manifest, name);

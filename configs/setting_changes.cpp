@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "configs/setting_changes.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <functional>
@@ -52,7 +54,7 @@ class Differ {
       if (old != from.end() && now != to.end() && old->second == now->second) continue;
       const bool is_there = now != to.end();
       const typename Map::mapped_type value = is_there ? now->second : typename Map::mapped_type{};
-      add(pointer + "/" + name, [place, name, is_there, value](RunSpec& run) {
+      add(fmt::format("{}/{}", pointer, name), [place, name, is_there, value](RunSpec& run) {
         if (is_there) {
           (run.*place)[name] = value;
         } else {

@@ -29,7 +29,7 @@ class Parser {
  public:
   explicit Parser(const std::string& text) : text_(text) {}
 
-  Subscript parse() const {
+  [[nodiscard]] Subscript parse() const {
     std::string_view rest = trimmed(text_);
     if (rest.starts_with('[') != rest.ends_with(']')) refuse("a bracket has no other");
     if (rest.starts_with('[')) {
@@ -56,7 +56,7 @@ class Parser {
                 "as in NumPy: integers, ranges and `...`, such as 0,:8 or ...,-1 or 1:8:2");
   }
 
-  SubscriptPart part(std::string_view text) const {
+  [[nodiscard]] SubscriptPart part(std::string_view text) const {
     SubscriptPart made;
     if (text == "...") {
       made.kind = SubscriptPart::Kind::kEllipsis;
@@ -84,7 +84,7 @@ class Parser {
   }
 
   /// Empty for empty text.
-  std::optional<std::int64_t> number(std::string_view text) const {
+  [[nodiscard]] std::optional<std::int64_t> number(std::string_view text) const {
     text = trimmed(text);
     if (text.empty()) return std::nullopt;
     std::string_view digits = text;

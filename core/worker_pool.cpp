@@ -13,7 +13,8 @@ namespace repro_check::core {
 
 class WorkerPool::Impl {
  public:
-  explicit Impl(unsigned threads) : failures_(threads) {
+  explicit Impl(unsigned threads) {
+    failures_.resize(threads);
     for (unsigned worker = 1; worker < threads; ++worker) {
       threads_.emplace_back([this, worker] { serve(worker); });
     }

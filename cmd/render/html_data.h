@@ -13,6 +13,7 @@ namespace repro_check::cmd {
 inline constexpr std::size_t kDescribedOperators = 1000;
 
 /// What the scripts of a page are given of a report.
+// NOLINTNEXTLINE(bugprone-exception-escape): moving a Json throws nothing
 struct HtmlData {
   /// {report, trail}: the JSON report without its divergences and without what changes from one
   /// rendering to the next; every operator in columns of one entry a row, or null.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/render/report_reader.h"
 
+#include <fmt/format.h>
+
 #include <stdexcept>
 #include <utility>
 
@@ -187,17 +189,16 @@ Json comparable(Json json) {
 std::string first_difference(const Json& read, const Json& made, const std::string& pointer) {
   if (read.is_object() && made.is_object()) {
     for (const auto& [key, value] : read.items()) {
-      const std::string place = pointer + "/" + key;
+      std::string place = fmt::format("{}/{}", pointer, key);
       if (!made.contains(key)) return place;
-      const std::string below = first_difference(value, made.at(key), place);
+      std::string below = first_difference(value, made.at(key), place);
       if (!below.empty()) return below;
     }
     return read.size() == made.size() ? std::string() : pointer + "/";
   }
   if (read.is_array() && made.is_array() && read.size() == made.size()) {
     for (std::size_t i = 0; i < read.size(); ++i) {
-      const std::string place = pointer + "/" + std::to_string(i);
-      const std::string below = first_difference(read[i], made[i], place);
+      std::string below = first_difference(read[i], made[i], fmt::format("{}/{}", pointer, i));
       if (!below.empty()) return below;
     }
     return {};

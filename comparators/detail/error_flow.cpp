@@ -149,6 +149,7 @@ std::vector<GrowthStep> ErrorFlow::path_to(std::uint64_t op,
     std::erase_if(ops, dropped);
   }
   std::vector<GrowthStep> path;
+  path.reserve(ops.size());
   for (const std::uint64_t at : ops) path.push_back(step(at, baseline));
   return path;
 }

@@ -11,9 +11,12 @@
 namespace repro_check::core::detail {
 namespace {
 
+// NOLINTNEXTLINE(misc-redundant-expression): the two are equal today
 static_assert(sizeof(XXH3_state_t) <= sizeof(LeafHashState) &&
               alignof(XXH3_state_t) <= alignof(LeafHashState));
 
+// One of each for each instruction set, in a namespace of its file.
+// NOLINTBEGIN(misc-definitions-in-headers)
 Digest as_digest(const XXH128_hash_t& hash) noexcept { return {hash.high64, hash.low64}; }
 
 XXH3_state_t* xxh(LeafHashState& state) noexcept { return reinterpret_cast<XXH3_state_t*>(&state); }
@@ -34,9 +37,8 @@ void add(LeafHashState& state, const std::byte* data, std::size_t size) noexcept
 
 Digest finish(LeafHashState& state) noexcept { return as_digest(XXH3_128bits_digest(xxh(state))); }
 
-// One for each instruction set, in a namespace of its file.
-// NOLINTNEXTLINE(misc-definitions-in-headers)
 constexpr LeafHash kFunctions{whole, begin, add, finish};
+// NOLINTEND(misc-definitions-in-headers)
 
 }  // namespace
 }  // namespace repro_check::core::detail

@@ -79,7 +79,7 @@ class Rebuilder {
             const RebuildOptions& options)
       : meaning_(meaning), tensors_(tensors), generator_(generator), options_(options) {}
 
-  c10::IValue build(const core::Value& value, const c10::TypePtr& type) const {
+  [[nodiscard]] c10::IValue build(const core::Value& value, const c10::TypePtr& type) const {
     if (std::holds_alternative<std::monostate>(value.data)) return {};
     if (const auto optional = type->cast<c10::OptionalType>()) {
       return build(value, optional->getElementType());
@@ -100,22 +100,22 @@ class Rebuilder {
   }
   static c10::IValue from(const std::string& data, const c10::TypePtr& /*type*/) { return data; }
 
-  c10::IValue from(const core::Symbol& data, const c10::TypePtr& type) const {
+  [[nodiscard]] c10::IValue from(const core::Symbol& data, const c10::TypePtr& type) const {
     if (type->kind() != c10::TypeKind::DeviceObjType) return number_of(data, meaning_, options_);
     return options_.device ? *options_.device : c10::Device(data.name);
   }
 
-  c10::IValue from(const core::TensorSlot& data, const c10::TypePtr& /*type*/) const {
+  [[nodiscard]] c10::IValue from(const core::TensorSlot& data, const c10::TypePtr& /*type*/) const {
     return tensors_.tensor(data.index);
   }
 
-  c10::IValue from(const core::Opaque& data, const c10::TypePtr& type) const {
+  [[nodiscard]] c10::IValue from(const core::Opaque& data, const c10::TypePtr& type) const {
     if (type->kind() == c10::TypeKind::GeneratorType && generator_ != nullptr) return *generator_;
     cannot("an argument is a " + data.type + ", of which a record only knows the type",
            "nothing to be done: replay another operator");
   }
 
-  c10::IValue from(const core::ValueList& data, const c10::TypePtr& type) const {
+  [[nodiscard]] c10::IValue from(const core::ValueList& data, const c10::TypePtr& type) const {
     const auto list = type->cast<c10::ListType>();
     if (!list) {
       cannot("an argument is a " + type->str() + ", which cannot be made again",

@@ -161,6 +161,7 @@ void take_weights(const torch::jit::Module& module,
   }
   std::set<std::size_t> wanted;
   std::vector<std::string> known;
+  known.reserve(here.size());
   for (const OwnedTensor& owned : here) known.push_back(owned.name);
   for (const std::string& name : names) {
     const auto found = std::ranges::find(here, name, &OwnedTensor::name);
