@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dumpers/capture/replay.h"
 
+#include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/library.h>
 
 #include <atomic>
