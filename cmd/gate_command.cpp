@@ -80,11 +80,8 @@ void GateCommand::define(CLI::App& app) {
   app.add_option(
          "-n,--repeat", repeat_, "Run the one configuration so many times (2), in place of /repeat")
       ->type_name("N");
-  app.add_option("--out", out_, "Directory of dumps and the pending file, for /dump/directory")
-      ->type_name("DIR");
-  app.add_option("--baselines", baselines_, "Directory of baselines, for /baselines/directory")
-      ->type_name("DIR");
-  app.add_option("--name", name_, "Name of the gate, for /baselines/name")->type_name("NAME");
+  define_out(app);
+  define_place(app);
   app.add_option("--history", history_, "Append a line on this gate run, for `report --history`")
       ->type_name("FILE.jsonl");
   report_.define(app);
@@ -92,17 +89,31 @@ void GateCommand::define(CLI::App& app) {
   define_accept(app);
   status_app_ = app.add_subcommand("status", "List the baselines, and which nobody asks for");
   prune_app_ = app.add_subcommand("prune", "Remove baselines of which there is no configuration");
-  prune_app_->add_flag("--dry-run", dry_run_, "Only say which");
-  for (CLI::App* sub : {accept_app_, status_app_, prune_app_}) {
-    sub->fallthrough();
-    sub->set_help_flag("-h,--help", "Print this help");
+  for (CLI::App* below : {status_app_, prune_app_}) {
+    config_.define(*below, false);
+    define_place(*below);
   }
+  prune_app_->add_flag("--dry-run", dry_run_, "Only say which");
+}
+
+void GateCommand::define_out(CLI::App& app) {
+  app.add_option("--out", out_, "Directory of dumps and the pending file, for /dump/directory")
+      ->type_name("DIR");
+}
+
+void GateCommand::define_place(CLI::App& app) {
+  app.add_option("--baselines", baselines_, "Directory of baselines, for /baselines/directory")
+      ->type_name("DIR");
+  app.add_option("--name", name_, "Name of the gate, for /baselines/name")->type_name("NAME");
 }
 
 void GateCommand::define_accept(CLI::App& app) {
   accept_app_ = app.add_subcommand("accept", "Make baselines of what the gate found");
   accept_app_->add_option("file", files_, "Pending files; all of the gate's, where none is given")
       ->type_name("FILE.new");
+  config_.define(*accept_app_, false);
+  define_out(*accept_app_);
+  define_place(*accept_app_);
   accept_app_->add_option("--from-dir", from_dir_, "Take the pending files of a directory")
       ->type_name("DIR");
   accept_app_->add_flag("--yes-in-ci", yes_in_ci_, "Accept although this is a CI job");
