@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "cmd/compare_options.h"
+#include "cmd/gate_history.h"
 #include "cmd/history.h"
 #include "cmd/output.h"
 #include "cmd/repeats.h"
@@ -56,6 +57,16 @@ std::vector<comparators::Report> judge_all(const std::vector<std::filesystem::pa
   }
   if (reports.size() < 2) return reports;
   return {sum_up(std::move(reports), assess_dumps(dumps, {}, options.max_items))};
+}
+
+/// Adds the gate's line to its history, and to its outcome what the lines before tell of it.
+void keep_history(const std::filesystem::path& file, GateResult& result) {
+  const HistoryEntry entry = history_entry(result);
+  std::error_code ignored;
+  if (std::filesystem::is_regular_file(file, ignored)) {
+    recall(parse_history(read_text_file(file)).entries, entry, result.outcome);
+  }
+  append_history(file, entry);
 }
 
 }  // namespace
@@ -161,6 +172,7 @@ GateCase GateCommand::record(const GlobalOptions& globals,
   gate.options.max_items = items_kept(gate.spec);
   gate.options.keep_trail = report_.wants_trail();
   gate.output = config.runs.front().dump.directory;
+  remove_pending(gate.output, gate_name(gate.spec.baselines));
   // The values of a second pair of runs would be of another race.
   const bool digests_first = starts_with_digests(config) && config.gate.expected.empty();
   const std::vector<RecordingJob> jobs = plan_jobs(config, digests_first, true);
@@ -195,6 +207,7 @@ GateCase GateCommand::take_dumps(const GlobalOptions& globals,
   if (gate.dumps.size() < 2) {
     throw usage(*against_ + " holds fewer than two dumps", kAgainstWhat);
   }
+  remove_pending(gate.output, gate_name(gate.spec.baselines));
   Progress progress(progress_style(globals, stderr_is_terminal(), &std::getenv), stderr);
   gate.reports = judge_all(gate.dumps, gate.options, progress);
   return gate;
@@ -246,9 +259,9 @@ core::ExitCode GateCommand::run(const GlobalOptions& globals) {
   gate.spec.baselines = baselines_spec(gate.spec.baselines);
   gate.config = config_.file();
   const std::filesystem::path output = gate.output;
-  const GateResult result = judge_gate(std::move(gate));
+  GateResult result = judge_gate(std::move(gate));
   // Before any report: stdout stays empty when it cannot be written.
-  if (history_) append_history(*history_, history_entry(result));
+  if (history_) keep_history(*history_, result);
   const std::vector<std::string> formats =
       config ? config->report.formats : std::vector<std::string>{"text"};
   ReportStyle style = report_.style(globals, formats.front());
