@@ -99,6 +99,15 @@ class RecallTest(GateCase):
         self.assertIsNone(self.detail(self.judge()))
         self.assertEqual(self.detail(self.judge()), "2 gates in a row")
 
+    def test_a_gate_that_could_not_judge_does_not_end_the_row(self):
+        self.sometimes()
+        self.judge()
+        (self.tmp / "h.jsonl").write_text((self.tmp / "h.jsonl").read_text() * 3)
+        self.judge(code=5, signal="SIGSEGV")
+        self.assertEqual(self.detail(self.judge()), "4 gates in a row")
+        self.judge("--name", "another", code=4)
+        self.assertEqual(self.detail(self.judge()), "5 gates in a row")
+
     def test_the_line_says_what_every_expected_divergence_did(self):
         self.sometimes()
         self.judge(env={"GITHUB_RUN_ID": "77", "GITHUB_JOB": "gate"})
