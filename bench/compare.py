@@ -49,6 +49,10 @@ class Bench:
     def diff(self, folder: Path, expected: int, *flags: str) -> tuple:
         return median_of([self.tool, "diff", str(folder / "A"), str(folder / "B"), *flags], expected)
 
+    def gate(self, folder: Path, expected: int, what: str, rest: str = "") -> None:
+        seconds, memory, _ = median_of([self.tool, "gate", "--against", str(folder)], expected)
+        line(what, seconds, memory, rest)
+
 
 def line(what: str, seconds: float, memory: float, rest: str = "") -> None:
     print(f"{what:58} {seconds:8.3f} s {memory:7.0f} MiB  {rest}", flush=True)
@@ -60,6 +64,7 @@ def equal(bench: Bench) -> None:
     line("100,000 equal operators, digests alone", seconds, memory, "(target < 1 s)")
     seconds, memory, _ = bench.diff(folder, 0)
     line("  and every stored byte verified", seconds, memory)
+    bench.gate(folder, 4, "  the same as `gate --against`, no baseline", "(target < 1 s)")
     shutil.rmtree(folder)
 
 
@@ -112,7 +117,20 @@ def streams(bench: Bench) -> None:
         folder = bench.pair(kind, STREAM)
         seconds, memory, _ = bench.diff(folder, 1, "--verify", "differing")
         line(what, seconds, memory, target)
+        if kind == "inserted":
+            bench.gate(folder, 1, "  the same as `gate --against`")
+            inspect(bench, folder / "A")
         shutil.rmtree(folder)
+
+
+def inspect(bench: Bench, dump: Path) -> None:
+    """One dump of as many operators, by what people ask of it first."""
+    for what, flags in (("summary", []), ("list of all", ["--list"]),
+                        ("list of a few", ["--list", "--range", f"{STREAM - 10}:{STREAM - 1}"]),
+                        ("one operator", ["--op", str(STREAM // 2)])):
+        seconds, memory, out = median_of([bench.tool, "inspect", str(dump), *flags], 0)
+        line(f"  `inspect` of 1,000,000 operators, {what}", seconds, memory,
+             f"{out.count(10):,} lines")
 
 
 def main() -> None:

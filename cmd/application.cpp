@@ -56,9 +56,12 @@ void add_global_options(CLI::App& app, GlobalOptions& globals) {
       ->group(group);
 }
 
-std::string examples_text(const Command& command) {
+/// @param about  only those that begin so
+std::string examples_text(const Command& command, const std::string& about = {}) {
   std::string text = "Examples:\n";
-  for (const std::string& example : command.examples()) text += "  " + example + "\n";
+  for (const std::string& example : command.examples()) {
+    if (example.starts_with(about)) text += "  " + example + "\n";
+  }
   return text;
 }
 
@@ -79,10 +82,22 @@ std::vector<std::string> verbs_of(const CLI::App& app) {
   return verbs;
 }
 
+/// The command that was chosen, down to the verb below a verb; the tool where none was.
+const CLI::App* chosen_verb(const CLI::App& app) {
+  const CLI::App* verb = &app;
+  while (!verb->get_subcommands().empty()) verb = verb->get_subcommands().front();
+  return verb;
+}
+
+/// `repro-check gate accept`
+std::string words_of(const CLI::App& verb) {
+  const CLI::App* above = verb.get_parent();
+  return above == nullptr ? verb.get_name() : words_of(*above) + " " + verb.get_name();
+}
+
 [[noreturn]] void reject_extra(const std::string& word, const CLI::App& app, const CLI::App* verb) {
   const std::string name = word.substr(0, word.find('='));
-  const std::string help =
-      verb == nullptr ? "repro-check --help" : "repro-check " + verb->get_name() + " --help";
+  const std::string help = words_of(verb == nullptr ? app : *verb) + " --help";
   const bool is_option = name.starts_with("-");
   std::string message;
   std::vector<std::string> candidates;
@@ -111,8 +126,8 @@ std::vector<std::string> verbs_of(const CLI::App& app) {
 /// Turns CLI11's exceptions into ours. An unknown word is named before anything it may have caused,
 /// such as a positional that seems to be missing.
 [[noreturn]] void reject(const CLI::ParseError& error, const CLI::App& app) {
-  const std::vector<CLI::App*> chosen = app.get_subcommands();
-  const CLI::App* verb = chosen.empty() ? nullptr : chosen.front();
+  const CLI::App* chosen = chosen_verb(app);
+  const CLI::App* verb = chosen == &app ? nullptr : chosen;
   const std::vector<std::string> stray = app.remaining(true);
   const bool is_about_words = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr ||
                               dynamic_cast<const CLI::RequiredError*>(&error) != nullptr;
@@ -126,7 +141,6 @@ std::vector<std::string> verbs_of(const CLI::App& app) {
   if (verb == nullptr && dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) {
     throw core::Error(core::ErrorKind::kUsage, "no command was given", "see `repro-check --help`");
   }
-  const std::string help = "repro-check " + (verb == nullptr ? "" : verb->get_name() + " ");
   std::string message = error.what();
   if (dynamic_cast<const CLI::ConversionError*>(&error) != nullptr) {
     // CLI11 says "Could not convert: --op = x".
@@ -136,7 +150,7 @@ std::vector<std::string> verbs_of(const CLI::App& app) {
           message.substr(0, equals) + ": \"" + message.substr(equals + 3) + "\" is not a number";
     }
   }
-  throw core::Error(core::ErrorKind::kUsage, message, "see `" + help + "--help`");
+  throw core::Error(core::ErrorKind::kUsage, message, "see `" + words_of(*chosen) + " --help`");
 }
 
 /// For numbers that cannot be negative: CLI11 takes -1 for the largest one.
@@ -171,6 +185,11 @@ class Application {
       verb->footer(examples_text(*command));
       command->define(*verb);
       add_global_options(*verb, globals_);
+      for (CLI::App* below : verb->get_subcommands([](const CLI::App*) { return true; })) {
+        below->set_help_flag("-h,--help", "Print this help");
+        below->footer(examples_text(*command, words_of(*below)));
+        add_global_options(*below, globals_);
+      }
     }
     refuse_negative_counts(app_);
   }

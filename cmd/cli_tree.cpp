@@ -64,7 +64,9 @@ std::vector<std::string> examples_of(const CLI::App& app) {
 CliValue value_kind(const CliOption& option) {
   if (!option.words.empty()) return CliValue::kWords;
   if (option.value == "DIR" || option.value == "DUMP") return CliValue::kDirectory;
-  const bool is_file = option.value == "FILE" || option.value == "PATH" || option.value == "MODEL";
+  // `FILE.new` and the like too.
+  const bool is_file =
+      option.value.starts_with("FILE") || option.value == "PATH" || option.value == "MODEL";
   return is_file ? CliValue::kFile : CliValue::kOther;
 }
 

@@ -24,7 +24,7 @@ struct CliOption {
 enum class CliValue { kWords, kFile, kDirectory, kOther };
 CliValue value_kind(const CliOption& option);
 
-/// The tool itself, or one of its verbs.
+/// The tool itself, one of its verbs, or one below a verb.
 struct CliVerb {
   std::string name;
   std::string summary;
@@ -32,7 +32,7 @@ struct CliVerb {
   std::vector<CliOption> options;
   std::vector<CliOption> global_options;  ///< those that every verb takes
   std::vector<std::string> examples;
-  std::vector<CliVerb> verbs;  ///< of the tool
+  std::vector<CliVerb> verbs;  ///< of the tool, or those below a verb
 };
 
 /// Everything that `app` takes, so that completions and manual pages cannot say anything else.

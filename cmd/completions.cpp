@@ -38,6 +38,11 @@ std::vector<std::string> names_of(const std::vector<CliOption>& options) {
   return names;
 }
 
+/// Of a verb below `key`: `gate`, `gate accept`.
+std::string key_below(const std::string& key, const CliVerb& verb) {
+  return key.empty() ? verb.name : key + " " + verb.name;
+}
+
 std::vector<std::string> verb_names(const CliVerb& tool) {
   std::vector<std::string> names;
   for (const CliVerb& verb : tool.verbs) names.push_back(verb.name);
@@ -59,25 +64,49 @@ std::string bash_action(const CliOption& option) {
   return "nothing";
 }
 
-std::string bash_values(const CliVerb& verb, std::string_view key) {
+/// A pattern of `case`, with the blanks of a key in it.
+std::string bash_pattern(std::string text) { return replaced(std::move(text), " ", "\\ "); }
+
+/// For each verb the word that leads to it: a line of `case`.
+std::string bash_verbs(const CliVerb& verb, const std::string& key) {
+  if (verb.verbs.empty()) return {};
+  std::vector<std::string> cases;
+  for (const CliVerb& below : verb.verbs) {
+    cases.push_back(bash_pattern(fmt::format("{}:{}", key, below.name)));
+  }
+  std::string out =
+      fmt::format("      {}) verb=${{verb:+$verb }}${{COMP_WORDS[i]}} ;;\n", fmt::join(cases, "|"));
+  for (const CliVerb& below : verb.verbs) out += bash_verbs(below, key_below(key, below));
+  return out;
+}
+
+std::string bash_values(const CliVerb& verb, const std::string& key) {
   std::string out;
   for (const CliOption& option : all_options(verb)) {
     if (option.value.empty()) continue;
     std::vector<std::string> cases;
-    for (const std::string& name : option.names) cases.push_back(fmt::format("{}:{}", key, name));
+    for (const std::string& name : option.names) {
+      cases.push_back(bash_pattern(fmt::format("{}:{}", key, name)));
+    }
     out += fmt::format(
         "    {}) _repro_check_{}; return ;;\n", fmt::join(cases, "|"), bash_action(option));
   }
+  for (const CliVerb& below : verb.verbs) out += bash_values(below, key_below(key, below));
   return out;
 }
 
-std::string bash_words(const CliVerb& verb, std::string_view key) {
+std::string bash_words(const CliVerb& verb, const std::string& key) {
   std::string positional = "nothing";
   if (!verb.positionals.empty()) positional = bash_action(verb.positionals.back());
-  return fmt::format("    {}) options='{}'; positional=\"{}\" ;;\n",
-                     key,
-                     fmt::join(names_of(all_options(verb)), " "),
-                     positional);
+  if (!verb.verbs.empty()) {
+    positional = fmt::format("words '{}'", fmt::join(verb_names(verb), " "));
+  }
+  std::string out = fmt::format("    '{}') options='{}'; positional=\"{}\" ;;\n",
+                                key,
+                                fmt::join(names_of(all_options(verb)), " "),
+                                positional);
+  for (const CliVerb& below : verb.verbs) out += bash_words(below, key_below(key, below));
+  return out;
 }
 
 constexpr const char* kBashActions = R"(_repro_check_nothing() { COMPREPLY=(); }
@@ -117,20 +146,12 @@ std::string bash_completion(const CliVerb& tool) {
   std::string out = fmt::format(fmt::runtime(kHead), "bash");
   out += kBashActions;
   out += kBashHead;
-  out += fmt::format(
+  out +=
       "  for ((i = 1; i < COMP_CWORD; i++)); do\n"
-      "    case ${{COMP_WORDS[i]}} in\n"
-      "      {}) verb=${{COMP_WORDS[i]}}; break ;;\n"
-      "    esac\n"
-      "  done\n",
-      fmt::join(verb_names(tool), "|"));
+      "    case $verb:${COMP_WORDS[i]} in\n" +
+      bash_verbs(tool, "") + "    esac\n  done\n";
   out += "  case \"$verb:$prev\" in\n" + bash_values(tool, "");
-  for (const CliVerb& verb : tool.verbs) out += bash_values(verb, verb.name);
-  out += "  esac\n  case \"$verb\" in\n";
-  out += fmt::format("    '') options='{}'; positional=\"words '{}'\" ;;\n",
-                     fmt::join(names_of(all_options(tool)), " "),
-                     fmt::join(verb_names(tool), " "));
-  for (const CliVerb& verb : tool.verbs) out += bash_words(verb, verb.name);
+  out += "  esac\n  case \"$verb\" in\n" + bash_words(tool, "");
   return out +
          "  esac\n"
          "  if [[ $cur == -* ]]; then\n"
@@ -191,41 +212,55 @@ std::string zsh_specs(const CliVerb& verb) {
   return out;
 }
 
+/// What `--report` takes, where the verbs have it.
+std::string zsh_formats(const CliVerb& tool) {
+  for (const CliVerb& verb : tool.verbs) {
+    for (const CliOption& option : verb.options) {
+      if (option.value != "FORMAT=DEST") continue;
+      return replaced(fmt::format("{}", fmt::join(option.words, " ")), "=", "");
+    }
+  }
+  return {};
+}
+
+/// The functions that complete a verb with others below it: `NAME_commands` and `NAME`.
+std::string zsh_functions(const CliVerb& verb, const std::string& name) {
+  std::string out;
+  for (const CliVerb& below : verb.verbs) {
+    if (!below.verbs.empty()) out += zsh_functions(below, name + "_" + below.name);
+  }
+  out += name + "_commands() {\n  local -a commands=(\n";
+  for (const CliVerb& below : verb.verbs) {
+    out += "    " + single_quoted(below.name + ":" + zsh_text(below.summary)) + "\n";
+  }
+  out += "  )\n  _describe command commands\n}\n";
+  out += name +
+         "() {\n"
+         "  local curcontext=$curcontext state line\n"
+         "  typeset -A opt_args\n"
+         "  _arguments -C" +
+         zsh_specs(verb) + fmt::format(" \\\n        '1: :{}_commands'", name) +
+         " \\\n        '*:: :->rest'\n"
+         "  [[ $state == rest ]] || return\n"
+         "  case $line[1] in\n";
+  for (const CliVerb& below : verb.verbs) {
+    const std::string body =
+        below.verbs.empty() ? "_arguments -s" + zsh_specs(below) : name + "_" + below.name;
+    out += fmt::format("    {})\n      {} ;;\n", below.name, body);
+  }
+  return out + "  esac\n}\n";
+}
+
 }  // namespace
 
 std::string zsh_completion(const CliVerb& tool) {
   std::string out = "#compdef repro-check\n" + fmt::format(fmt::runtime(kHead), "zsh");
-  std::string formats;
-  out += "_repro_check_commands() {\n  local -a commands=(\n";
-  for (const CliVerb& verb : tool.verbs) {
-    out += "    " + single_quoted(verb.name + ":" + zsh_text(verb.summary)) + "\n";
-    for (const CliOption& option : verb.options) {
-      if (option.value != "FORMAT=DEST") continue;
-      formats = fmt::format("{}", fmt::join(option.words, " "));
-    }
-  }
-  out += "  )\n  _describe command commands\n}\n";
-  formats = replaced(formats, "=", "");
   out += fmt::format(
       "_repro_check_report() {{\n"
       "  if compset -P '*='; then _files; else compadd -S '=' -- {}; fi\n"
       "}}\n",
-      formats);
-  out +=
-      "_repro_check() {\n"
-      "  local curcontext=$curcontext state line\n"
-      "  typeset -A opt_args\n"
-      "  _arguments -C" +
-      zsh_specs(tool) +
-      " \\\n        '1: :_repro_check_commands' \\\n        '*:: :->rest'\n"
-      "  [[ $state == rest ]] || return\n"
-      "  case $line[1] in\n";
-  for (const CliVerb& verb : tool.verbs) {
-    out += fmt::format("    {})\n      _arguments -s{} ;;\n", verb.name, zsh_specs(verb));
-  }
-  return out +
-         "  esac\n"
-         "}\n"
+      zsh_formats(tool));
+  return out + zsh_functions(tool, "_repro_check") +
          "if [ \"$funcstack[1]\" = _repro-check ]; then\n"
          "  _repro_check \"$@\"\n"
          "else\n"
@@ -265,6 +300,43 @@ std::string fish_options(const std::vector<CliOption>& options, const std::strin
   return out;
 }
 
+/// What stands behind the options of a verb.
+std::string fish_positional(const CliVerb& verb, const std::string& condition) {
+  if (verb.positionals.empty()) return {};
+  const CliOption& last = verb.positionals.back();
+  switch (value_kind(last)) {
+    case CliValue::kWords:
+      return fmt::format(
+          "complete -c repro-check{} -a '{}'\n", condition, fmt::join(last.words, " "));
+    case CliValue::kFile:
+    case CliValue::kDirectory:
+      return "complete -c repro-check" + condition + " -F\n";
+    case CliValue::kOther:
+      break;
+  }
+  return {};
+}
+
+/// @param reached  the condition under which the verb was chosen
+std::string fish_verb(const CliVerb& verb, const std::string& reached) {
+  std::string here = reached;
+  if (!verb.verbs.empty()) {
+    here +=
+        fmt::format("; and not __fish_seen_subcommand_from {}", fmt::join(verb_names(verb), " "));
+  }
+  const std::string condition = fmt::format(" -n '{}'", here);
+  std::string out = fish_options(all_options(verb), condition) + fish_positional(verb, condition);
+  for (const CliVerb& below : verb.verbs) {
+    out += fmt::format("complete -c repro-check{} -a {} -d {}\n",
+                       condition,
+                       below.name,
+                       fish_quoted(below.summary));
+    out += fish_verb(below,
+                     fmt::format("{}; and __fish_seen_subcommand_from {}", reached, below.name));
+  }
+  return out;
+}
+
 }  // namespace
 
 std::string fish_completion(const CliVerb& tool) {
@@ -275,24 +347,7 @@ std::string fish_completion(const CliVerb& tool) {
     out += fmt::format("complete -c repro-check -n __fish_use_subcommand -a {} -d {}\n",
                        verb.name,
                        fish_quoted(verb.summary));
-  }
-  for (const CliVerb& verb : tool.verbs) {
-    const std::string condition = fmt::format(" -n '__fish_seen_subcommand_from {}'", verb.name);
-    out += fish_options(all_options(verb), condition);
-    if (verb.positionals.empty()) continue;
-    const CliOption& last = verb.positionals.back();
-    switch (value_kind(last)) {
-      case CliValue::kWords:
-        out += fmt::format(
-            "complete -c repro-check{} -a '{}'\n", condition, fmt::join(last.words, " "));
-        break;
-      case CliValue::kFile:
-      case CliValue::kDirectory:
-        out += "complete -c repro-check" + condition + " -F\n";
-        break;
-      case CliValue::kOther:
-        break;
-    }
+    out += fish_verb(verb, "__fish_seen_subcommand_from " + verb.name);
   }
   return out;
 }

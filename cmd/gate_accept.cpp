@@ -115,11 +115,23 @@ std::vector<std::filesystem::path> pending_files(const std::filesystem::path& di
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(directory, error)) {
     const std::string name = entry.path().filename().string();
-    if (!name.ends_with(baselines::kPendingSuffix)) continue;
-    if (name.starts_with(gate + "-")) files.push_back(entry.path());
+    // Dashes may be in the name of a gate, and are not in a key.
+    const bool is_of_gate = name.substr(0, name.rfind('-')) == gate;
+    if (is_of_gate && name.ends_with(baselines::kPendingSuffix)) files.push_back(entry.path());
   }
   std::ranges::sort(files);
   return files;
+}
+
+void remove_pending(const std::filesystem::path& directory, const std::string& gate) {
+  for (const std::filesystem::path& file : pending_files(directory, gate)) {
+    std::error_code error;
+    std::filesystem::remove(file, error);
+    if (!error) continue;
+    throw core::Error(core::ErrorKind::kIo,
+                      "cannot remove " + core::printable(file.string()) + ": " + error.message(),
+                      "it is of an earlier gate, and `gate accept` would take it");
+  }
 }
 
 std::string accept_pending(const GatePlace& place,

@@ -24,9 +24,13 @@ struct GatePlace {
 ///         by now, or it is of another gate; core::Error{kDumpDamaged}, core::Error{kIo}
 std::string accept_pending(const GatePlace& place, const std::vector<std::filesystem::path>& files);
 
-/// Pending files of a gate in a directory, sorted.
+/// Pending files of a gate in a directory, of whatever platform, sorted.
 std::vector<std::filesystem::path> pending_files(const std::filesystem::path& directory,
                                                  const std::string& gate);
+
+/// Removes what earlier runs of a gate left to be accepted, so that only the last one's is there.
+/// @throws core::Error{kIo}
+void remove_pending(const std::filesystem::path& directory, const std::string& gate);
 
 /// A line a baseline: file, platform, operators, age, and whether anybody asks for it.
 std::string baseline_status(const GatePlace& place);

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "cmd/compare_options.h"
+#include "cmd/gate_history.h"
 #include "cmd/history.h"
 #include "cmd/output.h"
 #include "cmd/repeats.h"
@@ -58,6 +59,16 @@ std::vector<comparators::Report> judge_all(const std::vector<std::filesystem::pa
   return {sum_up(std::move(reports), assess_dumps(dumps, {}, options.max_items))};
 }
 
+/// Adds the gate's line to its history, and to its outcome what the lines before tell of it.
+void keep_history(const std::filesystem::path& file, GateResult& result) {
+  const HistoryEntry entry = history_entry(result);
+  std::error_code ignored;
+  if (std::filesystem::is_regular_file(file, ignored)) {
+    recall(parse_history(read_text_file(file)).entries, entry, result.outcome);
+  }
+  append_history(file, entry);
+}
+
 }  // namespace
 
 std::vector<std::string> GateCommand::examples() const {
@@ -80,11 +91,8 @@ void GateCommand::define(CLI::App& app) {
   app.add_option(
          "-n,--repeat", repeat_, "Run the one configuration so many times (2), in place of /repeat")
       ->type_name("N");
-  app.add_option("--out", out_, "Directory of dumps and the pending file, for /dump/directory")
-      ->type_name("DIR");
-  app.add_option("--baselines", baselines_, "Directory of baselines, for /baselines/directory")
-      ->type_name("DIR");
-  app.add_option("--name", name_, "Name of the gate, for /baselines/name")->type_name("NAME");
+  define_out(app);
+  define_place(app);
   app.add_option("--history", history_, "Append a line on this gate run, for `report --history`")
       ->type_name("FILE.jsonl");
   report_.define(app);
@@ -92,17 +100,31 @@ void GateCommand::define(CLI::App& app) {
   define_accept(app);
   status_app_ = app.add_subcommand("status", "List the baselines, and which nobody asks for");
   prune_app_ = app.add_subcommand("prune", "Remove baselines of which there is no configuration");
-  prune_app_->add_flag("--dry-run", dry_run_, "Only say which");
-  for (CLI::App* sub : {accept_app_, status_app_, prune_app_}) {
-    sub->fallthrough();
-    sub->set_help_flag("-h,--help", "Print this help");
+  for (CLI::App* below : {status_app_, prune_app_}) {
+    config_.define(*below, false);
+    define_place(*below);
   }
+  prune_app_->add_flag("--dry-run", dry_run_, "Only say which");
+}
+
+void GateCommand::define_out(CLI::App& app) {
+  app.add_option("--out", out_, "Directory of dumps and the pending file, for /dump/directory")
+      ->type_name("DIR");
+}
+
+void GateCommand::define_place(CLI::App& app) {
+  app.add_option("--baselines", baselines_, "Directory of baselines, for /baselines/directory")
+      ->type_name("DIR");
+  app.add_option("--name", name_, "Name of the gate, for /baselines/name")->type_name("NAME");
 }
 
 void GateCommand::define_accept(CLI::App& app) {
   accept_app_ = app.add_subcommand("accept", "Make baselines of what the gate found");
   accept_app_->add_option("file", files_, "Pending files; all of the gate's, where none is given")
       ->type_name("FILE.new");
+  config_.define(*accept_app_, false);
+  define_out(*accept_app_);
+  define_place(*accept_app_);
   accept_app_->add_option("--from-dir", from_dir_, "Take the pending files of a directory")
       ->type_name("DIR");
   accept_app_->add_flag("--yes-in-ci", yes_in_ci_, "Accept although this is a CI job");
@@ -150,6 +172,7 @@ GateCase GateCommand::record(const GlobalOptions& globals,
   gate.options.max_items = items_kept(gate.spec);
   gate.options.keep_trail = report_.wants_trail();
   gate.output = config.runs.front().dump.directory;
+  remove_pending(gate.output, gate_name(gate.spec.baselines));
   // The values of a second pair of runs would be of another race.
   const bool digests_first = starts_with_digests(config) && config.gate.expected.empty();
   const std::vector<RecordingJob> jobs = plan_jobs(config, digests_first, true);
@@ -184,6 +207,7 @@ GateCase GateCommand::take_dumps(const GlobalOptions& globals,
   if (gate.dumps.size() < 2) {
     throw usage(*against_ + " holds fewer than two dumps", kAgainstWhat);
   }
+  remove_pending(gate.output, gate_name(gate.spec.baselines));
   Progress progress(progress_style(globals, stderr_is_terminal(), &std::getenv), stderr);
   gate.reports = judge_all(gate.dumps, gate.options, progress);
   return gate;
@@ -235,9 +259,9 @@ core::ExitCode GateCommand::run(const GlobalOptions& globals) {
   gate.spec.baselines = baselines_spec(gate.spec.baselines);
   gate.config = config_.file();
   const std::filesystem::path output = gate.output;
-  const GateResult result = judge_gate(std::move(gate));
+  GateResult result = judge_gate(std::move(gate));
   // Before any report: stdout stays empty when it cannot be written.
-  if (history_) append_history(*history_, history_entry(result));
+  if (history_) keep_history(*history_, result);
   const std::vector<std::string> formats =
       config ? config->report.formats : std::vector<std::string>{"text"};
   ReportStyle style = report_.style(globals, formats.front());

@@ -28,6 +28,9 @@ class GateCommand final : public Command {
 
  private:
   void define_accept(CLI::App& app);
+  /// What the verbs below share with the gate, so that it may stand on either side of them.
+  void define_out(CLI::App& app);
+  void define_place(CLI::App& app);
   [[nodiscard]] GateCase record(const GlobalOptions& globals,
                                 const configs::Config& config,
                                 std::vector<RunLog>& logs) const;

@@ -28,7 +28,7 @@ namespace repro_check::cmd {
 namespace {
 
 constexpr std::string_view kFormat = "repro-check-history";
-constexpr std::string_view kVersion = "1.0";
+constexpr std::string_view kVersion = "1.1";
 
 std::string commit_of_job() {
   for (const char* name : {"GITHUB_SHA", "CI_COMMIT_SHA", "BUILDKITE_COMMIT", "GIT_COMMIT"}) {
@@ -36,6 +36,22 @@ std::string commit_of_job() {
     if (value != nullptr && *value != '\0') return value;
   }
   return {};
+}
+
+/// What stays the same from one attempt of a job to the next.
+std::string job_of_ci() {
+  std::string job;
+  for (const char* name : {"GITHUB_WORKFLOW_REF",
+                           "GITHUB_RUN_ID",
+                           "GITHUB_JOB",
+                           "CI_PIPELINE_ID",
+                           "CI_JOB_NAME",
+                           "BUILDKITE_BUILD_ID",
+                           "BUILDKITE_STEP_ID"}) {
+    const char* value = std::getenv(name);
+    if (value != nullptr && *value != '\0') job += (job.empty() ? "" : " ") + std::string(value);
+  }
+  return job;
 }
 
 std::string first_line(const std::filesystem::path& file) {
@@ -120,6 +136,12 @@ HistoryEntry entry_of(const Json& json) {
                                   number(first.at("occurrence"))};
   }
   if (const Json& ulp = json.at("ulp_max"); !ulp.is_null()) entry.ulp_max = number(ulp);
+  // Since version 1.1.
+  if (json.contains("job")) entry.job = text_or_empty(json, "job");
+  for (const Json& each : json.value("expected", Json::array())) {
+    entry.expected.push_back(
+        {each.at("match").get<std::string>(), each.at("outcome").get<std::string>()});
+  }
   return entry;
 }
 
@@ -172,6 +194,10 @@ HistoryEntry history_entry(const GateResult& result) {
   entry.origins = report.coverage.origins;
   entry.first = operator_of(report);
   entry.ulp_max = ulp_max_of(report);
+  entry.job = job_of_ci();
+  for (const comparators::ExpectedOutcome& each : result.outcome.expected) {
+    entry.expected.push_back({each.match, std::string(expected_name(each.what))});
+  }
   return entry;
 }
 
@@ -182,6 +208,10 @@ std::string to_line(const HistoryEntry& entry) {
              {"operator", json_text(entry.first->name)},
              {"module", json_text(entry.first->module)},
              {"occurrence", json_integer(entry.first->occurrence)}};
+  }
+  Json expected = Json::array();
+  for (const HistoryExpected& each : entry.expected) {
+    expected.push_back({{"match", json_text(each.match)}, {"outcome", json_text(each.outcome)}});
   }
   return to_document({{"format", kFormat},
                       {"version", kVersion},
@@ -195,7 +225,9 @@ std::string to_line(const HistoryEntry& entry) {
                       {"compared", json_integer(entry.compared)},
                       {"origins", json_integer(entry.origins)},
                       {"first", std::move(first)},
-                      {"ulp_max", json_integer(entry.ulp_max)}},
+                      {"ulp_max", json_integer(entry.ulp_max)},
+                      {"job", json_text_or_null(entry.job)},
+                      {"expected", std::move(expected)}},
                      false);
 }
 

@@ -23,6 +23,13 @@ struct HistoryOperator {
   bool operator==(const HistoryOperator&) const = default;
 };
 
+/// What one expected divergence did.
+struct HistoryExpected {
+  std::string match;    ///< `operator aten::relu, module encoder\\..*`
+  std::string outcome;  ///< `agreed`: as the JSON report has it
+  bool operator==(const HistoryExpected&) const = default;
+};
+
 /// One gate run, as a line of a history has it.
 struct HistoryEntry {
   std::string time;  ///< UTC, ISO 8601
@@ -37,6 +44,10 @@ struct HistoryEntry {
   std::optional<HistoryOperator> first;
   /// The greatest ULP distance of an output that the report lists.
   std::optional<std::uint64_t> ulp_max;
+
+  /// The CI's job, which several attempts share; empty where the CI does not say.
+  std::string job;
+  std::vector<HistoryExpected> expected;
 
   [[nodiscard]] bool passed() const noexcept { return exit_code == core::ExitCode::kReproducible; }
   bool operator==(const HistoryEntry&) const = default;

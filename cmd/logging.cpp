@@ -40,10 +40,15 @@ void log_info(const std::string& message) { log_lines(spdlog::level::info, messa
 
 void log_debug(const std::string& message) { log_lines(spdlog::level::debug, message); }
 
+constexpr const char* kWhatToReport =
+    "  a defect of repro-check, unless memory ran out: report this line with the command line and\n"
+    "  what `repro-check --version` prints\n";
+
 core::ExitCode report_exception(const std::exception& error) {
   const auto* ours = dynamic_cast<const core::Error*>(&error);
   if (ours == nullptr) {
     log_lines(spdlog::level::err, std::string("internal error: ") + error.what());
+    std::fputs(kWhatToReport, stderr);
     return core::ExitCode::kInternal;
   }
   log_lines(spdlog::level::err, ours->what());
@@ -52,7 +57,9 @@ core::ExitCode report_exception(const std::exception& error) {
     // Belongs to the line above it, so it carries no prefix of its own.
     std::fputs(("  " + escape_name(line) + "\n").c_str(), stderr);
   }
-  return core::exit_code_for(ours->kind());
+  const core::ExitCode code = core::exit_code_for(ours->kind());
+  if (code == core::ExitCode::kInternal) std::fputs(kWhatToReport, stderr);
+  return code;
 }
 
 }  // namespace repro_check::cmd

@@ -49,10 +49,36 @@ std::string option_entry(const CliOption& option) {
   return ".TP\n" + names + "\n" + roff(option.description) + "\n";
 }
 
-std::string section(std::string_view title, const std::vector<CliOption>& options) {
-  if (options.empty()) return {};
-  std::string out = fmt::format(".SH {}\n", title);
+std::string entries(const std::vector<CliOption>& options) {
+  std::string out;
   for (const CliOption& option : options) out += option_entry(option);
+  return out;
+}
+
+std::string section(std::string_view title, const std::vector<CliOption>& options) {
+  return options.empty() ? "" : fmt::format(".SH {}\n", title) + entries(options);
+}
+
+/// `repro-check gate accept [OPTIONS] [file ...]`
+std::string synopsis(const std::string& words, const CliVerb& verb) {
+  std::string out = fmt::format("\\fBrepro\\-check {}\\fR [\\fIOPTIONS\\fR]", roff(words));
+  for (const CliOption& positional : verb.positionals) {
+    const std::string name = fmt::format(
+        "\\fI{}\\fR{}", roff(positional.names.front()), positional.repeats ? " ..." : "");
+    out += positional.required ? " " + name : " [" + name + "]";
+  }
+  return out + (verb.verbs.empty() ? "" : " [\\fICOMMAND\\fR]") + "\n";
+}
+
+/// The verbs below a verb, each with all that it takes.
+std::string verbs_below(const CliVerb& verb) {
+  if (verb.verbs.empty()) return {};
+  std::string out = ".SH COMMANDS\n";
+  for (const CliVerb& below : verb.verbs) {
+    const std::string words = verb.name + " " + below.name;
+    out += ".SS " + roff(words) + "\n" + synopsis(words, below) + ".PP\n" + roff(below.summary) +
+           "\n" + entries(below.positionals) + entries(below.options);
+  }
   return out;
 }
 
@@ -95,14 +121,9 @@ std::string man_page(const CliVerb& tool) {
 
 std::string man_page(const CliVerb& tool, const CliVerb& verb) {
   std::string out = head("repro-check-" + verb.name, verb.summary);
-  out += fmt::format(".SH SYNOPSIS\n\\fBrepro\\-check {}\\fR [\\fIOPTIONS\\fR]", roff(verb.name));
-  for (const CliOption& positional : verb.positionals) {
-    const std::string words = fmt::format(
-        "\\fI{}\\fR{}", roff(positional.names.front()), positional.repeats ? " ..." : "");
-    out += positional.required ? " " + words : " [" + words + "]";
-  }
-  out += fmt::format(
-      "\n{}{}", section("ARGUMENTS", verb.positionals), section("OPTIONS", verb.options));
+  out += ".SH SYNOPSIS\n" + synopsis(verb.name, verb);
+  out += section("ARGUMENTS", verb.positionals) + section("OPTIONS", verb.options);
+  out += verbs_below(verb);
   out += section("OPTIONS EVERYWHERE", tool.global_options) + exit_status();
   return out + examples(verb.examples) + ".SH SEE ALSO\n\\fBrepro\\-check\\fR(1)\n";
 }

@@ -76,14 +76,22 @@ class Checks:
         return False
 
 
-def verbs_of(checks):
-    section = checks.output("--help").split("Commands:")[1].split("Exit codes")[0]
-    return re.findall(r"^  ([a-z]+) ", section, re.M)
+def verbs_of(checks, *above):
+    """Every verb by --help, those below a verb too: ("diff",), ("gate", "accept")."""
+    text = checks.output(*above, "--help")
+    if "Commands:" not in text:
+        return []
+    section = text.split("Commands:\n")[1].split("\n\n")[0]
+    verbs = []
+    for name in re.findall(r"^  ([a-z]+) ", section, re.M):
+        verb = (*above, name)
+        verbs += [verb, *verbs_of(checks, *verb)]
+    return verbs
 
 
-def options_of(checks, verb):
+def options_of(checks, *verb):
     """Long options by --help."""
-    return set(re.findall(r"^  (?:-\w,)?(--[a-z0-9-]+)", checks.output(verb, "--help"), re.M))
+    return set(re.findall(r"^  (?:-\w,)?(--[a-z0-9-]+)", checks.output(*verb, "--help"), re.M))
 
 
 def check_bash(checks):
@@ -105,9 +113,16 @@ def check_bash(checks):
     checks.expect(complete("diff", "a_") == {"a_dump"}, "bash: dumps")
     checks.expect(complete("diff", "--rtol", "") == set(), "bash: a number")
     checks.expect(complete("completion", "") == {"bash", "zsh", "fish"}, "bash: positional words")
+    checks.expect(complete("gate", "acc") == {"accept"}, "bash: a verb below a verb")
+    checks.expect(complete("gate", "prune", "--d") == {"--device", "--dry-run"},
+                  "bash: an option below a verb")
+    checks.expect(complete("gate", "-c", "x", "accept", "--from-dir", "a_") == {"a_dump"},
+                  "bash: the value of an option below a verb")
+    checks.expect("accept" not in complete("gate", "accept", ""), "bash: a verb twice")
     for verb in verbs_of(checks):
-        missing = options_of(checks, verb) - complete(verb, "-")
-        checks.expect(not missing, f"bash: {verb} lacks {missing}")
+        missing = options_of(checks, *verb) ^ {
+            name for name in complete(*verb, "-") if name.startswith("--")}
+        checks.expect(not missing, f"bash: {verb} has or lacks {missing}")
 
 
 def check_fish(checks):
@@ -121,9 +136,11 @@ def check_fish(checks):
 
     checks.expect("diff" in complete("repro-check di"), "fish: verbs")
     checks.expect({"bitwise", "ulp"} <= complete("repro-check diff --policy "), "fish: words")
+    checks.expect(complete("repro-check gate acc") == {"accept"}, "fish: a verb below a verb")
+    checks.expect("accept" not in complete("repro-check gate accept "), "fish: a verb twice")
     for verb in verbs_of(checks):
-        missing = options_of(checks, verb) - complete(f"repro-check {verb} --")
-        checks.expect(not missing, f"fish: {verb} lacks {missing}")
+        missing = options_of(checks, *verb) ^ complete(f"repro-check {' '.join(verb)} --")
+        checks.expect(not missing, f"fish: {verb} has or lacks {missing}")
 
 
 def check_zsh(checks):
@@ -133,14 +150,21 @@ def check_zsh(checks):
     script.write_text(checks.output("completion", "zsh"))
     checks.expect(checks.run("zsh", "-n", script).returncode == 0, "zsh -n")
     text = script.read_text()
-    for verb in verbs_of(checks):
-        body = text.split(f"\n    {verb})\n")[1].split(";;")[0]
-        missing = {name for name in options_of(checks, verb) if f"{name}=" not in body
+    verbs = verbs_of(checks)
+    for verb in verbs:
+        if any(other[:-1] == verb for other in verbs):
+            body = text.split(f"\n_repro_check_{'_'.join(verb)}() {{\n")[1].split("  case ")[0]
+        else:
+            body = text.split(f"\n    {verb[-1]})\n")[1].split(";;")[0]
+        missing = {name for name in options_of(checks, *verb) if f"{name}=" not in body
                    and f"{name}[" not in body}
         checks.expect(not missing, f"zsh: {verb} lacks {missing}")
     for line, wanted in (("dif", "diff "), ("diff --signed-zero sa", "diff --signed-zero same "),
                          ("diff --max-g", "diff --max-growth="),
-                         ("diff --report juni", "diff --report junit=")):
+                         ("diff --report juni", "diff --report junit="),
+                         ("gate acc", "gate accept "), ("gate --hist", "gate --history="),
+                         ("gate prune --dry", "gate prune --dry-run "),
+                         ("gate -c a accept --from-d", "gate -c a accept --from-dir=")):
         told = checks.folder / "told"
         told.unlink(missing_ok=True)
         done = checks.run("zsh", "-f", "-c", ZSH, "zsh", str(functions), "repro-check " + line,
@@ -153,15 +177,21 @@ def check_man(checks):
     pages.mkdir()
     checks.output("man", "--directory", str(pages))
     verbs = verbs_of(checks)
+    tops = [verb[0] for verb in verbs if len(verb) == 1]
     found = {path.name for path in pages.iterdir()}
-    checks.expect(found == {"repro-check.1", *(f"repro-check-{v}.1" for v in verbs)}, f"{found}")
-    for verb in verbs:
+    checks.expect(found == {"repro-check.1", *(f"repro-check-{v}.1" for v in tops)}, f"{found}")
+    for verb in tops:
         text = (pages / f"repro-check-{verb}.1").read_text()
-        plain = text.replace("\\-", "-")
-        missing = {name for name in options_of(checks, verb) if name not in plain}
-        checks.expect(not missing, f"man: {verb} lacks {missing}")
         checks.expect(text == checks.output("man", verb), f"man {verb} prints another page")
         checks.expect("\n.SH EXAMPLES\n" in text, f"man {verb}: no examples")
+    everywhere = options_of(checks) & options_of(checks, "diff")
+    for verb in verbs:
+        plain = (pages / f"repro-check-{verb[0]}.1").read_text().replace("\\-", "-")
+        if len(verb) > 1:  # a section of its own, without what all verbs take
+            plain = plain.split(f".SS {' '.join(verb)}\n")[1].split("\n.S")[0]
+        names = options_of(checks, *verb) - (everywhere if len(verb) > 1 else set())
+        missing = {name for name in names if f"\\fB{name}\\fR" not in plain}
+        checks.expect(not missing, f"man: {verb} lacks {missing}")
     if not checks.has("mandoc"):
         return
     done = checks.run("mandoc", "-T", "lint", "-W", "warning", *sorted(pages.iterdir()))
@@ -170,6 +200,8 @@ def check_man(checks):
     checks.expect(not lines, "\n".join(lines[:10]))
     rendered = checks.run("mandoc", "-T", "ascii", pages / "repro-check-diff.1").stdout
     checks.expect("--max-growth" in re.sub(".\b", "", rendered), "mandoc shows no option")
+    rendered = checks.run("mandoc", "-T", "ascii", pages / "repro-check-gate.1").stdout
+    checks.expect("--yes-in-ci" in re.sub(".\b", "", rendered), "mandoc: no `gate accept`")
 
 
 def main():

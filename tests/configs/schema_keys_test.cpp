@@ -120,22 +120,17 @@ TEST_CASE("schema and parser know the same values") {
 TEST_CASE("the documentation names every key, every value and every variable pinned") {
   const std::string text = test::read_file(test::source_directory() / "docs" / "CONFIGURATION.md");
   Names names;
-  for (const auto& keys : {names_of(detail::kConfigKeys),
-                           names_of(detail::kRunKeys),
-                           names_of(detail::kModelKeys),
-                           names_of(detail::kDumpKeys),
-                           names_of(detail::kCompareKeys),
-                           names_of(detail::kPolicyKeys),
-                           names_of(detail::kRuleKeys),
-                           names_of(detail::kMatchKeys),
-                           enum_names(detail::kPolicyKinds),
-                           enum_names(detail::kUnmatchedRules),
-                           enum_names(detail::kAttributeRules),
-                           names_of(detail::kReportKeys),
-                           names_of(detail::kSourceKeys),
-                           names_of(detail::kGenerateKeys),
-                           enum_names(detail::kDistributions),
-                           enum_names(detail::kModelModes),
+  for (const auto& keys : {names_of(detail::kConfigKeys),       names_of(detail::kRunKeys),
+                           names_of(detail::kModelKeys),        names_of(detail::kCallKeys),
+                           names_of(detail::kDumpKeys),         names_of(detail::kSliceKeys),
+                           names_of(detail::kCompareKeys),      names_of(detail::kPolicyKeys),
+                           names_of(detail::kRuleKeys),         names_of(detail::kMatchKeys),
+                           enum_names(detail::kPolicyKinds),    enum_names(detail::kUnmatchedRules),
+                           enum_names(detail::kAttributeRules), names_of(detail::kReportKeys),
+                           names_of(detail::kBaselinesKeys),    names_of(detail::kExpectedKeys),
+                           names_of(detail::kLimitKeys),        names_of(detail::kHappensNames),
+                           names_of(detail::kSourceKeys),       names_of(detail::kGenerateKeys),
+                           enum_names(detail::kDistributions),  enum_names(detail::kModelModes),
                            enum_names(detail::kBrowseModes)}) {
     names.insert(keys.begin(), keys.end());
   }

@@ -294,6 +294,22 @@ class ProcessTest(unittest.TestCase):
         self.assertNotIn(b"torch", linked)
         self.assertNotIn(b"libc10", linked)
 
+    @unittest.skipIf(SANITIZED, "sanitizers reserve more addresses than any limit leaves")
+    def test_an_internal_error_ends_with_70_and_says_what_to_report(self):
+        # Memory that runs out is the one exception from outside that no file of ours translates.
+        large = self.tmp / "large.json"
+        large.touch()
+        os.truncate(large, 1 << 30)
+        most = 256 << 20
+        for words in (["report", "large.json"], ["report", "large.json", "--format", "json"]):
+            done = subprocess.run(
+                [TOOL, *words], cwd=self.tmp, capture_output=True, text=True, timeout=120, check=False,
+                preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (most, most)))
+            self.assertEqual((done.returncode, done.stdout), (70, ""), done.stderr)
+            self.assertRegex(done.stderr, r"\Arepro-check: error: internal error: \S")
+            self.assertIn("report this line with the command line", done.stderr)
+            self.assertIn("repro-check --version", done.stderr)
+
     @unittest.skipIf(SANITIZED, "sanitizers take their time to start")
     def test_it_starts_in_milliseconds(self):
         dump = self.make_dump("three_ops.json", "A")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The shell that every CI file runs, for real, around a program that ends as it is told to; and the CI
-files themselves, as their services would read them."""
+"""The shell that every CI file runs, for real, around a program that ends as it is told to, and around
+the tool; and the CI files themselves, as their services would read them."""
 
 import json
 import os
@@ -8,6 +8,7 @@ import pathlib
 import re
 import shutil
 import subprocess
+import xml.etree.ElementTree
 
 import pytest
 
@@ -144,6 +145,110 @@ def test_jenkins_looks_where_the_reports_are(gate, tmp_path):
     for name in re.findall(r"'(repro-check-reports/[\w.]+)'", text):
         assert (tmp_path / name).is_file(), name
     assert text.count("{") == text.count("}")
+
+
+PROBED = {"os.machine": "x86_64", "libtorch.version": "2.13.0"} | {
+    f"probe.{part}": "aa" for part in ("convolution", "matmul", "softmax", "exp", "sum")
+}
+OTHER_RELU = {"r": [1.5, 3.5, 1, 1], "p": [0.1, 0.2, 0.3, 0.5]}
+
+
+@pytest.fixture
+def real_gate(gate, make_dump, tmp_path):
+    """The same around the real tool, and two dumps in `out` for it to judge."""
+    (tmp_path / "m.pt").write_text("a small model")
+    (tmp_path / "gate.json").write_text('{"model": "m.pt", "inputs": [], "dump": {"directory": "out"}}')
+
+    def record(name, **values):
+        fixture = json.loads((ROOT / "tests/golden/fixtures/three_ops.json").read_text())
+        fixture["manifest"]["environment"] = PROBED
+        for tensor, numbers in values.items():
+            fixture["tensors"][tensor]["values"] = numbers
+        (tmp_path / "fixture.json").write_text(json.dumps(fixture))
+        shutil.rmtree(tmp_path / "out" / name, ignore_errors=True)
+        (tmp_path / "out").mkdir(exist_ok=True)
+        make_dump(tmp_path / "out" / name, fixture=tmp_path / "fixture.json")
+
+    def run(*arguments, candidate=None, **environment):
+        record("baseline")
+        record("candidate", **(candidate or {}))
+        return gate(*arguments, **{"REPRO_CHECK": os.environ["REPRO_CHECK"], "CI": "", **environment})
+
+    return run
+
+
+def accept(tmp_path):
+    words = [os.environ["REPRO_CHECK"], "gate", "accept", "-c", "gate.json", "--yes-in-ci"]
+    subprocess.run(words, cwd=tmp_path, check=True, capture_output=True)
+
+
+def outcome_of(directory):
+    """Failures and errors in JUnit, exit code in SARIF and JSON: what the services would show."""
+    suite = xml.etree.ElementTree.parse(directory / "junit.xml").getroot().find("testsuite")
+    (run,) = json.loads((directory / "report.sarif").read_text())["runs"]
+    report = json.loads((directory / "report.json").read_text())
+    code = report["verdict"]["exit_code"]
+    assert run["invocations"][0]["exitCode"] == code
+    assert "</html>" in (directory / "report.html").read_text()
+    assert (directory / "summary.md").read_text().startswith("<!-- repro-check:")
+    return code, int(suite.get("failures")), int(suite.get("errors"))
+
+
+def test_the_real_gate_is_red_and_then_green(real_gate, tmp_path):
+    reports = tmp_path / "repro-check-reports"
+    red = real_gate("--against", "out", candidate=OTHER_RELU)
+    assert red.returncode == 1, red.stderr
+    assert red.stdout.startswith("DIVERGED at op 1 aten::relu")
+    code, failures, errors = outcome_of(reports)
+    assert code == 1 and failures >= 1 and errors == 0
+    assert "aten::relu" in (reports / "junit.xml").read_text()
+    new = real_gate("--against", "out")
+    assert new.returncode == 4 and new.stdout.startswith("NO BASELINE"), new.stderr
+    assert outcome_of(reports)[0] == 4
+    accept(tmp_path)
+    green = real_gate("--against", "out")
+    assert green.returncode == 0, green.stdout + green.stderr
+    assert green.stdout.startswith("REPRODUCIBLE") and outcome_of(reports) == (0, 0, 0)
+
+
+def test_the_step_of_jenkins_runs_with_the_real_tool(real_gate, tmp_path):
+    text = (ROOT / "ci/Jenkinsfile").read_text()
+    (step,) = re.findall(r"steps \{ sh '([^']*)' \}", text)
+    (tmp_path / "ci").symlink_to(ROOT / "ci")
+    # As a repository calls it that has recorded before; `sh -xe` is what the service runs.
+    variables = dict(re.findall(r"^    (REPRO_CHECK_\w+) = '([^']*)'$", text, re.MULTILINE))
+    (tmp_path / "tool").write_text('#!/bin/sh\nexec "$REAL" "$@" --against out\n')
+    (tmp_path / "tool").chmod(0o755)
+    assert set(variables) == {"REPRO_CHECK_CONFIG", "REPRO_CHECK_REPORTS"}
+    real = os.environ["REPRO_CHECK"]
+    ended = real_gate(command=("-c", 'exec sh -xec "$0"', step), candidate=OTHER_RELU, **variables,
+                      REPRO_CHECK=str(tmp_path / "tool"), REAL=real)
+    assert ended.returncode == 1, ended.stderr
+    assert ended.stdout.startswith("DIVERGED at op 1 aten::relu")
+    for name in re.findall(r"'(repro-check-reports/[\w.]+)'", text):
+        assert (tmp_path / name).stat().st_size > 0, name
+    assert outcome_of(tmp_path / variables["REPRO_CHECK_REPORTS"])[0] == 1
+
+
+def test_the_step_of_the_action_runs_with_the_real_tool(real_gate, tmp_path):
+    yaml = pytest.importorskip("yaml")
+    action = yaml.safe_load((ROOT / "ci/github/action.yml").read_text())
+    script = tmp_path / "step.sh"
+    script.write_text(action["runs"]["steps"][0]["run"])
+    summary, output = tmp_path / "summary", tmp_path / "output"
+    ended = real_gate(
+        command=("--noprofile", "--norc", "-eo", "pipefail", str(script)),
+        candidate=OTHER_RELU,
+        GITHUB_ACTION_PATH=str(ROOT / "ci/github"),
+        GITHUB_STEP_SUMMARY=str(summary),
+        GITHUB_OUTPUT=str(output),
+        REPRO_CHECK_ARGUMENTS="--against\nout\n",
+    )
+    assert ended.returncode == 1, ended.stderr
+    assert re.search(r"^::error .*aten%3A%3Arelu|^::error .*::.*aten::relu", ended.stdout, re.MULTILINE)
+    assert "aten::relu" in summary.read_text()
+    assert output.read_text().startswith("exit-code=1\n")
+    assert outcome_of(tmp_path / "repro-check-reports")[0] == 1
 
 
 def test_shellcheck_has_nothing_to_say():
