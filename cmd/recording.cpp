@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/recording.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <fstream>
 #include <iterator>
+#include <system_error>
 #include <utility>
 
 #include "cmd/logging.h"
@@ -113,9 +117,17 @@ RecorderLaunch launch_for(const RecordingJob& job, const TemporaryFile& request)
   return launch;
 }
 
-void create_parent(const std::filesystem::path& directory) {
+void create_parent(const std::filesystem::path& directory, const std::filesystem::path& dump) {
   std::error_code error;
   std::filesystem::create_directories(directory, error);
+  // The log is made here beside the dump, before the recorder could say anything of the dump.
+  if (!error && ::access(directory.c_str(), W_OK | X_OK) != 0) {
+    const std::error_code why(errno, std::generic_category());
+    throw core::Error(core::ErrorKind::kUsage,
+                      "cannot record " + dump.string() + ": " + directory.string() +
+                          " cannot be written: " + why.message(),
+                      "allow writing there (chmod u+w), or choose another directory with --out");
+  }
   if (!error) return;
   throw core::Error(core::ErrorKind::kUsage,
                     "cannot create directory " + directory.string() + ": " + error.message(),
@@ -187,7 +199,7 @@ RecordingResult record(const RecordingJob& job, Progress& progress) {
   RecordingResult result;
   result.summary.name = job.run.name;
   result.summary.location = job.dump.string();
-  create_parent(std::filesystem::absolute(job.log).parent_path());
+  create_parent(std::filesystem::absolute(job.log).parent_path(), job.dump);
 
   const TemporaryFile request("repro-check-request");
   request.write(configs::to_json_text(configs::RecordRequest{job.run,

@@ -3,11 +3,13 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "cmd/logging.h"
 #include "cmd/render/render.h"
+#include "cmd/space_estimate.h"
 #include "cmd/verdict.h"
 #include "comparators/second_pair.h"
 #include "core/error.h"
@@ -24,14 +26,34 @@ std::vector<std::string> names_after(const std::vector<RecordingJob>& jobs, std:
   return names;
 }
 
+/// One a job, where something is known of it; may be shorter than the jobs.
+using Estimates = std::vector<std::optional<SpaceEstimate>>;
+
+/// Refuses before the model is loaded where the disk cannot take what the run is known to need.
+RecordingResult record_where_it_fits(const RecordingJob& job,
+                                     const std::optional<SpaceEstimate>& estimate,
+                                     Progress& progress) {
+  const std::optional<std::uint64_t> free = estimate ? free_space(job.dump) : std::nullopt;
+  if (free) {
+    if (auto refused = refuse_for_space(job, *estimate, *free)) return std::move(*refused);
+  }
+  return record(job, progress);
+}
+
 /// Up to the first that fails: later runs would be compared with nothing.
 std::vector<RecordingResult> record_all(const std::vector<RecordingJob>& jobs,
                                         const std::string& note,
+                                        const Estimates& estimates,
                                         Progress& progress) {
   std::vector<RecordingResult> results;
   for (const RecordingJob& job : jobs) {
-    progress.begin(results.size() + 1, jobs.size(), job.run.name + note);
-    results.push_back(record(job, progress));
+    const std::size_t place = results.size();
+    progress.begin(place + 1, jobs.size(), job.run.name + note);
+    std::optional<SpaceEstimate> estimate =
+        place < estimates.size() ? estimates[place] : std::nullopt;
+    const RecordingJob& first = jobs.front();
+    if (!estimate && place > 0) estimate = estimate_from(first.run, first.dump, job.run);
+    results.push_back(record_where_it_fits(job, estimate, progress));
     if (!results.back().totals) break;
   }
   return results;
@@ -57,6 +79,29 @@ core::Error interrupted_after(const Report& report, const core::Error& error) {
               report.runs[0].location + " and " + report.runs[1].location};
 }
 
+Round record_and_judge(const std::vector<RecordingJob>& jobs,
+                       const comparators::CompareOptions& options,
+                       const std::string& note,
+                       const Estimates& estimates,
+                       Progress& progress) {
+  Round round;
+  round.results = record_all(jobs, note, estimates, progress);
+  if (round.failed()) {
+    round.reports = {failed_run_report(round.results, names_after(jobs, round.results.size()))};
+    return round;
+  }
+  progress.stage("comparing");
+  for (std::size_t i = 1; i < jobs.size(); ++i) {
+    progress.begin(i, jobs.size() - 1, jobs[i].run.name + note);
+    const std::optional<std::filesystem::path>& reference = jobs[i].run.dump.reference;
+    std::vector<std::filesystem::path> references;
+    if (reference) references.push_back(*reference);
+    round.reports.push_back(judge(jobs.front().dump, jobs[i].dump, options, {false, references}));
+  }
+  progress.clear();
+  return round;
+}
+
 }  // namespace
 
 void ask_for_values(std::vector<RecordingJob>& jobs, const core::OpRanges& operators) {
@@ -76,22 +121,7 @@ Round record_round(const std::vector<RecordingJob>& jobs,
                    const comparators::CompareOptions& options,
                    const std::string& note,
                    Progress& progress) {
-  Round round;
-  round.results = record_all(jobs, note, progress);
-  if (round.failed()) {
-    round.reports = {failed_run_report(round.results, names_after(jobs, round.results.size()))};
-    return round;
-  }
-  progress.stage("comparing");
-  for (std::size_t i = 1; i < jobs.size(); ++i) {
-    progress.begin(i, jobs.size() - 1, jobs[i].run.name + note);
-    const std::optional<std::filesystem::path>& reference = jobs[i].run.dump.reference;
-    std::vector<std::filesystem::path> references;
-    if (reference) references.push_back(*reference);
-    round.reports.push_back(judge(jobs.front().dump, jobs[i].dump, options, {false, references}));
-  }
-  progress.clear();
-  return round;
+  return record_and_judge(jobs, options, note, {}, progress);
 }
 
 Round look_closer(Round digests,
@@ -108,9 +138,13 @@ Round look_closer(Round digests,
            core::describe(operators));
   keep_digests(jobs, digests.reports);
   ask_for_values(jobs, operators);
+  Estimates estimates;
+  for (const RecordingJob& job : jobs) {
+    estimates.push_back(estimate_values(digest_directory(job.dump), job.run, operators));
+  }
   Round round;
   try {
-    round = record_round(jobs, options, ", values", progress);
+    round = record_and_judge(jobs, options, ", values", estimates, progress);
   } catch (const core::Error& error) {
     if (error.kind() != core::ErrorKind::kInterrupted) throw;
     throw interrupted_after(first_diverged(digests.reports), error);

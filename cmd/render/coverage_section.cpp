@@ -115,6 +115,22 @@ std::string first_bit_text(const Report& report) {
              : fmt::format("op {} is the first that is not bit-identical; it passed", *first);
 }
 
+// Where `dump.max_bytes` was reached, and how many operators that leaves to their digests.
+std::string limit_text(const Report& report) {
+  std::vector<std::string> texts;
+  for (const RunSummary& run : report.runs) {
+    const core::TraceSummary& trace = run.manifest.trace;
+    if (!trace.bytes_limit_reached_at || *trace.bytes_limit_reached_at >= trace.operators) continue;
+    texts.push_back(
+        fmt::format("the last {} of {}",
+                    format_count(trace.operators - *trace.bytes_limit_reached_at, "operator"),
+                    escape_name(run.name)));
+  }
+  if (texts.empty()) return {};
+  return fmt::format("of {} not all stored (dump.max_bytes); there digests alone decided",
+                     fmt::join(texts, " and "));
+}
+
 // A recording of a window has no values elsewhere, one that refers to another dump may have them
 // where nobody looked: there digests alone decided.
 std::string values_text(const Report& report) {
@@ -140,6 +156,9 @@ std::string values_text(const Report& report) {
     sentences.push_back(
         fmt::format("of {} a slice alone; the rest of what differs was not measured",
                     format_count(report.coverage.sliced, "tensor")));
+  }
+  if (std::string limit = limit_text(report); !limit.empty()) {
+    sentences.push_back(std::move(limit));
   }
   return fmt::format("{}", fmt::join(sentences, "; "));
 }
@@ -320,7 +339,7 @@ Page coverage_section(const Report& report, const Detail& detail) {
   page.prose("map", map_text(report), detail.everything ? 20 : 3);
   page.prose("rules", rules_text(report), detail.everything ? 20 : 3);
   page.prose("filters", filters_text(report), 3);
-  page.prose("values", values_text(report), 2);
+  page.prose("values", values_text(report), 3);
   add_differences(page, report, detail);
   add_given(page, report, detail);
   page.prose("observer", observer_text(report), 3);

@@ -27,6 +27,7 @@ import pathlib
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 
 from run_case import set_pointer
@@ -45,14 +46,16 @@ def make(tool, fixture, request, change):
         set_pointer(description, pointer, value)
     directory = pathlib.Path(request["dump_directory"])
     directory.parent.mkdir(parents=True, exist_ok=True)
-    source = directory.with_name(directory.name + ".fixture")
-    source.write_text(json.dumps(description))
     refers = asked["level"] == "tensor" and "reference" in asked
     words = [f"reference={asked['reference']}"] if refers else []
     if asked["level"] == "tensor" and "slice" in asked:
         words.append("slice={elements}:{stride}".format(**asked["slice"]))
-    subprocess.run([os.environ[tool], str(source), str(directory), *words], check=True)
-    source.unlink()
+    if asked["level"] == "tensor" and "max_bytes" in asked:
+        words.append(f"max_bytes={asked['max_bytes']}")
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as source:
+        json.dump(description, source)
+        source.flush()
+        subprocess.run([os.environ[tool], source.name, str(directory), *words], check=True)
 
 
 def say_outputs(request, answers, status):

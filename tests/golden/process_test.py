@@ -135,6 +135,33 @@ class ProcessTest(unittest.TestCase):
         self.assertEqual(done.returncode, 0)
         self.assertEqual(done.stderr, b"")
 
+    def test_recordings_are_whole_although_the_reader_of_the_report_left(self):
+        read, write = os.pipe()
+        os.close(read)
+        done = subprocess.run([TOOL, "run", "-c", "config.json"], cwd=self.tmp, stdout=write,
+                              env=self.environment({"*": {"fixture": "three_ops.json"}}),
+                              stderr=subprocess.PIPE, check=False)
+        os.close(write)
+        self.assertEqual(done.returncode, 0, done)
+        for name in ("baseline", "candidate"):
+            subprocess.run([TOOL, "verify", str(self.tmp / "repro-check-out" / name)], check=True,
+                           stdout=subprocess.DEVNULL)
+
+    @unittest.skipIf(os.geteuid() != 0, "who may not write is told apart as root alone")
+    def test_a_directory_that_cannot_be_written_is_named_before_anything_starts(self):
+        self.tmp.chmod(0o755)
+        (self.tmp / "closed").mkdir(mode=0o755)
+        nobody = 65534
+        plan = self.environment({"*": {"pid_file": str(self.pid_file), "fixture": "three_ops.json"}})
+        plan["TMPDIR"] = "/tmp"
+        done = subprocess.run([TOOL, "record", "-c", "config.json", "-o", "closed/x"], cwd=self.tmp,
+                              env=plan, capture_output=True, check=False, user=nobody, group=nobody)
+        self.assertEqual((done.returncode, done.stdout), (2, b""), done)
+        self.assertIn(b"cannot record closed/x: ", done.stderr)
+        self.assertIn(b"/closed cannot be written: Permission denied", done.stderr)
+        self.assertIn(b"--out", done.stderr)
+        self.assertFalse(self.pid_file.exists())
+
     def test_a_stream_that_does_not_block_loses_nothing(self):
         dump = self.make_dump("three_ops.json", "A")
         words = [TOOL, "diff", dump, dump, "--format", "json"]

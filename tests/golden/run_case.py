@@ -51,7 +51,7 @@ def make_dump(tools, tmp, step):
     target.parent.mkdir(parents=True, exist_ok=True)
     tool = tools.make_unfinished_dump if step.get("unfinished") else tools.make_dump
     words = [f"reference={tmp / step['reference']}"] if "reference" in step else []
-    words += [f"slice={step['slice']}"] if "slice" in step else []
+    words += [f"{word}={step[word]}" for word in ("slice", "max_bytes") if word in step]
     subprocess.run([tool, str(fixture), str(target), *words], check=True)
     if fixture.parent == tmp:
         fixture.unlink()

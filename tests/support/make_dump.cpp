@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// make_dump FIXTURE.json OUTDIR [packed] [reference=DIR] [slice=N:K]: writes a dump as a recorder
-// would, from a description in text; packed as a long recording is, referring to what DIR holds, or
-// with slices.
+// make_dump FIXTURE.json OUTDIR [packed] [reference=DIR] [slice=N:K] [max_bytes=N]: writes a dump
+// as a recorder would, from a description in text; packed as a long recording is, referring to what
+// DIR holds, with slices, or with no bytes beyond a limit.
 #include <cstdio>
 #include <fstream>
 #include <iterator>
@@ -41,8 +41,9 @@ void make_dump(const char* description,
 
 int main(int argc, char** argv) {
   if (argc < 3) {
-    std::fputs("usage: make_dump FIXTURE.json OUTDIR [packed] [reference=DIR] [slice=N:K]\n",
-               stderr);
+    std::fputs(
+        "usage: make_dump FIXTURE.json OUTDIR [packed] [reference=DIR] [slice=N:K] [max_bytes=N]\n",
+        stderr);
     return static_cast<int>(repro_check::core::ExitCode::kUsage);
   }
   try {

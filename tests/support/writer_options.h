@@ -12,11 +12,12 @@
 namespace repro_check::test_support {
 
 /// Options of a writer, from the words behind a fixture's: `packed`, `reference=DIR`,
-/// `slice=ELEMENTS:STRIDE`.
+/// `slice=ELEMENTS:STRIDE`, `max_bytes=BYTES`.
 /// @throws core::Error{kUsage} for any other word
 inline store::DumpWriterOptions writer_options(const std::vector<std::string>& words) {
   const std::string reference = "reference=";
   const std::string slice = "slice=";
+  const std::string max_bytes = "max_bytes=";
   store::DumpWriterOptions options;
   for (const std::string& word : words) {
     if (word == "packed") {
@@ -28,6 +29,8 @@ inline store::DumpWriterOptions writer_options(const std::vector<std::string>& w
       options.slice.emplace();
       options.slice->elements = std::stoull(word.substr(slice.size()));
       options.slice->stride = std::stoull(word.substr(colon + 1));
+    } else if (word.starts_with(max_bytes)) {
+      options.max_bytes = std::stoull(word.substr(max_bytes.size()));
     } else {
       throw core::Error(core::ErrorKind::kUsage, "no option of a writer: " + word);
     }

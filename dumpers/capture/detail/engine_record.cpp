@@ -151,7 +151,8 @@ class Engine::OutputVisitor final : public TensorVisitor {
     const auto& inputs = frame_.input_storages;
     const bool is_input =
         std::find(inputs.begin(), inputs.end(), storage.unsafeGetStorageImpl()) != inputs.end();
-    if (is_input) return result_->aliases;
+    // `set_` shows what a storage already holds.
+    if (is_input || frame_.plan->effect == StorageEffect::kMetadata) return result_->aliases;
     StorageEntry& entry = engine_.tensors_.storages().find(storage);
     entry.written_by(own_index());
     if (frame_.plan->effect == StorageEffect::kFresh) {

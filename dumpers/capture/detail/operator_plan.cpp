@@ -98,6 +98,8 @@ StorageEffect effect_of(std::string_view base, const c10::OperatorHandle& op) {
   if (starts_with_any(base, {"empty", "new_empty", "_empty_affine", "_empty_per_channel"})) {
     return StorageEffect::kFresh;
   }
+  // Older releases do not tag it: what it writes is which storage the tensor has.
+  if (base == "set_") return StorageEffect::kMetadata;
   return op.hasTag(at::Tag::inplace_view) ? StorageEffect::kMetadata : StorageEffect::kOrdinary;
 }
 

@@ -54,7 +54,7 @@ enum class StorageEffect : std::uint8_t {
   kOrdinary,
   kFresh,     ///< returns memory that nobody has written (trap 18)
   kResize,    ///< may grow what it is given, with such memory
-  kMetadata,  ///< in place, but only sizes and strides
+  kMetadata,  ///< in place, but only sizes, strides and the storage
 };
 
 /// Everything about an operator that does not change from call to call.

@@ -92,6 +92,16 @@ void StorageEntry::written_by(std::int64_t index) {
   foreign = false;
   fingerprint.reset();
   digests.clear();
+  memory.reset();
+}
+
+void StorageEntry::notice_memory(const c10::StorageImpl& storage) {
+  const Memory now{storage_bytes(storage), storage.nbytes()};
+  if (memory == now) return;
+  const bool grown = memory && now.bytes > memory->bytes;
+  if (memory) digests.clear();
+  memory = now;
+  if (grown) mark_uninitialised(storage);
 }
 
 void StorageEntry::mark_uninitialised(const c10::StorageImpl& storage) {

@@ -5,6 +5,7 @@
 #include <c10/core/Storage.h>
 #include <c10/util/SmallVector.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -55,6 +56,13 @@ struct StorageEntry {
   /// a tensor); empty where it cannot be read.
   std::optional<core::Digest> fingerprint;
   std::vector<CachedDigest> digests;
+  /// Where the content lies, as last noticed since it was written.
+  struct Memory {
+    const std::byte* begin = nullptr;
+    std::size_t bytes = 0;
+    bool operator==(const Memory&) const = default;
+  };
+  std::optional<Memory> memory;
 
   /// The entry for `tensor` as it is now, or null.
   CachedDigest* find(const at::Tensor& tensor);
@@ -62,8 +70,12 @@ struct StorageEntry {
   [[nodiscard]] const CachedDigest* find_same_bytes(const at::Tensor& tensor) const;
   CachedDigest& remember(const at::Tensor& tensor, const core::Digest& digest);
 
-  /// Op `index` has written the content.
+  /// Op `index` has written the content, and may have given the storage other memory for it.
   void written_by(std::int64_t index);
+  /// To be told before the digests are asked: forgets them where the storage has been given other
+  /// memory, or another size, and no operator wrote it (a storage that is resized, a `set_` beyond
+  /// the end). What it has grown by is whatever the memory held before.
+  void notice_memory(const c10::StorageImpl& storage);
   /// The content is whatever the memory held before.
   void mark_uninitialised(const c10::StorageImpl& storage);
   /// Whether it still is; asks the memory where it can.

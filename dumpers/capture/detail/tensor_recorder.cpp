@@ -114,6 +114,7 @@ void TensorRecorder::add_strided(const at::Tensor& tensor,
   const c10::Storage& storage = tensor.unsafeGetTensorImpl()->unsafe_storage();
   const std::int64_t next_number = storages_.next_number();
   StorageEntry& entry = storages_.find(storage);
+  if (!tensor.is_meta()) entry.notice_memory(*storage.unsafeGetStorageImpl());
   const bool inner = entry.number >= order.first_inner;
   if (inner && entry.number == next_number && order.role == core::TensorRole::kInput) {
     entry.foreign = true;
