@@ -245,7 +245,7 @@ std::string header(const Reproducer& reproducer) {
       "CMakeLists.txt:\n"
       "//   cmake_minimum_required(VERSION 3.18)\n"
       "//   project(reproducer CXX)\n"
-      "//   set(CMAKE_CXX_STANDARD 17)\n"
+      "//   set(CMAKE_CXX_STANDARD 20)\n"
       "//   find_package(Torch REQUIRED)  # -DCMAKE_PREFIX_PATH=<LibTorch>\n"
       "//   add_executable(reproducer {1})\n"
       "//   target_link_libraries(reproducer ${{TORCH_LIBRARIES}})\n",

@@ -59,11 +59,6 @@ std::vector<std::filesystem::path> dumps_of(std::span<const RecordingJob> jobs) 
   return dumps;
 }
 
-std::vector<std::filesystem::path> references_of(const RecordingJob& job) {
-  if (!job.run.dump.reference) return {};
-  return {*job.run.dump.reference};
-}
-
 /// What the runs before one that failed say; an empty status where they are too few.
 void add_what_was_seen(const RunPlan& plan, Round& round) {
   const std::size_t whole = round.results.size() - 1;
@@ -78,11 +73,13 @@ void add_what_was_seen(const RunPlan& plan, Round& round) {
       sum_up(std::move(reports),
              assess_dumps(dumps_of(jobs), references_of(jobs.front()), plan.options.max_items));
   Report& failed = round.reports.front();
-  std::erase_if(failed.reasons,
-                [](const std::string& reason) { return reason.starts_with(kNothingCompared); });
+  const bool known = std::ranges::find(failed.also, Status::kDiverged) != failed.also.end();
   name_statuses(seen, failed);
-  failed.coverage = seen.coverage;
-  failed.policy = seen.policy;
+  // The numbers go with the divergence that is shown.
+  if (!known) {
+    failed.coverage = seen.coverage;
+    failed.policy = seen.policy;
+  }
   failed.repeat = seen.repeat;
 }
 

@@ -72,6 +72,53 @@ const Report& first_diverged(const std::vector<Report>& reports) {
   return *std::ranges::find(reports, comparators::Status::kDiverged, &Report::status);
 }
 
+/// What was recorded before a run failed, each judged by the first run: the whole dumps, and of the
+/// failed run as much as it left.
+std::vector<Report> judge_what_is_left(const std::vector<RecordingJob>& jobs,
+                                       const std::vector<RecordingResult>& results,
+                                       const comparators::CompareOptions& options) {
+  std::vector<Report> reports;
+  for (std::size_t i = 1; i < results.size(); ++i) {
+    const std::string& unfinished = results[i].summary.unfinished;
+    const bool whole = results[i].totals.has_value();
+    if (!whole && unfinished.empty()) continue;
+    const std::filesystem::path place = whole ? jobs[i].dump : std::filesystem::path(unfinished);
+    reports.push_back(judge(jobs.front().dump, place, options, {!whole, references_of(jobs[i])}));
+  }
+  return reports;
+}
+
+bool was_compared(const Report& report) {
+  using comparators::Status;
+  return report.status == Status::kDiverged || report.status == Status::kReproducible ||
+         report.status == Status::kPartial;
+}
+
+/// A failed run takes nothing back: the report on it says what the operators before show.
+void add_what_is_left(const std::vector<Report>& left, Report& failed) {
+  const Report* shown = nullptr;
+  for (const Report& seen : left) {
+    if (!was_compared(seen)) continue;
+    const bool diverged = seen.status == comparators::Status::kDiverged;
+    if (shown == nullptr || (diverged && shown->status != comparators::Status::kDiverged)) {
+      shown = &seen;
+    }
+  }
+  if (shown == nullptr) return;
+  std::erase_if(failed.reasons,
+                [](const std::string& reason) { return reason.starts_with(kNothingCompared); });
+  comparators::carry_over(*shown, failed);
+  failed.coverage = shown->coverage;
+  failed.policy = shown->policy;
+  failed.differences = shown->differences;
+  if (shown->status == comparators::Status::kPartial) {
+    failed.reasons.push_back("what the failed run left is " + shown->reasons.front());
+  } else if (shown->runs.at(1).status == "partial" && shown->coverage.candidate_ops > 0) {
+    failed.reasons.push_back("what the failed run left was compared up to op " +
+                             std::to_string(shown->coverage.candidate_ops - 1));
+  }
+}
+
 core::Error interrupted_after(const Report& report, const core::Error& error) {
   return {error.kind(),
           error.what(),
@@ -88,15 +135,14 @@ Round record_and_judge(const std::vector<RecordingJob>& jobs,
   round.results = record_all(jobs, note, estimates, progress);
   if (round.failed()) {
     round.reports = {failed_run_report(round.results, names_after(jobs, round.results.size()))};
+    add_what_is_left(judge_what_is_left(jobs, round.results, options), round.reports.front());
     return round;
   }
   progress.stage("comparing");
   for (std::size_t i = 1; i < jobs.size(); ++i) {
     progress.begin(i, jobs.size() - 1, jobs[i].run.name + note);
-    const std::optional<std::filesystem::path>& reference = jobs[i].run.dump.reference;
-    std::vector<std::filesystem::path> references;
-    if (reference) references.push_back(*reference);
-    round.reports.push_back(judge(jobs.front().dump, jobs[i].dump, options, {false, references}));
+    round.reports.push_back(
+        judge(jobs.front().dump, jobs[i].dump, options, {false, references_of(jobs[i])}));
   }
   progress.clear();
   return round;
@@ -110,6 +156,11 @@ void ask_for_values(std::vector<RecordingJob>& jobs, const core::OpRanges& opera
     job.run.dump.keep_ops = operators;
     job.replace_existing = false;
   }
+}
+
+std::vector<std::filesystem::path> references_of(const RecordingJob& job) {
+  if (!job.run.dump.reference) return {};
+  return {*job.run.dump.reference};
 }
 
 bool starts_with_digests(const configs::Config& config) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -23,13 +24,17 @@ struct Round {
   [[nodiscard]] bool failed() const { return !results.back().totals; }
 };
 
+/// Where dumps may be that a job's dump refers to.
+std::vector<std::filesystem::path> references_of(const RecordingJob& job);
+
 /// Whether `run` records digests first: asked for or by default, and the policy can be judged so.
 bool starts_with_digests(const configs::Config& config);
 
 /// Makes the jobs of a second round, which keep the bytes of `operators`; of all where empty.
 void ask_for_values(std::vector<RecordingJob>& jobs, const core::OpRanges& operators);
 
-/// Records one job after the other, up to the first that fails, and compares.
+/// Records one job after the other, up to the first that fails, and compares. When one fails, what
+/// it recorded is compared as far as it goes; Status::kRunFailed stays.
 /// @param note  said beside the name of each run while it is recorded; may be empty
 Round record_round(const std::vector<RecordingJob>& jobs,
                    const comparators::CompareOptions& options,

@@ -100,6 +100,7 @@ void carry_over(const Report& known, Report& report) {
   report.also.push_back(Status::kDiverged);
   report.kind = known.kind;
   report.first_divergence = known.first_divergence;
+  report.control_flow = known.control_flow;
   report.divergences = known.divergences;
   report.divergences_total = known.divergences_total;
   report.first_bit_difference = known.first_bit_difference;

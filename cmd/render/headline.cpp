@@ -81,7 +81,7 @@ void put_at_op(Line& line, const OpDivergence& op, DivergenceKind kind) {
   line.put(is_shifted ? fmt::format(" (op {} in candidate)", *op.candidate_index) : "");
   line.put(": " + op_amount(op));
   put_relation(line, op.relation);
-  line.put(kind_suffix(kind));
+  line.put(op.cause.name == "overflow" ? ", overflow" : "").put(kind_suffix(kind));
 }
 
 // Weights or inputs: no operator is to blame, so the line names the tensor first.
@@ -155,6 +155,8 @@ void put_missing(Line& line, const Report& report) {
     line.put("; first ").put(op_line(op, 0));
     line.put(op.baseline_index ? ", missing in candidate" : ", missing in baseline",
              Role::kMissing);
+    const auto& generator = shown_record(op).generator;
+    line.put(generator && generator->drawn > 0 ? ", RNG stream parted" : "");
     line.put(structure_text(op.cause));
   }
 }

@@ -133,6 +133,11 @@ void TensorJudge::judge_values(Depth depth,
   const TensorVerdict& verdict = measured->verdict;
   append_note(comparison.note, !verdict.why.empty(), verdict.why);
   comparison.outcome = verdict.passes ? TensorOutcome::kWithin : TensorOutcome::kBeyond;
+  const bool by_tolerance = choice.policy->kind == configs::PolicyKind::kTolerance &&
+                            !choice.policy->flush_subnormals && baseline.dtype == candidate.dtype;
+  if (verdict.passes || !by_tolerance || !comparison.note.empty()) return;
+  comparison.note = first_beyond_text(
+      comparison.samples, baseline.dtype, element_policy(*choice.policy, baseline.dtype));
 }
 
 /// What holds a pair against a third thing judges anew: another operator with the same pair may be

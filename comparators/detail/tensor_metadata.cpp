@@ -4,7 +4,12 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <cmath>
+#include <string>
 #include <string_view>
+
+#include "core/dtype.h"
+#include "core/float_format.h"
 
 namespace repro_check::comparators::detail {
 namespace {
@@ -114,6 +119,29 @@ std::string describe_metrics(const TensorMetrics& metrics) {
   append_note(text, metrics.inf_baseline != 0, "Inf in baseline only");
   append_note(text, metrics.inf_candidate != 0, "Inf in candidate only");
   return text;
+}
+
+std::string first_beyond_text(const std::vector<Sample>& samples,
+                              core::Dtype dtype,
+                              const ElementPolicy& policy) {
+  if (!core::is_floating(dtype) || dtype == core::Dtype::kFloat4E2M1FNX2) return {};
+  const auto value = [&](const std::string& hex) {
+    return core::decode_float(dtype, std::stoull(hex, nullptr, 16));
+  };
+  for (const Sample& sample : samples) {
+    const double baseline = value(sample.baseline_bits);
+    const double error = std::abs(value(sample.candidate_bits) - baseline);
+    const double allowed = policy.atol + policy.rtol * std::abs(baseline);
+    if (!std::isfinite(error) || error <= allowed) continue;
+    constexpr int kExact = 17;
+    for (int digits = 3;; ++digits) {
+      const std::string left = fmt::format("{:.{}g}", error, digits);
+      const std::string right = fmt::format("{:.{}g}", allowed, digits);
+      if (left != right || digits == kExact)
+        return fmt::format("first beyond: {} > {}", left, right);
+    }
+  }
+  return {};
 }
 
 }  // namespace repro_check::comparators::detail

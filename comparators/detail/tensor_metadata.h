@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "comparators/policy.h"
 #include "comparators/report.h"
 #include "core/dtype.h"
 #include "core/tensor_record.h"
@@ -45,6 +46,14 @@ std::string dtype_and_shape(core::Dtype dtype, const std::vector<std::int64_t>& 
 /// What the metrics say in words: `only zero signs differ`, `NaN in baseline only`; empty when the
 /// numbers say it all.
 std::string describe_metrics(const TensorMetrics& metrics);
+
+/// `first beyond: 2.29e-05 > 2.28e-05`: the absolute error of the first of `samples` that is beyond
+/// the tolerance, and what |baseline| allows there, with as many digits as tell them apart. Empty
+/// where none of them is, or the dtype is not a real floating one.
+/// @param samples  of tensors that are both of `dtype`
+std::string first_beyond_text(const std::vector<Sample>& samples,
+                              core::Dtype dtype,
+                              const ElementPolicy& policy);
 
 /// Adds `words` to a note, where `holds`.
 void append_note(std::string& text, bool holds, std::string_view words);
