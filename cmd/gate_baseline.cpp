@@ -151,6 +151,7 @@ Report compare_lines(const GateCase& gate,
 Report compare_modules(const GateCase& gate,
                        const Candidate& accepted,
                        const Baseline& folded,
+                       bool has_same_weights,
                        Report report) {
   const auto same = [&](const baselines::AcceptedModule& module) {
     return std::ranges::find(accepted.baseline.modules, module) != accepted.baseline.modules.end();
@@ -170,7 +171,8 @@ Report compare_modules(const GateCase& gate,
     if (!same(module)) differing += module.operators;
   }
   report.status = Status::kDiverged;
-  report.kind = comparators::DivergenceKind::kOrigin;
+  report.kind = has_same_weights ? comparators::DivergenceKind::kOrigin
+                                 : comparators::DivergenceKind::kWeights;
   report.reasons = {baselines::describe_changes(accepted.baseline, folded) +
                     "; which operator it was needs the accepted dump: set /baselines/store"};
   comparators::Coverage& coverage = report.coverage;
@@ -214,6 +216,7 @@ Report find_difference(const GateCase& gate,
                        const Results& results,
                        const Report& on_runs,
                        GateOutcome& outcome) {
+  const bool has_same_weights = baselines::same_weights(accepted.baseline, results.folded);
   Report report;
   if (const auto stored = stored_dump(gate, accepted.baseline, outcome)) {
     report = judge(*stored, gate.dumps.front(), gate.options, {false, gate.references});
@@ -228,10 +231,10 @@ Report find_difference(const GateCase& gate,
           "/baselines/store, or use policy \"bitwise\"";
     }
   } else {
-    report = compare_modules(gate, accepted, baselines::fold_operators(results.now), on_runs);
+    report = compare_modules(
+        gate, accepted, baselines::fold_operators(results.now), has_same_weights, on_runs);
   }
-  if (!accepted.baseline.folded.empty() &&
-      !baselines::same_weights(accepted.baseline, results.folded)) {
+  if (!accepted.baseline.folded.empty() && !has_same_weights) {
     outcome.notes.emplace_back(
         "parameters or buffers are not those that were accepted; there are too many in the "
         "baseline to say which");

@@ -9,11 +9,13 @@
 #include <limits>
 #include <system_error>
 
+#include "baselines/platform.h"
 #include "cmd/choice.h"
 #include "cmd/logging.h"
 #include "cmd/op_lines.h"
 #include "cmd/output.h"
 #include "comparators/compare.h"
+#include "core/digest.h"
 #include "core/error.h"
 
 namespace repro_check::cmd {
@@ -144,10 +146,18 @@ ReportStyle ReportFlags::style(const GlobalOptions& globals, const std::string& 
 }
 
 DocumentOptions ReportFlags::document_options(const RenderOptions& options) const {
+  const GateOutcome* gate = options.gate;
   DocumentOptions document{options, "", "", "", junit_dialect_ == "strict"};
-  if (!options.config_path.empty()) {
-    document.fallback_file =
-        std::filesystem::absolute(options.config_path).lexically_normal().string();
+  std::string config = options.config_path;
+  if (gate != nullptr) {
+    document.subject = gate->gate;
+    if (const auto key = core::parse_digest(gate->key)) {
+      document.platform = baselines::short_key(*key);
+    }
+    if (config.empty()) config = gate->config;
+  }
+  if (!config.empty()) {
+    document.fallback_file = std::filesystem::absolute(config).lexically_normal().string();
   }
   const std::filesystem::path root =
       source_root_.empty() ? repository_root() : std::filesystem::absolute(source_root_);

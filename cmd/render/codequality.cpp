@@ -24,7 +24,9 @@ constexpr std::size_t kMostDescription = 1024;
 /// Without an op index or a line, so that GitLab knows the issue again when code has moved.
 std::string fingerprint(const Finding& finding, const SourcePlace& place) {
   std::string text = fmt::format("{}|{}", rule(finding.rule).id, static_cast<int>(finding.subject));
-  if (finding.op == nullptr) {
+  if (finding.subject == Subject::kExpected && finding.entry != nullptr) {
+    text += "|" + finding.entry->match;
+  } else if (finding.op == nullptr) {
     text += fmt::format("|{}", finding.run);
   } else {
     const core::OpRecord& record = shown_record(*finding.op);
@@ -38,7 +40,7 @@ std::string fingerprint(const Finding& finding, const SourcePlace& place) {
 }
 
 std::string description(const Finding& finding) {
-  if (finding.op == nullptr) return finding.message;
+  if (finding.subject != Subject::kOperator) return finding.message;
   const core::OpRecord& record = shown_record(*finding.op);
   const std::string module = record.site == nullptr ? "" : record.site->module_path;
   return fmt::format(
@@ -51,11 +53,9 @@ std::string render_codequality(std::span<const Report> reports, const DocumentOp
   Json out = Json::array();
   std::set<std::string> known;
   for (const Report& report : reports) {
-    for (const Finding& finding : findings_of(report)) {
-      if (finding.consequence || out.size() == kMostIssues) continue;
-      const core::CallSite* site =
-          finding.op == nullptr ? nullptr : shown_record(*finding.op).site.get();
-      const SourcePlace place = source_place(site, report, options);
+    for (const Finding& finding : findings_of(report, gate_of(report, reports, options))) {
+      if (finding.consequence || finding.is_excused() || out.size() == kMostIssues) continue;
+      const SourcePlace place = place_of(finding, report, options);
       const std::string print = fingerprint(finding, place);
       // Several candidates may show the same; GitLab takes equal fingerprints for one issue.
       if (!known.insert(print).second) continue;

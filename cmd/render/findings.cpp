@@ -13,6 +13,7 @@ namespace repro_check::cmd {
 namespace {
 
 using comparators::DivergenceKind;
+using comparators::ExpectedOutcome;
 using comparators::OpDivergence;
 using comparators::Relation;
 using comparators::Report;
@@ -30,11 +31,32 @@ std::string named_text(const comparators::NamedTensorDifference& tensor) {
   return fmt::format("{}: {}", tensor.name, amount_text(*tensor.metrics, false));
 }
 
+std::string changes_text(const std::vector<baselines::Change>& changes) {
+  constexpr std::size_t kListed = 20;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(changes.size(), kListed); ++i) {
+    text += fmt::format("{}: {} -> {}\n", changes[i].name, changes[i].accepted, changes[i].now);
+  }
+  if (changes.size() > kListed) text += fmt::format("... and {} more\n", changes.size() - kListed);
+  return text;
+}
+
+/// `origin`, or what differs in its place.
+std::string reason_text(const OpDivergence& op) {
+  const std::string_view source = differing_source(op);
+  if (source.empty()) return std::string(relation_name(op.relation));
+  return fmt::format("its {} {}", source, source.ends_with('s') ? "differ" : "differs");
+}
+
 class Collector {
  public:
-  explicit Collector(const Report& report) : report_(report) {}
+  Collector(const Report& report, const GateOutcome* gate) : report_(report), gate_(gate) {}
 
   std::vector<Finding> collect() {
+    if (comparators::exit_code_of(report_) == core::ExitCode::kReproducible) {
+      add_excused();
+      return std::move(found_);
+    }
     if (holds(report_, Status::kDiverged)) {
       add_named(Subject::kInputs, true);
       add_named(Subject::kWeights, false);
@@ -44,8 +66,11 @@ class Collector {
     add_observer();
     add_runs();
     add_incomparable();
+    add_stale();
     add_operators();
+    add_entries();
     settle_consequences();
+    add_excused();
     return std::move(found_);
   }
 
@@ -127,21 +152,99 @@ class Collector {
         report_.mend;
   }
 
+  void add_stale() {
+    if (!holds(report_, Status::kStaleBaseline) && !holds(report_, Status::kNoBaseline)) return;
+    Finding& finding = add(RuleId::kStaleBaseline, Subject::kBaseline, verdict_line(report_).raw());
+    if (gate_ != nullptr) {
+      finding.detail = changes_text(gate_->changes) + changes_text(gate_->nearest_changes);
+    }
+    finding.detail += report_.mend;
+  }
+
+  /// The entry that would have excused the operator before its day was over.
+  [[nodiscard]] const ExpectedOutcome* expired_entry(const OpDivergence& op) const {
+    if (gate_ == nullptr) return nullptr;
+    for (const ExpectedOutcome& entry : gate_->expected) {
+      if (entry.what != ExpectedOutcome::What::kExpired) continue;
+      const auto is_it = [&](const OpDivergence& each) {
+        return comparators::is_same_call(each, op);
+      };
+      if (std::ranges::any_of(entry.found, is_it)) return &entry;
+    }
+    return nullptr;
+  }
+
   void add_operator(const OpDivergence& op) {
     const bool parted = report_.kind == DivergenceKind::kControlFlow;
-    Finding& finding = add(rule_of(op),
-                           Subject::kOperator,
-                           fmt::format("{}, {}", op_amount(op), relation_name(op.relation)));
+    Finding& finding =
+        add(rule_of(op), Subject::kOperator, fmt::format("{}, {}", op_amount(op), reason_text(op)));
     finding.op = &op;
     finding.detail = fmt::format("op {}, {}\n", shown_index(op), op.cause.evidence);
     if (!op.cause.advice.empty()) finding.detail += op.cause.advice + "\n";
-    const bool inherits = op.relation == Relation::kPropagated || !op.producers.empty();
+    // What was given differently is a cause, wherever the comparator draws the line.
+    const bool is_given = !differing_source(op).empty();
+    const bool inherits =
+        !op.producers.empty() || (op.relation == Relation::kPropagated && !is_given);
     finding.consequence = inherits || (parted && op.relation == Relation::kMissing);
+    if (const ExpectedOutcome* entry = expired_entry(op); entry != nullptr && !inherits) {
+      finding.rule = RuleId::kExpired;
+      finding.entry = entry;
+      finding.message += fmt::format("; expected, and expired on {}", entry->expires);
+      finding.detail += entry_text(*entry) + "\n";
+    }
   }
 
   void add_operators() {
     if (report_.first_divergence) add_operator(*report_.first_divergence);
     for (const OpDivergence& op : report_.divergences) add_operator(op);
+  }
+
+  Finding& add_entry(RuleId rule, const ExpectedOutcome& entry, std::string message) {
+    Finding& finding = add(rule, Subject::kExpected, std::move(message));
+    finding.entry = &entry;
+    finding.op = entry.found.empty() ? nullptr : &entry.found.front();
+    finding.detail = entry_text(entry) + "\n";
+    return finding;
+  }
+
+  /// Entries that fail without an operator that says so.
+  void add_entries() {
+    if (gate_ == nullptr || !holds(report_, Status::kDiverged)) return;
+    for (const ExpectedOutcome& entry : gate_->expected) {
+      using enum ExpectedOutcome::What;
+      const auto is_told = [&](const Finding& each) { return each.entry == &entry; };
+      if (entry.what == kUnexpectedPass) {
+        add_entry(RuleId::kUnexpectedPass,
+                  entry,
+                  fmt::format("{} was expected to diverge, and agrees", entry.match));
+      } else if (entry.what == kExpired && std::ranges::none_of(found_, is_told)) {
+        add_entry(RuleId::kExpired,
+                  entry,
+                  fmt::format("the expected divergence of {} expired on {}, and does not show",
+                              entry.match,
+                              entry.expires));
+      } else if (entry.what == kBeyondLimit && report_.kind == DivergenceKind::kExpectation) {
+        add_entry(RuleId::kOrigin,
+                  entry,
+                  fmt::format("{} diverged further than expected: {}", entry.match, entry.detail));
+      }
+    }
+  }
+
+  /// What diverges as expected is no part of the report any more.
+  void add_excused() {
+    if (gate_ == nullptr) return;
+    for (const ExpectedOutcome& entry : gate_->expected) {
+      if (entry.what != ExpectedOutcome::What::kExcused) continue;
+      for (const OpDivergence& op : entry.found) {
+        Finding& finding = add(RuleId::kExpected,
+                               Subject::kOperator,
+                               op_amount(op) + ", expected until " + entry.expires);
+        finding.op = &op;
+        finding.entry = &entry;
+        finding.detail = entry_text(entry) + "\n";
+      }
+    }
   }
 
   /// Where nothing is a cause, the first operator stands for it. What kept the runs from being
@@ -156,14 +259,24 @@ class Collector {
       found_.front().consequence = false;
       return;
     }
-    add(fallback_rule(), Subject::kCoverage, verdict_line(report_).raw()).detail = report_.mend;
+    add(fallback_rule(), fallback_subject(), verdict_line(report_).raw()).detail = report_.mend;
     std::rotate(found_.begin(), found_.end() - 1, found_.end());
+  }
+
+  [[nodiscard]] Subject fallback_subject() const {
+    const bool is_about_baseline =
+        gate_ != nullptr &&
+        (gate_->baseline == BaselineState::kDiffers || gate_->baseline == BaselineState::kDamaged);
+    return is_about_baseline ? Subject::kBaseline : Subject::kCoverage;
   }
 
   [[nodiscard]] RuleId fallback_rule() const {
     switch (comparators::exit_code_of(report_)) {
       case core::ExitCode::kDivergence:
-        return RuleId::kOrigin;
+        if (report_.kind == DivergenceKind::kExpectation) return RuleId::kUnexpectedPass;
+        return report_.kind == DivergenceKind::kWeights || report_.kind == DivergenceKind::kInputs
+                   ? RuleId::kInherited
+                   : RuleId::kOrigin;
       case core::ExitCode::kDumpUnusable:
         return RuleId::kDamaged;
       case core::ExitCode::kRunFailed:
@@ -174,14 +287,23 @@ class Collector {
   }
 
   const Report& report_;
+  const GateOutcome* gate_;
   std::vector<Finding> found_;
 };
 
 }  // namespace
 
-std::vector<Finding> findings_of(const Report& report) {
-  if (comparators::exit_code_of(report) == core::ExitCode::kReproducible) return {};
-  return Collector(report).collect();
+std::vector<Finding> findings_of(const Report& report, const GateOutcome* gate) {
+  return Collector(report, gate).collect();
+}
+
+std::string entry_text(const ExpectedOutcome& entry) {
+  return fmt::format("{}; until {}, {}{}{}",
+                     entry.reason,
+                     entry.expires,
+                     entry.owner,
+                     entry.issue.empty() ? "" : ", ",
+                     entry.issue);
 }
 
 bool is_trouble(RuleId rule) noexcept { return rule >= RuleId::kStaleBaseline; }

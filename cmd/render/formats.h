@@ -20,6 +20,8 @@ struct DocumentOptions : RenderOptions {
   /// none.
   std::string fallback_file;
   bool strict_junit = false;  ///< JUnit without `file` and `line`
+  /// On what it ran, as CI systems are to call it: a short platform key; empty = by the device.
+  std::string platform = {};
 };
 
 /// The reports of one command as one document. It is made in one piece, so that nothing is written

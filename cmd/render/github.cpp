@@ -9,6 +9,7 @@
 #include "cmd/render/source_place.h"
 #include "cmd/render/text.h"
 #include "cmd/render/words.h"
+#include "comparators/compare.h"
 
 namespace repro_check::cmd {
 namespace {
@@ -17,6 +18,7 @@ using comparators::Report;
 
 // A step shows ten errors and ten warnings, and drops the rest without a word.
 constexpr std::size_t kMostErrors = 8;
+constexpr std::size_t kMostNotices = 8;
 // Of the runner, for one message.
 constexpr std::size_t kMostMessage = 4096;
 
@@ -33,25 +35,25 @@ std::string command(std::string_view level,
 }
 
 std::string place_properties(const SourcePlace& place) {
+  if (!place.is_file) return {};
   return fmt::format("file={},line={},", annotation_property(place.file), place.line);
 }
 
-std::string error_for(const Finding& finding,
-                      const Report& report,
-                      const DocumentOptions& options) {
-  if (finding.op == nullptr) {
-    const SourcePlace place = source_place(nullptr, report, options);
-    std::string text = finding.message;
-    if (!finding.detail.empty()) text += "\n" + finding.detail;
-    return command("error", place_properties(place), std::string(rule(finding.rule).title), text);
+std::string annotation(const Finding& finding,
+                       const Report& report,
+                       const DocumentOptions& options) {
+  std::string text = finding.message;
+  if (finding.op != nullptr) {
+    const core::OpRecord& record = shown_record(*finding.op);
+    if (finding.subject == Subject::kOperator) text = operator_text(record) + " " + text;
+    const std::string where = raw_place_text(record.site.get());
+    if (!where.empty()) text += "\n" + where;
   }
-  const core::OpRecord& record = shown_record(*finding.op);
-  const SourcePlace place = source_place(record.site.get(), report, options);
-  std::string text = fmt::format("{} {}", operator_text(record), finding.message);
-  const std::string where = raw_place_text(record.site.get());
-  if (!where.empty()) text += "\n" + where;
-  text += "\n" + finding.detail;
-  return command("error", place_properties(place), std::string(rule(finding.rule).title), text);
+  if (!finding.detail.empty()) text += "\n" + finding.detail;
+  return command(finding.is_excused() ? "notice" : "error",
+                 place_properties(place_of(finding, report, options)),
+                 std::string(rule(finding.rule).title),
+                 text);
 }
 
 }  // namespace
@@ -59,20 +61,21 @@ std::string error_for(const Finding& finding,
 std::string render_github(std::span<const Report> reports, const DocumentOptions& options) {
   std::string out;
   std::size_t errors = 0;
+  std::size_t notices = 0;
   std::size_t left = 0;
   for (const Report& report : reports) {
-    const std::vector<Finding> findings = findings_of(report);
-    if (findings.empty()) {
+    if (comparators::exit_code_of(report) == core::ExitCode::kReproducible) {
       out += command("notice", "", "passed", verdict_line(report).raw());
-      continue;
     }
-    for (const Finding& finding : findings) {
-      if (finding.consequence || errors == kMostErrors) {
-        ++left;
+    for (const Finding& finding : findings_of(report, gate_of(report, reports, options))) {
+      std::size_t& shown = finding.is_excused() ? notices : errors;
+      const std::size_t most = finding.is_excused() ? kMostNotices : kMostErrors;
+      if (finding.consequence || shown == most) {
+        if (!finding.is_excused()) ++left;
         continue;
       }
-      ++errors;
-      out += error_for(finding, report, options);
+      ++shown;
+      out += annotation(finding, report, options);
     }
     const std::uint64_t listed = report.divergences.size() + (report.first_divergence ? 1 : 0);
     left += report.divergences_total - std::min<std::uint64_t>(report.divergences_total, listed);

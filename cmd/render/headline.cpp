@@ -26,7 +26,8 @@ std::string run_names(const Report& report) {
 
 void put_pass(Line& line, const Report& report) {
   const auto& c = report.coverage;
-  const std::string of = format_count(c.compared, "operator");
+  // What an expected divergence hides stays in the sum.
+  const std::string of = format_count(c.compared + c.not_judged, "operator");
   if (c.within_policy > 0) {
     const bool by_element =
         report.policy.starts_with("tolerance") || report.policy.starts_with("bitwise");
@@ -43,6 +44,7 @@ void put_pass(Line& line, const Report& report) {
   } else {
     line.put(fmt::format(": {} of {} bit-identical", format_count(c.equal), of));
   }
+  if (c.not_judged > 0) line.put(fmt::format(", {} not judged", format_count(c.not_judged)));
   if (report.repeat) {
     line.put(fmt::format(" ({})", format_count(report.repeat->runs.size(), "run")));
   } else if (!report.runs.empty()) {
@@ -106,6 +108,8 @@ void put_from_named(Line& line, const Report& report) {
   if (report.first_divergence) {
     line.put("; first reached ").put(op_line(*report.first_divergence, 0));
     put_relation(line, report.first_divergence->relation);
+  } else if (first == all.end() && !report.reasons.empty()) {
+    line.put(": " + report.reasons.front());
   } else {
     line.put("; no operator differs");
   }

@@ -56,7 +56,8 @@ std::string facts(const Report& report) {
                   format_count(c.compared),
                   format_count(std::max(c.baseline_ops, c.candidate_ops), "operator")));
   add("missing", format_count(c.missing_in_baseline + c.missing_in_candidate));
-  add("skipped", format_count(c.skipped + c.not_judged));
+  add("skipped", format_count(c.skipped));
+  if (c.not_judged > 0) add("not judged", format_count(c.not_judged));
   add("tensors", fmt::format("{}, {}", format_count(c.tensors), format_bytes(c.bytes)));
   if (!report.policy.empty()) add("policy", report.policy);
   add("exit code", fmt::format("{}", static_cast<int>(comparators::exit_code_of(report))));

@@ -42,6 +42,8 @@ void read_names(const Json& op, const Json& module, const Json& source, core::Op
 
 /// The schema's `op`, without its generators.
 comparators::OpDivergence read_op(const Json& json);
+/// An operator that an expected divergence found: its `differs` is its only note.
+comparators::OpDivergence read_found_op(const Json& json);
 /// @param json  an entry of `rng`
 void read_generators(const Json& json, comparators::OpDivergence& into);
 std::optional<comparators::TensorMetrics> read_metrics(const Json& json);

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/render/json_gate.h"
 
+#include "cmd/render/json_op.h"
+#include "cmd/render/words.h"
+
 namespace repro_check::cmd {
 namespace {
 
@@ -17,6 +20,25 @@ Json json_changes(const std::vector<baselines::Change>& changes) {
 Json json_list(const std::vector<std::string>& texts) {
   Json out = Json::array();
   for (const std::string& text : texts) out.push_back(json_text(text));
+  return out;
+}
+
+/// What names an operator, and what differed.
+Json json_found(const comparators::OpDivergence& op) {
+  const core::OpRecord& record = shown_record(op);
+  Json out;
+  out["key"] = json_key(op);
+  out["op_index"] = json_op_index(op);
+  out["source"] = json_source(record);
+  out["module_type"] = record.site ? json_text_or_null(record.site->module_type) : Json(nullptr);
+  const bool agrees = op.outputs.empty() && op.notes.empty();
+  out["differs"] = agrees ? Json(nullptr) : json_text(op_amount(op));
+  return out;
+}
+
+Json json_found(const std::vector<comparators::OpDivergence>& ops) {
+  Json out = Json::array();
+  for (const comparators::OpDivergence& op : ops) out.push_back(json_found(op));
   return out;
 }
 
@@ -57,7 +79,8 @@ Json json_expected(const GateOutcome* gate) {
                        {"expires", json_text(entry.expires)},
                        {"outcome", expected_name(entry.what)},
                        {"operators", json_integer(entry.operators)},
-                       {"detail", json_text_or_null(entry.detail)}});
+                       {"detail", json_text_or_null(entry.detail)},
+                       {"found", json_found(entry.found)}});
   }
   return out;
 }

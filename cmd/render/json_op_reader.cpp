@@ -230,13 +230,31 @@ std::vector<comparators::Sample> read_samples(const Json& json) {
   return samples;
 }
 
-OpDivergence read_op(const Json& json) {
+namespace {
+
+/// What names it.
+OpDivergence read_call(const Json& json) {
   OpDivergence op;
   op.baseline_index = read_optional_whole(json.at("op_index").at("baseline"));
   op.candidate_index = read_optional_whole(json.at("op_index").at("candidate"));
   if (op.baseline_index) op.baseline = read_side(json, *op.baseline_index);
   if (op.candidate_index) op.candidate = read_side(json, *op.candidate_index);
   op.occurrence = read_whole(json.at("key").at("occurrence"));
+  return op;
+}
+
+}  // namespace
+
+OpDivergence read_found_op(const Json& json) {
+  OpDivergence op = read_call(json);
+  if (const Json& differs = json.at("differs"); !differs.is_null()) {
+    op.notes = {read_text(differs)};
+  }
+  return op;
+}
+
+OpDivergence read_op(const Json& json) {
+  OpDivergence op = read_call(json);
   op.matched_by = read_enum(
       json.at("matched_by"), comparators::MatchedBy::kOrder, [](comparators::MatchedBy how) {
         return read_text(json_matched_by(how));

@@ -309,6 +309,7 @@ GateOutcome read_gate(const Json& gate, const Json& expected) {
         each.at("outcome"), comparators::ExpectedOutcome::What::kElsewhere, expected_name);
     entry.operators = read_whole(each.at("operators"));
     entry.detail = read_text(each.at("detail"));
+    for (const Json& op : each.at("found")) entry.found.push_back(read_found_op(op));
     outcome.expected.push_back(std::move(entry));
   }
   return outcome;

@@ -48,14 +48,16 @@ struct Case {
 /// A case of a finding's own, or one that is always there.
 class Suite {
  public:
-  Suite(const Report& report, const DocumentOptions& options, bool several)
+  Suite(const Report& report, const GateOutcome* gate, const DocumentOptions& options, bool several)
       : report_(report),
+        gate_(gate),
         options_(options),
         subject_(subject_of(report, options, several)),
-        findings_(findings_of(report)) {
+        findings_(findings_of(report, gate)) {
     add_standing_cases();
+    choose_operators();
     add_modules();
-    add_operators();
+    for (const Finding* finding : chosen_) add_operator(*finding);
   }
 
   [[nodiscard]] std::size_t tests() const noexcept { return cases_.size(); }
@@ -65,7 +67,7 @@ class Suite {
   [[nodiscard]] std::string str() const {
     std::string out = fmt::format(
         "<testsuite{} tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"{}\" time=\"{}\">\n",
-        attribute("name", subject_ + " " + platform_of(report_)),
+        attribute("name", subject_ + " " + platform_of(report_, options_)),
         tests(),
         failures_,
         errors_,
@@ -101,7 +103,10 @@ class Suite {
     add("skipped", fmt::to_string(c.skipped));
     add("not_judged", fmt::to_string(c.not_judged));
     add("operators_not_fine", fmt::to_string(report_.divergences_total));
-    add("operators_listed", fmt::to_string(operators_));
+    add("operators_listed", fmt::to_string(chosen_.size()));
+    if (gate_ != nullptr) {
+      add("expected", fmt::to_string(std::ranges::count_if(findings_, &Finding::is_excused)));
+    }
     return out + "</properties>\n";
   }
 
@@ -125,6 +130,12 @@ class Suite {
     if (finding.consequence) {
       ++skipped_;
       return fmt::format("<skipped{}/>", attribute("message", since_text()));
+    }
+    if (finding.is_excused()) {
+      ++skipped_;
+      const std::string why = finding.entry == nullptr ? "" : ": " + entry_text(*finding.entry);
+      return fmt::format("<skipped{}/>",
+                         attribute("message", shorten_bytes(message + why, kMostMessage)));
     }
     const bool is_error = is_trouble(finding.rule);
     ++(is_error ? errors_ : failures_);
@@ -150,8 +161,8 @@ class Suite {
 
   [[nodiscard]] std::string since_text() const {
     for (const Finding& finding : findings_) {
-      if (finding.consequence) continue;
-      if (finding.op == nullptr) return "not judged: " + finding.message;
+      if (finding.consequence || finding.is_excused()) continue;
+      if (finding.subject != Subject::kOperator) return "not judged: " + finding.message;
       const core::OpRecord& record = shown_record(*finding.op);
       const std::string module = record.site == nullptr ? "" : record.site->module_path;
       return fmt::format("not judged: inputs differ since {}{}{}",
@@ -184,23 +195,51 @@ class Suite {
     add_standing("alignment", Subject::kAlignment);
     if (report_.repeat || has(Subject::kRepeat)) add_standing("repeat", Subject::kRepeat);
     if (has(Subject::kGrowth)) add_standing("growth", Subject::kGrowth);
+    if (gate_ != nullptr || has(Subject::kBaseline)) add_baseline();
+    for (const Finding& finding : findings_) {
+      if (finding.subject != Subject::kExpected) continue;
+      const std::string what = finding.entry == nullptr ? "" : " " + finding.entry->match;
+      push({classname(""), "expected" + what, "0.000", place_text(finding), outcome_of(finding)});
+    }
     for (std::size_t i = 0; i < report_.runs.size(); ++i) {
       add_standing("run " + report_.runs[i].name, Subject::kRun, i);
       add_standing("dump " + report_.runs[i].name, Subject::kDump, i);
     }
   }
 
+  /// Runs that disagree are not compared with what was accepted.
+  void add_baseline() {
+    const bool is_asked = gate_ == nullptr || gate_->baseline != BaselineState::kNotAsked;
+    if (is_asked || has(Subject::kBaseline)) {
+      add_standing("baseline", Subject::kBaseline);
+      return;
+    }
+    ++skipped_;
+    push({classname(""), "baseline", "0.000", "", "<skipped message=\"not asked\"/>"});
+  }
+
+  [[nodiscard]] std::string place_text(const Finding& finding) const {
+    const SourcePlace place = place_of(finding, report_, options_);
+    if (!place.is_call || options_.strict_junit) return {};
+    return attribute("file", place.file) + fmt::format(" line=\"{}\"", place.line);
+  }
+
   void add_modules() {
+    std::set<std::string> listed;
+    for (const Finding* finding : chosen_) {
+      if (!finding->is_excused()) listed.insert(module_of(*finding));
+    }
     std::size_t left = kMostModules;
     for (const comparators::ModuleTally& module : report_.modules) {
       if (left-- == 0) break;
       Case each{classname(module.path), "module", "0.000", "", ""};
       const std::uint64_t judged = module.operators - module.not_judged;
       if (module.not_fine > 0) {
-        each.outcome =
-            fmt::format("<skipped message=\"{} of {} not fine: see the cases of the operators\"/>",
-                        module.not_fine,
-                        format_count(module.operators, "operator"));
+        each.outcome = fmt::format("<skipped message=\"{} of {} not fine{}\"/>",
+                                   module.not_fine,
+                                   format_count(module.operators, "operator"),
+                                   listed.contains(module.path) ? ": see the cases of the operators"
+                                                                : "; no case names them");
         ++skipped_;
       } else if (judged == 0) {
         each.outcome = "<skipped message=\"no operator was judged\"/>";
@@ -210,30 +249,32 @@ class Suite {
     }
   }
 
-  void add_operators() {
-    std::vector<const Finding*> chosen;
-    std::vector<const Finding*> consequences;
+  static std::string module_of(const Finding& finding) {
+    const core::OpRecord& record = shown_record(*finding.op);
+    return record.site == nullptr ? "" : record.site->module_path;
+  }
+
+  /// Causes, what is excused, and what follows from causes, as far as there is room.
+  void choose_operators() {
+    const auto rank = [](const Finding* finding) {
+      return finding->consequence ? 2 : finding->is_excused() ? 1 : 0;
+    };
     for (const Finding& finding : findings_) {
-      if (finding.op != nullptr) (finding.consequence ? consequences : chosen).push_back(&finding);
+      if (finding.subject == Subject::kOperator) chosen_.push_back(&finding);
     }
-    chosen.insert(chosen.end(), consequences.begin(), consequences.end());
-    chosen.resize(std::min(chosen.size(), kMostOperators));
-    for (const Finding* finding : chosen) add_operator(*finding);
+    std::ranges::stable_sort(chosen_, {}, rank);
+    chosen_.resize(std::min(chosen_.size(), kMostOperators));
   }
 
   void add_operator(const Finding& finding) {
     const OpDivergence& op = *finding.op;
     const core::OpRecord& record = shown_record(op);
     Case each;
-    each.classname = classname(record.site == nullptr ? "" : record.site->module_path);
+    each.classname = classname(module_of(finding));
     each.name = case_name(op);
     each.time = time_text(static_cast<double>(record.wall_ns) * 1e-9);
-    const SourcePlace place = source_place(record.site.get(), report_, options_);
-    if (place.is_call && !options_.strict_junit) {
-      each.place = attribute("file", place.file) + fmt::format(" line=\"{}\"", place.line);
-    }
+    each.place = place_text(finding);
     each.outcome = outcome_of(finding);
-    ++operators_;
     push(std::move(each));
   }
 
@@ -254,15 +295,16 @@ class Suite {
   }
 
   const Report& report_;
+  const GateOutcome* gate_;
   const DocumentOptions& options_;
   std::string subject_;
   std::vector<Finding> findings_;
+  std::vector<const Finding*> chosen_;  ///< operators that have a case
   std::vector<Case> cases_;
   std::set<std::pair<std::string, std::string>> names_;
   std::size_t failures_ = 0;
   std::size_t errors_ = 0;
   std::size_t skipped_ = 0;
-  std::size_t operators_ = 0;
 };
 
 }  // namespace
@@ -274,7 +316,7 @@ std::string render_junit(std::span<const Report> reports, const DocumentOptions&
   double seconds = 0;
   std::string suites;
   for (const Report& report : reports) {
-    const Suite suite(report, options, reports.size() > 1);
+    const Suite suite(report, gate_of(report, reports, options), options, reports.size() > 1);
     tests += suite.tests();
     failures += suite.failures();
     errors += suite.errors();

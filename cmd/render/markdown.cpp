@@ -43,12 +43,15 @@ std::string verdict_block(const Report& report) {
 
 std::string compared_text(const Report& report) {
   const auto& c = report.coverage;
-  return fmt::format("Compared {} of {}, {}; {} missing, {} skipped. Policy {}.\n",
+  const std::string not_judged =
+      c.not_judged == 0 ? "" : fmt::format(", {} not judged", format_count(c.not_judged));
+  return fmt::format("Compared {} of {}, {}; {} missing, {} skipped{}. Policy {}.\n",
                      format_count(c.compared),
                      format_count(std::max(c.baseline_ops, c.candidate_ops), "operator"),
                      format_bytes(c.bytes),
                      format_count(c.missing_in_baseline + c.missing_in_candidate),
-                     format_count(c.skipped + c.not_judged),
+                     format_count(c.skipped),
+                     not_judged,
                      markdown_code(report.policy));
 }
 
@@ -68,12 +71,15 @@ std::string table_row(const Finding& finding,
 }
 
 /// Causes in trace order, then what follows from them, as far as there is room.
-std::string operator_table(const Report& report, const DocumentOptions& options) {
-  const std::vector<Finding> findings = findings_of(report);
+std::string operator_table(const Report& report,
+                           const GateOutcome* gate,
+                           const DocumentOptions& options) {
+  const std::vector<Finding> findings = findings_of(report, gate);
   std::vector<const Finding*> rows;
   for (const bool consequence : {false, true}) {
     for (const Finding& finding : findings) {
-      if (finding.op != nullptr && finding.consequence == consequence) rows.push_back(&finding);
+      const bool is_row = finding.subject == Subject::kOperator && !finding.is_excused();
+      if (is_row && finding.consequence == consequence) rows.push_back(&finding);
     }
   }
   if (rows.empty()) return {};
@@ -82,6 +88,38 @@ std::string operator_table(const Report& report, const DocumentOptions& options)
   for (std::size_t i = 0; i < shown; ++i) out += table_row(*rows[i], report, options);
   const std::uint64_t total = std::max<std::uint64_t>(report.divergences_total, rows.size());
   if (total > shown) out += fmt::format("\n... and {} more.\n", format_count(total - shown));
+  return out;
+}
+
+/// What is on the gate's list, and what each entry did: in every case.
+std::string expected_table(const GateOutcome* gate) {
+  if (gate == nullptr || gate->expected.empty()) return {};
+  std::string out =
+      "\n| expected divergence | outcome | operators | until | owner | reason |\n"
+      "|---|---|---|---|---|---|\n";
+  const std::size_t shown = std::min(gate->expected.size(), kMostRows);
+  for (std::size_t i = 0; i < shown; ++i) {
+    const comparators::ExpectedOutcome& entry = gate->expected[i];
+    std::string operators;
+    for (const comparators::OpDivergence& op : entry.found) {
+      if (operators.size() > kMostCell) break;
+      const core::OpRecord& record = shown_record(op);
+      operators += (operators.empty() ? "" : ", ") + operator_text(record);
+      const std::string place = raw_place_text(record.site.get());
+      if (!place.empty()) operators += fmt::format(" ({})", place);
+    }
+    const std::string why = entry.issue.empty() ? entry.reason : entry.reason + ", " + entry.issue;
+    out += fmt::format("| {} | {} | {} | {} | {} | {} |\n",
+                       cell(entry.match),
+                       cell(expected_name(entry.what)),
+                       operators.empty() ? "" : cell(operators),
+                       cell(entry.expires),
+                       cell(entry.owner),
+                       cell(why));
+  }
+  if (gate->expected.size() > shown) {
+    out += fmt::format("\n... and {} more.\n", gate->expected.size() - shown);
+  }
   return out;
 }
 
@@ -112,18 +150,23 @@ std::string commands(const Report& report, const DocumentOptions& options) {
 }
 
 /// The verdict and what was compared: what stands in every case.
-std::string summary(const Report& report, const DocumentOptions& options, bool several) {
+std::string summary(const Report& report,
+                    const GateOutcome* gate,
+                    const DocumentOptions& options,
+                    bool several) {
   std::string out = fmt::format("<!-- repro-check:{}:{} -->\n### {} {}\n\n",
                                 subject_of(report, options, several),
-                                platform_of(report),
+                                platform_of(report, options),
                                 verdict_word(report.status),
                                 markdown_code(subject_of(report, options, several)));
-  return out + verdict_block(report) + "\n" + compared_text(report);
+  return out + verdict_block(report) + "\n" + compared_text(report) + expected_table(gate);
 }
 
-std::string evidence(const Report& report, const DocumentOptions& options) {
+std::string evidence(const Report& report,
+                     const GateOutcome* gate,
+                     const DocumentOptions& options) {
   if (comparators::exit_code_of(report) == core::ExitCode::kReproducible) return {};
-  return operator_table(report, options) + settings_table(report) + commands(report, options);
+  return operator_table(report, gate, options) + settings_table(report) + commands(report, options);
 }
 
 }  // namespace
@@ -133,14 +176,15 @@ std::string render_markdown(std::span<const Report> reports, const DocumentOptio
   std::string out;
   std::size_t left = 0;
   for (const Report& report : reports) {
-    const std::string head =
-        fmt::format("{}{}", out.empty() ? "" : "\n", summary(report, options, reports.size() > 1));
+    const GateOutcome* gate = gate_of(report, reports, options);
+    const std::string head = fmt::format(
+        "{}{}", out.empty() ? "" : "\n", summary(report, gate, options, reports.size() > 1));
     if (out.size() + head.size() > kMost) {
       ++left;
       continue;
     }
     out += head;
-    const std::string rest = evidence(report, options);
+    const std::string rest = evidence(report, gate, options);
     out +=
         out.size() + rest.size() > kMost ? "\nThe operators are left out: too much text.\n" : rest;
   }

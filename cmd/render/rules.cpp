@@ -23,7 +23,9 @@ constexpr std::array kRules{
          "DivergenceInherited",
          "inputs",
          "The runs were given different numbers",
-         "No operator made the first difference: the inputs or the weights of the runs differed.",
+         "No operator made the first difference: the inputs, the weights, a constant of the graph "
+         "or "
+         "an argument that is no tensor differed.",
          "Load the same checkpoint and the same inputs in both runs, and compare again."},
     Rule{RuleId::kMismatch,
          "RC1003",
@@ -168,11 +170,20 @@ std::span<const Rule> rules() noexcept { return kRules; }
 
 const Rule& rule(RuleId id) noexcept { return kRules.at(static_cast<std::size_t>(id)); }
 
+std::string_view differing_source(const comparators::OpDivergence& op) noexcept {
+  using comparators::DivergenceKind;
+  if (op.kind == DivergenceKind::kWeights || op.cause.name == "weights") return "weights";
+  if (op.kind == DivergenceKind::kInputs || op.cause.name == "input data") return "inputs";
+  if (op.cause.name == "constant differs") return "constant";
+  return op.cause.name == "argument differs" ? "argument" : "";
+}
+
 RuleId rule_of(const comparators::OpDivergence& op) noexcept {
   using comparators::DivergenceKind;
   using comparators::Relation;
-  if (op.relation == Relation::kMismatch) return RuleId::kMismatch;
   if (op.relation == Relation::kMissing) return RuleId::kMissing;
+  if (!differing_source(op).empty()) return RuleId::kInherited;
+  if (op.relation == Relation::kMismatch) return RuleId::kMismatch;
   if (op.kind == DivergenceKind::kUninitialised) return RuleId::kUninitialised;
   if (op.kind == DivergenceKind::kRng) return RuleId::kGenerator;
   if (op.relation == Relation::kPropagated) return RuleId::kInherited;

@@ -81,34 +81,33 @@ std::string_view subject_name(Subject subject) {
       return "error";
     case Subject::kRepeat:
       return "repeats";
+    case Subject::kBaseline:
+      return "baseline";
     default:
       return "runs";
   }
 }
 
-/// What a result is told by where nothing else names it: the first divergence of the report.
-const core::CallSite* site_of(const Finding& finding, const Report& report) {
-  if (finding.op != nullptr) return shown_record(*finding.op).site.get();
-  const bool has_operator = finding.subject == Subject::kInputs ||
-                            finding.subject == Subject::kWeights ||
-                            finding.subject == Subject::kAlignment;
-  if (!has_operator || !report.first_divergence) return nullptr;
-  return shown_record(*report.first_divergence).site.get();
+Json json_location(const SourcePlace& place) {
+  Json region{{"startLine", place.line}, {"endLine", place.line}};
+  return Json{{"physicalLocation",
+               Json{{"artifactLocation", Json{{"uri", uri_path(place.file)}}},
+                    {"region", std::move(region)}}}};
 }
 
 class Run {
  public:
-  Run(const Report& report, const DocumentOptions& options, bool several)
+  Run(const Report& report, const GateOutcome* gate, const DocumentOptions& options, bool several)
       : report_(report),
         options_(options),
         subject_(subject_of(report, options, several)),
-        findings_(findings_of(report)) {}
+        findings_(findings_of(report, gate)) {}
 
   [[nodiscard]] Json json() const {
     Json out;
     out["tool"] = json_driver();
     out["automationDetails"] =
-        Json{{"id", fmt::format("repro-check/{}/{}/", subject_, platform_of(report_))}};
+        Json{{"id", fmt::format("repro-check/{}/{}/", subject_, platform_of(report_, options_))}};
     out["invocations"] = Json::array({invocation()});
     out["columnKind"] = "utf16CodeUnits";
     out["results"] = is_judged() ? results() : Json::array();
@@ -145,6 +144,8 @@ class Run {
       item["message"] = text_object(text);
       item["associatedRule"] =
           Json{{"id", rule(finding.rule).id}, {"index", static_cast<std::size_t>(finding.rule)}};
+      const SourcePlace place = place_of(finding, report_, options_);
+      if (place.is_file) item["locations"] = Json::array({json_location(place)});
       out.push_back(std::move(item));
     }
     return out;
@@ -158,9 +159,8 @@ class Run {
     for (const Finding& finding : findings_) {
       if (finding.consequence) continue;
       const core::CallSite* site = site_of(finding, report_);
-      SourcePlace place = source_place(site, report_, options_);
-      std::string subject = finding.op == nullptr ? std::string(subject_name(finding.subject))
-                                                  : full_name(*finding.op);
+      SourcePlace place = place_of(finding, report_, options_);
+      std::string subject = subject_text(finding);
       const auto [found, is_new] =
           known.try_emplace({finding.rule, subject, place.file, place.line}, out.size());
       if (is_new) {
@@ -179,6 +179,12 @@ class Run {
       }
     }
     return out;
+  }
+
+  static std::string subject_text(const Finding& finding) {
+    if (finding.subject == Subject::kOperator) return full_name(*finding.op);
+    if (finding.entry != nullptr) return finding.entry->match;
+    return std::string(subject_name(finding.subject));
   }
 
   static std::string full_name(const comparators::OpDivergence& op) {
@@ -202,9 +208,9 @@ class Run {
 
   [[nodiscard]] static std::string message_of(const Group& group) {
     const Finding& finding = *group.first;
-    std::string text = finding.op == nullptr
-                           ? finding.message
-                           : fmt::format("{}: {}", group.subject, finding.message);
+    std::string text = finding.subject == Subject::kOperator
+                           ? fmt::format("{}: {}", group.subject, finding.message)
+                           : finding.message;
     const std::string& module = group.modules.empty() ? "" : group.modules.front();
     if (finding.op != nullptr && !module.empty()) text += ", " + module;
     if (group.count > 1) {
@@ -216,11 +222,7 @@ class Run {
 
   [[nodiscard]] Json result(const Group& group, const std::string& print, std::size_t n) const {
     const RuleId id = group.first->rule;
-    Json region{{"startLine", group.place.line}, {"endLine", group.place.line}};
-    Json location;
-    location["physicalLocation"] =
-        Json{{"artifactLocation", Json{{"uri", uri_path(group.place.file)}}},
-             {"region", std::move(region)}};
+    Json location = json_location(group.place);
     Json logical = Json::array();
     for (const std::string& module : group.modules) {
       if (module.empty()) continue;
@@ -235,9 +237,11 @@ class Run {
     out["locations"] = Json::array({std::move(location)});
     out["partialFingerprints"] =
         Json{{"primaryLocationLineHash", fmt::format("{}:{}", print, n)}, {"reproCheck/v1", print}};
-    if (id == RuleId::kExpected) {
-      out["suppressions"] =
-          Json::array({Json{{"kind", "external"}, {"justification", "expected divergence"}}});
+    if (group.first->is_excused()) {
+      const std::string why =
+          group.first->entry == nullptr ? "expected" : entry_text(*group.first->entry);
+      out["suppressions"] = Json::array({Json{
+          {"kind", "external"}, {"status", "accepted"}, {"justification", escape_name(why)}}});
     }
     return out;
   }
@@ -253,7 +257,8 @@ class Run {
 std::string render_sarif(std::span<const Report> reports, const DocumentOptions& options) {
   Json runs = Json::array();
   for (const Report& report : reports) {
-    runs.push_back(Run(report, options, reports.size() > 1).json());
+    const GateOutcome* gate = gate_of(report, reports, options);
+    runs.push_back(Run(report, gate, options, reports.size() > 1).json());
   }
   Json out;
   out["$schema"] = "https://json.schemastore.org/sarif-2.1.0.json";

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "cmd/render/escape.h"
+#include "cmd/render/words.h"
 
 namespace repro_check::cmd {
 namespace {
@@ -61,7 +62,26 @@ SourcePlace source_place(const core::CallSite* site,
   }
   // A reader drops what has no file at all.
   const std::string name = std::filesystem::path(model).filename().string();
-  return {name.empty() ? "repro-check" : name, 1, false};
+  return {name.empty() ? "repro-check" : name, 1, false, false};
+}
+
+const core::CallSite* site_of(const Finding& finding, const Report& report) {
+  if (finding.op != nullptr) return shown_record(*finding.op).site.get();
+  const bool has_operator = finding.subject == Subject::kInputs ||
+                            finding.subject == Subject::kWeights ||
+                            finding.subject == Subject::kAlignment;
+  if (!has_operator || !report.first_divergence) return nullptr;
+  return shown_record(*report.first_divergence).site.get();
+}
+
+SourcePlace place_of(const Finding& finding, const Report& report, const DocumentOptions& options) {
+  return source_place(site_of(finding, report), report, options);
+}
+
+const GateOutcome* gate_of(const Report& report,
+                           std::span<const Report> reports,
+                           const DocumentOptions& options) {
+  return &report == reports.data() ? options.gate : nullptr;
 }
 
 std::string subject_of(const Report& report, const DocumentOptions& options, bool several) {
@@ -79,12 +99,10 @@ std::string subject_of(const Report& report, const DocumentOptions& options, boo
   return subject + "-" + candidate;
 }
 
-std::string platform_of(const Report& report) {
+std::string platform_of(const Report& report, const DocumentOptions& options) {
+  if (!options.platform.empty()) return identifier(options.platform);
   const core::RunManifest* manifest = last_manifest(report);
   if (manifest == nullptr) return "unknown";
-  for (const core::EnvironmentFact& fact : manifest->environment) {
-    if (fact.name == "platform.key" && !fact.value.empty()) return identifier(fact.value);
-  }
   const bool is_known = !manifest->created.empty() && !manifest->device.empty();
   return is_known ? identifier(manifest->device) : "unknown";
 }

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 
+#include "cmd/render/findings.h"
 #include "cmd/render/formats.h"
 #include "core/op_record.h"
 
@@ -14,6 +16,7 @@ struct SourcePlace {
   std::string file;        ///< relative to the source root, with `/`
   std::uint32_t line = 1;  ///< 1-based
   bool is_call = false;    ///< whether it is where the call stands, not a stand-in for it
+  bool is_file = true;     ///< false where it is a name for readers that drop what has no file
 };
 
 /// The innermost frame of `site` whose file lies below the source root and is none of an installed
@@ -23,13 +26,27 @@ SourcePlace source_place(const core::CallSite* site,
                          const comparators::Report& report,
                          const DocumentOptions& options);
 
+/// The call that a finding is about; of differing inputs and weights, and of streams that part, the
+/// first one that is not fine. Null where there is none.
+const core::CallSite* site_of(const Finding& finding, const comparators::Report& report);
+
+/// Where every format shows a finding.
+SourcePlace place_of(const Finding& finding,
+                     const comparators::Report& report,
+                     const DocumentOptions& options);
+
+/// The gate for the first of `reports`, null for the others: it is about the runs as a whole.
+const GateOutcome* gate_of(const comparators::Report& report,
+                           std::span<const comparators::Report> reports,
+                           const DocumentOptions& options);
+
 /// What is checked, as one word: options.subject, else the stem of the model's file, else `model`;
 /// with the candidate's name where `several` reports share a document.
 std::string subject_of(const comparators::Report& report,
                        const DocumentOptions& options,
                        bool several);
 
-/// On what it ran, as one word: the candidate's platform key, else its device; `unknown`.
-std::string platform_of(const comparators::Report& report);
+/// On what it ran, as one word: options.platform, else the candidate's device; `unknown`.
+std::string platform_of(const comparators::Report& report, const DocumentOptions& options);
 
 }  // namespace repro_check::cmd

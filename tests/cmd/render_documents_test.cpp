@@ -108,13 +108,68 @@ TEST_CASE("a document is the same twice, whatever the verbosity") {
 
 TEST_CASE("findings are empty on a pass and hold a cause otherwise") {
   for (const Report& report : every_report()) {
-    const std::vector<Finding> findings = findings_of(report);
+    const std::vector<Finding> findings = findings_of(report, nullptr);
     if (comparators::exit_code_of(report) == core::ExitCode::kReproducible) {
       CHECK(findings.empty());
     } else {
       CHECK(std::ranges::any_of(findings, [](const Finding& each) { return !each.consequence; }));
     }
   }
+}
+
+TEST_CASE(
+    "an operator that was given other weights or inputs is no origin, whatever its relation") {
+  using comparators::Relation;
+  for (const char* cause : {"weights", "input data", "constant differs", "argument differs"}) {
+    for (const Relation relation :
+         {Relation::kOrigin, Relation::kPropagated, Relation::kMismatch}) {
+      CAPTURE(cause);
+      Report report = tests::base(Status::kDiverged, comparators::DivergenceKind::kOrigin);
+      report.first_divergence = tests::first_origin();
+      report.first_divergence->relation = relation;
+      report.first_divergence->cause.name = cause;
+      report.divergences_total = 1;
+      const std::vector<Finding> findings = findings_of(report, nullptr);
+      REQUIRE(findings.size() == 1);
+      CHECK(findings.front().rule == RuleId::kInherited);
+      CHECK_FALSE(findings.front().consequence);
+      CHECK(findings.front().message.find("origin") == std::string::npos);
+      report.first_divergence->producers = {7};
+      report.divergences.push_back(*report.first_divergence);
+      report.first_divergence->producers.clear();
+      CHECK(findings_of(report, nullptr).back().consequence);
+    }
+  }
+}
+
+TEST_CASE("a stale or missing baseline has a rule of its own") {
+  for (const Status status : {Status::kStaleBaseline, Status::kNoBaseline}) {
+    Report report = tests::base(status, comparators::DivergenceKind::kNone);
+    report.reasons = {"it is about something else"};
+    const std::vector<Finding> findings = findings_of(report, nullptr);
+    REQUIRE(findings.size() == 1);
+    CHECK(findings.front().rule == RuleId::kStaleBaseline);
+    CHECK(render_junit({&report, 1}, bert()).find("type=\"repro_check.stale_baseline\"") !=
+          std::string::npos);
+  }
+}
+
+TEST_CASE("an annotation names no file that is not there") {
+  Report report = tests::base(Status::kNothingCompared, comparators::DivergenceKind::kNone);
+  for (comparators::RunSummary& run : report.runs) run.manifest.model_path.clear();
+  CHECK(render_github({&report, 1}, bert()).starts_with("::error title="));
+  DocumentOptions options = bert();
+  options.fallback_file = "/home/ann/project/ci/gate.json";
+  CHECK(
+      render_github({&report, 1}, options).starts_with("::error file=ci/gate.json,line=1,title="));
+}
+
+TEST_CASE("what is not judged stays in the sum of a pass") {
+  Report report = tests::base(Status::kReproducible, comparators::DivergenceKind::kNone);
+  report.coverage.not_judged = 2;
+  report.coverage.compared = report.coverage.equal = 489;
+  CHECK(headline(report).starts_with(
+      "REPRODUCIBLE: 489 of 491 operators bit-identical, 2 not judged ("));
 }
 
 TEST_CASE("JUnit fails where the exit code does, and passes a case where it does not") {
