@@ -65,12 +65,13 @@ class Decoder(nn.Module):
     """GPT-2 in small: writes `steps` tokens greedily, and stops early at token 0. What the loop does
     depends on the values, so a difference in one of them can change which operators run."""
 
-    def __init__(self, tokens: int = 97, width: int = 64, layers: int = 3, steps: int = 6):
+    def __init__(self, tokens: int = 97, width: int = 64, layers: int = 3, steps: int = 6,
+                 heads: int = 4):
         super().__init__()
         self.steps = steps
         self.wte = nn.Embedding(tokens, width)
         self.wpe = nn.Embedding(64, width)
-        self.h = nn.ModuleList([DecoderBlock(width, 4) for _ in range(layers)])
+        self.h = nn.ModuleList([DecoderBlock(width, heads) for _ in range(layers)])
         self.ln_f = nn.LayerNorm(width)
 
     def logits(self, tokens: Tensor) -> Tensor:

@@ -142,3 +142,13 @@ def swap(model, left: str, right: str):
     one, other = model.get_submodule(left), model.get_submodule(right)
     put(left, other)
     put(right, one)
+
+
+def drop_attention_mask(model, place: str):
+    module = model.get_submodule(place)
+    whole = type(module)
+
+    def forward(self, hidden_states, attention_mask=None, **more):
+        return whole.forward(self, hidden_states, attention_mask=None, **more)
+
+    module.__class__ = type("Unmasked", (whole,), {"forward": forward})

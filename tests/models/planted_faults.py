@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plants faults into models, one at a time, and asks repro-check where they are and what they are.
 
-usage: planted_faults.py [NAME ...]     faults whose name holds one of these words; all by default
+usage: planted_faults.py [--full] [NAME ...]     faults whose name holds one of these words; all by
+                                                 default
+  --full   models of full size, and one fault of each kind in each: ResNet-50 on 224 x 224, BERT-base
+           on 128 tokens, a decoder of 12 layers of 768 on 64; some GB of memory and disk
 
 Prints a table and totals, and ends with 1 when a fault was missed or named wrongly. What is expected
 comes from where a fault was planted and, for faults that need not show, from running the module by
@@ -46,16 +49,30 @@ class Fault(NamedTuple):
     prepare: Callable = None  # done to the baseline too
 
 
+class Size(NamedTuple):
+    layers: int
+    width: int
+    heads: int
+    tokens: tuple  # of BERT, and of the decoder: batch and length
+    prompt: tuple
+    image: int
+
+
+SMALL = Size(layers=4, width=64, heads=4, tokens=(2, 16), prompt=(2, 12), image=64)
+FULL = Size(layers=12, width=768, heads=12, tokens=(1, 128), prompt=(1, 64), image=224)
+size = SMALL
+
+
 def resnet(train: bool = False):
-    """The layers of ResNet-50, an eighth as wide."""
+    """ResNet-50, and in small its layers an eighth as wide."""
     torch.manual_seed(12)
-    config = transformers.ResNetConfig(embedding_size=8, hidden_sizes=[32, 64, 128, 256],
-                                       return_dict=False)
+    thin = {} if size is FULL else {"embedding_size": 8, "hidden_sizes": [32, 64, 128, 256]}
+    config = transformers.ResNetConfig(return_dict=False, **thin)
     return transformers.ResNetForImageClassification(config).eval()
 
 
 def bert(train: bool = False):
-    return architectures.bert(layers=4, train=train, width=128)[1]
+    return architectures.bert(layers=size.layers, train=train, width=max(size.width, 128))[1]
 
 
 class Block(architectures.DecoderBlock):
@@ -95,17 +112,20 @@ class OneStep(nn.Module):
 
 def decoder(train: bool = False):
     torch.manual_seed(13)
-    return OneStep(architectures.Decoder(layers=4), 0.1).train(train)
+    return OneStep(architectures.Decoder(width=size.width, layers=size.layers, heads=size.heads),
+                   0.1).train(train)
 
 
 def example(model: str) -> tuple:
     rng = numpy.random.default_rng(5)
     if model.startswith("resnet"):
-        return (torch.from_numpy(rng.standard_normal((1, 3, 64, 64)).astype("float32")),)
+        image = rng.standard_normal((1, 3, size.image, size.image))
+        return (torch.from_numpy(image.astype("float32")),)
     if model.startswith("bert"):
-        return (torch.from_numpy(rng.integers(0, 1000, (2, 16))),
-                torch.ones(2, 16, dtype=torch.int64))
-    return (torch.from_numpy(rng.integers(1, 97, (2, 12))),)
+        mask = torch.ones(*size.tokens, dtype=torch.int64)
+        mask[-1, -4:] = 0  # padding: what a dropped mask lets in
+        return (torch.from_numpy(rng.integers(0, 1000, size.tokens)), mask)
+    return (torch.from_numpy(rng.integers(1, 97, size.prompt)),)
 
 
 MODELS = {"resnet": resnet, "bert": bert, "decoder": decoder,
@@ -219,7 +239,19 @@ def every_fault() -> list:
         found.append(Fault("decoder", "dropped mask", place,
                            lambda m, n=number: drop_mask(m, n),
                            Expected(place, r"aten::masked_fill", UNMATCHED)))
+        place = f"encoder.layer.{number}.attention.self"
+        found.append(Fault("bert", "dropped mask", place,
+                           lambda m, p=place: faults.drop_attention_mask(m, p),
+                           Expected(place, r"aten::add", UNMATCHED)))
     return found
+
+
+def one_of_each(faults_of_all: list) -> list:
+    """The middle one of every kind in every model."""
+    kinds = {}
+    for fault in faults_of_all:
+        kinds.setdefault((fault.model.split("-")[0], fault.kind), []).append(fault)
+    return [found[len(found) // 2] for found in kinds.values()]
 
 
 def shows(fault: Fault) -> bool:
@@ -341,12 +373,17 @@ def check(chosen: list) -> tuple:
 
 
 def main() -> int:
+    global size
     torch.set_num_threads(2)
     words = sys.argv[1:]
     if words in (["-h"], ["--help"]):
         print(__doc__)
         return 0
-    chosen = [fault for fault in every_fault()
+    if "--full" in words:
+        words.remove("--full")
+        size = FULL
+    known = every_fault()
+    chosen = [fault for fault in (known if size is SMALL else one_of_each(known))
               if not words or any(word in f"{fault.model} {fault.kind}" for word in words)]
     if not chosen:
         print(f"no fault is called {' or '.join(words)}", file=sys.stderr)
