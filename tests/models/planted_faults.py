@@ -379,11 +379,12 @@ def main() -> int:
     if words in (["-h"], ["--help"]):
         print(__doc__)
         return 0
+    known = every_fault()  # the module paths of small models are in large ones too
     if "--full" in words:
         words.remove("--full")
         size = FULL
-    known = every_fault()
-    chosen = [fault for fault in (known if size is SMALL else one_of_each(known))
+        known = one_of_each(known)
+    chosen = [fault for fault in known
               if not words or any(word in f"{fault.model} {fault.kind}" for word in words)]
     if not chosen:
         print(f"no fault is called {' or '.join(words)}", file=sys.stderr)
