@@ -69,7 +69,7 @@ std::uint64_t agreed_in_a_row(std::span<const HistoryEntry> before,
   for (const HistoryEntry& entry : std::views::reverse(before)) {
     if (!is_of_same_gate(entry, now)) continue;
     if (agreed(entry)) {
-      count += entry.passed() ? 1 : 0;
+      if (entry.passed()) ++count;
       continue;
     }
     const bool says_nothing = outcome_in(entry, match)

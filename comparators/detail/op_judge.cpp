@@ -9,6 +9,7 @@
 #include <optional>
 #include <utility>
 
+#include "comparators/detail/tensor_metadata.h"
 #include "comparators/policy.h"
 #include "core/tensor_view.h"
 
@@ -331,6 +332,7 @@ class OpComparison {
         return;
       case TensorOutcome::kSkipped:
         skipped_ = true;
+        unread_ = unread_ || has_unread_values(comparison.baseline);
         ++found_.tally.metadata_only;
         return;
     }
@@ -342,7 +344,9 @@ class OpComparison {
       (result.beyond ? beyond_ : within_) = true;
     }
     // Nothing but memory nobody wrote, or values nobody recorded, and no number returned either.
-    const bool nothing = skipped_ && found_.tally.tensors == 0 && !has_scalar_results(baseline_);
+    // Scales of a quantised tensor say nothing of numbers that could not be read.
+    const bool nothing =
+        unread_ || (skipped_ && found_.tally.tensors == 0 && !has_scalar_results(baseline_));
     if (mismatched_ || mismatched_tensor_) {
       found_.outcome = OpOutcome::kMismatched;
     } else if (beyond_) {
@@ -368,6 +372,7 @@ class OpComparison {
   bool within_ = false;
   bool uncomparable_ = false;
   bool skipped_ = false;
+  bool unread_ = false;  ///< an output has values that neither recording could read
 };
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include <variant>
 
 #include "comparators/detail/scalars.h"
+#include "comparators/detail/tensor_metadata.h"
 
 namespace repro_check::comparators::detail {
 namespace {
@@ -100,7 +101,7 @@ std::optional<OpPrints> op_prints(const core::OpRecord& record) {
   for (const core::Value& value : record.results) ValueWriter{results}.put(value);
   bool has_result = has_scalar_results(record);
   for (const core::TensorRecord& tensor : record.tensors) {
-    if (tensor.state == ContentState::kExcluded) return std::nullopt;
+    if (tensor.state == ContentState::kExcluded || has_unread_values(tensor)) return std::nullopt;
     const bool is_input = tensor.role == core::TensorRole::kInput;
     put_tensor(tensor, is_input ? inputs : results);
     has_result = has_result || (!is_input && tensor.state == ContentState::kHashed);

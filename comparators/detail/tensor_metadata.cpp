@@ -81,6 +81,10 @@ bool has_no_content(ContentState state) noexcept {
   return state == ContentState::kNone || state == ContentState::kExcluded;
 }
 
+bool has_unread_values(const core::TensorRecord& tensor) noexcept {
+  return tensor.state == ContentState::kNone && !tensor.device.starts_with("meta");
+}
+
 void judge_states(TensorComparison& comparison) {
   const ContentState b = comparison.baseline.state;
   const ContentState c = comparison.candidate.state;

@@ -37,6 +37,10 @@ std::string metadata_mismatch(const core::TensorRecord& b,
 /// Whether nobody can say what is in the tensor.
 bool has_no_content(core::ContentState state) noexcept;
 
+/// Whether the tensor has values that the recording could not read: an opaque layout, a dtype whose
+/// numbers LibTorch does not give out. A tensor on `meta` has none.
+bool has_unread_values(const core::TensorRecord& tensor) noexcept;
+
 /// Sets the outcome of two records of which at least one has no digest; the metadata agree.
 void judge_states(TensorComparison& comparison);
 

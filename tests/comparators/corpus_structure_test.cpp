@@ -104,6 +104,19 @@ TEST_CASE("row 31: no content is no evidence") {
   CHECK(exit_of(judge(meta, tensor_of("float32", {1, 2}), tolerance())) == 4);
 }
 
+TEST_CASE("scales say nothing of values that could not be read") {
+  const ordered_json packed = {
+      {"dtype", "quint8"}, {"shape", {2}}, {"state", "none"}, {"device", "cpu"}};
+  ordered_json dump = one_op("baseline", packed);
+  dump["tensors"]["scales"] = tensor_of("float32", {0.5});
+  dump["ops"][0]["outputs"] = {"y", "scales"};
+  dump["ops"].push_back({{"operator", "aten::relu"}, {"outputs", {"x"}}});
+  const Report report = compare_json(dump, dump);
+  CHECK(report.coverage.skipped == 1);
+  CHECK(report.coverage.tensors == 2);
+  CHECK(report.coverage.metadata_only == 1);
+}
+
 TEST_CASE("row 32: nothing in common") {
   ordered_json none = one_op("baseline", tensor_of("float32", {1}));
   none["ops"] = ordered_json::array();
