@@ -196,9 +196,7 @@ core::ExitCode CalibrateCommand::run(const GlobalOptions& globals) {
       continue;
     }
     progress.stage("comparing");
-    meter->add(*store::open_dump(job.dump, places), [&](std::uint64_t done) {
-      progress.share("comparing", done, first->op_count(), &format_count);
-    });
+    meter->add(*store::open_dump(job.dump, places), comparison_on(progress));
     if (!keep_) discard(job);
   }
   progress.clear();

@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "comparators/detail/op_text.h"
 #include "core/error.h"
 
 namespace repro_check::comparators {
@@ -89,10 +90,6 @@ bool is_open_to_excuses(const Report& report) {
          !report.growth.exceeded && !report.control_flow && listed == report.divergences_total;
 }
 
-const core::OpRecord& record_of(const OpDivergence& op) {
-  return op.baseline_index ? op.baseline : op.candidate;
-}
-
 // The runs are compared with each other and with what was accepted: one call may come twice.
 void keep(const OpDivergence& op, std::vector<OpDivergence>& found) {
   const auto is_known = [&](const OpDivergence& each) { return is_same_call(each, op); };
@@ -112,7 +109,7 @@ class Uncounter {
     --(is_root(op) ? coverage_.origins : coverage_.propagated);
     --coverage_.compared;
     ++coverage_.not_judged;
-    const core::OpRecord& record = record_of(op);
+    const core::OpRecord& record = detail::record_of(op);
     const auto module = modules_.find(record.site == nullptr ? "" : record.site->module_path);
     if (module == modules_.end() || module->second->not_fine == 0) return;
     --module->second->not_fine;
@@ -146,8 +143,8 @@ void set_divergences(std::vector<OpDivergence> left, Report& report) {
 }  // namespace
 
 bool is_same_call(const OpDivergence& left, const OpDivergence& right) {
-  const core::OpRecord& a = record_of(left);
-  const core::OpRecord& b = record_of(right);
+  const core::OpRecord& a = detail::record_of(left);
+  const core::OpRecord& b = detail::record_of(right);
   const bool same_operator =
       (a.op == nullptr) == (b.op == nullptr) && (a.op == nullptr || *a.op == *b.op);
   return same_operator && left.baseline_index == right.baseline_index &&
@@ -191,7 +188,7 @@ bool Expectations::is_expired(const ExpectedSpec& entry) const { return today_ >
 void Expectations::note_expired(const OpDivergence& op) {
   for (std::size_t i = 0; i < entries_.size(); ++i) {
     const ExpectedSpec& entry = entries_[i];
-    if (is_here(entry) && is_expired(entry) && matches(entry, record_of(op))) {
+    if (is_here(entry) && is_expired(entry) && matches(entry, detail::record_of(op))) {
       keep(op, seen_[i].found);
     }
   }
@@ -201,7 +198,7 @@ bool Expectations::takes(const OpDivergence& op) {
   bool taken = false;
   for (std::size_t i = 0; i < entries_.size(); ++i) {
     const ExpectedSpec& entry = entries_[i];
-    if (!is_here(entry) || is_expired(entry) || !matches(entry, record_of(op))) continue;
+    if (!is_here(entry) || is_expired(entry) || !matches(entry, detail::record_of(op))) continue;
     std::string why = excess(entry.limit, op);
     if (why.empty()) {
       ++seen_[i].excused;

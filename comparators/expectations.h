@@ -44,7 +44,7 @@ struct ExpectedOutcome {
   }
 };
 
-/// Whether two entries of reports on the same two runs are about one call.
+/// Whether two entries of reports on the same two runs, or on repeats of them, are about one call.
 bool is_same_call(const OpDivergence& left, const OpDivergence& right);
 
 /// The expected divergences of a gate, over all comparisons that it makes.

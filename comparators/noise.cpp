@@ -11,7 +11,7 @@
 #include <utility>
 #include <variant>
 
-#include "comparators/compare.h"
+#include "comparators/detail/pace.h"
 #include "comparators/detail/pairing.h"
 #include "comparators/detail/scalars.h"
 #include "comparators/detail/tensor_judge.h"
@@ -92,8 +92,11 @@ OutputFloor distance_of(const core::Value& baseline, const core::Value& other) {
 /// One run against the first.
 class RunDistance {
  public:
-  RunDistance(const core::DumpSource& first, const core::DumpSource& run)
-      : judge_(first, run, options_) {}
+  /// @param options  borrowed
+  RunDistance(const core::DumpSource& first,
+              const core::DumpSource& run,
+              const CompareOptions& options)
+      : judge_(first, run, options) {}
 
   void measure(const core::OpRecord& from, const core::OpRecord& to, OperatorFloors& floors) {
     for (const TensorRecord& tensor : from.tensors) {
@@ -135,7 +138,6 @@ class RunDistance {
     return distance_of(measured->metrics);
   }
 
-  CompareOptions options_;
   detail::TensorJudge judge_;
 };
 
@@ -152,7 +154,7 @@ NoiseMeter::NoiseMeter(const core::DumpSource& first) : first_(first) {
 }
 
 void NoiseMeter::add(const core::DumpSource& run,
-                     const std::function<void(std::uint64_t)>& progress) {
+                     const std::function<void(const CompareProgress&)>& progress) {
   const auto others = configs::differences(floors_.subject, configs::noise_subject(run.manifest()));
   if (!others.empty()) {
     throw core::Error(core::ErrorKind::kNotComparable,
@@ -166,9 +168,12 @@ void NoiseMeter::add(const core::DumpSource& run,
                       run.location() + " has digests of another rule");
   }
   const detail::Pairing pairing = detail::pair_records(first_, run);
-  RunDistance distance(first_, run);
+  CompareOptions options;
+  options.progress = progress;
+  RunDistance distance(first_, run, options);
+  detail::Pace pace(options, ComparePhase::kComparing, first_.op_count());
   for (std::uint64_t i = 0; i < first_.op_count(); ++i) {
-    if (progress) progress(i);
+    pace.add(1);
     OperatorFloors& floors = floors_.operators[i];
     if (pairing.candidate_of[i] == kUnmatched) {
       for (auto& [slot, floor] : floors.outputs) widen(none("some runs do not call it"), floor);

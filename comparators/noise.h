@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "comparators/compare.h"
 #include "configs/noise_floors.h"
 #include "core/dump_source.h"
 
@@ -23,9 +24,10 @@ class NoiseMeter {
   /// @throws core::Error{kDumpDamaged}
   explicit NoiseMeter(const core::DumpSource& first);
 
-  /// @param progress  is told how many operators of the first run have been looked at
+  /// @param progress  as CompareOptions::progress, of the operators of the first run
   /// @throws core::Error{kDumpDamaged}; {kNotComparable} when the run is of something else
-  void add(const core::DumpSource& run, const std::function<void(std::uint64_t)>& progress = {});
+  void add(const core::DumpSource& run,
+           const std::function<void(const CompareProgress&)>& progress = nullptr);
 
   [[nodiscard]] const configs::NoiseFloors& floors() const noexcept { return floors_; }
 

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "comparators/expectations.h"
 #include "comparators/policy.h"
 
 namespace repro_check::comparators {
@@ -38,21 +39,12 @@ void add_producers(const core::OpRecord& record, core::OpRanges& ranges) {
   }
 }
 
-bool is_same_operator(const OpDivergence& left, const OpDivergence& right) {
-  const auto name = [](const OpDivergence& item) {
-    const core::OpRecord& record = item.baseline_index ? item.baseline : item.candidate;
-    return record.op ? record.op->full_name() : std::string();
-  };
-  return left.baseline_index == right.baseline_index &&
-         left.candidate_index == right.candidate_index && name(left) == name(right);
-}
-
 bool shows_the_same(const Report& left, const Report& right) {
   if (left.status != right.status) return false;
   if (!left.first_divergence || !right.first_divergence) {
     return left.first_divergence.has_value() == right.first_divergence.has_value();
   }
-  return is_same_operator(*left.first_divergence, *right.first_divergence);
+  return is_same_call(*left.first_divergence, *right.first_divergence);
 }
 
 bool is_judged(const Report& report) noexcept {

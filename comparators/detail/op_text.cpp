@@ -17,6 +17,10 @@ std::string op_text(const core::OpRecord& record) {
   return text;
 }
 
+const core::OpRecord& record_of(const OpDivergence& op) {
+  return op.baseline_index ? op.baseline : op.candidate;
+}
+
 core::OpRecord head_of(const core::OpRecord& record) {
   core::OpRecord head;
   head.index = record.index;

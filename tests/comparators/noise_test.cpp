@@ -44,9 +44,13 @@ TEST_CASE("a measurement says how many operators it has looked at") {
   NoiseMeter meter(*first);
   std::vector<std::uint64_t> told;
   meter.add(*source_from_json(run_of("2", floats({3, 4})).dump()),
-            [&](std::uint64_t done) { told.push_back(done); });
-  REQUIRE(told.size() == first->op_count());
+            [&](const CompareProgress& progress) {
+              CHECK(progress.total == first->op_count());
+              told.push_back(progress.done);
+            });
+  REQUIRE(told.size() == first->op_count() + 1);
   CHECK(told.front() == 0);
+  CHECK(told.back() == first->op_count());
   CHECK(std::ranges::is_sorted(told));
 }
 
