@@ -49,7 +49,7 @@ void DiffCommand::define(CLI::App& app) {
 comparators::Report DiffCommand::judge_all(const comparators::CompareOptions& options,
                                            Progress& progress) const {
   const OpenOptions opening{
-      partial_, {references_.begin(), references_.end()}, unpacking_on(progress)};
+      partial_, {references_.begin(), references_.end()}, packing_on(progress)};
   if (candidates_.size() == 1) return judge(baseline_, candidates_.front(), options, opening);
   if (partial_) {
     throw core::Error(core::ErrorKind::kUsage,

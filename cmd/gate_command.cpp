@@ -183,8 +183,7 @@ GateCase GateCommand::record(const GlobalOptions& globals,
   Round round = record_runs(config, plan, progress);
   for (const RecordingResult& result : round.results) logs.push_back(result.log);
   for (const RecordingJob& job : jobs) gate.dumps.push_back(job.dump);
-  const auto& reference = jobs.front().run.dump.reference;
-  if (reference) gate.references.push_back(*reference);
+  gate.references = references_of(jobs.front());
   gate.reports = std::move(round.reports);
   return gate;
 }

@@ -17,18 +17,6 @@
 namespace repro_check::cmd {
 namespace {
 
-const char* phase_name(store::PackPhase phase) {
-  switch (phase) {
-    case store::PackPhase::kVerifying:
-      return "verifying";
-    case store::PackPhase::kPacking:
-      return "packing";
-    case store::PackPhase::kUnpacking:
-      return "unpacking";
-  }
-  return "";
-}
-
 std::string json_summary(const Packing& packing, const store::PackSummary& summary) {
   nlohmann::ordered_json document;
   document["format"] = "repro-check-pack";
@@ -67,10 +55,7 @@ core::ExitCode carry_out(
   Progress progress(progress_style(globals, stderr_is_terminal(), &std::getenv), stderr);
   progress.begin(1, 0, "");
   try {
-    const store::PackSummary summary =
-        make([&](store::PackPhase phase, std::uint64_t done, std::uint64_t total) {
-          progress.share(phase_name(phase), done, total, &format_bytes);
-        });
+    const store::PackSummary summary = make(packing_on(progress));
     progress.clear();
     write_stdout(packing.format == "json" ? json_summary(packing, summary)
                                           : text_summary(packing, summary));

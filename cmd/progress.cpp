@@ -37,6 +37,18 @@ bool is_set(const ReadVariable& read_variable, const char* name) {
   return value != nullptr && *value != '\0';
 }
 
+const char* phase_name(store::PackPhase phase) {
+  switch (phase) {
+    case store::PackPhase::kVerifying:
+      return "verifying";
+    case store::PackPhase::kPacking:
+      return "packing";
+    case store::PackPhase::kUnpacking:
+      return "unpacking";
+  }
+  return "";
+}
+
 }  // namespace
 
 ProgressStyle progress_style(const GlobalOptions& globals,
@@ -155,10 +167,10 @@ std::function<void(const comparators::CompareProgress&)> comparison_on(Progress&
   };
 }
 
-store::PackProgress unpacking_on(Progress& progress) {
+store::PackProgress packing_on(Progress& progress) {
   if (progress.is_off()) return nullptr;
-  return [&progress](store::PackPhase, std::uint64_t done, std::uint64_t total) {
-    progress.share("unpacking", done, total, &format_bytes);
+  return [&progress](store::PackPhase phase, std::uint64_t done, std::uint64_t total) {
+    progress.share(phase_name(phase), done, total, &format_bytes);
   };
 }
 

@@ -77,8 +77,8 @@ class Progress {
 /// @param progress  borrowed
 std::function<void(const comparators::CompareProgress&)> comparison_on(Progress& progress);
 
-/// For open_pack(): shows how much of a pack has been unpacked; empty where nothing is shown.
+/// For what makes and opens packs: shows how far its phases are; empty where nothing is shown.
 /// @param progress  borrowed
-store::PackProgress unpacking_on(Progress& progress);
+store::PackProgress packing_on(Progress& progress);
 
 }  // namespace repro_check::cmd

@@ -45,7 +45,7 @@ std::unique_ptr<core::DumpSource> open_to_check(
     const std::vector<std::filesystem::path>& references,
     Progress& progress) {
   if (!store::is_pack(dump)) return store::open_dump(dump, references);
-  return store::open_pack(dump, references, unpacking_on(progress));
+  return store::open_pack(dump, references, packing_on(progress));
 }
 
 void check(Verified& result,

@@ -24,8 +24,7 @@ constexpr std::array kRules{
          "inputs",
          "The runs were given different numbers",
          "No operator made the first difference: the inputs, the weights, a constant of the graph "
-         "or "
-         "an argument that is no tensor differed.",
+         "or an argument that is no tensor differed.",
          "Load the same checkpoint and the same inputs in both runs, and compare again."},
     Rule{RuleId::kMismatch,
          "RC1003",
