@@ -10,7 +10,9 @@ int main(int argc, char** argv) {
   try {
     cmd::install_stderr_logger();
     cmd::install_signal_handlers();
-    return static_cast<int>(cmd::run_application(argc, argv));
+    const int code = static_cast<int>(cmd::run_application(argc, argv));
+    cmd::ignore_signals();
+    return code;
   } catch (const std::exception& error) {
     return static_cast<int>(cmd::report_exception(error));
   }

@@ -62,6 +62,13 @@ void install_signal_handlers() {
   ::sigaction(SIGPIPE, &action, nullptr);
 }
 
+void ignore_signals() noexcept {
+  struct sigaction action = {};
+  action.sa_handler = SIG_IGN;
+  ::sigaction(SIGINT, &action, nullptr);
+  ::sigaction(SIGTERM, &action, nullptr);
+}
+
 bool interrupted() noexcept { return was_interrupted.load(); }
 
 GuardedGroup::GuardedGroup(pid_t group) noexcept { guarded_group.store(group); }
