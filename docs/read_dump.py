@@ -18,6 +18,14 @@ complex32 complex64 complex128 qint8 quint8 qint32""".split()
 RAW = {"bfloat16": "<u2", "complex32": [("r", "<f2"), ("i", "<f2")]}  # what numpy has no name for
 
 
+def begin(dataset):
+    """Where its bytes lie in the file."""
+    offset = dataset.id.get_offset()
+    if offset is None and dataset.size:
+        sys.exit(f"{dataset.name} is not stored contiguously; python/repro_check reads it")
+    return offset or 0
+
+
 class Dump:
     def __init__(self, directory, reference=None):
         self.reference = Dump(reference) if reference else None
@@ -32,9 +40,9 @@ class Dump:
         rows = self.index["contents"]
         if "packed" not in rows.dtype.names:
             return {}
-        begin = "packed" in self.file and self.file["packed"].id.get_offset() or 0
+        first = begin(self.file["packed"]) if "packed" in self.file else 0
         return {
-            (row["digest_high"], row["digest_low"]): begin + int(row["packed"])
+            (row["digest_high"], row["digest_low"]): first + int(row["packed"])
             if row["packed"] >= 0
             else None  # in the reference
             for row in rows[rows["packed"] != -1]
@@ -67,7 +75,7 @@ class Dump:
         if offset is None:
             return self.reference.content(digest, DTYPES.index(dtype), shape)
         if offset == -1:  # a tensor without elements lies nowhere
-            offset = self.file["content"][name].id.get_offset() or 0
+            offset = begin(self.file["content"][name])
         known = getattr(ml_dtypes, dtype, None) or RAW.get(dtype, dtype.replace("qu", "u").lstrip("q"))
         raw = np.dtype("u1" if dtype.startswith("float8") and not ml_dtypes else known)
         values = np.fromfile(self.path, raw, int(np.prod(shape)), offset=offset).reshape(shape)

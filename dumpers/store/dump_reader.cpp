@@ -94,7 +94,7 @@ class Dump final : public core::DumpSource {
     if (place_of(key) == kInReference) return reference_.read_content(location_, key, into);
     const OwnContent content = find_own(key);
     into.resize(content.extent.bytes);
-    file_.read(content.extent.offset, into);
+    file_.read(content.extent, 0, into);
     if (core::digest_bytes(into) != key.digest) fail_digest(content);
   }
 
@@ -134,7 +134,7 @@ class Dump final : public core::DumpSource {
     [[nodiscard]] std::span<const std::byte> read(std::uint64_t begin,
                                                   std::span<std::byte> buffer) const override {
       if (lent_.owner != nullptr) return lent_.bytes.subspan(begin, buffer.size());
-      dump_.file_.read(content_.extent.offset + begin, buffer);
+      dump_.file_.read(content_.extent, begin, buffer);
       return buffer;
     }
     [[nodiscard]] bool verified() const noexcept override { return false; }
@@ -246,7 +246,7 @@ class Dump final : public core::DumpSource {
       file_.blame().inside("/packed").fail(
           fmt::format("ends before content {} does", core::content_name(key)));
     }
-    return {packed_.offset + begin, bytes};
+    return {packed_.offset + begin, bytes, packed_.copy};
   }
 
   std::string location_;

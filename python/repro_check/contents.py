@@ -106,7 +106,7 @@ class ContentStore:
                 self._trace.fail("is of another dtype or shape than its name", "/content/" + name)
             extent = found.extent
         else:
-            extent = Extent(self._packed.offset + place, math.prod(shape) * raw.itemsize)
+            extent = Extent(self._packed.offset + place, math.prod(shape) * raw.itemsize, self._packed.copy)
             if place + extent.bytes > self._packed.bytes:
                 self._trace.fail(f"ends before content {name} does", "/packed")
         data = self._trace.read(extent)

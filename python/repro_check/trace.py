@@ -13,18 +13,47 @@ import numpy as np
 
 from .errors import DamagedDump
 
+Bytes: typing.TypeAlias = "np.ndarray[typing.Any, np.dtype[np.uint8]]"
+
 HINT = "the dump is damaged; copy it again or record the run again"
 
 
 class Extent(typing.NamedTuple):
     offset: int
     bytes: int
+    copy: Bytes | None = None  # what holds them; none: the file
 
 
 class Found(typing.NamedTuple):
     type: h5py.h5t.TypeID
     shape: tuple[int, ...]
     extent: Extent
+
+
+def is_little_endian(made: h5py.h5t.TypeID) -> bool:
+    if isinstance(made, h5py.h5t.TypeCompoundID):
+        return all(is_little_endian(made.get_member_type(i)) for i in range(made.get_nmembers()))
+    number = isinstance(made, (h5py.h5t.TypeIntegerID, h5py.h5t.TypeFloatID))
+    return not number or made.get_order() != h5py.h5t.ORDER_BE
+
+
+def little_endian(made: h5py.h5t.TypeID) -> h5py.h5t.TypeID | None:
+    """The same type with every number in it little-endian; none where no dump holds such elements."""
+    if isinstance(made, h5py.h5t.TypeCompoundID):
+        ours = h5py.h5t.create(h5py.h5t.COMPOUND, made.get_size())
+        for i in range(made.get_nmembers()):
+            member = little_endian(made.get_member_type(i))
+            if member is None:
+                return None
+            ours.insert(made.get_member_name(i), made.get_member_offset(i), member)
+        return ours
+    if isinstance(made, h5py.h5t.TypeEnumID):
+        return made
+    if not isinstance(made, (h5py.h5t.TypeIntegerID, h5py.h5t.TypeFloatID)):
+        return None
+    copy = made.copy()
+    copy.set_order(h5py.h5t.ORDER_LE)
+    return copy
 
 
 def plain_file(path: str) -> int:
@@ -106,21 +135,22 @@ class TraceFile:
         return path in self._file
 
     def dataset(self, path: str) -> Found:
-        """A dataset that is plain bytes in this file. @throws DamagedDump"""
+        """A dataset of this file. One that is not contiguous and little-endian, as another program
+        may store it, is read into memory here. @throws DamagedDump"""
         place = "/" + path
         self._expect_hard_link(path)
         try:
             dataset = h5py.h5d.open(self._file.id, path.encode("utf-8", "surrogateescape"))
             made, creation = dataset.get_type(), dataset.get_create_plist()
-            contiguous = creation.get_layout() == h5py.h5d.CONTIGUOUS
+            layout = creation.get_layout()
             elsewhere = creation.get_external_count() or creation.get_nfilters()
             shape = tuple(int(size) for size in dataset.shape or ())
             scalar = dataset.get_space().get_simple_extent_type()
-            offset = dataset.get_offset()
+            offset, stored = dataset.get_offset(), dataset.get_storage_size()
         except (KeyError, OSError, RuntimeError, ValueError, TypeError) as error:
             self.fail(f"cannot be read ({error})", place)
-        if not contiguous:
-            self.fail("is not stored contiguously", place)
+        if layout not in (h5py.h5d.CONTIGUOUS, h5py.h5d.CHUNKED, h5py.h5d.COMPACT):
+            self.fail("is stored in other datasets", place)
         if elsewhere:
             self.fail("is stored in another file, or through a filter", place)
         if scalar not in (h5py.h5s.SIMPLE, h5py.h5s.SCALAR):
@@ -128,16 +158,36 @@ class TraceFile:
         size = made.get_size()
         for extent in shape:
             size *= extent
-        if size == 0:
-            return Found(made, shape, Extent(0, 0))
-        if offset is None:
+        plain = layout == h5py.h5d.CONTIGUOUS
+        if plain and size and offset is None:
             self.fail("has no bytes", place)
-        if offset + size > self.size:
+        if plain and size and offset + size > self.size:
             self.fail("lies beyond the end of the file", place)
-        return Found(made, shape, Extent(int(offset), size))
+        if plain and is_little_endian(made):
+            return Found(made, shape, Extent(int(offset or 0), size))
+        # Chunks that are not there read as zeros, of which a small file could announce any number.
+        if not size <= stored <= self.size:
+            self.fail("has no bytes", place)
+        ours = little_endian(made)
+        if ours is None:
+            self.fail("has elements of a kind that no dump holds", place)
+        return Found(ours, shape, Extent(0, size, self._copied(dataset, ours, size, place)))
 
-    def read(self, extent: Extent) -> np.ndarray[typing.Any, typing.Any]:
+    def _copied(
+        self, dataset: h5py.h5d.DatasetID, made: h5py.h5t.TypeID, size: int, place: str
+    ) -> Bytes:
+        into = np.empty(size, "u1")
+        if size:
+            try:
+                dataset.read(h5py.h5s.ALL, h5py.h5s.ALL, into, made)
+            except (OSError, RuntimeError, ValueError, TypeError) as error:
+                self.fail(f"cannot be read ({error})", place)
+        return into
+
+    def read(self, extent: Extent) -> Bytes:
         """The bytes, in memory of their own that may be written to."""
+        if extent.copy is not None:
+            return extent.copy[extent.offset :][: extent.bytes].copy()
         into = np.empty(extent.bytes, "u1")
         view, offset = into.data, extent.offset
         while view.nbytes:
@@ -147,8 +197,10 @@ class TraceFile:
             view, offset = view[got:], offset + got
         return into
 
-    def map(self, extent: Extent) -> np.ndarray[typing.Any, typing.Any]:
+    def map(self, extent: Extent) -> Bytes:
         """The bytes without reading them all."""
+        if extent.copy is not None:
+            return extent.copy[extent.offset :][: extent.bytes]
         if extent.bytes == 0:
             return np.empty(0, "u1")
         return np.asarray(np.memmap(self.path, "u1", "r", extent.offset, (extent.bytes,)))

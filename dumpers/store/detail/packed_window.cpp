@@ -23,7 +23,7 @@ LentBytes PackedWindow::find(const TraceFile& file, const Extent& packed, const 
     if (!follows || content.bytes > kWindow) return {};
     auto bytes = std::make_shared<std::vector<std::byte>>(std::min(kWindow, left));
     try {
-      file.read(content.offset, *bytes);
+      file.read(packed, content.offset - packed.offset, *bytes);
     } catch (const core::Error&) {
       return {};
     }

@@ -98,11 +98,18 @@ void expect_free_space(const FileDescriptor& file,
   const std::uint64_t free = std::uint64_t{system.f_bavail} * system.f_frsize;
   if (free >= needed) return;
   throw Error(ErrorKind::kIo,
-              fmt::format("{}: {} MiB are free there, and {} MiB come out of the pack",
+              fmt::format("{}: {} MiB are free there, and {} MiB are needed",
                           directory,
                           free >> 20U,
                           (needed >> 20U) + 1),
               kElsewhere);
+}
+
+void take_space(const FileDescriptor& file, std::uint64_t bytes, const std::string& name) {
+  const journal::SizeSignalGuard guard;
+  int code = EINTR;
+  while (code == EINTR) code = ::posix_fallocate(file.get(), 0, static_cast<off_t>(bytes));
+  if (code != 0) system_refused(name, "cannot take the space for it", code);
 }
 
 TemporaryFile create_temporary(std::uint64_t needed_space) {
@@ -118,7 +125,8 @@ TemporaryFile create_temporary(std::uint64_t needed_space) {
                   fmt::format("{}: cannot create a temporary file: {}",
                               core::printable(directory),
                               std::generic_category().message(errno)),
-                  "packs are unpacked there for reading: point TMPDIR at another directory");
+                  "packs, and datasets stored in chunks, are laid out there for reading: point TMPDIR at "
+                  "another directory");
     }
     made.name = TemporaryName(std::move(name));
   }

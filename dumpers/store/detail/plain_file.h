@@ -42,6 +42,10 @@ void expect_free_space(const FileDescriptor& file,
                        const std::string& directory,
                        std::uint64_t needed);
 
+/// Makes the file so long, with the space taken on the disk: what writes to it through a mapping
+/// would get a signal, not an error, where there is none left. @throws core::Error{kIo}
+void take_space(const FileDescriptor& file, std::uint64_t bytes, const std::string& name);
+
 /// The name of a file that shall have none for long: it is removed with the object, the file itself
 /// with the last process that has it open, however that ends.
 class TemporaryName {

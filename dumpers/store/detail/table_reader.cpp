@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "dumpers/store/detail/table_writer.h"
 #include "dumpers/store/detail/tree_hasher.h"
@@ -25,7 +26,7 @@ TableReader::TableReader(const TraceFile& file, hid_t group, const std::string& 
   if (dataset.dims.size() != 1) blame_.fail("is not a list of rows");
   type_ = std::move(dataset.type);
   rows_ = dataset.dims.front();
-  offset_ = dataset.extent.offset;
+  extent_ = std::move(dataset.extent);
   const Hdf5Scope scope;
   row_size_ = H5Tget_size(type_.get());
   if (row_size_ == 0) blame_.fail("has rows of no size");
@@ -65,7 +66,7 @@ const std::byte* TableReader::row_bytes(std::uint64_t index) const {
     const std::uint64_t count = std::min(rows_per_block_, rows_ - first);
     block.number = UINT64_MAX;  // while it is being replaced it holds nothing
     block.bytes.resize(count * row_size_);
-    file_.read(offset_ + first * row_size_, block.bytes);
+    file_.read(extent_, first * row_size_, block.bytes);
     block.number = number;
   }
   return block.bytes.data() + index % rows_per_block_ * row_size_;
@@ -83,7 +84,7 @@ TableDigest TableReader::digest() const {
   const std::uint64_t total = rows_ * row_size_;
   for (std::uint64_t done = 0; done < total; done += piece.size()) {
     piece.resize(std::min<std::uint64_t>(core::kDigestChunk, total - done));
-    file_.read(offset_ + done, piece);
+    file_.read(extent_, done, piece);
     hasher.update(piece);
   }
   return {name_, rows_, row_size_, hasher.finish()};

@@ -45,7 +45,7 @@ class TableReader {
   template <typename Scalar>
   [[nodiscard]] std::vector<Scalar> all() const {
     std::vector<Scalar> values(rows_);
-    file_.read(offset_, std::as_writable_bytes(std::span<Scalar>(values)));
+    file_.read(extent_, 0, std::as_writable_bytes(std::span<Scalar>(values)));
     return values;
   }
 
@@ -68,7 +68,7 @@ class TableReader {
   TypeHandle type_;
   std::uint64_t rows_ = 0;
   std::uint64_t row_size_ = 1;
-  std::uint64_t offset_ = 0;
+  Extent extent_;
   std::uint64_t rows_per_block_ = 1;
   mutable std::vector<Block> blocks_;  ///< direct-mapped by block number
 };

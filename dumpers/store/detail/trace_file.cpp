@@ -14,6 +14,7 @@
 #include "core/error.h"
 #include "core/printable.h"
 #include "core/run_manifest.h"
+#include "dumpers/store/detail/plain_copy.h"
 #include "dumpers/store/detail/trace_creation.h"
 
 namespace repro_check::store {
@@ -53,11 +54,24 @@ void expect_object(hid_t group, const char* name, H5O_type_t type, const Blame& 
   }
 }
 
-void expect_plain_storage(hid_t dataset, const Blame& blame) {
+/// Filters are refused although HDF5 has some: a few bytes could become any number, and others are
+/// code that it loads from wherever an environment variable says.
+H5D_layout_t expect_own_storage(hid_t dataset, const Blame& blame) {
   const PropertyHandle list(blame.id(H5Dget_create_plist(dataset), "cannot be read"));
-  if (H5Pget_layout(list.get()) != H5D_CONTIGUOUS) blame.fail("is not stored contiguously");
+  const H5D_layout_t layout = H5Pget_layout(list.get());
+  if (layout != H5D_CONTIGUOUS && layout != H5D_CHUNKED && layout != H5D_COMPACT) {
+    blame.fail("is stored in other datasets");
+  }
   if (H5Pget_external_count(list.get()) != 0) blame.fail("is stored in another file");
-  if (H5Pget_nfilters(list.get()) != 0) blame.fail("is stored through a filter");
+  if (H5Pget_nfilters(list.get()) != 0) {
+    blame.fail("is stored through a filter (take it off with h5repack -f NONE)");
+  }
+  return layout;
+}
+
+bool is_little_endian(hid_t type) {
+  const H5T_order_t order = H5Tget_order(type);
+  return order != H5T_ORDER_BE && order != H5T_ORDER_MIXED;
 }
 
 std::vector<hsize_t> dims_of(hid_t dataset, const Blame& blame) {
@@ -169,7 +183,7 @@ PlainDataset TraceFile::dataset(hid_t group, const std::string& name, const Blam
   expect_object(group, name.c_str(), H5O_TYPE_DATASET, blame);
   const DatasetHandle dataset(
       blame.id(H5Dopen2(group, name.c_str(), H5P_DEFAULT), "cannot be opened"));
-  expect_plain_storage(dataset.get(), blame);
+  const bool contiguous = expect_own_storage(dataset.get(), blame) == H5D_CONTIGUOUS;
   PlainDataset found;
   found.type = TypeHandle(blame.id(H5Dget_type(dataset.get()), "cannot be read"));
   found.dims = dims_of(dataset.get(), blame);
@@ -177,19 +191,39 @@ PlainDataset TraceFile::dataset(hid_t group, const std::string& name, const Blam
   for (const hsize_t size : found.dims) {
     if (__builtin_mul_overflow(bytes, size, &bytes)) blame.fail("has an impossible shape");
   }
-  found.extent.bytes = bytes;
-  if (bytes == 0) return found;
-  const haddr_t offset = H5Dget_offset(dataset.get());
-  if (offset == HADDR_UNDEF) blame.fail("has no bytes");
-  if (offset > size_ || bytes > size_ - offset) blame.fail("lies beyond the end of the file");
-  found.extent.offset = offset;
+  const bool plain = contiguous && is_little_endian(found.type.get());
+  if (contiguous && bytes != 0) found.extent = contiguous_extent(dataset.get(), bytes, blame);
+  if (plain) return found;
+  found.type = little_endian(found.type.get(), blame);
+  if (bytes != 0) found.extent = copied_extent(dataset.get(), found.type.get(), bytes, blame);
   return found;
 }
 
-void TraceFile::read(std::uint64_t offset, std::span<std::byte> into) const {
+Extent TraceFile::contiguous_extent(hid_t dataset, std::uint64_t bytes, const Blame& blame) const {
+  const haddr_t offset = H5Dget_offset(dataset);
+  if (offset == HADDR_UNDEF) blame.fail("has no bytes");
+  if (offset > size_ || bytes > size_ - offset) blame.fail("lies beyond the end of the file");
+  return {offset, bytes};
+}
+
+Extent TraceFile::copied_extent(hid_t dataset,
+                                hid_t type,
+                                std::uint64_t bytes,
+                                const Blame& blame) const {
+  // Chunks that are not there read as zeros, of which a small file could announce any number.
+  const hsize_t stored = H5Dget_storage_size(dataset);
+  if (stored < bytes) blame.fail("has no bytes");
+  if (stored > size_) blame.fail("lies beyond the end of the file");
+  return {0, bytes, std::make_shared<FileDescriptor>(plain_copy(dataset, type, bytes, blame))};
+}
+
+void TraceFile::read(const Extent& extent,
+                     std::uint64_t begin,
+                     std::span<std::byte> into) const {
+  const int file = extent.copy != nullptr ? extent.copy->get() : trace_.file.get();
+  std::uint64_t offset = extent.offset + begin;
   while (!into.empty()) {
-    const ssize_t got =
-        ::pread(trace_.file.get(), into.data(), into.size(), static_cast<off_t>(offset));
+    const ssize_t got = ::pread(file, into.data(), into.size(), static_cast<off_t>(offset));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) {
       throw core::Error(

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -15,10 +16,12 @@
 
 namespace repro_check::store {
 
-/// Where a dataset's bytes lie in the file.
+/// Where a dataset's bytes lie.
 struct Extent {
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
+  /// The file of its own that holds them; none: the trace.
+  std::shared_ptr<const FileDescriptor> copy = nullptr;
 };
 
 /// A dataset of a trace that has passed the checks of TraceFile::dataset.
@@ -58,14 +61,16 @@ class TraceFile {
   /// Names of all links of a group, ascending. @param limit  more are refused
   [[nodiscard]] std::vector<std::string> names(hid_t group, std::size_t limit) const;
 
-  /// A dataset that lies in this file in one piece: a hard link, contiguous, unfiltered, no
-  /// external storage, wholly inside the file.
+  /// A dataset of this file: a hard link, unfiltered, no external or virtual storage, wholly inside
+  /// the file. Where it is contiguous and little-endian, as ours are, its extent is there; what
+  /// another program stored otherwise is copied out first, and `type` is that of the copy.
   [[nodiscard]] PlainDataset dataset(hid_t group,
                                      const std::string& name,
                                      const Blame& blame) const;
 
-  /// @throws core::Error{kDumpDamaged} when the file ends before, {kIo}
-  void read(std::uint64_t offset, std::span<std::byte> into) const;
+  /// The bytes of `extent` from `begin` on. @throws core::Error{kDumpDamaged} when the file ends
+  /// before, {kIo}
+  void read(const Extent& extent, std::uint64_t begin, std::span<std::byte> into) const;
 
   /// The root group, for dataset() and has_link().
   [[nodiscard]] hid_t root() const noexcept { return file_.get(); }
@@ -74,6 +79,13 @@ class TraceFile {
 
  private:
   void check_identity() const;
+  [[nodiscard]] Extent contiguous_extent(hid_t dataset,
+                                         std::uint64_t bytes,
+                                         const Blame& blame) const;
+  [[nodiscard]] Extent copied_extent(hid_t dataset,
+                                     hid_t type,
+                                     std::uint64_t bytes,
+                                     const Blame& blame) const;
   [[nodiscard]] std::string identity(const char* name) const;
 
   OpenTrace trace_;

@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "dumpers/store/dump_reader.h"
 #include "tests/dumpers/store/mutate.h"
+#include "tests/dumpers/store/relay.h"
 #include "tests/dumpers/store/sample_dump.h"
 #include "tests/support/fuzz_budget.h"
 #include "tests/support/temp_directory.h"
@@ -17,12 +18,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-TEST_CASE("a dump with any mutation is refused, or reads as if nothing had happened") {
-  const test_support::TempDirectory directory;
-  const fs::path dump = directory / "dump";
-  auto sample = test_support::make_sample(8, 10);
-  test_support::write_dump(dump, sample);
-  test_support::FuzzBudget budget("dump", 4242, 600);
+/// Mutates the files of a dump of `sample`, one mutation after the other.
+void mutate_dump(const fs::path& dump,
+                 const test_support::Sample& sample,
+                 test_support::FuzzBudget& budget) {
   std::mt19937_64& random = budget.random();
   int refused = 0;
   int unharmed = 0;
@@ -56,6 +55,25 @@ TEST_CASE("a dump with any mutation is refused, or reads as if nothing had happe
   MESSAGE("refused ", refused, ", unharmed ", unharmed);
   CHECK(std::uint64_t(refused) > budget.done() / 2);
   CHECK(test_support::reads_back(*open_dump(dump), sample));
+}
+
+TEST_CASE("a dump with any mutation is refused, or reads as if nothing had happened") {
+  const test_support::TempDirectory directory;
+  const fs::path dump = directory / "dump";
+  const auto sample = test_support::make_sample(8, 10);
+  test_support::write_dump(dump, sample);
+  test_support::FuzzBudget budget("dump", 4242, 600);
+  mutate_dump(dump, sample, budget);
+}
+
+TEST_CASE("a dump in chunks, or big-endian, with any mutation is refused, or reads as before") {
+  const test_support::TempDirectory directory;
+  const fs::path dump = directory / "dump";
+  const auto sample = test_support::make_sample(8, 10);
+  test_support::write_dump(dump, sample);
+  test_support::relay(dump, {H5D_CHUNKED, H5T_ORDER_BE});
+  test_support::FuzzBudget budget("dump in chunks", 4243, 300);
+  mutate_dump(dump, sample, budget);
 }
 
 }  // namespace
