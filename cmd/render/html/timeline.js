@@ -12,12 +12,13 @@
     abs: "max absolute error", rel: "max relative error", l2: "relative L2 error",
     ulp: "max ULP distance",
   };
+  // A lane without a colour of its own shows each mark in that of its state.
   const LANES = [
-    { name: "NaN, Inf", color: "--special" },
-    { name: "missing", color: "--missing" },
-    { name: "no number", color: "--origin" },
-    { name: "equal", color: "--equal" },
+    { name: "NaN, Inf", color: "--special" }, { name: "missing" }, { name: "no number" }, { name: "equal" },
   ];
+  // By state, origins last so that they lie on top.
+  const DRAWN = ["equal", "skipped", "baseline-only", "candidate-only", "propagated", "within",
+    "not-judged", "mismatch", "origin"].map((key) => Page.states.findIndex((s) => s.key === key));
 
   const laneOf = (model, row) => {
     const state = model.state[row];
@@ -81,7 +82,7 @@
       this.build();
     }
 
-    // Rows with a point by state, origins last so that they lie on top, and the other ones by lane.
+    // Rows with a point by state, and the other ones by lane and there by state.
     sortPoints() {
       const values = this.model.errors[this.metric];
       this.points = Page.states.map(() => []);
@@ -105,6 +106,8 @@
       const low = most ? Math.floor(Math.log10(least)) : -8;
       const high = most ? Math.ceil(Math.log10(most) + 0.02) : 0;
       this.yRange = [10 ** (low === high ? low - 1 : low), 10 ** high];
+      this.marksInLane = this.inLane.map((rows) => DRAWN.map((state) => ({
+        state, rows: rows.filter((row) => this.model.state[row] === state) })));
     }
 
     // Once in the document, and again when its width or the colours change.
@@ -122,7 +125,6 @@
         return row >= 0 && row < this.model.size && Math.abs(x - row) < 1e-6
           ? Page.count(this.model.shown(row)) : "";
       };
-      const drawn = ["propagated", "within", "not-judged", "mismatch", "origin"];
       this.plot = new uPlot({
         width, height: this.most ? HEIGHT : FLAT, legend: { show: false }, padding: [10, 26, 0, 0],
         scales: {
@@ -137,9 +139,9 @@
             values: (_, splits) => splits.map((v) => v === null || !this.most ? ""
               : Math.abs(Math.log10(v) % 1) < 1e-9 ? `1e${Math.round(Math.log10(v))}` : "") },
         ],
-        series: [{}, ...drawn.map((key) => ({
+        series: [{}, ...DRAWN.map((state) => ({
           scale: "y", points: { show: false },
-          paths: (plot) => { this.draw(plot, Page.states.findIndex((s) => s.key === key)); return null; },
+          paths: (plot) => { this.draw(plot, state); return null; },
         }))],
         cursor: {
           y: false, points: { show: false }, drag: { x: true, y: false },
@@ -150,7 +152,7 @@
           setScale: [(plot, key) => { if (key === "x") this.moved(plot); }],
           draw: [(plot) => this.drawSelection(plot)],
         },
-      }, [[range[0], range[1]], ...drawn.map(() => [null, null])], this.plotNode);
+      }, [[range[0], range[1]], ...DRAWN.map(() => [null, null])], this.plotNode);
       this.plot.setScale("x", { min: range[0], max: range[1] });
     }
 
@@ -224,6 +226,7 @@
       const { min, max } = this.plot.scales.x;
       const left = this.left();
       const span = this.plot.over.clientWidth;
+      const wide = Math.max(1.5, Math.min(span / (max - min) * 0.8, 10));
       context.font = "11px system-ui, sans-serif";
       context.textBaseline = "middle";
       LANES.forEach((lane, i) => {
@@ -233,16 +236,17 @@
         context.fillStyle = Page.color("--muted-ink");
         context.textAlign = "right";
         context.fillText(lane.name, left - 8, top + (LANE - 4) / 2);
-        context.fillStyle = Page.color(lane.color);
-        const wide = Math.max(1.5, Math.min(span / (max - min) * 0.8, 10));
-        let last = -1;
-        for (const row of this.inLane[i]) {
-          if (row < min - 1 || row > max + 1) continue;
-          const x = left + (row - min) / (max - min) * span;
-          if (x - last < 0.7 || x < left - wide || x > left + span) continue;
-          last = x;
-          const from = Math.max(left, x - wide / 2);
-          context.fillRect(from, top, Math.min(x + wide / 2, left + span) - from, LANE - 4);
+        for (const { state, rows } of this.marksInLane[i]) {
+          context.fillStyle = Page.color(lane.color || Page.states[state].color);
+          let last = -1;
+          for (const row of rows) {
+            if (row < min - 1 || row > max + 1) continue;
+            const x = left + (row - min) / (max - min) * span;
+            if (x - last < 0.7 || x < left - wide || x > left + span) continue;
+            last = x;
+            const from = Math.max(left, x - wide / 2);
+            context.fillRect(from, top, Math.min(x + wide / 2, left + span) - from, LANE - 4);
+          }
         }
       });
     }

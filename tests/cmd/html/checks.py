@@ -62,10 +62,10 @@ def check_speed(page, pages):
     assert "50000" in [row[0] for row in rows(page)], rows(page)
 
 
-def count_pixels(page, color):
-    """Pixels of the plot that are nearly of a colour of the page."""
+def count_pixels(page, color, canvas=".plot canvas"):
+    """Pixels of the plot, or another canvas, that are nearly of a colour of the page."""
     return page.run(f"""(() => {{
-      const canvas = document.querySelector('.plot canvas');
+      const canvas = document.querySelector({canvas!r});
       const probe = document.createElement('canvas').getContext('2d');
       probe.fillStyle = Page.color({color!r}); probe.fillRect(0, 0, 1, 1);
       const [r, g, b] = probe.getImageData(0, 0, 1, 1).data;
@@ -86,6 +86,17 @@ def check_plot(page, pages):
     assert count_pixels(page, "--mismatch") == 0
     before = page.run("[...document.querySelectorAll('.lanes, .overview')].map(c => c.toDataURL().length)")
     assert min(before) > 600, before
+
+
+def check_lanes(page, pages):
+    """What has no number, as nothing has at level digest, shows its state all the same."""
+    page.open(pages["numberless"][0])
+    settle(page)
+    counts = pages["numberless"][1]["coverage"]
+    for color, part in (("--origin", "origins"), ("--propagated", "propagated")):
+        found = count_pixels(page, color, ".lanes")
+        assert counts[part] > 0 and found >= counts[part], (color, found, counts)
+    assert count_pixels(page, "--propagated", ".lanes") > count_pixels(page, "--origin", ".lanes")
 
 
 def check_zoom(page, pages):

@@ -47,7 +47,7 @@ def state_at(place, ops):
     return True, min(POOL - 1, int(base * (POOL - 8)) + place % 8)
 
 
-def build(side, ops, seed=7, all_differ=False, names=None, missing=False):
+def build(side, ops, seed=7, all_differ=False, names=None, missing=False, level="tensor"):
     rng = random.Random(seed)
     listed = []
     last = "x"
@@ -76,7 +76,7 @@ def build(side, ops, seed=7, all_differ=False, names=None, missing=False):
         listed.append(op)
     candidate = side == "candidate"
     return {"run": side,
-            "manifest": {"model": "encoder.pt", "seed": 42,
+            "manifest": {"model": "encoder.pt", "seed": 42, "level": level,
                          "settings": {"threads.intra_op": "1" if candidate else "2",
                                       "deterministic_algorithms": "off"},
                          "environment": {"libtorch.version": "2.13.0", "cpu.model": "a CPU",
