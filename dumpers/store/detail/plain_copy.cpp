@@ -19,14 +19,12 @@ struct FreeName {
 };
 
 TypeHandle little_endian_compound(hid_t type, const Blame& blame) {
-  TypeHandle made(
-      blame.id(H5Tcreate(H5T_COMPOUND, H5Tget_size(type)), kUnreadable));
+  TypeHandle made(blame.id(H5Tcreate(H5T_COMPOUND, H5Tget_size(type)), kUnreadable));
   const int members = H5Tget_nmembers(type);
   for (int i = 0; i < members; ++i) {
     const auto at = static_cast<unsigned>(i);
     const std::unique_ptr<char, FreeName> name(H5Tget_member_name(type, at));
-    const TypeHandle theirs(
-        blame.id(H5Tget_member_type(type, at), kUnreadable));
+    const TypeHandle theirs(blame.id(H5Tget_member_type(type, at), kUnreadable));
     const TypeHandle ours = little_endian(theirs.get(), blame);
     if (name == nullptr) blame.fail(kUnreadable);
     blame.ok(H5Tinsert(made.get(), name.get(), H5Tget_member_offset(type, at), ours.get()),

@@ -121,12 +121,13 @@ TemporaryFile create_temporary(std::uint64_t needed_space) {
     std::string name = directory + "/repro-check-XXXXXX";
     made.file = FileDescriptor(::mkostemp(name.data(), O_CLOEXEC));
     if (made.file.get() < 0) {
-      throw Error(ErrorKind::kIo,
-                  fmt::format("{}: cannot create a temporary file: {}",
-                              core::printable(directory),
-                              std::generic_category().message(errno)),
-                  "packs, and datasets stored in chunks, are laid out there for reading: point TMPDIR at "
-                  "another directory");
+      throw Error(
+          ErrorKind::kIo,
+          fmt::format("{}: cannot create a temporary file: {}",
+                      core::printable(directory),
+                      std::generic_category().message(errno)),
+          "packs, and datasets stored in chunks, are laid out there for reading: point TMPDIR at "
+          "another directory");
     }
     made.name = TemporaryName(std::move(name));
   }

@@ -217,9 +217,7 @@ Extent TraceFile::copied_extent(hid_t dataset,
   return {0, bytes, std::make_shared<FileDescriptor>(plain_copy(dataset, type, bytes, blame))};
 }
 
-void TraceFile::read(const Extent& extent,
-                     std::uint64_t begin,
-                     std::span<std::byte> into) const {
+void TraceFile::read(const Extent& extent, std::uint64_t begin, std::span<std::byte> into) const {
   const int file = extent.copy != nullptr ? extent.copy->get() : trace_.file.get();
   std::uint64_t offset = extent.offset + begin;
   while (!into.empty()) {

@@ -57,8 +57,8 @@ std::string refusal(const std::function<void(hid_t list, hid_t& type)>& make) {
     hid_t type = H5T_STD_U8LE;
     make(list.get(), type);
     REQUIRE(H5Ldelete(file, "index/dims", H5P_DEFAULT) >= 0);
-    const DatasetHandle made(H5Dcreate2(
-        file, "index/dims", type, space.get(), H5P_DEFAULT, list.get(), H5P_DEFAULT));
+    const DatasetHandle made(
+        H5Dcreate2(file, "index/dims", type, space.get(), H5P_DEFAULT, list.get(), H5P_DEFAULT));
     REQUIRE(made.get() >= 0);
   });
   return test_support::error_of(core::ErrorKind::kDumpDamaged, [&] { open_dump(dump); });

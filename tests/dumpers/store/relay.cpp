@@ -74,8 +74,8 @@ void relay_dataset(hid_t group, const char* name, const Layout& layout) {
   must(H5Ldelete(group, name, H5P_DEFAULT));
   const TypeHandle stored = ordered(type.get(), layout.order);
   const PropertyHandle list = creation(space.get(), bytes.size(), layout.storage);
-  const DatasetHandle made(must(H5Dcreate2(
-      group, name, stored.get(), space.get(), H5P_DEFAULT, list.get(), H5P_DEFAULT)));
+  const DatasetHandle made(must(
+      H5Dcreate2(group, name, stored.get(), space.get(), H5P_DEFAULT, list.get(), H5P_DEFAULT)));
   must(H5Dwrite(made.get(), type.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, bytes.data()));
 }
 
@@ -91,8 +91,7 @@ void relay(const std::filesystem::path& dump, const Layout& layout) {
     for (const char* group_name : {"index", "content"}) {
       const GroupHandle group(must(H5Gopen2(file, group_name, H5P_DEFAULT)));
       std::vector<std::string> names;
-      must(H5Literate(
-          group.get(), H5_INDEX_NAME, H5_ITER_NATIVE, nullptr, &collect, &names));
+      must(H5Literate(group.get(), H5_INDEX_NAME, H5_ITER_NATIVE, nullptr, &collect, &names));
       for (const std::string& name : names) relay_dataset(group.get(), name.c_str(), layout);
     }
     if (H5Lexists(file, "packed", H5P_DEFAULT) > 0) relay_dataset(file, "packed", layout);
