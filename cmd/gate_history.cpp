@@ -7,7 +7,6 @@
 #include <charconv>
 #include <map>
 #include <optional>
-#include <ranges>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -66,7 +65,8 @@ std::uint64_t agreed_in_a_row(std::span<const HistoryEntry> before,
   };
   if (!agreed(now) || !now.passed()) return 0;
   ++count;
-  for (const HistoryEntry& entry : std::views::reverse(before)) {
+  for (auto left = before; !left.empty(); left = left.first(left.size() - 1)) {
+    const HistoryEntry& entry = left.back();
     if (!is_of_same_gate(entry, now)) continue;
     if (agreed(entry)) {
       if (entry.passed()) ++count;
