@@ -33,10 +33,10 @@ struct Victim {
 
   Victim() { test_support::write_dump(dump, sample); }
 
-  std::string opening(ErrorKind kind) const {
+  [[nodiscard]] std::string opening(ErrorKind kind) const {
     return error_of(kind, [&] { open_dump(dump); });
   }
-  std::string reading(ErrorKind kind) const {
+  [[nodiscard]] std::string reading(ErrorKind kind) const {
     return error_of(kind, [&] {
       const auto opened = open_dump(dump);
       test_support::reads_back(*opened, sample);
