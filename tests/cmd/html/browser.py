@@ -52,6 +52,7 @@ class Browser:
         self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{domain}.enable")
+        self.call("Performance.enable", timeDomain="threadTicks")
         self.resize(width, height)
 
     def resize(self, width, height):
@@ -105,15 +106,18 @@ class Browser:
             raise RuntimeError(f"{script}: {result['exceptionDetails']}")
         return result["result"].get("value")
 
+    def busy(self):
+        """Seconds of a processor that the page's main thread has used: however busy the machine is."""
+        metrics = self.call("Performance.getMetrics")["metrics"]
+        return next(each["value"] for each in metrics if each["name"] == "TaskDuration")
+
     def open(self, file: Path, part="", wait="document.documentElement?.dataset.ready !== undefined"):
-        """Seconds until the page says that it stands."""
+        """Returns once the page says that it stands."""
         self.problems.clear()
         self.requests.clear()
         self.call("Page.navigate", url="about:blank")
-        begin = time.monotonic()
         self.call("Page.navigate", url=Path(file).resolve().as_uri() + part)
         self.until(wait)
-        return time.monotonic() - begin
 
     def holds(self, condition):
         try:

@@ -42,16 +42,17 @@ def check_quiet(page, pages):
 
 
 def check_speed(page, pages):
-    # The best of three: another test may have the processors.
-    seconds = min(page.open(pages["large"][0]) for _ in range(3))
-    print(f"100,000 operators stand after {seconds:.2f} s")
-    assert seconds < 3, f"100,000 operators took {seconds:.2f} s"
+    page.open(pages["large"][0])
+    # Of a browser's process: at most one other page of these has been in it.
+    seconds = page.busy()
+    print(f"100,000 operators stand after {seconds:.2f} s of a processor")
+    assert 0 < seconds < 3, f"100,000 operators took {seconds:.2f} s of a processor"
     settle(page)
     nodes = page.run("document.querySelectorAll('.rows *').length")
     assert nodes < 1500, f"the table has {nodes} elements"
-    begin = page.run("performance.now()")
+    before = page.busy()
     assert search(page, "is:origin") == f"{pages['large'][1]['coverage']['origins']} of 100,000"
-    assert page.run("performance.now()") - begin < 1500
+    assert page.busy() - before < 1, f"a search took {page.busy() - before:.2f} s of a processor"
     # To the last row and back, by way of a link to the middle.
     search(page, "")
     page.run("document.querySelector('.table').scrollTop = 1e9")
