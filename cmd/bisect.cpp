@@ -10,6 +10,8 @@
 
 #include "cmd/logging.h"
 #include "cmd/render/render.h"
+#include "cmd/space_check.h"
+#include "cmd/space_estimate.h"
 #include "cmd/verdict.h"
 #include "core/error.h"
 #include "dumpers/store/discard.h"
@@ -89,7 +91,7 @@ class Bisection {
     }
     const RecordingJob baseline = job("baseline", {});
     progress_.begin(1, 0, "baseline");
-    RecordingResult recorded = record(baseline, progress_);
+    RecordingResult recorded = record_where_it_fits(baseline, {}, progress_);
     ++result_.recorded;
     if (!recorded.totals) throw NotJudged{failed_run_report({recorded}, {}), recorded.log};
     log_.note_baseline(identity(baseline.dump));
@@ -160,7 +162,8 @@ class Bisection {
     ++result_.recorded;
     RecordingResult recorded;
     try {
-      recorded = record(trial, progress_);
+      recorded = record_where_it_fits(
+          trial, estimate_from(job("baseline", {}).run, baseline_dump(), trial.run), progress_);
     } catch (const core::Error& error) {
       // Settings that contradict each other are no trial; all of them together are the user's.
       if (error.kind() != core::ErrorKind::kUsage || is_candidate || items.empty()) throw;

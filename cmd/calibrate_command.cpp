@@ -18,6 +18,8 @@
 #include "cmd/render/json_text.h"
 #include "cmd/render/page.h"
 #include "cmd/render/text.h"
+#include "cmd/space_check.h"
+#include "cmd/space_estimate.h"
 #include "cmd/verdict.h"
 #include "comparators/noise.h"
 #include "configs/noise_file.h"
@@ -188,7 +190,9 @@ core::ExitCode CalibrateCommand::run(const GlobalOptions& globals) {
   if (const auto& reference = jobs.front().run.dump.reference) places.push_back(*reference);
   for (const RecordingJob& job : jobs) {
     progress.begin(static_cast<std::size_t>(&job - jobs.data()) + 1, jobs.size(), job.run.name);
-    const RecordingResult recorded = record(job, progress);
+    const auto as_first =
+        meter ? estimate_from(jobs.front().run, jobs.front().dump, job.run) : std::nullopt;
+    const RecordingResult recorded = record_where_it_fits(job, as_first, progress);
     if (!recorded.totals) return report_failure(globals, recorded);
     if (!meter) {
       first = store::open_dump(job.dump, places);

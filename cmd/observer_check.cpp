@@ -8,6 +8,8 @@
 #include <string>
 #include <utility>
 
+#include "cmd/space_check.h"
+#include "cmd/space_estimate.h"
 #include "core/run_modes.h"
 #include "dumpers/store/discard.h"
 
@@ -104,14 +106,18 @@ bool ask(const RecordingJob& run,
          Progress& progress,
          ObserverCheck& check) {
   std::vector<Outputs> answers;
+  std::optional<SpaceEstimate> tensors;
   for (const Way& way : kWays) {
     const RecordingJob job = job_for(run, way);
     progress.begin(number, total, run.run.name + way.note);
-    RecordingResult result = record(job, progress);
+    RecordingResult result = record_where_it_fits(job, tensors, progress);
     const bool failed = !result.totals;
     if (!failed) answers.push_back(std::move(result.outputs));
     check.results.push_back(std::move(result));
     if (failed) return false;
+    if (!way.bare && way.level == core::DumpLevel::kDigest) {
+      tensors = estimate_values(job.dump, job_for(run, kWays.back()), {});
+    }
     if (!way.bare) store::discard_recording(job.dump);
     std::error_code ignored;
     std::filesystem::remove(job.log, ignored);

@@ -14,6 +14,7 @@
 #include "cmd/reference.h"
 #include "cmd/render/text.h"
 #include "cmd/run_choice.h"
+#include "cmd/space_check.h"
 #include "cmd/verdict.h"
 
 namespace repro_check::cmd {
@@ -80,7 +81,7 @@ core::ExitCode RecordCommand::run(const GlobalOptions& globals) {
 
   Progress progress(progress_style(globals, stderr_is_terminal(), &std::getenv), stderr);
   progress.begin(1, 1, job.run.name);
-  RecordingResult result = record(job, progress);
+  RecordingResult result = record_where_it_fits(job, {}, progress);
   result.summary.location = out_;
   if (result.totals) {
     write_stdout(summary_text(result, format_));

@@ -9,6 +9,7 @@
 
 #include "cmd/logging.h"
 #include "cmd/render/render.h"
+#include "cmd/space_check.h"
 #include "cmd/space_estimate.h"
 #include "cmd/verdict.h"
 #include "comparators/second_pair.h"
@@ -28,17 +29,6 @@ std::vector<std::string> names_after(const std::vector<RecordingJob>& jobs, std:
 
 /// One a job, where something is known of it; may be shorter than the jobs.
 using Estimates = std::vector<std::optional<SpaceEstimate>>;
-
-/// Refuses before the model is loaded where the disk cannot take what the run is known to need.
-RecordingResult record_where_it_fits(const RecordingJob& job,
-                                     const std::optional<SpaceEstimate>& estimate,
-                                     Progress& progress) {
-  const std::optional<std::uint64_t> free = estimate ? free_space(job.dump) : std::nullopt;
-  if (free) {
-    if (auto refused = refuse_for_space(job, *estimate, *free)) return std::move(*refused);
-  }
-  return record(job, progress);
-}
 
 /// Up to the first that fails: later runs would be compared with nothing.
 std::vector<RecordingResult> record_all(const std::vector<RecordingJob>& jobs,
@@ -191,7 +181,7 @@ Round look_closer(Round digests,
   ask_for_values(jobs, operators);
   Estimates estimates;
   for (const RecordingJob& job : jobs) {
-    estimates.push_back(estimate_values(digest_directory(job.dump), job.run, operators));
+    estimates.push_back(estimate_values(digest_directory(job.dump), job, operators));
   }
   Round round;
   try {

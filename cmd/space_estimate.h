@@ -27,12 +27,23 @@ std::optional<SpaceEstimate> estimate_from(const configs::RunSpec& done,
                                            const configs::RunSpec& next);
 
 /// What a recording of the same run takes that keeps the bytes of `operators`.
-/// @param digests  the dump of the run that holds its digests
-/// @return empty where dump.slice or dump.reference leave a part of it out, or the dump cannot be
-///         read
+/// @param digests    the dump of the run that holds its digests
+/// @param operators  empty = all
+/// @return empty where dump.slice leaves a part of it out, or a dump cannot be read
 std::optional<SpaceEstimate> estimate_values(const std::filesystem::path& digests,
-                                             const configs::RunSpec& next,
+                                             const RecordingJob& next,
                                              const core::OpRanges& operators);
+
+/// What a recording takes whose place holds a dump of the same configuration already, or has
+/// digests of it set aside; of files that were not changed since.
+std::optional<SpaceEstimate> estimate_from_earlier(const RecordingJob& job);
+
+/// Bytes of what a run is given: files of the model and of inputs, and the inputs that are made.
+/// A yardstick for what it may record, and no bound.
+std::uint64_t given_bytes(const configs::RunSpec& run);
+
+/// Whether so little is free that a recording of every tensor should be measured before it is made.
+bool is_scarce(std::uint64_t free, std::uint64_t given) noexcept;
 
 /// Bytes free for a dump that may not be there yet; empty where the file system does not say.
 std::optional<std::uint64_t> free_space(const std::filesystem::path& dump);

@@ -8,10 +8,10 @@
 #include <functional>
 #include <set>
 #include <utility>
-#include <variant>
 
 #include "configs/detail/json_document.h"
 #include "configs/detail/run_serializer.h"
+#include "configs/input_leaves.h"
 
 namespace repro_check::configs {
 namespace {
@@ -85,34 +85,6 @@ class Differ {
   std::vector<SettingChange> changes_;
 };
 
-class FileList {
- public:
-  void add(const std::filesystem::path& file) {
-    if (std::ranges::find(files_, file) == files_.end()) files_.push_back(file);
-  }
-  void add(const InputSpec& input) { std::visit(*this, input.source); }
-
-  void operator()(const NpyInput& input) { add(input.path); }
-  void operator()(const TorchInput& input) { add(input.path); }
-  void operator()(const Hdf5Input& input) { add(input.path); }
-  void operator()(const GeneratedInput& /*input*/) {}
-  void operator()(const ValueInput& /*input*/) {}
-  void operator()(const ListInput& input) {
-    for (const InputSpec& item : input.items) add(item);
-  }
-  void operator()(const TupleInput& input) {
-    for (const InputSpec& item : input.items) add(item);
-  }
-  void operator()(const DictInput& input) {
-    for (const DictEntry& entry : input.entries) add(entry.value);
-  }
-
-  std::vector<std::filesystem::path> take() { return std::move(files_); }
-
- private:
-  std::vector<std::filesystem::path> files_;
-};
-
 }  // namespace
 
 std::vector<SettingChange> setting_changes(const RunSpec& baseline, const RunSpec& candidate) {
@@ -141,14 +113,17 @@ std::vector<SettingChange> setting_changes(const RunSpec& baseline, const RunSpe
 }
 
 std::vector<std::filesystem::path> files_of(const RunSpec& run) {
-  FileList files;
-  files.add(run.model.path);
-  if (run.model.weights_from) files.add(*run.model.weights_from);
-  for (const CallSpec& call : run.calls) {
-    for (const InputSpec& input : call) files.add(input);
-  }
-  if (run.recorder) files.add(*run.recorder);
-  return files.take();
+  std::vector<std::filesystem::path> files;
+  const auto add = [&](const std::filesystem::path& file) {
+    if (std::ranges::find(files, file) == files.end()) files.push_back(file);
+  };
+  add(run.model.path);
+  if (run.model.weights_from) add(*run.model.weights_from);
+  for_each_leaf(run, [&](const InputSpec& input) {
+    if (const std::filesystem::path* file = file_of(input)) add(*file);
+  });
+  if (run.recorder) add(*run.recorder);
+  return files;
 }
 
 }  // namespace repro_check::configs

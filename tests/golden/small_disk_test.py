@@ -7,30 +7,19 @@ import json
 import os
 import pathlib
 import random
+import re
+import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
-SKIPPED = 77
-INSIDE = "--inside"
+sys.path.insert(0, str(HERE.parent / "support"))
 
-
-def enter_namespace():
-    """Runs this file once more where it may mount."""
-    for flags in (["-rm"], ["-m"]):
-        words = ["unshare", *flags]
-        try:
-            allowed = subprocess.run([*words, "mount", "-t", "tmpfs", "none", "/mnt"], check=False,
-                                     capture_output=True).returncode == 0
-        except OSError:
-            break
-        if allowed:
-            argv = [*words, sys.executable, "-B", str(HERE / "small_disk_test.py"), INSIDE]
-            return subprocess.run([*argv, *sys.argv[1:]], check=False).returncode
-    print("skipped: no file system can be mounted here")
-    return SKIPPED
+import small_disk
 
 
 class SmallDiskTest(unittest.TestCase):
@@ -49,22 +38,28 @@ class SmallDiskTest(unittest.TestCase):
         fixture["tensors"]["w"]["shape"] = [2, 50_000]
         fixture["tensors"]["w"]["values"] = [chance.random() for _ in range(100_000)]
         (self.tmp / "large.json").write_text(json.dumps(fixture))
+        shutil.copy(HERE / "fixtures" / "three_ops.json", self.tmp)
         fixture["tensors"]["h"]["values"][0] = 1.5
         (self.tmp / "other.json").write_text(json.dumps(fixture))
 
     def mount(self, kilobytes):
-        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={kilobytes}k", "none", self.small],
-                       check=True)
-        self.addCleanup(subprocess.run, ["umount", self.small], check=False)
+        small_disk.mount(self, self.small, kilobytes)
 
-    def run_tool(self, plan, *words):
+    def run_tool(self, plan, *words, verb="run", interrupt_after=None):
         (self.tmp / "config.json").write_text(json.dumps(
             {"model": {"path": "m.pt"}, "inputs": [], "dump": {"directory": "small/out"}}))
         environment = dict(os.environ, REPRO_CHECK_RECORDER=str(self.tmp / "recorder"),
                            FAKE_RECORDER=json.dumps(plan), MAKE_DUMP=MAKE_DUMP,
-                           FIXTURES=str(self.tmp), TMPDIR=str(self.tmp))
-        return subprocess.run([TOOL, "run", "-c", "config.json", *words], cwd=self.tmp,
-                              env=environment, check=False, capture_output=True, text=True)
+                           MAKE_UNFINISHED_DUMP=MAKE_UNFINISHED_DUMP, FIXTURES=str(self.tmp),
+                           TMPDIR=str(self.tmp))
+        with subprocess.Popen([TOOL, verb, "-c", "config.json", *words], cwd=self.tmp, env=environment,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as tool:
+            while interrupt_after and tool.poll() is None and not interrupt_after.exists():
+                time.sleep(0.01)
+            if interrupt_after:
+                tool.send_signal(signal.SIGINT)
+            stdout, stderr = tool.communicate()
+        return subprocess.CompletedProcess(words, tool.returncode, stdout, stderr)
 
     def make_dump(self, where):
         subprocess.run([MAKE_DUMP, self.tmp / "large.json", where], check=True)
@@ -82,6 +77,90 @@ class SmallDiskTest(unittest.TestCase):
                          r"candidate: .*needs about 4\d\d kB \(as baseline took\), 2\d\d kB are free")
         self.assertIn("dump.directory", done.stdout)
         self.assertFalse((self.small / "out/candidate").exists())
+
+    def test_the_first_run_is_refused_where_its_digests_say_that_it_cannot_end(self):
+        self.mount(300)
+        for verb, name, words in (("record", "run", ["-o", "small/out/run"]),
+                                  ("run", "baseline", ["--set", "/dump/level=tensor"])):
+            with self.subTest(verb=verb):
+                done = self.run_tool({"*": {"fixture": "large.json"}}, *words, verb=verb)
+                self.assertEqual(done.returncode, 5, done)
+                said = re.sub(r"4\d\d kB", "4xx kB", " ".join(done.stdout.split()))
+                self.assertIn(f"small/out/{name}: needs about 4xx kB (measured by a recording of digests), "
+                              "307 kB are free", said)
+                self.assertIn("dump.directory", done.stdout)
+                self.assertRegex(done.stderr, rf"small/out/{name}: 307 kB are free, which may be too "
+                                 "little: recording digests first, to measure what the tensors take")
+                self.assertEqual(sorted((self.small / "out").iterdir()), [])
+                (self.small / "out").rmdir()
+
+    def test_a_first_run_that_fits_where_there_is_little_room_is_recorded(self):
+        self.mount(700)
+        done = self.run_tool({"*": {"fixture": "large.json"}}, "-o", "small/out/run", verb="record")
+        self.assertEqual(done.returncode, 0, done)
+        self.assertTrue(done.stdout.startswith("RECORDED "), done)
+        self.assertRegex(done.stderr, r"small/out/run: needs about 4\d\d kB\n")
+        self.assertEqual([path.name for path in (self.small / "out").iterdir()], ["run"])
+        again = self.run_tool({"*": {"fixture": "large.json"}}, "-o", "small/out/run", "--force",
+                              verb="record")
+        self.assertEqual(again.returncode, 5, again)
+        self.assertIn("measured by a recording of digests", " ".join(again.stdout.split()))
+        self.assertTrue((self.small / "out/run/manifest.json").exists())
+
+    def test_nothing_is_measured_without_values_or_with_a_limit_or_a_slice(self):
+        self.mount(2000)
+        for number, setting in enumerate(("level=digest", "level=stats", "max_bytes=100",
+                                          'slice={"elements":5}')):
+            with self.subTest(setting=setting):
+                done = self.run_tool({"*": {"fixture": "large.json"}}, "-o", f"small/{number}",
+                                     "--set", f"/dump/{setting}", verb="record")
+                self.assertEqual(done.returncode, 0, done)
+                self.assertNotIn("digests first", done.stderr)
+
+    def test_a_run_that_fails_while_it_is_measured_fails_as_ever(self):
+        self.mount(300)
+        done = self.run_tool({"*": {"unfinished": "three_ops.json", "signal": "SIGSEGV"}}, "-o",
+                             "small/run", verb="record")
+        self.assertEqual(done.returncode, 5, done)
+        self.assertIn("killed by SIGSEGV in op", done.stdout)
+        self.assertEqual({path.name for path in self.small.iterdir()} - {"run.log"}, {"run"})
+
+    def test_calibrate_and_bisect_are_held_against_the_free_space_too(self):
+        plan = {"*": {"fixture": "large.json"}}
+        self.mount(1200)
+        done = self.run_tool(plan, "--out", "small/out", "-n", "3", "--keep", verb="calibrate")
+        self.assertEqual(done.returncode, 5, done)
+        said = " ".join(done.stdout.split())
+        self.assertRegex(said, r"run-3: .*needs about 4\d\d kB \(as run-1 took\), \d+ kB are free")
+        shutil.rmtree(self.small / "out")
+        self.fill(left=300_000)
+        for words, verb in ((["--out", "small/out", "-n", "3"], "calibrate"),
+                            (["--set", "/runs=" + json.dumps([{"name": "a"}, {"name": "b", "threads": 1}]),
+                              "--set", "/dump/level=tensor"], "bisect")):
+            with self.subTest(verb=verb):
+                done = self.run_tool(plan, *words, verb=verb)
+                self.assertEqual(done.returncode, 5, done)
+                self.assertRegex(" ".join(done.stdout.split()), "needs about 4.. kB "
+                                 r"\(measured by a recording of digests\), \d+ kB are free")
+
+    def test_an_interrupted_measurement_leaves_nothing(self):
+        self.mount(300)
+        pid_file = self.tmp / "pid"
+        plan = {"*": {"fixture": "large.json", "hang": 60, "pid_file": str(pid_file)}}
+        done = self.run_tool(plan, "-o", "small/run", verb="record", interrupt_after=pid_file)
+        self.assertEqual(done.returncode, 130, done)
+        self.assertIn("recording digests first", done.stderr)
+        self.assertEqual(list(self.small.iterdir()), [])
+
+    def test_the_observer_check_is_refused_by_the_digests_that_it_records_itself(self):
+        self.mount(300)
+        done = self.run_tool(
+            {"*": {"fixture": "large.json", "outputs": {"bare": [["0", "float32 [1]", "00"]]}}},
+            "--check-observer")
+        self.assertEqual(done.returncode, 5, done)
+        self.assertRegex(" ".join(done.stdout.split()),
+                         r"needs about 4\d\d kB \(the values of every op\), 307 kB are free")
+        self.assertNotIn("digests first", done.stderr)
 
     def test_the_same_runs_pass_where_there_is_room(self):
         self.mount(2000)
@@ -116,8 +195,7 @@ class SmallDiskTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    if INSIDE not in sys.argv:
-        sys.exit(enter_namespace())
-    sys.argv.remove(INSIDE)
-    TOOL, MAKE_DUMP = (os.path.abspath(sys.argv.pop(1)) for _ in range(2))
+    if not small_disk.is_inside():
+        sys.exit(small_disk.enter(__file__))
+    TOOL, MAKE_DUMP, MAKE_UNFINISHED_DUMP = (os.path.abspath(sys.argv.pop(1)) for _ in range(3))
     unittest.main()
