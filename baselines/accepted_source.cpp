@@ -65,7 +65,7 @@ core::TensorRecord merged(const core::TensorRecord& candidate, const AcceptedOut
 AcceptedSource::AcceptedSource(Baseline baseline,
                                std::string location,
                                const core::DumpSource& candidate,
-                               std::vector<std::uint32_t> candidate_of)
+                               core::LargeVector<std::uint32_t> candidate_of)
     : baseline_(std::move(baseline)),
       location_(std::move(location)),
       candidate_(candidate),

@@ -9,6 +9,7 @@
 
 #include "baselines/baseline.h"
 #include "core/dump_source.h"
+#include "core/large_memory.h"
 
 namespace repro_check::baselines {
 
@@ -28,7 +29,7 @@ class AcceptedSource final : public core::DumpSource {
   AcceptedSource(Baseline baseline,
                  std::string location,
                  const core::DumpSource& candidate,
-                 std::vector<std::uint32_t> candidate_of);
+                 core::LargeVector<std::uint32_t> candidate_of);
 
   [[nodiscard]] const std::string& location() const override { return location_; }
   [[nodiscard]] const core::RunManifest& manifest() const override { return manifest_; }
@@ -59,7 +60,7 @@ class AcceptedSource final : public core::DumpSource {
   Baseline baseline_;
   std::string location_;
   const core::DumpSource& candidate_;
-  std::vector<std::uint32_t> candidate_of_;
+  core::LargeVector<std::uint32_t> candidate_of_;
   std::vector<std::uint32_t> baseline_of_;
   core::RunManifest manifest_;
   std::map<std::string, core::Digest> named_;

@@ -56,6 +56,7 @@ std::string tensor_row(const core::DumpSource& dump,
   text += fmt::format(" on {}, {}", escape_name(tensor.device), state_text(tensor));
   if (!tensor.strides.empty()) text += ", strides " + format_index(tensor.strides);
   text += producer_text(dump, tensor, index);
+  if (tensor.watch == core::InputWatch::kMoved) text += ", written while it was being digested";
   if (tensor.storage >= 0) text += fmt::format(", storage {}", tensor.storage);
   return row(tensor.role == core::TensorRole::kInput ? "input" : "output", text);
 }

@@ -86,6 +86,11 @@ void put_stats(std::string& out, const core::TensorStats& stats) {
   out += '}';
 }
 
+std::string_view moved_text(core::InputWatch watch) {
+  if (watch == core::InputWatch::kNotWatched) return "null";
+  return watch == core::InputWatch::kMoved ? "true" : "false";
+}
+
 void put_tensor(std::string& out, const core::TensorRecord& tensor) {
   const bool hashed = tensor.state == core::ContentState::kHashed;
   out += '{';
@@ -104,6 +109,8 @@ void put_tensor(std::string& out, const core::TensorRecord& tensor) {
   put_key(out, "digest");
   out += hashed ? '"' + core::to_hex(tensor.digest) + '"' : "null";
   member(out, "stored", tensor.stored);
+  put_key(out, "moved");
+  out += moved_text(tensor.watch);
   member(out, "storage", tensor.storage);
   member(out, "producer", tensor.producer);
   member(out, "name", std::string_view(tensor.name));

@@ -7,6 +7,7 @@
 
 #include "comparators/detail/anchors.h"
 #include "comparators/detail/myers.h"
+#include "core/large_memory.h"
 
 namespace repro_check::comparators {
 namespace {
@@ -20,8 +21,8 @@ constexpr std::uint32_t kMaxAnchorDepth = 8;
 
 /// Records whose key also occurs on the other side of a gap, and where they stand in the stream.
 struct Kept {
-  std::vector<std::uint32_t> keys;
-  std::vector<std::uint32_t> places;
+  core::LargeVector<std::uint32_t> keys;
+  core::LargeVector<std::uint32_t> places;
 
   void clear() noexcept {
     keys.clear();
@@ -35,7 +36,8 @@ struct Range {
   std::size_t end = 0;
 
   [[nodiscard]] std::size_t size() const noexcept { return end - begin; }
-  [[nodiscard]] std::span<const std::uint32_t> of(const std::vector<std::uint32_t>& keys) const {
+  [[nodiscard]] std::span<const std::uint32_t> of(
+      const core::LargeVector<std::uint32_t>& keys) const {
     return std::span(keys).subspan(begin, size());
   }
 };
@@ -152,8 +154,8 @@ class Aligner {
   void solve_kept(const Gap& gap) {
     std::size_t front = 0;
     std::size_t back = 0;
-    const std::vector<std::uint32_t>& left = kept_baseline_.keys;
-    const std::vector<std::uint32_t>& right = kept_candidate_.keys;
+    const core::LargeVector<std::uint32_t>& left = kept_baseline_.keys;
+    const core::LargeVector<std::uint32_t>& right = kept_candidate_.keys;
     const std::size_t least = std::min(left.size(), right.size());
     while (front < least && left[front] == right[front]) {
       match(kept_baseline_.places[front], kept_candidate_.places[front], MatchedBy::kLcs);
@@ -200,7 +202,7 @@ class Aligner {
   }
 
   bool split_at_anchors(const Gap& gap, const Range& left, const Range& right) {
-    std::vector<detail::Anchor> anchors;
+    core::LargeVector<detail::Anchor> anchors;
     {
       const auto baseline = left.of(kept_baseline_.keys);
       const auto candidate = right.of(kept_candidate_.keys);
@@ -213,7 +215,7 @@ class Aligner {
     between.depth = gap.depth + 1;
     between.baseline_begin = kept_baseline_.places[left.begin];
     between.candidate_begin = kept_candidate_.places[right.begin];
-    std::vector<Gap> parts;
+    core::LargeVector<Gap> parts;
     for (const auto& [baseline, candidate] : anchors) {
       between.baseline_end = kept_baseline_.places[left.begin + baseline];
       between.candidate_end = kept_candidate_.places[right.begin + candidate];
@@ -236,10 +238,10 @@ class Aligner {
   std::span<const std::uint32_t> candidate_;
   std::uint64_t limit_ = 0;
   Alignment result_;
-  std::vector<Gap> gaps_;
-  std::vector<std::uint32_t> baseline_counts_;
-  std::vector<std::uint32_t> candidate_counts_;
-  std::vector<std::uint32_t> anchor_scratch_;
+  core::LargeVector<Gap> gaps_;
+  core::LargeVector<std::uint32_t> baseline_counts_;
+  core::LargeVector<std::uint32_t> candidate_counts_;
+  core::LargeVector<std::uint32_t> anchor_scratch_;
   Kept kept_baseline_;
   Kept kept_candidate_;
 };

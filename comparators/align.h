@@ -3,7 +3,8 @@
 
 #include <cstdint>
 #include <span>
-#include <vector>
+
+#include "core/large_memory.h"
 
 namespace repro_check::comparators {
 
@@ -23,8 +24,8 @@ enum class MatchedBy : std::uint8_t {
 /// Which records of two streams belong together.
 struct Alignment {
   /// Per baseline record its candidate record, strictly increasing, or kUnmatched.
-  std::vector<std::uint32_t> candidate_of;
-  std::vector<MatchedBy> how;  ///< per baseline record
+  core::LargeVector<std::uint32_t> candidate_of;
+  core::LargeVector<MatchedBy> how;  ///< per baseline record
   std::uint64_t matched = 0;
   bool gave_up = false;    ///< the work limit was reached; the rest of a gap is left unmatched
   std::uint64_t work = 0;  ///< steps taken

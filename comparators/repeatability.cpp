@@ -15,6 +15,7 @@
 #include "comparators/detail/pairing.h"
 #include "comparators/detail/tensor_judge.h"
 #include "core/error.h"
+#include "core/large_memory.h"
 
 namespace repro_check::comparators {
 namespace {
@@ -83,7 +84,8 @@ class Follower {
   const core::DumpSource& first_;
   const core::DumpSource& run_;
   std::uint64_t memory_;
-  std::vector<std::uint32_t> aligned_;  ///< per op index of the first run; empty = by position
+  core::LargeVector<std::uint32_t>
+      aligned_;  ///< per op index of the first run; empty = by position
   std::string trouble_;
 };
 

@@ -4,7 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <vector>
+
+#include "core/large_memory.h"
 
 namespace repro_check::core {
 
@@ -54,7 +55,7 @@ class IdSlots {
     }
   }
 
-  std::vector<std::uint32_t> slots_;
+  LargeVector<std::uint32_t> slots_;
 };
 
 }  // namespace repro_check::core

@@ -28,6 +28,14 @@ enum class ContentState : std::uint8_t {
 /// `hashed`, `uninitialised`, ...: as JSON output and the fixtures of the tests spell it.
 std::string_view content_state_name(ContentState state) noexcept;
 
+/// Whether an input was written by somebody else between its digest and the call, as its version
+/// counter tells.
+enum class InputWatch : std::uint8_t {
+  kNotWatched = 0,  ///< outputs, what has no digest, inference tensors: they have no counter
+  kSteady = 1,      ///< the digest is of what the operator was called with
+  kMoved = 2,       ///< it was written in between: the operator may have read something else
+};
+
 /// Identity of stored content: what the dump keeps once.
 struct ContentKey {
   Dtype dtype = Dtype::kUnknown;
@@ -75,6 +83,7 @@ struct TensorRecord {
   ContentState state = ContentState::kNone;
   Digest digest;        ///< of the content before the call for inputs, after it for outputs
   bool stored = false;  ///< the dump holds the bytes, under content_key()
+  InputWatch watch = InputWatch::kNotWatched;
   /// Which storage of the trace, numbered by first appearance; -1 where there is none. Two records
   /// with one number alias each other.
   std::int64_t storage = -1;

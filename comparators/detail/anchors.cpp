@@ -9,10 +9,11 @@ namespace {
 
 /// Longest strictly increasing subsequence of the second positions; the first ones increase
 /// already.
-std::vector<Anchor> increasing(const std::vector<Anchor>& pairs) {
+core::LargeVector<Anchor> increasing(const core::LargeVector<Anchor>& pairs) {
   constexpr auto kNone = static_cast<std::uint32_t>(-1);
-  std::vector<std::uint32_t> tails;  // tails[l]: the pair that ends the best run of length l + 1
-  std::vector<std::uint32_t> previous(pairs.size(), kNone);
+  core::LargeVector<std::uint32_t>
+      tails;  // tails[l]: the pair that ends the best run of length l + 1
+  core::LargeVector<std::uint32_t> previous(pairs.size(), kNone);
   for (std::uint32_t i = 0; i < pairs.size(); ++i) {
     const auto place = std::ranges::lower_bound(
         tails, pairs[i].second, {}, [&](std::uint32_t at) { return pairs[at].second; });
@@ -23,7 +24,7 @@ std::vector<Anchor> increasing(const std::vector<Anchor>& pairs) {
       *place = i;
     }
   }
-  std::vector<Anchor> run;
+  core::LargeVector<Anchor> run;
   for (std::uint32_t at = tails.empty() ? kNone : tails.back(); at != kNone; at = previous[at]) {
     run.push_back(pairs[at]);
   }
@@ -48,18 +49,18 @@ class Eligible {
 
 /// The k-th place of each eligible key with the k-th.
 /// @param scratch  per key, all 0; left so: what is eligible is as frequent on both sides
-std::vector<Anchor> equal_occurrences(std::span<const std::uint32_t> baseline,
-                                      std::span<const std::uint32_t> candidate,
-                                      const Eligible& eligible,
-                                      std::vector<std::uint32_t>& scratch) {
+core::LargeVector<Anchor> equal_occurrences(std::span<const std::uint32_t> baseline,
+                                            std::span<const std::uint32_t> candidate,
+                                            const Eligible& eligible,
+                                            core::LargeVector<std::uint32_t>& scratch) {
   // Per key a chain of places, each 1 more than it is: from the first, which scratch has, on.
-  std::vector<std::uint32_t> next(candidate.size());
+  core::LargeVector<std::uint32_t> next(candidate.size());
   for (std::size_t i = candidate.size(); i-- > 0;) {
     if (!eligible(candidate[i])) continue;
     next[i] = scratch[candidate[i]];
     scratch[candidate[i]] = static_cast<std::uint32_t>(i + 1);
   }
-  std::vector<Anchor> pairs;
+  core::LargeVector<Anchor> pairs;
   for (std::size_t i = 0; i < baseline.size(); ++i) {
     if (!eligible(baseline[i])) continue;
     const std::uint32_t there = scratch[baseline[i]] - 1;
@@ -76,7 +77,7 @@ template <typename LeaveOut>
 std::uint64_t in_common(std::span<const std::uint32_t> baseline,
                         std::span<const std::uint32_t> candidate,
                         const LeaveOut& leave_out,
-                        std::vector<std::uint32_t>& scratch) {
+                        core::LargeVector<std::uint32_t>& scratch) {
   for (const std::uint32_t key : baseline) ++scratch[key];
   std::uint64_t common = 0;
   for (const std::uint32_t key : candidate) {
@@ -92,9 +93,9 @@ std::uint64_t in_common(std::span<const std::uint32_t> baseline,
 template <typename LeaveOut>
 std::uint64_t left_between(std::span<const std::uint32_t> baseline,
                            std::span<const std::uint32_t> candidate,
-                           const std::vector<Anchor>& anchors,
+                           const core::LargeVector<Anchor>& anchors,
                            const LeaveOut& leave_out,
-                           std::vector<std::uint32_t>& scratch) {
+                           core::LargeVector<std::uint32_t>& scratch) {
   std::uint64_t common = 0;
   std::size_t from = 0;
   std::size_t to = 0;
@@ -109,8 +110,8 @@ std::uint64_t left_between(std::span<const std::uint32_t> baseline,
 
 }  // namespace
 
-KeyCounts::KeyCounts(std::vector<std::uint32_t>& baseline_scratch,
-                     std::vector<std::uint32_t>& candidate_scratch,
+KeyCounts::KeyCounts(core::LargeVector<std::uint32_t>& baseline_scratch,
+                     core::LargeVector<std::uint32_t>& candidate_scratch,
                      std::span<const std::uint32_t> baseline,
                      std::span<const std::uint32_t> candidate)
     : baseline_counts_(baseline_scratch),
@@ -126,14 +127,14 @@ KeyCounts::~KeyCounts() {
   for (const std::uint32_t key : candidate_) candidate_counts_[key] = 0;
 }
 
-std::vector<Anchor> find_anchors(std::span<const std::uint32_t> baseline,
-                                 std::span<const std::uint32_t> candidate,
-                                 const KeyCounts& counts,
-                                 std::vector<std::uint32_t>& scratch) {
+core::LargeVector<Anchor> find_anchors(std::span<const std::uint32_t> baseline,
+                                       std::span<const std::uint32_t> candidate,
+                                       const KeyCounts& counts,
+                                       core::LargeVector<std::uint32_t>& scratch) {
   // Of keys that are unique the longest run in order is the best there is; what it costs is what
   // the other keys can no longer match.
   const Eligible unique(counts, true);
-  std::vector<Anchor> anchors = equal_occurrences(baseline, candidate, unique, scratch);
+  core::LargeVector<Anchor> anchors = equal_occurrences(baseline, candidate, unique, scratch);
   if (!anchors.empty() && 2 * left_between(baseline, candidate, anchors, unique, scratch) >=
                               in_common(baseline, candidate, unique, scratch)) {
     return anchors;

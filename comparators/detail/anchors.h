@@ -4,7 +4,8 @@
 #include <cstdint>
 #include <span>
 #include <utility>
-#include <vector>
+
+#include "core/large_memory.h"
 
 namespace repro_check::comparators::detail {
 
@@ -14,8 +15,8 @@ using Anchor = std::pair<std::uint32_t, std::uint32_t>;  ///< positions, baselin
 /// clean again when the object dies: a gap costs its own length and not the number of keys.
 class KeyCounts {
  public:
-  KeyCounts(std::vector<std::uint32_t>& baseline_scratch,
-            std::vector<std::uint32_t>& candidate_scratch,
+  KeyCounts(core::LargeVector<std::uint32_t>& baseline_scratch,
+            core::LargeVector<std::uint32_t>& candidate_scratch,
             std::span<const std::uint32_t> baseline,
             std::span<const std::uint32_t> candidate);
   KeyCounts(const KeyCounts&) = delete;
@@ -30,8 +31,8 @@ class KeyCounts {
   }
 
  private:
-  std::vector<std::uint32_t>& baseline_counts_;
-  std::vector<std::uint32_t>& candidate_counts_;
+  core::LargeVector<std::uint32_t>& baseline_counts_;
+  core::LargeVector<std::uint32_t>& candidate_counts_;
   std::span<const std::uint32_t> baseline_;
   std::span<const std::uint32_t> candidate_;
 };
@@ -41,9 +42,9 @@ class KeyCounts {
 /// longest run that increases on both sides. Empty also where such a split would cost more than
 /// half of what the gap has in common.
 /// @param scratch  per key, all 0; left so
-std::vector<Anchor> find_anchors(std::span<const std::uint32_t> baseline,
-                                 std::span<const std::uint32_t> candidate,
-                                 const KeyCounts& counts,
-                                 std::vector<std::uint32_t>& scratch);
+core::LargeVector<Anchor> find_anchors(std::span<const std::uint32_t> baseline,
+                                       std::span<const std::uint32_t> candidate,
+                                       const KeyCounts& counts,
+                                       core::LargeVector<std::uint32_t>& scratch);
 
 }  // namespace repro_check::comparators::detail

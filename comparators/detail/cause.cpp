@@ -199,9 +199,9 @@ Cause propagated_cause(const TracedInput& input, const Evidence& evidence) {
             fmt::format("{} was made by an operator of the candidate only", argument_text(input)),
             "look at where the control flow parted"};
   }
-  const auto root = evidence.root_of.find(*input.producer);
-  const bool chain = root != evidence.root_of.end() && root->second != *input.producer;
-  const std::uint64_t look = chain ? root->second : *input.producer;
+  const std::uint32_t root = evidence.root_of.at(*input.producer);
+  const bool chain = root != kUnmatched && root != *input.producer;
+  const std::uint64_t look = chain ? root : *input.producer;
   return {"propagated",
           chain ? fmt::format("{} comes from op {}, and the difference from op {}",
                               argument_text(input),
@@ -216,10 +216,10 @@ Cause amplified_cause(const TracedInput& input,
                       const Evidence& evidence) {
   std::string evidence_text = fmt::format(
       "{} differs since op {} and passed the policy there", argument_text(input), *input.producer);
-  const auto passed = evidence.passed_error.find(*input.producer);
-  if (passed != evidence.passed_error.end() && passed->second > 0) {
+  const double passed = evidence.passed_error.at(*input.producer);
+  if (passed > 0) {
     evidence_text += fmt::format("; this operator made the relative L2 error {:.3g} times as great",
-                                 findings.severity / passed->second);
+                                 findings.severity / passed);
   }
   return {"amplified",
           evidence_text,
@@ -317,9 +317,9 @@ Attribution attribute(const core::OpRecord& baseline,
                       const OpFindings& findings,
                       const Evidence& evidence) {
   Attribution result;
-  const auto child = evidence.divergent_child.find(baseline.index);
-  if (child != evidence.divergent_child.end()) {
-    result = from_child(child->second);
+  const std::uint32_t child = evidence.divergent_child.at(baseline.index);
+  if (child != kUnmatched) {
+    result = from_child(child);
   } else if (auto by_inputs = from_inputs(findings, evidence)) {
     result = std::move(*by_inputs);
   } else if (auto by_scalars = from_scalars(findings, evidence)) {

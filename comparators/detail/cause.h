@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <map>
 #include <string>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -13,8 +12,30 @@
 #include "comparators/detail/rng_ledger.h"
 #include "comparators/detail/write_table.h"
 #include "comparators/report.h"
+#include "core/large_memory.h"
 
 namespace repro_check::comparators::detail {
+
+/// Something an op index, of those that have it; the array is made with the first.
+template <typename Value>
+class OpTable {
+ public:
+  /// @param nothing  what stands for there being none
+  explicit OpTable(Value nothing) : nothing_(nothing) {}
+
+  [[nodiscard]] Value at(std::uint64_t op) const {
+    return op < values_.size() ? values_[op] : nothing_;
+  }
+  /// @param ops  as many as there are; `op` is one of them
+  void set(std::uint64_t op, Value value, std::size_t ops) {
+    if (values_.empty()) values_.assign(ops, nothing_);
+    values_[op] = value;
+  }
+
+ private:
+  Value nothing_;
+  core::LargeVector<Value> values_;
+};
 
 /// What is known of the whole comparison when one operator's cause is sought. Everything is
 /// borrowed and grows while operators are judged in the order in which they ended.
@@ -28,13 +49,13 @@ struct Evidence {
   const WriteTable* baseline_writes = nullptr;
   const WriteTable* candidate_writes = nullptr;
   /// Per baseline op.
-  std::vector<OpOutcome> outcomes;
+  core::LargeVector<OpOutcome> outcomes;
   /// Per baseline op the first of its chain of divergent producers; itself when it has none.
-  std::unordered_map<std::uint64_t, std::uint64_t> root_of;
+  OpTable<std::uint32_t> root_of{kUnmatched};
   /// Per baseline op its first divergent nested call.
-  std::unordered_map<std::uint64_t, std::uint64_t> divergent_child;
+  OpTable<std::uint32_t> divergent_child{kUnmatched};
   /// Greatest l2_rel of an operator's outputs that passed although they differ.
-  std::unordered_map<std::uint64_t, double> passed_error;
+  OpTable<double> passed_error{0};
   /// Differing scalar results, and the first baseline op that returned such a pair.
   std::map<std::pair<std::string, std::string>, std::uint64_t> scalar_results;
 };

@@ -162,6 +162,29 @@ std::optional<Cause> nondeterministic_kernel(const Case& c) {
                "set \"threads\": 1, or call the operator once on a large tensor before the run"};
 }
 
+const core::TensorRecord* moved_input(const core::OpRecord& record) {
+  const auto moved = std::ranges::find(record.tensors,
+                                       core::InputWatch::kMoved,
+                                       [](const core::TensorRecord& t) { return t.watch; });
+  return moved == record.tensors.end() ? nullptr : &*moved;
+}
+
+/// The digests are equal, and what the operator read is not what they are of.
+std::optional<Cause> race(const Case& c) {
+  const core::TensorRecord* from = moved_input(c.baseline);
+  const core::TensorRecord* to = moved_input(c.candidate);
+  if (from == nullptr && to == nullptr) return std::nullopt;
+  const char* where = to == nullptr ? "the baseline" : "the candidate";
+  if (from != nullptr && to != nullptr) where = "both runs";
+  return Cause{"race on a tensor in use",
+               fmt::format("another thread or stream wrote its input {} after it was digested and "
+                           "before the operator ran, in {}: what was read is not what was compared",
+                           (from != nullptr ? from : to)->slot,
+                           where),
+               "wait for the other thread or stream before the tensor is written or read, or give "
+               "the operator a clone()"};
+}
+
 bool has_layout(const core::OpRecord& record) {
   return std::ranges::all_of(record.tensors, [](const core::TensorRecord& tensor) {
     return tensor.role != core::TensorRole::kInput || tensor.shape.empty() ||
@@ -180,6 +203,14 @@ bool writes_in_place(const core::OpRecord& record) {
   });
 }
 
+bool was_watched(const core::OpRecord& record) {
+  return std::ranges::all_of(record.tensors, [](const core::TensorRecord& tensor) {
+    return tensor.role != core::TensorRole::kInput || tensor.storage < 0 ||
+           tensor.state != core::ContentState::kHashed ||
+           tensor.watch != core::InputWatch::kNotWatched;
+  });
+}
+
 /// Rows that could not be asked because no dump holds their evidence.
 std::vector<std::string> not_recorded(const Case& c) {
   std::vector<std::string> missing;
@@ -194,7 +225,8 @@ std::vector<std::string> not_recorded(const Case& c) {
                           }),
       "values (overflow, flush to zero)");
   add(!has_layout(c.baseline) || !has_layout(c.candidate), "memory layout");
-  add(writes_in_place(c.baseline), "whether its value was changed by another thread while in use");
+  add(writes_in_place(c.baseline) && !(was_watched(c.baseline) && was_watched(c.candidate)),
+      "whether its value was changed by another thread while in use");
   const auto& from = *c.evidence.baseline;
   const auto& to = *c.evidence.candidate;
   add(from.settings.empty() || to.settings.empty(), "settings");
@@ -262,6 +294,7 @@ Attribution attribute_compute(const core::OpRecord& baseline,
   add_cause(cause, stream);
   if (!stream) add_cause(cause, generator_algorithm(c));
   add_cause(cause, uninitialised_cause(findings));
+  add_cause(cause, race(c));
   add_cause(cause, flush_cause(findings));
   add_cause(cause, overflow_cause(findings));
   add_cause(cause, ties_cause(baseline, findings));

@@ -126,7 +126,7 @@ std::vector<GrowthStep> ErrorFlow::path_to(std::uint64_t op,
                                            std::size_t limit,
                                            const core::DumpSource& baseline,
                                            std::uint64_t& steps) const {
-  std::vector<std::uint64_t> ops{op};
+  core::LargeVector<std::uint64_t> ops{op};
   // A call that encloses another has the higher place in time and the lower index, so indices do
   // not bound the walk.
   for (std::uint32_t at = parent_of(op); at != kNoOp && ops.size() < ops_; at = parent_of(at)) {
@@ -139,7 +139,7 @@ std::vector<GrowthStep> ErrorFlow::path_to(std::uint64_t op,
       const double factor = ratio(static_cast<double>(in_[at]), static_cast<double>(out_[at]));
       return factor > 0 ? std::abs(std::log(factor)) : -1.0;
     };
-    std::vector<std::uint64_t> order(ops.begin() + 1, ops.end() - 1);
+    core::LargeVector<std::uint64_t> order(ops.begin() + 1, ops.end() - 1);
     std::ranges::stable_sort(order, std::greater{}, change);
     order.resize(limit - 2);
     std::ranges::sort(order);
@@ -154,7 +154,7 @@ std::vector<GrowthStep> ErrorFlow::path_to(std::uint64_t op,
   return path;
 }
 
-Growth ErrorFlow::summary(const std::vector<std::uint64_t>& finals,
+Growth ErrorFlow::summary(const core::LargeVector<std::uint64_t>& finals,
                           const core::DumpSource& baseline) const {
   Growth growth = counted_;
   if (steepest_) growth.steepest = step(*steepest_, baseline);

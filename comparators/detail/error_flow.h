@@ -9,6 +9,7 @@
 #include "comparators/detail/op_judge.h"
 #include "comparators/report.h"
 #include "core/dump_source.h"
+#include "core/large_memory.h"
 
 namespace repro_check::comparators::detail {
 
@@ -40,7 +41,7 @@ class ErrorFlow {
 
   /// Counts, the first error, the steepest step; the last error is the greatest of `finals`, or of
   /// the last operator that differs.
-  [[nodiscard]] Growth summary(const std::vector<std::uint64_t>& finals,
+  [[nodiscard]] Growth summary(const core::LargeVector<std::uint64_t>& finals,
                                const core::DumpSource& baseline) const;
 
  private:
@@ -48,9 +49,9 @@ class ErrorFlow {
   [[nodiscard]] GrowthStep step(std::uint64_t op, const core::DumpSource& baseline) const;
 
   std::size_t ops_;
-  std::vector<float> in_;
-  std::vector<float> out_;
-  std::vector<std::uint32_t> parent_;
+  core::LargeVector<float> in_;
+  core::LargeVector<float> out_;
+  core::LargeVector<std::uint32_t> parent_;
   Growth counted_;
   double steepest_factor_ = 0;
   std::optional<std::uint64_t> steepest_;

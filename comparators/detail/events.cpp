@@ -14,11 +14,11 @@ constexpr std::size_t kMostSplit = 10'000;
 /// Neighbouring records of one module.
 struct ModuleRun {
   std::string module;
-  std::vector<std::uint32_t> places;
+  core::LargeVector<std::uint32_t> places;
 };
 
 std::vector<ModuleRun> module_runs(const core::DumpSource& source,
-                                   const std::vector<std::uint32_t>& places,
+                                   const core::LargeVector<std::uint32_t>& places,
                                    const NameRewriter& names) {
   std::vector<ModuleRun> runs;
   for (const std::uint32_t place : places) {
@@ -35,10 +35,10 @@ std::string module_of(const core::OpRecord& head) {
   return head.site ? head.site->module_path : std::string();
 }
 
-std::vector<Event> order_events(const Pairing& pairing) {
-  std::vector<Event> events;
+core::LargeVector<Event> order_events(const Pairing& pairing) {
+  core::LargeVector<Event> events;
   events.reserve(pairing.candidate_of.size() + pairing.baseline_of.size() - pairing.matched);
-  const std::vector<std::uint32_t>& theirs = pairing.candidate.completion;
+  const core::LargeVector<std::uint32_t>& theirs = pairing.candidate.completion;
   std::size_t next = 0;
   const auto flush_until = [&](std::uint32_t stop) {
     while (next < theirs.size() && theirs[next] != stop) {
@@ -48,7 +48,7 @@ std::vector<Event> order_events(const Pairing& pairing) {
       ++next;
     }
   };
-  std::vector<bool> passed(theirs.size(), false);
+  core::LargeVector<bool> passed(theirs.size(), false);
   for (const std::uint32_t baseline : pairing.baseline.completion) {
     const std::uint32_t candidate = pairing.candidate_of[baseline];
     if (candidate != kUnmatched) {

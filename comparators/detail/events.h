@@ -8,6 +8,7 @@
 
 #include "comparators/detail/pairing.h"
 #include "core/dump_source.h"
+#include "core/large_memory.h"
 
 namespace repro_check::comparators::detail {
 
@@ -24,14 +25,14 @@ struct Event {
 
 /// All records of both dumps that are compared. Between two matched pairs the missing ones come
 /// before the extra ones.
-std::vector<Event> order_events(const Pairing& pairing);
+core::LargeVector<Event> order_events(const Pairing& pairing);
 
 /// Unmatched records between two matched pairs.
 struct Hunk {
-  std::vector<std::uint32_t> missing;  ///< baseline op indices
-  std::vector<std::uint32_t> extra;    ///< candidate op indices
-  std::optional<Event> before;         ///< the last matched pair
-  bool rejoined = false;               ///< a matched pair follows
+  core::LargeVector<std::uint32_t> missing;  ///< baseline op indices
+  core::LargeVector<std::uint32_t> extra;    ///< candidate op indices
+  std::optional<Event> before;               ///< the last matched pair
+  bool rejoined = false;                     ///< a matched pair follows
 
   [[nodiscard]] bool empty() const noexcept { return missing.empty() && extra.empty(); }
 };

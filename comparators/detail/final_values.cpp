@@ -22,11 +22,11 @@ void FinalValues::mark_read(std::uint64_t op) {
   read_[op] = true;
 }
 
-std::vector<std::uint64_t> FinalValues::ops() const {
-  std::vector<std::uint64_t> ops;
-  for (const auto& [storage, op] : holder_.entries()) {
+core::LargeVector<std::uint64_t> FinalValues::ops() const {
+  core::LargeVector<std::uint64_t> ops;
+  holder_.for_each([&](std::uint64_t op) {
     if (op >= read_.size() || !read_[op]) ops.push_back(op);
-  }
+  });
   std::ranges::sort(ops);
   ops.erase(std::unique(ops.begin(), ops.end()), ops.end());
   return ops;

@@ -2,9 +2,9 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include "comparators/detail/storage_table.h"
+#include "core/large_memory.h"
 #include "core/op_record.h"
 
 namespace repro_check::comparators::detail {
@@ -18,13 +18,13 @@ class FinalValues {
   void see(const core::OpRecord& record);
 
   /// Op indices, ascending.
-  [[nodiscard]] std::vector<std::uint64_t> ops() const;
+  [[nodiscard]] core::LargeVector<std::uint64_t> ops() const;
 
  private:
   void mark_read(std::uint64_t op);
 
   StorageTable<std::uint64_t> holder_;  ///< who returned it last
-  std::vector<bool> read_;              ///< by op
+  core::LargeVector<bool> read_;        ///< by op
 };
 
 }  // namespace repro_check::comparators::detail

@@ -8,6 +8,7 @@
 
 #include "comparators/detail/pairing.h"
 #include "core/dump_source.h"
+#include "core/large_memory.h"
 #include "core/op_record.h"
 
 namespace repro_check::comparators::detail {
@@ -35,7 +36,7 @@ class Fp64Reference {
 
  private:
   const core::DumpSource& float64_;
-  std::vector<std::uint32_t> counterpart_;  ///< per op index of the baseline, or kUnmatched
+  core::LargeVector<std::uint32_t> counterpart_;  ///< per op index of the baseline, or kUnmatched
   std::uint64_t matched_ = 0;
   core::OpRecord last_;  ///< read last: the outputs of one operator are asked for in a row
   std::uint32_t last_index_;

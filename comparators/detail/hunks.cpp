@@ -20,11 +20,11 @@ constexpr std::size_t kDescribedParts = 4;
 
 /// Length of the shortest body that the keys are a whole number of repetitions of.
 std::size_t shortest_period(std::span<const std::uint32_t> keys) {
-  std::vector<std::size_t> border(keys.size(), 0);
+  core::LargeVector<std::uint32_t> border(keys.size(), 0);
   for (std::size_t i = 1; i < keys.size(); ++i) {
     std::size_t length = border[i - 1];
     while (length > 0 && keys[i] != keys[length]) length = border[length - 1];
-    border[i] = keys[i] == keys[length] ? length + 1 : 0;
+    border[i] = keys[i] == keys[length] ? static_cast<std::uint32_t>(length) + 1 : 0;
   }
   const std::size_t period = keys.size() - border.back();
   return keys.size() % period == 0 ? period : keys.size();
@@ -61,7 +61,7 @@ std::string decision_text(const std::optional<Decision>& decision, bool parted) 
 }
 
 /// Consecutive op indices, as a hunk of one side in a plain stream has.
-bool consecutive(const std::vector<std::uint32_t>& places) {
+bool consecutive(const core::LargeVector<std::uint32_t>& places) {
   return !places.empty() && places.back() - places.front() + 1 == places.size();
 }
 
@@ -185,7 +185,7 @@ std::optional<HunkJudge::Verdict> HunkJudge::decomposed(const Hunk& hunk) const 
 std::optional<HunkJudge::Verdict> HunkJudge::loop(const Hunk& hunk) const {
   const bool longer_in_baseline = hunk.extra.empty();
   if (!longer_in_baseline && !hunk.missing.empty()) return std::nullopt;
-  std::vector<std::uint32_t> places = longer_in_baseline ? hunk.missing : hunk.extra;
+  core::LargeVector<std::uint32_t> places = longer_in_baseline ? hunk.missing : hunk.extra;
   std::ranges::sort(places);  // nested calls come in the order in which they ended
   if (!consecutive(places)) return std::nullopt;
   const std::span<const std::uint32_t> keys =

@@ -12,6 +12,7 @@
 #include "comparators/detail/events.h"
 #include "comparators/detail/pairing.h"
 #include "comparators/report.h"
+#include "core/large_memory.h"
 
 namespace repro_check::comparators::detail {
 
@@ -61,7 +62,7 @@ class HunkJudge {
   const core::DumpSource& baseline_;
   const core::DumpSource& candidate_;
   const Pairing& pairing_;
-  std::vector<Moved> moved_from_;  ///< Pairing::moved by candidate
+  core::LargeVector<Moved> moved_from_;  ///< Pairing::moved by candidate
 };
 
 }  // namespace repro_check::comparators::detail

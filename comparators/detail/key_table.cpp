@@ -39,7 +39,7 @@ std::uint32_t KeyTable::text_id(std::string_view text) {
       [&](std::uint32_t other) { return this->text(other) == text; },
       [&](std::uint32_t other) { return hash_of(this->text(other)); });
   if (id == known) {
-    text_bytes_ += text;
+    text_bytes_.insert(text_bytes_.end(), text.begin(), text.end());
     text_begins_.push_back(text_bytes_.size());
   }
   return id;

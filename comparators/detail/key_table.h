@@ -4,12 +4,10 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <span>
-#include <string>
 #include <string_view>
-#include <vector>
 
 #include "core/id_slots.h"
+#include "core/large_memory.h"
 #include "core/op_record.h"
 
 namespace repro_check::comparators::detail {
@@ -26,15 +24,14 @@ class KeyTable {
   using Key = std::array<std::uint32_t, 7>;
 
   [[nodiscard]] std::string_view text(std::uint32_t id) const noexcept {
-    return std::string_view(text_bytes_)
-        .substr(text_begins_[id], text_begins_[id + 1] - text_begins_[id]);
+    return {text_bytes_.data() + text_begins_[id], text_begins_[id + 1] - text_begins_[id]};
   }
   static std::size_t hash(const Key& key) noexcept;
 
-  std::string text_bytes_;
-  std::vector<std::uint64_t> text_begins_{0};  ///< one more than there are texts
+  core::LargeVector<char> text_bytes_;
+  core::LargeVector<std::uint64_t> text_begins_{0};  ///< one more than there are texts
   core::IdSlots text_slots_;
-  std::vector<Key> keys_;
+  core::LargeVector<Key> keys_;
   core::IdSlots key_slots_;
 };
 

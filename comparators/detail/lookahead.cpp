@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "comparators/detail/op_judge.h"
+#include "comparators/detail/op_tensors.h"
 #include "core/content_size.h"
 #include "core/error.h"
 

@@ -4,7 +4,8 @@
 #include <cstdint>
 #include <span>
 #include <utility>
-#include <vector>
+
+#include "core/large_memory.h"
 
 namespace repro_check::comparators::detail {
 
@@ -13,7 +14,7 @@ struct MyersResult {
   bool complete =
       false;  ///< both sequences were used up: the matches are a longest common subsequence
   /// Matched positions, increasing. Of an unfinished search, those of the path that got furthest.
-  std::vector<std::pair<std::uint32_t, std::uint32_t>> matches;
+  core::LargeVector<std::pair<std::uint32_t, std::uint32_t>> matches;
   std::uint32_t baseline_reached = 0;
   std::uint32_t candidate_reached = 0;
   std::uint64_t steps = 0;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 #include <utility>
 #include <variant>
 
@@ -53,22 +54,39 @@ std::string special_text(const core::OpRecord& record) {
                      infs);
 }
 
+std::uint64_t unstored(const core::OpRecord& record) {
+  return static_cast<std::uint64_t>(
+      std::ranges::count_if(record.tensors, [](const core::TensorRecord& tensor) {
+        return tensor.state == core::ContentState::kHashed && !tensor.stored;
+      }));
+}
+
+/// ` (3 tensors)`, where nothing else than dump.max_bytes can have left bytes out.
+std::string unstored_text(const core::TraceSummary& trace, std::uint64_t tensors) {
+  if (tensors == 0 || !trace.keep_ops.empty() || trace.reference) return {};
+  return fmt::format(" ({} tensor{})", tensors, tensors == 1 ? "" : "s");
+}
+
 /// What the two recordings were told to leave out.
+/// @param tensors  without bytes, of the matched operators of each
 void warn_of_limits(const core::RunManifest& baseline,
                     const core::RunManifest& candidate,
+                    std::pair<std::uint64_t, std::uint64_t> tensors,
                     std::vector<std::string>& warnings) {
   if (baseline.trace.include != candidate.trace.include ||
       baseline.trace.exclude != candidate.trace.exclude) {
     warnings.emplace_back("the runs were recorded with different include or exclude patterns");
   }
-  for (const auto& [name, manifest] :
-       {std::pair{"baseline", &baseline}, std::pair{"candidate", &candidate}}) {
+  for (const auto& [name, manifest, count] :
+       {std::tuple{"baseline", &baseline, tensors.first},
+        std::tuple{"candidate", &candidate, tensors.second}}) {
     if (!manifest->trace.bytes_limit_reached_at) continue;
     warnings.push_back(
-        fmt::format("the {} stored no bytes beyond dump.max_bytes, from op {} on: there digests "
+        fmt::format("the {} stored no bytes beyond dump.max_bytes, from op {} on{}: there digests "
                     "decide, and what differs was not measured",
                     name,
-                    *manifest->trace.bytes_limit_reached_at));
+                    *manifest->trace.bytes_limit_reached_at,
+                    unstored_text(manifest->trace, count)));
   }
 }
 
@@ -84,6 +102,8 @@ void Observations::see(const core::OpRecord& baseline,
   nan_pairs_ += findings.nan_pairs;
   zeros_ += findings.zeros;
   counted_ += findings.counted;
+  baseline_unstored_ += unstored(baseline);
+  candidate_unstored_ += unstored(candidate);
   if (findings.nan_pairs != 0) nan_.add(baseline);
   if (findings.output_strides_differ) strides_.add(baseline);
   if (!findings.alias_differs.empty()) {
@@ -144,7 +164,7 @@ std::vector<std::string> Observations::warnings(const core::RunManifest& baselin
                     alias_.count == 1 ? "" : "s",
                     first_alias_));
   }
-  warn_of_limits(baseline, candidate, warnings);
+  warn_of_limits(baseline, candidate, {baseline_unstored_, candidate_unstored_}, warnings);
   for (const std::string& text : baseline.warnings) warnings.push_back("baseline: " + text);
   for (const std::string& text : candidate.warnings) warnings.push_back("candidate: " + text);
   return warnings;

@@ -43,6 +43,8 @@ class Observations {
   std::string first_alias_;
   std::string baseline_special_;  ///< the first operator that made NaN or Inf from finite inputs
   std::string candidate_special_;
+  std::uint64_t baseline_unstored_ = 0;  ///< tensors with a digest alone
+  std::uint64_t candidate_unstored_ = 0;
 };
 
 }  // namespace repro_check::comparators::detail

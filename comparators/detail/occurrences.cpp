@@ -7,9 +7,10 @@
 namespace repro_check::comparators::detail {
 namespace {
 
-std::vector<std::uint32_t> earlier_alike(const std::vector<std::uint32_t>& keys) {
-  std::vector<std::uint32_t> seen(keys.empty() ? 0 : std::size_t{1} + std::ranges::max(keys), 0);
-  std::vector<std::uint32_t> earlier;
+core::LargeVector<std::uint32_t> earlier_alike(const core::LargeVector<std::uint32_t>& keys) {
+  core::LargeVector<std::uint32_t> seen(keys.empty() ? 0 : std::size_t{1} + std::ranges::max(keys),
+                                        0);
+  core::LargeVector<std::uint32_t> earlier;
   earlier.reserve(keys.size());
   for (const std::uint32_t key : keys) earlier.push_back(seen[key]++);
   return earlier;
@@ -19,7 +20,7 @@ std::vector<std::uint32_t> earlier_alike(const std::vector<std::uint32_t>& keys)
 
 void Occurrences::fill(OpDivergence& item) {
   const bool in_baseline = item.baseline_index.has_value();
-  std::vector<std::uint32_t>& earlier = in_baseline ? baseline_ : candidate_;
+  core::LargeVector<std::uint32_t>& earlier = in_baseline ? baseline_ : candidate_;
   if (earlier.empty()) {
     earlier = earlier_alike((in_baseline ? pairing_.baseline : pairing_.candidate).keys);
   }

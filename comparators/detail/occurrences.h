@@ -2,10 +2,10 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include "comparators/detail/pairing.h"
 #include "comparators/report.h"
+#include "core/large_memory.h"
 
 namespace repro_check::comparators::detail {
 
@@ -23,8 +23,8 @@ class Occurrences {
   const Pairing& pairing_;
   // Operators are met in the order in which calls ended, which is not that of the records: counted
   // on the way, an outer one would count its side from the start.
-  std::vector<std::uint32_t> baseline_;
-  std::vector<std::uint32_t> candidate_;
+  core::LargeVector<std::uint32_t> baseline_;
+  core::LargeVector<std::uint32_t> candidate_;
 };
 
 }  // namespace repro_check::comparators::detail

@@ -9,6 +9,7 @@
 #include <optional>
 #include <utility>
 
+#include "comparators/detail/op_tensors.h"
 #include "comparators/detail/tensor_metadata.h"
 #include "comparators/policy.h"
 #include "core/tensor_view.h"
@@ -41,21 +42,6 @@ core::Dtype result_dtype(const core::OpRecord& record) {
     }
   }
   return dtype == core::Dtype::kUnknown ? core::Dtype::kFloat64 : dtype;
-}
-
-/// What else of the record lies in the memory of one of its outputs: `input self, output 0`.
-std::string shared_with(const core::OpRecord& record, const TensorRecord& output) {
-  std::string names;
-  for (const TensorRecord& other : record.tensors) {
-    // Each pair of outputs is told of once, at the later one.
-    if (&other == &output) break;
-    if (output.storage < 0 || other.storage != output.storage) continue;
-    names += fmt::format("{}{} {}",
-                         names.empty() ? "" : ", ",
-                         other.role == TensorRole::kInput ? "input" : "output",
-                         other.slot);
-  }
-  return names.empty() ? "nothing" : names;
 }
 
 TensorComparison one_sided(const TensorRecord& record, bool in_baseline) {
@@ -118,8 +104,9 @@ class OpComparison {
       found_.reads_uninitialised = true;
     }
     if (judge_.same_algorithm() && plainly_equal(b, c)) return;
+    const Choice choice = judge_.rules().choose_for_input(baseline_, b);
     TensorComparison comparison =
-        judge_.judge(b, c, Depth::kRemember, where("input", b), judge_.rules().fallback());
+        judge_.judge({b, c, baseline_, candidate_}, Depth::kRemember, where("input", b), choice);
     // What nobody recorded cannot be said to differ, nor to be equal.
     if (comparison.outcome == TensorOutcome::kUncomparable ||
         (comparison.outcome == TensorOutcome::kSkipped &&
@@ -180,19 +167,40 @@ class OpComparison {
       return mismatch(b, c, choice, "shares its memory with other tensors: " + alias);
     }
     if (choice.policy->equal_nan != configs::EqualNan::kNever && judge_.same_algorithm() &&
-        plainly_equal(b, c) && judge_.attributes().accept(b, c)) {
+        plainly_equal(b, c) && same_channels({b, c, baseline_, candidate_}) &&
+        judge_.attributes().accept(b, c)) {
       count(b, true);
       count_equal(b);
       return;
     }
-    TensorComparison comparison = judge_.judge(b, c, Depth::kValues, where("output", b), choice);
+    TensorComparison comparison =
+        judge_.judge({b, c, baseline_, candidate_}, Depth::kValues, where("output", b), choice);
     comparison.policy = *choice.text;
     comparison.rule = choice.rule;
     if (comparison.outcome == TensorOutcome::kUncomparable) note_yardstick(choice);
+    if (comparison.outcome == TensorOutcome::kBeyond && counts_in_whole(b, c, *choice.policy)) {
+      comparison.outcome = TensorOutcome::kWithin;
+      comparison.metrics.reset();
+      comparison.samples.clear();
+      comparison.note = "differs, and is judged by the values that it makes of the integers";
+    }
     tally(comparison);
     screen(*choice.policy, comparison);
     if (comparison.outcome != TensorOutcome::kEqual)
       found_.outputs.push_back(std::move(comparison));
+  }
+
+  /// Whether a tensor is the scales or zero points of one that is judged by its values.
+  bool counts_in_whole(const TensorRecord& b,
+                       const TensorRecord& c,
+                       const configs::PolicySpec& policy) {
+    const bool is_part = b.slot.ends_with(".scales") || b.slot.ends_with(".zero_points");
+    if (!is_part || !judges_dequantised(policy.kind)) return false;
+    const TensorRecord* from = whole_of(baseline_, b);
+    const TensorRecord* to = whole_of(candidate_, c);
+    if (from == nullptr || to == nullptr || from->state != ContentState::kHashed) return false;
+    const Choice choice = judge_.rules().choose_for_output(baseline_, *from);
+    return choice.policy != nullptr && quantisers_of(*from, *to, choice.policy->kind).has_value();
   }
 
   void mismatch(const TensorRecord& b,
@@ -244,7 +252,10 @@ class OpComparison {
   /// Under a policy that looks at no single element, how many of those would not pass one that
   /// does.
   void screen(const configs::PolicySpec& policy, const TensorComparison& comparison) {
-    if (comparison.outcome != TensorOutcome::kWithin || !is_screening(policy)) return;
+    if (comparison.outcome != TensorOutcome::kWithin || !is_screening(policy) ||
+        !comparison.metrics) {
+      return;
+    }
     ++found_.screened.tensors;
     found_.screened.elements += comparison.metrics->elements;
     found_.screened.beyond += comparison.metrics->n_beyond;
@@ -376,14 +387,6 @@ class OpComparison {
 };
 
 }  // namespace
-
-std::vector<const TensorRecord*> tensors_of(const core::OpRecord& record, TensorRole role) {
-  std::vector<const TensorRecord*> tensors;
-  for (const TensorRecord& tensor : record.tensors) {
-    if (tensor.role == role) tensors.push_back(&tensor);
-  }
-  return tensors;
-}
 
 OpFindings judge_op(const core::OpRecord& baseline,
                     const core::OpRecord& candidate,

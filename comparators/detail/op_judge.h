@@ -62,10 +62,6 @@ struct OpFindings {
   }
 };
 
-/// The tensors of one role, in the order of the record, which is borrowed.
-std::vector<const core::TensorRecord*> tensors_of(const core::OpRecord& record,
-                                                  core::TensorRole role);
-
 /// Compares two records of the same key: every output by the policy, every input by its digest,
 /// every scalar exactly. Whether an input is within the policy is known only where the same pair of
 /// contents was measured before.

@@ -8,10 +8,10 @@
 #include <memory>
 #include <numeric>
 #include <optional>
+#include <span>
 #include <string>
 #include <tuple>
 #include <unordered_map>
-#include <unordered_set>
 #include <utility>
 
 #include "comparators/detail/key_table.h"
@@ -20,10 +20,11 @@
 namespace repro_check::comparators::detail {
 namespace {
 
+using Ops = core::LargeVector<std::uint32_t>;
 using StreamId = std::pair<std::uint32_t, std::uint32_t>;  // rank, lane
 
 /// Op indices by stream.
-using Streams = std::map<StreamId, std::vector<std::uint32_t>>;
+using Streams = std::map<StreamId, Ops>;
 
 /// Keys of one side's records, by the names that the other side may know them by.
 class SideKeys {
@@ -83,18 +84,18 @@ class SideKeys {
 /// A call ends after all it encloses. Nested calls have higher op indices than what encloses them,
 /// so the end of a call is known by the greatest index inside it; of several calls that end there
 /// the innermost ends first.
-std::vector<std::uint32_t> completion_order(const std::vector<std::int64_t>& parents,
-                                            const std::vector<std::uint32_t>& depths) {
-  std::vector<std::uint32_t> last(parents.size());
+/// @param parents  kUnmatched where there is none
+Ops completion_order(const Ops& parents, const Ops& depths) {
+  Ops last(parents.size());
   std::iota(last.begin(), last.end(), 0U);
   for (std::size_t i = parents.size(); i-- > 0;) {
-    if (parents[i] < 0) continue;
-    std::uint32_t& of_parent = last[static_cast<std::size_t>(parents[i])];
+    if (parents[i] == kUnmatched) continue;
+    std::uint32_t& of_parent = last[parents[i]];
     of_parent = std::max(of_parent, last[i]);
   }
-  std::vector<std::uint32_t> order(parents.size());
+  Ops order(parents.size());
   std::iota(order.begin(), order.end(), 0U);
-  std::ranges::stable_sort(order, [&](std::uint32_t left, std::uint32_t right) {
+  std::ranges::sort(order, [&](std::uint32_t left, std::uint32_t right) {
     return std::tuple(last[left], depths[right], right) <
            std::tuple(last[right], depths[left], left);
   });
@@ -102,14 +103,14 @@ std::vector<std::uint32_t> completion_order(const std::vector<std::int64_t>& par
 }
 
 /// Leaves out the calls that another one encloses.
-void keep_top(const std::vector<std::int64_t>& parents, RecordKeys& keys) {
+void keep_top(const Ops& parents, RecordKeys& keys) {
   keys.visible_of.resize(parents.size());
   for (std::size_t i = 0; i < parents.size(); ++i) {
     // A parent comes before what it encloses.
-    keys.visible_of[i] = parents[i] < 0 ? static_cast<std::uint32_t>(i)
-                                        : keys.visible_of[static_cast<std::size_t>(parents[i])];
+    keys.visible_of[i] =
+        parents[i] == kUnmatched ? static_cast<std::uint32_t>(i) : keys.visible_of[parents[i]];
   }
-  std::erase_if(keys.completion, [&](std::uint32_t op) { return parents[op] >= 0; });
+  std::erase_if(keys.completion, [&](std::uint32_t op) { return parents[op] != kUnmatched; });
 }
 
 void expect_sound(const core::DumpSource& source, const core::OpRecord& head, std::uint64_t index) {
@@ -124,12 +125,34 @@ void expect_sound(const core::DumpSource& source, const core::OpRecord& head, st
   }
 }
 
-/// @param renamed  gets the records whose names the map rewrote
+/// What encloses each record; nothing as long as nothing is nested.
+struct Nesting {
+  Ops parents;  ///< kUnmatched where there is none
+  Ops depths;
+
+  /// To be told every record, in order.
+  void see(const core::OpRecord& head, std::size_t index, std::size_t count) {
+    if (parents.empty()) {
+      if (head.parent < 0 && head.depth == 0) return;
+      parents.reserve(count);
+      depths.reserve(count);
+      parents.assign(index, kUnmatched);
+      depths.assign(index, 0);
+    }
+    parents.push_back(head.parent < 0 ? kUnmatched : static_cast<std::uint32_t>(head.parent));
+    depths.push_back(head.depth);
+    nested = nested || head.parent >= 0;
+  }
+
+  bool nested = false;
+};
+
+/// @param renamed  per record whether the map rewrote a name of it; empty where it did of none
 RecordKeys read_keys(const core::DumpSource& source,
                      bool top_only,
                      SideKeys table,
                      Streams& streams,
-                     std::unordered_set<std::uint32_t>& renamed) {
+                     core::LargeVector<bool>& renamed) {
   RecordKeys keys;
   const std::uint64_t count = source.op_count();
   if (count >= kUnmatched) {
@@ -137,35 +160,34 @@ RecordKeys read_keys(const core::DumpSource& source,
                       source.location() + " holds more operators than can be aligned");
   }
   keys.keys.reserve(count);
-  std::vector<std::int64_t> parents;
-  std::vector<std::uint32_t> depths;
-  parents.reserve(count);
-  depths.reserve(count);
-  bool nested = false;
+  Nesting nesting;
   for (std::uint64_t i = 0; i < count; ++i) {
     const core::OpRecord head = source.op_head(i);
     expect_sound(source, head, i);
     bool is_renamed = false;
     keys.keys.push_back(table.key_of(head, is_renamed));
-    if (is_renamed) renamed.insert(static_cast<std::uint32_t>(i));
+    if (is_renamed) {
+      renamed.resize(count);
+      renamed[i] = true;
+    }
     if (!top_only || head.parent < 0) {
-      streams[{head.rank, head.lane}].push_back(static_cast<std::uint32_t>(i));
+      Ops& stream = streams[{head.rank, head.lane}];
+      if (streams.size() == 1 && stream.empty()) stream.reserve(count);
+      stream.push_back(static_cast<std::uint32_t>(i));
     }
     if (std::ranges::find(keys.ranks, head.rank) == keys.ranks.end()) {
       keys.ranks.push_back(head.rank);
     }
-    parents.push_back(head.parent);
-    depths.push_back(head.depth);
-    nested = nested || head.parent >= 0;
+    nesting.see(head, i, count);
   }
   std::ranges::sort(keys.ranks);
-  if (nested) {
-    keys.completion = completion_order(parents, depths);
+  if (nesting.nested) {
+    keys.completion = completion_order(nesting.parents, nesting.depths);
   } else {
     keys.completion.resize(count);
     std::iota(keys.completion.begin(), keys.completion.end(), 0U);
   }
-  if (top_only && nested) keep_top(parents, keys);
+  if (top_only && nesting.nested) keep_top(nesting.parents, keys);
   return keys;
 }
 
@@ -176,14 +198,15 @@ void read_both(const core::DumpSource& baseline,
                Pairing& pairing,
                Streams& baseline_streams,
                Streams& candidate_streams,
-               std::unordered_set<std::uint32_t>& renamed) {
+               core::LargeVector<bool>& renamed) {
   KeyTable table;
   const NameRewriter as_they_are;
+  core::LargeVector<bool> none;  // the baseline keeps its names
   pairing.baseline = read_keys(baseline,
                                options.top_of_baseline,
                                {table, as_they_are, pairing.rewritten},
                                baseline_streams,
-                               renamed);
+                               none);
   pairing.candidate = read_keys(candidate,
                                 options.top_of_candidate,
                                 {table, pairing.names, pairing.rewritten},
@@ -191,21 +214,34 @@ void read_both(const core::DumpSource& baseline,
                                 renamed);
 }
 
-std::vector<std::uint32_t> keys_at(const std::vector<std::uint32_t>& keys,
-                                   const std::vector<std::uint32_t>& places) {
-  std::vector<std::uint32_t> picked;
-  picked.reserve(places.size());
-  for (const std::uint32_t place : places) picked.push_back(keys[place]);
-  return picked;
-}
+/// The keys of one stream, which is mostly the only one.
+class StreamKeys {
+ public:
+  /// @param keys  borrowed
+  StreamKeys(const Ops& keys, const Ops& places) : keys_(keys) {
+    if (places.size() == keys.size()) return;
+    picked_.reserve(places.size());
+    for (const std::uint32_t place : places) picked_.push_back(keys[place]);
+    keys_ = picked_;
+  }
+  StreamKeys(const StreamKeys&) = delete;
+  StreamKeys& operator=(const StreamKeys&) = delete;
+  StreamKeys(StreamKeys&&) = delete;
+  StreamKeys& operator=(StreamKeys&&) = delete;
+  ~StreamKeys() = default;
+
+  [[nodiscard]] std::span<const std::uint32_t> get() const noexcept { return keys_; }
+
+ private:
+  Ops picked_;
+  std::span<const std::uint32_t> keys_;
+};
 
 /// Op indices of one side without a counterpart, by key.
 class LeftOver {
  public:
   /// @param keys  of every record, below `key_count`
-  LeftOver(const std::vector<std::uint32_t>& keys,
-           const std::vector<std::uint32_t>& counterparts,
-           std::size_t key_count)
+  LeftOver(const Ops& keys, const Ops& counterparts, std::size_t key_count)
       : begins_(key_count + 1) {
     for (std::size_t i = 0; i < keys.size(); ++i) {
       if (counterparts[i] == kUnmatched) ++begins_[keys[i] + std::size_t{1}];
@@ -225,18 +261,16 @@ class LeftOver {
   }
 
  private:
-  std::vector<std::uint32_t> places_;
-  std::vector<std::uint32_t> begins_;  ///< of each key in places_, and the end of the last
-  std::vector<std::uint32_t> next_;
+  Ops places_;
+  Ops begins_;  ///< of each key in places_, and the end of the last
+  Ops next_;
 };
 
 /// The k-th record of a key that is left over here is the k-th that is left over there.
-std::vector<Moved> find_moved(const Pairing& pairing) {
-  std::vector<Moved> moved;
+core::LargeVector<Moved> find_moved(const Pairing& pairing) {
+  core::LargeVector<Moved> moved;
   if (pairing.matched == pairing.baseline_of.size()) return moved;
-  const auto greatest = [](const std::vector<std::uint32_t>& keys) {
-    return keys.empty() ? 0U : std::ranges::max(keys);
-  };
+  const auto greatest = [](const Ops& keys) { return keys.empty() ? 0U : std::ranges::max(keys); };
   const std::size_t key_count =
       std::size_t{std::max(greatest(pairing.baseline.keys), greatest(pairing.candidate.keys))} + 1;
   LeftOver extra(pairing.candidate.keys, pairing.baseline_of, key_count);
@@ -264,18 +298,16 @@ void Pairing::match(std::uint32_t baseline_op, std::uint32_t candidate_op, Match
   ++matched;
 }
 
-Pairing pair_records(const core::DumpSource& baseline,
-                     const core::DumpSource& candidate,
-                     const PairingOptions& options) {
-  Pairing pairing;
-  pairing.by_position = options.mode == configs::AlignMode::kStrict;
+namespace {
+
+/// Aligns stream by stream; what it takes for that is gone afterwards.
+void align_all(const core::DumpSource& baseline,
+               const core::DumpSource& candidate,
+               const PairingOptions& options,
+               Pairing& pairing) {
   Streams baseline_streams;
   Streams candidate_streams;
-  if (options.map != nullptr) {
-    pairing.names = NameRewriter(*options.map);
-    pairing.rewritten.resize(options.map->entries.size());
-  }
-  std::unordered_set<std::uint32_t> renamed;
+  core::LargeVector<bool> renamed;
   read_both(baseline, candidate, options, pairing, baseline_streams, candidate_streams, renamed);
   pairing.candidate_of.assign(pairing.baseline.keys.size(), kUnmatched);
   pairing.baseline_of.assign(pairing.candidate.keys.size(), kUnmatched);
@@ -283,19 +315,35 @@ Pairing pair_records(const core::DumpSource& baseline,
   for (const auto& [stream, left] : baseline_streams) {
     const auto found = candidate_streams.find(stream);
     if (found == candidate_streams.end()) continue;
-    const std::vector<std::uint32_t>& right = found->second;
+    const Ops& right = found->second;
     const auto find = pairing.by_position ? align_by_position : align;
-    const Alignment alignment =
-        find(keys_at(pairing.baseline.keys, left), keys_at(pairing.candidate.keys, right));
+    const StreamKeys left_keys(pairing.baseline.keys, left);
+    const StreamKeys right_keys(pairing.candidate.keys, right);
+    const Alignment alignment = find(left_keys.get(), right_keys.get());
     for (std::size_t i = 0; i < left.size(); ++i) {
       if (alignment.candidate_of[i] == kUnmatched) continue;
       const std::uint32_t other = right[alignment.candidate_of[i]];
-      pairing.match(left[i], other, renamed.contains(other) ? MatchedBy::kMap : alignment.how[i]);
+      const bool by_map = !renamed.empty() && renamed[other];
+      pairing.match(left[i], other, by_map ? MatchedBy::kMap : alignment.how[i]);
     }
     pairing.work += alignment.work;
     pairing.work_limit += most_work(left.size() + right.size());
     pairing.gave_up = pairing.gave_up || alignment.gave_up;
   }
+}
+
+}  // namespace
+
+Pairing pair_records(const core::DumpSource& baseline,
+                     const core::DumpSource& candidate,
+                     const PairingOptions& options) {
+  Pairing pairing;
+  pairing.by_position = options.mode == configs::AlignMode::kStrict;
+  if (options.map != nullptr) {
+    pairing.names = NameRewriter(*options.map);
+    pairing.rewritten.resize(options.map->entries.size());
+  }
+  align_all(baseline, candidate, options, pairing);
   if (!pairing.by_position) pairing.moved = find_moved(pairing);
   return pairing;
 }

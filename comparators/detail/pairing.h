@@ -10,18 +10,20 @@
 #include "comparators/detail/name_rewriter.h"
 #include "configs/run_config.h"
 #include "core/dump_source.h"
+#include "core/large_memory.h"
 
 namespace repro_check::comparators::detail {
 
 /// What is kept of every record of one dump while it is compared.
 struct RecordKeys {
-  std::vector<std::uint32_t> keys;  ///< interned (rank, lane, step, phase, depth, module, operator)
+  core::LargeVector<std::uint32_t>
+      keys;  ///< interned (rank, lane, step, phase, depth, module, operator)
   /// Op indices in the order in which the calls ended; those left out of the comparison are not in
   /// it.
-  std::vector<std::uint32_t> completion;
+  core::LargeVector<std::uint32_t> completion;
   std::vector<std::uint32_t> ranks;  ///< distinct, sorted
   /// Per op index the call to compare that encloses it, or itself; empty where nothing is left out.
-  std::vector<std::uint32_t> visible_of;
+  core::LargeVector<std::uint32_t> visible_of;
 
   [[nodiscard]] std::uint64_t left_out() const noexcept { return keys.size() - completion.size(); }
 };
@@ -36,12 +38,12 @@ struct Moved {
 struct Pairing {
   RecordKeys baseline;
   RecordKeys candidate;
-  std::vector<std::uint32_t> candidate_of;  ///< per baseline op index, or kUnmatched
-  std::vector<std::uint32_t> baseline_of;   ///< per candidate op index, or kUnmatched
-  std::vector<MatchedBy> how;               ///< per baseline op index
-  std::vector<Moved> moved;                 ///< of those without a counterpart; in baseline order
-  NameRewriter names;                       ///< of the candidate
-  std::vector<std::uint64_t> rewritten;     ///< per entry of the map, records of the candidate
+  core::LargeVector<std::uint32_t> candidate_of;  ///< per baseline op index, or kUnmatched
+  core::LargeVector<std::uint32_t> baseline_of;   ///< per candidate op index, or kUnmatched
+  core::LargeVector<MatchedBy> how;               ///< per baseline op index
+  core::LargeVector<Moved> moved;        ///< of those without a counterpart; in baseline order
+  NameRewriter names;                    ///< of the candidate
+  std::vector<std::uint64_t> rewritten;  ///< per entry of the map, records of the candidate
   std::uint64_t matched = 0;
   std::uint64_t work = 0;
   std::uint64_t work_limit = 0;  ///< what the work was held to, over all streams

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "comparators/detail/op_tensors.h"
 #include "comparators/policy.h"
 #include "core/error.h"
 
@@ -39,19 +40,38 @@ RuleBook::RuleBook(const configs::CompareSpec& spec, const configs::NoiseFloors*
     : spec_(spec), noise_(noise), counts_(spec.rules.size()) {
   ignore_.kind = configs::PolicyKind::kIgnore;
   ignore_text_ = describe_policy(ignore_);
+  exact_.kind = configs::PolicyKind::kBitwise;
+  exact_text_ = describe_policy(exact_);
   fallback_text_ = describe_policy(spec.policy);
   for (const configs::Rule& rule : spec.rules) texts_.push_back(describe_policy(rule.policy));
 }
 
 RuleBook::Choice RuleBook::choose_for_output(const core::OpRecord& record,
                                              const core::TensorRecord& output) {
-  return choose(
+  const Choice choice = choose(
       record,
       {.role = "output", .slot = output.slot, .dtype = output.dtype, .device = output.device});
+  const bool judged =
+      choice.policy != nullptr && choice.policy->kind != configs::PolicyKind::kIgnore;
+  return judged && is_packed_values(record, output) ? exactly(choice) : choice;
+}
+
+RuleBook::Choice RuleBook::choose_for_input(const core::OpRecord& record,
+                                            const core::TensorRecord& input) const {
+  return is_packed_values(record, input) ? exactly(fallback()) : fallback();
 }
 
 RuleBook::Choice RuleBook::fallback() const noexcept {
   return {&spec_.policy, std::nullopt, &fallback_text_};
+}
+
+RuleBook::Choice RuleBook::exactly(const Choice& choice) const noexcept {
+  return {.policy = &exact_,
+          .rule = choice.rule,
+          .text = &exact_text_,
+          .floor = nullptr,
+          .fp64 = nullptr,
+          .exact = true};
 }
 
 RuleBook::Choice RuleBook::choice_of(std::optional<std::size_t> rule) const noexcept {

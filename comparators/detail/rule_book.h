@@ -32,6 +32,7 @@ class RuleBook {
     const configs::OutputFloor* floor = nullptr;
     /// Under fp64: the same output in float64, valid until the next choice; null: there is none.
     const core::TensorRecord* fp64 = nullptr;
+    bool exact = false;  ///< bitwise, whatever the rule says
   };
 
   /// What a tensor is known by; what it is of a scalar is empty.
@@ -46,9 +47,14 @@ class RuleBook {
   /// speaks of.
   [[nodiscard]] Choice choose(const core::OpRecord& record, const Subject& subject);
 
-  /// For one of its output tensors.
+  /// For one of its output tensors. What is_packed_values() is judged bitwise, whatever the rule
+  /// that takes it says of numbers.
   [[nodiscard]] Choice choose_for_output(const core::OpRecord& record,
                                          const core::TensorRecord& output);
+
+  /// For one of its input tensors, as choose_for_output() with fallback().
+  [[nodiscard]] Choice choose_for_input(const core::OpRecord& record,
+                                        const core::TensorRecord& input) const;
 
   /// The policy of what no rule is asked about: weights, and inputs that nothing produced.
   [[nodiscard]] Choice fallback() const noexcept;
@@ -69,15 +75,19 @@ class RuleBook {
   [[nodiscard]] Choice with_yardstick(Choice choice,
                                       const core::OpRecord& record,
                                       const Subject& subject) const;
+  /// The same choice of rule for a content whose bytes are no numbers.
+  [[nodiscard]] Choice exactly(const Choice& choice) const noexcept;
   [[nodiscard]] Choice choice_of(std::optional<std::size_t> rule) const noexcept;
 
   const configs::CompareSpec& spec_;
   const configs::NoiseFloors* noise_;
   Fp64Reference* fp64_ = nullptr;
   configs::PolicySpec ignore_;
+  configs::PolicySpec exact_;
   std::vector<std::string> texts_;  ///< of each rule
   std::string fallback_text_;
   std::string ignore_text_;
+  std::string exact_text_;
   std::vector<std::uint64_t> counts_;
   std::string key_;  ///< kept for its memory
   std::unordered_map<std::string, std::optional<std::size_t>> known_;

@@ -145,7 +145,7 @@ void Taint::see_hunk(const Hunk& hunk,
   for (const std::uint32_t op : hunk.extra) candidate_masks_[op] = mask;
 }
 
-void Taint::fill_finals(const std::vector<std::uint64_t>& finals,
+void Taint::fill_finals(const core::LargeVector<std::uint64_t>& finals,
                         std::vector<Origin>& origins) const {
   for (const std::uint64_t op : finals) {
     for_each_bit(mask_of(op), [&](std::size_t bit) {
@@ -158,7 +158,7 @@ void Taint::fill_finals(const std::vector<std::uint64_t>& finals,
 }
 
 /// The path to the worst of the values that each origin reaches.
-void Taint::fill_paths(const std::vector<std::uint64_t>& finals,
+void Taint::fill_paths(const core::LargeVector<std::uint64_t>& finals,
                        const core::DumpSource& baseline,
                        std::vector<Origin>& origins) const {
   std::vector<double> worst(origins.size(), -1);
@@ -182,7 +182,7 @@ void Taint::fill_paths(const std::vector<std::uint64_t>& finals,
 }
 
 void Taint::finish(const core::DumpSource& baseline, Report& report) const {
-  std::vector<std::uint64_t> finals = finals_.ops();
+  core::LargeVector<std::uint64_t> finals = finals_.ops();
   report.final_values = finals.size();
   std::erase_if(finals, [&](std::uint64_t op) { return mask_of(op) == 0; });
   report.origins = origins_;

@@ -12,6 +12,7 @@
 #include "comparators/detail/op_judge.h"
 #include "comparators/detail/pairing.h"
 #include "comparators/report.h"
+#include "core/large_memory.h"
 
 namespace repro_check::comparators::detail {
 
@@ -49,16 +50,17 @@ class Taint {
   Mask begin(Origin origin);
   void count(Mask mask);
   void hand_to_parent(const core::OpRecord& record, Mask mask);
-  void fill_finals(const std::vector<std::uint64_t>& finals, std::vector<Origin>& origins) const;
-  void fill_paths(const std::vector<std::uint64_t>& finals,
+  void fill_finals(const core::LargeVector<std::uint64_t>& finals,
+                   std::vector<Origin>& origins) const;
+  void fill_paths(const core::LargeVector<std::uint64_t>& finals,
                   const core::DumpSource& baseline,
                   std::vector<Origin>& origins) const;
 
   const Pairing& pairing_;
   ErrorFlow flow_;
   FinalValues finals_;
-  std::vector<Mask> masks_;            ///< by baseline op
-  std::vector<Mask> candidate_masks_;  ///< by candidate op, where the baseline has none
+  core::LargeVector<Mask> masks_;            ///< by baseline op
+  core::LargeVector<Mask> candidate_masks_;  ///< by candidate op, where the baseline has none
   std::vector<Origin> origins_;
   std::uint64_t total_ = 0;
 };

@@ -7,6 +7,7 @@
 #include <exception>
 #include <utility>
 
+#include "comparators/detail/op_tensors.h"
 #include "comparators/detail/promotion.h"
 #include "comparators/policy.h"
 #include "core/content_slice.h"
@@ -175,41 +176,6 @@ bool TensorJudge::judge_by_yardstick(const std::string& where,
   return true;
 }
 
-void TensorJudge::judge_dequantised(Depth depth,
-                                    const std::string& where,
-                                    const Choice& choice,
-                                    const QuantiserPair& quantisers,
-                                    TensorComparison& comparison) {
-  const auto read = [&](const core::DumpSource& source,
-                        const core::ContentKey& key,
-                        const Quantiser& quantiser) -> std::unique_ptr<core::ContentParts> {
-    std::vector<std::byte> bytes;
-    const bool stored = depth == Depth::kValues && source.has_content(key) &&
-                        attempt(source, where, [&] { source.read_content(key, bytes); });
-    if (!stored) return nullptr;
-    return std::make_unique<core::MemoryParts>(
-        dequantised({key.dtype, key.shape, bytes}, quantiser));
-  };
-  const auto left = read(baseline_, comparison.baseline.content_key(), quantisers.baseline);
-  const auto right = read(candidate_, comparison.candidate.content_key(), quantisers.candidate);
-  if (!left || !right) return judge_unmeasured(depth, choice, comparison);
-  // The defaults of torch.testing.assert_close for quantised tensors are those of float32.
-  PairMeasurement found = measurer_.measure(
-      {{core::Dtype::kFloat64, comparison.baseline.shape, left.get(), right.get()},
-       element_policy(*choice.policy, core::Dtype::kFloat32),
-       options_.max_samples});
-  TensorMetrics& m = found.metrics;
-  m.ulp_max.reset();  // of integers there are none
-  m.ulp_mean.reset();
-  m.ulp_hist.reset();
-  const TensorVerdict verdict = judge_metrics(*choice.policy, m);
-  comparison.note = "by the values that the integers stand for";
-  append_note(comparison.note, !verdict.why.empty(), verdict.why);
-  comparison.outcome = verdict.passes ? TensorOutcome::kWithin : TensorOutcome::kBeyond;
-  comparison.metrics = m;
-  comparison.samples = std::move(found.samples);
-}
-
 /// What a slice shows can fail a tensor and never pass it: the rest was not looked at.
 void TensorJudge::judge_slice(const Choice& choice, TensorComparison& comparison) const {
   const auto total = static_cast<std::uint64_t>(core::element_count(comparison.baseline.shape));
@@ -227,11 +193,12 @@ void TensorJudge::judge_slice(const Choice& choice, TensorComparison& comparison
       "digests differ, and of what differs only {} are stored, which the policy lets pass", which);
 }
 
-TensorComparison TensorJudge::judge(const TensorRecord& baseline,
-                                    const TensorRecord& candidate,
+TensorComparison TensorJudge::judge(const TensorPair& pair,
                                     Depth depth,
                                     const std::string& where,
                                     const Choice& choice) {
+  const TensorRecord& baseline = pair.baseline;
+  const TensorRecord& candidate = pair.candidate;
   TensorComparison comparison;
   comparison.role = baseline.role;
   comparison.baseline = baseline;
@@ -260,9 +227,13 @@ TensorComparison TensorJudge::judge(const TensorRecord& baseline,
     return comparison;
   }
   const bool alike = baseline.attributes == candidate.attributes && same_algorithm_ &&
-                     baseline.digest == candidate.digest;
+                     baseline.digest == candidate.digest && same_channels(pair);
   if (quantisers && !alike) {
-    judge_dequantised(depth, where, choice, *quantisers, comparison);
+    if (depth == Depth::kValues) {
+      judge_dequantised(pair, where, choice, *quantisers, comparison);
+    } else {
+      judge_unmeasured(depth, choice, comparison);
+    }
     return comparison;
   }
   const auto same = same_content(baseline.content_key(), candidate.content_key(), where);

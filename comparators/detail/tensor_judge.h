@@ -5,15 +5,18 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <vector>
 
 #include "comparators/compare.h"
+#include "comparators/detail/op_tensors.h"
 #include "comparators/detail/pair_measurer.h"
 #include "comparators/detail/quantiser.h"
 #include "comparators/detail/rule_book.h"
@@ -43,8 +46,7 @@ class TensorJudge {
 
   /// @param where   for messages: `op 41 output 0`
   /// @param choice  the policy; what was remembered was judged by the one of that time
-  TensorComparison judge(const core::TensorRecord& baseline,
-                         const core::TensorRecord& candidate,
+  TensorComparison judge(const TensorPair& pair,
                          Depth depth,
                          const std::string& where,
                          const Choice& choice);
@@ -100,7 +102,9 @@ class TensorJudge {
   /// Of a pair of contents, and of the rule by which it was measured.
   using PairKey = std::tuple<core::ContentKey, core::ContentKey, std::int64_t>;
   static constexpr std::int64_t kAnyPolicy = -2;  ///< before all that there are
+  static constexpr std::int64_t kExactly = std::numeric_limits<std::int64_t>::max();
   static std::int64_t policy_id(const Choice& choice) noexcept {
+    if (choice.exact) return kExactly;
     return choice.rule ? static_cast<std::int64_t>(*choice.rule) : -1;
   }
 
@@ -176,11 +180,25 @@ class TensorJudge {
                     const Choice& choice,
                     TensorComparison& comparison);
   /// By the values that the integers stand for.
-  void judge_dequantised(Depth depth,
+  void judge_dequantised(const TensorPair& tensors,
                          const std::string& where,
                          const Choice& choice,
                          const QuantiserPair& quantisers,
                          TensorComparison& comparison);
+  struct QuantisedSide {
+    const core::DumpSource& source;
+    const core::OpRecord& op;
+    const core::TensorRecord& tensor;
+  };
+  /// Null where some of the bytes it takes are not there, or damaged.
+  std::unique_ptr<core::ContentParts> open_dequantised(const QuantisedSide& side,
+                                                       Quantiser quantiser,
+                                                       const std::string& where);
+  /// The scales or zero points of a tensor quantised by channel; empty where they are not there.
+  std::vector<double> read_channels(const QuantisedSide& side,
+                                    std::size_t axis,
+                                    std::string_view ending,
+                                    const std::string& where);
   void judge_unmeasured(Depth depth, const Choice& choice, TensorComparison& comparison) const;
   /// equal_nan "never": NaN fails even where the bits are equal.
   void judge_equal(const std::string& where, const Choice& choice, TensorComparison& comparison);

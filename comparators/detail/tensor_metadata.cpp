@@ -35,6 +35,16 @@ std::string_view state_text(ContentState state) noexcept {
   return "unknown";
 }
 
+/// As the recording calls it, where it is none of those that have a number: `quint4x2`.
+std::string_view dtype_text(const TensorRecord& tensor) noexcept {
+  constexpr std::string_view kKey = "dtype=";
+  const std::string_view text = tensor.attributes;
+  if (tensor.dtype != core::Dtype::kUnknown || !text.starts_with(kKey)) {
+    return core::dtype_name(tensor.dtype);
+  }
+  return text.substr(kKey.size(), text.find(' ') - kKey.size());
+}
+
 }  // namespace
 
 std::string metadata_mismatch(const TensorRecord& b,
@@ -49,9 +59,10 @@ std::string metadata_mismatch(const TensorRecord& b,
                        c.state == ContentState::kUndefined ? "undefined" : "a tensor");
   }
   if (b.state == ContentState::kUndefined) return {};
-  if (b.dtype != c.dtype && !relaxed.dtype) {
-    return fmt::format(
-        "dtype differs: {} against {}", core::dtype_name(b.dtype), core::dtype_name(c.dtype));
+  const bool same_dtype = b.dtype == c.dtype && dtype_text(b) == dtype_text(c);
+  // Of two dtypes that have no number there is no wider one.
+  if (!same_dtype && (!relaxed.dtype || b.dtype == c.dtype)) {
+    return fmt::format("dtype differs: {} against {}", dtype_text(b), dtype_text(c));
   }
   if (b.shape != c.shape) {
     return fmt::format(

@@ -74,7 +74,7 @@ Walk::Walk(const WalkContext& context)
 
 void Walk::run() {
   const HunkJudge hunks(context_.baseline, context_.candidate, context_.pairing);
-  const std::vector<Event> events = order_events(context_.pairing);
+  const core::LargeVector<Event> events = order_events(context_.pairing);
   Lookahead ahead(context_.baseline, context_.candidate, context_.options, events, context_.judge);
   Pace pace(context_.options, ComparePhase::kComparing, events.size());
   Hunk hunk;
@@ -259,10 +259,11 @@ void Walk::note_not_judged(const core::OpRecord& from, const OpFindings& finding
 /// What causes of later operators are seen by.
 void Walk::remember(const core::OpRecord& from, const OpFindings& findings) {
   if (findings.outcome == OpOutcome::kWithin) {
+    double worst = 0;
     for (const TensorComparison& output : findings.outputs) {
-      double& worst = evidence_.passed_error[from.index];
       if (output.metrics) worst = std::max(worst, output.metrics->l2_rel.value_or(0));
     }
+    if (worst > 0) evidence_.passed_error.set(from.index, worst, evidence_.outcomes.size());
   }
   for (const ScalarDifference& result : findings.results) {
     if (evidence_.scalar_results.size() >= kRememberedScalars) return;
@@ -274,7 +275,7 @@ Attribution Walk::diverge(const core::OpRecord& from,
                           const core::OpRecord& to,
                           OpFindings& findings) {
   Report& report = context_.report;
-  if (list_.empty()) measure_inputs(from, findings);
+  if (list_.empty()) measure_inputs(from, to, findings);
   Attribution why = attribute(from, to, findings, evidence_);
   const bool has_producer = why.relation == Relation::kPropagated || !why.producers.empty();
   ++(has_producer ? report.coverage.propagated : report.coverage.origins);
@@ -285,26 +286,29 @@ Attribution Walk::diverge(const core::OpRecord& from,
 }
 
 void Walk::remember_root(const core::OpRecord& from, const Attribution& why) {
-  std::uint64_t root = from.index;
+  const std::size_t ops = evidence_.outcomes.size();
+  auto root = static_cast<std::uint32_t>(from.index);
   if (!why.producers.empty()) {
-    const auto known = evidence_.root_of.find(why.producers.front());
-    root = known != evidence_.root_of.end() ? known->second : why.producers.front();
+    const std::uint32_t known = evidence_.root_of.at(why.producers.front());
+    root = known != kUnmatched ? known : static_cast<std::uint32_t>(why.producers.front());
   }
-  evidence_.root_of[from.index] = root;
-  if (from.parent >= 0) {
-    evidence_.divergent_child.try_emplace(static_cast<std::uint64_t>(from.parent), from.index);
+  evidence_.root_of.set(from.index, root, ops);
+  const auto parent = static_cast<std::uint64_t>(from.parent);
+  if (from.parent >= 0 && evidence_.divergent_child.at(parent) == kUnmatched) {
+    evidence_.divergent_child.set(parent, static_cast<std::uint32_t>(from.index), ops);
   }
 }
 
 /// Of the first divergence a reader wants to know how far its inputs were apart.
-void Walk::measure_inputs(const core::OpRecord& from, OpFindings& findings) {
+void Walk::measure_inputs(const core::OpRecord& from,
+                          const core::OpRecord& to,
+                          OpFindings& findings) {
   for (TensorComparison& input : findings.inputs) {
     if (input.outcome == TensorOutcome::kMismatch || input.metrics) continue;
-    input = context_.judge.judge(input.baseline,
-                                 input.candidate,
+    input = context_.judge.judge({input.baseline, input.candidate, from, to},
                                  Depth::kValues,
                                  fmt::format("op {} input {}", from.index, input.baseline.slot),
-                                 context_.judge.rules().fallback());
+                                 context_.judge.rules().choose_for_input(from, input.baseline));
   }
 }
 

@@ -60,7 +60,7 @@ class Walk {
   void remember(const core::OpRecord& from, const OpFindings& findings);
   Attribution diverge(const core::OpRecord& from, const core::OpRecord& to, OpFindings& findings);
   void remember_root(const core::OpRecord& from, const Attribution& why);
-  void measure_inputs(const core::OpRecord& from, OpFindings& findings);
+  void measure_inputs(const core::OpRecord& from, const core::OpRecord& to, OpFindings& findings);
 
   WalkContext context_;
   bool other_device_ = false;

@@ -51,7 +51,7 @@ class NewFile {
     if (!placed_) fs::remove(working_, ignored);
   }
 
-  [[nodiscard]] const FileDescriptor& file() const noexcept { return file_; }
+  [[nodiscard]] const core::FileDescriptor& file() const noexcept { return file_; }
 
   void place(bool replace_existing, const std::string& name) {
     sync_path(working_);
@@ -80,7 +80,7 @@ class NewFile {
 
   fs::path final_;
   fs::path working_;
-  FileDescriptor file_;
+  core::FileDescriptor file_;
   bool placed_ = false;
 };
 
@@ -164,8 +164,8 @@ PackSummary pack_dump(const fs::path& dump,
   }
   const fs::path directory = locate_dump(dump);
   const std::string inside = archive_directory(directory) + "/";
-  const FileDescriptor manifest = open_plain(directory / kManifestName);
-  const FileDescriptor trace = open_plain(directory / kTraceName);
+  const core::FileDescriptor manifest = open_plain(directory / kManifestName);
+  const core::FileDescriptor trace = open_plain(directory / kTraceName);
   const std::uint64_t manifest_bytes = size_of(manifest, kManifestName);
   summary.plain_bytes = manifest_bytes + size_of(trace, kTraceName);
 
@@ -202,7 +202,7 @@ PackSummary unpack_dump(const fs::path& pack,
   PackContents contents = read_pack(
       pack,
       [&](std::uint64_t bytes) {
-        FileDescriptor file = create_plain(working / kTraceName);
+        core::FileDescriptor file = create_plain(working / kTraceName);
         expect_free_space(file, core::printable(directory.string()), bytes);
         return OpenTrace{std::move(file), "", working / kTraceName, {}};
       },

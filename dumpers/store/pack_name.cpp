@@ -24,7 +24,7 @@ using core::ErrorKind;
 bool begins_as_zstd(const fs::path& file) {
   constexpr std::string_view kMagic = "\x28\xb5\x2f\xfd";
   try {
-    const FileDescriptor opened = open_plain(fs::canonical(file));
+    const core::FileDescriptor opened = open_plain(fs::canonical(file));
     std::string start(kMagic.size(), '\0');
     return read_some(opened.get(), 0, std::as_writable_bytes(std::span(start)), "") ==
                start.size() &&

@@ -108,6 +108,7 @@ class OperatorReader:
             digest=Digest(row["digest_high"], row["digest_low"]) if hashed else None,
             stored=bool(row["flags"] & layout.STORED),
             requires_grad=bool(row["flags"] & layout.REQUIRES_GRAD),
+            moved=bool(row["flags"] & layout.MOVED) if row["flags"] & layout.WATCHED else None,
             storage=row["storage"],
             storage_offset=row["storage_offset"],
             producer=row["producer"] if row["producer"] >= 0 else None,

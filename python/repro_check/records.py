@@ -65,6 +65,7 @@ class Tensor:
     digest: Digest | None
     stored: bool
     requires_grad: bool
+    moved: bool | None  #: written between its digest and the call; None = nobody watched
     storage: int
     storage_offset: int
     producer: int | None  #: op index that wrote it last

@@ -2,6 +2,7 @@
 // Rows of the decision table one by one: the cause, what holds beside it, what was not recorded.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,38 @@ TEST_CASE("row 14: half a number range away from the largest is overflow") {
   baseline.json()["tensors"]["t0"] = tensor_of("float8_e4m3fn", {"7E"}, "bits");
   candidate.json()["tensors"]["t0"] = tensor_of("float8_e4m3fn", {"7F"}, "bits");
   CHECK(cause_of(compare_traces(baseline, candidate)).name == "overflow");
+}
+
+Report written_in_place(const std::string& baseline_watch, const std::string& candidate_watch) {
+  Trace baseline("baseline");
+  Trace candidate("candidate");
+  const auto fill = [](Trace& trace, const std::string& watch, const ordered_json& after) {
+    trace.tensor("x", {1, 2}).tensor("after", after);
+    trace.json()["tensors"]["after"]["storage"] = "x";
+    if (!watch.empty()) trace.json()["tensors"]["x"]["watch"] = watch;
+    trace.op("aten::relu_", {"x"}, {"after"});
+  };
+  fill(baseline, baseline_watch, {1, 0});
+  fill(candidate, candidate_watch, {1, 3});
+  return compare_traces(baseline, candidate);
+}
+
+TEST_CASE("an input that was written between its digest and the call is a race") {
+  const Report candidate = written_in_place("steady", "moved");
+  CHECK(cause_of(candidate).name == "race on a tensor in use");
+  CHECK(mentions(cause_of(candidate).evidence, "wrote its input in0"));
+  CHECK(mentions(cause_of(candidate).evidence, "in the candidate"));
+  CHECK(mentions(cause_of(written_in_place("moved", "steady")).evidence, "in the baseline"));
+  CHECK(mentions(cause_of(written_in_place("moved", "moved")).evidence, "in both runs"));
+}
+
+TEST_CASE("of an input that nobody watched it is not known whether it was written") {
+  const std::string unknown = "whether its value was changed by another thread while in use";
+  const auto missing = [](const Report& report) { return cause_of(report).not_recorded; };
+  CHECK(std::ranges::count(missing(written_in_place("steady", "steady")), unknown) == 0);
+  CHECK(std::ranges::count(missing(written_in_place("steady", "")), unknown) == 1);
+  CHECK(std::ranges::count(missing(written_in_place("", "")), unknown) == 1);
+  CHECK(cause_of(written_in_place("steady", "steady")).name == "unexplained");
 }
 
 TEST_CASE("flush to zero needs every differing element to be subnormal on one side") {

@@ -117,6 +117,72 @@ TEST_CASE("scales say nothing of values that could not be read") {
   CHECK(report.coverage.metadata_only == 1);
 }
 
+/// A packed tensor as it is recorded: the whole without a number of its own, its bytes, its scales.
+ordered_json packed_op(const std::string& dtype,
+                       const ordered_json& bytes,
+                       const ordered_json& scales) {
+  ordered_json dump = one_op("run",
+                             {{"dtype", "unknown"},
+                              {"shape", {2, 2}},
+                              {"state", "composite"},
+                              {"layout", "quantised"},
+                              {"attributes", "dtype=" + dtype + " scheme=per_channel_affine"},
+                              {"parts", {{"values", "bytes"}, {"scales", "scales"}}}});
+  dump["tensors"]["bytes"] = tensor_of("uint8", bytes);
+  dump["tensors"]["scales"] = tensor_of("float32", scales);
+  return dump;
+}
+
+TEST_CASE("packed elements are compared by their bytes, whatever the policy allows numbers") {
+  const ordered_json from = packed_op("quint4x2", {0x53, 0x17}, {0.5, 0.25});
+  const Report same = compare_json(from, from, tolerance());
+  CHECK(same.status == Status::kReproducible);
+  CHECK(same.coverage.compared == 1);
+  CHECK(same.coverage.tensors == 3);
+  CHECK(same.coverage.skipped == 0);
+
+  const ordered_json nibble = packed_op("quint4x2", {0x53, 0x16}, {0.5, 0.25});
+  CompareOptions cosine;
+  cosine.spec.policy.kind = configs::PolicyKind::kCosine;
+  for (const CompareOptions& options : {bitwise(), tolerance(), tolerance(1, 100), cosine}) {
+    const Report report = compare_json(from, nibble, options);
+    CHECK(report.status == Status::kDiverged);
+    REQUIRE(report.first_divergence);
+    CHECK(report.first_divergence->baseline.op->name == "aten::linear");
+    REQUIRE(report.first_divergence->outputs.size() == 1);
+    CHECK(report.first_divergence->outputs.front().baseline.slot == "0.values");
+    CHECK(report.first_divergence->outputs.front().policy == "bitwise");
+  }
+  // The same bytes as numbers of their own are within such a tolerance, before and after.
+  ordered_json plain_from = from;
+  ordered_json plain_to = nibble;
+  for (ordered_json* dump : {&plain_from, &plain_to}) {
+    const ordered_json relu = {{"operator", "aten::relu"}, {"outputs", {"bytes"}}};
+    (*dump)["ops"].insert((*dump)["ops"].begin(), relu);
+    (*dump)["ops"].push_back({{"operator", "aten::neg"}, {"outputs", {"bytes"}}});
+  }
+  const Report report = compare_json(plain_from, plain_to, tolerance(1, 100));
+  CHECK(report.coverage.within_policy == 2);
+  CHECK(report.coverage.diverged == 1);
+
+  const Report scaled =
+      compare_json(from, packed_op("quint4x2", {0x53, 0x17}, {0.5, 0.5}), bitwise());
+  CHECK(scaled.status == Status::kDiverged);
+  CHECK(scaled.first_divergence->outputs.front().baseline.slot == "0.scales");
+}
+
+TEST_CASE("dtypes without a number of their own are told apart by name") {
+  check_mismatch(compare_json(packed_op("quint4x2", {0x53, 0x17}, {0.5, 0.25}),
+                              packed_op("quint2x4", {0x53, 0x17}, {0.5, 0.25}),
+                              tolerance()),
+                 "dtype differs: quint4x2 against quint2x4");
+  const ordered_json bits = {
+      {"dtype", "unknown"}, {"shape", {2}}, {"state", "composite"}, {"attributes", "dtype=int4"}};
+  check_mismatch(judge(bits, with(bits, "attributes", "dtype=uint4")),
+                 "dtype differs: int4 against uint4");
+  check_mismatch(judge(bits, tensor_of("uint8", {1, 2})), "dtype differs: int4 against uint8");
+}
+
 TEST_CASE("row 32: nothing in common") {
   ordered_json none = one_op("baseline", tensor_of("float32", {1}));
   none["ops"] = ordered_json::array();

@@ -2,6 +2,7 @@
 """The programs come from the build: REPRO_CHECK, and REPRO_CHECK_MAKE_DUMP, which writes a fixture as
 the recorder writes a run."""
 
+import json
 import os
 import pathlib
 import subprocess
@@ -39,6 +40,12 @@ def make_dump():
         return directory
 
     return make
+
+
+@pytest.fixture
+def described():
+    """What `recorded` is made of."""
+    return json.loads(FIXTURE.read_text())
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Dumps as the recorder writes them, read."""
 
+import json
 import math
 
 import numpy as np
@@ -124,3 +125,13 @@ def test_what_is_no_dump_is_refused(recorded, tmp_path):
     (tmp_path / "dump.tar.zst").write_bytes(b"")
     with pytest.raises(repro_check.UnknownFormat, match="repro-check unpack"):
         repro_check.open(tmp_path / "dump.tar.zst")
+
+
+def test_an_input_that_was_written_while_it_was_digested_says_so(make_dump, described, tmp_path):
+    described["tensors"]["f"]["watch"] = "moved"
+    described["tensors"]["s"]["watch"] = "steady"
+    (tmp_path / "fixture.json").write_text(json.dumps(described))
+    dump = repro_check.open(make_dump(tmp_path / "dump", fixture=tmp_path / "fixture.json"))
+    inputs = dump["aten::everything", 0].inputs
+    moved = {slot: inputs.record(slot).moved for slot in ("wide", "scalar", "brain")}
+    assert moved == {"wide": True, "scalar": False, "brain": None}

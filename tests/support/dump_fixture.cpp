@@ -23,6 +23,13 @@ using nlohmann::ordered_json;
   throw core::Error(core::ErrorKind::kUsage, "dump fixture: " + message);
 }
 
+core::InputWatch parse_watch(const std::string& name) {
+  if (name.empty()) return core::InputWatch::kNotWatched;
+  if (name == "steady") return core::InputWatch::kSteady;
+  if (name == "moved") return core::InputWatch::kMoved;
+  refuse("unknown watch " + name);
+}
+
 core::ContentState parse_state(const std::string& name) {
   using State = core::ContentState;
   for (const State state : {State::kHashed,
@@ -50,6 +57,7 @@ struct TensorModel {
   bool may_store = true;
   bool damaged = false;
   std::vector<std::byte> bytes;
+  std::vector<std::pair<std::string, std::string>> parts;  ///< ending and name of each
 };
 
 struct StorageState {
@@ -90,9 +98,14 @@ class FixtureParser {
   TensorModel parse_tensor(const std::string& name, const ordered_json& json) {
     TensorModel model;
     core::TensorRecord& record = model.record;
-    const auto dtype = core::parse_dtype(json.value("dtype", "float32"));
-    if (!dtype) refuse("unknown dtype of tensor " + name);
-    record.dtype = *dtype;
+    const std::string word = json.value("dtype", "float32");
+    const auto dtype = core::parse_dtype(word);
+    if (!dtype && word != "unknown") refuse("unknown dtype of tensor " + name);
+    record.dtype = dtype.value_or(core::Dtype::kUnknown);
+    const ordered_json parts = json.value("parts", ordered_json::object());
+    for (const auto& [ending, part] : parts.items()) {
+      model.parts.emplace_back(ending, part.get<std::string>());
+    }
     record.shape = json.value("shape", std::vector<std::int64_t>{});
     record.strides = json.value("strides", row_major(record.shape));
     record.storage_offset = json.value("offset", std::int64_t{0});
@@ -100,6 +113,7 @@ class FixtureParser {
     record.layout = json.value("layout", "strided");
     record.attributes = json.value("attributes", "");
     record.requires_grad = json.value("requires_grad", false);
+    record.watch = parse_watch(json.value("watch", ""));
     record.state = parse_state(json.value("state", "hashed"));
     model.storage = json.value("storage", name);
     model.may_store = json.value("stored", true);
@@ -176,6 +190,7 @@ class FixtureParser {
     const StorageState& storage = storage_of(model);
     core::TensorRecord record = model.record;
     record.role = role;
+    if (role == core::TensorRole::kOutput) record.watch = core::InputWatch::kNotWatched;
     record.slot = slot;
     record.storage = storage.number;
     record.producer = storage.producer;
@@ -185,8 +200,12 @@ class FixtureParser {
     const core::OpRanges& kept = fixture_.manifest.trace.keep_ops;
     const bool in_window = kept.empty() || core::contains(kept, op.index);
     keep(model, in_window && json.value("stored", true), record);
+    const auto at = static_cast<std::uint32_t>(op.tensors.size());
     op.tensors.push_back(std::move(record));
-    return {core::TensorSlot{static_cast<std::uint32_t>(op.tensors.size() - 1)}};
+    for (const auto& [ending, part] : model.parts) {
+      add_tensor(op, role, slot + "." + ending, part, json);
+    }
+    return {core::TensorSlot{at}};
   }
 
   void add_inputs(core::OpRecord& op, const ordered_json& json) {
@@ -216,25 +235,37 @@ class FixtureParser {
     const std::size_t inputs = op.tensors.size();
     for (const auto& name : json.value("outputs", ordered_json::array())) {
       const std::string slot = std::to_string(op.results.size());
+      const std::size_t at = op.tensors.size();
       op.results.push_back(add_tensor(op, core::TensorRole::kOutput, slot, name, json));
-      core::TensorRecord& output = op.tensors.back();
-      const bool untouched = std::any_of(op.tensors.begin(),
-                                         op.tensors.begin() + static_cast<std::ptrdiff_t>(inputs),
-                                         [&output](const core::TensorRecord& input) {
-                                           return input.storage == output.storage &&
-                                                  input.state == output.state &&
-                                                  input.digest == output.digest;
-                                         });
-      if (untouched) continue;
-      StorageState& storage = storages_[find(name).storage];
-      storage.producer = static_cast<std::int64_t>(op.index);
-      storage.name.clear();
-      output.producer = storage.producer;
-      output.name.clear();
+      mark_written(op, inputs, at, name);
+      for (std::size_t i = 0; i < find(name).parts.size(); ++i) {
+        mark_written(op, inputs, at + 1 + i, find(name).parts[i].second);
+      }
     }
     for (const auto& value : json.value("results", ordered_json::array())) {
       op.results.push_back(parse_value(value));
     }
+  }
+
+  /// @param inputs  tensors of the operator that are none of its outputs
+  void mark_written(core::OpRecord& op,
+                    std::size_t inputs,
+                    std::size_t at,
+                    const std::string& name) {
+    core::TensorRecord& output = op.tensors[at];
+    const bool untouched = std::any_of(op.tensors.begin(),
+                                       op.tensors.begin() + static_cast<std::ptrdiff_t>(inputs),
+                                       [&output](const core::TensorRecord& input) {
+                                         return input.storage == output.storage &&
+                                                input.state == output.state &&
+                                                input.digest == output.digest;
+                                       });
+    if (untouched) return;
+    StorageState& storage = storages_[find(name).storage];
+    storage.producer = static_cast<std::int64_t>(op.index);
+    storage.name.clear();
+    output.producer = storage.producer;
+    output.name.clear();
   }
 
   void enter_op(const ordered_json& json) {

@@ -70,8 +70,10 @@ class Engine::InputVisitor final : public TensorVisitor {
   }
 
   std::uint32_t visit(const at::Tensor& tensor, const std::string& slot) override {
+    const std::int64_t version = version_of(*tensor.unsafeGetTensorImpl());
     const std::size_t index = engine_.tensors_.add(tensor, slot, order_, frame_.tensors);
     if (tensor.defined()) {
+      frame_.watch(tensor, version, index);
       for_each_storage(tensor, [&](const c10::Storage& storage) {
         frame_.input_storages.push_back(storage.unsafeGetStorageImpl());
       });
@@ -194,6 +196,7 @@ std::unique_ptr<Frame> Engine::begin(const Call& call,
   }
   at::Generator given;
   take_snapshot(generator_of(plan, arguments_of(plan, call.stack), given), frame->before);
+  frame->settle_watch();
   frame->started = std::chrono::steady_clock::now();
   return frame;
 }
@@ -255,6 +258,7 @@ void Engine::fill_inputs(const Call& call, Frame& frame) {
   frame.tensors.restart();
   frame.input_storages.clear();
   frame.written.clear();
+  frame.watched.clear();
   const OperatorPlan& plan = *frame.plan;
   const c10::IValue* arguments = arguments_of(plan, call.stack);
   const bool running = updates_running_stats(plan, arguments);

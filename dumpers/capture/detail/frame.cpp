@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dumpers/capture/detail/frame.h"
 
+#include "core/short_text.h"
+#include "dumpers/capture/detail/storage_table.h"
+
 namespace repro_check::capture {
 
-core::TensorRecord& RecordList::add() {
-  if (used_ == records_->size()) records_->emplace_back();
-  core::TensorRecord& record = (*records_)[used_++];
+void clear(core::TensorRecord& record) {
   record.role = core::TensorRole::kInput;
   record.slot.clear();
   record.dtype = core::Dtype::kUnknown;
@@ -13,17 +14,34 @@ core::TensorRecord& RecordList::add() {
   record.strides.clear();
   record.storage_offset = 0;
   record.device.clear();
-  record.layout.assign("strided");
-  record.attributes.clear();
   record.requires_grad = false;
-  record.state = core::ContentState::kNone;
-  record.digest = {};
-  record.stored = false;
   record.storage = -1;
   record.producer = core::kNoProducer;
   record.name.clear();
+  clear_optional(record);
+}
+
+void clear_optional(core::TensorRecord& record) {
+  core::set_text(record.layout, "strided");
+  record.attributes.clear();
+  record.state = core::ContentState::kNone;
+  record.digest = {};
+  record.stored = false;
+  record.watch = core::InputWatch::kNotWatched;
   record.stats.reset();
-  return record;
+}
+
+void Frame::watch(const at::Tensor& tensor, std::int64_t version, std::size_t index) {
+  const core::ContentState state = tensors[index].state;
+  const bool read = state == core::ContentState::kHashed || state == core::ContentState::kComposite;
+  if (version >= 0 && read) watched.push_back({tensor.unsafeGetTensorImpl(), version, index});
+}
+
+void Frame::settle_watch() {
+  for (const WatchedArgument& argument : watched) {
+    const bool moved = version_of(*argument.tensor) != argument.version;
+    tensors[argument.record].watch = moved ? core::InputWatch::kMoved : core::InputWatch::kSteady;
+  }
 }
 
 }  // namespace repro_check::capture

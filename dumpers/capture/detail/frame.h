@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -25,8 +26,11 @@ class RecordList {
   [[nodiscard]] std::size_t size() const noexcept { return used_; }
   core::TensorRecord& operator[](std::size_t index) { return (*records_)[index]; }
 
-  /// The next one, with every field at its default. Invalidates references to the others.
-  core::TensorRecord& add();
+  /// The next one, as an earlier call left it. Invalidates references to the others.
+  core::TensorRecord& add() {
+    if (used_ == records_->size()) records_->emplace_back();
+    return (*records_)[used_++];
+  }
 
   /// Drops what is left over from a longer call.
   void finish() { records_->resize(used_); }
@@ -36,12 +40,26 @@ class RecordList {
   std::size_t used_ = 0;
 };
 
+/// Puts every field at its default.
+void clear(core::TensorRecord& record);
+
+/// Puts those at their default that an ordinary tensor with elements in a storage need not have;
+/// its slot, kind, sizes, strides and storage are left for whoever describes it.
+void clear_optional(core::TensorRecord& record);
+
 /// An argument the operator is going to write.
 struct WrittenArgument {
   at::Tensor tensor;
   std::string slot;
   std::size_t bytes_before = 0;  ///< of its storage
   std::int64_t elements_before = 0;
+};
+
+/// An argument that has been digested, and its version counter before that.
+struct WatchedArgument {
+  const c10::TensorImpl* tensor = nullptr;  ///< the caller holds it until the operator runs
+  std::int64_t version = 0;
+  std::size_t record = 0;  ///< position among the frame's tensors
 };
 
 /// One recorded call while it runs. Kept by its plan afterwards, so that the next call of the same
@@ -54,11 +72,19 @@ struct Frame {
   Frame& operator=(Frame&&) = delete;
   ~Frame() = default;
 
+  /// @param tensor   an argument, of which tensors[index] is the record
+  /// @param version  of it before it was digested
+  void watch(const at::Tensor& tensor, std::int64_t version, std::size_t index);
+  /// To be called just before the operator runs: what was written since it was digested is not what
+  /// the operator reads.
+  void settle_watch();
+
   core::OpRecord record;
   RecordList tensors;
   OperatorPlan* plan = nullptr;
   std::vector<const c10::StorageImpl*> input_storages;
   std::vector<WrittenArgument> written;
+  std::vector<WatchedArgument> watched;
   GeneratorSnapshot before;
   bool excluded = false;
   bool keep_bytes = true;         ///< at level tensor

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 
+#include "core/short_text.h"
 #include "dumpers/capture/detail/torch_compat.h"
 
 namespace repro_check::capture {
@@ -20,13 +21,8 @@ constexpr std::size_t kMostSpare = 128;
 /// Bytes looked at, at either end of a fresh storage.
 constexpr std::size_t kFingerprintBytes = 4096;
 
-std::int64_t version_of(const at::Tensor& tensor) {
-  const c10::VariableVersion& counter = tensor.unsafeGetTensorImpl()->version_counter();
-  return counter.enabled() ? static_cast<std::int64_t>(counter.current_version()) : -1;
-}
-
 bool same_numbers(at::IntArrayRef left, const c10::SmallVector<std::int64_t, 5>& right) {
-  return left.size() == right.size() && std::equal(left.begin(), left.end(), right.begin());
+  return core::same_sizes({left.data(), left.size()}, {right.data(), right.size()});
 }
 
 std::optional<core::Digest> fingerprint_of(const c10::StorageImpl& storage) {
@@ -42,9 +38,14 @@ std::optional<core::Digest> fingerprint_of(const c10::StorageImpl& storage) {
 
 }  // namespace
 
+std::int64_t version_of(const c10::TensorImpl& tensor) {
+  const c10::VariableVersion& counter = tensor.version_counter();
+  return counter.enabled() ? static_cast<std::int64_t>(counter.current_version()) : -1;
+}
+
 CachedDigest* StorageEntry::find(const at::Tensor& tensor) {
   if (digests.empty()) return nullptr;
-  const std::int64_t version = version_of(tensor);
+  const std::int64_t version = version_of(*tensor.unsafeGetTensorImpl());
   for (CachedDigest& cached : digests) {
     if (cached.version == version && cached.offset == tensor.storage_offset() &&
         cached.type == tensor.scalar_type() && cached.conjugated == tensor.is_conj() &&
@@ -58,7 +59,7 @@ CachedDigest* StorageEntry::find(const at::Tensor& tensor) {
 
 const CachedDigest* StorageEntry::find_same_bytes(const at::Tensor& tensor) const {
   if (digests.empty() || !tensor.is_contiguous()) return nullptr;
-  const std::int64_t version = version_of(tensor);
+  const std::int64_t version = version_of(*tensor.unsafeGetTensorImpl());
   for (const CachedDigest& cached : digests) {
     if (!cached.contiguous || cached.version != version || cached.type != tensor.scalar_type() ||
         cached.offset != tensor.storage_offset() || cached.conjugated != tensor.is_conj() ||
@@ -70,7 +71,9 @@ const CachedDigest* StorageEntry::find_same_bytes(const at::Tensor& tensor) cons
   return nullptr;
 }
 
-CachedDigest& StorageEntry::remember(const at::Tensor& tensor, const core::Digest& digest) {
+CachedDigest& StorageEntry::remember(const at::Tensor& tensor,
+                                     const core::Digest& digest,
+                                     std::int64_t version) {
   if (digests.size() >= kMaxViews) digests.erase(digests.begin());
   CachedDigest& cached = digests.emplace_back();
   cached.offset = tensor.storage_offset();
@@ -80,7 +83,7 @@ CachedDigest& StorageEntry::remember(const at::Tensor& tensor, const core::Diges
   cached.contiguous = tensor.is_contiguous();
   cached.sizes.assign(tensor.sizes().begin(), tensor.sizes().end());
   cached.strides.assign(tensor.strides().begin(), tensor.strides().end());
-  cached.version = version_of(tensor);
+  cached.version = version;
   cached.digest = digest;
   return cached;
 }

@@ -18,6 +18,10 @@
 
 namespace repro_check::capture {
 
+/// Moves with every write through autograd or the dispatcher; -1 for inference tensors, which have
+/// no counter.
+std::int64_t version_of(const c10::TensorImpl& tensor);
+
 /// Digest of one view of a storage, valid until the storage is written.
 struct CachedDigest {
   std::int64_t offset = 0;
@@ -27,8 +31,7 @@ struct CachedDigest {
   bool contiguous = false;
   c10::SmallVector<std::int64_t, 5> sizes;
   c10::SmallVector<std::int64_t, 5> strides;
-  /// Of the tensor that was hashed: catches what is written without the engine seeing it. -1 for
-  /// inference tensors, which have none.
+  /// Of the tensor that was hashed: catches what is written without the engine seeing it.
   std::int64_t version = -1;
   core::Digest digest;
   bool stored = false;  ///< the sink has the bytes
@@ -68,7 +71,11 @@ struct StorageEntry {
   CachedDigest* find(const at::Tensor& tensor);
   /// Another contiguous view of the same bytes: digest and statistics do not depend on shape.
   [[nodiscard]] const CachedDigest* find_same_bytes(const at::Tensor& tensor) const;
-  CachedDigest& remember(const at::Tensor& tensor, const core::Digest& digest);
+  /// @param version  of the tensor before its content was read: who writes it meanwhile makes the
+  ///                 digest one of nothing
+  CachedDigest& remember(const at::Tensor& tensor,
+                         const core::Digest& digest,
+                         std::int64_t version);
 
   /// Op `index` has written the content, and may have given the storage other memory for it.
   void written_by(std::int64_t index);

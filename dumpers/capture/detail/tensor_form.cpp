@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
+#include "dumpers/capture/detail/packed_form.h"
 #include "dumpers/capture/detail/torch_compat.h"
 #include "dumpers/capture/detail/torch_names.h"
 
@@ -55,6 +56,18 @@ TensorParts quantised_parts(const at::Tensor& tensor, std::string& attributes) {
   attributes = fmt::format("scheme={} axis={}", c10::toString(scheme), tensor.q_per_channel_axis());
   return {{"scales", tensor.q_per_channel_scales()},
           {"zero_points", tensor.q_per_channel_zero_points()}};
+}
+
+/// Of a tensor whose dtype a dump has no name for: its bytes, and its quantiser.
+TensorParts packed_parts(const at::Tensor& tensor, std::string& attributes) {
+  TensorParts parts;
+  if (tensor.is_quantized()) parts = quantised_parts(tensor, attributes);
+  if (at::Tensor bytes = raw_bytes(tensor); bytes.defined()) {
+    parts.emplace(parts.begin(), "values", std::move(bytes));
+  } else {
+    attributes += attributes.empty() ? "elements=unreadable" : " elements=unreadable";
+  }
+  return parts;
 }
 
 /// Whether every element of the view lies inside its storage. A storage may have been freed or
@@ -120,6 +133,9 @@ TensorParts parts_of(const at::Tensor& tensor, TensorForm form, std::string& att
     case TensorForm::kNested:
       return nested_tensor_parts(tensor, attributes);
     case TensorForm::kStrided:
+      if (dtype_of(tensor.scalar_type()) == core::Dtype::kUnknown) {
+        return packed_parts(tensor, attributes);
+      }
       if (tensor.is_quantized()) return quantised_parts(tensor, attributes);
       break;
     default:
@@ -159,7 +175,8 @@ std::optional<HostContent> host_content(const at::Tensor& tensor) {
       return std::nullopt;
     }
   }
-  return HostContent{holder, strided_bytes(holder)};
+  StridedBytes bytes = strided_bytes(holder);
+  return HostContent{std::move(holder), std::move(bytes)};
 }
 
 }  // namespace repro_check::capture

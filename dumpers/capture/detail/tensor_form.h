@@ -26,7 +26,7 @@ enum class TensorForm : std::uint8_t {
 
 TensorForm form_of(const at::Tensor& tensor);
 
-/// Tensors a composite or quantised one is made of, with the ending their slots get.
+/// Tensors a composite, packed or quantised one is made of, with the ending their slots get.
 using TensorParts = std::vector<std::pair<std::string, at::Tensor>>;
 
 /// @param attributes  set to what is known besides the parts, exactly: `sparse_dim=2 ...`

@@ -4,8 +4,11 @@
 #include <fmt/format.h>
 
 #include <optional>
+#include <vector>
 
+#include "core/short_text.h"
 #include "dumpers/capture/detail/hashing.h"
+#include "dumpers/capture/detail/packed_form.h"
 #include "dumpers/capture/detail/torch_compat.h"
 #include "dumpers/capture/detail/torch_names.h"
 
@@ -29,9 +32,16 @@ class LogicalBytes final : public core::ContentBytes {
   const StridedBytes& content_;
 };
 
+/// Number by number, and mostly over the same ones: there are too few for a copy by the C library.
+void set_numbers(at::IntArrayRef from, std::vector<std::int64_t>& into) {
+  if (into.size() != from.size()) into.resize(from.size());
+  for (std::size_t i = 0; i < from.size(); ++i) {
+    if (into[i] != from[i]) into[i] = from[i];
+  }
+}
+
 void fill_sizes(const at::Tensor& tensor, core::TensorRecord& record) {
-  const at::IntArrayRef sizes = tensor.sizes();
-  record.shape.assign(sizes.begin(), sizes.end());
+  set_numbers(tensor.sizes(), record.shape);
 }
 
 void fill_kind(const at::Tensor& tensor, TensorForm form, core::TensorRecord& record) {
@@ -70,9 +80,14 @@ std::size_t TensorRecorder::add(const at::Tensor& tensor,
                                 RecordList& into) {
   const std::size_t index = into.size();
   core::TensorRecord& record = into.add();
-  record.role = order.role;
-  record.slot = slot;
   const TensorForm form = form_of(tensor);
+  if (form == TensorForm::kStrided) {
+    clear_optional(record);  // the rest is written below
+  } else {
+    clear(record);
+  }
+  record.role = order.role;
+  core::set_text(record.slot, slot);
   if (form == TensorForm::kUndefined) {
     record.state = core::ContentState::kUndefined;
     return index;
@@ -82,7 +97,9 @@ std::size_t TensorRecorder::add(const at::Tensor& tensor,
     case TensorForm::kStrided:
       fill_sizes(tensor, record);
       add_strided(tensor, order, record);
-      if (tensor.is_quantized()) add_parts(tensor, form, order, index, into);
+      if (tensor.is_quantized() || into[index].dtype == core::Dtype::kUnknown) {
+        add_parts(tensor, form, order, index, into);
+      }
       break;
     case TensorForm::kMkldnn:
       fill_sizes(tensor, record);
@@ -108,8 +125,7 @@ std::size_t TensorRecorder::add(const at::Tensor& tensor,
 void TensorRecorder::add_strided(const at::Tensor& tensor,
                                  const RecordingOrder& order,
                                  core::TensorRecord& record) {
-  const at::IntArrayRef strides = tensor.strides();
-  record.strides.assign(strides.begin(), strides.end());
+  set_numbers(tensor.strides(), record.strides);
   record.storage_offset = tensor.storage_offset();
   const c10::Storage& storage = tensor.unsafeGetTensorImpl()->unsafe_storage();
   const std::int64_t next_number = storages_.next_number();
@@ -121,7 +137,7 @@ void TensorRecorder::add_strided(const at::Tensor& tensor,
   }
   record.storage = entry.number;
   record.producer = entry.writer;
-  record.name = entry.name;
+  core::set_text(record.name, entry.name);
   if (tensor.numel() > 0 && entry.is_uninitialised(*storage.unsafeGetStorageImpl())) {
     record.state = core::ContentState::kUninitialised;
     return;
@@ -132,7 +148,8 @@ void TensorRecorder::add_strided(const at::Tensor& tensor,
   }
   entry.foreign = false;
   if (inner) entry.digests.clear();
-  fill_content(tensor, &entry, order, record);
+  // What is hashed without some of its bits is not what others find who look at the same bytes.
+  fill_content(tensor, order.unused_bits == 0 ? &entry : nullptr, order, record);
 }
 
 void TensorRecorder::add_parts(const at::Tensor& tensor,
@@ -143,13 +160,23 @@ void TensorRecorder::add_parts(const at::Tensor& tensor,
   std::string attributes;
   const TensorParts parts = parts_of(tensor, form, attributes);
   const std::string prefix = into[index].slot + '.';
-  into[index].attributes = std::move(attributes);
+  std::string& known = into[index].attributes;
+  if (!known.empty()) known += ' ';
+  known += attributes;
+  const bool packed = form == TensorForm::kStrided && into[index].dtype == core::Dtype::kUnknown;
   for (const auto& [ending, part] : parts) {
-    const std::size_t at = add(part, prefix + ending, order, into);
+    const bool values = ending == "values";
+    RecordingOrder part_order = order;
+    part_order.unused_bits = packed && values ? unused_bits(tensor) : std::uint8_t{0};
+    const std::size_t at = add(part, prefix + ending, part_order, into);
+    if (!values) continue;
     // Who made the values, and whose they are, is what a person asks of the whole.
-    if (ending == "values") {
-      into[index].producer = into[at].producer;
-      into[index].name = into[at].name;
+    into[index].producer = into[at].producer;
+    into[index].name = into[at].name;
+    if (packed) {
+      const core::ContentState state = into[at].state;
+      into[index].state =
+          state == core::ContentState::kHashed ? core::ContentState::kComposite : state;
     }
   }
 }
@@ -163,12 +190,13 @@ void TensorRecorder::fill_content(const at::Tensor& tensor,
     return;
   }
   if (record.dtype == core::Dtype::kUnknown || tensor.is_meta()) return;
+  const std::int64_t version = version_of(*tensor.unsafeGetTensorImpl());
   CachedDigest* cached = entry != nullptr ? entry->find(tensor) : nullptr;
   if (cached == nullptr && entry != nullptr && !order.verify) {
     const CachedDigest* same = entry->find_same_bytes(tensor);
     if (same != nullptr) {
       const auto [digest, stats] = std::pair(same->digest, same->stats);
-      cached = &entry->remember(tensor, digest);
+      cached = &entry->remember(tensor, digest, version);
       cached->stats = stats;
     }
   }
@@ -178,7 +206,10 @@ void TensorRecorder::fill_content(const at::Tensor& tensor,
     complete(nullptr, cached, order, record);
     return;
   }
-  const std::optional<HostContent> content = host_content(tensor);
+  std::optional<HostContent> content = host_content(tensor);
+  if (content && order.unused_bits != 0) {
+    content = host_content(without_bits(content->holder, order.unused_bits));
+  }
   if (!content) return;
   if (cached != nullptr && !order.verify) {
     fill_summary(*cached, record);
@@ -191,7 +222,7 @@ void TensorRecorder::fill_content(const at::Tensor& tensor,
     }
   }
   if (cached == nullptr && entry != nullptr) {
-    cached = &entry->remember(tensor, record.digest);
+    cached = &entry->remember(tensor, record.digest, version);
     cached->stats = record.stats;
   }
   complete(&content->bytes, cached, order, record);

@@ -25,6 +25,8 @@ struct RecordingOrder {
   bool keep_bytes = true;  ///< at level tensor, hand them to the sink
   bool verify = false;     ///< hash although the digest is known
   bool reads = true;       ///< the operator looks at the content
+  /// Bits of the last byte that belong to no element, and hold anything.
+  std::uint8_t unused_bits = 0;
   /// Storages numbered from here on were first met inside the call that makes this one. Its kernel
   /// may write them without an operator, so that what is known of their content does not last.
   std::int64_t first_inner = std::numeric_limits<std::int64_t>::max();

@@ -8,6 +8,8 @@
 #include <string_view>
 #include <utility>
 
+#include "core/short_text.h"
+
 namespace repro_check::capture {
 namespace {
 
@@ -119,7 +121,7 @@ std::string memory_format_name(c10::MemoryFormat format) {
 
 void device_name(const c10::Device& device, std::string& into) {
   if (device.is_cpu()) {
-    into.assign("cpu");
+    core::set_text(into, "cpu");
   } else {
     into = device.str();
   }

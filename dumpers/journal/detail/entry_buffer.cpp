@@ -14,8 +14,7 @@ void EntryBuffer::enlarge(std::size_t length) { bytes_.resize(2 * (size_ + lengt
 
 std::span<const std::byte> EntryBuffer::finish() {
   const std::size_t whole = padded(size_);
-  if (whole > bytes_.size()) bytes_.resize(whole);
-  std::memset(bytes_.data() + size_, 0, whole - size_);
+  std::memset(reserve(kAlignment), 0, kAlignment);  // a constant size: no call
   EntryHeader header;
   header.length = static_cast<std::uint32_t>(size_ - sizeof(EntryHeader));
   header.kind = static_cast<std::uint32_t>(kind_);

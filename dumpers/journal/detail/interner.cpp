@@ -2,6 +2,7 @@
 #include "dumpers/journal/detail/interner.h"
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <utility>
 
@@ -73,14 +74,26 @@ std::uint32_t Interner::define_site(const core::CallSite& site) {
 }
 
 void Interner::pin(const void* address, std::uint32_t id, std::shared_ptr<const void> object) {
-  if (pins_.size() >= kMaxPins) pins_.clear();
+  if (pins_.size() >= kMaxPins) {
+    pins_.clear();
+    recent_.fill({});
+  }
   pins_.insert_or_assign(address, Pin{id, std::move(object)});
+}
+
+std::optional<std::uint32_t> Interner::pinned(const void* object) {
+  const auto address = reinterpret_cast<std::uintptr_t>(object) / alignof(std::max_align_t);
+  Recent& recent = recent_[(address ^ (address >> 6U)) % recent_.size()];
+  if (recent.object == object) return recent.id;
+  const auto found = pins_.find(object);
+  if (found == pins_.end()) return std::nullopt;
+  recent = {object, found->second.id};
+  return recent.id;
 }
 
 std::uint32_t Interner::op(const std::shared_ptr<const core::OperatorInfo>& op) {
   if (op == nullptr) return kNoId;
-  const auto found = pins_.find(op.get());
-  if (found != pins_.end()) return found->second.id;
+  if (const auto known = pinned(op.get())) return *known;
   const std::uint32_t id = define_op(*op);
   pin(op.get(), id, op);
   return id;
@@ -88,8 +101,7 @@ std::uint32_t Interner::op(const std::shared_ptr<const core::OperatorInfo>& op) 
 
 std::uint32_t Interner::site(const std::shared_ptr<const core::CallSite>& site) {
   if (site == nullptr) return kNoId;
-  const auto found = pins_.find(site.get());
-  if (found != pins_.end()) return found->second.id;
+  if (const auto known = pinned(site.get())) return *known;
   const std::uint32_t id = define_site(*site);
   pin(site.get(), id, site);
   return id;
@@ -97,14 +109,14 @@ std::uint32_t Interner::site(const std::shared_ptr<const core::CallSite>& site) 
 
 std::uint32_t Interner::op(const core::OperatorInfo* op) {
   if (op == nullptr) return kNoId;
-  const auto found = pins_.find(op);
-  return found != pins_.end() ? found->second.id : define_op(*op);
+  const auto known = pinned(op);
+  return known ? *known : define_op(*op);
 }
 
 std::uint32_t Interner::site(const core::CallSite* site) {
   if (site == nullptr) return kNoId;
-  const auto found = pins_.find(site);
-  return found != pins_.end() ? found->second.id : define_site(*site);
+  const auto known = pinned(site);
+  return known ? *known : define_site(*site);
 }
 
 }  // namespace repro_check::journal

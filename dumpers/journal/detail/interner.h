@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -46,6 +48,13 @@ class Interner {
     std::shared_ptr<const void> object;
   };
 
+  /// A pin looked up lately: a record asks for what its entry has just asked for.
+  struct Recent {
+    const void* object = nullptr;
+    std::uint32_t id = 0;
+  };
+
+  std::optional<std::uint32_t> pinned(const void* object);
   std::uint32_t text(std::string_view text);
   std::uint32_t define_op(const core::OperatorInfo& op);
   std::uint32_t define_site(const core::CallSite& site);
@@ -61,6 +70,7 @@ class Interner {
   Ids call_forms_;
   Ids tensor_forms_;
   std::unordered_map<const void*, Pin> pins_;
+  std::array<Recent, 64> recent_;  ///< of objects that are pinned
 };
 
 }  // namespace repro_check::journal

@@ -89,7 +89,9 @@ enum class ValueTag : std::uint8_t {
 
 inline constexpr std::uint8_t kFlagRequiresGrad = 1;
 inline constexpr std::uint8_t kFlagStored = 2;
-inline constexpr std::uint8_t kFlagStats = 4;   ///< statistics follow
-inline constexpr std::uint8_t kFlagDigest = 8;  ///< a digest follows; else it is zero
+inline constexpr std::uint8_t kFlagStats = 4;    ///< statistics follow
+inline constexpr std::uint8_t kFlagDigest = 8;   ///< a digest follows; else it is zero
+inline constexpr std::uint8_t kFlagSteady = 16;  ///< core::InputWatch::kSteady
+inline constexpr std::uint8_t kFlagMoved = 32;   ///< core::InputWatch::kMoved
 
 }  // namespace repro_check::journal

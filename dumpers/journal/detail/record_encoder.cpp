@@ -22,6 +22,35 @@ void encode_generator(const core::GeneratorUse& use, EntryBuffer& into) {
   into.put_signed(use.drawn);
 }
 
+/// What a call form begins with.
+void put_call_head(const core::OpRecord& record,
+                   std::uint32_t op,
+                   std::uint32_t site,
+                   EntryBuffer& form) {
+  constexpr std::size_t kNumbers = 7;
+  EntryPen pen(form, sizeof(op) + sizeof(site) + 2 + kNumbers * kMostVarint);
+  pen.put(op);
+  pen.put(site);
+  pen.put(record.phase);
+  pen.put(static_cast<std::uint8_t>(record.generator ? 1 : 0));
+  pen.put_varint(record.depth);
+  pen.put_varint(record.rank);
+  pen.put_varint(record.lane);
+  pen.put_varint(record.tensors.size());
+  pen.put_varint(record.arguments.size());
+  pen.put_varint(record.results.size());
+  pen.put_varint(record.substitutions.size());
+}
+
+void put_numbers(const core::OpRecord& record, EntryBuffer& into) {
+  constexpr std::size_t kNumbers = 4;
+  EntryPen pen(into, kNumbers * kMostVarint);
+  pen.put_varint(record.index);
+  pen.put_signed(record.parent);
+  pen.put_varint(record.wall_ns);
+  pen.put_varint(record.step);
+}
+
 }  // namespace
 
 /// Fills form_ and scalars_.
@@ -31,17 +60,7 @@ bool RecordEncoder::encode_call_form(const core::OpRecord& record, std::uint32_t
   const std::uint32_t site = interner_.site(record.site);
   scalars_.begin(EntryKind::kRecord);
   form_.begin(EntryKind::kCallForm);
-  form_.put(op);
-  form_.put(site);
-  form_.put(record.phase);
-  form_.put(static_cast<std::uint8_t>(record.generator ? 1 : 0));
-  form_.put_varint(record.depth);
-  form_.put_varint(record.rank);
-  form_.put_varint(record.lane);
-  form_.put_varint(record.tensors.size());
-  form_.put_varint(record.arguments.size());
-  form_.put_varint(record.results.size());
-  form_.put_varint(record.substitutions.size());
+  put_call_head(record, op, site, form_);
   ValueEncoder values(form_, scalars_);
   for (const core::Argument& argument : record.arguments) {
     form_.put_text(argument.name);
@@ -96,10 +115,7 @@ void RecordEncoder::encode(const core::OpRecord& record, EntryBuffer& into) {
   const bool shared = encode_call_form(record, op);
   into.begin(EntryKind::kRecord);
   put_call_form(shared, recent_calls_[op % recent_calls_.size()], into);
-  into.put_varint(record.index);
-  into.put_signed(record.parent);
-  into.put_varint(record.wall_ns);
-  into.put_varint(record.step);
+  put_numbers(record, into);
   into.put_bytes(scalars_.payload());
   // Prime, so that the places of two operators rarely meet.
   constexpr std::uint32_t kPlaces = 7;
@@ -115,15 +131,17 @@ void RecordEncoder::encode(const core::OpEntry& entry, EntryBuffer& into) {
   const std::uint32_t op = interner_.op(entry.op);
   const std::uint32_t site = interner_.site(entry.site);
   into.begin(EntryKind::kEnter);
-  into.put(op);
-  into.put(site);
-  into.put(entry.phase);
-  into.put_varint(entry.index);
-  into.put_signed(entry.parent);
-  into.put_varint(entry.depth);
-  into.put_varint(entry.step);
-  into.put_varint(entry.rank);
-  into.put_varint(entry.lane);
+  constexpr std::size_t kNumbers = 6;
+  EntryPen pen(into, sizeof(op) + sizeof(site) + 1 + kNumbers * kMostVarint);
+  pen.put(op);
+  pen.put(site);
+  pen.put(entry.phase);
+  pen.put_varint(entry.index);
+  pen.put_signed(entry.parent);
+  pen.put_varint(entry.depth);
+  pen.put_varint(entry.step);
+  pen.put_varint(entry.rank);
+  pen.put_varint(entry.lane);
 }
 
 }  // namespace repro_check::journal

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dumpers/journal/detail/tensor_codec.h"
 
+#include "core/short_text.h"
 #include "dumpers/journal/detail/journal_format.h"
 
 namespace repro_check::journal {
@@ -16,7 +17,14 @@ std::uint8_t flags_of(const core::TensorRecord& tensor) noexcept {
   if (tensor.stored) flags |= kFlagStored;
   if (tensor.stats) flags |= kFlagStats;
   if (has_digest(tensor)) flags |= kFlagDigest;
+  if (tensor.watch == core::InputWatch::kSteady) flags |= kFlagSteady;
+  if (tensor.watch == core::InputWatch::kMoved) flags |= kFlagMoved;
   return flags;
+}
+
+core::InputWatch watch_of(std::uint8_t flags) noexcept {
+  if ((flags & kFlagMoved) != 0) return core::InputWatch::kMoved;
+  return (flags & kFlagSteady) != 0 ? core::InputWatch::kSteady : core::InputWatch::kNotWatched;
 }
 
 /// Wraps around, so that every pair of numbers comes back as it was.
@@ -28,10 +36,11 @@ std::int64_t distance(std::uint64_t index, std::int64_t producer) noexcept {
 
 bool same_tensor_form(const core::TensorRecord& left, const core::TensorRecord& right) noexcept {
   return left.role == right.role && left.state == right.state && left.dtype == right.dtype &&
-         flags_of(left) == flags_of(right) && left.shape == right.shape &&
-         left.strides == right.strides && left.slot == right.slot && left.device == right.device &&
-         left.layout == right.layout && left.attributes == right.attributes &&
-         left.name == right.name;
+         flags_of(left) == flags_of(right) && core::same_sizes(left.shape, right.shape) &&
+         core::same_sizes(left.strides, right.strides) && core::same_text(left.slot, right.slot) &&
+         core::same_text(left.device, right.device) && core::same_text(left.layout, right.layout) &&
+         core::same_text(left.attributes, right.attributes) &&
+         core::same_text(left.name, right.name);
 }
 
 bool encode_tensor_form(const core::TensorRecord& tensor, EntryBuffer& form) {
@@ -50,14 +59,15 @@ bool encode_tensor_form(const core::TensorRecord& tensor, EntryBuffer& form) {
 }
 
 void encode_tensor_rest(const core::TensorRecord& tensor, std::uint64_t index, EntryBuffer& into) {
+  EntryPen pen(into, sizeof(core::Digest) + 3 * kMostVarint + sizeof(core::TensorStats));
   if (has_digest(tensor)) {
-    into.put(tensor.digest.high);
-    into.put(tensor.digest.low);
+    pen.put(tensor.digest.high);
+    pen.put(tensor.digest.low);
   }
-  into.put_signed(tensor.storage_offset);
-  into.put_signed(tensor.storage);
-  into.put_signed(distance(index, tensor.producer));
-  if (tensor.stats) into.put(*tensor.stats);
+  pen.put_signed(tensor.storage_offset);
+  pen.put_signed(tensor.storage);
+  pen.put_signed(distance(index, tensor.producer));
+  if (tensor.stats) pen.put(*tensor.stats);
 }
 
 TensorForm decode_tensor_form(ByteReader& form) {
@@ -69,6 +79,7 @@ TensorForm decode_tensor_form(ByteReader& form) {
   const auto flags = form.get<std::uint8_t>();
   tensor.requires_grad = (flags & kFlagRequiresGrad) != 0;
   tensor.stored = (flags & kFlagStored) != 0;
+  tensor.watch = watch_of(flags);
   result.has_stats = (flags & kFlagStats) != 0;
   result.has_digest = (flags & kFlagDigest) != 0;
   tensor.slot = form.text();

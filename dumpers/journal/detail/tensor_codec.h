@@ -17,10 +17,10 @@ struct TensorForm {
   bool has_stats = false;
 };
 
-/// @return whether the form is small enough to be shared
 /// Whether both records have one form; compares what encode_tensor_form() writes.
 bool same_tensor_form(const core::TensorRecord& left, const core::TensorRecord& right) noexcept;
 
+/// @return whether the form is small enough to be shared
 bool encode_tensor_form(const core::TensorRecord& tensor, EntryBuffer& form);
 /// What the form leaves out. @param index  of the op, which most producers are close to
 void encode_tensor_rest(const core::TensorRecord& tensor, std::uint64_t index, EntryBuffer& into);

@@ -5,11 +5,11 @@
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <vector>
 
 #include "core/digest.h"
 #include "core/dtype.h"
 #include "core/id_slots.h"
+#include "core/large_memory.h"
 #include "core/tensor_record.h"
 
 namespace repro_check::store {
@@ -45,8 +45,8 @@ class ContentTable {
   [[nodiscard]] std::span<const std::int64_t> shape_of(const Entry& entry) const;
 
   core::IdSlots slots_;
-  std::vector<Entry> entries_;
-  std::vector<std::int64_t> dims_;
+  core::LargeVector<Entry> entries_;
+  core::LargeVector<std::int64_t> dims_;
 };
 
 }  // namespace repro_check::store

@@ -33,6 +33,11 @@ enum class ValueKind : std::uint16_t {
   kList,
 };
 
+core::InputWatch watch_of(std::uint8_t flags) {
+  if ((flags & kTensorMoved) != 0) return core::InputWatch::kMoved;
+  return (flags & kTensorSteady) != 0 ? core::InputWatch::kSteady : core::InputWatch::kNotWatched;
+}
+
 void check_digest(const TraceFile& file, hid_t group, const core::Digest& expected) {
   std::vector<TableDigest> tables;
   for (const std::string& name : file.names(group, kMostTables)) {
@@ -214,6 +219,7 @@ core::TensorRecord IndexReader::tensor(std::uint64_t index) const {
   tensor.dtype = dtype(row.dtype, tensors_);
   tensor.requires_grad = (row.flags & kTensorRequiresGrad) != 0;
   tensor.stored = (row.flags & kTensorStored) != 0;
+  tensor.watch = watch_of(row.flags);
   tensor.slot = text(row.slot);
   tensor.device = text(row.device);
   tensor.layout = text(row.layout);

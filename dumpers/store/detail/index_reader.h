@@ -8,6 +8,7 @@
 
 #include "core/content_slice.h"
 #include "core/digest.h"
+#include "core/large_memory.h"
 #include "core/op_record.h"
 #include "dumpers/store/detail/index_rows.h"
 #include "dumpers/store/detail/row_cache.h"
@@ -61,9 +62,9 @@ class IndexReader {
   TableReader operators_;
   TableReader sites_;
   TableReader frames_;
-  std::vector<std::int64_t> dims_;
-  std::vector<std::uint8_t> text_bytes_;
-  std::vector<std::uint64_t> text_offsets_;
+  core::LargeVector<std::int64_t> dims_;
+  core::LargeVector<std::uint8_t> text_bytes_;
+  core::LargeVector<std::uint64_t> text_offsets_;
   mutable RowCache<core::OperatorInfo> operator_cache_;
   mutable RowCache<core::CallSite> site_cache_;
 };

@@ -63,11 +63,13 @@ struct TensorRow {
   std::uint8_t role = 0;
   std::uint8_t state = 0;
   std::uint8_t dtype = 0;
-  std::uint8_t flags = 0;  ///< kTensorRequiresGrad, kTensorStored
+  std::uint8_t flags = 0;  ///< kTensorRequiresGrad and what follows it
 };
 
 inline constexpr std::uint8_t kTensorRequiresGrad = 1;
 inline constexpr std::uint8_t kTensorStored = 2;
+inline constexpr std::uint8_t kTensorSteady = 4;  ///< core::InputWatch::kSteady
+inline constexpr std::uint8_t kTensorMoved = 8;   ///< core::InputWatch::kMoved
 
 struct StatsRow {
   double min = 0;

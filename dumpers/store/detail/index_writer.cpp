@@ -30,6 +30,15 @@ StatsRow stats_row(const core::TensorStats& stats) {
   return std::bit_cast<StatsRow>(stats);
 }
 
+std::uint8_t flags_of(const core::TensorRecord& tensor) {
+  unsigned flags = 0;
+  if (tensor.requires_grad) flags |= kTensorRequiresGrad;
+  if (tensor.stored) flags |= kTensorStored;
+  if (tensor.watch == core::InputWatch::kSteady) flags |= kTensorSteady;
+  if (tensor.watch == core::InputWatch::kMoved) flags |= kTensorMoved;
+  return static_cast<std::uint8_t>(flags);
+}
+
 /// Fills the numbers of a value's row; texts are numbered by `text`.
 template <typename Text>
 struct ValueFiller {
@@ -157,8 +166,7 @@ void IndexWriter::add_tensor(const core::TensorRecord& tensor) {
   row.role = static_cast<std::uint8_t>(tensor.role);
   row.state = static_cast<std::uint8_t>(tensor.state);
   row.dtype = static_cast<std::uint8_t>(tensor.dtype);
-  row.flags = static_cast<std::uint8_t>((tensor.requires_grad ? kTensorRequiresGrad : 0) |
-                                        (tensor.stored ? kTensorStored : 0));
+  row.flags = flags_of(tensor);
   if (tensor.stats) {
     row.stats = static_cast<std::int64_t>(stats_.written());
     stats_.append_row(stats_row(*tensor.stats));

@@ -143,7 +143,7 @@ class PackReader {
   }
 
   std::string name_;
-  FileDescriptor file_;
+  core::FileDescriptor file_;
   std::uint64_t packed_bytes_;
   ZstdReader stream_;
   const PackProgress& progress_;

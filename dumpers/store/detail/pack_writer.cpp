@@ -75,7 +75,7 @@ void PackWriter::start_member(const std::string& name, std::uint64_t size) {
 }
 
 void PackWriter::add(const std::string& name,
-                     const FileDescriptor& file,
+                     const core::FileDescriptor& file,
                      const std::string& source,
                      const std::function<void(std::uint64_t)>& progress) {
   const std::uint64_t size = size_of(file, source);

@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "dumpers/store/detail/file_descriptor.h"
+#include "core/file_descriptor.h"
 #include "dumpers/store/detail/zstd_stream.h"
 
 struct archive;
@@ -30,7 +30,7 @@ class PackWriter {
   /// @param progress  told how many bytes are done after each piece
   /// @throws core::Error{kIo}, {kDumpDamaged} when the file shrinks meanwhile
   void add(const std::string& name,
-           const FileDescriptor& file,
+           const core::FileDescriptor& file,
            const std::string& source,
            const std::function<void(std::uint64_t)>& progress);
   void finish();

@@ -36,7 +36,7 @@ TypeHandle little_endian_compound(hid_t type, const Blame& blame) {
 /// A file of so many bytes mapped into memory, for HDF5 to write to.
 class Mapping {
  public:
-  Mapping(const FileDescriptor& file, std::uint64_t bytes, const Blame& blame)
+  Mapping(const core::FileDescriptor& file, std::uint64_t bytes, const Blame& blame)
       : bytes_(bytes),
         at_(::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0)) {
     if (at_ == MAP_FAILED) blame.fail("needs more address space than there is");
@@ -74,7 +74,10 @@ TypeHandle little_endian(hid_t type, const Blame& blame) {
   }
 }
 
-FileDescriptor plain_copy(hid_t dataset, hid_t type, std::uint64_t bytes, const Blame& blame) {
+core::FileDescriptor plain_copy(hid_t dataset,
+                                hid_t type,
+                                std::uint64_t bytes,
+                                const Blame& blame) {
   TemporaryFile made = create_temporary(bytes);
   take_space(made.file, bytes, "a temporary file");
   const Mapping mapping(made.file, bytes, blame);

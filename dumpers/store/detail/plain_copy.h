@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "dumpers/store/detail/file_descriptor.h"
+#include "core/file_descriptor.h"
 #include "dumpers/store/detail/hdf5_handle.h"
 #include "dumpers/store/detail/hdf5_scope.h"
 
@@ -17,6 +17,6 @@ TypeHandle little_endian(hid_t type, const Blame& blame);
 /// @param type   little_endian() of the dataset's
 /// @param bytes  of all elements; not 0
 /// @throws core::Error{kDumpDamaged} when HDF5 cannot read it, {kIo} when there is no room
-FileDescriptor plain_copy(hid_t dataset, hid_t type, std::uint64_t bytes, const Blame& blame);
+core::FileDescriptor plain_copy(hid_t dataset, hid_t type, std::uint64_t bytes, const Blame& blame);
 
 }  // namespace repro_check::store

@@ -8,12 +8,12 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdlib>
 #include <system_error>
 #include <utility>
 
 #include "core/error.h"
 #include "core/printable.h"
+#include "core/temporary_file.h"
 #include "dumpers/journal/size_signal_guard.h"
 
 namespace repro_check::store {
@@ -31,11 +31,6 @@ constexpr const char* kElsewhere = "free space, or choose another disk (-o, TMPD
   throw Error(ErrorKind::kIo,
               fmt::format("{}: {}: {}", name, doing, std::generic_category().message(code)),
               hint);
-}
-
-std::string temporary_directory() {
-  const char* variable = std::getenv("TMPDIR");
-  return variable != nullptr && *variable != '\0' ? variable : "/tmp";
 }
 
 std::string printable_name(const std::filesystem::path& file) {
@@ -67,8 +62,8 @@ std::size_t read_some(int fd,
   }
 }
 
-FileDescriptor open_plain(const std::filesystem::path& file) {
-  FileDescriptor opened(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW));
+core::FileDescriptor open_plain(const std::filesystem::path& file) {
+  core::FileDescriptor opened(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW));
   if (opened.get() < 0) system_refused(printable_name(file), "cannot open", errno);
   struct stat status {};
   if (::fstat(opened.get(), &status) != 0 || !S_ISREG(status.st_mode)) {
@@ -77,20 +72,20 @@ FileDescriptor open_plain(const std::filesystem::path& file) {
   return opened;
 }
 
-FileDescriptor create_plain(const std::filesystem::path& file) {
+core::FileDescriptor create_plain(const std::filesystem::path& file) {
   constexpr mode_t kMode = 0666;
-  FileDescriptor created(::open(file.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, kMode));
+  core::FileDescriptor created(::open(file.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, kMode));
   if (created.get() < 0) system_refused(printable_name(file), "cannot create", errno);
   return created;
 }
 
-std::uint64_t size_of(const FileDescriptor& file, const std::string& name) {
+std::uint64_t size_of(const core::FileDescriptor& file, const std::string& name) {
   struct stat status {};
   if (::fstat(file.get(), &status) != 0) system_refused(name, "cannot read its size", errno);
   return static_cast<std::uint64_t>(status.st_size);
 }
 
-void expect_free_space(const FileDescriptor& file,
+void expect_free_space(const core::FileDescriptor& file,
                        const std::string& directory,
                        std::uint64_t needed) {
   struct statvfs system {};
@@ -105,7 +100,7 @@ void expect_free_space(const FileDescriptor& file,
               kElsewhere);
 }
 
-void take_space(const FileDescriptor& file, std::uint64_t bytes, const std::string& name) {
+void take_space(const core::FileDescriptor& file, std::uint64_t bytes, const std::string& name) {
   const journal::SizeSignalGuard guard;
   int code = EINTR;
   while (code == EINTR) code = ::posix_fallocate(file.get(), 0, static_cast<off_t>(bytes));
@@ -113,32 +108,28 @@ void take_space(const FileDescriptor& file, std::uint64_t bytes, const std::stri
 }
 
 TemporaryFile create_temporary(std::uint64_t needed_space) {
-  const std::string directory = temporary_directory();
-  constexpr mode_t kMode = 0600;
-  TemporaryFile made;
-  made.file = FileDescriptor(::open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, kMode));
-  if (made.file.get() < 0) {
-    std::string name = directory + "/repro-check-XXXXXX";
-    made.file = FileDescriptor(::mkostemp(name.data(), O_CLOEXEC));
-    if (made.file.get() < 0) {
-      throw Error(
-          ErrorKind::kIo,
-          fmt::format("{}: cannot create a temporary file: {}",
-                      core::printable(directory),
-                      std::generic_category().message(errno)),
-          "packs, and datasets stored in chunks, are laid out there for reading: point TMPDIR at "
-          "another directory");
-    }
-    made.name = TemporaryName(std::move(name));
+  const std::string directory = core::temporary_directory();
+  core::OpenedTemporary opened = core::open_temporary(directory);
+  if (opened.file.get() < 0) {
+    throw Error(
+        ErrorKind::kIo,
+        fmt::format("{}: cannot create a temporary file: {}",
+                    core::printable(directory),
+                    std::generic_category().message(errno)),
+        "packs, and datasets stored in chunks, are laid out there for reading: point TMPDIR at "
+        "another directory");
   }
+  TemporaryFile made;
+  made.file = std::move(opened.file);
+  if (!opened.name.empty()) made.name = TemporaryName(std::move(opened.name));
   expect_free_space(made.file, core::printable(directory), needed_space);
   return made;
 }
 
-TemporaryName name_temporary(const FileDescriptor& file) {
+TemporaryName name_temporary(const core::FileDescriptor& file) {
   constexpr int kTrials = 100;
   const std::string source = fmt::format("/proc/self/fd/{}", file.get());
-  const std::string directory = temporary_directory();
+  const std::string directory = core::temporary_directory();
   int code = EEXIST;
   for (int trial = 0; code == EEXIST && trial < kTrials; ++trial) {
     std::string name =

@@ -10,7 +10,7 @@
 #include <string>
 #include <utility>
 
-#include "dumpers/store/detail/file_descriptor.h"
+#include "core/file_descriptor.h"
 
 namespace repro_check::store {
 
@@ -29,22 +29,22 @@ std::size_t read_some(int fd,
 
 /// Opens a file that must be a plain one, and no link, for reading.
 /// @throws core::Error{kIo}, also when it is anything else
-FileDescriptor open_plain(const std::filesystem::path& file);
+core::FileDescriptor open_plain(const std::filesystem::path& file);
 
 /// Creates a file that must not be there yet. @throws core::Error{kIo}
-FileDescriptor create_plain(const std::filesystem::path& file);
+core::FileDescriptor create_plain(const std::filesystem::path& file);
 
-std::uint64_t size_of(const FileDescriptor& file, const std::string& name);
+std::uint64_t size_of(const core::FileDescriptor& file, const std::string& name);
 
 /// Some file systems do not know how large they are; those are taken at their word later.
 /// @throws core::Error{kIo} when there is less than `needed` free where `file` is
-void expect_free_space(const FileDescriptor& file,
+void expect_free_space(const core::FileDescriptor& file,
                        const std::string& directory,
                        std::uint64_t needed);
 
 /// Makes the file so long, with the space taken on the disk: what writes to it through a mapping
 /// would get a signal, not an error, where there is none left. @throws core::Error{kIo}
-void take_space(const FileDescriptor& file, std::uint64_t bytes, const std::string& name);
+void take_space(const core::FileDescriptor& file, std::uint64_t bytes, const std::string& name);
 
 /// The name of a file that shall have none for long: it is removed with the object, the file itself
 /// with the last process that has it open, however that ends.
@@ -71,7 +71,7 @@ class TemporaryName {
 };
 
 struct TemporaryFile {
-  FileDescriptor file;
+  core::FileDescriptor file;
   TemporaryName name;  ///< only where the file system knows no files without
 };
 
@@ -81,6 +81,6 @@ struct TemporaryFile {
 TemporaryFile create_temporary(std::uint64_t needed_space);
 
 /// Gives a name to a file of create_temporary() that has none. @throws core::Error{kIo}
-TemporaryName name_temporary(const FileDescriptor& file);
+TemporaryName name_temporary(const core::FileDescriptor& file);
 
 }  // namespace repro_check::store

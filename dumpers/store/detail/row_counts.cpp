@@ -8,21 +8,30 @@
 namespace repro_check::store {
 namespace {
 
-std::uint64_t rows_of(const core::Value& value, int depth) {
-  const auto* list = std::get_if<core::ValueList>(&value.data);
+/// Rows of what is inside the list.
+std::uint64_t rows_inside(const core::ValueList& list, int depth) {
+  std::uint64_t rows = list.items.size();
   // The journal makes deeper lists opaque, which is one row.
-  if (list == nullptr || depth == journal::kMaxListDepth) return 1;
-  std::uint64_t rows = 1;
-  for (const core::Value& item : list->items) rows += rows_of(item, depth + 1);
+  if (depth == journal::kMaxListDepth) return rows;
+  for (const core::Value& item : list.items) {
+    if (const auto* inner = std::get_if<core::ValueList>(&item.data)) {
+      rows += rows_inside(*inner, depth + 1);
+    }
+  }
   return rows;
+}
+
+std::uint64_t rows_of(const core::Value& value) {
+  const auto* list = std::get_if<core::ValueList>(&value.data);
+  return list == nullptr ? 1 : 1 + rows_inside(*list, 1);
 }
 
 }  // namespace
 
 void RowCounts::add(const core::OpRecord& record) {
   ++ops;
-  for (const core::Argument& argument : record.arguments) values += rows_of(argument.value, 0);
-  for (const core::Value& result : record.results) values += rows_of(result, 0);
+  for (const core::Argument& argument : record.arguments) values += rows_of(argument.value);
+  for (const core::Value& result : record.results) values += rows_of(result);
   tensors += record.tensors.size();
   for (const core::TensorRecord& tensor : record.tensors) stats += tensor.stats ? 1U : 0U;
   substitutions += record.substitutions.size();

@@ -2,10 +2,10 @@
 #include "dumpers/store/detail/staging_queue.h"
 
 #include <algorithm>
-#include <csignal>
 #include <system_error>
 #include <utility>
 
+#include "core/signals_blocked.h"
 #include "dumpers/store/detail/direct_file.h"
 
 namespace repro_check::store {
@@ -34,20 +34,12 @@ StagingQueue::~StagingQueue() {
 /// A signal is for the threads of the model: the new one inherits that all are blocked. That holds
 /// SIGXFSZ back as well, so that a write beyond the limit is an error here and no death.
 void StagingQueue::start_thread() {
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  std::error_code code;
+  const core::SignalsBlocked blocked;
   try {
     thread_ = std::thread([this] { run(); });
   } catch (const std::system_error& error) {
-    code = error.code();
-  }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (code) {
     throw core::Error(core::ErrorKind::kIo,
-                      "cannot start the thread that writes tensors: " + code.message(),
+                      "cannot start the thread that writes tensors: " + error.code().message(),
                       "raise the limit on processes (ulimit -u)");
   }
 }

@@ -10,6 +10,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "core/large_memory.h"
 #include "dumpers/store/detail/index_digest.h"
 #include "dumpers/store/detail/index_rows.h"
 #include "dumpers/store/detail/trace_file.h"
@@ -43,8 +44,8 @@ class TableReader {
 
   /// Every row at once, for tables of scalars.
   template <typename Scalar>
-  [[nodiscard]] std::vector<Scalar> all() const {
-    std::vector<Scalar> values(rows_);
+  [[nodiscard]] core::LargeVector<Scalar> all() const {
+    core::LargeVector<Scalar> values(rows_);
     file_.read(extent_, 0, std::as_writable_bytes(std::span<Scalar>(values)));
     return values;
   }

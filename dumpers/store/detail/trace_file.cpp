@@ -89,7 +89,7 @@ std::vector<hsize_t> dims_of(hid_t dataset, const Blame& blame) {
 
 OpenTrace open_trace(const std::filesystem::path& file) {
   // A FIFO must not hang us, and a dump must not lead out of its directory.
-  FileDescriptor opened(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW));
+  core::FileDescriptor opened(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW));
   if (opened.get() < 0) {
     const int code = errno;
     const Blame blame(core::ErrorKind::kDumpDamaged, file.string(), kHint);
@@ -214,7 +214,8 @@ Extent TraceFile::copied_extent(hid_t dataset,
   const hsize_t stored = H5Dget_storage_size(dataset);
   if (stored < bytes) blame.fail("has no bytes");
   if (stored > size_) blame.fail("lies beyond the end of the file");
-  return {0, bytes, std::make_shared<FileDescriptor>(plain_copy(dataset, type, bytes, blame))};
+  return {
+      0, bytes, std::make_shared<core::FileDescriptor>(plain_copy(dataset, type, bytes, blame))};
 }
 
 void TraceFile::read(const Extent& extent, std::uint64_t begin, std::span<std::byte> into) const {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "dumpers/store/detail/file_descriptor.h"
+#include "core/file_descriptor.h"
 #include "dumpers/store/detail/hdf5_handle.h"
 #include "dumpers/store/detail/hdf5_scope.h"
 #include "dumpers/store/detail/plain_file.h"
@@ -21,7 +21,7 @@ struct Extent {
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
   /// The file of its own that holds them; none: the trace.
-  std::shared_ptr<const FileDescriptor> copy = nullptr;
+  std::shared_ptr<const core::FileDescriptor> copy = nullptr;
 };
 
 /// A dataset of a trace that has passed the checks of TraceFile::dataset.
@@ -33,7 +33,7 @@ struct PlainDataset {
 
 /// trace.h5, opened, and not looked into yet.
 struct OpenTrace {
-  FileDescriptor file;
+  core::FileDescriptor file;
   std::string name;              ///< for messages
   std::filesystem::path path;    ///< where HDF5 finds it; empty for a temporary file
   TemporaryName temporary = {};  ///< where it finds that; made when it is needed, and then removed

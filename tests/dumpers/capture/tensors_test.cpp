@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstring>
 #include <limits>
+#include <optional>
 #include <set>
+#include <span>
+#include <string_view>
 
 #include "core/tensor_record.h"
 #include "tests/dumpers/capture/recording.h"
@@ -144,6 +147,150 @@ DOCTEST_TEST_CASE("quantised tensors keep their integers and exact parameters") 
   DOCTEST_CHECK(parts[1].slot == "x.scales");
   DOCTEST_CHECK(parts[2].slot == "x.zero_points");
   DOCTEST_CHECK(parts[2].digest == digest_of(zeros));
+}
+
+/// By word: the enumerators of newer types do not exist in older releases.
+std::optional<c10::ScalarType> type_called(std::string_view word) {
+  for (int i = 0; i < static_cast<int>(c10::ScalarType::NumOptions); ++i) {
+    const auto type = static_cast<c10::ScalarType>(i);
+    if (word == c10::toString(type)) return type;
+  }
+  return std::nullopt;
+}
+
+std::uint8_t* memory_of(const at::Tensor& tensor) {
+  return static_cast<std::uint8_t*>(tensor.data_ptr());
+}
+
+core::Digest digest_of_bytes(const std::vector<std::uint8_t>& bytes) {
+  return core::digest_bytes(std::as_bytes(std::span(bytes)));
+}
+
+DOCTEST_TEST_CASE("packed quantised tensors are composed of their bytes and their quantiser") {
+  const at::Tensor real = at::tensor({1.0F, 2.0F, 3.0F, 0.0F, 2.0F});
+  const at::Tensor nibbles = at::quantize_per_tensor(real, 0.5, 1, at::kQUInt4x2);
+  const auto records = describe(nibbles);
+  DOCTEST_REQUIRE(records.size() == 2);
+  DOCTEST_CHECK(records[0].dtype == core::Dtype::kUnknown);
+  DOCTEST_CHECK(records[0].state == ContentState::kComposite);
+  DOCTEST_CHECK(records[0].layout == "quantised");
+  DOCTEST_CHECK(records[0].shape == std::vector<std::int64_t>{5});
+  DOCTEST_CHECK(records[0].strides == std::vector<std::int64_t>{1});
+  DOCTEST_CHECK(records[0].attributes ==
+                "dtype=quint4x2 scheme=per_tensor_affine scale=0.5 zero_point=1");
+  DOCTEST_CHECK(records[1].slot == "x.values");
+  DOCTEST_CHECK(records[1].dtype == core::Dtype::kUInt8);
+  DOCTEST_CHECK(records[1].shape == std::vector<std::int64_t>{3});
+  DOCTEST_CHECK(records[1].storage == records[0].storage);
+  DOCTEST_CHECK(records[1].digest == digest_of_bytes({0x53, 0x17, 0x05}));
+
+  // The half byte behind the last of five elements is nobody's; the one before is the last's.
+  memory_of(nibbles)[2] = 0xF5;
+  DOCTEST_CHECK(describe(nibbles).at(1).digest == records[1].digest);
+  DOCTEST_CHECK(memory_of(nibbles)[2] == 0xF5);
+  memory_of(nibbles)[2] = 0xF4;
+  DOCTEST_CHECK(describe(nibbles).at(1).digest == digest_of_bytes({0x53, 0x17, 0x04}));
+
+  const at::Tensor pairs = at::quantize_per_tensor(real, 1, 0, at::kQUInt2x4);
+  memory_of(pairs)[1] = 0xFE;
+  DOCTEST_CHECK(describe(pairs).at(0).attributes ==
+                "dtype=quint2x4 scheme=per_tensor_affine scale=1 zero_point=0");
+  DOCTEST_CHECK(describe(pairs).at(1).digest == digest_of_bytes({0x39, 0x02}));
+}
+
+/// Undefined where LibTorch refuses such a view, as 1.13 does: it holds the elements for bytes.
+at::Tensor packed_view() {
+  const at::Tensor whole = at::quantize_per_tensor(at::ones({8}), 1, 0, at::kQUInt4x2);
+  try {
+    return whole.slice(0, 2, 6);
+  } catch (const c10::Error&) {
+    return {};
+  }
+}
+
+DOCTEST_TEST_CASE("packed tensors of one scale a channel have that in parts") {
+  const at::Tensor scales = at::tensor({1.0F, 0.5F, 0.25F});
+  const at::Tensor zeros = at::tensor({0.0F, 1.0F, 0.5F});
+  const at::Tensor whole =
+      at::quantize_per_channel(at::ones({3, 6}), scales, zeros, 0, at::kQUInt4x2);
+  const auto records = describe(whole);
+  DOCTEST_REQUIRE(records.size() == 4);
+  DOCTEST_CHECK(records[0].attributes ==
+                "dtype=quint4x2 scheme=per_channel_affine_float_qparams axis=0");
+  DOCTEST_CHECK(records[1].slot == "x.values");
+  DOCTEST_CHECK(records[1].shape == std::vector<std::int64_t>{9});
+  DOCTEST_CHECK(records[1].digest == digest_of(at::int_repr(whole)));
+  DOCTEST_CHECK(records[2].slot == "x.scales");
+  DOCTEST_CHECK(records[2].digest == digest_of(scales));
+  DOCTEST_CHECK(records[3].digest == digest_of(zeros));
+
+  // LibTorch has room for three rows of two bytes, and packs 15 elements into four.
+  const at::Tensor rows =
+      at::quantize_per_channel(at::ones({3, 5}), scales, zeros, 0, at::kQUInt2x4);
+  DOCTEST_CHECK(describe(rows).at(1).shape == std::vector<std::int64_t>{4});
+}
+
+DOCTEST_TEST_CASE("views of packed tensors have no content") {
+  const at::Tensor view = packed_view();
+  if (!view.defined()) return;
+  // LibTorch takes the offset of elements for one of bytes: nobody knows what it should show.
+  const auto row = describe(view);
+  DOCTEST_REQUIRE(row.size() == 1);
+  DOCTEST_CHECK(row[0].state == ContentState::kNone);
+  DOCTEST_CHECK(row[0].attributes ==
+                "dtype=quint4x2 scheme=per_tensor_affine scale=1 zero_point=0 "
+                "elements=unreadable");
+}
+
+DOCTEST_TEST_CASE("dtypes that only have bits are composed of their bytes") {
+  const at::Tensor bytes = at::arange(24, at::kByte).reshape({4, 6});
+  for (const char* word :
+       {"Bits1x8", "Bits2x4", "Bits4x2", "Bits8", "Int1", "Int4", "UInt1", "UInt4", "UInt7"}) {
+    const auto type = type_called(word);
+    if (!type) continue;
+    const auto records = describe(bytes.view(*type).t());
+    DOCTEST_REQUIRE(records.size() == 2);
+    DOCTEST_CHECK(records[0].state == ContentState::kComposite);
+    DOCTEST_CHECK(records[0].attributes.starts_with("dtype="));
+    DOCTEST_CHECK(records[0].layout == "strided");
+    DOCTEST_CHECK(records[1].shape == std::vector<std::int64_t>{6, 4});
+    DOCTEST_CHECK(records[1].strides == std::vector<std::int64_t>{1, 6});
+    DOCTEST_CHECK(records[1].digest == digest_of(bytes.t()));
+  }
+  if (const auto wide = type_called("Bits16")) {
+    const at::Tensor part = bytes.view(*wide).slice(1, 1);
+    const auto records = describe(part);
+    DOCTEST_REQUIRE(records.size() == 2);
+    DOCTEST_CHECK(records[0].shape == std::vector<std::int64_t>{4, 2});
+    DOCTEST_CHECK(records[1].shape == std::vector<std::int64_t>{4, 2, 2});
+    DOCTEST_CHECK(records[1].digest == digest_of(bytes.slice(1, 2)));
+  }
+}
+
+DOCTEST_TEST_CASE("who made packed elements is who wrote their memory") {
+  const auto type = type_called("UInt4");
+  if (!type) return;
+  const at::Tensor start = at::arange(6, at::kByte);
+  const Trace sink = record(options_for(DumpDepth::kTop, DumpLevel::kTensor), [&] {
+    const at::Tensor made = at::bitwise_not(start);
+    const at::Tensor view = made.view(*type);
+    made.add_(1);
+    at::alias(view);
+    at::alias(at::empty({3}, *type));
+  });
+  DOCTEST_REQUIRE(sink.records.size() == 6);
+  const core::TensorRecord& before = output(sink.records[1], "0");
+  DOCTEST_CHECK(before.state == ContentState::kComposite);
+  DOCTEST_CHECK(before.producer == 0);
+  const core::TensorRecord& values = output(sink.records[1], "0.values");
+  DOCTEST_CHECK(values.producer == 0);
+  DOCTEST_CHECK(values.stored);
+  DOCTEST_CHECK(values.digest == output(sink.records[0], "0").digest);
+  DOCTEST_CHECK(values.storage == output(sink.records[0], "0").storage);
+  const core::TensorRecord& after = input(sink.records[3], "self.values");
+  DOCTEST_CHECK(after.producer == 2);
+  DOCTEST_CHECK(after.digest == output(sink.records[2], "0").digest);
+  DOCTEST_CHECK(input(sink.records[5], "self").state == ContentState::kUninitialised);
 }
 
 DOCTEST_TEST_CASE("nested, meta, mkldnn and freed tensors have defined records") {

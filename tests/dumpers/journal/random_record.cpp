@@ -79,6 +79,7 @@ core::TensorRecord RandomRecords::tensor(std::uint64_t index) {
   tensor.layout = text();
   tensor.attributes = text();
   tensor.requires_grad = chance(2);
+  tensor.watch = static_cast<core::InputWatch>(below(3));
   tensor.state = static_cast<core::ContentState>(below(6));
   tensor.digest = {engine_(), engine_()};
   tensor.storage = static_cast<std::int64_t>(below(100)) - 1;

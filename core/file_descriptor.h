@@ -5,7 +5,7 @@
 
 #include <utility>
 
-namespace repro_check::store {
+namespace repro_check::core {
 
 /// An open file, closed with the object.
 class FileDescriptor {
@@ -30,4 +30,4 @@ class FileDescriptor {
   int fd_ = -1;
 };
 
-}  // namespace repro_check::store
+}  // namespace repro_check::core

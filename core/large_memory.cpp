@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/large_memory.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <cstdlib>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "core/file_descriptor.h"
+#include "core/signals_blocked.h"
+#include "core/temporary_file.h"
+
+namespace repro_check::core {
+namespace {
+
+/// Of the files, what may be resident beyond what is so without them.
+constexpr std::size_t kMostResident = std::size_t{80} << 20U;
+/// A fault brings in sixteen pages of a file that the system has in memory: tens of GB/s.
+constexpr std::chrono::microseconds kPatience{1000};
+
+/// Null where there is no room. The space is taken first: where a disk is full, writing to a
+/// mapping would be a signal.
+void* map_file(std::size_t bytes) {
+  // Beyond the limit on the size of files, taking space is a signal too.
+  struct rlimit limit {};
+  if (::getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur < bytes) return nullptr;
+  const OpenedTemporary made = open_temporary(temporary_directory());
+  const int fd = made.file.get();
+  if (fd < 0) return nullptr;
+  if (!made.name.empty()) ::unlink(made.name.c_str());
+  if (::posix_fallocate(fd, 0, static_cast<off_t>(bytes)) != 0) return nullptr;
+  void* at = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  return at == MAP_FAILED ? nullptr : at;
+}
+
+/// Bytes of files that the page tables of this process hold.
+std::optional<std::size_t> resident_of_files(int statm) {
+  std::array<char, 128> text{};
+  if (::pread(statm, text.data(), text.size() - 1, 0) <= 0) return std::nullopt;
+  char* at = text.data();
+  std::strtoull(at, &at, 10);  // size
+  std::strtoull(at, &at, 10);  // resident
+  return std::strtoull(at, &at, 10) * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+}
+
+class LargeMemory {
+ public:
+  /// Never destroyed: arrays of static objects may outlive it, and the thread looks at it to the
+  /// end.
+  static LargeMemory& instance() {
+    static auto* const memory = new LargeMemory;
+    return *memory;
+  }
+
+  void* allocate(std::size_t bytes) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (bytes <= limit_ && use_.in_memory <= limit_ - bytes) return in_memory(bytes);
+    }
+    void* at = map_file(bytes);
+    const std::lock_guard lock(mutex_);
+    if (at == nullptr) return in_memory(bytes);
+    regions_.emplace(at, bytes);
+    use_.in_files += bytes;
+    watch();
+    return at;
+  }
+
+  void release(void* at, std::size_t bytes) noexcept {
+    {
+      const std::lock_guard lock(mutex_);
+      if (regions_.erase(at) == 0) {
+        use_.in_memory -= bytes;
+      } else {
+        use_.in_files -= bytes;
+        ::munmap(at, bytes);
+        return;
+      }
+    }
+    ::operator delete(at);
+  }
+
+  LargeMemoryUse use() noexcept {
+    const std::lock_guard lock(mutex_);
+    return use_;
+  }
+
+  std::size_t limit(std::size_t bytes) noexcept {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(limit_, bytes);
+  }
+
+ private:
+  void* in_memory(std::size_t bytes) {
+    void* at = ::operator new(bytes);
+    use_.in_memory += bytes;
+    return at;
+  }
+
+  /// Starts the thread that hands pages back, with the first region. It takes no signal: those are
+  /// for the threads that wait for them.
+  void watch() {
+    if (watched_) {
+      wake_.notify_one();
+      return;
+    }
+    const SignalsBlocked blocked;
+    try {
+      std::thread([this] { hand_back(); }).detach();
+      watched_ = true;
+    } catch (const std::system_error&) {
+      // Without it the pages stay until the system wants them.
+    }
+  }
+
+  void hand_back() {
+    const FileDescriptor statm(::open("/proc/self/statm", O_RDONLY | O_CLOEXEC));
+    std::size_t least = SIZE_MAX;  // resident without the regions
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      wake_.wait(lock, [this] { return !regions_.empty(); });
+      const auto resident = resident_of_files(statm.get());
+      if (!resident) return;
+      if (*resident < least) least = *resident;
+      if (*resident - least > kMostResident) {
+        // The bytes stay in the file, which the system writes to the disk as it likes.
+        for (const auto& [at, bytes] : regions_) ::madvise(at, bytes, MADV_DONTNEED);
+        least = resident_of_files(statm.get()).value_or(*resident);
+      }
+      wake_.wait_for(lock, kPatience, [] { return false; });
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::map<void*, std::size_t> regions_;
+  std::size_t limit_ = kMostLargeInMemory;
+  LargeMemoryUse use_;
+  bool watched_ = false;
+};
+
+}  // namespace
+
+void* allocate_large(std::size_t bytes) {
+  if (bytes < kLeastLarge) return ::operator new(bytes);
+  return LargeMemory::instance().allocate(bytes);
+}
+
+void release_large(void* at, std::size_t bytes) noexcept {
+  if (bytes < kLeastLarge) {
+    ::operator delete(at);
+  } else {
+    LargeMemory::instance().release(at, bytes);
+  }
+}
+
+LargeMemoryUse large_memory_use() noexcept { return LargeMemory::instance().use(); }
+
+std::size_t limit_large_memory(std::size_t bytes) noexcept {
+  return LargeMemory::instance().limit(bytes);
+}
+
+}  // namespace repro_check::core

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/large_memory.h"
+
+#include <doctest/doctest.h>
+#include <sys/resource.h>
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <fstream>
+#include <numeric>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace repro_check::core {
+namespace {
+
+constexpr std::size_t kMany = std::size_t{1} << 20U;
+
+/// Puts the limit back.
+class Limited {
+ public:
+  explicit Limited(std::size_t bytes) : before_(limit_large_memory(bytes)) {}
+  Limited(const Limited&) = delete;
+  Limited& operator=(const Limited&) = delete;
+  Limited(Limited&&) = delete;
+  Limited& operator=(Limited&&) = delete;
+  ~Limited() { limit_large_memory(before_); }
+
+ private:
+  std::size_t before_;
+};
+
+/// A line of /proc/self/status in MiB.
+std::size_t status(const std::string& name) {
+  std::ifstream file("/proc/self/status");
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with(name + ":")) {
+      return std::strtoull(line.c_str() + name.size() + 1, nullptr, 10) / 1024;
+    }
+  }
+  return 0;
+}
+
+TEST_CASE("small arrays are ordinary memory and are not counted") {
+  const LargeMemoryUse before = large_memory_use();
+  const LargeVector<std::uint32_t> few(1000, 7);
+  CHECK(large_memory_use().in_memory == before.in_memory);
+  CHECK(large_memory_use().in_files == before.in_files);
+}
+
+TEST_CASE("what the limit leaves no room for lies in files, and is given back") {
+  const Limited limited(large_memory_use().in_memory + 4 * kMany);
+  const LargeMemoryUse before = large_memory_use();
+  {
+    const LargeVector<std::uint32_t> first(kMany, 1);
+    CHECK(large_memory_use().in_memory == before.in_memory + 4 * kMany);
+    const LargeVector<std::uint32_t> second(kMany, 2);
+    CHECK(large_memory_use().in_memory == before.in_memory + 4 * kMany);
+    CHECK(large_memory_use().in_files == before.in_files + 4 * kMany);
+    CHECK(std::accumulate(first.begin(), first.end(), std::uint64_t{0}) == kMany);
+    CHECK(std::accumulate(second.begin(), second.end(), std::uint64_t{0}) == 2 * kMany);
+  }
+  CHECK(large_memory_use().in_memory == before.in_memory);
+  CHECK(large_memory_use().in_files == before.in_files);
+}
+
+/// As soon as the thread that hands pages back has been given a processor, however busy the
+/// machine.
+bool comes_down_to(std::size_t mib) {
+  for (int tries = 0; tries < 6000; ++tries) {
+    if (status("RssFile") + status("RssShmem") <= mib) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return false;
+}
+
+TEST_CASE("arrays of files keep what is written, and their pages are handed back") {
+  const Limited limited(0);
+  constexpr std::size_t kCount = std::size_t{64} << 20U;  // 256 MiB
+  constexpr std::size_t kAllowed = 112;                   // MiB
+  const std::size_t before = status("RssFile") + status("RssShmem");
+  LargeVector<std::uint32_t> numbers;
+  // Grown step by step, so that old and new are there together; and read while pages are dropped.
+  for (std::uint32_t i = 0; i < kCount; ++i) numbers.push_back(i * 2654435761U);
+  CHECK(large_memory_use().in_files >= 4 * kCount);
+  CHECK(comes_down_to(before + kAllowed));
+  bool same = true;
+  for (std::uint32_t i = 0; i < kCount; ++i) same = same && numbers[i] == i * 2654435761U;
+  CHECK(same);
+  CHECK(comes_down_to(before + kAllowed));
+}
+
+TEST_CASE("from several threads") {
+  const Limited limited(0);
+  std::array<bool, 4> right{};
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t thread = 0; thread < right.size(); ++thread) {
+      threads.emplace_back([&right, thread] {
+        bool same = true;
+        for (std::uint32_t round = 0; round < 8; ++round) {
+          const LargeVector<std::uint32_t> mine(kMany, round);
+          for (const std::uint32_t number : mine) same = same && number == round;
+        }
+        right.at(thread) = same;
+      });
+    }
+  }
+  for (const bool same : right) CHECK(same);
+}
+
+TEST_CASE("where no file can be made it is ordinary memory") {
+  const Limited limited(0);
+  const LargeMemoryUse before = large_memory_use();
+  SUBCASE("no directory for temporary files") {
+    const char* set = std::getenv("TMPDIR");
+    const std::string was = set == nullptr ? "" : set;
+    ::setenv("TMPDIR", "/nonexistent/for/this/test", 1);
+    {
+      const LargeVector<std::uint32_t> numbers(kMany, 3);
+      CHECK(large_memory_use().in_memory == before.in_memory + 4 * kMany);
+      CHECK(numbers.back() == 3);
+    }
+    if (set == nullptr) {
+      ::unsetenv("TMPDIR");
+    } else {
+      ::setenv("TMPDIR", was.c_str(), 1);
+    }
+  }
+  SUBCASE("files may not be so large") {
+    struct rlimit limit {};
+    REQUIRE(::getrlimit(RLIMIT_FSIZE, &limit) == 0);
+    struct rlimit small = limit;
+    small.rlim_cur = kMany;
+    REQUIRE(::setrlimit(RLIMIT_FSIZE, &small) == 0);
+    {
+      const LargeVector<std::uint32_t> numbers(kMany, 4);
+      CHECK(large_memory_use().in_memory == before.in_memory + 4 * kMany);
+      CHECK(numbers.back() == 4);
+    }
+    REQUIRE(::setrlimit(RLIMIT_FSIZE, &limit) == 0);
+  }
+  CHECK(large_memory_use().in_memory == before.in_memory);
+}
+
+}  // namespace
+}  // namespace repro_check::core
