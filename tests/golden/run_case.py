@@ -10,6 +10,7 @@ A case is a directory with case.json and, where they are not empty, stdout.txt a
     env     variables to set
     recorder      what the stand-in for a recorder does, a run each (see fake_recorder.py)
     real_recorder the recorder that was built is used
+    tries         a race of threads is asked for, which does not show in every run: so many times at most
     stdout_matches, stderr_matches
                   patterns that must be found, in place of a comparison of the whole
     no_document   an exit code other than 0 may leave stdout empty
@@ -206,7 +207,16 @@ class Case:
         return kept
 
     def run(self):
-        """One run in a fresh directory. @return (stdout, stderr, {file: content}), normalised"""
+        """Runs, again where a race did not show. @return (stdout, stderr, {file: content}), normalised"""
+        for _ in range(self.spec.get("tries", 1) - 1):
+            try:
+                return self.run_once()
+            except Failure as failure:
+                print(f"{self.directory.name}: once more: {failure}", file=sys.stderr)
+        return self.run_once()
+
+    def run_once(self):
+        """In a fresh directory."""
         with tempfile.TemporaryDirectory(prefix="repro-check-") as name:
             tmp = pathlib.Path(os.path.realpath(name))
             for step in self.spec.get("setup", []):

@@ -34,8 +34,10 @@ def test_a_model_is_asserted(tmp_path):
     config = ROOT / "config.example.json"
     passed = assert_reproducible(config, determinism="error", directory=tmp_path)
     assert passed.reports[0]["coverage"]["compared"] == 6
+    # Two threads that race may come out alike where other programs have the processors.
     with pytest.raises(AssertionError, match="DIVERGED at op 3 aten::index_put_"):
-        assert_reproducible(config)
+        for _ in range(5):
+            assert_reproducible(config)
     with pytest.raises(repro_check.ToolError, match="/runs") as raised:
         assert_reproducible(config, runs=[])
     assert raised.value.exit_code == 2
