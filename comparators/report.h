@@ -343,7 +343,7 @@ struct Report {
   std::vector<std::uint32_t> ranks;  ///< that were compared
   /// The first 10,000, in the order of their first operators.
   std::vector<ModuleTally> modules;
-  std::vector<RankDivergence> rank_divergences;  ///< one at most a rank, where there are several
+  std::vector<RankDivergence> rank_divergences;  ///< by rank, where there are several
   /// Every further operator that is not fine, in trace order; bounded by CompareOptions::max_items.
   std::vector<OpDivergence> divergences;
   std::uint64_t divergences_total = 0;  ///< the first one included

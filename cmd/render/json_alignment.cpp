@@ -9,6 +9,7 @@ namespace repro_check::cmd {
 namespace {
 
 using comparators::MatchedBy;
+using comparators::RankDivergence;
 using comparators::Report;
 
 std::string module_path(const core::OpRecord& record) {
@@ -117,9 +118,9 @@ Json json_ranks(const Report& report) {
   if (report.ranks.size() < 2) return out;
   for (const std::uint32_t rank : report.ranks) {
     const auto found =
-        std::ranges::find(report.rank_divergences, rank, &comparators::RankDivergence::rank);
+        std::ranges::lower_bound(report.rank_divergences, rank, {}, &RankDivergence::rank);
     Json first = nullptr;
-    if (found != report.rank_divergences.end()) {
+    if (found != report.rank_divergences.end() && found->rank == rank) {
       first = {{"in", found->in_baseline ? "baseline" : "candidate"},
                {"op_index", json_integer(found->op_index)},
                {"operator", json_text(operator_name(found->op))},

@@ -4,10 +4,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
-
-#include "comparators/detail/op_text.h"
-
 namespace repro_check::comparators::detail {
 namespace {
 
@@ -110,19 +106,6 @@ std::vector<std::string> alignment_warnings(const Report& report) {
 
 std::string ranks_text(const std::vector<std::uint32_t>& ranks) {
   return fmt::format("{{{}}}", fmt::join(ranks, ", "));
-}
-
-void note_rank(const core::OpRecord& record,
-               bool in_baseline,
-               std::vector<RankDivergence>& firsts) {
-  if (std::ranges::find(firsts, record.rank, &RankDivergence::rank) != firsts.end()) return;
-  RankDivergence first;
-  first.rank = record.rank;
-  first.in_baseline = in_baseline;
-  first.op_index = record.index;
-  first.op = head_of(record);
-  firsts.push_back(std::move(first));
-  std::ranges::sort(firsts, {}, &RankDivergence::rank);
 }
 
 }  // namespace repro_check::comparators::detail

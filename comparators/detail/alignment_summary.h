@@ -32,7 +32,4 @@ std::vector<std::string> alignment_warnings(const Report& report);
 /// `{0, 1}`
 std::string ranks_text(const std::vector<std::uint32_t>& ranks);
 
-/// Keeps the first record of each rank that is not fine.
-void note_rank(const core::OpRecord& record, bool in_baseline, std::vector<RankDivergence>& firsts);
-
 }  // namespace repro_check::comparators::detail

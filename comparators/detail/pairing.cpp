@@ -8,13 +8,14 @@
 #include <memory>
 #include <numeric>
 #include <optional>
-#include <span>
+#include <set>
 #include <string>
 #include <tuple>
 #include <unordered_map>
 #include <utility>
 
 #include "comparators/detail/key_table.h"
+#include "comparators/detail/stream_numbers.h"
 #include "core/error.h"
 
 namespace repro_check::comparators::detail {
@@ -161,6 +162,7 @@ RecordKeys read_keys(const core::DumpSource& source,
   }
   keys.keys.reserve(count);
   Nesting nesting;
+  std::set<std::uint32_t> ranks;
   for (std::uint64_t i = 0; i < count; ++i) {
     const core::OpRecord head = source.op_head(i);
     expect_sound(source, head, i);
@@ -175,12 +177,10 @@ RecordKeys read_keys(const core::DumpSource& source,
       if (streams.size() == 1 && stream.empty()) stream.reserve(count);
       stream.push_back(static_cast<std::uint32_t>(i));
     }
-    if (std::ranges::find(keys.ranks, head.rank) == keys.ranks.end()) {
-      keys.ranks.push_back(head.rank);
-    }
+    ranks.insert(head.rank);
     nesting.see(head, i, count);
   }
-  std::ranges::sort(keys.ranks);
+  keys.ranks.assign(ranks.begin(), ranks.end());
   if (nesting.nested) {
     keys.completion = completion_order(nesting.parents, nesting.depths);
   } else {
@@ -214,28 +214,12 @@ void read_both(const core::DumpSource& baseline,
                                 renamed);
 }
 
-/// The keys of one stream, which is mostly the only one.
-class StreamKeys {
- public:
-  /// @param keys  borrowed
-  StreamKeys(const Ops& keys, const Ops& places) : keys_(keys) {
-    if (places.size() == keys.size()) return;
-    picked_.reserve(places.size());
-    for (const std::uint32_t place : places) picked_.push_back(keys[place]);
-    keys_ = picked_;
-  }
-  StreamKeys(const StreamKeys&) = delete;
-  StreamKeys& operator=(const StreamKeys&) = delete;
-  StreamKeys(StreamKeys&&) = delete;
-  StreamKeys& operator=(StreamKeys&&) = delete;
-  ~StreamKeys() = default;
-
-  [[nodiscard]] std::span<const std::uint32_t> get() const noexcept { return keys_; }
-
- private:
-  Ops picked_;
-  std::span<const std::uint32_t> keys_;
-};
+/// What every key of both sides is below.
+std::size_t key_count(const Pairing& pairing) {
+  const auto greatest = [](const Ops& keys) { return keys.empty() ? 0U : std::ranges::max(keys); };
+  return std::size_t{std::max(greatest(pairing.baseline.keys), greatest(pairing.candidate.keys))} +
+         1;
+}
 
 /// Op indices of one side without a counterpart, by key.
 class LeftOver {
@@ -270,10 +254,7 @@ class LeftOver {
 core::LargeVector<Moved> find_moved(const Pairing& pairing) {
   core::LargeVector<Moved> moved;
   if (pairing.matched == pairing.baseline_of.size()) return moved;
-  const auto greatest = [](const Ops& keys) { return keys.empty() ? 0U : std::ranges::max(keys); };
-  const std::size_t key_count =
-      std::size_t{std::max(greatest(pairing.baseline.keys), greatest(pairing.candidate.keys))} + 1;
-  LeftOver extra(pairing.candidate.keys, pairing.baseline_of, key_count);
+  LeftOver extra(pairing.candidate.keys, pairing.baseline_of, key_count(pairing));
   for (std::uint32_t i = 0; i < pairing.candidate_of.size(); ++i) {
     if (pairing.candidate_of[i] != kUnmatched) continue;
     const std::uint32_t candidate = extra.take(pairing.baseline.keys[i]);
@@ -300,6 +281,25 @@ void Pairing::match(std::uint32_t baseline_op, std::uint32_t candidate_op, Match
 
 namespace {
 
+/// Pairs what an alignment of one stream found.
+/// @param left, right  op indices of the stream's records
+/// @param renamed      as read_keys() has it
+void take_alignment(const Alignment& alignment,
+                    const Ops& left,
+                    const Ops& right,
+                    const core::LargeVector<bool>& renamed,
+                    Pairing& pairing) {
+  for (std::size_t i = 0; i < left.size(); ++i) {
+    if (alignment.candidate_of[i] == kUnmatched) continue;
+    const std::uint32_t other = right[alignment.candidate_of[i]];
+    const bool by_map = !renamed.empty() && renamed[other];
+    pairing.match(left[i], other, by_map ? MatchedBy::kMap : alignment.how[i]);
+  }
+  pairing.work += alignment.work;
+  pairing.work_limit += most_work(left.size() + right.size());
+  pairing.gave_up = pairing.gave_up || alignment.gave_up;
+}
+
 /// Aligns stream by stream; what it takes for that is gone afterwards.
 void align_all(const core::DumpSource& baseline,
                const core::DumpSource& candidate,
@@ -312,23 +312,23 @@ void align_all(const core::DumpSource& baseline,
   pairing.candidate_of.assign(pairing.baseline.keys.size(), kUnmatched);
   pairing.baseline_of.assign(pairing.candidate.keys.size(), kUnmatched);
   pairing.how.assign(pairing.baseline.keys.size(), MatchedBy::kNone);
+  const auto find = pairing.by_position ? align_by_position : align;
+  const Ops& left_keys = pairing.baseline.keys;
+  const Ops& right_keys = pairing.candidate.keys;
+  std::optional<StreamNumbers> numbers;
   for (const auto& [stream, left] : baseline_streams) {
     const auto found = candidate_streams.find(stream);
     if (found == candidate_streams.end()) continue;
     const Ops& right = found->second;
-    const auto find = pairing.by_position ? align_by_position : align;
-    const StreamKeys left_keys(pairing.baseline.keys, left);
-    const StreamKeys right_keys(pairing.candidate.keys, right);
-    const Alignment alignment = find(left_keys.get(), right_keys.get());
-    for (std::size_t i = 0; i < left.size(); ++i) {
-      if (alignment.candidate_of[i] == kUnmatched) continue;
-      const std::uint32_t other = right[alignment.candidate_of[i]];
-      const bool by_map = !renamed.empty() && renamed[other];
-      pairing.match(left[i], other, by_map ? MatchedBy::kMap : alignment.how[i]);
+    if (left.size() == left_keys.size() && right.size() == right_keys.size()) {
+      take_alignment(find(left_keys, right_keys), left, right, renamed, pairing);
+      continue;
     }
-    pairing.work += alignment.work;
-    pairing.work_limit += most_work(left.size() + right.size());
-    pairing.gave_up = pairing.gave_up || alignment.gave_up;
+    if (!numbers) numbers.emplace(key_count(pairing));
+    numbers->begin_stream();
+    const Ops left_numbers = numbers->number(left_keys, left);
+    const Ops right_numbers = numbers->number(right_keys, right);
+    take_alignment(find(left_numbers, right_numbers), left, right, renamed, pairing);
   }
 }
 

@@ -100,6 +100,7 @@ void Walk::run() {
   pace.finish();
   taint_.finish(context_.baseline, context_.report);
   context_.report.trail = trail_.finish();
+  context_.report.rank_divergences = rank_firsts_.take();
   if (!context_.pairing.moved.empty()) {
     context_.report.reasons.push_back(fmt::format(
         "{} operators were called on both sides in another order", context_.pairing.moved.size()));
@@ -136,10 +137,10 @@ void Walk::take_hunk(const Hunk& hunk, const HunkJudge& hunks) {
 
 void Walk::note_ranks(const Hunk& hunk) {
   for (const std::uint32_t op : hunk.missing) {
-    note_rank(context_.baseline.op_head(op), true, context_.report.rank_divergences);
+    rank_firsts_.see(context_.baseline.op_head(op), true);
   }
   for (const std::uint32_t op : hunk.extra) {
-    note_rank(context_.candidate.op_head(op), false, context_.report.rank_divergences);
+    rank_firsts_.see(context_.candidate.op_head(op), false);
   }
 }
 
@@ -281,7 +282,7 @@ Attribution Walk::diverge(const core::OpRecord& from,
   ++(has_producer ? report.coverage.propagated : report.coverage.origins);
   remember_root(from, why);
   ++report.divergences_total;
-  if (report.ranks.size() > 1) note_rank(from, true, report.rank_divergences);
+  if (report.ranks.size() > 1) rank_firsts_.see(from, true);
   return why;
 }
 

@@ -14,6 +14,7 @@
 #include "comparators/detail/occurrences.h"
 #include "comparators/detail/op_judge.h"
 #include "comparators/detail/pairing.h"
+#include "comparators/detail/rank_firsts.h"
 #include "comparators/detail/rng_ledger.h"
 #include "comparators/detail/taint.h"
 #include "comparators/detail/tensor_judge.h"
@@ -74,6 +75,7 @@ class Walk {
   ModuleCounter modules_;
   TrailKeeper trail_;
   Occurrences occurrences_;
+  RankFirsts rank_firsts_;
 };
 
 }  // namespace repro_check::comparators::detail

@@ -244,5 +244,34 @@ TEST_CASE("by position, the k-th call of a stream is paired with the k-th or wit
   }
 }
 
+/// Two calls a stream, in that order or turned around.
+MemorySource many_streams(std::uint32_t streams, bool turned) {
+  std::array<std::shared_ptr<const core::OperatorInfo>, 2> names = {
+      std::make_shared<core::OperatorInfo>(core::OperatorInfo{"aten::a", "", false}),
+      std::make_shared<core::OperatorInfo>(core::OperatorInfo{"aten::b", "", false})};
+  if (turned) std::swap(names[0], names[1]);
+  std::vector<core::OpRecord> trace;
+  for (std::uint32_t stream = 0; stream < streams; ++stream) {
+    for (const auto& name : names) {
+      trace.emplace_back();
+      trace.back().op = name;
+      trace.back().rank = stream;
+    }
+  }
+  return source_of(std::move(trace));
+}
+
+// What is kept for each key was once as long as all keys for every stream: this took minutes.
+TEST_CASE("a rank for every other record costs no more than one rank for all") {
+  constexpr std::uint32_t kRanks = 200'000;
+  const MemorySource left = many_streams(kRanks, false);
+  const MemorySource right = many_streams(kRanks, true);
+  const Pairing pairing = detail::pair_records(left, right);
+  CHECK(pairing.matched == kRanks);
+  CHECK(pairing.moved.size() == kRanks);
+  CHECK(pairing.baseline.ranks.size() == kRanks);
+  CHECK(pairing.baseline.ranks.back() == kRanks - 1);
+}
+
 }  // namespace
 }  // namespace repro_check::comparators
