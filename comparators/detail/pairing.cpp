@@ -41,18 +41,18 @@ class SideKeys {
       if (id.entry) ++rewritten_[*id.entry];
       renamed = renamed || id.changed;
     }
-    return table_.intern(head, module.text, op.text);
+    return table_.intern(head, module.name, op.name);
   }
 
  private:
   struct Id {
-    std::uint32_t text = 0;
+    core::Digest name;
     std::optional<std::size_t> entry;  ///< of the map, that matched it
     bool changed = false;
   };
 
-  Id id_of(const NameRewriter::Name& name) {
-    return {table_.text_id(name.text), name.entry, name.changed};
+  static Id id_of(const NameRewriter::Name& name) {
+    return {KeyTable::digest_of(name.text), name.entry, name.changed};
   }
 
   // A source hands out the same object for all calls of an operator, and of a place: the text is

@@ -3,10 +3,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
+#include "comparators/detail/piece_vector.h"
 #include "core/id_slots.h"
-#include "core/large_memory.h"
 
 namespace repro_check::comparators::detail {
 
@@ -17,29 +16,27 @@ class StorageTable {
  public:
   /// Made where there is none yet.
   Value& operator[](std::int64_t storage) {
-    const auto known = static_cast<std::uint32_t>(size_);
+    const auto known = static_cast<std::uint32_t>(entries_.size());
     const std::uint32_t id = slots_.find_or_add(
         hash(storage),
         known,
-        [&](std::uint32_t other) { return entry(other).storage == storage; },
-        [&](std::uint32_t other) { return hash(entry(other).storage); });
-    if (id == known) add(storage);
-    return entry(id).value;
+        [&](std::uint32_t other) { return entries_[other].storage == storage; },
+        [&](std::uint32_t other) { return hash(entries_[other].storage); });
+    if (id == known) entries_.push_back({storage, {}});
+    return entries_[id].value;
   }
 
   /// Null where there is none.
   [[nodiscard]] const Value* find(std::int64_t storage) const {
     const auto id = slots_.find(
-        hash(storage), [&](std::uint32_t other) { return entry(other).storage == storage; });
-    return id ? &entry(*id).value : nullptr;
+        hash(storage), [&](std::uint32_t other) { return entries_[other].storage == storage; });
+    return id ? &entries_[*id].value : nullptr;
   }
 
   /// Shows every value, in the order in which they were made.
   template <typename Visit>
   void for_each(const Visit& visit) const {
-    for (const auto& piece : pieces_) {
-      for (const Entry& entry : piece) visit(entry.value);
-    }
+    entries_.for_each([&](const Entry& entry) { visit(entry.value); });
   }
 
  private:
@@ -47,22 +44,6 @@ class StorageTable {
     std::int64_t storage = 0;
     Value value{};
   };
-  static constexpr std::size_t kPiece = 32'768;
-
-  [[nodiscard]] Entry& entry(std::uint32_t id) { return pieces_[id / kPiece][id % kPiece]; }
-  [[nodiscard]] const Entry& entry(std::uint32_t id) const {
-    return pieces_[id / kPiece][id % kPiece];
-  }
-
-  void add(std::int64_t storage) {
-    if (size_ % kPiece == 0) {
-      pieces_.emplace_back();
-      // The first is all that most traces have, and then mostly of a few entries.
-      if (size_ != 0) pieces_.back().reserve(kPiece);
-    }
-    pieces_.back().push_back({storage, {}});
-    ++size_;
-  }
 
   /// Storages are mostly numbered as they come, and then each has a slot of its own beside its
   /// neighbour's. Numbers far apart are mixed, so that few fall together.
@@ -73,8 +54,7 @@ class StorageTable {
   }
 
   core::IdSlots slots_;
-  std::vector<core::LargeVector<Entry>> pieces_;  ///< nothing is held twice when it grows
-  std::size_t size_ = 0;
+  PieceVector<Entry> entries_;
 };
 
 }  // namespace repro_check::comparators::detail
