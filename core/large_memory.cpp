@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -26,9 +27,12 @@ namespace repro_check::core {
 namespace {
 
 /// Of the files, what may be resident beyond what is so without them.
-constexpr std::size_t kMostResident = std::size_t{80} << 20U;
-/// A fault brings in sixteen pages of a file that the system has in memory: tens of GB/s.
+constexpr std::size_t kMostResident = std::size_t{40} << 20U;
+/// For arrays that are gone through in order, by iterators.
 constexpr std::chrono::microseconds kPatience{1000};
+
+/// What is mapped of files; apart from LargeMemory, because it is asked for all the time.
+std::atomic<std::size_t> mapped{0};
 
 /// Null where there is no room. The space is taken first: where a disk is full, writing to a
 /// mapping would be a signal.
@@ -74,6 +78,7 @@ class LargeMemory {
     if (at == nullptr) return in_memory(bytes);
     regions_.emplace(at, bytes);
     use_.in_files += bytes;
+    mapped.store(use_.in_files, std::memory_order_relaxed);
     watch();
     return at;
   }
@@ -85,11 +90,18 @@ class LargeMemory {
         use_.in_memory -= bytes;
       } else {
         use_.in_files -= bytes;
+        mapped.store(use_.in_files, std::memory_order_relaxed);
         ::munmap(at, bytes);
         return;
       }
     }
     ::operator delete(at);
+  }
+
+  /// Does nothing where another thread is at it.
+  void relieve() noexcept {
+    const std::unique_lock lock(mutex_, std::try_to_lock);
+    if (lock.owns_lock() && !regions_.empty()) hand_back();
   }
 
   LargeMemoryUse use() noexcept {
@@ -118,29 +130,31 @@ class LargeMemory {
     }
     const SignalsBlocked blocked;
     try {
-      std::thread([this] { hand_back(); }).detach();
+      std::thread([this] { hand_back_now_and_then(); }).detach();
       watched_ = true;
     } catch (const std::system_error&) {
       // Without it the pages stay until the system wants them.
     }
   }
 
-  void hand_back() {
-    const FileDescriptor statm(::open("/proc/self/statm", O_RDONLY | O_CLOEXEC));
-    std::size_t least = SIZE_MAX;  // resident without the regions
+  void hand_back_now_and_then() {
     std::unique_lock lock(mutex_);
     for (;;) {
       wake_.wait(lock, [this] { return !regions_.empty(); });
-      const auto resident = resident_of_files(statm.get());
-      if (!resident) return;
-      if (*resident < least) least = *resident;
-      if (*resident - least > kMostResident) {
-        // The bytes stay in the file, which the system writes to the disk as it likes.
-        for (const auto& [at, bytes] : regions_) ::madvise(at, bytes, MADV_DONTNEED);
-        least = resident_of_files(statm.get()).value_or(*resident);
-      }
+      hand_back();
       wake_.wait_for(lock, kPatience, [] { return false; });
     }
+  }
+
+  void hand_back() noexcept {
+    if (statm_.get() < 0) statm_ = FileDescriptor(::open("/proc/self/statm", O_RDONLY | O_CLOEXEC));
+    const auto resident = resident_of_files(statm_.get());
+    if (!resident) return;
+    if (*resident < least_) least_ = *resident;
+    if (*resident - least_ <= kMostResident) return;
+    // The bytes stay in the file, which the system writes to the disk as it likes.
+    for (const auto& [at, bytes] : regions_) ::madvise(at, bytes, MADV_DONTNEED);
+    least_ = resident_of_files(statm_.get()).value_or(*resident);
   }
 
   std::mutex mutex_;
@@ -149,6 +163,8 @@ class LargeMemory {
   std::size_t limit_ = kMostLargeInMemory;
   LargeMemoryUse use_;
   bool watched_ = false;
+  FileDescriptor statm_;
+  std::size_t least_ = SIZE_MAX;  ///< resident of other files than the regions
 };
 
 }  // namespace
@@ -164,6 +180,10 @@ void release_large(void* at, std::size_t bytes) noexcept {
   } else {
     LargeMemory::instance().release(at, bytes);
   }
+}
+
+void relieve_large_memory() noexcept {
+  if (mapped.load(std::memory_order_relaxed) != 0) LargeMemory::instance().relieve();
 }
 
 LargeMemoryUse large_memory_use() noexcept { return LargeMemory::instance().use(); }

@@ -10,9 +10,9 @@ namespace repro_check::core {
 /// Memory for what grows with the number of records of a dump. As long as all of it together is
 /// small it is ordinary memory. Beyond that, what is asked for lies in temporary files without a
 /// name, in the directory for those (TMPDIR), and what is not in use of it is handed back to the
-/// system now and then: a process stays small however long its arrays are. Where no such file can
-/// be made, or the disk is full, it is ordinary memory all the same; and where TMPDIR is a tmpfs,
-/// the pages stay in memory, though not in the process. Safe to call from any thread.
+/// system: a process stays small however long its arrays are. Where no such file can be made, or
+/// the disk is full, it is ordinary memory all the same; and where TMPDIR is a tmpfs, the pages
+/// stay in memory, though not in the process. Safe to call from any thread.
 /// @throws std::bad_alloc
 void* allocate_large(std::size_t bytes);
 /// @param at     from allocate_large(bytes)
@@ -55,8 +55,37 @@ class LargeAllocator {
   }
 };
 
-/// For elements that hold no memory of their own.
+/// Hands back what files have resident, where that has become too much. A fault brings in sixteen
+/// pages of a file, so that looking up elements at random fills memory faster than a thread that
+/// waits for a processor can hand it back: whoever looks them up has to.
+void relieve_large_memory() noexcept;
+
+namespace detail {
+inline constexpr unsigned kLookUpsBetween = 256;  ///< 16 MiB of faults; a power of 2
+inline thread_local unsigned look_ups = 0;
+}  // namespace detail
+
+/// A std::vector for elements that hold no memory of their own.
 template <typename T>
-using LargeVector = std::vector<T, LargeAllocator<T>>;
+class LargeVector : public std::vector<T, LargeAllocator<T>> {
+  using Base = std::vector<T, LargeAllocator<T>>;
+
+ public:
+  using Base::Base;
+
+  decltype(auto) operator[](std::size_t at) {
+    count_look_up();
+    return Base::operator[](at);
+  }
+  decltype(auto) operator[](std::size_t at) const {
+    count_look_up();
+    return Base::operator[](at);
+  }
+
+ private:
+  static void count_look_up() noexcept {
+    if ((++detail::look_ups & (detail::kLookUpsBetween - 1)) == 0) relieve_large_memory();
+  }
+};
 
 }  // namespace repro_check::core
