@@ -29,7 +29,7 @@ TEST_CASE("keys are equal where every part of them is") {
   }
   CHECK(known.size() == 8 * 8 * 8 * 8);
   const core::Digest none = KeyTable::digest_of("");
-  std::uint32_t next = static_cast<std::uint32_t>(known.size());
+  auto next = static_cast<std::uint32_t>(known.size());
   core::OpRecord other;
   other.lane = 1;
   CHECK(table.intern(other, none, none) == next++);

@@ -98,14 +98,14 @@ TEST_CASE("from several threads") {
   std::array<bool, 4> right{};
   {
     std::vector<std::jthread> threads;
-    for (std::size_t thread = 0; thread < right.size(); ++thread) {
-      threads.emplace_back([&right, thread] {
+    for (bool& of_thread : right) {
+      threads.emplace_back([&of_thread] {
         bool same = true;
         for (std::uint32_t round = 0; round < 8; ++round) {
           const LargeVector<std::uint32_t> mine(kMany, round);
           for (const std::uint32_t number : mine) same = same && number == round;
         }
-        right.at(thread) = same;
+        of_thread = same;
       });
     }
   }
