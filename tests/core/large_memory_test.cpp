@@ -98,6 +98,7 @@ TEST_CASE("from several threads") {
   std::array<bool, 4> right{};
   {
     std::vector<std::jthread> threads;
+    threads.reserve(right.size());
     for (bool& of_thread : right) {
       threads.emplace_back([&of_thread] {
         bool same = true;
