@@ -31,8 +31,8 @@ constexpr std::size_t kMostResident = std::size_t{40} << 20U;
 /// For arrays that are gone through in order, by iterators.
 constexpr std::chrono::microseconds kPatience{1000};
 
-/// What is mapped of files; apart from LargeMemory, because it is asked for all the time.
-std::atomic<std::size_t> mapped{0};
+/// LargeMemoryUse::in_files. Apart from LargeMemory, because it is asked for all the time.
+std::atomic<std::size_t> in_files{0};
 
 /// Null where there is no room. The space is taken first: where a disk is full, writing to a
 /// mapping would be a signal.
@@ -71,14 +71,13 @@ class LargeMemory {
   void* allocate(std::size_t bytes) {
     {
       const std::lock_guard lock(mutex_);
-      if (bytes <= limit_ && use_.in_memory <= limit_ - bytes) return in_memory(bytes);
+      if (bytes <= limit_ && in_memory_ <= limit_ - bytes) return in_memory(bytes);
     }
     void* at = map_file(bytes);
     const std::lock_guard lock(mutex_);
     if (at == nullptr) return in_memory(bytes);
     regions_.emplace(at, bytes);
-    use_.in_files += bytes;
-    mapped.store(use_.in_files, std::memory_order_relaxed);
+    in_files += bytes;
     watch();
     return at;
   }
@@ -87,10 +86,9 @@ class LargeMemory {
     {
       const std::lock_guard lock(mutex_);
       if (regions_.erase(at) == 0) {
-        use_.in_memory -= bytes;
+        in_memory_ -= bytes;
       } else {
-        use_.in_files -= bytes;
-        mapped.store(use_.in_files, std::memory_order_relaxed);
+        in_files -= bytes;
         ::munmap(at, bytes);
         return;
       }
@@ -106,7 +104,7 @@ class LargeMemory {
 
   LargeMemoryUse use() noexcept {
     const std::lock_guard lock(mutex_);
-    return use_;
+    return {in_memory_, in_files};
   }
 
   std::size_t limit(std::size_t bytes) noexcept {
@@ -117,7 +115,7 @@ class LargeMemory {
  private:
   void* in_memory(std::size_t bytes) {
     void* at = ::operator new(bytes);
-    use_.in_memory += bytes;
+    in_memory_ += bytes;
     return at;
   }
 
@@ -161,7 +159,7 @@ class LargeMemory {
   std::condition_variable wake_;
   std::map<void*, std::size_t> regions_;
   std::size_t limit_ = kMostLargeInMemory;
-  LargeMemoryUse use_;
+  std::size_t in_memory_ = 0;  ///< LargeMemoryUse::in_memory
   bool watched_ = false;
   FileDescriptor statm_;
   std::size_t least_ = SIZE_MAX;  ///< resident of other files than the regions
@@ -183,7 +181,7 @@ void release_large(void* at, std::size_t bytes) noexcept {
 }
 
 void relieve_large_memory() noexcept {
-  if (mapped.load(std::memory_order_relaxed) != 0) LargeMemory::instance().relieve();
+  if (in_files.load(std::memory_order_relaxed) != 0) LargeMemory::instance().relieve();
 }
 
 LargeMemoryUse large_memory_use() noexcept { return LargeMemory::instance().use(); }

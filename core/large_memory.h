@@ -41,8 +41,7 @@ class LargeAllocator {
 
   LargeAllocator() = default;
   template <typename Other>
-  LargeAllocator(const LargeAllocator<Other>& /*other*/) noexcept {
-  }  // NOLINT(google-explicit-constructor)
+  LargeAllocator(const LargeAllocator<Other>& /*other*/) noexcept {}
 
   T* allocate(std::size_t count) {
     if (count > static_cast<std::size_t>(-1) / sizeof(T)) throw std::bad_array_new_length();

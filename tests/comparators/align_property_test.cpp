@@ -261,7 +261,7 @@ MemorySource many_streams(std::uint32_t streams, bool turned) {
   return source_of(std::move(trace));
 }
 
-// What is kept for each key was once as long as all keys for every stream: this took minutes.
+// What is kept for each key was once as long as all keys, for every stream: a terabyte of zeroes.
 TEST_CASE("a rank for every other record costs no more than one rank for all") {
   constexpr std::uint32_t kRanks = 200'000;
   const MemorySource left = many_streams(kRanks, false);
