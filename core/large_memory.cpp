@@ -6,6 +6,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -26,10 +27,13 @@
 namespace repro_check::core {
 namespace {
 
-/// Of the files, what may be resident beyond what is so without them.
-constexpr std::size_t kMostResident = std::size_t{40} << 20U;
+/// Of the files, what may be resident however much is in memory because no file could be made.
+constexpr std::size_t kLeastResident = std::size_t{32} << 20U;
 /// For arrays that are gone through in order, by iterators.
 constexpr std::chrono::microseconds kPatience{1000};
+/// What is left after handing back are other files, and what other threads brought in meanwhile:
+/// of so many readings the lowest is taken.
+constexpr unsigned kReadings = 8;
 
 /// LargeMemoryUse::in_files. Apart from LargeMemory, because it is asked for all the time.
 std::atomic<std::size_t> in_files{0};
@@ -76,6 +80,7 @@ class LargeMemory {
     void* at = map_file(bytes);
     const std::lock_guard lock(mutex_);
     if (at == nullptr) return in_memory(bytes);
+    hand_back();
     regions_.emplace(at, bytes);
     in_files += bytes;
     watch();
@@ -96,10 +101,11 @@ class LargeMemory {
     ::operator delete(at);
   }
 
-  /// Does nothing where another thread is at it.
+  /// Waits for another thread that is at it: whoever looks elements up meanwhile brings pages in
+  /// as fast as they are handed back.
   void relieve() noexcept {
-    const std::unique_lock lock(mutex_, std::try_to_lock);
-    if (lock.owns_lock() && !regions_.empty()) hand_back();
+    const std::lock_guard lock(mutex_);
+    if (!regions_.empty()) hand_back();
   }
 
   LargeMemoryUse use() noexcept {
@@ -148,11 +154,14 @@ class LargeMemory {
     if (statm_.get() < 0) statm_ = FileDescriptor(::open("/proc/self/statm", O_RDONLY | O_CLOEXEC));
     const auto resident = resident_of_files(statm_.get());
     if (!resident) return;
-    if (*resident < least_) least_ = *resident;
-    if (*resident - least_ <= kMostResident) return;
+    others_ = std::min(others_, *resident);
+    const std::size_t room = kMostLargeResident - std::min(in_memory_, kMostLargeResident);
+    if (*resident - others_ <= std::max(room, kLeastResident)) return;
     // The bytes stay in the file, which the system writes to the disk as it likes.
     for (const auto& [at, bytes] : regions_) ::madvise(at, bytes, MADV_DONTNEED);
-    least_ = resident_of_files(statm_.get()).value_or(*resident);
+    lowest_left_ = std::min(lowest_left_, resident_of_files(statm_.get()).value_or(*resident));
+    if (++handed_back_ % kReadings != 0) return;
+    others_ = std::exchange(lowest_left_, SIZE_MAX);
   }
 
   std::mutex mutex_;
@@ -162,7 +171,9 @@ class LargeMemory {
   std::size_t in_memory_ = 0;  ///< LargeMemoryUse::in_memory
   bool watched_ = false;
   FileDescriptor statm_;
-  std::size_t least_ = SIZE_MAX;  ///< resident of other files than the regions
+  std::size_t others_ = SIZE_MAX;       ///< resident of other files than the regions
+  std::size_t lowest_left_ = SIZE_MAX;  ///< resident after handing back, since others_ was set
+  unsigned handed_back_ = 0;
 };
 
 }  // namespace

@@ -21,7 +21,9 @@ void release_large(void* at, std::size_t bytes) noexcept;
 /// Below this an allocation is always ordinary memory and is not counted.
 inline constexpr std::size_t kLeastLarge = std::size_t{256} << 10U;
 /// Ordinary memory that all large allocations together may take.
-inline constexpr std::size_t kMostLargeInMemory = std::size_t{112} << 20U;
+inline constexpr std::size_t kMostLargeInMemory = std::size_t{80} << 20U;
+/// That, and what may be resident of the files.
+inline constexpr std::size_t kMostLargeResident = std::size_t{144} << 20U;
 
 /// How much of the large allocations lies where.
 struct LargeMemoryUse {
