@@ -121,28 +121,30 @@ core::Dtype IndexReader::dtype(std::uint64_t number, const TableReader& table) c
 
 std::shared_ptr<const core::OperatorInfo> IndexReader::operator_info(std::uint32_t id) const {
   const auto row = operators_.row<OperatorRow>(id);
-  std::shared_ptr<const core::OperatorInfo>& cached = operator_cache_.at(id);
-  if (cached == nullptr) {
-    cached = std::make_shared<core::OperatorInfo>(
-        core::OperatorInfo{text(row.name), text(row.overload), row.seeded != 0});
-  }
-  return cached;
+  if (auto known = operator_cache_.find(id)) return known;
+  auto info = std::make_shared<const core::OperatorInfo>(
+      core::OperatorInfo{text(row.name), text(row.overload), row.seeded != 0});
+  operator_cache_.keep(id, info, sizeof *info + info->name.size() + info->overload.size());
+  return info;
 }
 
 std::shared_ptr<const core::CallSite> IndexReader::site(std::uint32_t id) const {
   if (id == kNoRow) return nullptr;
   const auto row = sites_.row<SiteRow>(id);
-  std::shared_ptr<const core::CallSite>& cached = site_cache_.at(id);
-  if (cached != nullptr) return cached;
+  if (auto known = site_cache_.find(id)) return known;
   frames_.expect_range(row.frames_begin, row.frame_count, "a site");
   auto site = std::make_shared<core::CallSite>();
   site->module_path = text(row.module_path);
   site->module_type = text(row.module_type);
+  std::size_t bytes = sizeof *site + site->module_path.size() + site->module_type.size();
   for (std::uint64_t i = 0; i < row.frame_count; ++i) {
     const auto frame = frames_.row<FrameRow>(row.frames_begin + i);
     site->frames.push_back({text(frame.file), frame.line, text(frame.function)});
+    const core::SourceFrame& read = site->frames.back();
+    bytes += sizeof read + read.file.size() + read.function.size();
   }
-  return cached = std::move(site);
+  site_cache_.keep(id, site, bytes);
+  return site;
 }
 
 core::Value IndexReader::value(std::uint64_t& at,
