@@ -114,7 +114,7 @@ void TrailKeeper::see(const core::OpRecord& from,
                       const core::OpRecord& to,
                       const OpFindings& findings,
                       const Attribution* why) {
-  if (!trail_) return;
+  if (!trail_ || !takes(from.generator || to.generator)) return;
   OpRow row = row_of(from);
   row.baseline = static_cast<std::uint32_t>(from.index);
   row.candidate = static_cast<std::uint32_t>(to.index);
@@ -123,7 +123,7 @@ void TrailKeeper::see(const core::OpRecord& from,
   note_errors(from, to, findings, row);
   if (from.generator || to.generator) note_draw(from, to, row);
   if (why != nullptr) map_outputs(from, findings);
-  add(row);
+  trail_->rows.push_back(row);
 }
 
 void TrailKeeper::see_hunk(const Hunk& hunk) {
@@ -133,12 +133,12 @@ void TrailKeeper::see_hunk(const Hunk& hunk) {
 }
 
 void TrailKeeper::see_damaged(const Event& event) {
-  if (!trail_) return;
+  if (!trail_ || !takes(false)) return;
   OpRow row = row_of(baseline_.op_head(event.baseline));
   row.baseline = event.baseline;
   row.candidate = event.candidate;
   row.state = OpState::kNotJudged;
-  add(row);
+  trail_->rows.push_back(row);
 }
 
 std::shared_ptr<const OpTrail> TrailKeeper::finish() {
@@ -162,15 +162,18 @@ OpRow TrailKeeper::row_of(const core::OpRecord& record) {
   return row;
 }
 
-void TrailKeeper::add(const OpRow& row) {
+bool TrailKeeper::takes(bool draws) {
   ++trail_->rows_total;
-  if (trail_->rows.size() < OpTrail::kMostRows) trail_->rows.push_back(row);
+  if (trail_->rows.size() < OpTrail::kMostRows) return true;
+  if (draws) ++trail_->draws_total;
+  return false;
 }
 
 void TrailKeeper::add_unmatched(const core::DumpSource& source,
                                 std::uint32_t place,
                                 bool in_baseline) {
   const core::OpRecord record = whole_record(source, place);
+  if (!takes(record.generator.has_value())) return;
   OpRow row = row_of(record);
   (in_baseline ? row.baseline : row.candidate) = place;
   row.state = in_baseline ? OpState::kBaselineOnly : OpState::kCandidateOnly;
@@ -179,7 +182,7 @@ void TrailKeeper::add_unmatched(const core::DumpSource& source,
     note_draw(
         in_baseline ? record : core::OpRecord{}, in_baseline ? core::OpRecord{} : record, row);
   }
-  add(row);
+  trail_->rows.push_back(row);
 }
 
 std::uint32_t TrailKeeper::place_of(const core::CallSite* site) {

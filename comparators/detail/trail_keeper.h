@@ -40,7 +40,8 @@ class TrailKeeper {
   using Names = std::unordered_map<std::string, std::uint32_t>;
 
   OpRow row_of(const core::OpRecord& record);
-  void add(const OpRow& row);
+  /// Counts an operator. False where there is no room for its row: then nothing is kept of it.
+  bool takes(bool draws);
   void add_unmatched(const core::DumpSource& source, std::uint32_t place, bool in_baseline);
   std::uint32_t place_of(const core::CallSite* site);
   void note_producers(const core::OpRecord& record, OpRow& row);
