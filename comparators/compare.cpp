@@ -192,8 +192,10 @@ class Comparison {
     std::vector<std::uint64_t> renamed_tensors;
     report_.named_tensors = differing_named_tensors(
         baseline_.manifest(), candidate_.manifest(), options_.spec.map, judge_, renamed_tensors);
+    detail::PairingOptions pairing_options = *pairing_options_;
+    pairing_options.pace = &pace;
     try {
-      pairing_ = detail::pair_records(baseline_, candidate_, *pairing_options_);
+      pairing_ = detail::pair_records(baseline_, candidate_, pairing_options);
       if (options_.spec.order == configs::OperatorOrder::kRelaxed) {
         detail::pair_moved(baseline_, candidate_, pairing_);
       }
@@ -212,7 +214,6 @@ class Comparison {
                          detail::ranks_text(pairing_.candidate.ranks)));
       return false;
     }
-    report_.ranks = pairing_.baseline.ranks;
     report_.alignment = detail::summarise(pairing_);
     report_.name_map = detail::map_use(options_.spec.map, pairing_, renamed_tensors);
     report_.coverage.baseline_ops = pairing_.baseline.completion.size();

@@ -340,10 +340,12 @@ struct Report {
   std::optional<ControlFlow> control_flow;
   AlignmentSummary alignment;
   NameMapUse name_map;
-  std::vector<std::uint32_t> ranks;  ///< that were compared
+  /// That were compared, sorted; of more than 1,024 those in rank_divergences and the lowest.
+  std::vector<std::uint32_t> ranks;
   /// The first 10,000, in the order of their first operators.
   std::vector<ModuleTally> modules;
-  std::vector<RankDivergence> rank_divergences;  ///< by rank, where there are several
+  /// By rank, where there are several; of more than 1,024 those that part first.
+  std::vector<RankDivergence> rank_divergences;
   /// Every further operator that is not fine, in trace order; bounded by CompareOptions::max_items.
   std::vector<OpDivergence> divergences;
   std::uint64_t divergences_total = 0;  ///< the first one included

@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 namespace repro_check::comparators::detail {
 namespace {
 
@@ -104,8 +106,12 @@ std::vector<std::string> alignment_warnings(const Report& report) {
   return warnings;
 }
 
-std::string ranks_text(const std::vector<std::uint32_t>& ranks) {
-  return fmt::format("{{{}}}", fmt::join(ranks, ", "));
+std::string ranks_text(std::span<const std::uint32_t> ranks) {
+  constexpr std::size_t kMost = 16;
+  const auto shown = ranks.first(std::min(ranks.size(), kMost));
+  const std::size_t more = ranks.size() - shown.size();
+  return fmt::format(
+      "{{{}{}}}", fmt::join(shown, ", "), more == 0 ? "" : fmt::format(", and {} more", more));
 }
 
 }  // namespace repro_check::comparators::detail

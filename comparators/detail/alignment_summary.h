@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -29,7 +30,7 @@ NameMapUse map_use(const configs::NameMap& map,
 /// What a reader has to know of the pairing beside the divergences.
 std::vector<std::string> alignment_warnings(const Report& report);
 
-/// `{0, 1}`
-std::string ranks_text(const std::vector<std::uint32_t>& ranks);
+/// `{0, 1}`, at most 16 of them.
+std::string ranks_text(std::span<const std::uint32_t> ranks);
 
 }  // namespace repro_check::comparators::detail

@@ -14,13 +14,10 @@ std::size_t ModuleCounter::find_or_add(const std::string& path) {
 
 void ModuleCounter::see(const core::OpRecord& record, ModuleOutcome outcome) {
   static const std::string root;
-  const auto address = reinterpret_cast<std::uintptr_t>(record.site.get());
-  KnownSite& known = known_[(address * 0x9E37'79B9'7F4A'7C15U >> 32U) % known_.size()];
-  if (known.site != record.site || known.place == kNowhere) {
-    known = {record.site, find_or_add(record.site ? record.site->module_path : root)};
-  }
-  if (known.place == kNowhere) return;
-  ModuleTally& tally = report_.modules[known.place];
+  const std::size_t place = known_.of(
+      record.site, [&] { return find_or_add(record.site ? record.site->module_path : root); });
+  if (place == kNowhere) return;
+  ModuleTally& tally = report_.modules[place];
   ++tally.operators;
   if (outcome == ModuleOutcome::kNotFine) ++tally.not_fine;
   if (outcome == ModuleOutcome::kNotJudged) ++tally.not_judged;

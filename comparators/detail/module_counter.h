@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <unordered_map>
 
+#include "comparators/detail/object_memo.h"
 #include "comparators/report.h"
 #include "core/op_record.h"
 
@@ -29,19 +28,12 @@ class ModuleCounter {
 
  private:
   static constexpr std::size_t kNowhere = SIZE_MAX;
-  /// A source hands out one object for all calls of a place, held so that its address stays its
-  /// own.
-  struct KnownSite {
-    std::shared_ptr<const core::CallSite> site;
-    std::size_t place = kNowhere;
-  };
-
   /// Of the module in report_.modules, or kNowhere.
   std::size_t find_or_add(const std::string& path);
 
   Report& report_;
   std::unordered_map<std::string, std::size_t> place_of_;
-  std::array<KnownSite, 4096> known_;  ///< by address, the last of those that fall together
+  ObjectMemo<core::CallSite, std::size_t> known_;
 };
 
 }  // namespace repro_check::comparators::detail

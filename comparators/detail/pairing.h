@@ -8,25 +8,12 @@
 
 #include "comparators/align.h"
 #include "comparators/detail/name_rewriter.h"
+#include "comparators/detail/side_records.h"
 #include "configs/run_config.h"
 #include "core/dump_source.h"
 #include "core/large_memory.h"
 
 namespace repro_check::comparators::detail {
-
-/// What is kept of every record of one dump while it is compared.
-struct RecordKeys {
-  core::LargeVector<std::uint32_t>
-      keys;  ///< interned (rank, lane, step, phase, depth, module, operator)
-  /// Op indices in the order in which the calls ended; those left out of the comparison are not in
-  /// it.
-  core::LargeVector<std::uint32_t> completion;
-  std::vector<std::uint32_t> ranks;  ///< distinct, sorted
-  /// Per op index the call to compare that encloses it, or itself; empty where nothing is left out.
-  core::LargeVector<std::uint32_t> visible_of;
-
-  [[nodiscard]] std::uint64_t left_out() const noexcept { return keys.size() - completion.size(); }
-};
 
 /// Records of one key that the alignment left over on both sides: the same call elsewhere.
 struct Moved {
@@ -38,6 +25,7 @@ struct Moved {
 struct Pairing {
   RecordKeys baseline;
   RecordKeys candidate;
+  std::uint32_t distinct_keys = 0;                ///< of both sides; every key is below it
   core::LargeVector<std::uint32_t> candidate_of;  ///< per baseline op index, or kUnmatched
   core::LargeVector<std::uint32_t> baseline_of;   ///< per candidate op index, or kUnmatched
   core::LargeVector<MatchedBy> how;               ///< per baseline op index
@@ -64,6 +52,7 @@ struct PairingOptions {
   /// Names of the candidate that are the baseline's in other words; null = none. Borrowed for as
   /// long as the pairing is used.
   const configs::NameMap* map = nullptr;
+  Pace* pace = nullptr;  ///< is told every record of both sides; null = nobody is
 };
 
 /// Interns the keys of both dumps and aligns them, each (rank, lane) as a stream of its own.

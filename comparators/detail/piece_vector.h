@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <vector>
 
@@ -37,7 +38,8 @@ class PieceVector {
   }
 
  private:
-  static constexpr std::size_t kPiece = 32'768;
+  static constexpr std::size_t kPiece = std::bit_floor((std::size_t{1} << 20U) / sizeof(T));
+  static_assert(kPiece * sizeof(T) >= core::kLeastLarge);
 
   std::vector<core::LargeVector<T>> pieces_;
   std::size_t size_ = 0;

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "comparators/align.h"
 #include "core/large_memory.h"
@@ -23,7 +24,7 @@ class StreamNumbers {
 
   /// @param places  of the stream's records in `keys`
   core::LargeVector<std::uint32_t> number(const core::LargeVector<std::uint32_t>& keys,
-                                          const core::LargeVector<std::uint32_t>& places) {
+                                          std::span<const std::uint32_t> places) {
     core::LargeVector<std::uint32_t> numbers;
     numbers.reserve(places.size());
     for (const std::uint32_t place : places) {

@@ -60,7 +60,8 @@ Walk::Walk(const WalkContext& context)
       list_(context.options.max_items, context.report),
       modules_(context.report),
       trail_(context.baseline, context.candidate, context.options.keep_trail),
-      occurrences_(context.pairing) {
+      occurrences_(context.pairing),
+      rank_firsts_(context.pairing.baseline.ranks) {
   evidence_.baseline = &context.baseline.manifest();
   evidence_.candidate = &context.candidate.manifest();
   evidence_.differences = &context.report.differences;
@@ -100,7 +101,7 @@ void Walk::run() {
   pace.finish();
   taint_.finish(context_.baseline, context_.report);
   context_.report.trail = trail_.finish();
-  context_.report.rank_divergences = rank_firsts_.take();
+  rank_firsts_.finish(context_.report);
   if (!context_.pairing.moved.empty()) {
     context_.report.reasons.push_back(fmt::format(
         "{} operators were called on both sides in another order", context_.pairing.moved.size()));
@@ -114,7 +115,7 @@ void Walk::take_hunk(const Hunk& hunk, const HunkJudge& hunks) {
   Report& report = context_.report;
   const PartingContext context{list_.first_text(), decisions_.last()};
   if (!report.control_flow) report.control_flow = hunks.control_flow(hunk, context);
-  if (report.ranks.size() > 1) note_ranks(hunk);
+  note_ranks(hunk);
   for (const std::uint32_t op : hunk.missing) {
     modules_.see(context_.baseline.op_head(op), ModuleOutcome::kNotFine);
   }
@@ -136,6 +137,7 @@ void Walk::take_hunk(const Hunk& hunk, const HunkJudge& hunks) {
 }
 
 void Walk::note_ranks(const Hunk& hunk) {
+  if (context_.pairing.baseline.ranks.size() < 2) return;
   for (const std::uint32_t op : hunk.missing) {
     rank_firsts_.see(context_.baseline.op_head(op), true);
   }
@@ -282,7 +284,7 @@ Attribution Walk::diverge(const core::OpRecord& from,
   ++(has_producer ? report.coverage.propagated : report.coverage.origins);
   remember_root(from, why);
   ++report.divergences_total;
-  if (report.ranks.size() > 1) rank_firsts_.see(from, true);
+  rank_firsts_.see(from, true);
   return why;
 }
 

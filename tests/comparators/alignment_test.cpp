@@ -195,6 +195,55 @@ TEST_CASE("every rank has its first divergence") {
   CHECK(compare_traces(baseline, one).rank_divergences.size() == 1);
 }
 
+TEST_CASE("of very many ranks those that part first are listed") {
+  constexpr std::uint32_t kRanks = 3000;
+  constexpr std::size_t kListed = 1024;
+  const auto trace = [](double of_others) {
+    Trace dump("run");
+    dump.tensor("x", {1}).tensor("y", {of_others});
+    for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
+      dump.op("aten::a", {"x"}, {rank < 500 ? "x" : "y"}, {{"rank", rank}});
+    }
+    return dump;
+  };
+  Trace baseline = trace(1);
+  Trace candidate = trace(2);
+  CompareOptions few;
+  few.max_items = 0;
+  const Report report = compare_traces(baseline, candidate, few);
+  CHECK(report.divergences_total == kRanks - 500);
+  REQUIRE(report.ranks.size() == kListed);
+  REQUIRE(report.rank_divergences.size() == kListed);
+  for (std::uint32_t i = 0; i < kListed; ++i) {
+    CHECK(report.ranks[i] == 500 + i);
+    CHECK(report.rank_divergences[i].rank == 500 + i);
+  }
+  CHECK(std::ranges::count(report.warnings,
+                           "1024 of 3000 ranks are listed, those that part first among them") == 1);
+  const Report equal = compare_traces(baseline, baseline, few);
+  CHECK(equal.rank_divergences.empty());
+  REQUIRE(equal.ranks.size() == kListed);
+  CHECK(equal.ranks.back() == kListed - 1);
+}
+
+TEST_CASE("sets of ranks that differ are named, a few of them") {
+  const auto trace = [](std::uint32_t ranks) {
+    Trace dump("run");
+    dump.tensor("x", {1});
+    for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+      dump.op("aten::a", {"x"}, {"x"}, {{"rank", rank}});
+    }
+    return dump;
+  };
+  Trace two = trace(2);
+  Trace many = trace(100);
+  const Report report = compare_traces(two, many);
+  CHECK(report.status == Status::kNotComparable);
+  CHECK(std::ranges::count(report.reasons,
+                           "rank sets differ: {0, 1} against {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, "
+                           "11, 12, 13, 14, 15, and 84 more}") == 1);
+}
+
 TEST_CASE("pairs are labelled, and the counts add up") {
   Trace baseline = flat({"aten::a", "aten::b", "aten::c", "aten::d"});
   Trace candidate("run");
