@@ -6,6 +6,7 @@
 //   inserted N    N operators, of which B has 1,000 more
 //   reversed N    N operators of distinct keys, in B the other way round
 //   two-keys N    N operators of two keys, in an order of its own on each side
+//   ranks N       N operators of a rank of its own each, no output the same
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -42,9 +43,10 @@ class Recording {
 
   /// @param key     which of many operators in many modules it is
   /// @param output  its bytes, or empty: then `seed` alone makes a digest
-  void append(std::size_t key, std::uint64_t seed, const Floats& output) {
+  void append(std::size_t key, std::uint64_t seed, const Floats& output, std::uint32_t rank = 0) {
     core::OpRecord record;
     record.index = count_++;
+    record.rank = rank;
     record.op = operator_of(key);
     record.site = site_of(key);
     core::TensorRecord tensor;
@@ -193,6 +195,17 @@ void make_streams(const fs::path& directory, std::size_t count, const KeyOf& key
   }
 }
 
+void make_ranks(const fs::path& directory, std::uint32_t count) {
+  for (const bool is_candidate : {false, true}) {
+    const std::string name = is_candidate ? "B" : "A";
+    Recording recording(directory / name, kNever);
+    for (std::uint32_t rank = 0; rank < count; ++rank) {
+      recording.append(0, std::uint64_t{2} * rank + (is_candidate ? 1 : 0), {}, rank);
+    }
+    recording.finish(name);
+  }
+}
+
 using Keys = std::vector<std::size_t>;
 
 void make(const std::string& kind, const fs::path& directory, std::size_t size) {
@@ -210,6 +223,7 @@ void make(const std::string& kind, const fs::path& directory, std::size_t size) 
       return Keys{is_candidate ? size - 1 - i : i};
     });
   }
+  if (kind == "ranks") return make_ranks(directory, static_cast<std::uint32_t>(size));
   if (kind == "two-keys") {
     std::mt19937_64 random(4);
     return make_streams(directory, size, [&](bool, std::size_t) { return Keys{random() % 2}; });
