@@ -342,7 +342,7 @@ struct Report {
   NameMapUse name_map;
   /// That were compared, sorted; of more than 1,024 those in rank_divergences and the lowest.
   std::vector<std::uint32_t> ranks;
-  /// The first 10,000, in the order of their first operators.
+  /// The first 10,000, or 4 MiB of names, in the order of their first operators.
   std::vector<ModuleTally> modules;
   /// By rank, where there are several; of more than 1,024 those that part first.
   std::vector<RankDivergence> rank_divergences;

@@ -6,7 +6,8 @@ namespace repro_check::comparators::detail {
 std::size_t ModuleCounter::find_or_add(const std::string& path) {
   const auto found = place_of_.find(path);
   if (found != place_of_.end()) return found->second;
-  if (place_of_.size() == kMostModules) return kNowhere;
+  if (place_of_.size() == kMostModules || bytes_ + path.size() > kMostBytes) return kNowhere;
+  bytes_ += path.size();
   place_of_.emplace(path, report_.modules.size());
   report_.modules.emplace_back().path = path;
   return report_.modules.size() - 1;

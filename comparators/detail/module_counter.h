@@ -14,11 +14,12 @@ namespace repro_check::comparators::detail {
 
 enum class ModuleOutcome { kFine, kNotFine, kNotJudged };
 
-/// Counts operators by the module that called them, for the first kMostModules of those: a trace
-/// may name another one at every call.
+/// Counts operators by the module that called them, for the first kMostModules of those, and at
+/// most kMostBytes of names: a trace may name another one at every call.
 class ModuleCounter {
  public:
   static constexpr std::size_t kMostModules = 10'000;
+  static constexpr std::size_t kMostBytes = std::size_t{4} << 20U;
 
   /// @param report  borrowed; its `modules` are filled
   explicit ModuleCounter(Report& report) : report_(report) {}
@@ -33,6 +34,7 @@ class ModuleCounter {
 
   Report& report_;
   std::unordered_map<std::string, std::size_t> place_of_;
+  std::size_t bytes_ = 0;  ///< of their names
   ObjectMemo<core::CallSite, std::size_t> known_;
 };
 

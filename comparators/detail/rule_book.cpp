@@ -13,7 +13,7 @@ namespace {
 using configs::NamePattern;
 using configs::Unmatched;
 
-constexpr std::size_t kMostRemembered = 100'000;
+constexpr std::size_t kMostRemembered = 16'384;
 
 bool takes(const std::optional<NamePattern>& pattern, std::string_view name) {
   return !pattern || pattern->matches(name);

@@ -35,5 +35,21 @@ TEST_CASE("operators are counted by module, fine or not, on either side") {
   CHECK(report.modules[2].not_judged == 0);
 }
 
+TEST_CASE("names of modules are bounded in bytes, and every operator is judged all the same") {
+  constexpr int kModules = 3000;
+  const std::string long_name(2000, 'm');
+  Trace trace("baseline");
+  trace.tensor("x", {1});
+  for (int i = 0; i < kModules; ++i) {
+    trace.op("aten::a", {"x"}, {"x"}, in_module(long_name + std::to_string(i)));
+  }
+  const Report report = compare_traces(trace, trace);
+  CHECK(report.coverage.equal == kModules);
+  std::size_t bytes = 0;
+  for (const ModuleTally& module : report.modules) bytes += module.path.size();
+  CHECK(bytes <= std::size_t{4} << 20U);
+  CHECK(bytes > std::size_t{4'000} << 10U);
+}
+
 }  // namespace
 }  // namespace repro_check::comparators
