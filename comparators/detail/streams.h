@@ -18,6 +18,7 @@ struct StreamId {
   std::uint32_t rank = 0;
   std::uint32_t lane = 0;
 
+  // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 misreads the default
   auto operator<=>(const StreamId&) const = default;
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 
+#include <cstddef>
 #include <string>
 
 #include "tests/comparators/trace_builder.h"
