@@ -80,6 +80,8 @@ AcceptedSource::AcceptedSource(Baseline baseline,
   }
   manifest_.run_name = "accepted";
   manifest_.trace.operators = baseline_.ops.size();
+  manifest_.trace.returned = static_cast<std::uint64_t>(std::ranges::count_if(
+      baseline_.ops, [](const AcceptedOp& op) { return op.name == core::kReturnedOperator; }));
   manifest_.trace.index_digest = baseline_.root;
   // Nothing is stored here, and nothing was left out: contents are simply not asked for.
   manifest_.trace.level = "digest";

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "baselines/baseline.h"
-#include "core/dump_source.h"
-#include "core/large_memory.h"
+#include "core/system/large_memory.h"
+#include "core/trace/dump_source.h"
 
 namespace repro_check::baselines {
 

@@ -5,7 +5,6 @@
 #include <fmt/ranges.h>
 
 #include <array>
-#include <span>
 
 #include "baselines/detail/tokens.h"
 
@@ -107,7 +106,7 @@ std::string to_line(const core::NamedTensor& tensor) {
 
 std::string to_text(const Baseline& baseline) {
   std::string text = body(baseline);
-  const core::Digest digest = core::digest_bytes(std::as_bytes(std::span<const char>(text)));
+  const core::Digest digest = detail::digest_text(text);
   return text + fmt::format("end {} {}\n", baseline.operators, digest_word(digest));
 }
 

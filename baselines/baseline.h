@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "baselines/platform.h"
-#include "core/digest.h"
-#include "core/op_record.h"
-#include "core/run_manifest.h"
-#include "core/tensor_record.h"
+#include "core/digest/digest.h"
+#include "core/tensor/tensor_record.h"
+#include "core/trace/op_record.h"
+#include "core/trace/run_manifest.h"
 
 namespace repro_check::baselines {
 
@@ -91,8 +91,9 @@ struct Baseline {
   core::Digest root;        ///< index digest of the dump it was made from
   std::vector<core::NamedTensor> tensors;  ///< inputs, then parameters, then buffers
   std::vector<AcceptedTensors> folded;     ///< the kinds that are not in `tensors`
-  std::vector<AcceptedOp> ops;             ///< in trace order; empty where `modules` stand for them
-  std::vector<AcceptedModule> modules;     ///< ascending
+  std::vector<AcceptedOp>
+      ops;  ///< in trace order of each lane; empty where `modules` stand for them
+  std::vector<AcceptedModule> modules;  ///< ascending
   bool operator==(const Baseline&) const = default;
 };
 

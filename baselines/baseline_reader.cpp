@@ -6,13 +6,12 @@
 #include <limits>
 #include <map>
 #include <optional>
-#include <span>
 #include <utility>
 
 #include "baselines/baseline.h"
 #include "baselines/detail/tokens.h"
 #include "core/error.h"
-#include "core/printable.h"
+#include "core/text/printable.h"
 
 namespace repro_check::baselines {
 namespace {
@@ -24,10 +23,6 @@ constexpr const char* kMend = "take the file from version control again, or acce
 
 constexpr std::string_view kKinds = "iwb";
 constexpr std::string_view kPhases = "fgo";
-
-core::Digest digest_of(std::string_view text) {
-  return core::digest_bytes(std::as_bytes(std::span<const char>(text)));
-}
 
 class Reader {
  public:
@@ -113,7 +108,7 @@ void Reader::check_frame() {
   if (!text_.ends_with('\n') || end == std::string_view::npos) throw bad("cut short");
   const Words words = detail::split(text_.substr(end + 1, text_.size() - end - 2), ' ');
   if (words.size() != 3 ||
-      detail::parse_digest_word(words[2]) != digest_of(text_.substr(0, end + 1))) {
+      detail::parse_digest_word(words[2]) != detail::digest_text(text_.substr(0, end + 1))) {
     throw bad("does not match its checksum: edited by hand, or merged badly");
   }
   rest_ = text_.substr(0, end + 1);

@@ -4,11 +4,10 @@
 #include <fmt/format.h>
 
 #include <optional>
-#include <span>
 
 #include "baselines/detail/tokens.h"
 #include "core/error.h"
-#include "core/printable.h"
+#include "core/text/printable.h"
 
 namespace repro_check::baselines {
 namespace {
@@ -16,7 +15,7 @@ namespace {
 constexpr std::string_view kMagic = "repro-pending 1\n";
 
 std::string with_end(std::string text) {
-  const core::Digest digest = core::digest_bytes(std::as_bytes(std::span<const char>(text)));
+  const core::Digest digest = detail::digest_text(text);
   return text + fmt::format("pending {}\n", detail::digest_word(digest));
 }
 

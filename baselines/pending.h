@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "baselines/baseline.h"
-#include "core/digest.h"
+#include "core/digest/digest.h"
 
 namespace repro_check::baselines {
 

@@ -6,11 +6,10 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <span>
 #include <string_view>
 
 #include "baselines/detail/tokens.h"
-#include "core/manifest_lookup.h"
+#include "core/trace/manifest_lookup.h"
 
 namespace repro_check::baselines {
 namespace {
@@ -48,7 +47,7 @@ core::Digest Platform::key() const {
   for (const Fact& field : fields) {
     text += detail::escape_token(field.name) + ' ' + detail::escape_rest(field.value) + '\n';
   }
-  return core::digest_bytes(std::as_bytes(std::span<const char>(text)));
+  return detail::digest_text(text);
 }
 
 std::string short_key(const core::Digest& key) { return core::to_hex(key).substr(0, kShortKey); }

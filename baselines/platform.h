@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "core/digest.h"
-#include "core/run_manifest.h"
+#include "core/digest/digest.h"
+#include "core/trace/run_manifest.h"
 
 namespace repro_check::baselines {
 

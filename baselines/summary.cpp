@@ -8,20 +8,20 @@
 #include <cstddef>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <span>
+#include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <variant>
+
+#include "baselines/detail/tokens.h"
+#include "core/trace/lane.h"
 
 namespace repro_check::baselines {
 namespace {
 
 // Sorted keys: the order in which a configuration was resolved is nobody's business.
 using Json = nlohmann::json;
-
-core::Digest digest_of(std::string_view text) {
-  return core::digest_bytes(std::as_bytes(std::span<const char>(text)));
-}
 
 bool is_tensors_only(const core::Value& value) {
   if (std::holds_alternative<core::TensorSlot>(value.data)) return true;
@@ -33,11 +33,14 @@ std::string scalars_of(const core::OpRecord& record) {
   constexpr std::size_t kLongest = 64;
   if (std::ranges::all_of(record.results, is_tensors_only)) return {};
   std::string text;
-  for (const core::Value& value : record.results) {
+  const bool has_paths =
+      core::is_returned(record) && record.arguments.size() == record.results.size();
+  for (std::size_t i = 0; i < record.results.size(); ++i) {
     if (!text.empty()) text += ' ';
-    text += core::to_text(value);
+    if (has_paths) text += record.arguments[i].name + '=';
+    text += core::to_text(record.results[i]);
   }
-  return text.size() <= kLongest ? text : "xxh3:" + core::to_hex(digest_of(text));
+  return text.size() <= kLongest ? text : "xxh3:" + core::to_hex(detail::digest_text(text));
 }
 
 // Contents of inputs have lines of their own: where they come from does not matter.
@@ -64,6 +67,7 @@ std::vector<Fact> facts_of(const std::string& configuration) {
   if (!run.is_object()) return {};
   run.erase("name");
   run.erase("recorder");
+  run.erase("extensions");
   if (run.contains("model") && run["model"].is_object()) {
     // Which numbers the weights are is looked at beside this.
     for (const char* key : {"path", "weights_from", "weights"}) run["model"].erase(key);
@@ -85,7 +89,7 @@ std::vector<Fact> facts_of(const std::string& configuration) {
 core::Digest digest_of(const std::vector<Fact>& facts) {
   std::string text;
   for (const Fact& fact : facts) text += fact.name + '=' + fact.value + '\n';
-  return digest_of(text);
+  return detail::digest_text(text);
 }
 
 // What the model is, without the numbers in it: those may be what went wrong.
@@ -96,8 +100,10 @@ core::Digest model_digest(const core::RunManifest& manifest) {
     tensor.digest = {};
     text += to_line(tensor) + '\n';
   }
-  return digest_of(text);
+  return detail::digest_text(text);
 }
+
+bool is_returned(const AcceptedOp& op) { return op.name == core::kReturnedOperator; }
 
 void fold_tensors(Baseline& baseline) {
   using enum core::NamedTensorKind;
@@ -110,7 +116,7 @@ void fold_tensors(Baseline& baseline) {
       if (is_kind(tensor)) text += to_line(tensor) + '\n';
     }
     std::erase_if(baseline.tensors, is_kind);
-    baseline.folded.push_back({kind, static_cast<std::uint64_t>(count), digest_of(text)});
+    baseline.folded.push_back({kind, static_cast<std::uint64_t>(count), detail::digest_text(text)});
   }
 }
 
@@ -158,23 +164,45 @@ Baseline summarise_unfolded(const core::DumpSource& dump,
   return baseline;
 }
 
+Baseline in_order_of_lanes(Baseline baseline) {
+  std::ranges::stable_sort(baseline.ops, {}, [](const AcceptedOp& op) {
+    return std::tuple(op.rank, op.lane, core::is_unordered(op.lane) ? to_line(op) : std::string());
+  });
+  return baseline;
+}
+
 Baseline fold(Baseline baseline) {
   fold_tensors(baseline);
+  baseline = in_order_of_lanes(std::move(baseline));
   if (baseline.ops.size() <= kMostLines) return baseline;
   return fold_operators(std::move(baseline));
 }
 
 Baseline fold_operators(Baseline baseline) {
+  baseline = in_order_of_lanes(std::move(baseline));
   std::map<std::string, std::pair<std::uint64_t, std::string>> modules;
   for (const AcceptedOp& op : baseline.ops) {
-    auto& [operators, lines] = modules[op.module];
+    // A path no module has: baselines made before returned values were recorded keep their modules.
+    auto& [operators, lines] = modules[is_returned(op) ? op.name : op.module];
     ++operators;
     lines += to_line(op) + '\n';
   }
   baseline.ops.clear();
   for (const auto& [path, module] : modules) {
-    baseline.modules.push_back({path, module.first, digest_of(module.second)});
+    baseline.modules.push_back({path, module.first, detail::digest_text(module.second)});
   }
+  return baseline;
+}
+
+bool holds_returned(const Baseline& baseline) {
+  return std::ranges::any_of(baseline.ops, is_returned) ||
+         std::ranges::any_of(baseline.modules, [](const AcceptedModule& module) {
+           return module.path == core::kReturnedOperator;
+         });
+}
+
+Baseline without_returned(Baseline baseline) {
+  std::erase_if(baseline.ops, is_returned);
   return baseline;
 }
 

@@ -4,8 +4,8 @@
 #include <string>
 
 #include "baselines/baseline.h"
-#include "core/dump_source.h"
-#include "core/op_record.h"
+#include "core/trace/dump_source.h"
+#include "core/trace/op_record.h"
 
 namespace repro_check::baselines {
 
@@ -26,12 +26,22 @@ Baseline summarise_unfolded(const core::DumpSource& dump,
                             const std::string& gate,
                             const std::string& policy);
 
-/// Puts a line a module in place of a line an operator, where there are more than kMostLines; the
-/// same of the tensors of a kind.
+/// Lane after lane, since which of them was first is a matter of luck, as all order in a pool is.
+Baseline in_order_of_lanes(Baseline baseline);
+
+/// in_order_of_lanes(), and puts a line a module in place of a line an operator, where there are
+/// more than kMostLines; the same of the tensors of a kind.
 Baseline fold(Baseline baseline);
 
 /// The same of the operators, however few there are: to compare with what has been folded.
 /// @param baseline  its tensors folded already
 Baseline fold_operators(Baseline baseline);
+
+/// Whether it says what the calls returned: one that was accepted before that was recorded does
+/// not.
+bool holds_returned(const Baseline& baseline);
+
+/// @param baseline  not folded
+Baseline without_returned(Baseline baseline);
 
 }  // namespace repro_check::baselines

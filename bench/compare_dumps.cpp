@@ -23,8 +23,8 @@
 #include <utility>
 #include <vector>
 
-#include "core/digest.h"
-#include "core/op_record.h"
+#include "core/digest/digest.h"
+#include "core/trace/op_record.h"
 #include "dumpers/store/dump_writer.h"
 
 namespace {

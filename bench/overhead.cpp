@@ -23,10 +23,10 @@
 #include <string_view>
 #include <vector>
 
-#include "configs/run_config.h"
+#include "configs/spec/run_config.h"
 #include "core/error.h"
-#include "dumpers/store/dump_reader.h"
 #include "dumpers/store/dump_writer.h"
+#include "dumpers/store/file/hdf5_tensor.h"
 #include "dumpers/torchscript/torchscript_run.h"
 
 namespace repro_check::bench {

@@ -20,9 +20,9 @@
 #include <system_error>
 #include <vector>
 
-#include "core/digest.h"
+#include "core/digest/digest.h"
 #include "core/error.h"
-#include "core/op_record.h"
+#include "core/trace/op_record.h"
 #include "dumpers/store/dump_writer.h"
 
 namespace {

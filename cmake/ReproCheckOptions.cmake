@@ -14,6 +14,10 @@ if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER "${CCACHE_PROGRAM}")
 endif()
 
+# Headers are read once for several files. Developers compile each alone, which a small change makes
+# up for, and which shows a missing #include. Files with options of their own stay alone.
+set(CMAKE_UNITY_BUILD ${REPRO_CHECK_JOINED})
+
 add_library(repro_check_options INTERFACE)
 target_include_directories(repro_check_options INTERFACE "${CMAKE_SOURCE_DIR}")
 # A comparison must not depend on whether the compiler fused a multiply and an add.
@@ -33,7 +37,13 @@ add_library(repro_check_warnings INTERFACE)
 target_compile_options(
   repro_check_warnings
   INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wdouble-promotion
-            $<$<BOOL:${REPRO_CHECK_DEVELOPER}>:-Werror>)
+            $<$<BOOL:${REPRO_CHECK_DEVELOPER}>:-Werror>
+            # GCC takes a joined file for a header, whose types others may see.
+            $<$<AND:$<CXX_COMPILER_ID:GNU>,$<BOOL:${REPRO_CHECK_JOINED}>>:-Wno-subobject-linkage>)
+
+# What no recording and no comparison waits for is optimised no further than is quick to compile.
+add_library(repro_check_quick INTERFACE)
+target_compile_options(repro_check_quick INTERFACE $<$<CONFIG:Release>:-O1>)
 
 # repro_check_library(<folder name> SOURCES ... PUBLIC ... PRIVATE ...): one static library a folder.
 function(repro_check_library name)

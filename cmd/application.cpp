@@ -10,14 +10,14 @@
 #include <utility>
 #include <vector>
 
-#include "cmd/choice.h"
-#include "cmd/command.h"
-#include "cmd/exit_table.h"
-#include "cmd/logging.h"
-#include "cmd/output.h"
+#include "cmd/options/choice.h"
+#include "cmd/terminal/command.h"
+#include "cmd/terminal/exit_table.h"
+#include "cmd/terminal/logging.h"
+#include "cmd/terminal/output.h"
 #include "cmd/version.h"
 #include "core/error.h"
-#include "core/near_miss.h"
+#include "core/text/near_miss.h"
 
 namespace repro_check::cmd {
 namespace {
@@ -161,7 +161,8 @@ void refuse_negative_counts(CLI::App& app) {
   for (CLI::Option* option : app.get_options()) {
     const std::string type = option->get_type_name();
     const std::string word = type.substr(0, type.find_first_of(",: "));
-    if (word == "N" || word == "INDEX") option->check(CLI::Validator(check, "", "count"));
+    if (word != "N" && word != "INDEX" && word != "SECONDS") continue;
+    option->check(CLI::Validator(check, "", "count"));
   }
   for (CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; })) {
     refuse_negative_counts(*verb);

@@ -2,8 +2,8 @@
 #include <exception>
 
 #include "cmd/application.h"
-#include "cmd/logging.h"
-#include "cmd/signals.h"
+#include "cmd/terminal/logging.h"
+#include "cmd/terminal/signals.h"
 
 int main(int argc, char** argv) {
   namespace cmd = repro_check::cmd;

@@ -5,11 +5,11 @@
 
 #include <nlohmann/json.hpp>
 
-#include "cmd/recorder_lookup.h"
-#include "cmd/recorder_process.h"
+#include "cmd/recording/recorder_lookup.h"
+#include "cmd/recording/recorder_process.h"
 #include "cmd/render/text.h"
 #include "core/error.h"
-#include "core/run_manifest.h"
+#include "core/trace/run_manifest.h"
 #include "dumpers/store/dump_reader.h"
 
 namespace repro_check::cmd {

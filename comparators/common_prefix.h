@@ -2,8 +2,8 @@
 #pragma once
 
 #include "comparators/compare.h"
-#include "comparators/report.h"
-#include "core/dump_source.h"
+#include "comparators/report/report.h"
+#include "core/trace/dump_source.h"
 
 namespace repro_check::comparators {
 

@@ -12,24 +12,25 @@
 #include <utility>
 #include <vector>
 
-#include "comparators/detail/alignment_summary.h"
-#include "comparators/detail/coverage.h"
-#include "comparators/detail/fp64_reference.h"
-#include "comparators/detail/growth_judge.h"
-#include "comparators/detail/observations.h"
-#include "comparators/detail/pace.h"
-#include "comparators/detail/pairing.h"
-#include "comparators/detail/record_bits.h"
-#include "comparators/detail/run_summaries.h"
-#include "comparators/detail/tensor_judge.h"
-#include "comparators/detail/verdict.h"
-#include "comparators/detail/walk.h"
-#include "comparators/differences.h"
-#include "comparators/named_tensors.h"
-#include "comparators/policy.h"
-#include "core/content_check.h"
-#include "core/content_size.h"
+#include "comparators/align/alignment_summary.h"
+#include "comparators/align/pace.h"
+#include "comparators/align/pairing.h"
+#include "comparators/align/record_bits.h"
+#include "comparators/align/renames.h"
+#include "comparators/cause/differences.h"
+#include "comparators/cause/named_tensors.h"
+#include "comparators/cause/observations.h"
+#include "comparators/judge/coverage.h"
+#include "comparators/judge/fp64_reference.h"
+#include "comparators/judge/growth_judge.h"
+#include "comparators/judge/tensor_judge.h"
+#include "comparators/judge/verdict.h"
+#include "comparators/measure/policy.h"
+#include "comparators/walk/run_summaries.h"
+#include "comparators/walk/walk.h"
+#include "core/content/content_size.h"
 #include "core/error.h"
+#include "core/trace/content_check.h"
 
 namespace repro_check::comparators {
 namespace {
@@ -185,15 +186,31 @@ class Comparison {
     pace.finish();
   }
 
+  void look_for_renames(detail::PairingOptions& options) {
+    // Whoever brings a map, or wants places alone, says himself what belongs together.
+    if (!options_.spec.map.entries.empty() || options.mode != configs::AlignMode::kKeyed) return;
+    try {
+      renames_ = detail::find_renames(baseline_, candidate_, options);
+      options.renames = &renames_;
+    } catch (const core::Error& error) {
+      if (error.kind() != core::ErrorKind::kDumpDamaged) throw;  // pairing will say so
+    }
+  }
+
   /// False when there is nothing to walk through.
   bool pair() {
     detail::Pace pace(
         options_, ComparePhase::kAligning, baseline_.op_count() + candidate_.op_count());
     std::vector<std::uint64_t> renamed_tensors;
-    report_.named_tensors = differing_named_tensors(
-        baseline_.manifest(), candidate_.manifest(), options_.spec.map, judge_, renamed_tensors);
     detail::PairingOptions pairing_options = *pairing_options_;
     pairing_options.pace = &pace;
+    look_for_renames(pairing_options);
+    report_.named_tensors =
+        differing_named_tensors(baseline_.manifest(),
+                                candidate_.manifest(),
+                                detail::NameRewriter(options_.spec.map, &renames_),
+                                judge_,
+                                renamed_tensors);
     try {
       pairing_ = detail::pair_records(baseline_, candidate_, pairing_options);
       if (options_.spec.order == configs::OperatorOrder::kRelaxed) {
@@ -207,7 +224,7 @@ class Comparison {
       return false;
     }
     pace.finish();
-    const bool both = baseline_.op_count() != 0 && candidate_.op_count() != 0;
+    const bool both = !pairing_.baseline.ranks.empty() && !pairing_.candidate.ranks.empty();
     if (both && pairing_.baseline.ranks != pairing_.candidate.ranks) {
       refuse(fmt::format("rank sets differ: {} against {}",
                          detail::ranks_text(pairing_.baseline.ranks),
@@ -215,6 +232,9 @@ class Comparison {
       return false;
     }
     report_.alignment = detail::summarise(pairing_);
+    for (std::string& note : detail::rename_notes(renames_)) {
+      report_.warnings.push_back(std::move(note));
+    }
     report_.name_map = detail::map_use(options_.spec.map, pairing_, renamed_tensors);
     report_.coverage.baseline_ops = pairing_.baseline.completion.size();
     report_.coverage.candidate_ops = pairing_.candidate.completion.size();
@@ -231,6 +251,8 @@ class Comparison {
          observations_.warnings(baseline_.manifest(), candidate_.manifest())) {
       report_.warnings.push_back(std::move(warning));
     }
+    const std::vector<std::string> non_finite = observations_.non_finite();
+    report_.warnings.insert(report_.warnings.begin(), non_finite.begin(), non_finite.end());
     detail::mark_damage(verdict_.damage, report_.runs);
     for (std::string& warning : detail::missing_references(report_.runs)) {
       report_.warnings.push_back(std::move(warning));
@@ -245,6 +267,7 @@ class Comparison {
   const CompareOptions& options_;
   detail::TensorJudge judge_;
   std::optional<detail::PairingOptions> pairing_options_;
+  detail::ModuleRenames renames_;
   detail::Pairing pairing_;
   std::optional<detail::Fp64Reference> fp64_;
   detail::Observations observations_;

@@ -1,60 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <functional>
-#include <memory>
-
-#include "comparators/report.h"
-#include "configs/compare_spec.h"
-#include "configs/noise_floors.h"
-#include "core/dump_source.h"
-#include "core/exit_code.h"
+#include "comparators/judge/verdict.h"
+#include "comparators/report/compare_options.h"
+#include "comparators/report/report.h"
+#include "core/trace/dump_source.h"
 
 namespace repro_check::comparators {
-
-enum class ComparePhase {
-  kAligning,   ///< in records of both dumps
-  kComparing,  ///< in pairs, and records without a counterpart
-  kVerifying,  ///< in stored bytes of both dumps
-};
-
-/// How far a phase of a comparison has come.
-struct CompareProgress {
-  ComparePhase phase = ComparePhase::kAligning;
-  std::uint64_t done = 0;
-  std::uint64_t total = 0;
-};
-
-/// Is told of operators as they are judged, in the order in which calls ended.
-struct OpObserver {
-  /// Of one that is not fine, whatever CompareOptions::max_items is. What it was told stands only
-  /// if the report counts divergences in the end.
-  std::function<void(const OpDivergence&)> see = nullptr;
-  /// Of one that is equal, within the policy, skipped, or could not be judged: its relation, kind
-  /// and cause say nothing.
-  std::function<void(const OpDivergence&, OpState)> see_fine = nullptr;
-};
-
-struct CompareOptions {
-  configs::CompareSpec spec;
-  /// What spec.noise names, where the policy noise is used; without it nothing has a floor.
-  std::shared_ptr<const configs::NoiseFloors> noise = nullptr;
-  /// What spec.fp64 names, where the policy fp64 is used; without it nothing is known in float64.
-  std::shared_ptr<const core::DumpSource> fp64 = nullptr;
-  /// Check every stored byte of both dumps against its digest, not only the bytes compared.
-  bool verify_all = false;
-  /// Divergent operators kept in Report::divergences; all are counted.
-  std::size_t max_items = 1000;
-  std::size_t max_samples = 10;
-  /// Fill Report::trail: about 40 bytes an operator, and up to 1 GB more is read for its maps.
-  bool keep_trail = false;
-  /// Told at the begin and the end of each phase and some thousand times between, never of less
-  /// than before; by one thread at a time.
-  std::function<void(const CompareProgress&)> progress = nullptr;
-  OpObserver observer = {};
-};
 
 /// Judges `candidate` by `baseline`. A damaged or incomparable dump is a status of the report, with
 /// what could still be said; nothing is thrown for it.
@@ -62,7 +14,5 @@ struct CompareOptions {
 Report compare(const core::DumpSource& baseline,
                const core::DumpSource& candidate,
                const CompareOptions& options);
-
-core::ExitCode exit_code_of(const Report& report) noexcept;
 
 }  // namespace repro_check::comparators

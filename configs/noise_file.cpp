@@ -10,9 +10,9 @@
 #include <span>
 #include <system_error>
 
-#include "core/digest.h"
+#include "core/digest/digest.h"
 #include "core/error.h"
-#include "core/printable.h"
+#include "core/text/printable.h"
 
 namespace repro_check::configs {
 namespace {
@@ -28,7 +28,7 @@ std::string checksum_of(std::string_view text) {
 
 /// What a dump holds may be of any bytes; JSON holds text.
 std::string line_of(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return core::tame_json(json.dump(-1, ' ', false, Json::error_handler_t::replace)) + "\n";
 }
 
 Json head_of(const NoiseFloors& floors) {

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <string>
 
-#include "configs/noise_floors.h"
+#include "configs/spec/noise_floors.h"
 
 namespace repro_check::configs {
 

@@ -7,11 +7,12 @@
 #include <filesystem>
 #include <functional>
 #include <set>
+#include <string_view>
 #include <utility>
 
-#include "configs/detail/json_document.h"
-#include "configs/detail/run_serializer.h"
-#include "configs/input_leaves.h"
+#include "configs/parser/json_document.h"
+#include "configs/parser/run_serializer.h"
+#include "configs/spec/input_leaves.h"
 
 namespace repro_check::configs {
 namespace {
@@ -85,6 +86,40 @@ class Differ {
   std::vector<SettingChange> changes_;
 };
 
+/// Members that are settings themselves, and not parts of one.
+bool is_opened(std::string_view pointer) {
+  return pointer.empty() || pointer == "/env" || pointer == "/settings" || pointer == "/model";
+}
+
+void add_recorded_changes(const std::string& pointer,
+                          const Json& from,
+                          const Json& to,
+                          std::vector<SettingChange>& changes) {
+  std::vector<std::string> names;
+  for (const Json* side : {&from, &to}) {
+    for (const auto& [name, value] : side->items()) {
+      if (side == &to && from.contains(name)) continue;
+      names.push_back(name);
+    }
+  }
+  const Json unset;
+  for (const std::string& name : names) {
+    const std::string place = fmt::format("{}/{}", pointer, name);
+    if (place == "/name" || place == "/dump") continue;
+    const Json& old = from.contains(name) ? from.at(name) : unset;
+    const Json& now = to.contains(name) ? to.at(name) : unset;
+    if (old == now) continue;
+    if (is_opened(place) && old.is_object() && now.is_object()) {
+      add_recorded_changes(place, old, now, changes);
+    } else {
+      changes.push_back({place,
+                         from.contains(name) ? old.dump() : "unset",
+                         to.contains(name) ? now.dump() : "unset",
+                         {}});
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<SettingChange> setting_changes(const RunSpec& baseline, const RunSpec& candidate) {
@@ -109,7 +144,17 @@ std::vector<SettingChange> setting_changes(const RunSpec& baseline, const RunSpe
   differ.entries("/env", &RunSpec::env);
   differ.entries("/settings", &RunSpec::settings);
   differ.member("/recorder", &RunSpec::recorder);
+  differ.member("/extensions", &RunSpec::extensions);
   return differ.take();
+}
+
+std::vector<SettingChange> recorded_changes(const std::string& baseline,
+                                            const std::string& candidate) {
+  const Json from = Json::parse(baseline, nullptr, false);
+  const Json to = Json::parse(candidate, nullptr, false);
+  std::vector<SettingChange> changes;
+  if (from.is_object() && to.is_object()) add_recorded_changes("", from, to, changes);
+  return changes;
 }
 
 std::vector<std::filesystem::path> files_of(const RunSpec& run) {
@@ -123,6 +168,7 @@ std::vector<std::filesystem::path> files_of(const RunSpec& run) {
     if (const std::filesystem::path* file = file_of(input)) add(*file);
   });
   if (run.recorder) add(*run.recorder);
+  for (const std::filesystem::path& library : run.extensions) add(library);
   return files;
 }
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "configs/run_config.h"
+#include "configs/spec/run_config.h"
 
 namespace repro_check::configs {
 
@@ -22,6 +22,11 @@ struct SettingChange {
 /// What differs between two runs, in the order of the documentation: each variable of `env` and
 /// each of `settings` by itself, the inputs as one. Names and dumps are no settings.
 std::vector<SettingChange> setting_changes(const RunSpec& baseline, const RunSpec& candidate);
+
+/// The same of two runs that were recorded, as their manifests tell it: pointer, baseline and
+/// candidate, without a way to apply them. Empty where one of the texts is no resolved run.
+std::vector<SettingChange> recorded_changes(const std::string& baseline,
+                                            const std::string& candidate);
 
 /// Files that a run reads: models, inputs, another recorder; each once, in order.
 std::vector<std::filesystem::path> files_of(const RunSpec& run);

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "configs/run_config.h"
 #include "configs/setting_changes.h"
+#include "configs/spec/run_config.h"
 
 namespace repro_check::configs {
 

@@ -5,6 +5,7 @@
 
 #include <charconv>
 #include <cstddef>
+#include <span>
 
 namespace repro_check::baselines::detail {
 namespace {
@@ -54,6 +55,10 @@ std::optional<std::string> unescape(std::string_view word) {
     word.remove_prefix(kEscape);
   }
   return out;
+}
+
+core::Digest digest_text(std::string_view text) {
+  return core::digest_bytes(std::as_bytes(std::span<const char>(text)));
 }
 
 std::string digest_word(const core::Digest& digest) {

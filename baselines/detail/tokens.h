@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/digest.h"
+#include "core/digest/digest.h"
 
 namespace repro_check::baselines::detail {
 
@@ -19,6 +19,7 @@ std::string escape_rest(std::string_view text);
 /// The inverse of both; empty where an escape is malformed.
 std::optional<std::string> unescape(std::string_view word);
 
+core::Digest digest_text(std::string_view text);
 /// `xxh3:` and 32 hexadecimal characters.
 std::string digest_word(const core::Digest& digest);
 std::optional<core::Digest> parse_digest_word(std::string_view word);

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "cmd/recorder/json_line.h"
-#include "core/run_manifest.h"
-#include "dumpers/capture/determinism.h"
+#include "core/trace/run_manifest.h"
+#include "dumpers/capture/settings/determinism.h"
 #include "dumpers/store/dump_reader.h"
 #include "dumpers/torchscript/torchscript_run.h"
 #include "dumpers/torchscript/weight_versions.h"

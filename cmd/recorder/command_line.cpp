@@ -11,6 +11,9 @@ std::variant<CommandLine, int> parse_command_line(int argc, char** argv) {
   CommandLine line;
   CLI::App app("Records one run of a model; started by repro-check.", "repro-check-recorder");
   app.require_subcommand(1);
+  app.add_option("--extension", line.extensions, "Library of operators to load first; repeatable")
+      ->take_all()
+      ->allow_extra_args(false);
   CLI::App* record = app.add_subcommand("record", "Record the run a request file describes");
   record->add_option("request", line.file, "Request file")->required();
   record->add_option("--status-fd", line.status_descriptor, "Descriptor for status lines (1)");

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 #include <variant>
+#include <vector>
 
 namespace repro_check::recorder {
 
@@ -15,6 +16,7 @@ struct CommandLine {
   std::string file;   ///< the request of kRecord and kReplay, the model of kDescribe and kWeights
   std::string other;  ///< the other version of it, of kWeights
   std::string method = "forward";
+  std::vector<std::string> extensions;  ///< loaded first, whatever the verb
   int status_descriptor = 1;
 };
 

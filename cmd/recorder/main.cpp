@@ -13,6 +13,7 @@
 #include "cmd/recorder/termination.h"
 #include "core/error.h"
 #include "core/exit_code.h"
+#include "dumpers/torchscript/extensions.h"
 
 namespace {
 
@@ -26,6 +27,7 @@ Error as_error(const std::exception& exception) {
 
 void obey(const recorder::CommandLine& line, recorder::StatusChannel& status) {
   using recorder::Verb;
+  repro_check::torchscript::load_extensions({line.extensions.begin(), line.extensions.end()});
   if (line.verb == Verb::kRecord) recorder::record(line.file, status);
   if (line.verb == Verb::kDescribe) std::cout << recorder::describe(line.file, line.method);
   if (line.verb == Verb::kReplay) std::cout << recorder::replay(line.file);

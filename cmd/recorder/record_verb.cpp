@@ -4,11 +4,12 @@
 #include <chrono>
 #include <fstream>
 #include <iterator>
+#include <optional>
 #include <string>
 
-#include "configs/config_parser.h"
-#include "dumpers/store/dump_reader.h"
+#include "configs/parser/config_parser.h"
 #include "dumpers/store/dump_writer.h"
+#include "dumpers/store/file/hdf5_tensor.h"
 #include "dumpers/torchscript/torchscript_run.h"
 
 namespace repro_check::recorder {
@@ -63,12 +64,13 @@ void record(const std::filesystem::path& request_file, StatusChannel& status) {
   status.phase("loading");
   torchscript::TorchScriptRun run(request.run, store::read_hdf5_tensor);
   if (request.report_outputs) run.keep_returned_values();
+  run.note_found(request.found_environment);
 
   status.phase("recording");
   if (request.bare) {
     run.run_bare();
     status.outputs(run.returned_values());
-    status.done(0, 0, 0, seconds_since(start));
+    status.done(0, 0, 0, seconds_since(start), std::nullopt);
     return;
   }
   store::DumpWriter writer(request.dump_directory, options_for(request));
@@ -84,9 +86,10 @@ void record(const std::filesystem::path& request_file, StatusChannel& status) {
 
   status.phase("finishing");
   const core::TraceSummary summary = manifest.trace;
-  writer.finish(std::move(manifest));
+  const core::Digest dump = writer.finish(std::move(manifest));
   if (request.report_outputs) status.outputs(run.returned_values());
-  status.done(summary.operators, summary.tensors, writer.stored_bytes(), seconds_since(start));
+  status.done(
+      summary.operator_calls(), summary.tensors, writer.stored_bytes(), seconds_since(start), dump);
 }
 
 }  // namespace repro_check::recorder

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "cmd/recorder/json_line.h"
-#include "core/digest.h"
+#include "core/digest/digest.h"
 #include "core/error.h"
-#include "dumpers/capture/determinism.h"
-#include "dumpers/capture/replay.h"
+#include "dumpers/capture/replay/replay.h"
+#include "dumpers/capture/settings/determinism.h"
 #include "dumpers/store/dump_reader.h"
 
 namespace repro_check::recorder {
@@ -20,7 +20,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json read_request(const std::filesystem::path& file) {
+Json read_replay_request(const std::filesystem::path& file) {
   std::ifstream in(file, std::ios::binary);
   const std::string text{std::istreambuf_iterator<char>(in), {}};
   Json request = Json::parse(text, nullptr, false);
@@ -160,7 +160,7 @@ Json answer(const Json& request) {
 
 std::string replay(const std::filesystem::path& request_file) {
   try {
-    return to_line(answer(read_request(request_file)));
+    return to_line(answer(read_replay_request(request_file)));
   } catch (const nlohmann::json::exception& error) {
     throw core::Error(core::ErrorKind::kUsage,
                       request_file.string() + ": " + error.what(),

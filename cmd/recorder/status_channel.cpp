@@ -6,7 +6,7 @@
 #include <cerrno>
 
 #include "cmd/recorder/json_line.h"
-#include "core/digest.h"
+#include "core/digest/digest.h"
 
 namespace repro_check::recorder {
 void StatusChannel::write_line(const std::string& line) {
@@ -33,12 +33,16 @@ void StatusChannel::progress(std::uint64_t operators, std::uint64_t bytes) {
 void StatusChannel::done(std::uint64_t operators,
                          std::uint64_t tensors,
                          std::uint64_t bytes,
-                         double seconds) {
-  write_line(to_line({{"type", "done"},
-                      {"operators", operators},
-                      {"tensors", tensors},
-                      {"bytes", bytes},
-                      {"seconds", seconds}}));
+                         double seconds,
+                         const std::optional<core::Digest>& dump) {
+  nlohmann::ordered_json line{{"type", "done"},
+                              {"operators", operators},
+                              {"tensors", tensors},
+                              {"bytes", bytes},
+                              {"seconds", seconds},
+                              {"dump", nullptr}};
+  if (dump) line["dump"] = core::to_hex(*dump);
+  write_line(to_line(line));
 }
 
 void StatusChannel::outputs(const std::vector<torchscript::ReturnedValue>& values) {

@@ -11,7 +11,7 @@
 #include <optional>
 
 #include "cmd/render/text.h"
-#include "core/float_format.h"
+#include "core/tensor/float_format.h"
 
 namespace repro_check::cmd {
 namespace {

@@ -7,7 +7,7 @@
 #include <iterator>
 
 #include "cmd/render/text.h"
-#include "cmd/render/utf8.h"
+#include "core/text/utf8.h"
 
 namespace repro_check::cmd {
 namespace {
@@ -75,7 +75,7 @@ std::string shorten_bytes(std::string_view text, std::size_t bytes) {
   std::size_t size = 0;
   const std::size_t room = bytes > kCut.size() ? bytes - kCut.size() : 0;
   while (size < text.size()) {
-    const std::size_t next = size + first_char(text.substr(size)).bytes;
+    const std::size_t next = size + core::first_char(text.substr(size)).bytes;
     if (next > room) break;
     size = next;
   }

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "cmd/gate_outcome.h"
+#include "cmd/render/gate_outcome.h"
 #include "cmd/render/rules.h"
-#include "comparators/report.h"
+#include "comparators/report/report.h"
 
 namespace repro_check::cmd {
 

@@ -196,8 +196,17 @@ void put_unrepeated(Line& line, const Report& report) {
   }
 }
 
+void put_returned(Line& line, const OpDivergence& op) {
+  line.put(" in what the model returns: ").put(returned_amount(op));
+  put_relation(line, op.relation);
+}
+
 void put_divergence(Line& line, const Report& report) {
   if (report.from_accepted) line.put(" from the baseline");
+  if (report.first_divergence && core::is_returned(shown_record(*report.first_divergence))) {
+    put_returned(line, *report.first_divergence);
+    return;
+  }
   switch (report.kind) {
     case DivergenceKind::kInputs:
     case DivergenceKind::kWeights:

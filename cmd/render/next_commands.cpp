@@ -4,16 +4,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <string_view>
 
 #include "cmd/render/text.h"
 #include "cmd/render/words.h"
+#include "comparators/cause/differences.h"
+#include "configs/setting_changes.h"
 
 namespace repro_check::cmd {
 namespace {
 
-using comparators::DivergenceKind;
 using comparators::Report;
 using comparators::RunSummary;
 using comparators::Status;
@@ -23,16 +25,22 @@ std::string path_word(std::string_view path) {
   return shell_quote(path.starts_with('-') ? fmt::format("./{}", path) : std::string(path));
 }
 
+std::string with_flags(const RenderOptions& options, std::string command) {
+  for (const std::string& word : options.config_flags)
+    command.append(" ").append(shell_quote(word));
+  return command;
+}
+
 std::string run_command(const Report& report,
                         const RenderOptions& options,
                         std::string_view setting) {
   const std::string set = setting.empty() ? "" : " --set " + shell_quote(std::string(setting));
   const std::string times = report.repeat ? fmt::format(" -n {}", report.repeat->runs.size()) : "";
-  return fmt::format("{} run -c {}{}{} --force",
-                     options.command_prefix,
-                     path_word(options.config_path),
-                     times,
-                     set);
+  const std::string command = with_flags(
+      options,
+      fmt::format("{} run -c {}{}", options.command_prefix, path_word(options.config_path), times));
+  const std::string& out = options.output_directory;
+  return command + set + (out.empty() ? "" : " --out " + path_word(out)) + " --force";
 }
 
 std::string inspect_command(const RenderOptions& options, const RunSummary& run) {
@@ -88,31 +96,62 @@ bool is_determinism_off(const Report& report) {
   });
 }
 
-// The one setting to change for another try, as `--set` takes it: what the cause points at.
-std::string setting_to_try(const Report& report) {
-  const bool is_computed = report.kind == DivergenceKind::kOrigin ||
-                           report.kind == DivergenceKind::kUninitialised ||
-                           report.kind == DivergenceKind::kRng;
-  if (!is_computed) {
-    return {};
+// What the configuration gave the two runs that is not the same, as far as it can be given again in
+// one word.
+std::vector<std::string> given_apart(const Report& report) {
+  std::vector<std::string> settings;
+  const auto add = [&](const std::string& pointer, const std::string& value) {
+    settings.push_back(fmt::format("/runs/1{}={}", pointer, value));
+  };
+  const auto& baseline = report.runs[0].manifest;
+  const auto& candidate = report.runs[1].manifest;
+  for (const auto& suspect : comparators::suspects_of(baseline, candidate, report.differences)) {
+    if (!suspect.pointer.empty()) add(suspect.pointer, suspect.value);
   }
-  std::vector<const comparators::Difference*> suspects;
-  for (const auto& difference : report.differences) {
-    if (difference.affects_numbers) {
-      suspects.push_back(&difference);
-    }
+  for (const auto& change :
+       configs::recorded_changes(baseline.configuration, candidate.configuration)) {
+    constexpr std::array<std::string_view, 6> kOthers{
+        "/model/path", "/model/mode", "/seed", "/disable_dropout", "/rng", "/dtype"};
+    const bool is_one = std::find(kOthers.begin(), kOthers.end(), change.pointer) != kOthers.end();
+    if (is_one && change.baseline != "unset") add(change.pointer, change.baseline);
+  }
+  return settings;
+}
+
+// What mends the cause by itself, where it is a setting.
+std::string remedy_for(const Report& report, std::string_view cause) {
+  const std::uint64_t seed = report.runs[0].manifest.seed;
+  if (cause == "rng stream" && seed != report.runs[1].manifest.seed) {
+    return fmt::format("/runs/1/seed={}", seed);
+  }
+  if (cause == "rng stream" || cause == "generator algorithm") return "/rng=host";
+  if (cause == "nondeterministic kernel" || cause == "uninitialised memory") {
+    return is_determinism_off(report) ? "/determinism=error" : "";
+  }
+  const bool is_shallow = std::any_of(report.runs.begin(), report.runs.end(), [](const auto& run) {
+    return run.manifest.trace.depth != "all" && run.manifest.trace.operators > 0;
+  });
+  return cause == "unexplained" && is_shallow ? "/dump/depth=all" : "";
+}
+
+// The one setting to change for another try, as `--set` takes it, or a search for it.
+std::optional<std::string> try_again(const Report& report, const RenderOptions& options) {
+  if (report.runs.size() < 2 || !report.first_divergence) {
+    return std::nullopt;
   }
   // A difference the runs were given is no chance: taking it away shows whether it is the cause.
-  if (suspects.size() == 1 && suspects.front()->pointer == "threads.intra_op") {
-    return "/runs/1/threads=" + suspects.front()->baseline;
+  const std::vector<std::string> apart = given_apart(report);
+  if (apart.size() == 1) {
+    return run_command(report, options, apart.front());
   }
-  if (report.kind == DivergenceKind::kRng) {
-    const bool are_seeds_apart =
-        report.runs.size() > 1 && report.runs[0].manifest.seed != report.runs[1].manifest.seed;
-    return are_seeds_apart ? fmt::format("/runs/1/seed={}", report.runs[0].manifest.seed)
-                           : "/rng=host";
+  if (apart.size() > 1 && !report.repeat) {
+    return with_flags(
+        options,
+        fmt::format("{} bisect -c {}", options.command_prefix, path_word(options.config_path)));
   }
-  return is_determinism_off(report) ? "/determinism=error" : "";
+  if (core::is_returned(shown_record(*report.first_divergence))) return std::nullopt;
+  const std::string setting = remedy_for(report, report.first_divergence->cause.name);
+  return setting.empty() ? std::nullopt : std::optional(run_command(report, options, setting));
 }
 
 std::optional<std::string> run_again(const Report& report, const RenderOptions& options) {
@@ -131,8 +170,7 @@ std::optional<std::string> run_again(const Report& report, const RenderOptions& 
   if (report.status != Status::kDiverged) {
     return std::nullopt;
   }
-  const std::string setting = setting_to_try(report);
-  return setting.empty() ? std::nullopt : std::optional(run_command(report, options, setting));
+  return try_again(report, options);
 }
 
 std::optional<std::string> look_at_run(const Report& report, const RenderOptions& options) {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "cmd/render/render.h"
-#include "comparators/report.h"
+#include "comparators/report/report.h"
 
 namespace repro_check::cmd {
 

@@ -2,10 +2,10 @@
 #include "cmd/render/page.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "cmd/render/escape.h"
 #include "cmd/render/text.h"
-#include "cmd/render/utf8.h"
 
 namespace repro_check::cmd {
 namespace {
@@ -36,17 +36,23 @@ std::string_view ansi_of(Role role) {
   return {};
 }
 
-// The longest front of `text` within `width` columns; at least one character.
-std::size_t bytes_within(std::string_view text, std::size_t width) {
-  std::size_t bytes = first_char(text).bytes;
-  while (bytes < text.size()) {
-    const std::size_t next = bytes + first_char(text.substr(bytes)).bytes;
-    if (columns(text.substr(0, next)) > width) {
-      break;
+/// Puts a word that takes more than `width` columns, at least 4, on lines of its own, but for its
+/// end, which is returned.
+std::string split_word(std::string word, std::size_t width, std::vector<std::string>& lines) {
+  constexpr std::string_view kColon = "\\x3a";
+  std::size_t begin = 0;
+  for (;;) {
+    const std::string_view rest = std::string_view(word).substr(begin);
+    const std::size_t bytes = bytes_within(rest, width);
+    if (bytes == rest.size()) return std::string(rest);
+    lines.emplace_back(rest.substr(0, bytes));
+    begin += bytes;
+    // What now begins a line may read as a workflow command; what was cut off has room for more.
+    if (word.compare(begin, 2, "::") == 0) {
+      begin -= kColon.size() - 1;
+      word.replace(begin, kColon.size(), kColon);
     }
-    bytes = next;
   }
-  return bytes;
 }
 
 }  // namespace
@@ -118,13 +124,7 @@ std::vector<std::string> wrap(std::string_view text, std::size_t width) {
     if (!line.empty() && columns(line) + 1 + columns(word) > width) {
       flush();
     }
-    while (columns(word) > width) {
-      const std::size_t bytes = bytes_within(word, width);
-      lines.push_back(word.substr(0, bytes));
-      // What now begins a line may read as a workflow command.
-      word = escape_name(word.substr(bytes));
-    }
-    line.append(line.empty() ? "" : " ").append(word);
+    line.append(line.empty() ? "" : " ").append(split_word(std::move(word), width, lines));
   }
   flush();
   return lines;

@@ -80,7 +80,8 @@ class Page {
   std::vector<Line> lines_;
 };
 
-/// `text` in lines of at most `width` columns.
+/// `text`, escaped, in lines of at most `width` columns.
+/// @param width  at least 4
 std::vector<std::string> wrap(std::string_view text, std::size_t width);
 
 }  // namespace repro_check::cmd

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "cmd/gate_outcome.h"
-#include "comparators/report.h"
+#include "cmd/render/gate_outcome.h"
+#include "comparators/report/report.h"
 
 namespace repro_check::cmd {
 
@@ -34,9 +34,12 @@ struct RenderOptions {
   bool pretty_json = false;       ///< two-space indent: for a terminal
   std::string command_prefix = "repro-check";  ///< first word of the `next:` commands
   std::string config_path;                     ///< as the user typed it; empty = not known
-  std::string hdf5_version;                    ///< `1.10.8`; empty = not known
-  const GateOutcome* gate = nullptr;           ///< of the gate the report is about; may be null
-  std::vector<RunLog> logs;                    ///< by position in Report::runs; may be shorter
+  /// The user's own options that changed what the configuration says, to be given again.
+  std::vector<std::string> config_flags;
+  std::string output_directory;       ///< that the user gave to `run`; empty = the configuration's
+  std::string hdf5_version;           ///< `1.10.8`; empty = not known
+  const GateOutcome* gate = nullptr;  ///< of the gate the report is about; may be null
+  std::vector<RunLog> logs;           ///< by position in Report::runs; may be shorter
 };
 
 /// The verdict line: plain, one physical line whatever its length, names escaped, no newline.

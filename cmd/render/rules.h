@@ -4,7 +4,7 @@
 #include <span>
 #include <string_view>
 
-#include "comparators/report.h"
+#include "comparators/report/report.h"
 
 namespace repro_check::cmd {
 

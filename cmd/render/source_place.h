@@ -7,7 +7,7 @@
 
 #include "cmd/render/findings.h"
 #include "cmd/render/formats.h"
-#include "core/op_record.h"
+#include "core/trace/op_record.h"
 
 namespace repro_check::cmd {
 

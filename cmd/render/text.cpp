@@ -6,12 +6,12 @@
 #include <algorithm>
 #include <iterator>
 
-#include "cmd/render/utf8.h"
+#include "core/text/utf8.h"
 
 namespace repro_check::cmd {
 namespace {
 
-void append_escaped(std::string& out, const Utf8Char& character) {
+void append_escaped(std::string& out, const core::Utf8Char& character) {
   const auto value = static_cast<std::uint32_t>(character.value);
   if (value <= 0xFF) {
     fmt::format_to(std::back_inserter(out), "\\x{:02x}", value);
@@ -33,6 +33,11 @@ bool opens_workflow_command(std::string_view before) {
   return before.ends_with("##");
 }
 
+std::size_t columns_of(const core::Utf8Char& character) noexcept {
+  constexpr char32_t kFirstWide = 0x1100;
+  return character.valid && character.value >= kFirstWide ? 2 : 1;
+}
+
 bool is_shell_safe(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
          std::string_view("_-./:,+@%=").find(c) != std::string_view::npos;
@@ -43,8 +48,8 @@ bool needs_ansi_quotes(std::string_view word) {
     return true;
   }
   while (!word.empty()) {
-    const Utf8Char character = first_char(word);
-    if (!character.valid || is_hostile(character.value)) {
+    const core::Utf8Char character = core::first_char(word);
+    if (!character.valid || core::is_hostile(character.value)) {
       return true;
     }
     word.remove_prefix(character.bytes);
@@ -77,9 +82,9 @@ std::string escape_name(std::string_view name) {
   std::string out;
   out.reserve(name.size());
   while (!name.empty()) {
-    const Utf8Char character = first_char(name);
+    const core::Utf8Char character = core::first_char(name);
     const bool is_word_start = out.empty() || out.back() == ' ';
-    if (!character.valid || is_hostile(character.value) ||
+    if (!character.valid || core::is_hostile(character.value) ||
         (character.value == '[' && opens_workflow_command(out)) ||
         (is_word_start && name.starts_with("::"))) {
       append_escaped(out, character);
@@ -95,7 +100,7 @@ std::string clean_utf8(std::string_view text) {
   std::string out;
   out.reserve(text.size());
   while (!text.empty()) {
-    const Utf8Char character = first_char(text);
+    const core::Utf8Char character = core::first_char(text);
     out.append(character.valid ? text.substr(0, character.bytes) : "\xEF\xBF\xBD");
     text.remove_prefix(character.bytes);
   }
@@ -103,14 +108,25 @@ std::string clean_utf8(std::string_view text) {
 }
 
 std::size_t columns(std::string_view text) noexcept {
-  constexpr char32_t kFirstWide = 0x1100;
   std::size_t total = 0;
   while (!text.empty()) {
-    const Utf8Char character = first_char(text);
-    total += character.valid && character.value >= kFirstWide ? 2 : 1;
+    const core::Utf8Char character = core::first_char(text);
+    total += columns_of(character);
     text.remove_prefix(character.bytes);
   }
   return total;
+}
+
+std::size_t bytes_within(std::string_view text, std::size_t width) {
+  std::size_t bytes = 0;
+  std::size_t taken = 0;
+  while (bytes < text.size()) {
+    const core::Utf8Char character = core::first_char(text.substr(bytes));
+    taken += columns_of(character);
+    if (taken > width) break;
+    bytes += character.bytes;
+  }
+  return bytes;
 }
 
 std::string fit(std::string_view text, std::size_t width) {
@@ -119,24 +135,16 @@ std::string fit(std::string_view text, std::size_t width) {
   }
   constexpr std::string_view kDots = "...";
   const std::size_t room = width > kDots.size() ? width - kDots.size() : 0;
-  std::string head;
-  std::string_view rest = text;
-  while (!rest.empty()) {
-    const std::string_view next = rest.substr(0, first_char(rest).bytes);
-    if (columns(head) + columns(next) > room / 2) {
-      break;
-    }
-    head += next;
-    rest.remove_prefix(next.size());
-  }
+  const std::string_view head = text.substr(0, bytes_within(text, room / 2));
   const std::size_t tail_room = room - columns(head);
+  std::string_view rest = text.substr(head.size());
   std::size_t tail = columns(rest);
   while (tail > tail_room) {
-    const std::string_view next = rest.substr(0, first_char(rest).bytes);
-    tail -= columns(next);
-    rest.remove_prefix(next.size());
+    const core::Utf8Char next = core::first_char(rest);
+    tail -= columns_of(next);
+    rest.remove_prefix(next.bytes);
   }
-  return head.append(kDots).append(rest);
+  return std::string(head).append(kDots).append(rest);
 }
 
 std::string raw_place_text(const core::CallSite* site) {

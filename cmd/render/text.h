@@ -7,8 +7,8 @@
 #include <string>
 #include <string_view>
 
-#include "core/dtype.h"
-#include "core/op_record.h"
+#include "core/tensor/dtype.h"
+#include "core/trace/op_record.h"
 
 namespace repro_check::cmd {
 
@@ -24,6 +24,9 @@ std::string clean_utf8(std::string_view text);
 /// Terminal columns of valid UTF-8 text; counts East Asian characters as two, errs on the wide
 /// side.
 std::size_t columns(std::string_view text) noexcept;
+
+/// Of the longest front of `text` that takes no more than `width` columns.
+std::size_t bytes_within(std::string_view text, std::size_t width);
 
 /// `text` if it fits, else its head and tail around `...`.
 /// @param text   valid UTF-8

@@ -5,10 +5,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "cmd/render/text.h"
-#include "core/content_slice.h"
-#include "core/tensor_view.h"
+#include "core/content/content_slice.h"
+#include "core/tensor/tensor_view.h"
 
 namespace repro_check::cmd {
 namespace {
@@ -304,6 +305,23 @@ const comparators::TensorComparison* leading_output(const comparators::OpDiverge
   };
   const auto found = std::max_element(op.outputs.begin(), op.outputs.end(), heavier);
   return found == op.outputs.end() ? nullptr : &*found;
+}
+
+std::vector<std::string> non_finite_notes(const comparators::Report& report) {
+  std::vector<std::string> notes;
+  std::ranges::copy_if(report.warnings, std::back_inserter(notes), [](const std::string& text) {
+    return text.starts_with("NaN ") || text.starts_with("Infinity ");
+  });
+  return notes;
+}
+
+std::string returned_amount(const comparators::OpDivergence& op) {
+  if (const auto* output = leading_output(op)) {
+    const bool is_here = !output->baseline.slot.empty();
+    return fmt::format(
+        "{}: {}", is_here ? output->baseline.slot : output->candidate.slot, amount_text(*output));
+  }
+  return op.notes.empty() ? op.cause.evidence : op.notes.front();
 }
 
 std::string op_amount(const comparators::OpDivergence& op) {

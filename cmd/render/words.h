@@ -5,9 +5,10 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "cmd/render/page.h"
-#include "comparators/report.h"
+#include "comparators/report/report.h"
 
 namespace repro_check::cmd {
 
@@ -41,8 +42,14 @@ std::string amount_text(const comparators::TensorMetrics& metrics, bool judged_b
 /// The output that says most: beyond policy before mismatched before the rest; null when none.
 const comparators::TensorComparison* leading_output(const comparators::OpDivergence& op) noexcept;
 
+/// Those warnings that every verdict carries, in every format: how many outputs hold NaN or
+/// infinity, and where that began. They stand first. Not escaped.
+std::vector<std::string> non_finite_notes(const comparators::Report& report);
+
 /// What set the two sides of an operator apart, in a phrase, not escaped.
 std::string op_amount(const comparators::OpDivergence& op);
+/// The same of a returned value, with the path of what differs: `out.n: 6 against 9`.
+std::string returned_amount(const comparators::OpDivergence& op);
 
 /// The verdict line in colours; headline() is its plain text.
 Line verdict_line(const comparators::Report& report);

@@ -10,9 +10,9 @@
 #include <string>
 #include <string_view>
 
-#include "core/dump_sink.h"
-#include "core/op_record.h"
-#include "core/tensor_record.h"
+#include "core/tensor/tensor_record.h"
+#include "core/trace/dump_sink.h"
+#include "core/trace/op_record.h"
 #include "dumpers/journal/journal_event.h"
 
 namespace repro_check::journal {

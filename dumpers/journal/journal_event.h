@@ -8,9 +8,9 @@
 #include <string>
 #include <variant>
 
-#include "core/content_slice.h"
-#include "core/op_record.h"
-#include "core/tensor_record.h"
+#include "core/content/content_slice.h"
+#include "core/tensor/tensor_record.h"
+#include "core/trace/op_record.h"
 
 namespace repro_check::journal {
 

@@ -65,21 +65,30 @@ class JournalSink::Impl {
 
   void put(const core::ContentKey& key, const core::ContentBytes& bytes) {
     if (has(key)) return;
-    if (bytes.size() <= kSmallContent) {
+    const bool small = bytes.size() <= kSmallContent;
+    std::uint64_t offset = 0;
+    if (small) {
       small_.resize(bytes.size());
       if (!small_.empty()) bytes.read(0, small_);
-      journal_.content(key, small_);
     } else {
       // The bytes first: an entry that is there speaks of bytes that are there.
-      journal_.content(key, ContentPlace::kContents, contents_.append(bytes));
+      offset = contents_.append(bytes);
     }
-    known_.insert(key);
+    core::ContentKey read = core::key_of_read(key, bytes);
+    if (has(read)) return;
+    if (small) {
+      journal_.content(read, small_);
+    } else {
+      journal_.content(read, ContentPlace::kContents, offset);
+    }
+    known_.insert(std::move(read));
     stored_bytes_ += bytes.size();
   }
 
   void append(const core::OpRecord& record) {
     journal_.append(record);
     ++operators_;
+    if (core::is_returned(record)) ++returned_;
     tensors_ += record.tensors.size();
   }
 
@@ -94,14 +103,16 @@ class JournalSink::Impl {
                         "a recording that failed, or is finished, cannot be finished");
     }
     core::TraceSummary& trace = manifest.trace;
-    if (trace.operators != operators_ || trace.tensors != tensors_) {
-      throw core::Error(
-          core::ErrorKind::kInternal,
-          fmt::format("the recorder counted {} operators and {} tensors, the journal {} and {}",
-                      trace.operators,
-                      trace.tensors,
-                      operators_,
-                      tensors_));
+    if (trace.operators != operators_ || trace.returned != returned_ || trace.tensors != tensors_) {
+      throw core::Error(core::ErrorKind::kInternal,
+                        fmt::format("the recorder counted {} operators, {} of them returned "
+                                    "values, and {} tensors, the journal {}, {} and {}",
+                                    trace.operators,
+                                    trace.returned,
+                                    trace.tensors,
+                                    operators_,
+                                    returned_,
+                                    tensors_));
     }
     trace.contents = known_.size();
     trace.stored_bytes = stored_bytes_;
@@ -122,6 +133,7 @@ class JournalSink::Impl {
   std::vector<std::byte> small_;
   std::atomic<std::uint64_t> stored_bytes_{0};
   std::uint64_t operators_ = 0;
+  std::uint64_t returned_ = 0;
   std::uint64_t tensors_ = 0;
   bool failed_ = false;
 };

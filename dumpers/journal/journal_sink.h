@@ -6,8 +6,8 @@
 #include <memory>
 #include <string>
 
-#include "core/dump_sink.h"
-#include "core/run_manifest.h"
+#include "core/trace/dump_sink.h"
+#include "core/trace/run_manifest.h"
 
 namespace repro_check::journal {
 

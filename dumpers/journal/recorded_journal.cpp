@@ -8,7 +8,7 @@
 #include <variant>
 
 #include "core/error.h"
-#include "core/tensor_view.h"
+#include "core/tensor/tensor_view.h"
 #include "dumpers/journal/detail/journal_format.h"
 #include "dumpers/journal/detail/journal_scan.h"
 #include "dumpers/journal/detail/summary_builder.h"
@@ -54,6 +54,7 @@ class RecordedJournal::Impl {
     totals.tensors += record.tensors.size();
     totals.substitutions += record.substitutions.size();
     totals.drawing_operators += record.generator ? 1U : 0U;
+    totals.returned += core::is_returned(record) ? 1U : 0U;
     totals.deepest = std::max(totals.deepest, record.depth);
   }
 

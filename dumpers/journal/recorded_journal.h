@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "core/op_record.h"
-#include "core/tensor_record.h"
+#include "core/tensor/tensor_record.h"
+#include "core/trace/op_record.h"
 #include "dumpers/journal/journal.h"
 
 namespace repro_check::journal {
@@ -27,6 +27,7 @@ struct JournalTotals {
   std::uint64_t tensors = 0;
   std::uint64_t substitutions = 0;
   std::uint64_t drawing_operators = 0;
+  std::uint64_t returned = 0;
   std::uint32_t deepest = 0;  ///< largest depth
 };
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dumpers/store/dump_reader.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <new>
 #include <optional>
@@ -9,21 +11,23 @@
 #include <utility>
 #include <vector>
 
-#include "core/content_size.h"
-#include "core/digest.h"
+#include "core/content/content_size.h"
+#include "core/digest/digest.h"
 #include "core/error.h"
-#include "core/printable.h"
-#include "dumpers/store/detail/content_table.h"
-#include "dumpers/store/detail/content_writer.h"
-#include "dumpers/store/detail/dump_directory.h"
-#include "dumpers/store/detail/element_types.h"
-#include "dumpers/store/detail/index_reader.h"
-#include "dumpers/store/detail/locate_dump.h"
-#include "dumpers/store/detail/pack_reader.h"
-#include "dumpers/store/detail/packed_window.h"
-#include "dumpers/store/detail/reference_dump.h"
-#include "dumpers/store/detail/trace_file.h"
+#include "core/system/file_descriptor.h"
+#include "core/text/printable.h"
+#include "dumpers/store/contents/content_table.h"
+#include "dumpers/store/contents/content_writer.h"
+#include "dumpers/store/directory/dump_directory.h"
+#include "dumpers/store/directory/locate_dump.h"
+#include "dumpers/store/directory/pack_name.h"
+#include "dumpers/store/file/element_types.h"
+#include "dumpers/store/file/packed_window.h"
+#include "dumpers/store/file/trace_file.h"
+#include "dumpers/store/index/index_reader.h"
 #include "dumpers/store/pack.h"
+#include "dumpers/store/pack/pack_reader.h"
+#include "dumpers/store/reference_dump.h"
 
 namespace repro_check::store {
 namespace {
@@ -272,6 +276,34 @@ std::unique_ptr<core::DumpSource> open_guarded(const std::string& name, Open ope
   }
 }
 
+/// Whether the name still stands for what is open.
+bool is_there(const core::FileDescriptor& open, const fs::path& name) {
+  struct stat held {};
+  struct stat there {};
+  return ::fstat(open.get(), &held) == 0 && ::stat(name.c_str(), &there) == 0 &&
+         held.st_dev == there.st_dev && held.st_ino == there.st_ino;
+}
+
+/// Opens what lies in one directory, whatever takes its name meanwhile; null where that is no dump
+/// either.
+std::unique_ptr<core::DumpSource> open_held(const std::string& name,
+                                            const fs::path& directory,
+                                            const std::vector<fs::path>& references) {
+  // Nobody records so fast that it is exchanged so often.
+  constexpr int kMostExchanges = 10;
+  for (int exchanges = 0; exchanges < kMostExchanges; ++exchanges) {
+    const core::FileDescriptor held(::open(directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+    if (held.get() < 0) return nullptr;
+    const fs::path place = fmt::format("/proc/self/fd/{}", held.get());
+    try {
+      return open_guarded(name, [&] { return std::make_unique<Dump>(name, place, references); });
+    } catch (const Error&) {
+      if (is_there(held, directory)) return nullptr;
+    }
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 std::unique_ptr<core::DumpSource> open_contents(const fs::path& pack,
@@ -298,8 +330,14 @@ std::unique_ptr<core::DumpSource> open_dump(const fs::path& path,
   if (is_pack(path)) return open_pack(path, references);
   const Hdf5Scope scope;
   const fs::path found = locate_dump(path);
-  return open_guarded(path.string(),
-                      [&] { return std::make_unique<Dump>(path.string(), found, references); });
+  try {
+    return open_guarded(path.string(),
+                        [&] { return std::make_unique<Dump>(path.string(), found, references); });
+  } catch (const Error&) {
+    // A newer dump may have taken its place meanwhile: then half of either was read.
+    if (auto held = open_held(path.string(), found, references)) return held;
+    throw;
+  }
 }
 
 std::optional<journal::JournalSummary> summarise_incomplete(const fs::path& directory) {

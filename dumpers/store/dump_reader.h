@@ -7,8 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/dump_source.h"
-#include "core/npy.h"
+#include "core/trace/dump_source.h"
 #include "dumpers/journal/journal.h"
 
 namespace repro_check::store {
@@ -25,10 +24,6 @@ std::unique_ptr<core::DumpSource> open_dump(
 
 /// What an unfinished recording reached; empty when there is no journal in `directory`.
 std::optional<journal::JournalSummary> summarise_incomplete(const std::filesystem::path& directory);
-
-/// One dataset of any HDF5 file, as a tensor.
-/// @throws core::Error{kUsage} when file or dataset are missing or the type has no counterpart
-core::HostTensor read_hdf5_tensor(const std::filesystem::path& file, const std::string& dataset);
 
 /// Version of the HDF5 library in use, `1.10.8`.
 std::string hdf5_version();

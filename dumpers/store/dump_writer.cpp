@@ -9,22 +9,22 @@
 #include <variant>
 #include <vector>
 
-#include "core/content_slice.h"
-#include "core/digest.h"
+#include "core/content/content_slice.h"
+#include "core/digest/digest.h"
 #include "core/error.h"
 #include "dumpers/journal/journal.h"
 #include "dumpers/journal/size_signal_guard.h"
-#include "dumpers/store/detail/browse_tree.h"
-#include "dumpers/store/detail/byte_limit.h"
-#include "dumpers/store/detail/content_writer.h"
-#include "dumpers/store/detail/dump_directory.h"
-#include "dumpers/store/detail/index_writer.h"
-#include "dumpers/store/detail/reference_dump.h"
-#include "dumpers/store/detail/row_counts.h"
-#include "dumpers/store/detail/slice_bytes.h"
-#include "dumpers/store/detail/small_contents.h"
-#include "dumpers/store/detail/trace_creation.h"
-#include "dumpers/store/reference.h"
+#include "dumpers/store/contents/byte_limit.h"
+#include "dumpers/store/contents/content_writer.h"
+#include "dumpers/store/contents/slice_bytes.h"
+#include "dumpers/store/directory/browse_tree.h"
+#include "dumpers/store/directory/dump_directory.h"
+#include "dumpers/store/directory/reference.h"
+#include "dumpers/store/file/trace_creation.h"
+#include "dumpers/store/index/index_writer.h"
+#include "dumpers/store/index/row_counts.h"
+#include "dumpers/store/index/small_contents.h"
+#include "dumpers/store/reference_dump.h"
 
 namespace repro_check::store {
 
@@ -79,7 +79,7 @@ class DumpWriter::Impl {
   }
   [[nodiscard]] std::uint64_t stored_bytes() const noexcept { return contents_.stored_bytes(); }
 
-  void finish(core::RunManifest manifest) {
+  core::Digest finish(core::RunManifest manifest) {
     if (failed_ || finished_) {
       throw core::Error(core::ErrorKind::kInternal,
                         "a recording that failed, or is finished, cannot be finished");
@@ -102,10 +102,12 @@ class DumpWriter::Impl {
     sync_path(trace_path_);
     // From here on it is a dump. The journal goes last: until the manifest stands, it is what names
     // the last operator; afterwards nobody reads it.
-    write_file_atomically(place_.working / kManifestName, core::to_json_text(manifest));
+    const std::string text = core::to_json_text(manifest);
+    write_file_atomically(place_.working / kManifestName, text);
     remove_file(place_.working / kJournalName);
     sync_path(place_.working);
     publish(place_);
+    return core::manifest_digest(text);
   }
 
  private:
@@ -151,14 +153,19 @@ class DumpWriter::Impl {
   }
 
   void check_counts(const core::TraceSummary& trace) const {
-    if (trace.operators == counts_.ops && trace.tensors == counts_.tensors) return;
-    throw core::Error(
-        core::ErrorKind::kInternal,
-        fmt::format("the recorder counted {} operators and {} tensors, the journal {} and {}",
-                    trace.operators,
-                    trace.tensors,
-                    counts_.ops,
-                    counts_.tensors));
+    if (trace.operators == counts_.ops && trace.returned == counts_.returned &&
+        trace.tensors == counts_.tensors) {
+      return;
+    }
+    throw core::Error(core::ErrorKind::kInternal,
+                      fmt::format("the recorder counted {} operators, {} of them returned values, "
+                                  "and {} tensors, the journal {}, {} and {}",
+                                  trace.operators,
+                                  trace.returned,
+                                  trace.tensors,
+                                  counts_.ops,
+                                  counts_.returned,
+                                  counts_.tensors));
   }
 
   [[nodiscard]] bool browsable() const {
@@ -262,6 +269,8 @@ void DumpWriter::put_slice(const core::ContentKey& key, const core::ContentSlice
 
 std::uint64_t DumpWriter::stored_bytes() const noexcept { return impl_->stored_bytes(); }
 
-void DumpWriter::finish(core::RunManifest manifest) { impl_->finish(std::move(manifest)); }
+core::Digest DumpWriter::finish(core::RunManifest manifest) {
+  return impl_->finish(std::move(manifest));
+}
 
 }  // namespace repro_check::store

@@ -8,8 +8,8 @@
 #include <optional>
 #include <string>
 
-#include "core/dump_sink.h"
-#include "core/run_manifest.h"
+#include "core/trace/dump_sink.h"
+#include "core/trace/run_manifest.h"
 #include "dumpers/journal/journal_event.h"
 
 namespace repro_check::store {
@@ -69,8 +69,9 @@ class DumpWriter final : public core::DumpSink {
 
   /// Completes the dump. Fills manifest.trace.contents, stored_bytes, slices, reference,
   /// io, bytes_limit_reached_at and index_digest.
+  /// @return the digest of the manifest that was written
   /// @throws core::Error{kIo}
-  void finish(core::RunManifest manifest);
+  core::Digest finish(core::RunManifest manifest);
 
  private:
   class Impl;

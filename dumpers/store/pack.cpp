@@ -13,16 +13,18 @@
 #include <system_error>
 #include <utility>
 
-#include "core/content_check.h"
 #include "core/error.h"
-#include "core/printable.h"
-#include "dumpers/store/detail/dump_directory.h"
-#include "dumpers/store/detail/locate_dump.h"
-#include "dumpers/store/detail/pack_reader.h"
-#include "dumpers/store/detail/pack_writer.h"
-#include "dumpers/store/detail/plain_file.h"
-#include "dumpers/store/detail/zstd_stream.h"
+#include "core/text/printable.h"
+#include "core/trace/content_check.h"
+#include "dumpers/store/directory/dump_directory.h"
+#include "dumpers/store/directory/locate_dump.h"
+#include "dumpers/store/directory/pack_name.h"
 #include "dumpers/store/dump_reader.h"
+#include "dumpers/store/file/plain_file.h"
+#include "dumpers/store/pack/pack_members.h"
+#include "dumpers/store/pack/pack_reader.h"
+#include "dumpers/store/pack/pack_writer.h"
+#include "dumpers/store/pack/zstd_stream.h"
 
 namespace repro_check::store {
 namespace {
@@ -181,6 +183,14 @@ PackSummary pack_dump(const fs::path& dump,
         show(manifest_bytes + done);
       });
   archive.finish();
+  if (summary.plain_bytes - manifest_bytes > largest_member(out.written())) {
+    throw Error(ErrorKind::kUsage,
+                fmt::format("{}: {} bytes become {}, and nobody would unpack so few to so many",
+                            name,
+                            summary.plain_bytes,
+                            out.written()),
+                "keep the directory: nearly all that it holds is alike");
+  }
   made.place(options.replace_existing, name);
   summary.packed_bytes = out.written();
   return summary;

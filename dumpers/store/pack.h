@@ -3,17 +3,14 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <memory>
 #include <vector>
 
-#include "core/dump_source.h"
-#include "core/run_manifest.h"
+#include "core/trace/dump_source.h"
+#include "core/trace/run_manifest.h"
+#include "dumpers/store/pack/pack_progress.h"
 
 namespace repro_check::store {
-
-/// A pack is a dump in one file: a tar archive of manifest.json and trace.h5, compressed with zstd.
-inline constexpr const char* kPackSuffix = ".tar.zst";
 
 inline constexpr int kPackLevel = 3;
 inline constexpr int kHighestPackLevel = 19;
@@ -23,32 +20,11 @@ struct PackOptions {
   bool replace_existing = false;
 };
 
-enum class PackPhase { kVerifying, kPacking, kUnpacking };
-
-/// Told how many bytes of how many are done.
-using PackProgress = std::function<void(PackPhase, std::uint64_t, std::uint64_t)>;
-
 struct PackSummary {
   core::TraceSummary trace;
   std::uint64_t plain_bytes = 0;   ///< of the dump's files
   std::uint64_t packed_bytes = 0;  ///< of the pack
 };
-
-/// Whether `path` is called like a pack: `<name>.tar.zst`.
-bool has_pack_name(const std::filesystem::path& path);
-
-/// Whether `path` is to be read as a pack: a plain file that is called like one, or that zstd made.
-bool is_pack(const std::filesystem::path& path);
-
-/// Where `path` is made before it takes its place; another one for each process.
-std::filesystem::path temporary_beside(const std::filesystem::path& path);
-
-/// Where `pack` puts a dump that nobody names a file for: `<dump>.tar.zst` beside it.
-std::filesystem::path default_pack(const std::filesystem::path& dump);
-
-/// Where `unpack` puts a pack that nobody names a directory for: beside it, without its suffix.
-/// @throws core::Error{kUsage} when `pack` is not called like one
-std::filesystem::path default_dump(const std::filesystem::path& pack);
 
 /// open_dump() of a pack, with something to look at while it is unpacked.
 /// @throws as open_dump

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "dumpers/torchscript/detail/usage_error.h"
 #include "dumpers/torchscript/zip_directory.h"
 
 namespace repro_check::torchscript {
@@ -18,26 +19,22 @@ namespace {
 
 constexpr std::size_t kHeadSize = 512;
 
-core::Error usage(const std::string& message, const std::string& hint) {
-  return {core::ErrorKind::kUsage, message, hint};
-}
-
 std::string read_head(const std::filesystem::path& file) {
   std::error_code failure;
   const auto status = std::filesystem::status(file, failure);
   if (!std::filesystem::exists(status)) {
-    throw usage(file.string() + ": no such file",
-                "check the path; in a configuration it begins in the folder of that file");
+    throw usage_error(file.string() + ": no such file",
+                      "check the path; in a configuration it begins in the folder of that file");
   }
   if (std::filesystem::is_directory(status)) {
-    throw usage(file.string() + ": is a directory", "name the model file inside it");
+    throw usage_error(file.string() + ": is a directory", "name the model file inside it");
   }
   // A pipe or a device would block or never end.
   if (!std::filesystem::is_regular_file(status)) {
-    throw usage(file.string() + ": is not a regular file", "copy it to a file first");
+    throw usage_error(file.string() + ": is not a regular file", "copy it to a file first");
   }
   std::ifstream in(file, std::ios::binary);
-  if (!in) throw usage(file.string() + ": cannot be read", "check its permissions");
+  if (!in) throw usage_error(file.string() + ": cannot be read", "check its permissions");
   std::string head(kHeadSize, '\0');
   in.read(head.data(), static_cast<std::streamsize>(head.size()));
   head.resize(static_cast<std::size_t>(in.gcount()));
@@ -173,8 +170,8 @@ std::string_view describe_kind(FileKind kind) noexcept {
 void require_torchscript(const std::filesystem::path& file) {
   const FileKind kind = identify_file(file);
   if (kind == FileKind::kTorchScript) return;
-  throw usage(file.string() + ": not TorchScript but " + std::string(describe_kind(kind)),
-              advice(kind, file.stem().string() + ".pt"));
+  throw usage_error(file.string() + ": not TorchScript but " + std::string(describe_kind(kind)),
+                    advice(kind, file.stem().string() + ".pt"));
 }
 
 core::Digest digest_file(const std::filesystem::path& file) {
@@ -186,7 +183,7 @@ core::Digest digest_file(const std::filesystem::path& file) {
     const auto got = static_cast<std::size_t>(in.gcount());
     if (got > 0) leaves.push_back(core::digest_leaf(std::span(chunk).first(got)));
   }
-  if (!in.eof()) throw usage(file.string() + ": cannot be read", "check its permissions");
+  if (!in.eof()) throw usage_error(file.string() + ": cannot be read", "check its permissions");
   if (leaves.empty()) leaves.push_back(core::digest_leaf({}));
   return core::digest_of_leaves(leaves);
 }

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <string_view>
 
-#include "core/digest.h"
+#include "core/digest/digest.h"
 
 namespace repro_check::torchscript {
 

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <string_view>
 
-#include "core/near_miss.h"
+#include "core/text/near_miss.h"
 
 namespace repro_check::torchscript {
 namespace {

@@ -2,18 +2,18 @@
 #include "dumpers/torchscript/torchscript_run.h"
 
 #include <chrono>
-#include <cstdlib>
 #include <exception>
 #include <sstream>
+#include <string_view>
 #include <utility>
 
-#include "configs/config_parser.h"
-#include "core/digest.h"
-#include "core/known_variables.h"
-#include "core/run_modes.h"
-#include "core/utc_time.h"
-#include "dumpers/capture/determinism.h"
-#include "dumpers/capture/numeric_probe.h"
+#include "configs/parser/config_parser.h"
+#include "core/digest/digest.h"
+#include "core/text/utc_time.h"
+#include "core/trace/manifest_lookup.h"
+#include "core/trace/run_modes.h"
+#include "dumpers/capture/settings/determinism.h"
+#include "dumpers/capture/settings/numeric_probe.h"
 #include "dumpers/torchscript/detail/exception_text.h"
 #include "dumpers/torchscript/detail/executor_pin.h"
 #include "dumpers/torchscript/detail/input_builder.h"
@@ -23,6 +23,7 @@
 #include "dumpers/torchscript/detail/returned_values.h"
 #include "dumpers/torchscript/detail/run_failure.h"
 #include "dumpers/torchscript/detail/torch_types.h"
+#include "dumpers/torchscript/extensions.h"
 #include "dumpers/torchscript/model_file.h"
 
 namespace repro_check::torchscript {
@@ -63,16 +64,15 @@ capture::CaptureOptions options_of(const configs::RunSpec& run) {
   return options;
 }
 
-/// The variables of this process, where the pin has not listed them itself.
-void add_variables(std::vector<core::Setting>& settings) {
-  for (const core::Setting& setting : settings) {
-    if (setting.name.starts_with("env.")) return;
-  }
-  for (const core::KnownVariable& variable : core::known_variables()) {
-    const std::string name(variable.name);
-    const char* value = std::getenv(name.c_str());
-    const std::string text = value == nullptr ? "unset" : value;
-    settings.push_back({"env." + name, text, text});
+using Variables = std::map<std::string, std::optional<std::string>>;
+
+/// Puts what the user's shell had in place of what this process was started with.
+void put_found(const Variables& found, std::vector<core::Setting>& settings) {
+  constexpr std::string_view kPrefix = "env.";
+  for (core::Setting& setting : settings) {
+    if (!setting.name.starts_with(kPrefix)) continue;
+    const auto variable = found.find(setting.name.substr(kPrefix.size()));
+    if (variable != found.end()) setting.found = variable->second.value_or("unset");
   }
 }
 
@@ -95,6 +95,13 @@ std::vector<core::EnvironmentFact> facts_of_weights(const configs::ModelSpec& mo
   return {{"model.weights_path", model.weights_from->string()},
           {"model.weights_digest", core::to_hex(digest_file(*model.weights_from))},
           {"model.weights", names.empty() ? "all" : names}};
+}
+
+/// The mode that was asked for, and the one that the modules say they are in.
+std::vector<core::EnvironmentFact> facts_of_mode(const configs::ModelSpec& spec,
+                                                 const LoadedModel& model) {
+  return {{std::string(core::kModelMode), std::string(configs::name_of(spec.mode))},
+          {std::string(core::kModelTraining), training_flags(model.module)}};
 }
 
 /// Whatever else LibTorch may throw, as the one exception that leaves this file.
@@ -121,10 +128,13 @@ class TorchScriptRun::Impl {
         pin_(checked_request(run)),
         executor_(run.optimize_executor),
         device_(parse_device(run.device)),
+        facts_(load_extensions(run.extensions)),
         model_(load_model(run, device_)),
         model_digest_(digest_file(run.model.path)),
-        weights_facts_(facts_of_weights(run.model)),
         method_(find_method(model_.module, run.model.method, run.model.path)) {
+    for (const auto& facts : {facts_of_weights(run.model), facts_of_mode(run.model, model_)}) {
+      facts_.insert(facts_.end(), facts.begin(), facts.end());
+    }
     build_calls(hdf5);
     // Last, since it is not cheap: a mistake in the inputs is told before.
     runner_ = std::make_unique<MethodRunner>(
@@ -171,12 +181,13 @@ class TorchScriptRun::Impl {
   }
 
   void keep_returned_values() { keep_returned_ = true; }
+  void note_found(Variables variables) { found_ = std::move(variables); }
   [[nodiscard]] const std::vector<ReturnedValue>& returned_values() const { return returned_; }
 
  private:
   /// After the call, when nothing is recorded any more.
   void keep(const c10::IValue& result, std::size_t call) {
-    if (keep_returned_) add_returned_values(result, name_in_call("0", call), returned_);
+    if (keep_returned_) add_returned_values(result, call, returned_);
   }
 
   void build_calls(const Hdf5Reader& hdf5) {
@@ -233,13 +244,13 @@ class TorchScriptRun::Impl {
     manifest.settings = pin_.settings();
     for (auto& setting : executor_.settings()) manifest.settings.push_back(std::move(setting));
     for (auto& setting : generators) manifest.settings.push_back(std::move(setting));
-    add_variables(manifest.settings);
+    put_found(found_, manifest.settings);
     manifest.environment = environment();
   }
 
   [[nodiscard]] std::vector<core::EnvironmentFact> environment() const {
     std::vector<core::EnvironmentFact> facts = capture::read_environment();
-    facts.insert(facts.end(), weights_facts_.begin(), weights_facts_.end());
+    facts.insert(facts.end(), facts_.begin(), facts_.end());
     return facts;
   }
 
@@ -257,6 +268,12 @@ class TorchScriptRun::Impl {
     }
     for (const auto& buffer : model_.module.named_buffers()) {
       name_one(capture, buffer.value, Kind::kBuffer, "state:", buffer.name, manifest);
+    }
+    for (const auto& attribute : model_.module.named_attributes()) {
+      if (!attribute.value.isObject() || attribute.value.isModule()) continue;
+      for (const auto& [name, tensor] : capture.unpack(attribute.value, attribute.name)) {
+        name_one(capture, tensor, Kind::kParameter, "state:", name, manifest);
+      }
     }
   }
 
@@ -282,7 +299,9 @@ class TorchScriptRun::Impl {
     const ProgressThread thread(std::move(report));
     for (std::size_t call = 0; call < calls_.size(); ++call) {
       capture.set_step(static_cast<std::uint32_t>(call));
-      keep(run_call(capture, std::move(calls_[call])), call);
+      const c10::IValue returned = run_call(capture, std::move(calls_[call]));
+      capture.record_returned(returned);
+      keep(returned, call);
     }
     capture.rethrow_failure();
   }
@@ -294,12 +313,13 @@ class TorchScriptRun::Impl {
     } catch (const std::exception& error) {
       // What failed in the recording came through the interpreter and lost its type on the way.
       capture.rethrow_failure();
-      throw run_failure(error, capture, *runner_);
+      throw run_failure(error, capture, *runner_, run_.dtype);
     }
   }
 
   void summarise(const capture::CaptureCounts& counts, core::TraceSummary& trace) const {
     trace.operators = counts.operators;
+    trace.returned = counts.returned;
     trace.tensors = counts.tensors;
     trace.substitutions = counts.substitutions;
     trace.drawing_operators = counts.drawing_operators;
@@ -317,13 +337,14 @@ class TorchScriptRun::Impl {
   capture::DeterminismPin pin_;
   ExecutorPin executor_;
   at::Device device_;
+  std::vector<core::EnvironmentFact> facts_;  ///< of the model and of what was loaded for it
   LoadedModel model_;
   core::Digest model_digest_;
-  std::vector<core::EnvironmentFact> weights_facts_;
   torch::jit::Method method_;
   std::vector<std::vector<c10::IValue>> calls_;
   std::unique_ptr<MethodRunner> runner_;
   double load_seconds_ = 0;
+  Variables found_;
   bool keep_returned_ = false;
   std::vector<ReturnedValue> returned_;
 };
@@ -340,6 +361,10 @@ core::RunManifest TorchScriptRun::record(
 
 void TorchScriptRun::run_bare() {
   translated("running the model", [&] { impl_->run_bare(); });
+}
+
+void TorchScriptRun::note_found(std::map<std::string, std::optional<std::string>> variables) {
+  impl_->note_found(std::move(variables));
 }
 
 void TorchScriptRun::keep_returned_values() { impl_->keep_returned_values(); }

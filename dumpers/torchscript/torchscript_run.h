@@ -3,15 +3,17 @@
 
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "configs/run_config.h"
-#include "core/dump_sink.h"
-#include "core/npy.h"
-#include "core/run_manifest.h"
-#include "dumpers/capture/capture.h"
+#include "configs/spec/run_config.h"
+#include "core/tensor/npy.h"
+#include "core/trace/dump_sink.h"
+#include "core/trace/run_manifest.h"
+#include "dumpers/capture/engine/capture.h"
 
 namespace repro_check::torchscript {
 
@@ -40,7 +42,7 @@ ModelDescription describe_model(const std::filesystem::path& path, const std::st
 
 /// A tensor or another value inside what the method returned.
 struct ReturnedValue {
-  std::string name;  ///< `0` for the value itself, `0.logits.1` inside it; later calls `0@2`
+  std::string name;  ///< `out` for the value itself, `out.logits[1]` inside it; later calls `out@2`
   std::string what;  ///< dtype, shape and strides, or the kind of value
   core::Digest digest;
 
@@ -73,6 +75,10 @@ class TorchScriptRun {
   /// Arguments that record() would change (dropout, host draws) stay as they are.
   /// @throws core::Error{kRunFailed} when the model throws
   void run_bare();
+
+  /// What stood in the environment before this process was given its own: what the manifest calls
+  /// found. Of other variables it is what they are.
+  void note_found(std::map<std::string, std::optional<std::string>> variables);
 
   /// What the calls returned; to be asked for before they run.
   void keep_returned_values();

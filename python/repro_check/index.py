@@ -84,6 +84,14 @@ class Index:
             self._trace.fail(f"has {len(rows)} rows, not {count} from {begin}", "/index/" + table)
         return self._as_dicts(rows[begin : begin + count])
 
+    def find(self, table: str, member: str, value: int) -> Row | None:
+        """The row with that value, in a table whose rows ascend by it."""
+        if not self.count(table):
+            return None
+        number = int(np.searchsorted(self._tables[table][member], np.uint64(value)))
+        row = self.row(table, number) if number < self.count(table) else None
+        return row if row and row[member] == value else None
+
     def each(self, table: str) -> typing.Iterator[Row]:
         """Every row, a few thousand in memory at a time."""
         for begin in range(0, self.count(table), 4096):

@@ -103,7 +103,9 @@ class IndexWriter:
         """Every table that a dump has, in byte order of name."""
         self._rows["text_bytes"] = self._text_bytes
         self._rows["text_offsets"] = bytearray(np.array(self._text_offsets, "<u8").tobytes())
-        for name in sorted(layout.TABLES.keys() - layout.OPTIONAL_TABLES):
+        for name in sorted(layout.TABLES):
+            if name in layout.OPTIONAL_TABLES and not self._counts[name]:
+                continue
             yield name, np.frombuffer(bytes(self._rows[name]), layout.TABLES[name])
 
 

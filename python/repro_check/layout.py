@@ -8,10 +8,12 @@ import typing
 import numpy as np
 
 FORMAT = "repro-check-dump"
-MAJOR, MINOR = 1, 2
+MAJOR, MINOR = 1, 3
 NONE = 0xFFFFFFFF
+# The record of what a call returned, which is no operator.
+RETURNED = "repro_check::returned"
 
-REQUIRES_GRAD, STORED, STEADY, MOVED = 1, 2, 4, 8
+REQUIRES_GRAD, STORED, STEADY, MOVED, COUNTED = 1, 2, 4, 8, 16
 WATCHED = STEADY | MOVED
 OWN_DATASET, IN_REFERENCE = -1, -2
 MOST_DIMS, MOST_LEVELS, MOST_TABLES = 1024, 64, 256
@@ -61,11 +63,12 @@ TABLES: dict[str, np.dtype[typing.Any]] = {
     "stats": _rows(
         ("f8", "min max mean std l2"), ("u8", "zeros nans positive_infs negative_infs subnormals")
     ),
+    "non_finite": _rows(("u8", "tensor nans positive_infs negative_infs")),
     "dims": np.dtype("<i8"),
     "text_offsets": np.dtype("<u8"),
     "text_bytes": np.dtype("u1"),
 }
 # Not in every dump.
-OPTIONAL_TABLES = frozenset({"slices"})
+OPTIONAL_TABLES = frozenset({"slices", "non_finite"})
 # Members that dumps of an older minor version lack.
 LATER_MEMBERS = {"contents": frozenset({"packed"})}

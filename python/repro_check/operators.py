@@ -9,7 +9,7 @@ from . import layout, values
 from .contents import ContentStore
 from .digest import Digest
 from .index import Index
-from .records import Frame, GeneratorUse, Operator, Stats, Substitution, Tensor
+from .records import Frame, GeneratorUse, NonFinite, Operator, Stats, Substitution, Tensor
 from .trace import TraceFile
 
 
@@ -63,8 +63,10 @@ class OperatorReader:
             arguments=tuple(self._values(rows[:middle])),
             results=tuple(value for _, value in self._values(rows[middle:])),
             tensors=tuple(
-                self._tensor(tensor, number)
-                for tensor in index.rows("tensors", row["tensors_begin"], row["tensor_count"])
+                self._tensor(tensor, number, row["tensors_begin"] + i)
+                for i, tensor in enumerate(
+                    index.rows("tensors", row["tensors_begin"], row["tensor_count"])
+                )
             ),
             substitutions=tuple(
                 Substitution(*(index.text(change[n]) for n in ("argument", "from", "to", "reason")))
@@ -85,7 +87,16 @@ class OperatorReader:
         numbers = (int(row[n]) for n in ("seed", "position_before", "position_after", "drawn"))
         return GeneratorUse(self._index.text(row["device"]), *numbers)
 
-    def _tensor(self, row: typing.Any, op: int) -> Tensor:
+    def _non_finite(self, row: typing.Any, place: int, stats: typing.Any) -> NonFinite | None:
+        """@param place  of the tensor's row in its table"""
+        if stats is not None:
+            return NonFinite(*(stats[name] for name in NonFinite._fields))
+        if not row["flags"] & layout.COUNTED:
+            return None
+        found = self._index.find("non_finite", "tensor", place)
+        return NonFinite(*(found[name] if found else 0 for name in NonFinite._fields))
+
+    def _tensor(self, row: typing.Any, op: int, place: int) -> Tensor:
         index, text = self._index, self._index.text
         if row["role"] >= len(layout.ROLES) or row["state"] >= len(layout.STATES):
             self._trace.fail(f"a tensor of op {op} has an unknown role or state", "/index/tensors")
@@ -113,6 +124,7 @@ class OperatorReader:
             storage_offset=row["storage_offset"],
             producer=row["producer"] if row["producer"] >= 0 else None,
             stats=None if stats is None else Stats(**stats),
+            non_finite=self._non_finite(row, place, stats),
             _contents=self._contents,
             _where=f"{self._directory}: op {op} {role} {slot}",
         )

@@ -48,6 +48,14 @@ class Stats:
     subnormals: int
 
 
+class NonFinite(typing.NamedTuple):
+    """Elements that are no numbers; of complex ones each part counts."""
+
+    nans: int
+    positive_infs: int
+    negative_infs: int
+
+
 @dataclasses.dataclass(frozen=True)
 class Tensor:
     """A tensor argument or result, as the dump has it. `numpy()` reads and verifies its bytes."""
@@ -70,6 +78,7 @@ class Tensor:
     storage_offset: int
     producer: int | None  #: op index that wrote it last
     stats: Stats | None
+    non_finite: NonFinite | None  #: recorded at every level; None = by nobody
     _contents: Contents = dataclasses.field(repr=False, compare=False)
     _where: str = dataclasses.field(repr=False, compare=False)
 

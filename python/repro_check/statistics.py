@@ -8,7 +8,7 @@ import typing
 import numpy as np
 
 from . import dtypes
-from .records import Array, Stats
+from .records import Array, NonFinite, Stats
 
 _NIBBLES = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6])
 # Smallest normal number; integers have no subnormals.
@@ -63,6 +63,37 @@ def of_raw(raw: Array, dtype: str) -> Stats:
         negative_infs=int((numbers == -np.inf).sum()),
         subnormals=int(small.sum()),
     )
+
+
+# How dtypes spell what is no number: bits in a mask, and the sign bit where they have an infinity.
+_ODD = {
+    "float16": ("<u2", 0x7C00, 0x7C00, 0x8000),
+    "complex32": ("<u2", 0x7C00, 0x7C00, 0x8000),
+    "bfloat16": ("<u2", 0x7F80, 0x7F80, 0x8000),
+    "float32": ("<u4", 0x7F800000, 0x7F800000, 0x80000000),
+    "complex64": ("<u4", 0x7F800000, 0x7F800000, 0x80000000),
+    "float64": ("<u8", 0x7FF << 52, 0x7FF << 52, 1 << 63),
+    "complex128": ("<u8", 0x7FF << 52, 0x7FF << 52, 1 << 63),
+    "float8_e5m2": ("u1", 0x7C, 0x7C, 0x80),
+    "float8_e4m3fn": ("u1", 0x7F, 0x7F, 0),
+    "float8_e4m3fnuz": ("u1", 0xFF, 0x80, 0),
+    "float8_e5m2fnuz": ("u1", 0xFF, 0x80, 0),
+    "float8_e8m0fnu": ("u1", 0xFF, 0xFF, 0),
+}
+
+
+def non_finite(raw: Array, dtype: str) -> NonFinite:
+    """By the bits, whatever numpy knows of the dtype."""
+    if dtype not in _ODD:
+        return NonFinite(0, 0, 0)
+    code, mask, odd, sign = _ODD[dtype]
+    lanes = np.ascontiguousarray(raw).reshape(-1).view(code)
+    kind = lanes.dtype.type
+    count = int(np.count_nonzero((lanes & kind(mask)) == kind(odd)))
+    if not count or not sign:
+        return NonFinite(count, 0, 0)
+    infs = [int(np.count_nonzero(lanes == kind(bits))) for bits in (odd, odd | sign)]
+    return NonFinite(count - sum(infs), *infs)
 
 
 def as_row(stats: Stats | None) -> dict[str, typing.Any]:

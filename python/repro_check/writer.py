@@ -15,6 +15,7 @@ from .errors import InvalidRecord, ReproCheckError
 from .identity import Origin, Origins
 from .index_writer import IndexWriter, index_digest
 from .records import GeneratorUse
+from .returned import ReturnedValues
 from .trace_writer import SMALL, TraceWriter, make_directory
 from .values import Encoded
 from .writing import (
@@ -31,7 +32,6 @@ from .writing import (
     value_rows,
 )
 
-
 _LEVELS = ("digest", "stats", "tensor")
 
 
@@ -45,7 +45,7 @@ class _Call(typing.NamedTuple):
     rows: tuple[list[Encoded], list[Encoded]]
 
 
-class DumpWriter:
+class DumpWriter(ReturnedValues):
     """Used as `with DumpWriter("candidate") as writer:`. The manifest is written last, when the
     block is left: whatever ends it otherwise leaves nothing that could be taken for a dump.
 
@@ -304,6 +304,12 @@ class DumpWriter:
         if self._level == "stats":
             stats = statistics.as_row(statistics.of_raw(content.raw, content.dtype))
             row["stats"] = self._index.add("stats", **stats)
+        else:
+            row["flags"] |= layout.COUNTED
+            counts = statistics.non_finite(content.raw, content.dtype)
+            if any(counts):
+                tensor = self._index.count("tensors")
+                self._index.add("non_finite", tensor=tensor, **counts._asdict())
         if stored:
             self._store(content, stated)
         self._index.add("tensors", **row)
@@ -372,6 +378,7 @@ class DumpWriter:
             "digest_algorithm": ALGORITHM,
             "io": "buffered",
             "index_digest": str(index_digest(tables)),
+            **self._returned_fields(),
         }
         seconds = (datetime.datetime.now() - self._started).total_seconds()
         order = ("input", "parameter", "buffer")

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cmd/bisect_log.h"
+#include "cmd/bisect/bisect_log.h"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cmd/history.h"
+#include "cmd/gate/history.h"
 
 #include <doctest/doctest.h>
 
@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "cmd/trend.h"
+#include "cmd/report/trend.h"
 #include "core/error.h"
 #include "tests/support/files.h"
 #include "tests/support/temp_directory.h"

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cmd/inspect_flow.h"
+#include "cmd/inspect/inspect_flow.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
 #include <string>
 
-#include "cmd/inspect_views.h"
+#include "cmd/inspect/inspect_views.h"
 #include "tests/support/memory_source.h"
 
 namespace repro_check::cmd {

@@ -6,12 +6,12 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "cmd/inspect_against.h"
-#include "cmd/inspect_export.h"
-#include "cmd/inspect_views.h"
-#include "cmd/safetensors.h"
+#include "cmd/inspect/inspect_against.h"
+#include "cmd/inspect/inspect_export.h"
+#include "cmd/inspect/inspect_views.h"
+#include "cmd/inspect/safetensors.h"
 #include "core/error.h"
-#include "core/npy.h"
+#include "core/tensor/npy.h"
 #include "tests/cmd/scripts.h"
 #include "tests/support/memory_source.h"
 

@@ -3,17 +3,16 @@
 
 #include <nlohmann/json.hpp>
 
-#include "cmd/inspect_list.h"
-#include "cmd/inspect_views.h"
+#include "cmd/inspect/inspect_list.h"
+#include "cmd/inspect/inspect_views.h"
+#include "cmd/render/json/json_text.h"
 #include "core/error.h"
-#include "core/npy.h"
+#include "core/tensor/npy.h"
 #include "tests/support/memory_source.h"
 #include "tests/support/temp_directory.h"
 
 namespace repro_check::cmd {
 namespace {
-
-using Json = nlohmann::json;
 
 constexpr const char* kDump = R"({
   "run": "baseline",
@@ -127,7 +126,7 @@ TEST_CASE("the rows of a document are the same text whether it is pretty or not"
           inspect_document("memory"), "rows", form, [&](std::string_view piece) { text += piece; });
       for (const OrderedJson& row : array) document.add(row);
       document.finish({{"shown", rows}});
-      CHECK(text == document_text(expected, form == ListForm::kPrettyJson));
+      CHECK(text == to_document(expected, form == ListForm::kPrettyJson));
     }
   }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cmd/inspect_where.h"
+#include "cmd/inspect/inspect_where.h"
 
 #include <doctest/doctest.h>
 
@@ -70,6 +70,12 @@ TEST_CASE("a statistic that is not recorded is unknown only where it decides") {
   CHECK(ask("nan>0 and dtype=float16", tensor) == Answer::kUnknown);
   CHECK(ask("nan>0 or dtype=float16", tensor) == Answer::kYes);
   CHECK(ask("elements>1", tensor) == Answer::kYes);
+  // Counts are there without the rest.
+  tensor.counted = core::NonFinite{2, 1, 1};
+  CHECK(ask("nan=2 and inf=2 and negative_inf=1", tensor) == Answer::kYes);
+  CHECK(ask("nan>2 or inf>2", tensor) == Answer::kNo);
+  CHECK(ask("max>0", tensor) == Answer::kUnknown);
+  tensor.counted.reset();
   // Nobody could have looked: there are no values.
   tensor.state = core::ContentState::kNone;
   CHECK(ask("nan>0", tensor) == Answer::kNo);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cmd/progress.h"
+#include "cmd/recording/progress.h"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cmd/recorder_process.h"
+#include "cmd/recording/recorder_process.h"
 
 #include <doctest/doctest.h>
 #include <unistd.h>
@@ -8,10 +8,11 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <optional>
 #include <thread>
 
-#include "cmd/recorder_lookup.h"
-#include "cmd/spawn.h"
+#include "cmd/recording/recorder_lookup.h"
+#include "cmd/recording/spawn.h"
 #include "tests/cmd/scripts.h"
 
 namespace repro_check::cmd {
@@ -23,11 +24,14 @@ struct Seen {
   RecorderProgress last;
 };
 
-Seen run_script(const TempDirectory& folder, const std::string& body) {
+Seen run_script(const TempDirectory& folder,
+                const std::string& body,
+                std::optional<std::chrono::seconds> timeout = {}) {
   RecorderLaunch launch;
   launch.recorder = write_script(folder, "recorder", body);
   launch.arguments = {"record", "request.json"};
   launch.log = folder.path() / "run.log";
+  launch.timeout = timeout;
   Seen seen;
   seen.outcome = run_recorder(
       launch,
@@ -63,6 +67,37 @@ TEST_CASE("a recorder that succeeds gives its totals, and an empty log is remove
   CHECK(seen.phases == std::vector<std::string>{"loading", "recording"});
   CHECK(seen.last.operators == 312);
   CHECK_FALSE(std::filesystem::exists(folder.path() / "run.log"));
+}
+
+TEST_CASE("a recorder that hangs is killed when its time is over, as is what it started") {
+  const TempDirectory folder;
+  const auto start = std::chrono::steady_clock::now();
+  const Seen seen = run_script(folder,
+                               "echo '{\"type\":\"phase\",\"name\":\"recording\"}' >&3\n"
+                               "sleep 600 & sleep 600\n",
+                               std::chrono::seconds(1));
+  CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(60));
+  REQUIRE(seen.outcome.failure);
+  CHECK(seen.outcome.failure->kind == core::ErrorKind::kRunFailed);
+  CHECK(seen.outcome.failure->message == "was killed after 1 s, its timeout,");
+  CHECK(seen.outcome.signal == "SIGKILL");
+  CHECK(seen.outcome.last_phase == "recording");
+}
+
+TEST_CASE("a recorder that hangs when all is recorded has failed, and no operator is to blame") {
+  const TempDirectory folder;
+  const Seen seen =
+      run_script(folder, std::string(kGoodRun) + "sleep 600\n", std::chrono::seconds(1));
+  REQUIRE(seen.outcome.failure);
+  CHECK(seen.outcome.failure->message ==
+        "was killed after 1 s, its timeout, when the recording was complete");
+  CHECK(seen.outcome.signal.empty());
+  CHECK_FALSE(seen.outcome.totals);
+}
+
+TEST_CASE("a recorder that is in time is not touched") {
+  const TempDirectory folder;
+  CHECK(run_script(folder, kGoodRun, std::chrono::seconds(600)).outcome.totals);
 }
 
 TEST_CASE("what a run returned is kept in order, and a line without all of it is passed over") {

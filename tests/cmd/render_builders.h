@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "comparators/report.h"
+#include "comparators/report/report.h"
 
 namespace repro_check::tests {
 

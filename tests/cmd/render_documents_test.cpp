@@ -13,8 +13,8 @@
 #include "cmd/render/formats.h"
 #include "cmd/render/rules.h"
 #include "cmd/render/source_place.h"
-#include "cmd/render/utf8.h"
 #include "comparators/compare.h"
+#include "core/text/utf8.h"
 #include "tests/cmd/render_builders.h"
 #include "tests/cmd/render_reports.h"
 
@@ -60,8 +60,9 @@ std::size_t count(const std::string& text, std::string_view part) {
 /// What a terminal or a runner obeys, or nobody can see.
 bool is_clean(std::string_view text) {
   for (std::string_view rest = text; !rest.empty();) {
-    const Utf8Char character = first_char(rest);
-    if (!character.valid || (character.value != '\n' && is_hostile(character.value))) return false;
+    const core::Utf8Char character = core::first_char(rest);
+    const bool is_line_feed = character.value == '\n';
+    if (!character.valid || (!is_line_feed && core::is_hostile(character.value))) return false;
     rest.remove_prefix(character.bytes);
   }
   return text.find("##[") == std::string_view::npos &&

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <array>
+#include <chrono>
 #include <cstring>
 #include <limits>
 #include <map>
@@ -9,7 +10,7 @@
 #include "cmd/render/color.h"
 #include "cmd/render/page.h"
 #include "cmd/render/text.h"
-#include "cmd/render/utf8.h"
+#include "core/text/utf8.h"
 #include "tests/cmd/render_reports.h"
 
 namespace repro_check::cmd {
@@ -24,8 +25,8 @@ std::string text_of(core::Dtype dtype, T value) {
 
 bool is_tame(std::string_view text) {
   while (!text.empty()) {
-    const Utf8Char character = first_char(text);
-    if (!character.valid || is_hostile(character.value)) {
+    const core::Utf8Char character = core::first_char(text);
+    if (!character.valid || core::is_hostile(character.value)) {
       return false;
     }
     text.remove_prefix(character.bytes);
@@ -55,14 +56,7 @@ TEST_CASE("names lose what steers a terminal or a CI log") {
   }
 }
 
-TEST_CASE("UTF-8 is read strictly") {
-  CHECK(first_char("\xc3\xa9").value == 0xE9);
-  CHECK(first_char("\xf0\x9f\x98\x80").value == 0x1F600);
-  for (const char* broken :
-       {"\xc0\x80", "\xe0\x80\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xe2\x80"}) {
-    CHECK_FALSE(first_char(broken).valid);
-    CHECK(first_char(broken).bytes == 1);
-  }
+TEST_CASE("what is not UTF-8 is replaced for JSON") {
   CHECK(clean_utf8("a\xff") == "a\xef\xbf\xbd");
 }
 
@@ -75,6 +69,25 @@ TEST_CASE("text is cut in the middle and wrapped at spaces") {
   for (const std::string& line : wrap("abcd::error::x", 4)) {
     CHECK_FALSE(line.starts_with("::"));
   }
+  for (const std::string& line : wrap("a:::::::::", 4)) {
+    CHECK_FALSE(line.starts_with("::"));
+  }
+  CHECK(wrap("abcd::error", 6) == std::vector<std::string>{"abcd::", "error"});
+  CHECK(wrap("abcdef::error", 6) == std::vector<std::string>{"abcdef", "\\x3a:e", "rror"});
+}
+
+TEST_CASE("a name of a million characters is cut in linear time") {
+  const auto begin = std::chrono::steady_clock::now();
+  for (const char* unit : {"x", ":", "##[", "\xe5\xb1\x82", "a "}) {
+    std::string name;
+    while (name.size() < 1'000'000) name += unit;
+    CHECK(columns(fit(name, 40)) <= 40);
+    Page page;
+    page.prose("label", name, 3);
+    CHECK(page.size() == 3);
+    CHECK(page.str(false).find("##[") == std::string::npos);
+  }
+  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(30));
 }
 
 TEST_CASE("a percentage is never rounded to a lie") {

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 
+#include <chrono>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <vector>
 
 #include "cmd/render/render.h"
 #include "cmd/render/text.h"
-#include "cmd/render/utf8.h"
 #include "comparators/compare.h"
+#include "core/text/utf8.h"
 #include "tests/cmd/render_reports.h"
 
 namespace repro_check::cmd {
@@ -47,8 +48,8 @@ std::vector<std::string> keys_of(const Json& object) {
 
 bool has_hostile_character(std::string_view text) {
   while (!text.empty()) {
-    const Utf8Char character = first_char(text);
-    if (!character.valid || (is_hostile(character.value) && character.value != '\n')) {
+    const core::Utf8Char character = core::first_char(text);
+    if (!character.valid || (core::is_hostile(character.value) && character.value != '\n')) {
       return true;
     }
     text.remove_prefix(character.bytes);
@@ -72,6 +73,7 @@ TEST_CASE("the keys come in the documented order") {
                                                   "version",
                                                   "tool",
                                                   "verdict",
+                                                  "returned",
                                                   "coverage",
                                                   "rules",
                                                   "screened",
@@ -154,6 +156,27 @@ TEST_CASE("only timing depends on the clock") {
   before.erase("timing");
   after.erase("timing");
   CHECK(before == after);
+}
+
+TEST_CASE("very many named tensors are written in linear time") {
+  comparators::Report report = handmade("diverged_weights").report;
+  REQUIRE(report.runs.size() == 2);
+  for (int i = 0; i < 200'000; ++i) {
+    const std::string name = "weight" + std::to_string(i);
+    for (comparators::RunSummary& run : report.runs) {
+      core::NamedTensor& known = run.manifest.named_tensors.emplace_back();
+      known.kind = core::NamedTensorKind::kParameter;
+      known.name = name;
+      known.digest = {1, static_cast<std::uint64_t>(i)};
+    }
+    comparators::NamedTensorDifference& tensor = report.named_tensors.emplace_back();
+    tensor.kind = core::NamedTensorKind::kParameter;
+    tensor.name = name;
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  const Json json = Json::parse(render_json(report, {}));
+  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(30));
+  CHECK(json["differences"].back()["candidate"] == "00000000000000010000000000030d3f");
 }
 
 TEST_CASE("any report is one tame and valid document") {

@@ -204,6 +204,10 @@ void add_surroundings(Report& report, Dice& dice) {
     }
     report.named_tensors.push_back(std::move(named));
   }
+  report.draws.operators = dice.below(3);
+  report.draws.devices = {dice.name(), dice.name()};
+  report.draws.seeds.assign(1 + dice.below(4), dice.any());
+  if (dice.chance(2)) report.draws.parting = dice.name();
 }
 
 comparators::RepeatSummary random_repeat(Dice& dice) {

@@ -41,6 +41,7 @@ Report pass(bool within) {
     out.coverage.within_policy = 36;
     out.policy = "tolerance, dtype defaults of assert_close";
     out.first_bit_difference = 41;
+    out.draws = {3, {"cpu"}, {1234}, ""};
   }
   return out;
 }

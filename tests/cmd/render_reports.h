@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "cmd/render/render.h"
-#include "comparators/report.h"
+#include "comparators/report/report.h"
 
 namespace repro_check::tests {
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <fstream>
 #include <regex>
@@ -8,7 +9,8 @@
 
 #include "cmd/render/render.h"
 #include "cmd/render/text.h"
-#include "cmd/render/utf8.h"
+#include "core/text/utf8.h"
+#include "tests/cmd/render_builders.h"
 #include "tests/cmd/render_reports.h"
 #include "tests/support/files.h"
 
@@ -40,8 +42,8 @@ bool is_dangerous(const std::string& line) {
     return true;
   }
   for (std::string_view rest = line; !rest.empty();) {
-    const Utf8Char character = first_char(rest);
-    if (!character.valid || is_hostile(character.value)) {
+    const core::Utf8Char character = core::first_char(rest);
+    if (!character.valid || core::is_hostile(character.value)) {
       return true;
     }
     rest.remove_prefix(character.bytes);
@@ -67,6 +69,20 @@ std::string without_colors(const std::string& text) {
   return std::regex_replace(text, kColor, "");
 }
 
+TEST_CASE("a module path that is all dots is a tree of bounded depth") {
+  std::string dots;
+  while (dots.size() < 320'000) dots += "a.";
+  comparators::Report report =
+      tests::base(comparators::Status::kDiverged, comparators::DivergenceKind::kOrigin);
+  report.first_divergence =
+      tests::divergence(41, "aten::add", {dots, "model.py", 1}, comparators::Relation::kOrigin);
+  RenderOptions options;
+  options.verbosity = 1;
+  const auto begin = std::chrono::steady_clock::now();
+  CHECK(lines_of(render_text(report, options)).size() < 400);
+  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(30));
+}
+
 TEST_CASE("every status and kind reads as agreed") {
   const bool update = std::getenv("REPRO_CHECK_UPDATE_GOLDEN") != nullptr;
   for (const tests::NamedReport& each : tests::handmade_reports()) {
@@ -78,6 +94,53 @@ TEST_CASE("every status and kind reads as agreed") {
     CHECK(text == test_support::read_file(golden_path(each.name)));
     check_lines(text);
   }
+}
+
+bool says(const comparators::Report& report, const std::string& words) {
+  const std::string text = render_text(report, {});
+  std::string flat;
+  std::istringstream in(text);
+  for (std::string word; in >> word;) flat += word + " ";
+  return flat.find(words) != std::string::npos;
+}
+
+TEST_CASE("what drew in a pass is said with what its agreement rests on, and nothing else is") {
+  comparators::Report report =
+      tests::base(comparators::Status::kReproducible, comparators::DivergenceKind::kNone);
+  CHECK_FALSE(says(report, "random"));
+  report.draws = {1, {"cpu", "cuda:0"}, {7, 9}, ""};
+  CHECK(says(report,
+             "random 1 operator drew from cpu, cuda:0 (seeds 7, 9): it agrees because both runs "
+             "had the same seed"));
+  report.draws = {5, {"cpu"}, {1, 2, 3, 4}, ""};
+  CHECK(says(report, "random 5 operators drew from cpu (seeds 1, 2, 3, 4, ...): they agree"));
+  report.repeat.emplace();
+  CHECK(says(report, "because all runs had the same seed"));
+  report.draws.parting = "the generators started apart (seed 1 against 2)";
+  CHECK(says(report, "5 operators drew from cpu; the generators started apart"));
+  CHECK_FALSE(says(report, "same seed"));
+  report.status = comparators::Status::kDiverged;
+  CHECK_FALSE(says(report, "drew from"));
+}
+
+TEST_CASE("a first bit passed only where the list has every operator that did not") {
+  comparators::Report report =
+      tests::base(comparators::Status::kDiverged, comparators::DivergenceKind::kOrigin);
+  report.coverage.within_policy = 2;
+  report.coverage.equal -= 2;
+  tests::set_diverged(report.coverage, 1, 0);
+  report.first_divergence = tests::first_origin();
+  report.divergences_total = 1;
+  report.first_bit_difference = 40;
+  CHECK(says(report, "op 40 is the first that is not bit-identical; it passed"));
+  // One more diverged than is listed, and it may be this one.
+  tests::set_diverged(report.coverage, 1, 1);
+  CHECK(says(report, "op 40 is the first that is not bit-identical"));
+  CHECK_FALSE(says(report, "it passed"));
+  // Nor did what could not be judged pass.
+  tests::set_diverged(report.coverage, 1, 0);
+  report.coverage.not_judged = 1;
+  CHECK_FALSE(says(report, "it passed"));
 }
 
 TEST_CASE("the verdict line opens the text report and is all of a quiet one") {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cmd/render/report_reader.h"
+#include "cmd/render/json/report_reader.h"
 
 #include <doctest/doctest.h>
 

@@ -72,7 +72,7 @@ def check_files(checks):
         checks.expect(checks.read(f"{other}.github").startswith(level), "github")
         verdict = done.stdout.split("\n")[0]
         checks.expect(verdict in checks.read(f"{other}.markdown"), "markdown")
-        checks.expect(not list(checks.folder.glob("*.new")), "something is left beside")
+        checks.expect(not list(checks.folder.glob("*.tmp")), "something is left beside")
 
 
 def check_the_operator_is_named(checks):
@@ -136,7 +136,7 @@ def check_hostile(checks):
         checks.expect("\x1b" not in text and "\u202e" not in text, text)
         checks.expect("##[" not in text, text)
     for line in checks.read("I.github").splitlines():
-        checks.expect(line.startswith(("::error file=", "::notice title=")), line)
+        checks.expect(line.startswith(("::error file=", "::notice title=", "::warning title=")), line)
     checks.expect("</script>" not in checks.read("I.junit"), "junit")
     ElementTree.parse(checks.folder / "I.junit")
     json.loads(checks.read("I.sarif"))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cmd/space_estimate.h"
+#include "cmd/recording/space_estimate.h"
 
 #include <doctest/doctest.h>
 
@@ -11,7 +11,7 @@
 #include <string>
 #include <utility>
 
-#include "configs/config_parser.h"
+#include "configs/parser/config_parser.h"
 #include "dumpers/store/dump_writer.h"
 #include "tests/support/dump_fixture.h"
 #include "tests/support/temp_directory.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cmd/starting_config.h"
+#include "cmd/setup/starting_config.h"
 
 #include <doctest/doctest.h>
 

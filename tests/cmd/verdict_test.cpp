@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cmd/verdict.h"
+#include "cmd/reports/verdict.h"
 
 #include <doctest/doctest.h>
 

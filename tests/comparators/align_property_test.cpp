@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "comparators/detail/pairing.h"
+#include "comparators/align/pairing.h"
 #include "tests/support/memory_source.h"
 
 namespace repro_check::comparators {

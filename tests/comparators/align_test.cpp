@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "comparators/align.h"
+#include "comparators/align/align.h"
 
 #include <doctest/doctest.h>
 

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "comparators/detail/float_block.h"
-#include "core/float_format.h"
+#include "comparators/measure/float_block.h"
+#include "core/tensor/float_format.h"
 #include "tests/comparators/random_block.h"
 
 namespace repro_check::comparators::detail {

@@ -88,6 +88,10 @@ TEST_CASE("a value that changed after it was recorded") {
   CHECK(report.first_divergence->relation == Relation::kOrigin);
   CHECK(cause_of(report).name == "unobserved write");
   CHECK(mentions(cause_of(report).evidence, "op 0"));
+  // By whom, where the recorder saw it happen.
+  sides.candidate.json()["tensors"]["late"]["watch"] = "moved";
+  CHECK(cause_of(compare_traces(sides.baseline, sides.candidate)).name ==
+        "race on a tensor in use");
 }
 
 TEST_CASE("a scalar result that differs is an origin, its use is propagated") {
@@ -243,11 +247,47 @@ TEST_CASE("row 50: NaN on both sides passes and names its first maker") {
   baseline.tensor("t1", {"nan", 1, 2}).tensor("t2", {"nan", 1, 2});
   const Report report = compare_traces(baseline, baseline);
   CHECK(exit_of(report) == 0);
+  REQUIRE(report.warnings.size() == 1);
+  CHECK(report.warnings[0] ==
+        "NaN in 2 outputs (2 elements), first made by op 1 aten::log (m)");
+  // One run alone, whichever: of a divergence as of a pass.
+  Trace finite = chain("finite", {"aten::a", "aten::log", "aten::b"});
+  CHECK(compare_traces(baseline, finite).warnings[0].starts_with("NaN in the baseline: 2 outputs"));
+  CHECK(compare_traces(finite, baseline).warnings[0].starts_with("NaN in the candidate: 2 outp"));
+}
+
+TEST_CASE("NaN is known at level digest, and not of what older recorders left") {
+  Trace trace = chain("baseline", {"aten::a", "aten::log", "aten::b"});
+  trace.tensor("t1", {"nan", "inf", "-inf"}).tensor("t2", {1, 2, 3});
+  trace.json()["manifest"]["level"] = "digest";
+  const Report counted = compare_traces(trace, trace);
+  REQUIRE(counted.warnings.size() == 2);
+  CHECK(counted.warnings[0].starts_with("NaN in 1 output (1 element), first made by op 1"));
+  CHECK(counted.warnings[1].starts_with("Infinity in 1 output (2 elements), first made by op 1"));
+  Trace older = trace;
+  older.json()["counts"] = false;
+  const Report unknown = compare_traces(older, older);
+  REQUIRE(unknown.warnings.size() == 1);
+  CHECK(unknown.warnings[0] == "NaN and infinity were not counted in 3 outputs");
+  // What one run says is enough: the values are the same.
+  CHECK(compare_traces(older, trace).warnings[0].starts_with("NaN in the candidate: 1 output"));
+}
+
+TEST_CASE("what was given NaN, or asked for infinity, did not make it") {
+  Trace trace = chain("baseline", {"aten::masked_fill", "aten::relu", "aten::softmax"});
+  trace.tensor("t0", {"inf", 1, 2}).tensor("t1", {"inf", 1, 2}).tensor("t2", {"nan", 1, 2});
+  trace.json()["ops"][0]["scalars"] = {{"value", "inf"}};
+  const Report report = compare_traces(trace, trace);
   REQUIRE(report.warnings.size() == 2);
   CHECK(report.warnings[0] ==
-        "2 elements are NaN on both sides, in 2 operators; first op 1 "
-        "aten::log (m)");
-  CHECK(report.warnings[1].starts_with("in both runs op 1 aten::log (m) is the first to make NaN"));
+        "NaN in 1 output (1 element), first made by op 2 aten::softmax (m)");
+  CHECK(report.warnings[1] ==
+        "Infinity in 2 outputs (2 elements), first in op 0 aten::masked_fill (m), "
+        "whose arguments ask for it");
+  Trace given = chain("baseline", {"aten::a", "aten::b"});
+  given.tensor("x", {"nan", 1, 2}).tensor("t0", {"nan", 1, 2});
+  CHECK(compare_traces(given, given).warnings[0].find("which was given it as argument") !=
+        std::string::npos);
 }
 
 TEST_CASE("a difference that passed and was amplified") {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a replay adds to a report.
-#include "comparators/explanation.h"
+#include "comparators/cause/explanation.h"
 
 #include <doctest/doctest.h>
 

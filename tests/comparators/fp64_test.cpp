@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "comparators/policy.h"
+#include "comparators/measure/policy.h"
 #include "tests/comparators/trace_builder.h"
 
 namespace repro_check::comparators {

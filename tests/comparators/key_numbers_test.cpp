@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "comparators/detail/key_numbers.h"
+#include "comparators/align/key_numbers.h"
 
 #include <doctest/doctest.h>
 

@@ -8,10 +8,10 @@
 #include <stdexcept>
 #include <vector>
 
-#include "comparators/detail/pair_measurer.h"
-#include "comparators/metrics.h"
-#include "comparators/samples.h"
-#include "core/content_parts.h"
+#include "comparators/measure/metrics.h"
+#include "comparators/measure/pair_measurer.h"
+#include "comparators/measure/samples.h"
+#include "core/content/content_parts.h"
 #include "tests/comparators/tensor_pair.h"
 
 namespace repro_check::comparators {

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "comparators/metrics.h"
+#include "comparators/measure/metrics.h"
 #include "tests/comparators/tensor_pair.h"
 
 namespace repro_check::comparators {

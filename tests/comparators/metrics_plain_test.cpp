@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "comparators/metrics.h"
-#include "comparators/policy.h"
-#include "core/dtype.h"
+#include "comparators/measure/metrics.h"
+#include "comparators/measure/policy.h"
+#include "core/tensor/dtype.h"
 #include "tests/comparators/tensor_pair.h"
 
 namespace repro_check::comparators {

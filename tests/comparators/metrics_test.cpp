@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The vectors A to P of the comparison reference. Irrational values are compared to 1e-12 relative.
-#include "comparators/metrics.h"
+#include "comparators/measure/metrics.h"
 
 #include <doctest/doctest.h>
 
@@ -8,7 +8,7 @@
 #include <cstring>
 #include <limits>
 
-#include "comparators/policy.h"
+#include "comparators/measure/policy.h"
 #include "core/error.h"
 #include "tests/comparators/tensor_pair.h"
 

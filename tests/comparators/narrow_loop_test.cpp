@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "comparators/detail/float_block.h"
+#include "comparators/measure/float_block.h"
 #include "tests/comparators/random_block.h"
 
 namespace repro_check::comparators::detail {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "comparators/noise.h"
+#include "comparators/judge/noise.h"
 
 #include <doctest/doctest.h>
 

@@ -105,6 +105,9 @@ TEST_CASE("row 25: other dtypes") {
   const Report other = judge(narrow, tensor_of("float64", {1.5000000001}), promote);
   CHECK(exit_of(other) == 1);
   CHECK(only_output(other).metrics->max_abs == 1.5000000001 - 1.5);
+  CHECK(only_output(other).metrics->ulp_max == 0);
+  const Report apart = judge(narrow, tensor_of("bfloat16", {1.5078125}), promote);
+  CHECK(only_output(apart).metrics->ulp_max == 1);
   // The looser of the two tolerances: bfloat16's.
   CompareOptions loose = tolerance();
   loose.spec.promote = true;
@@ -119,6 +122,33 @@ TEST_CASE("row 25: other dtypes") {
   CHECK(exit_of(judge(tensor_of("int32", {7}), tensor_of("int64", {7}), promote)) == 0);
   CHECK(exit_of(judge(tensor_of("int32", {7}), tensor_of("float32", {7}), promote)) == 1);
   CHECK(exit_of(judge(tensor_of("int64", {7}), tensor_of("uint64", {7}), promote)) == 1);
+}
+
+TEST_CASE("a result in the memory of another tensor is a warning, a mismatch, or nothing") {
+  const auto traced = [](const char* run, const char* storage) {
+    Trace trace(run);
+    trace.tensor("x", {1, 2}).tensor("y", {1, 2});
+    trace.json()["tensors"]["y"]["storage"] = storage;
+    trace.op("aten::reshape", {"x"}, {"y"});
+    return trace;
+  };
+  Trace copy = traced("baseline", "y");
+  Trace view = traced("candidate", "x");
+  const std::string where = "with nothing in the baseline, with input in0 in the candidate";
+  CompareOptions options;
+  const Report noted = compare_traces(copy, view, options);
+  CHECK(exit_of(noted) == 0);
+  REQUIRE_FALSE(noted.warnings.empty());
+  CHECK(noted.warnings.back() ==
+        "of 1 operator a result shares its memory with other tensors in the candidate than in the "
+        "baseline; first op 0 output 0: " +
+            where);
+  options.spec.alias = AttributeRule::kStrict;
+  const Report strict = compare_traces(copy, view, options);
+  CHECK(exit_of(strict) == 1);
+  CHECK(only_output(strict).note == "shares its memory with other tensors: " + where);
+  options.spec.alias = AttributeRule::kIgnore;
+  CHECK(compare_traces(copy, view, options).warnings.empty());
 }
 
 TEST_CASE("row 27: strides and devices") {

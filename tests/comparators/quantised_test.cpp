@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "comparators/detail/quantiser.h"
+#include "comparators/measure/quantiser.h"
 #include "tests/comparators/corpus.h"
 
 namespace repro_check::comparators {

@@ -14,7 +14,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "comparators/detail/float_block.h"
+#include "comparators/measure/float_block.h"
 
 namespace repro_check::comparators::detail::test_support {
 

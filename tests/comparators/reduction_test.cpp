@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "comparators/reduction.h"
+#include "comparators/runs/reduction.h"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "comparators/repeatability.h"
+#include "comparators/runs/repeatability.h"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "comparators/run_statistics.h"
+#include "comparators/report/run_statistics.h"
 
 #include <doctest/doctest.h>
 

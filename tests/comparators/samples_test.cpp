@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "comparators/samples.h"
+#include "comparators/measure/samples.h"
 
 #include <doctest/doctest.h>
 

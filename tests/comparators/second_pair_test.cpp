@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "comparators/second_pair.h"
+#include "comparators/runs/second_pair.h"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "comparators/detail/streams.h"
+#include "comparators/align/streams.h"
 
 #include <doctest/doctest.h>
 

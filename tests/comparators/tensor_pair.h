@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "core/dtype.h"
-#include "core/tensor_view.h"
+#include "core/tensor/dtype.h"
+#include "core/tensor/tensor_view.h"
 #include "tests/support/element_codec.h"
 
 namespace repro_check::comparators {

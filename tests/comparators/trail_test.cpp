@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "comparators/detail/difference_map.h"
+#include "comparators/measure/difference_map.h"
 #include "tests/comparators/cause_traces.h"
 
 namespace repro_check::comparators {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "configs/config_parser.h"
+#include "configs/parser/config_parser.h"
 #include "tests/support/files.h"
 
 namespace repro_check::configs::test {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "configs/pinned_environment.h"
+#include "configs/spec/pinned_environment.h"
 
 #include <doctest/doctest.h>
 
 #include <algorithm>
 
-#include "core/known_variables.h"
+#include "core/trace/known_variables.h"
 
 namespace repro_check::configs {
 namespace {
@@ -13,7 +13,16 @@ namespace {
 using Environment = std::map<std::string, std::optional<std::string>>;
 
 TEST_CASE("without anything asked only the dynamic teams are fixed") {
-  CHECK(pinned_environment({}) == Environment{{"MKL_DYNAMIC", "FALSE"}, {"OMP_DYNAMIC", "FALSE"}});
+  CHECK(pinned_environment({}) ==
+        Environment{{"MKL_DYNAMIC", "FALSE"}, {"OMP_DYNAMIC", "FALSE"}, {"PYTHONHASHSEED", "0"}});
+}
+
+TEST_CASE("the hash seed of Python follows the seed, whatever determinism is") {
+  RunSpec run;
+  run.seed = 4'294'967'295;
+  CHECK(pinned_environment(run).at("PYTHONHASHSEED") == "4294967295");
+  run.determinism = DeterminismMode::kError;
+  CHECK(pinned_environment(run).at("PYTHONHASHSEED") == "4294967295");
 }
 
 TEST_CASE("threads set every library's count and take away what would undercut it") {
@@ -26,7 +35,8 @@ TEST_CASE("threads set every library's count and take away what would undercut i
                                                {"OMP_DYNAMIC", "FALSE"},
                                                {"OMP_NUM_THREADS", "3"},
                                                {"OMP_THREAD_LIMIT", std::nullopt},
-                                               {"OPENBLAS_NUM_THREADS", "3"}});
+                                               {"OPENBLAS_NUM_THREADS", "3"},
+                                               {"PYTHONHASHSEED", "0"}});
 }
 
 TEST_CASE("determinism pins what no setter reaches, the same under warn and error") {
@@ -35,7 +45,10 @@ TEST_CASE("determinism pins what no setter reaches, the same under warn and erro
   const Environment warn = pinned_environment(run);
   CHECK(warn.at("CUBLAS_WORKSPACE_CONFIG") == ":4096:8");
   CHECK(warn.at("NVIDIA_TF32_OVERRIDE") == "0");
-  CHECK(warn.at("PYTHONHASHSEED") == "0");
+  CHECK(warn.at("NCCL_ALGO") == "Ring");
+  CHECK(warn.at("NCCL_NVLS_ENABLE") == "0");
+  CHECK(warn.at("NCCL_COLLNET_ENABLE") == "0");
+  CHECK(warn.count("NCCL_PROTO") == 0);
   CHECK(warn.at("HCCL_DETERMINISTIC") == "true");
   CHECK(warn.at("MIOPEN_DEBUG_CONVOLUTION_DETERMINISTIC") == "1");
   CHECK(warn.at("PYTORCH_TUNABLEOP_ENABLED") == "0");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "configs/detail/presets.h"
+#include "configs/parser/presets.h"
 
 #include <doctest/doctest.h>
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "configs/config_parser.h"
+#include "configs/parser/config_parser.h"
 
 namespace repro_check::configs::test {
 
@@ -24,6 +24,8 @@ class RandomRequest {
     request.replace_existing = coin();
     request.report_outputs = coin();
     request.bare = coin();
+    if (coin()) request.found_environment["OMP_NUM_THREADS"] = text();
+    if (coin()) request.found_environment["MKL_CBWR"] = std::nullopt;
     return request;
   }
 
@@ -206,6 +208,7 @@ class RandomRequest {
     if (coin()) spec.settings["x.y"] = text();
     if (coin()) spec.settings["z"] = "off";
     if (coin()) spec.recorder = "/" + text();
+    if (coin()) spec.extensions = {"/" + text() + "1", "/" + text() + "2"};
     spec.dump = dump();
     return spec;
   }

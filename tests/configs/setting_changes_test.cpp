@@ -7,8 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "configs/config_parser.h"
+#include "configs/parser/config_parser.h"
 #include "tests/configs/fixture_files.h"
+#include "tests/configs/pointers.h"
 
 namespace repro_check::configs {
 namespace {
@@ -25,13 +26,7 @@ Config two_runs() {
        "grad": "enabled", "device": "cuda:1", "dtype": "float16", "threads": 1,
        "interop_threads": 3, "optimize_executor": true,
        "env": {"OTHER": "2", "GONE": null, "NEW": "3"}, "settings": {"x": null, "y": "off", "z": 4},
-       "recorder": "files/recorder"}]})");
-}
-
-std::vector<std::string> pointers(const std::vector<SettingChange>& changes) {
-  std::vector<std::string> names;
-  for (const SettingChange& change : changes) names.push_back(change.pointer);
-  return names;
+       "recorder": "files/recorder", "extensions": ["files/mask.npy"]}]})");
 }
 
 TEST_CASE("every setting that can differ is found, each by itself") {
@@ -45,7 +40,7 @@ TEST_CASE("every setting that can differ is found, each by itself") {
                                  "/threads",       "/interop_threads", "/optimize_executor",
                                  "/env/GONE",      "/env/NEW",         "/env/OTHER",
                                  "/settings/x",    "/settings/y",      "/settings/z",
-                                 "/recorder"});
+                                 "/recorder",      "/extensions"});
   CHECK(setting_changes(config.runs[0], config.runs[0]).empty());
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "tests/configs/pointers.h"
 
 namespace repro_check::configs {
 namespace {
@@ -32,12 +33,6 @@ std::vector<SettingChange> changes_of(const RunSpec& baseline, const RunSpec& ca
   const auto files = weight_files(baseline, candidate);
   REQUIRE(files);
   return weight_changes(baseline, candidate, *files, kDiffering);
-}
-
-std::vector<std::string> pointers(const std::vector<SettingChange>& changes) {
-  std::vector<std::string> names;
-  for (const SettingChange& change : changes) names.push_back(change.pointer);
-  return names;
 }
 
 /// The file that a tensor comes from, by any of its names.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/content_check.h"
+#include "core/trace/content_check.h"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/content_slice.h"
+#include "core/content/content_slice.h"
 
 #include <doctest/doctest.h>
 

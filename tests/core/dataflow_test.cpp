@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/dataflow.h"
+#include "core/trace/dataflow.h"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/digest.h"
+#include "core/digest/digest.h"
 
 #include <doctest/doctest.h>
 
@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/detail/leaf_hash.h"
+#include "core/digest/leaf_hash.h"
 
 namespace repro_check::core {
 namespace {

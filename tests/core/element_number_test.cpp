@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/element_number.h"
+#include "core/tensor/element_number.h"
 
 #include <doctest/doctest.h>
 
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/error.h"
-#include "core/float_format.h"
+#include "core/tensor/float_format.h"
 
 namespace repro_check::core {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/float_format.h"
+#include "core/tensor/float_format.h"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/glob.h"
+#include "core/text/glob.h"
 
 #include <doctest/doctest.h>
 

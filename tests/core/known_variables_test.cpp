@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/known_variables.h"
+#include "core/trace/known_variables.h"
 
 #include <doctest/doctest.h>
 

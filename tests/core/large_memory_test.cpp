@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/large_memory.h"
+#include "core/system/large_memory.h"
 
 #include <doctest/doctest.h>
 #include <sys/resource.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/near_miss.h"
+#include "core/text/near_miss.h"
 
 #include <doctest/doctest.h>
 

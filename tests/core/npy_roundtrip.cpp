@@ -3,7 +3,7 @@
 #include <cstdio>
 
 #include "core/error.h"
-#include "core/npy.h"
+#include "core/tensor/npy.h"
 
 int main(int argc, char** argv) {
   if (argc != 3) return 2;

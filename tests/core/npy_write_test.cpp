@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/error.h"
-#include "core/npy.h"
+#include "core/tensor/npy.h"
 #include "tests/support/temp_directory.h"
 
 namespace repro_check::core {

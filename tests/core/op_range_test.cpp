@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/op_range.h"
+#include "core/trace/op_range.h"
 
 #include <doctest/doctest.h>
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/op_record.h"
+#include "core/trace/op_record.h"
 
 #include <doctest/doctest.h>
 
-#include "core/run_modes.h"
-#include "core/tensor_record.h"
+#include "core/tensor/tensor_record.h"
+#include "core/trace/run_modes.h"
 
 namespace repro_check::core {
 namespace {

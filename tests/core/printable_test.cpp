@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/printable.h"
+#include "core/text/printable.h"
 
 #include <doctest/doctest.h>
 
@@ -42,13 +42,14 @@ TEST_CASE("the limit cuts between characters") {
   CHECK(printable("a\xc3\xb6", 2) == "a...");
 }
 
-TEST_CASE("UTF-8 is told from what only looks like it") {
-  CHECK(is_utf8("größe 模型 🙂"));
-  CHECK(is_utf8("\0"s));
-  CHECK_FALSE(is_utf8("\xe2\x80"));
-  CHECK_FALSE(is_utf8("\xe0\x80\x80"));
-  CHECK_FALSE(is_utf8("\xf0\x8f\xbf\xbf"));
-  CHECK_FALSE(is_utf8("\x80"));
+TEST_CASE("a JSON document means the same without what steers a terminal") {
+  CHECK(tame_json("{\n  \"größe\": \"模型 🙂 #1\"\n}") ==
+        "{\n  \"größe\": \"模型 🙂 #1\"\n}");
+  CHECK(tame_json("\"\xc2\x9b\x7f\"") == "\"\\u009b\\u007f\"");
+  CHECK(tame_json("\"\u202e\u2066\u200b\ufeff\"") == "\"\\u202e\\u2066\\u200b\\ufeff\"");
+  CHECK(tame_json("\"\U000e0041\"") == "\"\\udb40\\udc41\"");
+  CHECK(tame_json("\"##[error]\"") == "\"\\u0023#[error]\"");
+  CHECK(tame_json("\"\xff\xc3\"") == "\"\\ufffd\\ufffd\"");
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/replay_inputs.h"
+#include "core/trace/replay_inputs.h"
 
 #include <doctest/doctest.h>
 
@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "core/error.h"
-#include "core/tensor_view.h"
+#include "core/tensor/tensor_view.h"
 
 namespace repro_check::core {
 namespace {
@@ -136,6 +136,45 @@ TEST_CASE("what is missing is named, and hostile strides are damage") {
   for (const std::int64_t stride : {std::int64_t{1} << 62U, -std::int64_t{5}}) {
     dump.record.tensors[0].strides = {stride};
     CHECK_THROWS_AS(input_storages(dump.record), Error);
+  }
+}
+
+TEST_CASE("what strides leave out between the values is bounded") {
+  for (unsigned power = 0; power < 63; ++power) {
+    CAPTURE(power);
+    OneOp dump;
+    add_input(dump, "self", {{2}, {std::int64_t{1} << power}, 0, 7}, 1);
+    const bool bounded = power <= 28;
+    if (bounded) {
+      CHECK_NOTHROW(require_replayable(dump, 0));
+      continue;
+    }
+    ErrorKind kind = ErrorKind::kInternal;
+    try {
+      require_replayable(dump, 0);
+    } catch (const Error& error) {
+      kind = error.kind();
+    }
+    CHECK(kind == ErrorKind::kDumpDamaged);
+  }
+  OneOp apart;
+  add_input(apart, "self", {{2}, {1}, 0, 7}, 1);
+  add_input(apart, "other", {{2}, {1}, std::int64_t{1} << 39U, 7}, 1);
+  CHECK_THROWS_AS(require_replayable(apart, 0), Error);
+}
+
+TEST_CASE("memory that nobody had written is bounded by what was written there") {
+  OneOp dump;
+  add_input(dump, "out", {{std::int64_t{1} << 20U}, {1}, 0, 7}, 1);
+  dump.record.tensors.push_back(dump.record.tensors[0]);
+  dump.record.tensors[1].role = TensorRole::kOutput;
+  TensorRecord& input = dump.record.tensors[0];
+  input.state = ContentState::kUninitialised;
+  CHECK_NOTHROW(require_replayable(dump, 0));
+  for (const std::int64_t stride : {0, 1}) {
+    input.shape = {std::int64_t{1} << 36U};
+    input.strides = {stride};
+    CHECK_THROWS_AS(require_replayable(dump, 0), Error);
   }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/short_text.h"
+#include "core/text/short_text.h"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/subarray.h"
+#include "core/tensor/subarray.h"
 
 #include <doctest/doctest.h>
 

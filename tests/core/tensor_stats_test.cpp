@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/tensor_stats.h"
+#include "core/tensor/tensor_stats.h"
 
 #include <doctest/doctest.h>
 
@@ -18,9 +18,9 @@
 #include <xmmintrin.h>
 #endif
 
-#include "core/detail/stats_block.h"
-#include "core/digest.h"
+#include "core/digest/digest.h"
 #include "core/error.h"
+#include "core/tensor/stats_block.h"
 #include "tests/support/element_codec.h"
 
 namespace repro_check::core {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/tensor_view.h"
+#include "core/tensor/tensor_view.h"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/value.h"
+#include "core/trace/value.h"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/worker_pool.h"
+#include "core/system/worker_pool.h"
 
 #include <doctest/doctest.h>
 

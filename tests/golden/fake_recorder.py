@@ -17,8 +17,12 @@ records in a second round under level auto; each with
     when        [{if: {pointer: value}, and any of these}]: the first whose values the run has
                 stands in place of all else; null is for what the run does not have
     hang        seconds to wait after recording began
+    silent      it does not say which dump it made
+    until       the file whose coming ends that wait
+    emptied     the file whose coming lets it take away the dump that it replaced, which lies in
+                DUMP.recording meanwhile, as after an exchange of names
 and, for the other verbs, `describe`, `environment`, `version` and `replay`: the answers, or {error,
-exit}. A list of answers to `replay` is one by instruction set, the variable's value in front of each.
+exit}, or {hang}. A list of answers to `replay` is one by instruction set, the variable's value in front of each.
 """
 
 import json
@@ -88,8 +92,6 @@ def record(plan, request_file, status):
     orders = next((each for each in orders.get("when", []) if is_so(request["run"], each["if"])),
                   orders)
     directory = request["dump_directory"]
-    if request["replace_existing"] and os.path.exists(directory):
-        subprocess.run(["rm", "-rf", directory], check=True)
     for line in ("loading", "recording"):
         say(status, type="phase", name=line)
     for variable in orders.get("variables", []):
@@ -99,11 +101,18 @@ def record(plan, request_file, status):
     if "pid_file" in orders:
         pathlib.Path(orders["pid_file"]).write_text(str(os.getpid()))
     time.sleep(orders.get("hang", 0))
+    while "until" in orders and not os.path.exists(orders["until"]):
+        time.sleep(0.01)
     if request.get("report_outputs") and "outputs" in orders:
         say_outputs(request, orders["outputs"], status)
     if request.get("bare") and "signal" not in orders and "error" not in orders:
         say(status, type="done", operators=0, tensors=0, bytes=0, seconds=4.5)
         return orders.get("exit", 0)
+    # An older dump lies there until the new one is whole.
+    if "emptied" in orders:
+        os.rename(directory, directory + ".recording")
+    elif request["replace_existing"] and {"unfinished", "fixture"} & orders.keys():
+        subprocess.run(["rm", "-rf", directory], check=True)
     if "unfinished" in orders:
         make("MAKE_UNFINISHED_DUMP", orders["unfinished"], request, orders.get("change", {}))
     if "signal" in orders:
@@ -112,8 +121,14 @@ def record(plan, request_file, status):
         say(status, type="error", **orders["error"])
     if "fixture" in orders:
         make("MAKE_DUMP", orders["fixture"], request, orders.get("change", {}))
+        if "emptied" in orders:
+            while not os.path.exists(orders["emptied"]):
+                time.sleep(0.01)
+            subprocess.run(["rm", "-rf", directory + ".recording"], check=True)
         say(status, type="phase", name="finishing")
-        say(status, type="done", operators=3, tensors=7, bytes=1500, seconds=4.5)
+        made = json.loads((pathlib.Path(directory) / "manifest.json").read_text())
+        say(status, type="done", operators=3, tensors=7, bytes=1500, seconds=4.5,
+            dump=None if "silent" in orders else made["manifest_digest"])
     return orders.get("exit", 0)
 
 
@@ -124,8 +139,10 @@ def main():
         return record(plan, sys.argv[2], int(sys.argv[sys.argv.index("--status-fd") + 1]))
     answer = plan[verb]
     if verb == "replay" and isinstance(answer, list):
-        isa = os.environ.get("ATEN_CPU_CAPABILITY", "default")
+        isa = os.environ.get("ATEN_CPU_CAPABILITY")
         answer = next(given for name, given in answer if name == isa)
+    if "hang" in answer:
+        time.sleep(answer["hang"])
     if "error" in answer:
         print(answer["error"], file=sys.stderr)
         return answer["exit"]

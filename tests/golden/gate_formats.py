@@ -54,11 +54,11 @@ class Formats:
         return [result["partialFingerprints"]["reproCheck/v1"] for result in self.sarif["results"]]
 
     def notifications(self):
-        """[(rule, file)]"""
+        """[(rule, file)] of those that a rule is behind; others say what holds NaN."""
         notes = self.sarif["invocations"][0].get("toolExecutionNotifications", [])
         return [(note["associatedRule"]["id"],
                  note["locations"][0]["physicalLocation"]["artifactLocation"]["uri"])
-                for note in notes]
+                for note in notes if "associatedRule" in note]
 
     def annotations(self, level):
         """[(file or None, line or None, title, message)]"""

@@ -91,8 +91,7 @@ class SmallDiskTest(unittest.TestCase):
                 self.assertIn("dump.directory", done.stdout)
                 self.assertRegex(done.stderr, rf"small/out/{name}: 307 kB are free, which may be too "
                                  "little: recording digests first, to measure what the tensors take")
-                self.assertEqual(sorted((self.small / "out").iterdir()), [])
-                (self.small / "out").rmdir()
+                self.assertFalse((self.small / "out").exists())
 
     def test_a_first_run_that_fits_where_there_is_little_room_is_recorded(self):
         self.mount(700)

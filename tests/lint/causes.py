@@ -6,9 +6,9 @@ import re
 import sys
 from pathlib import Path
 
-SOURCES = ("*cause*.cpp", "hunks.cpp")
+SOURCES = ("*cause*.cpp", "hunks.cpp", "returned.cpp")
 # `Cause{"threads",` at the end of a line, as clang-format leaves it; `missing ? "missing" : "extra"`.
-NAME = re.compile(r'\{\s*(?:\w+ \? )?"([a-z][a-z ]*)"(?: : "([a-z][a-z ]*)")?,\s*$', re.MULTILINE)
+NAME = re.compile(r'\{\s*(?:\w+ \? )?"([a-z][a-z ]*)"(?: : "([a-z][a-z ]*)")?,(?:\s*$| evidence,)', re.MULTILINE)
 REPORTED = re.compile(r'"cause":\s*\{\s*"name":\s*"([^"]+)"')
 PARTS = ("**Recognised**", "**Why", "mend")
 
@@ -16,7 +16,7 @@ PARTS = ("**Recognised**", "**Why", "mend")
 def causes_of(folder: Path):
     found = set()
     for pattern in SOURCES:
-        for path in folder.glob(pattern):
+        for path in folder.rglob(pattern):
             for pair in NAME.findall(path.read_text(encoding="utf-8")):
                 found.update(filter(None, pair))
     return found
@@ -37,7 +37,7 @@ def main() -> int:
     root = Path(sys.argv[1])
     text = (root / "docs/CAUSES.md").read_text(encoding="utf-8")
     sections = set(re.findall(r"^## (.+)$", text, re.MULTILINE))
-    causes = causes_of(root / "comparators/detail")
+    causes = causes_of(root / "comparators")
     reported = set()
     for path in (root / "tests/golden").rglob("*.txt"):
         reported.update(REPORTED.findall(path.read_text(encoding="utf-8", errors="replace")))

@@ -1,16 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Every header compiles alone: `headers_compile.py ROOT COMPILER FLAG ...`. Private headers of the
-folders that need LibTorch are left out when --no-torch stands first among the flags."""
+"""Every header compiles alone: `headers_compile.py ROOT COMPILER FLAG ...`. Headers that
+include LibTorch are left out when --no-torch stands among the flags."""
 import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import include_firewall
 import source_tree
-
-NEEDS_TORCH = {"dumpers/capture", "dumpers/torchscript"}
 
 
 def compile_alone(root: Path, command, header: Path):
@@ -24,8 +23,10 @@ def main() -> int:
     root, compiler, flags = Path(sys.argv[1]), sys.argv[2], sys.argv[3:]
     with_torch = "--no-torch" not in flags
     command = [compiler, *(f for f in flags if f != "--no-torch")]
-    headers = [path for folder, path in source_tree.sources(root, (".h",))
-               if with_torch or folder not in NEEDS_TORCH or "detail" not in path.parts]
+    torch = set() if with_torch else include_firewall.reached_by(
+        list(include_firewall.includes(root)), "LibTorch")
+    headers = [path for _, path in source_tree.sources(root, (".h",))
+               if path.as_posix() not in torch]
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
         failed = [f for f in pool.map(lambda h: compile_alone(root, command, h), headers) if f]
     for header, message in failed:

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Fails when an include breaks the table of folders: `include_firewall.py ROOT`."""
+"""Fails when an include breaks the table of folders, or the order of the rooms inside one:
+`include_firewall.py ROOT`."""
 import re
 import sys
 from pathlib import Path
@@ -37,6 +38,7 @@ LIBRARIES = {
 # A comparison is a function of what it is handed: it opens nothing.
 FILE_ACCESS = re.compile(r"^(fstream|filesystem|cstdio|fcntl\.h|unistd\.h|sys/.*)$")
 
+ARCHITECTURE = "docs/ARCHITECTURE.md"
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 
 
@@ -47,24 +49,93 @@ def house_folder(header: str):
     return None
 
 
-def is_public_header(folder: str, path: Path) -> bool:
-    return path.suffix == ".h" and folder != "cmd" and "detail" not in path.parts
+def room_of(folder: str, path: str) -> str:
+    """`index` of `dumpers/store/index/table_reader.h`; `.` for what stands in the folder itself."""
+    return Path(path).parent.relative_to(folder).as_posix()
 
 
-def judge(folder: str, path: Path, quote: str, header: str):
+def rooms(root: Path):
+    """The rooms of each folder as the page of the architecture lists them, the lowest first."""
+    listed, folder = {}, None
+    for line in (root / ARCHITECTURE).read_text(encoding="utf-8").split("\n"):
+        if heading := re.match(r"#+ .*`([^`]+)/`", line):
+            folder = heading.group(1) if heading.group(1) in source_tree.HOUSE else None
+        elif folder and (row := re.match(r"\| `([^`]+?)/?` \|", line)):
+            listed.setdefault(folder, []).append(row.group(1))
+    return listed
+
+
+def includes(root: Path):
+    """(folder, path, line, quote, header) of every include of the house."""
+    for folder, path in source_tree.sources(root):
+        text = source_tree.read(root, path)
+        for match in INCLUDE.finditer(text):
+            line = text.count("\n", 0, match.start(1)) + 1
+            yield folder, path, line, match.group(1), match.group(2)
+
+
+def public_headers(found):
+    """Headers that another folder of the house includes, and what these include of their own."""
+    inner, todo = {}, []
+    for folder, path, _, _, header in found:
+        target = house_folder(header)
+        if target == folder:
+            inner.setdefault(path.as_posix(), []).append(header)
+        elif target is not None and target != "cmd":
+            todo.append(header)
+    public = set()
+    while todo:
+        header = todo.pop()
+        if header not in public:
+            public.add(header)
+            todo += inner.get(header, [])
+    return public
+
+
+def reached_by(found, library: str):
+    """Headers of the house that include a library, or another header that does."""
+    pattern, users = LIBRARIES[library][0], {}
+    for _, path, _, _, header in found:
+        users.setdefault(header, []).append(path.as_posix())
+    todo = [path for header, paths in users.items() if re.match(pattern, header) for path in paths]
+    reached = set()
+    while todo:
+        header = todo.pop()
+        if header not in reached:
+            reached.add(header)
+            todo += users.get(header, [])
+    return reached
+
+
+def judge_room(order, folder: str, path: Path, header: str):
+    """A room may use those that stand above it in the table of its folder."""
+    if folder not in order:
+        return None
+    own, other = room_of(folder, path.as_posix()), room_of(folder, header)
+    for room in (own, other):
+        if room not in order[folder]:
+            return f"{folder}/{room} is no room of {ARCHITECTURE}"
+    if order[folder].index(other) > order[folder].index(own):
+        return f"{ARCHITECTURE} has {folder}/{other} below {folder}/{own}"
+    return None
+
+
+def judge(order, public, folder: str, path: Path, quote: str, header: str):
     """What is wrong with one include, or None."""
     target = house_folder(header)
     if target is not None:
-        if target != folder and target not in ALLOWED[folder]:
+        if target == folder:
+            return judge_room(order, folder, path, header)
+        if target not in ALLOWED[folder]:
             return f"{folder} may not include {target}"
-        if target != folder and "/detail/" in header:
+        if "/detail/" in header:
             return f"{header} is private to {target}"
         return None
     for name, (pattern, folders) in LIBRARIES.items():
         if re.match(pattern, header):
             if folder not in folders:
                 return f"{folder} may not include {name}"
-            if is_public_header(folder, path):
+            if path.as_posix() in public:
                 return f"a public header may not include {name}"
             return None
     if quote == '"':
@@ -75,16 +146,15 @@ def judge(folder: str, path: Path, quote: str, header: str):
 
 
 def check(root: Path):
-    problems, seen = [], 0
-    for folder, path in source_tree.sources(root):
-        text = source_tree.read(root, path)
-        for match in INCLUDE.finditer(text):
-            seen += 1
-            problem = judge(folder, path, match.group(1), match.group(2))
-            if problem:
-                line = text.count("\n", 0, match.start(1)) + 1
-                problems.append(f"{path}:{line}: {match.group(2)}: {problem}")
-    return problems, seen
+    order, found = rooms(root), list(includes(root))
+    public, problems = public_headers(found), []
+    for folder, path, line, quote, header in found:
+        if problem := judge(order, public, folder, path, quote, header):
+            problems.append(f"{path}:{line}: {header}: {problem}")
+    for folder, listed in order.items():
+        problems += [f"{ARCHITECTURE}: {folder}/{room} is not there" for room in listed
+                     if not list((root / folder / room).glob("*.cpp"))]
+    return problems, len(found)
 
 
 def main() -> int:

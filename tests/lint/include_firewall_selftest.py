@@ -11,18 +11,19 @@ import include_firewall
 import source_tree
 
 PLANTS = [
-    ("core/error.h", '#include "configs/run_config.h"', "core may not include configs"),
+    ("core/error.h", '#include "configs/spec/run_config.h"', "core may not include configs"),
     ("core/error.cpp", "#include <ATen/ATen.h>", "core may not include LibTorch"),
-    ("core/value.h", "#include <nlohmann/json.hpp>", "a public header may not include json"),
-    ("configs/config_parser.h", '#include "comparators/report.h"', "may not include comparators"),
+    ("core/trace/value.h", "#include <nlohmann/json.hpp>", "a public header may not include json"),
+    ("configs/parser/config_parser.h", '#include "comparators/report/report.h"',
+     "may not include comparators"),
     ("comparators/compare.h", '#include "dumpers/store/dump_reader.h"',
      "comparators may not include dumpers/store"),
     ("comparators/compare.h", "#include <fstream>", "comparators may not touch files"),
-    ("comparators/report.h", "#include <hdf5.h>", "comparators may not include HDF5"),
-    ("dumpers/capture/capture.h", "#include <c10/core/Device.h>", "a public header may not"),
-    ("dumpers/capture/capture.h", '#include "dumpers/store/dump_writer.h"',
+    ("comparators/report/report.h", "#include <hdf5.h>", "comparators may not include HDF5"),
+    ("dumpers/capture/engine/capture.h", "#include <c10/core/Device.h>", "a public header may not"),
+    ("dumpers/capture/engine/capture.h", '#include "dumpers/store/dump_writer.h"',
      "dumpers/capture may not include dumpers/store"),
-    ("dumpers/capture/capture.h", '#include "dumpers/torchscript/torchscript_run.h"',
+    ("dumpers/capture/engine/capture.h", '#include "dumpers/torchscript/torchscript_run.h"',
      "dumpers/capture may not include dumpers/torchscript"),
     ("dumpers/torchscript/torchscript_run.h", "#include <H5Dpublic.h>",
      "dumpers/torchscript may not include HDF5"),
@@ -32,11 +33,15 @@ PLANTS = [
      "dumpers/journal may not include dumpers/store"),
     ("cmd/main.cpp", "#  include <torch/torch.h>", "cmd may not include LibTorch"),
     ("cmd/main.cpp", "#include <hdf5.h>", "cmd may not include HDF5"),
-    ("cmd/pack_command.cpp", "#include <archive.h>", "cmd may not include libarchive"),
-    ("comparators/policy.cpp", "#include <re2/re2.h>", "comparators may not include RE2"),
-    ("core/digest.cpp", "#include <zstd.h>", "core may not include zstd"),
+    ("cmd/dumps/pack_command.cpp", "#include <archive.h>", "cmd may not include libarchive"),
+    ("comparators/measure/policy.cpp", "#include <re2/re2.h>", "comparators may not include RE2"),
+    ("core/digest/digest.cpp", "#include <zstd.h>", "core may not include zstd"),
     ("dumpers/store/pack.h", "#include <zstd.h>", "a public header may not include zstd"),
-    ("cmd/main.cpp", '#include "comparators/detail/anything.h"', "private to comparators"),
+    ("cmd/main.cpp", '#include "dumpers/journal/detail/anything.h"', "private to dumpers/journal"),
+    ("core/digest/digest.h", '#include "core/trace/value.h"', "has core/trace below core/digest"),
+    ("comparators/align/align.cpp", '#include "comparators/compare.h"',
+     "has comparators/. below comparators/align"),
+    ("cmd/main.cpp", '#include "cmd/attic/anything.h"', "cmd/attic is no room of"),
     ("cmd/main.cpp", '#include "neighbour.h"', "by their path from the top"),
 ]
 
@@ -47,6 +52,8 @@ def main() -> int:
     for victim, line, expected in PLANTS:
         with tempfile.TemporaryDirectory() as scratch:
             copy = Path(scratch)
+            (copy / include_firewall.ARCHITECTURE).parent.mkdir()
+            shutil.copy(root / include_firewall.ARCHITECTURE, copy / include_firewall.ARCHITECTURE)
             for _, path in source_tree.sources(root):
                 (copy / path.parent).mkdir(parents=True, exist_ok=True)
                 shutil.copy(root / path, copy / path)

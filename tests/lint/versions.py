@@ -16,7 +16,7 @@ def found(root: Path, file: str, pattern: str) -> str:
 
 
 def check(root: Path):
-    manifest = "core/run_manifest.h"
+    manifest = "core/trace/run_manifest.h"
     dump = ".".join(found(root, manifest, rf"kDumpFormat{part} = (\d+);")
                     for part in ("Major", "Minor"))
     project = found(root, "CMakeLists.txt", r"project\(repro_check VERSION (\S+)")

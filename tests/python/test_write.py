@@ -121,6 +121,27 @@ def test_a_difference_is_found_with_its_origin(tool, tmp_path, browse):
     assert second["producers"] == [1]
 
 
+def test_what_a_call_returned_is_compared_though_no_operator_matches(tool, tmp_path):
+    def run(name, operator, loss):
+        y = np.arange(4, dtype="f4")
+        with repro_check.DumpWriter(tmp_path / name) as out:
+            out.op(operator, inputs=[y], outputs=[y * 2])
+            out.returned({"logits": [y * 2], "last state": None, "loss": loss, "empty": ()})
+        return tmp_path / name
+
+    with repro_check.open(run("a", "numpy::multiply", 0.5)) as dump:
+        assert dump[1].name == "repro_check::returned"
+        assert dump[1].inputs["out.logits[0]"][1] == dump[1].outputs["out.logits[0]"][1] == 2
+        others = {path: value for path, value in dump[1].arguments if path != "out.logits[0]"}
+        assert others == {'out["last state"]': None, "out.loss": 0.5, "out.empty": []}
+        assert dump.manifest["trace"]["returned"] == 1
+    same = tool("diff", tmp_path / "a", run("b", "jax::double", 0.5), "--format", "json")
+    assert same.returncode == 4 and json.loads(same.stdout)["returned"]["equal"] == 1
+    other = tool("diff", tmp_path / "a", run("c", "jax::double", 0.75))
+    assert other.returncode == 1
+    assert other.stdout.startswith("DIVERGED in what the model returns: out.loss: 0.5 against 0.75"), other.stdout
+
+
 def test_a_difference_of_the_weights_is_told_as_such(tool, tmp_path):
     def run(name, value):
         w = np.full((2, 2), value, "f4")
@@ -134,6 +155,37 @@ def test_a_difference_of_the_weights_is_told_as_such(tool, tmp_path):
     assert found.stdout.startswith("DIVERGED from the weights: head.weight"), found.stdout
 
 
+@pytest.mark.parametrize(
+    "name, why",
+    [
+        ("aten::lstm.input", "computes layers side by side"),
+        ("aten::_cudnn_rnn", "computes layers side by side"),
+        ("aten::conv2d", "chooses among algorithms"),
+        ("aten::cudnn_convolution", "chooses among algorithms"),
+        ("aten::convolution_backward", "chooses among algorithms"),
+        ("aten::sum", "in the order in which its blocks finish"),
+        ("aten::mean.dim", "in the order in which its blocks finish"),
+        ("aten::scatter_add", "in the order in which threads arrive"),
+    ],
+)
+def test_what_varies_on_a_device_alone(tool, tmp_path, name, why):
+    def run(side, device, value):
+        x = np.arange(4, dtype="f4")
+        operator, _, overload = name.partition(".")
+        with repro_check.DumpWriter(tmp_path / device / side, device=device, depth="leaf") as out:
+            out.op(operator, overload=overload, inputs=[x], outputs=[np.full(4, value, "f4")])
+        return tmp_path / device / side
+
+    for device in ("cuda:0", "cpu"):
+        found = tool("diff", run("a", device, 1), run("b", device, 2), "--format", "json")
+        assert found.returncode == 1, found.stderr
+        cause = json.loads(found.stdout)["first_divergence"]["cause"]
+        assert cause["name"] == ("nondeterministic kernel" if device == "cuda:0" else "unexplained")
+        assert (why in cause["evidence"]) == (device == "cuda:0")
+        assert ('"determinism": "error"' in cause["advice"]) == (device == "cuda:0")
+        assert "threads" not in cause["advice"]
+
+
 @pytest.mark.parametrize("level", ["digest", "stats"])
 def test_levels_without_bytes(tool, tmp_path, level):
     for name in "ab":
@@ -145,6 +197,39 @@ def test_levels_without_bytes(tool, tmp_path, level):
         assert (dump[0].inputs.record("float32").stats is not None) == (level == "stats")
         with pytest.raises(repro_check.NotStored, match="digest and no bytes"):
             dump[0].inputs["float32"]
+
+
+@pytest.mark.parametrize("level", ["digest", "stats", "tensor"])
+def test_nan_and_infinity_are_counted_at_every_level(tool, tmp_path, level):
+    x = np.array([np.nan, np.inf, -np.inf, -np.inf, 1], "f4")
+    given = {
+        "float32": x,
+        "float64": x.astype("f8"),
+        "float16": x.astype("f2"),
+        "complex64": np.array([complex(np.nan, np.inf), complex(-np.inf, -np.inf)], "c8"),
+        "bfloat16": repro_check.tensor((x.view("u4") >> 16).astype("u2"), dtype="bfloat16"),
+    }
+    plain = {"float32": np.ones(3, "f4"), "int32": np.full(3, -1, "i4")}
+    for name in "ab":
+        with repro_check.DumpWriter(tmp_path / name, level=level) as out:
+            out.op("numpy::plain", inputs=plain, outputs=plain)
+            out.op("numpy::odd", inputs=plain, outputs=given)
+            out.op("numpy::plain", inputs=given, outputs=plain)
+    with repro_check.open(tmp_path / "a") as dump:
+        for slot in given:
+            assert dump[1].outputs.record(slot).non_finite == (1, 1, 2), slot
+            assert dump[2].inputs.record(slot).non_finite == (1, 1, 2), slot
+        for slot in plain:
+            assert dump[1].inputs.record(slot).non_finite == (0, 0, 0), slot
+    found = tool("inspect", tmp_path / "a", "--list", "--where", "nan=1 and inf=3")
+    assert found.returncode == 0, found.stderr
+    assert [line.split("\t")[0] for line in found.stdout.splitlines()] == ["numpy::odd"], found.stdout
+    same = tool("diff", tmp_path / "a", tmp_path / "b", "--format", "json")
+    assert same.returncode == 0, same.stdout
+    assert json.loads(same.stdout)["warnings"][:2] == [
+        "NaN in 5 outputs (5 elements), first made by op 1 numpy::odd",
+        "Infinity in 5 outputs (15 elements), first made by op 1 numpy::odd",
+    ]
 
 
 def test_equal_contents_are_stored_once(tmp_path):

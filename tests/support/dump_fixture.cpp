@@ -8,9 +8,10 @@
 #include <string>
 #include <utility>
 
-#include "core/digest.h"
+#include "core/digest/digest.h"
 #include "core/error.h"
-#include "core/tensor_view.h"
+#include "core/tensor/non_finite.h"
+#include "core/tensor/tensor_view.h"
 #include "tests/support/element_codec.h"
 #include "tests/support/fixture_manifest.h"
 
@@ -83,6 +84,7 @@ class FixtureParser {
     fixture_.manifest.run_name = root_.value("run", "run");
     keep_bytes_ = fixture_.manifest.trace.level == "tensor";
     keep_stats_ = fixture_.manifest.trace.level != "digest";
+    counts_ = root_.value("counts", true);
     const ordered_json tensors = root_.value("tensors", ordered_json::object());
     for (const auto& [name, json] : tensors.items()) {
       tensors_[name] = parse_tensor(name, json);
@@ -118,7 +120,10 @@ class FixtureParser {
     model.storage = json.value("storage", name);
     model.may_store = json.value("stored", true);
     model.damaged = json.value("damaged", false);
-    if (record.state == core::ContentState::kHashed) fill_content(name, json, model);
+    // Of memory written in part there is a digest of what was written.
+    const bool in_part =
+        record.state == core::ContentState::kUninitialised && json.contains("values");
+    if (record.state == core::ContentState::kHashed || in_part) fill_content(name, json, model);
     return model;
   }
 
@@ -141,6 +146,8 @@ class FixtureParser {
     const bool real = core::is_floating(record.dtype) || core::is_integral(record.dtype);
     if (keep_stats_ && real && record.dtype != core::Dtype::kFloat4E2M1FNX2) {
       record.stats = statistics(record.dtype, model.bytes);
+    } else if (counts_) {
+      record.counted = core::count_non_finite(record.dtype, model.bytes);
     }
   }
 
@@ -190,7 +197,8 @@ class FixtureParser {
     const StorageState& storage = storage_of(model);
     core::TensorRecord record = model.record;
     record.role = role;
-    if (role == core::TensorRole::kOutput) record.watch = core::InputWatch::kNotWatched;
+    const bool steady = record.watch == core::InputWatch::kSteady;
+    if (role == core::TensorRole::kOutput && steady) record.watch = core::InputWatch::kNotWatched;
     record.slot = slot;
     record.storage = storage.number;
     record.producer = storage.producer;
@@ -231,12 +239,28 @@ class FixtureParser {
     }
   }
 
+  /// The same values twice: as what is handed out, and as what came of it.
+  void add_returned(core::OpRecord& op, const ordered_json& json) {
+    const auto value_of = [&](core::TensorRole role, const std::string& path, const auto& value) {
+      return value.is_string() ? add_tensor(op, role, path, value, json) : parse_value(value);
+    };
+    for (const auto& [path, value] : json.items()) {
+      op.arguments.push_back({path, value_of(core::TensorRole::kInput, path, value)});
+    }
+    for (const auto& [path, value] : json.items()) {
+      op.results.push_back(value_of(core::TensorRole::kOutput, path, value));
+    }
+  }
+
   void add_outputs(core::OpRecord& op, const ordered_json& json) {
+    // A view hands out what others have written.
+    const bool view = json.value("view", false);
     const std::size_t inputs = op.tensors.size();
     for (const auto& name : json.value("outputs", ordered_json::array())) {
       const std::string slot = std::to_string(op.results.size());
       const std::size_t at = op.tensors.size();
       op.results.push_back(add_tensor(op, core::TensorRole::kOutput, slot, name, json));
+      if (view) continue;
       mark_written(op, inputs, at, name);
       for (std::size_t i = 0; i < find(name).parts.size(); ++i) {
         mark_written(op, inputs, at + 1 + i, find(name).parts[i].second);
@@ -283,7 +307,11 @@ class FixtureParser {
     op.generator = parse_generator(json);
     op.substitutions = parse_substitutions(json);
     close_down_to(op.parent);
-    add_inputs(op, json);
+    if (json.contains("returned")) {
+      add_returned(op, json["returned"]);
+    } else {
+      add_inputs(op, json);
+    }
     fixture_.ops.push_back(std::move(op));
     open_.push_back(fixture_.ops.back().index);
     descriptions_.push_back(json);
@@ -299,7 +327,8 @@ class FixtureParser {
   }
 
   std::shared_ptr<const core::OperatorInfo> operator_of(const ordered_json& json) {
-    const std::string full = json.at("operator");
+    const std::string full = json.contains("returned") ? std::string(core::kReturnedOperator)
+                                                       : json.at("operator").get<std::string>();
     const std::size_t dot = full.find('.');
     core::OperatorInfo info;
     info.name = full.substr(0, dot);
@@ -336,6 +365,7 @@ class FixtureParser {
       trace.tensors += op.tensors.size();
       trace.substitutions += op.substitutions.size();
       trace.drawing_operators += op.generator ? 1U : 0U;
+      trace.returned += core::is_returned(op) ? 1U : 0U;
     }
   }
 
@@ -343,6 +373,7 @@ class FixtureParser {
   DumpFixture fixture_;
   bool keep_bytes_ = true;
   bool keep_stats_ = true;
+  bool counts_ = true;  ///< false: as older recorders did not
   std::int64_t next_storage_ = 0;
   std::map<std::string, TensorModel> tensors_;
   std::map<std::string, StorageState> storages_;

@@ -6,9 +6,9 @@
 #include <string_view>
 #include <vector>
 
-#include "core/op_record.h"
-#include "core/run_manifest.h"
-#include "core/tensor_record.h"
+#include "core/tensor/tensor_record.h"
+#include "core/trace/op_record.h"
+#include "core/trace/run_manifest.h"
 
 namespace repro_check::test_support {
 
@@ -28,15 +28,16 @@ struct DumpFixture {
 ///   tensors   {name: {dtype, shape, and one of values | bits (hexadecimal, most significant first)
 ///   |
 ///             fill | state}}; optional storage (name of the tensor it aliases), strides, offset,
-///             device, layout, attributes, requires_grad, watch (steady | moved), parts {ending: name
-///             of the tensor recorded as `<slot>.<ending>`}, stored, damaged (a stored byte is
+///             device, layout, attributes, requires_grad, watch (steady | moved), parts {ending:
+///             name of the tensor recorded as `<slot>.<ending>`}, stored, damaged (a stored byte is
 ///             flipped). Values take "nan", "inf", "-inf", "-0"; a complex value is [re, im].
 ///   named     [{kind: input | parameter | buffer, name, tensor}]
 ///   ops       [{operator, module, module_type, source, inputs {argument: tensor | [tensors] |
 ///   null},
 ///             outputs [tensors], scalars {argument: value}, results [values], seeded, generator
 ///             {device, seed, before, after, drawn}, substitutions, depth, parent, step, rank,
-///             lane, phase, stored, strides {slot: [...]}, wall_ns}]
+///             lane, phase, stored, view, strides {slot: [...]}, wall_ns}]; what a call returned is
+///             {returned {path: tensor | value}, step, rank}
 /// Each tensor name is a storage of its own unless it says otherwise. Storage numbers, producers
 /// and names are derived as a recorder would; an output that equals an input of the same storage
 /// counts as an untouched alias.

@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
-#include "core/dtype.h"
-#include "core/tensor_record.h"
+#include "core/tensor/dtype.h"
+#include "core/tensor/tensor_record.h"
 
 namespace repro_check::test_support {
 

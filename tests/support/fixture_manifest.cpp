@@ -6,7 +6,7 @@
 #include <span>
 #include <string>
 
-#include "core/digest.h"
+#include "core/digest/digest.h"
 
 namespace repro_check::test_support {
 namespace {

@@ -5,8 +5,8 @@
 #include <optional>
 #include <vector>
 
-#include "core/op_record.h"
-#include "core/run_manifest.h"
+#include "core/trace/op_record.h"
+#include "core/trace/run_manifest.h"
 
 namespace repro_check::test_support {
 

@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "core/digest.h"
+#include "core/digest/digest.h"
 #include "core/error.h"
 
 namespace repro_check::test_support {

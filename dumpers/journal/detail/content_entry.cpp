@@ -5,9 +5,9 @@
 
 #include <limits>
 
-#include "core/dtype.h"
 #include "core/error.h"
-#include "core/tensor_view.h"
+#include "core/tensor/dtype.h"
+#include "core/tensor/tensor_view.h"
 #include "dumpers/journal/detail/byte_reader.h"
 #include "dumpers/journal/detail/journal_format.h"
 #include "dumpers/journal/journal.h"

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-#include "core/tensor_record.h"
+#include "core/tensor/tensor_record.h"
 #include "dumpers/journal/detail/entry_buffer.h"
 #include "dumpers/journal/journal_event.h"
 

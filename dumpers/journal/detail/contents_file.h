@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "core/content_bytes.h"
+#include "core/content/content_bytes.h"
 
 namespace repro_check::journal {
 

@@ -9,7 +9,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "core/short_text.h"
+#include "core/text/short_text.h"
 #include "dumpers/journal/detail/journal_format.h"
 
 namespace repro_check::journal {

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "core/op_record.h"
+#include "core/trace/op_record.h"
 #include "dumpers/journal/detail/entry_buffer.h"
 #include "dumpers/journal/detail/mapped_log.h"
 

@@ -93,5 +93,8 @@ inline constexpr std::uint8_t kFlagStats = 4;    ///< statistics follow
 inline constexpr std::uint8_t kFlagDigest = 8;   ///< a digest follows; else it is zero
 inline constexpr std::uint8_t kFlagSteady = 16;  ///< core::InputWatch::kSteady
 inline constexpr std::uint8_t kFlagMoved = 32;   ///< core::InputWatch::kMoved
+/// NaN and infinities were counted: three numbers follow, or there are none.
+inline constexpr std::uint8_t kFlagCounted = 64;
+inline constexpr std::uint8_t kFlagNonFinite = 128;
 
 }  // namespace repro_check::journal

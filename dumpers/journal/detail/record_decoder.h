@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "core/op_record.h"
+#include "core/trace/op_record.h"
 #include "dumpers/journal/detail/byte_reader.h"
 #include "dumpers/journal/detail/tensor_codec.h"
 #include "dumpers/journal/journal_event.h"

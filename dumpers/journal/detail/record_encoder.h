@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <string>
 
-#include "core/dump_sink.h"
-#include "core/op_record.h"
+#include "core/trace/dump_sink.h"
+#include "core/trace/op_record.h"
 #include "dumpers/journal/detail/entry_buffer.h"
 #include "dumpers/journal/detail/interner.h"
 #include "dumpers/journal/detail/journal_format.h"

@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "core/printable.h"
+#include "core/text/printable.h"
 
 namespace repro_check::journal {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dumpers/journal/detail/tensor_codec.h"
 
-#include "core/short_text.h"
+#include "core/text/short_text.h"
 #include "dumpers/journal/detail/journal_format.h"
 
 namespace repro_check::journal {
@@ -19,6 +19,8 @@ std::uint8_t flags_of(const core::TensorRecord& tensor) noexcept {
   if (has_digest(tensor)) flags |= kFlagDigest;
   if (tensor.watch == core::InputWatch::kSteady) flags |= kFlagSteady;
   if (tensor.watch == core::InputWatch::kMoved) flags |= kFlagMoved;
+  if (tensor.counted) flags |= kFlagCounted;
+  if (tensor.counted && tensor.counted->any()) flags |= kFlagNonFinite;
   return flags;
 }
 
@@ -59,7 +61,7 @@ bool encode_tensor_form(const core::TensorRecord& tensor, EntryBuffer& form) {
 }
 
 void encode_tensor_rest(const core::TensorRecord& tensor, std::uint64_t index, EntryBuffer& into) {
-  EntryPen pen(into, sizeof(core::Digest) + 3 * kMostVarint + sizeof(core::TensorStats));
+  EntryPen pen(into, sizeof(core::Digest) + 6 * kMostVarint + sizeof(core::TensorStats));
   if (has_digest(tensor)) {
     pen.put(tensor.digest.high);
     pen.put(tensor.digest.low);
@@ -68,6 +70,10 @@ void encode_tensor_rest(const core::TensorRecord& tensor, std::uint64_t index, E
   pen.put_signed(tensor.storage);
   pen.put_signed(distance(index, tensor.producer));
   if (tensor.stats) pen.put(*tensor.stats);
+  if (!tensor.counted || !tensor.counted->any()) return;
+  pen.put_varint(tensor.counted->nans);
+  pen.put_varint(tensor.counted->positive_infs);
+  pen.put_varint(tensor.counted->negative_infs);
 }
 
 TensorForm decode_tensor_form(ByteReader& form) {
@@ -81,6 +87,8 @@ TensorForm decode_tensor_form(ByteReader& form) {
   tensor.stored = (flags & kFlagStored) != 0;
   tensor.watch = watch_of(flags);
   result.has_stats = (flags & kFlagStats) != 0;
+  result.has_non_finite = (flags & kFlagNonFinite) != 0;
+  if ((flags & kFlagCounted) != 0) tensor.counted.emplace();
   result.has_digest = (flags & kFlagDigest) != 0;
   tensor.slot = form.text();
   tensor.device = form.text();
@@ -103,6 +111,12 @@ core::TensorRecord decode_tensor(const TensorForm& form, std::uint64_t index, By
   tensor.producer =
       static_cast<std::int64_t>(index - static_cast<std::uint64_t>(bytes.signed_varint()));
   if (form.has_stats) tensor.stats = bytes.get<core::TensorStats>();
+  if (form.has_non_finite) {
+    core::NonFinite& counted = tensor.counted.emplace();
+    counted.nans = bytes.varint();
+    counted.positive_infs = bytes.varint();
+    counted.negative_infs = bytes.varint();
+  }
   return tensor;
 }
 

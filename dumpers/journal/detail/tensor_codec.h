@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <span>
 
-#include "core/tensor_record.h"
+#include "core/tensor/tensor_record.h"
 #include "dumpers/journal/detail/byte_reader.h"
 #include "dumpers/journal/detail/entry_buffer.h"
 
@@ -15,6 +15,7 @@ struct TensorForm {
   core::TensorRecord tensor;
   bool has_digest = false;
   bool has_stats = false;
+  bool has_non_finite = false;
 };
 
 /// Whether both records have one form; compares what encode_tensor_form() writes.

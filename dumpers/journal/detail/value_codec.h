@@ -3,7 +3,7 @@
 
 #include <cstddef>
 
-#include "core/value.h"
+#include "core/trace/value.h"
 #include "dumpers/journal/detail/byte_reader.h"
 #include "dumpers/journal/detail/entry_buffer.h"
 

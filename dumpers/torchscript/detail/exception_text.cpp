@@ -85,6 +85,16 @@ bool is_out_of_memory(const std::exception& error) {
   return std::ranges::any_of(kPhrases, [&](std::string_view p) { return contains(text, p); });
 }
 
+bool is_removed_call(const std::exception& error) {
+  const std::string text = full_text(error);
+  constexpr std::array<std::string_view, 5> kPhrases = {"Arguments for call are not valid",
+                                                        "is now removed",
+                                                        "has been removed",
+                                                        "no longer supported",
+                                                        "requires the return_complex parameter"};
+  return std::ranges::any_of(kPhrases, [&](std::string_view p) { return contains(text, p); });
+}
+
 bool is_determinism_refusal(const std::exception& error) {
   const std::string text = full_text(error);
   return contains(text, "does not have a deterministic implementation") ||

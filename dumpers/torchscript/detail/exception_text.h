@@ -16,6 +16,13 @@ std::string full_text(const std::exception& error);
 /// Whether the exception is LibTorch's, or the allocator's, way of saying that memory ran out.
 bool is_out_of_memory(const std::exception& error);
 
+/// Whether the model calls something as this LibTorch no longer takes it.
+bool is_removed_call(const std::exception& error);
+inline constexpr const char* kRemovedCallHint =
+    "the model calls an operator in a way that this LibTorch no longer has: give \"recorder\", one "
+    "that is built with the LibTorch that the model was saved by, or save the model anew for this "
+    "one";
+
 /// Whether determinism mode refused an operator.
 bool is_determinism_refusal(const std::exception& error);
 

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "core/run_manifest.h"
+#include "core/trace/run_manifest.h"
 
 namespace repro_check::torchscript {
 

@@ -4,13 +4,14 @@
 #include <ATen/Functions.h>
 #include <torch/version.h>
 
+#include <cfenv>
 #include <cmath>
 #include <cstdint>
 #include <limits>
 #include <optional>
 
-#include "core/dtype.h"
 #include "core/error.h"
+#include "core/tensor/dtype.h"
 #include "dumpers/torchscript/detail/torch_types.h"
 #include "dumpers/torchscript/random_numbers.h"
 
@@ -123,6 +124,24 @@ at::Tensor make_reals(const GeneratedInput& input, std::int64_t count, const std
   return values;
 }
 
+/// Arithmetic as the machine has it of itself, whatever the run flushes: one configuration gives
+/// one input under every setting.
+class PlainArithmetic {
+ public:
+  PlainArithmetic() {
+    std::fegetenv(&kept_);
+    std::fesetenv(FE_DFL_ENV);
+  }
+  PlainArithmetic(const PlainArithmetic&) = delete;
+  PlainArithmetic& operator=(const PlainArithmetic&) = delete;
+  PlainArithmetic(PlainArithmetic&&) = delete;
+  PlainArithmetic& operator=(PlainArithmetic&&) = delete;
+  ~PlainArithmetic() { std::fesetenv(&kept_); }
+
+ private:
+  std::fenv_t kept_{};
+};
+
 /// Rounding to a short dtype may reach the upper bound, which is promised never to appear.
 void keep_below_high(at::Tensor& values, const GeneratedInput& input) {
   if (input.distribution != Distribution::kUniform || !values.is_floating_point()) return;
@@ -132,6 +151,7 @@ void keep_below_high(at::Tensor& values, const GeneratedInput& input) {
 }  // namespace
 
 at::Tensor generate_tensor(const GeneratedInput& input, const std::string& where) {
+  const PlainArithmetic plain;
   const auto type = to_scalar_type(input.dtype);
   if (!type) {
     throw usage(where,

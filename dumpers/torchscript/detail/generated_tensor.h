@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "configs/run_config.h"
+#include "configs/spec/run_config.h"
 
 namespace repro_check::torchscript {
 

@@ -9,6 +9,7 @@
 
 #include "core/error.h"
 #include "dumpers/torchscript/detail/exception_text.h"
+#include "dumpers/torchscript/detail/usage_error.h"
 #include "dumpers/torchscript/detail/value_conversion.h"
 #include "dumpers/torchscript/suggestion.h"
 
@@ -16,10 +17,6 @@ namespace repro_check::torchscript {
 namespace {
 
 using configs::InputSpec;
-
-core::Error usage(const std::string& message, const std::string& hint) {
-  return {core::ErrorKind::kUsage, message, hint};
-}
 
 std::vector<std::string> argument_names(const c10::FunctionSchema& schema) {
   std::vector<std::string> names;
@@ -51,19 +48,19 @@ std::vector<const InputSpec*> assign(const c10::FunctionSchema& schema,
     if (!input.name.empty()) {
       at = static_cast<std::size_t>(std::ranges::find(names, input.name) - names.begin());
       if (at == names.size()) {
-        throw usage(input.pointer + ": the method has no argument \"" + input.name + "\"" +
-                        suggest(input.name, names),
-                    "it is " + signature(schema));
+        throw usage_error(input.pointer + ": the method has no argument \"" + input.name + "\"" +
+                              suggest(input.name, names),
+                          "it is " + signature(schema));
       }
     } else if (at >= names.size()) {
-      throw usage(
+      throw usage_error(
           input.pointer + ": one input too many; the method takes " + std::to_string(names.size()),
           "it is " + signature(schema));
     }
     if (given[at] != nullptr) {
-      throw usage(input.pointer + ": argument \"" + names[at] + "\" is given twice, first at " +
-                      given[at]->pointer,
-                  "leave one of them out");
+      throw usage_error(input.pointer + ": argument \"" + names[at] +
+                            "\" is given twice, first at " + given[at]->pointer,
+                        "leave one of them out");
     }
     given[at] = &input;
   }
@@ -110,11 +107,11 @@ std::vector<c10::IValue> build_inputs(const c10::FunctionSchema& schema,
     } else if (argument.default_value()) {
       values.push_back(*argument.default_value());
     } else {
-      throw usage(pointer + ": no input for argument \"" + argument.name() + "\" of type " +
-                      argument.type()->repr_str(),
-                  "the method is " + signature(schema) +
-                      "; `repro-check init` writes an input for "
-                      "each argument");
+      throw usage_error(pointer + ": no input for argument \"" + argument.name() + "\" of type " +
+                            argument.type()->repr_str(),
+                        "the method is " + signature(schema) +
+                            "; `repro-check init` writes an input for "
+                            "each argument");
     }
   }
   // The last word is LibTorch's own: a type that we converted wrongly must not reach the model.
@@ -123,7 +120,8 @@ std::vector<c10::IValue> build_inputs(const c10::FunctionSchema& schema,
     checked.insert(checked.end(), values.begin(), values.end());
     schema.checkAndNormalizeInputs(checked);
   } catch (const std::exception& error) {
-    throw usage(pointer + ": " + first_useful_line(error), "the method is " + signature(schema));
+    throw usage_error(pointer + ": " + first_useful_line(error),
+                      "the method is " + signature(schema));
   }
   return values;
 }

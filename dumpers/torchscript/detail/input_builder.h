@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "configs/run_config.h"
+#include "configs/spec/run_config.h"
 #include "dumpers/torchscript/torchscript_run.h"
 
 namespace repro_check::torchscript {

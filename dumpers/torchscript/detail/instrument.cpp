@@ -194,22 +194,47 @@ class Instrumenter {
   }
 
   void mark_block(Block& block) {
-    for (Node* node = *block.nodes().begin(); node != block.return_node(); node = node->next()) {
+    for (Node* node = *block.nodes().begin(); node != block.return_node();) {
+      Node* next = node->next();
       for (Block* inner : node->blocks()) mark_block(*inner);
       if (Graph* subgraph = subgraph_of(*node)) mark_block(*subgraph->block());
       if (!only_moves_values(*node)) mark(*node);
+      if (node->kind() == prim::fork) mark_fork(node, false);
+      if (node->kind() == c10::aten::wait) mark_wait(node);
+      node = next;
     }
   }
 
-  void mark(Node& node) {
+  [[nodiscard]] const CallFrame& frame_of(const Node& node) const {
     const auto stack = node.callstack();
     const auto known = stack ? frame_of_.find(stack->get()) : frame_of_.end();
-    const CallFrame& frame = known == frame_of_.end() ? *root_ : *known->second;
+    return known == frame_of_.end() ? *root_ : *known->second;
+  }
+
+  /// The tracer makes numbers of tensors by itself, `int(n)`, and gives that no line: it belongs to
+  /// what takes the number.
+  [[nodiscard]] const Node& placed(const Node& node, const CallFrame& frame) const {
+    constexpr int kMaxSteps = 8;
+    const Node* at = &node;
+    for (int step = 0; step < kMaxSteps; ++step) {
+      if (&frame_of(*at) != &frame) return node;
+      if (!own_frames_of(at->sourceRange(), frame.function).empty()) return *at;
+      if (at->outputs().size() != 1 || at->output()->uses().empty()) return node;
+      at = at->output()->uses().front().user;
+    }
+    return node;
+  }
+
+  void mark(Node& node) {
+    const CallFrame& frame = frame_of(node);
     const bool is_call = node.kind() == prim::CallMethod || node.kind() == prim::CallFunction;
     const CallFrame place = is_call ? called(node, frame) : frame;
-    const std::int64_t id = sites_.add(node.sourceRange(), place, is_call);
+    const std::int64_t id = sites_.add(placed(node, frame).sourceRange(), place, is_call);
     note_seeding(node, id);
     note_training_flag(node, id);
+    if (node.kind() == c10::aten::tensor || node.kind() == c10::aten::as_tensor) {
+      sites_.note_filling(id);
+    }
     insert_marker(&node, id);
   }
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "core/op_record.h"
+#include "core/trace/op_record.h"
 
 namespace repro_check::torchscript {
 

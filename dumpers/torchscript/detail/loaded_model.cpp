@@ -4,6 +4,8 @@
 #include <torch/csrc/jit/serialization/import.h>
 #include <torch/version.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <unordered_map>
 
 #include "core/error.h"
@@ -31,19 +33,24 @@ core::Error load_failure(const std::filesystem::path& path, const std::exception
       text.find("nknown type name") != std::string::npos) {
     hint =
         "the model uses operators or classes of an extension (torchvision, a custom library) "
-        "that this recorder does not link: export it without them, or give \"recorder\", one "
-        "that is built with the extension";
+        "that this recorder does not have: name the library that registers them, "
+        "\"extensions\": [\"libmy.so\"], or export the model without them";
   }
+  if (is_removed_call(error)) hint = kRemovedCallHint;
   return {core::ErrorKind::kUsage, problem + ": " + first_useful_line(error), hint};
 }
 
 /// Frozen modules have no such attribute left.
+bool has_mode(const torch::jit::Module& module) {
+  return module.hasattr("training") && module.attr("training").isBool();
+}
+
 void set_mode(const configs::RunSpec& run, LoadedModel& model) {
   if (run.model.mode == configs::ModelMode::kAsSaved) return;
   const bool train = run.model.mode == configs::ModelMode::kTrain;
   std::size_t reached = 0;
   for (const torch::jit::Module& module : model.module.modules()) {
-    if (!module.hasattr("training") || !module.attr("training").isBool()) continue;
+    if (!has_mode(module)) continue;
     module._ivalue()->setAttr("training", train);
     ++reached;
   }
@@ -120,6 +127,28 @@ LoadedModel load_model(const configs::RunSpec& run, at::Device device) {
     cast_floating(*dtype, model);
   }
   return model;
+}
+
+std::string training_flags(const torch::jit::Module& module) {
+  constexpr std::size_t kNamed = 3;
+  std::size_t with_mode = 0;
+  std::vector<std::string> training;
+  for (const auto& each : module.named_modules()) {
+    if (!has_mode(each.value)) continue;
+    ++with_mode;
+    if (each.value.attr("training").toBool()) {
+      training.push_back(each.name.empty() ? "the model itself" : each.name);
+    }
+  }
+  if (with_mode == 0) return "no flags";
+  if (training.empty()) return "off";
+  if (training.size() == with_mode) return "on";
+  std::string text = "on in " + std::to_string(training.size()) + " of " +
+                     std::to_string(with_mode) + " modules: " + training.front();
+  const std::size_t shown = std::min(kNamed, training.size());
+  for (std::size_t i = 1; i < shown; ++i) text += ", " + training[i];
+  if (shown < training.size()) text += " and " + std::to_string(training.size() - shown) + " more";
+  return text;
 }
 
 std::vector<std::string> method_names(const torch::jit::Module& module) {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "configs/run_config.h"
+#include "configs/spec/run_config.h"
 
 namespace repro_check::torchscript {
 
@@ -25,6 +25,9 @@ torch::jit::Module load_module(const std::filesystem::path& path, at::Device dev
 /// load_module, then the mode, the weights of another version and the dtype that the run asks for.
 /// @throws core::Error{kUsage} also when tensors of the other version cannot stand in this one
 LoadedModel load_model(const configs::RunSpec& run, at::Device device);
+
+/// Which modules are in training mode, by their own flags: `on in 2 of 40 modules: a, b.c`.
+std::string training_flags(const torch::jit::Module& module);
 
 std::vector<std::string> method_names(const torch::jit::Module& module);
 

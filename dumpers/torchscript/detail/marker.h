@@ -7,20 +7,34 @@
 
 namespace repro_check::torchscript {
 
-/// A TorchScript operator `repro_check::at(int id) -> ()` that notes, on the thread that runs it,
-/// where in the model the next operator stands. It never reaches the dispatcher, so capture does
-/// not see it, and it counts as having side effects, so no pass removes or moves it.
+/// TorchScript operators that tell capture, on the thread that runs them, where in the model the
+/// next operator stands (`repro_check::at(int id) -> ()`), what forks, and what may go on
+/// elsewhere. They never reach the dispatcher, so capture does not record them, and they count as
+/// having side effects, so no pass removes or moves them.
 
 inline constexpr std::int64_t kNowhere = -1;
 
-/// Registers the operator, once a process.
+/// Registers the operators, once a process.
 void register_marker();
 
 /// Puts a marker before `node`.
 void insert_marker(torch::jit::Node* node, std::int64_t id);
 
-/// What the last marker on this thread said; kNowhere before the first.
+/// Puts markers around a fork: what its graph holds is a lane of its own.
+/// @param optimize  what is forked goes through LibTorch's executor as it stands
+void mark_fork(torch::jit::Node* fork, bool optimize);
+
+/// Puts a marker before a wait for a fork, after which another thread may run the rest.
+void mark_wait(torch::jit::Node* wait);
+
+/// Marks forks and waits of a graph that LibTorch's executor will optimise, and nothing else.
+void mark_lanes(torch::jit::Block& block);
+
+/// What the last marker of the lane that this thread runs said; kNowhere before the first, and
+/// where code without markers runs on a thread of its own.
 std::int64_t current_mark() noexcept;
-void reset_mark() noexcept;
+
+/// The same of the lane that began on this thread, which may have gone on elsewhere.
+std::int64_t last_mark() noexcept;
 
 }  // namespace repro_check::torchscript

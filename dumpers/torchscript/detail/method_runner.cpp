@@ -20,8 +20,10 @@ MethodRunner::MethodRunner(torch::jit::Module module,
       method_(std::move(method)),
       optimize_(optimize),
       mode_(mode),
-      last_asked_(kNowhere) {
+      last_asked_(kNowhere),
+      stopped_at_(kNowhere) {
   prepare_all();
+  if (optimize_) mark_all_lanes();
 }
 
 // Hooks are part of calling a module, as `model(x)` does in Python; Module::forward skips them.
@@ -33,6 +35,15 @@ void MethodRunner::prepare_all() {
   }
   for (torch::jit::Function* hook : module_.type()->getForwardHooks()) {
     hooks_.push_back(prepare(*hook));
+  }
+}
+
+void MethodRunner::mark_all_lanes() {
+  for (torch::jit::Function* function : module_._ivalue()->compilation_unit()->get_functions()) {
+    torch::jit::GraphFunction* scripted = torch::jit::tryToGraphFunction(*function);
+    if (scripted == nullptr) continue;
+    scripted->ensure_defined();
+    mark_lanes(*scripted->graph()->block());
   }
 }
 
@@ -62,8 +73,12 @@ void MethodRunner::warn(const InstrumentedGraph& graph) {
 
 c10::IValue MethodRunner::run_graph(const torch::jit::Code& code, torch::jit::Stack stack) {
   stack.insert(stack.begin(), module_._ivalue());
-  reset_mark();
-  torch::jit::InterpreterState(code).run(stack);
+  try {
+    torch::jit::InterpreterState(code).run(stack);
+  } catch (...) {
+    stopped_at_ = last_mark();
+    throw;
+  }
   return std::move(stack.front());
 }
 
@@ -104,10 +119,16 @@ std::shared_ptr<const core::CallSite> MethodRunner::current_site() {
   return sites_.intern({std::move(path), place.module_type, place.frames});
 }
 
+bool MethodRunner::runs_model() const {
+  return !optimize_ || !torch::jit::currentCallstack().empty();
+}
+
+bool MethodRunner::fills_memory() const { return !optimize_ && sites_.fills(current_mark()); }
+
 std::shared_ptr<const core::CallSite> MethodRunner::place_between_operators() {
-  const std::int64_t mark = current_mark();
-  if (optimize_ || mark == last_asked_.load() || sites_.is_call(mark)) return nullptr;
-  return sites_.at(mark);
+  const bool asked = stopped_at_ == last_asked_.load();
+  if (optimize_ || asked || sites_.is_call(stopped_at_)) return nullptr;
+  return sites_.at(stopped_at_);
 }
 
 }  // namespace repro_check::torchscript

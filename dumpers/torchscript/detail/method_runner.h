@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "configs/run_config.h"
-#include "core/op_record.h"
-#include "dumpers/capture/capture.h"
+#include "configs/spec/run_config.h"
+#include "core/trace/op_record.h"
+#include "dumpers/capture/engine/capture.h"
 #include "dumpers/torchscript/detail/instrument.h"
 #include "dumpers/torchscript/detail/module_paths.h"
 #include "dumpers/torchscript/detail/site_table.h"
@@ -36,6 +36,9 @@ class MethodRunner final : public capture::SiteProvider {
   c10::IValue run(std::vector<c10::IValue> inputs);
 
   std::shared_ptr<const core::CallSite> current_site() override;
+  /// LibTorch compiles a method when it is called, before its interpreter begins.
+  [[nodiscard]] bool runs_model() const override;
+  [[nodiscard]] bool fills_memory() const override;
 
   /// Where the model stands when that is not at the operator last asked for: at a `raise`, at a
   /// list index out of range. Null when it is, or when nobody knows.
@@ -48,6 +51,7 @@ class MethodRunner final : public capture::SiteProvider {
   c10::IValue run_graph(const torch::jit::Code& code, torch::jit::Stack stack);
   torch::jit::Code prepare(torch::jit::Function& function);
   void prepare_all();
+  void mark_all_lanes();
   void warn(const InstrumentedGraph& graph);
 
   torch::jit::Module module_;
@@ -61,6 +65,7 @@ class MethodRunner final : public capture::SiteProvider {
   std::vector<torch::jit::Code> hooks_;
   std::vector<std::string> warnings_;
   std::atomic<std::int64_t> last_asked_;
+  std::int64_t stopped_at_;  ///< where the run was when it raised
 };
 
 }  // namespace repro_check::torchscript

@@ -6,7 +6,7 @@
 #include <sstream>
 #include <unordered_map>
 
-#include "core/dtype.h"
+#include "core/tensor/dtype.h"
 #include "dumpers/torchscript/detail/torch_types.h"
 #include "dumpers/torchscript/suggestion.h"
 

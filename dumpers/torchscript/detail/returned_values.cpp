@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dumpers/torchscript/detail/returned_values.h"
 
+#include <fmt/format.h>
 #include <torch/script.h>
 
 #include <cstddef>
 #include <span>
 #include <sstream>
 
-#include "core/digest.h"
+#include "core/digest/digest.h"
+#include "dumpers/capture/engine/returned_leaves.h"
 
 namespace repro_check::torchscript {
 namespace {
-
-/// A model's own structures end; a list that holds itself does not.
-constexpr int kDeepest = 64;
 
 core::Digest digest_of_text(const std::string& text) {
   return core::digest_bytes(std::as_bytes(std::span(text)));
@@ -52,46 +51,16 @@ ReturnedValue of_scalar(const c10::IValue& value, const std::string& name) {
   return {name, value.tagKind(), digest_of_text(text.str())};
 }
 
-void add(const c10::IValue& value,
-         const std::string& name,
-         int depth,
-         std::vector<ReturnedValue>& into) {
-  const auto inside = [&](const c10::IValue& item, const std::string& key) {
-    add(item, name + "." + key, depth + 1, into);
-  };
-  if (value.isTensor()) {
-    into.push_back(of_tensor(value.toTensor(), name));
-  } else if (depth >= kDeepest) {
-    into.push_back({name, std::string(value.tagKind()) + ", too deep to look into", {}});
-  } else if (value.isTuple()) {
-    const auto& items = value.toTupleRef().elements();
-    for (std::size_t i = 0; i < items.size(); ++i) inside(items[i], std::to_string(i));
-  } else if (value.isList()) {
-    const auto items = value.toListRef();
-    for (std::size_t i = 0; i < items.size(); ++i) inside(items[i], std::to_string(i));
-  } else if (value.isGenericDict()) {
-    for (const auto& entry : value.toGenericDict()) {
-      std::ostringstream key;
-      key << entry.key();
-      inside(entry.value(), key.str());
-    }
-  } else if (value.isObject()) {
-    const auto object = value.toObject();
-    for (std::size_t i = 0; i < object->type()->numAttributes(); ++i) {
-      inside(object->getSlot(i), object->type()->getAttributeName(i));
-    }
-  } else {
-    into.push_back(of_scalar(value, name));
-  }
-}
-
 }  // namespace
 
 void add_returned_values(const c10::IValue& value,
-                         const std::string& name,
+                         std::size_t call,
                          std::vector<ReturnedValue>& into) {
   const at::NoGradGuard unseen;
-  add(value, name, 0, into);
+  capture::for_each_returned(value, [&](const std::string& path, const c10::IValue& leaf) {
+    const std::string name = call == 0 ? path : fmt::format("{}@{}", path, call + 1);
+    into.push_back(leaf.isTensor() ? of_tensor(leaf.toTensor(), name) : of_scalar(leaf, name));
+  });
 }
 
 }  // namespace repro_check::torchscript

@@ -3,7 +3,7 @@
 
 #include <ATen/core/ivalue.h>
 
-#include <string>
+#include <cstddef>
 #include <vector>
 
 #include "dumpers/torchscript/torchscript_run.h"
@@ -11,9 +11,9 @@
 namespace repro_check::torchscript {
 
 /// Adds every tensor and every other value inside `value`, in a fixed order.
-/// @param name  of the value itself; what is inside is `<name>.0`, `<name>.key`
+/// @param call  0-based
 void add_returned_values(const c10::IValue& value,
-                         const std::string& name,
+                         std::size_t call,
                          std::vector<ReturnedValue>& into);
 
 }  // namespace repro_check::torchscript

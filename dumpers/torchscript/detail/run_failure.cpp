@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dumpers/torchscript/detail/run_failure.h"
 
+#include <fmt/format.h>
+
 #include <string>
 
-#include "core/op_record.h"
+#include "core/trace/op_record.h"
 #include "dumpers/torchscript/detail/exception_text.h"
 
 namespace repro_check::torchscript {
@@ -32,7 +34,7 @@ std::string message_for(const std::string& reason,
   return (last.empty() ? "before the first operator" : last) + ": " + reason;
 }
 
-std::string hint_for(const std::exception& error) {
+std::string hint_for(const std::exception& error, const std::optional<core::Dtype>& cast) {
   if (is_determinism_refusal(error)) {
     return "LibTorch has no deterministic kernel for this operator: replace it in the model, or "
            "record with \"determinism\": \"warn\", which runs it and reports the warning";
@@ -44,6 +46,14 @@ std::string hint_for(const std::exception& error) {
     return "a tensor of the model stayed on the device that it was traced or saved on: trace the "
            "model on the device it is to run on, or make that tensor a buffer";
   }
+  if (is_removed_call(error)) return kRemovedCallHint;
+  if (cast) {
+    return fmt::format(
+        "\"dtype\" had cast inputs, parameters and buffers to {}, and neither what the model makes "
+        "itself nor constants of its graph: see whether it runs without \"dtype\", or cast it "
+        "before it is saved",
+        core::dtype_name(*cast));
+  }
   return "the model raised this itself: compare the inputs with what it expects at that place";
 }
 
@@ -51,11 +61,12 @@ std::string hint_for(const std::exception& error) {
 
 core::Error run_failure(const std::exception& error,
                         const capture::Capture& capture,
-                        MethodRunner& runner) {
+                        MethodRunner& runner,
+                        const std::optional<core::Dtype>& cast) {
   const std::string prefix = is_out_of_memory(error) ? "out of memory: " : "";
   return {core::ErrorKind::kRunFailed,
           message_for(prefix + first_useful_line(error), capture, runner),
-          hint_for(error)};
+          hint_for(error, cast)};
 }
 
 }  // namespace repro_check::torchscript

@@ -98,8 +98,8 @@ bool fits(const std::string& path, const std::vector<std::string>& names) {
 
 }  // namespace
 
-std::vector<core::SourceFrame> frames_of(const torch::jit::SourceRange& range,
-                                         const std::string& function) {
+std::vector<core::SourceFrame> own_frames_of(const torch::jit::SourceRange& range,
+                                             const std::string& function) {
   const auto generating = range.findSourceRangeThatGenerated();
   const torch::jit::SourceRange& origin = generating ? *generating : range;
   if (!origin.source()) return {};
@@ -109,8 +109,14 @@ std::vector<core::SourceFrame> frames_of(const torch::jit::SourceRange& range,
     if (!traced.empty()) return traced;
   }
   const auto place = origin.file_line_col();
-  if (!place || std::get<0>(*place).empty()) return frames_before(range, function);
+  if (!place || std::get<0>(*place).empty()) return {};
   return {frame_at(*place, function)};
+}
+
+std::vector<core::SourceFrame> frames_of(const torch::jit::SourceRange& range,
+                                         const std::string& function) {
+  auto frames = own_frames_of(range, function);
+  return frames.empty() && range.source() ? frames_before(range, function) : frames;
 }
 
 std::int64_t SiteTable::add(const torch::jit::SourceRange& range,

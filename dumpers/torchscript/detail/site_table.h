@@ -7,10 +7,11 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
-#include "core/op_record.h"
+#include "core/trace/op_record.h"
 
 namespace repro_check::torchscript {
 
@@ -32,6 +33,10 @@ class SiteTable {
 
   [[nodiscard]] bool is_call(std::int64_t id) const;
 
+  /// Notes that what is called at a place writes the memory that it allocates without an operator.
+  void note_filling(std::int64_t id) { filling_.insert(id); }
+  [[nodiscard]] bool fills(std::int64_t id) const { return filling_.contains(id); }
+
   /// A place found while the model runs.
   std::shared_ptr<const core::CallSite> intern(core::CallSite site);
 
@@ -46,10 +51,15 @@ class SiteTable {
  private:
   std::vector<std::shared_ptr<const core::CallSite>> sites_;
   std::vector<bool> calls_;
+  std::set<std::int64_t> filling_;
   std::map<std::string, std::shared_ptr<const core::CallSite>> by_text_;
   std::multimap<std::string, std::shared_ptr<const core::CallSite>> by_frames_;
   std::mutex mutex_;
 };
+
+/// The same as frames_of(), and empty for code that was saved without its source.
+std::vector<core::SourceFrame> own_frames_of(const torch::jit::SourceRange& range,
+                                             const std::string& function);
 
 /// The lines of one source range: one in a scripted function, the whole Python stack of the trace
 /// in a traced one, innermost first.

@@ -11,10 +11,11 @@
 #include <vector>
 
 #include "core/error.h"
-#include "core/npy.h"
+#include "core/tensor/npy.h"
 #include "dumpers/torchscript/detail/exception_text.h"
 #include "dumpers/torchscript/detail/generated_tensor.h"
 #include "dumpers/torchscript/detail/torch_types.h"
+#include "dumpers/torchscript/detail/usage_error.h"
 #include "dumpers/torchscript/model_file.h"
 
 namespace repro_check::torchscript {
@@ -22,10 +23,6 @@ namespace {
 
 const std::string kSaveHint =
     "save the tensor alone, in Python: torch.save(tensor.detach().cpu(), path); or as .npy";
-
-core::Error usage(const std::string& message, const std::string& hint) {
-  return {core::ErrorKind::kUsage, message, hint};
-}
 
 /// What a reader of ours complains about, with the place in the configuration in front.
 template <typename Read>
@@ -40,31 +37,33 @@ auto at_pointer(const std::string& pointer, Read&& read) {
 std::vector<char> read_all(const std::filesystem::path& file) {
   std::ifstream in(file, std::ios::binary);
   std::vector<char> bytes{std::istreambuf_iterator<char>(in), {}};
-  if (in.bad()) throw usage(file.string() + ": cannot be read", "check its permissions");
+  if (in.bad()) throw usage_error(file.string() + ": cannot be read", "check its permissions");
   return bytes;
 }
 
 at::Tensor read_saved(const std::filesystem::path& file) {
   const FileKind kind = identify_file(file);
   if (kind != FileKind::kSavedObject) {
-    throw usage(file.string() + ": not a tensor written by torch.save but " +
-                    std::string(describe_kind(kind)),
-                kSaveHint);
+    throw usage_error(file.string() + ": not a tensor written by torch.save but " +
+                          std::string(describe_kind(kind)),
+                      kSaveHint);
   }
   c10::IValue value;
   try {
     value = torch::jit::pickle_load(read_all(file));
   } catch (const std::exception& error) {
-    throw usage(file.string() + ": holds something else than one plain tensor (" +
-                    first_useful_line(error) + ")",
-                kSaveHint);
+    throw usage_error(file.string() + ": holds something else than one plain tensor (" +
+                          first_useful_line(error) + ")",
+                      kSaveHint);
   }
   if (!value.isTensor()) {
-    throw usage(file.string() + ": holds a " + value.type()->str() + ", not a tensor", kSaveHint);
+    throw usage_error(file.string() + ": holds a " + value.type()->str() + ", not a tensor",
+                      kSaveHint);
   }
   const at::Tensor tensor = value.toTensor();
   if (tensor.layout() != c10::kStrided || !tensor.device().is_cpu()) {
-    throw usage(file.string() + ": holds a tensor that is not a dense one on the CPU", kSaveHint);
+    throw usage_error(file.string() + ": holds a tensor that is not a dense one on the CPU",
+                      kSaveHint);
   }
   // A copy of its own, in the same strides: they can decide which kernel runs.
   return tensor.detach().clone();
@@ -86,7 +85,7 @@ std::optional<at::Tensor> read_tensor(const configs::InputSpec& input, const Hdf
   }
   if (const auto* stored = std::get_if<configs::Hdf5Input>(&input.source)) {
     return at_pointer(pointer, [&] {
-      if (!hdf5) throw usage("HDF5 files cannot be read here", "give the tensor as .npy");
+      if (!hdf5) throw usage_error("HDF5 files cannot be read here", "give the tensor as .npy");
       return to_tensor(hdf5(stored->path, stored->dataset), stored->path.string());
     });
   }

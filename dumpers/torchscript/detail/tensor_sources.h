@@ -5,7 +5,7 @@
 
 #include <optional>
 
-#include "configs/run_config.h"
+#include "configs/spec/run_config.h"
 #include "dumpers/torchscript/torchscript_run.h"
 
 namespace repro_check::torchscript {

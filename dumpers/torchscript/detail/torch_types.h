@@ -8,8 +8,8 @@
 #include <optional>
 #include <string>
 
-#include "core/dtype.h"
-#include "core/npy.h"
+#include "core/tensor/dtype.h"
+#include "core/tensor/npy.h"
 
 namespace repro_check::torchscript {
 

@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "configs/run_config.h"
+#include "configs/spec/run_config.h"
 #include "dumpers/torchscript/detail/input_builder.h"
 
 namespace repro_check::torchscript {

@@ -15,8 +15,6 @@ using core::ContentState;
 using core::DumpDepth;
 using core::DumpLevel;
 
-CaptureOptions top() { return options_for(DumpDepth::kTop); }
-
 DOCTEST_TEST_CASE("an in-place operator's input is the value before, its output the value after") {
   const at::Tensor x = at::ones({4});
   const core::Digest before = digest_of(x);

@@ -3,7 +3,7 @@
 #include <numeric>
 #include <vector>
 
-#include "dumpers/capture/detail/strided_bytes.h"
+#include "dumpers/capture/tensors/strided_bytes.h"
 
 #define DOCTEST_CONFIG_NO_SHORT_MACRO_NAMES
 #include <doctest/doctest.h>

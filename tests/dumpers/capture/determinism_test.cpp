@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dumpers/capture/determinism.h"
+#include "dumpers/capture/settings/determinism.h"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
@@ -12,7 +12,8 @@
 #include <set>
 
 #include "core/error.h"
-#include "core/known_variables.h"
+#include "core/trace/known_variables.h"
+#include "tests/dumpers/capture/recording.h"
 
 #define DOCTEST_CONFIG_NO_SHORT_MACRO_NAMES
 #include <doctest/doctest.h>
@@ -360,6 +361,36 @@ DOCTEST_TEST_CASE("determinism warn gives LibTorch's refusals as warnings") {
   at::max_unpool2d(x, indices, {4, 4});
   DOCTEST_REQUIRE(collector.warnings().size() == 1);
   DOCTEST_CHECK(collector.warnings()[0].find("deterministic") != std::string::npos);
+}
+
+/// Where every operator of a model of one line stands.
+class OnePlace final : public SiteProvider {
+ public:
+  std::shared_ptr<const core::CallSite> current_site() override {
+    return std::make_shared<core::CallSite>(
+        core::CallSite{"pool", "Pool", {{"model.py", 12, "forward"}}});
+  }
+};
+
+DOCTEST_TEST_CASE("a warning names the recorded call that it comes from, once for each place") {
+  PinRequest request;
+  request.determinism = core::DeterminismMode::kWarn;
+  const DeterminismPin pin(request);
+  const at::Tensor x = at::ones({1, 1, 2, 2});
+  const at::Tensor indices = at::arange(4).reshape({1, 1, 2, 2});
+  for (const core::DumpDepth depth : {core::DumpDepth::kTop, core::DumpDepth::kAll}) {
+    WarningCollector collector;
+    MemorySink sink;
+    OnePlace site;
+    Capture capture(options_for(depth), sink, &site);
+    {
+      const Capture::Scope scope(capture);
+      for (int i = 0; i < 3; ++i) at::max_unpool2d(x, indices, {4, 4});
+    }
+    DOCTEST_REQUIRE(collector.warnings().size() == 1);
+    DOCTEST_CHECK(
+        collector.warnings()[0].find("aten::max_unpool2d (pool, model.py:12): max_unpool") == 0);
+  }
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ namespace repro_check::capture {
 namespace {
 
 using core::DumpDepth;
-using Body = std::function<at::Tensor()>;
+using ModelBody = std::function<at::Tensor()>;
 
 struct Run {
   at::Tensor result;
@@ -24,7 +24,7 @@ struct Run {
   CaptureCounts counts;
 };
 
-Run run(DumpDepth depth, bool disable, std::uint64_t seed, const Body& body) {
+Run run(DumpDepth depth, bool disable, std::uint64_t seed, const ModelBody& body) {
   CaptureOptions options = options_for(depth);
   options.disable_dropout = disable;
   Run run;
@@ -42,7 +42,7 @@ Run run(DumpDepth depth, bool disable, std::uint64_t seed, const Body& body) {
 }
 
 /// The door `argument` of `op` is closed at every depth, and noted.
-void check_door(const Body& body, const std::string& op, const std::string& argument) {
+void check_door(const ModelBody& body, const std::string& op, const std::string& argument) {
   for (const DumpDepth depth : {DumpDepth::kTop, DumpDepth::kLeaf, DumpDepth::kAll}) {
     DOCTEST_CAPTURE(op);
     DOCTEST_CAPTURE(static_cast<int>(depth));

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "core/dump_sink.h"
 #include "core/error.h"
+#include "core/trace/dump_sink.h"
 
 namespace repro_check::capture {
 
@@ -51,6 +51,7 @@ struct Trace {
   std::vector<std::uint64_t> entered;
   std::vector<core::OpRecord> records;
   std::map<core::ContentKey, std::vector<std::byte>> contents;
+  std::vector<std::string> warnings;
   std::string failure;
 };
 
@@ -72,7 +73,7 @@ class MemorySink final : public core::DumpSink, public Trace {
   bool put_content(const core::ContentKey& key, const core::ContentBytes& bytes) override {
     std::vector<std::byte> copy(bytes.size());
     bytes.read(0, copy);
-    contents.emplace(key, std::move(copy));
+    contents.emplace(core::key_of_read(key, bytes), std::move(copy));
     return true;
   }
 

@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arguments that somebody writes after they were digested and before the operator runs.
+// Tensors that somebody writes after they were digested: before the operator runs, or while they
+// are stored.
 #include <ATen/ATen.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <functional>
+#include <span>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include "tests/dumpers/capture/recording.h"
 
@@ -49,6 +55,118 @@ core::OpRecord add_with(const at::Tensor& first,
   }
   capture.rethrow_failure();
   return sink.trace.only("aten::add");
+}
+
+/// Stores what it is handed, half by half. Somebody else writes the tensor of one content before
+/// the first half, or between the two.
+class RacedStore final : public core::DumpSink {
+ public:
+  enum class When { kBefore, kBetween };
+
+  RacedStore(core::Digest at, When when, at::Tensor victim)
+      : at_(at), when_(when), victim_(std::move(victim)) {}
+
+  void enter(const core::OpEntry& /*entry*/) override {}
+  [[nodiscard]] bool has_content(const core::ContentKey& key) const override {
+    return trace.contents.contains(key);
+  }
+  using core::DumpSink::put_content;
+  bool put_content(const core::ContentKey& key, const core::ContentBytes& bytes) override {
+    std::vector<std::byte> copy(bytes.size());
+    const std::span<std::byte> all(copy);
+    const std::size_t half = bytes.size() / 16 * 8;
+    if (when_ == When::kBefore) {
+      race(key);
+      bytes.read(0, all);
+    } else {
+      bytes.read(0, all.first(half));
+      race(key);
+      bytes.read(half, all.subspan(half));
+    }
+    trace.contents.emplace(core::key_of_read(key, bytes), std::move(copy));
+    return true;
+  }
+  void append(const core::OpRecord& record) override { trace.records.push_back(record); }
+  void fail(const std::string& message) override { trace.failure = message; }
+
+  Trace trace;
+
+ private:
+  /// Past autograd and the dispatcher, so that no version counter tells.
+  void race(const core::ContentKey& key) {
+    if (key.digest != at_) return;
+    std::thread([this] {
+      auto* bytes = static_cast<std::byte*>(victim_.data_ptr());
+      std::fill_n(bytes, victim_.nbytes(), std::byte{7});
+    }).join();
+  }
+
+  core::Digest at_;
+  When when_;
+  at::Tensor victim_;
+};
+
+/// The first bytes of `left` and then those of `right`, as a race half way through leaves them.
+at::Tensor half_and_half(const at::Tensor& left, const at::Tensor& right) {
+  const auto half = static_cast<std::int64_t>(left.nbytes() / 16 * 8 / left.itemsize());
+  return at::cat({left.flatten().slice(0, 0, half), right.flatten().slice(0, half)});
+}
+
+Trace record_raced(RacedStore::When when, const at::Tensor& x) {
+  RacedStore sink(digest_of(x), when, x);
+  Capture capture(options_for(core::DumpDepth::kTop, core::DumpLevel::kTensor), sink, nullptr);
+  {
+    const Capture::Scope scope(capture);
+    at::neg(x);
+    at::abs(x);
+  }
+  capture.rethrow_failure();
+  sink.trace.warnings = capture.warnings();
+  return std::move(sink.trace);
+}
+
+DOCTEST_TEST_CASE("what is stored has its own digest, whoever writes the tensor meanwhile") {
+  for (const std::int64_t elements : {4, 5000, 900'000}) {
+    const at::Tensor before = at::arange(elements, at::kFloat);
+    at::Tensor after = at::empty({elements});
+    std::fill_n(static_cast<std::byte*>(after.data_ptr()), after.nbytes(), std::byte{7});
+    for (const auto when : {RacedStore::When::kBefore, RacedStore::When::kBetween}) {
+      DOCTEST_CAPTURE(elements);
+      const Trace trace = record_raced(when, before.clone());
+      for (const auto& [key, bytes] : trace.contents) {
+        DOCTEST_CHECK(core::digest_bytes(bytes) == key.digest);
+      }
+      const core::TensorRecord& raced = input(trace.only("aten::neg"), "self");
+      const bool whole = when == RacedStore::When::kBefore;
+      DOCTEST_CHECK(raced.digest == digest_of(whole ? after : half_and_half(before, after)));
+      DOCTEST_CHECK(raced.stored);
+      DOCTEST_CHECK(raced.watch == InputWatch::kMoved);
+      DOCTEST_REQUIRE(trace.warnings.size() == 1);
+      DOCTEST_CHECK(trace.warnings[0] ==
+                    "race on a tensor in use: op 0 aten::neg: self was written by another thread "
+                    "while it was stored");
+      // The digest known of it is forgotten: no version counter says that it is another by now.
+      const core::TensorRecord& later = input(trace.only("aten::abs"), "self");
+      DOCTEST_CHECK(later.digest == digest_of(after));
+      DOCTEST_CHECK(later.watch == InputWatch::kSteady);
+      DOCTEST_CHECK(output(trace.only("aten::abs"), "0").watch == InputWatch::kNotWatched);
+    }
+  }
+}
+
+DOCTEST_TEST_CASE("a result that is written while it is stored is marked as well") {
+  const at::Tensor out = at::zeros({3});
+  RacedStore sink(digest_of(at::full({3}, -1.0F)), RacedStore::When::kBefore, out);
+  Capture capture(options_for(core::DumpDepth::kTop, core::DumpLevel::kTensor), sink, nullptr);
+  {
+    const Capture::Scope scope(capture);
+    at::Tensor into = out;
+    at::neg_out(into, at::ones({3}));
+  }
+  capture.rethrow_failure();
+  const core::TensorRecord& raced = output(sink.trace.only("aten::neg"), "0");
+  DOCTEST_CHECK(raced.watch == InputWatch::kMoved);
+  DOCTEST_CHECK(raced.digest == digest_of(out));
 }
 
 DOCTEST_TEST_CASE("an argument that is written before the operator runs is marked") {

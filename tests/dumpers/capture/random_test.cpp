@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/CPUGeneratorImpl.h>
+#include <unistd.h>
 
+#include <csignal>
 #include <cstdint>
+#include <cstdlib>
 #include <functional>
+#include <mutex>
 
 #include "tests/dumpers/capture/recording.h"
 
@@ -13,6 +17,20 @@ namespace repro_check::capture {
 namespace {
 
 using core::DumpDepth;
+
+/// Ends the program when a test hangs.
+class TimeLimit {
+ public:
+  explicit TimeLimit(unsigned seconds) {
+    std::signal(SIGALRM, [](int) { std::abort(); });
+    ::alarm(seconds);
+  }
+  TimeLimit(const TimeLimit&) = delete;
+  TimeLimit& operator=(const TimeLimit&) = delete;
+  TimeLimit(TimeLimit&&) = delete;
+  TimeLimit& operator=(TimeLimit&&) = delete;
+  ~TimeLimit() { ::alarm(0); }
+};
 
 /// The movement one call makes, from a fresh seed.
 std::optional<core::GeneratorUse> movement(const std::function<void()>& body) {
@@ -65,6 +83,30 @@ DOCTEST_TEST_CASE("multiples of a whole block and the cached normal are seen") {
   DOCTEST_CHECK_FALSE(sink.only("aten::neg").generator);
   DOCTEST_CHECK(randn[0]->op->seeded);
   DOCTEST_CHECK_FALSE(sink.only("aten::neg").op->seeded);
+}
+
+DOCTEST_TEST_CASE("a kernel that calls operators while it holds its generator does not hang") {
+  const TimeLimit limit(60);
+  at::manual_seed(5);
+  const Trace sink = record(options_for(DumpDepth::kAll), [] { at::randperm(10); });
+  DOCTEST_CHECK(sink.warnings.empty());
+  const auto use = sink.all("aten::randperm").front()->generator;
+  DOCTEST_REQUIRE(use);
+  DOCTEST_CHECK(use->drawn == 9);
+}
+
+DOCTEST_TEST_CASE("a generator that the program holds is not awaited, and that is said") {
+  const TimeLimit limit(60);
+  const at::Tensor x = at::ones({4});
+  at::Generator generator = at::detail::getDefaultCPUGenerator();
+  const std::lock_guard<std::mutex> held(generator.mutex());
+  const Trace sink = record(options_for(DumpDepth::kTop), [&] {
+    at::neg(x);
+    at::abs(x);
+  });
+  DOCTEST_REQUIRE(sink.records.size() == 2);
+  DOCTEST_REQUIRE(sink.warnings.size() == 1);
+  DOCTEST_CHECK(sink.warnings[0].find("op 0 aten::neg is the first") == 0);
 }
 
 DOCTEST_TEST_CASE("movement between two calls is nobody's") {

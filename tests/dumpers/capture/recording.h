@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "core/digest.h"
-#include "dumpers/capture/capture.h"
+#include "core/digest/digest.h"
+#include "dumpers/capture/engine/capture.h"
 #include "tests/dumpers/capture/memory_sink.h"
 
 namespace repro_check::capture {
@@ -22,6 +22,9 @@ inline CaptureOptions options_for(core::DumpDepth depth,
   return options;
 }
 
+/// As the model calls operators, with digests.
+inline CaptureOptions top() { return options_for(core::DumpDepth::kTop); }
+
 /// Runs `body` under a capture of its own.
 template <class Body>
 Trace record(const CaptureOptions& options, Body&& body) {
@@ -32,6 +35,7 @@ Trace record(const CaptureOptions& options, Body&& body) {
     body();
   }
   capture.rethrow_failure();
+  sink.warnings = capture.warnings();
   return std::move(static_cast<Trace&>(sink));
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dumpers/capture/replay.h"
+#include "dumpers/capture/replay/replay.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/library.h>
@@ -7,8 +7,11 @@
 #include <atomic>
 #include <cmath>
 #include <functional>
+#include <tuple>
+#include <utility>
 
 #include "core/error.h"
+#include "dumpers/capture/settings/determinism.h"
 #include "tests/dumpers/capture/recording.h"
 #include "tests/dumpers/capture/trace_source.h"
 
@@ -29,7 +32,35 @@ at::Tensor count_threads(const at::Tensor& x) {
   return x + static_cast<double>(at::get_num_threads());
 }
 
+/// Weights whose packing takes no float64, and whose unpacking is deprecated.
+struct Picky : torch::CustomClassHolder {
+  explicit Picky(at::Tensor packed) : weight(std::move(packed)) {}
+
+  at::Tensor weight;
+};
+
+using PickyState = std::tuple<at::Tensor, std::int64_t>;
+
+c10::intrusive_ptr<Picky> pack_picky(const PickyState& state) {
+  TORCH_CHECK(std::get<0>(state).scalar_type() == at::kFloat, "Unsupported data type");
+  return c10::make_intrusive<Picky>(std::get<0>(state));
+}
+
+/// In the namespace of those classes that the recorder unpacks.
+const auto kPickyClass = torch::class_<Picky>("quantized", "ReproCheckPicky")
+                             .def_pickle(
+                                 [](const c10::intrusive_ptr<Picky>& self) -> PickyState {
+                                   TORCH_WARN("Picky is deprecated");
+                                   return {self->weight, 1};
+                                 },
+                                 [](const PickyState& state) { return pack_picky(state); });
+
+at::Tensor multiply_picky(const at::Tensor& x, const c10::intrusive_ptr<Picky>& packed) {
+  return x * packed->weight;
+}
+
 TORCH_LIBRARY_FRAGMENT(repro_check_replay_test, m) {
+  m.def("multiply_picky", &multiply_picky);
   m.def("moody(Tensor x) -> Tensor", &moody);
   m.def("count_threads(Tensor x) -> Tensor", &count_threads);
 }
@@ -209,8 +240,8 @@ DOCTEST_TEST_CASE("what a record does not hold is refused by name") {
   TraceSource fresh = record_values([] { at::empty({2}); });
   DOCTEST_CHECK(error_of([&] { replay(fresh, request_for(fresh, "aten::empty")); }) ==
                 core::ErrorKind::kNotComparable);
-  TraceSource sparse = record_values([] { at::neg(at::eye(2).to_sparse()); });
-  DOCTEST_CHECK(error_of([&] { replay(sparse, request_for(sparse, "aten::neg")); }) ==
+  TraceSource packed = record_values([] { at::relu(at::eye(2).to_mkldnn()); });
+  DOCTEST_CHECK(error_of([&] { replay(packed, request_for(packed, "aten::relu")); }) ==
                 core::ErrorKind::kNotComparable);
   TraceSource good = record_values([] { at::neg(at::ones({2})); });
   ReplayRequest request = request_for(good, "aten::neg");
@@ -225,6 +256,101 @@ DOCTEST_TEST_CASE("what a record does not hold is refused by name") {
   good.trace().records[record.index].op = renamed;
   request.device.clear();
   DOCTEST_CHECK(error_of([&] { replay(good, request); }) == core::ErrorKind::kNotComparable);
+}
+
+/// The last result of an operator whose arguments no C++ type has.
+c10::IValue call_boxed(const char* name, torch::jit::Stack stack, const char* overload = "") {
+  c10::Dispatcher::singleton().findSchemaOrThrow(name, overload).callBoxed(&stack);
+  return stack.back();
+}
+
+at::Tensor quantised_weight(at::IntArrayRef sizes) {
+  at::manual_seed(5);
+  const at::Tensor scales = at::full({sizes[0]}, 0.25, at::kDouble);
+  return at::quantize_per_channel(
+      at::randn(sizes), scales, at::zeros({sizes[0]}, at::kLong), 0, at::kQInt8);
+}
+
+DOCTEST_TEST_CASE("sparse, nested and quantised tensors are made again from their parts") {
+  at::manual_seed(3);
+  const at::Tensor x = at::randn({4, 4});
+  TraceSource source = record_values([&] {
+    at::mm(x.to_sparse(), x);
+    at::neg(x.relu().to_sparse());
+    at::mul(x.to_sparse_csr(), 2.0);
+    const at::Tensor nested = at::_nested_tensor_from_tensor_list({x, x.narrow(0, 0, 2)});
+    at::gelu(nested);
+    const at::Tensor tensor = at::quantize_per_tensor(x, 0.1, 3, at::kQUInt8);
+    at::dequantize(tensor);
+    at::relu(tensor);
+    at::dequantize(quantised_weight({3, 4}));
+  });
+  for (const char* name :
+       {"aten::mm", "aten::neg", "aten::mul", "aten::gelu", "aten::dequantize", "aten::relu"}) {
+    DOCTEST_CAPTURE(name);
+    DOCTEST_CHECK(repeats(source, name));
+  }
+}
+
+DOCTEST_TEST_CASE("packed weights are unpacked, named and packed again") {
+  const at::Tensor weight = quantised_weight({3, 4});
+  const at::Tensor bias = at::randn({3});
+  const c10::IValue packed = call_boxed("quantized::linear_prepack", {weight, bias});
+  const c10::List<std::int64_t> ones({1, 1});
+  const c10::IValue conv = call_boxed(
+      "quantized::conv2d_prepack",
+      {quantised_weight({2, 2, 3, 3}), at::randn({2}), ones, ones, ones, std::int64_t{1}});
+  const at::Tensor x = at::randn({2, 4});
+  const at::Tensor image = at::quantize_per_tensor(at::randn({1, 2, 6, 6}), 0.1, 3, at::kQUInt8);
+  MemorySink sink;
+  Capture capture(options_for(core::DumpDepth::kTop, core::DumpLevel::kTensor), sink, nullptr);
+  for (const auto& [name, tensor] : capture.unpack(packed, "fc")) {
+    capture.name_tensor(tensor, "state:" + name);
+  }
+  DOCTEST_CHECK(capture.unpack(x, "x").size() == 1);
+  {
+    const Capture::Scope scope(capture);
+    call_boxed("quantized::linear_dynamic", {x, packed, true});
+    call_boxed("quantized::conv2d", {image, conv, 0.5, std::int64_t{3}}, "new");
+    call_boxed("quantized::linear_dynamic", {x, packed, true});
+  }
+  capture.rethrow_failure();
+  TraceSource source(std::move(static_cast<Trace&>(sink)));
+  const core::OpRecord& linear = *source.trace().all("quantized::linear_dynamic").back();
+  const core::TensorRecord& recorded = input(linear, "W_prepack.weight");
+  DOCTEST_CHECK(recorded.state == core::ContentState::kHashed);
+  DOCTEST_CHECK(recorded.digest == digest_of(weight.int_repr()));
+  DOCTEST_CHECK(recorded.name == "state:fc.weight");
+  DOCTEST_CHECK(input(linear, "W_prepack.bias").name == "state:fc.bias");
+  DOCTEST_CHECK(input(linear, "W_prepack.weight.scales").name == "state:fc.weight");
+  DOCTEST_CHECK(
+      input(*source.trace().all("quantized::linear_dynamic").front(), "W_prepack.weight").storage ==
+      recorded.storage);
+  DOCTEST_CHECK(repeats(source, "quantized::linear_dynamic"));
+  DOCTEST_CHECK(repeats(source, "quantized::conv2d"));
+}
+
+DOCTEST_TEST_CASE("weights that float64 cannot be packed of are replayed without that distance") {
+  const c10::IValue packed = pack_picky({at::full({3}, 2.0F), 1});
+  TraceSource source = record_values([&] {
+    call_boxed("repro_check_replay_test::multiply_picky", {at::ones({3}), packed});
+  });
+  const char* name = "repro_check_replay_test::multiply_picky";
+  DOCTEST_CHECK(repeats(source, name));
+  const ReferenceDistance distance = distance_to_float64(source, source.trace().only(name).index);
+  DOCTEST_CHECK(distance.outputs.empty());
+  DOCTEST_CHECK(distance.problem.find("cannot be packed again") != std::string::npos);
+}
+
+DOCTEST_TEST_CASE("what unpacking warns of is not said of the model") {
+  const c10::IValue packed = pack_picky({at::full({3}, 2.0F), 1});
+  const WarningCollector collector;
+  const TraceSource source = record_values([&] {
+    call_boxed("repro_check_replay_test::multiply_picky", {at::ones({3}), packed});
+  });
+  DOCTEST_CHECK(collector.warnings().empty());
+  TORCH_WARN("heard again");
+  DOCTEST_CHECK(collector.warnings().size() == 1);
 }
 
 DOCTEST_TEST_CASE("memory that nobody wrote may be written by the operator") {

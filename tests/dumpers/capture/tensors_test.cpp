@@ -5,8 +5,9 @@
 #include <set>
 #include <span>
 #include <string_view>
+#include <vector>
 
-#include "core/tensor_record.h"
+#include "core/tensor/tensor_record.h"
 #include "tests/dumpers/capture/recording.h"
 
 #define DOCTEST_CONFIG_NO_SHORT_MACRO_NAMES
@@ -381,6 +382,55 @@ DOCTEST_TEST_CASE("level stats summarises the values") {
   DOCTEST_CHECK(stats->negative_infs == 1);
   DOCTEST_CHECK(stats->subnormals == 1);
   DOCTEST_CHECK(sink.contents.empty());
+}
+
+DOCTEST_TEST_CASE("every level counts NaN and infinities, however the elements lie") {
+  const float inf = std::numeric_limits<float>::infinity();
+  // Above one leaf of the digest, an odd number of elements, and one of each kind at its borders.
+  at::Tensor whole = at::zeros({1025, 1027});
+  const std::int64_t leaf = (1 << 20U) / 4;
+  for (const std::int64_t at : {std::int64_t{0}, leaf - 1, leaf, whole.numel() - 1}) {
+    whole.view({-1})[at] = NAN;
+  }
+  whole.view({-1})[leaf + 1] = inf;
+  whole.view({-1})[2 * leaf] = -inf;
+  const auto half = at::empty({7}, at::kHalf).fill_(-INFINITY);
+  const auto parts = at::complex(at::full({3}, NAN), at::full({3}, inf));
+  const int threads_found = at::get_num_threads();
+  for (const DumpLevel level : {DumpLevel::kDigest, DumpLevel::kStats, DumpLevel::kTensor}) {
+    for (const int threads : {1, 2}) {
+      at::set_num_threads(threads);
+      const Trace sink = record(options_for(DumpDepth::kTop, level), [&] {
+        at::alias(whole);
+        at::alias(whole.t());
+        at::alias(whole.expand({2, 1025, 1027}));
+        at::alias(half);
+        at::alias(parts);
+        at::alias(at::arange(5));
+      });
+      std::vector<core::NonFinite> found;
+      for (const core::OpRecord& op : sink.records) {
+        if (op.op->name != "aten::alias") continue;
+        for (const core::TensorRecord& tensor : op.tensors) {
+          DOCTEST_REQUIRE(tensor.non_finite());
+          DOCTEST_CHECK(tensor.stats.has_value() == (level != DumpLevel::kDigest));
+          DOCTEST_CHECK(tensor.counted.has_value() == (level == DumpLevel::kDigest));
+          // What aliases it was not looked at again.
+          if (tensor.role == core::TensorRole::kOutput) {
+            const bool is_same = *tensor.non_finite() == found.back();
+            DOCTEST_CHECK(is_same);
+          } else {
+            found.push_back(*tensor.non_finite());
+          }
+        }
+      }
+      const std::vector<core::NonFinite> expected{
+          {4, 1, 1}, {4, 1, 1}, {8, 2, 2}, {0, 0, 7}, {3, 3, 0}, {}};
+      const bool as_expected = found == expected;
+      DOCTEST_CHECK(as_expected);
+    }
+  }
+  at::set_num_threads(threads_found);
 }
 
 }  // namespace

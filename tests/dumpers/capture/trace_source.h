@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "core/dump_source.h"
 #include "core/error.h"
+#include "core/trace/dump_source.h"
 #include "tests/dumpers/capture/memory_sink.h"
 
 namespace repro_check::capture {

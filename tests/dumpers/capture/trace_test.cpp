@@ -1,8 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <ATen/ThreadLocalState.h>
+
 #include <algorithm>
 #include <stdexcept>
+#include <string>
 #include <thread>
+#include <vector>
 
+#include "core/trace/lane.h"
+#include "dumpers/capture/engine/lane.h"
 #include "tests/dumpers/capture/recording.h"
 
 #define DOCTEST_CONFIG_NO_SHORT_MACRO_NAMES
@@ -232,6 +238,51 @@ DOCTEST_TEST_CASE("threads have lanes of their own and share no nesting") {
     DOCTEST_REQUIRE(parent->lane == record.lane);
     DOCTEST_REQUIRE(parent->depth + 1 == record.depth);
   }
+}
+
+/// Runs `work` to its end on another thread, with the state that LibTorch's pool would give it.
+template <typename Work>
+void launch(Work work) {
+  const at::ThreadLocalState state;
+  std::thread([&] {
+    const at::ThreadLocalStateGuard guard(state);
+    work();
+  }).join();
+}
+
+DOCTEST_TEST_CASE("a lane is what was forked where, whichever thread goes on with it") {
+  MemorySink sink;
+  Capture capture(options_for(DumpDepth::kTop), sink, nullptr);
+  const Capture::Scope scope(capture);
+  const at::Tensor x = at::ones({2});
+  launch([&] { at::relu(x); });
+  begin_fork();
+  at::sin(x);  // while the fork is launched: the compiler's
+  launch([&] {
+    DOCTEST_CHECK_FALSE(place_here());
+    go_on_at(7);
+    DOCTEST_CHECK(place_here() == 7);
+    at::cos(x);
+    leave_thread();
+    launch([&] {
+      go_on_at(8);
+      at::tan(x);
+    });
+    DOCTEST_CHECK(place_of_lane() == 8);
+    at::exp(x);
+  });
+  end_fork();
+  at::tanh(x);
+  std::vector<std::string> calls;
+  for (const core::OpRecord& record : sink.records) {
+    calls.push_back(record.op->name + " " + core::lane_text(record.lane));
+  }
+  DOCTEST_CHECK(calls == std::vector<std::string>{"aten::ones main",
+                                                  "aten::relu pool of main",
+                                                  "aten::cos main.0",
+                                                  "aten::tan main.0",
+                                                  "aten::exp pool of main.0",
+                                                  "aten::tanh main"});
 }
 
 DOCTEST_TEST_CASE("nothing is recorded outside a scope, nor by two captures at once") {

@@ -88,6 +88,9 @@ core::TensorRecord RandomRecords::tensor(std::uint64_t index) {
   if (chance(2)) {
     tensor.stats = core::TensorStats{
         real(), real(), real(), real(), real(), engine_(), engine_(), engine_(), 1, 2};
+  } else if (chance(2)) {
+    tensor.counted.emplace();
+    if (chance(2)) *tensor.counted = {engine_(), below(2), engine_()};
   }
   return tensor;
 }

@@ -6,7 +6,7 @@
 #include <random>
 #include <vector>
 
-#include "core/op_record.h"
+#include "core/trace/op_record.h"
 
 namespace repro_check::test_support {
 

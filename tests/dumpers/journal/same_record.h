@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "core/op_record.h"
+#include "core/trace/op_record.h"
 
 namespace repro_check::test_support {
 

@@ -7,14 +7,15 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "core/content_bytes.h"
-#include "core/content_check.h"
-#include "core/digest.h"
+#include "core/content/content_bytes.h"
+#include "core/digest/digest.h"
 #include "core/error.h"
+#include "core/trace/content_check.h"
 #include "dumpers/store/dump_reader.h"
 #include "dumpers/store/dump_writer.h"
 #include "tests/dumpers/journal/random_record.h"
@@ -55,6 +56,23 @@ class PieceByPiece final : public core::ContentBytes {
  private:
   std::span<const std::byte> bytes_;
   std::size_t element_;
+};
+
+/// A tensor that another thread wrote between its digest and its storing.
+class Raced final : public core::ContentBytes {
+ public:
+  explicit Raced(std::span<const std::byte> now) : now_(now) {}
+
+  [[nodiscard]] std::size_t size() const noexcept override { return now_.size(); }
+  void read(std::size_t begin, std::span<std::byte> into) const override {
+    std::ranges::copy(now_.subspan(begin, into.size()), into.begin());
+  }
+  [[nodiscard]] std::optional<core::Digest> digest_read() const override {
+    return core::digest_bytes(now_);
+  }
+
+ private:
+  std::span<const std::byte> now_;
 };
 
 core::RunManifest manifest_of(std::uint64_t operators) {
@@ -125,6 +143,28 @@ TEST_CASE("scattered content is read piece by piece") {
   CHECK(writer.put_content(small, PieceByPiece(small_bytes, 8)));
   writer.finish(manifest_of(0));
   CHECK(holds(*open_dump(directory / "dump"), {{big, big_bytes}, {small, small_bytes}}));
+}
+
+TEST_CASE("what changed while it was stored is kept as what it became, and once") {
+  const TempDirectory directory;
+  Contents contents;
+  DumpWriter writer(directory / "dump", {.memory = kMemory});
+  for (const std::int64_t size : {100, 32'769, 5 << 20}) {
+    for (const std::uint64_t seed : {1U, 2U}) {
+      const auto digested = make_content(core::Dtype::kUInt8, {size}, seed).first;
+      const auto [became, bytes] = make_content(core::Dtype::kUInt8, {size}, 3);
+      CHECK(writer.put_content(digested, Raced(bytes)));
+      CHECK_FALSE(writer.has_content(digested));
+      CHECK(writer.has_content(became));
+      contents.emplace(became, bytes);
+    }
+    // Its room is given to nobody while the bytes of the content that went are on their way.
+    const auto [later, later_bytes] = make_content(core::Dtype::kUInt8, {size}, 4);
+    writer.put_content(later, later_bytes);
+    contents.emplace(later, later_bytes);
+  }
+  writer.finish(manifest_of(0));
+  CHECK(holds(*open_dump(directory / "dump"), contents));
 }
 
 TEST_CASE("small contents of a dump without a tree lie in one dataset, and are verified there") {

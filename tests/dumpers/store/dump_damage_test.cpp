@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "core/content_check.h"
-#include "core/digest.h"
+#include "core/digest/digest.h"
 #include "core/error.h"
+#include "core/trace/content_check.h"
 #include "dumpers/store/dump_reader.h"
 #include "tests/dumpers/store/error_of.h"
 #include "tests/dumpers/store/forge.h"
@@ -116,7 +116,7 @@ TEST_CASE("a dump of a newer major version is unknown") {
   const std::string text = test_support::read_bytes(file);
   const auto with_version = [&](const std::string& version) {
     std::string changed = text;
-    changed.replace(changed.find("\"1.2\""), 5, "\"" + version + "\"");
+    changed.replace(changed.find("\"1.3\""), 5, "\"" + version + "\"");
     test_support::write_bytes(file, changed);
   };
   with_version("2.0");

@@ -10,8 +10,8 @@
 #include <string>
 
 #include "core/error.h"
-#include "dumpers/store/detail/table_writer.h"
 #include "dumpers/store/dump_reader.h"
+#include "dumpers/store/index/table_writer.h"
 #include "tests/dumpers/store/error_of.h"
 #include "tests/dumpers/store/forge.h"
 #include "tests/dumpers/store/sample_dump.h"

@@ -6,7 +6,7 @@
 #include <random>
 #include <thread>
 
-#include "core/digest.h"
+#include "core/digest/digest.h"
 #include "core/error.h"
 #include "dumpers/store/dump_reader.h"
 #include "tests/dumpers/journal/random_record.h"

@@ -2,10 +2,15 @@
 #include "dumpers/store/dump_writer.h"
 
 #include <doctest/doctest.h>
+#include <fcntl.h>
 
+#include <atomic>
+#include <chrono>
+#include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <span>
+#include <thread>
 
 #include "core/error.h"
 #include "dumpers/store/dump_reader.h"
@@ -113,6 +118,51 @@ TEST_CASE("a link to a directory is followed, and stays a link") {
   test_support::write_dump(directory / "link", sample, kReplace);
   CHECK(fs::is_symlink(directory / "link"));
   CHECK(test_support::reads_back(*open_dump(directory / "real"), sample));
+}
+
+TEST_CASE("a link in the place where a replacement is made is not followed") {
+  const TempDirectory directory;
+  const fs::path dump = directory / "dump";
+  test_support::write_dump(dump, make_sample(1, 5));
+  test_support::write_dump(directory / "mine", make_sample(2, 5));
+  fs::create_directory_symlink(directory / "mine", directory / "dump.recording");
+  CHECK(contains(error_of(ErrorKind::kUsage, [&] { const DumpWriter writer(dump, kReplace); }),
+                 "is a link"));
+  CHECK(open_dump(directory / "mine")->op_count() > 0);
+}
+
+TEST_CASE("a dump that is exchanged while it is opened is read as the old or the new one") {
+  const TempDirectory directory;
+  const fs::path one = directory / "one";
+  const fs::path other = directory / "other";
+  test_support::write_dump(one, make_sample(1, 5));
+  test_support::write_dump(other, make_sample(2, 9));
+  std::atomic<bool> stop = false;
+  std::thread exchanging([&] {
+    // No faster than recordings could ever be made.
+    while (!stop) {
+      ::renameat2(AT_FDCWD, one.c_str(), AT_FDCWD, other.c_str(), RENAME_EXCHANGE);
+      std::this_thread::sleep_for(std::chrono::microseconds(200));
+    }
+  });
+  int opened = 0;
+  try {
+    while (opened < 300) opened += open_dump(one)->op_count() > 0 ? 1 : 0;
+  } catch (const core::Error& error) {
+    MESSAGE(std::string(error.what()));
+  }
+  stop = true;
+  exchanging.join();
+  CHECK(opened == 300);
+}
+
+TEST_CASE("the digest that finish() gives is what a reader finds") {
+  const TempDirectory directory;
+  const Sample sample = make_sample(1, 5);
+  DumpWriter writer(directory / "dump", {});
+  test_support::play(writer, sample);
+  const core::Digest written = writer.finish(sample.manifest);
+  CHECK(open_dump(directory / "dump")->manifest().digest == written);
 }
 
 TEST_CASE("a recording that failed cannot be finished") {

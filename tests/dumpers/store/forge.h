@@ -8,9 +8,9 @@
 #include <span>
 #include <string>
 
-#include "core/run_manifest.h"
-#include "dumpers/store/detail/index_rows.h"
-#include "dumpers/store/detail/trace_file.h"
+#include "core/trace/run_manifest.h"
+#include "dumpers/store/file/trace_file.h"
+#include "dumpers/store/index/index_rows.h"
 
 namespace repro_check::test_support {
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "dumpers/store/file/hdf5_tensor.h"
+
 #include <doctest/doctest.h>
 
 #include <complex>
@@ -7,12 +9,11 @@
 #include <string>
 #include <vector>
 
-#include "core/dtype.h"
 #include "core/error.h"
-#include "dumpers/store/detail/element_types.h"
-#include "dumpers/store/detail/hdf5_handle.h"
-#include "dumpers/store/detail/hdf5_scope.h"
-#include "dumpers/store/dump_reader.h"
+#include "core/tensor/dtype.h"
+#include "dumpers/store/file/element_types.h"
+#include "dumpers/store/file/hdf5_handle.h"
+#include "dumpers/store/file/hdf5_scope.h"
 #include "tests/dumpers/store/error_of.h"
 #include "tests/dumpers/store/sample_dump.h"
 #include "tests/support/temp_directory.h"

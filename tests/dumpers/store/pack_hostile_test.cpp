@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <filesystem>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -138,6 +139,18 @@ TEST_CASE("a size that is not so is refused before anything is written") {
   forger.make({{"d/manifest.json", std::string(std::size_t{300} << 20U, ' ')},
                {"d/trace.h5", forger.trace}});
   CHECK(contains(forger.refusal(ErrorKind::kDumpDamaged), "manifest.json says that it has"));
+}
+
+TEST_CASE("a small pack is not unpacked to very much") {
+  const Forger forger;
+  std::mt19937 random(1);
+  std::string noise(std::size_t{300} << 10U, '\0');
+  for (char& c : noise) c = static_cast<char>(random() & 0xffU);
+  const std::string eight_gibibytes("\x80\0\0\0\0\0\0\2\0\0\0\0", 12);
+  forger.make(
+      {{"d/manifest.json", forger.manifest}, {"d/trace.h5", noise, '0', "", eight_gibibytes}});
+  CHECK(contains(forger.refusal(ErrorKind::kDumpDamaged),
+                 "trace.h5 says that it has 8589934592 bytes, more than so small a pack"));
 }
 
 TEST_CASE("what no compressor or no archiver made is refused") {

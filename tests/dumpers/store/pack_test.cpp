@@ -8,12 +8,13 @@
 #include <string>
 #include <vector>
 
-#include "core/content_check.h"
 #include "core/error.h"
+#include "core/trace/content_check.h"
 #include "dumpers/journal/journal_sink.h"
+#include "dumpers/store/directory/pack_name.h"
 #include "dumpers/store/dump_reader.h"
-#include "dumpers/store/partial_dump.h"
-#include "dumpers/store/recovery.h"
+#include "dumpers/store/recovery/partial_dump.h"
+#include "dumpers/store/recovery/recovery.h"
 #include "tests/dumpers/store/error_of.h"
 #include "tests/dumpers/store/hand_made_pack.h"
 #include "tests/dumpers/store/sample_dump.h"

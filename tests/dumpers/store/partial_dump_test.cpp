@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dumpers/store/partial_dump.h"
+#include "dumpers/store/recovery/partial_dump.h"
 
 #include <doctest/doctest.h>
 
@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "core/content_check.h"
 #include "core/error.h"
+#include "core/trace/content_check.h"
 #include "dumpers/journal/journal_sink.h"
-#include "dumpers/store/recovery.h"
+#include "dumpers/store/recovery/recovery.h"
 #include "tests/dumpers/journal/same_record.h"
 #include "tests/dumpers/store/error_of.h"
 #include "tests/dumpers/store/sample_dump.h"

@@ -19,12 +19,12 @@
 #include <functional>
 #include <string>
 
-#include "core/content_check.h"
 #include "core/error.h"
+#include "core/trace/content_check.h"
 #include "dumpers/journal/journal_sink.h"
 #include "dumpers/store/dump_reader.h"
 #include "dumpers/store/dump_writer.h"
-#include "dumpers/store/recovery.h"
+#include "dumpers/store/recovery/recovery.h"
 #include "tests/dumpers/store/sample_dump.h"
 #include "tests/support/temp_directory.h"
 

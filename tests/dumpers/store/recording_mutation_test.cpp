@@ -10,17 +10,17 @@
 #include <string_view>
 #include <utility>
 
-#include "core/content_check.h"
-#include "core/content_slice.h"
-#include "core/digest.h"
+#include "core/content/content_slice.h"
+#include "core/digest/digest.h"
 #include "core/error.h"
+#include "core/trace/content_check.h"
 #include "dumpers/journal/detail/content_entry.h"
 #include "dumpers/journal/detail/entry_buffer.h"
 #include "dumpers/journal/detail/journal_format.h"
 #include "dumpers/journal/journal_sink.h"
 #include "dumpers/store/dump_reader.h"
-#include "dumpers/store/partial_dump.h"
-#include "dumpers/store/recovery.h"
+#include "dumpers/store/recovery/partial_dump.h"
+#include "dumpers/store/recovery/recovery.h"
 #include "tests/dumpers/store/mutate.h"
 #include "tests/dumpers/store/sample_dump.h"
 #include "tests/support/fuzz_budget.h"

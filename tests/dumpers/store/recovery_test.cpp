@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dumpers/store/recovery.h"
+#include "dumpers/store/recovery/recovery.h"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <filesystem>
 #include <memory>
 #include <string>
 
-#include "core/content_check.h"
 #include "core/error.h"
+#include "core/trace/content_check.h"
 #include "dumpers/journal/journal_sink.h"
 #include "dumpers/store/dump_reader.h"
 #include "tests/dumpers/journal/random_record.h"
@@ -181,6 +182,31 @@ TEST_CASE("calls that were never left keep their place among those inside them")
   CHECK(unfinished.tensors.empty());
   CHECK(dump->op(4).parent == 1);
   CHECK(dump->op(4).tensors.size() == 3);
+}
+
+TEST_CASE("a trace that holds more than the journal beside it is not replaced") {
+  const TempDirectory directory;
+  const auto sample = test_support::make_sample(9, 5);
+  const fs::path dump = directory / "dump";
+  test_support::write_dump(dump, sample);
+  fs::remove(dump / "manifest.json");
+  const std::string trace = read_bytes(dump / "trace.h5");
+  std::string journal(std::size_t{1} << 16U, '\0');
+  SUBCASE("zeros alone") {}
+  SUBCASE("cut short") {
+    auto less = sample;
+    less.ops.resize(3);
+    write_journal(directory / "less", less, false);
+    journal = read_bytes(directory / "less" / "journal.bin");
+  }
+  test_support::write_bytes(dump / "journal.bin", journal);
+  CHECK(contains(
+      error_of(ErrorKind::kDumpDamaged, [&] { recover_dump(dump, std::nullopt, {}); }),
+      fmt::format("trace.h5 beside it {}: that would be replaced by less", sample.ops.size())));
+  CHECK(read_bytes(dump / "trace.h5") == trace);
+  CHECK(read_bytes(dump / "journal.bin") == journal);
+  CHECK_FALSE(fs::exists(directory / "dump.recording"));
+  CHECK(recover_dump(dump, directory / "copy", {}).partial.has_value());
 }
 
 TEST_CASE("what is still being recorded, or is no recording, is not recovered") {

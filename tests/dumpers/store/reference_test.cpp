@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Dumps that refer to what another dump holds.
-#include "dumpers/store/reference.h"
+#include "dumpers/store/directory/reference.h"
 
 #include <doctest/doctest.h>
 #include <sys/wait.h>
@@ -13,14 +13,14 @@
 #include <string>
 #include <vector>
 
-#include "core/content_check.h"
-#include "core/digest.h"
+#include "core/digest/digest.h"
 #include "core/error.h"
+#include "core/trace/content_check.h"
 #include "dumpers/journal/journal.h"
 #include "dumpers/journal/recorded_journal.h"
 #include "dumpers/store/dump_reader.h"
-#include "dumpers/store/partial_dump.h"
-#include "dumpers/store/recovery.h"
+#include "dumpers/store/recovery/partial_dump.h"
+#include "dumpers/store/recovery/recovery.h"
 #include "tests/dumpers/store/error_of.h"
 #include "tests/dumpers/store/forge.h"
 #include "tests/dumpers/store/sample_dump.h"

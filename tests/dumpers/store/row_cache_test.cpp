@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dumpers/store/detail/row_cache.h"
+#include "dumpers/store/index/row_cache.h"
 
 #include <doctest/doctest.h>
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/run_manifest.h"
+#include "core/trace/run_manifest.h"
 
 #include <doctest/doctest.h>
 
+#include <chrono>
 #include <cmath>
 #include <limits>
 #include <span>
@@ -39,6 +40,7 @@ RunManifest full_manifest() {
                             {NamedTensorKind::kBuffer, "b", Dtype::kUnknown, {0}, {UINT64_MAX, 0}}};
   manifest.warnings = {"first", "second"};
   manifest.trace.operators = UINT64_MAX;
+  manifest.trace.returned = 3;
   manifest.trace.tensors = 2;
   manifest.trace.contents = 3;
   manifest.trace.stored_bytes = 4;
@@ -88,6 +90,7 @@ TEST_CASE("a manifest survives being written and read") {
   CHECK(read.named_tensors == manifest.named_tensors);
   CHECK(read.warnings == manifest.warnings);
   CHECK(read.trace.operators == UINT64_MAX);
+  CHECK(read.trace.returned == 3);
   CHECK(read.trace.exclude == manifest.trace.exclude);
   CHECK(read.trace.io == "direct");
   CHECK(read.trace.bytes_limit_reached_at == 9U);
@@ -132,7 +135,7 @@ TEST_CASE("text that is not UTF-8 is cleaned, and the file stays readable") {
 TEST_CASE("what version 1.0 did not have has its default") {
   std::string text = replaced(to_json_text(full_manifest()), "  \"io\": \"direct\",\n", "");
   text = replaced(text, ",\n  \"bytes_limit_reached_at\": 9", "");
-  text = replaced(text, "\"version\": \"1.2\"", "\"version\": \"1.0\"");
+  text = replaced(text, "\"version\": \"1.3\"", "\"version\": \"1.0\"");
   const RunManifest read = parse(signed_again(text));
   CHECK(read.trace.io == "buffered");
   CHECK_FALSE(read.trace.bytes_limit_reached_at);
@@ -143,15 +146,28 @@ TEST_CASE("a manifest of version 1.0 kept the bytes of every operator") {
   manifest.trace.keep_ops.clear();
   const std::string text = to_json_text(manifest);
   CHECK_FALSE(contains(text, "keep_ops"));
-  const std::string older = replaced(text, "\"version\": \"1.2\"", "\"version\": \"1.0\"");
+  const std::string older = replaced(text, "\"version\": \"1.3\"", "\"version\": \"1.0\"");
   CHECK(parse(signed_again(older)).trace.keep_ops.empty());
 }
 
 TEST_CASE("fields of a later minor version are passed over") {
   std::string text = to_json_text(full_manifest());
-  text = replaced(text, "\"version\": \"1.2\"", "\"version\": \"1.7\", \"later\": [1, {\"a\": 2}]");
+  text = replaced(text, "\"version\": \"1.3\"", "\"version\": \"1.7\", \"later\": [1, {\"a\": 2}]");
   CHECK(parse(signed_again(text)).run_name == full_manifest().run_name);
   CHECK(contains(error_of(ErrorKind::kDumpDamaged, [&] { parse(text); }), "/manifest_digest"));
+}
+
+TEST_CASE("a manifest of very many keys is read in linear time") {
+  std::string many;
+  for (int i = 0; i < 400'000; ++i) many += ", \"key" + std::to_string(i) + "\": 1";
+  std::string text = to_json_text(full_manifest());
+  text = replaced(text, "\"version\": \"1.3\"", "\"version\": \"1.3\"" + many);
+  const auto begin = std::chrono::steady_clock::now();
+  CHECK(parse(signed_again(text)).run_name == full_manifest().run_name);
+  const std::string twice = replaced(text, "\"key399999\"", "\"key0\"");
+  CHECK(contains(error_of(ErrorKind::kDumpDamaged, [&] { parse(twice); }),
+                 "\"key0\" is there twice"));
+  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(30));
 }
 
 TEST_CASE("another format or another major version is unknown") {
@@ -161,9 +177,9 @@ TEST_CASE("another format or another major version is unknown") {
   };
   CHECK(contains(unknown("repro-check-dump", "other-dump"), "m.json: not the manifest of a dump"));
   CHECK(
-      contains(unknown("\"version\": \"1.2\"", "\"version\": \"2.0\""),
+      contains(unknown("\"version\": \"1.3\"", "\"version\": \"2.0\""),
                "dump format 2.0 cannot be read: this repro-check reads 1.x | use the repro-check"));
-  CHECK(contains(unknown("\"version\": \"1.2\"", "\"version\": \"0.9\""), "record the run again"));
+  CHECK(contains(unknown("\"version\": \"1.3\"", "\"version\": \"0.9\""), "record the run again"));
   CHECK(contains(error_of(ErrorKind::kDumpUnknown, [] { parse("[]"); }), "not the manifest"));
 }
 
@@ -193,7 +209,7 @@ TEST_CASE("what is malformed is named by its JSON pointer") {
   CHECK(contains(damage("\"disable_dropout\": true", "\"disable_dropout\": 1"),
                  "/disable_dropout: must be true or false"));
   CHECK(contains(damage("\"00000000000000010000000000000002\"", "\"xyz\""), "/model_digest"));
-  CHECK(contains(damage("\"version\": \"1.2\"", "\"version\": \"1.0x\""), "/version"));
+  CHECK(contains(damage("\"version\": \"1.3\"", "\"version\": \"1.0x\""), "/version"));
   CHECK(contains(damage("\"seed\"", "\"rng\": \"host\", \"seed\""),
                  "the key \"rng\" is there twice"));
   CHECK(contains(

@@ -5,10 +5,10 @@
 #include <iterator>
 #include <random>
 
-#include "core/content_check.h"
-#include "core/digest.h"
-#include "core/dtype.h"
-#include "core/tensor_view.h"
+#include "core/digest/digest.h"
+#include "core/tensor/dtype.h"
+#include "core/tensor/tensor_view.h"
+#include "core/trace/content_check.h"
 #include "tests/dumpers/journal/random_record.h"
 #include "tests/dumpers/journal/same_record.h"
 

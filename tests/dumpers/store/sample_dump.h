@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "core/dump_source.h"
-#include "core/op_record.h"
-#include "core/run_manifest.h"
-#include "core/tensor_record.h"
+#include "core/tensor/tensor_record.h"
+#include "core/trace/dump_source.h"
+#include "core/trace/op_record.h"
+#include "core/trace/run_manifest.h"
 #include "dumpers/store/dump_writer.h"
 
 namespace repro_check::test_support {

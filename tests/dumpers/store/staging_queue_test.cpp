@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dumpers/store/detail/staging_queue.h"
+#include "dumpers/store/contents/staging_queue.h"
 
 #include <doctest/doctest.h>
 #include <pthread.h>
@@ -13,9 +13,9 @@
 #include <string>
 #include <vector>
 
-#include "core/content_bytes.h"
+#include "core/content/content_bytes.h"
 #include "core/error.h"
-#include "dumpers/store/detail/direct_file.h"
+#include "dumpers/store/file/direct_file.h"
 #include "tests/dumpers/store/error_of.h"
 #include "tests/support/files.h"
 #include "tests/support/temp_directory.h"

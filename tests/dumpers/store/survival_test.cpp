@@ -15,16 +15,16 @@
 #include <random>
 #include <string>
 
-#include "core/content_check.h"
-#include "core/dtype.h"
 #include "core/error.h"
-#include "core/tensor_view.h"
+#include "core/tensor/dtype.h"
+#include "core/tensor/tensor_view.h"
+#include "core/trace/content_check.h"
 #include "dumpers/journal/journal.h"
 #include "dumpers/journal/journal_sink.h"
 #include "dumpers/store/dump_reader.h"
 #include "dumpers/store/dump_writer.h"
-#include "dumpers/store/partial_dump.h"
-#include "dumpers/store/recovery.h"
+#include "dumpers/store/recovery/partial_dump.h"
+#include "dumpers/store/recovery/recovery.h"
 #include "tests/dumpers/journal/same_record.h"
 #include "tests/dumpers/store/sample_dump.h"
 #include "tests/support/shared_counter.h"

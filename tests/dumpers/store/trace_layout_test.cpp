@@ -7,13 +7,14 @@
 
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <string>
 
-#include "core/dtype.h"
-#include "core/run_manifest.h"
-#include "dumpers/store/detail/hdf5_handle.h"
-#include "dumpers/store/detail/hdf5_scope.h"
-#include "dumpers/store/detail/trace_creation.h"
+#include "core/tensor/dtype.h"
+#include "core/trace/run_manifest.h"
+#include "dumpers/store/file/hdf5_handle.h"
+#include "dumpers/store/file/hdf5_scope.h"
+#include "dumpers/store/file/trace_creation.h"
 #include "tests/dumpers/store/sample_dump.h"
 #include "tests/support/temp_directory.h"
 
@@ -165,6 +166,13 @@ std::string list_layout() {
   test_support::write_dump(directory / "sliced", sample, slicing);
   note_objects(directory / "sliced", listing);
   // Its manifest has the fields that only some dumps have.
+  core::OpRecord returned;
+  returned.index = sample.ops.size();
+  returned.op = std::make_shared<const core::OperatorInfo>(
+      core::OperatorInfo{std::string(core::kReturnedOperator), "", false});
+  sample.ops.push_back(std::move(returned));
+  ++sample.manifest.trace.operators;
+  sample.manifest.trace.returned = 1;
   const auto referring = directory / "referring";
   test_support::write_dump(
       referring, sample, {.slice = slicing.slice, .reference = directory / "sliced"});

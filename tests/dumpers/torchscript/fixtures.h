@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "configs/run_config.h"
-#include "core/dump_sink.h"
+#include "configs/spec/run_config.h"
+#include "core/trace/dump_sink.h"
 #include "tests/support/temp_directory.h"
 
 namespace repro_check::test {
@@ -28,7 +28,9 @@ class MemorySink final : public core::DumpSink {
     contents.insert(key);
     return true;
   }
-  void append(const core::OpRecord& record) override { records.push_back(record); }
+  void append(const core::OpRecord& record) override {
+    (core::is_returned(record) ? returned : records).push_back(record);
+  }
   void fail(const std::string& message) override { failure = message; }
 
   /// `aten::linear layers.0.lin`, one a record, in order.
@@ -38,9 +40,14 @@ class MemorySink final : public core::DumpSink {
 
   std::uint64_t entered = 0;
   std::set<core::ContentKey> contents;
-  std::vector<core::OpRecord> records;
+  std::vector<core::OpRecord> records;   ///< of operators
+  std::vector<core::OpRecord> returned;  ///< of what the calls returned
   std::string failure;
 };
+
+inline bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
 
 /// A module whose children and code are given.
 torch::jit::Module make_module(

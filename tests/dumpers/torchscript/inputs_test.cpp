@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "core/error.h"
-#include "core/npy.h"
+#include "core/tensor/npy.h"
 #include "dumpers/torchscript/detail/generated_tensor.h"
 #include "dumpers/torchscript/detail/input_builder.h"
 #include "fixtures.h"
@@ -23,6 +23,7 @@ namespace {
 using configs::Distribution;
 using configs::InputSpec;
 using configs::ValueInput;
+using test::contains;
 using test::generated;
 using test::value_of;
 using test_support::TempDirectory;
@@ -50,10 +51,6 @@ core::Error failure(const std::string& arguments, const configs::CallSpec& call)
     return error;
   }
   throw std::runtime_error("the inputs were accepted");
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 InputSpec named(std::string name, InputSpec input) {

@@ -3,8 +3,10 @@
 
 Usage: make_python_models.py DIRECTORY. For each model NAME.pt, with NAME.json:
 {"shape": input shape, "dtype": input dtype, "modules": names of named_modules(),
- "linear": names of the Linear modules, in the order they run}.
+ "linear": names of the Linear modules, in the order they run,
+ "items": lines at which a tensor becomes a number, where they are marked}.
 """
+import inspect
 import json
 import pathlib
 import sys
@@ -42,6 +44,16 @@ class Nested(nn.Module):
         return self.head(x)
 
 
+class Counting(nn.Module):
+    def forward(self, x):
+        rows = x.sum().to(torch.int64) * 0 + 1
+
+        y = torch.tanh(x)
+        z = y[rows]  # becomes a number
+        w = torch.neg(y)
+        return w.view(-1, rows).sum() + z  # becomes a number
+
+
 class Forked(nn.Module):
     def __init__(self):
         super().__init__()
@@ -49,6 +61,11 @@ class Forked(nn.Module):
 
     def forward(self, x):
         return torch.jit.wait(torch.jit.fork(self.block, x))
+
+
+def items_of(module):
+    lines, first = inspect.getsourcelines(type(module))
+    return [first + n for n, line in enumerate(lines) if "# becomes a number" in line]
 
 
 def write(directory, name, module, scripted, example):
@@ -67,6 +84,7 @@ def write(directory, name, module, scripted, example):
         "dtype": str(example.dtype),
         "modules": [path for path, _ in module.named_modules()],
         "linear": linear,
+        "items": items_of(module),
     }
     (directory / f"{name}.json").write_text(json.dumps(facts))
 
@@ -92,6 +110,7 @@ def main():
     write(directory, "scripted", Nested().eval(), torch.jit.script, example)
     write(directory, "traced", Nested().eval(), lambda m: torch.jit.trace(m, example), example)
     write(directory, "forked", Forked().eval(), torch.jit.script, example)
+    write(directory, "counting", Counting(), lambda m: torch.jit.trace(m, example), example)
     write_bert(directory)
 
 

@@ -3,14 +3,15 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
-#include "core/dtype.h"
-#include "core/op_record.h"
+#include "core/tensor/dtype.h"
+#include "core/trace/op_record.h"
 #include "dumpers/torchscript/torchscript_run.h"
 #include "fixtures.h"
 
@@ -35,10 +36,15 @@ void check_model(const std::filesystem::path& facts_file) {
 
   const std::vector<std::string> modules = facts.at("modules");
   std::vector<std::string> linear;
+  std::vector<std::uint32_t> items;
   for (const core::OpRecord& record : sink.records) {
     DOCTEST_REQUIRE(record.site != nullptr);
     DOCTEST_CHECK_MESSAGE(std::ranges::count(modules, record.site->module_path) == 1,
                           (record.op->name + " stands in " + record.site->module_path));
+    if (record.op->name == "aten::item") {
+      DOCTEST_REQUIRE(core::display_frame(*record.site) != nullptr);
+      items.push_back(core::display_frame(*record.site)->line);
+    }
     if (record.op->name != "aten::linear") continue;
     linear.push_back(record.site->module_path);
     DOCTEST_CHECK(record.site->module_type == "Linear");
@@ -47,6 +53,9 @@ void check_model(const std::filesystem::path& facts_file) {
     DOCTEST_CHECK(frame->line > 0);
     DOCTEST_CHECK(frame->file.find("/torch/nn/") == std::string::npos);
   }
+  std::ranges::sort(items);
+  const std::vector<std::uint32_t> known = facts.at("items");
+  DOCTEST_CHECK((known.empty() || items == known));
   DOCTEST_CHECK(linear == facts.at("linear").get<std::vector<std::string>>());
 }
 

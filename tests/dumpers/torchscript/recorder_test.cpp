@@ -6,16 +6,18 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <fstream>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "configs/config_parser.h"
+#include "configs/parser/config_parser.h"
 #include "core/error.h"
 #include "dumpers/store/dump_reader.h"
 #include "fixtures.h"
@@ -25,6 +27,7 @@ namespace repro_check {
 namespace {
 
 using nlohmann::json;
+using test::contains;
 using test::make_module;
 using test_support::read_file;
 using test_support::TempDirectory;
@@ -100,10 +103,6 @@ configs::RunSpec run_with_model(const TempDirectory& dir, const std::string& cod
   return run;
 }
 
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 core::Error refusal(const std::filesystem::path& dump) {
   try {
     store::open_dump(dump);
@@ -111,6 +110,26 @@ core::Error refusal(const std::filesystem::path& dump) {
     return error;
   }
   throw std::runtime_error("the dump was opened");
+}
+
+DOCTEST_TEST_CASE("a variable is found as the user's shell had it") {
+  const TempDirectory dir;
+  configs::RecordRequest request;
+  request.found_environment = {{"PYTHONHASHSEED", "17"}, {"MKL_DYNAMIC", std::nullopt}};
+  const Outcome outcome = record(dir,
+                                 run_with_model(dir,
+                                                "def forward(self, x: Tensor) -> Tensor:\n"
+                                                "  return torch.neg(x)\n"),
+                                 {},
+                                 request);
+  DOCTEST_CHECK_MESSAGE(outcome.exit_code == 0, outcome.err);
+  const auto dump = store::open_dump(dir / "dump");
+  const auto setting = [&](const char* name) {
+    const auto& all = dump->manifest().settings;
+    return *std::ranges::find(all, name, &core::Setting::name);
+  };
+  DOCTEST_CHECK(setting("env.PYTHONHASHSEED").found == "17");
+  DOCTEST_CHECK(setting("env.MKL_DYNAMIC").found == "unset");
 }
 
 DOCTEST_TEST_CASE("a run that succeeds leaves a whole dump and says so") {
@@ -129,9 +148,10 @@ DOCTEST_TEST_CASE("a run that succeeds leaves a whole dump and says so") {
   DOCTEST_CHECK(phases == std::vector<std::string>{"loading", "recording", "finishing"});
   DOCTEST_CHECK(outcome.last("done").at("operators") == 2);
   const auto dump = store::open_dump(dir / "dump");
-  DOCTEST_CHECK(dump->op_count() == 2);
+  DOCTEST_CHECK(dump->op_count() == 3);
   DOCTEST_CHECK(dump->op(0).op->name == "aten::neg");
-  DOCTEST_CHECK(dump->manifest().trace.operators == 2);
+  DOCTEST_CHECK(core::is_returned(dump->op(2)));
+  DOCTEST_CHECK(dump->manifest().trace.operator_calls() == 2);
 }
 
 DOCTEST_TEST_CASE("what the configuration got wrong ends in 2 and leaves nothing") {
@@ -207,11 +227,11 @@ DOCTEST_TEST_CASE("a bare run makes no dump and returns what a recorded one does
   DOCTEST_CHECK_FALSE(std::filesystem::exists(dir / "dump"));
   const auto values = returned(bare);
   DOCTEST_REQUIRE(values.size() == 5);
-  DOCTEST_CHECK(values[0][0] == "0.0");
+  DOCTEST_CHECK(values[0][0] == "out[0]");
   DOCTEST_CHECK(contains(values[0][1], "[4, 2]"));
   DOCTEST_CHECK(contains(values[0][1], "strides [1, 4]"));
-  DOCTEST_CHECK(values[2][0] == "0.1.parts.1");
-  DOCTEST_CHECK(values[4][0] == "0.3");
+  DOCTEST_CHECK(values[2][0] == "out[1].parts[1]");
+  DOCTEST_CHECK(values[4][0] == "out[3]");
 
   request.bare = false;
   for (const core::DumpLevel level : {core::DumpLevel::kDigest, core::DumpLevel::kTensor}) {

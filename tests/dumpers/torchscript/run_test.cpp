@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "core/digest.h"
+#include "core/digest/digest.h"
 #include "core/error.h"
 #include "dumpers/torchscript/detail/loaded_model.h"
 #include "dumpers/torchscript/model_file.h"
@@ -19,6 +19,7 @@
 namespace repro_check::torchscript {
 namespace {
 
+using test::contains;
 using test::make_linear;
 using test::make_module;
 using test::MemorySink;
@@ -41,10 +42,6 @@ core::Error failure_of(const configs::RunSpec& run) {
     return error;
   }
   throw std::runtime_error("the run did not fail");
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 bool has_warning(const core::RunManifest& manifest, const std::string& part) {
@@ -80,7 +77,7 @@ DOCTEST_TEST_CASE("the manifest says what ran, with inputs, weights and settings
 
   DOCTEST_CHECK(manifest.tool_version == REPRO_CHECK_VERSION);
   DOCTEST_CHECK(manifest.model_digest == digest_file(dir / "m.pt"));
-  DOCTEST_CHECK(manifest.trace.operators == recording.sink.records.size());
+  DOCTEST_CHECK(manifest.trace.operator_calls() == recording.sink.records.size());
   DOCTEST_CHECK(manifest.trace.digest_algorithm == core::kDigestAlgorithm);
   DOCTEST_CHECK(manifest.created.size() == std::string("2000-01-01T00:00:00Z").size());
   std::vector<std::string> names;
@@ -112,6 +109,12 @@ DOCTEST_TEST_CASE("calls go in order, and their inputs are named by call") {
   record(run, recording);
   DOCTEST_REQUIRE(recording.sink.records.size() == 2);
   DOCTEST_CHECK(recording.sink.records[1].step == 1);
+  DOCTEST_REQUIRE(recording.sink.returned.size() == 2);
+  DOCTEST_CHECK(recording.sink.returned[0].index == 1);
+  DOCTEST_CHECK(recording.sink.returned[1].index == 3);
+  DOCTEST_CHECK(recording.sink.returned[1].step == 1);
+  DOCTEST_CHECK(recording.sink.returned[1].arguments[0].name == "out");
+  DOCTEST_CHECK(recording.sink.returned[1].tensors[0].producer == 2);
   DOCTEST_CHECK(recording.manifest.named_tensors[1].name == "x@2");
   DOCTEST_CHECK(recording.sink.results()[0] != recording.sink.results()[1]);
 }
@@ -177,6 +180,28 @@ DOCTEST_TEST_CASE("determinism refused says what to do") {
   Recording recording;
   record(run, recording);
   DOCTEST_CHECK(has_warning(recording.manifest, "deterministic implementation"));
+}
+
+DOCTEST_TEST_CASE("a call that this LibTorch no longer has is not put down to the inputs") {
+  const TempDirectory dir;
+  const core::Error error = failure_of(
+      with_input(saved(dir,
+                       "def forward(self, x: Tensor) -> Tensor:\n"
+                       "  assert x.size(0) == 3, \"symeig was deprecated and is now removed\"\n"
+                       "  return x\n")));
+  DOCTEST_CHECK(contains(error.hint(), "\"recorder\""));
+  DOCTEST_CHECK_FALSE(contains(error.hint(), "compare the inputs"));
+}
+
+DOCTEST_TEST_CASE("what fails after weights and inputs were cast may be due to the cast") {
+  const TempDirectory dir;
+  configs::RunSpec run =
+      with_input(saved(dir,
+                       "def forward(self, x: Tensor) -> Tensor:\n"
+                       "  return torch.matmul(x, torch.ones([4, 2], dtype=6))\n"));
+  run.dtype = core::Dtype::kFloat64;
+  const core::Error error = failure_of(run);
+  DOCTEST_CHECK(contains(error.hint(), "had cast inputs, parameters and buffers to float64"));
 }
 
 DOCTEST_TEST_CASE("running out of memory is recognised") {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "dumpers/capture/capture.h"
+#include "dumpers/capture/engine/capture.h"
 #include "dumpers/torchscript/detail/executor_pin.h"
 #include "dumpers/torchscript/torchscript_run.h"
 #include "fixtures.h"

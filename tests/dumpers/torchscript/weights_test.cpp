@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "core/digest.h"
+#include "core/digest/digest.h"
 #include "core/error.h"
 #include "dumpers/torchscript/detail/loaded_model.h"
 #include "dumpers/torchscript/detail/owned_tensors.h"
@@ -21,6 +21,7 @@
 namespace repro_check::torchscript {
 namespace {
 
+using test::contains;
 using test::make_linear;
 using test::make_module;
 using test_support::TempDirectory;
@@ -75,10 +76,6 @@ core::Error failure_of(const std::function<void()>& work) {
     return error;
   }
   throw std::runtime_error("nothing was thrown");
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 DOCTEST_TEST_CASE("named tensors of another version take the place of this one's") {

@@ -1,0 +1,56 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Where the time of a build went: `build.py NINJA_LOG`. Seconds are those of the jobs, each by the
+clock, so that they are a processor's where no more jobs run than there are processors."""
+import collections
+import sys
+from pathlib import Path
+
+LONGEST = 15
+OBJECTS = "CMakeFiles/"
+
+
+def last_of_each(log: Path) -> dict:
+    """Output -> seconds; its last run counts. A job of several outputs counts once."""
+    lines = log.read_text(encoding="utf-8").splitlines()
+    if not lines or not lines[0].startswith("# ninja log"):
+        sys.exit(f"{log}: not a log of ninja")
+    jobs = {}
+    for line in lines[1:]:
+        start, end, written, output, command = line.split("\t")
+        jobs[output] = (int(start), int(end), written, command)
+    return {jobs[output]: output for output in reversed(jobs)}
+
+
+def target_of(output: str) -> str:
+    if OBJECTS not in output or ".dir/" not in output:
+        return "linked, archived and generated"
+    return output.split(OBJECTS, 1)[1].split(".dir/", 1)[0]
+
+
+def short(output: str) -> str:
+    return output.replace(OBJECTS, "").replace(".dir/", ": ").removesuffix(".o")
+
+
+def main() -> int:
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    jobs = [
+        ((end - start) / 1000, output)
+        for (start, end, _, _), output in last_of_each(Path(sys.argv[1])).items()
+    ]
+    total, count = collections.Counter(), collections.Counter()
+    for seconds, output in jobs:
+        total[target_of(output)] += seconds
+        count[target_of(output)] += 1
+    print(f"{'seconds':>9} {'jobs':>5}  target")
+    for target, seconds in total.most_common():
+        print(f"{seconds:9.1f} {count[target]:5}  {target}")
+    print(f"{sum(total.values()):9.1f} {len(jobs):5}  in all\n\n{'seconds':>9}  longest jobs")
+    for seconds, output in sorted(jobs, reverse=True)[:LONGEST]:
+        print(f"{seconds:9.1f}  {short(output)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

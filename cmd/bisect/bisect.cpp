@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/bisect/bisect.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <numeric>
+#include <utility>
+
+#include "cmd/recording/own_recordings.h"
+#include "cmd/recording/space_check.h"
+#include "cmd/recording/space_estimate.h"
+#include "cmd/render/render.h"
+#include "cmd/reports/verdict.h"
+#include "cmd/terminal/logging.h"
+#include "core/error.h"
+#include "dumpers/store/directory/discard.h"
+#include "dumpers/store/dump_reader.h"
+
+namespace repro_check::cmd {
+namespace {
+
+using comparators::ItemSet;
+using comparators::Report;
+using comparators::Status;
+using comparators::TrialOutcome;
+
+constexpr const char* kDiverged = "diverged";
+constexpr const char* kReproducible = "reproducible";
+constexpr const char* kUnresolved = "unresolved";
+
+/// Thrown to leave the reduction when what everything rests on could not be judged.
+struct NotJudged {
+  Report report;
+  RunLog log;
+};
+
+class Bisection {
+ public:
+  Bisection(const BisectPlan& plan, BisectLog& log, Progress& progress)
+      : plan_(plan), log_(log), progress_(progress), taken_(log.trials().size(), false) {
+    result_.known = log.trials().size();
+  }
+
+  BisectResult run() {
+    try {
+      record_baseline();
+      run_trials();
+    } catch (NotJudged& failure) {
+      result_.status = BisectStatus::kNotJudged;
+      result_.report = std::move(failure.report);
+      result_.logs = {RunLog{}, std::move(failure.log)};
+    }
+    clean_up();
+    return std::move(result_);
+  }
+
+ private:
+  [[nodiscard]] RecordingJob job(const std::string& name, const ItemSet& items) const {
+    RecordingJob job;
+    job.run = plan_.baseline;
+    for (const std::size_t item : items) plan_.items[item].apply(job.run);
+    job.run.name = name;
+    job.run.dump.level = plan_.level;
+    job.dump = plan_.directory / name;
+    job.log = log_beside(job.dump);
+    job.replace_existing = true;
+    return job;
+  }
+
+  [[nodiscard]] std::filesystem::path baseline_dump() const { return plan_.directory / "baseline"; }
+
+  /// What a dump says it is; empty for one that cannot be read.
+  static std::string identity(const std::filesystem::path& dump) {
+    try {
+      const auto opened = store::open_dump(dump);
+      expect_own(*opened, dump);
+      return core::to_hex(opened->manifest().trace.index_digest);
+    } catch (const core::Error& error) {
+      if (core::exit_code_for(error.kind()) != core::ExitCode::kDumpUnusable) throw;
+      return {};
+    }
+  }
+
+  /// The trials of the log were compared with one recording: only that one will do.
+  void record_baseline() {
+    if (!log_.baseline().empty()) {
+      if (identity(baseline_dump()) == log_.baseline()) return;
+      throw core::Error(core::ErrorKind::kUsage,
+                        baseline_dump().string() +
+                            " is not the recording that the trials so far were compared with",
+                        "start anew with --force");
+    }
+    const RecordingJob baseline = job("baseline", {});
+    progress_.begin(1, 0, "baseline");
+    RecordingResult recorded = record_where_it_fits(baseline, {}, progress_);
+    ++result_.recorded;
+    if (!recorded.totals) throw NotJudged{failed_run_report({recorded}, {}), recorded.log};
+    log_.note_baseline(identity(baseline.dump));
+  }
+
+  void run_trials() {
+    ItemSet all(plan_.items.size());
+    std::iota(all.begin(), all.end(), std::size_t{0});
+    if (ask(all) != TrialOutcome::kShows && !result_.trials.back().is_flaky) {
+      result_.status = BisectStatus::kReproducible;
+      return;
+    }
+    if (ask({}) != TrialOutcome::kPasses) {
+      result_.status = BisectStatus::kNotSettings;
+      return;
+    }
+    result_.reduction = comparators::reduce(all, [&](const ItemSet& items) { return ask(items); });
+    result_.status = BisectStatus::kReduced;
+    ItemSet rest;
+    std::ranges::set_difference(all, result_.reduction.items, std::back_inserter(rest));
+    if (!rest.empty()) result_.rest = ask(rest);
+  }
+
+  TrialOutcome ask(const ItemSet& items) {
+    for (const BisectTrial& trial : result_.trials) {
+      if (trial.items == items) return trial.outcome;
+    }
+    BisectTrial trial;
+    trial.items = items;
+    std::vector<std::string> outcomes;
+    for (std::uint64_t i = 0; i < plan_.times; ++i) {
+      LoggedTrial logged = known_or_recorded(items);
+      trial.headline = std::move(logged.headline);
+      outcomes.push_back(std::move(logged.outcome));
+    }
+    const auto count = [&](const char* outcome) {
+      return static_cast<std::uint64_t>(std::ranges::count(outcomes, outcome));
+    };
+    trial.is_flaky = count(kDiverged) != 0 && count(kReproducible) != 0;
+    if (count(kDiverged) == plan_.times) trial.outcome = TrialOutcome::kShows;
+    if (count(kReproducible) == plan_.times) trial.outcome = TrialOutcome::kPasses;
+    result_.trials.push_back(trial);
+    return trial.outcome;
+  }
+
+  LoggedTrial known_or_recorded(const ItemSet& items) {
+    std::vector<std::string> changes;
+    for (const std::size_t item : items) changes.push_back(plan_.items[item].name);
+    for (std::size_t i = 0; i < taken_.size(); ++i) {
+      if (taken_[i] || log_.trials()[i].changes != changes) continue;
+      taken_[i] = true;
+      return log_.trials()[i];
+    }
+    LoggedTrial trial = record_trial(items);
+    trial.changes = std::move(changes);
+    log_.append(trial);
+    return trial;
+  }
+
+  LoggedTrial record_trial(const ItemSet& items) {
+    const RecordingJob trial = job("trial", items);
+    const bool is_candidate = items.size() == plan_.items.size();
+    ++trial_number_;
+    progress_.begin(
+        trial_number_,
+        0,
+        fmt::format("trial {}: {} of {} changed", trial_number_, items.size(), plan_.items.size()));
+    ++result_.recorded;
+    RecordingResult recorded;
+    try {
+      recorded = record_where_it_fits(
+          trial, estimate_from(job("baseline", {}).run, baseline_dump(), trial.run), progress_);
+    } catch (const core::Error& error) {
+      // Settings that contradict each other are no trial; all of them together are the user's.
+      if (error.kind() != core::ErrorKind::kUsage || is_candidate || items.empty()) throw;
+      return {{}, kUnresolved, error.what()};
+    }
+    if (!recorded.totals) {
+      const Report failed = failed_run_report({recorded}, {});
+      if (is_candidate || items.empty()) throw NotJudged{failed, recorded.log};
+      return {{}, kUnresolved, headline(failed)};
+    }
+    progress_.stage("comparing");
+    Report report = judge(baseline_dump(), trial.dump, plan_.options);
+    progress_.clear();
+    if (report.status == Status::kDiverged) return {{}, kDiverged, headline(report)};
+    if (report.status == Status::kReproducible) return {{}, kReproducible, headline(report)};
+    if (is_candidate || items.empty()) throw NotJudged{std::move(report), recorded.log};
+    return {{}, kUnresolved, headline(report)};
+  }
+
+  void clean_up() const {
+    const RecordingJob trial = job("trial", {});
+    if (result_.status == BisectStatus::kNotJudged) return;
+    store::discard_recording(trial.dump);
+    std::error_code ignored;
+    std::filesystem::remove(trial.log, ignored);
+  }
+
+  const BisectPlan& plan_;
+  BisectLog& log_;
+  Progress& progress_;
+  std::vector<bool> taken_;  ///< trials of the log that have been used
+  std::uint64_t trial_number_ = 0;
+  BisectResult result_;
+};
+
+}  // namespace
+
+bool BisectResult::is_flaky() const noexcept {
+  return status == BisectStatus::kNotSettings ||
+         std::ranges::any_of(trials, &BisectTrial::is_flaky);
+}
+
+BisectResult bisect(const BisectPlan& plan, BisectLog& log, Progress& progress) {
+  return Bisection(plan, log, progress).run();
+}
+
+core::ExitCode exit_code_of(const BisectResult& result) noexcept {
+  switch (result.status) {
+    case BisectStatus::kReproducible:
+      return core::ExitCode::kReproducible;
+    case BisectStatus::kReduced:
+    case BisectStatus::kNotSettings:
+      return core::ExitCode::kDivergence;
+    case BisectStatus::kNotJudged:
+      break;
+  }
+  return result.report ? comparators::exit_code_of(*result.report) : core::ExitCode::kInternal;
+}
+
+}  // namespace repro_check::cmd

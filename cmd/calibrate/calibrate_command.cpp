@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/calibrate/calibrate_command.h"
+
+#include <fmt/format.h>
+
+#include <CLI/App.hpp>
+#include <CLI/Validators.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <system_error>
+
+#include "cmd/options/choice.h"
+#include "cmd/recording/output_lock.h"
+#include "cmd/recording/own_recordings.h"
+#include "cmd/recording/recorder_lookup.h"
+#include "cmd/recording/reference.h"
+#include "cmd/recording/space_check.h"
+#include "cmd/recording/space_estimate.h"
+#include "cmd/render/json/json_text.h"
+#include "cmd/render/page.h"
+#include "cmd/render/text.h"
+#include "cmd/reports/verdict.h"
+#include "cmd/terminal/output.h"
+#include "comparators/judge/noise.h"
+#include "configs/noise_file.h"
+#include "core/error.h"
+#include "dumpers/store/directory/discard.h"
+#include "dumpers/store/dump_reader.h"
+
+namespace repro_check::cmd {
+namespace {
+
+constexpr std::uint64_t kMostRuns = 10'000;
+constexpr std::size_t kShownOperators = 5;
+
+std::string op_of(const configs::NoiseFloors& floors, std::uint64_t index) {
+  const configs::OperatorFloors& known = floors.operators[index];
+  const std::string place = known.module.empty() ? "" : fmt::format(" ({})", known.module);
+  return fmt::format("op {} {}{}", index, known.op, place);
+}
+
+/// The output with the greatest distance.
+std::string floor_text(const configs::NoiseFloors& floors, std::uint64_t index) {
+  const auto& outputs = floors.operators[index].outputs;
+  const auto worst = std::ranges::max_element(
+      outputs, {}, [](const auto& output) { return output.second.l2_rel; });
+  return fmt::format("{} {}: relative L2 {:.3g}, abs max {:.3g}",
+                     op_of(floors, index),
+                     worst->first,
+                     worst->second.l2_rel,
+                     worst->second.max_abs);
+}
+
+/// The first output without a floor, and why.
+std::string missing_text(const configs::NoiseFloors& floors) {
+  for (std::uint64_t i = 0; i < floors.operators.size(); ++i) {
+    for (const auto& [slot, floor] : floors.operators[i].outputs) {
+      if (floor.problem.empty()) continue;
+      return fmt::format("first {} {}: {}", op_of(floors, i), slot, floor.problem);
+    }
+  }
+  return {};
+}
+
+std::string text_of(const configs::NoiseFloors& floors,
+                    const comparators::NoiseSummary& summary,
+                    const std::filesystem::path& baseline,
+                    bool color) {
+  Line line;
+  line.put("CALIBRATED", Role::kGood);
+  line.put(fmt::format(" on {}: {} of {} noisy, {} bit-equal in all, {} without a floor",
+                       format_count(floors.runs, "run"),
+                       format_count(summary.noisy),
+                       format_count(summary.operators, "operator"),
+                       format_count(summary.quiet),
+                       format_count(summary.without_floor)));
+  Page page;
+  page.prose("floors", floors.file, 2);
+  const std::size_t shown = std::min(kShownOperators, summary.worst.size());
+  for (std::size_t i = 0; i < shown; ++i) {
+    page.prose(i == 0 ? "noisiest" : "", floor_text(floors, summary.worst[i]), 2);
+  }
+  if (summary.without_floor != 0) page.prose("no floor", missing_text(floors), 3);
+  const std::string next =
+      fmt::format("next: repro-check diff {} CANDIDATE --policy noise --noise {}",
+                  escape_name(baseline.string()),
+                  escape_name(floors.file));
+  return line.str(color) + "\n" + page.str(color) + next + "\n";
+}
+
+std::string json_of(const configs::NoiseFloors& floors,
+                    const comparators::NoiseSummary& summary,
+                    const std::filesystem::path& baseline) {
+  Json out;
+  out["format"] = "repro-check-calibration";
+  out["version"] = "1.0";
+  out["runs"] = json_integer(floors.runs);
+  out["operators"] = json_integer(summary.operators);
+  out["noisy"] = json_integer(summary.noisy);
+  out["bit_equal"] = json_integer(summary.quiet);
+  out["without_floor"] = json_integer(summary.without_floor);
+  out["floors"] = json_text(floors.file);
+  out["baseline"] = json_text(baseline.string());
+  return to_document(out, false);
+}
+
+void discard(const RecordingJob& job) {
+  store::discard_recording(job.dump);
+  std::error_code ignored;
+  std::filesystem::remove(job.log, ignored);
+}
+
+}  // namespace
+
+std::vector<std::string> CalibrateCommand::examples() const {
+  return {"repro-check calibrate -c config.json -n 10 -o noise.jsonl",
+          "repro-check diff repro-check-out/calibration/run-1 candidate --policy noise --noise "
+          "noise.jsonl"};
+}
+
+void CalibrateCommand::define(CLI::App& app) {
+  config_.define(app, true);
+  app.add_option("-n,--repeat", runs_, "Record the baseline so many times (10)")
+      ->type_name("N")
+      ->check(CLI::Range(configs::kFewestNoiseRuns, kMostRuns));
+  app.add_option("-o,--output",
+                 output_,
+                 "File of the floors (/compare/noise, else noise.jsonl in /dump/directory)")
+      ->type_name("FILE");
+  app.add_option("--out", out_, "Directory of dumps, in place of /dump/directory/calibration")
+      ->type_name("DIR");
+  app.add_flag("--keep", keep_, "Keep every dump, not only that of the first run");
+  app.add_flag("--force", force_, "Replace dumps and floors that exist");
+  restrict_to(app.add_option("--format", format_, "Format of the summary"), {"text", "json"});
+}
+
+std::filesystem::path CalibrateCommand::directory(const configs::Config& config) const {
+  return out_ ? std::filesystem::absolute(*out_).lexically_normal()
+              : config.runs.front().dump.directory / "calibration";
+}
+
+std::vector<RecordingJob> CalibrateCommand::plan(const configs::Config& config) const {
+  const configs::RunSpec& baseline = config.runs.front();
+  std::vector<RecordingJob> jobs;
+  for (std::uint64_t i = 1; i <= runs_; ++i) {
+    RecordingJob job;
+    job.run = baseline;
+    job.run.name = fmt::format("run-{}", i);
+    job.dump = from_here(directory(config) / job.run.name);
+    job.log = log_beside(job.dump);
+    job.replace_existing = force_;
+    require_free(job);
+    jobs.push_back(std::move(job));
+  }
+  require_recorder(baseline.recorder);
+  require_references(jobs);
+  return jobs;
+}
+
+std::filesystem::path CalibrateCommand::file_of(const configs::Config& config) const {
+  std::filesystem::path file = output_ ? std::filesystem::path(*output_)
+                                       : from_here(config.compare.noise.value_or(
+                                             config.runs.front().dump.directory / "noise.jsonl"));
+  std::error_code error;
+  if (!force_ && std::filesystem::exists(file, error)) {
+    throw core::Error(core::ErrorKind::kUsage,
+                      file.string() + " exists already",
+                      "replace it with --force, or write to another file with --output");
+  }
+  // What is made on the way to the dumps is there when the floors are written.
+  if (output_) require_writable(file);
+  return file;
+}
+
+core::ExitCode CalibrateCommand::report_failure(const GlobalOptions& globals,
+                                                const RecordingResult& failed) const {
+  const std::vector<comparators::Report> reports{failed_run_report({failed}, {})};
+  ReportStyle style{format_, render_options(globals, stdout_is_terminal())};
+  style.options.config_path = config_.file();
+  style.options.logs = {failed.log};
+  write_stdout(render_reports(reports, style));
+  return worst_exit(reports);
+}
+
+core::ExitCode CalibrateCommand::run(const GlobalOptions& globals) {
+  const configs::Config config = config_.load();
+  const std::filesystem::path file = file_of(config);
+  const OutputLock held(directory(config));
+  const std::vector<RecordingJob> jobs = plan(config);
+  Progress progress(progress_style(globals, stderr_is_terminal(), &std::getenv), stderr);
+  std::unique_ptr<core::DumpSource> first;
+  std::unique_ptr<comparators::NoiseMeter> meter;
+  std::vector<std::filesystem::path> places{jobs.front().dump};
+  if (const auto& reference = jobs.front().run.dump.reference) places.push_back(*reference);
+  for (const RecordingJob& job : jobs) {
+    progress.begin(static_cast<std::size_t>(&job - jobs.data()) + 1, jobs.size(), job.run.name);
+    const auto as_first =
+        meter ? estimate_from(jobs.front().run, jobs.front().dump, job.run) : std::nullopt;
+    const RecordingResult recorded = record_where_it_fits(job, as_first, progress);
+    if (!recorded.totals) return report_failure(globals, recorded);
+    if (!meter) {
+      first = store::open_dump(job.dump, places);
+      expect_own(*first, job.dump);
+      meter = std::make_unique<comparators::NoiseMeter>(*first);
+      continue;
+    }
+    progress.stage("comparing");
+    const auto again = store::open_dump(job.dump, places);
+    expect_own(*again, job.dump);
+    meter->add(*again, comparison_on(progress));
+    if (!keep_) discard(job);
+  }
+  progress.clear();
+  configs::NoiseFloors floors = meter->floors();
+  floors.file = file.string();
+  const comparators::NoiseSummary summary = comparators::summarise(floors);
+  if (summary.operators == summary.without_floor) {
+    throw core::Error(core::ErrorKind::kNotComparable,
+                      summary.operators == 0 ? "no operator returned anything: there is no floor"
+                                             : "no operator has a floor: " + missing_text(floors),
+                      "record values with \"dump\": {\"level\": \"tensor\"}");
+  }
+  write_file(file, configs::to_noise_text(floors));
+  write_stdout(format_ == "json" ? json_of(floors, summary, jobs.front().dump)
+                                 : text_of(floors,
+                                           summary,
+                                           jobs.front().dump,
+                                           use_color(globals.color, stdout_is_terminal())));
+  return core::ExitCode::kReproducible;
+}
+
+}  // namespace repro_check::cmd

@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/gate/gate_command.h"
+
+#include <CLI/App.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <limits>
+#include <utility>
+
+#include "cmd/gate/gate_history.h"
+#include "cmd/gate/history.h"
+#include "cmd/options/compare_options.h"
+#include "cmd/recording/output_lock.h"
+#include "cmd/reports/verdict.h"
+#include "cmd/run/repeats.h"
+#include "cmd/run/run_plan.h"
+#include "cmd/terminal/output.h"
+#include "configs/spec/gate_name.h"
+#include "core/error.h"
+
+namespace repro_check::cmd {
+namespace {
+
+core::Error usage(const std::string& message, std::string hint) {
+  return {core::ErrorKind::kUsage, message, std::move(hint)};
+}
+
+constexpr const char* kAgainstWhat =
+    "give the directory that `repro-check run` or `gate` wrote, with a dump a run";
+
+/// Dumps below a directory: `baseline` first, the others by name.
+std::vector<std::filesystem::path> dumps_below(const std::filesystem::path& directory) {
+  std::vector<std::filesystem::path> dumps;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(directory, error)) {
+    const bool is_dump = std::filesystem::exists(entry.path() / "manifest.json") ||
+                         std::filesystem::exists(entry.path() / "trace.h5");
+    const bool is_aside = entry.path().extension() == ".digest";
+    if (is_dump && !is_aside) dumps.push_back(from_here(entry.path()));
+  }
+  const auto rank = [](const std::filesystem::path& dump) {
+    return std::pair(dump.filename() != "baseline", dump);
+  };
+  std::ranges::sort(dumps, {}, rank);
+  return dumps;
+}
+
+std::vector<comparators::Report> judge_all(const std::vector<std::filesystem::path>& dumps,
+                                           comparators::CompareOptions options,
+                                           Progress& progress) {
+  options.progress = comparison_on(progress);
+  std::vector<comparators::Report> reports;
+  for (std::size_t i = 1; i < dumps.size(); ++i) {
+    progress.begin(i, dumps.size() - 1, dumps[i].string());
+    reports.push_back(judge(dumps.front(), dumps[i], options));
+  }
+  if (reports.size() < 2) return reports;
+  return {sum_up(std::move(reports), assess_dumps(dumps, {}, options.max_items))};
+}
+
+/// Adds the gate's line to its history, and to its outcome what the lines before tell of it.
+void keep_history(const std::filesystem::path& file, GateResult& result) {
+  const HistoryEntry entry = history_entry(result);
+  std::error_code ignored;
+  if (std::filesystem::is_regular_file(file, ignored)) {
+    recall(parse_history(read_text_file(file)).entries, entry, result.outcome);
+  }
+  append_history(file, entry);
+}
+
+}  // namespace
+
+std::vector<std::string> GateCommand::examples() const {
+  return {"repro-check gate -c gate.json",
+          "repro-check gate -c gate.json -n 5",
+          "repro-check gate -c gate.json --against repro-check-out",
+          "repro-check gate -c gate.json --history gate.jsonl",
+          "repro-check gate accept -c gate.json",
+          "repro-check gate accept -c gate.json --from-dir artifacts",
+          "repro-check gate status -c gate.json",
+          "repro-check gate prune -c gate.json --dry-run"};
+}
+
+void GateCommand::define(CLI::App& app) {
+  config_.define(app, false);
+  app.add_option("--against",
+                 against_,
+                 "Judge the dumps in a directory, as `run` left them, and record nothing")
+      ->type_name("DIR");
+  app.add_option(
+         "-n,--repeat", repeat_, "Run the one configuration so many times (2), in place of /repeat")
+      ->type_name("N");
+  define_out(app);
+  define_place(app);
+  app.add_option("--history", history_, "Append a line on this gate run, for `report --history`")
+      ->type_name("FILE.jsonl");
+  report_.define(app);
+  app.require_subcommand(0, 1);
+  define_accept(app);
+  status_app_ = app.add_subcommand("status", "List the baselines, and which nobody asks for");
+  prune_app_ = app.add_subcommand("prune", "Remove baselines of which there is no configuration");
+  for (CLI::App* below : {status_app_, prune_app_}) {
+    config_.define(*below, false);
+    define_place(*below);
+  }
+  prune_app_->add_flag("--dry-run", dry_run_, "Only say which");
+}
+
+void GateCommand::define_out(CLI::App& app) {
+  app.add_option("--out", out_, "Directory of dumps and the pending file, for /dump/directory")
+      ->type_name("DIR");
+}
+
+void GateCommand::define_place(CLI::App& app) {
+  app.add_option("--baselines", baselines_, "Directory of baselines, for /baselines/directory")
+      ->type_name("DIR");
+  app.add_option("--name", name_, "Name of the gate, for /baselines/name")->type_name("NAME");
+}
+
+void GateCommand::define_accept(CLI::App& app) {
+  accept_app_ = app.add_subcommand("accept", "Make baselines of what the gate found");
+  accept_app_->add_option("file", files_, "Pending files; all of the gate's, where none is given")
+      ->type_name("FILE.new");
+  config_.define(*accept_app_, false);
+  define_out(*accept_app_);
+  define_place(*accept_app_);
+  accept_app_->add_option("--from-dir", from_dir_, "Take the pending files of a directory")
+      ->type_name("DIR");
+  accept_app_->add_flag("--yes-in-ci", yes_in_ci_, "Accept although this is a CI job");
+}
+
+configs::BaselinesSpec GateCommand::baselines_spec(const configs::BaselinesSpec& given) const {
+  configs::BaselinesSpec spec = given;
+  if (baselines_) spec.directory = *baselines_;
+  return spec;
+}
+
+std::string GateCommand::gate_name(const configs::BaselinesSpec& given) const {
+  if (name_ && !configs::is_gate_name(*name_)) {
+    throw usage("--name " + *name_ + ": expected letters, digits, dots, dashes and underscores",
+                "it is part of the names of files");
+  }
+  if (name_) return *name_;
+  if (!given.name.empty()) return given.name;
+  return config_.given() ? std::filesystem::path(config_.file()).stem().string() : "gate";
+}
+
+GatePlace GateCommand::place(const configs::Config& config) const {
+  GatePlace place;
+  place.name = gate_name(config.gate.baselines);
+  place.baselines = baselines_spec(config.gate.baselines).directory;
+  place.config = config_.file();
+  if (!config.runs.empty()) {
+    place.model = config.runs.front().model.path;
+    place.weights_from = config.runs.front().model.weights_from;
+  }
+  return place;
+}
+
+/// What is expected can only be told apart from what is not where everything is listed.
+std::size_t GateCommand::items_kept(const configs::GateSpec& spec) const {
+  return spec.expected.empty() ? report_.max_items() : std::numeric_limits<std::size_t>::max();
+}
+
+GateCase GateCommand::record(const GlobalOptions& globals,
+                             const configs::Config& config,
+                             std::vector<RunLog>& logs) const {
+  GateCase gate;
+  gate.spec = config.gate;
+  gate.options = compare_options(config.compare);
+  gate.options.max_items = items_kept(gate.spec);
+  gate.options.keep_trail = report_.wants_trail();
+  gate.output = config.runs.front().dump.directory;
+  remove_pending(gate.output, gate_name(gate.spec.baselines));
+  // The values of a second pair of runs would be of another race.
+  const bool digests_first = starts_with_digests(config) && config.gate.expected.empty();
+  const std::vector<RecordingJob> jobs = plan_jobs(config, digests_first, true);
+  Progress progress(progress_style(globals, stderr_is_terminal(), &std::getenv), stderr);
+  comparators::CompareOptions options = gate.options;
+  options.progress = comparison_on(progress);
+  const RunPlan plan{jobs, options, digests_first, config.recording.window, true};
+  Round round = record_runs(config, plan, progress);
+  for (const RecordingResult& result : round.results) logs.push_back(result.log);
+  for (const RecordingJob& job : jobs) gate.dumps.push_back(job.dump);
+  gate.references = references_of(jobs.front());
+  gate.reports = std::move(round.reports);
+  return gate;
+}
+
+OutputLocks GateCommand::hold_output(const configs::Config* config) const {
+  if (!against_) return hold_outputs(*config);
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(*against_, ignored)) {
+    throw usage("--against " + *against_ + ": no such directory", kAgainstWhat);
+  }
+  return hold_alone({out_ ? *out_ : *against_});
+}
+
+GateCase GateCommand::take_dumps(const GlobalOptions& globals,
+                                 const configs::Config* config) const {
+  GateCase gate;
+  if (config != nullptr) {
+    gate.spec = config->gate;
+    gate.options = compare_options(config->compare);
+  }
+  gate.options.max_items = items_kept(gate.spec);
+  gate.options.keep_trail = report_.wants_trail();
+  gate.output = out_ ? *out_ : *against_;
+  gate.dumps = dumps_below(*against_);
+  if (gate.dumps.size() < 2) {
+    throw usage(*against_ + " holds fewer than two dumps", kAgainstWhat);
+  }
+  remove_pending(gate.output, gate_name(gate.spec.baselines));
+  Progress progress(progress_style(globals, stderr_is_terminal(), &std::getenv), stderr);
+  gate.reports = judge_all(gate.dumps, gate.options, progress);
+  return gate;
+}
+
+core::ExitCode GateCommand::accept() const {
+  if (!config_.given()) throw usage("-c is required", "it names the gate and its baselines");
+  if (is_ci() && !yes_in_ci_) {
+    throw usage("this is a CI job: a person should accept, and commit",
+                "add --yes-in-ci where a job is meant to do it");
+  }
+  const configs::Config config = config_.load(out_);
+  const GatePlace where = place(config);
+  // Accepting is short, and several gates may keep their baselines in one directory.
+  const OutputLock held(
+      where.baselines, OutputLock::Mode::kAlone, std::chrono::milliseconds(10'000));
+  std::vector<std::filesystem::path> files(files_.begin(), files_.end());
+  const std::filesystem::path directory =
+      from_dir_ ? std::filesystem::path(*from_dir_) : config.runs.front().dump.directory;
+  if (files.empty()) files = pending_files(directory, where.name);
+  if (files.empty()) {
+    throw usage(
+        "no pending baseline of gate " + where.name + " in " + from_here(directory).string(),
+        "run `repro-check gate -c " + config_.file() + "` first");
+  }
+  for (const std::filesystem::path& file : files) {
+    std::error_code ignored;
+    if (std::filesystem::exists(file, ignored)) continue;
+    throw usage(from_here(file).string() + ": no such file",
+                "was it accepted already? `repro-check gate status -c " + config_.file() +
+                    "` lists what is");
+  }
+  write_stdout(accept_pending(where, files));
+  return core::ExitCode::kReproducible;
+}
+
+core::ExitCode GateCommand::run(const GlobalOptions& globals) {
+  if (accept_app_->parsed()) return accept();
+  const bool lists = status_app_->parsed() || prune_app_->parsed();
+  if (!config_.given() && (lists || !against_)) {
+    throw usage("-c is required", "for example repro-check gate -c gate.json");
+  }
+  if (lists) {
+    const GatePlace where = place(config_.load());
+    write_stdout(status_app_->parsed() ? baseline_status(where) : prune_baselines(where, dry_run_));
+    return core::ExitCode::kReproducible;
+  }
+  if (against_ && repeat_) {
+    throw usage("-n means nothing with --against", "the dumps are there already: leave -n out");
+  }
+  if (history_) require_appendable(*history_);
+  std::optional<configs::Config> config;
+  if (config_.given()) config = against_ ? config_.load() : config_.load(out_, repeat_);
+  report_.check_output(config ? &config->report : nullptr);
+  const OutputLocks held = hold_output(config ? &*config : nullptr);
+  std::vector<RunLog> logs;
+  GateCase gate =
+      against_ ? take_dumps(globals, config ? &*config : nullptr) : record(globals, *config, logs);
+  gate.name = gate_name(gate.spec.baselines);
+  gate.spec.baselines = baselines_spec(gate.spec.baselines);
+  gate.config = config_.file();
+  const std::filesystem::path output = gate.output;
+  GateResult result = judge_gate(std::move(gate));
+  // Before any report: stdout stays empty when it cannot be written.
+  if (history_) keep_history(*history_, result);
+  const std::vector<std::string> formats =
+      config ? config->report.formats : std::vector<std::string>{"text"};
+  ReportStyle style = report_.style(globals, formats.front());
+  style.options.gate = &result.outcome;
+  style.options.logs = std::move(logs);
+  write_other_formats(result.reports, style, formats, output);
+  report_.emit(result.reports, style);
+  return worst_exit(result.reports);
+}
+
+}  // namespace repro_check::cmd

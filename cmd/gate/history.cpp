@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/gate/history.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <system_error>
+#include <utility>
+
+#include "cmd/render/json/json_text.h"
+#include "cmd/render/words.h"
+#include "cmd/reports/report_destinations.h"
+#include "cmd/terminal/output.h"
+#include "comparators/compare.h"
+#include "core/error.h"
+#include "core/text/utc_time.h"
+
+namespace repro_check::cmd {
+namespace {
+
+constexpr std::string_view kFormat = "repro-check-history";
+constexpr std::string_view kVersion = "1.1";
+
+std::string commit_of_job() {
+  for (const char* name : {"GITHUB_SHA", "CI_COMMIT_SHA", "BUILDKITE_COMMIT", "GIT_COMMIT"}) {
+    const char* value = std::getenv(name);
+    if (value != nullptr && *value != '\0') return value;
+  }
+  return {};
+}
+
+/// What stays the same from one attempt of a job to the next.
+std::string job_of_ci() {
+  std::string job;
+  for (const char* name : {"GITHUB_WORKFLOW_REF",
+                           "GITHUB_RUN_ID",
+                           "GITHUB_JOB",
+                           "CI_PIPELINE_ID",
+                           "CI_JOB_NAME",
+                           "BUILDKITE_BUILD_ID",
+                           "BUILDKITE_STEP_ID"}) {
+    const char* value = std::getenv(name);
+    if (value != nullptr && *value != '\0') job += (job.empty() ? "" : " ") + std::string(value);
+  }
+  return job;
+}
+
+std::string first_line(const std::filesystem::path& file) {
+  std::ifstream in(file);
+  std::string line;
+  std::getline(in, line);
+  return line;
+}
+
+bool is_hash(std::string_view text) {
+  constexpr std::size_t kSha1 = 40;
+  constexpr std::size_t kSha256 = 64;
+  return (text.size() == kSha1 || text.size() == kSha256) &&
+         text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
+std::optional<HistoryOperator> operator_of(const comparators::Report& report) {
+  if (!report.first_divergence) return std::nullopt;
+  const core::OpRecord& record = shown_record(*report.first_divergence);
+  return HistoryOperator{std::string(core::phase_name(record.phase)),
+                         record.op == nullptr ? "" : record.op->full_name(),
+                         record.site == nullptr ? "" : record.site->module_path,
+                         report.first_divergence->occurrence};
+}
+
+std::optional<std::uint64_t> ulp_max_of(const comparators::Report& report) {
+  std::optional<std::uint64_t> most;
+  const auto look_at = [&](const comparators::OpDivergence& op) {
+    for (const comparators::TensorComparison& output : op.outputs) {
+      if (!output.metrics || !output.metrics->ulp_max) continue;
+      most = std::max(most.value_or(0), *output.metrics->ulp_max);
+    }
+  };
+  if (report.first_divergence) look_at(*report.first_divergence);
+  for (const comparators::OpDivergence& op : report.divergences) look_at(op);
+  return most;
+}
+
+std::string text_or_empty(const Json& json, const char* key) {
+  const Json& value = json.at(key);
+  return value.is_null() ? std::string() : value.get<std::string>();
+}
+
+std::uint64_t number(const Json& value) {
+  if (value.is_number_unsigned()) return value.get<std::uint64_t>();
+  const auto text = value.get<std::string>();  // a number beyond what JSON carries exactly
+  std::uint64_t result = 0;
+  const auto end = std::from_chars(text.data(), text.data() + text.size(), result);
+  if (end.ec != std::errc{} || end.ptr != text.data() + text.size()) {
+    throw std::invalid_argument("number");
+  }
+  return result;
+}
+
+core::ExitCode exit_code(const Json& json) {
+  const int code = json.at("exit_code").get<int>();
+  for (const core::ExitCode known : {core::ExitCode::kReproducible,
+                                     core::ExitCode::kDivergence,
+                                     core::ExitCode::kDumpUnusable,
+                                     core::ExitCode::kNotComparable,
+                                     core::ExitCode::kRunFailed}) {
+    if (static_cast<int>(known) == code) return known;
+  }
+  throw std::invalid_argument("exit_code");
+}
+
+HistoryEntry entry_of(const Json& json) {
+  HistoryEntry entry;
+  entry.time = json.at("time").get<std::string>();
+  entry.gate = json.at("gate").get<std::string>();
+  entry.commit = text_or_empty(json, "commit");
+  entry.attempt = text_or_empty(json, "attempt");
+  entry.platform = text_or_empty(json, "platform_key");
+  entry.status = json.at("status").get<std::string>();
+  entry.exit_code = exit_code(json);
+  entry.compared = number(json.at("compared"));
+  entry.origins = number(json.at("origins"));
+  if (const Json& first = json.at("first"); !first.is_null()) {
+    entry.first = HistoryOperator{first.at("phase").get<std::string>(),
+                                  first.at("operator").get<std::string>(),
+                                  first.at("module").get<std::string>(),
+                                  number(first.at("occurrence"))};
+  }
+  if (const Json& ulp = json.at("ulp_max"); !ulp.is_null()) entry.ulp_max = number(ulp);
+  // Since version 1.1.
+  if (json.contains("job")) entry.job = text_or_empty(json, "job");
+  for (const Json& each : json.value("expected", Json::array())) {
+    entry.expected.push_back(
+        {each.at("match").get<std::string>(), each.at("outcome").get<std::string>()});
+  }
+  return entry;
+}
+
+/// @return why it is no entry; empty when it is one
+std::string take_line(std::string_view line, History& into) {
+  const Json json = Json::parse(line, nullptr, false);
+  if (json.is_discarded()) return "it is no JSON, or was not written to its end";
+  if (!json.is_object()) return "it is no JSON object";
+  try {
+    if (json.value("format", "") != kFormat) return "it is no entry of a history";
+    const std::string version = json.value("version", "");
+    if (!version.starts_with("1.")) return "its version is \"" + version + "\", and 1 is known";
+    into.entries.push_back(entry_of(json));
+    return {};
+  } catch (const Json::exception&) {
+    return "a member is missing, or of another type";
+  } catch (const std::exception&) {
+    return "a number in it is none that a gate writes";
+  }
+}
+
+core::Error cannot_write(const std::filesystem::path& file) {
+  return {core::ErrorKind::kIo,
+          "cannot write " + file.string() + ": " + std::strerror(errno),
+          "the gate has judged; its verdict is not in the history"};
+}
+
+/// Whether the file's last line lacks its newline.
+bool ends_amid_line(int file) {
+  struct stat status {};
+  if (::fstat(file, &status) != 0 || status.st_size == 0) return false;
+  char last = '\n';
+  return ::pread(file, &last, 1, status.st_size - 1) == 1 && last != '\n';
+}
+
+}  // namespace
+
+HistoryEntry history_entry(const GateResult& result) {
+  const comparators::Report& report = result.reports.front();
+  HistoryEntry entry;
+  entry.time = core::utc_now();
+  entry.gate = result.outcome.gate;
+  entry.commit = commit_of_job();
+  if (entry.commit.empty()) entry.commit = commit_of_repository(repository_root());
+  entry.attempt = result.outcome.attempt;
+  entry.platform = result.outcome.key;
+  entry.status = status_name(report.status);
+  entry.exit_code = comparators::exit_code_of(report);
+  entry.compared = report.coverage.compared;
+  entry.origins = report.coverage.origins;
+  entry.first = operator_of(report);
+  entry.ulp_max = ulp_max_of(report);
+  entry.job = job_of_ci();
+  for (const comparators::ExpectedOutcome& each : result.outcome.expected) {
+    entry.expected.push_back({each.match, std::string(expected_name(each.what))});
+  }
+  return entry;
+}
+
+std::string to_line(const HistoryEntry& entry) {
+  Json first = nullptr;
+  if (entry.first) {
+    first = {{"phase", json_text(entry.first->phase)},
+             {"operator", json_text(entry.first->name)},
+             {"module", json_text(entry.first->module)},
+             {"occurrence", json_integer(entry.first->occurrence)}};
+  }
+  Json expected = Json::array();
+  for (const HistoryExpected& each : entry.expected) {
+    expected.push_back({{"match", json_text(each.match)}, {"outcome", json_text(each.outcome)}});
+  }
+  return to_document({{"format", kFormat},
+                      {"version", kVersion},
+                      {"time", entry.time},
+                      {"gate", json_text(entry.gate)},
+                      {"commit", json_text_or_null(entry.commit)},
+                      {"attempt", json_text_or_null(entry.attempt)},
+                      {"platform_key", json_text_or_null(entry.platform)},
+                      {"status", entry.status},
+                      {"exit_code", static_cast<int>(entry.exit_code)},
+                      {"compared", json_integer(entry.compared)},
+                      {"origins", json_integer(entry.origins)},
+                      {"first", std::move(first)},
+                      {"ulp_max", json_integer(entry.ulp_max)},
+                      {"job", json_text_or_null(entry.job)},
+                      {"expected", std::move(expected)}},
+                     false);
+}
+
+History parse_history(std::string_view text) {
+  History history;
+  for (std::size_t number = 1; !text.empty(); ++number) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    const std::string_view line = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
+    std::string why = take_line(line, history);
+    if (!why.empty()) history.damaged.push_back({number, std::move(why)});
+  }
+  return history;
+}
+
+void append_history(const std::filesystem::path& file, const HistoryEntry& entry) {
+  constexpr mode_t kMode = 0644;
+  const int descriptor = ::open(file.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, kMode);
+  if (descriptor < 0) throw cannot_write(file);
+  const std::string line = (ends_amid_line(descriptor) ? "\n" : "") + to_line(entry);
+  const ssize_t written = ::write(descriptor, line.data(), line.size());
+  if (written >= 0 && static_cast<std::size_t>(written) != line.size()) errno = ENOSPC;
+  const bool is_whole = written >= 0 && static_cast<std::size_t>(written) == line.size();
+  std::optional<core::Error> failure;
+  if (!is_whole) failure = cannot_write(file);
+  if (::close(descriptor) != 0 && !failure) failure = cannot_write(file);
+  if (failure) throw core::Error(*failure);
+}
+
+void require_appendable(const std::filesystem::path& file) {
+  std::error_code ignored;
+  if (!std::filesystem::exists(file, ignored) || std::filesystem::is_directory(file, ignored)) {
+    require_writable(file);
+  } else if (::access(file.c_str(), R_OK | W_OK) != 0) {
+    throw core::Error(core::ErrorKind::kUsage,
+                      "cannot write " + file.string() + ": " + std::strerror(errno));
+  }
+}
+
+std::string commit_of_repository(const std::filesystem::path& root) {
+  const std::filesystem::path git = root / ".git";
+  std::string head = first_line(git / "HEAD");
+  if (is_hash(head)) return head;
+  constexpr std::string_view kReference = "ref: ";
+  if (!head.starts_with(kReference)) return {};
+  const std::string name = head.substr(kReference.size());
+  std::string loose = first_line(git / name);
+  if (is_hash(loose)) return loose;
+  std::ifstream packed(git / "packed-refs");
+  for (std::string line; std::getline(packed, line);) {
+    const std::size_t space = line.find(' ');
+    if (space == std::string::npos || line.substr(space + 1) != name) continue;
+    std::string hash = line.substr(0, space);
+    if (is_hash(hash)) return hash;
+  }
+  return {};
+}
+
+}  // namespace repro_check::cmd

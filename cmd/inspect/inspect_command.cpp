@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/inspect/inspect_command.h"
+
+#include <fmt/format.h>
+
+#include <CLI/App.hpp>
+#include <algorithm>
+
+#include "cmd/inspect/inspect_against.h"
+#include "cmd/inspect/inspect_export.h"
+#include "cmd/inspect/inspect_views.h"
+#include "cmd/options/choice.h"
+#include "cmd/recording/reference.h"
+#include "cmd/reports/verdict.h"
+#include "cmd/terminal/logging.h"
+#include "cmd/terminal/output.h"
+#include "core/error.h"
+#include "dumpers/store/dump_reader.h"
+#include "dumpers/store/recovery/partial_dump.h"
+
+namespace repro_check::cmd {
+namespace {
+
+[[noreturn]] void reject(const std::string& message, const std::string& hint) {
+  throw core::Error(core::ErrorKind::kUsage, message, hint);
+}
+
+ViewForm view_form(const std::string& format) {
+  if (format == "text") return ViewForm::kText;
+  return stdout_is_terminal() ? ViewForm::kPrettyJson : ViewForm::kJson;
+}
+
+ListForm list_form(const std::string& format) {
+  if (format == "text") return stdout_is_terminal() ? ListForm::kColumns : ListForm::kTabs;
+  return stdout_is_terminal() ? ListForm::kPrettyJson : ListForm::kJson;
+}
+
+/// What a list that was cut short, or that is empty, ends with. Nothing is thrown: what has been
+/// printed is the document, and no report can follow it.
+core::ExitCode end_of_list(const core::DumpSource& dump,
+                           const ListOutcome& outcome,
+                           bool may_be_empty) {
+  if (outcome.failure) return report_exception(*outcome.failure);
+  if (outcome.unknown > 0) {
+    const std::string message =
+        fmt::format("--where: of {} operators no statistics are recorded", outcome.unknown);
+    const std::string hint = dump.manifest().trace.level == "digest"
+                                 ? "record with dump.level \"stats\" or \"tensor\""
+                                 : "record it again: an older recorder took none";
+    if (outcome.shown == 0) {
+      return report_exception(core::Error(core::ErrorKind::kNotComparable, message, hint));
+    }
+    log_warning(message + ": " + hint);
+  }
+  if (outcome.shown > 0 || may_be_empty) return core::ExitCode::kReproducible;
+  log_warning(fmt::format("no operator of {} was selected; --list alone shows all of them",
+                          dump.op_count()));
+  return core::ExitCode::kNotComparable;
+}
+
+}  // namespace
+
+std::vector<std::string> InspectCommand::examples() const {
+  return {"repro-check inspect repro-check-out/baseline",
+          "repro-check inspect DUMP --list --operator 'aten::*norm*' --range 40:60",
+          "repro-check inspect DUMP --list --where 'nan>0 or inf>0'",
+          "repro-check inspect DUMP --modules",
+          "repro-check inspect DUMP --generators --format json",
+          "repro-check inspect DUMP --op 41",
+          "repro-check inspect DUMP --op 41 --tensor out:0 --stats --values=20",
+          "repro-check inspect DUMP --op 41 --tensor out:0 --slice '0,:8' --bits",
+          "repro-check inspect A --op 41 --tensor out:0 --against B --values",
+          "repro-check inspect DUMP --op 41 --tensor in:self --export self.npy --as float32",
+          "repro-check inspect DUMP --op 41 --export op41.safetensors",
+          "repro-check inspect --partial KILLED --list"};
+}
+
+void InspectCommand::define(CLI::App& app) {
+  app.add_option("dump", dump_, "Dump to look into")->type_name("DUMP")->required();
+  define_selection(app);
+  app.add_option("--op", op_, "Show all of one operator")->type_name("INDEX");
+  define_tensor(app);
+  app.add_flag("--verify", verify_, "Check every stored byte against its digest");
+  app.add_flag("--partial", partial_, "Read what a recording that was cut short has left");
+  define_references(app, references_);
+  restrict_to(app.add_option("--format", format_, "Format"), {"text", "json"});
+}
+
+void InspectCommand::define_selection(CLI::App& app) {
+  app.add_flag("--list", list_, "List operators, one line each");
+  app.add_option(
+         "--operator", operator_, "List those with such a name; /RE/ is a regular expression")
+      ->type_name("GLOB");
+  app.add_option("--module", module_, "List those with such a module path; /RE/ as well")
+      ->type_name("GLOB");
+  app.add_option("--range", range_, "List op FIRST up to, not including, END")
+      ->type_name("FIRST:END");
+  app.add_option(
+         "--where", where_, "List those with such an output: nan>0, max>=1e4 and dtype=half")
+      ->type_name("CONDITION");
+  app.add_flag("--modules", modules_, "The module tree: operators, NaN and Inf of each module");
+  app.add_flag("--generators",
+               generators_,
+               "The operators that drew random numbers, and where the generators stood");
+}
+
+void InspectCommand::define_tensor(CLI::App& app) {
+  app.add_option("--tensor", tensor_, "Show one of its tensors: in:SLOT or out:SLOT")
+      ->type_name("SIDE:SLOT");
+  app.add_flag("--stats", stats_, "Statistics of that tensor, and a histogram of its values");
+  app.add_flag_function(
+      "--values{10}",
+      [this](std::int64_t count) {
+        values_ = static_cast<std::uint64_t>(std::max<std::int64_t>(0, count));
+      },
+      "The first elements of that tensor; --values=N so many (10)");
+  app.add_option("--slice", slice_, "A part of that tensor, as NumPy cuts it: 0,:8 or ...,-1")
+      ->type_name("SLICE");
+  app.add_flag("--bits", bits_, "The bits beside each value, in hexadecimal");
+  app.add_option("--against", against_, "The same tensor in another dump: exit 1 if it differs")
+      ->type_name("DUMP");
+  app.add_option("--export",
+                 export_,
+                 "Write it to .npy, .safetensors, .csv or .jsonl; without --tensor all of --op")
+      ->type_name("FILE");
+  app.add_option("--as", as_, "Convert what is exported: float32, bfloat16, ...")
+      ->type_name("DTYPE");
+}
+
+bool InspectCommand::is_list() const {
+  return list_ || operator_ || module_ || range_ || where_ || generators_;
+}
+
+OpSelection InspectCommand::selection() const {
+  OpSelection selection;
+  if (operator_) selection.operators.emplace(*operator_);
+  if (module_) selection.modules.emplace(*module_);
+  if (range_) parse_range(*range_, selection);
+  if (where_) selection.where.emplace(*where_);
+  return selection;
+}
+
+void InspectCommand::check_combination() const {
+  // A range that is none must be said before the dump is opened.
+  static_cast<void>(selection());
+  if (modules_ && (is_list() || op_ || verify_))
+    reject("--modules is about the whole dump", "give it alone");
+  if (list_ && generators_) reject("--generators is a list of its own", "leave out --list");
+  if (is_list() && op_) {
+    reject("--op shows one operator, --list and its filters many", "leave one of them out");
+  }
+  if (verify_ && (is_list() || op_)) reject("--verify is about the whole dump", "give it alone");
+  if (tensor_ && !op_) reject("--tensor needs --op", "for example --op 41 --tensor out:0");
+  check_tensor_flags();
+  if (export_) check_export();
+}
+
+void InspectCommand::check_tensor_flags() const {
+  if (!tensor_ && (stats_ || values_ || slice_ || bits_ || against_)) {
+    reject("--stats, --values, --slice, --bits and --against need --tensor",
+           "for example --op 41 --tensor out:0");
+  }
+  static_cast<void>(query());
+  if (against_ && stats_) {
+    reject("--stats is about one dump, --against about two", "leave one of them out");
+  }
+  if (bits_ && !values_ && !slice_ && !export_) {
+    reject("--bits stands beside values", "add --values");
+  }
+}
+
+void InspectCommand::check_export() const {
+  if (!op_) reject("--export needs --op", "for example --op 41 --tensor out:0");
+  const ExportFormat format = export_format(*export_);
+  if (!tensor_ && format != ExportFormat::kSafetensors) {
+    reject("--export of a whole operator writes .safetensors", "or name one with --tensor");
+  }
+  if (against_ && format != ExportFormat::kCsv && format != ExportFormat::kJsonl) {
+    reject("--export of two dumps writes .csv or .jsonl", "or leave --against out");
+  }
+  if (against_ && as_) reject("--as is about one dump", "leave --against out");
+  require_writable(*export_);
+}
+
+TensorQuery InspectCommand::query() const {
+  constexpr std::uint64_t kMostOfSlice = 1000;
+  TensorQuery query{tensor_.value_or(""), stats_, values_, export_, std::nullopt, bits_, {}};
+  if (slice_) query.slice = core::parse_subscript(*slice_);
+  if (slice_ && !stats_ && !values_ && !export_) query.values = kMostOfSlice;
+  if (as_ && !export_) reject("--as is about --export", "add --export FILE");
+  if (as_) query.as = export_dtype(*as_);
+  return query;
+}
+
+std::unique_ptr<core::DumpSource> InspectCommand::open(const std::string& dump) const {
+  const std::vector<std::filesystem::path> references(references_.begin(), references_.end());
+  return partial_ ? store::open_partial(dump, references) : store::open_dump(dump, references);
+}
+
+core::ExitCode InspectCommand::report_unreadable(const std::string& dump,
+                                                 const core::Error& error,
+                                                 const GlobalOptions& globals) const {
+  const auto report = unreadable_dump(dump, error);
+  if (!report) throw core::Error(error);
+  const std::vector<comparators::Report> reports{*report};
+  write_stdout(
+      render_reports(reports, ReportStyle{format_, render_options(globals, stdout_is_terminal())}));
+  return worst_exit(reports);
+}
+
+core::ExitCode InspectCommand::run(const GlobalOptions& globals) {
+  check_combination();
+  try {
+    return show(*open(dump_), globals);
+  } catch (const core::Error& error) {
+    return report_unreadable(dump_, error, globals);
+  }
+}
+
+core::ExitCode InspectCommand::show_list(const core::DumpSource& dump) const {
+  const ListForm form = list_form(format_);
+  if (!generators_) {
+    const ListOutcome outcome = list_operators(dump, selection(), form, write_stdout);
+    return end_of_list(dump, outcome, false);
+  }
+  const bool is_selected = operator_ || module_ || range_ || where_;
+  const ListOutcome outcome = list_generators(dump, selection(), form, write_stdout);
+  if (outcome.shown == 0 && !is_selected) log_info("no operator drew random numbers");
+  return end_of_list(dump, outcome, !is_selected);
+}
+
+/// Whether the tensor that is asked for can be read whole.
+bool InspectCommand::is_readable(const core::DumpSource& dump) const {
+  try {
+    const core::OpRecord op = dump.op(*op_);
+    static_cast<void>(read_values(dump, require_slot(op, *tensor_)));
+    return true;
+  } catch (const core::Error&) {
+    return false;
+  }
+}
+
+core::ExitCode InspectCommand::show_against(const core::DumpSource& dump,
+                                            const GlobalOptions& globals) const {
+  std::unique_ptr<core::DumpSource> other;
+  TensorPair pair;
+  const TensorQuery asked = query();
+  try {
+    other = open(*against_);
+    pair = compare_tensor(dump, *op_, *other, asked);
+  } catch (const core::Error& error) {
+    // The report names the dump that is to blame.
+    if (other != nullptr && !is_readable(dump)) throw;
+    return report_unreadable(*against_, error, globals);
+  }
+  if (export_) export_pair(*export_, pair, asked);
+  write_stdout(against_view(dump, *other, pair, asked, view_form(format_)));
+  return pair.equal ? core::ExitCode::kReproducible : core::ExitCode::kDivergence;
+}
+
+core::ExitCode InspectCommand::show(const core::DumpSource& dump,
+                                    const GlobalOptions& globals) const {
+  if (is_list()) return show_list(dump);
+  if (modules_) {
+    list_modules(dump, list_form(format_), write_stdout);
+    return core::ExitCode::kReproducible;
+  }
+  const ViewForm form = view_form(format_);
+  if (verify_) {
+    write_stdout(verified_view(dump, form));
+    return core::ExitCode::kReproducible;
+  }
+  if (!op_) {
+    write_stdout(summary_view(dump, form, globals.verbosity));
+    return core::ExitCode::kReproducible;
+  }
+  if (*op_ >= dump.op_count()) {
+    throw core::Error(
+        core::ErrorKind::kNotComparable,
+        fmt::format("there is no op {}: the dump has {} operators", *op_, dump.op_count()),
+        "they count from 0; --list shows them");
+  }
+  if (against_) return show_against(dump, globals);
+  if (tensor_) {
+    write_stdout(tensor_view(dump, *op_, query(), form));
+  } else if (export_) {
+    export_op(*export_, dump, *op_, query().as);
+  } else {
+    write_stdout(op_view(dump, *op_, form, globals.verbosity));
+  }
+  return core::ExitCode::kReproducible;
+}
+
+}  // namespace repro_check::cmd

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/manual/man_page.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <sstream>
+
+#include "cmd/terminal/exit_table.h"
+
+namespace repro_check::cmd {
+namespace {
+
+/// Text of a line: a backslash is one, a hyphen can be searched for, and no line begins a request.
+std::string roff(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '\\') {
+      out += "\\e";
+    } else if (c == '-') {
+      out += "\\-";
+    } else {
+      out += c;
+    }
+  }
+  return out.starts_with('.') || out.starts_with('\'') ? "\\&" + out : out;
+}
+
+std::string head(const std::string& page, const std::string& summary) {
+  std::string upper = page;
+  std::ranges::transform(upper, upper.begin(), [](char c) {
+    return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+  });
+  // Without a date: two builds of one version are to be the same bytes.
+  return fmt::format(".TH {} 1 \"\" \"repro\\-check {}\"\n.SH NAME\n{} \\- {}\n",
+                     upper,
+                     REPRO_CHECK_VERSION,
+                     roff(page),
+                     roff(summary));
+}
+
+std::string option_entry(const CliOption& option) {
+  std::string names;
+  for (const std::string& name : option.names) {
+    names += (names.empty() ? "\\fB" : ", \\fB") + roff(name) + "\\fR";
+  }
+  if (!option.value.empty()) names += " \\fI" + roff(option.value) + "\\fR";
+  if (option.repeats) names += " ...";
+  return ".TP\n" + names + "\n" + roff(option.description) + "\n";
+}
+
+std::string entries(const std::vector<CliOption>& options) {
+  std::string out;
+  for (const CliOption& option : options) out += option_entry(option);
+  return out;
+}
+
+std::string section(std::string_view title, const std::vector<CliOption>& options) {
+  return options.empty() ? "" : fmt::format(".SH {}\n", title) + entries(options);
+}
+
+/// `repro-check gate accept [OPTIONS] [file ...]`
+std::string synopsis(const std::string& words, const CliVerb& verb) {
+  std::string out = fmt::format("\\fBrepro\\-check {}\\fR [\\fIOPTIONS\\fR]", roff(words));
+  for (const CliOption& positional : verb.positionals) {
+    const std::string name = fmt::format(
+        "\\fI{}\\fR{}", roff(positional.names.front()), positional.repeats ? " ..." : "");
+    out += positional.required ? " " + name : " [" + name + "]";
+  }
+  return out + (verb.verbs.empty() ? "" : " [\\fICOMMAND\\fR]") + "\n";
+}
+
+/// The verbs below a verb, each with all that it takes.
+std::string verbs_below(const CliVerb& verb) {
+  if (verb.verbs.empty()) return {};
+  std::string out = ".SH COMMANDS\n";
+  for (const CliVerb& below : verb.verbs) {
+    const std::string words = verb.name + " " + below.name;
+    out += ".SS " + roff(words) + "\n" + synopsis(words, below) + ".PP\n" + roff(below.summary) +
+           "\n" + entries(below.positionals) + entries(below.options);
+  }
+  return out;
+}
+
+std::string exit_status() {
+  std::string out = ".SH EXIT STATUS\n";
+  std::istringstream in(kExitTable);
+  std::string line;
+  std::getline(in, line);  // the heading of the help
+  while (std::getline(in, line)) {
+    line.erase(0, std::min(line.find_first_not_of(' '), line.size()));
+    const std::size_t gap = line.find("  ");
+    if (gap == std::string::npos) {
+      out += ".PP\n" + roff(line) + "\n";
+    } else {
+      out += fmt::format(".TP\n{}\n{}\n", line.substr(0, gap), roff(line.substr(gap + 2)));
+    }
+  }
+  return out;
+}
+
+std::string examples(const std::vector<std::string>& lines) {
+  if (lines.empty()) return {};
+  std::string out = ".SH EXAMPLES\n.nf\n";
+  for (const std::string& line : lines) out += roff(line) + "\n";
+  return out + ".fi\n";
+}
+
+}  // namespace
+
+std::string man_page(const CliVerb& tool) {
+  std::string out = head("repro-check", tool.summary);
+  out += ".SH SYNOPSIS\n\\fBrepro\\-check\\fR \\fICOMMAND\\fR [\\fIOPTIONS\\fR]\n.SH COMMANDS\n";
+  for (const CliVerb& verb : tool.verbs) {
+    out += fmt::format(
+        ".TP\n\\fBrepro\\-check\\-{}\\fR(1)\n{}\n", roff(verb.name), roff(verb.summary));
+  }
+  return out + section("OPTIONS", tool.options) +
+         section("OPTIONS EVERYWHERE", tool.global_options) + exit_status();
+}
+
+std::string man_page(const CliVerb& tool, const CliVerb& verb) {
+  std::string out = head("repro-check-" + verb.name, verb.summary);
+  out += ".SH SYNOPSIS\n" + synopsis(verb.name, verb);
+  out += section("ARGUMENTS", verb.positionals) + section("OPTIONS", verb.options);
+  out += verbs_below(verb);
+  out += section("OPTIONS EVERYWHERE", tool.global_options) + exit_status();
+  return out + examples(verb.examples) + ".SH SEE ALSO\n\\fBrepro\\-check\\fR(1)\n";
+}
+
+}  // namespace repro_check::cmd

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "configs/spec/run_config.h"
+
+namespace CLI {
+class App;
+}
+
+namespace repro_check::cmd {
+
+/// `-c FILE` and the flags that override it, shared by the verbs that read a configuration.
+class ConfigOptions {
+ public:
+  /// Adds -c, --seed, --device, --timeout and --set.
+  /// @param required  whether -c must be given
+  void define(CLI::App& app, bool required);
+
+  [[nodiscard]] bool given() const noexcept { return !file_.empty(); }
+  /// As the user typed it.
+  [[nodiscard]] const std::string& file() const noexcept { return file_; }
+
+  /// What the user gave beside the file: `--seed 3 --set /threads=2`, a word each.
+  [[nodiscard]] std::vector<std::string> flags() const;
+
+  /// @param dump_directory  replaces dump.directory; relative to the current directory
+  /// @param repeat          replaces repeat
+  /// @throws core::Error{kUsage}
+  [[nodiscard]] configs::Config load(const std::optional<std::string>& dump_directory = {},
+                                     const std::optional<std::uint64_t>& repeat = {}) const;
+
+ private:
+  std::string file_;
+  std::optional<std::uint64_t> seed_;
+  std::optional<std::string> device_;
+  std::optional<std::uint64_t> timeout_;
+  std::vector<std::string> sets_;
+};
+
+}  // namespace repro_check::cmd

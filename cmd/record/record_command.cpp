@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/record/record_command.h"
+
+#include <fmt/format.h>
+
+#include <CLI/App.hpp>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <system_error>
+
+#include "cmd/options/choice.h"
+#include "cmd/options/run_choice.h"
+#include "cmd/recording/output_lock.h"
+#include "cmd/recording/recording.h"
+#include "cmd/recording/reference.h"
+#include "cmd/recording/space_check.h"
+#include "cmd/render/json/json_text.h"
+#include "cmd/render/text.h"
+#include "cmd/reports/verdict.h"
+#include "cmd/terminal/output.h"
+
+namespace repro_check::cmd {
+namespace {
+
+std::string summary_text(const RecordingResult& result, const std::string& format) {
+  const RecorderTotals& totals = *result.totals;
+  if (format == "json") {
+    Json document;
+    document["format"] = "repro-check-recording";
+    document["version"] = "1.0";
+    document["run"] = clean_utf8(result.summary.name);
+    document["dump"] = clean_utf8(result.summary.location);
+    document["operators"] = totals.operators;
+    document["tensors"] = totals.tensors;
+    document["bytes"] = totals.bytes;
+    document["seconds"] = totals.seconds;
+    return to_document(document, false);
+  }
+  return fmt::format("RECORDED {}, {}, {} in {}: {}\n",
+                     format_count(totals.operators, "operator"),
+                     format_count(totals.tensors, "tensor"),
+                     format_bytes(totals.bytes),
+                     format_seconds(totals.seconds),
+                     escape_name(result.summary.location));
+}
+
+void require_fixed_level(const configs::Config& config) {
+  if (config.recording.level != configs::LevelChoice::kAuto) return;
+  throw core::Error(
+      core::ErrorKind::kUsage,
+      "/dump/level: \"auto\" decides from two recordings what a second pair keeps, and "
+      "`record` makes one",
+      "add --set /dump/level=tensor (or digest, or stats), or use `repro-check run`");
+}
+
+/// Whoever has just put a dump in its place holds the one that lay there, until that is taken away.
+std::unique_ptr<OutputLock> hold_replaced(const std::filesystem::path& dump) {
+  std::error_code ignored;
+  std::filesystem::path beside = std::filesystem::weakly_canonical(dump, ignored);
+  beside += ".recording";
+  return std::filesystem::is_directory(beside, ignored) ? std::make_unique<OutputLock>(beside)
+                                                        : nullptr;
+}
+
+}  // namespace
+
+std::vector<std::string> RecordCommand::examples() const {
+  return {"repro-check record -c config.json -o before-upgrade",
+          "repro-check record -c config.json -o one-thread --set /threads=1 --run baseline"};
+}
+
+void RecordCommand::define(CLI::App& app) {
+  config_.define(app, true);
+  app.add_option("-o,--out", out_, "Directory of the dump")->type_name("DIR")->required();
+  app.add_option("--run", run_name_, "Which run; none of their overrides by default")
+      ->type_name("NAME");
+  app.add_flag("--force", force_, "Replace a dump that exists");
+  restrict_to(app.add_option("--format", format_, "Format of the summary"), {"text", "json"});
+}
+
+core::ExitCode RecordCommand::run(const GlobalOptions& globals) {
+  const configs::Config config = config_.load();
+  require_fixed_level(config);
+  RecordingJob job;
+  job.run = choose_run(config, run_name_);
+  job.dump = std::filesystem::path(out_).lexically_normal();
+  if (job.dump.filename().empty()) job.dump = job.dump.parent_path();
+  job.log = log_beside(job.dump);
+  job.replace_existing = force_;
+  require_free(job);
+  const OutputLock beside(std::filesystem::absolute(job.dump).parent_path(),
+                          OutputLock::Mode::kBeside);
+  const OutputLock held(job.dump);
+  const std::unique_ptr<OutputLock> replaced = hold_replaced(job.dump);
+  require_free(job);
+  require_references({&job, 1});
+
+  Progress progress(progress_style(globals, stderr_is_terminal(), &std::getenv), stderr);
+  progress.begin(1, 1, job.run.name);
+  RecordingResult result = record_where_it_fits(job, {}, progress);
+  result.summary.location = out_;
+  if (result.totals) {
+    write_stdout(summary_text(result, format_));
+    return core::ExitCode::kReproducible;
+  }
+  const std::vector<comparators::Report> reports{failed_run_report({result}, {})};
+  ReportStyle style{format_, render_options(globals, stdout_is_terminal())};
+  style.options.config_path = config_.file();
+  style.options.logs = {result.log};
+  write_stdout(render_reports(reports, style));
+  return worst_exit(reports);
+}
+
+}  // namespace repro_check::cmd

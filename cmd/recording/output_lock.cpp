@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/recording/output_lock.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <fstream>
+#include <iterator>
+#include <set>
+#include <sstream>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "core/error.h"
+#include "core/text/printable.h"
+
+namespace repro_check::cmd {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+/// The processes that hold a lock on an inode, as the kernel lists them:
+/// `7: FLOCK  ADVISORY  WRITE 4711 00:2d:1234 0 EOF`.
+std::vector<std::string> holders_of(ino_t inode) {
+  std::vector<std::string> holders;
+  std::ifstream locks("/proc/locks");
+  const std::string ending = ":" + std::to_string(inode);
+  for (std::string line; std::getline(locks, line);) {
+    std::istringstream words(line);
+    const std::vector<std::string> fields{std::istream_iterator<std::string>(words), {}};
+    constexpr std::size_t kFields = 8;  // one that waits has an arrow more
+    if (fields.size() != kFields || fields[1] != "FLOCK") continue;
+    if (fields[5].ends_with(ending)) holders.push_back(fields[4]);
+  }
+  return holders;
+}
+
+/// `process 4711 (repro-check gate -c a.json)`; a process of another namespace has no name here.
+std::string describe_holder(ino_t inode) {
+  const std::string own = std::to_string(::getpid());
+  for (const std::string& process : holders_of(inode)) {
+    std::ifstream file("/proc/" + process + "/cmdline", std::ios::binary);
+    std::string words{std::istreambuf_iterator<char>(file), {}};
+    if (process == own || words.empty()) continue;
+    std::ranges::replace(words, '\0', ' ');
+    if (words.back() == ' ') words.pop_back();
+    constexpr std::size_t kShown = 200;
+    if (words.size() > kShown) words = words.substr(0, kShown) + "...";
+    return fmt::format("process {} ({})", process, core::printable(words));
+  }
+  return "another command";
+}
+
+core::Error held(const fs::path& directory, ino_t inode) {
+  return {
+      core::ErrorKind::kUsage,
+      fmt::format(
+          "{}: {} is writing there", core::printable(directory.string()), describe_holder(inode)),
+      "wait until it has ended, or give each command a directory of its own with --out"};
+}
+
+core::Error cannot_create(const fs::path& directory, const std::error_code& why) {
+  return {core::ErrorKind::kUsage,
+          "cannot create directory " + core::printable(directory.string()) + ": " + why.message(),
+          "choose another directory with --out"};
+}
+
+/// Network and other file systems may know no lock of this kind, or none on a directory.
+bool is_unsupported(int code) noexcept { return code != EWOULDBLOCK && code != EINTR; }
+
+}  // namespace
+
+OutputLock::OutputLock(const fs::path& directory, Mode mode, std::chrono::milliseconds patience)
+    : directory_(fs::absolute(directory).lexically_normal()) {
+  try {
+    do {
+      close();
+      make();
+    } while (!take(mode, patience));
+  } catch (...) {
+    release();
+    throw;
+  }
+}
+
+OutputLock::~OutputLock() { release(); }
+
+void OutputLock::release() noexcept {
+  std::error_code error;
+  for (const fs::path& made : made_) {
+    if (!fs::remove(made, error)) break;
+  }
+  close();
+}
+
+void OutputLock::make() {
+  std::error_code error;
+  fs::path there = directory_;
+  while (!fs::exists(there, error) && there.has_relative_path()) {
+    if (!there.filename().empty()) made_.push_back(there);
+    there = there.parent_path();
+  }
+  fs::create_directories(directory_, error);
+  if (error) throw cannot_create(directory_, error);
+}
+
+bool OutputLock::take(Mode mode, std::chrono::milliseconds patience) {
+  descriptor_ = ::open(directory_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  // Whoever held it may just have taken the empty directory away.
+  if (descriptor_ < 0 && errno == ENOENT) return false;
+  // What cannot be opened is said by whoever writes there.
+  if (descriptor_ < 0) return true;
+  struct stat locked {};
+  if (::fstat(descriptor_, &locked) != 0) return true;
+  const auto end = Clock::now() + patience;
+  while (::flock(descriptor_, (mode == Mode::kAlone ? LOCK_EX : LOCK_SH) | LOCK_NB) != 0) {
+    if (is_unsupported(errno)) return true;
+    if (errno == EINTR) continue;
+    if (Clock::now() >= end) throw held(directory_, locked.st_ino);
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  struct stat there {};
+  return ::stat(directory_.c_str(), &there) == 0 && there.st_ino == locked.st_ino &&
+         there.st_dev == locked.st_dev;
+}
+
+void OutputLock::close() noexcept {
+  if (descriptor_ >= 0) ::close(std::exchange(descriptor_, -1));
+}
+
+OutputLocks hold_alone(const std::vector<fs::path>& directories) {
+  // In one order, so that what two commands share is held by one of them.
+  std::set<fs::path> distinct;
+  for (const fs::path& directory : directories) {
+    std::error_code error;
+    const fs::path absolute = fs::absolute(directory);
+    const fs::path canonical = fs::weakly_canonical(absolute, error);
+    distinct.insert(error ? absolute : canonical);
+  }
+  OutputLocks locks;
+  for (const fs::path& directory : distinct)
+    locks.push_back(std::make_unique<OutputLock>(directory));
+  return locks;
+}
+
+}  // namespace repro_check::cmd

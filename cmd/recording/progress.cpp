@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/recording/progress.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+
+#include "cmd/render/text.h"
+
+namespace repro_check::cmd {
+namespace {
+
+constexpr std::chrono::milliseconds kLiveInterval{100};
+constexpr std::chrono::seconds kHeartbeat{30};
+// A live line that wraps cannot be rewritten.
+constexpr std::size_t kLiveColumns = 79;
+
+// Before it a rate says more of the start than of the work.
+constexpr double kLeastSeconds = 1.0;
+
+/// `  210 MB/s`; empty while it is not known.
+std::string rate_text(std::uint64_t done, double seconds, std::string (*amount)(std::uint64_t)) {
+  if (done == 0 || seconds < kLeastSeconds) return {};
+  return fmt::format("  {}/s",
+                     amount(static_cast<std::uint64_t>(static_cast<double>(done) / seconds)));
+}
+
+/// `  28 s left`, by what was done so far.
+std::string left_text(double part, double seconds) {
+  if (part <= 0 || part >= 1 || seconds < kLeastSeconds) return {};
+  return fmt::format("  {:.0f} s left", seconds * (1 - part) / part);
+}
+
+bool is_set(const ReadVariable& read_variable, const char* name) {
+  const char* value = read_variable(name);
+  return value != nullptr && *value != '\0';
+}
+
+const char* phase_name(store::PackPhase phase) {
+  switch (phase) {
+    case store::PackPhase::kVerifying:
+      return "verifying";
+    case store::PackPhase::kPacking:
+      return "packing";
+    case store::PackPhase::kUnpacking:
+      return "unpacking";
+  }
+  return "";
+}
+
+}  // namespace
+
+ProgressStyle progress_style(const GlobalOptions& globals,
+                             bool is_terminal,
+                             const ReadVariable& read_variable) {
+  if (globals.progress == ProgressMode::kNever) return ProgressStyle::kOff;
+  if (globals.progress == ProgressMode::kAlways) return ProgressStyle::kLive;
+  if (globals.quiet) return ProgressStyle::kOff;
+  const char* terminal = read_variable("TERM");
+  const bool dumb = terminal != nullptr && std::string_view(terminal) == "dumb";
+  const bool live = is_terminal && !dumb && !is_set(read_variable, "CI");
+  return live ? ProgressStyle::kLive : ProgressStyle::kLines;
+}
+
+void Progress::begin(std::size_t position, std::size_t total, const std::string& name) {
+  clear();
+  prefix_ = total == 0 ? "" : fmt::format("[{}/{}] ", position, total);
+  prefix_ += escape_name(name);
+  phase_.clear();
+  expected_ = std::max(expected_, operators_);
+  operators_ = 0;
+  started_ = Clock::now();
+  // In a log the first line is that of the first phase; on a terminal there is something at once.
+  shown_ = style_ == ProgressStyle::kLive ? Clock::time_point{} : started_;
+}
+
+void Progress::update(const RecorderProgress& progress) {
+  if (style_ == ProgressStyle::kOff) return;
+  const bool new_phase = progress.phase != phase_;
+  phase_ = progress.phase;
+  operators_ = std::max(operators_, progress.operators);
+  show(line(progress), new_phase);
+}
+
+void Progress::share(const std::string& phase,
+                     std::uint64_t done,
+                     std::uint64_t total,
+                     std::string (*amount)(std::uint64_t)) {
+  if (style_ == ProgressStyle::kOff) return;
+  constexpr double kColumns = 20;
+  const double part =
+      total == 0 ? 1.0 : std::min(1.0, static_cast<double>(done) / static_cast<double>(total));
+  const auto filled = static_cast<std::size_t>(part * kColumns);
+  const bool new_phase = phase != phase_;
+  if (new_phase && !phase_.empty()) started_ = Clock::now();
+  phase_ = phase;
+  const std::chrono::duration<double> elapsed = Clock::now() - started_;
+  const std::string left = left_text(part, elapsed.count());
+  show(fmt::format("{}{}  [{:<20}] {} of {}{}{}",
+                   prefix_.empty() ? "" : prefix_ + "  ",
+                   phase,
+                   std::string(filled, '#'),
+                   amount(done),
+                   amount(total),
+                   rate_text(done, elapsed.count(), amount),
+                   left.empty() ? fmt::format("  {:.0f} s", elapsed.count()) : left),
+       new_phase && style_ == ProgressStyle::kLive);  // a log is told only when it takes long
+}
+
+void Progress::stage(const std::string& name) {
+  if (style_ == ProgressStyle::kOff) return;
+  clear();
+  show(name, true);
+}
+
+std::string Progress::line(const RecorderProgress& progress) const {
+  const std::chrono::duration<double> elapsed = Clock::now() - started_;
+  std::string text =
+      prefix_ + "  " + (progress.phase.empty() ? "starting" : escape_name(progress.phase));
+  if (progress.operators > 0) text += fmt::format("  op {}", progress.operators);
+  if (progress.bytes > 0) {
+    text += "  " + format_bytes(progress.bytes);
+    text += rate_text(progress.bytes, elapsed.count(), format_bytes);
+  }
+  text += fmt::format("  {:.0f} s", elapsed.count());
+  if (expected_ == 0) return text;
+  const double part = static_cast<double>(progress.operators) / static_cast<double>(expected_);
+  return text + left_text(part, elapsed.count());
+}
+
+void Progress::show(const std::string& text, bool force) {
+  const Clock::time_point now = Clock::now();
+  if (style_ == ProgressStyle::kLive) {
+    if (!force && now - shown_ < kLiveInterval) return;
+    std::fputs(("\r\x1b[K" + fit(text, kLiveColumns)).c_str(), stream_);
+    dirty_ = true;
+  } else {
+    if (!force && now - shown_ < kHeartbeat) return;
+    std::fputs((text + "\n").c_str(), stream_);
+  }
+  std::fflush(stream_);
+  shown_ = now;
+}
+
+void Progress::clear() {
+  if (!dirty_) return;
+  std::fputs("\r\x1b[K", stream_);
+  std::fflush(stream_);
+  dirty_ = false;
+}
+
+std::function<void(const comparators::CompareProgress&)> comparison_on(Progress& progress) {
+  if (progress.is_off()) return nullptr;
+  return [&progress](const comparators::CompareProgress& state) {
+    switch (state.phase) {
+      case comparators::ComparePhase::kAligning:
+        progress.share("aligning", state.done, state.total, &format_count);
+        break;
+      case comparators::ComparePhase::kComparing:
+        progress.share("comparing", state.done, state.total, &format_count);
+        break;
+      case comparators::ComparePhase::kVerifying:
+        progress.share("verifying", state.done, state.total, &format_bytes);
+        break;
+    }
+  };
+}
+
+store::PackProgress packing_on(Progress& progress) {
+  if (progress.is_off()) return nullptr;
+  return [&progress](store::PackPhase phase, std::uint64_t done, std::uint64_t total) {
+    progress.share(phase_name(phase), done, total, &format_bytes);
+  };
+}
+
+}  // namespace repro_check::cmd

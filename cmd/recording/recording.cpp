@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/recording/recording.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+#include "cmd/recording/own_recordings.h"
+#include "cmd/recording/recorder_lookup.h"
+#include "cmd/recording/spawn.h"
+#include "cmd/terminal/logging.h"
+#include "configs/parser/config_parser.h"
+#include "configs/spec/pinned_environment.h"
+#include "core/error.h"
+#include "core/text/printable.h"
+#include "dumpers/store/directory/discard.h"
+#include "dumpers/store/directory/pack_name.h"
+#include "dumpers/store/dump_reader.h"
+
+namespace repro_check::cmd {
+namespace {
+
+using comparators::Report;
+using comparators::Status;
+
+/// The last line of a log that is neither empty nor indented, as the recorder's hints are; only the
+/// end of the file is read.
+std::string last_line(const std::filesystem::path& file) {
+  constexpr std::streamoff kTail = 4096;
+  std::ifstream stream(file, std::ios::binary);
+  stream.seekg(0, std::ios::end);
+  const std::streamoff size = stream.tellg();
+  if (!stream || size <= 0) return {};
+  stream.seekg(std::max<std::streamoff>(0, size - kTail));
+  std::string text{std::istreambuf_iterator<char>(stream), {}};
+  std::string last;
+  for (;;) {
+    const std::size_t end = text.find_last_not_of("\r\n \t");
+    if (end == std::string::npos) return last;
+    text.erase(end + 1);
+    const std::size_t start = text.rfind('\n');
+    std::string line = start == std::string::npos ? text : text.substr(start + 1);
+    if (!line.starts_with("  ")) return line;
+    if (last.empty()) last = std::move(line);
+    text.erase(start == std::string::npos ? 0 : start);
+  }
+}
+
+struct Unfinished {
+  std::filesystem::path directory;
+  journal::JournalSummary summary;
+};
+
+/// What an unfinished recording reached. A replacement is recorded beside the dump it replaces.
+std::optional<Unfinished> reached(const RecordingJob& job) {
+  std::filesystem::path beside = job.dump;
+  beside += ".recording";
+  for (const std::filesystem::path& directory : {beside, job.dump}) {
+    try {
+      if (auto summary = store::summarise_incomplete(directory)) {
+        return Unfinished{directory, std::move(*summary)};
+      }
+    } catch (const core::Error& error) {
+      log_warning("what the failed run reached cannot be read: " + std::string(error.what()));
+    }
+  }
+  return std::nullopt;
+}
+
+std::string op_text(std::uint64_t index, const std::string& description) {
+  return "op " + std::to_string(index) + (description.empty() ? "" : " " + description);
+}
+
+/// `was killed by SIGSEGV` plus where, for failures that could not say it themselves.
+std::string where_text(const std::optional<Unfinished>& recording) {
+  if (!recording) return " before the first operator";
+  const journal::JournalSummary& summary = recording->summary;
+  if (summary.entered) return " in " + op_text(*summary.entered, summary.entered_operator);
+  if (summary.last) return " after " + op_text(*summary.last, summary.last_operator);
+  return " before the first operator";
+}
+
+void describe_failure(const RecordingJob& job,
+                      const RecorderOutcome& outcome,
+                      RecordingResult& result) {
+  const RecorderFailure& failure = *outcome.failure;
+  comparators::RunSummary& summary = result.summary;
+  const std::optional<Unfinished> recording = reached(job);
+  // A recorder that could still speak has named the operator; one that could not has its journal.
+  const bool spoke = outcome.signal.empty();
+  summary.status = "failed";
+  summary.signal = outcome.signal;
+  summary.message = failure.message + (spoke ? "" : where_text(recording));
+  if (recording) {
+    const journal::JournalSummary& progress = recording->summary;
+    summary.last_op = progress.entered ? progress.entered : progress.last;
+    if (progress.completed != 0) summary.unfinished = recording->directory.string();
+  }
+  result.hint = failure.hint;
+}
+
+/// The variables that launch_for() replaces, as the user's shell has them.
+std::map<std::string, std::optional<std::string>> found_environment(const configs::RunSpec& run) {
+  std::map<std::string, std::optional<std::string>> found;
+  for (const auto& [name, pinned] : configs::pinned_environment(run)) {
+    const char* value = std::getenv(name.c_str());
+    found[name] = value == nullptr ? std::nullopt : std::optional(core::printable(value));
+  }
+  return found;
+}
+
+RecorderLaunch launch_for(const RecordingJob& job, const TemporaryFile& request) {
+  RecorderLaunch launch;
+  launch.recorder = require_recorder(job.run.recorder);
+  launch.arguments = {"record", request.path().string()};
+  launch.log = job.log;
+  if (job.run.timeout) launch.timeout = std::chrono::seconds(*job.run.timeout);
+  for (const auto& [name, value] : configs::pinned_environment(job.run)) {
+    if (value) {
+      launch.environment[name] = *value;
+    } else {
+      launch.unset.push_back(name);
+    }
+  }
+  return launch;
+}
+
+/// Whatever else may come to lie in the place, what is judged is what this recorder made.
+void take_ownership(const RecordingJob& job, RecorderOutcome& outcome) {
+  if (!outcome.totals) return;
+  if (outcome.totals->dump) return note_own(job.dump, *outcome.totals->dump);
+  outcome.totals.reset();
+  outcome.failure = RecorderFailure{core::ErrorKind::kRunFailed,
+                                    "the recorder did not say which dump it made",
+                                    "use a repro-check-recorder of the version of repro-check"};
+}
+
+void create_parent(const std::filesystem::path& directory, const std::filesystem::path& dump) {
+  std::error_code error;
+  std::filesystem::create_directories(directory, error);
+  // The log is made here beside the dump, before the recorder could say anything of the dump.
+  if (!error && ::access(directory.c_str(), W_OK | X_OK) != 0) {
+    const std::error_code why(errno, std::generic_category());
+    throw core::Error(core::ErrorKind::kUsage,
+                      "cannot record " + dump.string() + ": " + directory.string() +
+                          " cannot be written: " + why.message(),
+                      "allow writing there (chmod u+w), or choose another directory with --out");
+  }
+  if (!error) return;
+  throw core::Error(core::ErrorKind::kUsage,
+                    "cannot create directory " + directory.string() + ": " + error.message(),
+                    "choose another directory with --out");
+}
+
+}  // namespace
+
+void require_free(const RecordingJob& job) {
+  std::error_code error;
+  if (store::has_pack_name(job.dump) && !std::filesystem::is_directory(job.dump, error)) {
+    throw core::Error(
+        core::ErrorKind::kUsage,
+        job.dump.string() + " is a packed dump by its name, and a recording makes a " + "directory",
+        std::string("leave ") + store::kPackSuffix +
+            " out; `repro-check pack` packs it afterwards");
+  }
+  const bool exists = std::filesystem::exists(std::filesystem::symlink_status(job.dump, error));
+  if (!exists || job.replace_existing) return;
+  if (std::filesystem::is_directory(job.dump, error) &&
+      std::filesystem::is_empty(job.dump, error) && !error) {
+    return;
+  }
+  const bool whole = std::filesystem::exists(job.dump / "manifest.json", error);
+  throw core::Error(core::ErrorKind::kUsage,
+                    job.dump.string() + (whole ? " holds a dump already" : " exists already"),
+                    "replace it with --force, or record into another directory with --out");
+}
+
+std::filesystem::path log_beside(const std::filesystem::path& dump) {
+  std::filesystem::path log = dump;
+  return log += ".log";
+}
+
+std::filesystem::path digest_directory(const std::filesystem::path& dump) {
+  std::filesystem::path aside = dump;
+  return aside += ".digest";
+}
+
+void require_free_aside(const RecordingJob& job) {
+  RecordingJob aside = job;
+  aside.dump = digest_directory(job.dump);
+  require_free(aside);
+  if (job.replace_existing) store::require_discardable(aside.dump);
+}
+
+void discard_aside(const RecordingJob& job) {
+  const std::filesystem::path aside = digest_directory(job.dump);
+  store::discard_recording(aside);
+  std::error_code ignored;
+  std::filesystem::remove(log_beside(aside), ignored);
+}
+
+void set_aside(const RecordingJob& job) {
+  const std::filesystem::path aside = digest_directory(job.dump);
+  std::error_code error;
+  if (std::filesystem::exists(job.log, error)) {
+    std::filesystem::rename(job.log, log_beside(aside), error);
+  }
+  if (!error) std::filesystem::rename(job.dump, aside, error);
+  if (!error) return note_own_moved(job.dump, aside);
+  throw core::Error(
+      core::ErrorKind::kIo,
+      "cannot move " + job.dump.string() + " to " + aside.string() + ": " + error.message(),
+      "with --set /dump/level=tensor every run is recorded once");
+}
+
+RecordingResult record(const RecordingJob& job, Progress& progress) {
+  RecordingResult result;
+  result.summary.name = job.run.name;
+  result.summary.location = job.dump.string();
+  create_parent(std::filesystem::absolute(job.log).parent_path(), job.dump);
+
+  const TemporaryFile request("repro-check-request");
+  request.write(configs::to_json_text(configs::RecordRequest{job.run,
+                                                             std::filesystem::absolute(job.dump),
+                                                             job.replace_existing,
+                                                             job.report_outputs,
+                                                             job.bare,
+                                                             found_environment(job.run)}));
+  const RecorderLaunch launch = launch_for(job, request);
+  log_debug("starting " + launch.recorder.string() + " for run " + job.run.name);
+  RecorderOutcome outcome =
+      run_recorder(launch, [&](const RecorderProgress& state) { progress.update(state); });
+  progress.clear();
+  if (!job.bare) take_ownership(job, outcome);
+
+  std::error_code ignored;
+  if (std::filesystem::exists(job.log, ignored)) {
+    result.log = {job.log.string(), last_line(job.log)};
+  }
+  result.totals = outcome.totals;
+  result.outputs = outcome.outputs;
+  if (outcome.failure && outcome.failure->kind == core::ErrorKind::kUsage) {
+    // What it printed is the message that follows; a log would be all that is left of the attempt.
+    std::filesystem::remove(job.log, ignored);
+    throw core::Error(core::ErrorKind::kUsage,
+                      "run \"" + job.run.name + "\": " + outcome.failure->message,
+                      outcome.failure->hint);
+  }
+  if (outcome.failure) describe_failure(job, outcome, result);
+  return result;
+}
+
+Report failed_run_report(const std::vector<RecordingResult>& results,
+                         const std::vector<std::string>& not_started) {
+  Report report;
+  report.status = Status::kRunFailed;
+  std::string whole;
+  for (const RecordingResult& result : results) {
+    comparators::RunSummary summary = result.summary;
+    if (result.totals) {
+      whole += (whole.empty() ? "" : ", ") + summary.name;
+      const auto dump = store::open_dump(summary.location);
+      expect_own(*dump, summary.location);
+      summary.manifest = dump->manifest();
+    } else {
+      const std::string joint = summary.signal.empty() ? ": " : " ";
+      report.reasons.insert(report.reasons.begin(), summary.name + joint + summary.message);
+      report.mend = result.hint;
+    }
+    report.runs.push_back(std::move(summary));
+  }
+  if (!whole.empty()) {
+    report.reasons.push_back(std::string(kNothingCompared) + "only " + whole + " is whole");
+  }
+  for (const std::string& name : not_started) {
+    report.reasons.push_back("run " + name + " was not started");
+  }
+  return report;
+}
+
+}  // namespace repro_check::cmd

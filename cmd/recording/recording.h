@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "cmd/recording/progress.h"
+#include "cmd/recording/recorder_process.h"
+#include "cmd/render/render.h"
+#include "comparators/report/report.h"
+#include "configs/spec/run_config.h"
+
+namespace repro_check::cmd {
+
+/// One run to be recorded in a process of its own.
+struct RecordingJob {
+  configs::RunSpec run;
+  std::filesystem::path dump;
+  std::filesystem::path log;  ///< what the recorder's process prints
+  bool replace_existing = false;
+  bool report_outputs = false;  ///< say what the method returned
+  bool bare = false;            ///< run without recording: there is no dump
+};
+
+struct RecordingResult {
+  comparators::RunSummary summary;
+  RunLog log;
+  std::optional<RecorderTotals> totals;  ///< set when the dump is complete
+  std::vector<RecorderOutput> outputs;   ///< when the job asks for them
+  std::string hint;                      ///< how to mend a failure
+};
+
+/// Refuses to write where something is already, unless the job may replace it.
+/// @throws core::Error{kUsage} naming the directory and both ways out
+void require_free(const RecordingJob& job);
+
+/// Where the process that records into `dump` prints: `<dump>.log`.
+std::filesystem::path log_beside(const std::filesystem::path& dump);
+
+/// Where the dump of a first, digests-only recording is kept when a second one takes its place:
+/// `<dump>.digest`.
+std::filesystem::path digest_directory(const std::filesystem::path& dump);
+
+/// The same as require_free(), for digest_directory().
+void require_free_aside(const RecordingJob& job);
+
+/// Removes what an older run has left in digest_directory(), with its log.
+/// @throws core::Error{kUsage} when it is no recording, core::Error{kIo}
+void discard_aside(const RecordingJob& job);
+
+/// Moves a finished recording, with its log, to digest_directory().
+/// @throws core::Error{kIo}
+void set_aside(const RecordingJob& job);
+
+/// Records. A run that fails is a result, with the operator it failed in where the dump tells.
+/// @throws core::Error{kUsage} for what the recorder calls a mistake of the configuration,
+///         core::Error{kInterrupted}
+RecordingResult record(const RecordingJob& job, Progress& progress);
+
+/// How a failed run's report begins the reason that names the runs that are whole.
+inline constexpr std::string_view kNothingCompared = "nothing was compared: ";
+
+/// The report on runs of which one failed.
+comparators::Report failed_run_report(const std::vector<RecordingResult>& results,
+                                      const std::vector<std::string>& not_started);
+
+}  // namespace repro_check::cmd

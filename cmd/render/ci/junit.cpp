@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "cmd/render/escape.h"
+#include "cmd/render/findings.h"
+#include "cmd/render/formats.h"
+#include "cmd/render/source_place.h"
+#include "cmd/render/text.h"
+#include "cmd/render/words.h"
+#include "comparators/compare.h"
+#include "core/trace/lane.h"
+
+namespace repro_check::cmd {
+namespace {
+
+using comparators::OpDivergence;
+using comparators::Report;
+
+// GitLab takes 500,000 cases and 30 MB a file, Buildkite 5,000 cases.
+constexpr std::size_t kMostOperators = 2000;
+constexpr std::size_t kMostModules = 2000;
+constexpr std::size_t kMostText = 64U << 10U;
+constexpr std::size_t kMostFailure = 2048;
+
+/// Readers take at most three decimals and no exponent.
+std::string time_text(double seconds) {
+  constexpr double kMost = 1e9;
+  return fmt::format("{:.3f}", std::isfinite(seconds) ? std::clamp(seconds, 0.0, kMost) : 0.0);
+}
+
+std::string attribute(std::string_view name, std::string_view value) {
+  return fmt::format(" {}=\"{}\"", name, xml_text(escape_name(value)));
+}
+
+struct Case {
+  std::string classname;
+  std::string name;
+  std::string time = "0.000";
+  std::string place;    ///< attributes `file` and `line`, as they are written
+  std::string outcome;  ///< element of a case that did not pass, as it is written
+};
+
+/// A case of a finding's own, or one that is always there.
+class Suite {
+ public:
+  Suite(const Report& report, const GateOutcome* gate, const DocumentOptions& options, bool several)
+      : report_(report),
+        gate_(gate),
+        options_(options),
+        subject_(subject_of(report, options, several)),
+        findings_(findings_of(report, gate)) {
+    add_standing_cases();
+    choose_operators();
+    add_modules();
+    for (const Finding* finding : chosen_) add_operator(*finding);
+  }
+
+  [[nodiscard]] std::size_t tests() const noexcept { return cases_.size(); }
+  [[nodiscard]] std::size_t failures() const noexcept { return failures_; }
+  [[nodiscard]] std::size_t errors() const noexcept { return errors_; }
+
+  [[nodiscard]] std::string str() const {
+    std::string out = fmt::format(
+        "<testsuite{} tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"{}\" time=\"{}\">\n",
+        attribute("name", subject_ + " " + platform_of(report_, options_)),
+        tests(),
+        failures_,
+        errors_,
+        skipped_,
+        time_text(report_.seconds));
+    out += properties();
+    for (const Case& each : cases_) out += case_text(each);
+    return out + "</testsuite>\n";
+  }
+
+ private:
+  static std::string case_text(const Case& each) {
+    std::string out = "<testcase" + attribute("classname", each.classname) +
+                      attribute("name", each.name) + " time=\"" + each.time + "\"" + each.place;
+    return out + (each.outcome.empty() ? "/>\n" : ">" + each.outcome + "</testcase>\n");
+  }
+
+  [[nodiscard]] std::string properties() const {
+    const auto& c = report_.coverage;
+    std::string out = "<properties>";
+    const auto add = [&](std::string_view name, const std::string& value) {
+      out += "<property" + attribute("name", fmt::format("repro_check.{}", name)) +
+             attribute("value", value) + "/>";
+    };
+    add("verdict", verdict_line(report_).raw());
+    add("policy", report_.policy);
+    add("compared", fmt::to_string(c.compared));
+    add("equal", fmt::to_string(c.equal));
+    add("within_policy", fmt::to_string(c.within_policy));
+    add("origins", fmt::to_string(c.origins));
+    add("propagated", fmt::to_string(c.propagated));
+    add("missing", fmt::to_string(c.missing_in_baseline + c.missing_in_candidate));
+    add("skipped", fmt::to_string(c.skipped));
+    add("not_judged", fmt::to_string(c.not_judged));
+    if (const auto notes = non_finite_notes(report_); !notes.empty()) {
+      add("non_finite", fmt::format("{}", fmt::join(notes, "; ")));
+    }
+    add("operators_not_fine", fmt::to_string(report_.divergences_total));
+    add("operators_listed", fmt::to_string(chosen_.size()));
+    if (gate_ != nullptr) {
+      add("expected", fmt::to_string(std::ranges::count_if(findings_, &Finding::is_excused)));
+    }
+    return out + "</properties>\n";
+  }
+
+  /// Readers drop a second case of a name they know.
+  void push(Case each) {
+    const std::string name = each.name;
+    for (std::size_t i = 2; !names_.emplace(each.classname, each.name).second; ++i) {
+      each.name = fmt::format("{} ({})", name, i);
+    }
+    cases_.push_back(std::move(each));
+  }
+
+  [[nodiscard]] std::string classname(std::string_view module) const {
+    const std::string head = "repro_check." + subject_;
+    return module.empty() ? head : fmt::format("{}.{}", head, module);
+  }
+
+  /// GitLab shows the text alone and Jenkins the message first, so it is in both.
+  std::string outcome_of(const Finding& finding) {
+    const std::string message = shorten_bytes(escape_name(finding.message), kMostFailure);
+    if (finding.consequence) {
+      ++skipped_;
+      return fmt::format("<skipped{}/>", attribute("message", since_text()));
+    }
+    if (finding.is_excused()) {
+      ++skipped_;
+      const std::string why = finding.entry == nullptr ? "" : ": " + entry_text(*finding.entry);
+      return fmt::format("<skipped{}/>",
+                         attribute("message", shorten_bytes(message + why, kMostFailure)));
+    }
+    const bool is_error = is_trouble(finding.rule);
+    ++(is_error ? errors_ : failures_);
+    const Rule& why = rule(finding.rule);
+    const std::string text = message + "\n" + finding.detail + "\n" + std::string(why.help);
+    return fmt::format("<{0}{1}{2}>{3}</{0}>",
+                       is_error ? "error" : "failure",
+                       attribute("type", fmt::format("repro_check.{}", why.junit_type)),
+                       attribute("message", message),
+                       limited_text(text));
+  }
+
+  // Entities make text longer: a quote becomes six bytes, an escaped control up to ten.
+  static std::string limited_text(const std::string& text) {
+    std::size_t room = kMostText;
+    std::string out = xml_text(shorten_bytes(text, room));
+    while (out.size() > kMostText) {
+      room /= 2;
+      out = xml_text(shorten_bytes(text, room));
+    }
+    return out;
+  }
+
+  [[nodiscard]] std::string since_text() const {
+    for (const Finding& finding : findings_) {
+      if (finding.consequence || finding.is_excused()) continue;
+      if (finding.subject != Subject::kOperator) return "not judged: " + finding.message;
+      const core::OpRecord& record = shown_record(*finding.op);
+      const std::string module = record.site == nullptr ? "" : record.site->module_path;
+      return fmt::format("not judged: inputs differ since {}{}{}",
+                         operator_text(record),
+                         module.empty() ? "" : " in ",
+                         module);
+    }
+    return "not judged";
+  }
+
+  void add_standing(const std::string& name, Subject subject, std::size_t run = 0) {
+    Case each{classname(""), name, "0.000", "", ""};
+    for (const Finding& finding : findings_) {
+      // The first of a subject; more than one are of one kind.
+      if (finding.subject != subject || finding.run != run) continue;
+      each.outcome = outcome_of(finding);
+      break;
+    }
+    push(std::move(each));
+  }
+
+  [[nodiscard]] bool has(Subject subject) const {
+    return std::ranges::find(findings_, subject, &Finding::subject) != findings_.end();
+  }
+
+  void add_standing_cases() {
+    add_standing("inputs", Subject::kInputs);
+    add_standing("weights", Subject::kWeights);
+    add_standing("coverage", Subject::kCoverage);
+    add_standing("alignment", Subject::kAlignment);
+    if (report_.repeat || has(Subject::kRepeat)) add_standing("repeat", Subject::kRepeat);
+    if (has(Subject::kGrowth)) add_standing("growth", Subject::kGrowth);
+    if (gate_ != nullptr || has(Subject::kBaseline)) add_baseline();
+    for (const Finding& finding : findings_) {
+      if (finding.subject != Subject::kExpected) continue;
+      const std::string what = finding.entry == nullptr ? "" : " " + finding.entry->match;
+      push({classname(""), "expected" + what, "0.000", place_text(finding), outcome_of(finding)});
+    }
+    for (std::size_t i = 0; i < report_.runs.size(); ++i) {
+      add_standing("run " + report_.runs[i].name, Subject::kRun, i);
+      add_standing("dump " + report_.runs[i].name, Subject::kDump, i);
+    }
+  }
+
+  /// Runs that disagree are not compared with what was accepted.
+  void add_baseline() {
+    const bool is_asked = gate_ == nullptr || gate_->baseline != BaselineState::kNotAsked;
+    if (is_asked || has(Subject::kBaseline)) {
+      add_standing("baseline", Subject::kBaseline);
+      return;
+    }
+    ++skipped_;
+    push({classname(""), "baseline", "0.000", "", "<skipped message=\"not asked\"/>"});
+  }
+
+  [[nodiscard]] std::string place_text(const Finding& finding) const {
+    const SourcePlace place = place_of(finding, report_, options_);
+    if (!place.is_call || options_.strict_junit) return {};
+    return attribute("file", place.file) + fmt::format(" line=\"{}\"", place.line);
+  }
+
+  void add_modules() {
+    std::set<std::string> listed;
+    for (const Finding* finding : chosen_) {
+      if (!finding->is_excused()) listed.insert(module_of(*finding));
+    }
+    std::size_t left = kMostModules;
+    for (const comparators::ModuleTally& module : report_.modules) {
+      if (left-- == 0) break;
+      Case each{classname(module.path), "module", "0.000", "", ""};
+      const std::uint64_t judged = module.operators - module.not_judged;
+      if (module.not_fine > 0) {
+        each.outcome = fmt::format("<skipped message=\"{} of {} not fine{}\"/>",
+                                   module.not_fine,
+                                   format_count(module.operators, "operator"),
+                                   listed.contains(module.path) ? ": see the cases of the operators"
+                                                                : "; no case names them");
+        ++skipped_;
+      } else if (judged == 0) {
+        each.outcome = "<skipped message=\"no operator was judged\"/>";
+        ++skipped_;
+      }
+      push(std::move(each));
+    }
+  }
+
+  static std::string module_of(const Finding& finding) {
+    const core::OpRecord& record = shown_record(*finding.op);
+    return record.site == nullptr ? "" : record.site->module_path;
+  }
+
+  /// Causes, what is excused, and what follows from causes, as far as there is room.
+  void choose_operators() {
+    const auto rank = [](const Finding* finding) {
+      return finding->consequence ? 2 : finding->is_excused() ? 1 : 0;
+    };
+    for (const Finding& finding : findings_) {
+      if (finding.subject == Subject::kOperator) chosen_.push_back(&finding);
+    }
+    std::ranges::stable_sort(chosen_, {}, rank);
+    chosen_.resize(std::min(chosen_.size(), kMostOperators));
+  }
+
+  void add_operator(const Finding& finding) {
+    const OpDivergence& op = *finding.op;
+    const core::OpRecord& record = shown_record(op);
+    Case each;
+    each.classname = classname(module_of(finding));
+    each.name = case_name(op);
+    each.time = time_text(static_cast<double>(record.wall_ns) * 1e-9);
+    each.place = place_text(finding);
+    each.outcome = outcome_of(finding);
+    push(std::move(each));
+  }
+
+  /// `aten::addmm.default#0 forward`: nothing in it moves when an operator is put in front.
+  static std::string case_name(const OpDivergence& op) {
+    const core::OpRecord& record = shown_record(op);
+    const bool is_default = record.op == nullptr || record.op->overload.empty();
+    std::string name = fmt::format("{}.{}#{} {}",
+                                   operator_text(record),
+                                   is_default ? "default" : record.op->overload,
+                                   op.occurrence,
+                                   core::phase_name(record.phase));
+    if (record.step > 0) name += fmt::format(" step {}", record.step);
+    if (record.rank > 0) name += fmt::format(" rank {}", record.rank);
+    if (record.lane > 0) name += " lane " + core::lane_text(record.lane);
+    if (record.depth > 0) name += fmt::format(" depth {}", record.depth);
+    return name;
+  }
+
+  const Report& report_;
+  const GateOutcome* gate_;
+  const DocumentOptions& options_;
+  std::string subject_;
+  std::vector<Finding> findings_;
+  std::vector<const Finding*> chosen_;  ///< operators that have a case
+  std::vector<Case> cases_;
+  std::set<std::pair<std::string, std::string>> names_;
+  std::size_t failures_ = 0;
+  std::size_t errors_ = 0;
+  std::size_t skipped_ = 0;
+};
+
+}  // namespace
+
+std::string render_junit(std::span<const Report> reports, const DocumentOptions& options) {
+  std::size_t tests = 0;
+  std::size_t failures = 0;
+  std::size_t errors = 0;
+  double seconds = 0;
+  std::string suites;
+  for (const Report& report : reports) {
+    const Suite suite(report, gate_of(report, reports, options), options, reports.size() > 1);
+    tests += suite.tests();
+    failures += suite.failures();
+    errors += suite.errors();
+    seconds += report.seconds;
+    suites += suite.str();
+  }
+  return fmt::format(
+      "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
+      "<testsuites name=\"repro-check\" tests=\"{}\" failures=\"{}\" errors=\"{}\" time=\"{}\">\n"
+      "{}</testsuites>\n",
+      tests,
+      failures,
+      errors,
+      time_text(seconds),
+      suites);
+}
+
+}  // namespace repro_check::cmd

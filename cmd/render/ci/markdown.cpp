@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cmd/render/escape.h"
+#include "cmd/render/findings.h"
+#include "cmd/render/formats.h"
+#include "cmd/render/next_commands.h"
+#include "cmd/render/source_place.h"
+#include "cmd/render/text.h"
+#include "cmd/render/text/report_sections.h"
+#include "cmd/render/words.h"
+#include "comparators/compare.h"
+
+namespace repro_check::cmd {
+namespace {
+
+using comparators::Report;
+
+// A step's summary may have 1 MiB and a comment 65,536 characters; beyond it all of it is refused.
+constexpr std::size_t kMostBytes = 60'000;
+constexpr std::size_t kMostRows = 20;
+constexpr std::size_t kMostSettings = 40;
+constexpr std::size_t kMostVerdict = 4096;
+constexpr std::size_t kMostCell = 200;
+
+std::string cell(std::string_view text) { return markdown_code(fit(escape_name(text), kMostCell)); }
+
+std::string verdict_block(const Report& report) {
+  std::string text = shorten_bytes(headline(report), kMostVerdict) + "\n";
+  for (const std::string& reason : report.reasons) {
+    if (text.size() < kMostVerdict && text.find(escape_name(reason)) == std::string::npos) {
+      text += shorten_bytes(escape_name(reason), kMostVerdict / 2) + "\n";
+    }
+  }
+  if (report.first_divergence && !report.first_divergence->cause.evidence.empty()) {
+    text +=
+        shorten_bytes(escape_name(report.first_divergence->cause.evidence), kMostVerdict) + "\n";
+  }
+  if (const std::string returned = returned_text(report); !returned.empty()) {
+    text += shorten_bytes("returned: " + returned, kMostVerdict / 2) + "\n";
+  }
+  if (const std::string random = random_text(report); !random.empty()) {
+    text += shorten_bytes("random: " + random, kMostVerdict / 2) + "\n";
+  }
+  for (const std::string& note : non_finite_notes(report)) {
+    text += shorten_bytes(escape_name(note), kMostVerdict / 2) + "\n";
+  }
+  if (!report.mend.empty()) text += shorten_bytes(escape_name(report.mend), kMostVerdict) + "\n";
+  return markdown_block(text);
+}
+
+std::string compared_text(const Report& report) {
+  const auto& c = report.coverage;
+  const std::string not_judged =
+      c.not_judged == 0 ? "" : fmt::format(", {} not judged", format_count(c.not_judged));
+  return fmt::format("Compared {} of {}, {}; {} missing, {} skipped{}. Policy {}.\n",
+                     format_count(c.compared),
+                     format_count(std::max(c.baseline_ops, c.candidate_ops), "operator"),
+                     format_bytes(c.bytes),
+                     format_count(c.missing_in_baseline + c.missing_in_candidate),
+                     format_count(c.skipped),
+                     not_judged,
+                     markdown_code(report.policy));
+}
+
+std::string table_row(const Finding& finding,
+                      const Report& report,
+                      const DocumentOptions& options) {
+  const core::OpRecord& record = shown_record(*finding.op);
+  const SourcePlace place = source_place(record.site.get(), report, options);
+  const std::string source =
+      place.is_call ? fmt::format("{}:{}", place.file, place.line) : std::string();
+  return fmt::format("| {} | {} | {} | {} | {} |\n",
+                     shown_index(*finding.op),
+                     cell(operator_text(record)),
+                     cell(record.site == nullptr ? "" : record.site->module_path),
+                     cell(source),
+                     cell(finding.message));
+}
+
+/// Causes in trace order, then what follows from them, as far as there is room.
+std::string operator_table(const Report& report,
+                           const GateOutcome* gate,
+                           const DocumentOptions& options) {
+  const std::vector<Finding> findings = findings_of(report, gate);
+  std::vector<const Finding*> rows;
+  for (const bool consequence : {false, true}) {
+    for (const Finding& finding : findings) {
+      const bool is_row = finding.subject == Subject::kOperator && !finding.is_excused();
+      if (is_row && finding.consequence == consequence) rows.push_back(&finding);
+    }
+  }
+  if (rows.empty()) return {};
+  const std::size_t shown = std::min(rows.size(), kMostRows);
+  std::string out = "\n| op | operator | module | source | differs |\n|---:|---|---|---|---|\n";
+  for (std::size_t i = 0; i < shown; ++i) out += table_row(*rows[i], report, options);
+  const std::uint64_t total = std::max<std::uint64_t>(report.divergences_total, rows.size());
+  if (total > shown) out += fmt::format("\n... and {} more.\n", format_count(total - shown));
+  return out;
+}
+
+/// What is on the gate's list, and what each entry did: in every case.
+std::string expected_table(const GateOutcome* gate) {
+  if (gate == nullptr || gate->expected.empty()) return {};
+  std::string out =
+      "\n| expected divergence | outcome | operators | until | owner | reason |\n"
+      "|---|---|---|---|---|---|\n";
+  const std::size_t shown = std::min(gate->expected.size(), kMostRows);
+  for (std::size_t i = 0; i < shown; ++i) {
+    const comparators::ExpectedOutcome& entry = gate->expected[i];
+    std::string operators;
+    for (const comparators::OpDivergence& op : entry.found) {
+      if (operators.size() > kMostCell) break;
+      const core::OpRecord& record = shown_record(op);
+      operators += (operators.empty() ? "" : ", ") + operator_text(record);
+      const std::string place = raw_place_text(record.site.get());
+      if (!place.empty()) operators += fmt::format(" ({})", place);
+    }
+    const std::string why = entry.issue.empty() ? entry.reason : entry.reason + ", " + entry.issue;
+    out += fmt::format("| {} | {} | {} | {} | {} | {} |\n",
+                       cell(entry.match),
+                       cell(expected_name(entry.what)),
+                       operators.empty() ? "" : cell(operators),
+                       cell(entry.expires),
+                       cell(entry.owner),
+                       cell(why));
+  }
+  if (gate->expected.size() > shown) {
+    out += fmt::format("\n... and {} more.\n", gate->expected.size() - shown);
+  }
+  return out;
+}
+
+std::string settings_table(const Report& report) {
+  if (report.differences.empty()) return {};
+  std::string out = fmt::format(
+      "\n<details><summary>{}</summary>\n\n| setting | baseline | candidate |\n|---|---|---|\n",
+      report.differences.size() == 1
+          ? "1 setting differs"
+          : fmt::format("{} settings differ", report.differences.size()));
+  const std::size_t shown = std::min(report.differences.size(), kMostSettings);
+  for (std::size_t i = 0; i < shown; ++i) {
+    const comparators::Difference& each = report.differences[i];
+    out += fmt::format(
+        "| {} | {} | {} |\n", cell(each.pointer), cell(each.baseline), cell(each.candidate));
+  }
+  if (report.differences.size() > shown) {
+    out += fmt::format("\n... and {} more.\n", report.differences.size() - shown);
+  }
+  return out + "\n</details>\n";
+}
+
+std::string commands(const Report& report, const DocumentOptions& options) {
+  std::string text;
+  for (const std::string& command : next_commands(report, options)) text += command + "\n";
+  if (text.empty() || text.size() > kMostVerdict) return {};
+  return fmt::format("\n{}", markdown_block(text));
+}
+
+/// The verdict and what was compared: what stands in every case.
+std::string summary(const Report& report,
+                    const GateOutcome* gate,
+                    const DocumentOptions& options,
+                    bool several) {
+  std::string out = fmt::format("<!-- repro-check:{}:{} -->\n### {} {}\n\n",
+                                subject_of(report, options, several),
+                                platform_of(report, options),
+                                verdict_word(report.status),
+                                markdown_code(subject_of(report, options, several)));
+  return out + verdict_block(report) + "\n" + compared_text(report) + expected_table(gate);
+}
+
+std::string evidence(const Report& report,
+                     const GateOutcome* gate,
+                     const DocumentOptions& options) {
+  if (comparators::exit_code_of(report) == core::ExitCode::kReproducible) return {};
+  return operator_table(report, gate, options) + settings_table(report) + commands(report, options);
+}
+
+}  // namespace
+
+std::string render_markdown(std::span<const Report> reports, const DocumentOptions& options) {
+  constexpr std::size_t kMost = kMostBytes - 200;  // for what is said at the end
+  std::string out;
+  std::size_t left = 0;
+  for (const Report& report : reports) {
+    const GateOutcome* gate = gate_of(report, reports, options);
+    const std::string head = fmt::format(
+        "{}{}", out.empty() ? "" : "\n", summary(report, gate, options, reports.size() > 1));
+    if (out.size() + head.size() > kMost) {
+      ++left;
+      continue;
+    }
+    out += head;
+    const std::string rest = evidence(report, gate, options);
+    out +=
+        out.size() + rest.size() > kMost ? "\nThe operators are left out: too much text.\n" : rest;
+  }
+  if (left > 0)
+    out += fmt::format("\n{} more: see the other reports.\n", format_count(left, "pair"));
+  return out;
+}
+
+}  // namespace repro_check::cmd

@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <span>
+#include <tuple>
+#include <utility>
+
+#include "cmd/render/escape.h"
+#include "cmd/render/findings.h"
+#include "cmd/render/formats.h"
+#include "cmd/render/json/json_text.h"
+#include "cmd/render/source_place.h"
+#include "cmd/render/text.h"
+#include "cmd/render/words.h"
+#include "comparators/compare.h"
+#include "core/digest/digest.h"
+
+namespace repro_check::cmd {
+namespace {
+
+using comparators::Report;
+
+// GitHub takes 25,000 results a run and shows 5,000.
+constexpr std::size_t kMostResults = 5000;
+constexpr std::size_t kMostMessage = 4096;
+
+Json text_object(std::string_view text) {
+  return Json{{"text", shorten_bytes(sarif_text(text), kMostMessage)}};
+}
+
+std::string_view level_of(RuleId id) { return id == RuleId::kExpected ? "note" : "error"; }
+
+Json json_rule_list() {
+  Json out = Json::array();
+  for (const Rule& each : rules()) {
+    Json item;
+    item["id"] = each.id;
+    item["name"] = each.name;
+    item["shortDescription"] = text_object(each.title);
+    item["fullDescription"] = text_object(each.description);
+    item["help"] = text_object(each.help);
+    item["defaultConfiguration"] = Json{{"level", level_of(each.rule)}};
+    item["properties"] =
+        Json{{"tags", Json::array({"determinism"})},
+             {"precision", "very-high"},
+             {"problem.severity", each.rule == RuleId::kExpected ? "recommendation" : "error"}};
+    out.push_back(std::move(item));
+  }
+  return out;
+}
+
+Json json_driver() {
+  Json driver;
+  driver["name"] = "repro-check";
+  driver["semanticVersion"] = REPRO_CHECK_VERSION;
+  driver["rules"] = json_rule_list();
+  return Json{{"driver", std::move(driver)}};
+}
+
+/// The results of one operator at one line, in however many modules.
+struct Group {
+  const Finding* first = nullptr;
+  SourcePlace place;
+  std::string subject;  ///< operator, or what the finding is about
+  std::string module_class;
+  std::vector<std::string> modules;  ///< the first few of them
+  std::size_t count = 0;
+};
+
+std::string_view subject_name(Subject subject) {
+  switch (subject) {
+    case Subject::kInputs:
+      return "inputs";
+    case Subject::kWeights:
+      return "weights";
+    case Subject::kAlignment:
+      return "operators";
+    case Subject::kGrowth:
+      return "error";
+    case Subject::kRepeat:
+      return "repeats";
+    case Subject::kBaseline:
+      return "baseline";
+    default:
+      return "runs";
+  }
+}
+
+Json json_location(const SourcePlace& place) {
+  Json region{{"startLine", place.line}, {"endLine", place.line}};
+  return Json{{"physicalLocation",
+               Json{{"artifactLocation", Json{{"uri", uri_path(place.file)}}},
+                    {"region", std::move(region)}}}};
+}
+
+class Run {
+ public:
+  Run(const Report& report, const GateOutcome* gate, const DocumentOptions& options, bool several)
+      : report_(report),
+        options_(options),
+        subject_(subject_of(report, options, several)),
+        findings_(findings_of(report, gate)) {}
+
+  [[nodiscard]] Json json() const {
+    Json out;
+    out["tool"] = json_driver();
+    out["automationDetails"] =
+        Json{{"id", fmt::format("repro-check/{}/{}/", subject_, platform_of(report_, options_))}};
+    out["invocations"] = Json::array({invocation()});
+    out["columnKind"] = "utf16CodeUnits";
+    out["results"] = is_judged() ? results() : Json::array();
+    return out;
+  }
+
+ private:
+  [[nodiscard]] bool is_judged() const {
+    const core::ExitCode code = comparators::exit_code_of(report_);
+    return code == core::ExitCode::kReproducible || code == core::ExitCode::kDivergence;
+  }
+
+  [[nodiscard]] Json invocation() const {
+    Json out;
+    out["executionSuccessful"] = is_judged();
+    out["exitCode"] = static_cast<int>(comparators::exit_code_of(report_));
+    for (const comparators::RunSummary& run : report_.runs) {
+      if (run.signal.empty() || is_judged()) continue;
+      out["exitSignalName"] = escape_name(run.signal);
+      break;
+    }
+    Json notes = notifications();
+    if (!notes.empty() || !is_judged()) out["toolExecutionNotifications"] = std::move(notes);
+    return out;
+  }
+
+  /// What is to be known in every case, and what kept it from being judged.
+  [[nodiscard]] Json notifications() const {
+    Json out = Json::array();
+    for (const std::string& note : non_finite_notes(report_)) {
+      out.push_back(Json{{"level", "warning"}, {"message", text_object(note)}});
+    }
+    for (const Finding& finding : findings_) {
+      if (is_judged() || !is_trouble(finding.rule)) continue;
+      std::string text = finding.message;
+      if (!finding.detail.empty()) text += "\n" + finding.detail;
+      Json item;
+      item["level"] = "error";
+      item["message"] = text_object(text);
+      item["associatedRule"] =
+          Json{{"id", rule(finding.rule).id}, {"index", static_cast<std::size_t>(finding.rule)}};
+      const SourcePlace place = place_of(finding, report_, options_);
+      if (place.is_file) item["locations"] = Json::array({json_location(place)});
+      out.push_back(std::move(item));
+    }
+    return out;
+  }
+
+  /// One a rule, operator and line, causes only: what follows from them would bury them.
+  [[nodiscard]] std::vector<Group> groups() const {
+    constexpr std::size_t kNamedModules = 5;
+    std::vector<Group> out;
+    std::map<std::tuple<RuleId, std::string, std::string, std::uint32_t>, std::size_t> known;
+    for (const Finding& finding : findings_) {
+      if (finding.consequence) continue;
+      const core::CallSite* site = site_of(finding, report_);
+      SourcePlace place = place_of(finding, report_, options_);
+      std::string subject = subject_text(finding);
+      const auto [found, is_new] =
+          known.try_emplace({finding.rule, subject, place.file, place.line}, out.size());
+      if (is_new) {
+        Group& group = out.emplace_back();
+        group.first = &finding;
+        group.place = std::move(place);
+        group.subject = std::move(subject);
+        if (site != nullptr) {
+          group.module_class = site->module_type.empty() ? site->module_path : site->module_type;
+        }
+      }
+      Group& group = out[found->second];
+      ++group.count;
+      if (site != nullptr && group.modules.size() < kNamedModules) {
+        group.modules.push_back(site->module_path);
+      }
+    }
+    return out;
+  }
+
+  static std::string subject_text(const Finding& finding) {
+    if (finding.subject == Subject::kOperator) return full_name(*finding.op);
+    if (finding.entry != nullptr) return finding.entry->match;
+    return std::string(subject_name(finding.subject));
+  }
+
+  static std::string full_name(const comparators::OpDivergence& op) {
+    const core::OpRecord& record = shown_record(op);
+    return record.op == nullptr ? operator_text(record) : record.op->full_name();
+  }
+
+  [[nodiscard]] Json results() const {
+    Json out = Json::array();
+    std::map<std::string, std::size_t> occurrences;
+    for (const Group& group : groups()) {
+      if (out.size() == kMostResults) break;
+      const std::string text =
+          fmt::format("{}|{}|{}", rule(group.first->rule).id, group.subject, group.module_class);
+      const core::Digest digest = core::digest_bytes(std::as_bytes(std::span(text)));
+      const std::string print = fmt::format("{:016x}", digest.high);
+      out.push_back(result(group, print, ++occurrences[print]));
+    }
+    return out;
+  }
+
+  [[nodiscard]] static std::string message_of(const Group& group) {
+    const Finding& finding = *group.first;
+    std::string text = finding.subject == Subject::kOperator
+                           ? fmt::format("{}: {}", group.subject, finding.message)
+                           : finding.message;
+    const std::string& module = group.modules.empty() ? "" : group.modules.front();
+    if (finding.op != nullptr && !module.empty()) text += ", " + module;
+    if (group.count > 1) {
+      text += fmt::format(" and {} more calls of this line", group.count - 1);
+    }
+    text += ".";
+    return finding.detail.empty() ? text : text + "\n" + finding.detail;
+  }
+
+  [[nodiscard]] Json result(const Group& group, const std::string& print, std::size_t n) const {
+    const RuleId id = group.first->rule;
+    Json location = json_location(group.place);
+    Json logical = Json::array();
+    for (const std::string& module : group.modules) {
+      if (module.empty()) continue;
+      logical.push_back(Json{{"fullyQualifiedName", escape_name(module)}, {"kind", "module"}});
+    }
+    if (!logical.empty()) location["logicalLocations"] = std::move(logical);
+    Json out;
+    out["ruleId"] = rule(id).id;
+    out["ruleIndex"] = static_cast<std::size_t>(id);
+    out["level"] = level_of(id);
+    out["message"] = text_object(message_of(group));
+    out["locations"] = Json::array({std::move(location)});
+    out["partialFingerprints"] =
+        Json{{"primaryLocationLineHash", fmt::format("{}:{}", print, n)}, {"reproCheck/v1", print}};
+    if (group.first->is_excused()) {
+      const std::string why =
+          group.first->entry == nullptr ? "expected" : entry_text(*group.first->entry);
+      out["suppressions"] = Json::array({Json{
+          {"kind", "external"}, {"status", "accepted"}, {"justification", escape_name(why)}}});
+    }
+    return out;
+  }
+
+  const Report& report_;
+  const DocumentOptions& options_;
+  std::string subject_;
+  std::vector<Finding> findings_;
+};
+
+}  // namespace
+
+std::string render_sarif(std::span<const Report> reports, const DocumentOptions& options) {
+  Json runs = Json::array();
+  for (const Report& report : reports) {
+    const GateOutcome* gate = gate_of(report, reports, options);
+    runs.push_back(Run(report, gate, options, reports.size() > 1).json());
+  }
+  Json out;
+  out["$schema"] = "https://json.schemastore.org/sarif-2.1.0.json";
+  out["version"] = "2.1.0";
+  out["runs"] = std::move(runs);
+  return to_document(out, options.pretty_json);
+}
+
+}  // namespace repro_check::cmd

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "cmd/render/text.h"
+#include "cmd/render/text/report_sections.h"
+
+namespace repro_check::cmd {
+namespace {
+
+using comparators::ExpectedOutcome;
+
+std::string changes_text(const std::vector<baselines::Change>& changes, std::size_t most) {
+  std::string text;
+  for (std::size_t i = 0; i < changes.size() && i < most; ++i) {
+    const baselines::Change& change = changes[i];
+    text += fmt::format("{}{} {} -> {}",
+                        i == 0 ? "" : ", ",
+                        escape_name(change.name),
+                        escape_name(change.accepted),
+                        escape_name(change.now));
+  }
+  if (changes.size() > most) text += fmt::format(" and {} more", changes.size() - most);
+  return text;
+}
+
+std::string baseline_text(const GateOutcome& gate) {
+  const std::string file = escape_name(gate.file);
+  switch (gate.baseline) {
+    case BaselineState::kNotAsked:
+      return gate.runs_agree ? "" : "not asked: the runs do not agree with each other";
+    case BaselineState::kSame:
+      return file + ": as accepted";
+    case BaselineState::kRefresh:
+      return file + ": results as accepted; it may be refreshed with `gate accept`";
+    case BaselineState::kStale:
+      return file + ": " + escape_name(gate.summary);
+    case BaselineState::kMissing:
+      return "none: " + file;
+    case BaselineState::kDiffers:
+      return file + ": " + escape_name(gate.summary);
+    case BaselineState::kDamaged:
+      return file + ": cannot be read";
+    case BaselineState::kNoKey:
+      break;
+  }
+  return "not asked: no platform key";
+}
+
+std::string expected_text(const ExpectedOutcome& entry) {
+  std::string text = fmt::format("{}: {}", escape_name(entry.match), expected_name(entry.what));
+  if (entry.operators > 0) text += fmt::format(", {}", format_count(entry.operators, "operator"));
+  if (!entry.detail.empty()) text += ", " + escape_name(entry.detail);
+  return text + fmt::format("; until {}, {}", entry.expires, escape_name(entry.owner));
+}
+
+}  // namespace
+
+std::string_view state_name(BaselineState state) noexcept {
+  switch (state) {
+    case BaselineState::kNotAsked:
+      return "not_asked";
+    case BaselineState::kSame:
+      return "same";
+    case BaselineState::kRefresh:
+      return "refresh";
+    case BaselineState::kStale:
+      return "stale";
+    case BaselineState::kMissing:
+      return "missing";
+    case BaselineState::kDiffers:
+      return "differs";
+    case BaselineState::kDamaged:
+      return "damaged";
+    case BaselineState::kNoKey:
+      break;
+  }
+  return "no_key";
+}
+
+std::string_view expected_name(ExpectedOutcome::What what) noexcept {
+  switch (what) {
+    case ExpectedOutcome::What::kExcused:
+      return "excused";
+    case ExpectedOutcome::What::kAgreed:
+      return "agreed";
+    case ExpectedOutcome::What::kUnexpectedPass:
+      return "unexpected_pass";
+    case ExpectedOutcome::What::kBeyondLimit:
+      return "beyond_limit";
+    case ExpectedOutcome::What::kNotJudged:
+      return "not_judged";
+    case ExpectedOutcome::What::kExpired:
+      return "expired";
+    case ExpectedOutcome::What::kElsewhere:
+      break;
+  }
+  return "elsewhere";
+}
+
+Page gate_section(const GateOutcome* gate, const Detail& detail) {
+  Page page;
+  if (gate == nullptr) return page;
+  const std::size_t most = detail.everything ? 100 : 3;
+  const std::size_t lines = detail.everything ? 100 : 2;
+  page.prose("baseline", baseline_text(*gate), lines);
+  page.prose("changed", changes_text(gate->changes, most), detail.everything ? 100 : 3);
+  if (!gate->nearest.empty()) {
+    page.prose("nearest",
+               escape_name(gate->nearest) + ": " + changes_text(gate->nearest_changes, most),
+               detail.everything ? 100 : 4);
+  }
+  for (const ExpectedOutcome& entry : gate->expected) {
+    page.prose("expected", expected_text(entry), lines);
+  }
+  for (const std::string& note : gate->notes) page.prose("note", escape_name(note), lines);
+  if (!gate->attempt.empty()) page.prose("attempt", escape_name(gate->attempt), 1);
+  const bool has_news = gate->baseline != BaselineState::kSame;
+  if (!gate->pending.empty() && has_news) {
+    const std::string why = gate->refusal.empty() ? "" : "; accept refuses it: " + gate->refusal;
+    page.prose("pending", escape_name(gate->pending + why), lines);
+  }
+  return page;
+}
+
+}  // namespace repro_check::cmd

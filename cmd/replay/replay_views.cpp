@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0
+// What `replay` found, as text and as JSON.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "cmd/inspect/inspect_json.h"
+#include "cmd/render/json/json_text.h"
+#include "cmd/render/text.h"
+#include "cmd/replay/replay.h"
+
+namespace repro_check::cmd {
+namespace {
+
+/// Distinct results listed for one setting.
+constexpr std::size_t kShownResults = 5;
+
+std::string row(std::string_view label, const std::string& text) {
+  return fmt::format("  {:<11}{}\n", label, text);
+}
+
+std::string op_text(const ReplayFindings& findings) {
+  const core::OpRecord& op = findings.op;
+  const std::string place = place_text(op.site.get());
+  return fmt::format("op {} {}{}",
+                     op.index,
+                     escape_name(op.op->full_name()),
+                     place.empty() ? "" : " (" + place + ")");
+}
+
+std::string calls_text(const ReplayFindings& findings) {
+  return fmt::format("{} at {}",
+                     format_count(findings.calls(), "call"),
+                     format_count(findings.settings.size(), "setting"));
+}
+
+std::string setting_name(const ReplaySetting& setting) {
+  std::string text = setting.isa.empty() ? "" : escape_name(setting.isa) + ", ";
+  return text + format_count(static_cast<std::uint64_t>(setting.round.threads), "thread");
+}
+
+const char* recorded_text(const capture::ReplayResult& result) {
+  if (!result.as_recorded) return "the record does not say what came out";
+  return *result.as_recorded ? "as recorded" : "not as recorded";
+}
+
+/// `max 1.2e-07 from the recorded output`, of the output that is farthest.
+std::string gap_text(const capture::ReplayResult& result) {
+  const capture::OutputDistance* worst = nullptr;
+  for (const capture::OutputDistance& output : result.to_recorded) {
+    if (output.differing == 0) continue;
+    if (worst == nullptr || output.max_abs.value_or(INFINITY) > worst->max_abs.value_or(INFINITY)) {
+      worst = &output;
+    }
+  }
+  if (worst == nullptr) return "";
+  return fmt::format(", {} of {} differ, max {}",
+                     format_count(worst->differing),
+                     format_count(worst->elements),
+                     worst->max_abs ? format_error(*worst->max_abs) : "nan");
+}
+
+std::string setting_rows(const ReplaySetting& setting) {
+  const auto& results = setting.round.results;
+  std::string text = row("setting",
+                         fmt::format("{} ({}): {}, {}",
+                                     setting_name(setting),
+                                     escape_name(setting.cpu_capability),
+                                     format_count(setting.round.sequence.size(), "call"),
+                                     format_count(results.size(), "result")));
+  for (std::size_t i = 0; i < std::min(results.size(), kShownResults); ++i) {
+    text += row("",
+                fmt::format("{} {} {}{}",
+                            core::to_hex(results[i].digest).substr(0, 12),
+                            format_count(results[i].calls, "call") + ",",
+                            recorded_text(results[i]),
+                            gap_text(results[i])));
+  }
+  if (results.size() > kShownResults) {
+    text += row("", fmt::format("... and {} more: --format json", results.size() - kShownResults));
+  }
+  return text;
+}
+
+std::string float64_rows(const std::string& side,
+                         const std::optional<capture::ReferenceDistance>& distance) {
+  if (!distance) return "";
+  if (!distance->problem.empty()) {
+    return row("float64", side + "no distance: " + escape_name(distance->problem));
+  }
+  std::string text;
+  for (const capture::OutputDistance& output : distance->outputs) {
+    std::string measured = output.rmse ? fmt::format("RMSE {}, max {}",
+                                                     format_error(*output.rmse),
+                                                     format_error(*output.max_abs))
+                                       : "no finite numbers";
+    if (output.incomparable > 0) {
+      measured += fmt::format(", NaN or infinity against a number {} times", output.incomparable);
+    }
+    text += row(
+        "float64",
+        fmt::format(
+            "{}output {} from the float64 result: {}", side, escape_name(output.slot), measured));
+  }
+  return text;
+}
+
+std::string nearer_row(const ReplayFindings& findings) {
+  const auto ratio = findings.reference_ratio();
+  if (!ratio) return "";
+  if (*ratio == 1) return row("", "both are equally far from it");
+  const std::string by =
+      std::isfinite(*ratio) && *ratio > 0
+          ? fmt::format(" by a factor of {}", format_error(std::max(*ratio, 1 / *ratio)))
+          : "";
+  return row(
+      "",
+      fmt::format(
+          "{} is nearer to it{}", escape_name(*ratio > 1 ? findings.against : findings.dump), by));
+}
+
+std::string verdict_words(const ReplayFindings& findings) {
+  switch (findings.verdict()) {
+    case ReplayVerdict::kRepeats:
+      return "REPEATS";
+    case ReplayVerdict::kRepeatsUnrecorded:
+      return "REPEATS, NOT COMPARED";
+    case ReplayVerdict::kNotReproduced:
+      return "NOT REPRODUCED";
+    case ReplayVerdict::kDependsOnSettings:
+      return "DEPENDS ON SETTINGS";
+    case ReplayVerdict::kVaries:
+      return "VARIES";
+  }
+  return "VARIES";
+}
+
+std::string findings_words(const ReplayFindings& findings) {
+  const std::string calls = calls_text(findings);
+  switch (findings.verdict()) {
+    case ReplayVerdict::kRepeats:
+      return "repeats at every setting, " + calls + " gave the recorded result";
+    case ReplayVerdict::kRepeatsUnrecorded:
+      return "repeats at every setting, " + calls +
+             " gave one result; the record does not say what came out";
+    case ReplayVerdict::kNotReproduced:
+      return "repeats at every setting, but " + calls + " gave another result than the recorded";
+    case ReplayVerdict::kDependsOnSettings:
+      return fmt::format("repeats at every setting, but {} gave {}",
+                         calls,
+                         format_count(findings.distinct(), "distinct result"));
+    case ReplayVerdict::kVaries:
+      break;
+  }
+  const auto worst = std::ranges::max_element(
+      findings.settings, {}, [](const ReplaySetting& s) { return s.round.results.size(); });
+  return fmt::format("gave {} in {} with {}",
+                     format_count(worst->round.results.size(), "distinct result"),
+                     format_count(worst->round.sequence.size(), "call"),
+                     setting_name(*worst));
+}
+
+OrderedJson distances_json(const std::vector<capture::OutputDistance>& distances) {
+  OrderedJson list = OrderedJson::array();
+  for (const capture::OutputDistance& output : distances) {
+    list.push_back({{"slot", clean_utf8(output.slot)},
+                    {"elements", output.elements},
+                    {"differing", output.differing},
+                    {"incomparable", output.incomparable},
+                    {"max_abs", output.max_abs ? number_json(*output.max_abs) : nullptr},
+                    {"rmse", output.rmse ? number_json(*output.rmse) : nullptr}});
+  }
+  return list;
+}
+
+OrderedJson text_or_null(const std::string& text) {
+  if (text.empty()) return nullptr;
+  return clean_utf8(text);
+}
+
+OrderedJson setting_json(const ReplaySetting& setting) {
+  OrderedJson results = OrderedJson::array();
+  for (const capture::ReplayResult& result : setting.round.results) {
+    results.push_back(
+        {{"digest", core::to_hex(result.digest)},
+         {"calls", result.calls},
+         {"first_call", result.first},
+         {"as_recorded", result.as_recorded ? OrderedJson(*result.as_recorded) : nullptr},
+         {"to_recorded", distances_json(result.to_recorded)}});
+  }
+  return {{"isa", text_or_null(setting.isa)},
+          {"cpu_capability", clean_utf8(setting.cpu_capability)},
+          {"threads", setting.round.threads},
+          {"calls", setting.round.sequence.size()},
+          {"distinct", setting.round.results.size()},
+          {"sequence", setting.round.sequence},
+          {"results", std::move(results)}};
+}
+
+OrderedJson reference_json(const std::optional<capture::ReferenceDistance>& distance) {
+  if (!distance) return nullptr;
+  return {{"outputs", distances_json(distance->outputs)},
+          {"problem", text_or_null(distance->problem)}};
+}
+
+OrderedJson float64_json(const ReplayFindings& findings) {
+  if (!findings.baseline) return nullptr;
+  const auto ratio = findings.reference_ratio();
+  OrderedJson nearer = nullptr;
+  if (ratio) nearer = *ratio == 1 ? "neither" : *ratio > 1 ? "against" : "dump";
+  return {{"dump", reference_json(findings.baseline)},
+          {"against", reference_json(findings.candidate)},
+          {"ratio", ratio ? number_json(*ratio) : nullptr},
+          {"nearer", std::move(nearer)}};
+}
+
+}  // namespace
+
+std::string replay_headline(const ReplayFindings& findings) {
+  return fmt::format(
+      "{}: {} {}", verdict_words(findings), op_text(findings), findings_words(findings));
+}
+
+std::string replay_text(const ReplayFindings& findings) {
+  std::string text = replay_headline(findings) + "\n";
+  text += row("dump", escape_name(findings.dump));
+  if (!findings.against.empty()) {
+    text += row("against",
+                fmt::format("{}, op {}: {}",
+                            escape_name(findings.against),
+                            findings.against_op,
+                            findings.same_inputs ? "recorded with the same inputs"
+                                                 : "recorded with other inputs"));
+  }
+  text += row("recorder",
+              "LibTorch " + escape_name(findings.libtorch) +
+                  (findings.device.empty() ? "" : ", on " + escape_name(findings.device)));
+  for (const ReplaySetting& setting : findings.settings) text += setting_rows(setting);
+  const bool two = !findings.against.empty();
+  text += float64_rows(two ? escape_name(findings.dump) + ": " : "", findings.baseline);
+  text += float64_rows(two ? escape_name(findings.against) + ": " : "", findings.candidate);
+  text += nearer_row(findings);
+  for (const std::string& note : findings.notes) text += row("note", escape_name(note));
+  return text;
+}
+
+std::string replay_json(const ReplayFindings& findings, bool pretty) {
+  const core::OpRecord& op = findings.op;
+  OrderedJson against = nullptr;
+  if (!findings.against.empty()) {
+    against = {{"dump", clean_utf8(findings.against)},
+               {"op", findings.against_op},
+               {"same_inputs", findings.same_inputs}};
+  }
+  OrderedJson settings = OrderedJson::array();
+  for (const ReplaySetting& setting : findings.settings) settings.push_back(setting_json(setting));
+  OrderedJson notes = OrderedJson::array();
+  for (const std::string& note : findings.notes) notes.push_back(clean_utf8(note));
+  const OrderedJson document{{"format", "repro-check-replay"},
+                             {"version", "1.0"},
+                             {"verdict", verdict_name(findings.verdict())},
+                             {"headline", clean_utf8(replay_headline(findings))},
+                             {"exit_code", static_cast<int>(exit_code_of(findings))},
+                             {"dump", clean_utf8(findings.dump)},
+                             {"op",
+                              {{"index", op.index},
+                               {"operator", clean_utf8(op.op->full_name())},
+                               {"place", clean_utf8(raw_place_text(op.site.get()))}}},
+                             {"against", std::move(against)},
+                             {"libtorch", clean_utf8(findings.libtorch)},
+                             {"device", text_or_null(findings.device)},
+                             {"calls", findings.calls()},
+                             {"distinct", findings.distinct()},
+                             {"settings", std::move(settings)},
+                             {"float64", float64_json(findings)},
+                             {"notes", std::move(notes)}};
+  return to_document(document, pretty);
+}
+
+}  // namespace repro_check::cmd

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/report/trend.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <span>
+#include <string_view>
+#include <utility>
+
+#include "cmd/render/json/json_text.h"
+#include "cmd/render/page.h"
+#include "cmd/render/text.h"
+
+namespace repro_check::cmd {
+namespace {
+
+constexpr std::size_t kShownFirsts = 5;
+constexpr std::size_t kShownDamaged = 10;
+constexpr std::size_t kShortHash = 8;
+
+void count(Trend& trend, HistoryEntry entry) {
+  const bool is_alike = !trend.entries.empty() && trend.entries.back().passed() == entry.passed();
+  trend.streak = is_alike ? trend.streak + 1 : 1;
+  std::uint64_t& longest = entry.passed() ? trend.longest_passed : trend.longest_not_passed;
+  longest = std::max(longest, trend.streak);
+  if (entry.passed()) ++trend.passed;
+  if (entry.exit_code == core::ExitCode::kDivergence) ++trend.diverged;
+  if (entry.first) {
+    auto found = std::ranges::find(trend.firsts, *entry.first, &FirstCount::first);
+    if (found == trend.firsts.end()) {
+      found = trend.firsts.insert(found, FirstCount{*entry.first, 0});
+    }
+    ++found->runs;
+  }
+  trend.entries.push_back(std::move(entry));
+}
+
+std::vector<std::string> undecided_commits(const Trend& trend) {
+  struct Seen {
+    bool passed = false;
+    bool diverged = false;
+  };
+  std::map<std::string_view, Seen> seen;
+  for (const HistoryEntry& entry : trend.entries) {
+    Seen& commit = seen[entry.commit];
+    commit.passed = commit.passed || entry.passed();
+    commit.diverged = commit.diverged || entry.exit_code == core::ExitCode::kDivergence;
+  }
+  std::vector<std::string> commits;
+  for (const HistoryEntry& entry : trend.entries) {
+    const Seen& commit = seen[entry.commit];
+    const bool is_new = std::ranges::find(commits, entry.commit) == commits.end();
+    if (!entry.commit.empty() && commit.passed && commit.diverged && is_new) {
+      commits.push_back(entry.commit);
+    }
+  }
+  return commits;
+}
+
+std::string runs_text(const Trend& trend) {
+  const std::size_t runs = trend.entries.size();
+  return fmt::format("{} from {} to {}: {} passed ({}), {} diverged, {} not judged",
+                     format_count(runs),
+                     trend.entries.front().time,
+                     trend.entries.back().time,
+                     format_count(trend.passed),
+                     format_percent(trend.passed, runs),
+                     format_count(trend.diverged),
+                     format_count(runs - trend.passed - trend.diverged));
+}
+
+std::string streak_text(const Trend& trend) {
+  return fmt::format("{} {} in a row until now; at most {} passed and {} not",
+                     format_count(trend.streak),
+                     trend.entries.back().passed() ? "passed" : "not passed",
+                     format_count(trend.longest_passed),
+                     format_count(trend.longest_not_passed));
+}
+
+std::string entry_text(const HistoryEntry& entry) {
+  std::string text = fmt::format("{}  {:<8}  {:<16} {} compared",
+                                 entry.time,
+                                 short_hash(entry.commit),
+                                 entry.status,
+                                 format_count(entry.compared));
+  if (entry.origins > 0) text += fmt::format(", {}", format_count(entry.origins, "origin"));
+  if (entry.ulp_max) text += fmt::format(", max {} ULP", format_ulp(*entry.ulp_max));
+  if (!entry.attempt.empty()) text += ", " + entry.attempt;
+  if (entry.first) text += ", " + operator_text(*entry.first);
+  return text;
+}
+
+void add_trend(Page& page, const Trend& trend, std::size_t last, bool all) {
+  page.prose("gate",
+             trend.platform.empty()
+                 ? fmt::format("{}, of no platform", trend.gate)
+                 : fmt::format("{} on {}", trend.gate, short_hash(trend.platform)),
+             2);
+  page.prose("runs", runs_text(trend), 3);
+  page.prose("streak", streak_text(trend), 2);
+  const std::size_t shown = all ? trend.firsts.size() : std::min(kShownFirsts, trend.firsts.size());
+  for (std::size_t i = 0; i < shown; ++i) {
+    const FirstCount& each = trend.firsts[i];
+    page.prose(i == 0 ? "first" : "",
+               fmt::format("in {}: {}", format_count(each.runs, "run"), operator_text(each.first)),
+               2);
+  }
+  if (shown < trend.firsts.size()) {
+    page.prose("", fmt::format("... and {} more: --all", trend.firsts.size() - shown), 1);
+  }
+  for (const std::string& commit : trend.undecided) {
+    page.prose(commit == trend.undecided.front() ? "undecided" : "",
+               fmt::format("{} passed in one run and diverged in another", short_hash(commit)),
+               2);
+  }
+  bool is_first = true;
+  for (const HistoryEntry& entry : newest(trend, last)) {
+    page.prose(is_first ? "last" : "", entry_text(entry), 2);
+    is_first = false;
+  }
+}
+
+Line headline(const std::string& file,
+              const std::vector<Trend>& trends,
+              const std::vector<DamagedLine>& damaged) {
+  std::uint64_t runs = 0;
+  std::uint64_t passed = 0;
+  for (const Trend& trend : trends) {
+    runs += trend.entries.size();
+    passed += trend.passed;
+  }
+  Line line("HISTORY");
+  line.put(fmt::format(" {}: {} of {} passed ({})",
+                       file,
+                       format_count(passed),
+                       format_count(runs, "gate run"),
+                       format_percent(passed, runs)));
+  if (!damaged.empty()) {
+    line.put(fmt::format(", {} unreadable", format_count(damaged.size(), "line")), Role::kTrouble);
+  }
+  return line;
+}
+
+Json json_operator(const HistoryOperator& op) {
+  return {{"phase", json_text(op.phase)},
+          {"operator", json_text(op.name)},
+          {"module", json_text(op.module)},
+          {"occurrence", json_integer(op.occurrence)}};
+}
+
+Json json_trend(const Trend& trend, std::size_t last) {
+  Json firsts = Json::array();
+  for (const FirstCount& each : trend.firsts) {
+    Json item = json_operator(each.first);
+    item["runs"] = json_integer(each.runs);
+    firsts.push_back(std::move(item));
+  }
+  Json undecided = Json::array();
+  for (const std::string& commit : trend.undecided) undecided.push_back(json_text(commit));
+  Json entries = Json::array();
+  for (const HistoryEntry& entry : newest(trend, last)) {
+    entries.push_back(Json::parse(to_line(entry)));
+  }
+  Json out;
+  out["gate"] = json_text(trend.gate);
+  out["platform_key"] = json_text_or_null(trend.platform);
+  out["runs"] = trend.entries.size();
+  out["passed"] = json_integer(trend.passed);
+  out["diverged"] = json_integer(trend.diverged);
+  out["not_judged"] = json_integer(trend.entries.size() - trend.passed - trend.diverged);
+  out["streak"] = Json{{"passed", trend.entries.back().passed()},
+                       {"runs", json_integer(trend.streak)},
+                       {"longest_passed", json_integer(trend.longest_passed)},
+                       {"longest_not_passed", json_integer(trend.longest_not_passed)}};
+  out["first_divergences"] = std::move(firsts);
+  out["undecided_commits"] = std::move(undecided);
+  out["last"] = std::move(entries);
+  return out;
+}
+
+}  // namespace
+
+std::string short_hash(const std::string& hash) {
+  return hash.empty() ? std::string("-") : hash.substr(0, kShortHash);
+}
+
+std::string operator_text(const HistoryOperator& op) {
+  return op.module.empty() ? op.name : fmt::format("{} ({})", op.name, op.module);
+}
+
+std::span<const HistoryEntry> newest(const Trend& trend, std::size_t last) {
+  const std::span<const HistoryEntry> all(trend.entries);
+  return all.last(std::min(last, all.size()));
+}
+
+std::string trend_headline(const std::string& file,
+                           const std::vector<Trend>& trends,
+                           const std::vector<DamagedLine>& damaged) {
+  return headline(file, trends, damaged).raw();
+}
+
+std::vector<Trend> trends_of(const History& history, const std::optional<std::string>& gate) {
+  std::vector<Trend> trends;
+  for (const HistoryEntry& entry : history.entries) {
+    if (gate && entry.gate != *gate) continue;
+    auto found = std::ranges::find_if(trends, [&](const Trend& trend) {
+      return trend.gate == entry.gate && trend.platform == entry.platform;
+    });
+    if (found == trends.end()) {
+      found = trends.insert(found, Trend{});
+      found->gate = entry.gate;
+      found->platform = entry.platform;
+    }
+    count(*found, entry);
+  }
+  for (Trend& trend : trends) {
+    std::ranges::stable_sort(trend.firsts, std::ranges::greater{}, &FirstCount::runs);
+    trend.undecided = undecided_commits(trend);
+  }
+  return trends;
+}
+
+std::string trend_text(const std::string& file,
+                       const std::vector<Trend>& trends,
+                       const std::vector<DamagedLine>& damaged,
+                       std::size_t last,
+                       const RenderOptions& options) {
+  std::string text = headline(file, trends, damaged).str(options.color) + "\n";
+  if (options.verbosity < 0) return text;
+  for (const Trend& trend : trends) {
+    Page page;
+    add_trend(page, trend, last, options.all);
+    if (trends.size() > 1) text += "\n";
+    text += page.str(options.color);
+  }
+  Page page;
+  const std::size_t shown = options.all ? damaged.size() : std::min(kShownDamaged, damaged.size());
+  for (std::size_t i = 0; i < shown; ++i) {
+    page.prose(i == 0 ? "unreadable" : "",
+               fmt::format("line {}: {}", damaged[i].number, damaged[i].why),
+               2);
+  }
+  if (shown < damaged.size()) {
+    page.prose("", fmt::format("... and {} more: --all", damaged.size() - shown), 1);
+  }
+  return text + page.str(options.color);
+}
+
+std::string trend_json(const std::string& file,
+                       const std::vector<Trend>& trends,
+                       const std::vector<DamagedLine>& damaged,
+                       std::size_t last,
+                       const RenderOptions& options) {
+  Json gates = Json::array();
+  for (const Trend& trend : trends) gates.push_back(json_trend(trend, last));
+  Json lines = Json::array();
+  for (const DamagedLine& each : damaged) {
+    lines.push_back(Json{{"line", each.number}, {"why", json_text(each.why)}});
+  }
+  Json out;
+  out["format"] = "repro-check-trend";
+  out["version"] = "1.0";
+  out["file"] = json_text(file);
+  out["headline"] = json_text(trend_headline(file, trends, damaged));
+  out["gates"] = std::move(gates);
+  out["unreadable"] = std::move(lines);
+  return to_document(out, options.pretty_json);
+}
+
+}  // namespace repro_check::cmd

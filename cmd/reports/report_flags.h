@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cmd/reports/report_destinations.h"
+#include "cmd/reports/verdict.h"
+#include "cmd/terminal/command.h"
+#include "comparators/report/report.h"
+#include "configs/spec/run_config.h"
+
+namespace CLI {
+class App;
+}
+
+namespace repro_check::cmd {
+
+class OpLines;
+
+/// --report, --format, --output, --all and --top, shared by the verbs that end in a report.
+class ReportFlags {
+ public:
+  void define(CLI::App& app);
+
+  /// Divergent operators worth keeping in a report.
+  [[nodiscard]] std::size_t max_items() const noexcept;
+
+  /// Whether a report is asked for that shows every operator; after check_output().
+  [[nodiscard]] bool wants_trail() const noexcept;
+
+  /// Whether JSON Lines are asked for, which a comparison can write as it goes; after
+  /// check_output().
+  [[nodiscard]] bool wants_lines() const noexcept;
+
+  /// Whether every operator is to be listed.
+  [[nodiscard]] bool wants_all() const noexcept { return all_; }
+
+  /// To be called before any work is done.
+  /// @param spec  of a configuration: its files are written beside those of --report, which stands
+  ///              in the place of one of the same format; their directories are made. Null = none
+  /// @throws core::Error{kUsage} when a destination cannot be understood or written
+  void check_output(const configs::ReportSpec* spec = nullptr);
+
+  /// Formats of --report, in order; after check_output().
+  [[nodiscard]] std::vector<std::string_view> formats() const;
+
+  /// What the renderer is told.
+  /// @param fallback  format when neither --format nor --report says what goes to stdout
+  [[nodiscard]] ReportStyle style(const GlobalOptions& globals, const std::string& fallback) const;
+
+  /// Writes every report: the files of --report first, then --output and stdout, so that stdout
+  /// stays empty when a file could not be written. The other files are written then all the same.
+  /// @param lines  every operator of the one report, for JSON Lines; null = what the reports list
+  /// @throws core::Error{kIo} of the first that failed
+  void emit(std::span<const comparators::Report> reports,
+            const ReportStyle& style,
+            OpLines* lines = nullptr) const;
+
+  /// Writes a document that is no report to --output, or to stdout unless --report goes there.
+  /// @throws core::Error{kIo}
+  void write(std::string_view document) const;
+
+  /// Writes a document that is no report to every destination of --report, which are of its format.
+  /// @throws core::Error{kIo}
+  void write_destinations(std::string_view document) const;
+
+ private:
+  [[nodiscard]] bool stdout_is_taken() const;
+  void emit_stdout(std::span<const comparators::Report> reports,
+                   const ReportStyle& style,
+                   const DocumentOptions& options,
+                   OpLines* lines) const;
+  [[nodiscard]] DocumentOptions document_options(const RenderOptions& options) const;
+
+  std::optional<std::string> format_;
+  std::optional<std::string> output_;
+  std::vector<std::string> report_words_;
+  std::vector<ReportDestination> destinations_;
+  std::string source_root_;
+  std::string junit_dialect_;
+  bool all_ = false;
+  std::optional<std::size_t> top_;
+};
+
+}  // namespace repro_check::cmd

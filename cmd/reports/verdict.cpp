@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/reports/verdict.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdlib>
+#include <memory>
+#include <utility>
+
+#include "cmd/recording/own_recordings.h"
+#include "cmd/render/formats.h"
+#include "comparators/common_prefix.h"
+#include "dumpers/store/directory/pack_name.h"
+#include "dumpers/store/dump_reader.h"
+#include "dumpers/store/recovery/partial_dump.h"
+
+namespace repro_check::cmd {
+namespace {
+
+using comparators::Report;
+using comparators::RunSummary;
+using comparators::Status;
+
+std::optional<Status> status_for(core::ErrorKind kind) {
+  switch (kind) {
+    case core::ErrorKind::kDumpIncomplete:
+      return Status::kIncomplete;
+    case core::ErrorKind::kDumpDamaged:
+    case core::ErrorKind::kDumpUnknown:
+      return Status::kDamaged;
+    default:
+      return std::nullopt;
+  }
+}
+
+/// The same for what open_side() opens, which may be another dump than the one that was recorded.
+std::optional<Status> side_status(core::ErrorKind kind) {
+  return kind == core::ErrorKind::kRunFailed ? Status::kRunFailed : status_for(kind);
+}
+
+/// One side of a comparison: a dump, or why there is none.
+struct Side {
+  std::unique_ptr<core::DumpSource> dump;
+  std::optional<core::Error> error;
+};
+
+/// Half a recording is never taken for a whole one, unless that is asked for.
+void expect_whole(const core::DumpSource& dump) {
+  if (!comparators::is_partial(dump)) return;
+  throw core::Error(
+      core::ErrorKind::kDumpIncomplete,
+      fmt::format(
+          "{}: a partial recording: {}", dump.location(), dump.manifest().trace.partial->reason),
+      "add --partial to compare as far as it goes, or record the run again");
+}
+
+std::unique_ptr<core::DumpSource> open_either(const std::filesystem::path& path,
+                                              const OpenOptions& opening) {
+  if (opening.partial) return store::open_partial(path, opening.references);
+  if (!store::is_pack(path)) return store::open_dump(path, opening.references);
+  return store::open_pack(path, opening.references, opening.unpacking);
+}
+
+Side open_side(const std::filesystem::path& directory,
+               const std::filesystem::path& other,
+               OpenOptions opening) {
+  Side side;
+  opening.references.push_back(other);
+  try {
+    side.dump = open_either(directory, opening);
+    expect_own(*side.dump, directory);
+    if (!opening.partial) expect_whole(*side.dump);
+  } catch (const core::Error& error) {
+    if (!side_status(error.kind())) throw;
+    side.dump.reset();
+    side.error = error;
+  }
+  return side;
+}
+
+std::string name_of(const std::filesystem::path& directory) {
+  std::filesystem::path last = directory.filename();
+  if (last.empty()) last = directory.parent_path().filename();
+  return last.string();
+}
+
+/// The state of a run whose dump could not be opened.
+std::string state_of(core::ErrorKind kind) {
+  if (kind == core::ErrorKind::kDumpIncomplete) return "incomplete";
+  if (kind == core::ErrorKind::kRunFailed) return "failed";
+  return kind == core::ErrorKind::kDumpUnknown ? "unreadable" : "damaged";
+}
+
+RunSummary summarise(const std::filesystem::path& directory, const Side& side) {
+  RunSummary summary;
+  summary.location = directory.string();
+  if (side.dump) {
+    summary.manifest = side.dump->manifest();
+    summary.name = summary.manifest.run_name;
+    return summary;
+  }
+  summary.name = name_of(directory);
+  summary.message = side.error->what();
+  summary.status = state_of(side.error->kind());
+  if (summary.status == "incomplete") {
+    if (const auto reached = store::summarise_incomplete(directory)) {
+      summary.last_op = reached->entered ? reached->entered : reached->last;
+    }
+  }
+  return summary;
+}
+
+void add_failure(Report& report, const core::Error& error) {
+  const Status status = *side_status(error.kind());
+  if (report.reasons.empty()) {
+    report.status = status;
+  } else if (status != report.status) {
+    // The worse news of the two first: an unfinished recording can simply be made again.
+    const bool is_worse = status == Status::kRunFailed ||
+                          (status == Status::kDamaged && report.status != Status::kRunFailed);
+    if (is_worse)
+      std::swap(report.status, report.also.emplace_back(status));
+    else
+      report.also.push_back(status);
+  }
+  report.reasons.emplace_back(error.what());
+  if (report.mend.empty()) report.mend = error.hint();
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "localhost";
+}
+
+int rank(core::ExitCode code) {
+  constexpr std::array<core::ExitCode, 5> kFromBest{core::ExitCode::kReproducible,
+                                                    core::ExitCode::kNotComparable,
+                                                    core::ExitCode::kDivergence,
+                                                    core::ExitCode::kDumpUnusable,
+                                                    core::ExitCode::kRunFailed};
+  const auto* found = std::find(kFromBest.begin(), kFromBest.end(), code);
+  return static_cast<int>(found - kFromBest.begin());
+}
+
+}  // namespace
+
+Report judge(const std::filesystem::path& baseline,
+             const std::filesystem::path& candidate,
+             const comparators::CompareOptions& options,
+             const OpenOptions& opening) {
+  const auto start = std::chrono::steady_clock::now();
+  const Side first = open_side(baseline, candidate, opening);
+  const Side second = open_side(candidate, baseline, opening);
+  Report report;
+  if (first.dump && second.dump) {
+    const bool prefix =
+        comparators::is_partial(*first.dump) || comparators::is_partial(*second.dump);
+    const auto compare = prefix ? comparators::compare_common_prefix : comparators::compare;
+    report = compare(*first.dump, *second.dump, options);
+  } else {
+    report.runs = {summarise(baseline, first), summarise(candidate, second)};
+    if (first.error) add_failure(report, *first.error);
+    if (second.error) add_failure(report, *second.error);
+  }
+  report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return report;
+}
+
+std::optional<Report> unreadable_dump(const std::filesystem::path& dump, const core::Error& error) {
+  if (!status_for(error.kind())) return std::nullopt;
+  Report report;
+  report.runs = {summarise(dump, Side{nullptr, error})};
+  add_failure(report, error);
+  return report;
+}
+
+core::ExitCode worse(core::ExitCode left, core::ExitCode right) {
+  return rank(right) > rank(left) ? right : left;
+}
+
+core::ExitCode worst_exit(std::span<const Report> reports) {
+  core::ExitCode worst = core::ExitCode::kReproducible;
+  for (const Report& report : reports) {
+    worst = worse(worst, comparators::exit_code_of(report));
+  }
+  return worst;
+}
+
+void put_worst_first(std::vector<Report>& reports) {
+  std::stable_sort(reports.begin(), reports.end(), [](const Report& left, const Report& right) {
+    return rank(comparators::exit_code_of(left)) > rank(comparators::exit_code_of(right));
+  });
+}
+
+RenderOptions render_options(const GlobalOptions& globals, bool to_terminal) {
+  RenderOptions options;
+  options.verbosity = globals.quiet ? -1 : globals.verbosity;
+  options.color = use_color(globals.color, to_terminal);
+  if (options.color && use_links(globals.color, to_terminal, &std::getenv))
+    options.link_host = host_name();
+  options.pretty_json = to_terminal;
+  options.hdf5_version = store::hdf5_version();
+  return options;
+}
+
+std::string render_reports(std::span<const Report> reports, const ReportStyle& style) {
+  return find_format(style.format)
+      ->render(reports, DocumentOptions{style.options, "", "", "", false});
+}
+
+}  // namespace repro_check::cmd

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/run/observer_check.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "cmd/recording/space_check.h"
+#include "cmd/recording/space_estimate.h"
+#include "core/trace/run_modes.h"
+#include "dumpers/store/directory/discard.h"
+
+namespace repro_check::cmd {
+namespace {
+
+using comparators::ObserverFinding;
+using comparators::Report;
+using Outputs = std::vector<RecorderOutput>;
+using Outcome = ObserverFinding::Outcome;
+
+/// How often, and how, each run is asked for what it returns.
+struct Way {
+  const char* note;
+  bool bare;
+  core::DumpLevel level;
+};
+constexpr std::array<Way, 4> kWays{{{", bare", true, core::DumpLevel::kDigest},
+                                    {", bare again", true, core::DumpLevel::kDigest},
+                                    {", digests", false, core::DumpLevel::kDigest},
+                                    {", tensors", false, core::DumpLevel::kTensor}}};
+
+std::filesystem::path observer_directory(const std::filesystem::path& dump) {
+  std::filesystem::path beside = dump;
+  return beside += ".observer";
+}
+
+RecordingJob job_for(const RecordingJob& run, const Way& way) {
+  RecordingJob job = run;
+  job.dump = observer_directory(run.dump);
+  job.log = log_beside(job.dump);
+  job.run.dump.level = way.level;
+  job.run.dump.reference.reset();
+  // What the recorder substitutes is asked for, and cannot be asked of a run it has no part in.
+  job.run.disable_dropout = false;
+  job.run.rng = core::RngMode::kDevice;
+  job.replace_existing = true;
+  job.report_outputs = true;
+  job.bare = way.bare;
+  return job;
+}
+
+/// What is not the same, as far as the first such output.
+std::optional<std::pair<std::string, std::string>> difference(const Outputs& one,
+                                                              const Outputs& other) {
+  for (std::size_t i = 0; i < std::min(one.size(), other.size()); ++i) {
+    if (one[i] == other[i]) continue;
+    const bool bits = one[i].name == other[i].name && one[i].what == other[i].what;
+    return std::pair(one[i].name,
+                     bits ? one[i].what + ": other values" : one[i].what + " -> " + other[i].what);
+  }
+  if (one.size() == other.size()) return std::nullopt;
+  return std::pair(std::string("0"),
+                   std::to_string(one.size()) + " values -> " + std::to_string(other.size()));
+}
+
+ObserverFinding judge_outputs(const std::string& run, const std::vector<Outputs>& answers) {
+  ObserverFinding finding;
+  finding.run = run;
+  finding.outputs = answers.front().size();
+  if (finding.outputs == 0) {
+    finding.outcome = Outcome::kNotJudged;
+    finding.detail = "it returned nothing that could be compared";
+    return finding;
+  }
+  if (const auto apart = difference(answers[0], answers[1])) {
+    finding.outcome = Outcome::kNotJudged;
+    finding.output = apart->first;
+    finding.detail = "two runs without any recording differ in output " + apart->first;
+    return finding;
+  }
+  for (std::size_t i = 2; i < answers.size(); ++i) {
+    const auto apart = difference(answers[0], answers[i]);
+    if (!apart) continue;
+    finding.outcome = Outcome::kChanged;
+    finding.level = core::name_of(kWays[i].level);
+    finding.output = apart->first;
+    finding.detail = apart->second;
+    return finding;
+  }
+  return finding;
+}
+
+bool is_same_run(const RecordingJob& left, const RecordingJob& right) {
+  configs::RunSpec renamed = left.run;
+  renamed.name = right.run.name;
+  return renamed == right.run;
+}
+
+/// @return false when a run failed
+bool ask(const RecordingJob& run,
+         std::size_t number,
+         std::size_t total,
+         Progress& progress,
+         ObserverCheck& check) {
+  std::vector<Outputs> answers;
+  std::optional<SpaceEstimate> tensors;
+  for (const Way& way : kWays) {
+    const RecordingJob job = job_for(run, way);
+    progress.begin(number, total, run.run.name + way.note);
+    RecordingResult result = record_where_it_fits(job, tensors, progress);
+    const bool failed = !result.totals;
+    if (!failed) answers.push_back(std::move(result.outputs));
+    check.results.push_back(std::move(result));
+    if (failed) return false;
+    if (!way.bare && way.level == core::DumpLevel::kDigest) {
+      tensors = estimate_values(job.dump, job_for(run, kWays.back()), {});
+    }
+    if (!way.bare) store::discard_recording(job.dump);
+    std::error_code ignored;
+    std::filesystem::remove(job.log, ignored);
+  }
+  check.findings.push_back(judge_outputs(run.run.name, answers));
+  return true;
+}
+
+}  // namespace
+
+bool ObserverCheck::changed() const {
+  return std::ranges::find(findings, Outcome::kChanged, &ObserverFinding::outcome) !=
+         findings.end();
+}
+
+ObserverCheck check_observer(const std::vector<RecordingJob>& jobs, Progress& progress) {
+  std::vector<const RecordingJob*> distinct;
+  for (const RecordingJob& job : jobs) {
+    const auto same = [&](const RecordingJob* known) { return is_same_run(*known, job); };
+    if (std::ranges::none_of(distinct, same)) distinct.push_back(&job);
+  }
+  for (const RecordingJob* job : distinct) {
+    store::require_discardable(observer_directory(job->dump));
+  }
+  ObserverCheck check;
+  for (std::size_t i = 0; i < distinct.size(); ++i) {
+    if (!ask(*distinct[i], i + 1, distinct.size(), progress, check)) break;
+  }
+  return check;
+}
+
+Report observer_report(const std::vector<RecordingJob>& jobs, const ObserverCheck& check) {
+  Report report;
+  report.status = comparators::Status::kObserverEffect;
+  report.observer = check.findings;
+  for (const ObserverFinding& finding : check.findings) {
+    if (finding.outcome != Outcome::kChanged) continue;
+    report.reasons.push_back("recording " + finding.run + " at level " + finding.level +
+                             " changed what it returns: output " + finding.output + ", " +
+                             finding.detail);
+  }
+  for (const RecordingJob& job : jobs) {
+    comparators::RunSummary summary;
+    summary.name = job.run.name;
+    report.runs.push_back(std::move(summary));
+  }
+  report.mend =
+      "this is a defect of the recorder, or a model that looks at how it is run: please report it "
+      "with the model";
+  return report;
+}
+
+}  // namespace repro_check::cmd

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/setup/validate_command.h"
+
+#include <fmt/format.h>
+
+#include <CLI/App.hpp>
+#include <utility>
+#include <vector>
+
+#include "cmd/recording/reference.h"
+#include "cmd/render/text.h"
+#include "cmd/run/run_rounds.h"
+#include "cmd/terminal/output.h"
+#include "configs/parser/config_parser.h"
+#include "core/tensor/dtype.h"
+
+namespace repro_check::cmd {
+namespace {
+
+std::string judged_text(const configs::CompareSpec& spec) {
+  return spec.rules.empty() ? std::string(configs::name_of(spec.policy.kind))
+                            : "by " + format_count(spec.rules.size(), "rule");
+}
+
+std::string run_text(const configs::RunSpec& run) {
+  std::string text = fmt::format("  {}: {} {} on {}, seed {}, determinism {}, rng {}, dropout {}",
+                                 escape_name(run.name),
+                                 escape_name(run.model.path.filename().string()),
+                                 escape_name(run.model.method),
+                                 escape_name(run.device),
+                                 run.seed,
+                                 core::name_of(run.determinism),
+                                 core::name_of(run.rng),
+                                 run.disable_dropout ? "off" : "as the model has it");
+  if (run.threads) text += fmt::format(", threads {}", *run.threads);
+  if (run.dtype) text += fmt::format(", dtype {}", core::dtype_name(*run.dtype));
+  for (const auto& [name, value] : run.env) {
+    text += value ? ", " + escape_name(name) + "=" + escape_name(*value)
+                  : ", without " + escape_name(name);
+  }
+  return text + "\n";
+}
+
+/// As `run` would before it records anything.
+void expect_reference(const configs::Config& config) {
+  std::vector<RecordingJob> jobs;
+  for (const configs::RunSpec& run : config.runs) {
+    RecordingJob job;
+    job.run = run;
+    job.dump = config.dump_directory(run);
+    jobs.push_back(std::move(job));
+  }
+  if (starts_with_digests(config)) ask_for_values(jobs, {});
+  require_references(jobs);
+}
+
+}  // namespace
+
+std::vector<std::string> ValidateCommand::examples() const {
+  return {"repro-check validate -c config.json",
+          "repro-check validate -c config.json --set /threads=2"};
+}
+
+void ValidateCommand::define(CLI::App& app) { config_.define(app, true); }
+
+core::ExitCode ValidateCommand::run(const GlobalOptions& globals) {
+  const configs::Config config = config_.load();
+  expect_reference(config);
+  const configs::RunSpec& first = config.runs.front();
+  std::string text = fmt::format("OK: {}, {}, compared {}\n",
+                                 format_count(config.runs.size(), "run"),
+                                 format_count(first.calls.size(), "call"),
+                                 judged_text(config.compare));
+  if (!globals.quiet) {
+    for (const configs::RunSpec& run : config.runs) text += run_text(run);
+    text += fmt::format("  dumps: {}, level {}, depth {}\n",
+                        escape_name(first.dump.directory.string()),
+                        starts_with_digests(config) ? "auto" : core::name_of(first.dump.level),
+                        core::name_of(first.dump.depth));
+    text += fmt::format("  report: {}", fmt::join(config.report.formats, ", "));
+    for (const auto& [format, file] : config.report.files) {
+      text += fmt::format(", {} in {}", format, escape_name(from_here(file).string()));
+    }
+    text += '\n';
+  }
+  write_stdout(text);
+  return core::ExitCode::kReproducible;
+}
+
+}  // namespace repro_check::cmd

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "comparators/report/alignment_report.h"
+#include "core/system/large_memory.h"
+
+namespace repro_check::comparators {
+
+inline constexpr std::uint32_t kUnmatched = 0xFFFF'FFFF;
+
+/// Which records of two streams belong together.
+struct Alignment {
+  /// Per baseline record its candidate record, strictly increasing, or kUnmatched.
+  core::LargeVector<std::uint32_t> candidate_of;
+  core::LargeVector<MatchedBy> how;  ///< per baseline record
+  std::uint64_t matched = 0;
+  bool gave_up = false;    ///< the work limit was reached; the rest of a gap is left unmatched
+  std::uint64_t work = 0;  ///< steps taken
+};
+
+/// Pairs records of equal key in order, as many as bounded work finds: equal streams by position,
+/// else common prefix and suffix, records whose key is on one side only, Myers' greedy O(ND) up to
+/// 256 differences, then anchors (keys that are equally frequent on both sides) and again in the
+/// gaps between them. Ties match as early as possible. Work stays within most_work() and one more
+/// walk over a gap.
+/// @param baseline, candidate  interned keys, fewer than 2^32 - 1 each
+/// Sources: E. Myers, Algorithmica 1 (1986); the histogram and patience diffs of git.
+Alignment align(std::span<const std::uint32_t> baseline, std::span<const std::uint32_t> candidate);
+
+/// Pairs record i with record i where their keys are equal, and nothing else.
+Alignment align_by_position(std::span<const std::uint32_t> baseline,
+                            std::span<const std::uint32_t> candidate);
+
+/// Steps after which align() gives up on what is left: 32 a record and 10^6 more.
+std::uint64_t most_work(std::uint64_t records) noexcept;
+
+}  // namespace repro_check::comparators

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "comparators/report/report.h"
+#include "core/trace/run_manifest.h"
+
+namespace repro_check::comparators {
+
+/// What differs in the surroundings of two runs: how each was asked to run, settings as used,
+/// variables, machine and libraries. In the order of the baseline's manifest.
+std::vector<Difference> manifest_differences(const core::RunManifest& baseline,
+                                             const core::RunManifest& candidate);
+
+/// Which part of the surroundings a difference belongs to, as far as a cause can be seen in it.
+enum class DifferenceGroup {
+  kOther,     ///< cannot explain an operator that gets equal inputs: names, seeds, the model file
+  kSettings,  ///< determinism, precision, reductions, kernels switched on or off
+  kEnvironment,  ///< device, instruction set, libraries, variables
+  kThreads,
+};
+DifferenceGroup group_of(const Difference& difference);
+
+/// What differs in the surroundings and may be why an operator gives other numbers for equal
+/// inputs.
+struct Suspect {
+  DifferenceGroup group = DifferenceGroup::kSettings;
+  std::string text;     ///< `mkldnn.enabled on -> off`
+  std::string pointer;  ///< in a run of a configuration: `/settings/mkldnn.enabled`; or empty
+  std::string value;    ///< the baseline's there, as JSON text: `"on"`
+};
+
+/// The suspects alone, in the order threads, settings, environment: of a setting and what follows
+/// from it (a probe with other numbers, a variable that `determinism` pins) the setting.
+std::vector<Suspect> suspects_of(const core::RunManifest& baseline,
+                                 const core::RunManifest& candidate,
+                                 const std::vector<Difference>& differences);
+
+/// `threads.intra_op 2 -> 1`
+std::string to_text(const Difference& difference);
+
+}  // namespace repro_check::comparators

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comparators/cause/explanation.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <set>
+#include <string_view>
+#include <utility>
+
+namespace repro_check::comparators {
+namespace {
+
+using Setting = ReplayEvidence::Setting;
+
+constexpr std::string_view kKernel = "nondeterministic kernel";
+/// Causes that a call which does not repeat at unchanged settings leaves no room for.
+constexpr std::array<std::string_view, 5> kWeaker{
+    "unexplained", "layout differs", "settings differ", "environment differs", "threads"};
+
+std::string counted(std::uint64_t count, std::string_view what) {
+  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+}
+
+std::string setting_text(const Setting& setting) {
+  std::string text = "on " + counted(setting.threads, "thread");
+  if (!setting.isa.empty()) text += ", " + setting.cpu_capability;
+  return text;
+}
+
+std::vector<const Setting*> of_side(const ReplayEvidence& evidence, bool baseline) {
+  std::vector<const Setting*> settings;
+  for (const Setting& setting : evidence.settings) {
+    if (setting.of_baseline == baseline) settings.push_back(&setting);
+  }
+  return settings;
+}
+
+bool varies(const Setting& setting) { return setting.results.size() > 1; }
+
+/// `gives 4 results in 10 calls on 2 threads, 1 result in 10 calls on 1 thread`
+std::string results_text(const std::vector<const Setting*>& settings) {
+  std::vector<std::string> texts;
+  texts.reserve(settings.size());
+  for (const Setting* setting : settings) {
+    texts.push_back(fmt::format("{} in {} {}",
+                                counted(setting->results.size(), "result"),
+                                counted(setting->calls, "call"),
+                                setting_text(*setting)));
+  }
+  return fmt::format("gives {}", fmt::join(texts, ", "));
+}
+
+std::string side_text(const ReplayEvidence& evidence, bool baseline) {
+  const std::vector<const Setting*> settings = of_side(evidence, baseline);
+  if (settings.empty()) return {};
+  std::set<core::Digest> distinct;
+  std::uint64_t calls = 0;
+  bool known = true;
+  bool recorded = true;
+  std::vector<std::string> names;
+  for (const Setting* setting : settings) {
+    distinct.insert(setting->results.begin(), setting->results.end());
+    calls += setting->calls;
+    known = known && setting->as_recorded.has_value();
+    recorded = recorded && setting->as_recorded.value_or(false);
+    names.push_back(setting_text(*setting));
+  }
+  std::string text =
+      fmt::format("executed again by itself, op {} of the {} ",
+                  baseline ? evidence.baseline_op.value_or(0) : evidence.candidate_op.value_or(0),
+                  baseline ? "baseline" : "candidate");
+  const auto is_varying = [](const Setting* setting) { return varies(*setting); };
+  if (std::ranges::any_of(settings, is_varying)) return text + results_text(settings);
+  if (distinct.size() > 1) {
+    return text + fmt::format("repeats at every setting, but not with the same result: {}",
+                              fmt::join(names, " | "));
+  }
+  text +=
+      fmt::format("gives one result in {} ({})", counted(calls, "call"), fmt::join(names, "; "));
+  if (!known) return text + "; the record does not say what came out";
+  return text + (recorded ? ", the recorded one" : ", and not the recorded one");
+}
+
+std::string float64_text(const ReplayEvidence& evidence) {
+  if (!evidence.baseline_rmse || !evidence.candidate_rmse) return {};
+  const std::string figures =
+      fmt::format("RMSE {:.3g} | {:.3g}", *evidence.baseline_rmse, *evidence.candidate_rmse);
+  if (!evidence.reference_ratio) return "distance from the float64 result: " + figures;
+  if (*evidence.reference_ratio == 1) {
+    return "both sides are equally far from the float64 result: " + figures;
+  }
+  return fmt::format("the {} is nearer to the float64 result: {}",
+                     *evidence.reference_ratio > 1 ? "candidate" : "baseline",
+                     figures);
+}
+
+std::vector<std::string> sentences_of(const ReplayEvidence& evidence) {
+  if (!evidence.problem.empty()) return {"not executed again: " + evidence.problem};
+  std::vector<std::string> sentences;
+  const auto add = [&](std::string text) {
+    if (!text.empty()) sentences.push_back(std::move(text));
+  };
+  if (!evidence.same_inputs) add("the two calls were recorded with other inputs");
+  add(side_text(evidence, true));
+  add(side_text(evidence, false));
+  add(float64_text(evidence));
+  return sentences;
+}
+
+/// The setting at which one side varied most.
+const Setting* most_varied(const ReplayEvidence& evidence) {
+  const auto worst = std::ranges::max_element(
+      evidence.settings, {}, [](const Setting& setting) { return setting.results.size(); });
+  return worst == evidence.settings.end() || !varies(*worst) ? nullptr : &*worst;
+}
+
+/// Whether the side that varies does not on one thread.
+bool steady_on_one_thread(const ReplayEvidence& evidence) {
+  bool steady = false;
+  for (const Setting& setting : evidence.settings) {
+    if (setting.threads != 1) continue;
+    if (varies(setting)) return false;
+    steady = true;
+  }
+  return steady;
+}
+
+Cause confirmed(const ReplayEvidence& evidence, const Setting& setting) {
+  Cause cause;
+  cause.name = kKernel;
+  cause.evidence = fmt::format(
+      "its inputs were bit-equal, and executed again by itself it gave {} in {} {} (confirmed)",
+      counted(setting.results.size(), "result"),
+      counted(setting.calls, "call"),
+      setting_text(setting));
+  cause.advice = steady_on_one_thread(evidence)
+                     ? "set \"threads\": 1, with which it repeats, or \"determinism\": \"error\", "
+                       "which takes a deterministic kernel or refuses"
+                     : "set \"determinism\": \"error\", which takes a deterministic kernel or "
+                       "refuses, or use another operator";
+  return cause;
+}
+
+/// The kernel becomes the cause, or stands first beside a cause that a replay says nothing about.
+void put_confirmed(Cause kernel, Cause& cause) {
+  std::erase_if(cause.also, [](const Cause& other) { return other.name == kKernel; });
+  if (cause.name != kKernel && std::ranges::find(kWeaker, cause.name) == kWeaker.end()) {
+    cause.also.insert(cause.also.begin(), std::move(kernel));
+    return;
+  }
+  kernel.also = std::move(cause.also);
+  kernel.not_recorded = std::move(cause.not_recorded);
+  cause.also.clear();
+  if (cause.name != kKernel && cause.name != "unexplained") {
+    kernel.also.insert(kernel.also.begin(), std::move(cause));
+    kernel.also.front().not_recorded.clear();
+  }
+  cause = std::move(kernel);
+}
+
+void note_steady(const ReplayEvidence& evidence, Cause& cause) {
+  std::uint64_t calls = 0;
+  for (const Setting& setting : evidence.settings) calls += setting.calls;
+  const std::string note =
+      fmt::format("(likely; {} by itself did not show it)", counted(calls, "call"));
+  const auto rewrite = [&](Cause& each) {
+    constexpr std::string_view kLikely = "(likely)";
+    const std::size_t at = each.evidence.find(kLikely);
+    if (each.name == kKernel && at != std::string::npos) {
+      each.evidence.replace(at, kLikely.size(), note);
+    }
+  };
+  rewrite(cause);
+  std::ranges::for_each(cause.also, rewrite);
+}
+
+/// Of the thread counts and instruction sets tried, whether they change what comes out.
+void judge_threads(const ReplayEvidence& evidence, Cause& cause) {
+  if (cause.name != "threads") return;
+  std::set<core::Digest> results;
+  std::set<std::uint64_t> counts;
+  for (const Setting* setting : of_side(evidence, true)) {
+    if (!setting->isa.empty()) continue;
+    results.insert(setting->results.begin(), setting->results.end());
+    counts.insert(setting->threads);
+  }
+  if (counts.size() < 2) return;
+  cause.evidence +=
+      results.size() > 1
+          ? fmt::format("; by itself it gives another result with {} threads (confirmed)",
+                        fmt::join(counts, " and "))
+          : fmt::format("; by itself it gives one result with {} threads, so not confirmed",
+                        fmt::join(counts, " and "));
+}
+
+}  // namespace
+
+std::optional<ExplainedCall> call_to_explain(const Report& report) {
+  if (report.status != Status::kDiverged) return std::nullopt;
+  if (const auto& first = report.first_divergence; first && first->relation == Relation::kOrigin &&
+                                                   first->baseline_index &&
+                                                   first->candidate_index) {
+    return ExplainedCall{*first->baseline_index, *first->candidate_index};
+  }
+  for (const Origin& origin : report.origins) {
+    const bool both = origin.baseline_index && origin.candidate_index;
+    if (both && origin.relation == Relation::kOrigin) {
+      return ExplainedCall{*origin.baseline_index, *origin.candidate_index};
+    }
+  }
+  return std::nullopt;
+}
+
+void explain(ReplayEvidence evidence, Report& report) {
+  evidence.sentences = sentences_of(evidence);
+  auto& first = report.first_divergence;
+  const bool is_first =
+      first && evidence.baseline_op && first->baseline_index == evidence.baseline_op &&
+      first->candidate_index == evidence.candidate_op && first->relation == Relation::kOrigin;
+  if (is_first && evidence.problem.empty() && evidence.same_inputs) {
+    if (const Setting* worst = most_varied(evidence)) {
+      put_confirmed(confirmed(evidence, *worst), first->cause);
+    } else {
+      note_steady(evidence, first->cause);
+      judge_threads(evidence, first->cause);
+    }
+  }
+  report.replay = std::move(evidence);
+}
+
+}  // namespace repro_check::comparators

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comparators/cause/observations.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+#include "comparators/cause/value_cause.h"
+#include "comparators/report/op_text.h"
+#include "core/tensor/dtype.h"
+
+namespace repro_check::comparators::detail {
+namespace {
+
+constexpr double kTrivialShare = 0.99;
+
+/// What both runs say is said once.
+void note_kind(std::string_view kind,
+               const NonFiniteTally& baseline,
+               const NonFiniteTally& candidate,
+               std::vector<std::string>& warnings) {
+  const std::string left = baseline.text();
+  const std::string right = candidate.text();
+  if (left == right) {
+    if (!left.empty()) warnings.push_back(fmt::format("{} in {}", kind, left));
+    return;
+  }
+  if (!left.empty()) warnings.push_back(fmt::format("{} in the baseline: {}", kind, left));
+  if (!right.empty()) warnings.push_back(fmt::format("{} in the candidate: {}", kind, right));
+}
+
+/// Outputs that may hold NaN, and of which neither recording says whether they do.
+std::uint64_t uncounted(const core::OpRecord& baseline, const core::OpRecord& candidate) {
+  const auto unknown = [](const core::OpRecord& record) {
+    return static_cast<std::uint64_t>(
+        std::ranges::count_if(record.tensors, [](const core::TensorRecord& tensor) {
+          return tensor.role == core::TensorRole::kOutput &&
+                 tensor.state == core::ContentState::kHashed && !tensor.non_finite() &&
+                 (core::is_floating(tensor.dtype) || core::is_complex(tensor.dtype));
+        }));
+  };
+  return std::min(unknown(baseline), unknown(candidate));
+}
+
+std::uint64_t unstored(const core::OpRecord& record) {
+  return static_cast<std::uint64_t>(
+      std::ranges::count_if(record.tensors, [](const core::TensorRecord& tensor) {
+        return tensor.state == core::ContentState::kHashed && !tensor.stored;
+      }));
+}
+
+/// ` (3 tensors)`, where nothing else than dump.max_bytes can have left bytes out.
+std::string unstored_text(const core::TraceSummary& trace, std::uint64_t tensors) {
+  if (tensors == 0 || !trace.keep_ops.empty() || trace.reference) return {};
+  return fmt::format(" ({} tensor{})", tensors, tensors == 1 ? "" : "s");
+}
+
+/// What the two recordings were told to leave out.
+/// @param tensors  without bytes, of the matched operators of each
+void warn_of_limits(const core::RunManifest& baseline,
+                    const core::RunManifest& candidate,
+                    std::pair<std::uint64_t, std::uint64_t> tensors,
+                    std::vector<std::string>& warnings) {
+  if (baseline.trace.include != candidate.trace.include ||
+      baseline.trace.exclude != candidate.trace.exclude) {
+    warnings.emplace_back("the runs were recorded with different include or exclude patterns");
+  }
+  for (const auto& [name, manifest, count] :
+       {std::tuple{"baseline", &baseline, tensors.first},
+        std::tuple{"candidate", &candidate, tensors.second}}) {
+    if (!manifest->trace.bytes_limit_reached_at) continue;
+    warnings.push_back(
+        fmt::format("the {} stored no bytes beyond dump.max_bytes, from op {} on{}: there digests "
+                    "decide, and what differs was not measured",
+                    name,
+                    *manifest->trace.bytes_limit_reached_at,
+                    unstored_text(manifest->trace, count)));
+  }
+}
+
+}  // namespace
+
+void Observations::Tally::add(const core::OpRecord& record) {
+  if (count++ == 0) first = op_text(record);
+}
+
+void Observations::Specials::see(const core::OpRecord& record) {
+  nan.see(record);
+  infinity.see(record);
+}
+
+void Observations::see_alone(const core::OpRecord& record, bool in_baseline) {
+  (in_baseline ? baseline_specials_ : candidate_specials_).see(record);
+}
+
+void Observations::see(const core::OpRecord& baseline,
+                       const core::OpRecord& candidate,
+                       const OpFindings& findings) {
+  zeros_ += findings.zeros;
+  counted_ += findings.counted;
+  baseline_unstored_ += unstored(baseline);
+  candidate_unstored_ += unstored(candidate);
+  if (findings.output_strides_differ) strides_.add(baseline);
+  if (!findings.alias_differs.empty()) {
+    if (alias_.count == 0) first_alias_ = findings.alias_differs;
+    alias_.add(baseline);
+  }
+  const bool inputs_differ = !findings.inputs.empty() || !findings.arguments.empty();
+  if (inputs_differ && findings.outcome == OpOutcome::kEqual) absorbed_.add(baseline);
+  baseline_specials_.see(baseline);
+  candidate_specials_.see(candidate);
+  uncounted_ += uncounted(baseline, candidate);
+}
+
+std::vector<std::string> Observations::non_finite() const {
+  std::vector<std::string> warnings;
+  note_kind("NaN", baseline_specials_.nan, candidate_specials_.nan, warnings);
+  note_kind("Infinity", baseline_specials_.infinity, candidate_specials_.infinity, warnings);
+  if (uncounted_ != 0) {
+    warnings.push_back(fmt::format("NaN and infinity were not counted in {} output{}",
+                                   uncounted_,
+                                   uncounted_ == 1 ? "" : "s"));
+  }
+  return warnings;
+}
+
+void Observations::note_unwritten(const core::OpRecord& baseline,
+                                  const core::OpRecord& candidate,
+                                  const Evidence& evidence) {
+  std::string what = describe_unwritten(baseline, candidate, evidence);
+  if (what.empty()) return;
+  unwritten_.add(baseline);
+  if (unwritten_.count > 1) return;
+  first_unwritten_ = core::is_returned(baseline) ? "what the model returns: " + what
+                                                 : fmt::format("{}: {}", op_text(baseline), what);
+}
+
+std::vector<std::string> Observations::warnings(const core::RunManifest& baseline,
+                                                const core::RunManifest& candidate) const {
+  std::vector<std::string> warnings;
+  if (unwritten_.count != 0) {
+    warnings.push_back(
+        fmt::format("memory that nobody has written is read or returned ({} time{}): it holds what "
+                    "was there before, or a fill pattern, and agreement on it says nothing; first "
+                    "{}",
+                    unwritten_.count,
+                    unwritten_.count == 1 ? "" : "s",
+                    first_unwritten_));
+  }
+  if (counted_ != 0 &&
+      static_cast<double>(zeros_) >= kTrivialShare * static_cast<double>(counted_)) {
+    warnings.push_back(
+        fmt::format("{} of {} output elements are 0 on both sides: agreement on zeros says little",
+                    zeros_,
+                    counted_));
+  }
+  if (absorbed_.count != 0) {
+    warnings.push_back(
+        fmt::format("{} operator{} read differing inputs and gave bit-equal outputs; first {}",
+                    absorbed_.count,
+                    absorbed_.count == 1 ? "" : "s",
+                    absorbed_.first));
+  }
+  if (strides_.count != 0) {
+    warnings.push_back(fmt::format("{} operator{} returned another memory layout; first {}",
+                                   strides_.count,
+                                   strides_.count == 1 ? "" : "s",
+                                   strides_.first));
+  }
+  if (alias_.count != 0) {
+    warnings.push_back(
+        fmt::format("of {} operator{} a result shares its memory with other tensors in the "
+                    "candidate than in the baseline; first {}",
+                    alias_.count,
+                    alias_.count == 1 ? "" : "s",
+                    first_alias_));
+  }
+  warn_of_limits(baseline, candidate, {baseline_unstored_, candidate_unstored_}, warnings);
+  for (const std::string& text : baseline.warnings) warnings.push_back("baseline: " + text);
+  for (const std::string& text : candidate.warnings) warnings.push_back("candidate: " + text);
+  return warnings;
+}
+
+}  // namespace repro_check::comparators::detail

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "comparators/cause/cause.h"
+#include "comparators/cause/non_finite_tally.h"
+#include "comparators/judge/op_judge.h"
+#include "core/trace/op_record.h"
+#include "core/trace/run_manifest.h"
+
+namespace repro_check::comparators::detail {
+
+/// What a person should know even when the verdict is a pass.
+class Observations {
+ public:
+  /// To be told every matched pair, in trace order.
+  void see(const core::OpRecord& baseline,
+           const core::OpRecord& candidate,
+           const OpFindings& findings);
+  /// One that has no counterpart.
+  void see_alone(const core::OpRecord& record, bool in_baseline);
+
+  /// The same for what either run reads of memory that nobody has written, returned values too.
+  void note_unwritten(const core::OpRecord& baseline,
+                      const core::OpRecord& candidate,
+                      const Evidence& evidence);
+
+  /// Which outputs hold NaN or infinity: a sentence of each that both runs say, or of each run.
+  [[nodiscard]] std::vector<std::string> non_finite() const;
+
+  /// Further ones, a sentence a warning; those of the two runs themselves come last.
+  [[nodiscard]] std::vector<std::string> warnings(const core::RunManifest& baseline,
+                                                  const core::RunManifest& candidate) const;
+
+ private:
+  /// Operators counted, and the first of them.
+  struct Tally {
+    std::uint64_t count = 0;
+    std::string first;
+
+    void add(const core::OpRecord& record);
+  };
+
+  /// NaN and infinities of one run.
+  struct Specials {
+    NonFiniteTally nan{NonFiniteTally::Kind::kNan};
+    NonFiniteTally infinity{NonFiniteTally::Kind::kInfinity};
+
+    void see(const core::OpRecord& record);
+  };
+
+  std::uint64_t zeros_ = 0;
+  std::uint64_t counted_ = 0;
+  Tally absorbed_;
+  Tally strides_;
+  Tally alias_;
+  Tally unwritten_;
+  std::string first_unwritten_;
+  std::string first_alias_;
+  Specials baseline_specials_;
+  Specials candidate_specials_;
+  std::uint64_t uncounted_ = 0;          ///< outputs of floats of which neither run knows it
+  std::uint64_t baseline_unstored_ = 0;  ///< tensors with a digest alone
+  std::uint64_t candidate_unstored_ = 0;
+};
+
+}  // namespace repro_check::comparators::detail

@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comparators/judge/expectations.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <iterator>
+#include <set>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+
+#include "comparators/report/op_text.h"
+#include "core/error.h"
+
+namespace repro_check::comparators {
+namespace {
+
+using configs::ExpectedSpec;
+
+bool matches(const ExpectedSpec& entry, const core::OpRecord& record) {
+  const std::string module = record.site == nullptr ? "" : record.site->module_path;
+  if (record.op == nullptr) return false;
+  const bool named =
+      !entry.op || entry.op->matches(record.op->name) || entry.op->matches(record.op->full_name());
+  return named && (!entry.module || entry.module->matches(module)) &&
+         (!entry.phase || entry.phase->matches(core::phase_name(record.phase)));
+}
+
+std::string describe(const ExpectedSpec& entry) {
+  std::string text;
+  const auto add = [&](std::string_view what, const auto& pattern) {
+    if (!pattern) return;
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", what, pattern->text());
+  };
+  add("operator", entry.op);
+  add("module", entry.module);
+  add("phase", entry.phase);
+  return text;
+}
+
+std::string date_text(std::chrono::sys_days day) {
+  const std::chrono::year_month_day date{day};
+  return fmt::format("{:04}-{:02}-{:02}",
+                     static_cast<int>(date.year()),
+                     static_cast<unsigned>(date.month()),
+                     static_cast<unsigned>(date.day()));
+}
+
+/// Why an output went too far; empty where it did not.
+std::string excess(const configs::LimitSpec& limit, const TensorComparison& output) {
+  if (!limit.ulp && !limit.atol && !limit.rtol) return {};
+  if (output.outcome == TensorOutcome::kMismatch) return output.note;
+  if (!output.metrics) return "its limit needs values, and there are digests alone";
+  const TensorMetrics& m = *output.metrics;
+  // NaN and Inf against numbers have no distance.
+  const bool is_finite =
+      m.nan_baseline + m.nan_candidate + m.inf_sign + m.inf_baseline + m.inf_candidate == 0;
+  if (!is_finite) return "NaN or Inf on one side";
+  if (limit.ulp && (!m.ulp_max || *m.ulp_max > *limit.ulp)) {
+    return m.ulp_max ? fmt::format("{} ULP, the limit is {}", *m.ulp_max, *limit.ulp)
+                     : "its dtype has no ULP";
+  }
+  if (limit.atol && !(m.max_abs && *m.max_abs <= *limit.atol)) {
+    return fmt::format("abs max {:.4g}, the limit is {:.4g}", m.max_abs.value_or(0), *limit.atol);
+  }
+  if (limit.rtol && !(m.max_rel && *m.max_rel <= *limit.rtol)) {
+    return fmt::format("rel max {:.4g}, the limit is {:.4g}", m.max_rel.value_or(0), *limit.rtol);
+  }
+  return {};
+}
+
+std::string excess(const configs::LimitSpec& limit, const OpDivergence& op) {
+  for (const TensorComparison& output : op.outputs) {
+    std::string why = excess(limit, output);
+    if (!why.empty()) return why;
+  }
+  return {};
+}
+
+bool is_root(const OpDivergence& op) {
+  return op.relation == Relation::kOrigin || op.relation == Relation::kMismatch;
+}
+
+// What an expected divergence can be the whole story of.
+bool is_open_to_excuses(const Report& report) {
+  const std::uint64_t listed = report.divergences.size() + (report.first_divergence ? 1 : 0);
+  return report.status == Status::kDiverged && report.named_tensors.empty() &&
+         !report.growth.exceeded && !report.control_flow && listed == report.divergences_total;
+}
+
+// The runs are compared with each other and with what was accepted: one call may come twice.
+void keep(const OpDivergence& op, std::vector<OpDivergence>& found) {
+  const auto is_known = [&](const OpDivergence& each) { return is_same_call(each, op); };
+  if (found.size() == ExpectedOutcome::kMostFound || std::ranges::any_of(found, is_known)) return;
+  found.push_back(op);
+}
+
+/// Takes operators that are excused out of the sums of a report.
+class Uncounter {
+ public:
+  explicit Uncounter(Report& report) : coverage_(report.coverage), returned_(report.returned) {
+    for (ModuleTally& module : report.modules) modules_.emplace(module.path, &module);
+  }
+
+  void take(const OpDivergence& op) {
+    if (core::is_returned(detail::record_of(op))) return take_returned();
+    --(op.relation == Relation::kMismatch ? coverage_.mismatched : coverage_.diverged);
+    --(is_root(op) ? coverage_.origins : coverage_.propagated);
+    --coverage_.compared;
+    ++coverage_.not_judged;
+    const core::OpRecord& record = detail::record_of(op);
+    const auto module = modules_.find(record.site == nullptr ? "" : record.site->module_path);
+    if (module == modules_.end() || module->second->not_fine == 0) return;
+    --module->second->not_fine;
+    ++module->second->not_judged;
+  }
+
+ private:
+  void take_returned() {
+    returned_.compared -= returned_.diverged;
+    returned_.not_judged += std::exchange(returned_.diverged, 0);
+    returned_.first.reset();
+  }
+
+  Coverage& coverage_;
+  ReturnedValues& returned_;
+  std::unordered_map<std::string_view, ModuleTally*> modules_;
+};
+
+void set_divergences(std::vector<OpDivergence> left, Report& report) {
+  report.divergences_total = left.size();
+  report.first_divergence.reset();
+  report.divergences.clear();
+  if (!left.empty()) {
+    report.first_divergence = std::move(left.front());
+    report.divergences.assign(std::make_move_iterator(left.begin() + 1),
+                              std::make_move_iterator(left.end()));
+    report.kind = report.first_divergence->kind;
+    return;
+  }
+  report.kind = DivergenceKind::kNone;
+  report.status = Status::kReproducible;
+  if (!report.also.empty()) {
+    report.status = report.also.front();
+    report.also.erase(report.also.begin());
+  }
+}
+
+}  // namespace
+
+bool is_same_call(const OpDivergence& left, const OpDivergence& right) {
+  const core::OpRecord& a = detail::record_of(left);
+  const core::OpRecord& b = detail::record_of(right);
+  const bool same_operator =
+      (a.op == nullptr) == (b.op == nullptr) && (a.op == nullptr || *a.op == *b.op);
+  return same_operator && left.baseline_index == right.baseline_index &&
+         left.candidate_index == right.candidate_index;
+}
+
+Expectations::Expectations(std::vector<ExpectedSpec> entries,
+                           std::string platform,
+                           std::chrono::sys_days today)
+    : entries_(std::move(entries)),
+      platform_(std::move(platform)),
+      today_(today),
+      seen_(entries_.size()) {}
+
+void Expectations::require_matches(const core::DumpSource& dump) {
+  std::vector<bool> found(entries_.size(), false);
+  for (std::uint64_t i = 0; i < dump.op_count(); ++i) {
+    const core::OpRecord head = dump.op_head(i);
+    for (std::size_t k = 0; k < entries_.size(); ++k) {
+      if (found[k] || !matches(entries_[k], head)) continue;
+      found[k] = true;
+      seen_[k].named.baseline_index = i;
+      seen_[k].named.baseline = head;
+    }
+  }
+  for (std::size_t k = 0; k < entries_.size(); ++k) {
+    if (found[k]) continue;
+    throw core::Error(
+        core::ErrorKind::kUsage,
+        fmt::format("/expected/{}: {}: no operator of the run is that", k, describe(entries_[k])),
+        "take the entry out, or see `repro-check inspect DUMP --list` for the names");
+  }
+}
+
+bool Expectations::is_here(const ExpectedSpec& entry) const {
+  return platform_.starts_with(entry.platform);
+}
+
+bool Expectations::is_expired(const ExpectedSpec& entry) const { return today_ > entry.expires; }
+
+void Expectations::note_expired(const OpDivergence& op) {
+  for (std::size_t i = 0; i < entries_.size(); ++i) {
+    const ExpectedSpec& entry = entries_[i];
+    if (is_here(entry) && is_expired(entry) && matches(entry, detail::record_of(op))) {
+      keep(op, seen_[i].found);
+    }
+  }
+}
+
+bool Expectations::takes(const OpDivergence& op) {
+  bool taken = false;
+  for (std::size_t i = 0; i < entries_.size(); ++i) {
+    const ExpectedSpec& entry = entries_[i];
+    if (!is_here(entry) || is_expired(entry) || !matches(entry, detail::record_of(op))) continue;
+    std::string why = excess(entry.limit, op);
+    if (why.empty()) {
+      ++seen_[i].excused;
+      keep(op, seen_[i].found);
+      taken = true;
+    } else if (seen_[i].beyond.empty()) {
+      seen_[i].beyond = std::move(why);
+    }
+  }
+  return taken;
+}
+
+void Expectations::excuse(Report& report) {
+  if (report.status != Status::kDiverged) return;
+  is_hidden_ = is_hidden_ || !report.first_divergence || !is_open_to_excuses(report);
+  if (!report.named_tensors.empty()) return;
+  std::vector<OpDivergence> all;
+  if (report.first_divergence) all.push_back(*report.first_divergence);
+  all.insert(all.end(), report.divergences.begin(), report.divergences.end());
+  const bool is_listed = !all.empty() && core::is_returned(detail::record_of(all.front()));
+  if (report.returned.first && !is_listed) all.push_back(*report.returned.first);
+  for (const OpDivergence& op : all) {
+    if (is_root(op)) note_expired(op);
+  }
+  if (!is_open_to_excuses(report)) return;
+  Uncounter uncounter(report);
+  std::vector<OpDivergence> left;
+  bool any = false;
+  for (OpDivergence& op : all) {
+    const bool excused = is_root(op) && takes(op);
+    any = any || excused;
+    // Before the first origin that nobody expects, what is propagated comes from expected ones.
+    const bool downstream = any && left.empty() && op.relation == Relation::kPropagated;
+    if (excused || downstream) {
+      uncounter.take(op);
+    } else {
+      left.push_back(std::move(op));
+    }
+  }
+  if (any) set_divergences(std::move(left), report);
+}
+
+ExpectedOutcome Expectations::outcome_of(std::size_t index) const {
+  using enum ExpectedOutcome::What;
+  const ExpectedSpec& entry = entries_[index];
+  const Seen& seen = seen_[index];
+  ExpectedOutcome outcome{describe(entry),
+                          entry.reason,
+                          entry.issue,
+                          entry.owner,
+                          date_text(entry.expires),
+                          kExcused,
+                          seen.excused,
+                          seen.beyond,
+                          seen.found};
+  if (!is_here(entry)) {
+    outcome.what = kElsewhere;
+  } else if (is_expired(entry)) {
+    outcome.what = kExpired;
+  } else if (!seen.beyond.empty()) {
+    outcome.what = kBeyondLimit;
+  } else if (seen.excused == 0 && is_hidden_) {
+    outcome.what = kNotJudged;
+  } else if (seen.excused == 0) {
+    outcome.what = entry.happens == configs::Happens::kAlways ? kUnexpectedPass : kAgreed;
+  }
+  if (outcome.fails() && outcome.found.empty() && seen.named.baseline_index) {
+    outcome.found = {seen.named};
+  }
+  return outcome;
+}
+
+std::vector<ExpectedOutcome> Expectations::settle(const std::optional<std::uint64_t>& min_judged,
+                                                  Report& report) const {
+  using enum ExpectedOutcome::What;
+  std::vector<ExpectedOutcome> outcomes;
+  std::vector<std::string> failures;
+  for (std::size_t i = 0; i < entries_.size(); ++i) {
+    const ExpectedOutcome& outcome = outcomes.emplace_back(outcome_of(i));
+    if (outcome.what == kExpired) {
+      failures.push_back(fmt::format("the expected divergence of {} expired on {} ({})",
+                                     outcome.match,
+                                     outcome.expires,
+                                     outcome.owner));
+    } else if (outcome.what == kUnexpectedPass) {
+      failures.push_back(
+          fmt::format("{} was expected to diverge, and agrees: take the entry out ({})",
+                      outcome.match,
+                      outcome.owner));
+    } else if (outcome.what == kBeyondLimit) {
+      failures.push_back(fmt::format("{} diverged further than expected: {} ({})",
+                                     outcome.match,
+                                     outcome.detail,
+                                     outcome.owner));
+    }
+  }
+  if (report.status == Status::kReproducible && !failures.empty()) {
+    report.status = Status::kDiverged;
+    report.kind = DivergenceKind::kExpectation;
+  }
+  report.reasons.insert(report.reasons.end(), failures.begin(), failures.end());
+  if (report.status == Status::kReproducible && min_judged &&
+      report.coverage.compared < *min_judged) {
+    report.status = Status::kNotComparable;
+    report.reasons.push_back(fmt::format("{} operators were judged, and /min_judged asks for {}",
+                                         report.coverage.compared,
+                                         *min_judged));
+    report.mend = "mend what is expected to diverge, the earliest operator first";
+  }
+  return outcomes;
+}
+
+}  // namespace repro_check::comparators

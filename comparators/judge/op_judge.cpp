@@ -1,0 +1,425 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comparators/judge/op_judge.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+#include <optional>
+#include <utility>
+
+#include "comparators/judge/op_tensors.h"
+#include "comparators/measure/policy.h"
+#include "comparators/measure/tensor_metadata.h"
+#include "core/tensor/tensor_view.h"
+
+namespace repro_check::comparators::detail {
+namespace {
+
+using Choice = RuleBook::Choice;
+using core::ContentState;
+using core::TensorRecord;
+using core::TensorRole;
+
+/// Equal without a look at anything but the records; what judge() would find out at more cost.
+bool plainly_equal(const TensorRecord& b, const TensorRecord& c) {
+  return b.state == ContentState::kHashed && c.state == ContentState::kHashed &&
+         b.digest == c.digest && b.dtype == c.dtype && b.shape == c.shape && b.layout == c.layout &&
+         b.attributes == c.attributes;
+}
+
+/// Scalar results are judged as the widest real input is: item() of a float32 is a float32.
+core::Dtype result_dtype(const core::OpRecord& record) {
+  core::Dtype dtype = core::Dtype::kUnknown;
+  for (const TensorRecord& tensor : record.tensors) {
+    // These two hold no number that item() could return as it is.
+    const bool has_numbers =
+        tensor.dtype != core::Dtype::kFloat4E2M1FNX2 && tensor.dtype != core::Dtype::kFloat8E8M0FNU;
+    if (has_numbers && core::is_floating(tensor.dtype) &&
+        core::element_size(tensor.dtype) > core::element_size(dtype)) {
+      dtype = tensor.dtype;
+    }
+  }
+  return dtype == core::Dtype::kUnknown ? core::Dtype::kFloat64 : dtype;
+}
+
+TensorComparison one_sided(const TensorRecord& record, bool in_baseline) {
+  TensorComparison comparison;
+  comparison.role = record.role;
+  (in_baseline ? comparison.baseline : comparison.candidate) = record;
+  comparison.outcome = TensorOutcome::kMismatch;
+  comparison.note = in_baseline ? "in baseline only" : "in candidate only";
+  return comparison;
+}
+
+double severity_of(const TensorComparison& comparison) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  if (comparison.outcome == TensorOutcome::kMismatch) return infinity;
+  if (comparison.outcome != TensorOutcome::kBeyond || !comparison.metrics) return 0;
+  const TensorMetrics& metrics = *comparison.metrics;
+  const bool special = metrics.nan_baseline + metrics.nan_candidate + metrics.inf_sign +
+                           metrics.inf_baseline + metrics.inf_candidate !=
+                       0;
+  return special ? infinity : metrics.l2_rel.value_or(0);
+}
+
+class OpComparison {
+ public:
+  OpComparison(const core::OpRecord& baseline,
+               const core::OpRecord& candidate,
+               const CompareOptions& options,
+               TensorJudge& judge)
+      : baseline_(baseline),
+        candidate_(candidate),
+        judge_(judge),
+        note_strides_(options.spec.strides != configs::AttributeRule::kIgnore),
+        alias_(options.spec.alias) {}
+
+  OpFindings run(bool ignore_symbols) {
+    compare_inputs();
+    found_.arguments = differing_arguments(baseline_, candidate_, ignore_symbols);
+    compare_outputs();
+    add_shown_inputs();
+    compare_results();
+    conclude();
+    return std::move(found_);
+  }
+
+ private:
+  [[nodiscard]] std::string where(std::string_view role, const TensorRecord& record) const {
+    return fmt::format("op {} {} {}", baseline_.index, role, record.slot);
+  }
+
+  void compare_inputs() {
+    const auto left = tensors_of(baseline_, TensorRole::kInput);
+    const auto right = tensors_of(candidate_, TensorRole::kInput);
+    const std::size_t common = std::min(left.size(), right.size());
+    for (std::size_t i = 0; i < common; ++i) compare_input(*left[i], *right[i]);
+    add_one_sided(left, right, found_.inputs);
+  }
+
+  void compare_input(const TensorRecord& b, const TensorRecord& c) {
+    if (b.strides != c.strides) found_.input_strides_differ = true;
+    if (judge_.same_algorithm() && plainly_equal(b, c)) return;
+    const Choice choice = judge_.rules().choose_for_input(baseline_, b);
+    TensorComparison comparison =
+        judge_.judge({b, c, baseline_, candidate_}, Depth::kRemember, where("input", b), choice);
+    // What nobody recorded cannot be said to differ, nor to be equal.
+    if (comparison.outcome == TensorOutcome::kUncomparable ||
+        (comparison.outcome == TensorOutcome::kSkipped &&
+         b.state != ContentState::kUninitialised)) {
+      found_.inputs_unknown = true;
+    }
+    if (comparison.outcome == TensorOutcome::kEqual ||
+        comparison.outcome == TensorOutcome::kSkipped ||
+        comparison.outcome == TensorOutcome::kUncomparable) {
+      return;
+    }
+    found_.inputs.push_back(std::move(comparison));
+  }
+
+  /// A view of memory that is written in part has no digest as an input, for it reads nothing. It
+  /// hands out what the same writer left there: that is where its output differs from.
+  void add_shown_inputs() {
+    const auto left = tensors_of(baseline_, TensorRole::kInput);
+    const auto right = tensors_of(candidate_, TensorRole::kInput);
+    for (std::size_t i = 0; i < std::min(left.size(), right.size()); ++i) {
+      if (!is_unread(*left[i]) || !is_unread(*right[i])) continue;
+      const bool differs = std::ranges::any_of(found_.outputs, [&](const TensorComparison& output) {
+        return output.outcome == TensorOutcome::kBeyond && shows(output.baseline, *left[i]);
+      });
+      if (!differs) continue;
+      TensorComparison& shown = found_.inputs.emplace_back();
+      shown.baseline = *left[i];
+      shown.candidate = *right[i];
+      shown.outcome = TensorOutcome::kBeyond;
+      shown.note = "what is shown of it differs";
+    }
+  }
+
+  static bool is_unread(const TensorRecord& input) {
+    return input.state == ContentState::kUninitialised && input.digest == core::Digest{};
+  }
+
+  /// Whether an output is the memory of an input that nobody has written since.
+  [[nodiscard]] bool shows(const TensorRecord& output, const TensorRecord& input) const {
+    return output.storage >= 0 && output.storage == input.storage &&
+           output.producer == input.producer && output.producer >= 0 &&
+           !std::cmp_equal(output.producer, baseline_.index);
+  }
+
+  static void add_one_sided(const std::vector<const TensorRecord*>& left,
+                            const std::vector<const TensorRecord*>& right,
+                            std::vector<TensorComparison>& into) {
+    for (std::size_t i = right.size(); i < left.size(); ++i) {
+      into.push_back(one_sided(*left[i], true));
+    }
+    for (std::size_t i = left.size(); i < right.size(); ++i) {
+      into.push_back(one_sided(*right[i], false));
+    }
+  }
+
+  void compare_outputs() {
+    const auto left = tensors_of(baseline_, TensorRole::kOutput);
+    const auto right = tensors_of(candidate_, TensorRole::kOutput);
+    const std::size_t common = std::min(left.size(), right.size());
+    for (std::size_t i = 0; i < common; ++i) compare_output(*left[i], *right[i]);
+    add_one_sided(left, right, found_.outputs);
+    found_.tally.outputs = std::max(left.size(), right.size());
+    found_.tally.metadata_only += found_.tally.outputs - common;
+    mismatched_ = left.size() != right.size();
+    if (mismatched_) found_.severity = std::numeric_limits<double>::infinity();
+  }
+
+  /// Empty where both share the same memory with the same tensors, or a side does not say.
+  [[nodiscard]] std::string alias_difference(const TensorRecord& b, const TensorRecord& c) const {
+    if (alias_ == configs::AttributeRule::kIgnore || b.storage < 0 || c.storage < 0) return {};
+    const std::string left = shared_with(baseline_, b);
+    const std::string right = shared_with(candidate_, c);
+    if (left == right) return {};
+    return fmt::format("with {} in the baseline, with {} in the candidate", left, right);
+  }
+
+  void compare_output(const TensorRecord& b, const TensorRecord& c) {
+    if (note_strides_ && b.strides != c.strides) found_.output_strides_differ = true;
+    const std::string alias = alias_difference(b, c);
+    if (!alias.empty() && found_.alias_differs.empty()) {
+      found_.alias_differs = fmt::format("{}: {}", where("output", b), alias);
+    }
+    const Choice choice = judge_.rules().choose_for_output(baseline_, b);
+    judge_.rules().count(choice);
+    const bool is_judged =
+        choice.policy != nullptr && choice.policy->kind != configs::PolicyKind::kIgnore;
+    if (!is_judged) return pass_over(b, c, choice);
+    if (!alias.empty() && alias_ == configs::AttributeRule::kStrict) {
+      return mismatch(b, c, choice, "shares its memory with other tensors: " + alias);
+    }
+    if (choice.policy->equal_nan != configs::EqualNan::kNever && judge_.same_algorithm() &&
+        plainly_equal(b, c) && same_channels({b, c, baseline_, candidate_}) &&
+        judge_.attributes().accept(b, c)) {
+      count(b, true);
+      count_equal(b);
+      return;
+    }
+    TensorComparison comparison =
+        judge_.judge({b, c, baseline_, candidate_}, Depth::kValues, where("output", b), choice);
+    comparison.policy = *choice.text;
+    comparison.rule = choice.rule;
+    if (comparison.outcome == TensorOutcome::kUncomparable) note_yardstick(choice);
+    if (comparison.outcome == TensorOutcome::kBeyond && counts_in_whole(b, c, *choice.policy)) {
+      comparison.outcome = TensorOutcome::kWithin;
+      comparison.metrics.reset();
+      comparison.samples.clear();
+      comparison.note = "differs, and is judged by the values that it makes of the integers";
+    }
+    tally(comparison);
+    screen(*choice.policy, comparison);
+    if (comparison.outcome != TensorOutcome::kEqual)
+      found_.outputs.push_back(std::move(comparison));
+  }
+
+  /// Whether a tensor is the scales or zero points of one that is judged by its values.
+  bool counts_in_whole(const TensorRecord& b,
+                       const TensorRecord& c,
+                       const configs::PolicySpec& policy) {
+    const bool is_part = b.slot.ends_with(".scales") || b.slot.ends_with(".zero_points");
+    if (!is_part || !judges_dequantised(policy.kind)) return false;
+    const TensorRecord* from = whole_of(baseline_, b);
+    const TensorRecord* to = whole_of(candidate_, c);
+    if (from == nullptr || to == nullptr || from->state != ContentState::kHashed) return false;
+    const Choice choice = judge_.rules().choose_for_output(baseline_, *from);
+    return choice.policy != nullptr && quantisers_of(*from, *to, choice.policy->kind).has_value();
+  }
+
+  void mismatch(const TensorRecord& b,
+                const TensorRecord& c,
+                const Choice& choice,
+                std::string why) {
+    TensorComparison comparison;
+    comparison.role = b.role;
+    comparison.baseline = b;
+    comparison.candidate = c;
+    comparison.outcome = TensorOutcome::kMismatch;
+    comparison.note = std::move(why);
+    comparison.policy = *choice.text;
+    comparison.rule = choice.rule;
+    tally(comparison);
+    found_.outputs.push_back(std::move(comparison));
+  }
+
+  void note_yardstick(const Choice& choice) {
+    if (choice.policy->kind == configs::PolicyKind::kNoise && choice.floor == nullptr) {
+      found_.lacks_floor = true;
+    }
+    if (choice.policy->kind == configs::PolicyKind::kFp64) found_.lacks_fp64 = true;
+  }
+
+  /// What a rule leaves out, or no rule speaks of.
+  void pass_over(const TensorRecord& b, const TensorRecord& c, const Choice& choice) {
+    TensorComparison comparison;
+    comparison.role = b.role;
+    comparison.baseline = b;
+    comparison.candidate = c;
+    comparison.rule = choice.rule;
+    if (choice.policy == nullptr) {
+      if (found_.unruled.empty()) found_.unruled = where("output", b);
+      comparison.outcome = TensorOutcome::kUncomparable;
+      comparison.note = "no rule for it";
+      uncomparable_ = true;
+      ++found_.tally.not_judged;
+    } else {
+      comparison.policy = *choice.text;
+      comparison.outcome = TensorOutcome::kSkipped;
+      comparison.note = "left out by a rule";
+      skipped_ = true;
+      ++found_.tally.ignored;
+    }
+    found_.outputs.push_back(std::move(comparison));
+  }
+
+  /// Under a policy that looks at no single element, how many of those would not pass one that
+  /// does.
+  void screen(const configs::PolicySpec& policy, const TensorComparison& comparison) {
+    if (comparison.outcome != TensorOutcome::kWithin || !is_screening(policy) ||
+        !comparison.metrics) {
+      return;
+    }
+    ++found_.screened.tensors;
+    found_.screened.elements += comparison.metrics->elements;
+    found_.screened.beyond += comparison.metrics->n_beyond;
+  }
+
+  void compare_results() {
+    const core::Dtype dtype = result_dtype(baseline_);
+    found_.results = differing_results(
+        baseline_, candidate_, [&](std::string_view slot) { return result_policy(slot, dtype); });
+  }
+
+  /// Empty where a rule leaves the result out or none speaks of it.
+  std::optional<ScalarPolicy> result_policy(std::string_view slot, core::Dtype dtype) {
+    const Choice choice = judge_.rules().choose(
+        baseline_, {.role = "result", .slot = slot, .dtype = dtype, .device = {}});
+    if (choice.policy == nullptr) {
+      if (found_.unruled.empty()) {
+        found_.unruled = fmt::format("op {} result {}", baseline_.index, slot);
+      }
+      uncomparable_ = true;
+      return std::nullopt;
+    }
+    if (choice.policy->kind == configs::PolicyKind::kIgnore) return std::nullopt;
+    if (choice.policy->kind == configs::PolicyKind::kNoise) return noise_policy(choice, dtype);
+    return ScalarPolicy{element_policy(*choice.policy, dtype), dtype};
+  }
+
+  /// A number has no norm but itself: its distance is held against the floor of its distances.
+  std::optional<ScalarPolicy> noise_policy(const Choice& choice, core::Dtype dtype) {
+    if (choice.floor == nullptr) {
+      note_yardstick(choice);
+      uncomparable_ = true;
+      return std::nullopt;
+    }
+    ScalarPolicy policy{element_policy(*choice.policy, dtype), dtype};
+    policy.element.rtol = 0;
+    policy.element.atol = noise_factor(*choice.policy) * choice.floor->max_abs;
+    return policy;
+  }
+
+  /// @param by_value  elements were compared, not only dtype and shape
+  void count(const TensorRecord& record, bool by_value) {
+    ++found_.tally.tensors;
+    if (record.state != ContentState::kHashed) return;
+    const auto elements = static_cast<std::uint64_t>(core::element_count(record.shape));
+    found_.elements += elements;
+    found_.bytes += elements * core::element_size(record.dtype);
+    if (by_value) found_.values += elements;
+  }
+
+  void count_equal(const TensorRecord& record) {
+    if (!record.stats) return;
+    found_.zeros += record.stats->zeros;
+    found_.counted += static_cast<std::uint64_t>(core::element_count(record.shape));
+  }
+
+  void tally(const TensorComparison& comparison) {
+    found_.severity = std::max(found_.severity, severity_of(comparison));
+    switch (comparison.outcome) {
+      case TensorOutcome::kEqual:
+        count(comparison.baseline, true);
+        count_equal(comparison.baseline);
+        return;
+      case TensorOutcome::kWithin:
+      case TensorOutcome::kBeyond:
+        count(comparison.baseline, true);
+        found_.bits_differ = true;
+        (comparison.outcome == TensorOutcome::kWithin ? within_ : beyond_) = true;
+        if (comparison.metrics) {
+          found_.zeros += comparison.metrics->zeros_both;
+          found_.counted += comparison.metrics->elements;
+        }
+        return;
+      case TensorOutcome::kMismatch:
+        count(comparison.baseline, false);
+        found_.bits_differ = true;
+        mismatched_tensor_ = true;
+        return;
+      case TensorOutcome::kUncomparable:
+        uncomparable_ = true;
+        ++found_.tally.not_judged;
+        return;
+      case TensorOutcome::kSkipped:
+        skipped_ = true;
+        unread_ = unread_ || has_unread_values(comparison.baseline);
+        ++found_.tally.metadata_only;
+        return;
+    }
+  }
+
+  void conclude() {
+    for (const ScalarDifference& result : found_.results) {
+      found_.bits_differ = true;
+      (result.beyond ? beyond_ : within_) = true;
+    }
+    // Nothing but memory nobody wrote, or values nobody recorded, and no number returned either.
+    // Scales of a quantised tensor say nothing of numbers that could not be read.
+    const bool nothing =
+        unread_ || (skipped_ && found_.tally.tensors == 0 && !has_scalar_results(baseline_));
+    if (mismatched_ || mismatched_tensor_) {
+      found_.outcome = OpOutcome::kMismatched;
+    } else if (beyond_) {
+      found_.outcome = OpOutcome::kDiverged;
+    } else if (uncomparable_) {
+      found_.outcome = OpOutcome::kNotJudged;
+    } else if (within_) {
+      found_.outcome = OpOutcome::kWithin;
+    } else {
+      found_.outcome = nothing ? OpOutcome::kSkipped : OpOutcome::kEqual;
+    }
+  }
+
+  const core::OpRecord& baseline_;
+  const core::OpRecord& candidate_;
+  TensorJudge& judge_;
+  bool note_strides_ = true;
+  configs::AttributeRule alias_ = configs::AttributeRule::kNote;
+  OpFindings found_;
+  bool mismatched_ = false;         ///< in the number of outputs
+  bool mismatched_tensor_ = false;  ///< in dtype, shape, layout or state
+  bool beyond_ = false;
+  bool within_ = false;
+  bool uncomparable_ = false;
+  bool skipped_ = false;
+  bool unread_ = false;  ///< an output has values that neither recording could read
+};
+
+}  // namespace
+
+OpFindings judge_op(const core::OpRecord& baseline,
+                    const core::OpRecord& candidate,
+                    const CompareOptions& options,
+                    bool ignore_symbols,
+                    TensorJudge& judge) {
+  return OpComparison(baseline, candidate, options, judge).run(ignore_symbols);
+}
+
+}  // namespace repro_check::comparators::detail

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "comparators/judge/fp64_reference.h"
+#include "comparators/report/report.h"
+#include "configs/spec/compare_spec.h"
+#include "configs/spec/noise_floors.h"
+#include "core/trace/op_record.h"
+
+namespace repro_check::comparators::detail {
+
+/// Which policy judges which tensor: the first rule that matches.
+class RuleBook {
+ public:
+  /// @param noise  floors for the policy noise; may be null
+  RuleBook(const configs::CompareSpec& spec, const configs::NoiseFloors* noise);
+
+  /// Borrows from the book and its specification.
+  struct Choice {
+    const configs::PolicySpec* policy = nullptr;  ///< null: no rule matches, and that is an error
+    std::optional<std::size_t> rule;              ///< index; empty: the policy for all others
+    const std::string* text = nullptr;            ///< the policy in words
+    /// Under noise; null: nothing is known of how far runs are apart here.
+    const configs::OutputFloor* floor = nullptr;
+    /// Under fp64: the same output in float64, valid until the next choice; null: there is none.
+    const core::TensorRecord* fp64 = nullptr;
+    bool exact = false;  ///< bitwise, whatever the rule says
+  };
+
+  /// What a tensor is known by; what it is of a scalar is empty.
+  struct Subject {
+    std::string_view role;  ///< `output`, `result`
+    std::string_view slot;
+    core::Dtype dtype = core::Dtype::kUnknown;
+    std::string_view device;
+  };
+  /// Remembered for the next time the same operator of the same module asks. Under noise a tensor
+  /// without a floor, and under fp64 one without a result in float64, is one that `unmatched`
+  /// speaks of.
+  [[nodiscard]] Choice choose(const core::OpRecord& record, const Subject& subject);
+
+  /// For one of its output tensors. What is_packed_values() is judged bitwise, whatever the rule
+  /// that takes it says of numbers.
+  [[nodiscard]] Choice choose_for_output(const core::OpRecord& record,
+                                         const core::TensorRecord& output);
+
+  /// For one of its input tensors, as choose_for_output() with fallback().
+  [[nodiscard]] Choice choose_for_input(const core::OpRecord& record,
+                                        const core::TensorRecord& input) const;
+
+  /// The policy of what no rule is asked about: weights, and inputs that nothing produced.
+  [[nodiscard]] Choice fallback() const noexcept;
+
+  /// What made a value that a call returned.
+  struct Maker {
+    core::OpRecord op;
+    core::TensorRecord output;
+
+    [[nodiscard]] Subject subject() const {
+      return {
+          .role = "output", .slot = output.slot, .dtype = output.dtype, .device = output.device};
+    }
+  };
+  /// Returned values are judged as where they were made, unless an earlier rule speaks of them.
+  /// @param makers  by slot, of the record that is judged next
+  void set_makers(std::map<std::string, Maker, std::less<>> makers) { makers_ = std::move(makers); }
+
+  /// @param reference  borrowed for the life of the book
+  void set_fp64(Fp64Reference* reference) noexcept { fp64_ = reference; }
+
+  [[nodiscard]] bool has_rules() const noexcept { return !spec_.rules.empty(); }
+
+  void count(const Choice& choice) noexcept;
+  /// Every rule with the tensors it judged.
+  [[nodiscard]] std::vector<RuleUse> uses() const;
+
+ private:
+  [[nodiscard]] std::optional<std::size_t> first_match(const core::OpRecord& record,
+                                                       const Subject& subject) const;
+  [[nodiscard]] Choice by_rule(const core::OpRecord& record, const Subject& subject);
+  /// Null where nothing made it, or a rule speaks of it before it speaks of what made it.
+  [[nodiscard]] const Maker* maker_of(const core::OpRecord& record, const Subject& subject) const;
+  [[nodiscard]] Choice with_yardstick(Choice choice,
+                                      const core::OpRecord& record,
+                                      const Subject& subject) const;
+  /// The same choice of rule for a content whose bytes are no numbers.
+  [[nodiscard]] Choice exactly(const Choice& choice) const noexcept;
+  [[nodiscard]] Choice choice_of(std::optional<std::size_t> rule) const noexcept;
+
+  const configs::CompareSpec& spec_;
+  const configs::NoiseFloors* noise_;
+  Fp64Reference* fp64_ = nullptr;
+  configs::PolicySpec ignore_;
+  configs::PolicySpec exact_;
+  std::vector<std::string> texts_;  ///< of each rule
+  std::string fallback_text_;
+  std::string ignore_text_;
+  std::string exact_text_;
+  std::vector<std::uint64_t> counts_;
+  std::map<std::string, Maker, std::less<>> makers_;
+  std::string key_;  ///< kept for its memory
+  std::unordered_map<std::string, std::optional<std::size_t>> known_;
+};
+
+/// Warns of every rule in Report::rules that matched nothing.
+/// @throws core::Error{kUsage} instead, under CompareSpec::strict_rules
+void report_unused_rules(const configs::CompareSpec& spec, Report& report);
+
+/// `operator aten::.*, tensor output 0`; `everything` for a rule without patterns.
+std::string describe_match(const configs::MatchSpec& match);
+
+}  // namespace repro_check::comparators::detail

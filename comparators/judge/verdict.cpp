@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comparators/judge/verdict.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace repro_check::comparators {
+namespace detail {
+namespace {
+
+std::string nothing_compared(const VerdictInput& input, const Coverage& coverage) {
+  if (coverage.baseline_ops == 0 && coverage.candidate_ops == 0) {
+    return "both dumps hold no operators";
+  }
+  if (coverage.baseline_ops == 0) return "the baseline holds no operators";
+  if (coverage.candidate_ops == 0) return "the candidate holds no operators";
+  if (input.matched == 0) {
+    return fmt::format("no operator of the baseline ({}) is also in the candidate ({})",
+                       coverage.baseline_ops,
+                       coverage.candidate_ops);
+  }
+  if (coverage.ignored != 0 && coverage.tensors == 0) return "every output is ignored by a rule";
+  return "no element of any output could be compared by value";
+}
+
+std::string mend_for(Status status, const VerdictInput& input, const Coverage& coverage) {
+  switch (status) {
+    case Status::kDamaged:
+      return "record again and check the disk; this is not a divergence";
+    case Status::kNotComparable:
+      if (!input.first_unruled.empty()) {
+        return "add a rule that matches it, or set \"unmatched\" to \"policy\" or \"ignore\"";
+      }
+      if (!input.mend.empty()) return input.mend;
+      if (input.lacks_floor) {
+        return "calibrate anew on the runs that are compared, or set \"unmatched\" beside a rule "
+               "that says what else to judge by";
+      }
+      if (input.lacks_fp64) {
+        return "record the baseline in float64 with \"dump\": {\"level\": \"tensor\"}, or set "
+               "\"unmatched\" beside a rule that says what else to judge by";
+      }
+      return input.first_not_judged.empty() && input.returned_not_judged.empty()
+                 ? "record both runs with the same \"dump\" settings"
+                 : "record with \"dump\": {\"level\": \"tensor\"}, or compare with policy "
+                   "\"bitwise\"";
+    case Status::kNothingCompared:
+      if (input.matched != 0 && coverage.ignored != 0) {
+        return "let a rule other than \"ignore\" match some of the outputs";
+      }
+      return input.matched == 0 ? "check that both dumps are of the same model, recorded at the "
+                                  "same \"dump\": {\"depth\"}"
+                                : "check that the model runs operators with outputs, and that "
+                                  "\"include\" and \"exclude\" leave some in";
+    default:
+      return {};
+  }
+}
+
+/// What the report leads with.
+void settle_first(bool operators_differ, Report& report) {
+  if (!operators_differ) {
+    // Records that found no counterpart at all are no divergence: nothing was compared.
+    report.first_divergence.reset();
+    report.divergences.clear();
+    report.divergences_total = 0;
+    report.control_flow.reset();
+  }
+  if (!report.first_divergence && report.returned.first) {
+    report.first_divergence = report.returned.first;
+    report.divergences_total = 1;
+  }
+  if (report.first_divergence) {
+    report.kind = report.first_divergence->kind;
+  } else if (report.growth.exceeded) {
+    report.kind = DivergenceKind::kGrowth;
+  }
+}
+
+}  // namespace
+
+void decide(const VerdictInput& input, Report& report) {
+  const Coverage& coverage = report.coverage;
+  const std::uint64_t unmatched = coverage.missing_in_baseline + coverage.missing_in_candidate;
+  const ReturnedValues& returned = report.returned;
+  const bool operators_differ = coverage.diverged + coverage.mismatched != 0 ||
+                                (unmatched != 0 && input.matched != 0) || report.growth.exceeded;
+  const bool diverged = operators_differ || returned.diverged + returned.missing != 0;
+  std::vector<Status> statuses;
+  if (!input.damage.empty()) statuses.push_back(Status::kDamaged);
+  if (diverged) statuses.push_back(Status::kDiverged);
+  const bool incomparable = !input.incomparable.empty() ||
+                            coverage.not_judged + returned.not_judged != 0 ||
+                            !input.first_unruled.empty();
+  if (incomparable) statuses.push_back(Status::kNotComparable);
+  // A program without operators is judged by what it returns; that alone says nothing of those of
+  // which none could be compared.
+  const bool is_all = coverage.baseline_ops + coverage.candidate_ops == 0;
+  const bool nothing =
+      input.values == 0 && input.incomparable.empty() && !(is_all && returned.compared != 0);
+  if (nothing) statuses.push_back(Status::kNothingCompared);
+  if (statuses.empty()) statuses.push_back(Status::kReproducible);
+  report.status = statuses.front();
+  report.also.assign(statuses.begin() + 1, statuses.end());
+  settle_first(operators_differ, report);
+  for (const std::string& sentence : input.damage) report.reasons.push_back(sentence);
+  for (const std::string& sentence : input.incomparable) report.reasons.push_back(sentence);
+  if (!input.first_unruled.empty()) {
+    report.reasons.push_back(fmt::format("no rule for {}", input.first_unruled));
+  }
+  if (coverage.not_judged != 0) {
+    report.reasons.push_back(fmt::format("{} operator{} could not be judged; first {}",
+                                         coverage.not_judged,
+                                         coverage.not_judged == 1 ? "" : "s",
+                                         input.first_not_judged));
+  }
+  if (returned.not_judged != 0) {
+    report.reasons.push_back(fmt::format("what {} call{} returned could not be judged: {}",
+                                         returned.not_judged,
+                                         returned.not_judged == 1 ? "" : "s",
+                                         input.returned_not_judged));
+  }
+  if (nothing) {
+    report.reasons.push_back(nothing_compared(input, coverage));
+  }
+  report.mend = mend_for(report.status, input, coverage);
+}
+
+}  // namespace detail
+
+core::ExitCode exit_code_of(const Report& report) noexcept {
+  switch (report.status) {
+    case Status::kReproducible:
+      return core::ExitCode::kReproducible;
+    case Status::kDiverged:
+    case Status::kObserverEffect:
+      return core::ExitCode::kDivergence;
+    case Status::kDamaged:
+    case Status::kIncomplete:
+      return core::ExitCode::kDumpUnusable;
+    case Status::kPartial:
+    case Status::kNotComparable:
+    case Status::kNothingCompared:
+    case Status::kStaleBaseline:
+    case Status::kNoBaseline:
+      return core::ExitCode::kNotComparable;
+    case Status::kRunFailed:
+      return core::ExitCode::kRunFailed;
+  }
+  return core::ExitCode::kInternal;
+}
+
+}  // namespace repro_check::comparators

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "comparators/measure/pair_totals.h"
+#include "comparators/measure/policy.h"
+#include "comparators/measure/range_rescue.h"
+#include "core/tensor/dtype.h"
+
+namespace repro_check::comparators::detail {
+
+/// One leaf of both contents, aligned for its dtype.
+struct PairLeaf {
+  const std::byte* baseline = nullptr;
+  const std::byte* candidate = nullptr;
+  std::size_t count = 0;    ///< elements, at most kMetricLeaf
+  std::uint64_t first = 0;  ///< index of the first of them
+};
+
+/// What one thread measures, leaf by leaf in ascending order. Findings of several threads merge to
+/// the same, whoever took which leaf; only the sums of a leaf depend on an order, and those are the
+/// caller's to add.
+class LeafPass {
+ public:
+  explicit LeafPass(const ElementPolicy& policy) : policy_(policy) {}
+  LeafPass(const LeafPass&) = delete;
+  LeafPass& operator=(const LeafPass&) = delete;
+  LeafPass(LeafPass&&) = delete;
+  LeafPass& operator=(LeafPass&&) = delete;
+  virtual ~LeafPass() = default;
+
+  /// Counts the leaf into the findings. @return its sums
+  virtual LeafSums measure(const PairLeaf& leaf) = 0;
+
+  /// Fills the metrics that follow from the findings, merged from all threads, with the sums of all
+  /// leaves in them.
+  virtual void finish() = 0;
+
+  // Where a sum of squares left the range of double, the leaves are gone through twice more.
+  [[nodiscard]] virtual bool needs_rescue() const { return false; }
+  virtual void widen(const PairLeaf& /*leaf*/, Range& /*range*/) const {}
+  [[nodiscard]] virtual SquareSums scaled(const PairLeaf& /*leaf*/, const Scale& /*scale*/) const {
+    return {};
+  }
+
+  [[nodiscard]] PairFindings& findings() noexcept { return findings_; }
+
+ protected:
+  [[nodiscard]] const ElementPolicy& policy() const noexcept { return policy_; }
+  [[nodiscard]] TensorMetrics& metrics() noexcept { return findings_.metrics; }
+  [[nodiscard]] PairTotals& totals() noexcept { return findings_.totals; }
+  [[nodiscard]] const PairTotals& totals() const noexcept { return findings_.totals; }
+
+ private:
+  ElementPolicy policy_;
+  PairFindings findings_;
+};
+
+// One a class of dtypes.
+std::unique_ptr<LeafPass> make_float_pass(core::Dtype dtype, const ElementPolicy& policy);
+std::unique_ptr<LeafPass> make_integer_pass(core::Dtype dtype, const ElementPolicy& policy);
+std::unique_ptr<LeafPass> make_complex_pass(core::Dtype dtype, const ElementPolicy& policy);
+std::unique_ptr<LeafPass> make_bool_pass(const ElementPolicy& policy);
+/// Bytes whose values are not interpreted: what differs is beyond every policy.
+std::unique_ptr<LeafPass> make_opaque_pass(const ElementPolicy& policy);
+
+/// The one for `dtype`, which is not kUnknown.
+std::unique_ptr<LeafPass> make_pass(core::Dtype dtype, const ElementPolicy& policy);
+
+}  // namespace repro_check::comparators::detail

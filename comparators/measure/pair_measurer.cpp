@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comparators/measure/pair_measurer.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <numeric>
+#include <span>
+#include <utility>
+
+#include "comparators/measure/metrics.h"
+#include "comparators/measure/samples.h"
+
+namespace repro_check::comparators::detail {
+namespace {
+
+constexpr std::size_t kPart = core::kDigestChunk;
+/// Parts a thread must have to do before it is worth waking.
+constexpr std::uint64_t kPartsToShare = 2;
+
+constexpr std::size_t kBaseline = 0;
+constexpr std::size_t kCandidate = 1;
+
+/// One part of both sides.
+struct PairPart {
+  std::uint64_t first = 0;  ///< index of its first element
+  std::span<const std::byte> baseline;
+  std::span<const std::byte> candidate;
+};
+
+/// What a worker keeps to itself.
+struct WorkerState {
+  std::unique_ptr<LeafPass> pass;
+  std::vector<Sample> samples;
+  Range range;
+};
+
+}  // namespace
+
+/// One walk, or several, over all parts of one pair.
+class PairMeasurer::Scan {
+ public:
+  /// @param pool     null: the calling thread measures alone
+  /// @param buffers  one for each thread
+  Scan(core::WorkerPool* pool, std::span<Buffers> buffers, const MeasureRequest& request)
+      : pool_(pool),
+        buffers_(buffers),
+        pair_(request.pair),
+        max_samples_(request.max_samples),
+        element_(core::element_size(pair_.dtype)),
+        bytes_(pair_.baseline->size()),
+        parts_(std::max<std::uint64_t>(1, (bytes_ + kPart - 1) / kPart)) {
+    const std::uint64_t threads = pool == nullptr ? 1 : pool->size();
+    states_.resize(std::clamp<std::uint64_t>(parts_ / kPartsToShare, 1, threads));
+    for (WorkerState& state : states_) state.pass = make_pass(pair_.dtype, request.policy);
+    leaves_.resize((bytes_ / element_ + kMetricLeaf - 1) / kMetricLeaf);
+    for (std::size_t side : {kBaseline, kCandidate}) {
+      if (!parts_of(side).verified()) result_.chunks.at(side).resize(parts_);
+    }
+  }
+
+  PairMeasurement run() {
+    walk([this](unsigned worker, const PairPart& part) { measure(states_[worker], part); }, true);
+    LeafPass& all = *states_.front().pass;
+    for (std::size_t i = 1; i < states_.size(); ++i) {
+      all.findings().merge(states_[i].pass->findings());
+    }
+    for (const LeafTotals& leaf : leaves_) all.findings().totals.sums.add(leaf);
+    if (!failed() && all.needs_rescue()) rescue(all);
+    all.findings().metrics.elements = bytes_ / element_;
+    all.finish();
+    result_.metrics = all.findings().metrics;
+    take_samples();
+    return std::move(result_);
+  }
+
+ private:
+  [[nodiscard]] const core::ContentParts& parts_of(std::size_t side) const {
+    return side == kBaseline ? *pair_.baseline : *pair_.candidate;
+  }
+
+  [[nodiscard]] bool failed() const {
+    return result_.failures[kBaseline] != nullptr || result_.failures[kCandidate] != nullptr;
+  }
+
+  /// Gives every part to some worker, each worker's in ascending order.
+  void walk(const std::function<void(unsigned, const PairPart&)>& take, bool digest) {
+    std::atomic<std::uint64_t> next{0};
+    const auto work = [&](unsigned worker) {
+      for (;;) {
+        const std::uint64_t part = next.fetch_add(1, std::memory_order_relaxed);
+        if (part >= parts_ || stop_.load(std::memory_order_relaxed)) return;
+        const auto left = read(worker, kBaseline, part, digest);
+        const auto right = read(worker, kCandidate, part, digest);
+        if (stop_.load(std::memory_order_relaxed)) return;
+        take(worker, {part * (kPart / element_), left, right});
+      }
+    };
+    if (pool_ == nullptr) return work(0);
+    pool_->run(static_cast<unsigned>(states_.size()), work);
+  }
+
+  std::span<const std::byte> read(unsigned worker,
+                                  std::size_t side,
+                                  std::uint64_t part,
+                                  bool digest) {
+    const std::uint64_t begin = part * kPart;
+    const auto size = static_cast<std::size_t>(std::min<std::uint64_t>(kPart, bytes_ - begin));
+    const std::span<std::byte> room = buffers_[worker].at(side).room(size);
+    try {
+      std::span<const std::byte> bytes = parts_of(side).read(begin, room);
+      if (digest && !parts_of(side).verified()) {
+        result_.chunks.at(side)[part] = core::digest_leaf(bytes);
+      }
+      // Content lent at an odd address is copied: the passes read whole elements.
+      constexpr std::uintptr_t kAlignment = 8;
+      if (reinterpret_cast<std::uintptr_t>(bytes.data()) % kAlignment != 0 && !bytes.empty()) {
+        std::memcpy(room.data(), bytes.data(), size);
+        bytes = room;
+      }
+      return bytes;
+    } catch (...) {
+      const std::lock_guard lock(mutex_);
+      result_.failures.at(side) = std::current_exception();
+      stop_.store(true, std::memory_order_relaxed);
+      return {};
+    }
+  }
+
+  template <typename Take>
+  void for_each_leaf(const PairPart& part, const Take& take) const {
+    const std::size_t count = part.baseline.size() / element_;
+    for (std::size_t at = 0; at < count; at += kMetricLeaf) {
+      take(PairLeaf{part.baseline.data() + at * element_,
+                    part.candidate.data() + at * element_,
+                    std::min(kMetricLeaf, count - at),
+                    part.first + at});
+    }
+  }
+
+  void measure(WorkerState& state, const PairPart& part) {
+    for_each_leaf(part, [&](const PairLeaf& leaf) {
+      const std::uint64_t before = state.pass->findings().metrics.n_diff;
+      leaves_[leaf.first / kMetricLeaf] = LeafTotals(state.pass->measure(leaf));
+      if (state.samples.size() >= max_samples_) return;
+      if (state.pass->findings().metrics.n_diff != before) sample(state, leaf);
+    });
+  }
+
+  void sample(WorkerState& state, const PairLeaf& leaf) const {
+    const std::size_t bytes = leaf.count * element_;
+    add_differences({pair_.dtype, pair_.shape, {leaf.baseline, bytes}},
+                    {pair_.dtype, pair_.shape, {leaf.candidate, bytes}},
+                    leaf.first,
+                    max_samples_,
+                    state.samples);
+  }
+
+  /// Each worker has the first ones of what it saw, so the first ones of all are among them.
+  void take_samples() {
+    std::vector<Sample>& samples = result_.samples;
+    for (WorkerState& state : states_) {
+      std::ranges::move(state.samples, std::back_inserter(samples));
+    }
+    std::ranges::sort(samples, {}, &Sample::flat_index);
+    if (samples.size() > max_samples_) samples.resize(max_samples_);
+  }
+
+  void rescue(LeafPass& all) {
+    walk(
+        [&](unsigned worker, const PairPart& part) {
+          for_each_leaf(part,
+                        [&](const PairLeaf& leaf) { all.widen(leaf, states_[worker].range); });
+        },
+        false);
+    Range range;
+    for (const WorkerState& state : states_) range.merge(state.range);
+    const Scale scale(range);
+    walk(
+        [&](unsigned /*worker*/, const PairPart& part) {
+          for_each_leaf(part, [&](const PairLeaf& leaf) {
+            const SquareSums sums = all.scaled(leaf, scale);
+            leaves_[leaf.first / kMetricLeaf] =
+                LeafTotals({{}, {}, sums.d2, sums.b2, sums.c2, sums.bc});
+          });
+        },
+        false);
+    LeafTotals squares;
+    for (const LeafTotals& leaf : leaves_) squares.add(leaf);
+    replace_squares(scale, squares, all.findings().totals);
+  }
+
+  core::WorkerPool* pool_;
+  std::span<Buffers> buffers_;
+  const ContentPair& pair_;
+  std::size_t max_samples_;
+  std::size_t element_;
+  std::uint64_t bytes_;
+  std::uint64_t parts_;
+  std::vector<WorkerState> states_;
+  std::vector<LeafTotals> leaves_;
+  std::atomic<bool> stop_{false};
+  std::mutex mutex_;
+  PairMeasurement result_;
+};
+
+PairMeasurement PairMeasurer::measure(const MeasureRequest& request) {
+  return Scan(&pool_, buffers_, request).run();
+}
+
+std::vector<PairMeasurement> PairMeasurer::measure_each(
+    const std::vector<MeasureRequest>& requests) {
+  // The largest first, so that all threads end at about the same time.
+  std::vector<std::size_t> order(requests.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(
+      order, std::greater<>(), [&](std::size_t i) { return requests[i].pair.baseline->size(); });
+  std::vector<PairMeasurement> found(requests.size());
+  std::atomic<std::size_t> next{0};
+  const auto workers = std::clamp<std::size_t>(requests.size(), 1, pool_.size());
+  pool_.run(static_cast<unsigned>(workers), [&](unsigned worker) {
+    const std::span<Buffers> own(&buffers_[worker], 1);
+    for (std::size_t at = next++; at < order.size(); at = next++) {
+      const std::size_t i = order[at];
+      found[i] = Scan(nullptr, own, requests[i]).run();
+    }
+  });
+  return found;
+}
+
+}  // namespace repro_check::comparators::detail

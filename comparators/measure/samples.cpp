@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comparators/measure/samples.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <cstring>
+
+#include "core/tensor/dtype.h"
+#include "core/tensor/float_format.h"
+#include "core/tensor/tensor_view.h"
+
+namespace repro_check::comparators {
+namespace {
+
+using core::Dtype;
+
+std::uint64_t bits_of(std::span<const std::byte> element) noexcept {
+  std::uint64_t bits = 0;
+  std::memcpy(&bits, element.data(), std::min(element.size(), sizeof bits));
+  return bits;
+}
+
+template <typename T>
+std::string to_text(T value) {
+  std::array<char, 64> buffer{};
+  return {buffer.data(), std::to_chars(buffer.data(), buffer.data() + buffer.size(), value).ptr};
+}
+
+std::string float_text(Dtype dtype, std::uint64_t bits) {
+  const double value = core::decode_float(dtype, bits);
+  if (std::isnan(value)) return "nan";
+  if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
+  if (dtype == Dtype::kFloat64) return to_text(value);
+  // Narrower dtypes go through float32, which holds them exactly: 65504 and not 6.55e+04.
+  return to_text(static_cast<float>(value));
+}
+
+std::string complex_text(Dtype dtype, std::span<const std::byte> element) {
+  const std::size_t half = element.size() / 2;
+  const std::string re = float_text(core::part_dtype(dtype), bits_of(element.first(half)));
+  const std::string im = float_text(core::part_dtype(dtype), bits_of(element.last(half)));
+  return fmt::format("({}{}{}j)", re, im.starts_with('-') ? "" : "+", im);
+}
+
+std::string integer_text(Dtype dtype, std::uint64_t bits) {
+  const bool is_signed = (dtype >= Dtype::kInt8 && dtype <= Dtype::kInt64) ||
+                         dtype == Dtype::kQInt8 || dtype == Dtype::kQInt32;
+  if (!is_signed) return fmt::format("{}", bits);
+  const auto shift = static_cast<unsigned>(64U - 8U * core::element_size(dtype));
+  return fmt::format("{}", static_cast<std::int64_t>(bits << shift) >> shift);
+}
+
+std::string hex_text(std::span<const std::byte> element) {
+  std::string text;
+  for (std::size_t i = element.size(); i-- > 0;) {
+    text += fmt::format("{:02x}", std::to_integer<unsigned>(element[i]));
+  }
+  return text;
+}
+
+std::optional<std::uint64_t> sample_ulp(Dtype dtype,
+                                        std::span<const std::byte> baseline,
+                                        std::span<const std::byte> candidate) {
+  if (core::is_complex(dtype)) {
+    const std::size_t half = baseline.size() / 2;
+    const Dtype part = core::part_dtype(dtype);
+    const auto re =
+        core::ulp_distance(part, bits_of(baseline.first(half)), bits_of(candidate.first(half)));
+    const auto im =
+        core::ulp_distance(part, bits_of(baseline.last(half)), bits_of(candidate.last(half)));
+    if (!re || !im) return std::nullopt;
+    return std::max(*re, *im);
+  }
+  if (!core::is_floating(dtype) || dtype == Dtype::kFloat4E2M1FNX2) return std::nullopt;
+  return core::ulp_distance(dtype, bits_of(baseline), bits_of(candidate));
+}
+
+}  // namespace
+
+std::string element_text(Dtype dtype, std::span<const std::byte> element) {
+  const std::uint64_t bits = bits_of(element);
+  if (dtype == Dtype::kBool && bits <= 1) return bits == 1 ? "True" : "False";
+  if (dtype == Dtype::kFloat4E2M1FNX2) return "0x" + hex_text(element);
+  if (core::is_complex(dtype)) return complex_text(dtype, element);
+  if (core::is_floating(dtype)) return float_text(dtype, bits);
+  return integer_text(dtype, bits);
+}
+
+void add_differences(core::TensorView baseline,
+                     core::TensorView candidate,
+                     std::uint64_t first,
+                     std::size_t limit,
+                     std::vector<Sample>& samples) {
+  const std::size_t size = core::element_size(baseline.dtype);
+  if (size == 0 || baseline.bytes.size() != candidate.bytes.size()) return;
+  std::size_t at = 0;
+  while (samples.size() < limit && at < baseline.bytes.size()) {
+    const auto [here, there] =
+        std::mismatch(baseline.bytes.begin() + static_cast<std::ptrdiff_t>(at),
+                      baseline.bytes.end(),
+                      candidate.bytes.begin() + static_cast<std::ptrdiff_t>(at));
+    if (here == baseline.bytes.end()) break;
+    const auto element = static_cast<std::size_t>(here - baseline.bytes.begin()) / size;
+    const auto from = baseline.bytes.subspan(element * size, size);
+    const auto to = candidate.bytes.subspan(element * size, size);
+    samples.push_back({first + element,
+                       core::unravel(first + element, baseline.shape),
+                       element_text(baseline.dtype, from),
+                       element_text(baseline.dtype, to),
+                       hex_text(from),
+                       hex_text(to),
+                       sample_ulp(baseline.dtype, from, to)});
+    at = (element + 1) * size;
+  }
+}
+
+std::vector<Sample> first_differences(core::TensorView baseline,
+                                      core::TensorView candidate,
+                                      std::size_t limit) {
+  std::vector<Sample> samples;
+  add_differences(baseline, candidate, 0, limit, samples);
+  return samples;
+}
+
+}  // namespace repro_check::comparators

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "comparators/report/report.h"
+#include "core/tensor/tensor_view.h"
+
+namespace repro_check::comparators {
+
+/// The first elements whose bits differ, at most `limit`, in row-major order.
+/// @param baseline, candidate  same dtype and shape
+std::vector<Sample> first_differences(core::TensorView baseline,
+                                      core::TensorView candidate,
+                                      std::size_t limit);
+
+/// The same of a part of a tensor, behind what `samples` already holds, until they are `limit`.
+/// @param baseline, candidate  of the shape of the whole tensor and with the bytes of the part
+/// @param first  index of the first element of the part
+void add_differences(core::TensorView baseline,
+                     core::TensorView candidate,
+                     std::uint64_t first,
+                     std::size_t limit,
+                     std::vector<Sample>& samples);
+
+/// Shortest text that reads back as this element, 8 and 16 bit floats through float32: `0.1`, `-0`,
+/// `nan`, `inf`, `(1-2j)`, `True`.
+/// @param element  element_size(dtype) bytes, little-endian
+std::string element_text(core::Dtype dtype, std::span<const std::byte> element);
+
+}  // namespace repro_check::comparators

@@ -1,0 +1,396 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "comparators/report/alignment_report.h"
+#include "comparators/report/histograms.h"
+#include "comparators/report/module_tally.h"
+#include "comparators/report/observer_finding.h"
+#include "comparators/report/op_trail.h"
+#include "comparators/report/policy_use.h"
+#include "comparators/report/random_draws.h"
+#include "comparators/report/repeat_summary.h"
+#include "comparators/report/replay_evidence.h"
+#include "core/content/content_slice.h"
+#include "core/tensor/dtype.h"
+#include "core/trace/op_record.h"
+#include "core/trace/run_manifest.h"
+
+namespace repro_check::comparators {
+
+/// The closed set of first words of a verdict.
+enum class Status {
+  kReproducible,
+  kPartial,  ///< what was compared is reproducible; a dump is partial, so that is not all
+  kDiverged,
+  kDamaged,
+  kIncomplete,
+  kNotComparable,
+  kNothingCompared,
+  kRunFailed,
+  kObserverEffect,  ///< recording changed what a run returned
+  kStaleBaseline,   ///< what was accepted is about another model, input or configuration
+  kNoBaseline,      ///< nothing was accepted for this platform
+};
+
+/// What the first divergence is about; kNone for a pass.
+enum class DivergenceKind {
+  kNone,
+  kOrigin,         ///< an operator whose inputs were bit-equal gave another output
+  kInputs,         ///< the forward arguments differed
+  kWeights,        ///< parameters or buffers differed
+  kControlFlow,    ///< the op streams part
+  kMissing,        ///< an operator is on one side only
+  kMismatch,       ///< dtype, shape, layout or number of results
+  kUninitialised,  ///< an operator read memory nobody had written
+  kRng,            ///< a generator stood at another place
+  kGrowth,         ///< every operator is within its policy, and the error grows beyond max_growth
+  kUnrepeated,     ///< two pairs of runs of one configuration did not diverge alike
+  kExpectation,    ///< a divergence that is expected did not keep to what was said of it
+};
+
+enum class Relation { kOrigin, kPropagated, kMismatch, kMissing };
+
+/// A finite number, NaN or Inf; absent where a metric is null.
+using Metric = std::optional<double>;
+
+/// All of one tensor pair, from one pass (comparison.md 2). Real-valued metrics run over F, the
+/// pairs in which both are finite; n_finite is their number and they are null when it is 0.
+struct TensorMetrics {
+  std::uint64_t elements = 0;
+  std::uint64_t n_diff = 0;    ///< bits differ
+  std::uint64_t n_beyond = 0;  ///< fail the policy
+  std::uint64_t n_finite = 0;
+  std::optional<std::uint64_t> first_diff;  ///< flat row-major index
+  std::optional<std::uint64_t> first_beyond;
+  std::uint64_t zero_sign_only = 0;  ///< differ in the sign of zero alone
+  std::uint64_t nan_both_same = 0;
+  std::uint64_t nan_both_payload = 0;  ///< NaN on both sides, other bits
+  std::uint64_t nan_baseline = 0;      ///< NaN in the baseline only
+  std::uint64_t nan_candidate = 0;
+  std::uint64_t inf_sign = 0;  ///< opposite infinities
+  std::uint64_t inf_baseline = 0;
+  std::uint64_t inf_candidate = 0;
+  std::uint64_t noncanonical_bool = 0;
+  std::uint64_t false_to_true = 0;  ///< bool only, as the next
+  std::uint64_t true_to_false = 0;
+  std::uint64_t zeros_both = 0;  ///< equal to 0 on both sides
+  std::uint64_t flips = 0;       ///< b*c < 0; not for complex
+  std::uint64_t flushed = 0;     ///< a subnormal against 0, either way
+  /// c is the dtype's greatest magnitude or infinite, b is finite and less.
+  std::uint64_t saturated = 0;
+  Metric max_abs;
+  std::optional<std::uint64_t> max_abs_index;
+  /// |c-b| of integers exactly; set for integral dtypes beside max_abs.
+  std::optional<std::uint64_t> max_abs_exact;
+  Metric mean_abs;
+  Metric max_rel;  ///< inf when some baseline is 0 and its candidate is not
+  std::optional<std::uint64_t> max_rel_index;
+  Metric max_rel_finite;  ///< over nonzero baselines
+  std::optional<std::uint64_t> max_rel_finite_index;
+  std::uint64_t zero_baseline = 0;  ///< pairs with b = 0 and c != 0
+  Metric mean_rel;
+  std::optional<std::uint64_t> ulp_max;  ///< floating dtypes only
+  Metric ulp_mean;                       ///< over differing pairs of F
+  std::optional<UlpHistogram> ulp_hist;  ///< of all pairs; of complex numbers, part by part
+  std::optional<RelHistogram> rel_hist;  ///< of F; not for bool
+  Metric rmse;
+  Metric nmse;
+  Metric l2_rel;
+  Metric cosine;
+  Metric norm_ratio;
+  Metric within_1e3;  ///< share within 1/1000
+  Metric within_5e3;
+  Metric rtol_needed;  ///< smallest rtol that passes with atol 0
+  Metric atol_needed;
+  Metric rtol_given_atol;  ///< smallest that passes with the policy's atol
+  Metric atol_given_rtol;  ///< smallest that passes with the policy's rtol
+
+  bool operator==(const TensorMetrics&) const = default;
+};
+
+/// One element of a differing pair.
+struct Sample {
+  std::uint64_t flat_index = 0;
+  std::vector<std::int64_t> index;
+  std::string baseline;  ///< shortest text that reads back in the tensor's own dtype
+  std::string candidate;
+  std::string baseline_bits;  ///< hexadecimal, most significant first
+  std::string candidate_bits;
+  std::optional<std::uint64_t> ulp;
+};
+
+enum class TensorOutcome {
+  kEqual,         ///< bit-identical
+  kWithin,        ///< differs, policy passes
+  kBeyond,        ///< differs, policy fails
+  kMismatch,      ///< dtype, shape, layout, state or number differ: no values compared
+  kUncomparable,  ///< no content on a side where the policy needs it
+  kSkipped,       ///< uninitialised on both sides, or excluded
+};
+
+/// One tensor of a matched operator, where it is not equal.
+struct TensorComparison {
+  core::TensorRole role = core::TensorRole::kOutput;
+  core::TensorRecord baseline;
+  core::TensorRecord candidate;
+  TensorOutcome outcome = TensorOutcome::kEqual;
+  std::string note;  ///< `dtype differs: float32 against float16`, `only zero signs differ`
+  std::optional<TensorMetrics> metrics;
+  std::vector<Sample> samples;  ///< first differing elements, at most 10
+  /// All that was looked at where digests differ: metrics and samples are about these elements,
+  /// with indices of the whole tensor.
+  std::optional<core::ContentSlice> slice;
+  std::optional<NoiseDistance> noise;  ///< under the policy noise, where there is a floor
+  std::optional<Fp64Distance> fp64;    ///< under the policy fp64, where it could be measured
+  std::string policy;                  ///< that judged it, in words; empty where none did
+  std::optional<std::size_t> rule;     ///< index in Report::rules; empty where none of them matched
+};
+
+/// Why an origin is an origin, or what made an input differ.
+struct Cause {
+  std::string name;      ///< `input data`, `weights`, `rng stream`, `nondeterministic kernel`, ...
+  std::string evidence;  ///< one sentence in plain words
+  std::string advice;    ///< what to change
+  /// Further causes that hold as well, the likeliest first. Theirs are empty.
+  std::vector<Cause> also = {};
+  /// What could not be asked because its evidence is not in the dumps: `generator positions`.
+  std::vector<std::string> not_recorded = {};
+};
+
+/// One operator that is not fine.
+struct OpDivergence {
+  std::optional<std::uint64_t> baseline_index;
+  std::optional<std::uint64_t> candidate_index;
+  core::OpRecord baseline;  ///< the side that has none is default-constructed
+  core::OpRecord candidate;
+  MatchedBy matched_by = MatchedBy::kNone;  ///< what paired the two records, where there are two
+  std::uint64_t occurrence = 0;             ///< how many earlier baseline records share its key
+  Relation relation = Relation::kOrigin;
+  DivergenceKind kind = DivergenceKind::kOrigin;
+  std::vector<TensorComparison> outputs;  ///< those that are not equal
+  std::vector<TensorComparison> inputs;   ///< those that are not equal
+  std::vector<std::string> notes;         ///< differing scalar arguments and results, by name
+  std::vector<std::uint64_t> producers;   ///< baseline op indices of differing inputs
+  Cause cause;
+  double severity = 0;  ///< orders propagated ones: l2_rel, inf for NaN, Inf and mismatches
+};
+
+/// What one operator did to the relative L2 error (TensorMetrics::l2_rel, the greatest of its
+/// floating tensors). Null where it is not known.
+struct GrowthStep {
+  std::uint64_t op = 0;  ///< baseline op index
+  std::string operator_name;
+  std::string module_path;
+  Metric in;      ///< of its differing inputs
+  Metric out;     ///< of its outputs
+  Metric factor;  ///< out / in
+};
+
+/// An operator whose outputs differ in some bit although nothing that the trace made before was
+/// different, or a place where the streams part; whether or not the policy lets it pass.
+struct Origin {
+  std::optional<std::uint64_t> baseline_index;
+  std::optional<std::uint64_t> candidate_index;
+  core::OpRecord record;  ///< what names it; no tensors
+  Relation relation = Relation::kOrigin;
+  std::string cause;  ///< name of its cause; empty where the policy lets it pass
+  bool beyond_policy = false;
+  Metric l2_rel;
+  /// Later operators whose outputs differ because of it, perhaps among others.
+  std::optional<std::uint64_t> tainted;
+  /// Of those the ones whose values no operator reads any more: at most 16 of outputs_total.
+  std::vector<std::uint64_t> outputs;
+  std::uint64_t outputs_total = 0;
+  /// From it to the worst of its outputs, by way of the input with the greatest error each time: at
+  /// most 64 of path_steps, those that change the error most. Empty where another origin weighs
+  /// more.
+  std::vector<GrowthStep> path;
+  std::uint64_t path_steps = 0;
+};
+
+/// How the error went through the trace. An operator amplifies above a factor of 2, damps below
+/// 0.5, and absorbs when differing inputs give bit-equal outputs.
+struct Growth {
+  std::optional<GrowthStep> first;  ///< the first operator whose error is known
+  std::optional<GrowthStep> last;   ///< the worst final value, or the last operator that differs
+  Metric ratio;                     ///< error of the last over that of the first
+  std::optional<GrowthStep> steepest;
+  std::uint64_t amplified = 0;
+  std::uint64_t damped = 0;
+  std::uint64_t carried = 0;
+  std::uint64_t absorbed = 0;
+  std::uint64_t steep = 0;  ///< of the amplified ones those with a factor above 10
+  bool exceeded = false;    ///< ratio is above max_growth
+};
+
+/// A number or truth that an operator returned to the program, before the streams parted.
+struct Decision {
+  std::uint64_t baseline_index = 0;
+  std::uint64_t candidate_index = 0;
+  core::OpRecord op;  ///< head of the baseline's
+  std::string baseline;
+  std::string candidate;
+
+  [[nodiscard]] bool differs() const noexcept { return baseline != candidate; }
+};
+
+/// Where the two streams part.
+struct ControlFlow {
+  /// The last answer before it that was not the same on both sides, else the last that a branch
+  /// can have been taken by.
+  std::optional<Decision> decision;
+  std::optional<std::uint64_t> last_common_baseline;
+  std::optional<std::uint64_t> last_common_candidate;
+  core::OpRecord last_common;  ///< head of the baseline's, where there is one
+  std::string baseline_next;   ///< operator, empty at the end of the stream
+  std::string candidate_next;
+  std::uint64_t unmatched_baseline = 0;
+  std::uint64_t unmatched_candidate = 0;
+  bool rejoined = false;
+};
+
+/// matched + missing = records of a side; equal + within_policy + diverged + mismatched + skipped +
+/// not_judged = matched; tensors + metadata_only + ignored + not_judged_tensors = outputs. A sum
+/// that does not hold is an internal error.
+struct Coverage {
+  std::uint64_t baseline_ops = 0;
+  std::uint64_t candidate_ops = 0;
+  std::uint64_t compared =
+      0;  ///< matched and judged: equal + within_policy + diverged + mismatched
+  std::uint64_t equal = 0;
+  std::uint64_t within_policy = 0;
+  std::uint64_t diverged = 0;
+  std::uint64_t origins = 0;  ///< of diverged and mismatched
+  std::uint64_t propagated = 0;
+  std::uint64_t mismatched = 0;
+  std::uint64_t missing_in_baseline = 0;
+  std::uint64_t missing_in_candidate = 0;
+  std::uint64_t skipped = 0;        ///< no output content on either side (uninitialised, excluded)
+  std::uint64_t not_judged = 0;     ///< content missing where the policy needs it
+  std::uint64_t outputs = 0;        ///< output tensors of matched operators
+  std::uint64_t tensors = 0;        ///< output tensors judged
+  std::uint64_t metadata_only = 0;  ///< of one side only, or without content on both
+  std::uint64_t ignored = 0;        ///< left out by a rule
+  std::uint64_t not_judged_tensors = 0;
+  std::uint64_t elements = 0;  ///< elements of those
+  std::uint64_t bytes = 0;
+  std::uint64_t sliced = 0;  ///< tensors that differ and were measured in a slice alone
+};
+
+/// What the calls returned (core::kReturnedOperator): judged as the outputs of operators are, call
+/// by call whatever the alignment of the operators, and counted in no Coverage.
+struct ReturnedValues {
+  std::uint64_t baseline = 0;   ///< calls whose returned value is recorded; 0 = not recorded
+  std::uint64_t candidate = 0;  ///< of the other dump
+  std::uint64_t compared = 0;   ///< calls: equal + within_policy + diverged
+  std::uint64_t equal = 0;
+  std::uint64_t within_policy = 0;
+  std::uint64_t diverged = 0;    ///< or of another structure
+  std::uint64_t skipped = 0;     ///< left out by rules, or nothing to compare
+  std::uint64_t not_judged = 0;  ///< content missing where the policy needs it
+  std::uint64_t missing = 0;     ///< calls of one dump alone, where both recorded some
+  std::uint64_t tensors = 0;     ///< judged, of those compared
+  std::uint64_t others = 0;      ///< numbers, strings and the like, of those compared
+  /// Paths of what only its type is known of (`out.stream`): nobody compared it.
+  std::vector<std::string> opaque;
+  /// The first call that is not fine; one that inherited it only where all of them did.
+  std::optional<OpDivergence> first;
+};
+
+/// The first operator of a rank that is not fine.
+struct RankDivergence {
+  std::uint32_t rank = 0;
+  bool in_baseline = true;  ///< which of the two dumps `op` is a record of
+  std::uint64_t op_index = 0;
+  core::OpRecord op;  ///< head
+};
+
+/// Something that is not the same in the two dumps' surroundings.
+struct Difference {
+  std::string pointer;  ///< `threads.intra_op`, `env.MKL_CBWR`, `libtorch.version`
+  std::string baseline;
+  std::string candidate;
+  bool affects_numbers = true;
+};
+
+/// A forward argument, parameter or buffer that differs.
+struct NamedTensorDifference {
+  core::NamedTensorKind kind = core::NamedTensorKind::kInput;
+  std::string name;
+  std::string candidate_name;  ///< where a map of names says that it is another
+  std::string note;            ///< `missing in candidate`, `shape differs: ...`, or empty
+  std::optional<TensorMetrics> metrics;
+  std::vector<Sample> samples;
+};
+
+struct RunSummary {
+  std::string name;
+  std::string location;
+  std::string status = "complete";  ///< complete | partial | incomplete | damaged | failed
+  std::string signal;
+  std::string message;  ///< why it failed
+  std::optional<std::uint64_t> last_op;
+  std::string unfinished;      ///< directory of what a failed run has left; empty where nothing is
+  core::RunManifest manifest;  ///< default-constructed when there is none
+  /// Why the contents that manifest.trace.reference counts were not looked at; empty = they were.
+  std::string missing_reference;
+};
+
+/// Everything a renderer needs. Divergence is data, never an error.
+struct Report {
+  Status status = Status::kNothingCompared;
+  DivergenceKind kind = DivergenceKind::kNone;
+  std::vector<Status> also;          ///< further statuses that hold, most severe first
+  std::vector<std::string> reasons;  ///< a sentence each
+  std::vector<RunSummary> runs;      ///< baseline, candidate
+  Coverage coverage;
+  std::string policy;  ///< `bitwise, NaN equals NaN`
+  std::vector<RuleUse> rules;
+  Screened screened;
+  std::vector<Difference> differences;
+  std::vector<NamedTensorDifference> named_tensors;
+  ReturnedValues returned;
+  RandomDraws draws;
+  std::optional<OpDivergence> first_divergence;
+  std::optional<ControlFlow> control_flow;
+  AlignmentSummary alignment;
+  NameMapUse name_map;
+  /// That were compared, sorted; of more than 1,024 those in rank_divergences and the lowest.
+  std::vector<std::uint32_t> ranks;
+  /// The first 10,000, or 4 MiB of names, in the order of their first operators.
+  std::vector<ModuleTally> modules;
+  /// By rank, where there are several; of more than 1,024 those that part first.
+  std::vector<RankDivergence> rank_divergences;
+  /// Every further operator that is not fine, in trace order; bounded by CompareOptions::max_items.
+  std::vector<OpDivergence> divergences;
+  std::uint64_t divergences_total = 0;  ///< the first one included
+  /// Baseline op index of the first output that is not bit-equal, within the policy or beyond it.
+  std::optional<std::uint64_t> first_bit_difference;
+  /// The first 63 places where a difference began, in trace order.
+  std::vector<Origin> origins;
+  std::uint64_t origins_total = 0;
+  std::uint64_t final_values = 0;  ///< operators whose values no later one reads, differing or not
+  Growth growth;
+  std::vector<std::string> warnings;
+  /// Under level auto, what each round of recordings said by itself, digests first: one or two.
+  std::vector<Report> passes;
+  /// Of N runs of one configuration, which this report is about as a whole: what is said of two
+  /// runs is about the first and the one that differs most severely, the earliest of several.
+  std::optional<RepeatSummary> repeat;
+  std::optional<ReplayEvidence> replay;   ///< when it was asked for, and something diverged
+  std::vector<ObserverFinding> observer;  ///< an entry a run; empty when nobody asked
+  std::string mend;                       ///< for exits 3, 4 and 5
+  /// Every operator in a row, where CompareOptions::keep_trail asked for it; else null.
+  std::shared_ptr<const OpTrail> trail;
+  bool from_accepted = false;  ///< the first run is what a gate has accepted
+  double seconds = 0;
+};
+
+}  // namespace repro_check::comparators

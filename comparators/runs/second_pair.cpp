@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comparators/runs/second_pair.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "comparators/judge/expectations.h"
+#include "comparators/measure/policy.h"
+
+namespace repro_check::comparators {
+namespace {
+
+bool lacks_values(const TensorComparison& tensor) noexcept {
+  using core::ContentState;
+  return tensor.outcome != TensorOutcome::kMismatch && !tensor.metrics &&
+         tensor.baseline.state == ContentState::kHashed &&
+         tensor.candidate.state == ContentState::kHashed;
+}
+
+bool lacks_values(const Report& report) noexcept {
+  if (report.status != Status::kDiverged || !report.first_divergence) return false;
+  const OpDivergence& first = *report.first_divergence;
+  const auto lacks = [](const TensorComparison& tensor) { return lacks_values(tensor); };
+  return std::ranges::any_of(first.outputs, lacks) || std::ranges::any_of(first.inputs, lacks);
+}
+
+/// @param operators  that the run has; `index` is of one of them
+core::OpRange around(std::uint64_t index, std::uint64_t window, std::uint64_t operators) noexcept {
+  return {index - std::min(index, window), index + std::min(operators - 1 - index, window)};
+}
+
+void add_producers(const core::OpRecord& record, core::OpRanges& ranges) {
+  for (const core::TensorRecord& tensor : record.tensors) {
+    if (tensor.role != core::TensorRole::kInput || tensor.producer < 0) continue;
+    const auto producer = static_cast<std::uint64_t>(tensor.producer);
+    ranges.push_back({producer, producer});
+  }
+}
+
+bool shows_the_same(const Report& left, const Report& right) {
+  if (left.status != right.status) return false;
+  if (!left.first_divergence || !right.first_divergence) {
+    return left.first_divergence.has_value() == right.first_divergence.has_value();
+  }
+  return is_same_call(*left.first_divergence, *right.first_divergence);
+}
+
+bool is_judged(const Report& report) noexcept {
+  return report.status == Status::kDiverged || report.status == Status::kReproducible;
+}
+
+}  // namespace
+
+bool can_start_with_digests(const configs::CompareSpec& spec) noexcept {
+  // Equal digests say nothing of NaN, which `never` wants to know of.
+  const auto decides = [](const configs::PolicySpec& policy) {
+    return policy.kind == configs::PolicyKind::kIgnore ||
+           (digests_decide(policy) && policy.equal_nan != configs::EqualNan::kNever);
+  };
+  if (spec.promote) return false;
+  if (!std::ranges::all_of(spec.rules, decides, &configs::Rule::policy)) return false;
+  const bool judged = spec.rules.empty() || spec.unmatched == configs::Unmatched::kPolicy;
+  return !judged || decides(spec.policy);
+}
+
+core::OpRanges missing_values(std::span<const Report> reports, std::uint64_t window) {
+  core::OpRanges ranges;
+  for (const Report& report : reports) {
+    if (!lacks_values(report)) continue;
+    const OpDivergence& first = *report.first_divergence;
+    const Coverage& coverage = report.coverage;
+    if (first.baseline_index) {
+      ranges.push_back(around(*first.baseline_index, window, coverage.baseline_ops));
+    }
+    if (first.candidate_index) {
+      ranges.push_back(around(*first.candidate_index, window, coverage.candidate_ops));
+    }
+    add_producers(first.baseline, ranges);
+    add_producers(first.candidate, ranges);
+  }
+  return core::united(std::move(ranges));
+}
+
+void carry_over(const Report& known, Report& report) {
+  const auto says_so = [](const Report& of) {
+    return of.status == Status::kDiverged ||
+           std::ranges::find(of.also, Status::kDiverged) != of.also.end();
+  };
+  if (!says_so(known) || says_so(report)) return;
+  report.also.push_back(Status::kDiverged);
+  report.kind = known.kind;
+  report.first_divergence = known.first_divergence;
+  report.control_flow = known.control_flow;
+  report.divergences = known.divergences;
+  report.divergences_total = known.divergences_total;
+  report.first_bit_difference = known.first_bit_difference;
+}
+
+Report settle(Report digests, Report values) {
+  Report report;
+  if (!is_judged(values)) {
+    report = values;
+    // What could not be judged does not take back what the first pair showed.
+    carry_over(digests, report);
+  } else if (shows_the_same(digests, values)) {
+    report = values;
+  } else {
+    report = values.status == Status::kDiverged ? values : digests;
+    report.kind = DivergenceKind::kUnrepeated;
+    report.reasons.emplace_back(
+        "two pairs of runs of the same configuration did not show the same divergence: it does "
+        "not repeat");
+  }
+  report.seconds = digests.seconds + values.seconds;
+  report.passes.push_back(std::move(digests));
+  report.passes.push_back(std::move(values));
+  return report;
+}
+
+Report settle(Report digests) {
+  Report report = digests;
+  if (report.status == Status::kDiverged) {
+    report.reasons.emplace_back(
+        "no second pair was recorded, since the first divergence has no values to measure");
+  }
+  report.passes.push_back(std::move(digests));
+  return report;
+}
+
+}  // namespace repro_check::comparators

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "configs/spec/run_config.h"
+
+namespace repro_check::configs {
+
+/// One mistake in a configuration.
+struct ConfigProblem {
+  std::string pointer;  ///< JSON pointer, "" for the whole document
+  std::string message;  ///< what is wrong, and what would be accepted
+};
+
+/// `--set /json/pointer=value`: the value is JSON, or a string where it does not parse as JSON.
+struct ConfigOverride {
+  std::string pointer;
+  std::string value;
+};
+
+/// Reads, overrides and checks a configuration, strictly: unknown and duplicate keys, wrong types,
+/// values out of range and missing files are problems, and all of them are collected.
+/// @throws core::Error{kUsage} with one line a problem: `config.json: /runs/1/sed: unknown key; did
+///         you mean "seed"?`
+Config load_config(const std::filesystem::path& file, const std::vector<ConfigOverride>& overrides);
+
+/// As load_config, from text; relative paths are relative to `base`.
+Config parse_config(const std::string& text,
+                    const std::string& origin,
+                    const std::filesystem::path& base,
+                    const std::vector<ConfigOverride>& overrides);
+
+/// Everything wrong with a configuration, in the order of its sections; empty when parse_config
+/// would take it. Throws nothing for what the text holds.
+std::vector<ConfigProblem> check_config(const std::string& text,
+                                        const std::filesystem::path& base,
+                                        const std::vector<ConfigOverride>& overrides);
+
+/// Where to read what a configuration may hold.
+inline constexpr const char* kConfigHint =
+    "docs/CONFIGURATION.md lists every key; `repro-check init MODEL.pt` writes a configuration to "
+    "start from";
+
+/// The text of a configuration file, or of one that belongs to it, bounded in size.
+/// @throws core::Error{kUsage} with `hint` when it is missing, no file, unreadable or too large
+std::string read_config_text(const std::filesystem::path& file,
+                             const std::string& hint = kConfigHint);
+
+/// `config.json: /runs/1/sed: unknown key; did you mean "seed"?`, safe to print.
+std::string problem_line(const std::string& origin, const ConfigProblem& problem);
+
+/// Names a configuration can give as its `preset`, sorted.
+std::vector<std::string_view> preset_names();
+
+/// The file handed to a recorder: the resolved run, where its dump goes.
+struct RecordRequest {
+  RunSpec run;
+  std::filesystem::path dump_directory;
+  bool replace_existing = false;
+  /// Say what the method returned, as digests, on the status channel.
+  bool report_outputs = false;
+  /// Run without any recording: no operator is intercepted and no dump is made.
+  bool bare = false;
+  /// What the user's shell had of the variables that the run pins; empty = not set there.
+  std::map<std::string, std::optional<std::string>> found_environment;
+
+  bool operator==(const RecordRequest&) const = default;
+};
+
+std::string to_json_text(const RecordRequest& request);
+/// @throws core::Error{kUsage}
+RecordRequest record_request_from_json_text(const std::string& text, const std::string& origin);
+
+/// The resolved run alone, for the manifest.
+std::string to_json_text(const RunSpec& run);
+
+/// "eval", "auto", "normal", "bitwise", ... as the configuration spells them.
+std::string_view name_of(ModelMode mode) noexcept;
+std::string_view name_of(BrowseMode mode) noexcept;
+std::string_view name_of(Distribution distribution) noexcept;
+std::string_view name_of(PolicyKind kind) noexcept;
+std::string_view name_of(EqualNan rule) noexcept;
+std::string_view name_of(Unmatched rule) noexcept;
+std::string_view name_of(AttributeRule rule) noexcept;
+std::string_view name_of(AlignMode mode) noexcept;
+std::string_view name_of(OperatorOrder order) noexcept;
+
+}  // namespace repro_check::configs

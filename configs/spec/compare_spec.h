@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "configs/spec/name_map.h"
+#include "configs/spec/name_pattern.h"
+
+namespace repro_check::configs {
+
+enum class PolicyKind {
+  kBitwise,
+  kTolerance,
+  kUlp,
+  kCosine,
+  kNoise,    ///< measured against the floor of repeated runs of the baseline
+  kFp64,     ///< errors of both sides against a run in float64
+  kMsprobe,  ///< the thresholds of msprobe's documents, to compare verdicts with it
+  kIgnore,   ///< counts as skipped, never as compared
+};
+enum class EqualNan { kBits, kAny, kNever };
+
+/// What one tensor has to keep to.
+struct PolicySpec {
+  PolicyKind kind = PolicyKind::kBitwise;
+  /// Tolerance: given together or not at all: then the dtype's defaults.
+  std::optional<double> rtol = {};
+  std::optional<double> atol = {};
+  std::uint64_t ulp = 0;  ///< ulp: greatest distance in the tensor's own dtype
+  double share = 0;       ///< ulp: of the elements so many may be farther apart, 0 to 1
+  double cosine = 0.999;  ///< cosine: least similarity, -1 to 1
+  double drift = 0.01;    ///< cosine: greatest |norm ratio - 1|
+  /// noise, fp64: so many times the floor, or the baseline's error, pass; 0 or more. Default: 2;
+  /// under fp64 3 for dtypes of 16 bits and fewer, and for fewer than 1,000 elements.
+  std::optional<double> factor = {};
+  double slack = 0;  ///< fp64: root mean square error that passes on top; 0 or more
+  std::optional<EqualNan> equal_nan = {};         ///< default: bits under bitwise, any otherwise
+  std::optional<bool> signed_zero_distinct = {};  ///< default: true under bitwise, false otherwise
+  bool flush_subnormals = false;  ///< what is below the least normal number counts as zero
+  bool operator==(const PolicySpec&) const = default;
+};
+
+/// What a rule is about; a pattern that is absent takes everything.
+struct MatchSpec {
+  std::optional<NamePattern> op;      ///< name with or without its overload
+  std::optional<NamePattern> module;  ///< module path; the root's is empty
+  std::optional<NamePattern> phase;   ///< forward, backward, optimizer
+  std::optional<NamePattern> tensor;  ///< `output 0`, or the slot alone: `0`
+  std::optional<NamePattern> dtype;   ///< the baseline's
+  std::optional<NamePattern> device;  ///< the baseline's
+  bool operator==(const MatchSpec&) const = default;
+};
+
+struct Rule {
+  MatchSpec match;
+  PolicySpec policy;
+  bool operator==(const Rule&) const = default;
+};
+
+/// What becomes of a tensor that no rule matches.
+enum class Unmatched {
+  kError,   ///< it is not judged
+  kPolicy,  ///< CompareSpec::policy judges it
+  kIgnore,
+};
+
+/// What becomes of a difference in something that is not content.
+enum class AttributeRule { kNote, kStrict, kIgnore };
+
+/// What may pair two records.
+enum class AlignMode {
+  kKeyed,   ///< rank, lane, step, phase, depth, module and operator, in order
+  kStrict,  ///< the place alone; another operator there is a mismatch
+};
+
+/// Whether calls may come in another order.
+enum class OperatorOrder {
+  kStrict,
+  kRelaxed,  ///< where all their inputs and outputs are bit-equal
+};
+
+struct CompareSpec {
+  PolicySpec policy;
+  /// In order: the first that matches a tensor is its policy. Empty = `policy` judges all.
+  std::vector<Rule> rules;
+  Unmatched unmatched = Unmatched::kError;
+  bool strict_rules = false;  ///< a rule that judged nothing is an error
+  /// Floors of the policy noise; absolute once parsed. Read by whoever compares.
+  std::optional<std::filesystem::path> noise;
+  /// Dump of the same run in float64 for the policy fp64; as `noise`.
+  std::optional<std::filesystem::path> fp64;
+  bool promote = false;  ///< dtypes of one class may differ: compared in the wider one
+  AttributeRule strides = AttributeRule::kNote;
+  AttributeRule alias = AttributeRule::kNote;  ///< which tensors of a call share their memory
+  std::optional<AttributeRule>
+      device;  ///< default: strict where both runs claim the same, else note
+  AlignMode align = AlignMode::kKeyed;
+  OperatorOrder order = OperatorOrder::kStrict;
+  NameMap map;  ///< the candidate's names that are the baseline's in other words
+  /// Fail when the relative L2 error grows more than so many times from the first operator that
+  /// differs to the end; above 0.
+  std::optional<double> max_growth;
+  /// Threads that compare; default: as many as there are processors. No result depends on it.
+  std::optional<unsigned> threads;
+};
+
+/// Whether the policy of the section or of a rule measures against CompareSpec::noise.
+bool uses_noise(const CompareSpec& spec) noexcept;
+/// The same of fp64 and CompareSpec::fp64.
+bool uses_fp64(const CompareSpec& spec) noexcept;
+
+/// What `lenient` is short for: dtypes are promoted, devices and strides noted. Shapes, layouts,
+/// quantisers and numbers of results are never relaxed.
+void relax(CompareSpec& spec) noexcept;
+
+}  // namespace repro_check::configs

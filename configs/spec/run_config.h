@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "configs/spec/compare_spec.h"
+#include "configs/spec/gate_spec.h"
+#include "core/content/content_slice.h"
+#include "core/tensor/dtype.h"
+#include "core/trace/op_range.h"
+#include "core/trace/run_modes.h"
+
+namespace repro_check::configs {
+
+enum class ModelMode { kEval, kTrain, kAsSaved };
+using core::DeterminismMode;
+using core::DumpDepth;
+using core::DumpLevel;
+using core::GradMode;
+using core::RngMode;
+enum class BrowseMode { kAuto, kAlways, kNever };
+
+struct ModelSpec {
+  std::filesystem::path path;  ///< absolute once parsed
+  std::string method = "forward";
+  ModelMode mode = ModelMode::kEval;
+  /// Another version of `path`, whose parameters, buffers and other tensor attributes are put in
+  /// place of those of the same name; absolute once parsed.
+  std::optional<std::filesystem::path> weights_from;
+  std::vector<std::string> weights;  ///< which of them, `encoder.3.weight`; empty = all
+  bool operator==(const ModelSpec&) const = default;
+};
+
+enum class Distribution { kZeros, kOnes, kArange, kNormal, kUniform, kRandint };
+
+/// A tensor made on the spot, on the CPU, by the recorder's own generator: the same numbers in
+/// every LibTorch and on every machine.
+struct GeneratedInput {
+  Distribution distribution = Distribution::kZeros;
+  std::vector<std::int64_t> shape;
+  core::Dtype dtype = core::Dtype::kFloat32;
+  std::uint64_t seed = 0;
+  double low = 0;   ///< uniform, randint: inclusive; arange: first value, the step is 1
+  double high = 1;  ///< uniform, randint: exclusive
+  double mean = 0;  ///< normal
+  double std = 1;   ///< normal
+  bool operator==(const GeneratedInput&) const = default;
+};
+
+struct NpyInput {
+  std::filesystem::path path;
+  bool operator==(const NpyInput&) const = default;
+};
+/// A tensor written by `torch.save`.
+struct TorchInput {
+  std::filesystem::path path;
+  bool operator==(const TorchInput&) const = default;
+};
+struct Hdf5Input {
+  std::filesystem::path path;
+  std::string dataset;
+  bool operator==(const Hdf5Input&) const = default;
+};
+struct ValueInput {
+  std::variant<std::nullptr_t, bool, std::int64_t, double, std::string> value;
+  bool operator==(const ValueInput&) const = default;
+};
+
+struct InputSpec;
+struct ListInput {
+  std::vector<InputSpec> items;
+  bool operator==(const ListInput& other) const;
+};
+struct TupleInput {
+  std::vector<InputSpec> items;
+  bool operator==(const TupleInput& other) const;
+};
+struct DictEntry;
+struct DictInput {
+  std::vector<DictEntry> entries;
+  bool operator==(const DictInput& other) const;
+};
+
+/// One argument of the method.
+struct InputSpec {
+  std::string name;     ///< empty = by position
+  std::string pointer;  ///< JSON pointer in the configuration, for messages
+  std::variant<GeneratedInput,
+               NpyInput,
+               TorchInput,
+               Hdf5Input,
+               ValueInput,
+               ListInput,
+               TupleInput,
+               DictInput>
+      source;
+  bool operator==(const InputSpec&) const = default;
+};
+
+struct DictEntry {
+  std::string key;
+  InputSpec value;
+  bool operator==(const DictEntry&) const = default;
+};
+
+using CallSpec = std::vector<InputSpec>;
+
+inline constexpr std::uint64_t kLeastDumpMemory = std::uint64_t{8} << 20U;
+
+struct DumpSpec {
+  std::filesystem::path directory = "repro-check-out";  ///< absolute once parsed
+  DumpLevel level = DumpLevel::kTensor;
+  DumpDepth depth = DumpDepth::kTop;
+  BrowseMode browse = BrowseMode::kAuto;
+  bool verify_inputs = false;        ///< hash every input anew instead of trusting the cache
+  std::vector<std::string> include;  ///< globs on operator or module path; empty = all
+  std::vector<std::string> exclude;
+  std::uint64_t memory = std::uint64_t{256} << 20U;  ///< bytes between the model and the disk
+  std::optional<std::uint64_t> max_bytes;            ///< tensors beyond are not stored
+  std::optional<core::SliceRule> slice;              ///< how much is stored of what is too large
+  /// A dump whose contents are referred to instead of stored again; absolute once parsed.
+  std::optional<std::filesystem::path> reference;
+  /// Made by `run`, no key of a configuration: at level tensor the operators whose bytes are kept;
+  /// empty = all.
+  core::OpRanges keep_ops;
+  bool operator==(const DumpSpec&) const = default;
+};
+
+enum class LevelChoice {
+  kDefault,  ///< none was given: auto for `run`, tensor for `record`
+  kAuto,     ///< digests first, then tensors around the first divergence
+  kFixed,    ///< DumpSpec::level
+};
+
+/// The part of the section `dump` that is about several runs, and that no recorder is told.
+struct RecordingPlan {
+  LevelChoice level = LevelChoice::kDefault;
+  std::uint64_t window = 8;  ///< operators before and after the first divergence, under auto
+};
+
+/// Everything one recorder process is told: the base configuration with a run's overrides applied.
+struct RunSpec {
+  std::string name;
+  ModelSpec model;
+  std::vector<CallSpec> calls;
+  std::uint64_t seed = 0;  ///< 0 to 2^32-1
+  DeterminismMode determinism = DeterminismMode::kOff;
+  bool disable_dropout = true;
+  RngMode rng = RngMode::kDevice;
+  GradMode grad = GradMode::kDisabled;
+  std::string device = "cpu";
+  std::optional<core::Dtype> dtype;  ///< floating tensors of model and inputs are cast to it
+  std::optional<int> threads;        ///< intra-op
+  std::optional<int> interop_threads;
+  bool optimize_executor = false;  ///< audit TorchScript's optimised executor
+  /// Variables set before the recorder starts; an empty optional takes one away.
+  std::map<std::string, std::optional<std::string>> env;
+  /// Settings of the determinism table by name, beyond what `determinism` pins: `on`, `off`, an
+  /// integer or a name, as text.
+  std::map<std::string, std::string> settings;
+  std::optional<std::filesystem::path>
+      recorder;  ///< another recorder, built against another LibTorch
+  /// Libraries of operators, loaded before the model in this order; absolute once parsed.
+  std::vector<std::filesystem::path> extensions;
+  /// Seconds until its recorder is killed. What starts the recorder keeps it to itself.
+  std::optional<int> timeout;
+  DumpSpec dump;
+  bool operator==(const RunSpec&) const = default;
+};
+
+struct ReportSpec {
+  std::vector<std::string> formats = {"text"};         ///< text, json; the first goes to stdout
+  std::map<std::string, std::filesystem::path> files;  ///< further reports by format; absolute
+};
+
+struct Config {
+  std::filesystem::path file;  ///< where it came from; empty when built in memory
+  std::vector<RunSpec> runs;   ///< at least two; the first is the baseline
+  /// The configuration without any run's overrides, named `run`: what `record` records. Empty when
+  /// only the runs say which model or which inputs.
+  std::optional<RunSpec> base;
+  /// Set when the runs are one configuration, so many times; 0 = they are listed one by one.
+  std::uint64_t repeat = 0;
+  RecordingPlan recording;
+  CompareSpec compare;
+  ReportSpec report;
+  GateSpec gate;
+  /// Directory of the dump of one run.
+  [[nodiscard]] std::filesystem::path dump_directory(const RunSpec& run) const {
+    return run.dump.directory / run.name;
+  }
+};
+
+}  // namespace repro_check::configs

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/digest/digest.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <charconv>
+#include <vector>
+
+#include "core/digest/leaf_hash.h"
+
+namespace repro_check::core {
+
+static_assert(std::endian::native == std::endian::little,
+              "digests are defined over little-endian bytes; a big-endian host must swap first");
+
+Digest digest_leaf(std::span<const std::byte> bytes) noexcept {
+  static const auto whole = detail::runnable_leaf_hashes().front().whole;
+  return whole(bytes.data(), bytes.size());
+}
+
+Digest digest_of_leaves(std::span<const Digest> leaves) {
+  if (leaves.size() == 1) return leaves.front();
+  static_assert(sizeof(Digest) == 16);
+  return digest_leaf(std::as_bytes(leaves));
+}
+
+Digest digest_bytes(std::span<const std::byte> bytes) {
+  if (bytes.size() <= kDigestChunk) return digest_leaf(bytes);
+  std::vector<Digest> leaves;
+  leaves.reserve((bytes.size() + kDigestChunk - 1) / kDigestChunk);
+  for (std::size_t begin = 0; begin < bytes.size(); begin += kDigestChunk) {
+    leaves.push_back(
+        digest_leaf(bytes.subspan(begin, std::min(kDigestChunk, bytes.size() - begin))));
+  }
+  return digest_of_leaves(leaves);
+}
+
+std::string to_hex(const Digest& digest) {
+  return fmt::format("{:016x}{:016x}", digest.high, digest.low);
+}
+
+std::optional<Digest> parse_digest(std::string_view hex) noexcept {
+  constexpr std::size_t kHalf = 16;
+  constexpr int kBase = 16;
+  if (hex.size() != 2 * kHalf) return std::nullopt;
+  if (hex.find_first_not_of("0123456789abcdef") != std::string_view::npos) return std::nullopt;
+  std::array<std::uint64_t, 2> halves{};
+  for (std::size_t i = 0; i < halves.size(); ++i) {
+    const std::string_view part = hex.substr(i * kHalf, kHalf);
+    std::from_chars(part.data(), part.data() + part.size(), halves[i], kBase);
+  }
+  return Digest{halves[0], halves[1]};
+}
+
+}  // namespace repro_check::core

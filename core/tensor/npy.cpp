@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/tensor/npy.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <fstream>
+#include <limits>
+#include <string>
+#include <system_error>
+
+#include "core/error.h"
+#include "core/tensor/npy_header.h"
+#include "core/text/printable.h"
+
+namespace repro_check::core {
+namespace {
+
+constexpr std::array<char, 6> kMagic{'\x93', 'N', 'U', 'M', 'P', 'Y'};
+/// NumPy itself refuses to evaluate headers above 10,000 bytes.
+constexpr std::size_t kLongestHeader = std::size_t{1} << 16U;
+constexpr std::size_t kHeaderAlignment = 64;
+
+[[noreturn]] void refuse(const std::filesystem::path& file, const std::string& what) {
+  throw Error(ErrorKind::kUsage,
+              fmt::format("{}: {}", printable(file.string()), what),
+              "write it with numpy.save(file, array, allow_pickle=False)");
+}
+
+/// The size bounds what a header can make us allocate; a pipe has none.
+std::uintmax_t size_of_regular_file(const std::filesystem::path& file) {
+  std::error_code error;
+  const auto status = std::filesystem::status(file, error);
+  if (!std::filesystem::exists(status)) refuse(file, "no such file");
+  if (!std::filesystem::is_regular_file(status)) refuse(file, "not a regular file");
+  const std::uintmax_t size = std::filesystem::file_size(file, error);
+  if (error) refuse(file, "cannot be read: " + error.message());
+  return size;
+}
+
+/// Reads exactly `into.size()` bytes or refuses.
+void read_exactly(std::ifstream& stream,
+                  std::span<std::byte> into,
+                  const std::filesystem::path& file) {
+  // A stream reads into char; std::byte may alias it.
+  stream.read(reinterpret_cast<char*>(into.data()), static_cast<std::streamsize>(into.size()));
+  if (static_cast<std::size_t>(stream.gcount()) != into.size()) refuse(file, "truncated");
+}
+
+struct Prologue {
+  std::string header;
+  std::uintmax_t data_offset = 0;
+};
+
+/// Magic, version and header text.
+Prologue read_prologue(std::ifstream& stream, const std::filesystem::path& file) {
+  std::array<std::byte, 8> start{};
+  read_exactly(stream, start, file);
+  if (std::memcmp(start.data(), kMagic.data(), kMagic.size()) != 0) {
+    refuse(file, "not a .npy file");
+  }
+  const auto major = std::to_integer<unsigned>(start[6]);
+  const auto minor = std::to_integer<unsigned>(start[7]);
+  if (major < 1 || major > 3 || minor != 0) {
+    refuse(file, fmt::format("unknown .npy version {}.{}", major, minor));
+  }
+  std::array<std::byte, 4> length_bytes{};
+  const std::span<std::byte> used(length_bytes.data(), major == 1 ? 2 : 4);
+  read_exactly(stream, used, file);
+  std::size_t length = 0;
+  for (std::size_t i = 0; i < used.size(); ++i) {
+    length |= std::to_integer<std::size_t>(used[i]) << (8 * i);
+  }
+  if (length > kLongestHeader) refuse(file, fmt::format("header of {} bytes", length));
+  std::string header(length, '\0');
+  read_exactly(stream, std::as_writable_bytes(std::span(header)), file);
+  return {std::move(header), start.size() + used.size() + length};
+}
+
+/// Bytes of the tensor, checked against overflow before anything is allocated.
+std::size_t content_size(const detail::NpyHeader& header, const std::filesystem::path& file) {
+  std::int64_t bytes = 0;
+  bool possible = true;
+  try {
+    const auto element = static_cast<std::int64_t>(element_size(header.dtype));
+    possible = !__builtin_mul_overflow(element_count(header.shape), element, &bytes);
+  } catch (const Error&) {
+    possible = false;
+  }
+  if (!possible) refuse(file, fmt::format("impossible shape ({})", fmt::join(header.shape, ", ")));
+  return static_cast<std::size_t>(bytes);
+}
+
+/// @param word  bytes that belong together: a part of a complex number, not the whole
+void swap_bytes(std::span<std::byte> bytes, std::size_t word) {
+  for (std::size_t at = 0; at < bytes.size(); at += word) {
+    std::reverse(bytes.begin() + static_cast<std::ptrdiff_t>(at),
+                 bytes.begin() + static_cast<std::ptrdiff_t>(at + word));
+  }
+}
+
+/// Column-major content in row-major order.
+std::vector<std::byte> to_row_major(const std::vector<std::byte>& bytes,
+                                    const std::vector<std::int64_t>& shape,
+                                    std::size_t element) {
+  std::vector<std::byte> result(bytes.size());
+  std::vector<std::size_t> strides(shape.size(), element);
+  for (std::size_t d = 1; d < shape.size(); ++d) {
+    strides[d] = strides[d - 1] * static_cast<std::size_t>(shape[d - 1]);
+  }
+  std::vector<std::int64_t> index(shape.size(), 0);
+  std::size_t from = 0;
+  for (std::size_t to = 0; to < result.size(); to += element) {
+    std::memcpy(result.data() + to, bytes.data() + from, element);
+    for (std::size_t d = shape.size(); d-- > 0;) {
+      from += strides[d];
+      if (++index[d] < shape[d]) break;
+      from -= strides[d] * static_cast<std::size_t>(shape[d]);
+      index[d] = 0;
+    }
+  }
+  return result;
+}
+
+/// `(3,)` for one size: without the comma Python reads a number.
+std::string python_tuple(std::span<const std::int64_t> shape) {
+  return fmt::format("({}{})", fmt::join(shape, ", "), shape.size() == 1 ? "," : "");
+}
+
+}  // namespace
+
+HostTensor read_npy(const std::filesystem::path& file) {
+  const std::uintmax_t file_size = size_of_regular_file(file);
+  std::ifstream stream(file, std::ios::binary);
+  if (!stream) refuse(file, "cannot be opened: " + std::generic_category().message(errno));
+  const Prologue prologue = read_prologue(stream, file);
+  detail::NpyHeader header;
+  try {
+    header = detail::parse_npy_header(prologue.header);
+  } catch (const Error& error) {
+    refuse(file, error.what());
+  }
+  const std::size_t wanted = content_size(header, file);
+  // More than needed is as wrong as less: several arrays saved into one file, or a wrong header.
+  const std::uintmax_t present = file_size - std::min(file_size, prologue.data_offset);
+  if (present != wanted) {
+    refuse(file,
+           fmt::format("{} of shape {} needs {} bytes, the file holds {}",
+                       dtype_name(header.dtype),
+                       python_tuple(header.shape),
+                       wanted,
+                       present));
+  }
+  HostTensor tensor{header.dtype, header.shape, std::vector<std::byte>(wanted)};
+  read_exactly(stream, tensor.bytes, file);
+  const std::size_t element = element_size(header.dtype);
+  if (header.big_endian) swap_bytes(tensor.bytes, is_complex(header.dtype) ? element / 2 : element);
+  if (header.fortran_order && header.shape.size() > 1) {
+    tensor.bytes = to_row_major(tensor.bytes, tensor.shape, element);
+  }
+  if (header.dtype == Dtype::kBool) {
+    // Any other byte than 0 and 1 is undefined behaviour in whoever reads it as a C++ bool.
+    for (std::byte& value : tensor.bytes) value = std::byte{value != std::byte{0}};
+  }
+  return tensor;
+}
+
+void write_npy(const std::filesystem::path& file, TensorView tensor) {
+  const std::string_view descr = detail::npy_descr(tensor.dtype);
+  if (descr.empty()) {
+    refuse(file, fmt::format("NumPy has no dtype for {}", dtype_name(tensor.dtype)));
+  }
+  const auto count = static_cast<std::uint64_t>(element_count(tensor.shape));
+  if (tensor.bytes.size() / element_size(tensor.dtype) != count ||
+      tensor.bytes.size() % element_size(tensor.dtype) != 0) {
+    throw Error(ErrorKind::kInternal, "write_npy: the content does not fill the shape");
+  }
+  std::string header = fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': {}, }}",
+                                   descr,
+                                   python_tuple(tensor.shape));
+  // NumPy pads so that the content can be mapped with alignment.
+  const std::size_t unpadded = kMagic.size() + 4 + header.size() + 1;
+  header.append((kHeaderAlignment - unpadded % kHeaderAlignment) % kHeaderAlignment, ' ');
+  header += '\n';
+  if (header.size() > std::numeric_limits<std::uint16_t>::max()) {
+    refuse(file, fmt::format("{} dimensions are too many for NumPy", tensor.shape.size()));
+  }
+  const std::array<char, 4> version_and_length{'\x01',
+                                               '\x00',
+                                               static_cast<char>(header.size() & 0xffU),
+                                               static_cast<char>(header.size() >> 8U)};
+  std::ofstream stream(file, std::ios::binary | std::ios::trunc);
+  stream.write(kMagic.data(), kMagic.size());
+  stream.write(version_and_length.data(), version_and_length.size());
+  stream.write(header.data(), static_cast<std::streamsize>(header.size()));
+  stream.write(reinterpret_cast<const char*>(tensor.bytes.data()),
+               static_cast<std::streamsize>(tensor.bytes.size()));
+  stream.close();
+  if (!stream) {
+    throw Error(ErrorKind::kIo,
+                fmt::format("{}: cannot be written: {}",
+                            printable(file.string()),
+                            std::generic_category().message(errno)));
+  }
+}
+
+}  // namespace repro_check::core

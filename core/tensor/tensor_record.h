@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/digest/digest.h"
+#include "core/tensor/dtype.h"
+
+namespace repro_check::core {
+
+enum class TensorRole : std::uint8_t { kInput = 0, kOutput = 1 };
+
+/// What is known of a tensor's content. Stored in dumps: append only.
+enum class ContentState : std::uint8_t {
+  kHashed = 0,  ///< `digest` holds
+  kUninitialised =
+      1,           ///< memory nobody has written since `aten::empty*`: no digest, never compared
+  kNone = 2,       ///< there are no values (meta), or they cannot be read (opaque)
+  kUndefined = 3,  ///< an undefined tensor: equal to undefined only
+  kComposite = 4,  ///< sparse, nested: the values are in the records that follow, `<slot>.values`
+  kExcluded = 5,   ///< left out by dump.include / dump.exclude or a limit: compared by nobody
+};
+
+/// `hashed`, `uninitialised`, ...: as JSON output and the fixtures of the tests spell it.
+std::string_view content_state_name(ContentState state) noexcept;
+
+/// Whether an input was written by somebody else between its digest and the call, as its version
+/// counter tells; or an input or output between its digest and its storing, as the bytes tell.
+enum class InputWatch : std::uint8_t {
+  kNotWatched = 0,  ///< outputs, what has no digest, inference tensors: they have no counter
+  kSteady = 1,      ///< the digest is of what the operator was called with
+  kMoved = 2,       ///< it was written in between: the operator may have read something else
+};
+
+/// Identity of stored content: what the dump keeps once.
+struct ContentKey {
+  Dtype dtype = Dtype::kUnknown;
+  std::vector<std::int64_t> shape;
+  Digest digest;
+
+  // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 misreads the default
+  auto operator<=>(const ContentKey&) const = default;
+};
+
+/// `digest-dtype-2x3`, the name of the content's dataset; a 0-d shape is written `scalar`.
+std::string content_name(const ContentKey& key);
+
+/// Summary of the values, in float64, over the tensor's own elements. mean, std and l2 over finite
+/// elements only; null (NaN) where there are none. std is the population's.
+struct TensorStats {
+  double min = 0;
+  double max = 0;
+  double mean = 0;
+  double std = 0;
+  double l2 = 0;
+  std::uint64_t zeros = 0;
+  std::uint64_t nans = 0;
+  std::uint64_t positive_infs = 0;
+  std::uint64_t negative_infs = 0;
+  std::uint64_t subnormals = 0;
+
+  bool operator==(const TensorStats&) const = default;
+};
+
+/// How many elements of a content are NaN or infinite; of complex ones each part counts.
+struct NonFinite {
+  std::uint64_t nans = 0;
+  std::uint64_t positive_infs = 0;
+  std::uint64_t negative_infs = 0;
+
+  [[nodiscard]] std::uint64_t infs() const noexcept { return positive_infs + negative_infs; }
+  [[nodiscard]] bool any() const noexcept { return nans + infs() != 0; }
+  NonFinite& operator+=(const NonFinite& other) noexcept;
+  bool operator==(const NonFinite&) const = default;
+};
+
+inline constexpr std::int64_t kNoProducer = -1;
+
+/// One tensor argument or result of one operator call.
+struct TensorRecord {
+  TensorRole role = TensorRole::kInput;
+  std::string slot;  ///< argument name, `tensors.3` in a list; outputs `0`, `1`
+  Dtype dtype = Dtype::kUnknown;
+  std::vector<std::int64_t> shape;
+  std::vector<std::int64_t> strides;  ///< in elements; empty where the layout has none
+  std::int64_t storage_offset = 0;    ///< in elements
+  std::string device;                 ///< `cpu`, `cuda:0`
+  std::string layout = "strided";     ///< `sparse_coo`, `sparse_csr`, `nested`, `quantised`, ...
+  std::string attributes;             ///< exact quantiser or sparse parameters, as text
+  bool requires_grad = false;
+  ContentState state = ContentState::kNone;
+  Digest digest;        ///< of the content before the call for inputs, after it for outputs
+  bool stored = false;  ///< the dump holds the bytes, under content_key()
+  InputWatch watch = InputWatch::kNotWatched;
+  /// Which storage of the trace, numbered by first appearance; -1 where there is none. Two records
+  /// with one number alias each other.
+  std::int64_t storage = -1;
+  /// Op index of the last operator that wrote this storage before the call; kNoProducer when no
+  /// operator of the trace did. For outputs, the record's own op or, for an untouched alias, as for
+  /// inputs.
+  std::int64_t producer = kNoProducer;
+  /// `state:encoder.3.weight`, `input:tokens`, or empty: whose storage this is, if the front end
+  /// named it and no operator has written it since.
+  std::string name;
+  std::optional<TensorStats> stats;
+  /// Where they were counted and nothing else was: with `stats` they stand there. To be asked by
+  /// non_finite().
+  std::optional<NonFinite> counted;
+
+  /// NaN and infinities, from wherever they are known; empty where nobody counted.
+  [[nodiscard]] std::optional<NonFinite> non_finite() const noexcept;
+  [[nodiscard]] ContentKey content_key() const { return {dtype, shape, digest}; }
+};
+
+}  // namespace repro_check::core

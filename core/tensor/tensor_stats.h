@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "core/digest/digest.h"
+#include "core/tensor/dtype.h"
+#include "core/tensor/tensor_record.h"
+
+namespace repro_check::core {
+
+/// Statistics of one leaf: a piece of content that starts at a multiple of kDigestChunk. Leaves are
+/// summarised on their own and put together in order, so that the result has the same bits whatever
+/// the number of threads and the instruction set.
+struct LeafStats {
+  TensorStats found;         ///< counts and extremes; min is above max while there are none
+  std::uint64_t finite = 0;  ///< elements that the two sums are over
+  double mean = 0;
+  double squares = 0;  ///< of the distances to the mean
+};
+
+/// Complex elements count as two numbers, quantised ones as their integers; float4 pairs are taken
+/// apart. Subnormal is meant in the tensor's own dtype.
+/// @param leaf  whole elements, at most kDigestChunk bytes
+/// @throws Error{kUnsupportedDtype} for an unknown dtype
+LeafStats leaf_stats(Dtype dtype, std::span<const std::byte> leaf);
+
+struct LeafSummary {
+  Digest digest;
+  LeafStats stats;
+};
+
+/// Digest and statistics of one leaf in one walk through its memory. As leaf_stats().
+LeafSummary summarise_leaf(Dtype dtype, std::span<const std::byte> leaf);
+
+/// Mean and squares are combined as Chan, Golub and LeVeque do (1979).
+TensorStats stats_of_leaves(std::span<const LeafStats> leaves);
+
+/// The same over a whole content, on the calling thread.
+TensorStats tensor_stats(Dtype dtype, std::span<const std::byte> content);
+
+}  // namespace repro_check::core

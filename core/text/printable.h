@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <limits>
+#include <string>
+#include <string_view>
+
+namespace repro_check::core {
+
+/// `text` as it can be shown on one line of a terminal, whoever wrote it: control characters (C0,
+/// C1, DEL), line separators, bidirectional and invisible characters as `\n`, `\x1b`, `\u202e`;
+/// bytes that are not UTF-8 as `\xff`; all else as it is. A backslash stays one: this is for
+/// reading, not for parsing.
+/// @param limit  bytes of `text` shown at most; what was cut is marked by `...`
+std::string printable(std::string_view text,
+                      std::size_t limit = std::numeric_limits<std::size_t>::max());
+
+/// A JSON document whose strings hold nothing that could steer a terminal or a CI log. What JSON
+/// demands to be escaped are the C0 controls; a terminal obeys C1 and the bidirectional ones as
+/// well, what has no width hides, and the GitHub runner obeys `##[` anywhere in a line. All of them
+/// can only stand in strings, where \uXXXX means the same text; a byte that is not UTF-8 becomes
+/// U+FFFD.
+std::string tame_json(std::string_view document);
+
+}  // namespace repro_check::core

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/tensor/tensor_record.h"
+#include "core/trace/value.h"
+
+namespace repro_check::core {
+
+/// What does not change from call to call; one object per operator, shared by its records.
+struct OperatorInfo {
+  std::string name;      ///< `aten::add`
+  std::string overload;  ///< `Tensor`; empty for the default overload
+  bool seeded = false;   ///< tagged nondeterministic_seeded, or known to draw (determinism.md 3.1)
+
+  /// `aten::add.Tensor`; without an overload just the name.
+  [[nodiscard]] std::string full_name() const {
+    return overload.empty() ? name : name + "." + overload;
+  }
+  bool operator==(const OperatorInfo&) const = default;
+};
+
+struct SourceFrame {
+  std::string file;
+  std::uint32_t line = 0;  ///< 1-based; 0 = unknown
+  std::string function;
+  bool operator==(const SourceFrame&) const = default;
+};
+
+/// Where in the model a call stands; one object per place, shared by its records.
+struct CallSite {
+  std::string module_path;          ///< as named_modules() has it; empty for the root
+  std::string module_type;          ///< class name of that module, without its package
+  std::vector<SourceFrame> frames;  ///< innermost first; may be empty
+
+  bool operator==(const CallSite&) const = default;
+};
+
+/// The frame to show a person: the innermost one outside `torch/`, else the innermost; null when
+/// there is none.
+const SourceFrame* display_frame(const CallSite& site) noexcept;
+
+enum class Phase : std::uint8_t { kForward = 0, kBackward = 1, kOptimizer = 2 };
+std::string_view phase_name(Phase phase) noexcept;
+
+struct Argument {
+  std::string name;
+  Value value;
+  bool operator==(const Argument&) const = default;
+};
+
+/// An argument the recorder changed before the operator ran: dropout turned off, a draw on the
+/// host.
+struct Substitution {
+  std::string argument;  ///< `p`, `train`, or `rng` for a host draw
+  std::string from;
+  std::string to;
+  std::string reason;  ///< `disable_dropout`, `rng: host`
+  bool operator==(const Substitution&) const = default;
+};
+
+/// Movement of one generator across one call.
+struct GeneratorUse {
+  std::string device;  ///< `cpu`, `cuda:0`
+  std::uint64_t seed = 0;
+  std::uint64_t position_before =
+      0;  ///< digest of the engine state on CPU, philox offset elsewhere
+  std::uint64_t position_after = 0;
+  /// 32-bit draws on CPU, increment of the philox offset elsewhere. -1 = not counted.
+  std::int64_t drawn = -1;
+  bool operator==(const GeneratorUse&) const = default;
+};
+
+/// One operator call.
+struct OpRecord {
+  std::uint64_t index = 0;  ///< op index: 0-based, in order of entry
+  std::shared_ptr<const OperatorInfo> op;
+  std::shared_ptr<const CallSite> site;
+  std::uint32_t depth = 0;   ///< 0 = called by the model
+  std::int64_t parent = -1;  ///< op index of the enclosing recorded call; -1 = none
+  Phase phase = Phase::kForward;
+  std::uint32_t step = 0;  ///< which of the configuration's `calls`
+  std::uint32_t rank = 0;
+  std::uint32_t lane = 0;             ///< where in the program it was called, see core/trace/lane.h
+  std::vector<Argument> arguments;    ///< in schema order; a tensor is a TensorSlot
+  std::vector<Value> results;         ///< in schema order; a tensor is a TensorSlot
+  std::vector<TensorRecord> tensors;  ///< inputs first, then outputs
+  std::vector<Substitution> substitutions;
+  std::optional<GeneratorUse> generator;  ///< set when a generator was consumed
+  std::uint64_t wall_ns = 0;              ///< of the operator alone, without recording
+};
+
+/// Stands for no operator: the last record of a call, of what it returned. Its arguments are named
+/// by path (`out`, `out.logits[0]`) and hold one tensor or other value each; its results are the
+/// same values, its output tensors have the paths as slots. Of lane 0 and depth 0, outside of every
+/// module, and not subject to dump.include and dump.exclude.
+inline constexpr std::string_view kReturnedOperator = "repro_check::returned";
+
+inline bool is_returned(const OpRecord& record) {
+  return record.op && record.op->name == kReturnedOperator;
+}
+
+}  // namespace repro_check::core

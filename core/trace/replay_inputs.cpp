@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/trace/replay_inputs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "core/content/content_size.h"
+#include "core/error.h"
+#include "core/tensor/tensor_view.h"
+#include "core/text/printable.h"
+
+namespace repro_check::core {
+namespace {
+
+constexpr std::int64_t kAlignedElements = 64;
+/// A forged record must not have us allocate what no machine has.
+constexpr std::int64_t kMaxElements = std::int64_t{1} << 40U;
+constexpr std::uint64_t kMostWithoutValues = std::uint64_t{1} << 30U;
+constexpr std::uint64_t kMostPerByte = 64;
+
+[[noreturn]] void cannot(const std::string& what, const std::string& hint) {
+  throw Error(ErrorKind::kNotComparable, what, hint);
+}
+
+bool is_written(const OpRecord& op, const TensorRecord& tensor) {
+  return std::ranges::any_of(op.tensors, [&](const TensorRecord& other) {
+    return other.role == TensorRole::kOutput && other.storage >= 0 &&
+           other.storage == tensor.storage;
+  });
+}
+
+/// Has elements in a storage; a quantised one has integers there.
+bool is_plain(const TensorRecord& tensor) {
+  const bool dense = tensor.layout == "strided" && tensor.attributes.empty();
+  const bool quantised = tensor.layout == "quantised" && is_quantised(tensor.dtype);
+  return (quantised || (dense && !is_quantised(tensor.dtype))) && element_size(tensor.dtype) > 0 &&
+         tensor.strides.size() == tensor.shape.size();
+}
+
+void require_values(const DumpSource& dump, const OpRecord& op, const TensorRecord& tensor) {
+  // Those of a composed one are asked of its parts.
+  if (tensor.state == ContentState::kUndefined || is_composed(tensor)) return;
+  const std::string argument = fmt::format(
+      "op {} {}: argument {}", op.index, printable(op.op->full_name()), printable(tensor.slot));
+  const bool no_values =
+      tensor.state == ContentState::kNone || tensor.state == ContentState::kComposite;
+  if (no_values || !is_plain(tensor)) {
+    cannot(argument + " is of a kind that has no values to make it again from",
+           "replay another operator");
+  }
+  if (tensor.state == ContentState::kUninitialised) {
+    if (is_written(op, tensor)) return;
+    cannot(argument + " was memory nobody had written, so there is nothing to call it with",
+           "find the operator that should have written it");
+  }
+  if (tensor.state == ContentState::kHashed && dump.has_content(tensor.content_key())) return;
+  const bool sliced =
+      tensor.state == ContentState::kHashed && dump.find_slice(tensor.content_key()).has_value();
+  const std::string absent = dump.missing_reference();
+  cannot(fmt::format("{}: the dump {}",
+                     argument,
+                     sliced ? "holds a slice of its values alone" : "does not hold its values"),
+         !absent.empty() ? absent
+                         : fmt::format("record them: dump.level \"tensor\"{}, and \"{}\" among "
+                                       "dump.include if that is set",
+                                       sliced ? " without dump.slice" : "",
+                                       printable(op.op->name)));
+}
+
+/// Lowest and highest element a tensor shows, relative to its first; of a tensor that has some.
+std::pair<std::int64_t, std::int64_t> reach(const TensorRecord& tensor) {
+  std::int64_t low = 0;
+  std::int64_t high = 0;
+  for (std::size_t i = 0; i < tensor.shape.size(); ++i) {
+    std::int64_t span = 0;
+    const bool overflows =
+        __builtin_mul_overflow(tensor.shape[i] - 1, tensor.strides[i], &span) ||
+        __builtin_add_overflow(span < 0 ? low : high, span, span < 0 ? &low : &high);
+    if (overflows || high - low > kMaxElements) {
+      throw Error(ErrorKind::kDumpDamaged,
+                  "strides of " + printable(tensor.slot) + " lead nowhere");
+    }
+  }
+  return {low, high};
+}
+
+void join(const TensorRecord& tensor, InputStorage& storage) {
+  if (element_count(tensor.shape) == 0) return;
+  const auto [low, high] = reach(tensor);
+  const std::int64_t offset = tensor.storage_offset;
+  if (offset < 0 || offset > kMaxElements || offset + low < 0) {
+    throw Error(ErrorKind::kDumpDamaged, printable(tensor.slot) + " begins outside of its storage");
+  }
+  const std::int64_t end = std::max(storage.first + storage.count, offset + high + 1);
+  storage.first = storage.count == 0 ? offset + low : std::min(storage.first, offset + low);
+  storage.first -= storage.first % kAlignedElements;
+  storage.count = end - storage.first;
+}
+
+/// What lies between the values of an argument is made, and so is memory that nobody had written:
+/// of a forged record, as much as it likes to say. What the dump holds cannot be forged.
+void require_room(const DumpSource& dump, const OpRecord& op) {
+  for (const InputStorage& storage : input_storages(op)) {
+    std::uint64_t needed = static_cast<std::uint64_t>(storage.count) * element_size(storage.dtype);
+    std::uint64_t held = 0;
+    for (const TensorRecord& tensor : op.tensors) {
+      const bool shares = storage.storage >= 0 && tensor.storage == storage.storage;
+      const bool hashed = tensor.state == ContentState::kHashed;
+      if (shares && hashed && dump.has_content(tensor.content_key())) {
+        held += content_size(tensor.content_key());
+      }
+    }
+    for (const std::uint32_t member : storage.tensors) {
+      const TensorRecord& tensor = op.tensors[member];
+      const std::uint64_t bytes = content_size(tensor.content_key());
+      const bool hashed = tensor.state == ContentState::kHashed;
+      if (hashed && storage.storage < 0) held += bytes;
+      if (!hashed && __builtin_add_overflow(needed, bytes, &needed)) needed = ~std::uint64_t{0};
+    }
+    if (needed <= kMostWithoutValues || needed / kMostPerByte <= held) continue;
+    throw Error(ErrorKind::kDumpDamaged,
+                fmt::format("op {} {}: argument {}: {} bytes would have to be made around {} bytes "
+                            "of values",
+                            op.index,
+                            printable(op.op->full_name()),
+                            printable(op.tensors[storage.tensors.front()].slot),
+                            needed,
+                            held),
+                "1 GiB are, or 64 times the values; record the operator with an argument that lies "
+                "closer together");
+  }
+}
+
+/// From contiguous bytes to where strides put them.
+void scatter(const TensorRecord& tensor,
+             std::int64_t first,
+             std::span<const std::byte> content,
+             std::span<std::byte> into) {
+  const std::size_t width = element_size(tensor.dtype);
+  std::vector<std::int64_t> index(tensor.shape.size(), 0);
+  std::int64_t position = first;
+  for (std::size_t next = 0; next < content.size(); next += width) {
+    std::memcpy(
+        into.data() + static_cast<std::size_t>(position) * width, content.data() + next, width);
+    for (std::size_t d = index.size(); d-- > 0;) {
+      position += tensor.strides[d];
+      if (++index[d] < tensor.shape[d]) break;
+      position -= tensor.strides[d] * tensor.shape[d];
+      index[d] = 0;
+    }
+  }
+}
+
+}  // namespace
+
+bool is_composed(const TensorRecord& tensor) {
+  return tensor.state == ContentState::kComposite &&
+         (tensor.layout == "nested" || tensor.layout.starts_with("sparse"));
+}
+
+OpRecord require_replayable(const DumpSource& dump, std::uint64_t op) {
+  if (op >= dump.op_count()) {
+    cannot(fmt::format("there is no op {}: the dump has {} operators", op, dump.op_count()), "");
+  }
+  OpRecord record = dump.op(op);
+  if (!record.op) cannot(fmt::format("op {} was never finished: it has no record", op), "");
+  if (is_returned(record)) {
+    cannot(fmt::format("op {} is what the model returned, and no operator to run", op),
+           "take the operator that made it: `repro-check inspect DUMP --op " + std::to_string(op) +
+               "` names it");
+  }
+  for (const TensorRecord& tensor : record.tensors) {
+    if (tensor.role == TensorRole::kInput) require_values(dump, record, tensor);
+  }
+  require_room(dump, record);
+  return record;
+}
+
+std::vector<InputStorage> input_storages(const OpRecord& op) {
+  std::vector<InputStorage> storages;
+  for (std::uint32_t i = 0; i < op.tensors.size(); ++i) {
+    const TensorRecord& tensor = op.tensors[i];
+    if (tensor.role != TensorRole::kInput || tensor.state == ContentState::kUndefined ||
+        is_composed(tensor)) {
+      continue;
+    }
+    const auto shared = std::ranges::find_if(storages, [&](const InputStorage& storage) {
+      return tensor.storage >= 0 && storage.storage == tensor.storage;
+    });
+    const bool other_dtype = shared != storages.end() && shared->dtype != tensor.dtype;
+    if (other_dtype && is_written(op, tensor)) {
+      cannot(fmt::format("op {}: argument {} is memory that the operator writes and that another "
+                         "argument shows in another dtype",
+                         op.index,
+                         printable(tensor.slot)),
+             "replay another operator");
+    }
+    InputStorage& storage =
+        shared == storages.end() || other_dtype ? storages.emplace_back() : *shared;
+    if (storage.tensors.empty()) {
+      storage.storage = tensor.storage;
+      storage.dtype = tensor.dtype;
+    }
+    storage.tensors.push_back(i);
+    join(tensor, storage);
+  }
+  return storages;
+}
+
+std::vector<std::byte> read_input_storage(const DumpSource& dump,
+                                          const OpRecord& op,
+                                          const InputStorage& storage) {
+  const std::size_t width = element_size(storage.dtype);
+  std::vector<std::byte> bytes(static_cast<std::size_t>(storage.count) * width);
+  std::vector<std::byte> content;
+  for (const std::uint32_t member : storage.tensors) {
+    const TensorRecord& tensor = op.tensors.at(member);
+    const auto elements = static_cast<std::size_t>(element_count(tensor.shape));
+    if (elements == 0) continue;
+    if (tensor.state == ContentState::kUninitialised) {
+      const bool poison = is_floating(tensor.dtype) || is_complex(tensor.dtype);
+      content.assign(elements * width, poison ? std::byte{0xff} : std::byte{0});
+    } else {
+      dump.read_content(tensor.content_key(), content);
+    }
+    scatter(tensor, tensor.storage_offset - storage.first, content, bytes);
+  }
+  return bytes;
+}
+
+}  // namespace repro_check::core

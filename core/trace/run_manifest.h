@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/digest/digest.h"
+#include "core/tensor/dtype.h"
+#include "core/trace/op_range.h"
+
+namespace repro_check::core {
+
+inline constexpr const char* kDumpFormatName = "repro-check-dump";
+inline constexpr std::uint32_t kDumpFormatMajor = 1;  ///< another major is refused
+inline constexpr std::uint32_t kDumpFormatMinor = 3;  ///< a higher minor only adds fields
+
+/// A determinism setting, a generator or an environment variable, by name. Values are text, names
+/// and not enum numbers: those shift between releases. `unreadable: ...` where a getter threw,
+/// `unset` for a variable that is not there.
+struct Setting {
+  std::string name;   ///< `deterministic_algorithms`, `env.MKL_CBWR`, `threads.intra_op`
+  std::string found;  ///< before the recorder touched it; a variable: in the user's shell
+  std::string used;   ///< during the run
+  bool operator==(const Setting&) const = default;
+};
+
+/// A fact of the machine or of the libraries: `libtorch.version`, `cpu.model`.
+struct EnvironmentFact {
+  std::string name;
+  std::string value;
+  bool operator==(const EnvironmentFact&) const = default;
+};
+
+enum class NamedTensorKind : std::uint8_t { kInput, kParameter, kBuffer };
+
+/// A tensor the model was given, or one it owns, before the first operator.
+struct NamedTensor {
+  NamedTensorKind kind = NamedTensorKind::kInput;
+  std::string name;  ///< `encoder.3.weight`; inputs `tokens`, in later calls `tokens@2`
+  Dtype dtype = Dtype::kUnknown;
+  std::vector<std::int64_t> shape;
+  Digest digest;
+  bool operator==(const NamedTensor&) const = default;
+};
+
+/// Of a recording that ended before its end, and was recovered as far as it came.
+struct PartialTrace {
+  std::string reason;         ///< why it ended, as far as anybody knows
+  std::uint64_t last = 0;     ///< the highest op index that was reached
+  std::string last_operator;  ///< `aten::conv2d (backbone.conv1, model.py:40)`
+  /// Operators below trace.operators that were entered and never left, ascending: their rows hold
+  /// no arguments, results or tensors.
+  std::vector<std::uint64_t> unfinished;
+  std::uint64_t lost_contents = 0;  ///< whose bytes had not arrived: their tensors are not stored
+  bool operator==(const PartialTrace&) const = default;
+};
+
+/// The dump that holds contents of another one, which refers to them instead of storing them again.
+/// Told by what it is, not by where it lies: who reads must be given it.
+struct TraceReference {
+  std::string run_name;
+  Digest index_digest;
+  std::uint64_t contents = 0;  ///< of the referring dump, that lie there
+  std::uint64_t bytes = 0;     ///< of those
+  bool operator==(const TraceReference&) const = default;
+};
+
+/// What the trace holds, in numbers, and how it was recorded.
+struct TraceSummary {
+  std::uint64_t operators = 0;     ///< records, those of returned values included
+  std::uint64_t returned = 0;      ///< records of returned values; 0 = they were not recorded
+  std::uint64_t tensors = 0;       ///< tensor records
+  std::uint64_t contents = 0;      ///< distinct contents, here or in the dump referred to
+  std::uint64_t stored_bytes = 0;  ///< of those that are stored here
+  std::uint64_t slices = 0;        ///< contents of which only some elements are stored
+  std::uint64_t substitutions = 0;
+  std::uint64_t drawing_operators = 0;  ///< that consumed a generator
+  std::string level = "tensor";         ///< digest | stats | tensor
+  std::string depth = "top";            ///< top | leaf | all
+  std::vector<std::string> include;     ///< patterns in force; empty = all
+  std::vector<std::string> exclude;
+  OpRanges keep_ops;  ///< at level tensor, the operators whose bytes were kept; empty = all
+  std::string digest_algorithm;
+  std::string io =
+      "buffered";  ///< how big contents were written: direct (past the page cache) | buffered
+  /// Op index of the first record with a tensor whose bytes were left out because of
+  /// dump.max_bytes; empty = there was none.
+  std::optional<std::uint64_t> bytes_limit_reached_at;
+  std::optional<PartialTrace> partial;      ///< empty = whole
+  std::optional<TraceReference> reference;  ///< empty = every content is stored here
+  Digest index_digest;  ///< over the packed index, set by the dump writer and checked by readers
+
+  /// Calls of operators, as a person counts them.
+  [[nodiscard]] std::uint64_t operator_calls() const noexcept {
+    return operators - std::min(operators, returned);
+  }
+};
+
+/// Who recorded what, with what, in which environment. Written last: no manifest, no dump.
+struct RunManifest {
+  std::string tool_version;
+  std::string run_name;       ///< `baseline`
+  std::string created;        ///< UTC, ISO 8601
+  std::string configuration;  ///< the resolved run, as JSON text
+  std::string model_path;     ///< as given
+  std::string model_method = "forward";
+  Digest model_digest;  ///< of the file
+  std::uint64_t seed = 0;
+  std::string device = "cpu";
+  std::string determinism = "off";
+  bool disable_dropout = false;
+  std::string rng = "device";
+  std::string grad = "disabled";
+  std::vector<Setting> settings;
+  std::vector<EnvironmentFact> environment;
+  std::vector<NamedTensor> named_tensors;  ///< inputs, then parameters, then buffers
+  std::vector<std::string> warnings;       ///< as LibTorch gave them, each once
+  TraceSummary trace;
+  double seconds = 0;  ///< of the forward calls, recording included
+  double load_seconds = 0;
+  Digest digest;  ///< of its text, as that says itself; set by manifest_from_json_text()
+};
+
+/// UTF-8 JSON with a trailing newline; field order fixed. Strings that are not UTF-8 are cleaned.
+std::string to_json_text(const RunManifest& manifest);
+
+/// The digest that stands in a text of to_json_text(), which tells one recording from any other.
+Digest manifest_digest(const std::string& text);
+
+/// @throws Error{kDumpUnknown} on another format name or a newer major, Error{kDumpDamaged} on
+///         anything malformed or of the wrong type; `origin` (a path) is named in the message
+RunManifest manifest_from_json_text(const std::string& text, const std::string& origin);
+
+}  // namespace repro_check::core

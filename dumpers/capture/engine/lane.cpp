@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dumpers/capture/engine/lane.h"
+
+#include "core/trace/lane.h"
+#include "dumpers/capture/engine/lane_state.h"
+
+namespace repro_check::capture {
+
+std::shared_ptr<LaneState> LaneState::fork() {
+  auto forked = std::make_shared<LaneState>(engine_, core::forked_lane(number_, forks_++));
+  forked->launcher_ = this_thread();
+  return forked;
+}
+
+void go_on_at(std::int64_t place) noexcept {
+  LaneState* lane = LaneState::current();
+  if (lane == nullptr) return;
+  lane->hold();
+  lane->set_place(place);
+}
+
+std::optional<std::int64_t> place_here() noexcept {
+  const LaneState* lane = LaneState::current();
+  if (lane == nullptr || !lane->is_held_here()) return std::nullopt;
+  return lane->place();
+}
+
+std::optional<std::int64_t> place_of_lane() noexcept {
+  const LaneState* lane = LaneState::current();
+  if (lane == nullptr) return std::nullopt;
+  return lane->place();
+}
+
+void begin_fork() {
+  LaneState* lane = LaneState::current();
+  if (lane == nullptr) return;
+  lane->hold();
+  c10::ThreadLocalDebugInfo::_push(LaneState::kind(), lane->fork());
+}
+
+void end_fork() noexcept {
+  LaneState* forked = LaneState::current();
+  if (forked == nullptr || !forked->is_launched_here()) return;
+  forked->launched();
+  c10::ThreadLocalDebugInfo::_pop(LaneState::kind());
+}
+
+void leave_thread() noexcept {
+  LaneState* lane = LaneState::current();
+  if (lane != nullptr) lane->release();
+}
+
+}  // namespace repro_check::capture

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dumpers/capture/engine/operator_plan.h"
+
+#include <ATen/core/enum_tag.h>
+#include <ATen/core/function_schema.h>
+#include <ATen/core/jit_type.h>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <utility>
+
+#include "core/text/glob.h"
+#include "dumpers/capture/tensors/picked_elements.h"
+
+namespace repro_check::capture {
+namespace {
+
+bool starts_with_any(std::string_view text, std::initializer_list<std::string_view> prefixes) {
+  return std::any_of(prefixes.begin(), prefixes.end(), [&](std::string_view prefix) {
+    return text.substr(0, prefix.size()) == prefix;
+  });
+}
+
+template <class List>
+bool is_one_of(std::string_view text, const List& list) {
+  return std::find(list.begin(), list.end(), text) != list.end();
+}
+
+std::string_view without_namespace(std::string_view name) {
+  const std::size_t colons = name.find("::");
+  return colons == std::string_view::npos ? name : name.substr(colons + 2);
+}
+
+/// The type inside `Optional[...]`, else the type itself.
+c10::TypePtr element_of_optional(const c10::TypePtr& type) {
+  if (type->kind() != c10::TypeKind::OptionalType) return type;
+  return type->containedTypes().front();
+}
+
+IntegerMeaning meaning_of(const c10::Argument& argument) {
+  switch (element_of_optional(argument.real_type())->kind()) {
+    case c10::TypeKind::ScalarTypeType:
+      return IntegerMeaning::kScalarType;
+    case c10::TypeKind::LayoutType:
+      return IntegerMeaning::kLayout;
+    case c10::TypeKind::MemoryFormatType:
+      return IntegerMeaning::kMemoryFormat;
+    default:
+      return IntegerMeaning::kNumber;
+  }
+}
+
+bool is_of(const c10::Argument& argument, std::initializer_list<c10::TypeKind> kinds) {
+  const c10::TypeKind kind = element_of_optional(argument.type())->kind();
+  return std::find(kinds.begin(), kinds.end(), kind) != kinds.end();
+}
+
+bool is_written(const c10::Argument& argument) {
+  return argument.alias_info() != nullptr && argument.alias_info()->isWrite();
+}
+
+/// determinism.md 3.3, by the operator's name and the argument's name.
+void find_doors(std::string_view base, const c10::FunctionSchema& schema, OperatorPlan& plan) {
+  if (base.size() >= 9 && base.substr(base.size() - 9) == "_backward") return;
+  const bool dropout = base.find("dropout") != std::string_view::npos;
+  const bool has_p = plan.find("p") >= 0;
+  for (std::size_t i = 0; i < schema.arguments().size(); ++i) {
+    const c10::Argument& argument = schema.arguments()[i];
+    const std::string& name = argument.name();
+    const bool number = is_of(argument, {c10::TypeKind::FloatType, c10::TypeKind::NumberType});
+    if (dropout && has_p && (name == "train" || name == "training") &&
+        is_of(argument, {c10::TypeKind::BoolType})) {
+      plan.doors.push_back({DoorKind::kTrainFlag, i});
+    } else if (number && (name == "dropout" || name == "dropout_p" || name == "dropout_prob")) {
+      plan.doors.push_back({DoorKind::kDropProbability, i});
+    } else if (number && (name == "keep_prob" || (base == "_fused_dropout" && name == "p"))) {
+      plan.doors.push_back({DoorKind::kKeepProbability, i});
+    }
+  }
+}
+
+/// Batch and instance norm update their running statistics without saying so in the schema.
+void find_running_stats(std::string_view base, OperatorPlan& plan) {
+  if (base.find("backward") != std::string_view::npos) return;
+  for (std::size_t i = 0; i < plan.arguments.size(); ++i) {
+    const std::string& name = plan.arguments[i].name;
+    if (name == "running_mean" || name == "running_var") plan.running_stats.push_back(i);
+    if (name == "training" || name == "train" || name == "use_input_stats") {
+      plan.training_flags.push_back(i);
+    }
+  }
+}
+
+StorageEffect effect_of(std::string_view base, const c10::OperatorHandle& op) {
+  constexpr std::array<std::string_view, 4> kResizing = {
+      "resize_", "resize_as_", "resize", "_resize_output_"};
+  if (is_one_of(base, kResizing)) return StorageEffect::kResize;
+  if (starts_with_any(base, {"empty", "new_empty", "_empty_affine", "_empty_per_channel"})) {
+    return StorageEffect::kFresh;
+  }
+  // Older releases do not tag it: what it writes is which storage the tensor has.
+  if (base == "set_") return StorageEffect::kMetadata;
+  return op.hasTag(at::Tag::inplace_view) ? StorageEffect::kMetadata : StorageEffect::kOrdinary;
+}
+
+/// Samplers that write into what they are given or return a tensor shaped by their arguments.
+constexpr std::array<std::string_view, 22> kSamplers = {
+    "bernoulli",        "bernoulli_",      "cauchy",
+    "cauchy_",          "exponential",     "exponential_",
+    "geometric",        "geometric_",      "log_normal",
+    "log_normal_",      "normal",          "normal_",
+    "random",           "random_",         "uniform",
+    "uniform_",         "multinomial",     "poisson",
+    "binomial",         "_standard_gamma", "_sample_dirichlet",
+    "normal_functional"};
+
+HostDraw host_draw_of(std::string_view name, const OperatorPlan& plan) {
+  if (name.substr(0, 6) != "aten::" || plan.info->overload.find("names") != std::string::npos) {
+    return HostDraw::kNone;
+  }
+  const std::string_view base = without_namespace(name);
+  if (base == "rand" || base == "rand_like") return HostDraw::kUniform;
+  if (base == "randn" || base == "randn_like") return HostDraw::kNormal;
+  if (base == "randint" || base == "randint_like") return HostDraw::kIntegers;
+  if (base == "randperm") return HostDraw::kPermutation;
+  if (base == "native_dropout") return HostDraw::kNativeDropout;
+  if (base == "normal" && plan.find("size") >= 0) return HostDraw::kNormal;
+  if (is_one_of(base, kSamplers) && plan.generator_argument >= 0) return HostDraw::kSampler;
+  return HostDraw::kNone;
+}
+
+/// Operators that draw though no tag says so (determinism.md 3.1).
+bool draws_untagged(std::string_view base, const OperatorPlan& plan) {
+  if (plan.generator_argument >= 0) return true;
+  if (starts_with_any(base, {"quantized_lstm", "quantized_gru"})) return true;
+  return std::any_of(plan.doors.begin(), plan.doors.end(), [](const Door& door) {
+    return door.kind != DoorKind::kTrainFlag;
+  });
+}
+
+bool matches(const std::vector<std::string>& patterns, const OperatorPlan& plan) {
+  return std::any_of(patterns.begin(), patterns.end(), [&](const std::string& pattern) {
+    return core::glob_match(pattern, plan.info->name) || core::glob_match(pattern, plan.full_name);
+  });
+}
+
+void add_arguments(const c10::FunctionSchema& schema, OperatorPlan& plan) {
+  for (const c10::Argument& argument : schema.arguments()) {
+    const bool written = is_written(argument);
+    plan.written_arguments = plan.written_arguments || written;
+    plan.arguments.push_back({argument.name(), meaning_of(argument), written});
+    if (is_of(argument, {c10::TypeKind::GeneratorType})) {
+      plan.generator_argument = static_cast<int>(plan.arguments.size()) - 1;
+    }
+  }
+  for (const c10::Argument& result : schema.returns()) {
+    plan.results.push_back(
+        {std::to_string(plan.results.size()), result.alias_info() != nullptr, is_written(result)});
+    plan.view = plan.results.back().aliases && !plan.written_arguments;
+  }
+}
+
+}  // namespace
+
+int OperatorPlan::find(std::string_view name) const noexcept {
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    if (arguments[i].name == name) return static_cast<int>(i);
+  }
+  return -1;
+}
+
+OperatorPlans::OperatorPlans(std::vector<std::string> include, std::vector<std::string> exclude)
+    : include_(std::move(include)), exclude_(std::move(exclude)) {}
+
+OperatorPlan& OperatorPlans::find(const c10::OperatorHandle& op) {
+  const c10::FunctionSchema& schema = op.schema();
+  std::unique_ptr<OperatorPlan>& plan = plans_[&schema];
+  // An operator may have been unloaded and another put at its address.
+  if (plan && plan->info->name == schema.name() && plan->info->overload == schema.overload_name()) {
+    return *plan;
+  }
+  auto fresh = std::make_unique<OperatorPlan>();
+  const std::string_view base = without_namespace(schema.name());
+  add_arguments(schema, *fresh);
+  find_doors(base, schema, *fresh);
+  find_running_stats(base, *fresh);
+  auto info = std::make_shared<core::OperatorInfo>();
+  info->name = schema.name();
+  info->overload = schema.overload_name();
+  info->seeded = op.hasTag(at::Tag::nondeterministic_seeded) || draws_untagged(base, *fresh);
+  fresh->full_name = info->full_name();
+  fresh->info = std::move(info);
+  fresh->effect = effect_of(base, op);
+  fresh->picks = picks_elements(base);
+  // as_strided_ and its like are written as in-place operators, and touch no element either.
+  fresh->view = fresh->view || fresh->effect == StorageEffect::kMetadata;
+  fresh->host_draw = host_draw_of(schema.name(), *fresh);
+  fresh->composite = op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
+  fresh->matches_include = include_.empty() || matches(include_, *fresh);
+  fresh->matches_exclude = matches(exclude_, *fresh);
+  plan = std::move(fresh);
+  return *plan;
+}
+
+}  // namespace repro_check::capture

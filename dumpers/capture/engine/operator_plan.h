@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "core/trace/op_record.h"
+#include "dumpers/capture/tensors/frame.h"
+
+namespace repro_check::capture {
+
+/// Integers of a schema that are really names.
+enum class IntegerMeaning : std::uint8_t { kNumber, kScalarType, kLayout, kMemoryFormat };
+
+struct ArgumentPlan {
+  std::string name;
+  IntegerMeaning meaning = IntegerMeaning::kNumber;
+  bool written = false;  ///< the schema says the operator writes it
+};
+
+struct ResultPlan {
+  std::string slot;      ///< `0`, `1`
+  bool aliases = false;  ///< the schema ties it to an argument
+  bool written = false;  ///< and says that the operator writes that argument
+};
+
+/// How dropout is turned off at one argument (determinism.md 3.3).
+enum class DoorKind : std::uint8_t { kTrainFlag, kDropProbability, kKeepProbability };
+
+struct Door {
+  DoorKind kind;
+  std::size_t argument;
+};
+
+/// How random numbers are drawn on the host instead (determinism.md 3.4).
+enum class HostDraw : std::uint8_t {
+  kNone,           ///< not at all: runs as it is
+  kUniform,        ///< fills a new tensor: rand, rand_like
+  kNormal,         ///< randn, randn_like, normal with two numbers
+  kIntegers,       ///< randint, randint_like
+  kPermutation,    ///< randperm
+  kSampler,        ///< takes a generator: called on host copies of its arguments
+  kNativeDropout,  ///< the mask is drawn on the host
+};
+
+/// What an operator does to the content of the storages it is given or makes.
+enum class StorageEffect : std::uint8_t {
+  kOrdinary,
+  kFresh,     ///< returns memory that nobody has written (trap 18)
+  kResize,    ///< may grow what it is given, with such memory
+  kMetadata,  ///< in place, but only sizes, strides and the storage
+};
+
+/// Everything about an operator that does not change from call to call.
+struct OperatorPlan {
+  std::shared_ptr<const core::OperatorInfo> info;
+  std::string full_name;
+  std::vector<ArgumentPlan> arguments;
+  std::vector<ResultPlan> results;
+  std::vector<Door> doors;
+  std::vector<std::size_t> running_stats;  ///< arguments written in training, whatever the schema
+  std::vector<std::size_t> training_flags;
+  StorageEffect effect = StorageEffect::kOrdinary;
+  HostDraw host_draw = HostDraw::kNone;
+  bool composite = false;  ///< decomposes where the backend has no kernel of its own
+  bool written_arguments = false;
+  bool picks = false;  ///< writes those elements of its first argument that others pick
+  bool view = false;   ///< only shows its argument in another shape
+  int generator_argument = -1;
+  bool matches_include = false;
+  bool matches_exclude = false;
+  std::vector<std::unique_ptr<Frame>> idle;  ///< frames of finished calls, reused
+
+  /// Position of an argument, or -1.
+  [[nodiscard]] int find(std::string_view name) const noexcept;
+};
+
+/// Plans by operator. Not thread safe: the engine's lock is held.
+class OperatorPlans {
+ public:
+  OperatorPlans(std::vector<std::string> include, std::vector<std::string> exclude);
+
+  OperatorPlan& find(const c10::OperatorHandle& op);
+
+ private:
+  std::vector<std::string> include_;
+  std::vector<std::string> exclude_;
+  std::unordered_map<const c10::FunctionSchema*, std::unique_ptr<OperatorPlan>> plans_;
+};
+
+}  // namespace repro_check::capture

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <ATen/CPUGeneratorImpl.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "core/trace/op_record.h"
+
+namespace repro_check::capture {
+
+/// Where a generator stands. Reading it moves nothing (determinism.md 4.2).
+struct GeneratorSnapshot {
+  c10::intrusive_ptr<c10::GeneratorImpl> generator;  ///< null = nothing is watched
+  bool busy = false;  ///< nothing is watched because somebody was drawing
+  std::uint64_t seed = 0;
+  std::uint64_t offset = 0;  ///< of philox; generators other than the CPU's
+  std::optional<at::mt19937> engine;
+  std::optional<float> cached_float;
+  std::optional<double> cached_double;
+};
+
+/// Never waits for the generator: whoever holds it may be the operator that called this one.
+/// @param generator  null or undefined gives an empty snapshot
+void take_snapshot(const at::Generator* generator, GeneratorSnapshot& into);
+
+struct Movement {
+  bool counted = true;  ///< false where somebody was drawing, before the call or after it
+  std::optional<core::GeneratorUse> use;  ///< empty when the generator has not moved
+};
+
+/// The use made of the generator since `before`. Never waits either.
+Movement movement_since(const GeneratorSnapshot& before);
+
+/// Where it stands, as a record has it: core::GeneratorUse::position_before.
+std::uint64_t position_of(const GeneratorSnapshot& snapshot);
+
+/// The default generator a call on `device` draws from; null where there is none.
+const at::Generator* default_generator(const c10::Device& device);
+
+}  // namespace repro_check::capture

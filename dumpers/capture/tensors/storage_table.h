@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Storage.h>
+#include <c10/util/SmallVector.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "core/digest/digest.h"
+#include "core/tensor/tensor_record.h"
+#include "dumpers/capture/tensors/byte_ranges.h"
+
+namespace repro_check::capture {
+
+/// Moves with every write through autograd or the dispatcher; -1 for inference tensors, which have
+/// no counter.
+std::int64_t version_of(const c10::TensorImpl& tensor);
+
+/// Digest of one view of a storage, valid until the storage is written.
+struct CachedDigest {
+  std::int64_t offset = 0;
+  c10::ScalarType type = c10::ScalarType::Undefined;
+  bool conjugated = false;
+  bool negated = false;
+  bool contiguous = false;
+  c10::SmallVector<std::int64_t, 5> sizes;
+  c10::SmallVector<std::int64_t, 5> strides;
+  /// Of the tensor that was hashed: catches what is written without the engine seeing it.
+  std::int64_t version = -1;
+  core::Digest digest;
+  bool stored = false;  ///< the sink has the bytes
+  std::optional<core::TensorStats> stats;
+  std::optional<core::NonFinite> counted;
+};
+
+/// What the engine knows of one storage of the trace.
+struct StorageEntry {
+  StorageEntry(c10::weak_intrusive_ptr<c10::StorageImpl> storage, std::int64_t ordinal)
+      : alive(std::move(storage)), number(ordinal) {}
+
+  /// Makes it the entry of another storage, with the memory it already has.
+  void renew(c10::weak_intrusive_ptr<c10::StorageImpl> storage, std::int64_t ordinal);
+
+  /// Keeps the address from being handed out again (trap 17); the memory itself is not held.
+  c10::weak_intrusive_ptr<c10::StorageImpl> alive;
+  std::int64_t number = -1;
+  std::int64_t writer = core::kNoProducer;  ///< op index
+  bool uninitialised = false;  ///< memory just handed out, of which not all has been written
+  /// Of such memory what operators have written, where that is followed; else the first write is
+  /// taken for one of the whole.
+  ByteRanges written;
+  bool follows_writes = false;
+  /// Memory a kernel made for itself, first met as an argument of a call of its own: it holds what
+  /// the kernel computed there, or nothing yet. Only being read tells.
+  bool foreign = false;
+  /// Of memory just handed out, to notice when it is filled without an operator (a list turned into
+  /// a tensor); empty where it cannot be read.
+  std::optional<core::Digest> fingerprint;
+  std::vector<CachedDigest> digests;
+  /// Where the content lies, as last noticed since it was written.
+  struct Memory {
+    const std::byte* begin = nullptr;
+    std::size_t bytes = 0;
+    bool operator==(const Memory&) const = default;
+  };
+  std::optional<Memory> memory;
+
+  /// The entry for `tensor` as it is now, or null.
+  CachedDigest* find(const at::Tensor& tensor);
+  /// Another contiguous view of the same bytes: digest and statistics do not depend on shape.
+  [[nodiscard]] const CachedDigest* find_same_bytes(const at::Tensor& tensor) const;
+  /// @param version  of the tensor before its content was read: who writes it meanwhile makes the
+  ///                 digest one of nothing
+  CachedDigest& remember(const at::Tensor& tensor,
+                         const core::Digest& digest,
+                         std::int64_t version);
+
+  /// Names what `tensor` shows of the storage.
+  void put_name(const at::Tensor& tensor, const std::string& name);
+  /// Of the narrowest named range that holds the tensor; of one that lies anywhere where there is
+  /// but one; empty where there is none.
+  [[nodiscard]] const std::string& name_of(const at::Tensor& tensor) const;
+  void forget_names() noexcept { names_.clear(); }
+
+  /// Op `index` has written the content, and may have given the storage other memory for it.
+  void written_by(std::int64_t index);
+  /// Op `index` has written what `tensor` shows of it.
+  /// @param picked  the bytes of that which it wrote; null = all
+  void written_by(std::int64_t index,
+                  const at::Tensor& tensor,
+                  const std::vector<ByteRange>* picked);
+  /// To be told before the digests are asked: forgets them where the storage has been given other
+  /// memory, or another size, and no operator wrote it (a storage that is resized, a `set_` beyond
+  /// the end). What it has grown by is whatever the memory held before.
+  void notice_memory(const c10::StorageImpl& storage);
+  /// The content is whatever the memory held before.
+  void mark_uninitialised(const c10::StorageImpl& storage);
+  /// Whether some of what `tensor` shows still is; asks the memory where it can.
+  bool is_uninitialised(const at::Tensor& tensor);
+
+ private:
+  struct Name {
+    ByteRange range;
+    std::string text;
+  };
+  std::vector<Name> names_;  ///< until an operator writes the storage
+};
+
+/// Every living storage the engine has met. Not thread safe.
+class StorageTable {
+ public:
+  /// The entry of a storage, made when it is new.
+  StorageEntry& find(const c10::Storage& storage);
+  /// Number the next new storage will get.
+  [[nodiscard]] std::int64_t next_number() const noexcept { return next_number_; }
+
+  [[nodiscard]] std::size_t size() const noexcept { return entries_.size(); }
+
+ private:
+  using Entries = std::unordered_map<const c10::StorageImpl*, StorageEntry>;
+
+  void forget_dead();
+  Entries::iterator insert(const c10::Storage& storage);
+
+  Entries entries_;
+  std::vector<Entries::node_type> spare_;  ///< of dead storages, to be used again
+  /// The one asked for last is mostly the one asked for next: a result, then an argument.
+  const c10::StorageImpl* last_ = nullptr;
+  StorageEntry* last_entry_ = nullptr;
+  std::int64_t next_number_ = 0;
+  std::vector<Entries::value_type*> round_;  ///< all entries, to look at one after the other
+  std::size_t next_look_ = 0;
+};
+
+}  // namespace repro_check::capture

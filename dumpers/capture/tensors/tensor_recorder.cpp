@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dumpers/capture/tensors/tensor_recorder.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <tuple>
+#include <vector>
+
+#include "core/digest/digest_stream.h"
+#include "core/text/short_text.h"
+#include "dumpers/capture/tensors/hashing.h"
+#include "dumpers/capture/tensors/packed_form.h"
+#include "dumpers/capture/torch/torch_compat.h"
+#include "dumpers/capture/torch/torch_names.h"
+
+namespace repro_check::capture {
+namespace {
+
+/// An expanded view can claim far more bytes than there are; beyond this it is hashed, not stored.
+constexpr std::size_t kMaxExpandedBytes = std::size_t{1} << 30U;
+
+/// Bytes of a tensor for a sink, without a copy of the whole. What is copied is digested again:
+/// another thread may write the tensor, and a dump must not hold other bytes than its digests say.
+class LogicalBytes final : public core::ContentBytes {
+ public:
+  explicit LogicalBytes(const StridedBytes& content) : content_(content) {}
+
+  [[nodiscard]] std::size_t size() const noexcept override { return content_.byte_count(); }
+
+  void read(std::size_t begin, std::span<std::byte> into) const override {
+    in_order_ = in_order_ && begin == read_;
+    read_ = begin + into.size();
+    if (begin == 0 && into.size() == size() && size() <= kBlock) {
+      content_.copy(0, into);
+      digest_ = core::digest_leaf(into);
+      return;
+    }
+    if (!stream_) stream_.emplace();
+    // What lies scattered is copied by tiles, for which a block may be too narrow.
+    const std::size_t most = content_.contiguous() ? kBlock : into.size();
+    while (!into.empty()) {
+      const std::span<std::byte> block = into.first(std::min(most, into.size()));
+      content_.copy(begin / content_.element_size(), block);
+      if (in_order_) stream_->add(block);
+      begin += block.size();
+      into = into.subspan(block.size());
+    }
+    if (in_order_ && read_ == size()) digest_ = stream_->finish();
+  }
+
+  [[nodiscard]] std::optional<core::Digest> digest_read() const override {
+    return in_order_ ? digest_ : std::nullopt;
+  }
+
+ private:
+  /// Digested while the processor still has it at hand.
+  static constexpr std::size_t kBlock = std::size_t{128} << 10U;
+  static_assert(kBlock <= core::kDigestChunk);
+
+  const StridedBytes& content_;
+  mutable bool in_order_ = true;
+  mutable std::size_t read_ = 0;
+  mutable std::optional<core::DigestStream> stream_;
+  mutable std::optional<core::Digest> digest_;
+};
+
+/// Number by number, and mostly over the same ones: there are too few for a copy by the C library.
+void set_numbers(at::IntArrayRef from, std::vector<std::int64_t>& into) {
+  if (into.size() != from.size()) into.resize(from.size());
+  for (std::size_t i = 0; i < from.size(); ++i) {
+    if (into[i] != from[i]) into[i] = from[i];
+  }
+}
+
+void fill_sizes(const at::Tensor& tensor, core::TensorRecord& record) {
+  set_numbers(tensor.sizes(), record.shape);
+}
+
+void fill_kind(const at::Tensor& tensor, TensorForm form, core::TensorRecord& record) {
+  record.dtype = dtype_of(tensor.scalar_type());
+  device_name(tensor.device(), record.device);
+  record.requires_grad = tensor.requires_grad();
+  switch (form) {
+    case TensorForm::kStrided:
+      if (tensor.is_quantized()) record.layout = "quantised";
+      break;
+    case TensorForm::kNested:
+      record.layout = "nested";
+      break;
+    case TensorForm::kOpaque:
+      record.layout = "opaque";
+      break;
+    default:
+      record.layout = layout_name(tensor.layout());
+      break;
+  }
+  if (record.dtype == core::Dtype::kUnknown) {
+    record.attributes = "dtype=" + scalar_type_name(tensor.scalar_type());
+  }
+}
+
+void fill_summary(const CachedDigest& known, core::TensorRecord& record) {
+  record.digest = known.digest;
+  record.stats = known.stats;
+  record.counted = known.counted;
+}
+
+}  // namespace
+
+std::size_t TensorRecorder::add(const at::Tensor& tensor,
+                                const std::string& slot,
+                                const RecordingOrder& order,
+                                RecordList& into) {
+  const std::size_t index = into.size();
+  core::TensorRecord& record = into.add();
+  const TensorForm form = form_of(tensor);
+  if (form == TensorForm::kStrided) {
+    clear_optional(record);  // the rest is written below
+  } else {
+    clear(record);
+  }
+  record.role = order.role;
+  core::set_text(record.slot, slot);
+  if (form == TensorForm::kUndefined) {
+    record.state = core::ContentState::kUndefined;
+    return index;
+  }
+  fill_kind(tensor, form, record);
+  switch (form) {
+    case TensorForm::kStrided:
+      fill_sizes(tensor, record);
+      add_strided(tensor, order, record);
+      if (tensor.is_quantized() || into[index].dtype == core::Dtype::kUnknown) {
+        add_parts(tensor, form, order, index, into);
+      }
+      break;
+    case TensorForm::kMkldnn:
+      fill_sizes(tensor, record);
+      fill_content(tensor, nullptr, order, record);
+      break;
+    case TensorForm::kNested:
+      record.state = core::ContentState::kComposite;
+      add_parts(tensor, form, order, index, into);
+      break;
+    case TensorForm::kSparseCoo:
+    case TensorForm::kSparseCompressed:
+      fill_sizes(tensor, record);
+      record.state = core::ContentState::kComposite;
+      add_parts(tensor, form, order, index, into);
+      break;
+    default:
+      record.attributes = "opaque";
+      break;
+  }
+  return index;
+}
+
+void TensorRecorder::add_strided(const at::Tensor& tensor,
+                                 const RecordingOrder& order,
+                                 core::TensorRecord& record) {
+  set_numbers(tensor.strides(), record.strides);
+  record.storage_offset = tensor.storage_offset();
+  const c10::Storage& storage = tensor.unsafeGetTensorImpl()->unsafe_storage();
+  const std::int64_t next_number = storages_.next_number();
+  StorageEntry& entry = storages_.find(storage);
+  if (!tensor.is_meta()) entry.notice_memory(*storage.unsafeGetStorageImpl());
+  const bool inner = entry.number >= order.first_inner;
+  if (inner && entry.number == next_number && order.role == core::TensorRole::kInput) {
+    entry.foreign = true;
+  }
+  record.storage = entry.number;
+  record.producer = entry.writer;
+  core::set_text(record.name, entry.name_of(tensor));
+  if (order.filled_next && tensor.numel() > 0) {
+    record.state = core::ContentState::kUninitialised;
+    return;
+  }
+  if (!order.hands_out && tensor.numel() > 0 && entry.is_uninitialised(tensor)) {
+    record.state = core::ContentState::kUninitialised;
+    if (order.reads && !order.excluded) digest_written(tensor, entry, record);
+    return;
+  }
+  if (entry.foreign && !order.reads) {
+    record.state = core::ContentState::kUninitialised;
+    return;
+  }
+  entry.foreign = false;
+  if (inner) entry.digests.clear();
+  // What is hashed without some of its bits is not what others find who look at the same bytes.
+  fill_content(tensor, order.unused_bits == 0 ? &entry : nullptr, order, record);
+}
+
+/// What nobody has written counts as 0. Not remembered: who reads such memory is at fault.
+void TensorRecorder::digest_written(const at::Tensor& tensor,
+                                    const StorageEntry& entry,
+                                    core::TensorRecord& record) {
+  if (entry.written.empty() || tensor.is_meta() || !tensor.is_contiguous()) return;
+  const auto content = host_content(tensor);
+  if (!content) return;
+  std::vector<std::byte> bytes(content->bytes.byte_count());
+  content->bytes.copy(0, bytes);
+  const ByteRange range = extent_of(tensor);
+  bool nothing = true;
+  std::size_t next = range.begin;
+  entry.written.for_each_gap(range, [&](const ByteRange& gap) {
+    nothing = nothing && gap.begin == next;
+    next = gap.end;
+    std::fill_n(bytes.begin() + static_cast<std::ptrdiff_t>(gap.begin - range.begin),
+                gap.end - gap.begin,
+                std::byte{0});
+  });
+  nothing = nothing && next == range.end;
+  hashed_bytes_ += bytes.size();
+  if (!nothing) record.digest = core::digest_bytes(bytes);
+}
+
+void TensorRecorder::add_parts(const at::Tensor& tensor,
+                               TensorForm form,
+                               const RecordingOrder& order,
+                               std::size_t index,
+                               RecordList& into) {
+  std::string attributes;
+  const TensorParts parts = parts_of(tensor, form, attributes);
+  const std::string prefix = into[index].slot + '.';
+  std::string& known = into[index].attributes;
+  if (!known.empty()) known += ' ';
+  known += attributes;
+  const bool packed = form == TensorForm::kStrided && into[index].dtype == core::Dtype::kUnknown;
+  for (const auto& [ending, part] : parts) {
+    const bool values = ending == "values";
+    RecordingOrder part_order = order;
+    part_order.unused_bits = packed && values ? unused_bits(tensor) : std::uint8_t{0};
+    const std::size_t at = add(part, prefix + ending, part_order, into);
+    if (!values) continue;
+    // Who made the values, and whose they are, is what a person asks of the whole.
+    into[index].producer = into[at].producer;
+    into[index].name = into[at].name;
+    if (packed) {
+      const core::ContentState state = into[at].state;
+      into[index].state =
+          state == core::ContentState::kHashed ? core::ContentState::kComposite : state;
+    }
+  }
+}
+
+void TensorRecorder::fill_content(const at::Tensor& tensor,
+                                  StorageEntry* entry,
+                                  const RecordingOrder& order,
+                                  core::TensorRecord& record) {
+  if (order.excluded) {
+    record.state = core::ContentState::kExcluded;
+    return;
+  }
+  if (record.dtype == core::Dtype::kUnknown || tensor.is_meta()) return;
+  const std::int64_t version = version_of(*tensor.unsafeGetTensorImpl());
+  CachedDigest* cached = entry != nullptr ? entry->find(tensor) : nullptr;
+  if (cached == nullptr && entry != nullptr && !order.verify) {
+    const CachedDigest* same = entry->find_same_bytes(tensor);
+    if (same != nullptr) {
+      const auto [digest, stats, counted] = std::tuple(same->digest, same->stats, same->counted);
+      cached = &entry->remember(tensor, digest, version);
+      cached->stats = stats;
+      cached->counted = counted;
+    }
+  }
+  const bool bytes_needed = cached != nullptr && wants_bytes(order) && !cached->stored;
+  if (cached != nullptr && !order.verify && !bytes_needed) {
+    fill_summary(*cached, record);
+    complete(nullptr, cached, order, record);
+    return;
+  }
+  std::optional<HostContent> content = host_content(tensor);
+  if (content && order.unused_bits != 0) {
+    content = host_content(without_bits(content->holder, order.unused_bits));
+  }
+  if (!content) return;
+  if (cached != nullptr && !order.verify) {
+    fill_summary(*cached, record);
+  } else {
+    summarise(content->bytes, record);
+    if (cached != nullptr && cached->digest != record.digest) {
+      stale_.push_back(record.slot);
+      entry->digests.clear();
+      cached = nullptr;
+    }
+  }
+  if (cached == nullptr && entry != nullptr) {
+    cached = &entry->remember(tensor, record.digest, version);
+    cached->stats = record.stats;
+    cached->counted = record.counted;
+  }
+  complete(&content->bytes, cached, order, record);
+  // Nobody can say which bytes are there by now.
+  if (record.watch == core::InputWatch::kMoved && entry != nullptr) entry->digests.clear();
+}
+
+void TensorRecorder::complete(const StridedBytes* content,
+                              CachedDigest* cached,
+                              const RecordingOrder& order,
+                              core::TensorRecord& record) {
+  record.state = core::ContentState::kHashed;
+  if (!wants_bytes(order)) return;
+  record.stored = cached != nullptr && cached->stored;
+  if (record.stored || content == nullptr) return;
+  record.stored = store_bytes(*content, record);
+  if (cached != nullptr) cached->stored = record.stored;
+}
+
+bool TensorRecorder::store_bytes(const StridedBytes& content, core::TensorRecord& record) {
+  const core::ContentKey key = record.content_key();
+  if (sink_->has_content(key)) return true;
+  if (content.byte_count() > kMaxExpandedBytes && content.overlapping()) return false;
+  const LogicalBytes bytes(content);
+  const bool stored = sink_->put_content(key, bytes);
+  const std::optional<core::Digest> read = bytes.digest_read();
+  if (stored && read && *read != record.digest) {
+    record.digest = *read;
+    record.stats.reset();  // of the other bytes
+    record.counted.reset();
+    record.watch = core::InputWatch::kMoved;
+    raced_.push_back(record.slot);
+  }
+  return stored;
+}
+
+void TensorRecorder::summarise(const StridedBytes& content, core::TensorRecord& record) {
+  hashed_bytes_ += content.byte_count();
+  const bool with_stats = level_ != core::DumpLevel::kDigest;
+  ContentSummary summary = summarise_content(content, record.dtype, with_stats);
+  record.digest = summary.digest;
+  record.stats = summary.stats;
+  record.counted.reset();
+  if (!with_stats) record.counted = summary.non_finite;
+}
+
+}  // namespace repro_check::capture

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/trace/dump_sink.h"
+#include "core/trace/run_modes.h"
+#include "dumpers/capture/tensors/frame.h"
+#include "dumpers/capture/tensors/storage_table.h"
+#include "dumpers/capture/tensors/strided_bytes.h"
+#include "dumpers/capture/tensors/tensor_form.h"
+
+namespace repro_check::capture {
+
+/// How one tensor is to be recorded.
+struct RecordingOrder {
+  core::TensorRole role = core::TensorRole::kInput;
+  bool excluded = false;   ///< leave the content alone
+  bool keep_bytes = true;  ///< at level tensor, hand them to the sink
+  bool verify = false;     ///< hash although the digest is known
+  bool reads = true;       ///< the operator looks at the content
+  bool hands_out = false;  ///< hash memory that nobody has written as well
+  /// It will be written before anybody reads it, without an operator: there is nothing to hash yet.
+  bool filled_next = false;
+  /// Bits of the last byte that belong to no element, and hold anything.
+  std::uint8_t unused_bits = 0;
+  /// Storages numbered from here on were first met inside the call that makes this one. Its kernel
+  /// may write them without an operator, so that what is known of their content does not last.
+  std::int64_t first_inner = std::numeric_limits<std::int64_t>::max();
+};
+
+/// Turns tensors into records: what they are, whose storage they share, their digest with the
+/// counts of NaN and infinities, and at the deeper levels all statistics, and bytes. Not thread
+/// safe. Calls nothing that autograd, the engine itself or a generator could notice.
+class TensorRecorder {
+ public:
+  /// @param sink  borrowed
+  TensorRecorder(core::DumpLevel level, core::DumpSink& sink) : level_(level), sink_(&sink) {}
+
+  /// Adds the record of `tensor`, and those of its components behind it.
+  /// @return position of its own record
+  std::size_t add(const at::Tensor& tensor,
+                  const std::string& slot,
+                  const RecordingOrder& order,
+                  RecordList& into);
+
+  StorageTable& storages() noexcept { return storages_; }
+  [[nodiscard]] std::uint64_t hashed_bytes() const noexcept { return hashed_bytes_; }
+
+  /// Slots whose content had changed though the cache thought it had not; emptied by the call.
+  std::vector<std::string> take_stale() { return std::exchange(stale_, {}); }
+  /// Slots whose content somebody wrote between its digest and its storing; emptied by the call.
+  std::vector<std::string> take_raced() { return std::exchange(raced_, {}); }
+
+ private:
+  void add_strided(const at::Tensor& tensor,
+                   const RecordingOrder& order,
+                   core::TensorRecord& record);
+  /// Gives the record of memory written in part the digest of what was written.
+  void digest_written(const at::Tensor& tensor,
+                      const StorageEntry& entry,
+                      core::TensorRecord& record);
+  void add_parts(const at::Tensor& tensor,
+                 TensorForm form,
+                 const RecordingOrder& order,
+                 std::size_t index,
+                 RecordList& into);
+  void fill_content(const at::Tensor& tensor,
+                    StorageEntry* entry,
+                    const RecordingOrder& order,
+                    core::TensorRecord& record);
+  void complete(const StridedBytes* content,
+                CachedDigest* cached,
+                const RecordingOrder& order,
+                core::TensorRecord& record);
+  /// The record's digest is that of the bytes stored, should they have changed meanwhile.
+  bool store_bytes(const StridedBytes& content, core::TensorRecord& record);
+  void summarise(const StridedBytes& content, core::TensorRecord& record);
+  [[nodiscard]] bool wants_bytes(const RecordingOrder& order) const {
+    return level_ == core::DumpLevel::kTensor && order.keep_bytes;
+  }
+
+  core::DumpLevel level_;
+  core::DumpSink* sink_;
+  StorageTable storages_;
+  std::uint64_t hashed_bytes_ = 0;
+  std::vector<std::string> stale_;
+  std::vector<std::string> raced_;
+};
+
+}  // namespace repro_check::capture

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// The only file that knows how LibTorch's spelling differs between 1.13.1 and 2.15. Differences of
+// members are asked for with `requires` where they are used; what needs a preprocessor is here.
+
+#include <ATen/Context.h>
+#include <ATen/NestedTensorImpl.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/_nested_view_from_buffer.h>
+#include <ATen/ops/tensor.h>
+#include <c10/core/DispatchKeySet.h>
+#include <c10/core/StorageImpl.h>
+#include <c10/core/TensorImpl.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <c10/util/Exception.h>
+#include <torch/version.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <type_traits>
+
+#define REPRO_CHECK_TORCH_AT_LEAST(major, minor) \
+  (TORCH_VERSION_MAJOR > (major) ||              \
+   (TORCH_VERSION_MAJOR == (major) && TORCH_VERSION_MINOR >= (minor)))
+
+namespace repro_check::capture {
+
+/// The settings of the process. As a template's parameter, so that `requires` may ask what they
+/// have.
+template <class C>
+C& context() {
+  return at::globalContext();
+}
+
+/// The key whose fallback the engine is: above autograd and everything below it, and used by nobody
+/// else.
+inline constexpr c10::DispatchKey kCaptureKey = c10::DispatchKey::TESTING_ONLY_GenericMode;
+
+/// What is left of `keys` for the kernel that the engine stands before.
+inline c10::DispatchKeySet below_capture(c10::DispatchKeySet keys) {
+  return keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kCaptureKey);
+}
+
+/// Calls of the engine's own: unseen by itself, by autograd and by Python modes.
+class EngineCalls {
+ public:
+  EngineCalls()
+      : guard_(c10::autograd_dispatch_keyset_with_ADInplaceOrView |
+               c10::DispatchKeySet(kCaptureKey) | c10::DispatchKeySet(c10::DispatchKey::Python) |
+               c10::DispatchKeySet(c10::DispatchKey::PythonTLSSnapshot)) {}
+
+ private:
+  c10::impl::ExcludeDispatchKeyGuard guard_;
+};
+
+#if REPRO_CHECK_TORCH_AT_LEAST(2, 0)
+namespace warnings_of = c10::WarningUtils;
+#else
+namespace warnings_of = c10::Warning;
+#endif
+
+/// A handler of warnings that every release can call.
+class WarningListener : public c10::WarningHandler {
+ public:
+#if REPRO_CHECK_TORCH_AT_LEAST(2, 0)
+  void process(const c10::Warning& warning) final { hear(warning.msg()); }
+#else
+  void process(const c10::SourceLocation& /*where*/,
+               const std::string& text,
+               const bool /*verbatim*/) final {
+    hear(text);
+  }
+#endif
+
+ private:
+  virtual void hear(const std::string& text) = 0;
+};
+
+/// Nobody hears what LibTorch warns of on this thread: it is about a call of the engine's own, and
+/// would be told in the model's name.
+class UnheardWarnings {
+ private:
+  class Deaf final : public WarningListener {
+    void hear(const std::string& /*text*/) override {}
+  };
+
+  Deaf deaf_;
+  warnings_of::WarningHandlerGuard guard_{&deaf_};
+};
+
+/// Bytes of a storage, without asking for a private copy of shared memory.
+inline const std::byte* storage_bytes(const c10::StorageImpl& storage) {
+  return static_cast<const std::byte*>(storage.data());
+}
+
+/// Generic, so that a release without the question is no error.
+template <class Impl>
+bool has_symbolic_sizes(const Impl& impl) {
+  if constexpr (requires { impl.has_symbolic_sizes_strides(); }) {
+    return impl.has_symbolic_sizes_strides();
+  } else {
+    return false;
+  }
+}
+
+/// What a nested tensor is made of.
+struct NestedParts {
+  at::Tensor buffer;
+  at::Tensor sizes;
+  at::Tensor strides;
+  at::Tensor offsets;
+};
+
+/// Generic so that only the spelling of this release is looked up.
+template <class Impl>
+NestedParts nested_parts(const Impl& impl) {
+  NestedParts parts;
+  if constexpr (requires { impl.get_unsafe_storage_as_tensor(); }) {
+    parts.buffer = impl.get_unsafe_storage_as_tensor();
+  } else {
+    parts.buffer = impl.get_buffer();
+  }
+  if constexpr (requires { impl.get_nested_sizes(); }) {
+    parts.sizes = impl.get_nested_sizes();
+  } else {
+    parts.sizes = impl.get_nested_size_tensor();
+  }
+  if constexpr (requires { impl.get_nested_strides(); }) {
+    parts.strides = impl.get_nested_strides();
+  } else {
+    parts.strides = impl.get_nested_stride_tensor();
+  }
+  if constexpr (requires { impl.get_storage_offsets(); }) {
+    using Offsets = std::decay_t<decltype(impl.get_storage_offsets())>;
+    if constexpr (std::is_same_v<Offsets, at::Tensor>) {
+      parts.offsets = impl.get_storage_offsets();
+    } else {
+      parts.offsets = at::tensor(at::IntArrayRef(impl.get_storage_offsets()), at::kLong);
+    }
+  } else {
+    parts.offsets = at::tensor(at::IntArrayRef(impl.get_offsets()), at::kLong);
+  }
+  return parts;
+}
+
+/// Generic for the same reason; `offsets` is one number a component.
+template <class Tensor>
+Tensor nested_view(const Tensor& buffer,
+                   const Tensor& sizes,
+                   const Tensor& strides,
+                   const Tensor& offsets) {
+  if constexpr (requires { at::_nested_view_from_buffer(buffer, sizes, strides, offsets); }) {
+    return at::_nested_view_from_buffer(buffer, sizes, strides, offsets);
+  } else {
+    const Tensor numbers = offsets.contiguous();
+    return at::_nested_view_from_buffer(buffer,
+                                        sizes,
+                                        strides,
+                                        at::IntArrayRef(numbers.template data_ptr<std::int64_t>(),
+                                                        static_cast<std::size_t>(numbers.numel())));
+  }
+}
+
+}  // namespace repro_check::capture

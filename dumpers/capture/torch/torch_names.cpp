@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dumpers/capture/torch/torch_names.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <sstream>
+#include <string_view>
+#include <utility>
+
+#include "core/text/short_text.h"
+
+namespace repro_check::capture {
+namespace {
+
+constexpr auto kTypeCount = static_cast<std::size_t>(c10::ScalarType::NumOptions);
+
+/// LibTorch's own words and ours. By word, because the enumerators of newer types do not exist in
+/// older releases.
+constexpr std::array<std::pair<std::string_view, core::Dtype>, 26> kWords = {{
+    {"Bool", core::Dtype::kBool},
+    {"Byte", core::Dtype::kUInt8},
+    {"UInt16", core::Dtype::kUInt16},
+    {"UInt32", core::Dtype::kUInt32},
+    {"UInt64", core::Dtype::kUInt64},
+    {"Char", core::Dtype::kInt8},
+    {"Short", core::Dtype::kInt16},
+    {"Int", core::Dtype::kInt32},
+    {"Long", core::Dtype::kInt64},
+    {"Half", core::Dtype::kFloat16},
+    {"BFloat16", core::Dtype::kBFloat16},
+    {"Float", core::Dtype::kFloat32},
+    {"Double", core::Dtype::kFloat64},
+    {"Float8_e4m3fn", core::Dtype::kFloat8E4M3FN},
+    {"Float8_e5m2", core::Dtype::kFloat8E5M2},
+    {"Float8_e4m3fnuz", core::Dtype::kFloat8E4M3FNUZ},
+    {"Float8_e5m2fnuz", core::Dtype::kFloat8E5M2FNUZ},
+    {"Float8_e8m0fnu", core::Dtype::kFloat8E8M0FNU},
+    {"Float4_e2m1fn_x2", core::Dtype::kFloat4E2M1FNX2},
+    {"ComplexHalf", core::Dtype::kComplex32},
+    {"ComplexFloat", core::Dtype::kComplex64},
+    {"ComplexDouble", core::Dtype::kComplex128},
+    {"QInt8", core::Dtype::kQInt8},
+    {"QUInt8", core::Dtype::kQUInt8},
+    {"QInt32", core::Dtype::kQInt32},
+    {"Undefined", core::Dtype::kUnknown},
+}};
+
+std::array<core::Dtype, kTypeCount> make_dtype_table() {
+  std::array<core::Dtype, kTypeCount> table{};
+  for (std::size_t i = 0; i < kTypeCount; ++i) {
+    const std::string_view word = c10::toString(static_cast<c10::ScalarType>(i));
+    for (const auto& [name, dtype] : kWords) {
+      if (name == word) table[i] = dtype;
+    }
+  }
+  return table;
+}
+
+/// `SparseCsr` to `sparse_csr`.
+std::string snake_case(std::string_view words) {
+  std::string out;
+  for (const char c : words) {
+    if (std::isupper(static_cast<unsigned char>(c)) != 0 && !out.empty()) out += '_';
+    out += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  }
+  return out;
+}
+
+}  // namespace
+
+core::Dtype dtype_of(c10::ScalarType type) noexcept {
+  static const std::array<core::Dtype, kTypeCount> table = make_dtype_table();
+  const auto index = static_cast<std::size_t>(type);
+  return index < kTypeCount ? table[index] : core::Dtype::kUnknown;
+}
+
+std::optional<c10::ScalarType> scalar_type_of(core::Dtype dtype) noexcept {
+  for (std::size_t i = 0; i < kTypeCount; ++i) {
+    const auto type = static_cast<c10::ScalarType>(i);
+    if (dtype != core::Dtype::kUnknown && dtype_of(type) == dtype) return type;
+  }
+  return std::nullopt;
+}
+
+std::string scalar_type_name(c10::ScalarType type) {
+  const core::Dtype dtype = dtype_of(type);
+  if (dtype != core::Dtype::kUnknown) return std::string(core::dtype_name(dtype));
+  std::string word = c10::toString(type);
+  std::transform(word.begin(), word.end(), word.begin(), [](unsigned char c) {
+    return static_cast<char>(std::tolower(c));
+  });
+  return word;
+}
+
+std::string layout_name(c10::Layout layout) {
+  if (layout == c10::Layout::Sparse) return "sparse_coo";
+  try {
+    std::ostringstream text;
+    text << layout;
+    return snake_case(text.str());
+  } catch (const std::exception&) {
+    return "layout_" + std::to_string(static_cast<int>(layout));
+  }
+}
+
+std::string memory_format_name(c10::MemoryFormat format) {
+  switch (format) {
+    case c10::MemoryFormat::Contiguous:
+      return "contiguous_format";
+    case c10::MemoryFormat::Preserve:
+      return "preserve_format";
+    case c10::MemoryFormat::ChannelsLast:
+      return "channels_last";
+    case c10::MemoryFormat::ChannelsLast3d:
+      return "channels_last_3d";
+    default:
+      return "memory_format_" + std::to_string(static_cast<int>(format));
+  }
+}
+
+void device_name(const c10::Device& device, std::string& into) {
+  if (device.is_cpu()) {
+    core::set_text(into, "cpu");
+  } else {
+    into = device.str();
+  }
+}
+
+}  // namespace repro_check::capture

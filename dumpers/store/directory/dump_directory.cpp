@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dumpers/store/directory/dump_directory.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <system_error>
+#include <vector>
+
+#include "core/error.h"
+#include "core/text/printable.h"
+#include "dumpers/journal/write_error.h"
+#include "dumpers/store/directory/discard.h"
+#include "dumpers/store/directory/pack_name.h"
+
+namespace repro_check::store {
+namespace {
+
+namespace fs = std::filesystem;
+using core::Error;
+using core::ErrorKind;
+using journal::write_failed;
+
+constexpr const char* kManifestTemporary = "manifest.json.tmp";
+constexpr std::array<const char*, 5> kOurFiles{
+    kManifestName, kTraceName, kContentsName, kJournalName, kManifestTemporary};
+
+[[noreturn]] void read_failed(const fs::path& path, const char* doing, int code) {
+  const bool forbidden = code == EACCES;
+  throw Error(
+      forbidden ? ErrorKind::kDumpUnknown : ErrorKind::kIo,
+      fmt::format("{}: {}: {}", path.string(), doing, std::generic_category().message(code)),
+      forbidden ? "ask whom it belongs to, or copy it as somebody who may read it" : "");
+}
+
+/// The first entry that no recording of ours has made; empty when there is none.
+std::string foreign_entry(const fs::path& directory) {
+  std::error_code code;
+  for (const fs::directory_entry& entry : fs::directory_iterator(directory, code)) {
+    std::string name = entry.path().filename().string();
+    const bool ours =
+        std::ranges::any_of(kOurFiles, [&](const char* file) { return name == file; });
+    if (!ours || entry.is_directory()) return name;
+  }
+  if (code) read_failed(directory, "cannot list the directory", code.value());
+  return {};
+}
+
+void remove_dump(const fs::path& directory) {
+  // The manifest goes first: what is half removed must not look complete.
+  for (const char* name : kOurFiles) remove_file(directory / name);
+  std::error_code code;
+  fs::remove(directory, code);
+  if (code) write_failed(directory, "cannot remove the directory", code.value());
+}
+
+void refuse_if_busy(const fs::path& directory) {
+  if (!journal::is_being_written(directory / kJournalName)) return;
+  throw Error(ErrorKind::kUsage,
+              fmt::format("{}: another recording is being written there", directory.string()),
+              "wait for it, or record to another directory");
+}
+
+/// What a link leads to belongs to somebody else: it is neither emptied nor written into.
+void refuse_link(const fs::path& directory) {
+  std::error_code code;
+  if (!fs::is_symlink(fs::symlink_status(directory, code))) return;
+  throw Error(ErrorKind::kUsage,
+              fmt::format("{}: is a link, and a recording is made there before it takes the place "
+                          "of the other",
+                          core::printable(directory.string())),
+              "remove the link, or record to another directory");
+}
+
+/// Whether there is something in `directory` that may be replaced if the caller wants that.
+bool holds_recording(const fs::path& directory) {
+  std::error_code code;
+  const fs::file_status status = fs::status(directory, code);
+  if (!fs::exists(status)) return false;
+  if (!fs::is_directory(status)) {
+    throw Error(ErrorKind::kUsage,
+                fmt::format("{}: is a file, and a dump is a directory", directory.string()),
+                "name a directory that does not exist yet");
+  }
+  const std::string foreign = foreign_entry(directory);
+  if (!foreign.empty()) {
+    throw Error(ErrorKind::kUsage,
+                fmt::format("{}: holds \"{}\", which belongs to no dump; nothing there is replaced",
+                            directory.string(),
+                            core::printable(foreign)),
+                "name an empty directory, or one that does not exist yet");
+  }
+  return !fs::is_empty(directory, code);
+}
+
+/// Asked before anything is made, so that a recording that cannot end well does not begin.
+void expect_space(const fs::path& directory, std::uint64_t needed) {
+  fs::path there = directory;
+  std::error_code code;
+  while (!fs::exists(there, code) && there.has_relative_path()) there = there.parent_path();
+  struct statvfs system {};
+  // Some file systems do not know how large they are.
+  if (::statvfs(there.c_str(), &system) != 0 || system.f_blocks == 0) return;
+  const std::uint64_t free = std::uint64_t{system.f_bavail} * system.f_frsize;
+  if (free >= needed) return;
+  throw Error(ErrorKind::kIo,
+              fmt::format("{}: {} MiB are free there, and recording tensors needs {} MiB at least",
+                          directory.string(),
+                          free >> 20U,
+                          (needed + (std::uint64_t{1} << 20U) - 1) >> 20U),
+              "free space, record to another disk (dump.directory), or lower dump.max_bytes");
+}
+
+void make_directory(const fs::path& directory) {
+  std::error_code code;
+  fs::create_directories(directory, code);
+  if (code) write_failed(directory, "cannot create the directory", code.value());
+}
+
+/// A link to a directory stays a link: its target is what gets replaced.
+fs::path final_place(const fs::path& directory) {
+  std::error_code code;
+  fs::path final = fs::weakly_canonical(fs::absolute(directory), code);
+  if (code) read_failed(directory, "cannot resolve the path", code.value());
+  if (has_pack_name(final) && !fs::is_directory(final, code)) {
+    throw Error(ErrorKind::kUsage,
+                fmt::format("{}: is a packed dump by its name, and a dump is a directory",
+                            core::printable(directory.string())),
+                fmt::format("leave {} out; `repro-check pack` packs a dump", kPackSuffix));
+  }
+  return final;
+}
+
+void expect_replaceable(const fs::path& directory, const fs::path& final, bool replace_existing) {
+  refuse_if_busy(final);
+  if (replace_existing) return;
+  std::error_code code;
+  const bool complete = fs::exists(final / kManifestName, code);
+  throw Error(ErrorKind::kUsage,
+              fmt::format("{}: {} is already there",
+                          directory.string(),
+                          complete ? "a dump" : "an unfinished recording"),
+              "add --force to replace it, or name another directory");
+}
+
+}  // namespace
+
+fs::path recording_beside(const fs::path& directory) {
+  fs::path beside = directory.lexically_normal();
+  if (beside.filename().empty()) beside = beside.parent_path();  // `out/` names `out`
+  return beside += ".recording";
+}
+
+RecordingPlace prepare_place(const fs::path& directory,
+                             bool replace_existing,
+                             std::uint64_t needed_space) {
+  const fs::path final = final_place(directory);
+  expect_space(final, needed_space);
+  if (!holds_recording(final)) {
+    make_directory(final);
+    return {final, final};
+  }
+  expect_replaceable(directory, final, replace_existing);
+  const fs::path working = recording_beside(final);
+  refuse_link(working);
+  if (holds_recording(working)) {
+    refuse_if_busy(working);
+    remove_dump(working);
+  }
+  make_directory(working);
+  return {final, working};
+}
+
+RecordingPlace prepare_replacement(const fs::path& directory,
+                                   const fs::path& working,
+                                   bool replace_existing) {
+  const fs::path final = final_place(directory);
+  const bool replaces = holds_recording(final);
+  if (replaces) expect_replaceable(directory, final, replace_existing);
+  std::error_code code;
+  make_directory(working.parent_path());
+  const bool is_new = fs::create_directory(working, code);
+  if (!is_new) write_failed(working, "cannot create the directory", code ? code.value() : EEXIST);
+  return {final, working, replaces};
+}
+
+void require_discardable(const fs::path& directory) {
+  if (holds_recording(directory)) refuse_if_busy(directory);
+}
+
+void discard_recording(const fs::path& directory) {
+  require_discardable(directory);
+  std::error_code code;
+  if (fs::exists(directory, code)) remove_dump(directory);
+}
+
+void publish(const RecordingPlace& place) {
+  if (place.working == place.final) return;
+  const fs::path parent = place.final.parent_path();
+  if (!place.replaces || !holds_recording(place.final)) {
+    if (::rename(place.working.c_str(), place.final.c_str()) != 0) {
+      write_failed(place.final, "cannot move the dump to its place", errno);
+    }
+    sync_path(parent);
+    return;
+  }
+  if (::renameat2(
+          AT_FDCWD, place.working.c_str(), AT_FDCWD, place.final.c_str(), RENAME_EXCHANGE) != 0) {
+    if (errno != EINVAL && errno != ENOSYS) {
+      write_failed(place.final, "cannot move the dump to its place", errno);
+    }
+    // A file system that cannot exchange: for an instant neither is there, which readers refuse.
+    remove_dump(place.final);
+    if (::rename(place.working.c_str(), place.final.c_str()) != 0) {
+      write_failed(place.final, "cannot move the dump to its place", errno);
+    }
+    sync_path(parent);
+    return;
+  }
+  sync_path(parent);
+  remove_dump(place.working);
+}
+
+void sync_path(const fs::path& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) write_failed(path, "cannot open for syncing", errno);
+  // Some file systems know no fsync of a directory, and say EINVAL.
+  const int code = ::fsync(fd) == 0 || errno == EINVAL ? 0 : errno;
+  ::close(fd);
+  if (code != 0) write_failed(path, "cannot force to the disk", code);
+}
+
+void write_file_atomically(const fs::path& file, std::string_view text) {
+  const fs::path temporary = file.parent_path() / (file.filename().string() + ".tmp");
+  constexpr mode_t kMode = 0666;
+  const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, kMode);
+  if (fd < 0) write_failed(temporary, "cannot create", errno);
+  int code = 0;
+  while (code == 0 && !text.empty()) {
+    const ssize_t written = ::write(fd, text.data(), text.size());
+    if (written >= 0) {
+      text.remove_prefix(static_cast<std::size_t>(written));
+    } else if (errno != EINTR) {
+      code = errno;
+    }
+  }
+  if (code == 0 && ::fsync(fd) != 0) code = errno;
+  if (::close(fd) != 0 && code == 0) code = errno;
+  if (code != 0) write_failed(temporary, "cannot write", code);
+  if (::rename(temporary.c_str(), file.c_str()) != 0)
+    write_failed(file, "cannot rename to it", errno);
+  sync_path(file.parent_path());
+}
+
+void remove_file(const fs::path& file) {
+  if (::unlink(file.c_str()) != 0 && errno != ENOENT) write_failed(file, "cannot remove", errno);
+}
+
+std::string read_text_file(const fs::path& file, std::uintmax_t limit) {
+  // A FIFO must not hang us, and a dump must not lead out of its directory.
+  const int fd = ::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+  if (fd < 0 && errno == ELOOP) {
+    throw Error(ErrorKind::kDumpDamaged,
+                fmt::format("{}: is a link to somewhere else", file.string()),
+                "a dump holds its files itself: copy what the link leads to in its place");
+  }
+  if (fd < 0) read_failed(file, "cannot open", errno);
+  std::string text;
+  std::vector<char> block(std::size_t{64} << 10U);
+  int code = 0;
+  for (;;) {
+    const ssize_t got = ::read(fd, block.data(), block.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) code = errno;
+    if (got <= 0 || text.size() > limit) break;
+    text.append(block.data(), static_cast<std::size_t>(got));
+  }
+  ::close(fd);
+  if (code != 0) read_failed(file, "cannot read", code);
+  if (text.size() > limit) {
+    throw Error(ErrorKind::kDumpDamaged,
+                fmt::format("{}: larger than {} bytes", file.string(), limit));
+  }
+  return text;
+}
+
+core::RunManifest read_manifest(const fs::path& directory) {
+  constexpr std::uintmax_t kLargest = std::uintmax_t{256} << 20U;
+  const fs::path file = directory / kManifestName;
+  return core::manifest_from_json_text(read_text_file(file, kLargest), file.string());
+}
+
+}  // namespace repro_check::store

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dumpers/store/file/plain_file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+#include "core/error.h"
+#include "core/system/temporary_file.h"
+#include "core/text/printable.h"
+#include "dumpers/journal/size_signal_guard.h"
+
+namespace repro_check::store {
+namespace {
+
+using core::Error;
+using core::ErrorKind;
+
+constexpr const char* kElsewhere = "free space, or choose another disk (-o, TMPDIR)";
+
+[[noreturn]] void system_refused(const std::string& name, const char* doing, int code) {
+  const char* hint = "";
+  if (code == ENOSPC || code == EDQUOT) hint = kElsewhere;
+  if (code == EFBIG) hint = "raise the file size limit of the shell (ulimit -f)";
+  throw Error(ErrorKind::kIo,
+              fmt::format("{}: {}: {}", name, doing, std::generic_category().message(code)),
+              hint);
+}
+
+std::string printable_name(const std::filesystem::path& file) {
+  return core::printable(file.string());
+}
+
+}  // namespace
+
+void write_whole(int fd, std::span<const std::byte> bytes, const std::string& name) {
+  const journal::SizeSignalGuard guard;
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(fd, bytes.data(), bytes.size());
+    if (written >= 0) {
+      bytes = bytes.subspan(static_cast<std::size_t>(written));
+    } else if (errno != EINTR) {
+      system_refused(name, "cannot write", errno);
+    }
+  }
+}
+
+std::size_t read_some(int fd,
+                      std::uint64_t offset,
+                      std::span<std::byte> into,
+                      const std::string& name) {
+  for (;;) {
+    const ssize_t got = ::pread(fd, into.data(), into.size(), static_cast<off_t>(offset));
+    if (got >= 0) return static_cast<std::size_t>(got);
+    if (errno != EINTR) system_refused(name, "cannot read", errno);
+  }
+}
+
+core::FileDescriptor open_plain(const std::filesystem::path& file) {
+  core::FileDescriptor opened(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW));
+  if (opened.get() < 0) system_refused(printable_name(file), "cannot open", errno);
+  struct stat status {};
+  if (::fstat(opened.get(), &status) != 0 || !S_ISREG(status.st_mode)) {
+    throw Error(ErrorKind::kIo, printable_name(file) + ": is not a plain file");
+  }
+  return opened;
+}
+
+core::FileDescriptor create_plain(const std::filesystem::path& file) {
+  constexpr mode_t kMode = 0666;
+  core::FileDescriptor created(::open(file.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, kMode));
+  if (created.get() < 0) system_refused(printable_name(file), "cannot create", errno);
+  return created;
+}
+
+std::uint64_t size_of(const core::FileDescriptor& file, const std::string& name) {
+  struct stat status {};
+  if (::fstat(file.get(), &status) != 0) system_refused(name, "cannot read its size", errno);
+  return static_cast<std::uint64_t>(status.st_size);
+}
+
+void expect_free_space(const core::FileDescriptor& file,
+                       const std::string& directory,
+                       std::uint64_t needed) {
+  struct statvfs system {};
+  if (::fstatvfs(file.get(), &system) != 0 || system.f_blocks == 0) return;
+  const std::uint64_t free = std::uint64_t{system.f_bavail} * system.f_frsize;
+  if (free >= needed) return;
+  throw Error(ErrorKind::kIo,
+              fmt::format("{}: {} MiB are free there, and {} MiB are needed",
+                          directory,
+                          free >> 20U,
+                          (needed >> 20U) + 1),
+              kElsewhere);
+}
+
+void take_space(const core::FileDescriptor& file, std::uint64_t bytes, const std::string& name) {
+  const journal::SizeSignalGuard guard;
+  int code = EINTR;
+  while (code == EINTR) code = ::posix_fallocate(file.get(), 0, static_cast<off_t>(bytes));
+  if (code != 0) system_refused(name, "cannot take the space for it", code);
+}
+
+TemporaryFile create_temporary(std::uint64_t needed_space) {
+  const std::string directory = core::temporary_directory();
+  core::OpenedTemporary opened = core::open_temporary(directory);
+  if (opened.file.get() < 0) {
+    throw Error(
+        ErrorKind::kIo,
+        fmt::format("{}: cannot create a temporary file: {}",
+                    core::printable(directory),
+                    std::generic_category().message(errno)),
+        "packs, and datasets stored in chunks, are laid out there for reading: point TMPDIR at "
+        "another directory");
+  }
+  TemporaryFile made;
+  made.file = std::move(opened.file);
+  if (!opened.name.empty()) made.name = TemporaryName(std::move(opened.name));
+  expect_free_space(made.file, core::printable(directory), needed_space);
+  return made;
+}
+
+TemporaryName name_temporary(const core::FileDescriptor& file) {
+  constexpr int kTrials = 100;
+  const std::string source = fmt::format("/proc/self/fd/{}", file.get());
+  const std::string directory = core::temporary_directory();
+  int code = EEXIST;
+  for (int trial = 0; code == EEXIST && trial < kTrials; ++trial) {
+    std::string name =
+        fmt::format("{}/repro-check-{}-{}-{}", directory, ::getpid(), file.get(), trial);
+    if (::linkat(AT_FDCWD, source.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) == 0) {
+      return TemporaryName(std::move(name));
+    }
+    code = errno;
+  }
+  system_refused(core::printable(directory), "cannot name a temporary file", code);
+}
+
+}  // namespace repro_check::store

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dumpers/store/file/trace_file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+#include "core/error.h"
+#include "core/text/printable.h"
+#include "core/trace/run_manifest.h"
+#include "dumpers/store/file/plain_copy.h"
+#include "dumpers/store/file/trace_creation.h"
+
+namespace repro_check::store {
+namespace {
+
+constexpr const char* kHint = "the dump is damaged; copy it again or record the run again";
+
+struct Names {
+  std::vector<std::string>* into;
+  std::size_t limit;
+};
+
+herr_t collect(hid_t /*group*/, const char* name, const H5L_info_t* /*info*/, void* data) {
+  const auto* names = static_cast<Names*>(data);
+  if (names->into->size() >= names->limit) return -1;
+  try {
+    names->into->emplace_back(name);
+  } catch (...) {
+    return -1;  // no exception may cross C code
+  }
+  return 0;
+}
+
+/// Links that lead to other names or other files are never followed.
+void expect_hard_link(hid_t group, const char* name, const Blame& blame) {
+  H5L_info_t info{};
+  blame.ok(H5Lget_info(group, name, &info, H5P_DEFAULT), "is missing");
+  if (info.type != H5L_TYPE_HARD) blame.fail("is a link to somewhere else");
+}
+
+void expect_object(hid_t group, const char* name, H5O_type_t type, const Blame& blame) {
+  expect_hard_link(group, name, blame);
+  H5O_info_t info{};
+  blame.ok(H5Oget_info_by_name2(group, name, &info, H5O_INFO_BASIC, H5P_DEFAULT), "cannot be read");
+  if (info.type != type) {
+    blame.fail(type == H5O_TYPE_GROUP ? "is not a group" : "is not a dataset");
+  }
+}
+
+/// Filters are refused although HDF5 has some: a few bytes could become any number, and others are
+/// code that it loads from wherever an environment variable says.
+H5D_layout_t expect_own_storage(hid_t dataset, const Blame& blame) {
+  const PropertyHandle list(blame.id(H5Dget_create_plist(dataset), "cannot be read"));
+  const H5D_layout_t layout = H5Pget_layout(list.get());
+  if (layout != H5D_CONTIGUOUS && layout != H5D_CHUNKED && layout != H5D_COMPACT) {
+    blame.fail("is stored in other datasets");
+  }
+  if (H5Pget_external_count(list.get()) != 0) blame.fail("is stored in another file");
+  if (H5Pget_nfilters(list.get()) != 0) {
+    blame.fail("is stored through a filter (take it off with h5repack -f NONE)");
+  }
+  return layout;
+}
+
+bool is_little_endian(hid_t type) {
+  const H5T_order_t order = H5Tget_order(type);
+  return order != H5T_ORDER_BE && order != H5T_ORDER_MIXED;
+}
+
+std::vector<hsize_t> dims_of(hid_t dataset, const Blame& blame) {
+  const SpaceHandle space(blame.id(H5Dget_space(dataset), "cannot be read"));
+  const H5S_class_t kind = H5Sget_simple_extent_type(space.get());
+  if (kind != H5S_SIMPLE && kind != H5S_SCALAR) blame.fail("has no shape");
+  const int rank = H5Sget_simple_extent_ndims(space.get());
+  if (rank < 0 || rank > H5S_MAX_RANK) blame.fail("has an impossible shape");
+  std::vector<hsize_t> dims(static_cast<std::size_t>(rank));
+  blame.ok(H5Sget_simple_extent_dims(space.get(), dims.data(), nullptr), "cannot be read");
+  return dims;
+}
+
+}  // namespace
+
+OpenTrace open_trace(const std::filesystem::path& file) {
+  // A FIFO must not hang us, and a dump must not lead out of its directory.
+  core::FileDescriptor opened(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW));
+  if (opened.get() < 0) {
+    const int code = errno;
+    const Blame blame(core::ErrorKind::kDumpDamaged, file.string(), kHint);
+    if (code == ENOENT) blame.fail("is missing");
+    if (code == ELOOP) blame.fail("is a link to somewhere else");
+    const bool forbidden = code == EACCES;
+    throw core::Error(
+        forbidden ? core::ErrorKind::kDumpUnknown : core::ErrorKind::kIo,
+        fmt::format("{}: cannot open: {}", file.string(), std::generic_category().message(code)),
+        forbidden ? "ask whom it belongs to, or copy it as somebody who may read it" : "");
+  }
+  return {std::move(opened), file.string(), file, {}};
+}
+
+TraceFile::TraceFile(OpenTrace trace)
+    : trace_(std::move(trace)), blame_(core::ErrorKind::kDumpDamaged, trace_.name, kHint) {
+  struct stat status {};
+  if (::fstat(trace_.file.get(), &status) != 0 || !S_ISREG(status.st_mode)) {
+    blame_.fail("is not a file");
+  }
+  size_ = static_cast<std::uint64_t>(status.st_size);
+  // HDF5 opens nothing but names, and follows no link to a file that has none.
+  if (trace_.path.empty() && trace_.temporary.path().empty()) {
+    trace_.temporary = name_temporary(trace_.file);
+  }
+  const std::string path = trace_.path.empty() ? trace_.temporary.path() : trace_.path.string();
+  const Hdf5Scope scope;
+  const PropertyHandle access = file_access(blame_);
+  file_ = FileHandle(
+      blame_.id(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get()), "is not a whole HDF5 file"));
+  const TemporaryName no_longer_needed(std::move(trace_.temporary));
+  check_identity();
+}
+
+std::string TraceFile::identity(const char* name) const {
+  constexpr std::size_t kLongest = 64;
+  const Blame blame = blame_.inside(fmt::format("attribute \"{}\"", name));
+  const AttributeHandle attribute(
+      blame.id(H5Aopen_by_name(file_.get(), "/", name, H5P_DEFAULT, H5P_DEFAULT),
+               "is missing: not the trace of a dump"));
+  const TypeHandle type(blame.id(H5Aget_type(attribute.get()), "cannot be read"));
+  const SpaceHandle space(blame.id(H5Aget_space(attribute.get()), "cannot be read"));
+  const std::size_t size = H5Tget_size(type.get());
+  if (H5Tget_class(type.get()) != H5T_STRING || H5Tis_variable_str(type.get()) != 0 ||
+      H5Sget_simple_extent_npoints(space.get()) != 1 || size > kLongest) {
+    blame.fail("is not a short text of fixed length");
+  }
+  std::string text(size, '\0');
+  blame.ok(H5Aread(attribute.get(), type.get(), text.data()), "cannot be read");
+  text.resize(text.find_last_not_of('\0') + 1);
+  return text;
+}
+
+void TraceFile::check_identity() const {
+  if (identity("format") != core::kDumpFormatName) blame_.fail("is not the trace of a dump");
+  // The manifest has been accepted by now, so another major here means that the two do not belong
+  // together.
+  const std::string version = identity("version");
+  if (!version.starts_with(fmt::format("{}.", core::kDumpFormatMajor))) {
+    blame_.fail(
+        fmt::format("is of format version {}, other than its manifest", core::printable(version)));
+  }
+}
+
+GroupHandle TraceFile::group(const char* name) const {
+  const Hdf5Scope scope;
+  const Blame blame = blame_.inside(fmt::format("/{}", name));
+  expect_object(file_.get(), name, H5O_TYPE_GROUP, blame);
+  return GroupHandle(blame.id(H5Gopen2(file_.get(), name, H5P_DEFAULT), "cannot be opened"));
+}
+
+std::vector<std::string> TraceFile::names(hid_t group, std::size_t limit) const {
+  const Hdf5Scope scope;
+  std::vector<std::string> names;
+  Names data{&names, limit};
+  // In any other order HDF5 makes a table first, and frees entries of it that it never filled when
+  // the group turns out to be damaged half-way.
+  blame_.ok(H5Literate(group, H5_INDEX_NAME, H5_ITER_NATIVE, nullptr, &collect, &data),
+            "a group cannot be listed");
+  std::ranges::sort(names);
+  return names;
+}
+
+bool TraceFile::has_link(hid_t group, const std::string& name) const {
+  const Hdf5Scope scope;
+  return H5Lexists(group, name.c_str(), H5P_DEFAULT) > 0;
+}
+
+PlainDataset TraceFile::dataset(hid_t group, const std::string& name, const Blame& blame) const {
+  const Hdf5Scope scope;
+  expect_object(group, name.c_str(), H5O_TYPE_DATASET, blame);
+  const DatasetHandle dataset(
+      blame.id(H5Dopen2(group, name.c_str(), H5P_DEFAULT), "cannot be opened"));
+  const bool contiguous = expect_own_storage(dataset.get(), blame) == H5D_CONTIGUOUS;
+  PlainDataset found;
+  found.type = TypeHandle(blame.id(H5Dget_type(dataset.get()), "cannot be read"));
+  found.dims = dims_of(dataset.get(), blame);
+  std::uint64_t bytes = H5Tget_size(found.type.get());
+  for (const hsize_t size : found.dims) {
+    if (__builtin_mul_overflow(bytes, size, &bytes)) blame.fail("has an impossible shape");
+  }
+  const bool plain = contiguous && is_little_endian(found.type.get());
+  if (contiguous && bytes != 0) found.extent = contiguous_extent(dataset.get(), bytes, blame);
+  if (plain) return found;
+  found.type = little_endian(found.type.get(), blame);
+  if (bytes != 0) found.extent = copied_extent(dataset.get(), found.type.get(), bytes, blame);
+  return found;
+}
+
+Extent TraceFile::contiguous_extent(hid_t dataset, std::uint64_t bytes, const Blame& blame) const {
+  const haddr_t offset = H5Dget_offset(dataset);
+  if (offset == HADDR_UNDEF) blame.fail("has no bytes");
+  if (offset > size_ || bytes > size_ - offset) blame.fail("lies beyond the end of the file");
+  return {offset, bytes};
+}
+
+Extent TraceFile::copied_extent(hid_t dataset,
+                                hid_t type,
+                                std::uint64_t bytes,
+                                const Blame& blame) const {
+  // Chunks that are not there read as zeros, of which a small file could announce any number.
+  const hsize_t stored = H5Dget_storage_size(dataset);
+  if (stored < bytes) blame.fail("has no bytes");
+  if (stored > size_) blame.fail("lies beyond the end of the file");
+  return {
+      0, bytes, std::make_shared<core::FileDescriptor>(plain_copy(dataset, type, bytes, blame))};
+}
+
+void TraceFile::read(const Extent& extent, std::uint64_t begin, std::span<std::byte> into) const {
+  const int file = extent.copy != nullptr ? extent.copy->get() : trace_.file.get();
+  std::uint64_t offset = extent.offset + begin;
+  while (!into.empty()) {
+    const ssize_t got = ::pread(file, into.data(), into.size(), static_cast<off_t>(offset));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) {
+      throw core::Error(
+          core::ErrorKind::kIo,
+          fmt::format("{}: cannot read: {}", trace_.name, std::generic_category().message(errno)));
+    }
+    if (got == 0) blame_.fail("ends before its content does");
+    into = into.subspan(static_cast<std::size_t>(got));
+    offset += static_cast<std::uint64_t>(got);
+  }
+}
+
+}  // namespace repro_check::store

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/trace/dump_source.h"
+#include "dumpers/store/file/trace_file.h"
+#include "dumpers/store/pack/pack_progress.h"
+
+namespace repro_check::store {
+
+/// The two files of a dump, taken out of a pack.
+struct PackContents {
+  std::string manifest;
+  OpenTrace trace;
+  std::uint64_t trace_bytes = 0;
+};
+
+/// Makes the file that the trace goes to; so many bytes will be written.
+using MakeTraceFile = std::function<OpenTrace(std::uint64_t bytes)>;
+
+/// Reads a pack from its first byte to its last. It is trusted in nothing: exactly the two files of
+/// a dump may be in it, each as long as it says.
+/// @throws core::Error{kDumpUnknown} when it holds anything else; {kDumpDamaged}; {kIo}
+PackContents read_pack(const std::filesystem::path& pack,
+                       const MakeTraceFile& make_trace,
+                       const PackProgress& progress);
+
+/// The same for reading it where it is: the trace lies in a temporary file.
+PackContents read_pack(const std::filesystem::path& pack, const PackProgress& progress);
+
+/// A dump over what was taken out of `pack`, opened as any other.
+std::unique_ptr<core::DumpSource> open_contents(
+    const std::filesystem::path& pack,
+    PackContents contents,
+    const std::vector<std::filesystem::path>& references = {});
+
+/// How messages call a file inside a pack: `DUMP.tar.zst: trace.h5`.
+std::string name_inside(const std::filesystem::path& pack, const char* file);
+
+}  // namespace repro_check::store

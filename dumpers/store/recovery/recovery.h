@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+
+#include "core/trace/run_manifest.h"
+#include "dumpers/store/dump_writer.h"
+
+namespace repro_check::store {
+
+/// Told how many operators of how many are done.
+using RecoveryProgress = std::function<void(std::uint64_t, std::uint64_t)>;
+
+/// Makes the dump of a complete recording by journal::JournalSink. Index and contents are those
+/// that a DumpWriter would have written in its place.
+/// @param recording  journal.bin, or its directory
+/// @return what the dump holds
+/// @throws core::Error{kDumpIncomplete} when the recording never finished, {kDumpDamaged} when it
+///         is not what was recorded; otherwise as DumpWriter
+core::TraceSummary import_journal(const std::filesystem::path& recording,
+                                  const std::filesystem::path& dump,
+                                  const DumpWriterOptions& options,
+                                  const RecoveryProgress& progress = {});
+
+/// Makes a dump of what a killed recording has left: a whole one where everything was there, else
+/// one that is marked partial. The recording is only touched once the dump is complete.
+/// @param recording  its directory, or journal.bin
+/// @param dump       where to; in place of the recording where empty
+/// @throws core::Error{kUsage} when there is nothing to recover or it is still being written;
+///         core::Error{kDumpDamaged} when the journal makes no sense, or holds less than the trace
+///         whose place the dump would take; otherwise as DumpWriter
+core::TraceSummary recover_dump(const std::filesystem::path& recording,
+                                const std::optional<std::filesystem::path>& dump,
+                                DumpWriterOptions options,
+                                const RecoveryProgress& progress = {});
+
+}  // namespace repro_check::store
