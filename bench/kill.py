@@ -15,7 +15,7 @@ import threading
 import time
 from pathlib import Path
 
-RECORD = 5  # kind of a journal entry; docs/DUMP_FORMAT.md
+RECORD, FINISHED = 5, 8  # kinds of journal entries: dumpers/journal/detail/journal_format.h
 CRASHES = 70
 INPUT = {"generate": "randint", "low": 0, "high": 100, "shape": [2, 16], "dtype": "int64"}
 
@@ -112,20 +112,23 @@ class Bench:
         return done.returncode, done.stdout, done.stderr
 
 
-def complete_records(journal):
-    """Entries of kind `record` that lie in the file in their whole length: counted without the tool."""
+def complete_entries(journal):
+    """What lies in the file in its whole length, counted without the tool: the entries of kind `record`,
+    and whether the one that ends a recording is there. After that one nothing can be cut off any more: what
+    a kill leaves to be done is to make `trace.h5` of it, which `recover` does."""
     if not journal.exists():
-        return 0
+        return 0, False
     data = journal.read_bytes()
-    position, count = 16, 0
+    position, records, finished = 16, 0, False
     while position + 16 <= len(data):
         checksum, length, kind = struct.unpack_from("<QII", data, position)
         end = position + 16 + length
         if (length == 0 and kind == 0) or checksum == 0 or end > len(data):
             break
-        count += kind == RECORD
+        records += kind == RECORD
+        finished = finished or kind == FINISHED
         position = (end + 7) // 8 * 8
-    return count
+    return records, finished
 
 
 def partial_operators(text):
@@ -138,9 +141,10 @@ def partial_operators(text):
 def trial(bench, number, after):
     dump, copy = bench.scratch / f"k{number}", bench.scratch / f"r{number}"
     told, ended = bench.kill(dump, after)
-    row = {"after": after, "told": told, "ended": ended,
-           "whole": (dump / "manifest.json").exists(),
-           "journal": complete_records(dump / "journal.bin")}
+    records, finished = complete_entries(dump / "journal.bin")
+    published = (dump / "manifest.json").exists()
+    row = {"after": after, "told": told, "ended": ended, "journal": records,
+           "end": "whole" if published else "written" if finished else "cut"}
     codes = {}
     codes["diff"], _, _ = bench.ask("diff", bench.whole, dump)
     codes["inspect"], said, _ = bench.ask("inspect", "--partial", dump, "--format", "json")
@@ -159,14 +163,20 @@ def trial(bench, number, after):
     return row
 
 
+def passing(row):
+    """The commands that must not pass and did: of a recording that was written to its end, `diff` of what
+    `recover` has made is right to pass, `diff` of what the kill has left is not."""
+    refusing = {"whole": (), "written": ("diff",), "cut": ("diff", "partial", "recovered")}
+    return [name for name in refusing[row["end"]] if row["codes"].get(name) == 0]
+
+
 def faults(row):
     """What must not be: said in words."""
     found = [f"{name} ended with {code}" for name, code in row["codes"].items()
              if code < 0 or code >= CRASHES]
-    if row["whole"]:
+    if row["end"] == "whole":
         return found
-    found += [f"{name} passed a cut recording" for name in ("diff", "partial", "recovered")
-              if row["codes"].get(name) == 0]
+    found += [f"{name} passed a cut recording" for name in passing(row)]
     # The entry that was being written when the kill came is whole in its length and not in its bytes.
     if row["recovered"] + 1 < row["journal"]:
         found.append(f"{row['recovered']} of {row['journal']} operators were recovered")
@@ -178,21 +188,19 @@ def faults(row):
 def show(number, row):
     codes = row["codes"]
     code = lambda name: str(codes[name]) if name in codes else "-"
-    end = "whole" if row["whole"] else "cut"
-    print(f"{number:5} {1000 * row['after']:8.0f} {end:>6} {row['told']:7} {row['journal']:8} "
+    print(f"{number:5} {1000 * row['after']:8.0f} {row['end']:>7} {row['told']:7} {row['journal']:8} "
           f"{row['inspected']:9} {row['recovered']:9} {code('inspect'):>8} {code('recover'):>8} "
           f"{code('verify'):>7} {code('diff'):>5} {code('recovered'):>10} {code('partial'):>8}",
           flush=True)
 
 
 def summary(rows):
-    cut = [row for row in rows if not row["whole"]]
+    cut = [row for row in rows if row["end"] != "whole"]
     journal = sum(row["journal"] for row in cut)
     recovered = sum(row["recovered"] for row in cut)
     share = 100.0 * recovered / journal if journal else 100.0
     crashes = sum(code < 0 or code >= CRASHES for row in rows for code in row["codes"].values())
-    passes = sum(row["codes"].get(name) == 0 for row in cut
-                 for name in ("diff", "partial", "recovered"))
+    passes = sum(len(passing(row)) for row in rows)
     print(f"{len(rows)} kills, {len(cut)} cut the recording; {journal} operators were complete in the "
           f"journals, {recovered} were recovered ({share:.3f} %)")
     print(f"{crashes} readers crashed; {passes} passed a cut recording")
@@ -207,8 +215,8 @@ def main():
     seconds = bench.span()
     print(f"{kills} kills within {seconds:.2f} CPU s of recording, {calls} calls of {Path(model).name}, "
           f"seed {seed}")
-    print("              ms          said   whole in      seen                 exit codes")
-    print(" kill   CPU at    end  so far  journal  --partial recovered  inspect  recover  verify"
+    print("              ms           said   whole in      seen                 exit codes")
+    print(" kill   CPU at     end  so far  journal  --partial recovered  inspect  recover  verify"
           "  diff  recovered  --partial")
     chance = random.Random(seed)
     rows, wrong = [], []
