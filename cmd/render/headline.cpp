@@ -10,6 +10,7 @@
 namespace repro_check::cmd {
 namespace {
 
+using comparators::CauseKind;
 using comparators::DivergenceKind;
 using comparators::OpDivergence;
 using comparators::Relation;
@@ -83,7 +84,7 @@ void put_at_op(Line& line, const OpDivergence& op, DivergenceKind kind) {
   line.put(is_shifted ? fmt::format(" (op {} in candidate)", *op.candidate_index) : "");
   line.put(": " + op_amount(op));
   put_relation(line, op.relation);
-  line.put(op.cause.name == "overflow" ? ", overflow" : "").put(kind_suffix(kind));
+  line.put(op.cause.kind == CauseKind::kOverflow ? ", overflow" : "").put(kind_suffix(kind));
 }
 
 // Weights or inputs: no operator is to blame, so the line names the tensor first.
@@ -122,10 +123,10 @@ std::string ran_text(std::string_view side, const std::string& operator_name) {
 
 // A loop, a decomposition or another order says more than which operators are left over.
 std::string structure_text(const comparators::Cause& cause) {
-  if (cause.name == "reordered") {
+  if (cause.kind == CauseKind::kReordered) {
     return ", called in another order";
   }
-  if (cause.name == "loop" || cause.name == "decomposed") {
+  if (cause.kind == CauseKind::kLoop || cause.kind == CauseKind::kDecomposed) {
     return "; " + cause.evidence.substr(0, cause.evidence.find(';'));
   }
   return {};

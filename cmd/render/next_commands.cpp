@@ -90,12 +90,6 @@ bool is_recorded_below_tensor(const Report& report) {
 // Level auto saw that nothing of the first divergence could be measured.
 bool was_found_without_values(const Report& report) { return report.passes.size() == 1; }
 
-bool is_determinism_off(const Report& report) {
-  return std::any_of(report.runs.begin(), report.runs.end(), [](const RunSummary& run) {
-    return run.manifest.determinism != "error";
-  });
-}
-
 // What the configuration gave the two runs that is not the same, as far as it can be given again in
 // one word.
 std::vector<std::string> given_apart(const Report& report) {
@@ -119,19 +113,30 @@ std::vector<std::string> given_apart(const Report& report) {
 }
 
 // What mends the cause by itself, where it is a setting.
-std::string remedy_for(const Report& report, std::string_view cause) {
+std::string remedy_for(const Report& report, comparators::CauseKind cause) {
+  using comparators::CauseKind;
+  const auto some_run = [&](auto is_so) { return std::ranges::any_of(report.runs, is_so); };
   const std::uint64_t seed = report.runs[0].manifest.seed;
-  if (cause == "rng stream" && seed != report.runs[1].manifest.seed) {
-    return fmt::format("/runs/1/seed={}", seed);
+  switch (cause) {
+    case CauseKind::kRngStream:
+      if (seed != report.runs[1].manifest.seed) return fmt::format("/runs/1/seed={}", seed);
+      return "/rng=host";
+    case CauseKind::kGeneratorAlgorithm:
+      return "/rng=host";
+    case CauseKind::kNondeterministicKernel:
+    case CauseKind::kUninitialised:
+      return some_run([](const RunSummary& run) { return run.manifest.determinism != "error"; })
+                 ? "/determinism=error"
+                 : "";
+    case CauseKind::kUnexplained:
+      return some_run([](const RunSummary& run) {
+        return run.manifest.trace.depth != "all" && run.manifest.trace.operators > 0;
+      })
+                 ? "/dump/depth=all"
+                 : "";
+    default:
+      return {};
   }
-  if (cause == "rng stream" || cause == "generator algorithm") return "/rng=host";
-  if (cause == "nondeterministic kernel" || cause == "uninitialised memory") {
-    return is_determinism_off(report) ? "/determinism=error" : "";
-  }
-  const bool is_shallow = std::any_of(report.runs.begin(), report.runs.end(), [](const auto& run) {
-    return run.manifest.trace.depth != "all" && run.manifest.trace.operators > 0;
-  });
-  return cause == "unexplained" && is_shallow ? "/dump/depth=all" : "";
 }
 
 // The one setting to change for another try, as `--set` takes it, or a search for it.
@@ -150,7 +155,7 @@ std::optional<std::string> try_again(const Report& report, const RenderOptions& 
         fmt::format("{} bisect -c {}", options.command_prefix, path_word(options.config_path)));
   }
   if (core::is_returned(shown_record(*report.first_divergence))) return std::nullopt;
-  const std::string setting = remedy_for(report, report.first_divergence->cause.name);
+  const std::string setting = remedy_for(report, report.first_divergence->cause.kind);
   return setting.empty() ? std::nullopt : std::optional(run_command(report, options, setting));
 }
 

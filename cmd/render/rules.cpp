@@ -170,11 +170,12 @@ std::span<const Rule> rules() noexcept { return kRules; }
 const Rule& rule(RuleId id) noexcept { return kRules.at(static_cast<std::size_t>(id)); }
 
 std::string_view differing_source(const comparators::OpDivergence& op) noexcept {
+  using comparators::CauseKind;
   using comparators::DivergenceKind;
-  if (op.kind == DivergenceKind::kWeights || op.cause.name == "weights") return "weights";
-  if (op.kind == DivergenceKind::kInputs || op.cause.name == "input data") return "inputs";
-  if (op.cause.name == "constant differs") return "constant";
-  return op.cause.name == "argument differs" ? "argument" : "";
+  if (op.kind == DivergenceKind::kWeights || op.cause.kind == CauseKind::kWeights) return "weights";
+  if (op.kind == DivergenceKind::kInputs || op.cause.kind == CauseKind::kInputData) return "inputs";
+  if (op.cause.kind == CauseKind::kConstant) return "constant";
+  return op.cause.kind == CauseKind::kArgument ? "argument" : "";
 }
 
 RuleId rule_of(const comparators::OpDivergence& op) noexcept {
@@ -186,7 +187,9 @@ RuleId rule_of(const comparators::OpDivergence& op) noexcept {
   if (op.kind == DivergenceKind::kUninitialised) return RuleId::kUninitialised;
   if (op.kind == DivergenceKind::kRng) return RuleId::kGenerator;
   if (op.relation == Relation::kPropagated) return RuleId::kInherited;
-  return op.cause.name == "nondeterministic kernel" ? RuleId::kNondeterministic : RuleId::kOrigin;
+  return op.cause.kind == comparators::CauseKind::kNondeterministicKernel
+             ? RuleId::kNondeterministic
+             : RuleId::kOrigin;
 }
 
 }  // namespace repro_check::cmd

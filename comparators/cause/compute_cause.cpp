@@ -6,19 +6,32 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdlib>
+#include <limits>
 #include <optional>
 #include <string_view>
 #include <utility>
 
 #include "comparators/cause/differences.h"
 #include "comparators/cause/nondeterministic_operators.h"
-#include "comparators/cause/suspect_text.h"
-#include "comparators/cause/value_cause.h"
 #include "comparators/report/op_text.h"
 #include "core/trace/manifest_lookup.h"
 
 namespace repro_check::comparators::detail {
+
+std::string describe_unwritten(const core::OpRecord& baseline,
+                               const core::OpRecord& candidate,
+                               const Evidence& evidence) {
+  const core::TensorRecord* tensor = unwritten_argument(baseline);
+  if (tensor != nullptr) {
+    return evidence.baseline_allocations->describe(*tensor, *evidence.baseline_dump);
+  }
+  tensor = unwritten_argument(candidate);
+  if (tensor == nullptr) return {};
+  return evidence.candidate_allocations->describe(*tensor, *evidence.candidate_dump);
+}
+
 namespace {
 
 constexpr std::string_view kEqualInputs =
@@ -38,8 +51,9 @@ std::string_view equal_inputs(const OpFindings& findings) {
   return findings.inputs_unknown ? kKnownInputs : kEqualInputs;
 }
 
-/// Who says what the argument is: the model file, the mode in which it runs, or the model itself.
-std::string argument_advice(const Case& c) {
+/// Where the model file or the mode in which it runs says what the argument is; empty where the
+/// model itself does.
+std::string_view argument_advice(const Case& c) {
   if (c.evidence.baseline->model_digest != c.evidence.candidate->model_digest) {
     return "two model files were run, and each holds an argument of its own: run one \"model\" in "
            "both, or write the same value into both";
@@ -52,17 +66,17 @@ std::string argument_advice(const Case& c) {
   if (std::ranges::any_of(c.findings.arguments, is_of_mode)) {
     return "run both in the same \"model\": {\"mode\"}, with the same \"disable_dropout\"";
   }
-  return "the model computes it: look at what it computes it from, \"inputs\" or a value of the "
-         "host";
+  return {};
 }
 
 std::optional<Cause> argument_differs(const Case& c) {
   if (c.findings.arguments.empty()) return std::nullopt;
   std::vector<std::string> texts;
   for (const ScalarDifference& argument : c.findings.arguments) texts.push_back(argument.text());
-  return Cause{"argument differs",
-               fmt::format("it was called with other arguments: {}", fmt::join(texts, "; ")),
-               argument_advice(c)};
+  Cause cause(CauseKind::kArgument,
+              fmt::format("it was called with other arguments: {}", fmt::join(texts, "; ")));
+  if (const std::string_view advice = argument_advice(c); !advice.empty()) cause.advice = advice;
+  return cause;
 }
 
 bool draws(const Case& c) {
@@ -83,14 +97,13 @@ std::optional<Cause> rng_stream(const Case& c) {
                           c.evidence.candidate->seed);
   }
   if (parting.empty()) parting = "its generator stood at another place";
-  std::string advice = seeds ? "set one \"seed\" for both runs"
-                             : "mend where the stream parted, or set \"rng\": \"host\"";
+  Cause cause(CauseKind::kRngStream,
+              fmt::format("it draws random numbers, its inputs were bit-equal, and {}", parting));
+  if (seeds) cause.advice = "set one \"seed\" for both runs";
   if (is_dropout(*c.baseline.op)) {
-    advice += "; \"disable_dropout\": true takes this randomness out";
+    cause.advice += "; \"disable_dropout\": true takes this randomness out";
   }
-  return Cause{"rng stream",
-               fmt::format("it draws random numbers, its inputs were bit-equal, and {}", parting),
-               advice};
+  return cause;
 }
 
 std::string version_of(const core::RunManifest& manifest) {
@@ -103,21 +116,20 @@ std::optional<Cause> generator_algorithm(const Case& c) {
   const std::string& here = c.baseline.generator->device;
   const std::string& there = c.candidate.generator->device;
   if (here != there) {
-    return Cause{
-        "generator algorithm",
+    return Cause(
+        CauseKind::kGeneratorAlgorithm,
         fmt::format(
-            "it drew on {} and on {}, whose generators do not give the same numbers", here, there),
-        "set \"rng\": \"host\", so that both draw on the CPU"};
+            "it drew on {} and on {}, whose generators do not give the same numbers", here, there));
   }
   const std::string from = version_of(*c.evidence.baseline);
   const std::string to = version_of(*c.evidence.candidate);
   if (from == to) return std::nullopt;
-  return Cause{"generator algorithm",
+  return Cause(CauseKind::kGeneratorAlgorithm,
                fmt::format("it drew from one place of the stream, in LibTorch {} and {}, which may "
                            "turn the same draws into other numbers",
                            from,
                            to),
-               "set \"rng\": \"host\", or take one LibTorch for both runs"};
+               "set \"rng\": \"host\", or take one LibTorch for both runs");
 }
 
 std::optional<Cause> surroundings(const Case& c, DifferenceGroup group) {
@@ -126,19 +138,13 @@ std::optional<Cause> surroundings(const Case& c, DifferenceGroup group) {
   const std::string evidence =
       fmt::format("{}; suspect: {}", equal_inputs(c.findings), suspects_text(suspects));
   if (group == DifferenceGroup::kThreads) {
-    return Cause{"threads",
-                 evidence + "; work split among other threads adds in another order",
-                 "set the same \"threads\" in both runs"};
+    return Cause(CauseKind::kThreads,
+                 evidence + "; work split among other threads adds in another order");
   }
   if (group == DifferenceGroup::kSettings) {
-    return Cause{"settings differ", evidence, settings_advice(suspects)};
+    return Cause(CauseKind::kSettings, evidence, settings_advice(suspects));
   }
-  return Cause{
-      "environment differs",
-      evidence,
-      "numbers of two environments agree only within a tolerance: set \"compare\": "
-      "{\"policy\": \"tolerance\"}, or give both the same versions and, in \"env\", the same "
-      "ATEN_CPU_CAPABILITY and MKL_CBWR"};
+  return Cause(CauseKind::kEnvironment, evidence);
 }
 
 std::uint64_t threads_of(const core::RunManifest& manifest) {
@@ -148,28 +154,27 @@ std::uint64_t threads_of(const core::RunManifest& manifest) {
 
 std::optional<Cause> nondeterministic_kernel(const Case& c) {
   if (const auto why = known_nondeterminism(c.baseline)) {
-    return Cause{
-        "nondeterministic kernel",
-        fmt::format("{}; {} is known for it: {} (likely)",
-                    equal_inputs(c.findings),
-                    operator_text(c.baseline),
-                    *why),
-        on_accelerator(c.baseline)
-            ? "set \"determinism\": \"error\", which takes a deterministic kernel or refuses"
-            : "set \"determinism\": \"error\", which takes a deterministic kernel or refuses, or "
-              "\"threads\": 1"};
+    Cause cause(CauseKind::kNondeterministicKernel,
+                fmt::format("{}; {} is known for it: {}{}",
+                            equal_inputs(c.findings),
+                            operator_text(c.baseline),
+                            *why,
+                            kLikely));
+    if (!on_accelerator(c.baseline)) cause.advice += ", or \"threads\": 1";
+    return cause;
   }
   const std::uint64_t threads =
       std::max(threads_of(*c.evidence.baseline), threads_of(*c.evidence.candidate));
   const auto why = differs_between_processes(c.baseline, threads);
   if (!why) return std::nullopt;
-  return Cause{"nondeterministic kernel",
-               fmt::format("{}; of {} on {} threads it is known that {} (likely)",
+  return Cause(CauseKind::kNondeterministicKernel,
+               fmt::format("{}; of {} on {} threads it is known that {}{}",
                            equal_inputs(c.findings),
                            operator_text(c.baseline),
                            threads,
-                           *why),
-               "set \"threads\": 1"};
+                           *why,
+                           kLikely),
+               "set \"threads\": 1");
 }
 
 const core::TensorRecord* moved_tensor(const core::OpRecord& record) {
@@ -203,6 +208,123 @@ bool was_watched(const core::OpRecord& record) {
            tensor.state != core::ContentState::kHashed ||
            tensor.watch != core::InputWatch::kNotWatched;
   });
+}
+
+/// Smallest normal and largest finite number of a format.
+struct Range {
+  double normal = 0;
+  double greatest = 0;
+  bool saturates_to_nan = false;  ///< has no infinity
+};
+
+std::optional<Range> range_of(core::Dtype dtype) {
+  using core::Dtype;
+  switch (dtype) {
+    case Dtype::kFloat64:
+      return Range{std::numeric_limits<double>::min(), std::numeric_limits<double>::max()};
+    case Dtype::kFloat32:
+      return Range{static_cast<double>(std::numeric_limits<float>::min()),
+                   static_cast<double>(std::numeric_limits<float>::max())};
+    case Dtype::kBFloat16:
+      return Range{0x1p-126, 0x1.FEp127};
+    case Dtype::kFloat16:
+      return Range{0x1p-14, 65504};
+    case Dtype::kFloat8E5M2:
+      return Range{0x1p-14, 57344};
+    case Dtype::kFloat8E4M3FN:
+      return Range{0x1p-6, 448, true};
+    default:
+      return std::nullopt;
+  }
+}
+
+double number(const std::string& text) { return std::strtod(text.c_str(), nullptr); }
+
+bool flushed(const Sample& sample, const Range& range) {
+  const double from = std::abs(number(sample.baseline));
+  const double to = std::abs(number(sample.candidate));
+  const auto subnormal = [&](double value) { return value > 0 && value < range.normal; };
+  return (from == 0 && subnormal(to)) || (to == 0 && subnormal(from));
+}
+
+bool overflowed(const Sample& sample, const Range& range) {
+  const double from = number(sample.baseline);
+  const double to = number(sample.candidate);
+  if (!std::isfinite(from) || std::abs(from) <= range.greatest / 2) return false;
+  if (std::isinf(to)) return true;
+  if (std::isnan(to)) return range.saturates_to_nan;
+  return std::abs(to) == range.greatest && std::abs(from) != range.greatest;
+}
+
+std::optional<Cause> uninitialised_cause(const core::OpRecord& baseline,
+                                         const core::OpRecord& candidate,
+                                         const Evidence& evidence) {
+  if (!may_read_unwritten(baseline) && !may_read_unwritten(candidate)) return std::nullopt;
+  std::string what = describe_unwritten(baseline, candidate, evidence);
+  if (what.empty()) what = "an argument is memory that no operator has written in whole";
+  return Cause(CauseKind::kUninitialised, std::move(what));
+}
+
+std::optional<Cause> flush_cause(const OpFindings& findings) {
+  std::uint64_t seen = 0;
+  std::uint64_t differing = 0;
+  for (const TensorComparison& output : findings.outputs) {
+    const auto range = range_of(output.baseline.dtype);
+    if (!range || !output.metrics || output.samples.empty()) return std::nullopt;
+    const bool all = std::ranges::all_of(
+        output.samples, [&](const Sample& sample) { return flushed(sample, *range); });
+    // Larger than any subnormal: something else differs too.
+    if (!all || output.metrics->max_abs.value_or(0) >= range->normal) return std::nullopt;
+    seen += output.samples.size();
+    differing += output.metrics->n_diff;
+  }
+  if (seen == 0) return std::nullopt;
+  return Cause(CauseKind::kFlushToZero,
+               fmt::format("{} of {} differing elements were looked at: each is 0 on one side and "
+                           "below the smallest normal number on the other",
+                           seen,
+                           differing));
+}
+
+std::optional<Cause> overflow_cause(const OpFindings& findings) {
+  for (const TensorComparison& output : findings.outputs) {
+    const auto range = range_of(output.baseline.dtype);
+    if (!range) continue;
+    for (const Sample& sample : output.samples) {
+      if (!overflowed(sample, *range)) continue;
+      return Cause(CauseKind::kOverflow,
+                   fmt::format("{} became {}: overflow of {}",
+                               sample.baseline,
+                               sample.candidate,
+                               core::dtype_name(output.baseline.dtype)));
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<Cause> ties_cause(const core::OpRecord& baseline, const OpFindings& findings) {
+  if (!baseline.op || !breaks_ties(*baseline.op) || findings.outputs.empty()) return std::nullopt;
+  // argmax and its like return nothing but indices, the others return them after the values.
+  const bool indices_alone = baseline.op->name.starts_with("aten::arg");
+  const bool only_indices =
+      std::ranges::all_of(findings.outputs, [&](const TensorComparison& output) {
+        return output.baseline.dtype == core::Dtype::kInt64 &&
+               (indices_alone || output.baseline.slot != "0");
+      });
+  if (!only_indices) return std::nullopt;
+  return Cause(CauseKind::kTies,
+               indices_alone
+                   ? "its input is equal and the indices it returns are not: equal values were "
+                     "taken in another order"
+                   : "its values are equal and its indices are not: equal values were taken in "
+                     "another order");
+}
+
+std::optional<Cause> layout_cause(const OpFindings& findings) {
+  if (!findings.input_strides_differ) return std::nullopt;
+  return Cause(CauseKind::kLayout,
+               "its inputs hold the same values in another memory layout, which selects another "
+               "kernel or order of addition");
 }
 
 /// Rows that could not be asked because no dump holds their evidence.
@@ -244,17 +366,14 @@ Cause unexplained(const Case& c, const std::vector<std::string>& missing) {
   std::string evidence =
       fmt::format("{}; checked and equal: {}", equal_inputs(c.findings), fmt::join(checked, ", "));
   if (!missing.empty()) evidence += fmt::format("; not recorded: {}", fmt::join(missing, ", "));
-  return {"unexplained",
-          evidence,
-          "record again with \"dump\": {\"depth\": \"all\"} to see the kernel inside, and repeat "
-          "the run to see whether it differs each time"};
+  return {CauseKind::kUnexplained, evidence};
 }
 
 }  // namespace
 
 void add_cause(Cause& cause, std::optional<Cause> found) {
   if (!found) return;
-  if (cause.name.empty()) {
+  if (cause.kind == CauseKind::kNone) {
     cause = std::move(*found);
   } else {
     cause.also.push_back(std::move(*found));
@@ -271,16 +390,14 @@ std::optional<Cause> race_cause(const core::TensorRecord* baseline,
   if (moved(baseline) && moved(candidate)) where = "both runs";
   const core::TensorRecord& tensor = moved(baseline) ? *baseline : *candidate;
   const bool input = tensor.role == core::TensorRole::kInput;
-  return Cause{"race on a tensor in use",
+  return Cause(CauseKind::kRace,
                fmt::format("another thread or stream wrote its {} {} after it was digested and "
                            "before {}, in {}: what was {} is not what was compared",
                            input ? "input" : "output",
                            tensor.slot,
                            input ? "the operator ran" : "it was stored",
                            where,
-                           input ? "read" : "computed"),
-               "wait for the other thread or stream before the tensor is written or read, or give "
-               "the operator a clone()"};
+                           input ? "read" : "computed"));
 }
 
 Attribution attribute_compute(const core::OpRecord& baseline,
@@ -305,11 +422,11 @@ Attribution attribute_compute(const core::OpRecord& baseline,
   add_cause(cause, surroundings(c, DifferenceGroup::kThreads));
   add_cause(cause, nondeterministic_kernel(c));
   std::vector<std::string> missing = not_recorded(c);
-  if (cause.name.empty()) cause = unexplained(c, missing);
+  if (cause.kind == CauseKind::kNone) cause = unexplained(c, missing);
   cause.not_recorded = std::move(missing);
-  if (cause.name == "rng stream") {
+  if (cause.kind == CauseKind::kRngStream) {
     result.kind = DivergenceKind::kRng;
-  } else if (cause.name == "uninitialised memory") {
+  } else if (cause.kind == CauseKind::kUninitialised) {
     result.kind = DivergenceKind::kUninitialised;
   }
   return result;
@@ -329,10 +446,7 @@ std::optional<Cause> promotion(const OpFindings& findings) {
     std::string evidence = fmt::format(
         "output {} {}, and its tensor inputs are equal", output.baseline.slot, output.note);
     for (const ScalarDifference& argument : findings.arguments) evidence += "; " + argument.text();
-    return Cause{"dtype promotion",
-                 evidence,
-                 "bring both runs to one type: the same autocast, the same default dtype, the same "
-                 "\"dtype\" argument; another LibTorch may promote otherwise"};
+    return Cause(CauseKind::kDtypePromotion, evidence);
   }
   return std::nullopt;
 }
@@ -360,10 +474,7 @@ Cause shape_mismatch(const OpFindings& findings, const Evidence& evidence) {
     if (can_change_types(difference)) suspected.push_back(to_text(difference));
   }
   if (!suspected.empty()) what += fmt::format("; suspect: {}", fmt::join(suspected, ", "));
-  return {"mismatch",
-          what,
-          "run both with the same \"model\", \"dtype\" and autocast; another LibTorch may return "
-          "another type"};
+  return {CauseKind::kMismatch, what};
 }
 
 }  // namespace
@@ -373,6 +484,25 @@ Cause mismatch_cause(const OpFindings& findings, const Evidence& evidence) {
   add_cause(cause, promotion(findings));
   add_cause(cause, shape_mismatch(findings, evidence));
   return cause;
+}
+
+void lead_with_mode(const core::RunManifest& baseline,
+                    const core::RunManifest& candidate,
+                    Cause& cause) {
+  std::vector<std::string> texts;
+  for (const std::string_view name : {core::kModelMode, core::kModelTraining}) {
+    const std::string* from = core::environment_fact(baseline, name);
+    const std::string* to = core::environment_fact(candidate, name);
+    if (from == nullptr || to == nullptr || *from == *to) continue;
+    texts.push_back(fmt::format("{} {} -> {}", name, *from, *to));
+  }
+  if (texts.empty()) return;
+  Cause mode(CauseKind::kMode,
+             fmt::format("the model ran in another mode: {}", fmt::join(texts, ", ")));
+  mode.also = std::exchange(cause.also, {});
+  mode.not_recorded = std::exchange(cause.not_recorded, {});
+  if (cause.kind != CauseKind::kUnexplained) mode.also.insert(mode.also.begin(), std::move(cause));
+  cause = std::move(mode);
 }
 
 }  // namespace repro_check::comparators::detail

@@ -41,4 +41,11 @@ std::vector<Suspect> suspects_of(const core::RunManifest& baseline,
 /// `threads.intra_op 2 -> 1`
 std::string to_text(const Difference& difference);
 
+/// `threads.intra_op 2 -> 1, the only setting that differs`
+/// @param suspects  one at least
+std::string suspects_text(const std::vector<Suspect>& suspects);
+
+/// What to write into a configuration so that both runs have the same.
+std::string settings_advice(const std::vector<Suspect>& suspects);
+
 }  // namespace repro_check::comparators

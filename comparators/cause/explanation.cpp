@@ -15,10 +15,13 @@ namespace {
 
 using Setting = ReplayEvidence::Setting;
 
-constexpr std::string_view kKernel = "nondeterministic kernel";
+constexpr CauseKind kKernel = CauseKind::kNondeterministicKernel;
 /// Causes that a call which does not repeat at unchanged settings leaves no room for.
-constexpr std::array<std::string_view, 5> kWeaker{
-    "unexplained", "layout differs", "settings differ", "environment differs", "threads"};
+constexpr std::array kWeaker{CauseKind::kUnexplained,
+                             CauseKind::kLayout,
+                             CauseKind::kSettings,
+                             CauseKind::kEnvironment,
+                             CauseKind::kThreads};
 
 std::string counted(std::uint64_t count, std::string_view what) {
   return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
@@ -129,32 +132,34 @@ bool steady_on_one_thread(const ReplayEvidence& evidence) {
 }
 
 Cause confirmed(const ReplayEvidence& evidence, const Setting& setting) {
-  Cause cause;
-  cause.name = kKernel;
-  cause.evidence = fmt::format(
-      "its inputs were bit-equal, and executed again by itself it gave {} in {} {} (confirmed)",
-      counted(setting.results.size(), "result"),
-      counted(setting.calls, "call"),
-      setting_text(setting));
-  cause.advice = steady_on_one_thread(evidence)
-                     ? "set \"threads\": 1, with which it repeats, or \"determinism\": \"error\", "
-                       "which takes a deterministic kernel or refuses"
-                     : "set \"determinism\": \"error\", which takes a deterministic kernel or "
-                       "refuses, or use another operator";
+  Cause cause(
+      kKernel,
+      fmt::format(
+          "its inputs were bit-equal, and executed again by itself it gave {} in {} {} (confirmed)",
+          counted(setting.results.size(), "result"),
+          counted(setting.calls, "call"),
+          setting_text(setting)));
+  if (steady_on_one_thread(evidence)) {
+    cause.advice =
+        "set \"threads\": 1, with which it repeats, or \"determinism\": \"error\", which takes a "
+        "deterministic kernel or refuses";
+  } else {
+    cause.advice += ", or use another operator";
+  }
   return cause;
 }
 
 /// The kernel becomes the cause, or stands first beside a cause that a replay says nothing about.
 void put_confirmed(Cause kernel, Cause& cause) {
-  std::erase_if(cause.also, [](const Cause& other) { return other.name == kKernel; });
-  if (cause.name != kKernel && std::ranges::find(kWeaker, cause.name) == kWeaker.end()) {
+  std::erase_if(cause.also, [](const Cause& other) { return other.kind == kKernel; });
+  if (cause.kind != kKernel && std::ranges::find(kWeaker, cause.kind) == kWeaker.end()) {
     cause.also.insert(cause.also.begin(), std::move(kernel));
     return;
   }
   kernel.also = std::move(cause.also);
   kernel.not_recorded = std::move(cause.not_recorded);
   cause.also.clear();
-  if (cause.name != kKernel && cause.name != "unexplained") {
+  if (cause.kind != kKernel && cause.kind != CauseKind::kUnexplained) {
     kernel.also.insert(kernel.also.begin(), std::move(cause));
     kernel.also.front().not_recorded.clear();
   }
@@ -164,14 +169,10 @@ void put_confirmed(Cause kernel, Cause& cause) {
 void note_steady(const ReplayEvidence& evidence, Cause& cause) {
   std::uint64_t calls = 0;
   for (const Setting& setting : evidence.settings) calls += setting.calls;
-  const std::string note =
-      fmt::format("(likely; {} by itself did not show it)", counted(calls, "call"));
   const auto rewrite = [&](Cause& each) {
-    constexpr std::string_view kLikely = "(likely)";
-    const std::size_t at = each.evidence.find(kLikely);
-    if (each.name == kKernel && at != std::string::npos) {
-      each.evidence.replace(at, kLikely.size(), note);
-    }
+    if (each.kind != kKernel) return;
+    each.evidence.resize(each.evidence.size() - kLikely.size());
+    each.evidence += fmt::format(" (likely; {} by itself did not show it)", counted(calls, "call"));
   };
   rewrite(cause);
   std::ranges::for_each(cause.also, rewrite);
@@ -179,7 +180,7 @@ void note_steady(const ReplayEvidence& evidence, Cause& cause) {
 
 /// Of the thread counts and instruction sets tried, whether they change what comes out.
 void judge_threads(const ReplayEvidence& evidence, Cause& cause) {
-  if (cause.name != "threads") return;
+  if (cause.kind != CauseKind::kThreads) return;
   std::set<core::Digest> results;
   std::set<std::uint64_t> counts;
   for (const Setting* setting : of_side(evidence, true)) {

@@ -11,8 +11,7 @@
 #include <utility>
 
 #include "comparators/align/record_bits.h"
-#include "comparators/cause/mode_cause.h"
-#include "comparators/cause/suspect_text.h"
+#include "comparators/cause/compute_cause.h"
 #include "comparators/report/op_text.h"
 
 namespace repro_check::comparators::detail {
@@ -115,10 +114,7 @@ HunkJudge::Verdict HunkJudge::replacement(const Hunk& hunk, std::size_t i) const
   if (module_of(from) != pairing_.names.module_of(to)) {
     evidence += fmt::format("; module {} against {}", module_of(from), module_of(to));
   }
-  return {DivergenceKind::kMismatch,
-          {"operator differs",
-           std::move(evidence),
-           "compare the model files, and the LibTorch versions of the two runs"}};
+  return {DivergenceKind::kMismatch, {CauseKind::kOperatorDiffers, std::move(evidence)}};
 }
 
 /// Nothing that is left over here is left over on this side alone.
@@ -144,14 +140,12 @@ HunkJudge::Verdict HunkJudge::reordering(const Hunk& hunk) const {
   const bool equal = same_rule && bit_equal(baseline_.op(baseline), candidate_.op(candidate));
   return {
       DivergenceKind::kMissing,
-      {"reordered",
+      {CauseKind::kReordered,
        fmt::format("the same operators were called in another order: op {} of the baseline is op "
                    "{} of the candidate, and its inputs and outputs are {}",
                    baseline,
                    candidate,
-                   equal ? "bit-equal there" : "not equal, or not known to be"),
-       "make the order of the calls fixed: it may follow a set, a dict or threads; \"order\": "
-       "\"relaxed\" lets it pass where everything is bit-equal"}};
+                   equal ? "bit-equal there" : "not equal, or not known to be")}};
 }
 
 /// One operator against several of the same module, in its place.
@@ -178,14 +172,13 @@ std::optional<HunkJudge::Verdict> HunkJudge::decomposed(const Hunk& hunk) const 
   const core::OpRecord last = part_source.op(parts.back());
   const bool equal = end_alike(whole, last);
   return Verdict{DivergenceKind::kMissing,
-                 {"decomposed",
+                 {CauseKind::kDecomposed,
                   fmt::format("{} in the {} stands in the place of {} in the {}; their outputs {}",
                               operator_text(whole),
                               whole_in_baseline ? "baseline" : "candidate",
                               names,
                               whole_in_baseline ? "candidate" : "baseline",
-                              equal ? "are bit-equal" : "are not equal, or not known to be"),
-                  "record both runs with the same LibTorch and the same \"dump\": {\"depth\"}"}};
+                              equal ? "are bit-equal" : "are not equal, or not known to be")}};
 }
 
 /// A body that repeats more often on one side.
@@ -207,15 +200,14 @@ std::optional<HunkJudge::Verdict> HunkJudge::loop(const Hunk& hunk) const {
   const std::string module = module_of(source.op_head(places.front()));
   return Verdict{
       DivergenceKind::kControlFlow,
-      {"loop",
+      {CauseKind::kLoop,
        fmt::format("loop{} ran {} against {} times; the first extra iteration begins at op {} of "
                    "the {}",
                    module.empty() ? "" : " in " + module,
                    longer_in_baseline ? more : common,
                    longer_in_baseline ? common : more,
                    places.front(),
-                   longer_in_baseline ? "baseline" : "candidate"),
-       "look at what ends the loop: a value computed by the model, or an input of another length"}};
+                   longer_in_baseline ? "baseline" : "candidate")}};
 }
 
 HunkJudge::Verdict HunkJudge::judge(const Hunk& hunk, const PartingContext& context) const {
@@ -224,26 +216,23 @@ HunkJudge::Verdict HunkJudge::judge(const Hunk& hunk, const PartingContext& cont
   if (auto verdict = loop(hunk)) return *verdict;
   const bool parted = !hunk.missing.empty() && !hunk.extra.empty();
   if (parted) {
-    return {
-        DivergenceKind::kControlFlow,
-        {"control flow",
-         fmt::format("the baseline ran {} operators that the candidate did not, and the "
-                     "candidate {} others{}",
-                     hunk.missing.size(),
-                     hunk.extra.size(),
-                     decision_text(context.decision, true)),
-         "look at the branch: another graph or version, a value of the host, or random numbers"}};
+    return {DivergenceKind::kControlFlow,
+            {CauseKind::kControlFlow,
+             fmt::format("the baseline ran {} operators that the candidate did not, and the "
+                         "candidate {} others{}",
+                         hunk.missing.size(),
+                         hunk.extra.size(),
+                         decision_text(context.decision, true))}};
   }
   const bool missing = !hunk.missing.empty();
   const std::size_t count = missing ? hunk.missing.size() : hunk.extra.size();
   return {DivergenceKind::kMissing,
-          {missing ? "missing" : "extra",
+          {missing ? CauseKind::kMissing : CauseKind::kExtra,
            fmt::format("{} operator{} in the {} only{}",
                        count,
                        count == 1 ? "" : "s",
                        missing ? "baseline" : "candidate",
-                       decision_text(context.decision, false)),
-           "compare the model files, \"mode\" and \"dump\": {\"depth\"} of the two runs"}};
+                       decision_text(context.decision, false))}};
 }
 
 OpDivergence HunkJudge::item(std::uint32_t baseline,

@@ -102,7 +102,7 @@ void Taint::see(const core::OpRecord& from,
     origin.beyond_policy = findings.fails();
     if (why != nullptr) {
       origin.relation = why->relation;
-      origin.cause = why->cause.name;
+      origin.cause = why->cause.kind;
     }
     const double error = flow_.error_of(from.index);
     if (!std::isnan(error)) origin.l2_rel = error;
@@ -128,13 +128,13 @@ void Taint::see_hunk(const Hunk& hunk,
   if (!hunk.missing.empty()) {
     origin.baseline_index = hunk.missing.front();
     origin.record = head_of(baseline.op_head(hunk.missing.front()));
-    origin.cause = "missing";
+    origin.cause = CauseKind::kMissing;
   }
   if (!hunk.extra.empty()) {
     origin.candidate_index = hunk.extra.front();
     if (hunk.missing.empty()) {
       origin.record = head_of(candidate.op_head(hunk.extra.front()));
-      origin.cause = "extra";
+      origin.cause = CauseKind::kExtra;
     }
   }
   const Mask mask = begin(std::move(origin));

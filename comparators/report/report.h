@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "comparators/report/alignment_report.h"
+#include "comparators/report/causes.h"
 #include "comparators/report/histograms.h"
 #include "comparators/report/module_tally.h"
 #include "comparators/report/observer_finding.h"
@@ -153,17 +154,6 @@ struct TensorComparison {
   std::optional<std::size_t> rule;     ///< index in Report::rules; empty where none of them matched
 };
 
-/// Why an origin is an origin, or what made an input differ.
-struct Cause {
-  std::string name;      ///< `input data`, `weights`, `rng stream`, `nondeterministic kernel`, ...
-  std::string evidence;  ///< one sentence in plain words
-  std::string advice;    ///< what to change
-  /// Further causes that hold as well, the likeliest first. Theirs are empty.
-  std::vector<Cause> also = {};
-  /// What could not be asked because its evidence is not in the dumps: `generator positions`.
-  std::vector<std::string> not_recorded = {};
-};
-
 /// One operator that is not fine.
 struct OpDivergence {
   std::optional<std::uint64_t> baseline_index;
@@ -200,7 +190,7 @@ struct Origin {
   std::optional<std::uint64_t> candidate_index;
   core::OpRecord record;  ///< what names it; no tensors
   Relation relation = Relation::kOrigin;
-  std::string cause;  ///< name of its cause; empty where the policy lets it pass
+  CauseKind cause = CauseKind::kNone;  ///< kNone where the policy lets it pass
   bool beyond_policy = false;
   Metric l2_rel;
   /// Later operators whose outputs differ because of it, perhaps among others.

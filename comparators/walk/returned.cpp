@@ -129,7 +129,7 @@ class ReturnedJudge {
       item.candidate = context_.candidate.op_head(call.candidate);
     }
     const std::uint64_t step = (here ? item.baseline : item.candidate).step;
-    item.cause = {"missing",
+    item.cause = {CauseKind::kMissing,
                   fmt::format("call {} returned in the {} alone: {} call{} against {}",
                               step + 1,
                               here ? "baseline" : "candidate",
@@ -315,32 +315,27 @@ class ReturnedJudge {
         if (!has_path(from, result.name) || !has_path(to, result.name)) first = &result;
         if (first != nullptr) break;
       }
-      return Cause{"another structure is returned",
-                   first == nullptr ? "the same values come back in another order" : first->text(),
-                   "compare what the two programs return; nothing that the operators made differs"};
+      return Cause(CauseKind::kOtherStructure,
+                   first == nullptr ? "the same values come back in another order" : first->text());
     }
     if (auto other = other_value(findings)) {
-      return Cause{"another value is returned",
+      return Cause(CauseKind::kOtherValue,
                    fmt::format("{} is {} in the baseline and {} in the candidate{}",
                                other->path,
                                other->baseline,
                                other->candidate,
                                other->both_equal ? "; each is bit-equal where it was made" : ""),
                    std::string("compare what the two programs return, and in which order") +
-                       (other->both_equal ? "; no operator is at fault" : "")};
+                       (other->both_equal ? "; no operator is at fault" : ""));
     }
     if (std::ranges::any_of(findings.inputs, is_one_sided) && !findings.results.empty()) {
-      return Cause{"another value is returned",
-                   findings.results.front().text(),
-                   "compare what the two programs return"};
+      return Cause(CauseKind::kOtherValue, findings.results.front().text());
     }
     if (findings.inputs.empty() && !findings.results.empty()) {
-      return Cause{"computed outside of operators",
+      return Cause(CauseKind::kOutsideOperators,
                    fmt::format("{}; no operator returned it: the program computed it between "
                                "operators",
-                               findings.results.front().text()),
-                   "compare how the two programs compute this value: arithmetic on numbers taken "
-                   "out of tensors is in no trace"};
+                               findings.results.front().text()));
     }
     return std::nullopt;
   }

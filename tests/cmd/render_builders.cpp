@@ -164,7 +164,7 @@ OpDivergence first_origin() {
   output.metrics = float_metrics();
   output.samples = float_samples();
   out.outputs = {output};
-  out.cause = Cause{"reduction split by threads",
+  out.cause = Cause{comparators::CauseKind::kThreads,
                     "its inputs and weights were bit-equal, its output was not; suspect: threads "
                     "2 -> 1, the only setting that differs",
                     "use the same number of threads, or accept it with policy \"tolerance\""};

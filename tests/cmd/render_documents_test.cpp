@@ -120,15 +120,17 @@ TEST_CASE("findings are empty on a pass and hold a cause otherwise") {
 
 TEST_CASE(
     "an operator that was given other weights or inputs is no origin, whatever its relation") {
+  using comparators::CauseKind;
   using comparators::Relation;
-  for (const char* cause : {"weights", "input data", "constant differs", "argument differs"}) {
+  for (const CauseKind cause :
+       {CauseKind::kWeights, CauseKind::kInputData, CauseKind::kConstant, CauseKind::kArgument}) {
     for (const Relation relation :
          {Relation::kOrigin, Relation::kPropagated, Relation::kMismatch}) {
-      CAPTURE(cause);
+      CAPTURE(comparators::cause_name(cause));
       Report report = tests::base(Status::kDiverged, comparators::DivergenceKind::kOrigin);
       report.first_divergence = tests::first_origin();
       report.first_divergence->relation = relation;
-      report.first_divergence->cause.name = cause;
+      report.first_divergence->cause.kind = cause;
       report.divergences_total = 1;
       const std::vector<Finding> findings = findings_of(report, nullptr);
       REQUIRE(findings.size() == 1);

@@ -143,7 +143,10 @@ OpDivergence random_divergence(Dice& dice) {
   out.outputs = random_tensors(dice);
   out.inputs = random_tensors(dice);
   out.notes.assign(dice.below(4), dice.name());
-  out.cause = {dice.name(), dice.name() + " " + dice.name(), dice.name()};
+  out.cause = {static_cast<comparators::CauseKind>(
+                   dice.below(static_cast<int>(comparators::kLastCause) + 1)),
+               dice.name() + " " + dice.name(),
+               dice.name()};
   out.severity = dice.number();
   return out;
 }

@@ -62,7 +62,7 @@ Report from_weights() {
   out.first_divergence = first_origin();
   out.first_divergence->relation = Relation::kPropagated;
   out.first_divergence->cause =
-      Cause{"weights",
+      Cause{comparators::CauseKind::kWeights,
             "no operator made a difference; the runs had different models",
             "load the same checkpoint"};
   out.divergences = {propagated(488, "aten::_log_softmax", 3.1e-05)};
@@ -101,7 +101,7 @@ Report parted() {
   only.candidate_index.reset();
   only.candidate = {};
   only.cause =
-      Cause{"control flow",
+      Cause{comparators::CauseKind::kControlFlow,
             "the baseline ran 278 operators that the candidate did not, and the candidate "
             "189 others; op 212 aten::gt (decoder) said True | False; all operators before "
             "it agree",
@@ -140,7 +140,9 @@ Report mismatch() {
   output.candidate.dtype = Dtype::kFloat16;
   output.note = "dtype differs: float32 against float16";
   op.outputs = {output};
-  op.cause = Cause{"mismatch", "", "use the same autocast setting and the same model in both runs"};
+  op.cause = Cause{comparators::CauseKind::kMismatch,
+                   "",
+                   "use the same autocast setting and the same model in both runs"};
   out.first_divergence = op;
   out.divergences_total = 1;
   return out;
@@ -211,7 +213,7 @@ Report rng() {
   out.first_divergence->kind = DivergenceKind::kRng;
   out.first_divergence->baseline.generator = core::GeneratorUse{"cpu", 1, 0xAB, 0xCD, 4096};
   out.first_divergence->candidate.generator = core::GeneratorUse{"cpu", 2, 0xEF, 0x12, -1};
-  out.first_divergence->cause = Cause{"rng stream",
+  out.first_divergence->cause = Cause{comparators::CauseKind::kRngStream,
                                       "the generators were seeded apart: 1 against 2",
                                       "give both runs the same seed"};
   for (auto& each : out.runs) {

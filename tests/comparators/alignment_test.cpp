@@ -84,11 +84,11 @@ TEST_CASE("strict: the place alone") {
   CHECK(report.alignment.position == 1);
   CHECK(report.divergences_total == 3);
   REQUIRE(report.first_divergence);
-  CHECK(report.first_divergence->cause.name == "operator differs");
+  CHECK(report.first_divergence->cause.name() == "operator differs");
   CHECK(report.first_divergence->baseline_index == 1);
   CHECK(report.first_divergence->candidate_index == 1);
   REQUIRE(report.divergences.size() == 2);
-  CHECK(report.divergences[1].cause.name == "missing");
+  CHECK(report.divergences[1].cause.name() == "missing");
   CHECK(exit_of(compare_traces(baseline, baseline, strict())) == 0);
 }
 
@@ -166,7 +166,7 @@ TEST_CASE("neighbouring modules, each with another operator, are findings of the
   }
   const Report report = compare_traces(baseline, candidate);
   CHECK(report.divergences_total == 2);
-  CHECK(report.first_divergence->cause.name == "operator differs");
+  CHECK(report.first_divergence->cause.name() == "operator differs");
   REQUIRE(report.divergences.size() == 1);
   CHECK(report.divergences.front().baseline_index == 2);
   CHECK(report.divergences.front().candidate_index == 2);

@@ -19,7 +19,7 @@ TEST_CASE("origin and propagated, with the root of the chain") {
   REQUIRE(report.first_divergence);
   CHECK(report.first_divergence->relation == Relation::kOrigin);
   CHECK(report.first_divergence->producers.empty());
-  CHECK(cause_of(report).name == "unexplained");
+  CHECK(cause_of(report).name() == "unexplained");
   REQUIRE(report.divergences.size() == 2);
   CHECK(report.divergences[0].relation == Relation::kPropagated);
   CHECK(report.divergences[0].producers == std::vector<std::uint64_t>{0});
@@ -47,7 +47,7 @@ TEST_CASE("row 45: input data and weights are told apart from computation") {
   CHECK(exit_of(inputs) == 1);
   CHECK(inputs.kind == DivergenceKind::kInputs);
   CHECK(inputs.first_divergence->relation == Relation::kOrigin);
-  CHECK(cause_of(inputs).name == "input data");
+  CHECK(cause_of(inputs).name() == "input data");
   CHECK(mentions(cause_of(inputs).evidence, "`tokens`"));
   REQUIRE(inputs.named_tensors.size() == 1);
   CHECK(inputs.named_tensors[0].name == "tokens");
@@ -78,7 +78,7 @@ TEST_CASE("an unnamed input that no operator made is a constant") {
   Trace baseline = chain("baseline", {"aten::a"});
   Trace candidate = chain("candidate", {"aten::a"});
   candidate.tensor("x", {1, 2, 4}).tensor("t0", {7, 8, 10});
-  CHECK(cause_of(compare_traces(baseline, candidate)).name == "constant differs");
+  CHECK(cause_of(compare_traces(baseline, candidate)).name() == "constant differs");
 }
 
 TEST_CASE("a value that changed after it was recorded") {
@@ -86,11 +86,11 @@ TEST_CASE("a value that changed after it was recorded") {
   sides.candidate.tensor("t2", {9, 100});
   const Report report = compare_traces(sides.baseline, sides.candidate);
   CHECK(report.first_divergence->relation == Relation::kOrigin);
-  CHECK(cause_of(report).name == "unobserved write");
+  CHECK(cause_of(report).name() == "unobserved write");
   CHECK(mentions(cause_of(report).evidence, "op 0"));
   // By whom, where the recorder saw it happen.
   sides.candidate.json()["tensors"]["late"]["watch"] = "moved";
-  CHECK(cause_of(compare_traces(sides.baseline, sides.candidate)).name ==
+  CHECK(cause_of(compare_traces(sides.baseline, sides.candidate)).name() ==
         "race on a tensor in use");
 }
 
@@ -116,7 +116,7 @@ TEST_CASE("an argument that differs") {
                                 {{"scalars", {{"negative_slope", 0.1}}}},
                                 {{"scalars", {{"negative_slope", 0.2}}}});
   CHECK(report.kind == DivergenceKind::kOrigin);
-  CHECK(cause_of(report).name == "argument differs");
+  CHECK(cause_of(report).name() == "argument differs");
   CHECK(report.first_divergence->notes ==
         std::vector<std::string>{"negative_slope: 0.1 against 0.2"});
 }
@@ -129,7 +129,7 @@ TEST_CASE("dropout with other seeds: the generators started apart") {
   const Report report = compute("aten::dropout", drew, other, {{"seed", 1}}, {{"seed", 2}});
   CHECK(report.kind == DivergenceKind::kRng);
   CHECK(report.first_divergence->relation == Relation::kOrigin);
-  CHECK(cause_of(report).name == "rng stream");
+  CHECK(cause_of(report).name() == "rng stream");
   CHECK(mentions(cause_of(report).evidence, "the generators started apart (seed 1 against 2)"));
   CHECK(mentions(cause_of(report).advice, "\"disable_dropout\": true"));
   CHECK(mentions(cause_of(report).advice, "\"seed\""));
@@ -168,42 +168,42 @@ TEST_CASE("row 46: an extra draw parts the stream") {
 TEST_CASE("row 47: a kernel known to be nondeterministic") {
   const Report report = compute("aten::index_put_");
   CHECK(report.first_divergence->relation == Relation::kOrigin);
-  CHECK(cause_of(report).name == "nondeterministic kernel");
+  CHECK(cause_of(report).name() == "nondeterministic kernel");
   CHECK(mentions(cause_of(report).evidence, "likely"));
   CHECK(mentions(cause_of(report).advice, "\"determinism\": \"error\""));
-  CHECK(cause_of(compute("aten::scatter_add")).name == "unexplained");
+  CHECK(cause_of(compute("aten::scatter_add")).name() == "unexplained");
 }
 
 TEST_CASE("row 48: thread counts, settings and environment are suspects") {
   const ordered_json two = {{"settings", {{"threads.intra_op", "2"}}}};
   const ordered_json one = {{"settings", {{"threads.intra_op", "1"}}}};
   const Report threads = compute("aten::sum", kNone, kNone, two, one);
-  CHECK(cause_of(threads).name == "threads");
+  CHECK(cause_of(threads).name() == "threads");
   CHECK(mentions(cause_of(threads).evidence,
                  "suspect: threads.intra_op 2 -> 1, the only setting that differs"));
   const Report also = compute("aten::index_put_", kNone, kNone, two, one);
-  CHECK(cause_of(also).name == "threads");
+  CHECK(cause_of(also).name() == "threads");
   REQUIRE(cause_of(also).also.size() == 1);
-  CHECK(cause_of(also).also[0].name == "nondeterministic kernel");
+  CHECK(cause_of(also).also[0].name() == "nondeterministic kernel");
   CHECK_FALSE(cause_of(also).also[0].advice.empty());
   const Report library = compute("aten::mm",
                                  kNone,
                                  kNone,
                                  {{"environment", {{"libtorch.version", "2.13.0"}}}},
                                  {{"environment", {{"libtorch.version", "2.14.1"}}}});
-  CHECK(cause_of(library).name == "environment differs");
+  CHECK(cause_of(library).name() == "environment differs");
   const Report setting = compute("aten::mm",
                                  kNone,
                                  kNone,
                                  {{"settings", {{"allow_tf32_cudnn", "true"}}}},
                                  {{"settings", {{"allow_tf32_cudnn", "false"}}}});
-  CHECK(cause_of(setting).name == "settings differ");
+  CHECK(cause_of(setting).name() == "settings differ");
   const Report host = compute("aten::mm",
                               kNone,
                               kNone,
                               {{"environment", {{"host.name", "a"}}}},
                               {{"environment", {{"host.name", "b"}}}});
-  CHECK(cause_of(host).name == "unexplained");
+  CHECK(cause_of(host).name() == "unexplained");
   REQUIRE(host.differences.size() == 1);
   CHECK_FALSE(host.differences[0].affects_numbers);
 }
@@ -222,7 +222,7 @@ TEST_CASE("reading memory that nobody wrote") {
   CHECK(report.kind == DivergenceKind::kUninitialised);
   CHECK(report.coverage.skipped == 1);
   CHECK(report.first_divergence->baseline_index == 1);
-  CHECK(cause_of(report).name == "uninitialised memory");
+  CHECK(cause_of(report).name() == "uninitialised memory");
   // Two equal runs are reproducible although aten::empty is in the trace.
   CHECK(exit_of(compare_traces(baseline, baseline)) == 0);
 }
@@ -248,8 +248,7 @@ TEST_CASE("row 50: NaN on both sides passes and names its first maker") {
   const Report report = compare_traces(baseline, baseline);
   CHECK(exit_of(report) == 0);
   REQUIRE(report.warnings.size() == 1);
-  CHECK(report.warnings[0] ==
-        "NaN in 2 outputs (2 elements), first made by op 1 aten::log (m)");
+  CHECK(report.warnings[0] == "NaN in 2 outputs (2 elements), first made by op 1 aten::log (m)");
   // One run alone, whichever: of a divergence as of a pass.
   Trace finite = chain("finite", {"aten::a", "aten::log", "aten::b"});
   CHECK(compare_traces(baseline, finite).warnings[0].starts_with("NaN in the baseline: 2 outputs"));
@@ -279,8 +278,7 @@ TEST_CASE("what was given NaN, or asked for infinity, did not make it") {
   trace.json()["ops"][0]["scalars"] = {{"value", "inf"}};
   const Report report = compare_traces(trace, trace);
   REQUIRE(report.warnings.size() == 2);
-  CHECK(report.warnings[0] ==
-        "NaN in 1 output (1 element), first made by op 2 aten::softmax (m)");
+  CHECK(report.warnings[0] == "NaN in 1 output (1 element), first made by op 2 aten::softmax (m)");
   CHECK(report.warnings[1] ==
         "Infinity in 2 outputs (2 elements), first in op 0 aten::masked_fill (m), "
         "whose arguments ask for it");
@@ -300,7 +298,7 @@ TEST_CASE("a difference that passed and was amplified") {
   REQUIRE(report.first_divergence);
   CHECK(report.first_divergence->baseline_index == 1);
   CHECK(report.first_divergence->relation == Relation::kPropagated);
-  CHECK(cause_of(report).name == "amplified");
+  CHECK(cause_of(report).name() == "amplified");
 }
 
 TEST_CASE("depth all: the innermost operator that ended first is the first divergence") {
@@ -335,13 +333,13 @@ TEST_CASE("topk: equal values, other indices") {
   candidate.json()["tensors"]["i"] = tensor_of("int64", {1, 0});
   baseline.op("aten::topk", {"t0"}, {"x", "i"});
   candidate.op("aten::topk", {"t0"}, {"x", "i"});
-  CHECK(cause_of(compare_traces(baseline, candidate)).name == "ties broken differently");
+  CHECK(cause_of(compare_traces(baseline, candidate)).name() == "ties broken differently");
 }
 
 TEST_CASE("inputs in another memory layout") {
   const Report report =
       compute("aten::mean", {{"strides", {{"in0", {1}}}}}, {{"strides", {{"in0", {2}}}}});
-  CHECK(cause_of(report).name == "layout differs");
+  CHECK(cause_of(report).name() == "layout differs");
 }
 
 TEST_CASE("the report is the same every time") {

@@ -19,14 +19,14 @@ TEST_CASE("another mode of the model leads, and what older dumps do not say is n
   const ordered_json mixed = {{"model.mode", "as_saved"},
                               {"model.training", "on in 1 of 3 modules: drop"}};
   const Report other = in_modes(eval, mixed);
-  CHECK(cause_of(other).name == "eval against train");
+  CHECK(cause_of(other).name() == "eval against train");
   CHECK(cause_of(other).evidence ==
         "the model ran in another mode: model.mode eval -> as_saved, model.training off -> on in 1 "
         "of 3 modules: drop");
   CHECK(other.differences.size() == 2);
-  CHECK(cause_of(in_modes(eval, eval)).name == "unexplained");
+  CHECK(cause_of(in_modes(eval, eval)).name() == "unexplained");
   const Report older = in_modes(eval, ordered_json::object());
-  CHECK(cause_of(older).name == "unexplained");
+  CHECK(cause_of(older).name() == "unexplained");
   CHECK(older.differences.empty());
 }
 

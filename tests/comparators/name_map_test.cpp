@@ -139,7 +139,7 @@ TEST_CASE("what stands in another's place is seen through the map of its module"
       compare_traces(baseline, candidate, with_map("module backbone\\.(.*) -> encoder.\\1"));
   CHECK(report.divergences_total == 2);
   REQUIRE(report.first_divergence);
-  CHECK(report.first_divergence->cause.name == "operator differs");
+  CHECK(report.first_divergence->cause.name() == "operator differs");
 }
 
 }  // namespace

@@ -85,7 +85,7 @@ TEST_CASE("every origin is listed with what it reaches") {
   const Origin& b = report.origins[1];
   CHECK(a.baseline_index == 0);
   CHECK(a.beyond_policy);
-  CHECK(a.cause == "unexplained");
+  CHECK(a.cause == CauseKind::kUnexplained);
   CHECK(a.tainted == 2);
   CHECK(a.outputs == Ops{3});
   CHECK(b.baseline_index == 1);
@@ -115,10 +115,10 @@ TEST_CASE("what the policy lets pass is an origin too, and is followed") {
   const Report report = compare_traces(baseline, candidate, tolerance(1e-3, 0));
   REQUIRE(report.origins.size() == 1);
   CHECK_FALSE(report.origins[0].beyond_policy);
-  CHECK(report.origins[0].cause.empty());
+  CHECK(report.origins[0].cause == CauseKind::kNone);
   CHECK(report.origins[0].tainted == 1);
   REQUIRE(report.first_divergence);
-  CHECK(report.first_divergence->cause.name == "amplified");
+  CHECK(report.first_divergence->cause.name() == "amplified");
 }
 
 TEST_CASE("a view is no end of its storage, and an in-place operator is one") {

@@ -39,7 +39,7 @@ TEST_CASE("who allocated and who wrote last is named where the reader differs") 
   const Report report = compare_traces(baseline, candidate);
   CHECK(report.kind == DivergenceKind::kUninitialised);
   CHECK(report.first_divergence->baseline_index == 2);
-  CHECK(cause_of(report).name == "uninitialised memory");
+  CHECK(cause_of(report).name() == "uninitialised memory");
   CHECK(mentions(cause_of(report).evidence, "`in0` is memory that op 0 aten::empty (m) allocated"));
   CHECK(mentions(cause_of(report).evidence, "in part alone, last by op 1 aten::copy_ (m)"));
 }
@@ -104,7 +104,7 @@ TEST_CASE("what an operator writes into memory that is not yet whole is compared
   REQUIRE(report.first_divergence);
   CHECK(report.first_divergence->baseline_index == 1);
   CHECK(report.first_divergence->relation == Relation::kOrigin);
-  CHECK(cause_of(report).name != "uninitialised memory");
+  CHECK(cause_of(report).name() != "uninitialised memory");
   REQUIRE(report.divergences.size() == 2);
   CHECK(report.divergences[0].relation == Relation::kPropagated);
   CHECK(report.divergences[0].producers == std::vector<std::uint64_t>{1});
@@ -141,7 +141,7 @@ TEST_CASE("a difference that an earlier write left in the storage is that write'
   tensors["y"]["values"] = {7};
   const Report report = compare_traces(baseline, candidate);
   REQUIRE(report.divergences.size() == 1);
-  CHECK(report.divergences[0].cause.name == "propagated");
+  CHECK(report.divergences[0].cause.name() == "propagated");
   CHECK(report.divergences[0].producers == std::vector<std::uint64_t>{1});
 }
 

@@ -69,10 +69,11 @@ std::string facts(const Report& report) {
 
 std::string why(const Report& report) {
   std::string out;
-  if (report.first_divergence && !report.first_divergence->cause.name.empty()) {
+  if (report.first_divergence &&
+      report.first_divergence->cause.kind != comparators::CauseKind::kNone) {
     const comparators::Cause& cause = report.first_divergence->cause;
     out += fmt::format("<div class=\"why\"><h2>Why: {}</h2><p>{}</p>",
-                       html_text(cause.name),
+                       html_text(cause.name()),
                        html_text(cause.evidence));
     if (!cause.advice.empty()) out += fmt::format("<p>{}</p>", html_text(cause.advice));
     out += "</div>\n";

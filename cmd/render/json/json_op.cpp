@@ -70,13 +70,14 @@ Json texts(const std::vector<std::string>& lines) {
 }
 
 Json json_sentence(const comparators::Cause& cause) {
-  return {{"name", json_text(cause.name)},
+  return {{"name", cause.name()},
           {"evidence", json_text(cause.evidence)},
           {"advice", json_text(cause.advice)}};
 }
 
 Json json_cause(const comparators::Cause& cause) {
-  if (cause.name.empty() && cause.evidence.empty() && cause.advice.empty()) {
+  if (cause.kind == comparators::CauseKind::kNone && cause.evidence.empty() &&
+      cause.advice.empty()) {
     return nullptr;
   }
   Json out = json_sentence(cause);

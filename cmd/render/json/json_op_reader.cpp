@@ -76,7 +76,7 @@ std::vector<TensorComparison> read_tensors(const Json& json, core::TensorRole ro
 
 comparators::Cause read_sentence(const Json& json) {
   comparators::Cause cause;
-  cause.name = read_text(json.at("name"));
+  cause.kind = read_enum(json.at("name"), comparators::kLastCause, comparators::cause_name);
   cause.evidence = read_text(json.at("evidence"));
   cause.advice = read_text(json.at("advice"));
   return cause;

@@ -41,7 +41,7 @@ Json json_origin(const Origin& origin) {
   out["module"] = json_text(record.site == nullptr ? "" : record.site->module_path);
   out["source"] = json_source(record);
   out["relation"] = relation_name(origin.relation);
-  out["cause"] = json_text_or_null(origin.cause);
+  out["cause"] = json_text_or_null(comparators::cause_name(origin.cause));
   out["beyond_policy"] = origin.beyond_policy;
   out["l2_rel"] = json_number(origin.l2_rel);
   out["tainted"] = json_integer(origin.tainted);

@@ -64,7 +64,7 @@ comparators::Origin read_origin(const Json& json) {
   origin.candidate_index = read_optional_whole(json.at("op_index").at("candidate"));
   read_names(json.at("operator"), json.at("module"), json.at("source"), origin.record);
   origin.relation = read_enum(json.at("relation"), comparators::Relation::kMissing, relation_name);
-  origin.cause = read_text(json.at("cause"));
+  origin.cause = read_enum(json.at("cause"), comparators::kLastCause, comparators::cause_name);
   origin.beyond_policy = json.at("beyond_policy").get<bool>();
   origin.l2_rel = read_metric(json.at("l2_rel"));
   origin.tainted = read_optional_whole(json.at("tainted"));

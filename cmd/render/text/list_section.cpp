@@ -95,8 +95,9 @@ std::string counts_text(const Report& report) {
   };
   const Relation first = first_counts ? report.first_divergence->relation : Relation::kMissing;
   // An operator put in the place of another is counted as missing on both sides.
-  const bool is_replaced = first_counts && first == Relation::kMismatch &&
-                           report.first_divergence->cause.name == "operator differs";
+  const bool is_replaced =
+      first_counts && first == Relation::kMismatch &&
+      report.first_divergence->cause.kind == comparators::CauseKind::kOperatorDiffers;
   const bool has_producer = first_counts && !report.first_divergence->producers.empty();
   const bool is_origin =
       first == Relation::kOrigin || (first == Relation::kMismatch && !is_replaced && !has_producer);

@@ -126,7 +126,7 @@ void add_further_causes(Page& page, const comparators::Cause& cause, std::size_t
   for (const comparators::Cause& further : cause.also) {
     page.prose(&further == cause.also.data() ? "also" : "",
                fmt::format("{}: {}; {}",
-                           escape_name(further.name),
+                           further.name(),
                            escape_name(further.evidence),
                            escape_name(further.advice)),
                lines);
