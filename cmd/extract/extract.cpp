@@ -8,26 +8,13 @@
 #include <utility>
 #include <variant>
 
+#include "cmd/extract/reproducer.h"
 #include "cmd/terminal/output.h"
 #include "core/error.h"
 #include "core/tensor/npy.h"
 #include "core/text/printable.h"
 
 namespace repro_check::cmd {
-
-bool numpy_has(core::Dtype dtype) {
-  switch (dtype) {
-    case core::Dtype::kBool:
-    case core::Dtype::kFloat16:
-    case core::Dtype::kFloat32:
-    case core::Dtype::kFloat64:
-    case core::Dtype::kComplex64:
-    case core::Dtype::kComplex128:
-      return true;
-    default:
-      return core::is_integral(dtype);
-  }
-}
 
 namespace {
 
@@ -72,7 +59,7 @@ class Writer {
               const std::vector<std::int64_t>& shape,
               const std::vector<std::byte>& bytes) {
     const std::vector<std::int64_t> flat{static_cast<std::int64_t>(bytes.size())};
-    if (numpy_has(dtype)) {
+    if (core::has_npy_dtype(dtype)) {
       core::write_npy(directory_ / name, {dtype, shape, bytes});
     } else {
       core::write_npy(directory_ / name, {core::Dtype::kUInt8, flat, bytes});
@@ -162,7 +149,6 @@ Extraction extract(const core::DumpSource& dump,
   for (const core::TensorRecord& tensor : reproducer.op.tensors) {
     if (tensor.role != core::TensorRole::kOutput) continue;
     ExpectedOutput& expected = reproducer.outputs.emplace_back();
-    expected.slot = tensor.slot;
     expected.tensor = &tensor;
     const bool stored = tensor.state == core::ContentState::kHashed && tensor.layout == "strided" &&
                         !core::is_quantised(tensor.dtype) && dump.has_content(tensor.content_key());

@@ -11,7 +11,6 @@
 #include <utility>
 #include <vector>
 
-#include "cmd/extract/extract.h"
 #include "cmd/inspect/inspect_json.h"
 #include "cmd/inspect/safetensors.h"
 #include "cmd/render/json/json_text.h"
@@ -66,7 +65,7 @@ std::string index_cells(const std::vector<std::int64_t>& index) {
 }
 
 void write_npy(const std::filesystem::path& file, const TensorValues& values) {
-  if (!numpy_has(values.dtype)) {
+  if (!core::has_npy_dtype(values.dtype)) {
     const bool is_float = core::is_floating(values.dtype) && values.dtype != Dtype::kFloat4E2M1FNX2;
     throw core::Error(
         ErrorKind::kUnsupportedDtype,

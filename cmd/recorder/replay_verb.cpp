@@ -1,44 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/recorder/replay_verb.h"
 
-#include <cmath>
 #include <fstream>
 #include <iterator>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <vector>
 
-#include "cmd/recorder/json_line.h"
-#include "core/digest/digest.h"
+#include "cmd/replay/replay_message.h"
 #include "core/error.h"
-#include "dumpers/capture/replay/replay.h"
 #include "dumpers/capture/settings/determinism.h"
+#include "dumpers/replay/replay.h"
 #include "dumpers/store/dump_reader.h"
 
 namespace repro_check::recorder {
 namespace {
-
-using Json = nlohmann::ordered_json;
-
-Json read_replay_request(const std::filesystem::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(in), {}};
-  Json request = Json::parse(text, nullptr, false);
-  if (!request.is_object()) {
-    throw core::Error(core::ErrorKind::kUsage,
-                      file.string() + ": no request",
-                      "a recorder is started by `repro-check replay`");
-  }
-  return request;
-}
-
-std::unique_ptr<core::DumpSource> open(const Json& side) {
-  std::vector<std::filesystem::path> references;
-  for (const Json& reference : side.at("references")) {
-    references.emplace_back(reference.get<std::string>());
-  }
-  return store::open_dump(side.at("dump").get<std::string>(), references);
-}
 
 core::GradMode grad_mode(const std::string& name) {
   for (const auto mode : {core::GradMode::kEnabled, core::GradMode::kInference}) {
@@ -81,42 +56,6 @@ capture::PinRequest recorded_pins(const core::RunManifest& manifest,
   return request;
 }
 
-Json number(const std::optional<double>& value) {
-  if (!value) return nullptr;
-  if (std::isfinite(*value)) return *value;
-  return std::isnan(*value) ? "nan" : "inf";
-}
-
-Json to_json(const std::vector<capture::OutputDistance>& distances) {
-  Json list = Json::array();
-  for (const capture::OutputDistance& distance : distances) {
-    list.push_back({{"slot", distance.slot},
-                    {"elements", distance.elements},
-                    {"differing", distance.differing},
-                    {"incomparable", distance.incomparable},
-                    {"max_abs", number(distance.max_abs)},
-                    {"rmse", number(distance.rmse)}});
-  }
-  return list;
-}
-
-Json to_json(const capture::ReplayRound& round) {
-  Json results = Json::array();
-  for (const capture::ReplayResult& result : round.results) {
-    results.push_back(
-        {{"digest", core::to_hex(result.digest)},
-         {"calls", result.calls},
-         {"first", result.first},
-         {"as_recorded", result.as_recorded ? Json(*result.as_recorded) : Json(nullptr)},
-         {"to_recorded", to_json(result.to_recorded)}});
-  }
-  return {{"threads", round.threads}, {"sequence", round.sequence}, {"results", results}};
-}
-
-Json to_json(const capture::ReferenceDistance& distance) {
-  return {{"outputs", to_json(distance.outputs)}, {"problem", distance.problem}};
-}
-
 std::string fact(const std::string& name) {
   for (const core::EnvironmentFact& fact : capture::read_environment()) {
     if (fact.name == name) return fact.value;
@@ -124,48 +63,29 @@ std::string fact(const std::string& name) {
   return "unknown";
 }
 
-Json answer(const Json& request) {
-  capture::check_variables();
-  const auto dump = open(request);
-  std::vector<std::string> notes;
-  const capture::DeterminismPin pin(recorded_pins(dump->manifest(), notes));
-
-  capture::ReplayRequest order;
-  order.op = request.at("op").get<std::uint64_t>();
-  order.calls = request.at("calls").get<unsigned>();
-  order.threads = request.at("threads").get<std::vector<int>>();
-  order.device = request.at("device").get<std::string>();
-  const capture::ReplayOutcome outcome = capture::replay(*dump, order);
-
-  Json rounds = Json::array();
-  for (const capture::ReplayRound& round : outcome.rounds) rounds.push_back(to_json(round));
-  notes.insert(notes.end(), outcome.notes.begin(), outcome.notes.end());
-  Json document{{"libtorch", fact("libtorch.version")},
-                {"cpu_capability", fact("cpu.capability")},
-                {"rounds", std::move(rounds)}};
-  if (request.value("float64", false)) {
-    document["float64"]["baseline"] = to_json(capture::distance_to_float64(*dump, order.op));
-    if (request.contains("against")) {
-      const Json& side = request.at("against");
-      const auto other = open(side);
-      document["float64"]["candidate"] =
-          to_json(capture::distance_to_float64(*other, side.at("op").get<std::uint64_t>()));
-    }
-  }
-  document["notes"] = notes;
-  return document;
-}
-
 }  // namespace
 
 std::string replay(const std::filesystem::path& request_file) {
-  try {
-    return to_line(answer(read_replay_request(request_file)));
-  } catch (const nlohmann::json::exception& error) {
-    throw core::Error(core::ErrorKind::kUsage,
-                      request_file.string() + ": " + error.what(),
-                      "the recorder and repro-check are of different versions");
+  std::ifstream in(request_file, std::ios::binary);
+  const cmd::ReplayQuestion question =
+      cmd::parse_question(std::string{std::istreambuf_iterator<char>(in), {}});
+  capture::check_variables();
+  const auto dump = store::open_dump(question.recorded.dump, question.recorded.references);
+  cmd::ReplayAnswer answer;
+  const capture::DeterminismPin pin(recorded_pins(dump->manifest(), answer.notes));
+  replay::Outcome outcome = replay::replay(*dump, question.how);
+  answer.libtorch = fact("libtorch.version");
+  answer.cpu_capability = fact("cpu.capability");
+  answer.rounds = std::move(outcome.rounds);
+  answer.notes.insert(answer.notes.end(), outcome.notes.begin(), outcome.notes.end());
+  if (question.float64) {
+    answer.baseline = replay::distance_to_float64(*dump, question.recorded.op);
+    if (const auto& side = question.against) {
+      const auto other = store::open_dump(side->dump, side->references);
+      answer.candidate = replay::distance_to_float64(*other, side->op);
+    }
   }
+  return cmd::to_text(answer);
 }
 
 }  // namespace repro_check::recorder

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <set>
+#include <string_view>
 #include <utility>
 
 #include "cmd/inspect/counterpart.h"
@@ -24,30 +24,29 @@
 namespace repro_check::cmd {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 constexpr const char* kIsaVariable = "ATEN_CPU_CAPABILITY";
 constexpr const char* kVariablePrefix = "env.";
 
-Json side_json(const ReplaySide& side) {
-  Json references = Json::array();
-  for (const auto& reference : side.references) {
-    references.push_back(std::filesystem::absolute(reference).string());
-  }
-  return {{"dump", std::filesystem::absolute(side.dump).string()},
-          {"references", std::move(references)},
-          {"op", side.op}};
-}
-
-std::string request_text(const ReplayPlan& plan, const std::optional<ReplaySide>& other) {
-  Json request = side_json(plan.recorded);
-  request["calls"] = plan.calls;
-  request["threads"] = plan.threads;
-  request["device"] = plan.device;
-  request["float64"] = plan.float64;
-  if (other) request["against"] = side_json(*other);
-  return request.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
+constexpr ReplayVerdict kRepeats{"repeats",
+                                 "REPEATS",
+                                 "repeats at every setting, {0} gave the recorded result",
+                                 core::ExitCode::kReproducible};
+constexpr ReplayVerdict kRepeatsUnrecorded{
+    "repeats_unrecorded",
+    "REPEATS, NOT COMPARED",
+    "repeats at every setting, {0} gave one result; the record does not say what came out",
+    core::ExitCode::kNotComparable};
+constexpr ReplayVerdict kNotReproduced{
+    "not_reproduced",
+    "NOT REPRODUCED",
+    "repeats at every setting, but {0} gave another result than the recorded",
+    core::ExitCode::kDivergence};
+constexpr ReplayVerdict kDependsOnSettings{"depends_on_settings",
+                                           "DEPENDS ON SETTINGS",
+                                           "repeats at every setting, but {0} gave {1}",
+                                           core::ExitCode::kDivergence};
+constexpr ReplayVerdict kVaries{
+    "varies", "VARIES", "gave {2} in {3} with {4}", core::ExitCode::kDivergence};
 
 /// The recorded run's variables, as far as they are known to change numbers.
 RecorderQuestion question_for(const ReplayPlan& plan,
@@ -71,56 +70,11 @@ RecorderQuestion question_for(const ReplayPlan& plan,
   return question;
 }
 
-std::optional<double> number(const Json& value) {
-  if (value.is_null()) return std::nullopt;
-  if (value.is_number()) return value.get<double>();
-  return value == "nan" ? std::numeric_limits<double>::quiet_NaN()
-                        : std::numeric_limits<double>::infinity();
-}
-
-std::vector<capture::OutputDistance> distances(const Json& list) {
-  std::vector<capture::OutputDistance> all;
-  for (const Json& entry : list) {
-    all.push_back({entry.at("slot").get<std::string>(),
-                   entry.at("elements").get<std::uint64_t>(),
-                   entry.at("differing").get<std::uint64_t>(),
-                   entry.at("incomparable").get<std::uint64_t>(),
-                   number(entry.at("max_abs")),
-                   number(entry.at("rmse"))});
-  }
-  return all;
-}
-
-capture::ReplayRound round_of(const Json& entry) {
-  capture::ReplayRound round;
-  round.threads = entry.at("threads").get<int>();
-  round.sequence = entry.at("sequence").get<std::vector<unsigned>>();
-  for (const Json& given : entry.at("results")) {
-    capture::ReplayResult& result = round.results.emplace_back();
-    const auto digest = core::parse_digest(given.at("digest").get<std::string>());
-    if (digest) result.digest = *digest;
-    result.calls = given.at("calls").get<unsigned>();
-    result.first = given.at("first").get<unsigned>();
-    if (given.at("as_recorded").is_boolean()) {
-      result.as_recorded = given.at("as_recorded").get<bool>();
-    }
-    result.to_recorded = distances(given.at("to_recorded"));
-  }
-  return round;
-}
-
-std::optional<capture::ReferenceDistance> reference(const Json& answer, const char* side) {
-  if (!answer.contains("float64") || !answer["float64"].contains(side)) return std::nullopt;
-  const Json& given = answer["float64"][side];
-  return capture::ReferenceDistance{distances(given.at("outputs")),
-                                    given.at("problem").get<std::string>()};
-}
-
 /// The kernel of a model may print too: the answer is the last line.
-Json parse_answer(const std::string& text) {
+std::string_view last_line(std::string_view text) {
   const std::size_t end = text.find_last_not_of('\n');
-  const std::size_t start = end == std::string::npos ? end : text.rfind('\n', end);
-  return Json::parse(text.substr(start == std::string::npos ? 0 : start + 1));
+  const std::size_t start = end == std::string_view::npos ? end : text.rfind('\n', end);
+  return text.substr(start == std::string_view::npos ? 0 : start + 1);
 }
 
 /// A recorder that executes with other kernels than it was started for says nothing about those.
@@ -132,21 +86,19 @@ void require_isa(const std::string& isa, const std::string& used) {
       "this processor or build has no such kernels: take default, avx2 or avx512");
 }
 
-void take(const std::string& isa, const Json& answer, ReplayFindings& findings) {
-  require_isa(isa, answer.at("cpu_capability").get<std::string>());
-  findings.libtorch = answer.at("libtorch").get<std::string>();
-  for (const Json& entry : answer.at("rounds")) {
-    findings.settings.push_back(
-        {isa, answer.at("cpu_capability").get<std::string>(), round_of(entry)});
+void take(const std::string& isa, ReplayAnswer answer, ReplayFindings& findings) {
+  require_isa(isa, answer.cpu_capability);
+  findings.libtorch = answer.libtorch;
+  for (replay::Round& round : answer.rounds) {
+    findings.settings.push_back({isa, answer.cpu_capability, std::move(round)});
   }
-  for (const Json& note : answer.at("notes")) {
-    const auto text = note.get<std::string>();
-    if (std::ranges::find(findings.notes, text) == findings.notes.end()) {
-      findings.notes.push_back(text);
+  for (const std::string& note : answer.notes) {
+    if (std::ranges::find(findings.notes, note) == findings.notes.end()) {
+      findings.notes.push_back(note);
     }
   }
-  if (!findings.baseline) findings.baseline = reference(answer, "baseline");
-  if (!findings.candidate) findings.candidate = reference(answer, "candidate");
+  if (!findings.baseline) findings.baseline = std::move(answer.baseline);
+  if (!findings.candidate) findings.candidate = std::move(answer.candidate);
 }
 
 bool inputs_agree(const core::OpRecord& left, const core::OpRecord& right) {
@@ -162,35 +114,19 @@ bool inputs_agree(const core::OpRecord& left, const core::OpRecord& right) {
 
 }  // namespace
 
-std::string verdict_name(ReplayVerdict verdict) {
-  switch (verdict) {
-    case ReplayVerdict::kRepeats:
-      return "repeats";
-    case ReplayVerdict::kRepeatsUnrecorded:
-      return "repeats_unrecorded";
-    case ReplayVerdict::kNotReproduced:
-      return "not_reproduced";
-    case ReplayVerdict::kDependsOnSettings:
-      return "depends_on_settings";
-    case ReplayVerdict::kVaries:
-      return "varies";
-  }
-  return "varies";
-}
-
-ReplayVerdict ReplayFindings::verdict() const {
+const ReplayVerdict& ReplayFindings::verdict() const {
   bool recorded = true;
   bool known = true;
   for (const ReplaySetting& setting : settings) {
-    if (setting.round.results.size() > 1) return ReplayVerdict::kVaries;
-    for (const capture::ReplayResult& result : setting.round.results) {
+    if (setting.round.results.size() > 1) return kVaries;
+    for (const replay::Result& result : setting.round.results) {
       known = known && result.as_recorded.has_value();
       recorded = recorded && result.as_recorded.value_or(false);
     }
   }
-  if (distinct() > 1) return ReplayVerdict::kDependsOnSettings;
-  if (!known) return ReplayVerdict::kRepeatsUnrecorded;
-  return recorded ? ReplayVerdict::kRepeats : ReplayVerdict::kNotReproduced;
+  if (distinct() > 1) return kDependsOnSettings;
+  if (!known) return kRepeatsUnrecorded;
+  return recorded ? kRepeats : kNotReproduced;
 }
 
 std::uint64_t ReplayFindings::calls() const {
@@ -202,7 +138,7 @@ std::uint64_t ReplayFindings::calls() const {
 std::uint64_t ReplayFindings::distinct() const {
   std::set<core::Digest> digests;
   for (const ReplaySetting& setting : settings) {
-    for (const capture::ReplayResult& result : setting.round.results) {
+    for (const replay::Result& result : setting.round.results) {
       digests.insert(result.digest);
     }
   }
@@ -217,11 +153,11 @@ std::optional<double> ReplayFindings::reference_ratio() const {
   return *second == 0 ? std::numeric_limits<double>::infinity() : *first / *second;
 }
 
-std::optional<double> rms_distance(const std::optional<capture::ReferenceDistance>& distance) {
+std::optional<double> rms_distance(const std::optional<replay::ReferenceDistance>& distance) {
   if (!distance) return std::nullopt;
   double squares = 0;
   double numbers = 0;
-  for (const capture::OutputDistance& output : distance->outputs) {
+  for (const replay::OutputDistance& output : distance->outputs) {
     if (output.incomparable > 0) return std::numeric_limits<double>::infinity();
     if (!output.rmse) continue;
     const auto elements = static_cast<double>(output.elements);
@@ -231,49 +167,33 @@ std::optional<double> rms_distance(const std::optional<capture::ReferenceDistanc
   return numbers > 0 ? std::optional<double>(std::sqrt(squares / numbers)) : std::nullopt;
 }
 
-core::ExitCode exit_code_of(const ReplayFindings& findings) {
-  switch (findings.verdict()) {
-    case ReplayVerdict::kRepeats:
-      return core::ExitCode::kReproducible;
-    case ReplayVerdict::kRepeatsUnrecorded:
-      return core::ExitCode::kNotComparable;
-    default:
-      return core::ExitCode::kDivergence;
-  }
-}
-
 ReplayFindings replay(const ReplayPlan& plan) {
   ReplayFindings findings;
-  const auto dump = store::open_dump(plan.recorded.dump, plan.recorded.references);
-  expect_own(*dump, plan.recorded.dump);
-  findings.op = core::require_replayable(*dump, plan.recorded.op);
-  findings.dump = plan.recorded.dump.string();
-  findings.device = plan.device;
-  std::optional<ReplaySide> other;
-  if (plan.against) {
-    const auto against = store::open_dump(*plan.against, {plan.recorded.dump});
-    other = ReplaySide{*plan.against, {plan.recorded.dump}, 0};
-    other->op = plan.against_op ? *plan.against_op : counterpart(*dump, plan.recorded.op, *against);
-    findings.against = plan.against->string();
-    findings.against_op = other->op;
-    findings.same_inputs = inputs_agree(findings.op, core::require_replayable(*against, other->op));
+  ReplayQuestion asked = plan.question;
+  const ReplaySide& recorded = asked.recorded;
+  const auto dump = store::open_dump(recorded.dump, recorded.references);
+  expect_own(*dump, recorded.dump);
+  findings.op = core::require_replayable(*dump, recorded.op);
+  findings.dump = recorded.dump.string();
+  findings.device = asked.how.device;
+  if (asked.against) {
+    ReplaySide& other = *asked.against;
+    other.references = {recorded.dump};
+    const auto against = store::open_dump(other.dump, other.references);
+    other.op = plan.against_op ? *plan.against_op : counterpart(*dump, recorded.op, *against);
+    findings.against = other.dump.string();
+    findings.against_op = other.op;
+    findings.same_inputs = inputs_agree(findings.op, core::require_replayable(*against, other.op));
   }
   const TemporaryFile request("repro-check-replay");
-  write_file(request.path(), request_text(plan, other));
+  write_file(request.path(), to_text(asked));
   std::vector<std::string> isas = plan.isas;
   if (isas.empty()) isas.emplace_back();
   for (const std::string& isa : isas) {
     RecorderQuestion question = question_for(plan, dump->manifest(), isa, request.path());
     question.about =
         fmt::format("op {} {}", findings.op.index, core::printable(findings.op.op->full_name()));
-    const std::string answer = ask_recorder(question);
-    try {
-      take(isa, parse_answer(answer), findings);
-    } catch (const nlohmann::json::exception& error) {
-      throw core::Error(core::ErrorKind::kRunFailed,
-                        fmt::format("the recorder's answer cannot be read: {}", error.what()),
-                        "use the recorder that belongs to this repro-check");
-    }
+    take(isa, parse_answer(last_line(ask_recorder(question))), findings);
   }
   return findings;
 }

@@ -8,28 +8,16 @@
 #include <string>
 #include <vector>
 
+#include "cmd/replay/replay_message.h"
 #include "core/exit_code.h"
 #include "core/trace/op_record.h"
-#include "dumpers/capture/replay/replay.h"
 
 namespace repro_check::cmd {
 
-/// One operator of one dump.
-struct ReplaySide {
-  std::filesystem::path dump;
-  std::vector<std::filesystem::path> references;
-  std::uint64_t op = 0;
-};
-
 struct ReplayPlan {
-  ReplaySide recorded;
-  std::optional<std::filesystem::path> against;  ///< the other side
-  std::optional<std::uint64_t> against_op;       ///< empty = what alignment finds
-  unsigned calls = 20;
-  std::vector<int> threads;       ///< empty = as recorded
+  ReplayQuestion question;                  ///< but for the op of its other side
+  std::optional<std::uint64_t> against_op;  ///< empty = what alignment finds
   std::vector<std::string> isas;  ///< ATEN_CPU_CAPABILITY; `default` = unset. Empty = as recorded
-  std::string device;             ///< empty = as recorded
-  bool float64 = true;
   std::optional<std::filesystem::path> recorder;
   std::optional<std::chrono::seconds> timeout;  ///< of all calls under one instruction set
 };
@@ -38,19 +26,18 @@ struct ReplayPlan {
 struct ReplaySetting {
   std::string isa;             ///< as asked; empty = as recorded
   std::string cpu_capability;  ///< as LibTorch reports it
-  capture::ReplayRound round;
+  replay::Round round;
 };
 
-enum class ReplayVerdict {
-  kRepeats,            ///< one result in all calls, the recorded one
-  kRepeatsUnrecorded,  ///< one result in all calls, and the record does not say what came out
-  kNotReproduced,      ///< one result in all calls, and not the recorded one
-  kDependsOnSettings,  ///< one result at every setting, but not the same
-  kVaries,             ///< more than one result at some setting
+/// What all calls together say.
+struct ReplayVerdict {
+  const char* name;   ///< in documents
+  const char* words;  ///< at the start of a headline
+  /// And what follows the operator there. Of {0} calls at settings, {1} distinct results; of the
+  /// setting that varied most {2} results, {3} calls and {4} its name.
+  const char* sentence;
+  core::ExitCode exit;
 };
-
-/// `repeats`, `repeats_unrecorded`, `not_reproduced`, `depends_on_settings`, `varies`.
-std::string verdict_name(ReplayVerdict verdict);
 
 struct ReplayFindings {
   core::OpRecord op;
@@ -61,11 +48,11 @@ struct ReplayFindings {
   std::string libtorch;
   std::string device;  ///< as asked; empty = as recorded
   std::vector<ReplaySetting> settings;
-  std::optional<capture::ReferenceDistance> baseline;   ///< of `dump` from float64
-  std::optional<capture::ReferenceDistance> candidate;  ///< of `against`
+  std::optional<replay::ReferenceDistance> baseline;   ///< of `dump` from float64
+  std::optional<replay::ReferenceDistance> candidate;  ///< of `against`
   std::vector<std::string> notes;
 
-  [[nodiscard]] ReplayVerdict verdict() const;
+  [[nodiscard]] const ReplayVerdict& verdict() const;
   [[nodiscard]] std::uint64_t calls() const;     ///< in all
   [[nodiscard]] std::uint64_t distinct() const;  ///< results in all calls
   /// Root mean square distance from float64 of `dump` over that of `against`, all measured outputs
@@ -77,9 +64,7 @@ struct ReplayFindings {
 
 /// Root mean square distance over all outputs; inf where NaN or infinity stands against a number,
 /// empty where nothing was measured.
-std::optional<double> rms_distance(const std::optional<capture::ReferenceDistance>& distance);
-
-core::ExitCode exit_code_of(const ReplayFindings& findings);
+std::optional<double> rms_distance(const std::optional<replay::ReferenceDistance>& distance);
 
 /// Starts a recorder for each instruction set.
 /// @throws core::Error{kNotComparable} for an operator that cannot be executed again, saying what

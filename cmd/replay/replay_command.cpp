@@ -84,16 +84,15 @@ ReplayPlan ReplayCommand::plan() const {
   }
   if (output_) require_writable(*output_);
   ReplayPlan plan;
-  plan.recorded = {dump_, {references_.begin(), references_.end()}, op_};
+  ReplayQuestion& question = plan.question;
+  question.recorded = {dump_, {references_.begin(), references_.end()}, op_};
+  question.how = {op_, calls_, threads_, device_};
+  question.float64 = dtype_ == "float64";
   if (against_) {
-    plan.against = *against_;
-    plan.recorded.references.emplace_back(*against_);
+    question.against = ReplaySide{*against_, {}, 0};
+    question.recorded.references.emplace_back(*against_);
   }
-  plan.calls = calls_;
-  plan.threads = threads_;
   plan.isas = isas_;
-  plan.device = device_;
-  plan.float64 = dtype_ == "float64";
   if (recorder_) plan.recorder = *recorder_;
   if (timeout_) plan.timeout = std::chrono::seconds(*timeout_);
   return plan;
@@ -130,7 +129,7 @@ core::ExitCode ReplayCommand::run(const GlobalOptions& globals) {
   } else {
     write(globals.quiet ? replay_headline(findings) + "\n" : replay_text(findings));
   }
-  return exit_code_of(findings);
+  return findings.verdict().exit;
 }
 
 }  // namespace repro_check::cmd

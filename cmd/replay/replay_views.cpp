@@ -29,26 +29,20 @@ std::string op_text(const ReplayFindings& findings) {
                      place.empty() ? "" : " (" + place + ")");
 }
 
-std::string calls_text(const ReplayFindings& findings) {
-  return fmt::format("{} at {}",
-                     format_count(findings.calls(), "call"),
-                     format_count(findings.settings.size(), "setting"));
-}
-
 std::string setting_name(const ReplaySetting& setting) {
   std::string text = setting.isa.empty() ? "" : escape_name(setting.isa) + ", ";
   return text + format_count(static_cast<std::uint64_t>(setting.round.threads), "thread");
 }
 
-const char* recorded_text(const capture::ReplayResult& result) {
+const char* recorded_text(const replay::Result& result) {
   if (!result.as_recorded) return "the record does not say what came out";
   return *result.as_recorded ? "as recorded" : "not as recorded";
 }
 
 /// `max 1.2e-07 from the recorded output`, of the output that is farthest.
-std::string gap_text(const capture::ReplayResult& result) {
-  const capture::OutputDistance* worst = nullptr;
-  for (const capture::OutputDistance& output : result.to_recorded) {
+std::string gap_text(const replay::Result& result) {
+  const replay::OutputDistance* worst = nullptr;
+  for (const replay::OutputDistance& output : result.to_recorded) {
     if (output.differing == 0) continue;
     if (worst == nullptr || output.max_abs.value_or(INFINITY) > worst->max_abs.value_or(INFINITY)) {
       worst = &output;
@@ -84,13 +78,13 @@ std::string setting_rows(const ReplaySetting& setting) {
 }
 
 std::string float64_rows(const std::string& side,
-                         const std::optional<capture::ReferenceDistance>& distance) {
+                         const std::optional<replay::ReferenceDistance>& distance) {
   if (!distance) return "";
   if (!distance->problem.empty()) {
     return row("float64", side + "no distance: " + escape_name(distance->problem));
   }
   std::string text;
-  for (const capture::OutputDistance& output : distance->outputs) {
+  for (const replay::OutputDistance& output : distance->outputs) {
     std::string measured = output.rmse ? fmt::format("RMSE {}, max {}",
                                                      format_error(*output.rmse),
                                                      format_error(*output.max_abs))
@@ -120,50 +114,9 @@ std::string nearer_row(const ReplayFindings& findings) {
           "{} is nearer to it{}", escape_name(*ratio > 1 ? findings.against : findings.dump), by));
 }
 
-std::string verdict_words(const ReplayFindings& findings) {
-  switch (findings.verdict()) {
-    case ReplayVerdict::kRepeats:
-      return "REPEATS";
-    case ReplayVerdict::kRepeatsUnrecorded:
-      return "REPEATS, NOT COMPARED";
-    case ReplayVerdict::kNotReproduced:
-      return "NOT REPRODUCED";
-    case ReplayVerdict::kDependsOnSettings:
-      return "DEPENDS ON SETTINGS";
-    case ReplayVerdict::kVaries:
-      return "VARIES";
-  }
-  return "VARIES";
-}
-
-std::string findings_words(const ReplayFindings& findings) {
-  const std::string calls = calls_text(findings);
-  switch (findings.verdict()) {
-    case ReplayVerdict::kRepeats:
-      return "repeats at every setting, " + calls + " gave the recorded result";
-    case ReplayVerdict::kRepeatsUnrecorded:
-      return "repeats at every setting, " + calls +
-             " gave one result; the record does not say what came out";
-    case ReplayVerdict::kNotReproduced:
-      return "repeats at every setting, but " + calls + " gave another result than the recorded";
-    case ReplayVerdict::kDependsOnSettings:
-      return fmt::format("repeats at every setting, but {} gave {}",
-                         calls,
-                         format_count(findings.distinct(), "distinct result"));
-    case ReplayVerdict::kVaries:
-      break;
-  }
-  const auto worst = std::ranges::max_element(
-      findings.settings, {}, [](const ReplaySetting& s) { return s.round.results.size(); });
-  return fmt::format("gave {} in {} with {}",
-                     format_count(worst->round.results.size(), "distinct result"),
-                     format_count(worst->round.sequence.size(), "call"),
-                     setting_name(*worst));
-}
-
-OrderedJson distances_json(const std::vector<capture::OutputDistance>& distances) {
+OrderedJson distances_json(const std::vector<replay::OutputDistance>& distances) {
   OrderedJson list = OrderedJson::array();
-  for (const capture::OutputDistance& output : distances) {
+  for (const replay::OutputDistance& output : distances) {
     list.push_back({{"slot", clean_utf8(output.slot)},
                     {"elements", output.elements},
                     {"differing", output.differing},
@@ -181,7 +134,7 @@ OrderedJson text_or_null(const std::string& text) {
 
 OrderedJson setting_json(const ReplaySetting& setting) {
   OrderedJson results = OrderedJson::array();
-  for (const capture::ReplayResult& result : setting.round.results) {
+  for (const replay::Result& result : setting.round.results) {
     results.push_back(
         {{"digest", core::to_hex(result.digest)},
          {"calls", result.calls},
@@ -198,7 +151,7 @@ OrderedJson setting_json(const ReplaySetting& setting) {
           {"results", std::move(results)}};
 }
 
-OrderedJson reference_json(const std::optional<capture::ReferenceDistance>& distance) {
+OrderedJson reference_json(const std::optional<replay::ReferenceDistance>& distance) {
   if (!distance) return nullptr;
   return {{"outputs", distances_json(distance->outputs)},
           {"problem", text_or_null(distance->problem)}};
@@ -218,8 +171,20 @@ OrderedJson float64_json(const ReplayFindings& findings) {
 }  // namespace
 
 std::string replay_headline(const ReplayFindings& findings) {
-  return fmt::format(
-      "{}: {} {}", verdict_words(findings), op_text(findings), findings_words(findings));
+  const ReplayVerdict& verdict = findings.verdict();
+  const auto most = std::ranges::max_element(
+      findings.settings, {}, [](const ReplaySetting& s) { return s.round.results.size(); });
+  const bool none = most == findings.settings.end();
+  const std::string sentence =
+      fmt::format(fmt::runtime(verdict.sentence),
+                  fmt::format("{} at {}",
+                              format_count(findings.calls(), "call"),
+                              format_count(findings.settings.size(), "setting")),
+                  format_count(findings.distinct(), "distinct result"),
+                  format_count(none ? 0 : most->round.results.size(), "distinct result"),
+                  format_count(none ? 0 : most->round.sequence.size(), "call"),
+                  none ? "" : setting_name(*most));
+  return fmt::format("{}: {} {}", verdict.words, op_text(findings), sentence);
 }
 
 std::string replay_text(const ReplayFindings& findings) {
@@ -259,9 +224,9 @@ std::string replay_json(const ReplayFindings& findings, bool pretty) {
   for (const std::string& note : findings.notes) notes.push_back(clean_utf8(note));
   const OrderedJson document{{"format", "repro-check-replay"},
                              {"version", "1.0"},
-                             {"verdict", verdict_name(findings.verdict())},
+                             {"verdict", findings.verdict().name},
                              {"headline", clean_utf8(replay_headline(findings))},
-                             {"exit_code", static_cast<int>(exit_code_of(findings))},
+                             {"exit_code", static_cast<int>(findings.verdict().exit)},
                              {"dump", clean_utf8(findings.dump)},
                              {"op",
                               {{"index", op.index},

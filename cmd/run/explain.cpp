@@ -48,22 +48,19 @@ std::vector<std::string> instruction_sets(const RunSummary& run) {
   return sets;
 }
 
-const RecordingJob* job_of(const std::vector<RecordingJob>& jobs, const RunSummary& run) {
-  const auto found = std::ranges::find_if(
-      jobs, [&](const RecordingJob& job) { return job.dump.string() == run.location; });
-  return found == jobs.end() ? nullptr : &*found;
-}
-
 ReplayPlan plan_for(const std::vector<RecordingJob>& jobs,
                     const RunSummary& run,
                     const RunSummary& other,
                     std::uint64_t op) {
   ReplayPlan plan;
-  plan.recorded = {run.location, {other.location}, op};
-  plan.calls = kCalls;
-  if (const RecordingJob* job = job_of(jobs, run)) {
+  plan.question.recorded = {run.location, {other.location}, op};
+  plan.question.how = {op, kCalls, {}, {}};
+  const auto job = std::ranges::find_if(
+      jobs, [&](const RecordingJob& made) { return made.dump.string() == run.location; });
+  if (job != jobs.end()) {
     plan.recorder = job->run.recorder;
-    if (job->run.dump.reference) plan.recorded.references.push_back(*job->run.dump.reference);
+    const auto& reference = job->run.dump.reference;
+    if (reference) plan.question.recorded.references.push_back(*reference);
   }
   return plan;
 }
@@ -77,7 +74,7 @@ void take(const ReplayFindings& findings, bool of_baseline, ReplayEvidence& evid
     taken.threads = static_cast<std::uint64_t>(std::max(setting.round.threads, 0));
     taken.calls = setting.round.sequence.size();
     taken.as_recorded = true;
-    for (const capture::ReplayResult& result : setting.round.results) {
+    for (const replay::Result& result : setting.round.results) {
       taken.results.push_back(result.digest);
       if (!result.as_recorded) {
         taken.as_recorded.reset();
@@ -95,9 +92,10 @@ void execute_again(const std::vector<RecordingJob>& jobs,
   const RunSummary& baseline = report.runs[0];
   const RunSummary& candidate = report.runs[1];
   ReplayPlan first = plan_for(jobs, baseline, candidate, call.baseline_op);
-  first.against = candidate.location;
+  first.question.against = ReplaySide{candidate.location, {}, 0};
+  first.question.float64 = true;
+  first.question.how.threads = thread_counts(report);
   first.against_op = call.candidate_op;
-  first.threads = thread_counts(report);
   first.isas = instruction_sets(baseline);
   const ReplayFindings of_baseline = replay(first);
   evidence.same_inputs = of_baseline.same_inputs;
@@ -105,9 +103,7 @@ void execute_again(const std::vector<RecordingJob>& jobs,
   evidence.candidate_rmse = rms_distance(of_baseline.candidate);
   evidence.reference_ratio = of_baseline.reference_ratio();
   take(of_baseline, true, evidence);
-  ReplayPlan second = plan_for(jobs, candidate, baseline, call.candidate_op);
-  second.float64 = false;
-  take(replay(second), false, evidence);
+  take(replay(plan_for(jobs, candidate, baseline, call.candidate_op)), false, evidence);
 }
 
 }  // namespace

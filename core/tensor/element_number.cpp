@@ -89,6 +89,13 @@ std::optional<double> element_number(Dtype dtype, std::span<const std::byte> ele
   return decode_float(dtype, read<std::uint64_t>(element));
 }
 
+std::vector<double> numbers_of(Dtype dtype, std::span<const std::byte> content) {
+  std::vector<double> numbers;
+  numbers.reserve(content.size() / std::max<std::size_t>(element_size(part_dtype(dtype)), 1));
+  for_each_number(dtype, content, [&](double number) { numbers.push_back(number); });
+  return numbers;
+}
+
 double element_distance(Dtype dtype,
                         std::span<const std::byte> a,
                         std::span<const std::byte> b) noexcept {

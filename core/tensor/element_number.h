@@ -16,6 +16,10 @@ namespace repro_check::core {
 /// @param element  element_size(dtype) bytes, little-endian
 std::optional<double> element_number(Dtype dtype, std::span<const std::byte> element) noexcept;
 
+/// All numbers of a content, both parts of complex ones; NaN where the dtype has none.
+/// @param content  whole elements
+std::vector<double> numbers_of(Dtype dtype, std::span<const std::byte> content);
+
 /// |b - a| in double, of complex numbers by modulus; NaN where either is NaN, or where the dtype
 /// has no numbers. Integers of 64 bits are subtracted before they are rounded. Two equal infinities
 /// are 0 apart.

@@ -168,6 +168,8 @@ HostTensor read_npy(const std::filesystem::path& file) {
   return tensor;
 }
 
+bool has_npy_dtype(Dtype dtype) noexcept { return !detail::npy_descr(dtype).empty(); }
+
 void write_npy(const std::filesystem::path& file, TensorView tensor) {
   const std::string_view descr = detail::npy_descr(tensor.dtype);
   if (descr.empty()) {

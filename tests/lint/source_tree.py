@@ -5,8 +5,8 @@ from pathlib import Path
 
 # In a second working tree of git, .git is a file that names the first.
 SKIPPED = {".git", ".venv", "build", "repro-check-out", "__pycache__"}
-HOUSE = ("core", "configs", "dumpers/capture", "dumpers/torchscript", "dumpers/journal",
-         "dumpers/store", "comparators", "baselines", "cmd")
+HOUSE = ("core", "configs", "dumpers/capture", "dumpers/replay", "dumpers/torchscript",
+         "dumpers/journal", "dumpers/store", "comparators", "baselines", "cmd")
 
 
 def files(root: Path):

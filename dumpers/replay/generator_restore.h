@@ -5,7 +5,7 @@
 
 #include "core/trace/dump_source.h"
 
-namespace repro_check::capture {
+namespace repro_check::replay {
 
 /// A generator of the kind `op` drew from, seeded and moved to where it stood before the call. The
 /// way there follows what earlier operators of the dump drew, then single steps.
@@ -13,4 +13,4 @@ namespace repro_check::capture {
 /// @throws core::Error{kNotComparable} when no way from the seed leads there
 at::Generator restore_generator(const core::DumpSource& dump, const core::OpRecord& op);
 
-}  // namespace repro_check::capture
+}  // namespace repro_check::replay

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dumpers/capture/replay/replay.h"
+#include "dumpers/replay/replay.h"
 
 #include <ATen/ATen.h>
 #include <ATen/Context.h>
@@ -12,42 +12,33 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/tensor/element_number.h"
 #include "core/trace/replay_inputs.h"
-#include "dumpers/capture/replay/replayed_call.h"
-#include "dumpers/capture/tensors/hashing.h"
-#include "dumpers/capture/tensors/tensor_form.h"
-#include "dumpers/capture/torch/torch_names.h"
+#include "dumpers/replay/call.h"
 
-namespace repro_check::capture {
+namespace repro_check::replay {
 namespace {
 
 using core::ContentState;
 
-[[noreturn]] void cannot(const std::string& what, const std::string& hint) {
-  throw core::Error(core::ErrorKind::kNotComparable, what, hint);
-}
-
-/// Everything about one result that must repeat: a line an output, then what is no tensor.
+/// Everything about the results of a call that must repeat: a line an output, then what is no
+/// tensor.
 struct Fingerprint {
   std::string text;
   std::vector<core::Digest> digests;
+  std::string unknown;  ///< an output without a digest; empty = all have one
 
-  void add(const std::string& slot, core::Dtype dtype, at::IntArrayRef shape, core::Digest digest) {
-    text += fmt::format("{} {}", slot, core::dtype_name(dtype));
-    for (const std::int64_t size : shape) text += fmt::format(" {}", size);
-    text += ": " + core::to_hex(digest) + "\n";
-    digests.push_back(digest);
+  void add(const core::TensorRecord& tensor) {
+    text += fmt::format("{} {}", tensor.slot, core::dtype_name(tensor.dtype));
+    for (const std::int64_t size : tensor.shape) text += fmt::format(" {}", size);
+    text += ": " + core::to_hex(tensor.digest) + "\n";
+    digests.push_back(tensor.digest);
   }
 
-  /// Of a quantised, sparse or nested tensor, what its parts do not say.
-  void add_attributes(const std::string& slot, const std::string& attributes) {
-    if (!attributes.empty()) text += fmt::format("{}: {}\n", slot, attributes);
-  }
-
-  void add_scalars(const core::Value& value) {
+  void add(const core::Value& value) {
     if (std::holds_alternative<core::TensorSlot>(value.data)) return;
     if (const auto* list = std::get_if<core::ValueList>(&value.data)) {
-      for (const core::Value& item : list->items) add_scalars(item);
+      for (const core::Value& item : list->items) add(item);
       text += fmt::format("list of {}\n", list->items.size());
     } else {
       text += core::to_text(value) + "\n";
@@ -61,34 +52,7 @@ struct Fingerprint {
   }
 };
 
-/// As a recording has it: the tensor, then its parts.
-void add_tensor(const std::string& slot, const at::Tensor& tensor, Fingerprint& print) {
-  const TensorForm form = form_of(tensor);
-  std::string attributes;
-  const TensorParts parts = parts_of(tensor, form, attributes);
-  print.add_attributes(slot, attributes);
-  const core::Dtype dtype = dtype_of(tensor.scalar_type());
-  if (form == TensorForm::kStrided && dtype != core::Dtype::kUnknown) {
-    const auto content = host_content(tensor);
-    if (!content) cannot("output " + slot + " has no values: it cannot be compared", "");
-    print.add(slot, dtype, tensor.sizes(), summarise_content(content->bytes, dtype, false).digest);
-  } else if (parts.empty()) {
-    cannot("output " + slot + " is of a kind that cannot be compared", "");
-  }
-  for (const auto& [ending, part] : parts) add_tensor(slot + '.' + ending, part, print);
-}
-
-Fingerprint fingerprint(const CallResults& results) {
-  Fingerprint print;
-  for (const auto& [slot, tensor] : results.tensors) {
-    if (tensor.defined()) add_tensor(slot, tensor, print);
-  }
-  for (const core::Value& value : results.values) print.add_scalars(value);
-  return print;
-}
-
-/// Empty when the record does not say what came out.
-std::optional<Fingerprint> fingerprint(const core::OpRecord& record) {
+Fingerprint fingerprint(const core::OpRecord& record) {
   Fingerprint print;
   for (const core::TensorRecord& tensor : record.tensors) {
     if (tensor.role != core::TensorRole::kOutput || tensor.state == ContentState::kUndefined) {
@@ -101,35 +65,31 @@ std::optional<Fingerprint> fingerprint(const core::OpRecord& record) {
                          tensor.slot),
              "replay the operator that reads it");
     }
-    print.add_attributes(tensor.slot, tensor.attributes);
-    if (core::is_composed(tensor)) continue;
-    if (tensor.state != ContentState::kHashed) return std::nullopt;
-    print.add(tensor.slot, tensor.dtype, tensor.shape, tensor.digest);
+    // Of a quantised, sparse or nested tensor, what its parts do not say.
+    if (!tensor.attributes.empty()) {
+      print.text += fmt::format("{}: {}\n", tensor.slot, tensor.attributes);
+    }
+    if (tensor.state == ContentState::kComposite) continue;
+    if (tensor.state == ContentState::kHashed) {
+      print.add(tensor);
+    } else {
+      print.unknown = tensor.slot;
+    }
   }
-  if (record.results.empty() && print.digests.empty()) return std::nullopt;
-  for (const core::Value& value : record.results) print.add_scalars(value);
+  for (const core::Value& value : record.results) print.add(value);
   return print;
 }
 
-/// Real numbers in float64, contiguous, on the host.
-at::Tensor as_reals(const at::Tensor& tensor) {
-  at::Tensor host = tensor.detach().resolve_conj().resolve_neg().to(at::kCPU);
-  if (host.is_complex()) host = at::view_as_real(host.to(at::kComplexDouble));
-  return host.to(at::kDouble).contiguous();
-}
-
-OutputDistance measure(const std::string& slot, const at::Tensor& from, const at::Tensor& to) {
+OutputDistance measure(const std::string& slot,
+                       const std::vector<double>& a,
+                       const std::vector<double>& b) {
   OutputDistance distance;
   distance.slot = slot;
-  const at::Tensor left = as_reals(from);
-  const at::Tensor right = as_reals(to);
-  const auto count = static_cast<std::size_t>(left.numel());
-  const std::span<const double> a(left.data_ptr<double>(), count);
-  const std::span<const double> b(right.data_ptr<double>(), count);
+  distance.elements = a.size();
   double max = 0;
   long double squares = 0;
   std::uint64_t finite = 0;
-  for (std::size_t i = 0; i < count; ++i) {
+  for (std::size_t i = 0; i < a.size(); ++i) {
     const bool both_nan = std::isnan(a[i]) && std::isnan(b[i]);
     if (a[i] != b[i] && !both_nan) ++distance.differing;
     if (std::isfinite(a[i]) && std::isfinite(b[i])) {
@@ -141,7 +101,6 @@ OutputDistance measure(const std::string& slot, const at::Tensor& from, const at
       ++distance.incomparable;
     }
   }
-  distance.elements = count;
   if (finite > 0) {
     distance.max_abs = max;
     distance.rmse = static_cast<double>(std::sqrt(squares / static_cast<long double>(finite)));
@@ -149,26 +108,41 @@ OutputDistance measure(const std::string& slot, const at::Tensor& from, const at
   return distance;
 }
 
-bool is_real_valued(core::Dtype dtype) {
-  return core::is_floating(dtype) || core::is_complex(dtype);
+/// Whether the tensor is a part of another output: the scales of a quantised one.
+bool is_part(const core::OpRecord& record, const core::TensorRecord& tensor) {
+  return std::ranges::any_of(record.tensors, [&](const core::TensorRecord& whole) {
+    return whole.role == tensor.role && tensor.slot.starts_with(whole.slot + '.');
+  });
 }
 
 /// Of every output whose recorded values are stored.
 std::vector<OutputDistance> measure_outputs(const core::DumpSource& dump,
                                             const core::OpRecord& record,
-                                            const CallResults& results,
+                                            const CallSink& made,
                                             bool floating_only) {
   std::vector<OutputDistance> distances;
   for (const core::TensorRecord& tensor : record.tensors) {
-    if (tensor.role != core::TensorRole::kOutput) continue;
-    if (floating_only && !is_real_valued(tensor.dtype)) continue;
-    if (tensor.dtype == core::Dtype::kFloat4E2M1FNX2) continue;
+    const bool real = core::is_floating(tensor.dtype) || core::is_complex(tensor.dtype);
+    const bool wanted = tensor.role == core::TensorRole::kOutput && (real || !floating_only) &&
+                        tensor.dtype != core::Dtype::kFloat4E2M1FNX2 &&
+                        !core::is_quantised(tensor.dtype) && !is_part(record, tensor);
+    if (!wanted || tensor.state != ContentState::kHashed ||
+        !dump.has_content(tensor.content_key())) {
+      continue;
+    }
     const auto found =
-        std::ranges::find(results.tensors, tensor.slot, &std::pair<std::string, at::Tensor>::first);
-    if (found == results.tensors.end() || !found->second.defined()) continue;
-    const at::Tensor recorded = stored_tensor(dump, tensor);
-    if (!recorded.defined() || recorded.sizes() != found->second.sizes()) continue;
-    distances.push_back(measure(tensor.slot, recorded, found->second));
+        std::ranges::find_if(made.record().tensors, [&](const core::TensorRecord& other) {
+          return other.role == tensor.role && other.slot == tensor.slot;
+        });
+    if (found == made.record().tensors.end() || found->state != ContentState::kHashed ||
+        found->shape != tensor.shape || !made.has_content(found->content_key())) {
+      continue;
+    }
+    std::vector<std::byte> content;
+    dump.read_content(tensor.content_key(), content);
+    const std::vector<double> recorded = core::numbers_of(tensor.dtype, content);
+    made.read(found->content_key(), content);
+    distances.push_back(measure(tensor.slot, recorded, core::numbers_of(found->dtype, content)));
   }
   return distances;
 }
@@ -199,24 +173,27 @@ class ThreadCount {
   int found_;
 };
 
-ReplayRound play(const core::DumpSource& dump,
-                 ReplayedCall& call,
-                 const std::optional<Fingerprint>& recorded,
-                 unsigned calls) {
-  ReplayRound round;
+Round play(const core::DumpSource& dump,
+           Call& call,
+           const std::optional<Fingerprint>& recorded,
+           unsigned calls) {
+  Round round;
   round.threads = at::get_num_threads();
   std::vector<std::string> seen;
   for (unsigned i = 0; i < calls; ++i) {
-    const CallResults results = call.run();
-    const Fingerprint print = fingerprint(results);
+    const CallSink& made = call.run();
+    const Fingerprint print = fingerprint(made.record());
+    if (!print.unknown.empty()) {
+      cannot("output " + print.unknown + " has no values that can be compared", "");
+    }
     const auto place = static_cast<std::size_t>(std::ranges::find(seen, print.text) - seen.begin());
     if (place == seen.size()) {
       seen.push_back(print.text);
-      ReplayResult& result = round.results.emplace_back();
+      Result& result = round.results.emplace_back();
       result.digest = print.digest();
       result.first = i;
       if (recorded) result.as_recorded = recorded->text == print.text;
-      result.to_recorded = measure_outputs(dump, call.record(), results, false);
+      result.to_recorded = measure_outputs(dump, call.record(), made, false);
     }
     ++round.results[place].calls;
     round.sequence.push_back(static_cast<unsigned>(place));
@@ -225,7 +202,7 @@ ReplayRound play(const core::DumpSource& dump,
 }
 
 /// A library that tunes or packs at its first call shows as one odd call at the start.
-bool only_first_differs(const ReplayRound& round) {
+bool only_first_differs(const Round& round) {
   return round.results.size() == 2 && round.sequence.size() > 2 && round.results[0].calls == 1;
 }
 
@@ -235,12 +212,14 @@ void add_note(std::vector<std::string>& notes, const std::string& note) {
 
 }  // namespace
 
-ReplayOutcome replay(const core::DumpSource& dump, const ReplayRequest& request) {
+Outcome replay(const core::DumpSource& dump, const Request& request) {
   RebuildOptions options;
   if (!request.device.empty()) options.device = device_for(request.device);
-  ReplayedCall call(dump, request.op, options);
-  const std::optional<Fingerprint> recorded = fingerprint(call.record());
-  ReplayOutcome outcome;
+  Call call(dump, request.op, options);
+  std::optional<Fingerprint> recorded = fingerprint(call.record());
+  const bool nothing = call.record().results.empty() && recorded->digests.empty();
+  if (nothing || !recorded->unknown.empty()) recorded.reset();
+  Outcome outcome;
   outcome.notes = call.notes();
   if (!recorded) outcome.notes.emplace_back("the record does not say what came out");
 
@@ -272,7 +251,7 @@ ReferenceDistance distance_to_float64(const core::DumpSource& dump, std::uint64_
   options.float64 = true;
   try {
     // Weights that are packed as float16 or int8 cannot be packed of float64.
-    ReplayedCall call(dump, op, options);
+    Call call(dump, op, options);
     distance.outputs = measure_outputs(dump, call.record(), call.run(), true);
   } catch (const core::Error& error) {
     const bool expected = error.kind() == core::ErrorKind::kRunFailed ||
@@ -285,4 +264,4 @@ ReferenceDistance distance_to_float64(const core::DumpSource& dump, std::uint64_
   return distance;
 }
 
-}  // namespace repro_check::capture
+}  // namespace repro_check::replay

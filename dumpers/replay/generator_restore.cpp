@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dumpers/capture/generators/generator_restore.h"
+#include "dumpers/replay/generator_restore.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/DistributionsHelper.h>
@@ -10,10 +10,10 @@
 #include <unordered_map>
 #include <utility>
 
-#include "core/error.h"
 #include "dumpers/capture/generators/generator_watch.h"
+#include "dumpers/replay/arguments.h"
 
-namespace repro_check::capture {
+namespace repro_check::replay {
 namespace {
 
 /// Single steps before giving up: each hashes the whole state, 2.5 KB.
@@ -47,9 +47,9 @@ std::unordered_map<std::uint64_t, Leg> legs_before(const core::DumpSource& dump,
 }
 
 std::uint64_t position(const at::Generator& generator) {
-  GeneratorSnapshot snapshot;
-  take_snapshot(&generator, snapshot);
-  return position_of(snapshot);
+  capture::GeneratorSnapshot snapshot;
+  capture::take_snapshot(&generator, snapshot);
+  return capture::position_of(snapshot);
 }
 
 void draw(at::CPUGeneratorImpl& generator, std::int64_t count) {
@@ -110,9 +110,7 @@ void set_philox(Generator& generator, std::uint64_t offset) {
   if constexpr (requires { generator.set_offset(offset); }) {
     generator.set_offset(offset);
   } else {
-    throw core::Error(core::ErrorKind::kNotComparable,
-                      "this LibTorch cannot move a device's generator",
-                      "use LibTorch 2.2 or newer");
+    cannot("this LibTorch cannot move a device's generator", "use LibTorch 2.2 or newer");
   }
 }
 
@@ -122,13 +120,11 @@ at::Generator restore_generator(const core::DumpSource& dump, const core::OpReco
   const core::GeneratorUse& use = *op.generator;
   const c10::Device device(use.device);
   if (!device.is_cpu()) {
-    const at::Generator* given = default_generator(device);
+    const at::Generator* given = capture::default_generator(device);
     if (given == nullptr) {
-      throw core::Error(
-          core::ErrorKind::kNotComparable,
-          fmt::format(
-              "op {} drew from the generator of {}, which is not here", op.index, use.device),
-          "replay it where it was recorded");
+      cannot(fmt::format(
+                 "op {} drew from the generator of {}, which is not here", op.index, use.device),
+             "replay it where it was recorded");
     }
     at::Generator generator = given->clone();
     generator.set_current_seed(use.seed);
@@ -137,8 +133,7 @@ at::Generator restore_generator(const core::DumpSource& dump, const core::OpReco
   }
   at::Generator generator = at::detail::createCPUGenerator(use.seed);
   if (!reach(generator, dump, op)) {
-    throw core::Error(
-        core::ErrorKind::kNotComparable,
+    cannot(
         fmt::format("op {} drew random numbers, and its generator's position was not found on the "
                     "way from seed {}",
                     op.index,
@@ -148,4 +143,4 @@ at::Generator restore_generator(const core::DumpSource& dump, const core::OpReco
   return generator;
 }
 
-}  // namespace repro_check::capture
+}  // namespace repro_check::replay

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dumpers/capture/replay/replay.h"
+#include "dumpers/replay/replay.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/library.h>
@@ -18,8 +18,19 @@
 #define DOCTEST_CONFIG_NO_SHORT_MACRO_NAMES
 #include <doctest/doctest.h>
 
-namespace repro_check::capture {
+namespace repro_check::replay {
 namespace {
+
+using capture::Capture;
+using capture::digest_of;
+using capture::input;
+using capture::MemorySink;
+using capture::options_for;
+using capture::record;
+using capture::same_bits;
+using capture::Trace;
+using capture::TraceSource;
+using capture::WarningCollector;
 
 /// An operator that gives another result at every third call.
 at::Tensor moody(const at::Tensor& x) {
@@ -77,8 +88,8 @@ TraceSource record_values(const std::function<void()>& body,
   return TraceSource(record(options_for(depth, core::DumpLevel::kTensor), body));
 }
 
-ReplayRequest request_for(TraceSource& source, const std::string& name, unsigned calls = 4) {
-  ReplayRequest request;
+Request request_for(TraceSource& source, const std::string& name, unsigned calls = 4) {
+  Request request;
   request.op = source.trace().all(name).back()->index;
   request.calls = calls;
   return request;
@@ -86,9 +97,9 @@ ReplayRequest request_for(TraceSource& source, const std::string& name, unsigned
 
 /// Whether one result came out of every call, and it was the recorded one.
 bool repeats(TraceSource& source, const std::string& name) {
-  const ReplayOutcome outcome = replay(source, request_for(source, name));
+  const Outcome outcome = replay(source, request_for(source, name));
   bool good = !outcome.rounds.empty();
-  for (const ReplayRound& round : outcome.rounds) {
+  for (const Round& round : outcome.rounds) {
     good = good && round.results.size() == 1 && round.results[0].as_recorded == true;
   }
   return good;
@@ -185,9 +196,8 @@ DOCTEST_TEST_CASE("a position nobody recorded the way to is refused") {
 DOCTEST_TEST_CASE("an operator that does not repeat is seen, call by call") {
   TraceSource source =
       record_values([] { call_custom("repro_check_replay_test::moody", at::ones({2})); });
-  const ReplayOutcome outcome =
-      replay(source, request_for(source, "repro_check_replay_test::moody", 9));
-  const ReplayRound& round = outcome.rounds.at(0);
+  const Outcome outcome = replay(source, request_for(source, "repro_check_replay_test::moody", 9));
+  const Round& round = outcome.rounds.at(0);
   DOCTEST_REQUIRE(round.results.size() == 2);
   DOCTEST_CHECK(round.sequence == std::vector<unsigned>{0, 1, 0, 0, 1, 0, 0, 1, 0});
   DOCTEST_CHECK(round.results[0].calls == 6);
@@ -204,9 +214,9 @@ DOCTEST_TEST_CASE("thread counts are tried one after the other and put back") {
   at::set_num_threads(2);
   TraceSource source =
       record_values([] { call_custom("repro_check_replay_test::count_threads", at::zeros({1})); });
-  ReplayRequest request = request_for(source, "repro_check_replay_test::count_threads");
+  Request request = request_for(source, "repro_check_replay_test::count_threads");
   request.threads = {1, 2, 3};
-  const ReplayOutcome outcome = replay(source, request);
+  const Outcome outcome = replay(source, request);
   DOCTEST_CHECK(at::get_num_threads() == 2);
   at::set_num_threads(found);
   DOCTEST_REQUIRE(outcome.rounds.size() == 3);
@@ -244,7 +254,7 @@ DOCTEST_TEST_CASE("what a record does not hold is refused by name") {
   DOCTEST_CHECK(error_of([&] { replay(packed, request_for(packed, "aten::relu")); }) ==
                 core::ErrorKind::kNotComparable);
   TraceSource good = record_values([] { at::neg(at::ones({2})); });
-  ReplayRequest request = request_for(good, "aten::neg");
+  Request request = request_for(good, "aten::neg");
   request.op = 99;
   DOCTEST_CHECK(error_of([&] { replay(good, request); }) == core::ErrorKind::kNotComparable);
   request = request_for(good, "aten::neg");
@@ -363,4 +373,4 @@ DOCTEST_TEST_CASE("memory that nobody wrote may be written by the operator") {
 }
 
 }  // namespace
-}  // namespace repro_check::capture
+}  // namespace repro_check::replay

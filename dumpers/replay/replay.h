@@ -9,9 +9,9 @@
 #include "core/digest/digest.h"
 #include "core/trace/dump_source.h"
 
-namespace repro_check::capture {
+namespace repro_check::replay {
 
-struct ReplayRequest {
+struct Request {
   std::uint64_t op = 0;
   unsigned calls = 20;       ///< for each thread count, one after the other in this process
   std::vector<int> threads;  ///< in this order; empty = as this process stands
@@ -29,7 +29,7 @@ struct OutputDistance {
 };
 
 /// One of the distinct results that calls of one round gave.
-struct ReplayResult {
+struct Result {
   core::Digest digest;  ///< of one output's content; of all outputs together where there are more
   unsigned calls = 0;   ///< that gave it
   unsigned first = 0;   ///< the first of them, from 0
@@ -38,14 +38,14 @@ struct ReplayResult {
 };
 
 /// Calls under one setting.
-struct ReplayRound {
+struct Round {
   int threads = 0;
-  std::vector<ReplayResult> results;  ///< in order of first appearance
-  std::vector<unsigned> sequence;     ///< per call, which of them
+  std::vector<Result> results;     ///< in order of first appearance
+  std::vector<unsigned> sequence;  ///< per call, which of them
 };
 
-struct ReplayOutcome {
-  std::vector<ReplayRound> rounds;
+struct Outcome {
+  std::vector<Round> rounds;
   std::vector<std::string> notes;  ///< what a reader must know to trust the numbers, each once
 };
 
@@ -56,7 +56,7 @@ struct ReplayOutcome {
 /// @throws core::Error{kNotComparable} when the record does not hold all that the call needs, or
 ///         this LibTorch has no such operator; core::Error{kUsage} when `device` cannot be had;
 ///         core::Error{kRunFailed} when the operator itself throws
-ReplayOutcome replay(const core::DumpSource& dump, const ReplayRequest& request);
+Outcome replay(const core::DumpSource& dump, const Request& request);
 
 /// The recorded outputs of one call, measured from what it gives when every floating tensor among
 /// its inputs, and every dtype it is asked for, is float64 (complex: complex128).
@@ -68,4 +68,4 @@ struct ReferenceDistance {
 /// @throws core::Error as replay(), but what cannot be made again or run in float64 is a problem
 ReferenceDistance distance_to_float64(const core::DumpSource& dump, std::uint64_t op);
 
-}  // namespace repro_check::capture
+}  // namespace repro_check::replay
