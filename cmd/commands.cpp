@@ -2,11 +2,7 @@
 #include "cmd/bisect/bisect_command.h"
 #include "cmd/calibrate/calibrate_command.h"
 #include "cmd/diff/diff_command.h"
-#include "cmd/dumps/import_command.h"
-#include "cmd/dumps/pack_command.h"
-#include "cmd/dumps/recover_command.h"
-#include "cmd/dumps/unpack_command.h"
-#include "cmd/dumps/verify_command.h"
+#include "cmd/dumps/dump_commands.h"
 #include "cmd/extract/extract_command.h"
 #include "cmd/gate/gate_command.h"
 #include "cmd/inspect/inspect_command.h"
@@ -32,14 +28,14 @@ std::vector<std::unique_ptr<Command>> make_commands() {
   commands.push_back(std::make_unique<DiffCommand>());
   commands.push_back(std::make_unique<BisectCommand>());
   commands.push_back(std::make_unique<CalibrateCommand>());
-  commands.push_back(std::make_unique<InspectCommand>());
+  commands.push_back(inspect_command());
   commands.push_back(std::make_unique<ReplayCommand>());
   commands.push_back(std::make_unique<ExtractCommand>());
-  commands.push_back(std::make_unique<VerifyCommand>());
-  commands.push_back(std::make_unique<PackCommand>());
-  commands.push_back(std::make_unique<UnpackCommand>());
-  commands.push_back(std::make_unique<RecoverCommand>());
-  commands.push_back(std::make_unique<ImportCommand>());
+  commands.push_back(verify_command());
+  commands.push_back(pack_command());
+  commands.push_back(unpack_command());
+  commands.push_back(recover_command());
+  commands.push_back(import_command());
   commands.push_back(std::make_unique<InitCommand>());
   commands.push_back(std::make_unique<EnvCommand>());
   commands.push_back(std::make_unique<ValidateCommand>());

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cmd/inspect/inspect_against.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,9 +7,8 @@
 #include <utility>
 
 #include "cmd/inspect/counterpart.h"
-#include "cmd/inspect/inspect_json.h"
+#include "cmd/inspect/inspect_tensor.h"
 #include "cmd/render/json/json_op.h"
-#include "cmd/render/json/json_text.h"
 #include "cmd/render/text.h"
 #include "comparators/measure/metrics.h"
 #include "comparators/measure/policy.h"
@@ -25,6 +22,8 @@ namespace {
 using core::ContentState;
 using core::ErrorKind;
 using core::TensorRecord;
+
+bool has_ulp(core::Dtype dtype) { return core::is_floating(dtype) || core::is_complex(dtype); }
 
 const TensorRecord& slot_of(const core::DumpSource& dump,
                             const core::OpRecord& op,
@@ -51,8 +50,7 @@ std::string structural_difference(const TensorRecord& here, const TensorRecord& 
   if (here.layout != there.layout) {
     return "layout " + escape_name(here.layout) + " against " + escape_name(there.layout);
   }
-  return here.attributes == there.attributes ? std::string()
-                                             : "other quantiser or sparse parameters";
+  return here.attributes == there.attributes ? "" : "other quantiser or sparse parameters";
 }
 
 void require_known(const core::DumpSource& dump, const TensorRecord& tensor) {
@@ -62,85 +60,62 @@ void require_known(const core::DumpSource& dump, const TensorRecord& tensor) {
       fmt::format("{}: nothing is known of the values: {}", dump.location(), state_text(tensor)));
 }
 
-/// @return false when the dumps do not hold the same elements, which only the whole can do without
-bool read_both(const core::DumpSource& dump,
+/// Leaves them empty when the dumps do not hold the same elements, which only the whole can do
+/// without.
+void read_both(const core::DumpSource& dump,
                const core::DumpSource& other,
                const TensorQuery& query,
-               TensorPair& pair) {
+               TensorAgainst& pair) {
   try {
-    pair.values = read_values(dump, pair.tensor, query.slice);
-    pair.other_values = read_values(other, pair.other, query.slice);
+    TensorValues here = read_values(dump, pair.tensor, query.slice);
+    TensorValues there = read_values(other, pair.other, query.slice);
+    if (here.stride != there.stride || here.shape != there.shape) return;
+    pair.values = std::move(here);
+    pair.other_values = std::move(there);
   } catch (const core::Error& error) {
     // Of a part nothing but its values can say anything; of the whole the digests have spoken.
     if (error.kind() != ErrorKind::kNotComparable || query.slice) throw;
-    pair.values.reset();
-    pair.other_values.reset();
-    return false;
   }
-  const bool same_part = pair.values->stride == pair.other_values->stride &&
-                         pair.values->shape == pair.other_values->shape;
-  if (same_part) return true;
-  pair.values.reset();
-  pair.other_values.reset();
-  return false;
 }
 
-std::string verdict_text(const TensorPair& pair) {
-  const std::string where =
-      fmt::format("op {} {} {}",
-                  pair.op,
-                  escape_name(pair.operator_name),
-                  (pair.tensor.role == core::TensorRole::kInput ? "in:" : "out:") +
-                      escape_name(pair.tensor.slot));
-  const std::string type = format_tensor_type(pair.tensor.dtype, pair.tensor.shape);
-  std::string part;
-  if (pair.values && pair.values->chosen && !pair.values->chosen->is_whole()) {
-    part = ", slice " + format_index(pair.values->shape);
+std::string verdict_text(const TensorAgainst& pair) {
+  std::string text = fmt::format("{} op {} {} {}",
+                                 pair.equal ? "REPRODUCIBLE" : "DIVERGED",
+                                 pair.op,
+                                 escape_name(pair.operator_name),
+                                 escape_name(side_slot(pair.tensor)));
+  if (!pair.equal && !pair.metrics) return text + ": " + pair.difference + "\n";
+  text += ", " + format_tensor_type(pair.tensor.dtype, pair.tensor.shape);
+  if (pair.values && !pair.values->is_whole()) {
+    text += ", slice " + format_index(pair.values->shape);
   } else if (pair.values && !pair.values->stored.empty()) {
-    part = ", " + pair.values->stored;
+    text += ", " + pair.values->stored;
   }
   if (pair.equal) {
     const auto elements = pair.values
                               ? pair.values->count()
                               : static_cast<std::uint64_t>(core::element_count(pair.tensor.shape));
-    return fmt::format("REPRODUCIBLE {}, {}{}: {} bit-identical\n",
-                       where,
-                       type,
-                       part,
-                       format_count(elements, "element"));
+    return text + ": " + format_count(elements, "element") + " bit-identical\n";
   }
-  if (!pair.metrics) return fmt::format("DIVERGED {}: {}\n", where, pair.difference);
   const comparators::TensorMetrics& m = *pair.metrics;
-  std::string text = fmt::format("DIVERGED {}, {}{}: {} of {} differ",
-                                 where,
-                                 type,
-                                 part,
-                                 format_count(m.n_diff),
-                                 format_count(m.elements, "element"));
+  text +=
+      fmt::format(": {} of {} differ", format_count(m.n_diff), format_count(m.elements, "element"));
   if (m.ulp_max) text += fmt::format(", max {} ULP", format_ulp(*m.ulp_max));
   if (m.max_abs) text += ", abs max " + format_error(*m.max_abs);
   if (m.max_rel) text += ", rel max " + format_error(*m.max_rel);
   return text + "\n";
 }
 
-std::string ulp_text(const TensorPair& pair, const ElementPair& element) {
-  if (element.ulp) return format_ulp(*element.ulp);
-  return core::is_floating(pair.tensor.dtype) || core::is_complex(pair.tensor.dtype)
-             ? "incomparable"
-             : "-";
-}
-
-std::string element_lines(const TensorPair& pair, const TensorQuery& query) {
+std::string element_lines(const TensorAgainst& pair, const TensorQuery& query) {
   std::string text = fmt::format("index\tvalue\tagainst\tabs error\tULP{}\n",
                                  query.bits ? "\tbits\tagainst bits" : "");
   for (const std::uint64_t position : differing_first(pair, *query.values)) {
     const ElementPair element = element_pair(pair, position);
-    text += fmt::format("{}\t{}\t{}\t{}\t{}",
-                        format_index(element.index),
-                        element.here,
-                        element.there,
-                        format_error(element.distance),
-                        ulp_text(pair, element));
+    text += format_index(element.index) + "\t" + element.here + "\t" + element.there + "\t" +
+            format_error(element.distance) + "\t";
+    text += element.ulp                  ? format_ulp(*element.ulp)
+            : has_ulp(pair.tensor.dtype) ? "incomparable"
+                                         : "-";
     if (query.bits) text += "\t" + element.here_bits + "\t" + element.there_bits;
     text += "\n";
   }
@@ -155,37 +130,32 @@ std::string element_lines(const TensorPair& pair, const TensorQuery& query) {
 
 }  // namespace
 
-TensorPair compare_tensor(const core::DumpSource& dump,
-                          std::uint64_t op,
-                          const core::DumpSource& other,
-                          const TensorQuery& query) {
-  TensorPair pair;
+TensorAgainst compare_tensor(const core::DumpSource& dump,
+                             std::uint64_t op,
+                             const core::DumpSource& other,
+                             const TensorQuery& query) {
+  TensorAgainst pair;
   pair.op = op;
   pair.other_op = counterpart(dump, op, other);
   const core::OpRecord record = dump.op(op);
-  pair.operator_name = record.op ? record.op->full_name() : "";
+  pair.operator_name = full_name(record);
   pair.tensor = slot_of(dump, record, query.slot);
   pair.other = slot_of(other, other.op(pair.other_op), query.slot);
   pair.difference = structural_difference(pair.tensor, pair.other);
   if (!pair.difference.empty()) return pair;
   require_known(dump, pair.tensor);
   require_known(other, pair.other);
-  if (pair.tensor.state == ContentState::kUndefined) {
-    pair.equal = true;
-    return pair;
-  }
   const bool same_digest = pair.tensor.digest == pair.other.digest;
-  if (same_digest && !query.values && !query.slice && !query.export_to) {
+  const bool looks = query.values || query.slice || query.export_to;
+  if (pair.tensor.state == ContentState::kUndefined || (same_digest && !looks)) {
     pair.equal = true;
     return pair;
   }
-  if (!read_both(dump, other, query, pair)) {
-    pair.equal = same_digest;
+  read_both(dump, other, query, pair);
+  pair.equal = pair.values ? pair.values->bytes == pair.other_values->bytes : same_digest;
+  if (!pair.values) {
     if (!same_digest) pair.difference = "digests differ; the dumps do not both hold the values";
-    return pair;
-  }
-  pair.equal = pair.values->bytes == pair.other_values->bytes;
-  if (pair.equal && !same_digest && !query.slice) {
+  } else if (pair.equal && !same_digest && !query.slice) {
     // Of a tensor whose digests differ, equal bytes are those of a part that is stored.
     pair.equal = false;
     pair.difference = "digests differ, though not in " + pair.values->stored;
@@ -198,9 +168,39 @@ TensorPair compare_tensor(const core::DumpSource& dump,
   return pair;
 }
 
-std::vector<std::uint64_t> differing_first(const TensorPair& pair, std::uint64_t most) {
+ElementPair element_pair(const TensorAgainst& pair, std::uint64_t position) {
+  const core::Dtype dtype = pair.tensor.dtype;
+  const auto here = pair.values->element(position);
+  const auto there = pair.other_values->element(position);
+  ElementPair element{pair.values->index(position),
+                      pair.values->text(position),
+                      pair.other_values->text(position),
+                      bits_text(here),
+                      bits_text(there),
+                      core::element_distance(dtype, here, there),
+                      std::nullopt};
+  constexpr std::array<std::int64_t, 1> kOne{1};
+  const auto samples = comparators::first_differences({dtype, kOne, here}, {dtype, kOne, there}, 1);
+  if (!samples.empty()) {
+    element.ulp = samples.front().ulp;
+  } else if (has_ulp(dtype) && std::isfinite(element.distance)) {
+    element.ulp = 0;
+  }
+  return element;
+}
+
+Json ElementPair::json() const {
+  return {{"index", index},
+          {"baseline", element_json(here, here_bits)},
+          {"candidate", element_json(there, there_bits)},
+          {"differs", here_bits != there_bits},
+          {"abs_error", json_number(distance)},
+          {"ulp", json_integer(ulp)}};
+}
+
+std::vector<std::uint64_t> differing_first(const TensorAgainst& pair, std::uint64_t most) {
   std::vector<std::uint64_t> positions;
-  if (!pair.values || !pair.other_values) return positions;
+  if (!pair.values) return positions;
   for (const bool wanted : {true, false}) {
     for (std::uint64_t i = 0; i < pair.values->count() && positions.size() < most; ++i) {
       const bool differs =
@@ -211,67 +211,30 @@ std::vector<std::uint64_t> differing_first(const TensorPair& pair, std::uint64_t
   return positions;
 }
 
-ElementPair element_pair(const TensorPair& pair, std::uint64_t position) {
-  const core::Dtype dtype = pair.tensor.dtype;
-  const auto here = pair.values->element(position);
-  const auto there = pair.other_values->element(position);
-  ElementPair element{pair.values->index(position),
-                      element_text(dtype, here),
-                      element_text(dtype, there),
-                      bits_text(here),
-                      bits_text(there),
-                      core::element_distance(dtype, here, there),
-                      std::nullopt};
-  constexpr std::array<std::int64_t, 1> kOne{1};
-  const auto samples = comparators::first_differences({dtype, kOne, here}, {dtype, kOne, there}, 1);
-  if (!samples.empty()) {
-    element.ulp = samples.front().ulp;
-  } else if ((core::is_floating(dtype) || core::is_complex(dtype)) &&
-             std::isfinite(element.distance)) {
-    element.ulp = 0;
-  }
-  return element;
-}
-
-OrderedJson element_pair_json(const TensorPair& pair, std::uint64_t position) {
-  const ElementPair element = element_pair(pair, position);
-  const core::Dtype dtype = pair.tensor.dtype;
-  return {{"index", element.index},
-          {"baseline", element_json(dtype, pair.values->element(position))},
-          {"candidate", element_json(dtype, pair.other_values->element(position))},
-          {"differs", element.here_bits != element.there_bits},
-          {"abs_error", number_json(element.distance)},
-          {"ulp", element.ulp ? count_json(*element.ulp) : OrderedJson(nullptr)}};
-}
-
 std::string against_view(const core::DumpSource& dump,
                          const core::DumpSource& other,
-                         const TensorPair& pair,
+                         const TensorAgainst& pair,
                          const TensorQuery& query,
-                         ViewForm form) {
-  const bool has_values = query.values && pair.values && pair.other_values;
-  if (form == ViewForm::kText) {
-    return verdict_text(pair) + (has_values ? element_lines(pair, query) : "");
-  }
-  OrderedJson document = inspect_document(dump.location());
-  document["against"] = clean_utf8(other.location());
+                         Form form) {
+  const bool has_values = query.values && pair.values;
+  if (!is_json(form)) return verdict_text(pair) + (has_values ? element_lines(pair, query) : "");
+  Json document = inspect_document(dump);
+  document["against"] = other.location();
   document["op"] = pair.op;
   document["against_op"] = pair.other_op;
-  document["operator"] = clean_utf8(pair.operator_name);
+  document["operator"] = pair.operator_name;
   document["equal"] = pair.equal;
-  document["difference"] =
-      pair.difference.empty() ? OrderedJson(nullptr) : OrderedJson(pair.difference);
+  document["difference"] = json_text_or_null(pair.difference);
   document["baseline"] = tensor_json(pair.tensor);
   document["candidate"] = tensor_json(pair.other);
   document["metrics"] = json_metrics(pair.metrics);
   if (has_values) {
-    OrderedJson values = OrderedJson::array();
+    Json& values = document["values"] = Json::array();
     for (const std::uint64_t position : differing_first(pair, *query.values)) {
-      values.push_back(element_pair_json(pair, position));
+      values.push_back(element_pair(pair, position).json());
     }
-    document["values"] = std::move(values);
   }
-  return to_document(document, form == ViewForm::kPrettyJson);
+  return print_document(document, form);
 }
 
 }  // namespace repro_check::cmd

@@ -5,10 +5,13 @@
 
 #include <CLI/App.hpp>
 #include <algorithm>
+#include <optional>
+#include <string>
+#include <vector>
 
-#include "cmd/inspect/inspect_against.h"
-#include "cmd/inspect/inspect_export.h"
-#include "cmd/inspect/inspect_views.h"
+#include "cmd/inspect/inspect_list.h"
+#include "cmd/inspect/inspect_tensor.h"
+#include "cmd/inspect/inspect_view.h"
 #include "cmd/options/choice.h"
 #include "cmd/recording/reference.h"
 #include "cmd/reports/verdict.h"
@@ -21,18 +24,8 @@
 namespace repro_check::cmd {
 namespace {
 
-[[noreturn]] void reject(const std::string& message, const std::string& hint) {
-  throw core::Error(core::ErrorKind::kUsage, message, hint);
-}
-
-ViewForm view_form(const std::string& format) {
-  if (format == "text") return ViewForm::kText;
-  return stdout_is_terminal() ? ViewForm::kPrettyJson : ViewForm::kJson;
-}
-
-ListForm list_form(const std::string& format) {
-  if (format == "text") return stdout_is_terminal() ? ListForm::kColumns : ListForm::kTabs;
-  return stdout_is_terminal() ? ListForm::kPrettyJson : ListForm::kJson;
+void reject_if(bool wrong, const char* message, const char* hint) {
+  if (wrong) throw core::Error(core::ErrorKind::kUsage, message, hint);
 }
 
 /// What a list that was cut short, or that is empty, ends with. Nothing is thrown: what has been
@@ -58,35 +51,80 @@ core::ExitCode end_of_list(const core::DumpSource& dump,
   return core::ExitCode::kNotComparable;
 }
 
-}  // namespace
+class InspectCommand final : public Command {
+ public:
+  [[nodiscard]] std::string name() const override { return "inspect"; }
+  [[nodiscard]] std::string summary() const override {
+    return "Look into a dump: operators, tensors, values";
+  }
+  [[nodiscard]] std::vector<std::string> examples() const override {
+    return {"repro-check inspect repro-check-out/baseline",
+            "repro-check inspect DUMP --list --operator 'aten::*norm*' --range 40:60",
+            "repro-check inspect DUMP --list --where 'nan>0 or inf>0'",
+            "repro-check inspect DUMP --modules",
+            "repro-check inspect DUMP --generators --format json",
+            "repro-check inspect DUMP --op 41",
+            "repro-check inspect DUMP --op 41 --tensor out:0 --stats --values=20",
+            "repro-check inspect DUMP --op 41 --tensor out:0 --slice '0,:8' --bits",
+            "repro-check inspect A --op 41 --tensor out:0 --against B --values",
+            "repro-check inspect DUMP --op 41 --tensor in:self --export self.npy --as float32",
+            "repro-check inspect DUMP --op 41 --export op41.safetensors",
+            "repro-check inspect --partial KILLED --list"};
+  }
+  void define(CLI::App& app) override;
 
-std::vector<std::string> InspectCommand::examples() const {
-  return {"repro-check inspect repro-check-out/baseline",
-          "repro-check inspect DUMP --list --operator 'aten::*norm*' --range 40:60",
-          "repro-check inspect DUMP --list --where 'nan>0 or inf>0'",
-          "repro-check inspect DUMP --modules",
-          "repro-check inspect DUMP --generators --format json",
-          "repro-check inspect DUMP --op 41",
-          "repro-check inspect DUMP --op 41 --tensor out:0 --stats --values=20",
-          "repro-check inspect DUMP --op 41 --tensor out:0 --slice '0,:8' --bits",
-          "repro-check inspect A --op 41 --tensor out:0 --against B --values",
-          "repro-check inspect DUMP --op 41 --tensor in:self --export self.npy --as float32",
-          "repro-check inspect DUMP --op 41 --export op41.safetensors",
-          "repro-check inspect --partial KILLED --list"};
-}
+  core::ExitCode run(const GlobalOptions& globals) override {
+    check_combination();
+    try {
+      return show(*open(dump_), globals);
+    } catch (const core::Error& error) {
+      return report_unreadable(dump_, error, format_, globals);
+    }
+  }
+
+ private:
+  void check_combination() const;
+  void check_export() const;
+  [[nodiscard]] bool has_filter() const { return operator_ || module_ || range_ || where_; }
+  [[nodiscard]] bool is_list() const { return list_ || generators_ || has_filter(); }
+  [[nodiscard]] Form form() const {
+    if (format_ == "text") return stdout_is_terminal() ? Form::kColumns : Form::kTabs;
+    return stdout_is_terminal() ? Form::kPrettyJson : Form::kJson;
+  }
+  [[nodiscard]] OpSelection selection() const;
+  [[nodiscard]] TensorQuery query() const;
+  [[nodiscard]] std::unique_ptr<core::DumpSource> open(const std::string& dump) const;
+  [[nodiscard]] core::ExitCode show(const core::DumpSource& dump,
+                                    const GlobalOptions& globals) const;
+  [[nodiscard]] core::ExitCode show_list(const core::DumpSource& dump) const;
+  [[nodiscard]] core::ExitCode show_against(const core::DumpSource& dump,
+                                            const GlobalOptions& globals) const;
+
+  std::string dump_;
+  bool list_ = false;
+  std::optional<std::string> operator_;
+  std::optional<std::string> module_;
+  std::optional<std::string> range_;
+  std::optional<std::string> where_;
+  bool modules_ = false;
+  bool generators_ = false;
+  std::optional<std::uint64_t> op_;
+  std::optional<std::string> tensor_;
+  bool stats_ = false;
+  bool verify_ = false;
+  bool partial_ = false;
+  std::vector<std::string> references_;
+  std::optional<std::uint64_t> values_;
+  std::optional<std::string> slice_;
+  bool bits_ = false;
+  std::optional<std::string> against_;
+  std::optional<std::string> export_;
+  std::optional<std::string> as_;
+  std::string format_ = "text";
+};
 
 void InspectCommand::define(CLI::App& app) {
   app.add_option("dump", dump_, "Dump to look into")->type_name("DUMP")->required();
-  define_selection(app);
-  app.add_option("--op", op_, "Show all of one operator")->type_name("INDEX");
-  define_tensor(app);
-  app.add_flag("--verify", verify_, "Check every stored byte against its digest");
-  app.add_flag("--partial", partial_, "Read what a recording that was cut short has left");
-  define_references(app, references_);
-  restrict_to(app.add_option("--format", format_, "Format"), {"text", "json"});
-}
-
-void InspectCommand::define_selection(CLI::App& app) {
   app.add_flag("--list", list_, "List operators, one line each");
   app.add_option(
          "--operator", operator_, "List those with such a name; /RE/ is a regular expression")
@@ -102,9 +140,7 @@ void InspectCommand::define_selection(CLI::App& app) {
   app.add_flag("--generators",
                generators_,
                "The operators that drew random numbers, and where the generators stood");
-}
-
-void InspectCommand::define_tensor(CLI::App& app) {
+  app.add_option("--op", op_, "Show all of one operator")->type_name("INDEX");
   app.add_option("--tensor", tensor_, "Show one of its tensors: in:SLOT or out:SLOT")
       ->type_name("SIDE:SLOT");
   app.add_flag("--stats", stats_, "Statistics of that tensor, and a histogram of its values");
@@ -125,10 +161,10 @@ void InspectCommand::define_tensor(CLI::App& app) {
       ->type_name("FILE");
   app.add_option("--as", as_, "Convert what is exported: float32, bfloat16, ...")
       ->type_name("DTYPE");
-}
-
-bool InspectCommand::is_list() const {
-  return list_ || operator_ || module_ || range_ || where_ || generators_;
+  app.add_flag("--verify", verify_, "Check every stored byte against its digest");
+  app.add_flag("--partial", partial_, "Read what a recording that was cut short has left");
+  define_references(app, references_);
+  restrict_to(app.add_option("--format", format_, "Format"), {"text", "json"});
 }
 
 OpSelection InspectCommand::selection() const {
@@ -140,56 +176,51 @@ OpSelection InspectCommand::selection() const {
   return selection;
 }
 
-void InspectCommand::check_combination() const {
-  // A range that is none must be said before the dump is opened.
-  static_cast<void>(selection());
-  if (modules_ && (is_list() || op_ || verify_))
-    reject("--modules is about the whole dump", "give it alone");
-  if (list_ && generators_) reject("--generators is a list of its own", "leave out --list");
-  if (is_list() && op_) {
-    reject("--op shows one operator, --list and its filters many", "leave one of them out");
-  }
-  if (verify_ && (is_list() || op_)) reject("--verify is about the whole dump", "give it alone");
-  if (tensor_ && !op_) reject("--tensor needs --op", "for example --op 41 --tensor out:0");
-  check_tensor_flags();
-  if (export_) check_export();
-}
-
-void InspectCommand::check_tensor_flags() const {
-  if (!tensor_ && (stats_ || values_ || slice_ || bits_ || against_)) {
-    reject("--stats, --values, --slice, --bits and --against need --tensor",
-           "for example --op 41 --tensor out:0");
-  }
-  static_cast<void>(query());
-  if (against_ && stats_) {
-    reject("--stats is about one dump, --against about two", "leave one of them out");
-  }
-  if (bits_ && !values_ && !slice_ && !export_) {
-    reject("--bits stands beside values", "add --values");
-  }
-}
-
-void InspectCommand::check_export() const {
-  if (!op_) reject("--export needs --op", "for example --op 41 --tensor out:0");
-  const ExportFormat format = export_format(*export_);
-  if (!tensor_ && format != ExportFormat::kSafetensors) {
-    reject("--export of a whole operator writes .safetensors", "or name one with --tensor");
-  }
-  if (against_ && format != ExportFormat::kCsv && format != ExportFormat::kJsonl) {
-    reject("--export of two dumps writes .csv or .jsonl", "or leave --against out");
-  }
-  if (against_ && as_) reject("--as is about one dump", "leave --against out");
-  require_writable(*export_);
-}
-
 TensorQuery InspectCommand::query() const {
   constexpr std::uint64_t kMostOfSlice = 1000;
   TensorQuery query{tensor_.value_or(""), stats_, values_, export_, std::nullopt, bits_, {}};
   if (slice_) query.slice = core::parse_subscript(*slice_);
   if (slice_ && !stats_ && !values_ && !export_) query.values = kMostOfSlice;
-  if (as_ && !export_) reject("--as is about --export", "add --export FILE");
+  reject_if(as_ && !export_, "--as is about --export", "add --export FILE");
   if (as_) query.as = export_dtype(*as_);
   return query;
+}
+
+void InspectCommand::check_combination() const {
+  // A range that is none must be said before the dump is opened.
+  static_cast<void>(selection());
+  reject_if(modules_ && (is_list() || op_ || verify_),
+            "--modules is about the whole dump",
+            "give it alone");
+  reject_if(list_ && generators_, "--generators is a list of its own", "leave out --list");
+  reject_if(is_list() && op_,
+            "--op shows one operator, --list and its filters many",
+            "leave one of them out");
+  reject_if(verify_ && (is_list() || op_), "--verify is about the whole dump", "give it alone");
+  reject_if(tensor_ && !op_, "--tensor needs --op", "for example --op 41 --tensor out:0");
+  reject_if(!tensor_ && (stats_ || values_ || slice_ || bits_ || against_),
+            "--stats, --values, --slice, --bits and --against need --tensor",
+            "for example --op 41 --tensor out:0");
+  static_cast<void>(query());
+  reject_if(against_ && stats_,
+            "--stats is about one dump, --against about two",
+            "leave one of them out");
+  reject_if(
+      bits_ && !values_ && !slice_ && !export_, "--bits stands beside values", "add --values");
+  if (export_) check_export();
+}
+
+void InspectCommand::check_export() const {
+  reject_if(!op_, "--export needs --op", "for example --op 41 --tensor out:0");
+  const ExportFormat format = export_format(*export_);
+  reject_if(!tensor_ && format != ExportFormat::kSafetensors,
+            "--export of a whole operator writes .safetensors",
+            "or name one with --tensor");
+  reject_if(against_ && format != ExportFormat::kCsv && format != ExportFormat::kJsonl,
+            "--export of two dumps writes .csv or .jsonl",
+            "or leave --against out");
+  reject_if(against_ && as_, "--as is about one dump", "leave --against out");
+  require_writable(*export_);
 }
 
 std::unique_ptr<core::DumpSource> InspectCommand::open(const std::string& dump) const {
@@ -197,64 +228,39 @@ std::unique_ptr<core::DumpSource> InspectCommand::open(const std::string& dump) 
   return partial_ ? store::open_partial(dump, references) : store::open_dump(dump, references);
 }
 
-core::ExitCode InspectCommand::report_unreadable(const std::string& dump,
-                                                 const core::Error& error,
-                                                 const GlobalOptions& globals) const {
-  const auto report = unreadable_dump(dump, error);
-  if (!report) throw core::Error(error);
-  const std::vector<comparators::Report> reports{*report};
-  write_stdout(
-      render_reports(reports, ReportStyle{format_, render_options(globals, stdout_is_terminal())}));
-  return worst_exit(reports);
-}
-
-core::ExitCode InspectCommand::run(const GlobalOptions& globals) {
-  check_combination();
-  try {
-    return show(*open(dump_), globals);
-  } catch (const core::Error& error) {
-    return report_unreadable(dump_, error, globals);
-  }
-}
-
 core::ExitCode InspectCommand::show_list(const core::DumpSource& dump) const {
-  const ListForm form = list_form(format_);
   if (!generators_) {
-    const ListOutcome outcome = list_operators(dump, selection(), form, write_stdout);
-    return end_of_list(dump, outcome, false);
+    return end_of_list(dump, list_operators(dump, selection(), form(), write_stdout), false);
   }
-  const bool is_selected = operator_ || module_ || range_ || where_;
-  const ListOutcome outcome = list_generators(dump, selection(), form, write_stdout);
-  if (outcome.shown == 0 && !is_selected) log_info("no operator drew random numbers");
-  return end_of_list(dump, outcome, !is_selected);
-}
-
-/// Whether the tensor that is asked for can be read whole.
-bool InspectCommand::is_readable(const core::DumpSource& dump) const {
-  try {
-    const core::OpRecord op = dump.op(*op_);
-    static_cast<void>(read_values(dump, require_slot(op, *tensor_)));
-    return true;
-  } catch (const core::Error&) {
-    return false;
-  }
+  const ListOutcome outcome = list_generators(dump, selection(), form(), write_stdout);
+  if (outcome.shown == 0 && !has_filter()) log_info("no operator drew random numbers");
+  return end_of_list(dump, outcome, !has_filter());
 }
 
 core::ExitCode InspectCommand::show_against(const core::DumpSource& dump,
                                             const GlobalOptions& globals) const {
+  const auto is_readable = [&] {
+    try {
+      const core::OpRecord op = dump.op(*op_);
+      static_cast<void>(read_values(dump, require_slot(op, *tensor_)));
+      return true;
+    } catch (const core::Error&) {
+      return false;
+    }
+  };
   std::unique_ptr<core::DumpSource> other;
-  TensorPair pair;
+  TensorAgainst pair;
   const TensorQuery asked = query();
   try {
     other = open(*against_);
     pair = compare_tensor(dump, *op_, *other, asked);
   } catch (const core::Error& error) {
     // The report names the dump that is to blame.
-    if (other != nullptr && !is_readable(dump)) throw;
-    return report_unreadable(*against_, error, globals);
+    if (other != nullptr && !is_readable()) throw;
+    return report_unreadable(*against_, error, format_, globals);
   }
   if (export_) export_pair(*export_, pair, asked);
-  write_stdout(against_view(dump, *other, pair, asked, view_form(format_)));
+  write_stdout(against_view(dump, *other, pair, asked, form()));
   return pair.equal ? core::ExitCode::kReproducible : core::ExitCode::kDivergence;
 }
 
@@ -262,33 +268,30 @@ core::ExitCode InspectCommand::show(const core::DumpSource& dump,
                                     const GlobalOptions& globals) const {
   if (is_list()) return show_list(dump);
   if (modules_) {
-    list_modules(dump, list_form(format_), write_stdout);
-    return core::ExitCode::kReproducible;
-  }
-  const ViewForm form = view_form(format_);
-  if (verify_) {
-    write_stdout(verified_view(dump, form));
-    return core::ExitCode::kReproducible;
-  }
-  if (!op_) {
-    write_stdout(summary_view(dump, form, globals.verbosity));
-    return core::ExitCode::kReproducible;
-  }
-  if (*op_ >= dump.op_count()) {
+    list_modules(dump, form(), write_stdout);
+  } else if (verify_) {
+    write_stdout(verified_view(dump, form()));
+  } else if (!op_) {
+    write_stdout(summary_view(dump, form(), globals.verbosity));
+  } else if (*op_ >= dump.op_count()) {
     throw core::Error(
         core::ErrorKind::kNotComparable,
         fmt::format("there is no op {}: the dump has {} operators", *op_, dump.op_count()),
         "they count from 0; --list shows them");
-  }
-  if (against_) return show_against(dump, globals);
-  if (tensor_) {
-    write_stdout(tensor_view(dump, *op_, query(), form));
+  } else if (against_) {
+    return show_against(dump, globals);
+  } else if (tensor_) {
+    write_stdout(tensor_view(dump, *op_, query(), form()));
   } else if (export_) {
     export_op(*export_, dump, *op_, query().as);
   } else {
-    write_stdout(op_view(dump, *op_, form, globals.verbosity));
+    write_stdout(op_view(dump, *op_, form(), globals.verbosity));
   }
   return core::ExitCode::kReproducible;
 }
+
+}  // namespace
+
+std::unique_ptr<Command> inspect_command() { return std::make_unique<InspectCommand>(); }
 
 }  // namespace repro_check::cmd

@@ -1,19 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cmd/inspect/inspect_export.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 #include <deque>
-#include <map>
+#include <functional>
+#include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "cmd/inspect/inspect_json.h"
-#include "cmd/inspect/safetensors.h"
-#include "cmd/render/json/json_text.h"
+#include "cmd/inspect/inspect_tensor.h"
 #include "cmd/render/text.h"
 #include "cmd/terminal/logging.h"
 #include "cmd/terminal/new_file.h"
@@ -47,23 +44,6 @@ constexpr std::array kTargets{Dtype::kFloat16,
                               Dtype::kFloat8E4M3FNUZ,
                               Dtype::kFloat8E5M2FNUZ};
 
-std::map<std::string, std::string> metadata_of(const core::OpRecord& op) {
-  return {{"op", std::to_string(op.index)}, {"operator", op.op ? op.op->full_name() : ""}};
-}
-
-/// `i0,i1,` for two dimensions.
-std::string index_columns(std::size_t dimensions) {
-  std::string text;
-  for (std::size_t d = 0; d < dimensions; ++d) text += fmt::format("i{},", d);
-  return text;
-}
-
-std::string index_cells(const std::vector<std::int64_t>& index) {
-  std::string text;
-  for (const std::int64_t at : index) text += fmt::format("{},", at);
-  return text;
-}
-
 void write_npy(const std::filesystem::path& file, const TensorValues& values) {
   if (!core::has_npy_dtype(values.dtype)) {
     const bool is_float = core::is_floating(values.dtype) && values.dtype != Dtype::kFloat4E2M1FNX2;
@@ -76,37 +56,105 @@ void write_npy(const std::filesystem::path& file, const TensorValues& values) {
   core::write_npy(file, values.view());
 }
 
-void write_csv(const TensorValues& values, bool bits, const TextSink& sink) {
-  sink(index_columns(values.whole.size()) + (bits ? "value,bits\n" : "value\n"));
-  for (std::uint64_t i = 0; i < values.count(); ++i) {
-    std::string line = index_cells(values.index(i)) + element_text(values.dtype, values.element(i));
-    if (bits) line.append(",").append(bits_text(values.element(i)));
-    sink(line + "\n");
-  }
+/// `i0,i1,` for two dimensions.
+std::string index_columns(std::size_t dimensions) {
+  std::string text;
+  for (std::size_t d = 0; d < dimensions; ++d) text += fmt::format("i{},", d);
+  return text;
 }
 
-void write_jsonl(const TensorValues& values, const TextSink& sink) {
-  for (std::uint64_t i = 0; i < values.count(); ++i) {
-    OrderedJson entry{{"index", values.index(i)}};
-    entry.update(element_json(values.dtype, values.element(i)));
-    sink(to_document(entry, false));
-  }
+/// A line an element.
+/// @param cells  what follows the index in columns
+void write_lines(const std::filesystem::path& file,
+                 const TensorValues& values,
+                 const std::string& columns,
+                 const std::function<std::string(std::uint64_t)>& cells,
+                 const std::function<Json(std::uint64_t)>& entry) {
+  const bool is_csv = export_format(file) == ExportFormat::kCsv;
+  write_pieces(file, [&](const TextSink& sink) {
+    if (is_csv) sink(index_columns(values.whole.size()) + columns + "\n");
+    for (std::uint64_t i = 0; i < values.count(); ++i) {
+      if (!is_csv) {
+        sink(to_document(entry(i), false));
+        continue;
+      }
+      std::string line;
+      for (const std::int64_t at : values.index(i)) line += std::to_string(at) + ",";
+      sink(line + cells(i) + "\n");
+    }
+  });
 }
 
-void write_pair_csv(const TensorPair& pair, bool bits, const TextSink& sink) {
-  sink(index_columns(pair.values->whole.size()) + "baseline,candidate,abs_error,ulp" +
-       (bits ? ",baseline_bits,candidate_bits\n" : "\n"));
-  for (std::uint64_t i = 0; i < pair.values->count(); ++i) {
-    const ElementPair element = element_pair(pair, i);
-    std::string line =
-        index_cells(element.index) + fmt::format("{},{},{},{}",
-                                                 element.here,
-                                                 element.there,
-                                                 element.distance,
-                                                 element.ulp ? std::to_string(*element.ulp) : "");
-    if (bits) line += "," + element.here_bits + "," + element.there_bits;
-    sink(line + "\n");
+struct SafeTensor {
+  std::string name;
+  core::TensorView tensor;  ///< borrowed
+};
+
+constexpr std::array<std::pair<Dtype, std::string_view>, 17> kNames{{
+    {Dtype::kBool, "BOOL"},
+    {Dtype::kUInt8, "U8"},
+    {Dtype::kInt8, "I8"},
+    {Dtype::kUInt16, "U16"},
+    {Dtype::kInt16, "I16"},
+    {Dtype::kUInt32, "U32"},
+    {Dtype::kInt32, "I32"},
+    {Dtype::kUInt64, "U64"},
+    {Dtype::kInt64, "I64"},
+    {Dtype::kFloat16, "F16"},
+    {Dtype::kBFloat16, "BF16"},
+    {Dtype::kFloat32, "F32"},
+    {Dtype::kFloat64, "F64"},
+    {Dtype::kFloat8E5M2, "F8_E5M2"},
+    {Dtype::kFloat8E4M3FN, "F8_E4M3"},
+    {Dtype::kFloat8E8M0FNU, "F8_E8M0"},
+    {Dtype::kComplex64, "C64"},
+}};
+
+std::string safetensors_header(const core::OpRecord& op, std::span<const SafeTensor> tensors) {
+  constexpr std::size_t kAlignment = 8;
+  Json header;
+  header["__metadata__"] = {{"op", std::to_string(op.index)},
+                            {"operator", json_text(full_name(op))}};
+  std::uint64_t at = 0;
+  for (const auto& [name, tensor] : tensors) {
+    const std::string_view dtype = safetensors_dtype(tensor.dtype);
+    if (dtype.empty()) {
+      throw core::Error(
+          ErrorKind::kUnsupportedDtype,
+          fmt::format("{}: .safetensors has no dtype for {}", name, core::dtype_name(tensor.dtype)),
+          "convert it, for example with --as float32");
+    }
+    const std::uint64_t end = at + tensor.bytes.size();
+    header[clean_utf8(name)] = {
+        {"dtype", dtype},
+        {"shape", std::vector<std::int64_t>(tensor.shape.begin(), tensor.shape.end())},
+        {"data_offsets", {at, end}}};
+    at = end;
   }
+  std::string text = header.dump();
+  text.append((kAlignment - text.size() % kAlignment) % kAlignment, ' ');
+  return text;
+}
+
+/// Eight bytes with the length of a header, which is a JSON object with dtype, shape and place of
+/// each tensor, padded to a multiple of eight bytes; then the contents in order without a gap.
+/// Source: the format section of the safetensors README.
+void write_safetensors(const std::filesystem::path& file,
+                       const core::OpRecord& op,
+                       std::span<const SafeTensor> tensors) {
+  const std::string header = safetensors_header(op, tensors);
+  std::string length;
+  for (unsigned shift = 0; shift < 64; shift += 8) {
+    length += static_cast<char>((static_cast<std::uint64_t>(header.size()) >> shift) & 0xFFU);
+  }
+  write_pieces(file, [&](const TextSink& sink) {
+    sink(length);
+    sink(header);
+    for (const SafeTensor& entry : tensors) {
+      // A file is made of characters, which may alias std::byte.
+      sink({reinterpret_cast<const char*>(entry.tensor.bytes.data()), entry.tensor.bytes.size()});
+    }
+  });
 }
 
 /// As `values` are where they need no conversion.
@@ -118,7 +166,20 @@ TensorValues as_asked(const TensorValues& values, std::optional<Dtype> as) {
   return made;
 }
 
+/// `did you mean float16?`, or else `otherwise`.
+std::string near_hint(const std::string& word,
+                      const std::vector<std::string_view>& known,
+                      const std::string& otherwise) {
+  const auto near = core::near_miss(word, known);
+  return near ? fmt::format("did you mean {}?", *near) : otherwise;
+}
+
 }  // namespace
+
+std::string_view safetensors_dtype(Dtype dtype) noexcept {
+  const auto* found = std::ranges::find(kNames, dtype, &std::pair<Dtype, std::string_view>::first);
+  return found == kNames.end() ? std::string_view() : found->second;
+}
 
 ExportFormat export_format(const std::filesystem::path& file) {
   const std::string ending = file.extension().string();
@@ -130,26 +191,21 @@ ExportFormat export_format(const std::filesystem::path& file) {
                       "export to .safetensors, which safetensors.torch.load_file() reads");
   }
   std::vector<std::string_view> endings;
-  endings.reserve(kFormats.size());
   for (const FormatName& known : kFormats) endings.push_back(known.ending);
-  const auto near = core::near_miss(ending, endings);
   throw core::Error(ErrorKind::kUsage,
                     "--export " + file.string() + ": the name says no format",
-                    near ? fmt::format("did you mean {}?", *near)
-                         : "it ends in .npy, .safetensors, .csv or .jsonl");
+                    near_hint(ending, endings, "it ends in .npy, .safetensors, .csv or .jsonl"));
 }
 
 Dtype export_dtype(const std::string& name) {
   const auto dtype = core::parse_dtype(name);
   if (dtype && core::is_conversion_target(*dtype)) return *dtype;
   std::vector<std::string_view> names;
-  names.reserve(kTargets.size());
   for (const Dtype target : kTargets) names.push_back(core::dtype_name(target));
-  const auto near = core::near_miss(name, names);
-  throw core::Error(ErrorKind::kUsage,
-                    "--as " + name + ": no values are converted to that",
-                    near ? fmt::format("did you mean {}?", *near)
-                         : "a floating dtype: float16, bfloat16, float32, float64 or float8_*");
+  throw core::Error(
+      ErrorKind::kUsage,
+      "--as " + name + ": no values are converted to that",
+      near_hint(name, names, "a floating dtype: float16, bfloat16, float32, float64 or float8_*"));
 }
 
 void export_values(const std::filesystem::path& file,
@@ -164,14 +220,19 @@ void export_values(const std::filesystem::path& file,
       break;
     case ExportFormat::kSafetensors: {
       const SafeTensor entry{side_slot(tensor), made.view()};
-      write_safetensors(file, {&entry, 1}, metadata_of(op));
+      write_safetensors(file, op, {&entry, 1});
       break;
     }
     case ExportFormat::kCsv:
-      write_pieces(file, [&](const TextSink& sink) { write_csv(made, query.bits, sink); });
-      break;
     case ExportFormat::kJsonl:
-      write_pieces(file, [&](const TextSink& sink) { write_jsonl(made, sink); });
+      write_lines(
+          file,
+          made,
+          query.bits ? "value,bits" : "value",
+          [&](std::uint64_t i) {
+            return made.text(i) + (query.bits ? "," + bits_text(made.element(i)) : "");
+          },
+          [&](std::uint64_t i) { return made.json(i); });
       break;
   }
   log_info("wrote " + file.string());
@@ -181,22 +242,28 @@ void export_values(const std::filesystem::path& file,
 }
 
 void export_pair(const std::filesystem::path& file,
-                 const TensorPair& pair,
+                 const TensorAgainst& pair,
                  const TensorQuery& query) {
   if (!pair.values || !pair.other_values) {
     throw core::Error(ErrorKind::kNotComparable,
                       file.string() + ": there are no two tensors to write: " + pair.difference,
                       "record both with dump.level \"tensor\", or leave out --export");
   }
-  write_pieces(file, [&](const TextSink& sink) {
-    if (export_format(file) == ExportFormat::kCsv) {
-      write_pair_csv(pair, query.bits, sink);
-      return;
-    }
-    for (std::uint64_t i = 0; i < pair.values->count(); ++i) {
-      sink(to_document(element_pair_json(pair, i), false));
-    }
-  });
+  write_lines(
+      file,
+      *pair.values,
+      std::string("baseline,candidate,abs_error,ulp") +
+          (query.bits ? ",baseline_bits,candidate_bits" : ""),
+      [&](std::uint64_t i) {
+        const ElementPair e = element_pair(pair, i);
+        return fmt::format("{},{},{},{}",
+                           e.here,
+                           e.there,
+                           e.distance,
+                           e.ulp ? std::to_string(*e.ulp) : "") +
+               (query.bits ? "," + e.here_bits + "," + e.there_bits : "");
+      },
+      [&](std::uint64_t i) { return element_pair(pair, i).json(); });
   log_info("wrote " + file.string());
 }
 
@@ -222,7 +289,7 @@ void export_op(const std::filesystem::path& file,
                       fmt::format("the dump holds no values of op {}", op),
                       "record with dump.level \"tensor\"");
   }
-  write_safetensors(file, entries, metadata_of(record));
+  write_safetensors(file, record, entries);
   log_info(fmt::format("wrote {}: {}", file.string(), format_count(entries.size(), "tensor")));
   for (const std::string& slot : left_out) {
     log_warning(fmt::format("{} lacks {}: its values are not stored", file.string(), slot));

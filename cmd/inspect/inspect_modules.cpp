@@ -8,9 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "cmd/inspect/inspect_json.h"
-#include "cmd/inspect/inspect_rows.h"
-#include "cmd/inspect/inspect_views.h"
+#include "cmd/inspect/inspect_list.h"
 #include "cmd/render/text.h"
 
 namespace repro_check::cmd {
@@ -34,11 +32,11 @@ struct Tally {
 struct Module {
   std::string path;   ///< empty for the root
   std::string label;  ///< its last part
-  std::string type;
+  std::string type = {};
   std::size_t depth = 0;
-  Tally own;    ///< called by the module itself
-  Tally total;  ///< and by those inside it
-  std::vector<Module*> inside;
+  Tally own = {};    ///< called by the module itself
+  Tally total = {};  ///< and by those inside it
+  std::vector<Module*> inside = {};
 };
 
 Tally tally_of(const core::OpRecord& op) {
@@ -47,15 +45,11 @@ Tally tally_of(const core::OpRecord& op) {
     if (tensor.role != core::TensorRole::kOutput) continue;
     const auto counts = tensor.non_finite();
     if (tensor.state == core::ContentState::kHashed && !counts) tally.unknown = 1;
-    if (!counts) continue;
-    if (counts->nans > 0) tally.nan = 1;
-    if (counts->infs() > 0) tally.inf = 1;
+    if (counts && counts->nans > 0) tally.nan = 1;
+    if (counts && counts->infs() > 0) tally.inf = 1;
   }
   return tally;
 }
-
-/// What lies deeper is one module: a path of a damaged dump may be all dots.
-constexpr std::size_t kDeepest = 256;
 
 class ModuleTree {
  public:
@@ -68,100 +62,78 @@ class ModuleTree {
   }
 
   /// The root first, each before those inside it.
-  std::vector<const Module*> finish() {
-    std::vector<const Module*> order;
-    sum_up(modules_.front(), order);
+  std::vector<Module*> finish() {
+    std::vector<Module*> open{&modules_.front()};
+    std::vector<Module*> order;
+    while (!open.empty()) {
+      order.push_back(open.back());
+      open.pop_back();
+      const std::vector<Module*>& inside = order.back()->inside;
+      open.insert(open.end(), inside.rbegin(), inside.rend());
+    }
+    for (Module* module : std::views::reverse(order)) {
+      module->total.add(module->own);
+      for (const Module* inner : module->inside) module->total.add(inner->total);
+    }
     return order;
   }
 
  private:
   Module& find(const std::string& path) {
+    /// What lies deeper is one module: a path of a damaged dump may be all dots.
+    constexpr std::size_t kDeepest = 256;
     const auto found = by_path_.find(path);
     if (found != by_path_.end()) return *found->second;
     Module* at = &modules_.front();
     std::size_t begin = 0;
-    for (std::size_t depth = 1; depth < kDeepest; ++depth) {
-      const std::size_t dot = path.find('.', begin);
+    while (at->depth < kDeepest) {
+      const std::size_t dot = at->depth + 1 < kDeepest ? path.find('.', begin) : std::string::npos;
+      Module*& place = by_path_[path.substr(0, dot)];
+      if (place == nullptr) {
+        place = &modules_.emplace_back(
+            Module{path.substr(0, dot), path.substr(begin, dot - begin), {}, at->depth + 1});
+        at->inside.push_back(place);
+      }
+      at = place;
       if (dot == std::string::npos) break;
-      at = &child(*at, path.substr(0, dot), begin);
       begin = dot + 1;
     }
-    return child(*at, path, begin);
-  }
-
-  /// @param begin  where its own name begins in `path`
-  Module& child(Module& parent, const std::string& path, std::size_t begin) {
-    Module*& place = by_path_[path];
-    if (place != nullptr) return *place;
-    place = &modules_.emplace_back();
-    place->path = path;
-    place->label = path.substr(begin);
-    place->depth = parent.depth + 1;
-    parent.inside.push_back(place);
-    return *place;
-  }
-
-  static void sum_up(Module& root, std::vector<const Module*>& order) {
-    std::vector<Module*> open{&root};
-    std::vector<Module*> preorder;
-    while (!open.empty()) {
-      Module* module = open.back();
-      open.pop_back();
-      preorder.push_back(module);
-      open.insert(open.end(), module->inside.rbegin(), module->inside.rend());
-    }
-    for (Module* module : std::views::reverse(preorder)) {
-      module->total.add(module->own);
-      for (const Module* inner : module->inside) module->total.add(inner->total);
-    }
-    order.assign(preorder.begin(), preorder.end());
+    return *at;
   }
 
   std::deque<Module> modules_;
   std::unordered_map<std::string, Module*> by_path_;
 };
 
-constexpr std::size_t kMostIndent = 32;
-
-/// Nothing is said of NaN where nobody counted.
-std::string count_text(std::uint64_t count, const Tally& total) {
-  if (count == 0 && total.unknown > 0) return "?";
-  return std::to_string(count);
-}
-
-std::string module_state(const Module& module) {
-  std::string text;
-  if (module.total.nan > 0) text += fmt::format("  NaN in {}", module.total.nan);
-  if (module.total.inf > 0) text += fmt::format("  Inf in {}", module.total.inf);
-  if (module.total.unknown > 0) text += fmt::format("  unknown in {}", module.total.unknown);
-  return text;
-}
-
-std::string line_text(const Module& module, ListForm form) {
+std::string line_of(const Module& module, Form form) {
+  const Tally& total = module.total;
   const std::string path = module.path.empty() ? "(root)" : escape_name(module.path);
-  if (form == ListForm::kTabs) {
-    return fmt::format("{}\t{}\t{}\t{}\t{}\t{}\n",
-                       path,
-                       escape_name(module.type),
-                       module.total.operators,
-                       module.own.operators,
-                       count_text(module.total.nan, module.total),
-                       count_text(module.total.inf, module.total));
+  const std::string type = escape_name(module.type);
+  if (form == Form::kTabs) {
+    // Nothing is said of NaN where nobody counted.
+    const auto known = [&](std::uint64_t count) {
+      return count == 0 && total.unknown > 0 ? "?" : std::to_string(count);
+    };
+    return fmt::format("{}\t{}\t{}\t{}\t", path, type, total.operators, module.own.operators) +
+           known(total.nan) + "\t" + known(total.inf) + "\n";
   }
-  return fmt::format("{:>9}  {}{}{}{}\n",
-                     module.total.operators,
-                     std::string(2 * std::min(module.depth, kMostIndent), ' '),
-                     module.path.empty() ? path : escape_name(module.label),
-                     module.type.empty() ? "" : " (" + escape_name(module.type) + ")",
-                     module_state(module));
+  constexpr std::size_t kMostIndent = 32;
+  std::string text =
+      fmt::format("{:>9}  {:{}}", total.operators, "", 2 * std::min(module.depth, kMostIndent));
+  text += module.path.empty() ? path : escape_name(module.label);
+  if (!type.empty()) text += " (" + type + ")";
+  if (total.nan > 0) text += fmt::format("  NaN in {}", total.nan);
+  if (total.inf > 0) text += fmt::format("  Inf in {}", total.inf);
+  if (total.unknown > 0) text += fmt::format("  unknown in {}", total.unknown);
+  return text + "\n";
 }
 
-OrderedJson module_json(const Module& module) {
+Json module_json(const Module& module) {
   const auto known = [&](std::uint64_t count) {
-    return count == 0 && module.total.unknown > 0 ? OrderedJson(nullptr) : OrderedJson(count);
+    return count == 0 && module.total.unknown > 0 ? Json(nullptr) : Json(count);
   };
-  return {{"path", clean_utf8(module.path)},
-          {"type", clean_utf8(module.type)},
+  return {{"path", json_text(module.path)},
+          {"type", json_text(module.type)},
           {"depth", module.depth},
           {"operators", module.total.operators},
           {"own_operators", module.own.operators},
@@ -172,19 +144,15 @@ OrderedJson module_json(const Module& module) {
 
 }  // namespace
 
-void list_modules(const core::DumpSource& dump, ListForm form, const TextSink& sink) {
+void list_modules(const core::DumpSource& dump, Form form, const TextSink& sink) {
   ModuleTree tree;
   for (std::uint64_t i = 0; i < dump.op_count(); ++i) {
     const core::OpRecord op = dump.op(i);
     if (!core::is_returned(op)) tree.see(op);
   }
-  RowDocument document(inspect_document(dump.location()), "modules", form, sink);
+  RowDocument document(inspect_document(dump), "modules", form, sink);
   for (const Module* module : tree.finish()) {
-    if (document.is_json()) {
-      document.add(module_json(*module));
-    } else {
-      document.add_line(line_text(*module, form));
-    }
+    document.add(is_json(form) ? json_piece(module_json(*module), false) : line_of(*module, form));
   }
   document.finish();
 }

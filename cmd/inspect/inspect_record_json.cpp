@@ -6,219 +6,260 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <variant>
+#include <vector>
 
-#include "cmd/inspect/inspect_json.h"
-#include "cmd/render/json/json_text.h"
+#include "cmd/inspect/inspect_view.h"
 #include "cmd/render/text.h"
 
 namespace repro_check::cmd {
 namespace {
 
-// Records are written as text, because a list has a million of them: a tree of JSON values takes
-// ten times as long. Wherever a tree is wanted, it is made of this text.
-
-void put_json(std::string& out, const OrderedJson& json) { out += json_piece(json, false); }
-
 bool is_plain(char c) { return c >= ' ' && c < '\x7f' && c != '"' && c != '\\' && c != '#'; }
-
-void put(std::string& out, std::string_view text) {
-  if (std::ranges::all_of(text, is_plain)) {
-    out.append("\"").append(text).append("\"");
-  } else {
-    put_json(out, clean_utf8(text));
-  }
-}
-void put(std::string& out, bool value) { out += value ? "true" : "false"; }
-void put(std::string& out, std::uint32_t value) {
-  fmt::format_to(std::back_inserter(out), "{}", value);
-}
-void put(std::string& out, std::int64_t value) {
-  fmt::format_to(std::back_inserter(out), "{}", value);
-}
-void put(std::string& out, std::uint64_t value) {
-  fmt::format_to(std::back_inserter(out), "{}", value);
-}
-void put(std::string& out, double value) { put_json(out, number_json(value)); }
-void put(std::string& out, const OrderedJson& value) { put_json(out, value); }
 
 /// A comma, unless it is the first of an object or list.
 void separate(std::string& out) {
   if (out.back() != '{' && out.back() != '[') out += ',';
 }
 
-void put_key(std::string& out, std::string_view key) {
-  separate(out);
-  out.append("\"").append(key).append("\":");
-}
+/// The members of an object, written one after another.
+class Members {
+ public:
+  explicit Members(std::string& out) : out_(out) { out_ += '{'; }
+  Members(const Members&) = delete;
+  Members& operator=(const Members&) = delete;
+  Members(Members&&) = delete;
+  Members& operator=(Members&&) = delete;
+  ~Members() { out_ += '}'; }
 
-void member(std::string& out, std::string_view key, const auto& value) {
-  put_key(out, key);
-  put(out, value);
-}
-
-/// @param each  writes one item
-void put_list(std::string& out, std::string_view key, const auto& items, const auto& each) {
-  put_key(out, key);
-  out += '[';
-  for (const auto& item : items) {
-    separate(out);
-    each(item);
+  template <typename T>
+  Members& put(std::string_view key, const T& value) {
+    separate(out_);
+    out_.append("\"").append(key).append("\":");
+    write(value);
+    return *this;
   }
-  out += ']';
-}
 
-void put_numbers(std::string& out, std::string_view key, const std::vector<std::int64_t>& numbers) {
-  put_list(out, key, numbers, [&](std::int64_t number) { put(out, number); });
-}
-
-void put_stats(std::string& out, const core::TensorStats& stats) {
-  out += '{';
-  member(out, "min", stats.min);
-  member(out, "max", stats.max);
-  member(out, "mean", stats.mean);
-  member(out, "std", stats.std);
-  member(out, "l2", stats.l2);
-  member(out, "zeros", stats.zeros);
-  member(out, "nan", stats.nans);
-  member(out, "positive_inf", stats.positive_infs);
-  member(out, "negative_inf", stats.negative_infs);
-  member(out, "subnormals", stats.subnormals);
-  out += '}';
-}
-
-std::string_view moved_text(core::InputWatch watch) {
-  if (watch == core::InputWatch::kNotWatched) return "null";
-  return watch == core::InputWatch::kMoved ? "true" : "false";
-}
-
-void put_tensor(std::string& out, const core::TensorRecord& tensor) {
-  const bool hashed = tensor.state == core::ContentState::kHashed;
-  out += '{';
-  member(
-      out, "role", std::string_view(tensor.role == core::TensorRole::kInput ? "input" : "output"));
-  member(out, "slot", std::string_view(tensor.slot));
-  member(out, "dtype", core::dtype_name(tensor.dtype));
-  put_numbers(out, "shape", tensor.shape);
-  put_numbers(out, "strides", tensor.strides);
-  member(out, "offset", tensor.storage_offset);
-  member(out, "device", std::string_view(tensor.device));
-  member(out, "layout", std::string_view(tensor.layout));
-  member(out, "attributes", std::string_view(tensor.attributes));
-  member(out, "requires_grad", tensor.requires_grad);
-  member(out, "state", core::content_state_name(tensor.state));
-  put_key(out, "digest");
-  out += hashed ? '"' + core::to_hex(tensor.digest) + '"' : "null";
-  member(out, "stored", tensor.stored);
-  put_key(out, "moved");
-  out += moved_text(tensor.watch);
-  member(out, "storage", tensor.storage);
-  member(out, "producer", tensor.producer);
-  member(out, "name", std::string_view(tensor.name));
-  // Counts stand apart from the rest, so that `.outputs[].nan > 0` is all a filter has to say.
-  const std::optional<core::NonFinite> counts = tensor.non_finite();
-  put_key(out, "nan");
-  out += counts ? std::to_string(counts->nans) : "null";
-  put_key(out, "inf");
-  out += counts ? std::to_string(counts->infs()) : "null";
-  put_key(out, "stats");
-  if (tensor.stats) {
-    put_stats(out, *tensor.stats);
-  } else {
-    out += "null";
+ private:
+  template <typename T>
+  void write(const T& value) {
+    if constexpr (std::is_same_v<T, bool>) {
+      out_ += value ? "true" : "false";
+    } else if constexpr (std::is_integral_v<T>) {
+      fmt::format_to(std::back_inserter(out_), "{}", value);
+    } else if constexpr (std::is_floating_point_v<T>) {
+      out_ += json_piece(json_number(value), false);
+    } else if constexpr (std::is_same_v<T, Json>) {
+      out_ += json_piece(value, false);
+    } else if constexpr (std::is_convertible_v<const T&, std::string_view>) {
+      const std::string_view text = value;
+      if (!std::ranges::all_of(text, is_plain)) return write(json_text(text));
+      out_.append("\"").append(text).append("\"");
+    } else if constexpr (std::is_pointer_v<T>) {
+      write(*value);
+    } else {
+      write_record(value);
+    }
   }
-  out += '}';
+  template <typename T>
+  void write(const std::optional<T>& value) {
+    if (value) return write(*value);
+    out_ += "null";
+  }
+  template <typename T>
+  void write(const std::vector<T>& items) {
+    out_ += '[';
+    for (const T& item : items) {
+      separate(out_);
+      write(item);
+    }
+    out_ += ']';
+  }
+  template <typename T>
+  void write_record(const T& record) {
+    Members members(out_);
+    fill(members, record);
+  }
+
+  std::string& out_;
+};
+
+Json value_json(const core::Value& value) {
+  return std::visit(
+      [](const auto& data) -> Json {
+        using T = std::decay_t<decltype(data)>;
+        if constexpr (std::is_same_v<T, std::monostate>)
+          return nullptr;
+        else if constexpr (std::is_same_v<T, std::int64_t>)
+          return json_integer(data);
+        else if constexpr (std::is_same_v<T, double>)
+          return json_number(data);
+        else if constexpr (std::is_same_v<T, std::complex<double>>)
+          return {{"complex", Json::array({json_number(data.real()), json_number(data.imag())})}};
+        else if constexpr (std::is_same_v<T, std::string>)
+          return json_text(data);
+        else if constexpr (std::is_same_v<T, core::Symbol>)
+          return {{"symbol", json_text(data.name)}};
+        else if constexpr (std::is_same_v<T, core::TensorSlot>)
+          return {{"tensor", data.index}};
+        else if constexpr (std::is_same_v<T, core::Opaque>)
+          return {{"opaque", json_text(data.type)}};
+        else if constexpr (std::is_same_v<T, core::ValueList>) {
+          Json items = Json::array();
+          for (const core::Value& item : data.items) items.push_back(value_json(item));
+          return items;
+        } else
+          return data;
+      },
+      value.data);
 }
 
-void put_frame(std::string& out, const core::SourceFrame& frame) {
-  out += '{';
-  member(out, "file", std::string_view(frame.file));
-  member(out, "line", frame.line);
-  member(out, "function", std::string_view(frame.function));
-  out += '}';
+void fill(Members& members, const core::TensorStats& stats) {
+  members.put("min", stats.min)
+      .put("max", stats.max)
+      .put("mean", stats.mean)
+      .put("std", stats.std)
+      .put("l2", stats.l2)
+      .put("zeros", stats.zeros)
+      .put("nan", stats.nans)
+      .put("positive_inf", stats.positive_infs)
+      .put("negative_inf", stats.negative_infs)
+      .put("subnormals", stats.subnormals);
 }
 
-void put_site(std::string& out, const core::CallSite& site) {
-  member(out, "module", std::string_view(site.module_path));
-  member(out, "module_type", std::string_view(site.module_type));
-  put_list(out, "source", site.frames, [&](const auto& frame) { put_frame(out, frame); });
+void fill(Members& members, const core::TensorRecord& tensor) {
+  std::optional<std::string> digest;
+  if (tensor.state == core::ContentState::kHashed) digest = core::to_hex(tensor.digest);
+  std::optional<bool> moved;
+  if (tensor.watch != core::InputWatch::kNotWatched) {
+    moved = tensor.watch == core::InputWatch::kMoved;
+  }
+  std::optional<std::uint64_t> nans;
+  std::optional<std::uint64_t> infs;
+  if (const auto counts = tensor.non_finite()) {
+    nans = counts->nans;
+    infs = counts->infs();
+  }
+  members.put("role", tensor.role == core::TensorRole::kInput ? "input" : "output")
+      .put("slot", tensor.slot)
+      .put("dtype", core::dtype_name(tensor.dtype))
+      .put("shape", tensor.shape)
+      .put("strides", tensor.strides)
+      .put("offset", tensor.storage_offset)
+      .put("device", tensor.device)
+      .put("layout", tensor.layout)
+      .put("attributes", tensor.attributes)
+      .put("requires_grad", tensor.requires_grad)
+      .put("state", core::content_state_name(tensor.state))
+      .put("digest", digest)
+      .put("stored", tensor.stored)
+      .put("moved", moved)
+      .put("storage", tensor.storage)
+      .put("producer", tensor.producer)
+      .put("name", tensor.name)
+      // Counts stand apart from the rest, so that `.outputs[].nan > 0` is all a filter has to say.
+      .put("nan", nans)
+      .put("inf", infs)
+      .put("stats", tensor.stats);
 }
 
-void put_change(std::string& out, const core::Substitution& change) {
-  out += '{';
-  member(out, "argument", std::string_view(change.argument));
-  member(out, "from", std::string_view(change.from));
-  member(out, "to", std::string_view(change.to));
-  member(out, "reason", std::string_view(change.reason));
-  out += '}';
+void fill(Members& members, const core::SourceFrame& frame) {
+  members.put("file", frame.file).put("line", frame.line).put("function", frame.function);
 }
 
-OrderedJson generator_json(const std::optional<core::GeneratorUse>& use) {
-  if (!use) return nullptr;
-  return {{"device", clean_utf8(use->device)},
-          {"seed", count_json(use->seed)},
-          {"position_before", fmt::format("{:016x}", use->position_before)},
-          {"position_after", fmt::format("{:016x}", use->position_after)},
-          {"drawn", use->drawn < 0 ? OrderedJson(nullptr) : integer_json(use->drawn)}};
+void fill(Members& members, const core::Argument& argument) {
+  members.put("name", argument.name).put("value", value_json(argument.value));
 }
 
-void put_values(std::string& out, const core::OpRecord& op) {
-  put_list(out, "arguments", op.arguments, [&](const core::Argument& argument) {
-    out += '{';
-    member(out, "name", std::string_view(argument.name));
-    member(out, "value", value_json(argument.value));
-    out += '}';
-  });
-  put_list(out, "results", op.results, [&](const auto& result) { put(out, value_json(result)); });
+void fill(Members& members, const core::Substitution& change) {
+  members.put("argument", change.argument)
+      .put("from", change.from)
+      .put("to", change.to)
+      .put("reason", change.reason);
 }
 
-void put_side(std::string& out, const core::OpRecord& op, core::TensorRole role) {
-  put_key(out, role == core::TensorRole::kInput ? "inputs" : "outputs");
-  out += '[';
+void fill(Members& members, const core::GeneratorUse& use) {
+  members.put("device", use.device)
+      .put("seed", json_integer(use.seed))
+      .put("position_before", fmt::format("{:016x}", use.position_before))
+      .put("position_after", fmt::format("{:016x}", use.position_after))
+      .put("drawn", use.drawn < 0 ? Json(nullptr) : json_integer(use.drawn));
+}
+
+void fill(Members& members, const core::OpRecord& op) {
+  const core::CallSite site = op.site ? *op.site : core::CallSite{};
+  std::vector<Json> results;
+  for (const core::Value& result : op.results) results.push_back(value_json(result));
+  std::vector<const core::TensorRecord*> inputs;
+  std::vector<const core::TensorRecord*> outputs;
   for (const core::TensorRecord& tensor : op.tensors) {
-    if (tensor.role != role) continue;
-    separate(out);
-    put_tensor(out, tensor);
+    (tensor.role == core::TensorRole::kInput ? inputs : outputs).push_back(&tensor);
   }
-  out += ']';
+  members.put("index", op.index)
+      .put("operator", full_name(op))
+      .put("seeded", op.op != nullptr && op.op->seeded)
+      .put("module", site.module_path)
+      .put("module_type", site.module_type)
+      .put("source", site.frames)
+      .put("phase", core::phase_name(op.phase))
+      .put("step", op.step)
+      .put("rank", op.rank)
+      .put("lane", op.lane)
+      .put("depth", op.depth)
+      .put("parent", op.parent)
+      .put("arguments", op.arguments)
+      .put("results", results)
+      .put("inputs", inputs)
+      .put("outputs", outputs)
+      .put("substitutions", op.substitutions)
+      .put("generator", op.generator)
+      .put("wall_ns", op.wall_ns);
+}
+
+template <typename T>
+std::string record_text(const T& record) {
+  std::string out;
+  {
+    Members members(out);
+    fill(members, record);
+  }
+  return out;
 }
 
 }  // namespace
 
-std::string op_text(const core::OpRecord& op) {
-  std::string out = "{";
-  member(out, "index", op.index);
-  const std::string name = op.op ? op.op->full_name() : "";
-  member(out, "operator", std::string_view(name));
-  member(out, "seeded", op.op != nullptr && op.op->seeded);
-  put_site(out, op.site ? *op.site : core::CallSite{});
-  member(out, "phase", core::phase_name(op.phase));
-  member(out, "step", op.step);
-  member(out, "rank", op.rank);
-  member(out, "lane", op.lane);
-  member(out, "depth", op.depth);
-  member(out, "parent", op.parent);
-  put_values(out, op);
-  put_side(out, op, core::TensorRole::kInput);
-  put_side(out, op, core::TensorRole::kOutput);
-  put_list(
-      out, "substitutions", op.substitutions, [&](const auto& change) { put_change(out, change); });
-  member(out, "generator", generator_json(op.generator));
-  member(out, "wall_ns", op.wall_ns);
-  return out + '}';
+std::string op_text(const core::OpRecord& op) { return record_text(op); }
+Json op_json(const core::OpRecord& op) { return Json::parse(record_text(op)); }
+Json tensor_json(const core::TensorRecord& tensor) { return Json::parse(record_text(tensor)); }
+Json stats_json(const core::TensorStats& stats) { return Json::parse(record_text(stats)); }
+
+std::string full_name(const core::OpRecord& op) { return op.op ? op.op->full_name() : ""; }
+
+std::string state_text(const core::TensorRecord& tensor) {
+  if (tensor.state == core::ContentState::kHashed) {
+    return core::to_hex(tensor.digest) + (tensor.stored ? "" : " (not stored)");
+  }
+  if (tensor.state == core::ContentState::kNone) return "no values";
+  return std::string(core::content_state_name(tensor.state));
 }
 
-OrderedJson stats_json(const core::TensorStats& stats) {
+std::string bits_text(std::span<const std::byte> element) {
   std::string text;
-  put_stats(text, stats);
-  return OrderedJson::parse(text);
+  for (std::size_t i = element.size(); i > 0; --i) {
+    text += fmt::format("{:02x}", std::to_integer<unsigned>(element[i - 1]));
+  }
+  return text;
 }
 
-OrderedJson tensor_json(const core::TensorRecord& tensor) {
-  std::string text;
-  put_tensor(text, tensor);
-  return OrderedJson::parse(text);
+Json element_json(const std::string& text, const std::string& bits) {
+  // What is no JSON number (nan, a complex value, a bool) stays as people read it.
+  Json value = Json::parse(text, nullptr, false);
+  const bool rounds =
+      (value.is_number_unsigned() && json_integer(value.get<std::uint64_t>()).is_string()) ||
+      (value.is_number_integer() && json_integer(value.get<std::int64_t>()).is_string());
+  if (!value.is_primitive() || value.is_discarded() || rounds) value = text;
+  return {{"value", std::move(value)}, {"bits", bits}};
 }
-
-OrderedJson op_json(const core::OpRecord& op) { return OrderedJson::parse(op_text(op)); }
 
 }  // namespace repro_check::cmd

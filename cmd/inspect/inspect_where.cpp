@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cmd/inspect/inspect_where.h"
-
+// Which operators are meant.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <optional>
+#include <functional>
+#include <utility>
 
-#include "core/error.h"
+#include "cmd/inspect/inspect_list.h"
 #include "core/tensor/dtype.h"
 #include "core/tensor/tensor_view.h"
 #include "core/text/glob.h"
@@ -22,59 +23,73 @@ namespace {
 using core::NonFinite;
 using core::TensorRecord;
 using core::TensorStats;
-using Relation = OutputCondition::Relation;
-using Comparison = OutputCondition::Comparison;
 
 /// Longer ones come from nobody's keyboard.
 constexpr std::size_t kLongest = 4096;
 
+using Number = std::optional<double>;  ///< empty where nobody recorded it
+
+template <auto kMember>
+Number of_counts(const TensorRecord& tensor) {
+  const auto counts = tensor.non_finite();
+  return counts ? Number(static_cast<double>(std::invoke(kMember, *counts))) : std::nullopt;
+}
+
+template <auto kMember>
+Number of_stats(const TensorRecord& tensor) {
+  const auto& stats = tensor.stats;
+  return stats ? Number(static_cast<double>(std::invoke(kMember, *stats))) : std::nullopt;
+}
+
+Number elements(const TensorRecord& tensor) {
+  return static_cast<double>(core::element_count(tensor.shape));
+}
+
+/// Of a number or of a word.
 struct Field {
   std::string_view name;
-  double (*of_counts)(const NonFinite&) = nullptr;
-  double (*of_stats)(const TensorStats&) = nullptr;
-  double (*of_tensor)(const TensorRecord&) = nullptr;
+  Number (*number)(const TensorRecord&) = nullptr;
   std::string (*word)(const TensorRecord&) = nullptr;
 };
 
-double number(std::uint64_t count) { return static_cast<double>(count); }
-
 constexpr std::array kFields{
-    Field{.name = "nan", .of_counts = [](const NonFinite& n) { return number(n.nans); }},
-    Field{.name = "inf", .of_counts = [](const NonFinite& n) { return number(n.infs()); }},
-    Field{.name = "positive_inf",
-          .of_counts = [](const NonFinite& n) { return number(n.positive_infs); }},
-    Field{.name = "negative_inf",
-          .of_counts = [](const NonFinite& n) { return number(n.negative_infs); }},
-    Field{.name = "zero", .of_stats = [](const TensorStats& s) { return number(s.zeros); }},
-    Field{.name = "subnormal",
-          .of_stats = [](const TensorStats& s) { return number(s.subnormals); }},
-    Field{.name = "min", .of_stats = [](const TensorStats& s) { return s.min; }},
-    Field{.name = "max", .of_stats = [](const TensorStats& s) { return s.max; }},
-    Field{.name = "mean", .of_stats = [](const TensorStats& s) { return s.mean; }},
-    Field{.name = "std", .of_stats = [](const TensorStats& s) { return s.std; }},
-    Field{.name = "l2", .of_stats = [](const TensorStats& s) { return s.l2; }},
-    Field{.name = "elements",
-          .of_tensor =
-              [](const TensorRecord& t) {
-                return static_cast<double>(core::element_count(t.shape));
-              }},
-    Field{.name = "dtype",
-          .word = [](const TensorRecord& t) { return std::string(core::dtype_name(t.dtype)); }},
-    Field{.name = "device", .word = [](const TensorRecord& t) { return t.device; }},
+    Field{"nan", of_counts<&NonFinite::nans>},
+    Field{"inf", of_counts<&NonFinite::infs>},
+    Field{"positive_inf", of_counts<&NonFinite::positive_infs>},
+    Field{"negative_inf", of_counts<&NonFinite::negative_infs>},
+    Field{"zero", of_stats<&TensorStats::zeros>},
+    Field{"subnormal", of_stats<&TensorStats::subnormals>},
+    Field{"min", of_stats<&TensorStats::min>},
+    Field{"max", of_stats<&TensorStats::max>},
+    Field{"mean", of_stats<&TensorStats::mean>},
+    Field{"std", of_stats<&TensorStats::std>},
+    Field{"l2", of_stats<&TensorStats::l2>},
+    Field{"elements", elements},
+    Field{"dtype",
+          nullptr,
+          [](const TensorRecord& t) { return std::string(core::dtype_name(t.dtype)); }},
+    Field{"device", nullptr, [](const TensorRecord& t) { return t.device; }},
 };
 
-struct RelationName {
+std::vector<std::string_view> field_names() {
+  std::vector<std::string_view> names;
+  for (const Field& field : kFields) names.push_back(field.name);
+  return names;
+}
+
+struct Relation {
   std::string_view sign;
-  Relation relation;
+  bool (*holds)(double, double);
+  bool takes_words = false;
 };
 // Longer signs first: `>` is the beginning of `>=`.
-constexpr std::array kRelations{RelationName{">=", Relation::kAtLeast},
-                                RelationName{"<=", Relation::kAtMost},
-                                RelationName{"==", Relation::kEqual},
-                                RelationName{"!=", Relation::kOther},
-                                RelationName{">", Relation::kAbove},
-                                RelationName{"<", Relation::kBelow},
-                                RelationName{"=", Relation::kEqual}};
+constexpr std::array kRelations{Relation{">=", [](double a, double b) { return a >= b; }},
+                                Relation{"<=", [](double a, double b) { return a <= b; }},
+                                Relation{"==", [](double a, double b) { return a == b; }, true},
+                                Relation{"!=", [](double a, double b) { return a != b; }, true},
+                                Relation{">", [](double a, double b) { return a > b; }},
+                                Relation{"<", [](double a, double b) { return a < b; }},
+                                Relation{"=", [](double a, double b) { return a == b; }, true}};
 
 bool is_word(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
@@ -82,16 +97,18 @@ bool is_word(char c) {
 
 /// What may stand in a number, a dtype or a device.
 bool is_value(char c) {
-  return is_word(c) || c == '.' || c == '+' || c == '-' || c == ':' || c == '*' || c == '?';
+  return is_word(c) || std::string_view(".+-:*?").find(c) != std::string_view::npos;
 }
 
-class Parser {
- public:
-  explicit Parser(const std::string& text) : text_(text), rest_(text) {}
+Answer as_answer(bool yes) { return yes ? Answer::kYes : Answer::kNo; }
 
-  std::vector<std::vector<Comparison>> parse() {
+class ConditionParser {
+ public:
+  explicit ConditionParser(const std::string& text) : text_(text), rest_(text) {}
+
+  std::vector<std::vector<OutputCondition::Comparison>> parse() {
     if (text_.size() > kLongest) refuse("it is too long");
-    std::vector<std::vector<Comparison>> any(1);
+    std::vector<std::vector<OutputCondition::Comparison>> any(1);
     while (true) {
       any.back().push_back(comparison());
       skip_spaces();
@@ -105,18 +122,19 @@ class Parser {
   }
 
  private:
-  [[noreturn]] void refuse(const std::string& what, const std::string& hint = {}) const {
+  [[noreturn]] void refuse(
+      const std::string& what,
+      const std::string& hint =
+          "for example --where 'nan>0' or --where 'max>=65504 and dtype=float16'") const {
     const std::string at =
         rest_.empty() ? "at its end" : "at \"" + core::printable(rest_, 20) + "\"";
     throw core::Error(core::ErrorKind::kUsage,
                       fmt::format("--where {}: {} {}", core::printable(text_, 80), what, at),
-                      hint.empty()
-                          ? "for example --where 'nan>0' or --where 'max>=65504 and dtype=float16'"
-                          : hint);
+                      hint);
   }
 
   void skip_spaces() {
-    while (rest_.starts_with(' ') || rest_.starts_with('\t')) rest_.remove_prefix(1);
+    rest_.remove_prefix(std::min(rest_.find_first_not_of(" \t"), rest_.size()));
   }
 
   bool take(std::string_view sign) {
@@ -132,48 +150,53 @@ class Parser {
 
   bool take_word(std::string_view word) { return run_of(is_word) == word && take(word); }
 
-  Comparison comparison() {
+  OutputCondition::Comparison comparison() {
     skip_spaces();
-    Comparison made;
-    made.field = field();
+    const Field& named = field();
     skip_spaces();
-    made.relation = relation(kFields[made.field]);
+    const auto holds = relation(named).holds;
     skip_spaces();
     const std::string_view value = run_of(is_value);
     if (value.empty()) refuse("expected a value");
-    if (kFields[made.field].word != nullptr) {
-      made.word = word(kFields[made.field], value);
-    } else {
-      made.number = finite_or_infinite(value);
+    if (named.word != nullptr) {
+      const std::string wanted = word(named, value);
+      rest_.remove_prefix(value.size());
+      return [get = named.word, holds, wanted](const TensorRecord& tensor) {
+        return as_answer(holds(core::glob_match(wanted, get(tensor)) ? 1 : 0, 1));
+      };
     }
+    const double bound = finite_or_infinite(value);
     rest_.remove_prefix(value.size());
-    return made;
+    return [get = named.number, holds, bound](const TensorRecord& tensor) {
+      const Number found = get(tensor);
+      if (found) return as_answer(!std::isnan(*found) && holds(*found, bound));
+      // Without values there is nothing that could be NaN; with values somebody did not look.
+      return tensor.state == core::ContentState::kHashed ? Answer::kUnknown : Answer::kNo;
+    };
   }
 
-  std::size_t field() {
+  const Field& field() {
     const std::string_view name = run_of(is_word);
     const auto* found = std::ranges::find(kFields, name, &Field::name);
     if (found == kFields.end()) {
-      std::vector<std::string_view> names;
-      names.reserve(kFields.size());
-      for (const Field& known : kFields) names.push_back(known.name);
+      const std::vector<std::string_view> names = field_names();
       const auto near = core::near_miss(name, names);
       refuse(name.empty() ? "expected a field" : "there is no such field",
-             near ? fmt::format("did you mean {}?", *near) : "fields: " + condition_fields());
+             near ? fmt::format("did you mean {}?", *near)
+                  : fmt::format("fields: {}", fmt::join(names, ", ")));
     }
     rest_.remove_prefix(name.size());
-    return static_cast<std::size_t>(found - kFields.begin());
+    return *found;
   }
 
-  Relation relation(const Field& field) {
-    for (const RelationName& known : kRelations) {
+  const Relation& relation(const Field& field) {
+    for (const Relation& known : kRelations) {
       if (!rest_.starts_with(known.sign)) continue;
-      const bool equal = known.relation == Relation::kEqual || known.relation == Relation::kOther;
-      if (field.word != nullptr && !equal) {
+      if (field.word != nullptr && !known.takes_words) {
         refuse(fmt::format("{} is compared by = and != alone", field.name));
       }
       rest_.remove_prefix(known.sign.size());
-      return known.relation;
+      return known;
     }
     refuse("expected one of > >= < <= = !=");
   }
@@ -187,8 +210,7 @@ class Parser {
   }
 
   [[nodiscard]] double finite_or_infinite(std::string_view value) const {
-    std::string_view digits = value;
-    if (digits.starts_with('+')) digits.remove_prefix(1);
+    const std::string_view digits = value.substr(value.starts_with('+') ? 1 : 0);
     double result = 0;
     const char* end = digits.data() + digits.size();
     const auto [stopped, error] = std::from_chars(digits.data(), end, result);
@@ -201,63 +223,35 @@ class Parser {
   std::string_view rest_;
 };
 
-bool holds(Relation relation, double left, double right) {
-  if (std::isnan(left)) return false;
-  switch (relation) {
-    case Relation::kAbove:
-      return left > right;
-    case Relation::kAtLeast:
-      return left >= right;
-    case Relation::kBelow:
-      return left < right;
-    case Relation::kAtMost:
-      return left <= right;
-    case Relation::kEqual:
-      return left == right;
-    case Relation::kOther:
-      return left != right;
-  }
-  return false;
-}
-
-Answer as_answer(bool yes) { return yes ? Answer::kYes : Answer::kNo; }
-
-Answer judge(const Comparison& comparison, const TensorRecord& tensor) {
-  const Field& field = kFields[comparison.field];
-  if (field.word != nullptr) {
-    const bool equal = core::glob_match(comparison.word, field.word(tensor));
-    return as_answer(equal == (comparison.relation == Relation::kEqual));
-  }
-  if (field.of_tensor != nullptr) {
-    return as_answer(holds(comparison.relation, field.of_tensor(tensor), comparison.number));
-  }
-  const std::optional<NonFinite> counts = tensor.non_finite();
-  if (field.of_counts != nullptr && counts) {
-    return as_answer(holds(comparison.relation, field.of_counts(*counts), comparison.number));
-  }
-  if (field.of_stats != nullptr && tensor.stats) {
-    return as_answer(holds(comparison.relation, field.of_stats(*tensor.stats), comparison.number));
-  }
-  // Without values there is nothing that could be NaN; with values somebody did not look.
-  return tensor.state == core::ContentState::kHashed ? Answer::kUnknown : Answer::kNo;
+std::optional<std::uint64_t> parse_index(std::string_view text, std::uint64_t when_empty) {
+  if (text.empty()) return when_empty;
+  std::uint64_t value = 0;
+  const char* end = text.data() + text.size();
+  const auto [stopped, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc{} || stopped != end) return std::nullopt;
+  return value;
 }
 
 }  // namespace
 
-OutputCondition::OutputCondition(const std::string& text) : any_of_all_(Parser(text).parse()) {}
+NameSelector::NameSelector(const std::string& text) : glob_(text) {
+  if (text.size() < 2 || !text.starts_with('/') || !text.ends_with('/')) return;
+  pattern_.emplace(text.substr(1, text.size() - 2));
+}
 
-Answer OutputCondition::of(const core::TensorRecord& tensor) const {
+bool NameSelector::matches(std::string_view name) const {
+  return pattern_ ? pattern_->matches(name) : core::glob_match(glob_, name);
+}
+
+OutputCondition::OutputCondition(const std::string& text)
+    : any_of_all_(ConditionParser(text).parse()) {}
+
+Answer OutputCondition::of(const TensorRecord& tensor) const {
   Answer any = Answer::kNo;
-  for (const std::vector<Comparison>& all : any_of_all_) {
-    Answer answer = Answer::kYes;
-    for (const Comparison& comparison : all) {
-      const Answer one = judge(comparison, tensor);
-      if (one == Answer::kNo) answer = Answer::kNo;
-      if (answer == Answer::kNo) break;
-      if (one == Answer::kUnknown) answer = Answer::kUnknown;
-    }
-    if (answer == Answer::kYes) return Answer::kYes;
-    if (answer == Answer::kUnknown) any = Answer::kUnknown;
+  for (const std::vector<Comparison>& comparisons : any_of_all_) {
+    Answer all = Answer::kYes;
+    for (const Comparison& comparison : comparisons) all = std::min(all, comparison(tensor));
+    any = std::max(any, all);
   }
   return any;
 }
@@ -265,18 +259,26 @@ Answer OutputCondition::of(const core::TensorRecord& tensor) const {
 Answer OutputCondition::of(const core::OpRecord& op) const {
   Answer any = Answer::kNo;
   for (const TensorRecord& tensor : op.tensors) {
-    if (tensor.role != core::TensorRole::kOutput) continue;
-    const Answer one = of(tensor);
-    if (one == Answer::kYes) return one;
-    if (one == Answer::kUnknown) any = one;
+    if (tensor.role == core::TensorRole::kOutput) any = std::max(any, of(tensor));
   }
   return any;
 }
 
-std::string condition_fields() {
-  std::string text;
-  for (const Field& field : kFields) text.append(text.empty() ? "" : ", ").append(field.name);
-  return text;
+void parse_range(const std::string& text, OpSelection& selection) {
+  const std::size_t colon = text.find(':');
+  if (colon != std::string::npos) {
+    const std::string_view view = text;
+    const auto first = parse_index(view.substr(0, colon), 0);
+    const auto end = parse_index(view.substr(colon + 1), std::numeric_limits<std::uint64_t>::max());
+    if (first && end && *first < *end) {
+      selection.first = *first;
+      selection.end = *end;
+      return;
+    }
+  }
+  throw core::Error(core::ErrorKind::kUsage,
+                    "--range " + text + ": expected FIRST:END with FIRST before END",
+                    "--range 40:60 is op 40 to op 59; either number may be left out");
 }
 
 }  // namespace repro_check::cmd

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "cmd/inspect/inspect_json.h"
 #include "cmd/render/json/json_text.h"
 #include "cmd/render/text.h"
 #include "cmd/replay/replay.h"
@@ -114,32 +113,32 @@ std::string nearer_row(const ReplayFindings& findings) {
           "{} is nearer to it{}", escape_name(*ratio > 1 ? findings.against : findings.dump), by));
 }
 
-OrderedJson distances_json(const std::vector<replay::OutputDistance>& distances) {
-  OrderedJson list = OrderedJson::array();
+Json distances_json(const std::vector<replay::OutputDistance>& distances) {
+  Json list = Json::array();
   for (const replay::OutputDistance& output : distances) {
     list.push_back({{"slot", clean_utf8(output.slot)},
                     {"elements", output.elements},
                     {"differing", output.differing},
                     {"incomparable", output.incomparable},
-                    {"max_abs", output.max_abs ? number_json(*output.max_abs) : nullptr},
-                    {"rmse", output.rmse ? number_json(*output.rmse) : nullptr}});
+                    {"max_abs", output.max_abs ? json_number(*output.max_abs) : nullptr},
+                    {"rmse", output.rmse ? json_number(*output.rmse) : nullptr}});
   }
   return list;
 }
 
-OrderedJson text_or_null(const std::string& text) {
+Json text_or_null(const std::string& text) {
   if (text.empty()) return nullptr;
   return clean_utf8(text);
 }
 
-OrderedJson setting_json(const ReplaySetting& setting) {
-  OrderedJson results = OrderedJson::array();
+Json setting_json(const ReplaySetting& setting) {
+  Json results = Json::array();
   for (const replay::Result& result : setting.round.results) {
     results.push_back(
         {{"digest", core::to_hex(result.digest)},
          {"calls", result.calls},
          {"first_call", result.first},
-         {"as_recorded", result.as_recorded ? OrderedJson(*result.as_recorded) : nullptr},
+         {"as_recorded", result.as_recorded ? Json(*result.as_recorded) : nullptr},
          {"to_recorded", distances_json(result.to_recorded)}});
   }
   return {{"isa", text_or_null(setting.isa)},
@@ -151,20 +150,20 @@ OrderedJson setting_json(const ReplaySetting& setting) {
           {"results", std::move(results)}};
 }
 
-OrderedJson reference_json(const std::optional<replay::ReferenceDistance>& distance) {
+Json reference_json(const std::optional<replay::ReferenceDistance>& distance) {
   if (!distance) return nullptr;
   return {{"outputs", distances_json(distance->outputs)},
           {"problem", text_or_null(distance->problem)}};
 }
 
-OrderedJson float64_json(const ReplayFindings& findings) {
+Json float64_json(const ReplayFindings& findings) {
   if (!findings.baseline) return nullptr;
   const auto ratio = findings.reference_ratio();
-  OrderedJson nearer = nullptr;
+  Json nearer = nullptr;
   if (ratio) nearer = *ratio == 1 ? "neither" : *ratio > 1 ? "against" : "dump";
   return {{"dump", reference_json(findings.baseline)},
           {"against", reference_json(findings.candidate)},
-          {"ratio", ratio ? number_json(*ratio) : nullptr},
+          {"ratio", ratio ? json_number(*ratio) : nullptr},
           {"nearer", std::move(nearer)}};
 }
 
@@ -212,17 +211,17 @@ std::string replay_text(const ReplayFindings& findings) {
 
 std::string replay_json(const ReplayFindings& findings, bool pretty) {
   const core::OpRecord& op = findings.op;
-  OrderedJson against = nullptr;
+  Json against = nullptr;
   if (!findings.against.empty()) {
     against = {{"dump", clean_utf8(findings.against)},
                {"op", findings.against_op},
                {"same_inputs", findings.same_inputs}};
   }
-  OrderedJson settings = OrderedJson::array();
+  Json settings = Json::array();
   for (const ReplaySetting& setting : findings.settings) settings.push_back(setting_json(setting));
-  OrderedJson notes = OrderedJson::array();
+  Json notes = Json::array();
   for (const std::string& note : findings.notes) notes.push_back(clean_utf8(note));
-  const OrderedJson document{{"format", "repro-check-replay"},
+  const Json document{{"format", "repro-check-replay"},
                              {"version", "1.0"},
                              {"verdict", findings.verdict().name},
                              {"headline", clean_utf8(replay_headline(findings))},

@@ -13,6 +13,7 @@
 
 #include "cmd/recording/own_recordings.h"
 #include "cmd/render/formats.h"
+#include "cmd/terminal/output.h"
 #include "comparators/common_prefix.h"
 #include "dumpers/store/directory/pack_name.h"
 #include "dumpers/store/dump_reader.h"
@@ -210,6 +211,17 @@ RenderOptions render_options(const GlobalOptions& globals, bool to_terminal) {
 std::string render_reports(std::span<const Report> reports, const ReportStyle& style) {
   return find_format(style.format)
       ->render(reports, DocumentOptions{style.options, "", "", "", false});
+}
+
+core::ExitCode report_unreadable(const std::filesystem::path& dump,
+                                 const core::Error& error,
+                                 const std::string& format,
+                                 const GlobalOptions& globals) {
+  const auto report = unreadable_dump(dump, error);
+  if (!report) throw core::Error(error);
+  write_stdout(
+      render_reports({&*report, 1}, {format, render_options(globals, stdout_is_terminal())}));
+  return worst_exit({&*report, 1});
 }
 
 }  // namespace repro_check::cmd

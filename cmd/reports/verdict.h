@@ -58,4 +58,11 @@ RenderOptions render_options(const GlobalOptions& globals, bool to_terminal);
 /// are several; a JSON object, or an array when there are several.
 std::string render_reports(std::span<const comparators::Report> reports, const ReportStyle& style);
 
+/// Prints the report that says only that a dump could not be read.
+/// @throws `error` again when it is not about a dump
+core::ExitCode report_unreadable(const std::filesystem::path& dump,
+                                 const core::Error& error,
+                                 const std::string& format,
+                                 const GlobalOptions& globals);
+
 }  // namespace repro_check::cmd

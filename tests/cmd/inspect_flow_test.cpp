@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cmd/inspect/inspect_flow.h"
-
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
 #include <string>
 
-#include "cmd/inspect/inspect_views.h"
+#include "cmd/inspect/inspect_list.h"
+#include "cmd/inspect/inspect_view.h"
 #include "tests/support/memory_source.h"
 
 namespace repro_check::cmd {
@@ -28,7 +27,7 @@ std::string fan_out(int count) {
   return R"({"run": "r", "tensors": {)" + tensors + R"(}, "ops": [)" + ops + "]}";
 }
 
-std::string modules_text(const core::DumpSource& dump, ListForm form) {
+std::string modules_text(const core::DumpSource& dump, Form form) {
   std::string text;
   list_modules(dump, form, [&](std::string_view piece) { text += piece; });
   return text;
@@ -38,22 +37,21 @@ std::string modules_text(const core::DumpSource& dump, ListForm form) {
 
 TEST_CASE("of many readers twenty are shown, and how many more there are") {
   const auto dump = test_support::source_from_json(fan_out(30));
-  const core::OpRecord op = dump->op(0);
-  const OpFlow flow = op_flow(*dump, op);
-  CHECK(flow.consumers.size() == 30);
-  CHECK(flow.producers.empty());
-  const std::string some = flow_rows(flow, false);
+  const Json json = Json::parse(op_view(*dump, 0, Form::kJson));
+  CHECK(json["consumers"].size() == 30);
+  CHECK(json["producers"].empty());
+  const std::string some = op_view(*dump, 0, Form::kTabs);
   CHECK(some.find("read by    op 20 aten::neg in:self, which is out:0\n") != std::string::npos);
   CHECK(some.find("op 21 ") == std::string::npos);
   CHECK(some.find("... and 10 more: -v\n") != std::string::npos);
-  const std::string all = flow_rows(flow, true);
+  const std::string all = op_view(*dump, 0, Form::kTabs, 1);
   CHECK(all.find("op 30 ") != std::string::npos);
   CHECK(all.find("more") == std::string::npos);
 }
 
 TEST_CASE("a module counts what those inside it call, and paths may be anything") {
   const auto dump = test_support::source_from_json(fan_out(3));
-  CHECK(modules_text(*dump, ListForm::kTabs) ==
+  CHECK(modules_text(*dump, Form::kTabs) ==
         "(root)\t\t4\t1\t0\t0\n"
         "m\t\t3\t0\t0\t0\n"
         "m.0\t\t1\t0\t0\t0\n"
@@ -67,7 +65,7 @@ TEST_CASE("a module counts what those inside it call, and paths may be anything"
     const auto odd = test_support::source_from_json(
         R"({"run": "r", "tensors": {}, "ops": [{"operator": "aten::x", "module": ")" + path +
         R"(", "results": [1]}]})");
-    const auto json = OrderedJson::parse(modules_text(*odd, ListForm::kJson));
+    const auto json = Json::parse(modules_text(*odd, Form::kJson));
     CHECK(json["modules"].back()["path"] == path);
     CHECK(json["modules"][0]["operators"] == 1);
     CHECK(json["modules"].size() <= 257);

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "cmd/inspect/inspect_tensor.h"
+
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -6,10 +8,6 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "cmd/inspect/inspect_against.h"
-#include "cmd/inspect/inspect_export.h"
-#include "cmd/inspect/inspect_views.h"
-#include "cmd/inspect/safetensors.h"
 #include "core/error.h"
 #include "core/tensor/npy.h"
 #include "tests/cmd/scripts.h"
@@ -17,8 +15,6 @@
 
 namespace repro_check::cmd {
 namespace {
-
-using Json = nlohmann::json;
 
 /// @param changed  the values of the output
 std::string dump_with(const std::string& changed) {
@@ -74,17 +70,17 @@ TEST_CASE("a slice shows its elements under the indices of the whole") {
   query.slice = core::parse_subscript(":,::-2");
   query.values = 3;
   query.bits = true;
-  const std::string text = tensor_view(*dump, 0, query, ViewForm::kText);
+  const std::string text = tensor_view(*dump, 0, query, Form::kTabs);
   CHECK(text.find("  slice: [2, 2], 4 elements\n"
                   "[0, 2]\t3\t40400000\n[0, 0]\t1\t3f800000\n[1, 2]\t6\t40c00000\n"
                   "... and 1 more: --values=4\n") != std::string::npos);
   query.stats = true;
-  const Json json = Json::parse(tensor_view(*dump, 0, query, ViewForm::kJson));
+  const Json json = Json::parse(tensor_view(*dump, 0, query, Form::kJson));
   CHECK(json["slice"]["shape"] == Json({2, 2}));
   CHECK(json["values"][2]["index"] == Json({1, 2}));
   CHECK(json["tensor"]["stats"]["mean"] == 3.5);  // of the slice
   query.slice = core::parse_subscript("2");
-  CHECK(kind_of([&] { tensor_view(*dump, 0, query, ViewForm::kText); }) ==
+  CHECK(kind_of([&] { tensor_view(*dump, 0, query, Form::kTabs); }) ==
         core::ErrorKind::kNotComparable);
 }
 
@@ -92,14 +88,14 @@ TEST_CASE("statistics come with a histogram that counts every finite number") {
   const auto dump = test_support::source_from_json(kOther);
   TensorQuery query = asked();
   query.stats = true;
-  const Json json = Json::parse(tensor_view(*dump, 0, query, ViewForm::kJson));
+  const Json json = Json::parse(tensor_view(*dump, 0, query, Form::kJson));
   const Json& histogram = json["tensor"]["histogram"];
   CHECK(histogram["edges"].size() == 17);
   CHECK(histogram["edges"][0] == 1.0);
   CHECK(histogram["edges"][16] == 6.0);
   CHECK(histogram["counts"].size() == 16);
   CHECK(histogram["not_finite"] == 1);
-  const std::string text = tensor_view(*dump, 0, query, ViewForm::kText);
+  const std::string text = tensor_view(*dump, 0, query, Form::kTabs);
   CHECK(text.find("         1 to      1.312          1  ######") != std::string::npos);
 }
 
@@ -108,18 +104,18 @@ TEST_CASE("two dumps at one tensor: differing elements first, then the others") 
   const auto other = test_support::source_from_json(kOther);
   TensorQuery query = asked();
   query.values = 4;
-  const TensorPair pair = compare_tensor(*dump, 0, *other, query);
+  const TensorAgainst pair = compare_tensor(*dump, 0, *other, query);
   CHECK_FALSE(pair.equal);
   CHECK(differing_first(pair, 4) == std::vector<std::uint64_t>{1, 4, 0, 2});
   CHECK(differing_first(pair, 1) == std::vector<std::uint64_t>{1});
-  const std::string text = against_view(*dump, *other, pair, query, ViewForm::kText);
+  const std::string text = against_view(*dump, *other, pair, query, Form::kTabs);
   CHECK(
       text.starts_with("DIVERGED op 0 aten::mul out:0, float32 [2, 3]: 2 of 6 elements differ, "
                        "max 1 ULP"));
   CHECK(text.find("[0, 1]\t2\t2.0000002\t2.384e-07\t1\n") != std::string::npos);
   CHECK(text.find("[1, 1]\t5\tnan\tnan\tincomparable\n") != std::string::npos);
   CHECK(text.find("[0, 0]\t1\t1\t0\t0\n") != std::string::npos);
-  const Json json = Json::parse(against_view(*dump, *other, pair, query, ViewForm::kJson));
+  const Json json = Json::parse(against_view(*dump, *other, pair, query, Form::kJson));
   CHECK(json["equal"] == false);
   CHECK(json["metrics"]["n_diff"] == 2);
   CHECK(json["values"][0]["differs"] == true);
@@ -133,9 +129,9 @@ TEST_CASE("a part is judged by itself, and equal is said of nothing else") {
   const auto other = test_support::source_from_json(kOther);
   TensorQuery query = asked();
   query.slice = core::parse_subscript("0,::2");
-  const TensorPair pair = compare_tensor(*dump, 0, *other, query);
+  const TensorAgainst pair = compare_tensor(*dump, 0, *other, query);
   CHECK(pair.equal);
-  CHECK(against_view(*dump, *other, pair, query, ViewForm::kText) ==
+  CHECK(against_view(*dump, *other, pair, query, Form::kTabs) ==
         "REPRODUCIBLE op 0 aten::mul out:0, float32 [2, 3], slice [2]: 2 elements bit-identical\n");
   CHECK(compare_tensor(*dump, 0, *other, asked("in:self")).equal);
   CHECK(kind_of([&] { compare_tensor(*dump, 0, *other, asked("in:out")); }) ==
@@ -149,7 +145,7 @@ TEST_CASE("another shape or dtype is a difference without values") {
   std::string text = kOne;
   text.replace(text.find("\"shape\": [2, 3]"), 15, "\"shape\": [3, 2]");
   const auto other = test_support::source_from_json(text);
-  const TensorPair pair = compare_tensor(*dump, 0, *other, asked());
+  const TensorAgainst pair = compare_tensor(*dump, 0, *other, asked());
   CHECK_FALSE(pair.equal);
   CHECK(pair.difference == "float32 [2, 3] against float32 [3, 2]");
   CHECK(kind_of([&] { export_pair("x.csv", pair, asked()); }) == core::ErrorKind::kNotComparable);
@@ -161,10 +157,10 @@ TEST_CASE("digests that differ are a difference where values are not stored") {
   const auto other = test_support::source_from_json(digest_level + kOther.substr(1));
   TensorQuery query = asked();
   query.values = 3;
-  const TensorPair pair = compare_tensor(*dump, 0, *other, query);
+  const TensorAgainst pair = compare_tensor(*dump, 0, *other, query);
   CHECK_FALSE(pair.equal);
   CHECK_FALSE(pair.difference.empty());
-  const TensorPair same = compare_tensor(*dump, 0, *dump, query);
+  const TensorAgainst same = compare_tensor(*dump, 0, *dump, query);
   CHECK(same.equal);
   CHECK(same.difference.empty());
   query.slice = core::parse_subscript("0");
@@ -200,7 +196,7 @@ TEST_CASE("what a format cannot hold is refused with what to do") {
   TensorQuery query = asked("in:self");
   query.export_to = (folder / "x.npy").string();
   try {
-    tensor_view(*dump, 0, query, ViewForm::kText);
+    tensor_view(*dump, 0, query, Form::kTabs);
     FAIL("it was written");
   } catch (const core::Error& error) {
     CHECK(error.kind() == core::ErrorKind::kUnsupportedDtype);
@@ -208,7 +204,7 @@ TEST_CASE("what a format cannot hold is refused with what to do") {
   }
   CHECK_FALSE(std::filesystem::exists(folder / "x.npy"));
   query.as = core::Dtype::kFloat32;
-  tensor_view(*dump, 0, query, ViewForm::kText);
+  tensor_view(*dump, 0, query, Form::kTabs);
   CHECK(core::read_npy(folder / "x.npy").dtype == core::Dtype::kFloat32);
   for (const char* name : {"x", "x.pt", "x.pth", "x.npyy", "x.NPY", ".npy/x", "x.txt"}) {
     CAPTURE(name);
@@ -231,22 +227,22 @@ TEST_CASE("text formats have a row for each element") {
   const TempDirectory folder;
   TensorQuery query = asked("in:index");
   query.export_to = (folder / "x.csv").string();
-  tensor_view(*dump, 0, query, ViewForm::kText);
+  tensor_view(*dump, 0, query, Form::kTabs);
   CHECK(read_file(folder / "x.csv") == "i0,value\n0,9007199254740993\n1,-1\n");
   query = asked();
   query.slice = core::parse_subscript("1,1:");
   query.bits = true;
   query.export_to = (folder / "y.csv").string();
-  tensor_view(*dump, 0, query, ViewForm::kText);
+  tensor_view(*dump, 0, query, Form::kTabs);
   CHECK(read_file(folder / "y.csv") == "i0,i1,value,bits\n1,1,5,40a00000\n1,2,6,40c00000\n");
   query.export_to = (folder / "y.jsonl").string();
-  tensor_view(*dump, 0, query, ViewForm::kText);
+  tensor_view(*dump, 0, query, Form::kTabs);
   CHECK(read_file(folder / "y.jsonl") ==
         "{\"index\":[1,1],\"value\":5,\"bits\":\"40a00000\"}\n"
         "{\"index\":[1,2],\"value\":6,\"bits\":\"40c00000\"}\n");
   query = asked();
   query.values = 0;
-  const TensorPair pair = compare_tensor(*dump, 0, *other, query);
+  const TensorAgainst pair = compare_tensor(*dump, 0, *other, query);
   export_pair(folder / "pair.csv", pair, query);
   const std::string csv = read_file(folder / "pair.csv");
   CHECK(csv.starts_with("i0,i1,baseline,candidate,abs_error,ulp\n0,0,1,1,0,0\n0,1,2,2.0000002,"));
@@ -258,7 +254,7 @@ TEST_CASE("text formats have a row for each element") {
   // Equal ones are written too.
   query = asked();
   query.export_to = (folder / "equal.csv").string();
-  const TensorPair equal = compare_tensor(*dump, 0, *dump, query);
+  const TensorAgainst equal = compare_tensor(*dump, 0, *dump, query);
   CHECK(equal.equal);
   export_pair(*query.export_to, equal, query);
   CHECK(read_file(*query.export_to).size() > 40);

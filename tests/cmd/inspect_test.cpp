@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 
+#include <array>
 #include <nlohmann/json.hpp>
 
 #include "cmd/inspect/inspect_list.h"
-#include "cmd/inspect/inspect_views.h"
+#include "cmd/inspect/inspect_tensor.h"
+#include "cmd/inspect/inspect_view.h"
 #include "cmd/render/json/json_text.h"
 #include "core/error.h"
 #include "core/tensor/npy.h"
@@ -40,7 +42,7 @@ std::string look(const core::DumpSource& dump,
                  bool stats,
                  std::optional<std::uint64_t> values,
                  std::optional<std::string> export_to,
-                 ViewForm form) {
+                 Form form) {
   TensorQuery query;
   query.slot = std::move(slot);
   query.stats = stats;
@@ -51,7 +53,7 @@ std::string look(const core::DumpSource& dump,
 
 Listed listed(const core::DumpSource& dump,
               const OpSelection& selection = {},
-              ListForm form = ListForm::kTabs) {
+              Form form = Form::kTabs) {
   Listed list;
   list.outcome =
       list_operators(dump, selection, form, [&](std::string_view piece) { list.text += piece; });
@@ -66,7 +68,7 @@ TEST_CASE("a list line holds no index and no source, so that two lists can be di
   CHECK(text.starts_with("aten::mul.Scalar\tencoder.0\tfloat32 [2, 2] "));
   CHECK(text.ends_with("aten::size.int\t\t2\n"));
   CHECK(text.find("model.py") == std::string::npos);
-  CHECK(listed(*dump, {}, ListForm::kColumns).text.find("model.py:12") != std::string::npos);
+  CHECK(listed(*dump, {}, Form::kColumns).text.find("model.py:12") != std::string::npos);
 }
 
 TEST_CASE("operators are selected by name, with or without overload, by module and by range") {
@@ -104,7 +106,7 @@ TEST_CASE("operators are selected by name, with or without overload, by module a
 
 TEST_CASE("the list as JSON can be filtered for NaN, once statistics are there") {
   const auto dump = test_support::source_from_json(kDump);
-  const Json json = Json::parse(listed(*dump, {}, ListForm::kJson).text);
+  const Json json = Json::parse(listed(*dump, {}, Form::kJson).text);
   CHECK(json["format"] == "repro-check-inspect");
   CHECK(json["total"] == 3);
   CHECK(json["ops"][0]["outputs"][0].contains("nan"));
@@ -113,43 +115,67 @@ TEST_CASE("the list as JSON can be filtered for NaN, once statistics are there")
 
 TEST_CASE("the rows of a document are the same text whether it is pretty or not") {
   for (const std::uint64_t rows : {0U, 1U, 3U}) {
-    OrderedJson array = OrderedJson::array();
+    Json array = Json::array();
     for (std::uint64_t i = 0; i < rows; ++i)
       array.push_back({{"name", "a\n\"b"}, {"list", {1, {2}}}});
-    OrderedJson expected = inspect_document("memory");
+    const Json head{{"dump", "memory"}};
+    Json expected = head;
     expected["rows"] = array;
     expected["shown"] = rows;
-    for (const ListForm form : {ListForm::kJson, ListForm::kPrettyJson}) {
+    for (const Form form : {Form::kJson, Form::kPrettyJson}) {
       CAPTURE(rows);
       std::string text;
-      RowDocument document(
-          inspect_document("memory"), "rows", form, [&](std::string_view piece) { text += piece; });
-      for (const OrderedJson& row : array) document.add(row);
+      RowDocument document(head, "rows", form, [&](std::string_view piece) { text += piece; });
+      for (const Json& row : array) document.add(row.dump());
       document.finish({{"shown", rows}});
-      CHECK(text == to_document(expected, form == ListForm::kPrettyJson));
+      CHECK(text == to_document(expected, form == Form::kPrettyJson));
     }
   }
 }
 
+TEST_CASE("a sentence says the members of its model, and leaves out what is not there") {
+  const Json model{{"name", "a\x1b"},
+                   {"shape", Json::array({2, 3})},
+                   {"scalar", Json::array()},
+                   {"slots", {"in:0", "out:0"}},
+                   {"none", nullptr},
+                   {"no", false},
+                   {"zero", 0},
+                   {"size", 1500},
+                   {"mean", "nan"},
+                   {"inner", {{"count", 1}}}};
+  CHECK(say("{name} {shape} {scalar} {slots}", model) == "a\\x1b [2, 3] [] in:0, out:0");
+  CHECK(say("{inner/count:operator}, {slots:tensor}, {zero:count}, {size:bytes}, {mean:number}",
+            model) == "1 operator, 2 tensors, 0, 1.5 kB, nan");
+  CHECK(say("[a {none}][b {no}][c {scalar}][d {missing}][e {zero}]", model) == "e 0");
+  CHECK(say("{none}{missing/deeper}.", model) == ".");
+  const std::array lines{ViewLine{"name", "{name}"},
+                         ViewLine{"{}", "{}!", "slots"},
+                         ViewLine{"count", "{count}", "inner"},
+                         ViewLine{"none", "{}", "none"}};
+  CHECK(say_lines(lines, model, 2) ==
+        "  name       a\\x1b\n  in:0       in:0!\n  out:0      out:0!\n  count      1\n");
+}
+
 TEST_CASE("one operator shows its arguments, tensors and source") {
   const auto dump = test_support::source_from_json(kDump);
-  const std::string text = op_view(*dump, 0, ViewForm::kText);
+  const std::string text = op_view(*dump, 0, Form::kTabs);
   CHECK(text.starts_with("op 0 aten::mul.Scalar\n"));
   for (const char* part :
        {"encoder.0 (Scale)", "model.py:12", "other = 2", "self = float32 [2, 2]"}) {
     CAPTURE(part);
     CHECK(text.find(part) != std::string::npos);
   }
-  const Json json = Json::parse(op_view(*dump, 0, ViewForm::kJson))["op"];
+  const Json json = Json::parse(op_view(*dump, 0, Form::kJson))["op"];
   CHECK(json["arguments"][0]["value"]["tensor"] == 0);
   CHECK(json["inputs"][0]["slot"] == "self");
 }
 
 TEST_CASE("values of a tensor keep NaN, infinities and integers that a double cannot hold") {
   const auto dump = test_support::source_from_json(kDump);
-  const std::string text = look(*dump, 0, "in:self", false, 3, {}, ViewForm::kText);
+  const std::string text = look(*dump, 0, "in:self", false, 3, {}, Form::kTabs);
   CHECK(text.find("[0, 1]\tnan\n[1, 0]\t-inf\n... and 1 more: --values=4\n") != std::string::npos);
-  const Json json = Json::parse(look(*dump, 0, "in:0", true, 10, {}, ViewForm::kJson));
+  const Json json = Json::parse(look(*dump, 0, "in:0", true, 10, {}, Form::kJson));
   CHECK(json["values"].size() == 4);
   CHECK(json["values"][0]["value"] == 1.0);
   CHECK(json["values"][0]["bits"] == "3f800000");
@@ -157,7 +183,7 @@ TEST_CASE("values of a tensor keep NaN, infinities and integers that a double ca
   CHECK(json["tensor"]["stats"]["nan"] == 1);
   CHECK(json["tensor"]["stats"]["max"] == 1.0);
   CHECK(json["tensor"]["stats"]["mean"] == 0.5);
-  const Json big = Json::parse(look(*dump, 1, "out:0", false, 1, {}, ViewForm::kJson));
+  const Json big = Json::parse(look(*dump, 1, "out:0", false, 1, {}, Form::kJson));
   CHECK(big["values"][0]["value"] == "9007199254740993");
 }
 
@@ -165,7 +191,7 @@ TEST_CASE("an exported tensor reads back") {
   const auto dump = test_support::source_from_json(kDump);
   const test_support::TempDirectory folder;
   const std::string file = (folder / "y.npy").string();
-  look(*dump, 0, "out:0", false, {}, file, ViewForm::kText);
+  look(*dump, 0, "out:0", false, {}, file, Form::kTabs);
   const core::HostTensor tensor = core::read_npy(file);
   CHECK(tensor.dtype == core::Dtype::kFloat32);
   CHECK(tensor.shape == std::vector<std::int64_t>{2, 2});
@@ -175,23 +201,23 @@ TEST_CASE("an exported tensor reads back") {
 TEST_CASE("a slot that is not there is exit 4 and says what is") {
   const auto dump = test_support::source_from_json(kDump);
   try {
-    look(*dump, 0, "out:7", false, {}, {}, ViewForm::kText);
+    look(*dump, 0, "out:7", false, {}, {}, Form::kTabs);
     FAIL("nothing was thrown");
   } catch (const core::Error& error) {
     CHECK(error.kind() == core::ErrorKind::kNotComparable);
     CHECK(error.hint() == "it has in:self, out:0");
   }
-  CHECK_THROWS_AS(look(*dump, 0, "self", false, {}, {}, ViewForm::kText), core::Error);
+  CHECK_THROWS_AS(look(*dump, 0, "self", false, {}, {}, Form::kTabs), core::Error);
 }
 
 TEST_CASE("the summary names run, model, counts and inputs") {
   const auto dump = test_support::source_from_json(kDump);
-  const std::string text = summary_view(*dump, ViewForm::kText, 0);
+  const std::string text = summary_view(*dump, Form::kTabs, 0);
   CHECK(text.find("run        baseline") != std::string::npos);
   CHECK(text.find("3 operators") != std::string::npos);
-  const Json json = Json::parse(summary_view(*dump, ViewForm::kJson, 0));
+  const Json json = Json::parse(summary_view(*dump, Form::kJson, 0));
   CHECK(json["manifest"].is_object());
-  CHECK(verified_view(*dump, ViewForm::kText).starts_with("VERIFIED"));
+  CHECK(verified_view(*dump, Form::kTabs).starts_with("VERIFIED"));
 }
 
 }  // namespace repro_check::cmd

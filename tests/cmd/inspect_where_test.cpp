@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cmd/inspect/inspect_where.h"
-
 #include <doctest/doctest.h>
 
 #include <limits>
 #include <random>
 #include <string>
 
+#include "cmd/inspect/inspect_list.h"
 #include "core/error.h"
 
 namespace repro_check::cmd {

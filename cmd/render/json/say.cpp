@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/render/json/say.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "cmd/render/text.h"
+
+namespace repro_check::cmd {
+namespace {
+
+const Json& member(const Json& model, std::string_view path) {
+  static const Json kNothing;
+  if (path.empty()) return model;
+  const Json::json_pointer place(fmt::format("/{}", path));
+  return model.contains(place) ? model.at(place) : kNothing;
+}
+
+bool is_nothing(const Json& value) {
+  return value.is_null() || value == false || value == "" || (value.is_array() && value.empty());
+}
+
+/// @param unit  as say() has them
+std::string value_text(const Json& value, std::string_view unit) {
+  if (value.is_string()) return escape_name(value.get_ref<const std::string&>());
+  if (unit == "number") return format_error(value.get<double>());
+  if (unit == "seconds") return format_seconds(value.get<double>());
+  if (unit == "bytes") return format_bytes(value.get<std::uint64_t>());
+  if (!unit.empty()) {
+    const std::uint64_t count = value.is_array() ? value.size() : value.get<std::uint64_t>();
+    return unit == "count" ? format_count(count) : format_count(count, unit);
+  }
+  if (value.is_null()) return {};
+  if (!value.is_array()) return value.dump();
+  std::vector<std::string> items;
+  for (const Json& item : value) items.push_back(value_text(item, ""));
+  const std::string text = fmt::format("{}", fmt::join(items, ", "));
+  return !value.empty() && value.front().is_string() ? text : "[" + text + "]";
+}
+
+/// @param whole  turns false where something is asked for that is not there
+std::string said(std::string_view text, const Json& model, bool& whole) {
+  std::string out;
+  for (std::size_t begin = text.find_first_of("{["); begin != std::string_view::npos;
+       begin = text.find_first_of("{[")) {
+    out += text.substr(0, begin);
+    const bool optional = text[begin] == '[';
+    const std::size_t end = text.find(optional ? ']' : '}');
+    const std::string_view inside = text.substr(begin + 1, end - begin - 1);
+    text.remove_prefix(end + 1);
+    if (optional) {
+      bool all = true;
+      const std::string part = said(inside, model, all);
+      if (all) out += part;
+      continue;
+    }
+    const std::size_t colon = std::min(inside.find(':'), inside.size());
+    const Json& value = member(model, inside.substr(0, colon));
+    whole = whole && !is_nothing(value);
+    out += value_text(value, inside.substr(std::min(colon + 1, inside.size())));
+  }
+  return out.append(text);
+}
+
+}  // namespace
+
+Json cleaned(Json json) {
+  if (json.is_string()) return json_text(json.get_ref<const std::string&>());
+  if (json.is_structured()) {
+    for (Json& item : json) item = cleaned(std::move(item));
+  }
+  return json;
+}
+
+std::string say(std::string_view text, const Json& model) {
+  bool whole = true;
+  return said(text, model, whole);
+}
+
+std::string say_lines(std::span<const ViewLine> lines, const Json& model, std::size_t indent) {
+  std::string out;
+  for (const ViewLine& line : lines) {
+    const Json& each = member(model, line.each);
+    if (is_nothing(each) || each == 0) continue;
+    for (const Json& one : each.is_array() ? each : Json::array({each})) {
+      const std::string label = say(line.label, one);
+      out += fmt::format("{:{}}{:<11}{}\n", "", indent, label, say(line.text, one));
+    }
+  }
+  return out;
+}
+
+}  // namespace repro_check::cmd

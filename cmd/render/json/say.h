@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "cmd/render/json/json_text.h"
+
+namespace repro_check::cmd {
+
+// One JSON document is what a view has to say: printed as it stands, or put into sentences. Strings
+// in it may be of any bytes until they are printed.
+
+/// Invalid UTF-8 replaced in every string of it.
+Json cleaned(Json json);
+
+/// `text` with `{trace/level}` replaced by that member of `model`, and `{}` by all of it: names
+/// escaped, lists of numbers as an index, other lists by commas. A unit may follow: `{size:bytes}`,
+/// `{time:seconds}`, `{mean:number}` with four digits, `{zeros:count}`, `{tensors:tensor}` for a
+/// count of them. What stands in brackets is left out where a member that it asks for is null,
+/// false, empty or not there.
+std::string say(std::string_view text, const Json& model);
+
+struct ViewLine {
+  std::string_view label;  ///< as say() takes it, like the text
+  std::string_view text;
+  /// A line for each item of that list, which is the model of its line; or for that object; or none
+  /// where there is no such thing, or 0 of it. Empty: one line for the whole model.
+  std::string_view each = {};
+};
+
+/// @param indent  so many spaces before each label
+std::string say_lines(std::span<const ViewLine> lines, const Json& model, std::size_t indent = 0);
+
+}  // namespace repro_check::cmd
