@@ -26,7 +26,7 @@ from .errors import (
 from .records import Operator, Tensor, Tensors
 from .values import Opaque, Symbol, TensorSlot
 from .writer import DumpWriter
-from .writing import tensor
+from .writing import Given as tensor
 
 __version__ = "0.1.0"
 

@@ -6,12 +6,14 @@ from __future__ import annotations
 import math
 import typing
 
+import numpy as np
+
 from . import digest, dtypes, layout
 from .digest import Digest
 from .errors import NotStored
 from .index import Index
 from .records import Array, Slice
-from .trace import Extent, TraceFile
+from .trace import TraceFile
 
 Key = typing.Tuple[str, typing.Tuple[int, ...], Digest]
 
@@ -66,13 +68,13 @@ class ContentStore:
             slices[name, shape, whole] = kept
         return slices
 
-    def _find_packed(self) -> Extent:
+    def _find_packed(self) -> Array:
         if not self._trace.has("packed"):
-            return Extent(0, 0)
+            return np.empty(0, "u1")
         found = self._trace.dataset("packed")
         if len(found.shape) != 1 or found.type.get_size() != 1:
             self._trace.fail("is not a list of bytes", "/packed")
-        return found.extent
+        return found.bytes
 
     def slice_of(self, dtype: str, shape: tuple[int, ...], digest: Digest) -> Slice | None:
         return self._slices.get((dtype, shape, digest))
@@ -104,12 +106,12 @@ class ContentStore:
             flat = shape if len(shape) <= 32 else (math.prod(shape),)
             if found.shape != flat or not found.type.equal(dtypes.hdf5_type(dtype)):
                 self._trace.fail("is of another dtype or shape than its name", "/content/" + name)
-            extent = found.extent
+            data = np.array(found.bytes)
         else:
-            extent = Extent(self._packed.offset + place, math.prod(shape) * raw.itemsize, self._packed.copy)
-            if place + extent.bytes > self._packed.bytes:
+            end = place + math.prod(shape) * raw.itemsize
+            if end > self._packed.size:
                 self._trace.fail(f"ends before content {name} does", "/packed")
-        data = self._trace.read(extent)
+            data = np.array(self._packed[place:end])
         if digest.of_bytes(data) != stated:
             self._trace.fail("the stored bytes do not match their digest", "/content/" + name)
         return data.view(raw).reshape(shape)

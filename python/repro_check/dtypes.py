@@ -32,16 +32,37 @@ _RAW = {
     "qint32": np.dtype("<i4"),
     "float4_e2m1fn_x2": np.dtype("u1"),
 }
-# sign, exponent position and size, mantissa size, bias; bytes
-_FLOATS = {
-    "float16": (15, 10, 5, 10, 15, 2),
-    "bfloat16": (15, 7, 8, 7, 127, 2),
-    "float8_e4m3fn": (7, 3, 4, 3, 7, 1),
-    "float8_e4m3fnuz": (7, 3, 4, 3, 8, 1),
-    "float8_e5m2": (7, 2, 5, 2, 15, 1),
-    "float8_e5m2fnuz": (7, 2, 5, 2, 16, 1),
+
+
+class Float(typing.NamedTuple):
+    """How the bits of a floating dtype are read: sign, exponent, mantissa."""
+
+    exponent: int  #: bits
+    mantissa: int
+    bias: int
+    #: What is no number: "ieee" has infinities, "fn" has NaN where all bits but the sign are set,
+    #: "fnuz" where the sign alone is.
+    ends: str = "ieee"
+
+    @property
+    def sign(self) -> int:
+        """Position of the sign, behind the others."""
+        return self.exponent + self.mantissa
+
+
+FLOATS = {
+    "float16": Float(5, 10, 15),
+    "bfloat16": Float(8, 7, 127),
+    "float32": Float(8, 23, 127),
+    "float64": Float(11, 52, 1023),
+    "float8_e4m3fn": Float(4, 3, 7, "fn"),
+    "float8_e4m3fnuz": Float(4, 3, 8, "fnuz"),
+    "float8_e5m2": Float(5, 2, 15),
+    "float8_e5m2fnuz": Float(5, 2, 16, "fnuz"),
 }
-_NEEDS_ML_DTYPES = {"bfloat16", "float8_e8m0fnu"} | {n for n in _FLOATS if n.startswith("float8")}
+#: Of each of the two numbers of a complex one.
+PARTS = {"complex32": "float16", "complex64": "float32", "complex128": "float64"}
+_NEEDS_ML_DTYPES = {"bfloat16", "float8_e8m0fnu"} | {n for n in FLOATS if n.startswith("float8")}
 
 
 def raw_dtype(name: str) -> np.dtype[typing.Any]:
@@ -92,17 +113,17 @@ def name_of(dtype: np.dtype[typing.Any]) -> str:
 
 
 def _float_type(name: str) -> h5py.h5t.TypeID:
-    sign, exponent, exponent_size, mantissa_size, bias, size = _FLOATS[name]
+    bits = FLOATS[name]
     made = h5py.h5t.IEEE_F32LE.copy()
-    made.set_fields(sign, exponent, exponent_size, 0, mantissa_size)
-    made.set_size(size)
-    made.set_ebias(bias)
+    made.set_fields(bits.sign, bits.mantissa, bits.exponent, 0, bits.mantissa)
+    made.set_size((bits.sign + 1) // 8)
+    made.set_ebias(bits.bias)
     return made
 
 
 def hdf5_type(name: str) -> h5py.h5t.TypeID:
     """The type of a dataset of /content, as the table of the format has it."""
-    if name in _FLOATS:
+    if name in FLOATS and name not in ("float32", "float64"):
         return _float_type(name)
     if name == "complex32":
         made = h5py.h5t.create(h5py.h5t.COMPOUND, 4)

@@ -45,7 +45,7 @@ def _read_manifest(directory: str) -> manifest.Json:
             f"{directory}: has no manifest.json: the recording never finished, or this is no dump",
             f"what there is of it is made a partial dump with: repro-check recover {directory}",
         )
-    with os.fdopen(plain_file(path), "rb") as file:
+    with plain_file(path) as file:
         return manifest.parse(file.read(), path)
 
 

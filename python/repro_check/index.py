@@ -24,7 +24,7 @@ class Index:
             found = trace.dataset("index/" + name)
             if len(found.shape) != 1:
                 trace.fail("is not a list of rows", "/index/" + name)
-            data, size = trace.map(found.extent), found.type.get_size()
+            data, size = found.bytes, found.type.get_size()
             lines.append(f"{name} {found.shape[0]} {size} {digest.of_bytes(data)}\n")
             if name in layout.TABLES:
                 self._tables[name] = self._typed(name, data, found.type, found.shape[0])

@@ -15,39 +15,48 @@ Json = typing.Dict[str, typing.Any]
 
 _HINT = "the manifest was edited or damaged; record the run again"
 _ZEROS = "0" * 32
-_TYPES: dict[str, type | tuple[type, ...]] = {
-    "tool_version": str,
-    "run_name": str,
-    "created": str,
-    "model_path": str,
-    "model_method": str,
-    "model_digest": str,
-    "seed": int,
-    "device": str,
-    "determinism": str,
-    "disable_dropout": bool,
-    "rng": str,
-    "grad": str,
-    "seconds": (int, float, str),
-    "load_seconds": (int, float, str),
-    "trace": dict,
-    "warnings": list,
-    "settings": list,
-    "environment": list,
-    "named_tensors": list,
-    "configuration": str,
-    "manifest_digest": str,
+#: Every field of a manifest, as it is written where nothing else is known.
+FIELDS: Json = {
+    "format": layout.FORMAT,
+    "version": f"{layout.MAJOR}.{layout.MINOR}",
+    "tool_version": "",
+    "run_name": "",
+    "created": "",
+    "model_path": "",
+    "model_method": "forward",
+    "model_digest": str(digest.ZERO),
+    "seed": 0,
+    "device": "cpu",
+    "determinism": "off",
+    "disable_dropout": False,
+    "rng": "device",
+    "grad": "disabled",
+    "seconds": 0.0,
+    "load_seconds": 0.0,
+    "trace": {},
+    "warnings": [],
+    "settings": [],
+    "environment": [],
+    "named_tensors": [],
+    "configuration": "{}",
 }
-_TRACE_TYPES: dict[str, type] = {
-    "operators": int,
-    "tensors": int,
-    "contents": int,
-    "stored_bytes": int,
-    "level": str,
-    "depth": str,
-    "digest_algorithm": str,
-    "index_digest": str,
+TRACE_FIELDS: Json = {
+    "operators": 0,
+    "tensors": 0,
+    "contents": 0,
+    "stored_bytes": 0,
+    "substitutions": 0,
+    "drawing_operators": 0,
+    "level": "tensor",
+    "depth": "top",
+    "include": [],
+    "exclude": [],
+    "digest_algorithm": digest.ALGORITHM,
+    "io": "buffered",
+    "index_digest": "",
 }
+# Of the trace, what a reader can do without.
+_OPTIONAL = {"substitutions", "drawing_operators", "include", "exclude", "io"}
 
 
 def _no_duplicates(pairs: list[tuple[str, typing.Any]]) -> Json:
@@ -63,12 +72,14 @@ def _no_constants(name: str) -> typing.NoReturn:
     raise ValueError(f"{name} is no JSON")
 
 
-def _expect(place: str, fields: Json, types: typing.Mapping[str, typing.Any]) -> None:
-    for name, wanted in types.items():
+def _expect(place: str, fields: Json, like: Json) -> None:
+    """@param like  values of the types that are wanted"""
+    for name, example in like.items():
         if name not in fields:
             raise DamagedDump(f'{place}: "{name}" is missing', _HINT)
-        value = fields[name]
-        if not isinstance(value, wanted) or (wanted is int and (isinstance(value, bool) or value < 0)):
+        value, wanted = fields[name], type(example)
+        right = isinstance(value, (int, float, str) if wanted is float else wanted)
+        if not right or (wanted is int and (isinstance(value, bool) or value < 0)):
             raise DamagedDump(f'{place}: "{name}" is of another type', _HINT)
 
 
@@ -97,8 +108,9 @@ def parse(data: bytes, place: str) -> Json:
     if not isinstance(manifest, dict) or manifest.get("format") != layout.FORMAT:
         raise UnknownFormat(f'{place}: not the manifest of a dump ("format" is not "{layout.FORMAT}")')
     check_version(manifest.get("version"), place)
-    _expect(place, manifest, _TYPES)
-    _expect(place + ": /trace", manifest["trace"], _TRACE_TYPES)
+    _expect(place, manifest, {**FIELDS, "manifest_digest": ""})
+    needed = {name: value for name, value in TRACE_FIELDS.items() if name not in _OPTIONAL}
+    _expect(place + ": /trace", manifest["trace"], needed)
     stated = manifest["manifest_digest"]
     at = data.rfind(stated.encode()) if digest.parse(stated) else -1
     if at < 0 or digest.of_bytes(data[:at] + _ZEROS.encode() + data[at + 32 :]) != digest.parse(stated):

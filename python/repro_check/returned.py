@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import typing
 
-from . import layout, values
+from . import values
 
 
 def _leaves(value: typing.Any, path: str = "out") -> typing.Iterator[tuple[str, typing.Any]]:
@@ -36,35 +36,14 @@ def _is_scalar(value: typing.Any) -> bool:
     )
 
 
-class ReturnedValues:
-    """The part of a DumpWriter that records it."""
-
-    op: typing.Callable[..., int]
-    _returned = 0
-
-    def returned(self, value: typing.Any, *, step: int = 0, rank: int = 0) -> int:
-        """Records what a call returned: tensors, numbers, texts and None, in lists, tuples and mappings.
-        repro-check compares it whatever became of the operators.
-        """
-        leaves = list(_leaves(value))
-        tensors = {path: leaf for path, leaf in leaves if not _is_scalar(leaf)}
-        # What is left of containers are empty ones.
-        scalars = {
-            path: [] if isinstance(leaf, (typing.Mapping, tuple)) else leaf
-            for path, leaf in leaves
-            if _is_scalar(leaf)
-        }
-        number = self.op(
-            layout.RETURNED,
-            inputs=tensors,
-            outputs=tensors,
-            arguments=scalars,
-            results=list(scalars.values()),
-            step=step,
-            rank=rank,
-        )
-        self._returned += 1
-        return number
-
-    def _returned_fields(self) -> dict[str, int]:
-        return {"returned": self._returned} if self._returned else {}
+def split(value: typing.Any) -> tuple[dict[str, typing.Any], dict[str, typing.Any]]:
+    """Its tensors, and whatever else is in it, by path."""
+    leaves = list(_leaves(value))
+    tensors = {path: leaf for path, leaf in leaves if not _is_scalar(leaf)}
+    # What is left of containers are empty ones.
+    scalars = {
+        path: [] if isinstance(leaf, (typing.Mapping, tuple)) else leaf
+        for path, leaf in leaves
+        if _is_scalar(leaf)
+    }
+    return tensors, scalars

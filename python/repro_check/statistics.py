@@ -11,21 +11,6 @@ from . import dtypes
 from .records import Array, NonFinite, Stats
 
 _NIBBLES = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6])
-# Smallest normal number; integers have no subnormals.
-_NORMAL = {
-    "float16": 2.0**-14,
-    "complex32": 2.0**-14,
-    "bfloat16": 2.0**-126,
-    "float32": 2.0**-126,
-    "complex64": 2.0**-126,
-    "float64": 2.0**-1022,
-    "complex128": 2.0**-1022,
-    "float8_e4m3fn": 2.0**-6,
-    "float8_e5m2": 2.0**-14,
-    "float8_e4m3fnuz": 2.0**-7,
-    "float8_e5m2fnuz": 2.0**-15,
-    "float4_e2m1fn_x2": 1.0,
-}
 
 
 def _numbers(raw: Array, dtype: str) -> Array:
@@ -33,14 +18,20 @@ def _numbers(raw: Array, dtype: str) -> Array:
     flat = np.ascontiguousarray(raw).reshape(-1)
     if dtype == "float4_e2m1fn_x2":
         return _NIBBLES[np.stack([flat & 0xF, flat >> 4], axis=-1)].reshape(-1)
-    if dtype == "complex32":
-        return flat.view("<f2").astype("f8")
-    if dtype in ("complex64", "complex128"):
-        return flat.view("<f4" if dtype == "complex64" else "<f8").astype("f8")
+    if dtype in dtypes.PARTS:
+        return flat.view(dtypes.raw_dtype(dtypes.PARTS[dtype])).astype("f8")
     if dtype == "bfloat16":
         return (flat.astype("u4") << 16).view("f4").astype("f8")
     with np.errstate(invalid="ignore"):
         return dtypes.convert(flat, dtype).astype("f8")
+
+
+def _smallest_normal(dtype: str) -> float:
+    """Integers have no subnormals."""
+    if dtype == "float4_e2m1fn_x2":
+        return 1.0
+    bits = dtypes.FLOATS.get(dtypes.PARTS.get(dtype, dtype))
+    return 2.0 ** (1 - bits.bias) if bits else 0.0
 
 
 def of_raw(raw: Array, dtype: str) -> Stats:
@@ -50,7 +41,7 @@ def of_raw(raw: Array, dtype: str) -> Stats:
     nan = float("nan")
     finite, real = numbers[np.isfinite(numbers)], numbers[~np.isnan(numbers)]
     mean = float(finite.mean()) if finite.size else nan
-    small = (numbers != 0) & (np.abs(numbers) < _NORMAL.get(dtype, 0.0))
+    small = (numbers != 0) & (np.abs(numbers) < _smallest_normal(dtype))
     return Stats(
         min=float(real.min()) if real.size else nan,
         max=float(real.max()) if real.size else nan,
@@ -65,35 +56,28 @@ def of_raw(raw: Array, dtype: str) -> Stats:
     )
 
 
-# How dtypes spell what is no number: bits in a mask, and the sign bit where they have an infinity.
-_ODD = {
-    "float16": ("<u2", 0x7C00, 0x7C00, 0x8000),
-    "complex32": ("<u2", 0x7C00, 0x7C00, 0x8000),
-    "bfloat16": ("<u2", 0x7F80, 0x7F80, 0x8000),
-    "float32": ("<u4", 0x7F800000, 0x7F800000, 0x80000000),
-    "complex64": ("<u4", 0x7F800000, 0x7F800000, 0x80000000),
-    "float64": ("<u8", 0x7FF << 52, 0x7FF << 52, 1 << 63),
-    "complex128": ("<u8", 0x7FF << 52, 0x7FF << 52, 1 << 63),
-    "float8_e5m2": ("u1", 0x7C, 0x7C, 0x80),
-    "float8_e4m3fn": ("u1", 0x7F, 0x7F, 0),
-    "float8_e4m3fnuz": ("u1", 0xFF, 0x80, 0),
-    "float8_e5m2fnuz": ("u1", 0xFF, 0x80, 0),
-    "float8_e8m0fnu": ("u1", 0xFF, 0xFF, 0),
-}
-
-
 def non_finite(raw: Array, dtype: str) -> NonFinite:
     """By the bits, whatever numpy knows of the dtype."""
-    if dtype not in _ODD:
+    part = dtypes.PARTS.get(dtype, dtype)
+    bits = dtypes.FLOATS.get(part)
+    if bits is None and dtype != "float8_e8m0fnu":
         return NonFinite(0, 0, 0)
-    code, mask, odd, sign = _ODD[dtype]
-    lanes = np.ascontiguousarray(raw).reshape(-1).view(code)
-    kind = lanes.dtype.type
-    count = int(np.count_nonzero((lanes & kind(mask)) == kind(odd)))
-    if not count or not sign:
-        return NonFinite(count, 0, 0)
-    infs = [int(np.count_nonzero(lanes == kind(bits))) for bits in (odd, odd | sign)]
-    return NonFinite(count - sum(infs), *infs)
+    size = dtypes.raw_dtype(part).itemsize
+    lanes = np.ascontiguousarray(raw).reshape(-1).view(f"<u{size}")
+
+    def count(mask: int, wanted: int) -> int:
+        kind = lanes.dtype.type
+        return int(np.count_nonzero((lanes & kind(mask)) == kind(wanted)))
+
+    if bits is None:
+        return NonFinite(count(0xFF, 0xFF), 0, 0)
+    sign = 1 << bits.sign
+    if bits.ends != "ieee":
+        return NonFinite(count(sign - 1, sign - 1) if bits.ends == "fn" else count(0xFF, sign), 0, 0)
+    exponent = sign - (1 << bits.mantissa)
+    odd = count(exponent, exponent)
+    infinities = [count(2 * sign - 1, wanted) for wanted in (exponent, exponent | sign) if odd] or [0, 0]
+    return NonFinite(odd - sum(infinities), *infinities)
 
 
 def as_row(stats: Stats | None) -> dict[str, typing.Any]:

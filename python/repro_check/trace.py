@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""trace.h5: where in the file each dataset lies. Bytes are then read past HDF5, which would convert
-some of the dtypes."""
+"""trace.h5: the bytes of each dataset, mapped past HDF5, which would convert some of the dtypes and
+read all of it."""
 
 from __future__ import annotations
 
@@ -18,23 +18,10 @@ Bytes: typing.TypeAlias = "np.ndarray[typing.Any, np.dtype[np.uint8]]"
 HINT = "the dump is damaged; copy it again or record the run again"
 
 
-class Extent(typing.NamedTuple):
-    offset: int
-    bytes: int
-    copy: Bytes | None = None  # what holds them; none: the file
-
-
 class Found(typing.NamedTuple):
     type: h5py.h5t.TypeID
     shape: tuple[int, ...]
-    extent: Extent
-
-
-def is_little_endian(made: h5py.h5t.TypeID) -> bool:
-    if isinstance(made, h5py.h5t.TypeCompoundID):
-        return all(is_little_endian(made.get_member_type(i)) for i in range(made.get_nmembers()))
-    number = isinstance(made, (h5py.h5t.TypeIntegerID, h5py.h5t.TypeFloatID))
-    return not number or made.get_order() != h5py.h5t.ORDER_BE
+    bytes: Bytes  #: to look at; who changes them takes a copy
 
 
 def little_endian(made: h5py.h5t.TypeID) -> h5py.h5t.TypeID | None:
@@ -56,7 +43,7 @@ def little_endian(made: h5py.h5t.TypeID) -> h5py.h5t.TypeID | None:
     return copy
 
 
-def plain_file(path: str) -> int:
+def plain_file(path: str) -> typing.BinaryIO:
     """Opens a regular file that is no link. @throws DamagedDump"""
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     try:
@@ -70,25 +57,23 @@ def plain_file(path: str) -> int:
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise DamagedDump(f"{path}: is not a file", HINT)
-    return descriptor
+    return os.fdopen(descriptor, "rb")
 
 
 class TraceFile:
     def __init__(self, path: str) -> None:
         self.path = path
-        self._descriptor = plain_file(path)
+        self._plain = plain_file(path)
         try:
-            self.size = os.fstat(self._descriptor).st_size
+            self.size = os.fstat(self._plain.fileno()).st_size
             self._file = h5py.File(path, "r")
         except (OSError, RuntimeError) as error:
-            os.close(self._descriptor)
+            self._plain.close()
             raise DamagedDump(f"{path}: is not a whole HDF5 file ({error})", HINT) from None
 
     def close(self) -> None:
         self._file.close()
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
+        self._plain.close()
 
     def fail(self, what: str, inside: str = "") -> typing.NoReturn:
         raise DamagedDump(f"{self.path}: {inside + ': ' if inside else ''}{what}", HINT)
@@ -136,7 +121,7 @@ class TraceFile:
 
     def dataset(self, path: str) -> Found:
         """A dataset of this file. One that is not contiguous and little-endian, as another program
-        may store it, is read into memory here. @throws DamagedDump"""
+        may store it, is read into memory; the others are mapped. @throws DamagedDump"""
         place = "/" + path
         self._expect_hard_link(path)
         try:
@@ -158,49 +143,23 @@ class TraceFile:
         size = made.get_size()
         for extent in shape:
             size *= extent
-        plain = layout == h5py.h5d.CONTIGUOUS
+        plain, ours = layout == h5py.h5d.CONTIGUOUS, little_endian(made)
         if plain and size and offset is None:
             self.fail("has no bytes", place)
         if plain and size and offset + size > self.size:
             self.fail("lies beyond the end of the file", place)
-        if plain and is_little_endian(made):
-            return Found(made, shape, Extent(int(offset or 0), size))
+        if plain and (ours is None or ours.equal(made)):
+            mapped = np.memmap(self._plain, "u1", "r", offset, (size,)) if size else np.empty(0, "u1")
+            return Found(made, shape, np.asarray(mapped))
         # Chunks that are not there read as zeros, of which a small file could announce any number.
         if not size <= stored <= self.size:
             self.fail("has no bytes", place)
-        ours = little_endian(made)
         if ours is None:
             self.fail("has elements of a kind that no dump holds", place)
-        return Found(ours, shape, Extent(0, size, self._copied(dataset, ours, size, place)))
-
-    def _copied(
-        self, dataset: h5py.h5d.DatasetID, made: h5py.h5t.TypeID, size: int, place: str
-    ) -> Bytes:
         into = np.empty(size, "u1")
-        if size:
-            try:
-                dataset.read(h5py.h5s.ALL, h5py.h5s.ALL, into, made)
-            except (OSError, RuntimeError, ValueError, TypeError) as error:
-                self.fail(f"cannot be read ({error})", place)
-        return into
-
-    def read(self, extent: Extent) -> Bytes:
-        """The bytes, in memory of their own that may be written to."""
-        if extent.copy is not None:
-            return extent.copy[extent.offset :][: extent.bytes].copy()
-        into = np.empty(extent.bytes, "u1")
-        view, offset = into.data, extent.offset
-        while view.nbytes:
-            got = os.preadv(self._descriptor, [view[: 1 << 30]], offset)
-            if got == 0:
-                self.fail("ends before its content does")
-            view, offset = view[got:], offset + got
-        return into
-
-    def map(self, extent: Extent) -> Bytes:
-        """The bytes without reading them all."""
-        if extent.copy is not None:
-            return extent.copy[extent.offset :][: extent.bytes]
-        if extent.bytes == 0:
-            return np.empty(0, "u1")
-        return np.asarray(np.memmap(self.path, "u1", "r", extent.offset, (extent.bytes,)))
+        try:
+            if size:
+                dataset.read(h5py.h5s.ALL, h5py.h5s.ALL, into, ours)
+        except (OSError, RuntimeError, ValueError, TypeError) as error:
+            self.fail(f"cannot be read ({error})", place)
+        return Found(ours, shape, into)

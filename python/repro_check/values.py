@@ -9,9 +9,6 @@ import typing
 from . import layout
 from .errors import InvalidRecord
 
-KINDS = "none bool integer double complex string symbol tensor opaque list".split()
-
-
 @dataclasses.dataclass(frozen=True)
 class TensorSlot:
     """Stands for one of the operator's tensors: `operator.tensors[index]`."""
@@ -33,7 +30,33 @@ class Opaque:
     type: str
 
 
-def decode(rows: typing.Any, text: typing.Callable[[int], str], fail: typing.Callable[[str], typing.NoReturn]) -> list[tuple[str, typing.Any]]:
+class _Kind(typing.NamedTuple):
+    """A row of /index/values holds an integer and a complex number."""
+
+    type: type
+    encode: typing.Callable[[typing.Any], tuple[typing.Any, complex]]
+    decode: typing.Callable[[typing.Any, complex], typing.Any]
+    is_text: bool = False  #: the integer is the number of a text
+
+
+#: By the number of the kind.
+_KINDS = (
+    _Kind(type(None), lambda value: (0, 0), lambda integer, _: None),
+    _Kind(bool, lambda value: (int(value), 0), lambda integer, _: integer != 0),
+    _Kind(int, lambda value: (value, 0), lambda integer, _: integer),
+    _Kind(float, lambda value: (0, value), lambda _, number: number.real),
+    _Kind(complex, lambda value: (0, value), lambda _, number: number),
+    _Kind(str, lambda value: (value, 0), lambda text, _: text, True),
+    _Kind(Symbol, lambda value: (value.name, 0), lambda text, _: Symbol(text), True),
+    _Kind(TensorSlot, lambda value: (value.index, 0), lambda integer, _: TensorSlot(integer)),
+    _Kind(Opaque, lambda value: (value.type, 0), lambda text, _: Opaque(text), True),
+)
+_LIST = len(_KINDS)
+
+
+def decode(
+    rows: typing.Any, text: typing.Callable[[int], str], fail: typing.Callable[[str], typing.NoReturn]
+) -> list[tuple[str, typing.Any]]:
     """(name, value) of every value at the outermost level, in order."""
     at = 0
 
@@ -45,23 +68,13 @@ def decode(rows: typing.Any, text: typing.Callable[[int], str], fail: typing.Cal
         at += 1
         if row["level"] != level or level > layout.MOST_LEVELS:
             fail("holds a list of a wrong depth")
-        if row["kind"] >= len(KINDS):
+        if row["kind"] == _LIST:
+            return [one(level + 1) for _ in range(row["integer"])]
+        if row["kind"] > _LIST:
             fail(f"holds the unknown kind {row['kind']}")
-        kind, integer = KINDS[row["kind"]], row["integer"]
-        if kind == "list":
-            return [one(level + 1) for _ in range(integer)]
-        made: dict[str, typing.Callable[[], typing.Any]] = {
-            "none": lambda: None,
-            "bool": lambda: integer != 0,
-            "integer": lambda: integer,
-            "double": lambda: row["real"],
-            "complex": lambda: complex(row["real"], row["imaginary"]),
-            "string": lambda: text(integer),
-            "symbol": lambda: Symbol(text(integer)),
-            "tensor": lambda: TensorSlot(integer),
-            "opaque": lambda: Opaque(text(integer)),
-        }
-        return made[kind]()
+        kind, integer = _KINDS[row["kind"]], row["integer"]
+        number = complex(row["real"], row["imaginary"])
+        return kind.decode(text(integer) if kind.is_text else integer, number)
 
     found = []
     while at < len(rows):
@@ -73,37 +86,22 @@ def decode(rows: typing.Any, text: typing.Callable[[int], str], fail: typing.Cal
 Encoded = typing.Tuple[int, float, float, int, int, int]
 
 
-def encode(value: typing.Any, name: int, text: typing.Callable[[str], int], level: int = 0) -> list[Encoded]:
+def encode(
+    value: typing.Any, name: int, text: typing.Callable[[str], int], level: int = 0
+) -> list[Encoded]:
     """Rows of one value. @throws InvalidRecord for what the format has no kind for"""
-
-    def row(kind: str, integer: int = 0, number: complex = 0) -> list[Encoded]:
-        number = complex(number)
-        return [(integer, number.real, number.imag, name, KINDS.index(kind), level)]
-
-    if value is None:
-        return row("none")
-    if isinstance(value, bool):
-        return row("bool", int(value))
-    if isinstance(value, int):
-        if not -(1 << 63) <= value < 1 << 63:
+    for number, kind in enumerate(_KINDS):
+        if not isinstance(value, kind.type):
+            continue
+        integer, parts = kind.encode(value)
+        integer, parts = text(integer) if kind.is_text else integer, complex(parts)
+        if not -(1 << 63) <= integer < 1 << 63:
             raise InvalidRecord(f"the argument {value} is beyond 64 bits", "give it as a text")
-        return row("integer", value)
-    if isinstance(value, float):
-        return row("double", number=value)
-    if isinstance(value, complex):
-        return row("complex", number=value)
-    if isinstance(value, str):
-        return row("string", text(value))
-    if isinstance(value, Symbol):
-        return row("symbol", text(value.name))
-    if isinstance(value, TensorSlot):
-        return row("tensor", value.index)
-    if isinstance(value, Opaque):
-        return row("opaque", text(value.type))
+        return [(integer, parts.real, parts.imag, name, number, level)]
     if isinstance(value, (list, tuple)):
         if level >= layout.MOST_LEVELS:
             raise InvalidRecord("lists are nested too deep", f"{layout.MOST_LEVELS} levels at most")
-        rows = row("list", len(value))
+        rows: list[Encoded] = [(len(value), 0.0, 0.0, name, _LIST, level)]
         for item in value:
             rows += encode(item, layout.NONE, text, level + 1)
         return rows

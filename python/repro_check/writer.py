@@ -10,42 +10,31 @@ import typing
 
 from . import dtypes, layout, manifest, statistics
 from .contents import content_name
-from .digest import ALGORITHM, ZERO, Digest, of_bytes
+from .digest import ZERO, Digest
 from .errors import InvalidRecord, ReproCheckError
 from .identity import Origin, Origins
 from .index_writer import IndexWriter, index_digest
 from .records import GeneratorUse
-from .returned import ReturnedValues
+from .returned import split
 from .trace_writer import SMALL, TraceWriter, make_directory
-from .values import Encoded
 from .writing import (
     Content,
     Data,
     Given,
-    NamedGiven,
     Source,
     TensorArguments,
+    Use,
     check_place,
     content_of,
     frame_of,
-    named_tensors,
+    uses,
     value_rows,
 )
 
 _LEVELS = ("digest", "stats", "tensor")
 
 
-class _Call(typing.NamedTuple):
-    """One operator, checked and not yet written; an entry a tensor."""
-
-    given: list[NamedGiven]
-    contents: list[Content | None]
-    digests: list[Digest | None]
-    origins: list[Origin | None]
-    rows: tuple[list[Encoded], list[Encoded]]
-
-
-class DumpWriter(ReturnedValues):
+class DumpWriter:
     """Used as `with DumpWriter("candidate") as writer:`. The manifest is written last, when the
     block is left: whatever ends it otherwise leaves nothing that could be taken for a dump.
 
@@ -83,33 +72,24 @@ class DumpWriter(ReturnedValues):
         self._level = level
         self._browse = browse
         self._device = device
-        self._head = {
-            "format": layout.FORMAT,
-            "version": f"{layout.MAJOR}.{layout.MINOR}",
-            "tool_version": tool_version,
-            "run_name": run_name or os.path.basename(os.path.abspath(self.directory)),
-            "created": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
-            "model_path": model_path,
-            "model_method": "forward",
-            "model_digest": str(model_digest),
-            "seed": seed,
-            "device": device,
-            "determinism": determinism,
-            "disable_dropout": False,
-            "rng": "device",
-            "grad": "disabled",
-        }
-        self._depth = depth
-        self._settings = [
-            {"name": n, "found": str(v), "used": str(v)} for n, v in (settings or {}).items()
-        ]
-        self._environment = [{"name": n, "value": str(v)} for n, v in (environment or {}).items()]
+        self._head = dict(
+            tool_version=tool_version,
+            run_name=run_name or os.path.basename(os.path.abspath(self.directory)),
+            created=datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            model_path=model_path,
+            model_digest=str(model_digest),
+            seed=seed,
+            device=device,
+            determinism=determinism,
+            settings=[{"name": n, "found": str(v), "used": str(v)} for n, v in (settings or {}).items()],
+            environment=[{"name": n, "value": str(v)} for n, v in (environment or {}).items()],
+        )
+        self._trace_head = dict(level=level, depth=depth, stored_bytes=0, drawing_operators=0)
+        self._returned = 0
         self._named: list[dict[str, typing.Any]] = []
-        self._stored_bytes = 0
         self._index = IndexWriter()
         self._origins = Origins()
         self._started = datetime.datetime.now()
-        self._drawing = 0
         self._broken = False  #: an operator was written by half
         self._made_directory = make_directory(self.directory)
         try:
@@ -143,20 +123,13 @@ class DumpWriter(ReturnedValues):
     def _name(self, kind: str, name: str, data: Data, full: str) -> None:
         given = data if isinstance(data, Given) else Given(data)
         content = content_of(given)
-        stated = of_bytes(content.bytes())
-        key = (content.dtype, content.shape, stated)
+        dtype, shape, stated = content.key
         self._named.append(
-            {
-                "kind": kind,
-                "name": name,
-                "dtype": content.dtype,
-                "shape": list(content.shape),
-                "digest": str(stated),
-            }
+            {"kind": kind, "name": name, "dtype": dtype, "shape": list(shape), "digest": str(stated)}
         )
-        self._origins.named(given.data, key, full)
+        self._origins.named(given.data, content.key, full)
         if self._level == "tensor":
-            self._store(content, stated)
+            self._store(content)
 
     # Operators
 
@@ -192,9 +165,12 @@ class DumpWriter(ReturnedValues):
         number = self._index.count("ops")
         check_place(number, phase, parent)
         # All that may be refused comes before the first row is written.
-        call = self._prepare(number, inputs, outputs, arguments or {}, results)
+        tensors = [*uses("input", inputs), *uses("output", outputs)]
+        rows = value_rows(tensors, arguments or {}, results, self._index.text)
+        origins = [self._origin(number, use) for use in tensors]
         self._expect_whole()
         self._broken = True
+        count = self._index.count
         self._index.add(
             "ops",
             parent=-1 if parent is None else parent,
@@ -207,43 +183,39 @@ class DumpWriter(ReturnedValues):
             step=step,
             rank=rank,
             lane=lane,
-            **self._add_rows(call),
+            values_begin=count("values"),
+            tensors_begin=count("tensors"),
+            substitutions_begin=count("substitutions"),
+            argument_rows=len(rows[0]),
+            result_rows=len(rows[1]),
+            tensor_count=len(tensors),
         )
-        self._drawing += generator is not None and generator.drawn != 0
+        for use, origin in zip(tensors, origins):
+            self._add_tensor(use, origin)
+        for row in rows[0] + rows[1]:
+            self._index.add_tuple("values", row)
+        self._trace_head["drawing_operators"] += generator is not None and generator.drawn != 0
         if self._browse:
-            self._link(number, f"{name}.{overload}" if overload else name, module, source, call)
+            self._link(number, f"{name}.{overload}" if overload else name, module, source, tensors)
         self._broken = False
         return number
 
-    def _prepare(
-        self,
-        number: int,
-        inputs: TensorArguments,
-        outputs: TensorArguments,
-        arguments: typing.Mapping[str, typing.Any],
-        results: typing.Sequence[typing.Any],
-    ) -> _Call:
-        given = [*named_tensors("input", inputs), *named_tensors("output", outputs)]
-        contents = [None if g is None else content_of(g) for _, _, g in given]
-        rows = value_rows(given, arguments, results, self._index.text)
-        digests = [None if c is None else of_bytes(c.bytes()) for c in contents]
-        return _Call(given, contents, digests, self._find_origins(number, given, contents, digests), rows)
-
-    def _add_rows(self, call: _Call) -> dict[str, int]:
-        """Where the rows of one operator are, that other tables hold."""
-        first = {
-            "values_begin": self._index.count("values"),
-            "tensors_begin": self._index.count("tensors"),
-            "substitutions_begin": self._index.count("substitutions"),
-            "argument_rows": len(call.rows[0]),
-            "result_rows": len(call.rows[1]),
-            "tensor_count": len(call.given),
-        }
-        for (role, slot, given), content, stated, origin in zip(*call[:4]):
-            self._add_tensor(role, slot, given, content, stated, origin)
-        for row in call.rows[0] + call.rows[1]:
-            self._index.add_tuple("values", row)
-        return first
+    def returned(self, value: typing.Any, *, step: int = 0, rank: int = 0) -> int:
+        """Records what a call returned: tensors, numbers, texts and None, in lists, tuples and mappings.
+        repro-check compares it whatever became of the operators.
+        """
+        tensors, scalars = split(value)
+        number = self.op(
+            layout.RETURNED,
+            inputs=tensors,
+            outputs=tensors,
+            arguments=scalars,
+            results=list(scalars.values()),
+            step=step,
+            rank=rank,
+        )
+        self._returned += 1
+        return number
 
     def _expect_whole(self) -> None:
         if self._broken:
@@ -252,50 +224,31 @@ class DumpWriter(ReturnedValues):
                 "the error before this one says why; discard() and record again",
             )
 
-    def _find_origins(
-        self,
-        number: int,
-        given: list[NamedGiven],
-        contents: list[Content | None],
-        digests: list[Digest | None],
-    ) -> list[Origin | None]:
-        found: list[Origin | None] = []
-        for (role, _, g), content, stated in zip(given, contents, digests):
-            if g is None or content is None or stated is None:
-                found.append(None)
-                continue
-            key = (content.dtype, content.shape, stated)
-            if role == "output":
-                found.append(self._origins.written(g.data, key, number))
-                continue
-            origin = self._origins.of_input(g.data, key)
-            if g.producer is not None:
-                if not 0 <= g.producer < number:
-                    raise InvalidRecord(f"op {number} cannot read what op {g.producer} makes")
-                origin = Origin(origin.storage, g.producer)
-            found.append(origin)
-        return found
+    def _origin(self, number: int, use: Use) -> Origin | None:
+        given, content = use.given, use.content
+        if given is None or content is None:
+            return None
+        if use.role == "output":
+            return self._origins.written(given.data, content.key, number)
+        origin = self._origins.of_input(given.data, content.key)
+        if given.producer is None:
+            return origin
+        if not 0 <= given.producer < number:
+            raise InvalidRecord(f"op {number} cannot read what op {given.producer} makes")
+        return Origin(origin.storage, given.producer)
 
-    def _add_tensor(
-        self,
-        role: str,
-        slot: str,
-        given: Given | None,
-        content: Content | None,
-        stated: Digest | None,
-        origin: Origin | None,
-    ) -> None:
-        text = self._index.text
-        row: dict[str, typing.Any] = {"slot": text(slot), "role": layout.ROLES.index(role)}
+    def _add_tensor(self, use: Use, origin: Origin | None) -> None:
+        text, given, content = self._index.text, use.given, use.content
+        row: dict[str, typing.Any] = {"slot": text(use.slot), "role": layout.ROLES.index(use.role)}
         row.update(device=text(self._device), layout=text("strided"), storage=-1, producer=-1, stats=-1)
-        if given is None or content is None or stated is None or origin is None:
+        if given is None or content is None or origin is None:
             self._index.add("tensors", **row, state=layout.STATES.index("undefined"))
             return
         shape, strides = self._index.dims(content.shape), self._index.dims(content.strides)
         stored = self._level == "tensor"
         row.update(shape_begin=shape[0], shape_count=shape[1])
         row.update(strides_begin=strides[0], strides_count=strides[1])
-        row.update(digest_high=stated.high, digest_low=stated.low)
+        row.update(digest_high=content.digest.high, digest_low=content.digest.low)
         row.update(device=text(given.device or self._device), layout=text(given.layout))
         row.update(attributes=text(given.attributes), name=text(origin.name))
         row.update(storage=origin.storage, producer=origin.producer)
@@ -311,26 +264,24 @@ class DumpWriter(ReturnedValues):
                 tensor = self._index.count("tensors")
                 self._index.add("non_finite", tensor=tensor, **counts._asdict())
         if stored:
-            self._store(content, stated)
+            self._store(content)
         self._index.add("tensors", **row)
 
-    def _store(self, content: Content, stated: Digest) -> None:
-        key = (content.dtype, content.shape, stated)
-        self._index.once("contents", key, lambda: self._store_new(content, stated))
+    def _store(self, content: Content) -> None:
+        self._index.once("contents", content.key, lambda: self._store_new(content))
 
-    def _store_new(self, content: Content, stated: Digest) -> int:
-        data, place = content.bytes(), layout.OWN_DATASET
+    def _store_new(self, content: Content) -> int:
+        data, place = content.bytes, layout.OWN_DATASET
         if self._browse or data.nbytes > SMALL:
-            name = content_name(content.dtype, content.shape, stated)
-            self._trace.add(name, content.dtype, content.raw)
+            self._trace.add(content_name(*content.key), content.dtype, content.raw)
         else:
             place = self._trace.pack(data)
-        self._stored_bytes += data.nbytes
+        self._trace_head["stored_bytes"] += data.nbytes
         begin, count = self._index.dims(content.shape)
         return self._index.add(
             "contents",
-            digest_high=stated.high,
-            digest_low=stated.low,
+            digest_high=content.digest.high,
+            digest_low=content.digest.low,
             shape_begin=begin,
             bytes=data.nbytes,
             shape_count=count,
@@ -338,23 +289,13 @@ class DumpWriter(ReturnedValues):
             packed=place,
         )
 
-    def _link(
-        self,
-        number: int,
-        full: str,
-        module: str,
-        source: Source,
-        call: _Call,
-    ) -> None:
+    def _link(self, number: int, full: str, module: str, source: Source, tensors: list[Use]) -> None:
         frame = frame_of(source)
         shown = f"{frame[0]}:{frame[1]}" if frame else ""
         group = self._trace.link(number, full, module, shown)
-        if self._level != "tensor":
-            return
-        for (role, slot, _), content, stated in zip(call.given, call.contents, call.digests):
-            if content is not None and stated is not None:
-                name = content_name(content.dtype, content.shape, stated)
-                self._trace.link_tensor(group, role + "s", slot, name)
+        for use in tensors:
+            if use.content is not None and self._level == "tensor":
+                self._trace.link_tensor(group, use.role + "s", use.slot, content_name(*use.content.key))
 
     # The end
 
@@ -364,36 +305,26 @@ class DumpWriter(ReturnedValues):
         tables = list(self._index.tables())
         self._trace.finish(tables)
         count = self._index.count
-        trace = {
+        trace: manifest.Json = {
+            **manifest.TRACE_FIELDS,
+            **self._trace_head,
             "operators": count("ops"),
             "tensors": count("tensors"),
             "contents": count("contents"),
-            "stored_bytes": self._stored_bytes,
-            "substitutions": 0,
-            "drawing_operators": self._drawing,
-            "level": self._level,
-            "depth": self._depth,
-            "include": [],
-            "exclude": [],
-            "digest_algorithm": ALGORITHM,
-            "io": "buffered",
             "index_digest": str(index_digest(tables)),
-            **self._returned_fields(),
         }
-        seconds = (datetime.datetime.now() - self._started).total_seconds()
+        if self._returned:
+            trace["returned"] = self._returned
         order = ("input", "parameter", "buffer")
         manifest.write(
             self.directory,
             {
+                **manifest.FIELDS,
                 **self._head,
-                "seconds": seconds,
-                "load_seconds": 0.0,
+                "seconds": (datetime.datetime.now() - self._started).total_seconds(),
                 "trace": trace,
                 "warnings": self.warnings,
-                "settings": self._settings,
-                "environment": self._environment,
                 "named_tensors": sorted(self._named, key=lambda named: order.index(named["kind"])),
-                "configuration": "{}",
             },
         )
 

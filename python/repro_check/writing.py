@@ -9,6 +9,8 @@ import typing
 import numpy as np
 
 from . import dtypes, layout, values
+from .contents import Key
+from .digest import Digest, of_bytes
 from .errors import InvalidRecord
 from .records import Array
 
@@ -19,7 +21,13 @@ Source = typing.Union[str, typing.Tuple[str, int], None]
 
 @dataclasses.dataclass(frozen=True)
 class Given:
-    """A tensor with what its array cannot say. Made by `tensor()`."""
+    """An input or output of `DumpWriter.op` that needs more than its array: `repro_check.tensor`.
+
+    dtype: name in the format, where numpy has no such dtype: `data` then holds the raw elements
+        (uint16 for bfloat16, int8 for qint8, [("r", "<f2"), ("i", "<f2")] for complex32).
+    attributes: exact quantiser parameters, as text; compared as they stand.
+    producer: op index that made the values, where the writer cannot know it.
+    """
 
     data: typing.Any
     dtype: str | None = None
@@ -30,26 +38,6 @@ class Given:
     producer: int | None = None
 
 
-def tensor(
-    data: typing.Any,
-    *,
-    dtype: str | None = None,
-    device: str | None = None,
-    layout: str = "strided",
-    attributes: str = "",
-    requires_grad: bool = False,
-    producer: int | None = None,
-) -> Given:
-    """An input or output of `DumpWriter.op` that needs more than its array.
-
-    dtype: name in the format, where numpy has no such dtype: `data` then holds the raw elements
-        (uint16 for bfloat16, int8 for qint8, [("r", "<f2"), ("i", "<f2")] for complex32).
-    attributes: exact quantiser parameters, as text; compared as they stand.
-    producer: op index that made the values, where the writer cannot know it.
-    """
-    return Given(data, dtype, device, layout, attributes, requires_grad, producer)
-
-
 @dataclasses.dataclass(frozen=True)
 class Content:
     """The bytes of one tensor in logical order."""
@@ -57,13 +45,16 @@ class Content:
     raw: Array  #: contiguous
     dtype: str
     strides: tuple[int, ...]
+    bytes: Array
+    digest: Digest
 
     @property
     def shape(self) -> tuple[int, ...]:
         return tuple(self.raw.shape)
 
-    def bytes(self) -> Array:
-        return self.raw.reshape(-1).view("u1") if self.raw.size else np.empty(0, "u1")
+    @property
+    def key(self) -> Key:
+        return self.dtype, self.shape, self.digest
 
 
 def _strides(array: Array) -> tuple[int, ...]:
@@ -92,32 +83,41 @@ def content_of(given: Given) -> Content:
     if array.dtype.byteorder == ">" or (array.dtype.kind in "iufc" and not array.dtype.isnative):
         array = array.astype(array.dtype.newbyteorder("<"))
     flat = np.ascontiguousarray(array).reshape(array.shape)  # ascontiguousarray makes 0-d 1-d
-    return Content(flat.view(raw) if flat.dtype != raw else flat, name, strides)
+    flat = flat.view(raw) if flat.dtype != raw else flat
+    data = flat.reshape(-1).view("u1") if flat.size else np.empty(0, "u1")
+    return Content(flat, name, strides, data, of_bytes(data))
 
 
-#: Role, slot, and the tensor; None is an undefined one.
-NamedGiven = typing.Tuple[str, str, typing.Optional[Given]]
+class Use(typing.NamedTuple):
+    """A tensor of one operator, checked and not yet written; an undefined one has no content."""
+
+    role: str
+    slot: str
+    given: Given | None
+    content: Content | None
 
 
-def named_tensors(role: str, tensors: TensorArguments) -> list[NamedGiven]:
+def uses(role: str, tensors: TensorArguments) -> list[Use]:
+    """@throws InvalidRecord, UnsupportedDtype"""
     named = tensors.items() if isinstance(tensors, typing.Mapping) else enumerate(tensors)
-    return [
-        (role, str(slot), data if data is None or isinstance(data, Given) else Given(data))
-        for slot, data in named
-    ]
+    found = []
+    for slot, data in named:
+        given = data if data is None or isinstance(data, Given) else Given(data)
+        found.append(Use(role, str(slot), given, None if given is None else content_of(given)))
+    return found
 
 
 def value_rows(
-    given: typing.Sequence[NamedGiven],
+    tensors: typing.Sequence[Use],
     arguments: typing.Mapping[str, typing.Any],
     results: typing.Sequence[typing.Any],
     text: typing.Callable[[str], int],
 ) -> tuple[list[values.Encoded], list[values.Encoded]]:
     """Rows of `values`, those of the arguments and those of the results: tensors come first."""
     sides: dict[str, list[values.Encoded]] = {"input": [], "output": []}
-    for place, (role, slot, _) in enumerate(given):
-        name = text(slot) if role == "input" else layout.NONE
-        sides[role] += values.encode(values.TensorSlot(place), name, text)
+    for place, use in enumerate(tensors):
+        name = text(use.slot) if use.role == "input" else layout.NONE
+        sides[use.role] += values.encode(values.TensorSlot(place), name, text)
     for name_, value in arguments.items():
         sides["input"] += values.encode(value, text(name_), text)
     for value in results:
