@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <memory>
@@ -21,10 +22,8 @@
 #include "dumpers/store/directory/pack_name.h"
 #include "dumpers/store/dump_reader.h"
 #include "dumpers/store/file/plain_file.h"
-#include "dumpers/store/pack/pack_members.h"
 #include "dumpers/store/pack/pack_reader.h"
 #include "dumpers/store/pack/pack_writer.h"
-#include "dumpers/store/pack/zstd_stream.h"
 
 namespace repro_check::store {
 namespace {
@@ -172,27 +171,22 @@ PackSummary pack_dump(const fs::path& dump,
   summary.plain_bytes = manifest_bytes + size_of(trace, kTraceName);
 
   NewFile made(final, temporary_beside(pack));
-  ZstdWriter out(made.file().get(), name, options.level);
-  PackWriter archive(out);
+  const std::array files{
+      PackedFile{inside + kManifestName, manifest, (directory / kManifestName).string()},
+      PackedFile{inside + kTraceName, trace, (directory / kTraceName).string()}};
   const auto show = [&](std::uint64_t done) {
     if (progress) progress(PackPhase::kPacking, done, summary.plain_bytes);
   };
-  archive.add(inside + kManifestName, manifest, (directory / kManifestName).string(), show);
-  archive.add(
-      inside + kTraceName, trace, (directory / kTraceName).string(), [&](std::uint64_t done) {
-        show(manifest_bytes + done);
-      });
-  archive.finish();
-  if (summary.plain_bytes - manifest_bytes > largest_member(out.written())) {
+  summary.packed_bytes = write_pack(made.file().get(), name, options.level, files, show);
+  if (summary.plain_bytes - manifest_bytes > largest_member(summary.packed_bytes)) {
     throw Error(ErrorKind::kUsage,
                 fmt::format("{}: {} bytes become {}, and nobody would unpack so few to so many",
                             name,
                             summary.plain_bytes,
-                            out.written()),
+                            summary.packed_bytes),
                 "keep the directory: nearly all that it holds is alike");
   }
   made.place(options.replace_existing, name);
-  summary.packed_bytes = out.written();
   return summary;
 }
 

@@ -4,22 +4,24 @@
 #include <archive.h>
 #include <archive_entry.h>
 #include <fmt/format.h>
+#include <zstd.h>
 
 #include <algorithm>
 #include <cstddef>
 #include <exception>
 #include <memory>
 #include <new>
+#include <optional>
 #include <span>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "core/error.h"
 #include "core/text/printable.h"
 #include "dumpers/store/directory/dump_directory.h"
 #include "dumpers/store/directory/pack_name.h"
 #include "dumpers/store/file/plain_file.h"
-#include "dumpers/store/pack/pack_members.h"
-#include "dumpers/store/pack/zstd_stream.h"
 
 namespace repro_check::store {
 namespace {
@@ -28,40 +30,70 @@ namespace fs = std::filesystem;
 using core::Error;
 using core::ErrorKind;
 
+constexpr const char* kPackHint = "give a file that `repro-check pack` has made";
+
+std::string_view path_of(archive_entry* entry) {
+  // In a locale that cannot spell a name, only one of the two is there.
+  if (const char* name = archive_entry_pathname(entry)) return name;
+  if (const char* name = archive_entry_pathname_utf8(entry)) return name;
+  return {};
+}
+
+std::vector<std::string_view> parts_of(std::string_view path) {
+  while (path.starts_with("./")) path.remove_prefix(2);
+  if (path == ".") return {};
+  std::vector<std::string_view> parts;
+  for (std::size_t end = path.find('/'); end != std::string_view::npos; end = path.find('/')) {
+    parts.push_back(path.substr(0, end));
+    path.remove_prefix(end + 1);
+  }
+  if (!path.empty()) parts.push_back(path);
+  return parts;
+}
+
 class PackReader {
  public:
   PackReader(const fs::path& pack, const PackProgress& progress)
       : name_(core::printable(pack.string())),
         file_(open_plain(fs::canonical(pack))),
         packed_bytes_(size_of(file_, name_)),
-        stream_(file_.get(), name_),
         progress_(progress),
+        zstd_(ZSTD_createDCtx(), &ZSTD_freeDCtx),
+        packed_(ZSTD_DStreamInSize()),
+        plain_(ZSTD_DStreamOutSize()),
         archive_(archive_read_new(), &archive_read_free) {
-    if (!archive_) throw std::bad_alloc();
+    if (!archive_ || !zstd_) throw std::bad_alloc();
     archive_read_support_format_tar(archive_.get());
     check(archive_read_open(archive_.get(), this, nullptr, &PackReader::read, nullptr));
   }
 
   PackContents read_all(const MakeTraceFile& make_trace) {
     PackContents contents;
-    PackMembers members(name_);
     archive_entry* entry = nullptr;
     while (next(&entry)) {
-      const PackMember member = members.accept(entry, largest_member(packed_bytes_));
-      if (member.kind == PackMember::Kind::kManifest) {
-        copy(member, [&](std::span<const std::byte> bytes) {
-          contents.manifest.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+      const char* member = accept(entry);
+      if (member == nullptr) continue;
+      const std::uint64_t bytes = bytes_of(entry, member);
+      if (member == kManifestName) {
+        copy(member, bytes, [&](std::span<const std::byte> piece) {
+          contents.manifest.append(reinterpret_cast<const char*>(piece.data()), piece.size());
         });
-      } else if (member.kind == PackMember::Kind::kTrace) {
-        contents.trace = make_trace(member.bytes);
-        contents.trace_bytes = member.bytes;
+      } else {
+        contents.trace = make_trace(bytes);
+        contents.trace_bytes = bytes;
         contents.trace.name = name_ + ": " + kTraceName;
-        copy(member, [&](std::span<const std::byte> bytes) {
-          write_whole(contents.trace.file.get(), bytes, contents.trace.name);
+        copy(member, bytes, [&](std::span<const std::byte> piece) {
+          write_whole(contents.trace.file.get(), piece, contents.trace.name);
         });
       }
     }
-    members.expect_all();
+    if (!has_manifest_ || !has_trace_) {
+      throw Error(ErrorKind::kDumpUnknown,
+                  fmt::format("{}: is no packed dump: it holds no {}",
+                              name_,
+                              has_manifest_ ? kTraceName : kManifestName),
+                  kPackHint);
+    }
     read_rest();
     return contents;
   }
@@ -71,10 +103,10 @@ class PackReader {
   static la_ssize_t read(archive* /*archive*/, void* self, const void** bytes) {
     auto* reader = static_cast<PackReader*>(self);
     try {
-      const std::span<const std::byte> piece = reader->stream_.next();
+      const std::span<const std::byte> piece = reader->decompress();
       *bytes = piece.data();
       if (reader->progress_) {
-        reader->progress_(PackPhase::kUnpacking, reader->stream_.consumed(), reader->packed_bytes_);
+        reader->progress_(PackPhase::kUnpacking, reader->consumed_, reader->packed_bytes_);
       }
       return static_cast<la_ssize_t>(piece.size());
     } catch (...) {
@@ -87,11 +119,8 @@ class PackReader {
     if (failure_) std::rethrow_exception(failure_);
     if (code == ARCHIVE_OK || code == ARCHIVE_WARN) return;
     const char* reason = archive_error_string(archive_.get());
-    throw Error(ErrorKind::kDumpDamaged,
-                fmt::format("{}: is not a whole tar archive ({})",
-                            name_,
-                            core::printable(reason == nullptr ? "no reason" : reason)),
-                kPackDamagedHint);
+    damaged(fmt::format("is not a whole tar archive ({})",
+                        core::printable(reason == nullptr ? "no reason" : reason)));
   }
 
   bool next(archive_entry** entry) {
@@ -101,23 +130,21 @@ class PackReader {
   }
 
   template <typename Take>
-  void copy(const PackMember& member, Take take) {
+  void copy(const char* member, std::uint64_t bytes, Take take) {
     std::uint64_t done = 0;
     for (;;) {
-      const void* bytes = nullptr;
+      const void* piece = nullptr;
       std::size_t size = 0;
       la_int64_t offset = 0;
-      const int code = archive_read_data_block(archive_.get(), &bytes, &size, &offset);
+      const int code = archive_read_data_block(archive_.get(), &piece, &size, &offset);
       check(code == ARCHIVE_EOF || code == ARCHIVE_OK ? ARCHIVE_OK : ARCHIVE_FATAL);
       if (code == ARCHIVE_EOF) break;
-      if (static_cast<std::uint64_t>(offset) != done || size > member.bytes - done) break;
-      take(std::span(static_cast<const std::byte*>(bytes), size));
+      if (static_cast<std::uint64_t>(offset) != done || size > bytes - done) break;
+      take(std::span(static_cast<const std::byte*>(piece), size));
       done += size;
     }
-    if (done == member.bytes) return;
-    throw Error(ErrorKind::kDumpDamaged,
-                fmt::format("{}: {} is not as long as it says", name_, member.name),
-                kPackDamagedHint);
+    if (done == bytes) return;
+    damaged(fmt::format("{} is not as long as it says", member));
   }
 
   /// Checksums stand at the end of what they cover, behind the end of the archive. Programs fill
@@ -126,23 +153,118 @@ class PackReader {
     constexpr std::uint64_t kMost = std::uint64_t{1} << 20U;
     std::uint64_t rest = 0;
     for (;;) {
-      const std::span<const std::byte> piece = stream_.next();
+      const std::span<const std::byte> piece = decompress();
       if (piece.empty()) return;
       rest += piece.size();
       if (rest > kMost ||
           std::ranges::any_of(piece, [](std::byte b) { return b != std::byte{}; })) {
-        throw Error(ErrorKind::kDumpDamaged,
-                    fmt::format("{}: goes on behind the end of its archive", name_),
-                    kPackDamagedHint);
+        damaged("goes on behind the end of its archive");
       }
     }
+  }
+
+  [[noreturn]] void damaged(std::string_view what) const {
+    throw Error(ErrorKind::kDumpDamaged,
+                fmt::format("{}: {}", name_, what),
+                "the pack is damaged; copy it again, or pack the dump again");
+  }
+
+  [[noreturn]] void refuse(std::string_view member, const char* why) const {
+    constexpr std::size_t kLongest = 200;
+    throw Error(
+        ErrorKind::kDumpUnknown,
+        fmt::format(
+            "{}: is no packed dump: \"{}\" {}", name_, core::printable(member, kLongest), why),
+        kPackHint);
+  }
+
+  /// The next bytes of the tar, valid until the next call; none at the end. The frames of zstd must
+  /// be whole, and reach to the end of the file.
+  std::span<const std::byte> decompress() {
+    for (;;) {
+      if (input_.pos == input_.size && !full_) {
+        const std::size_t got = read_some(file_.get(), consumed_, packed_, name_);
+        consumed_ += got;
+        input_ = {packed_.data(), got, 0};
+        if (got == 0 && !inside_frame_) return {};
+        if (got == 0) damaged("ends too early");
+      }
+      ZSTD_outBuffer output{plain_.data(), plain_.size(), 0};
+      const std::size_t left = ZSTD_decompressStream(zstd_.get(), &output, &input_);
+      if (ZSTD_isError(left) != 0) {
+        damaged(fmt::format("cannot be decompressed: {}", ZSTD_getErrorName(left)));
+      }
+      inside_frame_ = left != 0;
+      full_ = inside_frame_ && output.pos == output.size;
+      if (output.pos != 0) return std::span(plain_).first(output.pos);
+    }
+  }
+
+  /// Decides what may be in a pack: manifest.json and trace.h5, each once and a plain file, in one
+  /// directory or in none; the directory itself may be there too, because `tar` puts it there.
+  /// @return which of the two it is; null for the directory
+  const char* accept(archive_entry* entry) {
+    const std::string_view name = path_of(entry);
+    const std::vector<std::string_view> parts = parts_of(name);
+    for (const std::string_view part : parts) {
+      if (part.empty() || part == "." || part == "..") refuse(name, "leads out of its directory");
+    }
+    if (archive_entry_filetype(entry) == AE_IFDIR) {
+      if (parts.size() > 1) refuse(name, "is a directory inside another");
+      if (std::exchange(has_directory_entry_, true)) refuse(name, "is a second directory");
+      expect_directory(name, parts.empty() ? "" : parts.front());
+      return nullptr;
+    }
+    if (archive_entry_filetype(entry) != AE_IFREG || archive_entry_hardlink(entry) != nullptr ||
+        archive_entry_sparse_count(entry) != 0) {
+      refuse(name, "is no plain file");
+    }
+    if (parts.empty() || parts.size() > 2) refuse(name, "belongs to no dump");
+    expect_directory(name, parts.size() == 2 ? parts.front() : "");
+    const bool is_manifest = parts.back() == kManifestName;
+    if (!is_manifest && parts.back() != kTraceName) refuse(name, "belongs to no dump");
+    if (std::exchange(is_manifest ? has_manifest_ : has_trace_, true))
+      refuse(name, "is there twice");
+    return is_manifest ? kManifestName : kTraceName;
+  }
+
+  void expect_directory(std::string_view name, std::string_view directory) {
+    if (!directory_) directory_ = directory;
+    if (*directory_ != directory) refuse(name, "is in another directory than the rest");
+  }
+
+  [[nodiscard]] std::uint64_t bytes_of(archive_entry* entry, const char* member) const {
+    constexpr std::uint64_t kLargestManifest = std::uint64_t{256} << 20U;
+    const la_int64_t bytes = archive_entry_size(entry);
+    const std::uint64_t largest = largest_member(packed_bytes_);
+    if (bytes < 0 || static_cast<std::uint64_t>(bytes) > largest ||
+        (member == kManifestName && static_cast<std::uint64_t>(bytes) > kLargestManifest)) {
+      throw Error(ErrorKind::kDumpDamaged,
+                  fmt::format("{}: {} says that it has {} bytes, more than so small a pack is "
+                              "unpacked to",
+                              name_,
+                              member,
+                              bytes),
+                  "if you trust it: tar --zstd -xf, and read the directory");
+    }
+    return static_cast<std::uint64_t>(bytes);
   }
 
   std::string name_;
   core::FileDescriptor file_;
   std::uint64_t packed_bytes_;
-  ZstdReader stream_;
   const PackProgress& progress_;
+  std::unique_ptr<ZSTD_DCtx, std::size_t (*)(ZSTD_DCtx*)> zstd_;
+  std::vector<std::byte> packed_;
+  std::vector<std::byte> plain_;
+  ZSTD_inBuffer input_{nullptr, 0, 0};
+  std::uint64_t consumed_ = 0;
+  bool inside_frame_ = false;
+  bool full_ = false;  ///< the last call filled its buffer, so there may be more without input
+  std::optional<std::string> directory_;
+  bool has_directory_entry_ = false;
+  bool has_manifest_ = false;
+  bool has_trace_ = false;
   std::exception_ptr failure_;
   std::unique_ptr<archive, int (*)(archive*)> archive_;
 };

@@ -21,6 +21,12 @@ struct PackContents {
   std::uint64_t trace_bytes = 0;
 };
 
+/// Bytes that no file in a pack of so many may have: 1 GiB, and 1,024 for each of them. zstd makes
+/// 32,768 of one, and whoever forges a pack would have us unpack those before we see it.
+constexpr std::uint64_t largest_member(std::uint64_t packed_bytes) noexcept {
+  return (std::uint64_t{1} << 30U) + (packed_bytes << 10U);
+}
+
 /// Makes the file that the trace goes to; so many bytes will be written.
 using MakeTraceFile = std::function<OpenTrace(std::uint64_t bytes)>;
 

@@ -3,45 +3,33 @@
 
 #include <cstdint>
 #include <functional>
-#include <memory>
+#include <span>
 #include <string>
 
 #include "core/system/file_descriptor.h"
-#include "dumpers/store/pack/zstd_stream.h"
-
-struct archive;
 
 namespace repro_check::store {
 
-/// Writes a tar archive through zstd. Two archives of the same members are equal: time, owner and
-/// mode of the files do not go in.
-class PackWriter {
- public:
-  /// @param out  borrowed
-  explicit PackWriter(ZstdWriter& out);
-  PackWriter(const PackWriter&) = delete;
-  PackWriter& operator=(const PackWriter&) = delete;
-  PackWriter(PackWriter&&) = delete;
-  PackWriter& operator=(PackWriter&&) = delete;
-  ~PackWriter();
-
-  /// Adds a file under `name`.
-  /// @param source    what `file` is called, for messages
-  /// @param progress  told how many bytes are done after each piece
-  /// @throws core::Error{kIo}, {kDumpDamaged} when the file shrinks meanwhile
-  void add(const std::string& name,
-           const core::FileDescriptor& file,
-           const std::string& source,
-           const std::function<void(std::uint64_t)>& progress);
-  void finish();
-
- private:
-  struct Sink;
-  void expect(bool good);
-  void start_member(const std::string& name, std::uint64_t size);
-
-  std::unique_ptr<Sink> sink_;
-  archive* archive_;
+/// A file that goes into a pack.
+struct PackedFile {
+  std::string name;                  ///< in the pack
+  const core::FileDescriptor& file;  ///< borrowed
+  std::string source;                ///< what it is called, for messages
 };
+
+/// Writes a tar archive as one zstd frame with a checksum. What comes out depends on the bytes, the
+/// names, the level and the version of zstd: not on the time, owner or mode of the files, nor on
+/// the number of processors.
+/// @param fd        written from where it stands
+/// @param name      of it, for messages
+/// @param level     1 to 19
+/// @param progress  told how many bytes of all files are done after each piece
+/// @return bytes written
+/// @throws core::Error{kIo}, {kDumpDamaged} when a file shrinks meanwhile
+std::uint64_t write_pack(int fd,
+                         const std::string& name,
+                         int level,
+                         std::span<const PackedFile> files,
+                         const std::function<void(std::uint64_t)>& progress);
 
 }  // namespace repro_check::store
