@@ -7,8 +7,8 @@
 
 namespace repro_check::cmd {
 
-/// The record in `other` that belongs to op `index` of `dump`: the one at the same place if it is
-/// the same call, else what alignment of the two streams finds.
+/// The record in `other` that belongs to op `index` of `dump`, as a comparison of the two pairs
+/// them.
 /// @throws core::Error{kNotComparable} when there is none
 std::uint64_t counterpart(const core::DumpSource& dump,
                           std::uint64_t index,

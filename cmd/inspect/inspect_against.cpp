@@ -10,6 +10,7 @@
 #include "cmd/inspect/inspect_tensor.h"
 #include "cmd/render/json/json_op.h"
 #include "cmd/render/text.h"
+#include "comparators/align/pairing.h"
 #include "comparators/measure/metrics.h"
 #include "comparators/measure/policy.h"
 #include "comparators/measure/samples.h"
@@ -129,6 +130,17 @@ std::string element_lines(const TensorAgainst& pair, const TensorQuery& query) {
 }
 
 }  // namespace
+
+std::uint64_t counterpart(const core::DumpSource& dump,
+                          std::uint64_t index,
+                          const core::DumpSource& other) {
+  const auto pairing = comparators::detail::pair_records(dump, other);
+  const std::uint32_t found = pairing.candidate_of[index];
+  if (found != comparators::kUnmatched) return found;
+  throw core::Error(ErrorKind::kNotComparable,
+                    fmt::format("{} has no counterpart of op {}", other.location(), index),
+                    "name another operator with --op, or leave --against out");
+}
 
 TensorAgainst compare_tensor(const core::DumpSource& dump,
                              std::uint64_t op,

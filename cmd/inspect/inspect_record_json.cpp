@@ -23,15 +23,13 @@ void separate(std::string& out) {
   if (out.back() != '{' && out.back() != '[') out += ',';
 }
 
+template <typename T>
+void write_record(std::string& out, const T& record);
+
 /// The members of an object, written one after another.
 class Members {
  public:
-  explicit Members(std::string& out) : out_(out) { out_ += '{'; }
-  Members(const Members&) = delete;
-  Members& operator=(const Members&) = delete;
-  Members(Members&&) = delete;
-  Members& operator=(Members&&) = delete;
-  ~Members() { out_ += '}'; }
+  explicit Members(std::string& out) : out_(out) {}
 
   template <typename T>
   Members& put(std::string_view key, const T& value) {
@@ -59,7 +57,7 @@ class Members {
     } else if constexpr (std::is_pointer_v<T>) {
       write(*value);
     } else {
-      write_record(value);
+      write_record(out_, value);
     }
   }
   template <typename T>
@@ -76,14 +74,17 @@ class Members {
     }
     out_ += ']';
   }
-  template <typename T>
-  void write_record(const T& record) {
-    Members members(out_);
-    fill(members, record);
-  }
-
   std::string& out_;
 };
+
+/// fill() says what the members of each kind of record are.
+template <typename T>
+void write_record(std::string& out, const T& record) {
+  out += '{';
+  Members members(out);
+  fill(members, record);
+  out += '}';
+}
 
 Json value_json(const core::Value& value) {
   return std::visit(
@@ -220,10 +221,7 @@ void fill(Members& members, const core::OpRecord& op) {
 template <typename T>
 std::string record_text(const T& record) {
   std::string out;
-  {
-    Members members(out);
-    fill(members, record);
-  }
+  write_record(out, record);
   return out;
 }
 

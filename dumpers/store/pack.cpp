@@ -38,73 +38,37 @@ using core::ErrorKind;
               "add --force to replace it, or name another file with -o");
 }
 
-/// A file that is gone again unless it was put in its place.
-class NewFile {
- public:
-  NewFile(fs::path final, fs::path working)
-      : final_(std::move(final)), working_(std::move(working)), file_(create_plain(working_)) {}
-  NewFile(const NewFile&) = delete;
-  NewFile& operator=(const NewFile&) = delete;
-  NewFile(NewFile&&) = delete;
-  NewFile& operator=(NewFile&&) = delete;
-  ~NewFile() {
-    std::error_code ignored;
-    if (!placed_) fs::remove(working_, ignored);
-  }
-
-  [[nodiscard]] const core::FileDescriptor& file() const noexcept { return file_; }
-
-  void place(bool replace_existing, const std::string& name) {
-    sync_path(working_);
-    const unsigned flags = replace_existing ? 0U : RENAME_NOREPLACE;
-    int code = rename_with(flags);
-    if (flags != 0 && (code == EINVAL || code == ENOSYS)) {  // not every file system knows the flag
-      std::error_code ignored;
-      code = fs::exists(final_, ignored) ? EEXIST : rename_with(0);
-    }
-    if (code == EEXIST) refuse_existing(name);
-    if (code != 0) {
-      throw Error(ErrorKind::kIo,
-                  fmt::format("{}: cannot move the pack to its place: {}",
-                              name,
-                              std::generic_category().message(code)));
-    }
-    placed_ = true;
-    sync_path(final_.parent_path());
-  }
-
- private:
-  [[nodiscard]] int rename_with(unsigned flags) const {
-    const int done = ::renameat2(AT_FDCWD, working_.c_str(), AT_FDCWD, final_.c_str(), flags);
+void put_in_place(const fs::path& working,
+                  const fs::path& final,
+                  bool replace_existing,
+                  const std::string& name) {
+  const auto rename_with = [&](unsigned flags) {
+    const int done = ::renameat2(AT_FDCWD, working.c_str(), AT_FDCWD, final.c_str(), flags);
     return done == 0 ? 0 : errno;
-  }
-
-  fs::path final_;
-  fs::path working_;
-  core::FileDescriptor file_;
-  bool placed_ = false;
-};
-
-/// What a new dump is made in, gone again unless it was put in its place.
-class NewDirectory {
- public:
-  explicit NewDirectory(RecordingPlace place) : place_(std::move(place)) {}
-  NewDirectory(const NewDirectory&) = delete;
-  NewDirectory& operator=(const NewDirectory&) = delete;
-  NewDirectory(NewDirectory&&) = delete;
-  NewDirectory& operator=(NewDirectory&&) = delete;
-  ~NewDirectory() {
+  };
+  sync_path(working);
+  const unsigned flags = replace_existing ? 0U : RENAME_NOREPLACE;
+  int code = rename_with(flags);
+  if (flags != 0 && (code == EINVAL || code == ENOSYS)) {  // not every file system knows the flag
     std::error_code ignored;
-    if (!published_) fs::remove_all(place_.working, ignored);
+    code = fs::exists(final, ignored) ? EEXIST : rename_with(0);
   }
-  void publish() {
-    store::publish(place_);
-    published_ = true;
+  if (code == EEXIST) refuse_existing(name);
+  if (code != 0) {
+    throw Error(ErrorKind::kIo,
+                fmt::format("{}: cannot move the pack to its place: {}",
+                            name,
+                            std::generic_category().message(code)));
   }
+  sync_path(final.parent_path());
+}
 
- private:
-  RecordingPlace place_;
-  bool published_ = false;
+/// Takes away what was made and not put in its place.
+struct RemoveAll {
+  void operator()(const fs::path* working) const noexcept {
+    std::error_code ignored;
+    fs::remove_all(*working, ignored);
+  }
 };
 
 void verify(const core::DumpSource& dump, const PackProgress& progress) {
@@ -170,14 +134,16 @@ PackSummary pack_dump(const fs::path& dump,
   const std::uint64_t manifest_bytes = size_of(manifest, kManifestName);
   summary.plain_bytes = manifest_bytes + size_of(trace, kTraceName);
 
-  NewFile made(final, temporary_beside(pack));
+  const fs::path working = temporary_beside(pack);
+  const core::FileDescriptor made = create_plain(working);
+  const TemporaryName unless_placed(working.string());
   const std::array files{
       PackedFile{inside + kManifestName, manifest, (directory / kManifestName).string()},
       PackedFile{inside + kTraceName, trace, (directory / kTraceName).string()}};
   const auto show = [&](std::uint64_t done) {
     if (progress) progress(PackPhase::kPacking, done, summary.plain_bytes);
   };
-  summary.packed_bytes = write_pack(made.file().get(), name, options.level, files, show);
+  summary.packed_bytes = write_pack(made.get(), name, options.level, files, show);
   if (summary.plain_bytes - manifest_bytes > largest_member(summary.packed_bytes)) {
     throw Error(ErrorKind::kUsage,
                 fmt::format("{}: {} bytes become {}, and nobody would unpack so few to so many",
@@ -186,7 +152,7 @@ PackSummary pack_dump(const fs::path& dump,
                             summary.packed_bytes),
                 "keep the directory: nearly all that it holds is alike");
   }
-  made.place(options.replace_existing, name);
+  put_in_place(working, final, options.replace_existing, name);
   return summary;
 }
 
@@ -202,7 +168,8 @@ PackSummary unpack_dump(const fs::path& pack,
   }
   expect_pack(pack);
   const fs::path working = temporary_beside(directory);
-  NewDirectory made(prepare_replacement(directory, working, replace_existing));
+  const RecordingPlace place = prepare_replacement(directory, working, replace_existing);
+  std::unique_ptr<const fs::path, RemoveAll> unless_published(&place.working);
   PackContents contents = read_pack(
       pack,
       [&](std::uint64_t bytes) {
@@ -224,7 +191,8 @@ PackSummary unpack_dump(const fs::path& pack,
   }
   for (const char* file : {kTraceName, kManifestName}) sync_path(working / file);
   sync_path(working);
-  made.publish();
+  publish(place);
+  static_cast<void>(unless_published.release());
   return summary;
 }
 

@@ -17,6 +17,7 @@ from .index_writer import IndexWriter, index_digest
 from .records import GeneratorUse
 from .returned import split
 from .trace_writer import SMALL, TraceWriter, make_directory
+from .values import Encoded
 from .writing import (
     Content,
     Data,
@@ -170,7 +171,6 @@ class DumpWriter:
         origins = [self._origin(number, use) for use in tensors]
         self._expect_whole()
         self._broken = True
-        count = self._index.count
         self._index.add(
             "ops",
             parent=-1 if parent is None else parent,
@@ -183,17 +183,8 @@ class DumpWriter:
             step=step,
             rank=rank,
             lane=lane,
-            values_begin=count("values"),
-            tensors_begin=count("tensors"),
-            substitutions_begin=count("substitutions"),
-            argument_rows=len(rows[0]),
-            result_rows=len(rows[1]),
-            tensor_count=len(tensors),
+            **self._add_rows(tensors, origins, rows),
         )
-        for use, origin in zip(tensors, origins):
-            self._add_tensor(use, origin)
-        for row in rows[0] + rows[1]:
-            self._index.add_tuple("values", row)
         self._trace_head["drawing_operators"] += generator is not None and generator.drawn != 0
         if self._browse:
             self._link(number, f"{name}.{overload}" if overload else name, module, source, tensors)
@@ -216,6 +207,27 @@ class DumpWriter:
         )
         self._returned += 1
         return number
+
+    def _add_rows(
+        self,
+        tensors: list[Use],
+        origins: list[Origin | None],
+        rows: tuple[list[Encoded], list[Encoded]],
+    ) -> dict[str, int]:
+        """Where the rows of one operator are, that other tables hold."""
+        places = {
+            "values_begin": self._index.count("values"),
+            "tensors_begin": self._index.count("tensors"),
+            "substitutions_begin": self._index.count("substitutions"),
+            "argument_rows": len(rows[0]),
+            "result_rows": len(rows[1]),
+            "tensor_count": len(tensors),
+        }
+        for use, origin in zip(tensors, origins):
+            self._add_tensor(use, origin)
+        for row in rows[0] + rows[1]:
+            self._index.add_tuple("values", row)
+        return places
 
     def _expect_whole(self) -> None:
         if self._broken:

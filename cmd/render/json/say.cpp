@@ -67,6 +67,31 @@ std::string said(std::string_view text, const Json& model, bool& whole) {
   return out.append(text);
 }
 
+/// Where the text begins behind the label and its spaces; two behind the indent of a line without.
+std::size_t text_column(std::string_view line) {
+  constexpr std::size_t kFarthest = 16;
+  const std::size_t label = std::min(line.find_first_not_of(' '), line.size());
+  const std::size_t text =
+      line.find_first_not_of(' ', std::min(line.find("  ", label), line.size()));
+  return text <= kFarthest ? text : label + 2;
+}
+
+void append_wrapped(std::string& out, std::string_view line, std::size_t width) {
+  const std::size_t hang = text_column(line);
+  std::string indent;
+  while (columns(line) + indent.size() > width) {
+    const std::size_t fits = bytes_within(line, width - indent.size());
+    // A word that is too long by itself is broken.
+    const std::size_t least = indent.empty() ? hang : 0;
+    const std::size_t space = line.rfind(' ', fits);
+    const std::size_t cut = space == std::string_view::npos || space <= least ? fits : space;
+    out.append(indent).append(line.substr(0, cut)).append("\n");
+    line.remove_prefix(std::min(line.find_first_not_of(' ', cut), line.size()));
+    indent.assign(hang, ' ');
+  }
+  out.append(indent).append(line).append("\n");
+}
+
 }  // namespace
 
 Json cleaned(Json json) {
@@ -93,6 +118,18 @@ std::string say_lines(std::span<const ViewLine> lines, const Json& model, std::s
     }
   }
   return out;
+}
+
+std::string wrapped(std::string_view text, std::size_t columns) {
+  constexpr std::size_t kLeast = 40;  // narrower terminals have no room behind a label
+  std::string out;
+  while (columns != 0 && !text.empty()) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(line.size() + 1);
+    const bool is_row = line.find('\t') != std::string_view::npos;
+    append_wrapped(out, line, is_row ? std::string_view::npos : std::max(columns, kLeast));
+  }
+  return out.append(text);
 }
 
 }  // namespace repro_check::cmd

@@ -34,4 +34,10 @@ struct ViewLine {
 /// @param indent  so many spaces before each label
 std::string say_lines(std::span<const ViewLine> lines, const Json& model, std::size_t indent = 0);
 
+/// Lines of at most so many columns, broken at spaces; what follows stands under the text behind a
+/// label. A line with a tab is a row for other programs, and stays whole.
+/// @param text     escaped; every line ends in a newline
+/// @param columns  0 = everything stays as it is
+std::string wrapped(std::string_view text, std::size_t columns);
+
 }  // namespace repro_check::cmd

@@ -24,6 +24,14 @@ namespace {
 using core::Error;
 using core::ErrorKind;
 
+/// What is still in its buffer shall not be written where nobody closed it.
+struct Abandon {
+  void operator()(archive* made) const noexcept {
+    archive_write_fail(made);
+    archive_write_free(made);
+  }
+};
+
 class PackWriter {
  public:
   PackWriter(int fd, std::string name, int level)
@@ -32,7 +40,7 @@ class PackWriter {
         zstd_(ZSTD_createCCtx(), &ZSTD_freeCCtx),
         buffer_(ZSTD_CStreamOutSize()),
         archive_(archive_write_new()) {
-    if (!zstd_ || archive_ == nullptr) throw std::bad_alloc();
+    if (!zstd_ || !archive_) throw std::bad_alloc();
     set(ZSTD_c_compressionLevel, level);
     set(ZSTD_c_checksumFlag, 1);
     constexpr unsigned kMostWorkers = 8;
@@ -42,21 +50,12 @@ class PackWriter {
     ZSTD_CCtx_setParameter(zstd_.get(), ZSTD_c_nbWorkers, static_cast<int>(workers));
     constexpr int kPiece = 1 << 20;
     constexpr int kTarBlock = 512;
-    archive_write_set_format_pax_restricted(archive_);  // plain tar, but for sizes beyond 8 GiB
-    archive_write_set_bytes_per_block(archive_, kPiece);
-    archive_write_set_bytes_in_last_block(archive_, kTarBlock);
-    archive_write_open2(archive_, this, nullptr, &PackWriter::write, nullptr, nullptr);
+    archive_write_set_format_pax_restricted(
+        archive_.get());  // plain tar, but for sizes beyond 8 GiB
+    archive_write_set_bytes_per_block(archive_.get(), kPiece);
+    archive_write_set_bytes_in_last_block(archive_.get(), kTarBlock);
+    archive_write_open2(archive_.get(), this, nullptr, &PackWriter::write, nullptr, nullptr);
   }
-  PackWriter(const PackWriter&) = delete;
-  PackWriter& operator=(const PackWriter&) = delete;
-  PackWriter(PackWriter&&) = delete;
-  PackWriter& operator=(PackWriter&&) = delete;
-  ~PackWriter() {
-    // What is still in its buffer shall not be written now.
-    archive_write_fail(archive_);
-    archive_write_free(archive_);
-  }
-
   void add(const PackedFile& file, const std::function<void(std::uint64_t)>& progress) {
     const std::uint64_t size = size_of(file.file, file.source);
     start_member(file.name, size);
@@ -69,7 +68,7 @@ class PackWriter {
         throw Error(ErrorKind::kDumpDamaged,
                     fmt::format("{}: became shorter while it was read", file.source));
       }
-      expect(archive_write_data(archive_, piece.data(), got) == static_cast<la_ssize_t>(got));
+      expect(archive_write_data(archive_.get(), piece.data(), got) == static_cast<la_ssize_t>(got));
       done += got;
       packed_ += got;
       progress(packed_);
@@ -77,7 +76,7 @@ class PackWriter {
   }
 
   std::uint64_t finish() {
-    expect(archive_write_close(archive_) == ARCHIVE_OK);
+    expect(archive_write_close(archive_.get()) == ARCHIVE_OK);
     while (compress({}, ZSTD_e_end) != 0) {
     }
     return written_;
@@ -130,13 +129,13 @@ class PackWriter {
     archive_entry_set_gid(entry.get(), 0);
     archive_entry_set_mtime(entry.get(), 0, 0);
     archive_entry_set_size(entry.get(), static_cast<la_int64_t>(size));
-    expect(archive_write_header(archive_, entry.get()) == ARCHIVE_OK);
+    expect(archive_write_header(archive_.get(), entry.get()) == ARCHIVE_OK);
   }
 
   void expect(bool good) {
     if (failure_) std::rethrow_exception(failure_);
     if (good) return;
-    const char* reason = archive_error_string(archive_);
+    const char* reason = archive_error_string(archive_.get());
     throw Error(ErrorKind::kInternal,
                 fmt::format("libarchive: {}", reason == nullptr ? "no reason" : reason));
   }
@@ -145,7 +144,7 @@ class PackWriter {
   std::string name_;
   std::unique_ptr<ZSTD_CCtx, std::size_t (*)(ZSTD_CCtx*)> zstd_;
   std::vector<std::byte> buffer_;
-  archive* archive_;
+  std::unique_ptr<archive, Abandon> archive_;
   std::exception_ptr failure_;
   std::uint64_t packed_ = 0;
   std::uint64_t written_ = 0;
