@@ -6,13 +6,12 @@ from __future__ import annotations
 import os
 import typing
 
-from . import digest, dtypes, layout, manifest
+from . import digest, dtypes, layout, manifest, statistics, values
 from .contents import ContentStore
 from .digest import Digest
 from .errors import DamagedDump, IncompleteDump, ReproCheckError, UnknownFormat
 from .index import Index
-from .operators import OperatorReader
-from .records import Array, Operator
+from .records import Array, Frame, GeneratorUse, NonFinite, Operator, Stats, Substitution, Tensor
 from .trace import TraceFile, plain_file
 
 if typing.TYPE_CHECKING:
@@ -74,7 +73,6 @@ class Dump:
                 self.directory, summary["digest_algorithm"], self._trace, self._index
             )
             self.reference = self._open_reference(summary.get("reference"), reference)
-            self._reader = OperatorReader(self.directory, self._trace, self._index, self._contents)
         except BaseException:
             self._trace.close()
             raise
@@ -128,7 +126,7 @@ class Dump:
     def __iter__(self) -> typing.Iterator[Operator]:
         """Operators in trace order, made as they are asked for. (Not keys, as of a dict: a dump is
         read as the sequence that it is.)"""
-        return (self._reader.operator(number) for number in range(len(self)))
+        return (self._operator(number) for number in range(len(self)))
 
     def operators(self) -> typing.Iterator[Operator]:
         return iter(self)
@@ -154,7 +152,7 @@ class Dump:
         number += len(self) if number < 0 else 0
         if not 0 <= number < len(self):
             raise IndexError(f"op {key} is not one of the {len(self)} of {self.directory}")
-        return self._reader.operator(number)
+        return self._operator(number)
 
     def find(
         self,
@@ -166,7 +164,7 @@ class Dump:
         rank: int | None = None,
     ) -> typing.Iterator[Operator]:
         """Operators of that name (with or without overload), and of that module or one inside it."""
-        names = [self._reader.operator_name(row) for row in self._index.each("operators")]
+        names = [self._operator_name(row) for row in self._index.each("operators")]
         wanted = {i for i, (name, full) in enumerate(names) if operator in (None, name, full)}
         for number, row in enumerate(self._index.each("ops")):
             if row["op"] not in wanted and row["op"] < len(names):
@@ -176,10 +174,10 @@ class Dump:
             if phase is not None and row["phase"] != layout.PHASES.index(phase):
                 continue
             if module is not None:
-                path = self._reader.site(row["site"])[0]
+                path = self._site(row["site"])[0]
                 if path != module and not path.startswith(module + ".") and module != "":
                     continue
-            yield self._reader.operator(number)
+            yield self._operator(number)
 
     def module(self, path: str) -> list[Operator]:
         """Operators of a module and of all inside it; `""` is the whole model."""
@@ -215,9 +213,142 @@ class Dump:
     def frame(self, *, compute: bool = False) -> pandas.DataFrame:
         """One row a tensor: where it stands, its digest, its statistics. `compute` makes those that
         were not recorded from the stored bytes."""
-        from .frame import statistics_frame
+        try:
+            import pandas
+        except ImportError:
+            raise ReproCheckError("a frame needs pandas", "pip install pandas") from None
+        of_operator = "module phase step".split()
+        of_tensor = "role slot dtype shape state stored digest name".split()
 
-        return statistics_frame(self, compute)
+        def row(operator: Operator, tensor: Tensor) -> dict[str, typing.Any]:
+            stats = tensor.stats
+            if stats is None and compute and tensor.stored:
+                stats = statistics.of_raw(tensor.raw(), tensor.dtype)
+            return {
+                "op": operator.index,
+                "operator": operator.full_name,
+                **{name: getattr(operator, name) for name in of_operator},
+                **{name: getattr(tensor, name) for name in of_tensor},
+                "digest": str(tensor.digest) if tensor.digest else None,
+                **statistics.as_row(stats),
+            }
+
+        columns = ["op", "operator", *of_operator, *of_tensor, *Stats.__dataclass_fields__]
+        rows = [row(operator, tensor) for operator in self for tensor in operator.tensors]
+        return pandas.DataFrame(rows, columns=columns)
+
+    # Rows of /index as `Operator` and `Tensor`
+
+    def _operator_name(self, row: typing.Any) -> tuple[str, str]:
+        name, overload = self._index.text(row["name"]), self._index.text(row["overload"])
+        return name, f"{name}.{overload}" if overload else name
+
+    def _site(self, number: int) -> tuple[str, str, tuple[Frame, ...]]:
+        if number == layout.NONE:
+            return "", "", ()
+        row, text = self._index.row("sites", number), self._index.text
+        frames = self._index.rows("frames", row["frames_begin"], row["frame_count"])
+        return (
+            text(row["module_path"]),
+            text(row["module_type"]),
+            tuple(Frame(text(f["file"]), f["line"], text(f["function"])) for f in frames),
+        )
+
+    def _operator(self, number: int) -> Operator:
+        index, row = self._index, self._index.row("ops", number)
+        if not -1 <= row["parent"] < number or row["phase"] >= len(layout.PHASES):
+            self._trace.fail(f"row {number} has an impossible parent or phase", "/index/ops")
+        info = index.row("operators", row["op"])
+        module, module_type, frames = self._site(row["site"])
+        begin, middle = row["values_begin"], row["argument_rows"]
+        rows = index.rows("values", begin, middle + row["result_rows"])
+        changes = index.rows("substitutions", row["substitutions_begin"], row["substitution_count"])
+        return Operator(
+            index=number,
+            name=index.text(info["name"]),
+            overload=index.text(info["overload"]),
+            seeded=bool(info["seeded"]),
+            module=module,
+            module_type=module_type,
+            frames=frames,
+            phase=layout.PHASES[row["phase"]],
+            step=row["step"],
+            rank=row["rank"],
+            lane=row["lane"],
+            depth=row["depth"],
+            parent=row["parent"] if row["parent"] >= 0 else None,
+            seconds=row["wall_ns"] / 1e9,
+            arguments=tuple(self._values(rows[:middle])),
+            results=tuple(value for _, value in self._values(rows[middle:])),
+            tensors=tuple(
+                self._tensor(tensor, number, row["tensors_begin"] + i)
+                for i, tensor in enumerate(
+                    index.rows("tensors", row["tensors_begin"], row["tensor_count"])
+                )
+            ),
+            substitutions=tuple(
+                Substitution(*(index.text(change[n]) for n in ("argument", "from", "to", "reason")))
+                for change in changes
+            ),
+            generator=self._generator(row["generator"]),
+        )
+
+    def _values(self, rows: typing.Any) -> list[tuple[str, typing.Any]]:
+        return values.decode(
+            rows, self._index.text, lambda what: self._trace.fail(what, "/index/values")
+        )
+
+    def _generator(self, number: int) -> GeneratorUse | None:
+        if number < 0:
+            return None
+        row = self._index.row("generators", number)
+        numbers = (int(row[n]) for n in ("seed", "position_before", "position_after", "drawn"))
+        return GeneratorUse(self._index.text(row["device"]), *numbers)
+
+    def _non_finite(self, row: typing.Any, place: int, stats: typing.Any) -> NonFinite | None:
+        """@param place  of the tensor's row in its table"""
+        if stats is not None:
+            return NonFinite(*(stats[name] for name in NonFinite._fields))
+        if not row["flags"] & layout.COUNTED:
+            return None
+        found = self._index.find("non_finite", "tensor", place)
+        return NonFinite(*(found[name] if found else 0 for name in NonFinite._fields))
+
+    def _tensor(self, row: typing.Any, op: int, place: int) -> Tensor:
+        index, text = self._index, self._index.text
+        if row["role"] >= len(layout.ROLES) or row["state"] >= len(layout.STATES):
+            self._trace.fail(f"a tensor of op {op} has an unknown role or state", "/index/tensors")
+        if not -1 <= row["producer"] < len(self):
+            self._trace.fail(f"a tensor of op {op} has an impossible producer", "/index/tensors")
+        role, slot = layout.ROLES[row["role"]], text(row["slot"])
+        hashed = layout.STATES[row["state"]] == "hashed"
+        stats = index.row("stats", row["stats"]) if row["stats"] >= 0 else None
+        tensor = Tensor(
+            role=role,
+            slot=slot,
+            dtype=index.dtype(row["dtype"], "tensors"),
+            shape=index.shape(row),
+            strides=index.dims(row["strides_begin"], row["strides_count"]),
+            device=text(row["device"]),
+            layout=text(row["layout"]),
+            attributes=text(row["attributes"]),
+            name=text(row["name"]),
+            state=layout.STATES[row["state"]],
+            digest=Digest(row["digest_high"], row["digest_low"]) if hashed else None,
+            stored=bool(row["flags"] & layout.STORED),
+            requires_grad=bool(row["flags"] & layout.REQUIRES_GRAD),
+            moved=bool(row["flags"] & layout.MOVED) if row["flags"] & layout.WATCHED else None,
+            storage=row["storage"],
+            storage_offset=row["storage_offset"],
+            producer=row["producer"] if row["producer"] >= 0 else None,
+            stats=None if stats is None else Stats(**stats),
+            non_finite=self._non_finite(row, place, stats),
+            _contents=self._contents,
+            _where=f"{self.directory}: op {op} {role} {slot}",
+        )
+        if tensor.stored and (tensor.dtype, tensor.shape, tensor.digest) not in self._contents:
+            self._trace.fail(f"op {op} refers to a content that the index does not list")
+        return tensor
 
     def __repr__(self) -> str:
         return f'<Dump {self.directory} "{self.manifest["run_name"]}" of {len(self)} operators>'

@@ -12,15 +12,10 @@ from . import dtypes
 from .digest import Digest
 from .errors import NotStored
 
+if typing.TYPE_CHECKING:
+    from .contents import ContentStore
+
 Array = np.ndarray[typing.Any, typing.Any]
-
-
-class Contents(typing.Protocol):
-    """Where the bytes of tensors come from: a `Dump`."""
-
-    def content(self, dtype: str, shape: tuple[int, ...], digest: Digest) -> Array: ...
-
-    def slice_of(self, dtype: str, shape: tuple[int, ...], digest: Digest) -> Slice | None: ...
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,7 +74,7 @@ class Tensor:
     producer: int | None  #: op index that wrote it last
     stats: Stats | None
     non_finite: NonFinite | None  #: recorded at every level; None = by nobody
-    _contents: Contents = dataclasses.field(repr=False, compare=False)
+    _contents: ContentStore = dataclasses.field(repr=False, compare=False)
     _where: str = dataclasses.field(repr=False, compare=False)
 
     def raw(self) -> Array:
