@@ -3,11 +3,13 @@
 
 import json
 import math
+import pathlib
+import re
 
 import numpy as np
 import pytest
 import repro_check
-from repro_check import dtypes
+from repro_check import dtypes, layout
 
 NAN, INF = float("nan"), float("inf")
 ml_dtypes = pytest.importorskip("ml_dtypes")
@@ -135,3 +137,45 @@ def test_an_input_that_was_written_while_it_was_digested_says_so(make_dump, desc
     inputs = dump["aten::everything", 0].inputs
     moved = {slot: inputs.record(slot).moved for slot in ("wide", "scalar", "brain")}
     assert moved == {"wide": True, "scalar": False, "brain": None}
+
+
+def documented():
+    """The tables of /index as docs/DUMP_FORMAT.md has them: member, numpy's code, offset where it says."""
+    codes = {"text": "<u4", "texts": "<u4", **{f"{k}{8 * n}": f"<{k}{n}" for k in "iuf" for n in (1, 2, 4, 8)}}
+    text = (pathlib.Path(__file__).parents[2] / "docs/DUMP_FORMAT.md").read_text(encoding="utf-8")
+    text = text.split("### /index\n")[1].split("### /content\n")[0]
+    tables, table = {}, None
+    for line in text.splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if named := re.match(r"\*\*`(\w+)`\*\*", line):
+            table = tables.setdefault(named[1], [])
+        elif re.match(r"\| [0-9]", line):
+            types = cells[2].split(", ") * 2
+            for place, member, code in zip(cells[0].split(", "), re.findall(r"`(\w+)`", cells[1]), types):
+                table.append((member, codes[code], int(place)))
+        elif row := re.match(r"\| `(\w+)` \| (.*) \|$", line):
+            members, table = [], tables.setdefault(row[1], [])
+            for member, code in re.findall(r"`(\w+)`|\b([iuf](?:8|16|32|64)|texts?)\b", row[2]):
+                members += [member] if member else []
+                if code and members:
+                    table += [(name, codes[code], None) for name in members]
+                    members = []
+                elif code:
+                    tables[row[1]] = codes[code]
+                    break
+    return tables
+
+
+def test_the_tables_are_those_of_the_document():
+    tables = documented()
+    assert tables.keys() == layout.TABLES.keys()
+    for name, found in layout.TABLES.items():
+        if found.names is None:
+            assert np.dtype(tables[name]) == found, name
+            continue
+        stated = sorted(tables[name], key=lambda member: found.fields[member[0]][1])
+        assert [(member, np.dtype(code)) for member, code, _ in stated] == [
+            (member, found.fields[member][0]) for member in found.names
+        ], name
+        for member, _, offset in stated:
+            assert offset in (None, found.fields[member][1]), (name, member)
