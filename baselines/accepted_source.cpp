@@ -5,35 +5,14 @@
 #include <cstddef>
 #include <iterator>
 #include <memory>
-#include <optional>
-#include <ranges>
 #include <utility>
 
 #include "baselines/summary.h"
 #include "core/error.h"
+#include "core/trace/lane.h"
 
 namespace repro_check::baselines {
 namespace {
-
-std::shared_ptr<const core::OperatorInfo> operator_of(const std::string& full_name) {
-  auto info = std::make_shared<core::OperatorInfo>();
-  const std::size_t space = full_name.rfind("::");
-  const std::size_t dot = full_name.find('.', space == std::string::npos ? 0 : space + 2);
-  info->name = full_name.substr(0, dot);
-  if (dot != std::string::npos) info->overload = full_name.substr(dot + 1);
-  return info;
-}
-
-core::TensorRecord tensor_of(const AcceptedOutput& output) {
-  core::TensorRecord tensor;
-  tensor.role = core::TensorRole::kOutput;
-  tensor.slot = output.slot;
-  tensor.dtype = output.dtype;
-  tensor.shape = output.shape;
-  tensor.state = output.state;
-  tensor.digest = output.digest;
-  return tensor;
-}
 
 std::string prefix_of(core::NamedTensorKind kind) {
   return kind == core::NamedTensorKind::kInput ? "input:" : "state:";
@@ -43,82 +22,124 @@ bool is_output(const core::TensorRecord& tensor) {
   return tensor.role == core::TensorRole::kOutput;
 }
 
+std::vector<core::TensorRecord> outputs_of(const core::OpRecord& record) {
+  std::vector<core::TensorRecord> outputs;
+  std::ranges::copy_if(record.tensors, std::back_inserter(outputs), is_output);
+  return outputs;
+}
+
 /// Keeps what the comparison looks at beside the content, where the content still fits it.
-core::TensorRecord merged(const core::TensorRecord& candidate, const AcceptedOutput& output) {
-  core::TensorRecord tensor = tensor_of(output);
-  tensor.device = candidate.device;
-  tensor.layout = candidate.layout;
-  tensor.attributes = candidate.attributes;
-  tensor.requires_grad = candidate.requires_grad;
-  tensor.storage = candidate.storage;
-  tensor.producer = candidate.producer;
-  tensor.name = candidate.name;
-  if (tensor.shape == candidate.shape) {
-    tensor.strides = candidate.strides;
-    tensor.storage_offset = candidate.storage_offset;
+core::TensorRecord merged(core::TensorRecord candidate, const core::TensorRecord& accepted) {
+  if (accepted.shape != candidate.shape) {
+    candidate.shape = accepted.shape;
+    candidate.strides.clear();
+    candidate.storage_offset = 0;
   }
-  return tensor;
+  candidate.slot = accepted.slot;
+  candidate.dtype = accepted.dtype;
+  candidate.state = accepted.state;
+  candidate.digest = accepted.digest;
+  candidate.watch = core::InputWatch::kNotWatched;
+  candidate.stats.reset();
+  candidate.counted.reset();
+  return candidate;
 }
 
 }  // namespace
 
-AcceptedSource::AcceptedSource(Baseline baseline,
+AcceptedSource::AcceptedSource(const Baseline& baseline,
                                std::string location,
-                               const core::DumpSource& candidate,
-                               core::LargeVector<std::uint32_t> candidate_of)
-    : baseline_(std::move(baseline)),
-      location_(std::move(location)),
+                               const core::DumpSource& candidate)
+    : location_(std::move(location)),
       candidate_(candidate),
-      candidate_of_(std::move(candidate_of)),
+      candidate_of_(baseline.ops.size(), kNoPartner),
       baseline_of_(candidate.op_count(), kNoPartner),
-      manifest_(candidate.manifest()),
-      differs_(candidate.op_count(), true) {
+      manifest_(candidate.manifest()) {
+  take_lines(baseline);
+  manifest_.run_name = "accepted";
+  manifest_.trace.operators = ops_.size();
+  manifest_.trace.returned = static_cast<std::uint64_t>(std::ranges::count_if(
+      ops_, [](const AcceptedOp& op) { return core::is_returned(op.record); }));
+  manifest_.trace.index_digest = baseline.root;
+  // Nothing is stored here, and nothing was left out: contents are simply not asked for.
+  manifest_.trace.level = "digest";
+  manifest_.trace.keep_ops.clear();
+  manifest_.trace.reference.reset();
+  take_named_tensors(baseline);
+  index_candidate();
+}
+
+/// A call at some depth stands in the last one before it in its lane that is less deep.
+void AcceptedSource::take_lines(const Baseline& baseline) {
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<std::uint64_t>> open;
+  for (const std::string& line : baseline.ops) {
+    core::OpRecord& record = ops_.emplace_back(op_of(line)).record;
+    record.index = ops_.size() - 1;
+    auto& around = open[{record.rank, record.lane}];
+    around.resize(std::min(around.size(), std::size_t{record.depth}));
+    if (!around.empty()) record.parent = static_cast<std::int64_t>(around.back());
+    around.push_back(record.index);
+  }
+}
+
+/// Of a kind that is folded nothing is known by name: those of the candidate stand for it.
+void AcceptedSource::take_named_tensors(const Baseline& baseline) {
+  std::vector<core::NamedTensor> tensors = baseline.tensors;
+  for (const core::NamedTensor& now : manifest_.named_tensors) {
+    const bool is_folded = std::ranges::find(baseline.folded, now.kind, &AcceptedTensors::kind) !=
+                           baseline.folded.end();
+    if (is_folded) tensors.push_back(now);
+  }
+  std::ranges::stable_sort(tensors, {}, &core::NamedTensor::kind);
+  manifest_.named_tensors = std::move(tensors);
+  for (const core::NamedTensor& tensor : manifest_.named_tensors) {
+    named_.emplace(prefix_of(tensor.kind) + tensor.name, tensor.digest);
+  }
+}
+
+void AcceptedSource::index_candidate() {
+  // Where there is no order, only what it gave tells a call from its like.
+  std::multimap<std::string, std::uint32_t> unordered;
+  for (std::uint64_t i = 0; i < candidate_.op_count(); ++i) {
+    const core::OpRecord record = candidate_.op(i);
+    if (core::is_unordered(record.lane)) {
+      unordered.emplace(to_line(record), static_cast<std::uint32_t>(i));
+    }
+    const auto outputs = outputs_of(record);
+    for (std::size_t k = 0; k < outputs.size(); ++k) {
+      if (outputs[k].state != core::ContentState::kHashed) continue;
+      makers_[outputs[k].digest].push_back({i, k});
+    }
+  }
+  for (std::size_t i = 0; i < ops_.size() && !unordered.empty(); ++i) {
+    const auto like = unordered.find(to_line(ops_[i].record, ops_[i].scalars));
+    if (like == unordered.end()) continue;
+    candidate_of_[i] = like->second;
+    unordered.erase(like);
+  }
+}
+
+void AcceptedSource::take_partners(std::span<const std::uint32_t> candidate_of) {
+  is_paired_ = true;
+  candidate_of_.assign(candidate_of.begin(), candidate_of.end());
   for (std::size_t i = 0; i < candidate_of_.size(); ++i) {
     if (candidate_of_[i] != kNoPartner) {
       baseline_of_[candidate_of_[i]] = static_cast<std::uint32_t>(i);
     }
   }
-  manifest_.run_name = "accepted";
-  manifest_.trace.operators = baseline_.ops.size();
-  manifest_.trace.returned = static_cast<std::uint64_t>(std::ranges::count_if(
-      baseline_.ops, [](const AcceptedOp& op) { return op.name == core::kReturnedOperator; }));
-  manifest_.trace.index_digest = baseline_.root;
-  // Nothing is stored here, and nothing was left out: contents are simply not asked for.
-  manifest_.trace.level = "digest";
-  manifest_.trace.keep_ops.clear();
-  manifest_.trace.reference.reset();
-  take_named_tensors();
-  for (const core::NamedTensor& tensor : manifest_.named_tensors) {
-    named_.emplace(prefix_of(tensor.kind) + tensor.name, tensor.digest);
-  }
-  index_candidate();
 }
 
-/// Of a kind that is folded nothing is known by name: those of the candidate stand for it.
-void AcceptedSource::take_named_tensors() {
-  const auto is_folded = [&](const core::NamedTensor& tensor) {
-    return std::ranges::find(baseline_.folded, tensor.kind, &AcceptedTensors::kind) !=
-           baseline_.folded.end();
-  };
-  std::vector<core::NamedTensor> tensors = baseline_.tensors;
-  for (const core::NamedTensor& now : manifest_.named_tensors) {
-    if (is_folded(now)) tensors.push_back(now);
-  }
-  std::ranges::stable_sort(tensors, {}, &core::NamedTensor::kind);
-  manifest_.named_tensors = std::move(tensors);
-}
-
-void AcceptedSource::index_candidate() {
-  for (std::uint64_t i = 0; i < candidate_.op_count(); ++i) {
-    const AcceptedOp now = summarise(candidate_.op(i));
-    for (std::size_t k = 0; k < now.outputs.size(); ++k) {
-      if (now.outputs[k].state != core::ContentState::kHashed) continue;
-      makers_[now.outputs[k].digest].push_back({i, k});
-    }
-    if (baseline_of_[i] == kNoPartner) continue;
-    const AcceptedOp& accepted = baseline_.ops[baseline_of_[i]];
-    differs_[i] = accepted.outputs != now.outputs || accepted.scalars != now.scalars;
-  }
+/// Whether an operator of the candidate gave something else than what was accepted of it.
+bool AcceptedSource::differs(std::int64_t candidate_op) const {
+  const auto index = static_cast<std::uint64_t>(candidate_op);
+  if (index >= baseline_of_.size() || baseline_of_[index] == kNoPartner) return true;
+  const AcceptedOp& accepted = ops_[baseline_of_[index]];
+  const core::OpRecord now = candidate_.op(index);
+  core::OpRecord expected = accepted.record;
+  // What it gave, under one name.
+  expected.op = now.op;
+  expected.site = now.site;
+  return to_line(expected, accepted.scalars) != to_line(now);
 }
 
 core::Digest AcceptedSource::accepted_digest(const core::TensorRecord& input,
@@ -138,85 +159,65 @@ core::Digest AcceptedSource::accepted_digest(const core::TensorRecord& input,
       const Maker& maker = *std::prev(later);
       const std::uint32_t op = baseline_of_[maker.candidate_op];
       if (op == kNoPartner) return core::Digest{};
-      const auto& outputs = baseline_.ops[op].outputs;
+      const auto& outputs = ops_[op].record.tensors;
       return maker.output < outputs.size() ? outputs[maker.output].digest : core::Digest{};
     }
   }
-  const bool is_made = input.producer >= 0 && std::cmp_less(input.producer, differs_.size());
-  if (is_made && differs_[static_cast<std::size_t>(input.producer)]) return core::Digest{};
-  return input.digest;
+  return input.producer >= 0 && differs(input.producer) ? core::Digest{} : input.digest;
 }
 
-void AcceptedSource::put_outputs(const AcceptedOp& op, core::OpRecord& record) const {
-  std::vector<core::TensorRecord> before;
-  for (const core::TensorRecord& tensor : record.tensors) {
-    if (is_output(tensor)) before.push_back(tensor);
-  }
-  std::erase_if(record.tensors, is_output);
-  for (std::size_t i = 0; i < op.outputs.size(); ++i) {
-    record.tensors.push_back(i < before.size() ? merged(before[i], op.outputs[i])
-                                               : tensor_of(op.outputs[i]));
-  }
-  if (op.outputs.size() != before.size()) record.results.clear();
-}
-
-core::OpRecord AcceptedSource::head_of(std::uint64_t index) const {
-  const AcceptedOp& op = baseline_.ops.at(index);
-  core::OpRecord record;
-  record.op = operator_of(op.name);
-  auto site = std::make_shared<core::CallSite>();
-  site->module_path = op.module;
-  record.site = std::move(site);
-  record.phase = op.phase;
-  record.step = op.step;
-  record.rank = op.rank;
-  record.lane = op.lane;
-  record.depth = op.depth;
+/// A record of the candidate, where and as the baseline knows it.
+core::OpRecord AcceptedSource::placed(core::OpRecord record, std::uint64_t index) const {
+  const core::OpRecord& own = ops_[index].record;
+  if (!record.site || record.site->module_path != own.site->module_path) record.site = own.site;
+  if (!record.op || record.op->full_name() != own.op->full_name()) record.op = own.op;
   record.index = index;
+  record.parent = own.parent;
   return record;
 }
 
 core::OpRecord AcceptedSource::op_head(std::uint64_t index) const {
   const std::uint32_t partner = candidate_of_.at(index);
-  if (partner == kNoPartner) return head_of(index);
-  core::OpRecord record = candidate_.op_head(partner);
-  record.index = index;
-  const std::uint32_t parent =
-      record.parent < 0 ? kNoPartner : baseline_of_.at(static_cast<std::size_t>(record.parent));
-  record.parent = parent == kNoPartner ? -1 : static_cast<std::int64_t>(parent);
-  return record;
+  if (partner != kNoPartner) return placed(candidate_.op_head(partner), index);
+  core::OpRecord head = ops_[index].record;
+  head.tensors.clear();
+  return head;
 }
 
 core::OpRecord AcceptedSource::op(std::uint64_t index) const {
-  const AcceptedOp& accepted = baseline_.ops.at(index);
-  const std::uint32_t partner = candidate_of_.at(index);
-  if (partner == kNoPartner) {
-    core::OpRecord record = head_of(index);
-    for (const AcceptedOutput& output : accepted.outputs) {
-      record.tensors.push_back(tensor_of(output));
-    }
-    return record;
-  }
-  const core::OpRecord untouched = candidate_.op(partner);
-  core::OpRecord record = untouched;
-  const core::OpRecord head = op_head(index);
-  const bool same_scalars = summarise(record).scalars == accepted.scalars;
-  record.index = index;
-  record.parent = head.parent;
-  for (core::TensorRecord& tensor : record.tensors) {
+  const AcceptedOp& accepted = ops_.at(index);
+  const std::uint32_t partner = candidate_of_[index];
+  if (partner == kNoPartner) return accepted.record;
+  const core::OpRecord now = candidate_.op(partner);
+  core::OpRecord record = placed(now, index);
+  if (!is_paired_) return record;  // one that gave the same
+  record.tensors.clear();
+  const auto add = [&](core::TensorRecord tensor) {
     tensor.stored = false;
     if (tensor.producer >= 0) {
       const std::uint32_t maker = baseline_of_.at(static_cast<std::size_t>(tensor.producer));
       tensor.producer = maker == kNoPartner ? core::kNoProducer : std::int64_t{maker};
     }
-    if (is_output(tensor) || tensor.state != core::ContentState::kHashed) continue;
-    // By the candidate's own numbers, which `tensor` has lost.
-    const auto position = static_cast<std::size_t>(&tensor - record.tensors.data());
-    tensor.digest = accepted_digest(untouched.tensors[position], partner);
+    record.tensors.push_back(std::move(tensor));
+  };
+  for (const core::TensorRecord& input : now.tensors) {
+    if (is_output(input)) continue;
+    core::TensorRecord known = input;
+    if (input.state == core::ContentState::kHashed) {
+      known.digest = accepted_digest(input, partner);
+    }
+    add(std::move(known));
   }
-  put_outputs(accepted, record);
+  const std::vector<core::TensorRecord> outputs = outputs_of(now);
+  const std::vector<core::TensorRecord>& known = accepted.record.tensors;
+  for (std::size_t i = 0; i < known.size(); ++i) {
+    add(i < outputs.size() ? merged(outputs[i], known[i]) : known[i]);
+  }
+  if (known.size() != outputs.size()) record.results.clear();
   // What it was exactly is not known any more, only how it read.
-  if (!same_scalars) record.results = {core::Value{core::Symbol{accepted.scalars}}};
+  if (scalars_of(now) != accepted.scalars) {
+    record.results = {core::Value{core::Symbol{accepted.scalars}}};
+  }
   return record;
 }
 

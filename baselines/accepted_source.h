@@ -4,11 +4,11 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "baselines/baseline.h"
-#include "core/system/large_memory.h"
 #include "core/trace/dump_source.h"
 
 namespace repro_check::baselines {
@@ -17,23 +17,24 @@ namespace repro_check::baselines {
 inline constexpr std::uint32_t kNoPartner = 0xFFFF'FFFF;
 
 /// A baseline as the dump that it was made from, as far as it tells, so that a candidate can be
-/// compared with it as with any dump. A baseline holds outputs alone: what else a record has is
-/// taken from the candidate's, and an input is what the baseline says of the operator, parameter or
-/// buffer it comes from. An input that came from somewhere else is taken to be the same, unless the
-/// operator that wrote it last differs; then its digest is all zeros.
+/// compared with it as with any dump. A baseline holds outputs alone: once the comparison has
+/// paired the records, what else a record has is taken from the candidate's, and an input is what
+/// the baseline says of the operator, parameter or buffer it comes from. An input that came from
+/// somewhere else is taken to be the same, unless the operator that wrote it last differs; then its
+/// digest is all zeros.
 class AcceptedSource final : public core::DumpSource {
  public:
-  /// @param baseline      not folded
-  /// @param candidate     outlives this
+  /// @param baseline   not folded
+  /// @param candidate  outlives this
+  AcceptedSource(const Baseline& baseline, std::string location, const core::DumpSource& candidate);
+
+  /// For CompareOptions::paired.
   /// @param candidate_of  per operator of the baseline its record in the candidate, or kNoPartner
-  AcceptedSource(Baseline baseline,
-                 std::string location,
-                 const core::DumpSource& candidate,
-                 core::LargeVector<std::uint32_t> candidate_of);
+  void take_partners(std::span<const std::uint32_t> candidate_of);
 
   [[nodiscard]] const std::string& location() const override { return location_; }
   [[nodiscard]] const core::RunManifest& manifest() const override { return manifest_; }
-  [[nodiscard]] std::uint64_t op_count() const override { return baseline_.ops.size(); }
+  [[nodiscard]] std::uint64_t op_count() const override { return ops_.size(); }
   [[nodiscard]] core::OpRecord op_head(std::uint64_t index) const override;
   [[nodiscard]] core::OpRecord op(std::uint64_t index) const override;
   [[nodiscard]] bool has_content(const core::ContentKey&) const override { return false; }
@@ -50,21 +51,22 @@ class AcceptedSource final : public core::DumpSource {
     std::size_t output = 0;
   };
 
-  void take_named_tensors();
+  void take_lines(const Baseline& baseline);
+  void take_named_tensors(const Baseline& baseline);
   void index_candidate();
-  [[nodiscard]] core::OpRecord head_of(std::uint64_t index) const;
+  [[nodiscard]] core::OpRecord placed(core::OpRecord record, std::uint64_t index) const;
+  [[nodiscard]] bool differs(std::int64_t candidate_op) const;
   [[nodiscard]] core::Digest accepted_digest(const core::TensorRecord& input,
                                              std::uint64_t reader) const;
-  void put_outputs(const AcceptedOp& op, core::OpRecord& record) const;
 
-  Baseline baseline_;
   std::string location_;
   const core::DumpSource& candidate_;
-  core::LargeVector<std::uint32_t> candidate_of_;
+  std::vector<AcceptedOp> ops_;
+  bool is_paired_ = false;
+  std::vector<std::uint32_t> candidate_of_;  ///< before that, of what has no order alone
   std::vector<std::uint32_t> baseline_of_;
   core::RunManifest manifest_;
   std::map<std::string, core::Digest> named_;
-  std::vector<bool> differs_;  ///< per candidate operator
   std::map<core::Digest, std::vector<Maker>> makers_;
 };
 

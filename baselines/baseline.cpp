@@ -4,110 +4,554 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <array>
+#include <charconv>
+#include <limits>
+#include <memory>
+#include <span>
+#include <utility>
 
-#include "baselines/detail/tokens.h"
+#include "core/error.h"
+#include "core/text/printable.h"
 
 namespace repro_check::baselines {
 namespace {
 
-using detail::digest_word;
-using detail::escape_rest;
-using detail::escape_token;
+constexpr std::size_t kLongestFile = std::size_t{64} << 20U;
+constexpr const char* kMend = "take the file from version control again, or accept anew";
+constexpr std::string_view kDigestPrefix = "xxh3:";
+constexpr std::string_view kBaselineMagic = "repro-baseline ";
+constexpr std::string_view kPendingMagic = "repro-pending 1\n";
 
-char kind_letter(core::NamedTensorKind kind) {
-  constexpr std::array<char, 3> kLetters{'i', 'w', 'b'};
-  return kLetters.at(static_cast<std::size_t>(kind));
+// By value of the enumerations that they stand for.
+constexpr std::string_view kKinds = "iwb";
+constexpr std::string_view kPhases = "fgo";
+
+/// Printable ASCII without spaces; other bytes and the backslash are `\x5c`, the empty text is `-`,
+/// a lone dash `\x2d`.
+/// @param inner_spaces  single ones inside stay as they are: for the last thing of a line
+std::string escape(std::string_view text, bool inner_spaces = false) {
+  if (text.empty()) return "-";
+  if (text == "-") return "\\x2d";
+  std::string out;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    const bool is_inner = i != 0 && i + 1 != text.size() && text[i - 1] != ' ';
+    const bool is_plain = byte > 0x20 && byte < 0x7f && byte != '\\';
+    if (is_plain || (byte == ' ' && inner_spaces && is_inner)) {
+      out += text[i];
+    } else {
+      out += fmt::format("\\x{:02x}", byte);
+    }
+  }
+  return out;
 }
 
-char phase_letter(core::Phase phase) {
-  constexpr std::array<char, 3> kLetters{'f', 'g', 'o'};
-  return kLetters.at(static_cast<std::size_t>(phase));
+/// Empty where an escape is malformed.
+std::optional<std::string> unescape(std::string_view word) {
+  if (word == "-") return std::string();
+  std::string out;
+  while (!word.empty()) {
+    if (word.front() != '\\') {
+      out += word.front();
+      word.remove_prefix(1);
+      continue;
+    }
+    constexpr std::size_t kEscape = 4;
+    constexpr int kHexadecimal = 16;
+    unsigned byte = 0;
+    if (word.size() < kEscape || word[1] != 'x') return std::nullopt;
+    const char* end = word.data() + kEscape;
+    const auto read = std::from_chars(word.data() + 2, end, byte, kHexadecimal);
+    if (read.ec != std::errc{} || read.ptr != end) return std::nullopt;
+    out += static_cast<char>(byte);
+    word.remove_prefix(kEscape);
+  }
+  return out;
 }
 
-std::string form(core::Dtype dtype,
-                 const std::vector<std::int64_t>& shape,
-                 core::ContentState state,
-                 const core::Digest& digest) {
-  const bool is_hashed = state == core::ContentState::kHashed;
-  return fmt::format("{}[{}]:{}",
-                     core::dtype_name(dtype),
-                     fmt::join(shape, ","),
-                     is_hashed ? core::to_hex(digest) : core::content_state_name(state));
+/// Decimal, without sign or leading zeros.
+template <typename Number>
+std::optional<Number> parse_count(std::string_view word) {
+  Number count = 0;
+  const auto read = std::from_chars(word.data(), word.data() + word.size(), count);
+  const bool is_whole = read.ec == std::errc{} && read.ptr == word.data() + word.size();
+  if (!is_whole || count < 0 || (word.size() > 1 && word.front() == '0')) return std::nullopt;
+  return count;
 }
 
-std::string place(const AcceptedOp& op) {
-  if (op.rank == 0 && op.lane == 0 && op.depth == 0) return std::to_string(op.step);
-  return fmt::format("{}/{}/{}/{}", op.step, op.rank, op.lane, op.depth);
+std::string digest_word(const core::Digest& digest) {
+  return std::string(kDigestPrefix) + core::to_hex(digest);
 }
 
-std::string body(const Baseline& baseline) {
-  std::string text = fmt::format("repro-baseline {}\n", kBaselineVersion);
-  text += fmt::format("gate {} model {} config {} policy {} ops {}\n",
-                      escape_token(baseline.gate),
-                      digest_word(baseline.model),
-                      digest_word(baseline.config),
-                      escape_token(baseline.policy),
-                      baseline.operators);
-  text += fmt::format("platform {}\n", digest_word(baseline.platform.key()));
-  for (const Fact& field : baseline.platform.fields) {
-    text += fmt::format("p {} {}\n", escape_token(field.name), escape_rest(field.value));
+std::optional<core::Digest> parse_digest_word(std::string_view word) {
+  if (!word.starts_with(kDigestPrefix)) return std::nullopt;
+  return core::parse_digest(word.substr(kDigestPrefix.size()));
+}
+
+std::string shape_text(core::Dtype dtype, const std::vector<std::int64_t>& shape) {
+  return fmt::format("{}[{}]", core::dtype_name(dtype), fmt::join(shape, ","));
+}
+
+/// Writer and Reader are the two ends of each spelling, so that a line is described once.
+class Writer {
+ public:
+  [[nodiscard]] std::string text() && { return std::move(text_); }
+
+  void literal(std::string_view word) {
+    if (!text_.empty() && text_.back() != '\n') text_ += ' ';
+    text_ += word;
   }
-  for (const Fact& fact : baseline.facts) {
-    text += fmt::format("c {} {}\n", escape_token(fact.name), escape_rest(fact.value));
+  void end_line() { text_ += '\n'; }
+  void check(bool /*holds*/, std::string_view /*what*/) const {}
+
+  void name(const std::string& text) { literal(escape(text)); }
+  void rest(const std::string& text) { literal(escape(text, true)); }
+  void digest(const core::Digest& digest) { literal(digest_word(digest)); }
+  void count(std::uint64_t number) { literal(std::to_string(number)); }
+  void flag(bool value, std::string_view yes, std::string_view no) { literal(value ? yes : no); }
+  template <typename Enum>
+  void letter(std::string_view letters, Enum value) {
+    literal(letters.substr(static_cast<std::size_t>(value), 1));
   }
-  text += fmt::format("root {}\n", digest_word(baseline.root));
-  for (const core::NamedTensor& tensor : baseline.tensors) text += to_line(tensor) + '\n';
-  for (const AcceptedTensors& all : baseline.folded) {
-    text += fmt::format("{} * {} {}\n", kind_letter(all.kind), all.count, digest_word(all.digest));
+  /// A tensor that is called `*` must not read as all of them.
+  void tensor(const core::NamedTensor& tensor) {
+    literal(tensor.name == "*" ? "\\x2a" : escape(tensor.name));
+    literal(form_of(tensor) + ':' + core::to_hex(tensor.digest));
   }
-  for (const AcceptedOp& op : baseline.ops) text += to_line(op) + '\n';
-  for (const AcceptedModule& module : baseline.modules) {
-    text += fmt::format(
-        "m {} {} {}\n", escape_token(module.path), module.operators, digest_word(module.digest));
+  void op(const std::string& line) { literal(line); }
+  void op(const core::OpRecord& record, const std::string& scalars);
+
+  template <typename Items, typename Describe>
+  void each(const Items& items, bool (*)(std::string_view), const Describe& describe) {
+    for (const auto& item : items) {
+      describe(*this, item);
+      end_line();
+    }
   }
-  return text;
+
+ private:
+  std::string text_;
+};
+
+class Reader {
+ public:
+  Reader(std::string_view text, const std::string& origin) : origin_(origin), rest_(text) {
+    next_line();
+  }
+
+  [[noreturn]] void fail(std::string_view what) const {
+    throw core::Error(core::ErrorKind::kDumpDamaged,
+                      fmt::format("{}: line {}: {}", core::printable(origin_), line_number_, what),
+                      kMend);
+  }
+  void check(bool holds, std::string_view what) const {
+    if (!holds) fail(what);
+  }
+  template <typename T>
+  [[nodiscard]] T need(std::optional<T> value, std::string_view what) const {
+    if (!value) fail(fmt::format("expected {}", what));
+    return *std::move(value);
+  }
+
+  /// The next word of the line; all that is left of it where that is asked for.
+  std::string_view take(bool all = false) {
+    if (!left_) fail("expected another word");
+    const std::size_t space = all ? std::string_view::npos : left_->find(' ');
+    const std::string_view word = left_->substr(0, space);
+    left_ =
+        space == std::string_view::npos ? std::nullopt : std::optional(left_->substr(space + 1));
+    return word;
+  }
+  void end_line() {
+    if (left_) fail("more words than were expected");
+    next_line();
+  }
+  /// What follows the lines that were read.
+  [[nodiscard]] std::string_view left() const {
+    return left_ ? std::string_view(left_->data(), left_->size() + rest_.size() + 1) : rest_;
+  }
+  [[nodiscard]] bool is_at_end() const { return !left_; }
+
+  void literal(std::string_view word) {
+    if (take() != word) fail(fmt::format("expected \"{}\"", word));
+  }
+  void name(std::string& text) { text = need(unescape(take()), "a name"); }
+  void rest(std::string& text) { text = need(unescape(take(true)), "a value"); }
+  void digest(core::Digest& digest) { digest = need(parse_digest_word(take()), "a digest"); }
+  void count(std::uint64_t& number) {
+    number = need(parse_count<std::uint64_t>(take()), "a number");
+  }
+  void flag(bool& value, std::string_view yes, std::string_view no) {
+    const std::string_view word = take();
+    value = word == yes;
+    if (!value && word != no) fail(fmt::format("expected \"{}\" or \"{}\"", yes, no));
+  }
+  template <typename Enum>
+  void letter(std::string_view letters, Enum& value) {
+    const std::string_view word = take();
+    const std::size_t place = letters.find(word);
+    if (word.size() != 1 || place == std::string_view::npos) fail("a line of no known kind");
+    value = static_cast<Enum>(place);
+  }
+  void tensor(core::NamedTensor& tensor) {
+    name(tensor.name);
+    core::TensorRecord read = form(take());
+    if (read.state != core::ContentState::kHashed) fail("expected a digest");
+    tensor.dtype = read.dtype;
+    tensor.shape = std::move(read.shape);
+    tensor.digest = read.digest;
+  }
+  void op(std::string& line) {
+    line = *left_;
+    const AcceptedOp read = op();
+    check(to_line(read.record, read.scalars) == line, "not as repro-check writes it");
+  }
+  AcceptedOp op();
+
+  template <typename Items, typename Describe>
+  void each(Items& items, bool (*is_next)(std::string_view), const Describe& describe) {
+    while (left_ && is_next(*left_)) {
+      describe(*this, items.emplace_back());
+      end_line();
+    }
+  }
+
+ private:
+  void next_line() {
+    left_.reset();
+    if (rest_.empty()) return;
+    const std::size_t end = rest_.find('\n');
+    left_ = rest_.substr(0, end);
+    rest_.remove_prefix(end == std::string_view::npos ? rest_.size() : end + 1);
+    ++line_number_;
+  }
+  [[nodiscard]] core::TensorRecord form(std::string_view word) const;
+
+  const std::string& origin_;
+  std::string_view rest_;                 ///< lines that were not begun
+  std::optional<std::string_view> left_;  ///< of the line
+  std::size_t line_number_ = 0;
+};
+
+std::vector<std::string_view> split(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  while (true) {
+    const std::size_t end = text.find(separator);
+    parts.push_back(text.substr(0, end));
+    if (end == std::string_view::npos) return parts;
+    text.remove_prefix(end + 1);
+  }
+}
+
+core::TensorRecord Reader::form(std::string_view word) const {
+  const std::size_t open = word.find('[');
+  const std::size_t close = word.find("]:", open);
+  if (open == std::string_view::npos || close == std::string_view::npos) {
+    fail("expected a tensor, such as float32[2,3]:<digest>");
+  }
+  core::TensorRecord tensor;
+  tensor.role = core::TensorRole::kOutput;
+  const std::string_view dtype = word.substr(0, open);
+  const auto known = core::parse_dtype(dtype);
+  if (!known && dtype != core::dtype_name(core::Dtype::kUnknown)) fail("unknown dtype");
+  tensor.dtype = known.value_or(core::Dtype::kUnknown);
+  if (const auto sizes = word.substr(open + 1, close - open - 1); !sizes.empty()) {
+    for (const std::string_view size : split(sizes, ',')) {
+      tensor.shape.push_back(need(parse_count<std::int64_t>(size), "a size"));
+    }
+  }
+  const std::string_view content = word.substr(close + 2);
+  if (const auto digest = core::parse_digest(content)) {
+    tensor.state = core::ContentState::kHashed;
+    tensor.digest = *digest;
+    return tensor;
+  }
+  using enum core::ContentState;
+  for (const core::ContentState state :
+       {kUninitialised, kNone, kUndefined, kComposite, kExcluded}) {
+    if (core::content_state_name(state) != content) continue;
+    tensor.state = state;
+    return tensor;
+  }
+  fail("expected a digest or a state");
+}
+
+void Writer::op(const core::OpRecord& record, const std::string& scalars) {
+  letter(kPhases, record.phase);
+  name(record.op == nullptr ? std::string() : record.op->full_name());
+  name(record.site == nullptr ? std::string() : record.site->module_path);
+  const bool is_main = record.rank == 0 && record.lane == 0 && record.depth == 0;
+  literal(is_main
+              ? std::to_string(record.step)
+              : fmt::format("{}/{}/{}/{}", record.step, record.rank, record.lane, record.depth));
+  std::size_t number = 0;
+  for (const core::TensorRecord& tensor : record.tensors) {
+    if (tensor.role != core::TensorRole::kOutput) continue;
+    const bool is_plain = tensor.slot == std::to_string(number++);
+    const bool is_hashed = tensor.state == core::ContentState::kHashed;
+    literal((is_plain ? "" : escape(tensor.slot) + '=') + shape_text(tensor.dtype, tensor.shape) +
+            ':' +
+            (is_hashed ? core::to_hex(tensor.digest)
+                       : std::string(core::content_state_name(tensor.state))));
+  }
+  if (!scalars.empty()) literal('=' + escape(scalars));
+}
+
+AcceptedOp Reader::op() {
+  AcceptedOp op;
+  core::OpRecord& record = op.record;
+  letter(kPhases, record.phase);
+  auto info = std::make_shared<core::OperatorInfo>();
+  name(info->name);
+  const std::size_t space = info->name.rfind("::");
+  const std::size_t dot = info->name.find('.', space == std::string::npos ? 0 : space + 2);
+  if (dot < info->name.size() - 1) {
+    info->overload = info->name.substr(dot + 1);
+    info->name.resize(dot);
+  }
+  record.op = std::move(info);
+  auto site = std::make_shared<core::CallSite>();
+  name(site->module_path);
+  record.site = std::move(site);
+  const std::vector<std::string_view> place = split(take(), '/');
+  if (place.size() != 1 && place.size() != 4) fail("expected step/rank/lane/depth");
+  const std::array<std::uint32_t*, 4> into{&record.step, &record.rank, &record.lane, &record.depth};
+  for (std::size_t i = 0; i < place.size(); ++i) {
+    *into.at(i) = need(parse_count<std::uint32_t>(place[i]), "a number");
+  }
+  while (left_) {
+    const std::string_view word = take();
+    if (word.starts_with('=')) {
+      if (left_) fail("something follows the scalars");
+      op.scalars = need(unescape(word.substr(1)), "scalars");
+      break;
+    }
+    // The form has none, and a slot may: `out[a=b]`.
+    const std::size_t equals = word.rfind('=');
+    core::TensorRecord& tensor = record.tensors.emplace_back(
+        form(equals == std::string_view::npos ? word : word.substr(equals + 1)));
+    tensor.slot = equals == std::string_view::npos
+                      ? std::to_string(record.tensors.size() - 1)
+                      : need(unescape(word.substr(0, equals)), "a slot");
+  }
+  return op;
+}
+
+template <char... kLetters>
+bool is_of(std::string_view line) {
+  return ((line.starts_with(kLetters) && line.substr(1).starts_with(' ')) || ...);
+}
+
+bool is_folded(std::string_view line) { return line.substr(1).starts_with(" * "); }
+
+/// All lines but the last. `File` is const for the writer.
+template <typename Io, typename File>
+void describe(Io& io, File& baseline) {
+  std::uint64_t version = kBaselineVersion;
+  io.literal("repro-baseline");
+  io.count(version);
+  io.end_line();
+  io.literal("gate");
+  io.name(baseline.gate);
+  io.literal("model");
+  io.digest(baseline.model);
+  io.literal("config");
+  io.digest(baseline.config);
+  io.literal("policy");
+  io.name(baseline.policy);
+  io.literal("ops");
+  io.count(baseline.operators);
+  io.end_line();
+  core::Digest key = baseline.platform.key();
+  io.literal("platform");
+  io.digest(key);
+  io.end_line();
+  const auto fact = [](const char* letter) {
+    return [letter](auto& end, auto& item) {
+      end.literal(letter);
+      end.name(item.name);
+      end.rest(item.value);
+    };
+  };
+  io.each(baseline.platform.fields, is_of<'p'>, fact("p"));
+  io.check(key == baseline.platform.key(), "the platform does not give its key");
+  io.each(baseline.facts, is_of<'c'>, fact("c"));
+  io.literal("root");
+  io.digest(baseline.root);
+  io.end_line();
+  const auto is_tensor = [](std::string_view line) {
+    return is_of<'i', 'w', 'b'>(line) && !is_folded(line);
+  };
+  io.each(baseline.tensors, is_tensor, [](auto& end, auto& tensor) {
+    end.letter(kKinds, tensor.kind);
+    end.tensor(tensor);
+  });
+  io.each(baseline.folded, is_of<'i', 'w', 'b'>, [](auto& end, auto& all) {
+    end.letter(kKinds, all.kind);
+    end.literal("*");
+    end.count(all.count);
+    end.digest(all.digest);
+  });
+  io.each(baseline.ops, is_of<'f', 'g', 'o'>, [](auto& end, auto& line) { end.op(line); });
+  std::uint64_t operators = baseline.ops.size();
+  io.each(baseline.modules, is_of<'m'>, [&](auto& end, auto& module) {
+    end.literal("m");
+    end.name(module.path);
+    end.count(module.operators);
+    end.digest(module.digest);
+    end.check(module.operators <= std::numeric_limits<std::uint64_t>::max() - operators,
+              "more operators than can be");
+    operators += module.operators;
+  });
+  io.check(operators == baseline.operators, "the operators are not as many as are claimed");
+}
+
+/// Of a pending file what stands before the baseline.
+template <typename Io, typename File>
+void describe_runs(Io& io, File& pending) {
+  io.literal("runs");
+  io.flag(pending.agreed, "agreed", "disagreed");
+  io.count(pending.runs);
+  io.end_line();
+  const auto file = [](auto& end, const char* name, auto& loaded) {
+    end.literal(name);
+    end.digest(loaded.digest);
+    end.rest(loaded.path);
+  };
+  file(io, "model", pending.model);
+  io.end_line();
+  const auto is_weights = [](std::string_view line) { return line.starts_with("weights "); };
+  auto weights = pending.weights ? std::vector{*pending.weights} : std::vector<LoadedFile>();
+  io.each(weights, is_weights, [&](auto& end, auto& loaded) { file(end, "weights", loaded); });
+  if constexpr (!std::is_const_v<File>) {
+    if (!weights.empty()) pending.weights = std::move(weights.back());
+  }
+}
+
+// The checksum comes first: what a hand or a merge changed is told as that, wherever it is.
+void check_frame(std::string_view text, const std::string& origin) {
+  const std::string name = core::printable(origin);
+  if (!text.starts_with(kBaselineMagic)) {
+    throw core::Error(core::ErrorKind::kDumpUnknown, name + ": not a baseline of repro-check");
+  }
+  const auto version = parse_count<std::uint64_t>(
+      text.substr(kBaselineMagic.size(), text.find_first_of("\r\n") - kBaselineMagic.size()));
+  if (version && *version > kBaselineVersion) {
+    throw core::Error(
+        core::ErrorKind::kDumpUnknown,
+        fmt::format("{}: version {}; this tool reads up to {}", name, *version, kBaselineVersion),
+        "use the repro-check that wrote it, or a newer one");
+  }
+  const auto bad = [&](std::string_view what) {
+    return core::Error(core::ErrorKind::kDumpDamaged, fmt::format("{}: {}", name, what), kMend);
+  };
+  if (text.size() > kLongestFile) throw bad("longer than any baseline");
+  if (text.find('\r') != std::string_view::npos) {
+    throw bad("has CR LF line ends; add `*.repro text eol=lf -merge` to .gitattributes");
+  }
+  if (text.find("\n<<<<<<< ") != std::string_view::npos) throw bad("holds a merge conflict");
+  const std::size_t end = text.rfind("\nend ");
+  if (!text.ends_with('\n') || end == std::string_view::npos) throw bad("cut short");
+  const auto words = split(text.substr(end + 1, text.size() - end - 2), ' ');
+  if (words.size() != 3 || parse_digest_word(words[2]) != digest_of(text.substr(0, end + 1))) {
+    throw bad("does not match its checksum: edited by hand, or merged badly");
+  }
 }
 
 }  // namespace
 
-std::string file_name(std::string_view gate, const core::Digest& key) {
-  return fmt::format("{}-{}{}", gate, short_key(key), kBaselineSuffix);
+core::Digest Platform::key() const {
+  Writer writer;
+  for (const Fact& field : fields) {
+    writer.name(field.name);
+    writer.rest(field.value);
+    writer.end_line();
+  }
+  return digest_of(std::move(writer).text());
+}
+
+std::string short_key(const core::Digest& key) {
+  constexpr std::size_t kShortKey = 12;
+  return core::to_hex(key).substr(0, kShortKey);
 }
 
 std::string file_name(const Baseline& baseline) {
-  return file_name(baseline.gate, baseline.platform.key());
+  return fmt::format("{}-{}{}", baseline.gate, short_key(baseline.platform.key()), kBaselineSuffix);
 }
 
-std::string to_line(const AcceptedOp& op) {
-  std::string line = fmt::format("{} {} {} {}",
-                                 phase_letter(op.phase),
-                                 escape_token(op.name),
-                                 escape_token(op.module),
-                                 place(op));
-  for (std::size_t i = 0; i < op.outputs.size(); ++i) {
-    const AcceptedOutput& output = op.outputs[i];
-    line += ' ';
-    if (output.slot != std::to_string(i)) line += escape_token(output.slot) + '=';
-    line += form(output.dtype, output.shape, output.state, output.digest);
-  }
-  if (!op.scalars.empty()) line += " =" + escape_token(op.scalars);
-  return line;
+core::Digest digest_of(std::string_view text) {
+  return core::digest_bytes(std::as_bytes(std::span<const char>(text)));
+}
+
+std::string form_of(const core::NamedTensor& tensor) {
+  return shape_text(tensor.dtype, tensor.shape);
+}
+
+std::string to_line(const core::OpRecord& record, const std::string& scalars) {
+  Writer writer;
+  writer.op(record, scalars);
+  return std::move(writer).text();
 }
 
 std::string to_line(const core::NamedTensor& tensor) {
-  // A tensor that is called `*` must not read as all of them.
-  const std::string name = tensor.name == "*" ? "\\x2a" : escape_token(tensor.name);
-  return fmt::format("{} {} {}",
-                     kind_letter(tensor.kind),
-                     name,
-                     form(tensor.dtype, tensor.shape, core::ContentState::kHashed, tensor.digest));
+  Writer writer;
+  writer.letter(kKinds, tensor.kind);
+  writer.tensor(tensor);
+  return std::move(writer).text();
 }
 
+AcceptedOp op_of(std::string_view line) { return Reader(line, "").op(); }
+
 std::string to_text(const Baseline& baseline) {
-  std::string text = body(baseline);
-  const core::Digest digest = detail::digest_text(text);
-  return text + fmt::format("end {} {}\n", baseline.operators, digest_word(digest));
+  Writer writer;
+  describe(writer, baseline);
+  const std::string text = std::move(writer).text();
+  return text + fmt::format("end {} {}\n", baseline.operators, digest_word(digest_of(text)));
+}
+
+std::string to_text(const Pending& pending) {
+  Writer writer;
+  describe_runs(writer, pending);
+  const std::string text =
+      std::string(kPendingMagic) + std::move(writer).text() + to_text(pending.baseline);
+  return text + fmt::format("pending {}\n", digest_word(digest_of(text)));
+}
+
+Baseline baseline_from_text(std::string_view text, const std::string& origin) {
+  check_frame(text, origin);
+  Reader reader(text.substr(0, text.rfind("\nend ") + 1), origin);
+  Baseline baseline;
+  describe(reader, baseline);
+  if (!reader.is_at_end()) reader.fail("a line of no known kind");
+  if (to_text(baseline) != text) reader.fail("not as repro-check writes it");
+  return baseline;
+}
+
+Pending pending_from_text(std::string_view text, const std::string& origin) {
+  const std::string name = core::printable(origin);
+  if (!text.starts_with("repro-pending ")) {
+    throw core::Error(core::ErrorKind::kDumpUnknown,
+                      name + ": not a pending baseline of repro-check",
+                      "give a file NAME-KEY.repro.new that the gate has written");
+  }
+  if (!text.starts_with(kPendingMagic)) {
+    throw core::Error(core::ErrorKind::kDumpUnknown, name + ": a version this tool does not read");
+  }
+  const std::size_t end = text.rfind("\npending ");
+  const std::string_view whole = text.substr(0, end == std::string_view::npos ? 0 : end + 1);
+  if (text.substr(whole.size()) != fmt::format("pending {}\n", digest_word(digest_of(whole)))) {
+    throw core::Error(core::ErrorKind::kDumpDamaged,
+                      name + ": changed or cut short since the gate wrote it",
+                      "run the gate again");
+  }
+  Reader reader(whole.substr(kPendingMagic.size()), origin);
+  Pending pending;
+  describe_runs(reader, pending);
+  pending.baseline = baseline_from_text(reader.left(), origin);
+  if (to_text(pending) != text) reader.fail("not as repro-check writes it");
+  return pending;
 }
 
 }  // namespace repro_check::baselines

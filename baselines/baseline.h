@@ -3,13 +3,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "baselines/platform.h"
 #include "core/digest/digest.h"
-#include "core/tensor/tensor_record.h"
 #include "core/trace/op_record.h"
 #include "core/trace/run_manifest.h"
 
@@ -28,40 +27,45 @@ namespace repro_check::baselines {
 //   op       = ( "f" / "g" / "o" ) SP word SP word SP place *( SP result ) LF
 //   module   = "m" SP word SP count SP digest LF          ; folded
 //   place    = step [ "/" rank "/" lane "/" depth ]       ; all but the step left out where all are
-//   0 result   = [ slot "=" ] form / "=" word               ; the last: results that are no tensors
+//   result   = [ slot "=" ] form / "=" word               ; the last: results that are no tensors
 //   form     = dtype "[" [ count *( "," count ) ] "]:" ( 32HEXDIG / state )
 //   end      = "end" SP count SP digest LF                ; of all bytes before this line
 //
-// There is one spelling of every content, and readers refuse any other.
+// There is one spelling of every content, and readers refuse any other. A file on its way to become
+// a baseline is
+//
+//   pending  = "repro-pending 1" LF "runs" SP ( "agreed" / "disagreed" ) SP count LF
+//              "model" SP digest SP rest LF [ "weights" SP digest SP rest LF ] file
+//              "pending" SP digest LF
 
 inline constexpr std::uint64_t kBaselineVersion = 1;
 /// Operators, and tensors of a kind, above which a file holds a line a module, or one for all.
 inline constexpr std::size_t kMostLines = 5000;
 inline constexpr std::string_view kBaselineSuffix = ".repro";
+inline constexpr std::string_view kPendingSuffix = ".repro.new";
 
-/// What an operator returned.
-struct AcceptedOutput {
-  std::string slot;
-  core::Dtype dtype = core::Dtype::kUnknown;
-  std::vector<std::int64_t> shape;
-  core::ContentState state = core::ContentState::kNone;
-  core::Digest digest;  ///< where the state is kHashed
-  bool operator==(const AcceptedOutput&) const = default;
+/// Something with a name: `libtorch.version` `2.13.0`.
+struct Fact {
+  std::string name;
+  std::string value;
+  bool operator==(const Fact&) const = default;
 };
 
-/// One operator. It has no number, so that an inserted one is a difference of one line.
-struct AcceptedOp {
-  core::Phase phase = core::Phase::kForward;
-  std::string name;  ///< with its overload
-  std::string module;
-  std::uint32_t step = 0;
-  std::uint32_t rank = 0;
-  std::uint32_t lane = 0;
-  std::uint32_t depth = 0;
-  std::vector<AcceptedOutput> outputs;
-  std::string scalars;  ///< results that are no tensors, as text; empty = there are none
-  bool operator==(const AcceptedOp&) const = default;
+/// What decides which numbers a machine computes: architecture, CPU kernels in use, libraries,
+/// device, threads, and the digests of a few fixed computations (the numeric probe), because
+/// machines of one description do not always agree.
+struct Platform {
+  std::vector<Fact> fields;  ///< in a fixed order
+
+  [[nodiscard]] core::Digest key() const;
+  bool operator==(const Platform&) const = default;
 };
+
+/// Empty when the recording holds no numeric probe: an older recorder made it.
+std::optional<Platform> platform_of(const core::RunManifest& manifest);
+
+/// `x86_64 avx512 libtorch-2.13.0 threads-2`
+std::string describe(const Platform& platform);
 
 /// The operators of one module path, where there are too many for a line each.
 struct AcceptedModule {
@@ -91,25 +95,59 @@ struct Baseline {
   core::Digest root;        ///< index digest of the dump it was made from
   std::vector<core::NamedTensor> tensors;  ///< inputs, then parameters, then buffers
   std::vector<AcceptedTensors> folded;     ///< the kinds that are not in `tensors`
-  std::vector<AcceptedOp>
-      ops;  ///< in trace order of each lane; empty where `modules` stand for them
+  /// A line an operator, in trace order of each lane; none where `modules` stand for them. It has
+  /// no number, so that an inserted one is a difference of one line.
+  std::vector<std::string> ops;
   std::vector<AcceptedModule> modules;  ///< ascending
   bool operator==(const Baseline&) const = default;
 };
 
+/// A file that a run loaded.
+struct LoadedFile {
+  core::Digest digest;
+  std::string path;  ///< as it was given
+  bool operator==(const LoadedFile&) const = default;
+};
+
+/// What a gate found, on its way to become a baseline.
+struct Pending {
+  bool agreed = false;     ///< the runs agreed with each other
+  std::uint64_t runs = 0;  ///< how many there were
+  LoadedFile model;
+  Baseline baseline;
+  std::optional<LoadedFile> weights = std::nullopt;  ///< where the model's are not its own
+};
+
+/// `3f9c0d12e5a7`: the part of a platform's key that file names hold.
+std::string short_key(const core::Digest& key);
 /// `bert-3f9c0d12e5a7.repro`
 std::string file_name(const Baseline& baseline);
-std::string file_name(std::string_view gate, const core::Digest& key);
+
+core::Digest digest_of(std::string_view text);
+
+/// What the line of an operator tells: its operator, place and outputs, and `scalars`, the results
+/// that are no tensors, as text; empty = there are none.
+struct AcceptedOp {
+  core::OpRecord record;
+  std::string scalars;
+};
 
 /// One line without its end, as the file has it.
-std::string to_line(const AcceptedOp& op);
+std::string to_line(const core::OpRecord& record, const std::string& scalars);
 std::string to_line(const core::NamedTensor& tensor);
+/// @param line  as to_line() writes it
+/// @throws core::Error{kDumpDamaged} for any other
+AcceptedOp op_of(std::string_view line);
+/// `float32[2,3]`, without the digest.
+std::string form_of(const core::NamedTensor& tensor);
 
 std::string to_text(const Baseline& baseline);
+std::string to_text(const Pending& pending);
 
 /// @param origin  path, named in messages
 /// @throws core::Error{kDumpUnknown} for another format or a newer version,
 ///         core::Error{kDumpDamaged} for anything to_text() would not have written
 Baseline baseline_from_text(std::string_view text, const std::string& origin);
+Pending pending_from_text(std::string_view text, const std::string& origin);
 
 }  // namespace repro_check::baselines

@@ -32,28 +32,24 @@ void add_differences(const Named& accepted,
   }
 }
 
-Named facts_of(const Baseline& baseline) {
+Named named_facts(const Baseline& baseline) {
   Named named;
   for (const Fact& fact : baseline.facts) named.emplace(fact.name, fact.value);
   return named;
 }
 
-std::string form_of(const core::NamedTensor& tensor) {
-  std::string line = to_line(tensor);
-  return line.substr(line.rfind(' ') + 1);
-}
-
-bool is_input(const core::NamedTensor& tensor) {
-  return tensor.kind == core::NamedTensorKind::kInput;
-}
+constexpr auto is_input = [](const auto& tensors) {
+  return tensors.kind == core::NamedTensorKind::kInput;
+};
 
 Named inputs_of(const Baseline& baseline) {
   Named named;
   for (const core::NamedTensor& tensor : baseline.tensors) {
-    if (is_input(tensor)) named.emplace(tensor.name, form_of(tensor));
+    if (!is_input(tensor)) continue;
+    named.emplace(tensor.name, form_of(tensor) + ':' + core::to_hex(tensor.digest));
   }
   for (const AcceptedTensors& all : baseline.folded) {
-    if (all.kind != core::NamedTensorKind::kInput) continue;
+    if (!is_input(all)) continue;
     named.emplace("(all of them)", fmt::format("{} {}", all.count, core::to_hex(all.digest)));
   }
   return named;
@@ -63,32 +59,32 @@ Named inputs_of(const Baseline& baseline) {
 Named weights_of(const Baseline& baseline) {
   Named named;
   for (const core::NamedTensor& tensor : baseline.tensors) {
-    if (is_input(tensor)) continue;
-    const std::string form = form_of(tensor);
-    named.emplace(tensor.name, form.substr(0, form.rfind(':')));
+    if (!is_input(tensor)) named.emplace(tensor.name, form_of(tensor));
   }
   return named;
 }
 
-std::string place_text(const AcceptedOp& op) {
-  return op.module.empty() ? op.name : fmt::format("{} ({})", op.name, op.module);
+Named named_modules(const Baseline& baseline) {
+  Named named;
+  for (const AcceptedModule& module : baseline.modules) {
+    named.emplace(module.path, core::to_hex(module.digest));
+  }
+  return named;
 }
 
 std::string module_changes(const Baseline& accepted, const Baseline& now) {
-  Named before;
-  Named after;
-  for (const AcceptedModule& module : accepted.modules) {
-    before.emplace(module.path, core::to_hex(module.digest));
-  }
-  for (const AcceptedModule& module : now.modules) {
-    after.emplace(module.path, core::to_hex(module.digest));
-  }
   std::vector<Change> changes;
-  add_differences(before, after, "", changes);
+  add_differences(named_modules(accepted), named_modules(now), "", changes);
   return fmt::format("{} of {} modules change, first {}",
                      changes.size(),
-                     std::max(before.size(), after.size()),
+                     std::max(accepted.modules.size(), now.modules.size()),
                      changes.empty() ? "none" : changes.front().name);
+}
+
+std::string place_text(const std::string& line) {
+  const core::OpRecord op = op_of(line).record;
+  const std::string& module = op.site->module_path;
+  return module.empty() ? op.op->full_name() : fmt::format("{} ({})", op.op->full_name(), module);
 }
 
 }  // namespace
@@ -102,7 +98,7 @@ std::vector<Change> stale_reasons(const Baseline& accepted, const Baseline& now)
     }
   }
   if (accepted.config != now.config) {
-    add_differences(facts_of(accepted), facts_of(now), "config ", changes);
+    add_differences(named_facts(accepted), named_facts(now), "config ", changes);
   }
   add_differences(inputs_of(accepted), inputs_of(now), "input ", changes);
   return changes;
@@ -123,19 +119,12 @@ bool same_results(const Baseline& accepted, const Baseline& now) {
 }
 
 bool same_weights(const Baseline& accepted, const Baseline& now) {
-  const auto weights = [](const Baseline& baseline) {
-    std::vector<core::NamedTensor> tensors = baseline.tensors;
+  const auto without_inputs = [](auto tensors) {
     std::erase_if(tensors, is_input);
     return tensors;
   };
-  const auto folded = [](const Baseline& baseline) {
-    std::vector<AcceptedTensors> all = baseline.folded;
-    std::erase_if(all, [](const AcceptedTensors& tensors) {
-      return tensors.kind == core::NamedTensorKind::kInput;
-    });
-    return all;
-  };
-  return weights(accepted) == weights(now) && folded(accepted) == folded(now);
+  return without_inputs(accepted.tensors) == without_inputs(now.tensors) &&
+         without_inputs(accepted.folded) == without_inputs(now.folded);
 }
 
 std::string describe_changes(const Baseline& accepted, const Baseline& now) {
@@ -144,16 +133,16 @@ std::string describe_changes(const Baseline& accepted, const Baseline& now) {
   std::size_t first = 0;
   while (first < shorter && accepted.ops[first] == now.ops[first]) ++first;
   if (first == accepted.ops.size() && first == now.ops.size()) return "no operator changes";
-  const AcceptedOp& op = first < now.ops.size() ? now.ops[first] : accepted.ops[first];
+  const std::string op = place_text(first < now.ops.size() ? now.ops[first] : accepted.ops[first]);
   if (accepted.ops.size() != now.ops.size()) {
     return fmt::format(
-        "{} -> {} operators, first change {}", accepted.ops.size(), now.ops.size(), place_text(op));
+        "{} -> {} operators, first change {}", accepted.ops.size(), now.ops.size(), op);
   }
   std::size_t count = 0;
   for (std::size_t i = first; i < shorter; ++i) {
     if (accepted.ops[i] != now.ops[i]) ++count;
   }
-  return fmt::format("{} of {} operators change, first {}", count, shorter, place_text(op));
+  return fmt::format("{} of {} operators change, first {}", count, shorter, op);
 }
 
 }  // namespace repro_check::baselines

@@ -6,16 +6,16 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <utility>
 #include <variant>
 
-#include "baselines/detail/tokens.h"
 #include "core/trace/lane.h"
+#include "core/trace/manifest_lookup.h"
 
 namespace repro_check::baselines {
 namespace {
@@ -23,24 +23,35 @@ namespace {
 // Sorted keys: the order in which a configuration was resolved is nobody's business.
 using Json = nlohmann::json;
 
+constexpr std::string_view kUnknown = "unknown";
+
+// Not the name of the CPU: machines of one name compute differently, and of two names alike.
+constexpr auto kFacts = std::to_array<const char*>({"os.machine",
+                                                    "cpu.capability",
+                                                    "libtorch.version",
+                                                    "compiler",
+                                                    "blas",
+                                                    "mkl",
+                                                    "onednn",
+                                                    "cuda",
+                                                    "cudnn"});
+constexpr auto kProbes = std::to_array<const char*>(
+    {"probe.convolution", "probe.matmul", "probe.softmax", "probe.exp", "probe.sum"});
+
+std::string threads_of(const core::RunManifest& manifest) {
+  const std::string* found = core::used_setting(manifest, "threads.intra_op");
+  return found == nullptr ? std::string(kUnknown) : *found;
+}
+
+std::string value_of(const Platform& platform, std::string_view name) {
+  const auto found = std::ranges::find(platform.fields, name, &Fact::name);
+  return found == platform.fields.end() ? std::string(kUnknown) : found->value;
+}
+
 bool is_tensors_only(const core::Value& value) {
   if (std::holds_alternative<core::TensorSlot>(value.data)) return true;
   const auto* list = std::get_if<core::ValueList>(&value.data);
   return list != nullptr && std::ranges::all_of(list->items, is_tensors_only);
-}
-
-std::string scalars_of(const core::OpRecord& record) {
-  constexpr std::size_t kLongest = 64;
-  if (std::ranges::all_of(record.results, is_tensors_only)) return {};
-  std::string text;
-  const bool has_paths =
-      core::is_returned(record) && record.arguments.size() == record.results.size();
-  for (std::size_t i = 0; i < record.results.size(); ++i) {
-    if (!text.empty()) text += ' ';
-    if (has_paths) text += record.arguments[i].name + '=';
-    text += core::to_text(record.results[i]);
-  }
-  return text.size() <= kLongest ? text : "xxh3:" + core::to_hex(detail::digest_text(text));
 }
 
 // Contents of inputs have lines of their own: where they come from does not matter.
@@ -86,10 +97,10 @@ std::vector<Fact> facts_of(const std::string& configuration) {
   return facts;
 }
 
-core::Digest digest_of(const std::vector<Fact>& facts) {
+core::Digest digest_of_facts(const std::vector<Fact>& facts) {
   std::string text;
   for (const Fact& fact : facts) text += fact.name + '=' + fact.value + '\n';
-  return detail::digest_text(text);
+  return digest_of(text);
 }
 
 // What the model is, without the numbers in it: those may be what went wrong.
@@ -100,10 +111,10 @@ core::Digest model_digest(const core::RunManifest& manifest) {
     tensor.digest = {};
     text += to_line(tensor) + '\n';
   }
-  return detail::digest_text(text);
+  return digest_of(text);
 }
 
-bool is_returned(const AcceptedOp& op) { return op.name == core::kReturnedOperator; }
+bool is_returned_line(const std::string& line) { return core::is_returned(op_of(line).record); }
 
 void fold_tensors(Baseline& baseline) {
   using enum core::NamedTensorKind;
@@ -116,101 +127,114 @@ void fold_tensors(Baseline& baseline) {
       if (is_kind(tensor)) text += to_line(tensor) + '\n';
     }
     std::erase_if(baseline.tensors, is_kind);
-    baseline.folded.push_back({kind, static_cast<std::uint64_t>(count), detail::digest_text(text)});
+    baseline.folded.push_back({kind, static_cast<std::uint64_t>(count), digest_of(text)});
   }
 }
 
 }  // namespace
 
-AcceptedOp summarise(const core::OpRecord& record) {
-  AcceptedOp op;
-  op.phase = record.phase;
-  if (record.op != nullptr) op.name = record.op->full_name();
-  if (record.site != nullptr) op.module = record.site->module_path;
-  op.step = record.step;
-  op.rank = record.rank;
-  op.lane = record.lane;
-  op.depth = record.depth;
-  for (const core::TensorRecord& tensor : record.tensors) {
-    if (tensor.role != core::TensorRole::kOutput) continue;
-    AcceptedOutput output{tensor.slot, tensor.dtype, tensor.shape, tensor.state, {}};
-    if (tensor.state == core::ContentState::kHashed) output.digest = tensor.digest;
-    op.outputs.push_back(std::move(output));
+std::optional<Platform> platform_of(const core::RunManifest& manifest) {
+  Platform platform;
+  for (const char* name : kFacts) {
+    const std::string* value = core::environment_fact(manifest, name);
+    platform.fields.push_back({name, value != nullptr ? *value : std::string(kUnknown)});
   }
-  op.scalars = scalars_of(record);
-  return op;
+  platform.fields.push_back({"device", manifest.device});
+  platform.fields.push_back({"threads", threads_of(manifest)});
+  for (const char* name : kProbes) {
+    const std::string* value = core::environment_fact(manifest, name);
+    if (value == nullptr) return std::nullopt;
+    platform.fields.push_back({name, *value});
+  }
+  return platform;
 }
 
-Baseline summarise_unfolded(const core::DumpSource& dump,
-                            const Platform& platform,
-                            const std::string& gate,
-                            const std::string& policy) {
+std::string describe(const Platform& platform) {
+  return fmt::format("{} {} libtorch-{} {} threads-{}",
+                     value_of(platform, "os.machine"),
+                     value_of(platform, "cpu.capability"),
+                     value_of(platform, "libtorch.version"),
+                     value_of(platform, "device"),
+                     value_of(platform, "threads"));
+}
+
+std::string scalars_of(const core::OpRecord& record) {
+  constexpr std::size_t kLongest = 64;
+  if (std::ranges::all_of(record.results, is_tensors_only)) return {};
+  std::string text;
+  const bool has_paths =
+      core::is_returned(record) && record.arguments.size() == record.results.size();
+  for (std::size_t i = 0; i < record.results.size(); ++i) {
+    if (!text.empty()) text += ' ';
+    if (has_paths) text += record.arguments[i].name + '=';
+    text += core::to_text(record.results[i]);
+  }
+  return text.size() <= kLongest ? text : "xxh3:" + core::to_hex(digest_of(text));
+}
+
+std::string to_line(const core::OpRecord& record) { return to_line(record, scalars_of(record)); }
+
+Baseline summarise(const core::DumpSource& dump,
+                   const Platform& platform,
+                   const std::string& gate,
+                   const std::string& policy) {
   const core::RunManifest& manifest = dump.manifest();
   Baseline baseline;
   baseline.gate = gate;
   baseline.model = model_digest(manifest);
   baseline.facts = facts_of(manifest.configuration);
-  baseline.config = digest_of(baseline.facts);
+  baseline.config = digest_of_facts(baseline.facts);
   baseline.policy = policy;
   baseline.operators = dump.op_count();
   baseline.platform = platform;
   baseline.root = manifest.trace.index_digest;
   baseline.tensors = manifest.named_tensors;
   std::ranges::stable_sort(baseline.tensors, {}, &core::NamedTensor::kind);
-  baseline.ops.reserve(baseline.operators);
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<std::string>> lanes;
   for (std::uint64_t i = 0; i < baseline.operators; ++i) {
-    baseline.ops.push_back(summarise(dump.op(i)));
+    const core::OpRecord record = dump.op(i);
+    lanes[{record.rank, record.lane}].push_back(to_line(record));
   }
-  return baseline;
-}
-
-Baseline in_order_of_lanes(Baseline baseline) {
-  std::ranges::stable_sort(baseline.ops, {}, [](const AcceptedOp& op) {
-    return std::tuple(op.rank, op.lane, core::is_unordered(op.lane) ? to_line(op) : std::string());
-  });
+  baseline.ops.reserve(baseline.operators);
+  for (auto& [place, lines] : lanes) {
+    if (core::is_unordered(place.second)) std::ranges::sort(lines);
+    std::ranges::move(lines, std::back_inserter(baseline.ops));
+  }
   return baseline;
 }
 
 Baseline fold(Baseline baseline) {
   fold_tensors(baseline);
-  baseline = in_order_of_lanes(std::move(baseline));
-  if (baseline.ops.size() <= kMostLines) return baseline;
-  return fold_operators(std::move(baseline));
+  return baseline.ops.size() <= kMostLines ? baseline : fold_operators(std::move(baseline));
 }
 
 Baseline fold_operators(Baseline baseline) {
-  baseline = in_order_of_lanes(std::move(baseline));
   std::map<std::string, std::pair<std::uint64_t, std::string>> modules;
-  for (const AcceptedOp& op : baseline.ops) {
+  for (const std::string& line : baseline.ops) {
+    const core::OpRecord record = op_of(line).record;
     // A path no module has: baselines made before returned values were recorded keep their modules.
-    auto& [operators, lines] = modules[is_returned(op) ? op.name : op.module];
+    auto& [operators, lines] =
+        modules[core::is_returned(record) ? record.op->name : record.site->module_path];
     ++operators;
-    lines += to_line(op) + '\n';
+    lines += line + '\n';
   }
   baseline.ops.clear();
   for (const auto& [path, module] : modules) {
-    baseline.modules.push_back({path, module.first, detail::digest_text(module.second)});
+    baseline.modules.push_back({path, module.first, digest_of(module.second)});
   }
   return baseline;
 }
 
 bool holds_returned(const Baseline& baseline) {
-  return std::ranges::any_of(baseline.ops, is_returned) ||
+  return std::ranges::any_of(baseline.ops, is_returned_line) ||
          std::ranges::any_of(baseline.modules, [](const AcceptedModule& module) {
            return module.path == core::kReturnedOperator;
          });
 }
 
 Baseline without_returned(Baseline baseline) {
-  std::erase_if(baseline.ops, is_returned);
+  std::erase_if(baseline.ops, is_returned_line);
   return baseline;
-}
-
-Baseline summarise(const core::DumpSource& dump,
-                   const Platform& platform,
-                   const std::string& gate,
-                   const std::string& policy) {
-  return fold(summarise_unfolded(dump, platform, gate, policy));
 }
 
 }  // namespace repro_check::baselines

@@ -216,6 +216,7 @@ class Comparison {
       if (options_.spec.order == configs::OperatorOrder::kRelaxed) {
         detail::pair_moved(baseline_, candidate_, pairing_);
       }
+      if (options_.paired) options_.paired(pairing_.candidate_of);
     } catch (const core::Error& error) {
       if (error.kind() != core::ErrorKind::kDumpDamaged) throw;
       judge_.note_damage(error.what());

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/gate/gate.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
@@ -10,13 +12,13 @@
 #include <optional>
 #include <utility>
 
-#include "baselines/pending.h"
-#include "baselines/platform.h"
+#include "baselines/accepted_source.h"
+#include "baselines/changes.h"
 #include "baselines/summary.h"
-#include "cmd/gate/gate_baseline.h"
 #include "cmd/recording/own_recordings.h"
 #include "cmd/reports/verdict.h"
 #include "cmd/terminal/output.h"
+#include "comparators/runs/second_pair.h"
 #include "configs/parser/config_parser.h"
 #include "core/error.h"
 #include "core/trace/manifest_lookup.h"
@@ -25,6 +27,7 @@
 namespace repro_check::cmd {
 namespace {
 
+using baselines::Baseline;
 using comparators::Report;
 using comparators::Status;
 
@@ -40,17 +43,307 @@ bool ends_without_pending(core::ExitCode code) {
   return code == core::ExitCode::kDumpUnusable || code == core::ExitCode::kRunFailed;
 }
 
+/// What the first run gave. Borrows.
+struct Results {
+  const core::DumpSource& dump;
+  const Baseline& now;     ///< a line an operator
+  const Baseline& folded;  ///< as it would be written
+};
+
+struct Candidate {
+  std::filesystem::path file;
+  Baseline baseline;
+};
+
+void set_status(Status status, std::string reason, std::string mend, Report& report) {
+  report.status = status;
+  report.also.clear();
+  report.reasons = {std::move(reason)};
+  report.mend = std::move(mend);
+}
+
+std::string accept_command(const GateCase& gate) {
+  const std::string config = gate.config.empty() ? "CONFIG" : gate.config.string();
+  return fmt::format("if this is right, `repro-check gate accept -c {}`, and commit the file",
+                     config);
+}
+
+/// Baselines of this gate: the platform's own, and all others.
+struct Found {
+  std::vector<Candidate> asked;
+  std::vector<Candidate> others;
+};
+
+bool is_named(const std::filesystem::path& file, const std::string& gate) {
+  const std::string stem = file.stem().string();
+  const std::size_t dash = stem.rfind('-');
+  return dash != std::string::npos && stem.substr(0, dash) == gate;
+}
+
+Found find_baselines(const GateCase& gate, const core::Digest& key) {
+  Found found;
+  std::vector<Candidate> allowed;
+  for (const auto& file : baseline_files(gate.spec.baselines.directory)) {
+    if (!is_named(file, gate.name)) continue;
+    Candidate candidate{from_here(file),
+                        baselines::baseline_from_text(read_text_file(file), file.string())};
+    const core::Digest its_key = candidate.baseline.platform.key();
+    if (candidate.baseline.gate != gate.name ||
+        baselines::file_name(candidate.baseline) != file.filename().string()) {
+      throw core::Error(core::ErrorKind::kDumpDamaged,
+                        file.string() + ": the file does not belong to its name",
+                        "files are named GATE-KEY.repro: give it its name back");
+    }
+    const std::string hex = core::to_hex(its_key);
+    const bool is_allowed =
+        std::ranges::any_of(gate.spec.baselines.any_of,
+                            [&](const std::string& prefix) { return hex.starts_with(prefix); });
+    if (its_key == key) {
+      found.asked = {std::move(candidate)};
+    } else if (is_allowed) {
+      allowed.push_back(std::move(candidate));
+    } else {
+      found.others.push_back(std::move(candidate));
+    }
+  }
+  if (found.asked.empty()) found.asked = std::move(allowed);
+  return found;
+}
+
+void say_missing(const GateCase& gate,
+                 const Baseline& now,
+                 const std::vector<Candidate>& others,
+                 Report& report,
+                 GateOutcome& outcome) {
+  outcome.baseline = BaselineState::kMissing;
+  outcome.file = from_here(gate.spec.baselines.directory / baselines::file_name(now)).string();
+  std::string reason = fmt::format("nothing was accepted for platform {} ({})",
+                                   baselines::short_key(now.platform.key()),
+                                   baselines::describe(now.platform));
+  const Candidate* nearest = nullptr;
+  for (const Candidate& other : others) {
+    auto changes = baselines::platform_changes(other.baseline.platform, now.platform);
+    if (nearest != nullptr && changes.size() >= outcome.nearest_changes.size()) continue;
+    nearest = &other;
+    outcome.nearest_changes = std::move(changes);
+  }
+  std::string mend = accept_command(gate);
+  if (nearest != nullptr) {
+    outcome.nearest = nearest->file.string();
+    std::string fields;
+    for (const baselines::Change& change : outcome.nearest_changes) {
+      fields += (fields.empty() ? "" : ", ") + change.name;
+    }
+    reason += fmt::format("; the nearest, {}, differs in {}", nearest->file.string(), fields);
+    mend +=
+        "; or make machines alike: \"env\" with ATEN_CPU_CAPABILITY and "
+        "MKL_CBWR=COMPATIBLE can do that";
+  }
+  set_status(Status::kNoBaseline, std::move(reason), std::move(mend), report);
+}
+
+Report compare_lines(const GateCase& gate,
+                     const Candidate& accepted,
+                     const core::DumpSource& dump) {
+  baselines::AcceptedSource source(accepted.baseline, accepted.file.string(), dump);
+  comparators::CompareOptions options = gate.options;
+  options.paired = [&](auto candidate_of) { source.take_partners(candidate_of); };
+  Report report = comparators::compare(source, dump, options);
+  report.runs.front().name = "accepted";
+  report.runs.front().location = accepted.file.string();
+  report.runs.at(1).location = gate.dumps.front().string();
+  if (report.status == Status::kNotComparable) {
+    report.mend =
+        "this policy needs the accepted values: keep the dumps, and set "
+        "/baselines/store, or use policy \"bitwise\"";
+  }
+  return report;
+}
+
+/// Where only modules are told apart: which ones.
+Report compare_modules(const GateCase& gate,
+                       const Candidate& accepted,
+                       const Baseline& folded,
+                       bool has_same_weights,
+                       Report report) {
+  const auto same = [&](const baselines::AcceptedModule& module) {
+    return std::ranges::find(accepted.baseline.modules, module) != accepted.baseline.modules.end();
+  };
+  // A digest of a module says that some bit of it is another one, and not whether that matters.
+  if (!gate.options.spec.rules.empty() || !comparators::can_start_with_digests(gate.options.spec)) {
+    set_status(Status::kNotComparable,
+               "the accepted results are kept as one digest a module, and this policy asks more of "
+               "them: " +
+                   baselines::describe_changes(accepted.baseline, folded),
+               "keep the dumps, and set /baselines/store, or use policy \"bitwise\" without rules",
+               report);
+    return report;
+  }
+  std::uint64_t differing = 0;
+  for (const baselines::AcceptedModule& module : folded.modules) {
+    const bool is_operators = module.path != core::kReturnedOperator;
+    if (is_operators && !same(module)) differing += module.operators;
+  }
+  report.status = Status::kDiverged;
+  report.kind = has_same_weights ? comparators::DivergenceKind::kOrigin
+                                 : comparators::DivergenceKind::kWeights;
+  report.reasons = {baselines::describe_changes(accepted.baseline, folded) +
+                    "; which operator it was needs the accepted dump: set /baselines/store"};
+  comparators::Coverage& coverage = report.coverage;
+  const std::uint64_t moved = std::min(differing, coverage.equal);
+  coverage.equal -= moved;
+  coverage.compared -= moved;
+  coverage.not_judged += moved;
+  return report;
+}
+
+std::string replaced(std::string text, const std::string& what, const std::string& by) {
+  for (std::size_t at = text.find(what); at != std::string::npos;
+       at = text.find(what, at + by.size())) {
+    text.replace(at, what.size(), by);
+  }
+  return text;
+}
+
+/// The dump that the baseline was made from, if it is where the configuration says.
+std::optional<std::filesystem::path> stored_dump(const GateCase& gate,
+                                                 const Baseline& baseline,
+                                                 GateOutcome& outcome) {
+  std::string path = gate.spec.baselines.store;
+  if (path.empty()) return std::nullopt;
+  path = replaced(path, "{root}", core::to_hex(baseline.root));
+  path = replaced(path, "{gate}", gate.name);
+  path = replaced(path, "{key}", baselines::short_key(baseline.platform.key()));
+  try {
+    const auto dump = store::open_dump(path);
+    if (dump->manifest().trace.index_digest == baseline.root) return path;
+    outcome.notes.push_back(path + " is another dump than the one that was accepted");
+  } catch (const core::Error& error) {
+    outcome.notes.push_back(std::string("the accepted dump was not read: ") + error.what());
+  }
+  return std::nullopt;
+}
+
+/// What exactly differs from the baseline, where something does.
+Report find_difference(const GateCase& gate,
+                       const Candidate& accepted,
+                       const Results& results,
+                       const Report& on_runs,
+                       GateOutcome& outcome) {
+  const bool has_same_weights = baselines::same_weights(accepted.baseline, results.folded);
+  Report report;
+  if (const auto stored = stored_dump(gate, accepted.baseline, outcome)) {
+    report = judge(*stored, gate.dumps.front(), gate.options, {false, gate.references});
+  } else if (accepted.baseline.modules.empty()) {
+    report = compare_lines(gate, accepted, results.dump);
+  } else {
+    report = compare_modules(
+        gate, accepted, baselines::fold_operators(results.now), has_same_weights, on_runs);
+  }
+  if (!accepted.baseline.folded.empty() && !has_same_weights) {
+    outcome.notes.emplace_back(
+        "parameters or buffers are not those that were accepted; there are too many in the "
+        "baseline to say which");
+  }
+  report.from_accepted = true;
+  return report;
+}
+
+/// @return whether the results are what was accepted
+bool compare_with(const GateCase& gate,
+                  const Candidate& accepted,
+                  const Results& results,
+                  Report& report,
+                  GateOutcome& outcome) {
+  const bool is_folded = !accepted.baseline.modules.empty();
+  Baseline shown = results.now;
+  if (!baselines::holds_returned(accepted.baseline) && baselines::holds_returned(shown)) {
+    shown = baselines::without_returned(std::move(shown));
+    outcome.notes.emplace_back(
+        "what the model returns was not recorded when the baseline was accepted, so it was not "
+        "compared with it: accept again to keep it");
+  }
+  if (is_folded) shown = baselines::fold_operators(std::move(shown));
+  outcome.file = accepted.file.string();
+  outcome.changes = baselines::stale_reasons(accepted.baseline, results.folded);
+  if (baselines::same_results(accepted.baseline, shown)) {
+    const bool refresh =
+        !outcome.changes.empty() || !baselines::same_weights(accepted.baseline, results.folded);
+    outcome.baseline = refresh ? BaselineState::kRefresh : BaselineState::kSame;
+    return true;
+  }
+  outcome.summary = baselines::describe_changes(accepted.baseline, shown);
+  if (!outcome.changes.empty()) {
+    outcome.baseline = BaselineState::kStale;
+    const baselines::Change& first = outcome.changes.front();
+    const std::string more =
+        outcome.changes.size() == 1 ? "" : fmt::format(" and {} more", outcome.changes.size() - 1);
+    set_status(
+        Status::kStaleBaseline,
+        fmt::format("{} is about something else: {} {} -> {}{}; the results moved as well: {}",
+                    outcome.file,
+                    first.name,
+                    first.accepted,
+                    first.now,
+                    more,
+                    outcome.summary),
+        accept_command(gate),
+        report);
+    return false;
+  }
+  outcome.baseline = BaselineState::kDiffers;
+  report = find_difference(gate, accepted, results, report, outcome);
+  // A rule may ignore what differs.
+  if (report.status == Status::kReproducible) outcome.baseline = BaselineState::kSame;
+  return report.status == Status::kReproducible;
+}
+
+/// The second question of a gate: compares runs that agree with what was accepted.
+/// @param report  on the runs; becomes the report of the gate
+void ask_baseline(const GateCase& gate,
+                  const Results& results,
+                  Report& report,
+                  GateOutcome& outcome) {
+  Found found;
+  try {
+    found = find_baselines(gate, results.now.platform.key());
+  } catch (const core::Error& error) {
+    if (core::exit_code_for(error.kind()) != core::ExitCode::kDumpUnusable) throw;
+    outcome.baseline = BaselineState::kDamaged;
+    outcome.file = gate.spec.baselines.directory.string();
+    set_status(Status::kDamaged, error.what(), error.hint(), report);
+    return;
+  }
+  if (found.asked.empty()) {
+    say_missing(gate, results.now, found.others, report, outcome);
+    return;
+  }
+  // With several that may be asked, one that agrees is enough, and the first is reported otherwise.
+  std::optional<std::pair<Report, GateOutcome>> first;
+  for (const Candidate& accepted : found.asked) {
+    Report its_report = report;
+    GateOutcome its_outcome = outcome;
+    const bool agrees = compare_with(gate, accepted, results, its_report, its_outcome);
+    if (!first || agrees) first.emplace(std::move(its_report), std::move(its_outcome));
+    if (agrees) break;
+  }
+  report = std::move(first->first);
+  outcome = std::move(first->second);
+}
+
 void write_pending(const GateCase& gate,
                    const core::DumpSource& dump,
-                   const baselines::Baseline& folded,
+                   const Baseline& folded,
                    GateOutcome& outcome) {
   const core::RunManifest& manifest = dump.manifest();
   baselines::Pending pending{
-      outcome.runs_agree, outcome.runs, manifest.model_digest, manifest.model_path, folded};
-  if (const auto* digest = core::environment_fact(manifest, "model.weights_digest")) {
-    pending.weights_file = core::parse_digest(*digest);
-    pending.weights_path =
-        core::text_or_empty(core::environment_fact(manifest, "model.weights_path"));
+      outcome.runs_agree, outcome.runs, {manifest.model_digest, manifest.model_path}, folded};
+  if (const auto* word = core::environment_fact(manifest, "model.weights_digest")) {
+    const auto digest = core::parse_digest(*word);
+    if (digest) {
+      pending.weights = {
+          *digest, core::text_or_empty(core::environment_fact(manifest, "model.weights_path"))};
+    }
   }
   const std::filesystem::path file =
       from_here(gate.output / (baselines::file_name(pending.baseline) + ".new"));
@@ -88,11 +381,10 @@ void judge_whole(const GateCase& gate, std::vector<Report>& reports, GateOutcome
   Report& lead = reports.front();
   outcome.runs_agree = worst_exit(reports) == core::ExitCode::kReproducible;
 
-  std::optional<baselines::Baseline> folded;
+  std::optional<Baseline> folded;
   if (platform) {
     const std::string policy(configs::name_of(gate.options.spec.policy.kind));
-    const baselines::Baseline now =
-        baselines::summarise_unfolded(*dump, *platform, gate.name, policy);
+    const Baseline now = baselines::summarise(*dump, *platform, gate.name, policy);
     folded = baselines::fold(now);
     if (outcome.runs_agree) {
       ask_baseline(gate, {*dump, now, *folded}, lead, outcome);

@@ -7,12 +7,11 @@
 #include <chrono>
 #include <cstdlib>
 #include <optional>
-#include <span>
 #include <system_error>
 #include <utility>
 
 #include "baselines/changes.h"
-#include "baselines/pending.h"
+#include "baselines/summary.h"
 #include "cmd/gate/gate.h"
 #include "cmd/render/text.h"
 #include "cmd/terminal/output.h"
@@ -32,19 +31,18 @@ core::Error refused(const std::filesystem::path& file, const std::string& why, s
 }
 
 core::Digest digest_of(const std::filesystem::path& file) {
-  const std::string text = read_text_file(file);
-  return core::digest_bytes(std::as_bytes(std::span<const char>(text)));
+  return baselines::digest_of(read_text_file(file));
 }
 
 /// Why the files that the gate loads now are not those of the runs; empty where they are.
 std::string changed_files(const GatePlace& place, const Pending& pending) {
   if (!place.model) return {};
-  if (digest_of(*place.model) != pending.model_file) return "the model has changed";
-  if (place.weights_from.has_value() != pending.weights_file.has_value()) {
+  if (digest_of(*place.model) != pending.model.digest) return "the model has changed";
+  if (place.weights_from.has_value() != pending.weights.has_value()) {
     return place.weights_from ? "the configuration takes weights from another file now"
                               : "the configuration takes no weights from another file any more";
   }
-  if (place.weights_from && digest_of(*place.weights_from) != *pending.weights_file) {
+  if (place.weights_from && digest_of(*place.weights_from) != pending.weights->digest) {
     return core::printable(place.weights_from->string()) + " has changed";
   }
   return {};

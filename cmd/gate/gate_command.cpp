@@ -9,7 +9,6 @@
 #include <limits>
 #include <utility>
 
-#include "cmd/gate/gate_history.h"
 #include "cmd/gate/history.h"
 #include "cmd/options/compare_options.h"
 #include "cmd/recording/output_lock.h"
@@ -159,25 +158,37 @@ GatePlace GateCommand::place(const configs::Config& config) const {
   return place;
 }
 
-/// What is expected can only be told apart from what is not where everything is listed.
-std::size_t GateCommand::items_kept(const configs::GateSpec& spec) const {
-  return spec.expected.empty() ? report_.max_items() : std::numeric_limits<std::size_t>::max();
+/// What is to be judged, all but the dumps.
+/// @param config  null where none was given
+GateCase GateCommand::gate_case(const configs::Config* config) const {
+  GateCase gate;
+  if (config != nullptr) {
+    gate.spec = config->gate;
+    gate.options = compare_options(config->compare);
+  }
+  gate.name = gate_name(gate.spec.baselines);
+  gate.spec.baselines = baselines_spec(gate.spec.baselines);
+  gate.config = config_.file();
+  if (against_) {
+    gate.output = out_ ? *out_ : *against_;
+  } else {
+    gate.output = config->runs.front().dump.directory;
+  }
+  // What is expected can only be told apart from what is not where everything is listed.
+  gate.options.max_items =
+      gate.spec.expected.empty() ? report_.max_items() : std::numeric_limits<std::size_t>::max();
+  gate.options.keep_trail = report_.wants_trail();
+  return gate;
 }
 
-GateCase GateCommand::record(const GlobalOptions& globals,
-                             const configs::Config& config,
-                             std::vector<RunLog>& logs) const {
-  GateCase gate;
-  gate.spec = config.gate;
-  gate.options = compare_options(config.compare);
-  gate.options.max_items = items_kept(gate.spec);
-  gate.options.keep_trail = report_.wants_trail();
-  gate.output = config.runs.front().dump.directory;
-  remove_pending(gate.output, gate_name(gate.spec.baselines));
+void GateCommand::record(const configs::Config& config,
+                         Progress& progress,
+                         GateCase& gate,
+                         std::vector<RunLog>& logs) const {
+  remove_pending(gate.output, gate.name);
   // The values of a second pair of runs would be of another race.
   const bool digests_first = starts_with_digests(config) && config.gate.expected.empty();
   const std::vector<RecordingJob> jobs = plan_jobs(config, digests_first, true);
-  Progress progress(progress_style(globals, stderr_is_terminal(), &std::getenv), stderr);
   comparators::CompareOptions options = gate.options;
   options.progress = comparison_on(progress);
   const RunPlan plan{jobs, options, digests_first, config.recording.window, true};
@@ -186,7 +197,15 @@ GateCase GateCommand::record(const GlobalOptions& globals,
   for (const RecordingJob& job : jobs) gate.dumps.push_back(job.dump);
   gate.references = references_of(jobs.front());
   gate.reports = std::move(round.reports);
-  return gate;
+}
+
+void GateCommand::take_dumps(Progress& progress, GateCase& gate) const {
+  gate.dumps = dumps_below(*against_);
+  if (gate.dumps.size() < 2) {
+    throw usage(*against_ + " holds fewer than two dumps", kAgainstWhat);
+  }
+  remove_pending(gate.output, gate.name);
+  gate.reports = judge_all(gate.dumps, gate.options, progress);
 }
 
 OutputLocks GateCommand::hold_output(const configs::Config* config) const {
@@ -196,26 +215,6 @@ OutputLocks GateCommand::hold_output(const configs::Config* config) const {
     throw usage("--against " + *against_ + ": no such directory", kAgainstWhat);
   }
   return hold_alone({out_ ? *out_ : *against_});
-}
-
-GateCase GateCommand::take_dumps(const GlobalOptions& globals,
-                                 const configs::Config* config) const {
-  GateCase gate;
-  if (config != nullptr) {
-    gate.spec = config->gate;
-    gate.options = compare_options(config->compare);
-  }
-  gate.options.max_items = items_kept(gate.spec);
-  gate.options.keep_trail = report_.wants_trail();
-  gate.output = out_ ? *out_ : *against_;
-  gate.dumps = dumps_below(*against_);
-  if (gate.dumps.size() < 2) {
-    throw usage(*against_ + " holds fewer than two dumps", kAgainstWhat);
-  }
-  remove_pending(gate.output, gate_name(gate.spec.baselines));
-  Progress progress(progress_style(globals, stderr_is_terminal(), &std::getenv), stderr);
-  gate.reports = judge_all(gate.dumps, gate.options, progress);
-  return gate;
 }
 
 core::ExitCode GateCommand::accept() const {
@@ -269,11 +268,15 @@ core::ExitCode GateCommand::run(const GlobalOptions& globals) {
   report_.check_output(config ? &config->report : nullptr);
   const OutputLocks held = hold_output(config ? &*config : nullptr);
   std::vector<RunLog> logs;
-  GateCase gate =
-      against_ ? take_dumps(globals, config ? &*config : nullptr) : record(globals, *config, logs);
-  gate.name = gate_name(gate.spec.baselines);
-  gate.spec.baselines = baselines_spec(gate.spec.baselines);
-  gate.config = config_.file();
+  GateCase gate = gate_case(config ? &*config : nullptr);
+  {
+    Progress progress(progress_style(globals, stderr_is_terminal(), &std::getenv), stderr);
+    if (against_) {
+      take_dumps(progress, gate);
+    } else {
+      record(*config, progress, gate, logs);
+    }
+  }
   const std::filesystem::path output = gate.output;
   GateResult result = judge_gate(std::move(gate));
   // Before any report: stdout stays empty when it cannot be written.

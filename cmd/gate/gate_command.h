@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -11,6 +10,7 @@
 #include "cmd/gate/gate_accept.h"
 #include "cmd/options/config_options.h"
 #include "cmd/recording/output_lock.h"
+#include "cmd/recording/progress.h"
 #include "cmd/reports/report_flags.h"
 #include "cmd/terminal/command.h"
 
@@ -32,16 +32,16 @@ class GateCommand final : public Command {
   /// What the verbs below share with the gate, so that it may stand on either side of them.
   void define_out(CLI::App& app);
   void define_place(CLI::App& app);
-  [[nodiscard]] GateCase record(const GlobalOptions& globals,
-                                const configs::Config& config,
-                                std::vector<RunLog>& logs) const;
+  [[nodiscard]] GateCase gate_case(const configs::Config* config) const;
+  void record(const configs::Config& config,
+              Progress& progress,
+              GateCase& gate,
+              std::vector<RunLog>& logs) const;
+  void take_dumps(Progress& progress, GateCase& gate) const;
   /// @param config  null where none was given
   [[nodiscard]] OutputLocks hold_output(const configs::Config* config) const;
-  [[nodiscard]] GateCase take_dumps(const GlobalOptions& globals,
-                                    const configs::Config* config) const;
   [[nodiscard]] configs::BaselinesSpec baselines_spec(const configs::BaselinesSpec& given) const;
   [[nodiscard]] std::string gate_name(const configs::BaselinesSpec& given) const;
-  [[nodiscard]] std::size_t items_kept(const configs::GateSpec& spec) const;
   [[nodiscard]] GatePlace place(const configs::Config& config) const;
   [[nodiscard]] core::ExitCode accept() const;
 

@@ -4,19 +4,21 @@
 #include <algorithm>
 #include <array>
 
+#include "cmd/render/words.h"
+
 namespace repro_check::cmd {
 namespace {
 
 constexpr std::array kFormats{
     ReportFormat{"text", render_text_document, true},
-    ReportFormat{"json", render_json_document, false},
-    ReportFormat{"jsonl", render_jsonl, true},
-    ReportFormat{"markdown", render_markdown, true},
-    ReportFormat{"junit", render_junit, false},
-    ReportFormat{"sarif", render_sarif, false},
-    ReportFormat{"html", render_html_document, false},
-    ReportFormat{"github", render_github, true},
-    ReportFormat{"codequality", render_codequality, false},
+    ReportFormat{"json", render_json_document, false, R"({"format":"repro-check-)"},
+    ReportFormat{"jsonl", render_jsonl, true, R"({"type":"header","format":"repro-check-)"},
+    ReportFormat{"markdown", render_markdown, true, "<!-- repro-check:"},
+    ReportFormat{"junit", render_junit, false, "<?xml", R"(<testsuites name="repro-check")"},
+    ReportFormat{"sarif", render_sarif, false, "{", R"("driver":{"name":"repro-check")"},
+    ReportFormat{"html", render_html_document, false, "<!", R"("generator" content="repro-check)"},
+    ReportFormat{"github", render_github, true, "::", "title=repro-check%3A "},
+    ReportFormat{"codequality", render_codequality, false, "{", R"("check_name":"RC)"},
 };
 
 }  // namespace
@@ -26,6 +28,19 @@ std::span<const ReportFormat> report_formats() noexcept { return kFormats; }
 const ReportFormat* find_format(std::string_view name) noexcept {
   const auto* found = std::ranges::find(kFormats, name, &ReportFormat::name);
   return found == kFormats.end() ? nullptr : found;
+}
+
+bool is_report(std::string_view head) noexcept {
+  if (head == "[]\n") return true;  // codequality of a pass
+  for (int i = 0; i <= static_cast<int>(comparators::Status::kNoBaseline); ++i) {
+    if (head.starts_with(verdict_word(static_cast<comparators::Status>(i)))) return true;
+  }
+  if (head.starts_with("HISTORY ")) return true;
+  if (head.starts_with('[')) head.remove_prefix(head.starts_with("[\n") ? 2 : 1);
+  return std::ranges::any_of(kFormats, [&](const ReportFormat& format) {
+    return !format.begins.empty() && head.starts_with(format.begins) &&
+           head.find(format.holds) != std::string_view::npos;
+  });
 }
 
 std::string render_text_document(std::span<const comparators::Report> reports,

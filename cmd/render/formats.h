@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <span>
 #include <string>
 #include <string_view>
@@ -35,12 +36,21 @@ struct ReportFormat {
   std::string_view name;
   RenderDocument render = nullptr;
   bool appendable = false;  ///< two documents in one file, one behind the other, are a document
+  /// How all its documents begin, and what stands near their begin: they are known by that. Those
+  /// of text begin with a verdict.
+  std::string_view begins = {};
+  std::string_view holds = {};
 };
 
 /// All of them, in the order in which the help lists them.
 std::span<const ReportFormat> report_formats() noexcept;
 /// Null for a name nobody knows.
 const ReportFormat* find_format(std::string_view name) noexcept;
+
+/// How much of a document is_report() has to see.
+inline constexpr std::size_t kReportHead = std::size_t{1} << 12U;
+/// Whether a file that begins so holds a report of ours, in whatever format.
+bool is_report(std::string_view head) noexcept;
 
 /// Text reports one below the other, each naming its two dumps when there are several.
 std::string render_text_document(std::span<const comparators::Report> reports,

@@ -86,12 +86,27 @@ ReportDestination parse_destination(std::string_view word) {
   return out;
 }
 
+void require_report_place(const std::filesystem::path& file, bool append) {
+  std::error_code ignored;  // what could not be made is told by what follows
+  std::filesystem::create_directories(file.parent_path(), ignored);
+  require_writable(file);
+  if (append || !std::filesystem::is_regular_file(file, ignored)) return;
+  std::ifstream in(file, std::ios::binary);
+  std::string head(kReportHead, '\0');
+  in.read(head.data(), static_cast<std::streamsize>(head.size()));
+  head.resize(static_cast<std::size_t>(in.gcount()));
+  if (head.empty() || is_report(head)) return;
+  throw core::Error(core::ErrorKind::kUsage,
+                    file.string() + " exists already, and is no report of repro-check",
+                    "remove it first, or name another file: only reports are replaced");
+}
+
 void check_destinations(const std::vector<ReportDestination>& destinations) {
   check_stdout(destinations);
   std::set<std::filesystem::path> files;
   for (const ReportDestination& each : destinations) {
     if (each.to_stdout()) continue;
-    require_writable(each.file);
+    require_report_place(each.file, each.append);
     std::error_code error;
     const std::filesystem::path place = std::filesystem::absolute(each.file, error);
     if (!files.insert(place.lexically_normal()).second) {

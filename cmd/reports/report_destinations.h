@@ -26,6 +26,12 @@ struct ReportDestination {
 ///         cannot be appended to a file
 ReportDestination parse_destination(std::string_view word);
 
+/// Sees that a report can be written there, and makes the directories above it. What is there may
+/// be replaced if it is a report, of an earlier command, or empty.
+/// @param append  nothing is replaced
+/// @throws core::Error{kUsage}
+void require_report_place(const std::filesystem::path& file, bool append = false);
+
 /// @throws core::Error{kUsage} when two reports want one place (text and GitHub annotations may
 ///         share stdout: both are lines of a log), or a file cannot be written
 void check_destinations(const std::vector<ReportDestination>& destinations);

@@ -9,7 +9,7 @@
 #include <limits>
 #include <system_error>
 
-#include "baselines/platform.h"
+#include "baselines/baseline.h"
 #include "cmd/options/choice.h"
 #include "cmd/reports/op_lines.h"
 #include "cmd/terminal/logging.h"
@@ -36,8 +36,6 @@ void add_files(const configs::ReportSpec& spec, std::vector<ReportDestination>& 
   for (const ReportDestination& each : destinations) given.push_back(each.format->name);
   for (const auto& [name, file] : spec.files) {
     if (std::ranges::find(given, name) != given.end()) continue;
-    std::error_code ignored;  // what could not be made is told where the file is checked
-    std::filesystem::create_directories(file.parent_path(), ignored);
     destinations.push_back({find_format(name), from_here(file), false});
   }
 }
@@ -99,7 +97,7 @@ bool ReportFlags::stdout_is_taken() const {
 }
 
 void ReportFlags::check_output(const configs::ReportSpec* spec) {
-  if (output_) require_writable(*output_);
+  if (output_) require_report_place(*output_);
   destinations_.clear();
   for (const std::string& word : report_words_) destinations_.push_back(parse_destination(word));
   if (spec != nullptr) add_files(*spec, destinations_);

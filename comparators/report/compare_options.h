@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 
 #include "comparators/report/report.h"
 #include "configs/spec/compare_spec.h"
@@ -53,6 +54,9 @@ struct CompareOptions {
   /// than before; by one thread at a time.
   std::function<void(const CompareProgress&)> progress = nullptr;
   OpObserver observer = {};
+  /// Told, before any pair is compared, which record of the candidate belongs to each of the
+  /// baseline's, or 2^32 - 1: for a baseline that takes from the candidate what it does not know.
+  std::function<void(std::span<const std::uint32_t>)> paired = nullptr;
 };
 
 }  // namespace repro_check::comparators

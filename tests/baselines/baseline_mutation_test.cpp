@@ -5,7 +5,6 @@
 #include <string>
 
 #include "baselines/baseline.h"
-#include "baselines/pending.h"
 #include "core/error.h"
 #include "tests/baselines/sample_baseline.h"
 #include "tests/support/fuzz_budget.h"
@@ -59,7 +58,7 @@ TEST_CASE("a mutated baseline is refused, or is another baseline in full") {
   test_support::FuzzBudget budget("baseline", 20260110, 6000);
   const Baseline sample = test_support::sample_baseline();
   const std::string text = to_text(sample);
-  const std::string pending = to_text(Pending{true, 2, test_support::digest(1), "m.pt", sample});
+  const std::string pending = to_text(Pending{true, 2, {test_support::digest(1), "m.pt"}, sample});
   const auto read_baseline = [](const std::string& t) { return baseline_from_text(t, "b"); };
   const auto read_pending = [](const std::string& t) { return pending_from_text(t, "p"); };
   while (budget.next()) {

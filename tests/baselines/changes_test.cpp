@@ -3,10 +3,15 @@
 
 #include <doctest/doctest.h>
 
+#include <cstdint>
 #include <memory>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "baselines/accepted_source.h"
 #include "baselines/summary.h"
+#include "core/trace/lane.h"
 #include "tests/baselines/sample_baseline.h"
 #include "tests/support/memory_source.h"
 
@@ -89,7 +94,7 @@ TEST_CASE("changes are summed up with the first of them") {
   const Baseline before = sample_baseline();
   Baseline after = before;
   CHECK(describe_changes(before, after) == "no operator changes");
-  after.ops[0].outputs[0].digest = digest(70);
+  after.ops[0].back() = after.ops[0].back() == '0' ? '1' : '0';
   CHECK(describe_changes(before, after) == "1 of 3 operators change, first aten::add.Tensor");
   after.ops.erase(after.ops.begin() + 1);
   after.ops[0] = before.ops[0];
@@ -99,7 +104,8 @@ TEST_CASE("changes are summed up with the first of them") {
 TEST_CASE("a baseline stands in for the dump that it was made from") {
   const auto candidate = dump();
   Baseline accepted = summarise(*candidate, Platform{}, "g", "bitwise");
-  const AcceptedSource same(accepted, "g.repro", *candidate, {0, 1});
+  AcceptedSource same(accepted, "g.repro", *candidate);
+  same.take_partners(std::vector<std::uint32_t>{0, 1});
   REQUIRE(same.op_count() == 2);
   for (std::uint64_t i = 0; i < 2; ++i) {
     const core::OpRecord here = same.op(i);
@@ -111,13 +117,17 @@ TEST_CASE("a baseline stands in for the dump that it was made from") {
   }
   // What the first operator returned was accepted as something else: the second one's input was
   // that as well, and the parameter stays what it is.
-  accepted.ops[0].outputs[0].digest = digest(5);
-  const AcceptedSource other(accepted, "g.repro", *candidate, {0, 1});
+  const std::string given = core::to_hex(candidate->op(0).tensors.back().digest);
+  std::string& line = accepted.ops[0];
+  line.replace(line.find(given), given.size(), core::to_hex(digest(5)));
+  AcceptedSource other(accepted, "g.repro", *candidate);
+  other.take_partners(std::vector<std::uint32_t>{0, 1});
   CHECK(other.op(0).tensors.back().digest == digest(5));
   CHECK(other.op(1).tensors.front().digest == digest(5));
   CHECK(other.op(0).tensors.front().digest == candidate->op(0).tensors.front().digest);
   accepted.tensors[1].digest = digest(6);
-  const AcceptedSource reweighted(accepted, "g.repro", *candidate, {0, 1});
+  AcceptedSource reweighted(accepted, "g.repro", *candidate);
+  reweighted.take_partners(std::vector<std::uint32_t>{0, 1});
   CHECK(reweighted.op(0).tensors[1].digest == digest(6));
 }
 
@@ -130,7 +140,8 @@ TEST_CASE("tensors of a kind that is folded are those of the candidate, and no o
   accepted.tensors.erase(accepted.tensors.begin());
   accepted.tensors[0].digest = digest(6);
   accepted.folded = {{core::NamedTensorKind::kInput, 1, digest(7)}};
-  const AcceptedSource source(accepted, "g.repro", *candidate, {0, 1});
+  AcceptedSource source(accepted, "g.repro", *candidate);
+  source.take_partners(std::vector<std::uint32_t>{0, 1});
   const auto& named = source.manifest().named_tensors;
   REQUIRE(named.size() == now.size());
   CHECK(named[0] == now[0]);
@@ -140,12 +151,72 @@ TEST_CASE("tensors of a kind that is folded are those of the candidate, and no o
 TEST_CASE("an operator that is only in the baseline has its name, its place and its outputs") {
   const auto candidate = dump();
   Baseline accepted = summarise(*candidate, Platform{}, "g", "bitwise");
-  const AcceptedSource source(accepted, "g.repro", *candidate, {0, kNoPartner});
+  AcceptedSource source(accepted, "g.repro", *candidate);
+  source.take_partners(std::vector<std::uint32_t>{0, kNoPartner});
   const core::OpRecord record = source.op(1);
   CHECK(record.op->name == "aten::add");
   CHECK(record.site->module_path == "b");
   REQUIRE(record.tensors.size() == 1);
-  CHECK(record.tensors[0].digest == accepted.ops[1].outputs[0].digest);
+  CHECK(record.tensors[0].digest == candidate->op(1).tensors.back().digest);
+}
+
+/// Calls of two lanes and of a pool, in the order given.
+std::unique_ptr<test_support::MemorySource> lanes(const std::vector<std::pair<int, int>>& calls) {
+  std::string ops;
+  for (const auto& [lane, value] : calls) {
+    ops += std::string(ops.empty() ? "" : ",") +
+           R"({"operator": "aten::mul", "inputs": {"self": "i)" + std::to_string(value) +
+           R"("}, "outputs": ["o)" + std::to_string(value) + R"("], "lane": )" +
+           std::to_string(lane < 0 ? core::pool_lane(core::kMainLane)
+                                   : static_cast<std::uint32_t>(lane)) +
+           "}";
+  }
+  std::string tensors;
+  for (const auto& [lane, value] : calls) {
+    const std::string number = std::to_string(value);
+    for (const char* side : {"i", "o"}) {
+      tensors += std::string(tensors.empty() ? "" : ",") + "\"" + side + number +
+                 R"(": {"dtype": "float32", "shape": [2], "values": [)" + number + "," +
+                 (*side == 'i' ? "0" : "1") + "]}";
+    }
+  }
+  return test_support::source_from_json(
+      R"({"run": "r", "manifest": {"environment": {}}, "tensors": {)" + tensors + R"(}, "ops": [)" +
+      ops + "]}");
+}
+
+TEST_CASE("which lane was first, and all order in a pool, is nothing that is accepted") {
+  const auto first = lanes({{0, 1}, {-1, 5}, {7, 2}, {0, 3}, {-1, 6}, {7, 4}});
+  const auto second = lanes({{-1, 6}, {7, 2}, {7, 4}, {-1, 5}, {0, 1}, {0, 3}});
+  const auto ops_of = [](const core::DumpSource& source) {
+    return summarise(source, Platform{}, "g", "bitwise").ops;
+  };
+  CHECK(ops_of(*first) == ops_of(*second));
+  CHECK(ops_of(*first) != ops_of(*lanes({{0, 3}, {0, 1}, {7, 2}, {7, 4}, {-1, 5}, {-1, 6}})));
+}
+
+TEST_CASE("before records are paired, one of a pool is known by what it gave") {
+  const auto before = lanes({{-1, 5}, {-1, 6}});
+  const auto after = lanes({{-1, 6}, {-1, 5}, {-1, 9}});
+  const AcceptedSource source(summarise(*before, Platform{}, "g", "bitwise"), "g.repro", *after);
+  REQUIRE(source.op_count() == 2);
+  for (std::uint64_t i = 0; i < 2; ++i) {
+    const core::OpRecord record = source.op(i);
+    REQUIRE(record.tensors.size() == 2);
+    const std::uint64_t like = record.tensors[1].digest == after->op(0).tensors[1].digest ? 0 : 1;
+    CHECK(record.tensors[0].digest == after->op(like).tensors[0].digest);
+    CHECK(record.tensors[1].digest == after->op(like).tensors[1].digest);
+  }
+}
+
+TEST_CASE("a call stands in the one around it, as depths tell") {
+  Baseline accepted = sample_baseline();
+  accepted.ops = {"f a - 0", "f b - 0/0/0/1", "f c - 0/0/7/1", "f d - 0/0/0/2", "f e - 0/0/0/1"};
+  const auto candidate = dump();
+  const AcceptedSource source(accepted, "g.repro", *candidate);
+  std::vector<std::int64_t> parents;
+  for (std::uint64_t i = 0; i < source.op_count(); ++i) parents.push_back(source.op_head(i).parent);
+  CHECK(parents == std::vector<std::int64_t>{-1, 0, -1, 1, 0});
 }
 
 }  // namespace

@@ -23,28 +23,10 @@ inline baselines::Baseline sample_baseline() {
       {core::NamedTensorKind::kInput, "x", core::Dtype::kFloat32, {2, 3}, digest(4)},
       {core::NamedTensorKind::kParameter, "*", core::Dtype::kBFloat16, {}, digest(5)},
       {core::NamedTensorKind::kBuffer, "-", core::Dtype::kInt64, {0}, digest(6)}};
-  using enum core::ContentState;
-  baseline.ops = {
-      {core::Phase::kForward,
-       "aten::add.Tensor",
-       "",
-       0,
-       0,
-       0,
-       0,
-       {{"0", core::Dtype::kFloat32, {2, 3}, kHashed, digest(7)}},
-       ""},
-      {core::Phase::kBackward,
-       "aten::topk",
-       "a b.\xc3\xa9",
-       1,
-       2,
-       3,
-       4,
-       {{"0", core::Dtype::kFloat32, {1}, kHashed, digest(8)},
-        {"1.values", core::Dtype::kUnknown, {}, kUndefined, {}}},
-       ""},
-      {core::Phase::kOptimizer, "aten::item", "-", 0, 0, 0, 0, {}, "nan \"two words\""}};
+  baseline.ops = {"f aten::add.Tensor - 0 float32[2,3]:" + core::to_hex(digest(7)),
+                  "g aten::topk a\\x20b.\\xc3\\xa9 1/2/3/4 float32[1]:" + core::to_hex(digest(8)) +
+                      " 1.values=unknown[]:undefined",
+                  "o aten::item \\x2d 0 =nan\\x20\"two\\x20words\""};
   baseline.operators = baseline.ops.size();
   return baseline;
 }

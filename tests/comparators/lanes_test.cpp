@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "comparators/align/align_streams.h"
 #include "core/trace/lane.h"
 #include "tests/comparators/trace_builder.h"
 
@@ -113,17 +112,6 @@ TEST_CASE("two forks that write one tensor are a race, and nothing else") {
   CHECK(report.first_divergence->cause.evidence ==
         "argument `in0` was last written by nobody in the baseline and by op 0 aten::add_ of lane "
         "main.1 in the candidate, and nothing keeps these lanes in order");
-}
-
-TEST_CASE("streams are aligned each by itself") {
-  const std::vector<std::uint32_t> left{1, 2, 3, 4};
-  const std::vector<std::uint64_t> left_streams{0, 7, 0, 7};
-  const std::vector<std::uint32_t> right{2, 4, 1, 3};
-  const std::vector<std::uint64_t> right_streams{7, 7, 0, 0};
-  const Alignment alignment = align_streams(left, left_streams, right, right_streams);
-  CHECK(alignment.matched == 4);
-  CHECK(std::vector<std::uint32_t>(alignment.candidate_of.begin(), alignment.candidate_of.end()) ==
-        std::vector<std::uint32_t>{2, 0, 3, 1});
 }
 
 }  // namespace
