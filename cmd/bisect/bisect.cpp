@@ -26,10 +26,6 @@ using comparators::Report;
 using comparators::Status;
 using comparators::TrialOutcome;
 
-constexpr const char* kDiverged = "diverged";
-constexpr const char* kReproducible = "reproducible";
-constexpr const char* kUnresolved = "unresolved";
-
 /// Thrown to leave the reduction when what everything rests on could not be judged.
 struct NotJudged {
   Report report;
@@ -124,25 +120,25 @@ class Bisection {
     }
     BisectTrial trial;
     trial.items = items;
-    std::vector<std::string> outcomes;
+    std::vector<TrialOutcome> outcomes;
     for (std::uint64_t i = 0; i < plan_.times; ++i) {
       LoggedTrial logged = known_or_recorded(items);
       trial.headline = std::move(logged.headline);
-      outcomes.push_back(std::move(logged.outcome));
+      outcomes.push_back(logged.outcome);
     }
-    const auto count = [&](const char* outcome) {
-      return static_cast<std::uint64_t>(std::ranges::count(outcomes, outcome));
+    const auto has = [&](TrialOutcome outcome) {
+      return std::ranges::find(outcomes, outcome) != outcomes.end();
     };
-    trial.is_flaky = count(kDiverged) != 0 && count(kReproducible) != 0;
-    if (count(kDiverged) == plan_.times) trial.outcome = TrialOutcome::kShows;
-    if (count(kReproducible) == plan_.times) trial.outcome = TrialOutcome::kPasses;
+    trial.is_flaky = has(TrialOutcome::kShows) && has(TrialOutcome::kPasses);
+    const bool agree = std::ranges::count(outcomes, outcomes.front()) == std::ssize(outcomes);
+    if (agree) trial.outcome = outcomes.front();
     result_.trials.push_back(trial);
     return trial.outcome;
   }
 
   LoggedTrial known_or_recorded(const ItemSet& items) {
     std::vector<std::string> changes;
-    for (const std::size_t item : items) changes.push_back(plan_.items[item].name);
+    for (const std::size_t item : items) changes.push_back(plan_.items[item].pointer);
     for (std::size_t i = 0; i < taken_.size(); ++i) {
       if (taken_[i] || log_.trials()[i].changes != changes) continue;
       taken_[i] = true;
@@ -170,20 +166,24 @@ class Bisection {
     } catch (const core::Error& error) {
       // Settings that contradict each other are no trial; all of them together are the user's.
       if (error.kind() != core::ErrorKind::kUsage || is_candidate || items.empty()) throw;
-      return {{}, kUnresolved, error.what()};
+      return {{}, TrialOutcome::kUnresolved, error.what()};
     }
     if (!recorded.totals) {
       const Report failed = failed_run_report({recorded}, {});
       if (is_candidate || items.empty()) throw NotJudged{failed, recorded.log};
-      return {{}, kUnresolved, headline(failed)};
+      return {{}, TrialOutcome::kUnresolved, headline(failed)};
     }
     progress_.stage("comparing");
     Report report = judge(baseline_dump(), trial.dump, plan_.options);
     progress_.clear();
-    if (report.status == Status::kDiverged) return {{}, kDiverged, headline(report)};
-    if (report.status == Status::kReproducible) return {{}, kReproducible, headline(report)};
-    if (is_candidate || items.empty()) throw NotJudged{std::move(report), recorded.log};
-    return {{}, kUnresolved, headline(report)};
+    TrialOutcome outcome = TrialOutcome::kUnresolved;
+    if (report.status == Status::kDiverged) outcome = TrialOutcome::kShows;
+    if (report.status == Status::kReproducible) outcome = TrialOutcome::kPasses;
+    const bool is_decided = outcome != TrialOutcome::kUnresolved;
+    if (!is_decided && (is_candidate || items.empty())) {
+      throw NotJudged{std::move(report), recorded.log};
+    }
+    return {{}, outcome, headline(report)};
   }
 
   void clean_up() const {

@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,23 +14,16 @@
 #include "comparators/compare.h"
 #include "comparators/report/report.h"
 #include "comparators/runs/reduction.h"
+#include "configs/setting_changes.h"
 #include "configs/spec/run_config.h"
 #include "core/exit_code.h"
 
 namespace repro_check::cmd {
 
-/// Something that differs between two runs and can be changed by itself.
-struct BisectItem {
-  std::string name;       ///< `/threads`, `/env/MKL_CBWR`
-  std::string baseline;   ///< how it is in the baseline, for people
-  std::string candidate;  ///< how it is in the candidate
-  std::function<void(configs::RunSpec&)> apply;
-};
-
 struct BisectPlan {
   configs::RunSpec baseline;
-  std::string note;               ///< on the items, for people; may be empty
-  std::vector<BisectItem> items;  ///< two sets of settings: all of them make the candidate
+  std::string note;                           ///< on the items, for people; may be empty
+  std::vector<configs::SettingChange> items;  ///< all of them make the candidate
   std::filesystem::path directory;
   comparators::CompareOptions options;
   core::DumpLevel level = core::DumpLevel::kDigest;

@@ -125,12 +125,7 @@ BisectPlan BisectCommand::plan(const configs::Config& config) const {
   plan.baseline = config.runs[0];
   BisectChanges found = bisect_changes(config.runs[0], config.runs[1]);
   plan.note = std::move(found.note);
-  for (configs::SettingChange& change : found.changes) {
-    plan.items.push_back({std::move(change.pointer),
-                          std::move(change.baseline),
-                          std::move(change.candidate),
-                          std::move(change.apply)});
-  }
+  plan.items = std::move(found.changes);
   if (plan.items.empty()) {
     throw core::Error(core::ErrorKind::kUsage,
                       "/runs: both are set up alike, down to the bits of their weights: there is "

@@ -16,7 +16,28 @@ namespace {
 constexpr const char* kFormat = "repro-check-bisect-log";
 constexpr const char* kVersion = "1.0";
 
+using comparators::TrialOutcome;
+
+TrialOutcome outcome_called(const std::string& name) {
+  for (const TrialOutcome outcome : {TrialOutcome::kShows, TrialOutcome::kPasses}) {
+    if (outcome_name(outcome) == name) return outcome;
+  }
+  return TrialOutcome::kUnresolved;
+}
+
 }  // namespace
+
+std::string_view outcome_name(TrialOutcome outcome) noexcept {
+  switch (outcome) {
+    case TrialOutcome::kShows:
+      return "diverged";
+    case TrialOutcome::kPasses:
+      return "reproducible";
+    case TrialOutcome::kUnresolved:
+      break;
+  }
+  return "unresolved";
+}
 
 BisectLog::BisectLog(std::filesystem::path file, std::string key)
     : file_(std::move(file)), key_(std::move(key)) {
@@ -64,7 +85,7 @@ void BisectLog::take_line(const std::string& line, std::size_t number) {
       baseline_ = json.at("baseline").get<std::string>();
     } else {
       trials_.push_back({json.at("changes").get<std::vector<std::string>>(),
-                         json.at("outcome").get<std::string>(),
+                         outcome_called(json.at("outcome").get<std::string>()),
                          json.at("headline").get<std::string>()});
     }
   } catch (const Json::exception&) {
@@ -78,10 +99,11 @@ void BisectLog::note_baseline(const std::string& digest) {
 }
 
 void BisectLog::append(const LoggedTrial& trial) {
-  const LoggedTrial clean{trial.changes, trial.outcome, clean_utf8(trial.headline)};
-  write_line(
-      {{"changes", clean.changes}, {"outcome", clean.outcome}, {"headline", clean.headline}});
-  trials_.push_back(clean);
+  trials_.push_back({trial.changes, trial.outcome, clean_utf8(trial.headline)});
+  const LoggedTrial& clean = trials_.back();
+  write_line({{"changes", clean.changes},
+              {"outcome", outcome_name(clean.outcome)},
+              {"headline", clean.headline}});
 }
 
 void BisectLog::write_line(const Json& line) {

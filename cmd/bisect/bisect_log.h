@@ -3,11 +3,12 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cmd/render/json/json_text.h"
+#include "comparators/runs/reduction.h"
 
 namespace repro_check::cmd {
 
@@ -17,11 +18,14 @@ inline constexpr const char* kBisectLogName = "bisect.jsonl";
 /// One recorded run of a bisect, and what it was when compared with the baseline.
 struct LoggedTrial {
   std::vector<std::string> changes;  ///< names of what was changed, in order; empty = nothing
-  std::string outcome;               ///< `diverged`, `reproducible`, `unresolved`
-  std::string headline;              ///< of the comparison, or why there was none
+  comparators::TrialOutcome outcome = comparators::TrialOutcome::kUnresolved;
+  std::string headline;  ///< of the comparison, or why there was none
 
   bool operator==(const LoggedTrial&) const = default;
 };
+
+/// `diverged`, `reproducible`, `unresolved`: as the log and the result have it.
+std::string_view outcome_name(comparators::TrialOutcome outcome) noexcept;
 
 /// The trials of a bisect in a file that only grows, one JSON object a line, so that a bisect that
 /// was killed goes on where it was. The first line says what it belongs to. A last line that was

@@ -18,18 +18,6 @@ using comparators::TrialOutcome;
 
 constexpr std::size_t kShownTrials = 10;
 
-const char* outcome_name(TrialOutcome outcome) {
-  switch (outcome) {
-    case TrialOutcome::kShows:
-      return "diverged";
-    case TrialOutcome::kPasses:
-      return "reproducible";
-    case TrialOutcome::kUnresolved:
-      break;
-  }
-  return "unresolved";
-}
-
 const char* status_word(BisectStatus status) {
   switch (status) {
     case BisectStatus::kReduced:
@@ -50,14 +38,14 @@ const BisectTrial* trial_of(const BisectResult& result, const ItemSet& items) {
   return found == result.trials.end() ? nullptr : &*found;
 }
 
-std::string change_text(const BisectItem& item) {
-  return fmt::format("{} {} -> {}", item.name, item.baseline, item.candidate);
+std::string change_text(const configs::SettingChange& item) {
+  return fmt::format("{} {} -> {}", item.pointer, item.baseline, item.candidate);
 }
 
 std::string names_of(const BisectPlan& plan, const ItemSet& items) {
   std::string names;
   for (const std::size_t item : items) {
-    names += (names.empty() ? "" : ", ") + plan.items[item].name;
+    names += (names.empty() ? "" : ", ") + plan.items[item].pointer;
   }
   return names.empty() ? "nothing" : names;
 }
@@ -136,7 +124,7 @@ void add_trials(Page& page, const BisectPlan& plan, const BisectResult& result, 
 
 Json json_names(const BisectPlan& plan, const ItemSet& items) {
   Json out = Json::array();
-  for (const std::size_t item : items) out.push_back(json_text(plan.items[item].name));
+  for (const std::size_t item : items) out.push_back(json_text(plan.items[item].pointer));
   return out;
 }
 
@@ -146,7 +134,7 @@ Json json_changes(const BisectPlan& plan, const BisectResult& result) {
     const ItemSet& needed = result.reduction.items;
     const bool is_reduced = result.status == BisectStatus::kReduced;
     Json item;
-    item["name"] = json_text(plan.items[i].name);
+    item["name"] = json_text(plan.items[i].pointer);
     item["baseline"] = json_text(plan.items[i].baseline);
     item["candidate"] = json_text(plan.items[i].candidate);
     item["needed"] =

@@ -125,21 +125,9 @@ void add_trend(Page& page, const Trend& trend, std::size_t last, bool all) {
 Line headline(const std::string& file,
               const std::vector<Trend>& trends,
               const std::vector<DamagedLine>& damaged) {
-  std::uint64_t runs = 0;
-  std::uint64_t passed = 0;
-  for (const Trend& trend : trends) {
-    runs += trend.entries.size();
-    passed += trend.passed;
-  }
   Line line("HISTORY");
-  line.put(fmt::format(" {}: {} of {} passed ({})",
-                       file,
-                       format_count(passed),
-                       format_count(runs, "gate run"),
-                       format_percent(passed, runs)));
-  if (!damaged.empty()) {
-    line.put(fmt::format(", {} unreadable", format_count(damaged.size(), "line")), Role::kTrouble);
-  }
+  line.put(" " + passed_text(file, trends));
+  if (!damaged.empty()) line.put(unreadable_text(damaged), Role::kTrouble);
   return line;
 }
 
@@ -195,10 +183,23 @@ std::span<const HistoryEntry> newest(const Trend& trend, std::size_t last) {
   return all.last(std::min(last, all.size()));
 }
 
-std::string trend_headline(const std::string& file,
-                           const std::vector<Trend>& trends,
-                           const std::vector<DamagedLine>& damaged) {
-  return headline(file, trends, damaged).raw();
+std::string passed_text(const std::string& file, const std::vector<Trend>& trends) {
+  std::uint64_t runs = 0;
+  std::uint64_t passed = 0;
+  for (const Trend& trend : trends) {
+    runs += trend.entries.size();
+    passed += trend.passed;
+  }
+  return fmt::format("{}: {} of {} passed ({})",
+                     file,
+                     format_count(passed),
+                     format_count(runs, "gate run"),
+                     format_percent(passed, runs));
+}
+
+std::string unreadable_text(const std::vector<DamagedLine>& damaged) {
+  if (damaged.empty()) return {};
+  return fmt::format(", {} unreadable", format_count(damaged.size(), "line"));
 }
 
 std::vector<Trend> trends_of(const History& history, const std::optional<std::string>& gate) {
@@ -263,7 +264,7 @@ std::string trend_json(const std::string& file,
   out["format"] = "repro-check-trend";
   out["version"] = "1.0";
   out["file"] = json_text(file);
-  out["headline"] = json_text(trend_headline(file, trends, damaged));
+  out["headline"] = json_text(headline(file, trends, damaged).raw());
   out["gates"] = std::move(gates);
   out["unreadable"] = std::move(lines);
   return to_document(out, options.pretty_json);

@@ -43,10 +43,10 @@ std::span<const HistoryEntry> newest(const Trend& trend, std::size_t last);
 std::string operator_text(const HistoryOperator& op);
 /// The first characters of a hash; `-` for none.
 std::string short_hash(const std::string& hash);
-/// `HISTORY gate.jsonl: 3 of 8 gate runs passed (38 %), 1 line unreadable`
-std::string trend_headline(const std::string& file,
-                           const std::vector<Trend>& trends,
-                           const std::vector<DamagedLine>& damaged);
+/// `gate.jsonl: 3 of 8 gate runs passed (38 %)`
+std::string passed_text(const std::string& file, const std::vector<Trend>& trends);
+/// `, 1 line unreadable`; empty where all could be read.
+std::string unreadable_text(const std::vector<DamagedLine>& damaged);
 
 /// @param file   as the user typed it
 /// @param last   so many runs of each trend are listed, the newest last

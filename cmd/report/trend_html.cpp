@@ -177,14 +177,14 @@ std::string trend_html(const std::string& file,
                        const std::vector<Trend>& trends,
                        const std::vector<DamagedLine>& damaged,
                        std::size_t last) {
-  const std::string line = trend_headline(file, trends, damaged);
-  HtmlPage page{line, "", "", html_history_scripts()};
+  const std::string rest = passed_text(file, trends) + unreadable_text(damaged);
+  HtmlPage page{fmt::format("{} {}", kWord, rest), "", "", html_history_scripts()};
   page.main = fmt::format(
       "<article class=\"{}\"><header><h1><span class=\"word\">{}</span> <span "
       "class=\"rest\">{}</span></h1></header>\n",
       tone(trends),
       kWord,
-      html_text(std::string_view(line).substr(kWord.size() + 1)));
+      html_text(rest));
   Json data = Json::array();
   for (const Trend& trend : trends) {
     page.main += section(trend, data.size(), last);

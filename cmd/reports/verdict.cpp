@@ -107,7 +107,7 @@ RunSummary summarise(const std::filesystem::path& directory, const Side& side) {
   summary.name = name_of(directory);
   summary.message = side.error->what();
   summary.status = state_of(side.error->kind());
-  if (summary.status == "incomplete") {
+  if (side.error->kind() == core::ErrorKind::kDumpIncomplete) {
     if (const auto reached = store::summarise_incomplete(directory)) {
       summary.last_op = reached->entered ? reached->entered : reached->last;
     }

@@ -20,8 +20,10 @@ namespace {
 using test_support::read_file;
 using test_support::TempDirectory;
 
-const LoggedTrial kFirst{{"/threads", "/env/A"}, "diverged", "DIVERGED at op 0 \"x\""};
-const LoggedTrial kSecond{{}, "reproducible", "REPRODUCIBLE"};
+using comparators::TrialOutcome;
+
+const LoggedTrial kFirst{{"/threads", "/env/A"}, TrialOutcome::kShows, "DIVERGED at op 0 \"x\""};
+const LoggedTrial kSecond{{}, TrialOutcome::kPasses, "REPRODUCIBLE"};
 
 core::ErrorKind kind_of(const std::filesystem::path& file, const std::string& key) {
   try {

@@ -148,9 +148,12 @@ TEST_CASE("gates that run at once do not mix their lines") {
 TEST_CASE("a file that cannot be written is an error") {
   const TempDirectory dir;
   CHECK_THROWS_AS(append_history(dir / "none" / "h.jsonl", passed()), core::Error);
-  CHECK_THROWS_AS(require_appendable(dir / "none" / "h.jsonl"), core::Error);
+  std::ofstream(dir / "file") << "text";
+  CHECK_THROWS_AS(require_appendable(dir / "file" / "h.jsonl"), core::Error);
   CHECK_THROWS_AS(require_appendable(dir / "."), core::Error);
   require_appendable(dir / "h.jsonl");
+  require_appendable(dir / "new" / "h.jsonl");
+  append_history(dir / "new" / "h.jsonl", passed());
   CHECK_THROWS_WITH_AS(append_history("/dev/full", passed()),
                        doctest::Contains("No space left on device"),
                        core::Error);

@@ -109,11 +109,36 @@ def check_destinations(checks):
     json.loads(checks.read("o.json"))
 
 
+def check_what_is_replaced(checks):
+    """Reports of earlier commands are, in whatever format; nothing else is."""
+    for name in ("B", "C", "none"):
+        code = {"B": 1, "C": 0, "none": 3}[name]
+        places = [f"kept/in/{f}" for f in FORMATS + ["html"]]
+        words = [word for f, place in zip(FORMATS + ["html"], places)
+                 for word in ("--report", f"{f}={place}")]
+        checks.run("diff", "A", name, *words, code=code)
+        for place in places:
+            before = checks.read(place)
+            checks.run("diff", "A", "C", "--output", place, "--all", code=0)
+            checks.expect(checks.read(place) != before or place.endswith("text"), place)
+    checks.run("diff", "A", "B", "C", "--format", "json", "--output", "several.json", code=1)
+    checks.run("diff", "A", "C", "--output", "several.json", code=0)
+    (checks.folder / "empty").write_text("")
+    checks.run("diff", "A", "C", "--output", "empty", code=0)
+    for text in ("\n", "DIVERGE", "<!-- mine -->\n<!-- repro-check:x -->", "[]", "{}",
+                 '{"format":"of mine"}', '<?xml version="1.0"?>\n<testsuites name="mine">'):
+        (checks.folder / "mine").write_text(text)
+        for words in (["--output", "mine"], ["--report", "json=mine"]):
+            done = checks.run("diff", "A", "C", *words, code=2)
+            checks.expect("is no report of repro-check" in done.stderr, done.stderr)
+        checks.expect(checks.read("mine") == text, "what is no report was replaced")
+
+
 def check_mistakes(checks):
     for words, said in ((["junit"], "a format and a destination"),
                         (["junt=x"], "did you mean junit?"),
                         (["json=+x.json"], "unreadable"),
-                        (["junit=no/where/x"], "there is no directory"),
+                        (["junit=fixture.json/x"], "there is no directory"),
                         (["text=x", "json=./x"], "wanted by two"),
                         (["json=-", "text=-"], "both go to stdout")):
         flags = [word for each in words for word in ("--report", each)]
@@ -209,6 +234,7 @@ def main():
         check_files(checks)
         check_the_operator_is_named(checks)
         check_destinations(checks)
+        check_what_is_replaced(checks)
         check_mistakes(checks)
         check_hostile(checks)
         check_lines(checks)

@@ -63,10 +63,15 @@ class HistoryTest(GateCase):
         self.assertEqual((plain.returncode, plain.stdout), (kept.returncode, kept.stdout))
         self.assertEqual(len(self.lines()), 1)
 
+    def test_the_directory_of_a_history_is_made(self):
+        self.accepted()
+        self.gate(words=["--history", "kept/here/h.jsonl"])
+        self.assertEqual(len((self.tmp / "kept/here/h.jsonl").read_text().splitlines()), 1)
+
     def test_a_history_that_cannot_be_written_is_an_error(self):
-        done = self.tool("gate", "-c", "gate.json", "--history", "no/h.jsonl")
+        done = self.tool("gate", "-c", "gate.json", "--history", "m.pt/h.jsonl")
         self.assertEqual((done.returncode, done.stdout), (2, ""))
-        self.assertIn("there is no directory no", done.stderr)
+        self.assertIn("there is no directory m.pt", done.stderr)
         self.assertFalse((self.tmp / "repro-check-out").exists())
         done = self.tool("gate", "-c", "gate.json", "--history", "/dev/full",
                          runs={"*": {"fixture": "three_ops.json"}})

@@ -53,7 +53,7 @@ def make_page(tool, folder, name, runs, gates, names=("",)):
 
 
 def refusals(tool, folder):
-    for words in (["--report", "junit=x.xml"], ["--report", "html=no/where/x.html"]):
+    for words in (["--report", "junit=x.xml"], ["--report", "html=small.jsonl/x.html"]):
         result = subprocess.run([tool, "report", "--history", "small.jsonl", *words], cwd=folder,
                                 capture_output=True, text=True)
         assert result.returncode == 2 and result.stdout == "", result
