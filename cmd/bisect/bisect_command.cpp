@@ -6,7 +6,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <span>
 #include <system_error>
 #include <utility>
@@ -24,7 +23,7 @@
 #include "comparators/measure/policy.h"
 #include "configs/parser/config_parser.h"
 #include "configs/setting_changes.h"
-#include "core/digest/digest.h"
+#include "core/digest/file_digest.h"
 #include "core/error.h"
 #include "core/trace/run_manifest.h"
 #include "dumpers/store/directory/discard.h"
@@ -37,17 +36,8 @@ constexpr std::uint64_t kMostTimes = 1000;
 
 /// Of the content, so that a model that was saved again under its name is not taken for the old
 /// one.
-std::string file_digest(const std::filesystem::path& file) {
-  std::ifstream stream(file, std::ios::binary);
-  std::vector<core::Digest> leaves;
-  std::vector<char> chunk(core::kDigestChunk);
-  do {
-    stream.read(chunk.data(), static_cast<std::streamsize>(chunk.size()));
-    const auto size = static_cast<std::size_t>(stream.gcount());
-    leaves.push_back(core::digest_leaf(std::as_bytes(std::span(chunk).first(size))));
-  } while (stream);
-  if (!stream.eof()) throw core::Error(core::ErrorKind::kUsage, "cannot read " + file.string());
-  return core::to_hex(core::digest_of_leaves(leaves));
+std::string content_of(const std::filesystem::path& file) {
+  return core::to_hex(core::digest_file(file));
 }
 
 /// What the trials of a log depend on.
@@ -56,9 +46,9 @@ std::string key_of(const configs::Config& config, const BisectPlan& plan) {
   for (const configs::RunSpec& run : config.runs) {
     text += "\n" + configs::to_json_text(run);
     for (const std::filesystem::path& file : configs::files_of(run))
-      text += file_digest(file) + "\n";
+      text += content_of(file) + "\n";
   }
-  if (configs::uses_noise(config.compare)) text += file_digest(*config.compare.noise);
+  if (configs::uses_noise(config.compare)) text += content_of(*config.compare.noise);
   if (configs::uses_fp64(config.compare)) {
     text += core::to_json_text(store::open_dump(*config.compare.fp64)->manifest());
   }

@@ -15,6 +15,7 @@
 #include "cmd/gate/gate.h"
 #include "cmd/render/text.h"
 #include "cmd/terminal/output.h"
+#include "core/digest/file_digest.h"
 #include "core/error.h"
 #include "core/text/printable.h"
 
@@ -30,19 +31,15 @@ core::Error refused(const std::filesystem::path& file, const std::string& why, s
           std::move(mend)};
 }
 
-core::Digest digest_of(const std::filesystem::path& file) {
-  return baselines::digest_of(read_text_file(file));
-}
-
 /// Why the files that the gate loads now are not those of the runs; empty where they are.
 std::string changed_files(const GatePlace& place, const Pending& pending) {
   if (!place.model) return {};
-  if (digest_of(*place.model) != pending.model.digest) return "the model has changed";
+  if (core::digest_file(*place.model) != pending.model.digest) return "the model has changed";
   if (place.weights_from.has_value() != pending.weights.has_value()) {
     return place.weights_from ? "the configuration takes weights from another file now"
                               : "the configuration takes no weights from another file any more";
   }
-  if (place.weights_from && digest_of(*place.weights_from) != pending.weights->digest) {
+  if (place.weights_from && core::digest_file(*place.weights_from) != pending.weights->digest) {
     return core::printable(place.weights_from->string()) + " has changed";
   }
   return {};

@@ -80,15 +80,9 @@ std::size_t ReportFlags::max_items() const noexcept {
   return std::max(comparators::CompareOptions{}.max_items, top_.value_or(0));
 }
 
-bool ReportFlags::wants_trail() const noexcept {
-  return std::ranges::any_of(destinations_, [](const ReportDestination& destination) {
-    return destination.format->name == "html";
-  });
-}
-
-bool ReportFlags::wants_lines() const noexcept {
-  return std::ranges::any_of(destinations_, [](const ReportDestination& destination) {
-    return destination.format->name == "jsonl";
+bool ReportFlags::writes(std::string_view format) const noexcept {
+  return std::ranges::any_of(destinations_, [&](const ReportDestination& destination) {
+    return destination.format->name == format;
   });
 }
 

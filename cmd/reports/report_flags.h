@@ -31,11 +31,11 @@ class ReportFlags {
   [[nodiscard]] std::size_t max_items() const noexcept;
 
   /// Whether a report is asked for that shows every operator; after check_output().
-  [[nodiscard]] bool wants_trail() const noexcept;
+  [[nodiscard]] bool wants_trail() const noexcept { return writes("html"); }
 
   /// Whether JSON Lines are asked for, which a comparison can write as it goes; after
   /// check_output().
-  [[nodiscard]] bool wants_lines() const noexcept;
+  [[nodiscard]] bool wants_lines() const noexcept { return writes("jsonl"); }
 
   /// Whether every operator is to be listed.
   [[nodiscard]] bool wants_all() const noexcept { return all_; }
@@ -70,6 +70,7 @@ class ReportFlags {
   void write_destinations(std::string_view document) const;
 
  private:
+  [[nodiscard]] bool writes(std::string_view format) const noexcept;
   [[nodiscard]] bool stdout_is_taken() const;
   void emit_stdout(std::span<const comparators::Report> reports,
                    const ReportStyle& style,
