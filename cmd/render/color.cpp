@@ -1,13 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/render/color.h"
 
+#include <sys/ioctl.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cstdlib>
 #include <string_view>
+#include <system_error>
 
 namespace repro_check::cmd {
 namespace {
+
+/// Of a terminal that does not say how wide it is.
+constexpr std::size_t kUsualColumns = 80;
 
 std::string_view value_of(const ReadVariable& read_variable, const char* name) {
   const char* value = read_variable(name);
@@ -73,6 +81,17 @@ bool use_links(ColorMode mode, bool is_terminal, const ReadVariable& read_variab
     return false;
   }
   return knows_links(read_variable);
+}
+
+std::size_t text_columns(bool is_terminal, const ReadVariable& read_variable) {
+  const std::string_view text = value_of(read_variable, "COLUMNS");
+  std::size_t columns = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), columns);
+  if (error == std::errc{} && end == text.data() + text.size() && columns != 0) return columns;
+  if (!is_terminal) return 0;
+  winsize size{};
+  const bool is_known = ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col != 0;
+  return is_known ? size.ws_col : kUsualColumns;
 }
 
 }  // namespace repro_check::cmd

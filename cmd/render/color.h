@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <string>
 
@@ -23,5 +24,9 @@ bool use_color(ColorMode mode, bool is_terminal);
 /// non-empty: whether it is not "0"; no terminal, TERM "dumb", CI set or a multiplexer: no; else
 /// whether the terminal is one that is known to take OSC 8.
 bool use_links(ColorMode mode, bool is_terminal, const ReadVariable& read_variable);
+
+/// What stdout's text is wrapped to: COLUMNS where it is a number, else the width of the terminal;
+/// 0 = no terminal, nothing is wrapped.
+std::size_t text_columns(bool is_terminal, const ReadVariable& read_variable);
 
 }  // namespace repro_check::cmd
