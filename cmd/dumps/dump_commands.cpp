@@ -18,6 +18,7 @@
 
 #include "cmd/options/choice.h"
 #include "cmd/recording/progress.h"
+#include "cmd/render/color.h"
 #include "cmd/render/json/say.h"
 #include "cmd/render/text.h"
 #include "cmd/reports/verdict.h"
@@ -102,9 +103,9 @@ class MakingCommand final : public Command {
     try {
       const Json made = verb_.make(given_, progress);
       progress.clear();
-      write_stdout(format_ == "json"
-                       ? to_document(cleaned(made), false)
-                       : say(verb_.said, made) + "\n" + say_lines(kRecordingLines, made, 2));
+      const std::size_t columns = text_columns(stdout_is_terminal(), &std::getenv);
+      const std::string text = say(verb_.said, made) + "\n" + say_lines(kRecordingLines, made, 2);
+      write_stdout(format_ == "json" ? to_document(cleaned(made), false) : wrapped(text, columns));
       return core::ExitCode::kReproducible;
     } catch (const core::Error& error) {
       progress.clear();

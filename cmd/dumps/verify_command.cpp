@@ -8,8 +8,8 @@
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
-#include <tuple>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -17,6 +17,7 @@
 #include "cmd/options/choice.h"
 #include "cmd/recording/progress.h"
 #include "cmd/recording/reference.h"
+#include "cmd/render/color.h"
 #include "cmd/render/json/say.h"
 #include "cmd/render/text.h"
 #include "cmd/reports/verdict.h"
@@ -159,8 +160,9 @@ class VerifyCommand final : public Command {
       text += text_of(result);
       document["dumps"].push_back(result.document);
     }
-    const bool is_json = format_ == "json";
-    write_stdout(is_json ? to_document(cleaned(document), stdout_is_terminal()) : text);
+    const bool is_terminal = stdout_is_terminal();
+    write_stdout(format_ == "json" ? to_document(cleaned(document), is_terminal)
+                                   : wrapped(text, text_columns(is_terminal, &std::getenv)));
     return code;
   }
 

@@ -5,6 +5,7 @@
 
 #include <CLI/App.hpp>
 #include <algorithm>
+#include <cstdlib>
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "cmd/inspect/inspect_view.h"
 #include "cmd/options/choice.h"
 #include "cmd/recording/reference.h"
+#include "cmd/render/color.h"
 #include "cmd/reports/verdict.h"
 #include "cmd/terminal/logging.h"
 #include "cmd/terminal/output.h"
@@ -90,6 +92,12 @@ class InspectCommand final : public Command {
   [[nodiscard]] Form form() const {
     if (format_ == "text") return stdout_is_terminal() ? Form::kColumns : Form::kTabs;
     return stdout_is_terminal() ? Form::kPrettyJson : Form::kJson;
+  }
+  [[nodiscard]] static std::size_t columns() {
+    return text_columns(stdout_is_terminal(), &std::getenv);
+  }
+  void print(const std::string& view) const {
+    write_stdout(is_json(form()) ? view : wrapped(view, columns()));
   }
   [[nodiscard]] OpSelection selection() const;
   [[nodiscard]] TensorQuery query() const;
@@ -178,7 +186,8 @@ OpSelection InspectCommand::selection() const {
 
 TensorQuery InspectCommand::query() const {
   constexpr std::uint64_t kMostOfSlice = 1000;
-  TensorQuery query{tensor_.value_or(""), stats_, values_, export_, std::nullopt, bits_, {}};
+  TensorQuery query{
+      tensor_.value_or(""), stats_, values_, export_, std::nullopt, bits_, {}, columns()};
   if (slice_) query.slice = core::parse_subscript(*slice_);
   if (slice_ && !stats_ && !values_ && !export_) query.values = kMostOfSlice;
   reject_if(as_ && !export_, "--as is about --export", "add --export FILE");
@@ -260,7 +269,7 @@ core::ExitCode InspectCommand::show_against(const core::DumpSource& dump,
     return report_unreadable(*against_, error, format_, globals);
   }
   if (export_) export_pair(*export_, pair, asked);
-  write_stdout(against_view(dump, *other, pair, asked, form()));
+  print(against_view(dump, *other, pair, asked, form()));
   return pair.equal ? core::ExitCode::kReproducible : core::ExitCode::kDivergence;
 }
 
@@ -270,9 +279,9 @@ core::ExitCode InspectCommand::show(const core::DumpSource& dump,
   if (modules_) {
     list_modules(dump, form(), write_stdout);
   } else if (verify_) {
-    write_stdout(verified_view(dump, form()));
+    print(verified_view(dump, form()));
   } else if (!op_) {
-    write_stdout(summary_view(dump, form(), globals.verbosity));
+    print(summary_view(dump, form(), globals.verbosity));
   } else if (*op_ >= dump.op_count()) {
     throw core::Error(
         core::ErrorKind::kNotComparable,
@@ -281,11 +290,11 @@ core::ExitCode InspectCommand::show(const core::DumpSource& dump,
   } else if (against_) {
     return show_against(dump, globals);
   } else if (tensor_) {
-    write_stdout(tensor_view(dump, *op_, query(), form()));
+    print(tensor_view(dump, *op_, query(), form()));
   } else if (export_) {
     export_op(*export_, dump, *op_, query().as);
   } else {
-    write_stdout(op_view(dump, *op_, form(), globals.verbosity));
+    print(op_view(dump, *op_, form(), globals.verbosity));
   }
   return core::ExitCode::kReproducible;
 }

@@ -20,7 +20,8 @@ using core::TensorRecord;
 using core::TensorRole;
 
 constexpr std::size_t kBins = 16;
-constexpr double kLongestBar = 40;
+constexpr std::size_t kLongestBar = 40;
+constexpr std::size_t kBesideBar = 39;  ///< columns that stand in front of it
 
 /// What is said of the numbers as a whole.
 struct Numbers {
@@ -35,7 +36,7 @@ double edge(const core::ValueHistogram& histogram, std::size_t bin) {
   return histogram.least * (1 - share) + histogram.greatest * share;
 }
 
-std::string numbers_text(const Numbers& numbers) {
+std::string numbers_text(const Numbers& numbers, std::size_t columns) {
   std::string text =
       say("  min {min:number}, max {max:number}, mean {mean:number}, std {std:number}, l2 "
           "{l2:number}\n  {zeros:count} zero, {nan:count} NaN, {positive_inf:count} +Inf, "
@@ -43,10 +44,12 @@ std::string numbers_text(const Numbers& numbers) {
           stats_json(numbers.stats));
   if (!numbers.histogram) return text;
   const std::vector<std::uint64_t>& counts = numbers.histogram->counts;
+  const std::size_t room = columns == 0 ? kLongestBar : std::max(columns, kBesideBar) - kBesideBar;
+  const auto longest = static_cast<double>(std::min(room, kLongestBar));
   for (std::size_t bin = 0; bin < counts.size(); ++bin) {
     const double share =
         static_cast<double>(counts[bin]) / static_cast<double>(*std::ranges::max_element(counts));
-    const auto length = static_cast<std::size_t>(share * kLongestBar);
+    const auto length = static_cast<std::size_t>(share * longest);
     const std::string line = fmt::format("  {:>10} to {:>10}  {:>9}  {:#<{}}",
                                          format_error(edge(*numbers.histogram, bin)),
                                          format_error(edge(*numbers.histogram, bin + 1)),
@@ -86,7 +89,7 @@ std::string text_view(const core::OpRecord& op,
     text += "  slice: " + format_index(values.shape) + ", " +
             format_count(values.count(), "element") + "\n";
   }
-  if (numbers) text += numbers_text(*numbers);
+  if (numbers) text += numbers_text(*numbers, query.columns);
   if (!query.values) return text;
   const std::uint64_t shown = std::min(*query.values, values.count());
   for (std::uint64_t i = 0; i < shown; ++i) {

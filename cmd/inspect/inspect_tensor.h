@@ -28,6 +28,7 @@ struct TensorQuery {
   std::optional<core::Subscript> slice;  ///< all of this is about a part
   bool bits = false;                     ///< beside every value
   std::optional<core::Dtype> as;         ///< of what is exported
+  std::size_t columns = 0;               ///< of the text; 0 = any number
 };
 
 /// The tensor of a record that `out:0`, `in:1` or `in:self` names: by its slot, else by its

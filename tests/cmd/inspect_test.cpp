@@ -157,6 +157,24 @@ TEST_CASE("a sentence says the members of its model, and leaves out what is not 
         "  name       a\\x1b\n  in:0       in:0!\n  out:0      out:0!\n  count      1\n");
 }
 
+TEST_CASE("text is wrapped behind its label, and rows for other programs are not") {
+  const std::string text =
+      "  input      self = float32 [2, 3] on cpu, of a name with many words, storage 3\n"
+      "DIVERGED op 3 aten::mul.Tensor out:0, float32 [6]: 2 of 6 elements differ\n"
+      "[1]\ta row that is longer than the width but has a tab, so that it stays whole\n";
+  CHECK(wrapped(text, 0) == text);
+  CHECK(wrapped(text, 100) == text);
+  CHECK(wrapped(text, 44) ==
+        "  input      self = float32 [2, 3] on cpu,\n"
+        "             of a name with many words,\n"
+        "             storage 3\n"
+        "DIVERGED op 3 aten::mul.Tensor out:0,\n"
+        "  float32 [6]: 2 of 6 elements differ\n"
+        "[1]\ta row that is longer than the width but has a tab, so that it stays whole\n");
+  CHECK(wrapped("  label      " + std::string(50, 'x') + "\n", 40) ==
+        "  label      " + std::string(27, 'x') + "\n             " + std::string(23, 'x') + "\n");
+}
+
 TEST_CASE("one operator shows its arguments, tensors and source") {
   const auto dump = test_support::source_from_json(kDump);
   const std::string text = op_view(*dump, 0, Form::kTabs);

@@ -78,18 +78,18 @@ std::size_t text_column(std::string_view line) {
 
 void append_wrapped(std::string& out, std::string_view line, std::size_t width) {
   const std::size_t hang = text_column(line);
-  std::string indent;
-  while (columns(line) + indent.size() > width) {
-    const std::size_t fits = bytes_within(line, width - indent.size());
-    // A word that is too long by itself is broken.
-    const std::size_t least = indent.empty() ? hang : 0;
+  std::string front;
+  while (columns(line) + front.size() > width) {
+    const std::size_t fits = bytes_within(line, width - front.size());
     const std::size_t space = line.rfind(' ', fits);
+    const std::size_t least = front.empty() ? hang : 0;
+    // A word that is too long by itself is broken.
     const std::size_t cut = space == std::string_view::npos || space <= least ? fits : space;
-    out.append(indent).append(line.substr(0, cut)).append("\n");
+    out.append(front).append(line.substr(0, cut)).append("\n");
     line.remove_prefix(std::min(line.find_first_not_of(' ', cut), line.size()));
-    indent.assign(hang, ' ');
+    front.assign(hang, ' ');
   }
-  out.append(indent).append(line).append("\n");
+  out.append(front).append(line).append("\n");
 }
 
 }  // namespace
@@ -122,12 +122,16 @@ std::string say_lines(std::span<const ViewLine> lines, const Json& model, std::s
 
 std::string wrapped(std::string_view text, std::size_t columns) {
   constexpr std::size_t kLeast = 40;  // narrower terminals have no room behind a label
+  const std::size_t width = std::max(columns, kLeast);
   std::string out;
   while (columns != 0 && !text.empty()) {
     const std::string_view line = text.substr(0, text.find('\n'));
     text.remove_prefix(line.size() + 1);
-    const bool is_row = line.find('\t') != std::string_view::npos;
-    append_wrapped(out, line, is_row ? std::string_view::npos : std::max(columns, kLeast));
+    if (cmd::columns(line) <= width || line.find('\t') != std::string_view::npos) {
+      out.append(line).append("\n");
+      continue;
+    }
+    append_wrapped(out, line, width);
   }
   return out.append(text);
 }
