@@ -21,7 +21,7 @@ const Json& member(const Json& model, std::string_view path) {
   return model.contains(place) ? model.at(place) : kNothing;
 }
 
-bool is_nothing(const Json& value) {
+bool is_absent(const Json& value) {
   return value.is_null() || value == false || value == "" || (value.is_array() && value.empty());
 }
 
@@ -61,7 +61,7 @@ std::string said(std::string_view text, const Json& model, bool& whole) {
     }
     const std::size_t colon = std::min(inside.find(':'), inside.size());
     const Json& value = member(model, inside.substr(0, colon));
-    whole = whole && !is_nothing(value);
+    whole = whole && !is_absent(value);
     out += value_text(value, inside.substr(std::min(colon + 1, inside.size())));
   }
   return out.append(text);
@@ -111,7 +111,7 @@ std::string say_lines(std::span<const ViewLine> lines, const Json& model, std::s
   std::string out;
   for (const ViewLine& line : lines) {
     const Json& each = member(model, line.each);
-    if (is_nothing(each) || each == 0) continue;
+    if (is_absent(each) || each == 0) continue;
     for (const Json& one : each.is_array() ? each : Json::array({each})) {
       const std::string label = say(line.label, one);
       out += fmt::format("{:{}}{:<11}{}\n", "", indent, label, say(line.text, one));
