@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pathlib
 import tempfile
 import typing
 
+from .errors import ToolError
 from .tool import Outcome, run
 
 Config = typing.Union[str, "os.PathLike[str]", typing.Mapping[str, typing.Any]]
@@ -30,15 +32,16 @@ def assert_reproducible(
         when it could not judge: nothing else is ever a pass
     """
     __tracebackhide__ = True
-    if directory is None:
-        with tempfile.TemporaryDirectory(prefix="repro-check-") as kept:
-            outcome = run(
-                config, overrides=overrides, tool=tool, directory=pathlib.Path(kept), timeout=timeout
-            )
-    else:
+    with contextlib.ExitStack() as stack:
+        if directory is None:
+            directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="repro-check-"))
         where = pathlib.Path(directory)
         where.mkdir(parents=True, exist_ok=True)
-        outcome = run(config, overrides=overrides, tool=tool, directory=where, timeout=timeout)
+        try:
+            outcome = run(config, overrides=overrides, tool=tool, directory=where, timeout=timeout)
+        except ToolError as error:
+            # What was wrong is in the message; how we came to know it helps nobody.
+            raise error.with_traceback(None) from None
     if not outcome.reproducible:
         raise AssertionError(outcome.text.rstrip() or "the runs diverged")
     return outcome

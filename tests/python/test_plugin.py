@@ -145,6 +145,11 @@ def test_the_fixture_takes_the_option(fake, pytester, monkeypatch):
     failed = pytester.runpytest(*plugin, "--repro-check", FAKE)
     failed.assert_outcomes(failed=1)
     failed.stdout.fnmatch_lines(["*AssertionError: DIVERGED at op 3*"])
+    fake(exit=5, stdout="RUN FAILED")
+    undecided = pytester.runpytest(*plugin, "--repro-check", FAKE)
+    undecided.stdout.fnmatch_lines(["*ToolError: repro-check could not judge: a run failed*"])
+    for shown in (failed, undecided):
+        assert "tool.py:" not in shown.stdout.str() and "testing.py:" not in shown.stdout.str()
 
 
 def test_the_installed_package_brings_its_plugin(fake, tmp_path):
