@@ -55,3 +55,28 @@ function(repro_check_library name)
     PUBLIC repro_check_options ${ARG_PUBLIC}
     PRIVATE repro_check_warnings ${ARG_PRIVATE})
 endfunction()
+
+# repro_check_by_instruction_set(<target> <source>...): sources of the target are compiled for every
+# machine and again for those with AVX2 and AVX-512, each under a name of its own: see
+# core/system/vectors.h.
+function(repro_check_by_instruction_set target)
+  set(avx2 -O3)
+  set(avx512 -O3)
+  if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+    list(APPEND avx2 -mavx2 -mfma -DREPRO_CHECK_VECTOR_BYTES=32)
+    # GCC 12 takes the operands that its own header leaves undefined on purpose for a mistake.
+    list(APPEND avx512 -mavx512f -mavx512dq -mavx512vl -mprefer-vector-width=512
+                       -DREPRO_CHECK_VECTOR_BYTES=64 $<$<CXX_COMPILER_ID:GNU>:-Wno-uninitialized>)
+  endif()
+  set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS "-O3")
+  foreach(source IN LISTS ARGN)
+    get_filename_component(name "${source}" NAME_WE)
+    foreach(set avx2 avx512)
+      set(copy "${CMAKE_CURRENT_BINARY_DIR}/${name}_${set}.cpp")
+      file(CONFIGURE OUTPUT "${copy}" CONTENT
+           "#include \"${CMAKE_CURRENT_SOURCE_DIR}/${source}\"  // NOLINT(bugprone-suspicious-include)\n")
+      target_sources(${target} PRIVATE "${copy}")
+      set_source_files_properties("${copy}" PROPERTIES COMPILE_OPTIONS "${${set}};-DREPRO_CHECK_ISA=${set}")
+    endforeach()
+  endforeach()
+endfunction()

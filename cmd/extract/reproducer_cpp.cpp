@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "cmd/extract/reproducer.h"
-#include "core/tensor/dtype.h"
+#include "core/tensor/dtype_table.h"
 #include "core/text/printable.h"
 
 namespace repro_check::cmd {
@@ -19,34 +19,8 @@ std::string cpp_number(double value) {
   return fmt::format("double({})", value);
 }
 
-/// LibTorch's own words for element types.
-constexpr std::array<std::pair<core::Dtype, std::string_view>, 19> kCppScalarTypes{{
-    {core::Dtype::kBool, "Bool"},
-    {core::Dtype::kUInt8, "Byte"},
-    {core::Dtype::kUInt16, "UInt16"},
-    {core::Dtype::kUInt32, "UInt32"},
-    {core::Dtype::kUInt64, "UInt64"},
-    {core::Dtype::kInt8, "Char"},
-    {core::Dtype::kInt16, "Short"},
-    {core::Dtype::kInt32, "Int"},
-    {core::Dtype::kInt64, "Long"},
-    {core::Dtype::kFloat16, "Half"},
-    {core::Dtype::kBFloat16, "BFloat16"},
-    {core::Dtype::kFloat32, "Float"},
-    {core::Dtype::kFloat64, "Double"},
-    {core::Dtype::kFloat8E4M3FN, "Float8_e4m3fn"},
-    {core::Dtype::kFloat8E5M2, "Float8_e5m2"},
-    {core::Dtype::kFloat8E4M3FNUZ, "Float8_e4m3fnuz"},
-    {core::Dtype::kFloat8E5M2FNUZ, "Float8_e5m2fnuz"},
-    {core::Dtype::kComplex64, "ComplexFloat"},
-    {core::Dtype::kComplex128, "ComplexDouble"},
-}};
-
 std::string cpp_scalar_type(core::Dtype dtype) {
-  for (const auto& [known, word] : kCppScalarTypes) {
-    if (known == dtype) return fmt::format("c10::ScalarType::{}", word);
-  }
-  return "c10::ScalarType::Undefined";
+  return fmt::format("c10::ScalarType::{}", core::row_of(dtype).torch);
 }
 
 constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kCppEnumerators{

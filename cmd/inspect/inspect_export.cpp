@@ -15,6 +15,7 @@
 #include "cmd/terminal/logging.h"
 #include "cmd/terminal/new_file.h"
 #include "core/error.h"
+#include "core/tensor/dtype_table.h"
 #include "core/tensor/element_number.h"
 #include "core/tensor/npy.h"
 #include "core/text/near_miss.h"
@@ -45,7 +46,7 @@ constexpr std::array kTargets{Dtype::kFloat16,
                               Dtype::kFloat8E5M2FNUZ};
 
 void write_npy(const std::filesystem::path& file, const TensorValues& values) {
-  if (!core::has_npy_dtype(values.dtype)) {
+  if (core::row_of(values.dtype).numpy.empty()) {
     const bool is_float = core::is_floating(values.dtype) && values.dtype != Dtype::kFloat4E2M1FNX2;
     throw core::Error(
         ErrorKind::kUnsupportedDtype,

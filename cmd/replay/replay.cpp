@@ -71,7 +71,7 @@ RecorderQuestion question_for(const ReplayPlan& plan,
 }
 
 /// The kernel of a model may print too: the answer is the last line.
-std::string_view last_line(std::string_view text) {
+std::string_view answer_line(std::string_view text) {
   const std::size_t end = text.find_last_not_of('\n');
   const std::size_t start = end == std::string_view::npos ? end : text.rfind('\n', end);
   return text.substr(start == std::string_view::npos ? 0 : start + 1);
@@ -193,7 +193,7 @@ ReplayFindings replay(const ReplayPlan& plan) {
     RecorderQuestion question = question_for(plan, dump->manifest(), isa, request.path());
     question.about =
         fmt::format("op {} {}", findings.op.index, core::printable(findings.op.op->full_name()));
-    take(isa, parse_answer(last_line(ask_recorder(question))), findings);
+    take(isa, parse_answer(answer_line(ask_recorder(question))), findings);
   }
   return findings;
 }

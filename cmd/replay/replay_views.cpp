@@ -15,7 +15,7 @@ namespace {
 /// Distinct results listed for one setting.
 constexpr std::size_t kShownResults = 5;
 
-std::string row(std::string_view label, const std::string& text) {
+std::string replay_row(std::string_view label, const std::string& text) {
   return fmt::format("  {:<11}{}\n", label, text);
 }
 
@@ -56,22 +56,23 @@ std::string gap_text(const replay::Result& result) {
 
 std::string setting_rows(const ReplaySetting& setting) {
   const auto& results = setting.round.results;
-  std::string text = row("setting",
-                         fmt::format("{} ({}): {}, {}",
-                                     setting_name(setting),
-                                     escape_name(setting.cpu_capability),
-                                     format_count(setting.round.sequence.size(), "call"),
-                                     format_count(results.size(), "result")));
+  std::string text = replay_row("setting",
+                                fmt::format("{} ({}): {}, {}",
+                                            setting_name(setting),
+                                            escape_name(setting.cpu_capability),
+                                            format_count(setting.round.sequence.size(), "call"),
+                                            format_count(results.size(), "result")));
   for (std::size_t i = 0; i < std::min(results.size(), kShownResults); ++i) {
-    text += row("",
-                fmt::format("{} {} {}{}",
-                            core::to_hex(results[i].digest).substr(0, 12),
-                            format_count(results[i].calls, "call") + ",",
-                            recorded_text(results[i]),
-                            gap_text(results[i])));
+    text += replay_row("",
+                       fmt::format("{} {} {}{}",
+                                   core::to_hex(results[i].digest).substr(0, 12),
+                                   format_count(results[i].calls, "call") + ",",
+                                   recorded_text(results[i]),
+                                   gap_text(results[i])));
   }
   if (results.size() > kShownResults) {
-    text += row("", fmt::format("... and {} more: --format json", results.size() - kShownResults));
+    text += replay_row(
+        "", fmt::format("... and {} more: --format json", results.size() - kShownResults));
   }
   return text;
 }
@@ -80,7 +81,7 @@ std::string float64_rows(const std::string& side,
                          const std::optional<replay::ReferenceDistance>& distance) {
   if (!distance) return "";
   if (!distance->problem.empty()) {
-    return row("float64", side + "no distance: " + escape_name(distance->problem));
+    return replay_row("float64", side + "no distance: " + escape_name(distance->problem));
   }
   std::string text;
   for (const replay::OutputDistance& output : distance->outputs) {
@@ -91,7 +92,7 @@ std::string float64_rows(const std::string& side,
     if (output.incomparable > 0) {
       measured += fmt::format(", NaN or infinity against a number {} times", output.incomparable);
     }
-    text += row(
+    text += replay_row(
         "float64",
         fmt::format(
             "{}output {} from the float64 result: {}", side, escape_name(output.slot), measured));
@@ -102,12 +103,12 @@ std::string float64_rows(const std::string& side,
 std::string nearer_row(const ReplayFindings& findings) {
   const auto ratio = findings.reference_ratio();
   if (!ratio) return "";
-  if (*ratio == 1) return row("", "both are equally far from it");
+  if (*ratio == 1) return replay_row("", "both are equally far from it");
   const std::string by =
       std::isfinite(*ratio) && *ratio > 0
           ? fmt::format(" by a factor of {}", format_error(std::max(*ratio, 1 / *ratio)))
           : "";
-  return row(
+  return replay_row(
       "",
       fmt::format(
           "{} is nearer to it{}", escape_name(*ratio > 1 ? findings.against : findings.dump), by));
@@ -126,22 +127,16 @@ Json distances_json(const std::vector<replay::OutputDistance>& distances) {
   return list;
 }
 
-Json text_or_null(const std::string& text) {
-  if (text.empty()) return nullptr;
-  return clean_utf8(text);
-}
-
 Json setting_json(const ReplaySetting& setting) {
   Json results = Json::array();
   for (const replay::Result& result : setting.round.results) {
-    results.push_back(
-        {{"digest", core::to_hex(result.digest)},
-         {"calls", result.calls},
-         {"first_call", result.first},
-         {"as_recorded", result.as_recorded ? Json(*result.as_recorded) : nullptr},
-         {"to_recorded", distances_json(result.to_recorded)}});
+    results.push_back({{"digest", core::to_hex(result.digest)},
+                       {"calls", result.calls},
+                       {"first_call", result.first},
+                       {"as_recorded", result.as_recorded ? Json(*result.as_recorded) : nullptr},
+                       {"to_recorded", distances_json(result.to_recorded)}});
   }
-  return {{"isa", text_or_null(setting.isa)},
+  return {{"isa", json_text_or_null(setting.isa)},
           {"cpu_capability", clean_utf8(setting.cpu_capability)},
           {"threads", setting.round.threads},
           {"calls", setting.round.sequence.size()},
@@ -153,7 +148,7 @@ Json setting_json(const ReplaySetting& setting) {
 Json reference_json(const std::optional<replay::ReferenceDistance>& distance) {
   if (!distance) return nullptr;
   return {{"outputs", distances_json(distance->outputs)},
-          {"problem", text_or_null(distance->problem)}};
+          {"problem", json_text_or_null(distance->problem)}};
 }
 
 Json float64_json(const ReplayFindings& findings) {
@@ -188,24 +183,24 @@ std::string replay_headline(const ReplayFindings& findings) {
 
 std::string replay_text(const ReplayFindings& findings) {
   std::string text = replay_headline(findings) + "\n";
-  text += row("dump", escape_name(findings.dump));
+  text += replay_row("dump", escape_name(findings.dump));
   if (!findings.against.empty()) {
-    text += row("against",
-                fmt::format("{}, op {}: {}",
-                            escape_name(findings.against),
-                            findings.against_op,
-                            findings.same_inputs ? "recorded with the same inputs"
-                                                 : "recorded with other inputs"));
+    text += replay_row("against",
+                       fmt::format("{}, op {}: {}",
+                                   escape_name(findings.against),
+                                   findings.against_op,
+                                   findings.same_inputs ? "recorded with the same inputs"
+                                                        : "recorded with other inputs"));
   }
-  text += row("recorder",
-              "LibTorch " + escape_name(findings.libtorch) +
-                  (findings.device.empty() ? "" : ", on " + escape_name(findings.device)));
+  text += replay_row("recorder",
+                     "LibTorch " + escape_name(findings.libtorch) +
+                         (findings.device.empty() ? "" : ", on " + escape_name(findings.device)));
   for (const ReplaySetting& setting : findings.settings) text += setting_rows(setting);
   const bool two = !findings.against.empty();
   text += float64_rows(two ? escape_name(findings.dump) + ": " : "", findings.baseline);
   text += float64_rows(two ? escape_name(findings.against) + ": " : "", findings.candidate);
   text += nearer_row(findings);
-  for (const std::string& note : findings.notes) text += row("note", escape_name(note));
+  for (const std::string& note : findings.notes) text += replay_row("note", escape_name(note));
   return text;
 }
 
@@ -222,23 +217,23 @@ std::string replay_json(const ReplayFindings& findings, bool pretty) {
   Json notes = Json::array();
   for (const std::string& note : findings.notes) notes.push_back(clean_utf8(note));
   const Json document{{"format", "repro-check-replay"},
-                             {"version", "1.0"},
-                             {"verdict", findings.verdict().name},
-                             {"headline", clean_utf8(replay_headline(findings))},
-                             {"exit_code", static_cast<int>(findings.verdict().exit)},
-                             {"dump", clean_utf8(findings.dump)},
-                             {"op",
-                              {{"index", op.index},
-                               {"operator", clean_utf8(op.op->full_name())},
-                               {"place", clean_utf8(raw_place_text(op.site.get()))}}},
-                             {"against", std::move(against)},
-                             {"libtorch", clean_utf8(findings.libtorch)},
-                             {"device", text_or_null(findings.device)},
-                             {"calls", findings.calls()},
-                             {"distinct", findings.distinct()},
-                             {"settings", std::move(settings)},
-                             {"float64", float64_json(findings)},
-                             {"notes", std::move(notes)}};
+                      {"version", "1.0"},
+                      {"verdict", findings.verdict().name},
+                      {"headline", clean_utf8(replay_headline(findings))},
+                      {"exit_code", static_cast<int>(findings.verdict().exit)},
+                      {"dump", clean_utf8(findings.dump)},
+                      {"op",
+                       {{"index", op.index},
+                        {"operator", clean_utf8(op.op->full_name())},
+                        {"place", clean_utf8(raw_place_text(op.site.get()))}}},
+                      {"against", std::move(against)},
+                      {"libtorch", clean_utf8(findings.libtorch)},
+                      {"device", json_text_or_null(findings.device)},
+                      {"calls", findings.calls()},
+                      {"distinct", findings.distinct()},
+                      {"settings", std::move(settings)},
+                      {"float64", float64_json(findings)},
+                      {"notes", std::move(notes)}};
   return to_document(document, pretty);
 }
 

@@ -4,15 +4,16 @@
 #include <cstddef>
 #include <cstdint>
 
-// The inner loop over floats. It is compiled once for every machine and once each for those with
-// AVX2 and AVX-512, so nothing here may pull in inline functions of a library: the linker would
-// keep one copy for all.
+#include "comparators/measure/sums.h"
+
+// The inner loops over floats and doubles, compiled once an instruction set: see
+// core/system/vectors.h.
 
 namespace repro_check::comparators::detail {
 
 /// Elements between two looks at whether something new was seen; whole lanes of a leaf.
 inline constexpr std::size_t kBlock = 512;
-inline constexpr std::size_t kBlockLanes = 8;
+inline constexpr std::size_t kBlockLanes = kLanes;
 
 /// Pairs, padded to whole lanes with pairs that are both 0.
 struct NarrowPairs {
@@ -30,17 +31,8 @@ struct WidePairs {
   std::size_t count;  ///< as above
 };
 
-/// Sums that go on from block to block inside a leaf, lane by lane.
-struct BlockSums {
-  // NOLINTBEGIN(modernize-avoid-c-arrays): std::array has external linkage
-  double abs[kBlockLanes];
-  double rel[kBlockLanes];
-  double d2[kBlockLanes];
-  double b2[kBlockLanes];
-  double c2[kBlockLanes];
-  double bc[kBlockLanes];
-  // NOLINTEND(modernize-avoid-c-arrays)
-};
+/// They go on from block to block inside a leaf.
+using BlockSums = LeafSums;
 
 /// How far apart the two of a pair are, as one number: kRelBits of it say the binary exponent of
 /// the relative error, the others that of the ULP distance.

@@ -3,11 +3,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 #include "comparators/measure/pair_totals.h"
 #include "comparators/measure/policy.h"
-#include "comparators/measure/range_rescue.h"
 #include "core/tensor/dtype.h"
 
 namespace repro_check::comparators::detail {
@@ -39,12 +39,13 @@ class LeafPass {
   /// leaves in them.
   virtual void finish() = 0;
 
-  // Where a sum of squares left the range of double, the leaves are gone through twice more.
+  /// Whether a sum of squares left the range of double: then the leaves are gone through twice
+  /// more.
   [[nodiscard]] virtual bool needs_rescue() const { return false; }
-  virtual void widen(const PairLeaf& /*leaf*/, Range& /*range*/) const {}
-  [[nodiscard]] virtual SquareSums scaled(const PairLeaf& /*leaf*/, const Scale& /*scale*/) const {
-    return {};
-  }
+  using TakePart = std::function<void(std::size_t part, double baseline, double candidate)>;
+  /// Calls `take` with all finite pairs of a leaf, real number by real number: a complex element is
+  /// two of them.
+  virtual void for_each_finite(const PairLeaf& /*leaf*/, const TakePart& /*take*/) const {}
 
   [[nodiscard]] PairFindings& findings() noexcept { return findings_; }
 

@@ -2,13 +2,16 @@
 #include "comparators/measure/metrics.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <vector>
 
+#include "comparators/measure/float_block.h"
 #include "comparators/measure/leaf_pass.h"
 #include "comparators/measure/pair_measurer.h"
 #include "core/content/content_parts.h"
 #include "core/error.h"
+#include "core/system/instruction_set.h"
 
 namespace repro_check::comparators {
 namespace {
@@ -43,6 +46,13 @@ TensorMetrics measure(core::TensorView baseline,
 }
 
 namespace detail {
+
+const BlockLoops& block_loops() noexcept {
+  static const std::array<BlockLoops, 3> loops{
+      avx512_block_loops(), avx2_block_loops(), portable_block_loops()};
+  static const BlockLoops& fastest = core::detail::runnable(loops).front();
+  return fastest;
+}
 
 std::unique_ptr<LeafPass> make_pass(core::Dtype dtype, const ElementPolicy& policy) {
   if (dtype == core::Dtype::kBool) return make_bool_pass(policy);

@@ -2,12 +2,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <tuple>
 
-#include "comparators/measure/float_formats.h"
 #include "comparators/measure/leaf_pass.h"
 #include "comparators/measure/pair_totals.h"
 #include "comparators/measure/range_rescue.h"
+#include "core/tensor/dtype_table.h"
 #include "core/tensor/float_format.h"
 
 namespace repro_check::comparators::detail {
@@ -31,32 +30,13 @@ struct Complex {
 
 /// By modulus, as torch.isclose does it; ULP part by part.
 class ComplexPass final : public LeafPass {
-  // Above what uses its type.
-  [[nodiscard]] auto parts_of(const PairLeaf& leaf) const {
-    return [this, leaf](std::size_t part) {
-      const Complex b = load(leaf.baseline, part / 2);
-      const Complex c = load(leaf.candidate, part / 2);
-      const bool real = part % 2 == 0;
-      return std::tuple(b.finite() && c.finite(), real ? b.re : b.im, real ? c.re : c.im);
-    };
-  }
-
  public:
-  ComplexPass(core::Dtype dtype, const ElementPolicy& policy) : LeafPass(policy) {
-    part_dtype_ = core::part_dtype(dtype);
-    part_size_ = core::element_size(part_dtype_);
-    const auto take_limits = [this](const auto& format) {
-      min_normal_ = format.min_normal();
-      max_finite_ = format.max_finite();
-    };
-    if (part_dtype_ == core::Dtype::kFloat16) {
-      take_limits(Float16Format{});
-    } else if (part_dtype_ == core::Dtype::kFloat32) {
-      take_limits(Float32Format{});
-    } else {
-      take_limits(Float64Format{});
-    }
-  }
+  ComplexPass(core::Dtype dtype, const ElementPolicy& policy)
+      : LeafPass(policy),
+        part_dtype_(core::part_dtype(dtype)),
+        part_size_(core::element_size(part_dtype_)),
+        min_normal_(core::row_of(part_dtype_).layout.min_normal()),
+        max_finite_(core::row_of(part_dtype_).layout.max_finite()) {}
 
   LeafSums measure(const PairLeaf& leaf) override {
     LeafSums sums;
@@ -66,16 +46,19 @@ class ComplexPass final : public LeafPass {
     return sums;
   }
 
-  void finish() override { finish_metrics(totals(), policy(), {.parts = 2}, metrics()); }
+  void finish() override { findings().finish(policy(), {.parts = 2}); }
 
   [[nodiscard]] bool needs_rescue() const override {
     return part_dtype_ == core::Dtype::kFloat64 && out_of_range(totals());
   }
-  void widen(const PairLeaf& leaf, Range& range) const override {
-    widen_range(2 * leaf.count, parts_of(leaf), range);
-  }
-  [[nodiscard]] SquareSums scaled(const PairLeaf& leaf, const Scale& scale) const override {
-    return scaled_sums(2 * leaf.count, parts_of(leaf), scale);
+  void for_each_finite(const PairLeaf& leaf, const TakePart& take) const override {
+    for (std::size_t i = 0; i < leaf.count; ++i) {
+      const Complex b = load(leaf.baseline, i);
+      const Complex c = load(leaf.candidate, i);
+      if (!b.finite() || !c.finite()) continue;
+      take(2 * i, b.re, c.re);
+      take(2 * i + 1, b.im, c.im);
+    }
   }
 
  private:
@@ -100,8 +83,7 @@ class ComplexPass final : public LeafPass {
     if (b.same_bits(c)) return;
     count_edges(b, c);
     const double base = std::hypot(b.re, b.im);
-    ++metrics().n_diff;
-    note_first(metrics().first_diff, index);
+    findings().note_difference(index);
     const double d_re = c.re - b.re;
     const double d_im = c.im - b.im;
     sums.d2[lane] += d_re * d_re + d_im * d_im;
@@ -126,21 +108,13 @@ class ComplexPass final : public LeafPass {
     count_edges(b, c);
     const ValueClass of_baseline = b.value_class();
     const bool same_value = of_baseline.inf && b.re == c.re && b.im == c.im;
-    count_special(of_baseline,
-                  c.value_class(),
-                  b.same_bits(c) || same_value,
-                  index,
-                  policy(),
-                  totals(),
-                  metrics());
+    findings().count_special(
+        of_baseline, c.value_class(), b.same_bits(c) || same_value, index, policy());
     if (!same_value || b.same_bits(c)) return;
     // An infinity beside zeros of other signs.
-    ++metrics().n_diff;
+    findings().note_difference(index);
     ++metrics().zero_sign_only;
-    note_first(metrics().first_diff, index);
-    if (!policy().signed_zero_distinct) return;
-    ++metrics().n_beyond;
-    note_first(metrics().first_beyond, index);
+    if (policy().signed_zero_distinct) findings().note_beyond(index);
   }
 
   void add_unequal(double abs,
@@ -149,28 +123,14 @@ class ComplexPass final : public LeafPass {
                    std::uint64_t index,
                    std::size_t lane,
                    LeafSums& sums) {
-    const bool only_zero_sign = abs == 0;
-    const bool beyond = only_zero_sign
-                            ? policy().signed_zero_distinct
-                            : abs > policy().atol + policy().rtol * base || ulps > policy().max_ulp;
-    if (beyond) {
-      ++metrics().n_beyond;
-      note_first(metrics().first_beyond, index);
-    }
-    if (only_zero_sign) {
+    if (abs == 0) {
       ++metrics().zero_sign_only;
+      if (policy().signed_zero_distinct) findings().note_beyond(index);
       return;
     }
-    const double rel = base > 0 ? abs / base : 0.0;
     sums.abs[lane] += abs;
-    sums.rel[lane] += rel;
-    ++totals().n_unequal;
-    if (base == 0) ++metrics().zero_baseline;
-    if (base == 0 || rel >= kWithinOneThousandth) ++totals().outside_1e3;
-    if (base == 0 || rel >= kWithinFiveThousandths) ++totals().outside_5e3;
-    totals().codes.add_rel(abs, base);
-    refine_maxima(abs, base, index, totals(), metrics());
-    refine_given(abs, base, policy(), totals());
+    const bool beyond = abs > policy().atol + policy().rtol * base || ulps > policy().max_ulp;
+    findings().count_unequal(abs, base, beyond, index, policy(), sums.rel[lane]);
   }
 
   std::uint64_t add_ulps(std::uint64_t from, std::uint64_t to) {
@@ -181,10 +141,10 @@ class ComplexPass final : public LeafPass {
     return distance;
   }
 
-  core::Dtype part_dtype_ = core::Dtype::kFloat32;
-  std::size_t part_size_ = 0;
-  double min_normal_ = 0;
-  double max_finite_ = 0;
+  core::Dtype part_dtype_;
+  std::size_t part_size_;
+  double min_normal_;
+  double max_finite_;
 };
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include "comparators/measure/leaf_pass.h"
 #include "comparators/measure/pair_totals.h"
+#include "core/tensor/dtype_table.h"
 
 namespace repro_check::comparators::detail {
 namespace {
@@ -49,7 +50,7 @@ class IntegerPass final : public LeafPass {
     if (metrics().n_finite == 0) return;
     metrics().max_abs_exact = totals().max_exact;
     metrics().mean_abs = exact_mean(totals().sum_exact, metrics().n_finite);
-    finish_metrics(totals(), policy(), {.ulp = false, .exact_mean = true}, metrics());
+    findings().finish(policy(), {.ulp = false, .exact_mean = true});
   }
 
  private:
@@ -85,23 +86,11 @@ class IntegerPass final : public LeafPass {
   void add_unequal(
       std::uint64_t exact, double base, std::uint64_t index, std::size_t lane, LeafSums& sums) {
     const auto abs = static_cast<double>(exact);
-    const double rel = base > 0 ? abs / base : 0.0;
     sums.d2[lane] += abs * abs;
-    sums.rel[lane] += rel;
     totals().sum_exact += exact;
-    ++metrics().n_diff;
-    ++totals().n_unequal;
-    note_first(metrics().first_diff, index);
-    if (base == 0) ++metrics().zero_baseline;
-    if (base == 0 || rel >= kWithinOneThousandth) ++totals().outside_1e3;
-    if (base == 0 || rel >= kWithinFiveThousandths) ++totals().outside_5e3;
-    if (abs > policy().atol + policy().rtol * base) {
-      ++metrics().n_beyond;
-      note_first(metrics().first_beyond, index);
-    }
-    totals().codes.add_rel(abs, base);
-    refine_maxima(abs, base, index, totals(), metrics());
-    refine_given(abs, base, policy(), totals());
+    findings().note_difference(index);
+    const bool beyond = abs > policy().atol + policy().rtol * base;
+    findings().count_unequal(abs, base, beyond, index, policy(), sums.rel[lane]);
     if (exact <= totals().max_exact) return;
     totals().max_exact = exact;
     metrics().max_abs_index = index;
@@ -138,8 +127,7 @@ class BoolPass final : public LeafPass {
 
  private:
   void add_unequal(std::byte from, std::byte to, std::uint64_t index) {
-    ++metrics().n_diff;
-    note_first(metrics().first_diff, index);
+    findings().note_difference(index);
     const bool same_truth = (from != std::byte{0}) == (to != std::byte{0});
     ++(same_truth ? metrics().noncanonical_bool : totals().n_unequal);
     if (!same_truth) ++(from == std::byte{0} ? metrics().false_to_true : metrics().true_to_false);
@@ -148,8 +136,7 @@ class BoolPass final : public LeafPass {
     // A tolerance of 1 or more, in as many words, passes true against false.
     const double base = from != std::byte{0} ? 1.0 : 0.0;
     if (!same_truth && policy().atol + policy().rtol * base >= 1.0) return;
-    ++metrics().n_beyond;
-    note_first(metrics().first_beyond, index);
+    findings().note_beyond(index);
   }
 };
 
@@ -159,9 +146,7 @@ class OpaquePass final : public LeafPass {
 
   LeafSums measure(const PairLeaf& leaf) override {
     for (std::size_t i = 0; i < leaf.count; ++i) {
-      if (leaf.baseline[i] == leaf.candidate[i]) continue;
-      ++metrics().n_diff;
-      note_first(metrics().first_diff, leaf.first + i);
+      if (leaf.baseline[i] != leaf.candidate[i]) findings().note_difference(leaf.first + i);
     }
     return {};
   }
@@ -171,36 +156,13 @@ class OpaquePass final : public LeafPass {
   }
 };
 
-template <typename T>
-std::unique_ptr<LeafPass> pass_of(const ElementPolicy& policy) {
-  return std::make_unique<IntegerPass<T>>(policy);
-}
-
 }  // namespace
 
 std::unique_ptr<LeafPass> make_integer_pass(core::Dtype dtype, const ElementPolicy& policy) {
-  using core::Dtype;
-  switch (dtype) {
-    case Dtype::kUInt8:
-    case Dtype::kQUInt8:
-      return pass_of<std::uint8_t>(policy);
-    case Dtype::kUInt16:
-      return pass_of<std::uint16_t>(policy);
-    case Dtype::kUInt32:
-      return pass_of<std::uint32_t>(policy);
-    case Dtype::kUInt64:
-      return pass_of<std::uint64_t>(policy);
-    case Dtype::kInt8:
-    case Dtype::kQInt8:
-      return pass_of<std::int8_t>(policy);
-    case Dtype::kInt16:
-      return pass_of<std::int16_t>(policy);
-    case Dtype::kInt32:
-    case Dtype::kQInt32:
-      return pass_of<std::int32_t>(policy);
-    default:
-      return pass_of<std::int64_t>(policy);
-  }
+  std::unique_ptr<LeafPass> pass;
+  core::visit_integer(
+      dtype, [&](auto zero) { pass = std::make_unique<IntegerPass<decltype(zero)>>(policy); });
+  return pass;
 }
 
 std::unique_ptr<LeafPass> make_bool_pass(const ElementPolicy& policy) {

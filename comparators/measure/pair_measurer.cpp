@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "comparators/measure/metrics.h"
+#include "comparators/measure/range_rescue.h"
 #include "comparators/measure/samples.h"
 
 namespace repro_check::comparators::detail {
@@ -68,7 +69,7 @@ class PairMeasurer::Scan {
     for (std::size_t i = 1; i < states_.size(); ++i) {
       all.findings().merge(states_[i].pass->findings());
     }
-    for (const LeafTotals& leaf : leaves_) all.findings().totals.sums.add(leaf);
+    for (const LeafTotals& leaf : leaves_) add_sums(leaf, all.findings().totals.sums);
     if (!failed() && all.needs_rescue()) rescue(all);
     all.findings().metrics.elements = bytes_ / element_;
     all.finish();
@@ -144,7 +145,7 @@ class PairMeasurer::Scan {
   void measure(WorkerState& state, const PairPart& part) {
     for_each_leaf(part, [&](const PairLeaf& leaf) {
       const std::uint64_t before = state.pass->findings().metrics.n_diff;
-      leaves_[leaf.first / kMetricLeaf] = LeafTotals(state.pass->measure(leaf));
+      leaves_[leaf.first / kMetricLeaf] = totals_of(state.pass->measure(leaf));
       if (state.samples.size() >= max_samples_) return;
       if (state.pass->findings().metrics.n_diff != before) sample(state, leaf);
     });
@@ -172,8 +173,9 @@ class PairMeasurer::Scan {
   void rescue(LeafPass& all) {
     walk(
         [&](unsigned worker, const PairPart& part) {
-          for_each_leaf(part,
-                        [&](const PairLeaf& leaf) { all.widen(leaf, states_[worker].range); });
+          for_each_leaf(part, [&](const PairLeaf& leaf) {
+            states_[worker].range.merge(range_of(all, leaf));
+          });
         },
         false);
     Range range;
@@ -182,14 +184,12 @@ class PairMeasurer::Scan {
     walk(
         [&](unsigned /*worker*/, const PairPart& part) {
           for_each_leaf(part, [&](const PairLeaf& leaf) {
-            const SquareSums sums = all.scaled(leaf, scale);
-            leaves_[leaf.first / kMetricLeaf] =
-                LeafTotals({{}, {}, sums.d2, sums.b2, sums.c2, sums.bc});
+            leaves_[leaf.first / kMetricLeaf] = scaled_squares(all, leaf, scale);
           });
         },
         false);
     LeafTotals squares;
-    for (const LeafTotals& leaf : leaves_) squares.add(leaf);
+    for (const LeafTotals& leaf : leaves_) add_sums(leaf, squares);
     replace_squares(scale, squares, all.findings().totals);
   }
 

@@ -2,6 +2,7 @@
 #include "comparators/measure/pair_totals.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -82,11 +83,39 @@ void finish_needed(const PairTotals& totals,
   metrics.atol_given_rtol = policy.rtol > 0 ? totals.given_atol : metrics.atol_needed;
 }
 
-void finish_histograms(const PairTotals& totals, Meaning meaning, TensorMetrics& metrics) noexcept {
-  metrics.rel_hist = rel_histogram(totals.codes, metrics.n_finite);
-  if (!meaning.ulp) return;
-  metrics.ulp_hist = ulp_histogram(
-      totals.codes, metrics.elements * meaning.parts, metrics.n_finite * meaning.parts);
+/// Bucket of 1 + ceil(log2 of a distance): `3-4` is that of 3, `1025-65536` of 12 to 17.
+constexpr std::size_t ulp_bucket(std::size_t code) noexcept {
+  constexpr std::array<std::size_t, 18> kBuckets{
+      0, 1, 2, 3, 4, 5, 6, 6, 7, 7, 8, 8, 9, 9, 9, 9, 9, 9};
+  return code < kBuckets.size() ? kBuckets[code] : 10;
+}
+
+/// @param elements  of each side, or parts of complex ones
+/// @param finite    pairs of them that are both finite
+UlpHistogram ulp_histogram(const ErrorCodes& codes, std::uint64_t elements, std::uint64_t finite) {
+  UlpHistogram histogram{};
+  std::uint64_t apart = 0;
+  for (std::size_t code = 1; code < codes.ulp.size(); ++code) {
+    histogram[ulp_bucket(code)] += codes.ulp[code];
+    apart += codes.ulp[code];
+  }
+  histogram.front() = finite - apart;
+  histogram.back() = elements - finite;
+  return histogram;
+}
+
+RelHistogram rel_histogram(const ErrorCodes& codes, std::uint64_t finite) {
+  static_assert(RelHistogram::kLeast == kLeastRelExponent &&
+                RelHistogram::kGreatest == kGreatestRelExponent);
+  RelHistogram histogram;
+  std::uint64_t apart = 0;
+  for (std::size_t i = 0; i < histogram.exponents.size(); ++i) {
+    histogram.exponents[i] = codes.rel[i + 1];
+    apart += codes.rel[i + 1];
+  }
+  histogram.infinite = codes.rel[static_cast<std::size_t>(kRelOfZeroBase)];
+  histogram.zero = finite - apart - histogram.infinite;
+  return histogram;
 }
 
 /// The greater maximum, of equal ones the one at the lesser index.
@@ -148,7 +177,38 @@ void add_totals(const PairTotals& from, PairTotals& to) noexcept {
   take_first(from.first_zero_base, to.first_zero_base);
 }
 
+/// The fixed tree that ends a leaf.
+double sum_of_lanes(const SumLanes& lanes) noexcept {
+  return ((lanes[0] + lanes[1]) + (lanes[2] + lanes[3])) +
+         ((lanes[4] + lanes[5]) + (lanes[6] + lanes[7]));
+}
+
 }  // namespace
+
+LeafTotals totals_of(const LeafSums& leaf) noexcept {
+  LeafTotals totals;
+  for_each_sum(totals, leaf, [](double& to, const SumLanes& lanes) { to = sum_of_lanes(lanes); });
+  return totals;
+}
+
+void add_sums(const LeafTotals& leaf, LeafTotals& to) noexcept {
+  for_each_sum(to, leaf, [](double& sum, double of_leaf) { sum += of_leaf; });
+}
+
+void ErrorCodes::merge(const ErrorCodes& other) noexcept {
+  for (std::size_t i = 0; i < ulp.size(); ++i) ulp[i] += other.ulp[i];
+  for (std::size_t i = 0; i < rel.size(); ++i) rel[i] += other.rel[i];
+}
+
+void ErrorCodes::add_ulp(std::uint64_t distance) noexcept {
+  ++ulp[distance == 0 ? 0 : 1 + static_cast<std::size_t>(std::bit_width(distance - 1))];
+}
+
+void ErrorCodes::add_rel(double abs, double base) noexcept {
+  const double clipped = std::clamp(abs / base, 0x1p-64, 0x1p8);
+  const int code = base == 0 ? kRelOfZeroBase : std::ilogb(clipped) - kLeastRelExponent + 1;
+  ++rel[static_cast<std::size_t>(code)];
+}
 
 void PairFindings::merge(const PairFindings& other) noexcept {
   add_counts(other.metrics, metrics);
@@ -168,13 +228,11 @@ void PairFindings::merge(const PairFindings& other) noexcept {
                metrics.max_rel_finite_index);
 }
 
-void count_special(ValueClass baseline,
-                   ValueClass candidate,
-                   bool bits_equal,
-                   std::uint64_t index,
-                   const ElementPolicy& policy,
-                   PairTotals& totals,
-                   TensorMetrics& metrics) noexcept {
+void PairFindings::count_special(ValueClass baseline,
+                                 ValueClass candidate,
+                                 bool bits_equal,
+                                 std::uint64_t index,
+                                 const ElementPolicy& policy) noexcept {
   bool beyond = true;
   if (baseline.nan && candidate.nan) {
     ++(bits_equal ? metrics.nan_both_same : metrics.nan_both_payload);
@@ -193,20 +251,15 @@ void count_special(ValueClass baseline,
   if (bits_equal) {
     ++totals.special_equal;
   } else {
-    ++metrics.n_diff;
-    note_first(metrics.first_diff, index);
+    note_difference(index);
   }
-  if (beyond) {
-    ++metrics.n_beyond;
-    note_first(metrics.first_beyond, index);
-  }
+  if (beyond) note_beyond(index);
 }
 
-void refine_maxima(double abs,
-                   double base,
-                   std::uint64_t index,
-                   PairTotals& totals,
-                   TensorMetrics& metrics) noexcept {
+void PairFindings::refine(double abs,
+                          double base,
+                          std::uint64_t index,
+                          const ElementPolicy& policy) noexcept {
   if (abs == 0) return;
   if (abs > totals.max_abs) {
     totals.max_abs = abs;
@@ -214,23 +267,17 @@ void refine_maxima(double abs,
   }
   if (base == 0) {
     note_first(totals.first_zero_base, index);
-    return;
+  } else {
+    const double rel = abs / base;
+    if (rel > totals.max_rel) {
+      totals.max_rel = rel;
+      metrics.max_rel_finite_index = index;
+    }
+    totals.needed_rtol = std::max(totals.needed_rtol, rel);
+    while (totals.needed_rtol * base < abs) {
+      totals.needed_rtol = std::nextafter(totals.needed_rtol, kInfinity);
+    }
   }
-  const double rel = abs / base;
-  if (rel > totals.max_rel) {
-    totals.max_rel = rel;
-    metrics.max_rel_finite_index = index;
-  }
-  totals.needed_rtol = std::max(totals.needed_rtol, rel);
-  while (totals.needed_rtol * base < abs) {
-    totals.needed_rtol = std::nextafter(totals.needed_rtol, kInfinity);
-  }
-}
-
-void refine_given(double abs,
-                  double base,
-                  const ElementPolicy& policy,
-                  PairTotals& totals) noexcept {
   const auto passes = [abs, base](double rtol, double atol) { return abs <= atol + rtol * base; };
   if (policy.atol > 0 && abs > policy.atol + totals.given_rtol * base) {
     const double guess = (abs - policy.atol) / base;
@@ -244,14 +291,34 @@ void refine_given(double abs,
   }
 }
 
-void finish_metrics(const PairTotals& totals,
-                    const ElementPolicy& policy,
-                    Meaning meaning,
-                    TensorMetrics& metrics) noexcept {
+void PairFindings::count_unequal(double abs,
+                                 double base,
+                                 bool beyond,
+                                 std::uint64_t index,
+                                 const ElementPolicy& policy,
+                                 double& rel_sum) noexcept {
+  const double rel = base > 0 ? abs / base : 0.0;
+  rel_sum += rel;
+  ++totals.n_unequal;
+  if (base == 0) ++metrics.zero_baseline;
+  if (base == 0 || rel >= 1e-3) ++totals.outside_1e3;
+  if (base == 0 || rel >= 5e-3) ++totals.outside_5e3;
+  if (beyond) note_beyond(index);
+  totals.codes.add_rel(abs, base);
+  refine(abs, base, index, policy);
+}
+
+void PairFindings::finish(const ElementPolicy& policy, Meaning meaning) noexcept {
   metrics.zeros_both = metrics.n_finite - totals.n_rel - metrics.zero_baseline;
   finish_shares(totals, metrics);
   finish_needed(totals, policy, metrics);
-  if (metrics.elements != 0) finish_histograms(totals, meaning, metrics);
+  if (metrics.elements != 0) {
+    metrics.rel_hist = rel_histogram(totals.codes, metrics.n_finite);
+    if (meaning.ulp) {
+      metrics.ulp_hist = ulp_histogram(
+          totals.codes, metrics.elements * meaning.parts, metrics.n_finite * meaning.parts);
+    }
+  }
   if (metrics.n_finite == 0) return;
   const auto count = static_cast<double>(metrics.n_finite);
   metrics.max_abs = totals.max_abs;

@@ -1,55 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 
-#include "comparators/measure/error_codes.h"
-#include "comparators/measure/lanes.h"
+#include "comparators/measure/float_block.h"
 #include "comparators/measure/policy.h"
+#include "comparators/measure/sums.h"
 #include "comparators/report/report.h"
 
 namespace repro_check::comparators::detail {
 
-inline constexpr double kWithinOneThousandth = 1e-3;
-inline constexpr double kWithinFiveThousandths = 5e-3;
+__extension__ using UInt128 = unsigned __int128;
 
-/// Sums of one leaf, over pairs that are both finite. d = c - b.
-struct LeafSums {
-  Lanes abs{};
-  Lanes rel{};
-  Lanes d2{};
-  Lanes b2{};
-  Lanes c2{};
-  Lanes bc{};
-};
+/// Lanes added.
+using LeafTotals = ErrorSums<double>;
+LeafTotals totals_of(const LeafSums& leaf) noexcept;
+void add_sums(const LeafTotals& leaf, LeafTotals& to) noexcept;
 
-/// Those of one leaf or of several, lanes added.
-struct LeafTotals {
-  double abs = 0;
-  double rel = 0;
-  double d2 = 0;
-  double b2 = 0;
-  double c2 = 0;
-  double bc = 0;
+/// How many pairs have which code of float_block.h; pairs without a difference may be left out.
+struct ErrorCodes {
+  std::array<std::uint64_t, kUlpCodes> ulp{};
+  std::array<std::uint64_t, kRelCodes> rel{};
 
-  LeafTotals() = default;
-  explicit LeafTotals(const LeafSums& leaf) noexcept
-      : abs(sum_of_lanes(leaf.abs)),
-        rel(sum_of_lanes(leaf.rel)),
-        d2(sum_of_lanes(leaf.d2)),
-        b2(sum_of_lanes(leaf.b2)),
-        c2(sum_of_lanes(leaf.c2)),
-        bc(sum_of_lanes(leaf.bc)) {}
+  void merge(const ErrorCodes& other) noexcept;
 
-  void add(const LeafTotals& leaf) noexcept {
-    abs += leaf.abs;
-    rel += leaf.rel;
-    d2 += leaf.d2;
-    b2 += leaf.b2;
-    c2 += leaf.c2;
-    bc += leaf.bc;
-  }
+  // What the loops over blocks of floats do, for one pair.
+  void add_ulp(std::uint64_t distance) noexcept;
+  /// @param abs, base  |c-b|, not 0, and |b|
+  void add_rel(double abs, double base) noexcept;
 };
 
 /// What has no place of its own in TensorMetrics until the pass is over.
@@ -77,15 +57,6 @@ struct PairTotals {
   std::optional<std::uint64_t> first_zero_base;
 };
 
-/// What was found of some leaves of a pair: counts and maxima in their places in TensorMetrics.
-struct PairFindings {
-  TensorMetrics metrics;
-  PairTotals totals;
-
-  /// Takes in what was found of other leaves; `sums` apart, in any order.
-  void merge(const PairFindings& other) noexcept;
-};
-
 inline void note_first(std::optional<std::uint64_t>& first, std::uint64_t index) noexcept {
   if (!first || index < *first) first = index;
 }
@@ -96,31 +67,6 @@ struct ValueClass {
   bool inf = false;
 };
 
-/// Counts a pair of which at least one is NaN or Inf.
-/// @param bits_equal  for infinities also: equal as values
-void count_special(ValueClass baseline,
-                   ValueClass candidate,
-                   bool bits_equal,
-                   std::uint64_t index,
-                   const ElementPolicy& policy,
-                   PairTotals& totals,
-                   TensorMetrics& metrics) noexcept;
-
-/// Takes one finite pair into the maxima and their indices, scalars that the vector loop leaves
-/// out. To be called in index order.
-/// @param abs, base  |c-b| and |b|
-void refine_maxima(double abs,
-                   double base,
-                   std::uint64_t index,
-                   PairTotals& totals,
-                   TensorMetrics& metrics) noexcept;
-
-/// The same for the tolerances that `policy` would have to have, of which it gives one.
-void refine_given(double abs,
-                  double base,
-                  const ElementPolicy& policy,
-                  PairTotals& totals) noexcept;
-
 /// Which of the metrics have a meaning for the dtype.
 struct Meaning {
   bool ulp = true;
@@ -128,15 +74,47 @@ struct Meaning {
   unsigned parts = 1;       ///< numbers in an element
 };
 
-/// Fills what follows from the sums. Null where no pair is finite, never 0 or NaN.
-void finish_metrics(const PairTotals& totals,
-                    const ElementPolicy& policy,
-                    Meaning meaning,
-                    TensorMetrics& metrics) noexcept;
+/// What was found of some leaves of a pair: counts and maxima in their places in TensorMetrics.
+struct PairFindings {
+  TensorMetrics metrics;
+  PairTotals totals;
 
-/// Whether there is a tolerance to look for beside that of the policy.
-inline bool has_tolerance(const ElementPolicy& policy) noexcept {
-  return policy.rtol > 0 || policy.atol > 0;
-}
+  /// Takes in what was found of other leaves; `sums` apart, in any order.
+  void merge(const PairFindings& other) noexcept;
+
+  void note_difference(std::uint64_t index) noexcept {
+    ++metrics.n_diff;
+    note_first(metrics.first_diff, index);
+  }
+  void note_beyond(std::uint64_t index) noexcept {
+    ++metrics.n_beyond;
+    note_first(metrics.first_beyond, index);
+  }
+
+  /// Counts a pair of which at least one is NaN or Inf.
+  /// @param bits_equal  for infinities also: equal as values
+  void count_special(ValueClass baseline,
+                     ValueClass candidate,
+                     bool bits_equal,
+                     std::uint64_t index,
+                     const ElementPolicy& policy) noexcept;
+
+  /// Takes one finite pair into the maxima and their indices, and into the tolerances that `policy`
+  /// would have to have, of which it gives one: scalars that the vector loop leaves out. To be
+  /// called in index order.
+  /// @param abs, base  |c-b| and |b|
+  void refine(double abs, double base, std::uint64_t index, const ElementPolicy& policy) noexcept;
+
+  /// All of a finite pair whose values differ, one by one; its differing, `abs` and d2 apart.
+  void count_unequal(double abs,
+                     double base,
+                     bool beyond,
+                     std::uint64_t index,
+                     const ElementPolicy& policy,
+                     double& rel_sum) noexcept;
+
+  /// Fills what follows from the sums. Null where no pair is finite, never 0 or NaN.
+  void finish(const ElementPolicy& policy, Meaning meaning) noexcept;
+};
 
 }  // namespace repro_check::comparators::detail

@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "configs/parser/config_parser.h"
+#include "core/tensor/float_format.h"
 
 namespace repro_check::comparators {
 namespace {
@@ -82,18 +83,14 @@ struct Tolerance {
 };
 
 Tolerance default_tolerance(core::Dtype dtype) noexcept {
-  using core::Dtype;
-  switch (dtype) {
-    case Dtype::kFloat64:
-    case Dtype::kComplex128:
+  switch (core::part_dtype(dtype)) {
+    case core::Dtype::kFloat64:
       return {1e-7, 1e-7};
-    case Dtype::kFloat32:
-    case Dtype::kComplex64:
+    case core::Dtype::kFloat32:
       return {1.3e-6, 1e-5};
-    case Dtype::kFloat16:
-    case Dtype::kComplex32:
+    case core::Dtype::kFloat16:
       return {1e-3, 1e-5};
-    case Dtype::kBFloat16:
+    case core::Dtype::kBFloat16:
       return {1.6e-2, 1e-5};
     default:
       return {};

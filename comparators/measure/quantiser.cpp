@@ -33,37 +33,28 @@ bool read_number(std::string_view text, Number& into) {
   return error == std::errc() && stop == end;
 }
 
-bool read_item(std::string_view key, std::string_view value, Parameters& into) {
-  if (key == "scheme") {
-    into.scheme = value;
-    return true;
-  }
-  if (key == "scale") {
-    double scale = 0;
-    if (!read_number(value, scale) || !std::isfinite(scale)) return false;
-    into.scale = scale;
-    return true;
-  }
-  if (key == "axis") {
-    std::size_t axis = 0;
-    if (!read_number(value, axis)) return false;
-    into.axis = axis;
-    return true;
-  }
-  return key == "zero_point" && read_number(value, into.zero_point);
-}
-
+/// Empty where an item is not understood.
 std::optional<Parameters> parse(std::string_view text) {
   Parameters parameters;
   while (!text.empty()) {
     const std::size_t end = std::min(text.find(' '), text.size());
     const std::string_view item = text.substr(0, end);
     text.remove_prefix(std::min(end + 1, text.size()));
-    const std::size_t equals = item.find('=');
-    if (equals == std::string_view::npos) return std::nullopt;
-    if (!read_item(item.substr(0, equals), item.substr(equals + 1), parameters)) {
-      return std::nullopt;
+    const std::size_t equals = std::min(item.find('='), item.size());
+    const std::string_view key = item.substr(0, equals);
+    const std::string_view value = item.substr(std::min(equals + 1, item.size()));
+    bool understood = key.size() < item.size();
+    if (key == "scheme") {
+      parameters.scheme = value;
+    } else if (key == "scale") {
+      understood =
+          read_number(value, parameters.scale.emplace()) && std::isfinite(*parameters.scale);
+    } else if (key == "axis") {
+      understood = read_number(value, parameters.axis.emplace());
+    } else {
+      understood = key == "zero_point" && read_number(value, parameters.zero_point);
     }
+    if (!understood) return std::nullopt;
   }
   if (parameters.scale.has_value() == parameters.axis.has_value()) return std::nullopt;
   return parameters;
@@ -74,17 +65,6 @@ Quantiser quantiser_of(const Parameters& parameters) {
   return {.axis = std::nullopt,
           .scales = {*parameters.scale},
           .zero_points = {static_cast<double>(parameters.zero_point)}};
-}
-
-double integer_at(core::Dtype dtype, const std::byte* at) noexcept {
-  if (dtype == core::Dtype::kQInt32) {
-    std::int32_t value = 0;
-    std::memcpy(&value, at, sizeof value);
-    return value;
-  }
-  const auto byte = static_cast<std::uint8_t>(*at);
-  return dtype == core::Dtype::kQInt8 ? static_cast<double>(static_cast<std::int8_t>(byte))
-                                      : static_cast<double>(byte);
 }
 
 }  // namespace
@@ -113,14 +93,7 @@ std::optional<QuantiserPair> quantisers_of(const core::TensorRecord& baseline,
 std::vector<double> channel_numbers(core::TensorView view) {
   const bool known = view.dtype == core::Dtype::kFloat32 || view.dtype == core::Dtype::kFloat64 ||
                      view.dtype == core::Dtype::kInt32 || view.dtype == core::Dtype::kInt64;
-  std::vector<double> numbers;
-  if (!known) return numbers;
-  const std::size_t size = core::element_size(view.dtype);
-  numbers.reserve(view.bytes.size() / size);
-  for (std::size_t at = 0; at + size <= view.bytes.size(); at += size) {
-    numbers.push_back(*core::element_number(view.dtype, view.bytes.subspan(at, size)));
-  }
-  return numbers;
+  return known ? core::numbers_of(view.dtype, view.bytes) : std::vector<double>();
 }
 
 DequantisedParts::DequantisedParts(std::unique_ptr<core::ContentParts> integers,
@@ -155,9 +128,8 @@ std::span<const std::byte> DequantisedParts::read(std::uint64_t begin,
       channel = (channel + 1) % quantiser_.scales.size();
       left = run_;
     }
-    const double value =
-        (integer_at(dtype_, integers.data() + i * width) - quantiser_.zero_points[channel]) *
-        quantiser_.scales[channel];
+    const double integer = *core::element_number(dtype_, integers.subspan(i * width, width));
+    const double value = (integer - quantiser_.zero_points[channel]) * quantiser_.scales[channel];
     std::memcpy(buffer.data() + i * sizeof(double), &value, sizeof value);
   }
   return buffer;

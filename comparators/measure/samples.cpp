@@ -4,12 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <charconv>
-#include <cmath>
 #include <cstring>
 
-#include "core/tensor/dtype.h"
+#include "core/tensor/element_number.h"
 #include "core/tensor/float_format.h"
 #include "core/tensor/tensor_view.h"
 
@@ -24,34 +21,11 @@ std::uint64_t bits_of(std::span<const std::byte> element) noexcept {
   return bits;
 }
 
-template <typename T>
-std::string to_text(T value) {
-  std::array<char, 64> buffer{};
-  return {buffer.data(), std::to_chars(buffer.data(), buffer.data() + buffer.size(), value).ptr};
-}
-
-std::string float_text(Dtype dtype, std::uint64_t bits) {
-  const double value = core::decode_float(dtype, bits);
-  if (std::isnan(value)) return "nan";
-  if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
-  if (dtype == Dtype::kFloat64) return to_text(value);
-  // Narrower dtypes go through float32, which holds them exactly: 65504 and not 6.55e+04.
-  return to_text(static_cast<float>(value));
-}
-
 std::string complex_text(Dtype dtype, std::span<const std::byte> element) {
   const std::size_t half = element.size() / 2;
-  const std::string re = float_text(core::part_dtype(dtype), bits_of(element.first(half)));
-  const std::string im = float_text(core::part_dtype(dtype), bits_of(element.last(half)));
+  const std::string re = core::number_text(core::part_dtype(dtype), element.first(half));
+  const std::string im = core::number_text(core::part_dtype(dtype), element.last(half));
   return fmt::format("({}{}{}j)", re, im.starts_with('-') ? "" : "+", im);
-}
-
-std::string integer_text(Dtype dtype, std::uint64_t bits) {
-  const bool is_signed = (dtype >= Dtype::kInt8 && dtype <= Dtype::kInt64) ||
-                         dtype == Dtype::kQInt8 || dtype == Dtype::kQInt32;
-  if (!is_signed) return fmt::format("{}", bits);
-  const auto shift = static_cast<unsigned>(64U - 8U * core::element_size(dtype));
-  return fmt::format("{}", static_cast<std::int64_t>(bits << shift) >> shift);
 }
 
 std::string hex_text(std::span<const std::byte> element) {
@@ -85,9 +59,7 @@ std::string element_text(Dtype dtype, std::span<const std::byte> element) {
   const std::uint64_t bits = bits_of(element);
   if (dtype == Dtype::kBool && bits <= 1) return bits == 1 ? "True" : "False";
   if (dtype == Dtype::kFloat4E2M1FNX2) return "0x" + hex_text(element);
-  if (core::is_complex(dtype)) return complex_text(dtype, element);
-  if (core::is_floating(dtype)) return float_text(dtype, bits);
-  return integer_text(dtype, bits);
+  return core::is_complex(dtype) ? complex_text(dtype, element) : core::number_text(dtype, element);
 }
 
 void add_differences(core::TensorView baseline,

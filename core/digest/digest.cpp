@@ -10,15 +10,26 @@
 #include <vector>
 
 #include "core/digest/leaf_hash.h"
+#include "core/system/instruction_set.h"
 
 namespace repro_check::core {
 
 static_assert(std::endian::native == std::endian::little,
               "digests are defined over little-endian bytes; a big-endian host must swap first");
 
+std::span<const detail::LeafHash> detail::runnable_leaf_hashes() noexcept {
+  static const std::array<LeafHash, 3> hashes{
+      avx512_leaf_hash(), avx2_leaf_hash(), portable_leaf_hash()};
+  return runnable(hashes);
+}
+
+const detail::LeafHash& detail::fastest_leaf_hash() noexcept {
+  static const LeafHash& fastest = runnable_leaf_hashes().front();
+  return fastest;
+}
+
 Digest digest_leaf(std::span<const std::byte> bytes) noexcept {
-  static const auto whole = detail::runnable_leaf_hashes().front().whole;
-  return whole(bytes.data(), bytes.size());
+  return detail::fastest_leaf_hash().whole(bytes.data(), bytes.size());
 }
 
 Digest digest_of_leaves(std::span<const Digest> leaves) {

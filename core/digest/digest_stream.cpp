@@ -4,22 +4,13 @@
 #include <algorithm>
 
 namespace repro_check::core {
-namespace {
-
-const detail::LeafHash& hash() {
-  static const detail::LeafHash fastest = detail::runnable_leaf_hashes().front();
-  return fastest;
-}
-
-}  // namespace
-
-DigestStream::DigestStream() { hash().begin(state_); }
+DigestStream::DigestStream() { detail::fastest_leaf_hash().begin(state_); }
 
 void DigestStream::add(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     if (in_leaf_ == kDigestChunk) close_leaf();  // only once more bytes follow it
     const std::size_t taken = std::min(bytes.size(), kDigestChunk - in_leaf_);
-    hash().add(state_, bytes.data(), taken);
+    detail::fastest_leaf_hash().add(state_, bytes.data(), taken);
     in_leaf_ += taken;
     bytes = bytes.subspan(taken);
   }
@@ -31,8 +22,8 @@ Digest DigestStream::finish() {
 }
 
 void DigestStream::close_leaf() {
-  leaves_.push_back(hash().finish(state_));
-  hash().begin(state_);
+  leaves_.push_back(detail::fastest_leaf_hash().finish(state_));
+  detail::fastest_leaf_hash().begin(state_);
   in_leaf_ = 0;
 }
 

@@ -32,5 +32,6 @@ LeafHash avx512_leaf_hash() noexcept;
 
 /// Every one of them that this processor can run, the fastest first.
 std::span<const LeafHash> runnable_leaf_hashes() noexcept;
+const LeafHash& fastest_leaf_hash() noexcept;
 
 }  // namespace repro_check::core::detail

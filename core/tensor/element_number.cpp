@@ -4,12 +4,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <string>
 
 #include "core/error.h"
+#include "core/tensor/dtype_table.h"
 #include "core/tensor/float_format.h"
 
 namespace repro_check::core {
@@ -60,31 +63,10 @@ bool is_wide_integer(Dtype dtype) noexcept {
 }  // namespace
 
 std::optional<double> element_number(Dtype dtype, std::span<const std::byte> element) noexcept {
-  switch (dtype) {
-    case Dtype::kBool:
-      return read<std::uint8_t>(element) != 0 ? 1 : 0;
-    case Dtype::kUInt8:
-    case Dtype::kQUInt8:
-      return read<std::uint8_t>(element);
-    case Dtype::kInt8:
-    case Dtype::kQInt8:
-      return read<std::int8_t>(element);
-    case Dtype::kUInt16:
-      return read<std::uint16_t>(element);
-    case Dtype::kInt16:
-      return read<std::int16_t>(element);
-    case Dtype::kUInt32:
-      return read<std::uint32_t>(element);
-    case Dtype::kInt32:
-    case Dtype::kQInt32:
-      return read<std::int32_t>(element);
-    case Dtype::kUInt64:
-      return static_cast<double>(read<std::uint64_t>(element));
-    case Dtype::kInt64:
-      return static_cast<double>(read<std::int64_t>(element));
-    default:
-      break;
-  }
+  double number = 0;
+  const bool integer = visit_integer(
+      dtype, [&](auto zero) { number = static_cast<double>(read<decltype(zero)>(element)); });
+  if (integer) return dtype == Dtype::kBool && number != 0 ? 1 : number;
   if (!is_floating(dtype) || dtype == Dtype::kFloat4E2M1FNX2) return std::nullopt;
   return decode_float(dtype, read<std::uint64_t>(element));
 }
@@ -94,6 +76,20 @@ std::vector<double> numbers_of(Dtype dtype, std::span<const std::byte> content) 
   numbers.reserve(content.size() / std::max<std::size_t>(element_size(part_dtype(dtype)), 1));
   for_each_number(dtype, content, [&](double number) { numbers.push_back(number); });
   return numbers;
+}
+
+std::string number_text(Dtype dtype, std::span<const std::byte> element) {
+  std::string text;
+  const bool integer = visit_integer(
+      dtype, [&](auto zero) { text = fmt::format("{}", +read<decltype(zero)>(element)); });
+  if (integer || !is_floating(dtype) || dtype == Dtype::kFloat4E2M1FNX2) return text;
+  const double value = decode_float(dtype, read<std::uint64_t>(element));
+  if (std::isnan(value)) return "nan";
+  std::array<char, 64> buffer{};
+  char* end = buffer.data() + buffer.size();
+  end = dtype == Dtype::kFloat64 ? std::to_chars(buffer.data(), end, value).ptr
+                                 : std::to_chars(buffer.data(), end, static_cast<float>(value)).ptr;
+  return {buffer.data(), end};
 }
 
 double element_distance(Dtype dtype,

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "core/tensor/dtype.h"
@@ -19,6 +20,11 @@ std::optional<double> element_number(Dtype dtype, std::span<const std::byte> ele
 /// All numbers of a content, both parts of complex ones; NaN where the dtype has none.
 /// @param content  whole elements
 std::vector<double> numbers_of(Dtype dtype, std::span<const std::byte> content);
+
+/// Shortest text that reads back as one element, 8 and 16 bit floats through float32, which holds
+/// them exactly: `65504`, `0.1`, `-0`, `nan`, `-inf`. Empty where element_number() is.
+/// @param element  as there
+std::string number_text(Dtype dtype, std::span<const std::byte> element);
 
 /// |b - a| in double, of complex numbers by modulus; NaN where either is NaN, or where the dtype
 /// has no numbers. Integers of 64 bits are subtracted before they are rounded. Two equal infinities

@@ -6,6 +6,8 @@
 #include <cstring>
 
 #include "core/digest/leaf_hash.h"
+#include "core/tensor/dtype_table.h"
+#include "core/tensor/float_format.h"
 #include "core/tensor/stats_block.h"
 
 namespace repro_check::core {
@@ -22,36 +24,23 @@ struct Spelling {
   std::uint64_t sign = 0;            ///< 0 where it has no infinity; one is `top`, with and without
 };
 
-/// Of IEEE's formats: an exponent of all ones.
-Spelling ieee(std::size_t width, std::uint64_t exponent) noexcept {
-  return {{width, exponent, 0, exponent}, std::uint64_t{1} << (8 * width - 1)};
-}
-
 Spelling spelling_of(Dtype dtype) noexcept {
-  switch (dtype) {
-    case Dtype::kFloat32:
-    case Dtype::kComplex64:
-      return ieee(4, 0x7F80'0000);
-    case Dtype::kFloat64:
-    case Dtype::kComplex128:
-      return ieee(8, 0x7FF0'0000'0000'0000);
-    case Dtype::kFloat16:
-    case Dtype::kComplex32:
-      return ieee(2, 0x7C00);
-    case Dtype::kBFloat16:
-      return ieee(2, 0x7F80);
-    case Dtype::kFloat8E5M2:
-      return ieee(1, 0x7C);
-    case Dtype::kFloat8E4M3FN:  // NaN is 0x7F and 0xFF
-      return {{1, 0x7F, 0, 0x7F}};
-    case Dtype::kFloat8E4M3FNUZ:  // 0x80
-    case Dtype::kFloat8E5M2FNUZ:
-      return {{1, 0xFF, 0xFF, 0x7F}};
-    case Dtype::kFloat8E8M0FNU:  // 0xFF
-      return {{1, 0xFF, 0x80, 0x7F}};
-    default:
+  const std::size_t width = element_size(part_dtype(dtype));
+  const FloatLayout& layout = row_of(part_dtype(dtype)).layout;
+  const std::uint64_t all = layout.sign() - 1;
+  switch (layout.ends) {
+    case FloatEnds::kNone:
       return {};
+    case FloatEnds::kIeee:
+      return {{width, layout.special(), 0, layout.special()}, layout.sign()};
+    case FloatEnds::kOneNan:
+      return {{width, all, 0, all}};
+    case FloatEnds::kFnuz:
+      return {{width, 0xFF, 0xFF, 0x7F}};
+    case FloatEnds::kPowers:
+      return {{width, 0xFF, 0x80, 0x7F}};
   }
+  return {};
 }
 
 /// Every element by itself, where some are no numbers.
@@ -74,13 +63,8 @@ NonFinite sort_out(const Spelling& spelling, std::span<const std::byte> bytes) n
   return counts;
 }
 
-const detail::StatsLoops& loops() noexcept {
-  static const detail::StatsLoops fastest = detail::runnable_stats_loops().front();
-  return fastest;
-}
-
 NonFinite count(const Spelling& spelling, std::span<const std::byte> bytes) noexcept {
-  if (!loops().has_odd(bytes.data(), bytes.size(), spelling.odd)) return {};
+  if (!detail::fastest_stats_loops().has_odd(bytes.data(), bytes.size(), spelling.odd)) return {};
   switch (spelling.odd.width) {
     case 1:
       return sort_out<std::uint8_t>(spelling, bytes);
@@ -104,7 +88,7 @@ CountedLeaf count_leaf(Dtype dtype, std::span<const std::byte> leaf) noexcept {
   const Spelling spelling = spelling_of(dtype);
   if (spelling.odd.width == 0) return {digest_leaf(leaf), {}};
   if (leaf.size() <= kSmall) return {digest_leaf(leaf), count(spelling, leaf)};
-  static const detail::LeafHash hash = detail::runnable_leaf_hashes().front();
+  const detail::LeafHash& hash = detail::fastest_leaf_hash();
   detail::LeafHashState state;
   hash.begin(state);
   NonFinite counts;

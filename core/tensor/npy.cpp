@@ -6,14 +6,19 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cstring>
 #include <fstream>
 #include <limits>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <system_error>
+#include <utility>
+#include <vector>
 
 #include "core/error.h"
-#include "core/tensor/npy_header.h"
+#include "core/tensor/dtype_table.h"
 #include "core/text/printable.h"
 
 namespace repro_check::core {
@@ -23,6 +28,152 @@ constexpr std::array<char, 6> kMagic{'\x93', 'N', 'U', 'M', 'P', 'Y'};
 /// NumPy itself refuses to evaluate headers above 10,000 bytes.
 constexpr std::size_t kLongestHeader = std::size_t{1} << 16U;
 constexpr std::size_t kHeaderAlignment = 64;
+
+/// What the header of a .npy file says.
+struct NpyHeader {
+  Dtype dtype = Dtype::kUnknown;
+  bool big_endian = false;
+  bool fortran_order = false;
+  std::vector<std::int64_t> shape;  ///< no size is negative; their product is not checked
+};
+
+constexpr std::size_t kMostDimensions = 64;
+constexpr std::size_t kShown = 60;
+
+[[noreturn]] void malformed(std::string_view what) {
+  throw Error(ErrorKind::kUsage, fmt::format("malformed .npy header: {}", what));
+}
+
+/// A cursor over the header; every read either consumes what it says or throws.
+class Scanner {
+ public:
+  explicit Scanner(std::string_view text) : rest_(text) {}
+
+  /// Skips blanks, then takes `wanted` if it stands there.
+  bool accept(std::string_view wanted) {
+    while (!rest_.empty() && (rest_.front() == ' ' || rest_.front() == '\n'))
+      rest_.remove_prefix(1);
+    if (!rest_.starts_with(wanted)) return false;
+    rest_.remove_prefix(wanted.size());
+    return true;
+  }
+
+  void expect(std::string_view wanted) {
+    if (!accept(wanted)) {
+      malformed(fmt::format("expected {} at \"{}\"", wanted, printable(rest_, kShown)));
+    }
+  }
+
+  [[nodiscard]] bool at_end() {
+    accept("");
+    return rest_.empty();
+  }
+
+  /// A quoted string; escapes do not occur in the headers we take.
+  std::string_view string() {
+    const char quote = accept("'") ? '\'' : '"';
+    if (quote == '"') expect("\"");
+    const std::size_t end = rest_.find(quote);
+    if (end == std::string_view::npos) malformed("a string does not end");
+    const std::string_view text = rest_.substr(0, end);
+    rest_.remove_prefix(end + 1);
+    return text;
+  }
+
+  std::int64_t size() {
+    accept("");
+    std::int64_t value = 0;
+    const auto [end, error] = std::from_chars(rest_.data(), rest_.data() + rest_.size(), value);
+    if (error != std::errc{} || value < 0) {
+      malformed(fmt::format("no size at \"{}\"", printable(rest_, kShown)));
+    }
+    rest_.remove_prefix(static_cast<std::size_t>(end - rest_.data()));
+    accept("L");  // Python 2 wrote long integers so
+    return value;
+  }
+
+ private:
+  std::string_view rest_;
+};
+
+/// A tuple; the comma after the last size is Python's and may be missing.
+std::vector<std::int64_t> read_shape(Scanner& scanner) {
+  std::vector<std::int64_t> shape;
+  scanner.expect("(");
+  while (!scanner.accept(")")) {
+    if (shape.size() == kMostDimensions) malformed("more than 64 dimensions");
+    shape.push_back(scanner.size());
+    if (!scanner.accept(",")) {
+      scanner.expect(")");
+      break;
+    }
+  }
+  return shape;
+}
+
+bool read_bool(Scanner& scanner) {
+  if (scanner.accept("True")) return true;
+  scanner.expect("False");
+  return false;
+}
+
+/// Byte order and kind; `=` is the writer's own order, which on every machine we know is little.
+void read_descr(Scanner& scanner, NpyHeader& header) {
+  if (scanner.accept("[")) throw Error(ErrorKind::kUsage, "structured arrays are not supported");
+  const std::string_view descr = scanner.string();
+  std::string native(descr);
+  if (!native.empty() && (native[0] == '>' || native[0] == '=')) {
+    header.big_endian = native[0] == '>';
+    native[0] = '<';
+  }
+  for (const DtypeRow& row : kDtypes) {
+    const std::string_view name = row.numpy;
+    // The order mark of a one-byte type says nothing.
+    if (!name.empty() && (native == name || (name[0] == '|' && !native.empty() &&
+                                             native.substr(1) == name.substr(1)))) {
+      header.dtype = row.dtype;
+      header.big_endian = header.big_endian && name[0] != '|';
+      return;
+    }
+  }
+  throw Error(ErrorKind::kUsage,
+              fmt::format("dtype \"{}\" has no counterpart in LibTorch", printable(descr, kShown)));
+}
+
+/// Reads the Python literal `{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }`: these
+/// three keys, in any order, once each.
+/// @throws Error{kUsage} without the file's name
+NpyHeader parse_npy_header(std::string_view text) {
+  Scanner scanner(text);
+  NpyHeader header;
+  std::optional<bool> fortran_order;
+  std::optional<std::vector<std::int64_t>> shape;
+  scanner.expect("{");
+  while (!scanner.accept("}")) {
+    const std::string_view key = scanner.string();
+    scanner.expect(":");
+    if (key == "descr" && header.dtype == Dtype::kUnknown) {
+      read_descr(scanner, header);
+    } else if (key == "fortran_order" && !fortran_order) {
+      fortran_order = read_bool(scanner);
+    } else if (key == "shape" && !shape) {
+      shape = read_shape(scanner);
+    } else {
+      malformed(fmt::format("unexpected key \"{}\"", printable(key, kShown)));
+    }
+    if (!scanner.accept(",")) {
+      scanner.expect("}");
+      break;
+    }
+  }
+  if (!scanner.at_end()) malformed("something follows the dictionary");
+  if (header.dtype == Dtype::kUnknown || !fortran_order || !shape) {
+    malformed("descr, fortran_order and shape must all be given");
+  }
+  header.fortran_order = *fortran_order;
+  header.shape = std::move(*shape);
+  return header;
+}
 
 [[noreturn]] void refuse(const std::filesystem::path& file, const std::string& what) {
   throw Error(ErrorKind::kUsage,
@@ -81,7 +232,7 @@ Prologue read_prologue(std::ifstream& stream, const std::filesystem::path& file)
 }
 
 /// Bytes of the tensor, checked against overflow before anything is allocated.
-std::size_t content_size(const detail::NpyHeader& header, const std::filesystem::path& file) {
+std::size_t content_size(const NpyHeader& header, const std::filesystem::path& file) {
   std::int64_t bytes = 0;
   bool possible = true;
   try {
@@ -137,9 +288,9 @@ HostTensor read_npy(const std::filesystem::path& file) {
   std::ifstream stream(file, std::ios::binary);
   if (!stream) refuse(file, "cannot be opened: " + std::generic_category().message(errno));
   const Prologue prologue = read_prologue(stream, file);
-  detail::NpyHeader header;
+  NpyHeader header;
   try {
-    header = detail::parse_npy_header(prologue.header);
+    header = parse_npy_header(prologue.header);
   } catch (const Error& error) {
     refuse(file, error.what());
   }
@@ -168,10 +319,8 @@ HostTensor read_npy(const std::filesystem::path& file) {
   return tensor;
 }
 
-bool has_npy_dtype(Dtype dtype) noexcept { return !detail::npy_descr(dtype).empty(); }
-
 void write_npy(const std::filesystem::path& file, TensorView tensor) {
-  const std::string_view descr = detail::npy_descr(tensor.dtype);
+  const std::string_view descr = row_of(tensor.dtype).numpy;
   if (descr.empty()) {
     refuse(file, fmt::format("NumPy has no dtype for {}", dtype_name(tensor.dtype)));
   }

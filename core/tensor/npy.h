@@ -25,9 +25,6 @@ struct HostTensor {
 ///         (objects, strings, structured)
 HostTensor read_npy(const std::filesystem::path& file);
 
-/// Whether write_npy() takes the dtype.
-bool has_npy_dtype(Dtype dtype) noexcept;
-
 /// Writes version 1.0, C order. float16, bool and complex keep their NumPy dtype.
 /// @throws Error{kUsage} for bfloat16, float8, float4, complex32 and quantised dtypes, which NumPy
 ///         lacks; Error{kIo} when writing fails

@@ -5,8 +5,7 @@
 #include <cstdint>
 #include <span>
 
-// The inner loops of the statistics, compiled once an instruction set: as for leaf_hash.h, nothing
-// here may pull in inline functions of a library.
+// The inner loops of the statistics, compiled once an instruction set: see vectors.h.
 
 namespace repro_check::core::detail {
 
@@ -16,6 +15,7 @@ inline constexpr std::size_t kStatsBlock = 2048;
 /// whatever the width of a register.
 inline constexpr std::size_t kStatsLanes = 16;
 
+/// What elements have; of several blocks put together likewise.
 struct BlockStats {
   double min;  ///< over all but NaN; above max where there is nothing
   double max;
@@ -52,5 +52,6 @@ StatsLoops avx512_stats_loops() noexcept;
 
 /// Every one of them that this processor can run, the fastest first.
 std::span<const StatsLoops> runnable_stats_loops() noexcept;
+const StatsLoops& fastest_stats_loops() noexcept;
 
 }  // namespace repro_check::core::detail

@@ -10,26 +10,26 @@
 
 #include "core/digest/leaf_hash.h"
 #include "core/error.h"
+#include "core/system/instruction_set.h"
 #include "core/tensor/default_arithmetic.h"
+#include "core/tensor/dtype_table.h"
 #include "core/tensor/float_format.h"
-#include "core/tensor/stats_block.h"
 
 namespace repro_check::core {
 namespace {
 
-using detail::BlockStats;
 using detail::kStatsBlock;
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 void put_together(const LeafStats& next, LeafStats& into) {
-  into.found.min = std::min(into.found.min, next.found.min);
-  into.found.max = std::max(into.found.max, next.found.max);
-  into.found.zeros += next.found.zeros;
-  into.found.nans += next.found.nans;
-  into.found.positive_infs += next.found.positive_infs;
-  into.found.negative_infs += next.found.negative_infs;
-  into.found.subnormals += next.found.subnormals;
+  into.min = std::min(into.min, next.min);
+  into.max = std::max(into.max, next.max);
+  into.zeros += next.zeros;
+  into.nans += next.nans;
+  into.positive_infs += next.positive_infs;
+  into.negative_infs += next.negative_infs;
+  into.subnormals += next.subnormals;
   if (next.finite == 0) return;
   if (into.finite == 0) {
     into.finite = next.finite;
@@ -47,35 +47,10 @@ void put_together(const LeafStats& next, LeafStats& into) {
 }
 
 LeafStats nothing() {
-  LeafStats none;
-  none.found.min = std::numeric_limits<double>::infinity();
-  none.found.max = -none.found.min;
+  LeafStats none{};
+  none.min = std::numeric_limits<double>::infinity();
+  none.max = -none.min;
   return none;
-}
-
-LeafStats as_leaf(const BlockStats& block) {
-  LeafStats leaf;
-  leaf.found.min = block.min;
-  leaf.found.max = block.max;
-  leaf.found.zeros = block.zeros;
-  leaf.found.nans = block.nans;
-  leaf.found.positive_infs = block.positive_infs;
-  leaf.found.negative_infs = block.negative_infs;
-  leaf.found.subnormals = block.subnormals;
-  leaf.finite = block.finite;
-  leaf.mean = block.mean;
-  leaf.squares = block.squares;
-  return leaf;
-}
-
-const detail::StatsLoops& loops() {
-  static const detail::StatsLoops fastest = detail::runnable_stats_loops().front();
-  return fastest;
-}
-
-const detail::LeafHash& hash() {
-  static const detail::LeafHash fastest = detail::runnable_leaf_hashes().front();
-  return fastest;
 }
 
 /// A leaf to walk through, and its hash where one is asked for: every block is hashed while it is
@@ -85,15 +60,16 @@ struct Walk {
   detail::LeafHashState* state = nullptr;
 
   void done(std::size_t begin, std::size_t size) const {
-    if (state != nullptr) hash().add(*state, leaf.data() + begin, size);
+    if (state != nullptr) detail::fastest_leaf_hash().add(*state, leaf.data() + begin, size);
   }
 };
 
-BlockStats block_of(std::span<const float> values, double normal) {
-  return loops().narrow(values.data(), values.size(), static_cast<float>(normal));
+LeafStats block_of(std::span<const float> values, double normal) {
+  return detail::fastest_stats_loops().narrow(
+      values.data(), values.size(), static_cast<float>(normal));
 }
-BlockStats block_of(std::span<const double> values, double normal) {
-  return loops().wide(values.data(), values.size(), normal);
+LeafStats block_of(std::span<const double> values, double normal) {
+  return detail::fastest_stats_loops().wide(values.data(), values.size(), normal);
 }
 
 /// Block by block. `widen` makes numbers of `kNumbers` a raw element, exactly where they have that.
@@ -108,8 +84,7 @@ LeafStats over(const Walk& walk, double normal, Widen widen) {
     const std::size_t size = std::min(kRaws, count - begin);
     std::memcpy(raws.data(), walk.leaf.data() + begin * sizeof(Raw), size * sizeof(Raw));
     for (std::size_t i = 0; i < size; ++i) widen(raws[i], &numbers[i * kNumbers]);
-    put_together(as_leaf(block_of(std::span<const Number>(numbers).first(size * kNumbers), normal)),
-                 total);
+    put_together(block_of(std::span<const Number>(numbers).first(size * kNumbers), normal), total);
     walk.done(begin * sizeof(Raw), size * sizeof(Raw));
   }
   return total;
@@ -134,7 +109,7 @@ LeafStats over_floats(const Walk& walk) {
   LeafStats total = nothing();
   for (std::size_t begin = 0; begin < numbers.size(); begin += kStatsBlock) {
     const std::size_t size = std::min(kStatsBlock, numbers.size() - begin);
-    put_together(as_leaf(block_of(numbers.subspan(begin, size), normal)), total);
+    put_together(block_of(numbers.subspan(begin, size), normal), total);
     walk.done(begin * sizeof(Number), size * sizeof(Number));
   }
   return total;
@@ -152,13 +127,14 @@ LeafStats over_bfloats(const Walk& walk) {
       [](std::uint16_t raw, float* into) { *into = bfloat_to_float(raw); });
 }
 
-LeafStats over_byte_floats(Dtype dtype, const Walk& walk, double normal) {
+LeafStats over_byte_floats(Dtype dtype, const Walk& walk) {
   std::array<float, 256> values{};
   for (std::size_t code = 0; code < values.size(); ++code) {
     values[code] = static_cast<float>(decode_float(dtype, code));
   }
-  return over<float, std::uint8_t>(
-      walk, normal, [&](std::uint8_t code, float* into) { *into = values[code]; });
+  return over<float, std::uint8_t>(walk,
+                                   row_of(dtype).layout.min_normal(),
+                                   [&](std::uint8_t code, float* into) { *into = values[code]; });
 }
 
 /// Two of one sign, two exponent bits (bias 1) and a mantissa bit, the first in the low half.
@@ -173,75 +149,65 @@ LeafStats over_nibbles(const Walk& walk) {
 
 LeafStats walk_through(Dtype dtype, const Walk& walk) {
   const detail::DefaultArithmetic arithmetic;
-  switch (dtype) {
-    case Dtype::kBool:
-    case Dtype::kUInt8:
-    case Dtype::kQUInt8:
-      return over_integers<std::uint8_t>(walk);
-    case Dtype::kInt8:
-    case Dtype::kQInt8:
-      return over_integers<std::int8_t>(walk);
-    case Dtype::kUInt16:
-      return over_integers<std::uint16_t>(walk);
-    case Dtype::kInt16:
-      return over_integers<std::int16_t>(walk);
-    case Dtype::kUInt32:
-      return over_integers<std::uint32_t>(walk);
-    case Dtype::kInt32:
-    case Dtype::kQInt32:
-      return over_integers<std::int32_t>(walk);
-    case Dtype::kUInt64:
-      return over_integers<std::uint64_t>(walk);
-    case Dtype::kInt64:
-      return over_integers<std::int64_t>(walk);
+  LeafStats stats{};
+  if (visit_integer(dtype, [&](auto zero) { stats = over_integers<decltype(zero)>(walk); })) {
+    return stats;
+  }
+  switch (part_dtype(dtype)) {
     case Dtype::kFloat32:
-    case Dtype::kComplex64:
       return over_floats<float>(walk);
     case Dtype::kFloat64:
-    case Dtype::kComplex128:
       return over_floats<double>(walk);
     case Dtype::kFloat16:
-    case Dtype::kComplex32:
       return over_halves(walk);
     case Dtype::kBFloat16:
       return over_bfloats(walk);
-    case Dtype::kFloat8E4M3FN:
-      return over_byte_floats(dtype, walk, 0x1p-6);
-    case Dtype::kFloat8E5M2:
-      return over_byte_floats(dtype, walk, 0x1p-14);
-    case Dtype::kFloat8E4M3FNUZ:
-      return over_byte_floats(dtype, walk, 0x1p-7);
-    case Dtype::kFloat8E5M2FNUZ:
-      return over_byte_floats(dtype, walk, 0x1p-15);
-    case Dtype::kFloat8E8M0FNU:
-      return over_byte_floats(dtype, walk, 0);
     case Dtype::kFloat4E2M1FNX2:
       return over_nibbles(walk);
     case Dtype::kUnknown:
-      break;
+      throw Error(ErrorKind::kUnsupportedDtype, "a tensor of unknown dtype has no values");
+    default:
+      return over_byte_floats(dtype, walk);
   }
-  throw Error(ErrorKind::kUnsupportedDtype, "a tensor of unknown dtype has no values");
 }
 
 }  // namespace
+
+std::span<const detail::StatsLoops> detail::runnable_stats_loops() noexcept {
+  static const std::array<StatsLoops, 3> loops{
+      avx512_stats_loops(), avx2_stats_loops(), portable_stats_loops()};
+  return runnable(loops);
+}
+
+const detail::StatsLoops& detail::fastest_stats_loops() noexcept {
+  static const StatsLoops& fastest = runnable_stats_loops().front();
+  return fastest;
+}
 
 LeafStats leaf_stats(Dtype dtype, std::span<const std::byte> leaf) {
   return walk_through(dtype, {leaf});
 }
 
 LeafSummary summarise_leaf(Dtype dtype, std::span<const std::byte> leaf) {
+  const detail::LeafHash& hash = detail::fastest_leaf_hash();
   detail::LeafHashState state;
-  hash().begin(state);
+  hash.begin(state);
   LeafSummary summary;
   summary.stats = walk_through(dtype, {leaf, &state});
-  summary.digest = hash().finish(state);
+  summary.digest = hash.finish(state);
   return summary;
 }
 
 TensorStats stats_of_leaves(std::span<const LeafStats> leaves) {
   LeafStats total = nothing();
   for (const LeafStats& leaf : leaves) put_together(leaf, total);
-  TensorStats stats = total.found;
+  TensorStats stats{.min = total.min,
+                    .max = total.max,
+                    .zeros = total.zeros,
+                    .nans = total.nans,
+                    .positive_infs = total.positive_infs,
+                    .negative_infs = total.negative_infs,
+                    .subnormals = total.subnormals};
   if (stats.min > stats.max) stats.min = stats.max = kNan;
   const auto count = static_cast<double>(total.finite);
   const bool any = total.finite > 0;

@@ -2,11 +2,11 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <span>
 
 #include "core/digest/digest.h"
 #include "core/tensor/dtype.h"
+#include "core/tensor/stats_block.h"
 #include "core/tensor/tensor_record.h"
 
 namespace repro_check::core {
@@ -14,12 +14,7 @@ namespace repro_check::core {
 /// Statistics of one leaf: a piece of content that starts at a multiple of kDigestChunk. Leaves are
 /// summarised on their own and put together in order, so that the result has the same bits whatever
 /// the number of threads and the instruction set.
-struct LeafStats {
-  TensorStats found;         ///< counts and extremes; min is above max while there are none
-  std::uint64_t finite = 0;  ///< elements that the two sums are over
-  double mean = 0;
-  double squares = 0;  ///< of the distances to the mean
-};
+using LeafStats = detail::BlockStats;
 
 /// Complex elements count as two numbers, quantised ones as their integers; float4 pairs are taken
 /// apart. Subnormal is meant in the tensor's own dtype.

@@ -6,8 +6,8 @@
 #include <cctype>
 #include <sstream>
 #include <string_view>
-#include <utility>
 
+#include "core/tensor/dtype_table.h"
 #include "core/text/short_text.h"
 
 namespace repro_check::capture {
@@ -15,43 +15,13 @@ namespace {
 
 constexpr auto kTypeCount = static_cast<std::size_t>(c10::ScalarType::NumOptions);
 
-/// LibTorch's own words and ours. By word, because the enumerators of newer types do not exist in
-/// older releases.
-constexpr std::array<std::pair<std::string_view, core::Dtype>, 26> kWords = {{
-    {"Bool", core::Dtype::kBool},
-    {"Byte", core::Dtype::kUInt8},
-    {"UInt16", core::Dtype::kUInt16},
-    {"UInt32", core::Dtype::kUInt32},
-    {"UInt64", core::Dtype::kUInt64},
-    {"Char", core::Dtype::kInt8},
-    {"Short", core::Dtype::kInt16},
-    {"Int", core::Dtype::kInt32},
-    {"Long", core::Dtype::kInt64},
-    {"Half", core::Dtype::kFloat16},
-    {"BFloat16", core::Dtype::kBFloat16},
-    {"Float", core::Dtype::kFloat32},
-    {"Double", core::Dtype::kFloat64},
-    {"Float8_e4m3fn", core::Dtype::kFloat8E4M3FN},
-    {"Float8_e5m2", core::Dtype::kFloat8E5M2},
-    {"Float8_e4m3fnuz", core::Dtype::kFloat8E4M3FNUZ},
-    {"Float8_e5m2fnuz", core::Dtype::kFloat8E5M2FNUZ},
-    {"Float8_e8m0fnu", core::Dtype::kFloat8E8M0FNU},
-    {"Float4_e2m1fn_x2", core::Dtype::kFloat4E2M1FNX2},
-    {"ComplexHalf", core::Dtype::kComplex32},
-    {"ComplexFloat", core::Dtype::kComplex64},
-    {"ComplexDouble", core::Dtype::kComplex128},
-    {"QInt8", core::Dtype::kQInt8},
-    {"QUInt8", core::Dtype::kQUInt8},
-    {"QInt32", core::Dtype::kQInt32},
-    {"Undefined", core::Dtype::kUnknown},
-}};
-
+/// By LibTorch's own words, because the enumerators of newer types do not exist in older releases.
 std::array<core::Dtype, kTypeCount> make_dtype_table() {
   std::array<core::Dtype, kTypeCount> table{};
   for (std::size_t i = 0; i < kTypeCount; ++i) {
     const std::string_view word = c10::toString(static_cast<c10::ScalarType>(i));
-    for (const auto& [name, dtype] : kWords) {
-      if (name == word) table[i] = dtype;
+    for (const core::DtypeRow& row : core::kDtypes) {
+      if (row.torch == word) table[i] = row.dtype;
     }
   }
   return table;

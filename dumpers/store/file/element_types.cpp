@@ -4,6 +4,7 @@
 #include <string>
 
 #include "core/error.h"
+#include "core/tensor/dtype_table.h"
 #include "core/tensor/tensor_view.h"
 
 namespace repro_check::store {
@@ -11,32 +12,17 @@ namespace {
 
 using core::Dtype;
 
-/// Where the bits of a floating format stand.
-struct FloatLayout {
-  std::size_t bytes;
-  std::size_t sign;
-  std::size_t exponent;
-  std::size_t exponent_size;
-  std::size_t mantissa_size;
-  std::size_t bias;
-};
-
-constexpr FloatLayout kHalf{2, 15, 10, 5, 10, 15};
-constexpr FloatLayout kBrain{2, 15, 7, 8, 7, 127};
-constexpr FloatLayout kE4M3{1, 7, 3, 4, 3, 7};
-constexpr FloatLayout kE4M3Uz{1, 7, 3, 4, 3, 8};
-constexpr FloatLayout kE5M2{1, 7, 2, 5, 2, 15};
-constexpr FloatLayout kE5M2Uz{1, 7, 2, 5, 2, 16};
-
 /// Made as h5py makes its own float16, so that the two are equal.
-TypeHandle make_float(const FloatLayout& layout, const Blame& blame) {
+TypeHandle make_float(Dtype dtype, const Blame& blame) {
+  const core::FloatLayout& layout = core::row_of(dtype).layout;
+  const std::size_t exponent = layout.mantissa_bits;
+  const std::size_t sign = exponent + layout.exponent_bits;
   TypeHandle type(blame.id(H5Tcopy(H5T_IEEE_F32LE), "cannot make a float type"));
   const hid_t id = type.get();
-  blame.ok(H5Tset_fields(
-               id, layout.sign, layout.exponent, layout.exponent_size, 0, layout.mantissa_size),
+  blame.ok(H5Tset_fields(id, sign, exponent, layout.exponent_bits, 0, layout.mantissa_bits),
            "cannot make a float type");
-  blame.ok(H5Tset_size(id, layout.bytes), "cannot make a float type");
-  blame.ok(H5Tset_ebias(id, layout.bias), "cannot make a float type");
+  blame.ok(H5Tset_size(id, core::element_size(dtype)), "cannot make a float type");
+  blame.ok(H5Tset_ebias(id, static_cast<std::size_t>(layout.bias())), "cannot make a float type");
   return type;
 }
 
@@ -91,19 +77,14 @@ TypeHandle make_type(Dtype dtype, const Blame& blame) {
     case Dtype::kBool:
       return make_bool(blame);
     case Dtype::kFloat16:
-      return make_float(kHalf, blame);
     case Dtype::kBFloat16:
-      return make_float(kBrain, blame);
     case Dtype::kFloat8E4M3FN:
-      return make_float(kE4M3, blame);
     case Dtype::kFloat8E5M2:
-      return make_float(kE5M2, blame);
     case Dtype::kFloat8E4M3FNUZ:
-      return make_float(kE4M3Uz, blame);
     case Dtype::kFloat8E5M2FNUZ:
-      return make_float(kE5M2Uz, blame);
+      return make_float(dtype, blame);
     case Dtype::kComplex32:
-      return make_complex(make_float(kHalf, blame).get(), blame);
+      return make_complex(make_float(Dtype::kFloat16, blame).get(), blame);
     case Dtype::kComplex64:
       return make_complex(H5T_IEEE_F32LE, blame);
     case Dtype::kComplex128:

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "dumpers/capture/torch/torch_names.h"
 #include "dumpers/torchscript/detail/exception_text.h"
 
 namespace repro_check::torchscript {
@@ -32,55 +33,10 @@ std::string present_devices() {
 }  // namespace
 
 std::optional<at::ScalarType> to_scalar_type(core::Dtype dtype) noexcept {
-  using core::Dtype;
-  switch (dtype) {
-    case Dtype::kBool:
-      return at::kBool;
-    case Dtype::kUInt8:
-      return at::kByte;
-    case Dtype::kInt8:
-      return at::kChar;
-    case Dtype::kInt16:
-      return at::kShort;
-    case Dtype::kInt32:
-      return at::kInt;
-    case Dtype::kInt64:
-      return at::kLong;
-    case Dtype::kFloat16:
-      return at::kHalf;
-    case Dtype::kBFloat16:
-      return at::kBFloat16;
-    case Dtype::kFloat32:
-      return at::kFloat;
-    case Dtype::kFloat64:
-      return at::kDouble;
-    case Dtype::kComplex32:
-      return at::kComplexHalf;
-    case Dtype::kComplex64:
-      return at::kComplexFloat;
-    case Dtype::kComplex128:
-      return at::kComplexDouble;
-#if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 3)
-    case Dtype::kUInt16:
-      return at::ScalarType::UInt16;
-    case Dtype::kUInt32:
-      return at::ScalarType::UInt32;
-    case Dtype::kUInt64:
-      return at::ScalarType::UInt64;
-#endif
-#if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 2)
-    case Dtype::kFloat8E4M3FN:
-      return at::ScalarType::Float8_e4m3fn;
-    case Dtype::kFloat8E5M2:
-      return at::ScalarType::Float8_e5m2;
-    case Dtype::kFloat8E4M3FNUZ:
-      return at::ScalarType::Float8_e4m3fnuz;
-    case Dtype::kFloat8E5M2FNUZ:
-      return at::ScalarType::Float8_e5m2fnuz;
-#endif
-    default:
-      return std::nullopt;
-  }
+  // Quantised numbers come with a scale, and the others have no arithmetic.
+  const bool bare = core::is_quantised(dtype) || dtype == core::Dtype::kFloat8E8M0FNU ||
+                    dtype == core::Dtype::kFloat4E2M1FNX2;
+  return bare ? std::nullopt : capture::scalar_type_of(dtype);
 }
 
 at::Tensor to_tensor(const core::HostTensor& host, const std::string& what) {
