@@ -176,7 +176,7 @@ std::string bisect_text(const BisectPlan& plan,
   if (!plan.note.empty()) page.prose("note", plan.note, 4);
   add_trials(page, plan, result, options.verbosity > 0 || options.all);
   page.prose("log", escape_name((plan.directory / kBisectLogName).string()), 2);
-  return first + page.str(options.color);
+  return first + page.str(options.color, {}, options.columns);
 }
 
 std::string bisect_json(const BisectPlan& plan,

@@ -67,7 +67,7 @@ std::string missing_text(const configs::NoiseFloors& floors) {
 std::string text_of(const configs::NoiseFloors& floors,
                     const comparators::NoiseSummary& summary,
                     const std::filesystem::path& baseline,
-                    bool color) {
+                    const RenderOptions& options) {
   Line line;
   line.put("CALIBRATED", Role::kGood);
   line.put(fmt::format(" on {}: {} of {} noisy, {} bit-equal in all, {} without a floor",
@@ -87,7 +87,8 @@ std::string text_of(const configs::NoiseFloors& floors,
       fmt::format("next: repro-check diff {} CANDIDATE --policy noise --noise {}",
                   escape_name(baseline.string()),
                   escape_name(floors.file));
-  return line.str(color) + "\n" + page.str(color) + next + "\n";
+  return line.str(options.color) + "\n" + page.str(options.color, {}, options.columns) + next +
+         "\n";
 }
 
 std::string json_of(const configs::NoiseFloors& floors,
@@ -223,11 +224,11 @@ core::ExitCode CalibrateCommand::run(const GlobalOptions& globals) {
                       "record values with \"dump\": {\"level\": \"tensor\"}");
   }
   write_file(file, configs::to_noise_text(floors));
-  write_stdout(format_ == "json" ? json_of(floors, summary, jobs.front().dump)
-                                 : text_of(floors,
-                                           summary,
-                                           jobs.front().dump,
-                                           use_color(globals.color, stdout_is_terminal())));
+  write_stdout(
+      format_ == "json"
+          ? json_of(floors, summary, jobs.front().dump)
+          : text_of(
+                floors, summary, jobs.front().dump, render_options(globals, stdout_is_terminal())));
   return core::ExitCode::kReproducible;
 }
 

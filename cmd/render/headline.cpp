@@ -78,7 +78,7 @@ void put_relation(Line& line, Relation relation) {
 }
 
 void put_at_op(Line& line, const OpDivergence& op, DivergenceKind kind) {
-  line.put(" at ").put(op_line(op, 0));
+  line.put(" at ").put(op_line(op));
   const bool is_shifted =
       op.baseline_index && op.candidate_index && *op.baseline_index != *op.candidate_index;
   line.put(is_shifted ? fmt::format(" (op {} in candidate)", *op.candidate_index) : "");
@@ -107,7 +107,7 @@ void put_from_named(Line& line, const Report& report) {
     line.put(count > 1 ? fmt::format(", and {} more", count - 1) : "");
   }
   if (report.first_divergence) {
-    line.put("; first reached ").put(op_line(*report.first_divergence, 0));
+    line.put("; first reached ").put(op_line(*report.first_divergence));
     put_relation(line, report.first_divergence->relation);
   } else if (first == all.end() && !report.reasons.empty()) {
     line.put(": " + report.reasons.front());
@@ -139,7 +139,7 @@ void put_control_flow(Line& line, const Report& report) {
   }
   const auto& parting = *report.control_flow;
   if (parting.last_common_baseline) {
-    line.put(" after ").put(op_line(*parting.last_common_baseline, parting.last_common, 0));
+    line.put(" after ").put(op_line(*parting.last_common_baseline, parting.last_common));
   } else {
     line.put(" at the first operator");
   }
@@ -157,7 +157,7 @@ void put_missing(Line& line, const Report& report) {
                        format_count(c.missing_in_baseline)));
   if (report.first_divergence) {
     const OpDivergence& op = *report.first_divergence;
-    line.put("; first ").put(op_line(op, 0));
+    line.put("; first ").put(op_line(op));
     line.put(op.baseline_index ? ", missing in candidate" : ", missing in baseline",
              Role::kMissing);
     const auto& generator = shown_record(op).generator;
@@ -273,7 +273,7 @@ Line verdict_line(const Report& report) {
   for (const Status status : report.also) {
     line.put("; also ").put(verdict_word(status), verdict_role(status));
     if (status == Status::kDiverged && report.first_divergence) {
-      line.put(" at ").put(op_line(*report.first_divergence, 0));
+      line.put(" at ").put(op_line(*report.first_divergence));
     }
   }
   if (report.repeat) put_repeats(line, *report.repeat);

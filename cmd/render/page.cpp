@@ -10,6 +10,8 @@
 namespace repro_check::cmd {
 namespace {
 
+constexpr std::size_t kLeastColumns = 40;
+
 std::string_view ansi_of(Role role) {
   switch (role) {
     case Role::kGood:
@@ -34,25 +36,6 @@ std::string_view ansi_of(Role role) {
       break;
   }
   return {};
-}
-
-/// Puts a word that takes more than `width` columns, at least 4, on lines of its own, but for its
-/// end, which is returned.
-std::string split_word(std::string word, std::size_t width, std::vector<std::string>& lines) {
-  constexpr std::string_view kColon = "\\x3a";
-  std::size_t begin = 0;
-  for (;;) {
-    const std::string_view rest = std::string_view(word).substr(begin);
-    const std::size_t bytes = bytes_within(rest, width);
-    if (bytes == rest.size()) return std::string(rest);
-    lines.emplace_back(rest.substr(0, bytes));
-    begin += bytes;
-    // What now begins a line may read as a workflow command; what was cut off has room for more.
-    if (word.compare(begin, 2, "::") == 0) {
-      begin -= kColon.size() - 1;
-      word.replace(begin, kColon.size(), kColon);
-    }
-  }
 }
 
 }  // namespace
@@ -105,65 +88,94 @@ std::string Line::str(bool color, std::string_view link_host) const {
   return color ? out : escape_name(out);
 }
 
-std::vector<std::string> wrap(std::string_view text, std::size_t width) {
-  std::vector<std::string> lines;
-  std::string line;
-  const auto flush = [&] {
-    if (!line.empty()) {
-      lines.push_back(std::move(line));
-      line.clear();
-    }
+std::vector<Line> Line::wrapped(std::size_t first, std::size_t width) const {
+  if (width == 0 || columns() <= first) return {*this};
+  std::vector<Line> lines(1);
+  std::size_t taken = 0;
+  const auto room = [&] { return lines.size() == 1 ? first : width; };
+  const auto next_line = [&] {
+    lines.emplace_back();
+    taken = 0;
   };
-  while (!text.empty()) {
-    const std::size_t space = std::min(text.find(' '), text.size());
-    std::string word(text.substr(0, space));
-    text.remove_prefix(std::min(space + 1, text.size()));
-    if (word.empty()) {
-      continue;
+  std::vector<Piece> word;
+  std::size_t word_columns = 0;
+  // A word may be made of several pieces, `(` and a place.
+  const auto end_word = [&] {
+    if (word.empty()) return;
+    if (taken != 0 && taken + 1 + word_columns > room()) {
+      next_line();
+    } else if (taken != 0) {
+      lines.back().pieces_.push_back({" ", Role::kPlain, {}});
+      ++taken;
     }
-    if (!line.empty() && columns(line) + 1 + columns(word) > width) {
-      flush();
+    for (const Piece& piece : word) {
+      const auto put = [&](std::string_view text) {
+        lines.back().pieces_.push_back({std::string(text), piece.role, piece.path});
+        taken += cmd::columns(text);
+      };
+      std::string_view rest = piece.text;
+      for (;;) {
+        const std::size_t bytes = bytes_within(rest, room() - taken);
+        put(rest.substr(0, bytes));
+        rest.remove_prefix(bytes);
+        if (rest.empty()) break;
+        next_line();
+        // What now begins a line may read as a workflow command.
+        if (!rest.starts_with("::")) continue;
+        put("\\x3a");
+        rest.remove_prefix(1);
+      }
     }
-    line.append(line.empty() ? "" : " ").append(split_word(std::move(word), width, lines));
+    word.clear();
+    word_columns = 0;
+  };
+  for (const Piece& piece : pieces_) {
+    for (std::string_view rest = piece.text; !rest.empty();) {
+      const std::size_t space = std::min(rest.find(' '), rest.size());
+      if (space != 0) {
+        word.push_back({std::string(rest.substr(0, space)), piece.role, piece.path});
+        word_columns += cmd::columns(word.back().text);
+      }
+      if (space == rest.size()) break;
+      end_word();
+      rest.remove_prefix(space + 1);
+    }
   }
-  flush();
+  end_word();
   return lines;
 }
 
-void Page::add(std::string_view label, const Line& body) {
-  std::string front = "  " + fit(label, kBodyColumn - 3);
-  front.resize(front.size() + kBodyColumn - columns(front), ' ');
-  lines_.push_back(Line(front).put(body));
+void Page::add(std::string_view label, Line body) {
+  paragraphs_.push_back({escape_name(label), std::move(body)});
 }
 
-void Page::prose(std::string_view label, std::string_view text, std::size_t max_lines, Role role) {
-  std::vector<std::string> body = wrap(escape_name(text), kBodyWidth);
-  if (body.size() > max_lines) {
-    body.resize(max_lines);
-    const std::string last = body.back();
-    body.back() = last.substr(0, bytes_within(last, kBodyWidth - 4)) + " ...";
+void Page::prose(std::string_view label, std::string_view text, Role role) {
+  std::string words;
+  for (const char c : text) {
+    if (c != ' ' || (!words.empty() && words.back() != ' ')) words += c;
   }
-  for (std::size_t i = 0; i < body.size(); ++i) {
-    add(i == 0 ? label : std::string_view{}, Line(body[i], role));
-  }
+  if (words.ends_with(' ')) words.pop_back();
+  if (!words.empty()) add(label, Line(words, role));
 }
 
 void Page::append(const Page& other) {
-  lines_.insert(lines_.end(), other.lines_.begin(), other.lines_.end());
+  paragraphs_.insert(paragraphs_.end(), other.paragraphs_.begin(), other.paragraphs_.end());
 }
 
-void Page::shorten(std::size_t lines) {
-  if (lines_.size() > lines) {
-    lines_.resize(lines - 1);
-    add("", Line("... and more: -v", Role::kHint));
-  }
-}
-
-std::string Page::str(bool color, std::string_view link_host) const {
+std::string Page::str(bool color, std::string_view link_host, std::size_t columns) const {
+  const std::size_t width = columns == 0 ? 0 : std::max(columns, kLeastColumns) - kBodyColumn;
   std::string out;
-  for (const Line& line : lines_) {
-    out += line.str(color, link_host);
-    out += '\n';
+  for (const Paragraph& paragraph : paragraphs_) {
+    std::string front = "  " + paragraph.label + " ";
+    if (cmd::columns(front) < kBodyColumn) {
+      front.append(kBodyColumn - cmd::columns(front), ' ');
+    }
+    const std::size_t more = cmd::columns(front) - kBodyColumn;
+    const std::size_t first = width - std::min(width, more);
+    for (const Line& line : paragraph.body.wrapped(first, width)) {
+      out += Line(front).put(line).str(color, link_host) + '\n';
+      front.assign(kBodyColumn, ' ');
+    }
   }
   return out;
 }

@@ -22,7 +22,7 @@ enum class Role {
   kHint,
 };
 
-/// One physical line, made of pieces; escapes what it is given.
+/// Text of one line, made of pieces; escapes what it is given.
 class Line {
  public:
   Line() = default;
@@ -34,6 +34,10 @@ class Line {
   Line& link(std::string_view text, Role role, std::string_view file);
 
   [[nodiscard]] std::size_t columns() const noexcept;
+  /// Whole, in lines that break at spaces, and inside a word that is wider than a line.
+  /// @param first  columns of the first line
+  /// @param width  of the others; 0 = one line, whatever its length
+  [[nodiscard]] std::vector<Line> wrapped(std::size_t first, std::size_t width) const;
   /// Without a newline. No workflow command can begin here, whatever the pieces are.
   /// @param link_host  as RenderOptions has it; links come with colours only
   [[nodiscard]] std::string str(bool color, std::string_view link_host = {}) const;
@@ -50,38 +54,35 @@ class Line {
   std::string raw_;
 };
 
-/// Lines under labels: two spaces, the label padded to kBodyColumn, the body.
+/// Paragraphs under labels: two spaces, the label padded to kBodyColumn, the body.
 class Page {
  public:
   static constexpr std::size_t kBodyColumn = 13;
-  /// Columns of a body.
-  static constexpr std::size_t kBodyWidth = 67;
 
-  /// @param label  shown in front of the line; empty for a continuation
-  /// @param body   at most kBodyWidth columns; a wider one is cut by its maker, not here
-  void add(std::string_view label, const Line& body);
-
-  /// Escapes `text` and wraps it at spaces, and inside a word that is wider than a line.
-  /// @param max_lines  what does not fit in them ends in `...`
+  /// @param label  shown in front of the body; empty for one that belongs to the last label
+  void add(std::string_view label, Line body);
+  /// The same of sentences, and nothing where `text` is empty.
+  void prose(std::string_view label, std::string_view text, Role role = Role::kPlain);
   void prose(std::string_view label,
              std::string_view text,
-             std::size_t max_lines,
-             Role role = Role::kPlain);
-
+             std::size_t /*lines*/,
+             Role role = Role::kPlain) {
+    prose(label, text, role);
+  }
   void append(const Page& other);
-  /// Keeps the first `lines` lines; the last of them says that `-v` shows the rest.
-  /// @param lines  at least 1
-  void shorten(std::size_t lines);
-  [[nodiscard]] std::size_t size() const noexcept { return lines_.size(); }
+
   /// Every line ends in a newline.
-  [[nodiscard]] std::string str(bool color, std::string_view link_host = {}) const;
+  /// @param columns  that the lines are wrapped to; 0 = a line a paragraph
+  [[nodiscard]] std::string str(bool color,
+                                std::string_view link_host = {},
+                                std::size_t columns = 0) const;
 
  private:
-  std::vector<Line> lines_;
+  struct Paragraph {
+    std::string label;
+    Line body;
+  };
+  std::vector<Paragraph> paragraphs_;
 };
-
-/// `text`, escaped, in lines of at most `width` columns.
-/// @param width  at least 4
-std::vector<std::string> wrap(std::string_view text, std::size_t width);
 
 }  // namespace repro_check::cmd

@@ -17,15 +17,17 @@ struct RunLog {
   std::string last_line;  ///< as it stands in the file: hostile
 };
 
-/// Divergent operators listed by default; with it the text report keeps to kDefaultReportLines.
+/// Divergent operators listed by default.
 inline constexpr std::size_t kDefaultTop = 10;
+/// Of a terminal: a report of the default verbosity shows as many items of its lists as fit.
 inline constexpr std::size_t kDefaultReportLines = 24;
-/// Columns of every line but the first and the `next:` lines, which are never cut.
-inline constexpr std::size_t kReportColumns = 80;
 
 struct RenderOptions {
   int verbosity = 0;   ///< -1 = verdict line only, 0, 1 = every metric, 2 as 1
   bool color = false;  ///< ANSI colours; decide with use_color()
+  /// That text is wrapped to, but for the first line and the `next:` lines; 0 = a line a paragraph.
+  /// Decide with text_columns().
+  std::size_t columns = 0;
   /// Host of the files that places are linked to (OSC 8); empty = no links. See use_links().
   std::string link_host;
   bool all = false;               ///< list every divergent operator the report holds

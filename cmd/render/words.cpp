@@ -227,25 +227,14 @@ std::string operator_text(const core::OpRecord& record) {
   return record.op == nullptr || record.op->name.empty() ? "(no operator)" : record.op->name;
 }
 
-Line op_line(const comparators::OpDivergence& op, std::size_t width) {
-  return op_line(shown_index(op), shown_record(op), width);
+Line op_line(const comparators::OpDivergence& op) {
+  return op_line(shown_index(op), shown_record(op));
 }
 
-Line op_line(std::uint64_t index, const core::OpRecord& record, std::size_t width) {
-  constexpr std::size_t kLeastPlace = 16;
-  const std::string front = fmt::format("op {} ", index);
-  std::string name = operator_text(record);
-  std::string place = raw_place_text(record.site.get());
-  if (width > 0) {
-    name = escape_name(name);
-    place = escape_name(place);
-    const std::size_t room = width - std::min(width, columns(front) + 3);
-    const std::size_t place_room = std::min(columns(place), kLeastPlace);
-    name = fit(name, room - std::min(room, place_room));
-    place = fit(place, room - std::min(room, columns(name)));
-  }
-  Line line(front);
-  line.put(name, Role::kOperator);
+Line op_line(std::uint64_t index, const core::OpRecord& record) {
+  Line line(fmt::format("op {} ", index));
+  line.put(operator_text(record), Role::kOperator);
+  const std::string place = raw_place_text(record.site.get());
   if (place.empty()) {
     return line;
   }

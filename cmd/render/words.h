@@ -29,9 +29,8 @@ std::uint64_t shown_index(const comparators::OpDivergence& op) noexcept;
 std::string operator_text(const core::OpRecord& record);
 
 /// `op 41 aten::addmm (encoder.layers.3.linear1, model.py:123)`, in colours.
-/// @param width  columns; a longer one loses the middle of its place, then of its operator. 0 = any
-Line op_line(const comparators::OpDivergence& op, std::size_t width);
-Line op_line(std::uint64_t index, const core::OpRecord& record, std::size_t width);
+Line op_line(const comparators::OpDivergence& op);
+Line op_line(std::uint64_t index, const core::OpRecord& record);
 
 /// Of which elements the metrics of a tensor speak; empty where of all.
 std::string slice_text(const comparators::TensorComparison& tensor);

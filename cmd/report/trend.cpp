@@ -234,7 +234,7 @@ std::string trend_text(const std::string& file,
     Page page;
     add_trend(page, trend, last, options.all);
     if (trends.size() > 1) text += "\n";
-    text += page.str(options.color);
+    text += page.str(options.color, {}, options.columns);
   }
   Page page;
   const std::size_t shown = options.all ? damaged.size() : std::min(kShownDamaged, damaged.size());
@@ -246,7 +246,7 @@ std::string trend_text(const std::string& file,
   if (shown < damaged.size()) {
     page.prose("", fmt::format("... and {} more: --all", damaged.size() - shown), 1);
   }
-  return text + page.str(options.color);
+  return text + page.str(options.color, {}, options.columns);
 }
 
 std::string trend_json(const std::string& file,

@@ -132,6 +132,7 @@ ReportStyle ReportFlags::style(const GlobalOptions& globals, const std::string& 
   ReportStyle style;
   style.format = format_.value_or(fallback);
   style.options = render_options(globals, !output_ && stdout_is_terminal());
+  if (output_) style.options.columns = 0;
   style.options.all = all_;
   style.options.top = top_.value_or(kDefaultTop);
   return style;
@@ -164,6 +165,7 @@ void ReportFlags::emit(std::span<const comparators::Report> reports,
   DocumentOptions in_file = to_terminal;
   in_file.color = false;
   in_file.link_host.clear();
+  in_file.columns = 0;
   in_file.pretty_json = false;
   std::optional<core::Error> failure;
   for (const ReportDestination& destination : destinations_) {

@@ -203,6 +203,7 @@ RenderOptions render_options(const GlobalOptions& globals, bool to_terminal) {
   options.color = use_color(globals.color, to_terminal);
   if (options.color && use_links(globals.color, to_terminal, &std::getenv))
     options.link_host = host_name();
+  options.columns = text_columns(to_terminal, &std::getenv);
   options.pretty_json = to_terminal;
   options.hdf5_version = store::hdf5_version();
   return options;

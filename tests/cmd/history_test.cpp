@@ -222,13 +222,16 @@ TEST_CASE("lines of a trend keep to their width, whatever stands in them") {
   std::vector<HistoryEntry> entries(30, diverged(std::string(300, 'm')));
   entries.push_back(diverged("\x1b[2J::error::"));
   const auto trends = trends_of(parse_history(text_of(entries)), std::nullopt);
-  const std::string text = trend_text("h.jsonl", trends, {{7, "it is no JSON"}}, 20, {});
+  constexpr std::size_t kColumns = 80;
+  RenderOptions options;
+  options.columns = kColumns;
+  const std::string text = trend_text("h.jsonl", trends, {{7, "it is no JSON"}}, 20, options);
   CHECK(text.find('\x1b') == std::string::npos);
   CHECK(text.find("line 7: it is no JSON") != std::string::npos);
   std::size_t begin = text.find('\n') + 1;
   for (std::size_t end = text.find('\n', begin); end != std::string::npos;
        end = text.find('\n', begin)) {
-    CHECK(end - begin <= kReportColumns);
+    CHECK(end - begin <= kColumns);
     begin = end + 1;
   }
 }

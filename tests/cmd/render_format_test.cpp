@@ -60,6 +60,12 @@ TEST_CASE("what is not UTF-8 is replaced for JSON") {
   CHECK(clean_utf8("a\xff") == "a\xef\xbf\xbd");
 }
 
+std::vector<std::string> wrap(std::string_view text, std::size_t width) {
+  std::vector<std::string> lines;
+  for (const Line& line : Line(text).wrapped(width, width)) lines.push_back(line.str(false));
+  return lines;
+}
+
 TEST_CASE("text is cut in the middle and wrapped at spaces") {
   CHECK(fit("short", 5) == "short");
   CHECK(fit("encoder.layers.3.linear1", 15) == "encode...inear1");
@@ -74,6 +80,13 @@ TEST_CASE("text is cut in the middle and wrapped at spaces") {
   }
   CHECK(wrap("abcd::error", 6) == std::vector<std::string>{"abcd::", "error"});
   CHECK(wrap("abcdef::error", 6) == std::vector<std::string>{"abcdef", "\\x3a:e", "rror"});
+  Line pieces("op 4 ");
+  pieces.put("aten::mm", Role::kOperator).put(" (").put("a b", Role::kPlace).put("), 3");
+  const std::vector<Line> lines = pieces.wrapped(14, 6);
+  REQUIRE(lines.size() == 3);
+  CHECK(lines[0].str(false) == "op 4 aten::mm");
+  CHECK(lines[1].str(true) == "(\x1b[36ma\x1b[0m \x1b[36mb\x1b[0m),");
+  CHECK(pieces.wrapped(0, 0).size() == 1);
 }
 
 TEST_CASE("a name of a million characters is cut in linear time") {
@@ -83,9 +96,10 @@ TEST_CASE("a name of a million characters is cut in linear time") {
     while (name.size() < 1'000'000) name += unit;
     CHECK(columns(fit(name, 40)) <= 40);
     Page page;
-    page.prose("label", name, 3);
-    CHECK(page.size() == 3);
-    CHECK(page.str(false).find("##[") == std::string::npos);
+    page.prose("label", name);
+    for (const std::size_t width : {0U, 80U}) {
+      CHECK(page.str(false, {}, width).find("##[") == std::string::npos);
+    }
   }
   CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(30));
 }
@@ -213,6 +227,17 @@ TEST_CASE("colour is decided in the documented order") {
   CHECK(use_color(ColorMode::kAlways, false, read));
   variables = {{"FORCE_COLOR", "1"}};
   CHECK_FALSE(use_color(ColorMode::kNever, true, read));
+}
+
+TEST_CASE("text is wrapped to COLUMNS, and to nothing in a pipe") {
+  const auto columns_with = [](const char* value) {
+    return text_columns(false, [&](const char*) { return value; });
+  };
+  CHECK(columns_with(nullptr) == 0);
+  CHECK(columns_with("132") == 132);
+  for (const char* text : {"", "0", "-3", "80x", "99999999999999999999999"}) {
+    CHECK(columns_with(text) == 0);
+  }
 }
 
 TEST_CASE("links are for terminals that are known to take them") {

@@ -8,6 +8,7 @@ A case is a directory with case.json and, where they are not empty, stdout.txt a
     exit    expected exit code
     setup   steps, in order (see SETUP below)
     env     variables to set
+    terminal      stdout is a terminal of so many columns, not a pipe
     recorder      what the stand-in for a recorder does, a run each (see fake_recorder.py)
     real_recorder the recorder that was built is used
     tries         a race of threads is asked for, which does not show in every run: so many times at most
@@ -21,14 +22,20 @@ Every case is run twice, each time in a fresh directory; both must say the same.
 """
 
 import argparse
+import contextlib
+import fcntl
 import json
 import os
 import pathlib
+import pty
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
+import threading
 
 HERE = pathlib.Path(__file__).resolve().parent
 SCHEMAS = {"report", "replay"}
@@ -182,6 +189,29 @@ def check_schema(document):
         jsonschema.validate(document, json.loads(schema))
 
 
+def run_in_terminal(words, columns, settings):
+    """subprocess.run() with a stdout that is a terminal, which holds all of it until the end."""
+    reader, writer = pty.openpty()
+    fcntl.ioctl(writer, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    pieces = []
+
+    def read_all():
+        with contextlib.suppress(OSError):  # what Linux says at the end of a terminal
+            while piece := os.read(reader, 65536):
+                pieces.append(piece)
+
+    thread = threading.Thread(target=read_all)
+    thread.start()
+    try:
+        done = subprocess.run(words, stdout=writer, **settings)
+    finally:
+        os.close(writer)
+        thread.join()
+        os.close(reader)
+    done.stdout = b"".join(pieces).replace(b"\r\n", b"\n")
+    return done
+
+
 class Case:
     def __init__(self, directory, tools):
         self.directory = pathlib.Path(directory)
@@ -222,10 +252,13 @@ class Case:
             for step in self.spec.get("setup", []):
                 SETUP[next(key for key in SETUP if key in step)](self.tools, tmp, step)
             work = tmp / self.spec.get("cwd", ".")
-            done = subprocess.run(
-                [self.tools.tool] + [word.replace("{tmp}", str(tmp)) for word in self.spec["argv"]],
-                cwd=work, env=self.environment(tmp), capture_output=True, timeout=120,
-                stdin=subprocess.DEVNULL, check=False)
+            words = [self.tools.tool] + [word.replace("{tmp}", str(tmp)) for word in self.spec["argv"]]
+            settings = {"cwd": work, "env": self.environment(tmp), "timeout": 120,
+                        "stdin": subprocess.DEVNULL, "stderr": subprocess.PIPE, "check": False}
+            if "terminal" in self.spec:
+                done = run_in_terminal(words, self.spec["terminal"], settings)
+            else:
+                done = subprocess.run(words, stdout=subprocess.PIPE, **settings)
             out = done.stdout.decode("utf-8")
             err = done.stderr.decode("utf-8")
             self.check(done.returncode, out, err)

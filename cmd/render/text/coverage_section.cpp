@@ -280,10 +280,8 @@ void add_differences(Page& page, const Report& report, const Detail& detail) {
           fmt::format("{} {} -> {}", pointer, baseline, escape_name(difference.candidate)));
     }
   }
-  const std::size_t shown = detail.everything ? texts.size() : std::min(detail.items, texts.size());
-  for (std::size_t i = 0; i < shown; ++i) {
-    page.prose(i == 0 ? "differ" : "", texts[i], detail.everything ? 6 : 1);
-  }
+  const std::size_t shown = std::min(detail.items, texts.size());
+  for (std::size_t i = 0; i < shown; ++i) page.prose(i == 0 ? "differ" : "", texts[i]);
   const std::size_t left = report.differences.size() - shown;
   if (left > 0) {
     const std::string text =
@@ -305,9 +303,7 @@ void add_given(Page& page, const Report& report, const Detail& detail) {
   const std::string tail =
       named.size() > 1 ? fmt::format(" and {} more differ: -v", format_count(named.size() - 1))
                        : std::string(" differs: -v");
-  const std::string name = escape_name(named.front().name);
-  page.add("given",
-           Line(fit(is_input ? "input " + name : name, Page::kBodyWidth - columns(tail)) + tail));
+  page.prose("given", (is_input ? "input " : "") + named.front().name + tail);
 }
 
 void add_warnings(Page& page, const Report& report, const Detail& detail) {
@@ -316,12 +312,10 @@ void add_warnings(Page& page, const Report& report, const Detail& detail) {
     return std::ranges::find(notes, text) != notes.end();
   };
   const std::size_t total = report.warnings.size();
-  std::size_t shown = detail.everything ? total : std::min(detail.items, total);
+  std::size_t shown = std::min(detail.items, total);
   while (shown < total && is_note(report.warnings[shown])) ++shown;
   for (std::size_t i = 0; i < shown; ++i) {
-    const std::string& text = report.warnings[i];
-    const std::size_t lines = is_note(text) ? detail.lines : 1;
-    page.prose(i == 0 ? "warning" : "", escape_name(text), detail.everything ? 20 : lines);
+    page.prose(i == 0 ? "warning" : "", report.warnings[i]);
   }
   if (shown < total) {
     page.add("", Line(fmt::format("... and {} more: -v", total - shown), Role::kHint));
@@ -347,6 +341,8 @@ std::string pair_text(const Report& report) {
 }  // namespace
 
 Page coverage_section(const Report& report, const Detail& detail) {
+  // What stands beside the policy in one paragraph.
+  constexpr std::size_t kOneLine = 67;
   Page page;
   std::string compared = compared_text(report);
   compared += parting_text(report);
@@ -354,27 +350,24 @@ Page coverage_section(const Report& report, const Detail& detail) {
                                  ? ""
                                  : escape_name(report.policy);
   const std::string joined = policy.empty() ? compared : compared + "; policy " + policy;
-  const bool is_one_line =
-      report.status != Status::kReproducible && columns(joined) <= Page::kBodyWidth;
-  page.prose("compared", is_one_line ? joined : compared, 3);
-  if (!is_one_line) {
-    page.prose("policy", policy + pair_text(report), 2);
-  }
-  page.prose("random", random_text(report), 2);
-  page.prose("map", map_text(report), detail.everything ? 20 : 3);
-  page.prose("rules", rules_text(report), detail.everything ? 20 : 3);
-  page.prose("filters", filters_text(report), 3);
-  page.prose("values", values_text(report), 3);
+  const bool is_one_line = report.status != Status::kReproducible && columns(joined) <= kOneLine;
+  page.prose("compared", is_one_line ? joined : compared);
+  if (!is_one_line) page.prose("policy", policy + pair_text(report));
+  page.prose("random", random_text(report));
+  page.prose("map", map_text(report));
+  page.prose("rules", rules_text(report));
+  page.prose("filters", filters_text(report));
+  page.prose("values", values_text(report));
   add_differences(page, report, detail);
   add_given(page, report, detail);
-  page.prose("observer", observer_text(report), 3);
-  page.prose("first bit", first_bit_text(report), 1);
+  page.prose("observer", observer_text(report));
+  page.prose("first bit", first_bit_text(report));
   add_warnings(page, report, detail);
-  page.prose("mend", mend_text(report), detail.everything ? 20 : detail.lines, Role::kHint);
+  page.prose("mend", mend_text(report), Role::kHint);
   return page;
 }
 
-Page runs_section(const Report& report, const std::vector<RunLog>& logs, const Detail& detail) {
+Page runs_section(const Report& report, const std::vector<RunLog>& logs) {
   Page page;
   for (std::size_t i = 0; i < report.runs.size(); ++i) {
     const RunSummary& run = report.runs[i];
@@ -382,8 +375,7 @@ Page runs_section(const Report& report, const std::vector<RunLog>& logs, const D
       continue;
     }
     if (run.last_op) {
-      const std::string text = fmt::format("op {} was the last one reached", *run.last_op);
-      page.prose("recorded", text, 2);
+      page.prose("recorded", fmt::format("op {} was the last one reached", *run.last_op));
     }
     if (i >= logs.size() || logs[i].path.empty()) {
       continue;
@@ -392,7 +384,7 @@ Page runs_section(const Report& report, const std::vector<RunLog>& logs, const D
     if (!logs[i].last_line.empty()) {
       text += ", last line: " + escape_name(logs[i].last_line);
     }
-    page.prose("stderr", text, detail.everything ? 20 : detail.lines);
+    page.prose("stderr", text);
   }
   return page;
 }

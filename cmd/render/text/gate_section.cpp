@@ -105,23 +105,21 @@ Page gate_section(const GateOutcome* gate, const Detail& detail) {
   Page page;
   if (gate == nullptr) return page;
   const std::size_t most = detail.everything ? 100 : 3;
-  const std::size_t lines = detail.everything ? 100 : 2;
-  page.prose("baseline", baseline_text(*gate), lines);
-  page.prose("changed", changes_text(gate->changes, most), detail.everything ? 100 : 3);
+  page.prose("baseline", baseline_text(*gate));
+  page.prose("changed", changes_text(gate->changes, most));
   if (!gate->nearest.empty()) {
     page.prose("nearest",
-               escape_name(gate->nearest) + ": " + changes_text(gate->nearest_changes, most),
-               detail.everything ? 100 : 4);
+               escape_name(gate->nearest) + ": " + changes_text(gate->nearest_changes, most));
   }
   for (const ExpectedOutcome& entry : gate->expected) {
-    page.prose("expected", expected_text(entry), lines);
+    page.prose("expected", expected_text(entry));
   }
-  for (const std::string& note : gate->notes) page.prose("note", escape_name(note), lines);
-  if (!gate->attempt.empty()) page.prose("attempt", escape_name(gate->attempt), 1);
+  for (const std::string& note : gate->notes) page.prose("note", note);
+  page.prose("attempt", gate->attempt);
   const bool has_news = gate->baseline != BaselineState::kSame;
   if (!gate->pending.empty() && has_news) {
     const std::string why = gate->refusal.empty() ? "" : "; accept refuses it: " + gate->refusal;
-    page.prose("pending", escape_name(gate->pending + why), lines);
+    page.prose("pending", gate->pending + why);
   }
   return page;
 }

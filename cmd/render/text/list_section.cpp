@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cmd/render/text/list_section.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,6 +6,7 @@
 #include <vector>
 
 #include "cmd/render/text.h"
+#include "cmd/render/text/report_sections.h"
 #include "cmd/render/words.h"
 
 namespace repro_check::cmd {
@@ -83,8 +82,7 @@ std::string consequence_text(const OpDivergence& op) {
 Line item_line(const OpDivergence& op) {
   const std::string tail =
       is_consequence(op) ? consequence_text(op) : std::string(relation_name(op.relation));
-  const std::size_t room = Page::kBodyWidth - columns(tail) - 1;
-  return op_line(op, room).put(" ").put(tail, relation_role(op.relation));
+  return op_line(op).put(" ").put(tail, relation_role(op.relation));
 }
 
 std::string counts_text(const Report& report) {
@@ -138,7 +136,7 @@ std::string summary_text(const Report& report) {
 
 }  // namespace
 
-Page list_section(const Report& report, const RenderOptions& options, std::size_t room) {
+Page list_section(const Report& report, const RenderOptions& options, const Detail& detail) {
   Page page;
   const std::uint64_t further = report.divergences_total - (report.first_divergence ? 1 : 0);
   if (further == 0 || report.divergences_total == 0) {
@@ -148,16 +146,15 @@ Page list_section(const Report& report, const RenderOptions& options, std::size_
   if (chosen.empty() && further == 1 && already_shown(report) != nullptr) {
     return page;
   }
-  const std::size_t most = room > 2 ? room - 2 : 1;
-  if (chosen.size() > most) {
+  if (chosen.size() > detail.listed) {
     // The last of them is the worst consequence, and it stays.
-    chosen.erase(chosen.begin() + static_cast<std::ptrdiff_t>(most) - 1, chosen.end() - 1);
+    chosen.erase(chosen.begin() + static_cast<std::ptrdiff_t>(detail.listed) - 1, chosen.end() - 1);
   }
   if (chosen.empty()) {
-    page.prose("after it", summary_text(report) + (options.all ? "" : ": --all"), 1);
+    page.prose("after it", summary_text(report) + (options.all ? "" : ": --all"));
     return page;
   }
-  page.prose("after it", summary_text(report), 1);
+  page.prose("after it", summary_text(report));
   for (const OpDivergence* op : chosen) {
     page.add("", item_line(*op));
   }

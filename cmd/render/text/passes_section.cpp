@@ -12,9 +12,8 @@ using comparators::DivergenceKind;
 using comparators::Report;
 using comparators::RunSummary;
 
-void add_pass(Page& page, std::string_view label, const Report& pass, const Detail& detail) {
-  const std::string text = verdict_line(pass).str(false) + "; in " + dumps_text(pass);
-  page.prose(label, text, detail.everything ? 20 : 3);
+void add_pass(Page& page, std::string_view label, const Report& pass) {
+  page.prose(label, verdict_line(pass).raw() + "; in " + dumps_text(pass));
 }
 
 }  // namespace
@@ -27,7 +26,7 @@ std::string dumps_text(const Report& report) {
   return text;
 }
 
-Page passes_section(const Report& report, const Detail& detail) {
+Page passes_section(const Report& report) {
   Page page;
   if (report.passes.size() < 2) {
     return page;
@@ -35,12 +34,12 @@ Page passes_section(const Report& report, const Detail& detail) {
   const Report& first = report.passes[0];
   const Report& second = report.passes[1];
   if (report.kind == DivergenceKind::kUnrepeated) {
-    add_pass(page, "1st pair", first, detail);
-    add_pass(page, "2nd pair", second, detail);
+    add_pass(page, "1st pair", first);
+    add_pass(page, "2nd pair", second);
   } else if (first.status != second.status) {
-    add_pass(page, "1st pair", first, detail);
+    add_pass(page, "1st pair", first);
   } else if (first.status == comparators::Status::kDiverged) {
-    page.prose("1st pair", "diverged at the same operator; in " + dumps_text(first), 2);
+    page.prose("1st pair", "diverged at the same operator; in " + dumps_text(first));
   }
   return page;
 }

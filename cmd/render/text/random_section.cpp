@@ -17,7 +17,7 @@ using comparators::Status;
 std::string seeds_text(const RandomDraws& draws) {
   if (draws.seeds.size() == 1) return fmt::format("seed {}", draws.seeds.front());
   const bool is_all = draws.seeds.size() < RandomDraws::kMostSeeds;
-  return fmt::format("seeds {}{}", fmt::join(draws.seeds, ", "), is_all ? "" : ", ...");
+  return fmt::format("seeds {}{}", fmt::join(draws.seeds, ", "), is_all ? "" : " and others");
 }
 
 }  // namespace

@@ -68,7 +68,7 @@ std::string differing_text(const RepeatSummary& repeat) {
 
 std::string op_text(const FlakyOp& op, bool everything) {
   std::string text = fmt::format("{}: {} results in {} runs ({})",
-                                 op_line(op.index, op.record, 0).raw(),
+                                 op_line(op.index, op.record).raw(),
                                  op.counts.size(),
                                  op.runs(),
                                  fmt::join(op.counts, ", "));
@@ -89,23 +89,18 @@ void add_ops(Page& page, const OpRepeatability& ops, const Detail& detail) {
                fmt::format("{} stable in {} runs, {} not assessed",
                            format_count(ops.assessed, "operator"),
                            format_count(ops.runs),
-                           format_count(ops.not_assessed)),
-               detail.lines);
+                           format_count(ops.not_assessed)));
     return;
   }
-  const std::size_t shown =
-      detail.everything ? ops.ops.size() : std::min(detail.items, ops.ops.size());
+  const std::size_t shown = std::min(detail.items, ops.ops.size());
   for (std::size_t i = 0; i < shown; ++i) {
-    page.prose(i == 0 ? "flaky" : "",
-               op_text(ops.ops[i], detail.everything),
-               detail.everything ? 4 : std::min<std::size_t>(detail.lines, 2));
+    page.prose(i == 0 ? "flaky" : "", op_text(ops.ops[i], detail.everything));
   }
   page.prose("",
              fmt::format("{} of {} gave more than one result for equal inputs{}",
                          format_count(ops.flaky),
                          format_count(ops.assessed, "operator"),
-                         shown < ops.ops.size() ? ": -v lists them" : ""),
-             detail.lines);
+                         shown < ops.ops.size() ? ": -v lists them" : ""));
 }
 
 }  // namespace
@@ -114,26 +109,21 @@ Page repeat_section(const Report& report, const Detail& detail) {
   Page page;
   const bool is_pass = report.status == Status::kReproducible;
   if (!report.repeat) {
-    if (is_pass && detail.everything) page.prose("chance", bound_text(2), detail.lines);
+    if (is_pass && detail.everything) page.prose("chance", bound_text(2));
     return page;
   }
   const RepeatSummary& repeat = *report.repeat;
-  // Where a line is all that a paragraph gets, the report is short of room for what matters more.
-  const bool is_terse = !detail.everything && detail.lines == 1;
   if (is_pass) {
-    page.prose("chance", bound_text(repeat.judged + 1), detail.lines);
+    page.prose("chance", bound_text(repeat.judged + 1));
   } else if (repeat.judged != 0) {
-    page.prose("chance", differing_text(repeat), detail.lines);
+    page.prose("chance", differing_text(repeat));
   }
-  if (!repeat.alike && !is_terse) {
-    page.prose("", "the runs were not set up alike: chances are about runs that are", 2);
+  if (!repeat.alike) {
+    page.prose("", "the runs were not set up alike: chances are about runs that are");
   }
   if (repeat.ops.runs != 0) add_ops(page, repeat.ops, detail);
-  const std::size_t total = is_terse ? 0 : repeat.ops.notes.size();
-  const std::size_t shown = detail.everything ? total : std::min(detail.items, total);
-  for (std::size_t i = 0; i < shown; ++i) {
-    page.prose("", escape_name(repeat.ops.notes[i]), detail.everything ? 4 : 1);
-  }
+  const std::size_t shown = std::min(detail.items, repeat.ops.notes.size());
+  for (std::size_t i = 0; i < shown; ++i) page.prose("", repeat.ops.notes[i]);
   return page;
 }
 

@@ -11,12 +11,12 @@
 
 namespace repro_check::cmd {
 
-/// How much a section may say. The text report takes the richest that fits its lines.
+/// How many things a section may show; what it shows is whole.
 struct Detail {
-  bool everything = false;  ///< `-v`: nothing below limits
-  std::size_t samples = 3;  ///< elements shown of a tensor
-  std::size_t lines = 3;    ///< of one paragraph
-  std::size_t items = 2;    ///< of one list
+  bool everything = false;           ///< `-v`: all sections
+  std::size_t samples = 3;           ///< elements of a tensor
+  std::size_t items = 3;             ///< of one list
+  std::size_t listed = kDefaultTop;  ///< further divergent operators
 };
 
 /// `out/baseline, out/candidate`, escaped.
@@ -24,7 +24,7 @@ std::string dumps_text(const comparators::Report& report);
 
 /// How what the calls returned compares, in a sentence; empty where there is nothing to say of it.
 std::string returned_text(const comparators::Report& report);
-Page returned_section(const comparators::Report& report, const Detail& detail);
+Page returned_section(const comparators::Report& report);
 
 /// How many operators of a pass drew random numbers, and what their agreement rests on; else empty.
 std::string random_text(const comparators::Report& report);
@@ -37,12 +37,16 @@ Page why_section(const comparators::Report& report, const Detail& detail);
 Page evidence_section(const comparators::Report& report, const Detail& detail);
 
 /// What is known of runs that did not finish.
-Page runs_section(const comparators::Report& report,
-                  const std::vector<RunLog>& logs,
+Page runs_section(const comparators::Report& report, const std::vector<RunLog>& logs);
+
+/// The divergent operators behind the first: how many there are, every other one that is not a
+/// consequence, the worst consequence, and how many were left out.
+Page list_section(const comparators::Report& report,
+                  const RenderOptions& options,
                   const Detail& detail);
 
 /// Under level auto, what the other round of recordings said, and where its dumps are.
-Page passes_section(const comparators::Report& report, const Detail& detail);
+Page passes_section(const comparators::Report& report);
 
 /// Where differences began and what they reached: where there are several, or all is wanted.
 Page spread_section(const comparators::Report& report, const Detail& detail, bool all);

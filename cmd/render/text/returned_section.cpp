@@ -75,7 +75,7 @@ std::string returned_text(const comparators::Report& report) {
   return text;
 }
 
-Page returned_section(const comparators::Report& report, const Detail& detail) {
+Page returned_section(const comparators::Report& report) {
   Page page;
   const ReturnedValues& returned = report.returned;
   const auto& first = report.first_divergence;
@@ -83,7 +83,7 @@ Page returned_section(const comparators::Report& report, const Detail& detail) {
   const bool is_said = first && core::is_returned(shown_record(*first)) &&
                        returned.compared + returned.missing < 2 && returned.opaque.empty();
   if (is_said) return page;
-  page.prose("returned", returned_text(report), detail.everything ? 20 : 2);
+  page.prose("returned", returned_text(report));
   return page;
 }
 

@@ -31,10 +31,8 @@ std::string spread_text(const Origin& origin, std::uint64_t finals) {
 }
 
 Line origin_line(const Origin& origin, std::uint64_t finals) {
-  const std::string tail = spread_text(origin, finals);
   const std::uint64_t index = origin.baseline_index.value_or(origin.candidate_index.value_or(0));
-  const std::size_t room = Page::kBodyWidth - columns(tail) - 2;
-  return op_line(index, origin.record, room).put("  ").put(tail, Role::kHint);
+  return op_line(index, origin.record).put("  ").put(spread_text(origin, finals), Role::kHint);
 }
 
 std::string path_text(const Origin& origin) {
@@ -63,7 +61,7 @@ void add_growth(Page& page, const comparators::Growth& growth) {
                       format_count(growth.damped),
                       format_count(growth.carried),
                       format_count(growth.absorbed));
-  page.prose("growth", text, 6);
+  page.prose("growth", text);
 }
 
 }  // namespace
@@ -72,12 +70,11 @@ Page spread_section(const Report& report, const Detail& detail, bool all) {
   Page page;
   const bool is_wanted = all || detail.everything || report.origins_total > 1;
   if (!is_wanted || report.origins.empty()) return page;
-  const std::size_t shown = all || detail.everything
-                                ? report.origins.size()
-                                : std::min(detail.items, report.origins.size());
+  const std::size_t shown =
+      all ? report.origins.size() : std::min(detail.items, report.origins.size());
   for (std::size_t i = 0; i < shown; ++i) {
     page.add(i == 0 ? "origins" : "", origin_line(report.origins[i], report.final_values));
-    if (detail.everything) page.prose("", path_text(report.origins[i]), 12);
+    if (detail.everything) page.prose("", path_text(report.origins[i]));
   }
   const std::uint64_t left = report.origins_total - shown;
   if (left > 0) {

@@ -2,6 +2,7 @@
 #include "cmd/render/text/tensor_section.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -72,19 +73,6 @@ void put_real(Items& items, const char* name, const Metric& metric) {
   }
 }
 
-// As many items a line as fit, none of them broken.
-void add_items(Page& page, const Items& items) {
-  std::string line;
-  for (const std::string& item : items) {
-    if (!line.empty() && columns(line) + 3 + columns(item) > Page::kBodyWidth) {
-      page.add("", Line(line));
-      line.clear();
-    }
-    add_part(line, item, " | ");
-  }
-  page.add("", Line(line));
-}
-
 void put_count(Items& items, const char* name, std::uint64_t count) {
   if (count > 0) {
     items.push_back(fmt::format("{} {}", name, format_count(count)));
@@ -153,12 +141,10 @@ Items further_metrics(const TensorMetrics& m) {
   return items;
 }
 
-void add_metrics(Page& page, const TensorMetrics& m, const TensorDetail& detail) {
-  page.prose("", sizes_text(m), 2);
-  page.prose("", classes_text(m), 3);
-  if (detail.every_metric) {
-    add_items(page, further_metrics(m));
-  }
+void add_metrics(Page& page, const TensorMetrics& m, const Detail& detail) {
+  page.prose("", sizes_text(m));
+  page.prose("", classes_text(m));
+  if (detail.everything) page.prose("", fmt::format("{}", fmt::join(further_metrics(m), " | ")));
 }
 
 // NaN payloads and zeros of unlike sign can read the same, and then only their bits tell them
@@ -178,29 +164,6 @@ std::string index_text(const Sample& sample) {
 
 using Row = std::array<std::string, 4>;
 
-std::string padded(const std::string& text, std::size_t width, bool right) {
-  const std::string cut = fit(text, width);
-  const std::string spaces(width - std::min(width, columns(cut)), ' ');
-  return right ? spaces + cut : cut + spaces;
-}
-
-// Indices and ULPs take what they need, the two values share the rest of the line.
-std::array<std::size_t, 4> widths_of(const std::vector<Row>& rows) {
-  constexpr std::size_t kWidestIndex = 20;
-  constexpr std::size_t kGaps = 6;
-  std::array<std::size_t, 4> widths{};
-  for (const Row& row : rows) {
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      widths.at(i) = std::max(widths.at(i), columns(row.at(i)));
-    }
-  }
-  widths[0] = std::min(widths[0], kWidestIndex);
-  const std::size_t each = (Page::kBodyWidth - kGaps - widths[0] - widths[3]) / 2;
-  widths[1] = std::min(widths[1], each);
-  widths[2] = std::min(widths[2], each);
-  return widths;
-}
-
 void add_samples(Page& page, const std::vector<Sample>& samples, std::size_t limit) {
   const std::size_t count = std::min(limit, samples.size());
   if (count == 0) {
@@ -216,11 +179,17 @@ void add_samples(Page& page, const std::vector<Sample>& samples, std::size_t lim
                     side_text(sample, false),
                     sample.ulp ? format_ulp(*sample.ulp) : std::string(with_ulp ? "-" : "")});
   }
-  const std::array<std::size_t, 4> widths = widths_of(rows);
+  std::array<std::size_t, 4> widths{};
+  for (const Row& row : rows) {
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      widths.at(i) = std::max(widths.at(i), columns(row.at(i)));
+    }
+  }
   for (const Row& row : rows) {
     std::string text;
     for (std::size_t i = 0; i < row.size(); ++i) {
-      text += (i == 0 ? "" : "  ") + padded(row.at(i), widths.at(i), i == 3);
+      const std::string spaces(widths.at(i) - columns(row.at(i)), ' ');
+      text += (i == 0 ? "" : "  ") + (i == 3 ? spaces + row.at(i) : row.at(i) + spaces);
     }
     text.erase(text.find_last_not_of(' ') + 1);
     page.add("", Line(text, &row == rows.data() ? Role::kHint : Role::kPlain));
@@ -240,23 +209,23 @@ std::string share_text(const TensorMetrics& m) {
 void add_tensor(Page& page,
                 std::string_view label,
                 const comparators::TensorComparison& tensor,
-                const TensorDetail& detail) {
+                const Detail& detail) {
   const std::string type = format_tensor_type(tensor.baseline.dtype, tensor.baseline.shape);
   if (!tensor.metrics) {
-    page.prose(label, fmt::format("{}: {}", type, amount_text(tensor)), 2);
+    page.prose(label, fmt::format("{}: {}", type, amount_text(tensor)));
     return;
   }
   std::string text = fmt::format("{}: {}", type, share_text(*tensor.metrics));
   if (!tensor.samples.empty()) {
     text += ", first at " + index_text(tensor.samples.front());
   }
-  page.prose(label, text, 2);
+  page.prose(label, text);
   if (tensor.slice) {
-    page.prose("", "in " + slice_text(tensor) + "; no others are stored", 2);
+    page.prose("", "in " + slice_text(tensor) + "; no others are stored");
   }
-  page.prose("", escape_name(tensor.note), 2);
+  page.prose("", escape_name(tensor.note));
   if (tensor.rule) {
-    page.prose("", fmt::format("judged by rule {}: {}", *tensor.rule, tensor.policy), 2);
+    page.prose("", fmt::format("judged by rule {}: {}", *tensor.rule, tensor.policy));
   }
   add_metrics(page, *tensor.metrics, detail);
   add_samples(page, tensor.samples, detail.samples);
@@ -265,15 +234,15 @@ void add_tensor(Page& page,
 void add_named_tensor(Page& page,
                       std::string_view label,
                       const comparators::NamedTensorDifference& tensor,
-                      const TensorDetail& detail) {
+                      const Detail& detail) {
   const std::string name = escape_name(tensor.name);
   if (!tensor.metrics) {
     const std::string note = tensor.note.empty() ? "digests differ" : escape_name(tensor.note);
-    page.prose(label, fmt::format("{}: {}", name, note), 2);
+    page.prose(label, fmt::format("{}: {}", name, note));
     return;
   }
-  page.prose(label, fmt::format("{}: {}", name, share_text(*tensor.metrics)), 2, Role::kPlain);
-  page.prose("", escape_name(tensor.note), 2);
+  page.prose(label, fmt::format("{}: {}", name, share_text(*tensor.metrics)));
+  page.prose("", escape_name(tensor.note));
   add_metrics(page, *tensor.metrics, detail);
   add_samples(page, tensor.samples, detail.samples);
 }

@@ -79,11 +79,9 @@ void add_modules(Page& page, const Report& report) {
     const std::size_t indent = path.empty() ? 0 : 2 * std::min(depth + 1, kDeepest);
     const std::size_t dot = path.find_last_of('.');
     const std::string last = dot == std::string::npos ? path : path.substr(dot + 1);
-    const std::string tail = counts_text(counts);
-    const std::size_t room = Page::kBodyWidth - indent - columns(tail) - 2;
     Line line(std::string(indent, ' '));
-    line.put(fit(path.empty() ? "(model)" : escape_name(last), room), Role::kPlace);
-    page.add(is_first ? "modules" : "", line.put("  " + tail));
+    line.put(path.empty() ? "(model)" : last, Role::kPlace);
+    page.add(is_first ? "modules" : "", line.put("  " + counts_text(counts)));
     is_first = false;
   }
 }
@@ -120,7 +118,7 @@ void add_settings(Page& page, const Report& report) {
     std::string text = escape_name(name);
     text.append(" ").append(left);
     if (left != right) text.append(" -> ").append(right);
-    page.prose(&name == names.data() ? "settings" : "", text, 4);
+    page.prose(&name == names.data() ? "settings" : "", text);
   }
 }
 
@@ -137,8 +135,7 @@ void add_runs(Page& page, const Report& report) {
                            escape_name(m.determinism),
                            m.disable_dropout ? "off" : "as the model has it",
                            escape_name(m.rng),
-                           format_seconds(m.seconds)),
-               6);
+                           format_seconds(m.seconds)));
   }
 }
 

@@ -17,10 +17,6 @@ using comparators::Relation;
 using comparators::Report;
 using comparators::Status;
 
-TensorDetail tensor_detail(const Detail& detail) {
-  return detail.everything ? TensorDetail{10, true} : TensorDetail{detail.samples, false};
-}
-
 // A verdict about the tensors the runs were given blames no operator, so none is laid open.
 bool is_from_named(const Report& report) {
   return report.kind == DivergenceKind::kWeights || report.kind == DivergenceKind::kInputs;
@@ -33,7 +29,7 @@ void add_outputs(Page& page, const OpDivergence& op, const Detail& detail) {
     if (!detail.everything && &output != leading) {
       continue;
     }
-    add_tensor(page, "output " + escape_name(output.baseline.slot), output, tensor_detail(detail));
+    add_tensor(page, "output " + escape_name(output.baseline.slot), output, detail);
     ++shown;
   }
   const std::size_t left = op.outputs.size() - shown;
@@ -48,30 +44,25 @@ void add_inputs(Page& page, const OpDivergence& op, const Detail& detail) {
     return;
   }
   for (const auto& input : op.inputs) {
-    add_tensor(page, "input " + escape_name(input.baseline.slot), input, tensor_detail(detail));
+    add_tensor(page, "input " + escape_name(input.baseline.slot), input, detail);
   }
 }
 
 void add_notes(Page& page, const OpDivergence& op, const Detail& detail) {
-  const std::size_t limit = detail.everything ? op.notes.size() : detail.items;
-  for (std::size_t i = 0; i < std::min(limit, op.notes.size()); ++i) {
-    page.prose(i == 0 ? "differs in" : "", escape_name(op.notes[i]), detail.lines);
+  for (std::size_t i = 0; i < std::min(detail.items, op.notes.size()); ++i) {
+    page.prose(i == 0 ? "differs in" : "", op.notes[i]);
   }
 }
 
 void add_named(Page& page, const Report& report, const Detail& detail) {
-  const std::size_t limit = detail.everything ? report.named_tensors.size() : detail.items;
   std::size_t shown = 0;
   for (const auto& tensor : report.named_tensors) {
-    if (shown == limit) {
+    if (shown == detail.items) {
       break;
     }
     const bool is_input = tensor.kind == core::NamedTensorKind::kInput;
     const bool is_buffer = tensor.kind == core::NamedTensorKind::kBuffer;
-    add_named_tensor(page,
-                     is_input ? "input" : (is_buffer ? "buffer" : "weight"),
-                     tensor,
-                     tensor_detail(detail));
+    add_named_tensor(page, is_input ? "input" : (is_buffer ? "buffer" : "weight"), tensor, detail);
     ++shown;
   }
   const std::size_t left = report.named_tensors.size() - shown;
@@ -96,7 +87,7 @@ void add_missing(Page& page, const Report& report) {
   for (const bool in_candidate : {true, false}) {
     if (const auto* op = first_missing(report, in_candidate)) {
       const std::string_view label = in_candidate ? "baseline" : "candidate";
-      page.add(label, op_line(*op, Page::kBodyWidth));
+      page.add(label, op_line(*op));
     }
   }
 }
@@ -110,26 +101,21 @@ void add_parting(Page& page, const Report& report) {
     const std::uint64_t index = last ? *last + 1 : 0;
     const auto* op = first_missing(report, in_baseline);
     if (op != nullptr && shown_index(*op) == index) {
-      page.add(label, op_line(*op, Page::kBodyWidth));
+      page.add(label, op_line(*op));
     } else if (next.empty()) {
       page.add(label, Line("(end of the trace)"));
     } else {
-      page.add(label,
-               Line(fit(fmt::format("op {} {}", index, escape_name(next)), Page::kBodyWidth)));
+      page.add(label, Line(fmt::format("op {} {}", index, next)));
     }
   };
   add(true, parting.baseline_next);
   add(false, parting.candidate_next);
 }
 
-void add_further_causes(Page& page, const comparators::Cause& cause, std::size_t lines) {
+void add_further_causes(Page& page, const comparators::Cause& cause) {
   for (const comparators::Cause& further : cause.also) {
     page.prose(&further == cause.also.data() ? "also" : "",
-               fmt::format("{}: {}; {}",
-                           further.name(),
-                           escape_name(further.evidence),
-                           escape_name(further.advice)),
-               lines);
+               fmt::format("{}: {}; {}", further.name(), further.evidence, further.advice));
   }
   std::string missing;
   for (const std::string& what : cause.not_recorded) {
@@ -137,15 +123,13 @@ void add_further_causes(Page& page, const comparators::Cause& cause, std::size_t
   }
   const std::string unknown = missing.empty() ? "" : "not recorded: " + missing;
   const bool is_said = escape_name(cause.evidence).find(unknown) != std::string::npos;
-  page.prose("unknown", is_said ? "" : unknown, lines);
+  page.prose("unknown", is_said ? "" : unknown);
 }
 
 // What executing the operator again by itself showed.
-void add_replay(Page& page, const comparators::ReplayEvidence& replay, const Detail& detail) {
+void add_replay(Page& page, const comparators::ReplayEvidence& replay) {
   for (const std::string& sentence : replay.sentences) {
-    page.prose(&sentence == replay.sentences.data() ? "replay" : "",
-               escape_name(sentence),
-               detail.everything ? 20 : 3);
+    page.prose(&sentence == replay.sentences.data() ? "replay" : "", sentence);
   }
 }
 
@@ -153,7 +137,6 @@ void add_replay(Page& page, const comparators::ReplayEvidence& replay, const Det
 
 Page why_section(const Report& report, const Detail& detail) {
   Page page;
-  const std::size_t lines = detail.everything ? 20 : detail.lines;
   // The first reason is the verdict line itself where no divergence was judged.
   const bool is_said = report.status != Status::kDiverged && report.status != Status::kReproducible;
   std::vector<std::string> sentences;
@@ -173,10 +156,10 @@ Page why_section(const Report& report, const Detail& detail) {
       why.append(why.empty() ? "" : "; ").append(text);
     }
   }
-  page.prose("why", why, lines);
-  if (report.replay) add_replay(page, *report.replay, detail);
+  page.prose("why", why);
+  if (report.replay) add_replay(page, *report.replay);
   if (detail.everything && report.first_divergence) {
-    add_further_causes(page, report.first_divergence->cause, lines);
+    add_further_causes(page, report.first_divergence->cause);
   }
   return page;
 }
