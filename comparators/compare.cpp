@@ -16,24 +16,66 @@
 #include "comparators/align/pace.h"
 #include "comparators/align/pairing.h"
 #include "comparators/align/record_bits.h"
-#include "comparators/align/renames.h"
 #include "comparators/cause/differences.h"
 #include "comparators/cause/named_tensors.h"
 #include "comparators/cause/observations.h"
 #include "comparators/judge/coverage.h"
+#include "comparators/judge/error_flow.h"
 #include "comparators/judge/fp64_reference.h"
-#include "comparators/judge/growth_judge.h"
 #include "comparators/judge/tensor_judge.h"
 #include "comparators/judge/verdict.h"
 #include "comparators/measure/policy.h"
-#include "comparators/walk/run_summaries.h"
+#include "comparators/report/report.h"
 #include "comparators/walk/walk.h"
 #include "core/content/content_size.h"
 #include "core/error.h"
 #include "core/trace/content_check.h"
+#include "core/trace/dump_source.h"
 
 namespace repro_check::comparators {
 namespace {
+
+/// Who the two runs are.
+std::vector<RunSummary> summarise_runs(const core::DumpSource& baseline,
+                                       const core::DumpSource& candidate) {
+  std::vector<RunSummary> runs;
+  for (const core::DumpSource* source : {&baseline, &candidate}) {
+    RunSummary run;
+    run.name = source->manifest().run_name;
+    run.location = source->location();
+    run.manifest = source->manifest();
+    run.missing_reference = source->missing_reference();
+    runs.push_back(std::move(run));
+  }
+  return runs;
+}
+
+/// Marks runs as damaged that one of the sentences names.
+void mark_damage(const std::vector<std::string>& damage, std::vector<RunSummary>& runs) {
+  for (RunSummary& run : runs) {
+    for (const std::string& sentence : damage) {
+      if (sentence.find(run.location) == std::string::npos) continue;
+      run.status = "damaged";
+      run.message = sentence;
+      break;
+    }
+  }
+}
+
+/// What the comparison could not look at, because a dump refers to one that was not given.
+std::vector<std::string> missing_references(const std::vector<RunSummary>& runs) {
+  std::vector<std::string> sentences;
+  for (const RunSummary& run : runs) {
+    if (run.missing_reference.empty() || !run.manifest.trace.reference) continue;
+    sentences.push_back(fmt::format(
+        "{}: the bytes of {} contents were neither verified nor measured, digests alone "
+        "decided there: {}",
+        run.location,
+        run.manifest.trace.reference->contents,
+        run.missing_reference));
+  }
+  return sentences;
+}
 
 std::uint64_t readable_bytes(const core::DumpSource& dump) {
   const core::TraceSummary& trace = dump.manifest().trace;
@@ -69,7 +111,7 @@ class Comparison {
 
  private:
   void describe_runs() {
-    report_.runs = detail::summarise_runs(baseline_, candidate_);
+    report_.runs = summarise_runs(baseline_, candidate_);
     report_.policy = describe_policy(options_.spec);
     report_.differences = manifest_differences(baseline_.manifest(), candidate_.manifest());
     report_.coverage.baseline_ops = baseline_.op_count();
@@ -254,8 +296,8 @@ class Comparison {
     }
     const std::vector<std::string> non_finite = observations_.non_finite();
     report_.warnings.insert(report_.warnings.begin(), non_finite.begin(), non_finite.end());
-    detail::mark_damage(verdict_.damage, report_.runs);
-    for (std::string& warning : detail::missing_references(report_.runs)) {
+    mark_damage(verdict_.damage, report_.runs);
+    for (std::string& warning : missing_references(report_.runs)) {
       report_.warnings.push_back(std::move(warning));
     }
     detail::judge_growth(options_.spec.max_growth, report_);

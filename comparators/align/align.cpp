@@ -3,14 +3,323 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <span>
 #include <utility>
 
-#include "comparators/align/anchors.h"
-#include "comparators/align/myers.h"
 #include "core/system/large_memory.h"
 
 namespace repro_check::comparators {
 namespace {
+
+/// A bounded search for a shortest edit script.
+struct MyersResult {
+  bool complete =
+      false;  ///< both sequences were used up: the matches are a longest common subsequence
+  /// Matched positions, increasing. Of an unfinished search, those of the path that got furthest.
+  core::LargeVector<std::pair<std::uint32_t, std::uint32_t>> matches;
+  std::uint32_t baseline_reached = 0;
+  std::uint32_t candidate_reached = 0;
+  std::uint64_t steps = 0;
+};
+
+/// Furthest baseline position on each diagonal k = x - y after d differences, for every d so far:
+/// what it takes to walk the path back. Row d holds k = -d, -d+2, ..., d.
+class Trace {
+ public:
+  [[nodiscard]] std::int64_t at(std::int64_t d, std::int64_t k) const {
+    return cells_[static_cast<std::size_t>(d * (d + 1) / 2 + (k + d) / 2)];
+  }
+  void push(std::int64_t x) { cells_.push_back(static_cast<std::uint32_t>(x)); }
+
+ private:
+  std::vector<std::uint32_t> cells_;
+};
+
+class Search {
+ public:
+  Search(std::span<const std::uint32_t> baseline, std::span<const std::uint32_t> candidate)
+      : baseline_(baseline),
+        candidate_(candidate),
+        n_(static_cast<std::int64_t>(baseline.size())),
+        m_(static_cast<std::int64_t>(candidate.size())) {}
+
+  MyersResult run(std::int64_t max_differences, std::uint64_t max_steps) {
+    MyersResult result;
+    max_steps_ = max_steps;
+    std::int64_t last = 0;
+    for (std::int64_t d = 0; d <= max_differences; ++d) {
+      const Row row = advance(d, result);
+      if (row == Row::kArrived) {
+        result.complete = true;
+        walk_back(d, n_ - m_, result);
+        return result;
+      }
+      if (row == Row::kCut) break;
+      last = d;
+    }
+    walk_back(last, furthest(last), result);
+    return result;
+  }
+
+ private:
+  enum class Row {
+    kWhole,
+    kArrived,  ///< the end of both sequences was reached
+    kCut,      ///< the steps are used up; the row is of no use
+  };
+
+  /// Where diagonal k starts in row d, before its snake: below (an insertion) or to the right (a
+  /// deletion) of the better neighbour in row d - 1.
+  [[nodiscard]] std::int64_t start(std::int64_t d, std::int64_t k) const {
+    if (d == 0) return 0;
+    const bool down = k == -d || (k != d && trace_.at(d - 1, k - 1) < trace_.at(d - 1, k + 1));
+    return down ? trace_.at(d - 1, k + 1) : trace_.at(d - 1, k - 1) + 1;
+  }
+
+  /// Fills row d; the first one always whole. Cells outside the rectangle are kept as they are: no
+  /// snake starts there.
+  Row advance(std::int64_t d, MyersResult& result) {
+    for (std::int64_t k = -d; k <= d; k += 2) {
+      if (d != 0 && result.steps > max_steps_) return Row::kCut;
+      std::int64_t x = start(d, k);
+      ++result.steps;
+      while (x < n_ && x - k < m_ && x - k >= 0 &&
+             baseline_[static_cast<std::size_t>(x)] ==
+                 candidate_[static_cast<std::size_t>(x - k)]) {
+        ++x;
+        ++result.steps;
+      }
+      trace_.push(x);
+      if (x == n_ && x - k == m_) {
+        for (std::int64_t rest = k + 2; rest <= d; rest += 2) trace_.push(start(d, rest));
+        return Row::kArrived;
+      }
+    }
+    return Row::kWhole;
+  }
+
+  /// The diagonal of row d that used up most of both sequences.
+  [[nodiscard]] std::int64_t furthest(std::int64_t d) const {
+    std::int64_t best = 0;
+    std::int64_t best_sum = -1;
+    for (std::int64_t k = -d; k <= d; k += 2) {
+      const std::int64_t x = trace_.at(d, k);
+      if (x > n_ || x - k > m_ || x - k < 0) continue;
+      if (2 * x - k > best_sum) {
+        best_sum = 2 * x - k;
+        best = k;
+      }
+    }
+    return best;
+  }
+
+  void walk_back(std::int64_t d, std::int64_t k, MyersResult& result) const {
+    std::int64_t x = trace_.at(d, k);
+    result.baseline_reached = static_cast<std::uint32_t>(x);
+    result.candidate_reached = static_cast<std::uint32_t>(x - k);
+    for (; d >= 0; --d) {
+      const std::int64_t begin = start(d, k);
+      for (; x > begin; --x) {
+        result.matches.emplace_back(static_cast<std::uint32_t>(x - 1),
+                                    static_cast<std::uint32_t>(x - 1 - k));
+      }
+      if (d == 0) break;
+      const bool down = k == -d || (k != d && trace_.at(d - 1, k - 1) < trace_.at(d - 1, k + 1));
+      k += down ? 1 : -1;
+      x = trace_.at(d - 1, k);
+    }
+    std::ranges::reverse(result.matches);
+  }
+
+  std::span<const std::uint32_t> baseline_;
+  std::span<const std::uint32_t> candidate_;
+  std::int64_t n_ = 0;
+  std::int64_t m_ = 0;
+  std::uint64_t max_steps_ = 0;
+  Trace trace_;
+};
+
+/// @param max_differences  at most this many insertions and deletions together
+/// @param max_steps        diagonals and snake steps before the search is given up
+MyersResult myers(std::span<const std::uint32_t> baseline,
+                  std::span<const std::uint32_t> candidate,
+                  std::uint32_t max_differences,
+                  std::uint64_t max_steps) {
+  return Search(baseline, candidate).run(max_differences, max_steps);
+}
+
+using Anchor = std::pair<std::uint32_t, std::uint32_t>;  ///< positions, baseline and candidate
+
+/// How often each key occurs in two gaps, in arrays that are as long as there are keys and are
+/// clean again when the object dies: a gap costs its own length and not the number of keys.
+class KeyCounts {
+ public:
+  KeyCounts(core::LargeVector<std::uint32_t>& baseline_scratch,
+            core::LargeVector<std::uint32_t>& candidate_scratch,
+            std::span<const std::uint32_t> baseline,
+            std::span<const std::uint32_t> candidate);
+  KeyCounts(const KeyCounts&) = delete;
+  KeyCounts& operator=(const KeyCounts&) = delete;
+  KeyCounts(KeyCounts&&) = delete;
+  KeyCounts& operator=(KeyCounts&&) = delete;
+  ~KeyCounts();
+
+  [[nodiscard]] std::uint32_t in_baseline(std::uint32_t key) const { return baseline_counts_[key]; }
+  [[nodiscard]] std::uint32_t in_candidate(std::uint32_t key) const {
+    return candidate_counts_[key];
+  }
+
+ private:
+  core::LargeVector<std::uint32_t>& baseline_counts_;
+  core::LargeVector<std::uint32_t>& candidate_counts_;
+  std::span<const std::uint32_t> baseline_;
+  std::span<const std::uint32_t> candidate_;
+};
+
+/// Longest strictly increasing subsequence of the second positions; the first ones increase
+/// already.
+core::LargeVector<Anchor> increasing(const core::LargeVector<Anchor>& pairs) {
+  constexpr auto kNone = static_cast<std::uint32_t>(-1);
+  core::LargeVector<std::uint32_t>
+      tails;  // tails[l]: the pair that ends the best run of length l + 1
+  core::LargeVector<std::uint32_t> previous(pairs.size(), kNone);
+  for (std::uint32_t i = 0; i < pairs.size(); ++i) {
+    const auto place = std::ranges::lower_bound(
+        tails, pairs[i].second, {}, [&](std::uint32_t at) { return pairs[at].second; });
+    if (place != tails.begin()) previous[i] = *std::prev(place);
+    if (place == tails.end()) {
+      tails.push_back(i);
+    } else {
+      *place = i;
+    }
+  }
+  core::LargeVector<Anchor> run;
+  for (std::uint32_t at = tails.empty() ? kNone : tails.back(); at != kNone; at = previous[at]) {
+    run.push_back(pairs[at]);
+  }
+  std::ranges::reverse(run);
+  return run;
+}
+
+/// Which keys may be anchors.
+class Eligible {
+ public:
+  Eligible(const KeyCounts& counts, bool unique) : counts_(counts), unique_(unique) {}
+
+  bool operator()(std::uint32_t key) const {
+    const std::uint32_t here = counts_.in_baseline(key);
+    return here == counts_.in_candidate(key) && (!unique_ || here == 1);
+  }
+
+ private:
+  const KeyCounts& counts_;
+  bool unique_;
+};
+
+/// The k-th place of each eligible key with the k-th.
+/// @param scratch  per key, all 0; left so: what is eligible is as frequent on both sides
+core::LargeVector<Anchor> equal_occurrences(std::span<const std::uint32_t> baseline,
+                                            std::span<const std::uint32_t> candidate,
+                                            const Eligible& eligible,
+                                            core::LargeVector<std::uint32_t>& scratch) {
+  // Per key a chain of places, each 1 more than it is: from the first, which scratch has, on.
+  core::LargeVector<std::uint32_t> next(candidate.size());
+  for (std::size_t i = candidate.size(); i-- > 0;) {
+    if (!eligible(candidate[i])) continue;
+    next[i] = scratch[candidate[i]];
+    scratch[candidate[i]] = static_cast<std::uint32_t>(i + 1);
+  }
+  core::LargeVector<Anchor> pairs;
+  for (std::size_t i = 0; i < baseline.size(); ++i) {
+    if (!eligible(baseline[i])) continue;
+    const std::uint32_t there = scratch[baseline[i]] - 1;
+    scratch[baseline[i]] = next[there];
+    pairs.emplace_back(static_cast<std::uint32_t>(i), there);
+  }
+  return increasing(pairs);
+}
+
+/// How many records two sequences have in common, whatever their order; keys that `leave_out`
+/// accepts do not count.
+/// @param scratch  per key, all 0; left so
+template <typename LeaveOut>
+std::uint64_t in_common(std::span<const std::uint32_t> baseline,
+                        std::span<const std::uint32_t> candidate,
+                        const LeaveOut& leave_out,
+                        core::LargeVector<std::uint32_t>& scratch) {
+  for (const std::uint32_t key : baseline) ++scratch[key];
+  std::uint64_t common = 0;
+  for (const std::uint32_t key : candidate) {
+    if (scratch[key] == 0 || leave_out(key)) continue;
+    --scratch[key];
+    ++common;
+  }
+  for (const std::uint32_t key : baseline) scratch[key] = 0;
+  return common;
+}
+
+/// The same, summed over the gaps between anchors: what can still be matched when they are kept.
+template <typename LeaveOut>
+std::uint64_t left_between(std::span<const std::uint32_t> baseline,
+                           std::span<const std::uint32_t> candidate,
+                           const core::LargeVector<Anchor>& anchors,
+                           const LeaveOut& leave_out,
+                           core::LargeVector<std::uint32_t>& scratch) {
+  std::uint64_t common = 0;
+  std::size_t from = 0;
+  std::size_t to = 0;
+  for (const auto& [here, there] : anchors) {
+    common += in_common(
+        baseline.subspan(from, here - from), candidate.subspan(to, there - to), leave_out, scratch);
+    from = here + std::size_t{1};
+    to = there + std::size_t{1};
+  }
+  return common + in_common(baseline.subspan(from), candidate.subspan(to), leave_out, scratch);
+}
+
+KeyCounts::KeyCounts(core::LargeVector<std::uint32_t>& baseline_scratch,
+                     core::LargeVector<std::uint32_t>& candidate_scratch,
+                     std::span<const std::uint32_t> baseline,
+                     std::span<const std::uint32_t> candidate)
+    : baseline_counts_(baseline_scratch),
+      candidate_counts_(candidate_scratch),
+      baseline_(baseline),
+      candidate_(candidate) {
+  for (const std::uint32_t key : baseline_) ++baseline_counts_[key];
+  for (const std::uint32_t key : candidate_) ++candidate_counts_[key];
+}
+
+KeyCounts::~KeyCounts() {
+  for (const std::uint32_t key : baseline_) baseline_counts_[key] = 0;
+  for (const std::uint32_t key : candidate_) candidate_counts_[key] = 0;
+}
+
+/// Pairs that are safe to split at: the one occurrence on each side of the keys that are unique,
+/// or, where there are none, the k-th with the k-th of keys that are equally frequent; of those the
+/// longest run that increases on both sides. Empty also where such a split would cost more than
+/// half of what the gap has in common.
+/// @param scratch  per key, all 0; left so
+core::LargeVector<Anchor> find_anchors(std::span<const std::uint32_t> baseline,
+                                       std::span<const std::uint32_t> candidate,
+                                       const KeyCounts& counts,
+                                       core::LargeVector<std::uint32_t>& scratch) {
+  // Of keys that are unique the longest run in order is the best there is; what it costs is what
+  // the other keys can no longer match.
+  const Eligible unique(counts, true);
+  core::LargeVector<Anchor> anchors = equal_occurrences(baseline, candidate, unique, scratch);
+  if (!anchors.empty() && 2 * left_between(baseline, candidate, anchors, unique, scratch) >=
+                              in_common(baseline, candidate, unique, scratch)) {
+    return anchors;
+  }
+  anchors = equal_occurrences(baseline, candidate, Eligible(counts, false), scratch);
+  const auto none = [](std::uint32_t) { return false; };
+  if (2 * (anchors.size() + left_between(baseline, candidate, anchors, none, scratch)) <
+      in_common(baseline, candidate, none, scratch)) {
+    anchors.clear();
+  }
+  return anchors;
+}
 
 constexpr std::uint32_t kMaxDifferences = 256;
 constexpr std::uint64_t kGapStepsPerRecord = 4;
@@ -133,7 +442,7 @@ class Aligner {
         baseline_.subspan(gap.baseline_begin, gap.baseline_end - gap.baseline_begin);
     const auto candidate =
         candidate_.subspan(gap.candidate_begin, gap.candidate_end - gap.candidate_begin);
-    const detail::KeyCounts counts(baseline_counts_, candidate_counts_, baseline, candidate);
+    const KeyCounts counts(baseline_counts_, candidate_counts_, baseline, candidate);
     kept_baseline_.clear();
     kept_candidate_.clear();
     for (std::size_t i = 0; i < baseline.size(); ++i) {
@@ -182,10 +491,10 @@ class Aligner {
         return;
       }
       const std::uint64_t steps = kGapStepsPerRecord * (left.size() + right.size()) + kGapStepsBase;
-      const detail::MyersResult path = detail::myers(left.of(kept_baseline_.keys),
-                                                     right.of(kept_candidate_.keys),
-                                                     kMaxDifferences,
-                                                     std::min(steps, limit_ - result_.work));
+      const MyersResult path = myers(left.of(kept_baseline_.keys),
+                                     right.of(kept_candidate_.keys),
+                                     kMaxDifferences,
+                                     std::min(steps, limit_ - result_.work));
       result_.work += path.steps;
       if (!path.complete && may_split && split_at_anchors(gap, left, right)) return;
       // Nothing to split at: what the search found stands, and it goes on behind it.
@@ -202,12 +511,12 @@ class Aligner {
   }
 
   bool split_at_anchors(const Gap& gap, const Range& left, const Range& right) {
-    core::LargeVector<detail::Anchor> anchors;
+    core::LargeVector<Anchor> anchors;
     {
       const auto baseline = left.of(kept_baseline_.keys);
       const auto candidate = right.of(kept_candidate_.keys);
-      const detail::KeyCounts counts(baseline_counts_, candidate_counts_, baseline, candidate);
-      anchors = detail::find_anchors(baseline, candidate, counts, anchor_scratch_);
+      const KeyCounts counts(baseline_counts_, candidate_counts_, baseline, candidate);
+      anchors = find_anchors(baseline, candidate, counts, anchor_scratch_);
     }
     result_.work += 2 * (left.size() + right.size());
     if (anchors.empty()) return false;

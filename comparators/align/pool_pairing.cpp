@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <optional>
 
-#include "comparators/align/op_prints.h"
+#include "comparators/align/record_bits.h"
 #include "core/digest/digest.h"
 #include "core/error.h"
 #include "core/system/large_memory.h"

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "comparators/align/pairing.h"
+#include "core/digest/digest.h"
 #include "core/trace/op_record.h"
 
 namespace repro_check::comparators::detail {
@@ -19,5 +21,15 @@ bool bit_equal(const core::OpRecord& baseline, const core::OpRecord& candidate);
 std::uint64_t pair_moved(const core::DumpSource& baseline,
                          const core::DumpSource& candidate,
                          Pairing& pairing);
+
+/// An operator call in two digests, to find equal ones among many.
+struct OpPrints {
+  core::Digest inputs;  ///< arguments, input tensors, seed and place of the generator
+  core::Digest results;
+};
+
+/// @return empty where there is no result to compare: none at all, none with a content, or one
+///         that was left out of the recording
+std::optional<OpPrints> op_prints(const core::OpRecord& record);
 
 }  // namespace repro_check::comparators::detail

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <limits>
 #include <span>
@@ -12,6 +13,7 @@
 
 #include "comparators/align/record_bits.h"
 #include "comparators/cause/compute_cause.h"
+#include "comparators/measure/scalars.h"
 #include "comparators/report/op_text.h"
 
 namespace repro_check::comparators::detail {
@@ -333,5 +335,37 @@ ControlFlow HunkJudge::control_flow(const Hunk& hunk, const PartingContext& cont
   }
   return flow;
 }
+
+namespace {
+
+/// What `if tensor:`, `while tensor:`, `int(tensor)` and their like call.
+bool asks_tensor(const core::OperatorInfo& op) {
+  static constexpr auto kNames = std::to_array<std::string_view>({"aten::Bool",
+                                                                  "aten::Float",
+                                                                  "aten::Int",
+                                                                  "aten::ScalarImplicit",
+                                                                  "aten::_local_scalar_dense",
+                                                                  "aten::allclose",
+                                                                  "aten::equal",
+                                                                  "aten::is_nonzero",
+                                                                  "aten::item"});
+  return std::ranges::find(kNames, op.name) != kNames.end();
+}
+
+}  // namespace
+
+void DecisionWatch::see(const core::OpRecord& baseline,
+                        const core::OpRecord& candidate,
+                        const OpFindings& findings) {
+  const bool differs = !findings.results.empty();
+  if (!differs && !(baseline.op && asks_tensor(*baseline.op))) return;
+  std::string from = results_text(baseline);
+  if (from.empty() && !differs) return;
+  Decision decision{
+      baseline.index, candidate.index, head_of(baseline), std::move(from), results_text(candidate)};
+  (differs ? differing_ : asked_) = std::move(decision);
+}
+
+std::optional<Decision> DecisionWatch::last() const { return differing_ ? differing_ : asked_; }
 
 }  // namespace repro_check::comparators::detail

@@ -12,6 +12,7 @@
 #include "comparators/align/pairing.h"
 #include "comparators/cause/cause.h"
 #include "comparators/cause/differences.h"
+#include "comparators/judge/op_judge.h"
 #include "comparators/report/report.h"
 #include "core/system/large_memory.h"
 
@@ -66,6 +67,23 @@ class HunkJudge {
   const Pairing& pairing_;
   const std::vector<Suspect>& suspects_;
   core::LargeVector<Moved> moved_from_;  ///< Pairing::moved by candidate
+};
+
+/// Remembers what operators answered to the program, for when the streams part.
+class DecisionWatch {
+ public:
+  /// To be called for every matched pair, in order.
+  void see(const core::OpRecord& baseline,
+           const core::OpRecord& candidate,
+           const OpFindings& findings);
+
+  /// The last answer that was not the same on both sides; else the last of an operator that turns a
+  /// tensor into a number or truth, by which a branch can have been taken.
+  [[nodiscard]] std::optional<Decision> last() const;
+
+ private:
+  std::optional<Decision> differing_;
+  std::optional<Decision> asked_;
 };
 
 }  // namespace repro_check::comparators::detail

@@ -7,8 +7,8 @@
 
 #include "comparators/align/pairing.h"
 #include "comparators/cause/cause.h"
-#include "comparators/cause/final_values.h"
 #include "comparators/cause/hunks.h"
+#include "comparators/cause/storages.h"
 #include "comparators/judge/error_flow.h"
 #include "comparators/judge/op_judge.h"
 #include "comparators/report/report.h"

@@ -9,8 +9,8 @@
 #include <string_view>
 #include <utility>
 
-#include "comparators/align/op_prints.h"
 #include "comparators/align/pairing.h"
+#include "comparators/align/record_bits.h"
 #include "comparators/judge/tensor_judge.h"
 #include "comparators/report/compare_options.h"
 #include "core/error.h"

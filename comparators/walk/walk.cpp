@@ -6,19 +6,116 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "comparators/align/alignment_summary.h"
+#include "comparators/align/events.h"
 #include "comparators/align/pace.h"
 #include "comparators/judge/coverage.h"
+#include "comparators/judge/op_tensors.h"
+#include "comparators/judge/tensor_judge.h"
+#include "comparators/report/compare_options.h"
 #include "comparators/report/op_text.h"
-#include "comparators/walk/lookahead.h"
 #include "comparators/walk/returned.h"
+#include "core/content/content_size.h"
 #include "core/error.h"
+#include "core/trace/dump_source.h"
 
 namespace repro_check::comparators::detail {
 namespace {
+
+/// Where operators differ, reads on in the order of the walk and has the outputs that differ
+/// measured together: most are too small to keep more than one thread busy. It changes how long a
+/// comparison takes, and nothing else. Everything is borrowed.
+class Lookahead {
+ public:
+  Lookahead(const core::DumpSource& baseline,
+            const core::DumpSource& candidate,
+            const CompareOptions& options,
+            std::span<const Event> events,
+            TensorJudge& judge);
+
+  /// To be called for every event before it is walked.
+  void reach(std::size_t at);
+  /// An operator differs, so that more of them probably will.
+  void expect_more() noexcept { expected_ = true; }
+
+ private:
+  /// @return bytes a side
+  std::uint64_t add_outputs(const Event& event, std::vector<TensorJudge::Upcoming>& into);
+
+  const core::DumpSource& baseline_;
+  const core::DumpSource& candidate_;
+  std::span<const Event> events_;
+  TensorJudge& judge_;
+  bool useful_;
+  bool expected_ = false;
+  std::size_t end_ = 0;  ///< of what was looked at
+};
+
+constexpr std::size_t kEvents = 256;
+/// A side: enough that all threads end at about the same time.
+constexpr std::uint64_t kBytes = std::uint64_t{128} << 20U;
+
+bool will_be_measured(const core::TensorRecord& from, const core::TensorRecord& to) {
+  return from.state == core::ContentState::kHashed && to.state == core::ContentState::kHashed &&
+         from.digest != to.digest && from.dtype == to.dtype && from.shape == to.shape &&
+         from.layout == to.layout && from.attributes == to.attributes;
+}
+
+bool has_contents(const core::DumpSource& source) { return source.manifest().trace.contents != 0; }
+
+Lookahead::Lookahead(const core::DumpSource& baseline,
+                     const core::DumpSource& candidate,
+                     const CompareOptions& options,
+                     std::span<const Event> events,
+                     TensorJudge& judge)
+    : baseline_(baseline),
+      candidate_(candidate),
+      events_(events),
+      judge_(judge),
+      // The run in float64 is asked for one output after the other.
+      useful_(options.fp64 == nullptr && judge.same_algorithm() && has_contents(baseline) &&
+              has_contents(candidate)) {}
+
+void Lookahead::reach(std::size_t at) {
+  if (!useful_ || !expected_ || at < end_) return;
+  expected_ = false;
+  end_ = at;
+  std::vector<TensorJudge::Upcoming> upcoming;
+  std::uint64_t bytes = 0;
+  const std::size_t last = std::min(at + kEvents, events_.size());
+  while (end_ < last && bytes < kBytes) bytes += add_outputs(events_[end_++], upcoming);
+  judge_.measure_ahead(upcoming);
+}
+
+std::uint64_t Lookahead::add_outputs(const Event& event, std::vector<TensorJudge::Upcoming>& into) {
+  if (!event.matched()) return 0;
+  core::OpRecord from;
+  core::OpRecord to;
+  try {
+    from = baseline_.op(event.baseline);
+    to = candidate_.op(event.candidate);
+  } catch (const core::Error& error) {
+    if (error.kind() != core::ErrorKind::kDumpDamaged) throw;
+    return 0;  // the walk says so
+  }
+  const auto left = tensors_of(from, core::TensorRole::kOutput);
+  const auto right = tensors_of(to, core::TensorRole::kOutput);
+  std::uint64_t bytes = 0;
+  for (std::size_t i = 0; i < std::min(left.size(), right.size()); ++i) {
+    if (!will_be_measured(*left[i], *right[i])) continue;
+    const RuleBook::Choice choice = judge_.rules().choose_for_output(from, *left[i]);
+    const bool judged =
+        choice.policy != nullptr && choice.policy->kind != configs::PolicyKind::kIgnore;
+    if (!judged || choice.policy->flush_subnormals) continue;
+    into.push_back({left[i]->content_key(), right[i]->content_key(), choice});
+    bytes += core::content_size(into.back().baseline);
+  }
+  return bytes;
+}
 
 constexpr std::size_t kRememberedScalars = 10'000;
 constexpr std::uint64_t kMostAlone = 100'000;

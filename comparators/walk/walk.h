@@ -4,23 +4,18 @@
 #include <cstdint>
 
 #include "comparators/align/events.h"
-#include "comparators/align/occurrences.h"
 #include "comparators/align/pairing.h"
 #include "comparators/cause/cause.h"
-#include "comparators/cause/decision_watch.h"
 #include "comparators/cause/hunks.h"
 #include "comparators/cause/observations.h"
 #include "comparators/cause/rng_ledger.h"
+#include "comparators/cause/storages.h"
 #include "comparators/cause/taint.h"
-#include "comparators/cause/unwritten_memory.h"
-#include "comparators/cause/write_table.h"
 #include "comparators/judge/op_judge.h"
 #include "comparators/judge/tensor_judge.h"
 #include "comparators/judge/verdict.h"
 #include "comparators/report/compare_options.h"
-#include "comparators/walk/divergence_list.h"
-#include "comparators/walk/module_counter.h"
-#include "comparators/walk/rank_firsts.h"
+#include "comparators/walk/tallies.h"
 #include "comparators/walk/trail_keeper.h"
 
 namespace repro_check::comparators::detail {
