@@ -45,7 +45,7 @@ std::optional<NamedTensorDifference> compare(const NamedTensor& baseline,
     return std::nullopt;
   }
   if (auto measured = judge.measure_pair(
-          key_of(baseline), key_of(candidate), where, judge.rules().fallback())) {
+          {key_of(baseline), key_of(candidate), where, judge.rules().fallback()})) {
     difference.metrics = measured->metrics;
     difference.samples = std::move(measured->samples);
     difference.note = detail::describe_metrics(*difference.metrics);

@@ -130,10 +130,10 @@ class RunDistance {
     }
     if (from.state != core::ContentState::kHashed) return none("its content is not recorded");
     if (from.digest == to.digest) return {};
-    const auto measured = judge_.measure_pair(from.content_key(),
-                                              to.content_key(),
-                                              fmt::format("op {} output {}", op, from.slot),
-                                              judge_.rules().fallback());
+    const auto measured = judge_.measure_pair({from.content_key(),
+                                               to.content_key(),
+                                               fmt::format("op {} output {}", op, from.slot),
+                                               judge_.rules().fallback()});
     if (!measured || measured->slice) return none("not all of its values are recorded");
     return distance_of(measured->metrics);
   }

@@ -51,6 +51,13 @@ class TensorJudge {
                          const std::string& where,
                          const Choice& choice);
 
+  /// Two contents that stand in one place, and the policy for them. Borrowed.
+  struct Contents {
+    const core::ContentKey& baseline;
+    const core::ContentKey& candidate;
+    const std::string& where;  ///< for messages: `op 41 output 0`
+    const Choice& choice;
+  };
   /// Metrics and samples of two contents of one dtype and shape, or of their slices where both have
   /// the same; empty when a side has no bytes.
   struct Measured {
@@ -59,10 +66,7 @@ class TensorJudge {
     std::optional<core::ContentSlice> slice;  ///< measured in that alone
     TensorVerdict verdict;                    ///< by the policy it was measured for
   };
-  std::optional<Measured> measure_pair(const core::ContentKey& baseline,
-                                       const core::ContentKey& candidate,
-                                       const std::string& where,
-                                       const Choice& choice);
+  std::optional<Measured> measure_pair(const Contents& pair);
 
   /// A pair of contents of one dtype and shape that will most likely be judged soon.
   struct Upcoming {
@@ -128,6 +132,12 @@ class TensorJudge {
     const core::ContentKey& key;
     std::set<core::ContentKey>& checked;
   };
+  [[nodiscard]] Side side(const core::ContentKey& key, std::size_t which) {
+    const core::DumpSource& source = which == kBaseline    ? baseline_
+                                     : which == kCandidate ? candidate_
+                                                           : *options_.fp64;
+    return {source, key, checked_.at(which)};
+  }
   struct Measure {
     core::Dtype dtype = core::Dtype::kUnknown;  ///< both sides become it first
     bool flush = false;                         ///< and lose their subnormals
@@ -151,33 +161,16 @@ class TensorJudge {
                                                const Measure& how,
                                                const std::string& where);
   /// Of two dtypes, ULPs are those of the narrower, under every policy.
-  void count_narrow_ulps(const Side& left,
-                         const Side& right,
-                         const std::string& where,
-                         const Choice& choice,
-                         PairMeasurement& found);
-  std::optional<Measured> measure_whole(const core::ContentKey& baseline,
-                                        const core::ContentKey& candidate,
-                                        const std::string& where,
-                                        const Choice& choice);
-  std::optional<Measured> measure_slices(const core::ContentKey& baseline,
-                                         const core::ContentKey& candidate,
-                                         const std::string& where,
-                                         const Choice& choice);
+  void count_narrow_ulps(const Contents& pair, PairMeasurement& found);
+  std::optional<Measured> measure_whole(const Contents& pair);
+  std::optional<Measured> measure_slices(const Contents& pair);
   [[nodiscard]] Measure way_to_measure(core::Dtype baseline,
                                        core::Dtype candidate,
                                        const configs::PolicySpec& policy) const;
   /// @param why  set where it cannot be measured
-  std::optional<Fp64Distance> fp64_distance(const core::ContentKey& baseline,
-                                            const core::ContentKey& candidate,
-                                            const std::string& where,
-                                            const Choice& choice,
-                                            std::string& why);
+  std::optional<Fp64Distance> fp64_distance(const Contents& pair, std::string& why);
   /// False where the policy asks for a floor or a result in float64 that there is not.
-  bool judge_by_yardstick(const std::string& where,
-                          const Choice& choice,
-                          Measured& measured,
-                          TensorComparison& comparison);
+  bool judge_by_yardstick(const Contents& pair, Measured& measured, TensorComparison& comparison);
   void judge_slice(const Choice& choice, TensorComparison& comparison) const;
   [[nodiscard]] const Measured* remembered(const core::ContentKey& baseline,
                                            const core::ContentKey& candidate) const;

@@ -179,10 +179,10 @@ void measure_result(const Result& first, const Result& other, FlakyOp& op) {
     const bool is_alike = from.dtype == to.dtype && from.shape == to.shape &&
                           from.state == core::ContentState::kHashed && to.state == from.state;
     if (from.role != core::TensorRole::kOutput || !is_alike || from.digest == to.digest) continue;
-    const auto measured = judge.measure_pair(from.content_key(),
-                                             to.content_key(),
-                                             fmt::format("op {} output {}", op.index, from.slot),
-                                             judge.rules().fallback());
+    const auto measured = judge.measure_pair({from.content_key(),
+                                              to.content_key(),
+                                              fmt::format("op {} output {}", op.index, from.slot),
+                                              judge.rules().fallback()});
     // A slice would say less than the worst.
     if (measured && !measured->slice) widen(measured->metrics, op);
   }
