@@ -6,6 +6,7 @@
 #include "cmd/render/render.h"
 #include "cmd/render/text.h"
 #include "cmd/render/words.h"
+#include "comparators/measure/policy.h"
 
 namespace repro_check::cmd {
 namespace {
@@ -30,8 +31,9 @@ void put_pass(Line& line, const Report& report) {
   // What an expected divergence hides stays in the sum.
   const std::string of = format_count(c.compared + c.not_judged, "operator");
   if (c.within_policy > 0) {
-    const bool by_element =
-        report.policy.starts_with("tolerance") || report.policy.starts_with("bitwise");
+    using configs::PolicyKind;
+    const auto policy = comparators::described_policy(report.policy);
+    const bool by_element = policy == PolicyKind::kTolerance || policy == PolicyKind::kBitwise;
     line.put(fmt::format(" within policy: {} of {} bit-identical, {} within {}",
                          format_count(c.equal),
                          of,

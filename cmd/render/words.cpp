@@ -4,10 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <iterator>
 
 #include "cmd/render/text.h"
+#include "comparators/measure/policy.h"
 #include "core/content/content_slice.h"
 #include "core/tensor/tensor_view.h"
 
@@ -69,7 +71,8 @@ std::string size_text(const comparators::TensorMetrics& m) {
 std::string needed_text(const comparators::TensorComparison& tensor) {
   const comparators::TensorMetrics& m = *tensor.metrics;
   const bool is_asked =
-      tensor.outcome == TensorOutcome::kBeyond && tensor.policy.starts_with("tolerance");
+      tensor.outcome == TensorOutcome::kBeyond &&
+      comparators::described_policy(tensor.policy) == configs::PolicyKind::kTolerance;
   if (!is_asked || !m.rtol_given_atol || !special_text(m).empty()) {
     return {};
   }
@@ -81,131 +84,68 @@ std::string needed_text(const comparators::TensorComparison& tensor) {
              : fmt::format("relative inf (zero baseline {})", format_count(m.zero_baseline));
 }
 
+/// Of TensorOutcome: what is beyond the policy says most.
 int weight(TensorOutcome outcome) noexcept {
-  switch (outcome) {
-    case TensorOutcome::kBeyond:
-      return 4;
-    case TensorOutcome::kMismatch:
-      return 3;
-    case TensorOutcome::kUncomparable:
-      return 2;
-    case TensorOutcome::kWithin:
-      return 1;
-    case TensorOutcome::kEqual:
-    case TensorOutcome::kSkipped:
-      break;
-  }
-  return 0;
+  constexpr std::array kWeights{0, 1, 4, 3, 2, 0};
+  return kWeights.at(static_cast<std::size_t>(outcome));
 }
 
 }  // namespace
 
 std::string_view verdict_word(Status status) noexcept {
-  switch (status) {
-    case Status::kReproducible:
-      return "REPRODUCIBLE";
-    case Status::kPartial:
-      return "PARTIAL";
-    case Status::kDiverged:
-      return "DIVERGED";
-    case Status::kDamaged:
-      return "DAMAGED";
-    case Status::kIncomplete:
-      return "INCOMPLETE";
-    case Status::kNotComparable:
-      return "NOT COMPARABLE";
-    case Status::kNothingCompared:
-      return "NOTHING COMPARED";
-    case Status::kObserverEffect:
-      return "OBSERVER EFFECT";
-    case Status::kStaleBaseline:
-      return "STALE BASELINE";
-    case Status::kNoBaseline:
-      return "NO BASELINE";
-    case Status::kRunFailed:
-      break;
-  }
-  return "RUN FAILED";
+  return name_of(status,
+                 {"REPRODUCIBLE",
+                  "PARTIAL",
+                  "DIVERGED",
+                  "DAMAGED",
+                  "INCOMPLETE",
+                  "NOT COMPARABLE",
+                  "NOTHING COMPARED",
+                  "RUN FAILED",
+                  "OBSERVER EFFECT",
+                  "STALE BASELINE",
+                  "NO BASELINE"});
 }
 
 Role verdict_role(Status status) noexcept {
-  if (status == Status::kReproducible) {
-    return Role::kGood;
-  }
+  if (status == Status::kReproducible) return Role::kGood;
   const bool is_bad = status == Status::kDiverged || status == Status::kObserverEffect;
   return is_bad ? Role::kBad : Role::kTrouble;
 }
 
 std::string_view status_name(Status status) noexcept {
-  switch (status) {
-    case Status::kReproducible:
-      return "reproducible";
-    case Status::kPartial:
-      return "partial";
-    case Status::kDiverged:
-      return "diverged";
-    case Status::kDamaged:
-      return "damaged";
-    case Status::kIncomplete:
-      return "incomplete";
-    case Status::kNotComparable:
-      return "not_comparable";
-    case Status::kNothingCompared:
-      return "nothing_compared";
-    case Status::kObserverEffect:
-      return "observer_effect";
-    case Status::kStaleBaseline:
-      return "stale_baseline";
-    case Status::kNoBaseline:
-      return "no_baseline";
-    case Status::kRunFailed:
-      break;
-  }
-  return "run_failed";
+  return name_of(status,
+                 {"reproducible",
+                  "partial",
+                  "diverged",
+                  "damaged",
+                  "incomplete",
+                  "not_comparable",
+                  "nothing_compared",
+                  "run_failed",
+                  "observer_effect",
+                  "stale_baseline",
+                  "no_baseline"});
 }
 
 std::string_view kind_name(DivergenceKind kind) noexcept {
-  switch (kind) {
-    case DivergenceKind::kOrigin:
-      return "origin";
-    case DivergenceKind::kInputs:
-      return "inputs";
-    case DivergenceKind::kWeights:
-      return "weights";
-    case DivergenceKind::kControlFlow:
-      return "control_flow";
-    case DivergenceKind::kMissing:
-      return "missing";
-    case DivergenceKind::kMismatch:
-      return "mismatch";
-    case DivergenceKind::kUninitialised:
-      return "uninitialised";
-    case DivergenceKind::kRng:
-      return "rng";
-    case DivergenceKind::kGrowth:
-      return "growth";
-    case DivergenceKind::kUnrepeated:
-      return "unrepeated";
-    case DivergenceKind::kExpectation:
-      return "expectation";
-    case DivergenceKind::kNone:
-      break;
-  }
-  return {};
+  return name_of(kind,
+                 {"",
+                  "origin",
+                  "inputs",
+                  "weights",
+                  "control_flow",
+                  "missing",
+                  "mismatch",
+                  "uninitialised",
+                  "rng",
+                  "growth",
+                  "unrepeated",
+                  "expectation"});
 }
 
 std::string_view relation_name(Relation relation) noexcept {
-  switch (relation) {
-    case Relation::kOrigin:
-      return "origin";
-    case Relation::kPropagated:
-      return "propagated";
-    case Relation::kMismatch:
-      return "mismatch";
-    case Relation::kMissing:
-      break;
-  }
-  return "missing";
+  return name_of(relation, {"origin", "propagated", "mismatch", "missing"});
 }
 
 Role relation_role(Relation relation) noexcept {

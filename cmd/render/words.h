@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -11,6 +13,12 @@
 #include "comparators/report/report.h"
 
 namespace repro_check::cmd {
+
+/// Of an enumerator the name, in the order of their declaration.
+template <typename Enum>
+std::string_view name_of(Enum value, std::initializer_list<std::string_view> names) noexcept {
+  return names.begin()[static_cast<std::size_t>(value)];
+}
 
 /// `DIVERGED`, `NOT COMPARABLE`: how a verdict line begins.
 std::string_view verdict_word(comparators::Status status) noexcept;

@@ -279,4 +279,13 @@ std::string describe_policy(const configs::CompareSpec& spec) {
   return text;
 }
 
+std::optional<PolicyKind> described_policy(std::string_view text) {
+  const std::string_view name = text.substr(0, text.find_first_of(", "));
+  for (PolicyKind kind = PolicyKind::kBitwise; kind <= PolicyKind::kIgnore;
+       kind = static_cast<PolicyKind>(static_cast<int>(kind) + 1)) {
+    if (configs::name_of(kind) == name) return kind;
+  }
+  return std::nullopt;
+}
+
 }  // namespace repro_check::comparators

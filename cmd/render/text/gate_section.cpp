@@ -7,6 +7,7 @@
 
 #include "cmd/render/text.h"
 #include "cmd/render/text/report_sections.h"
+#include "cmd/render/words.h"
 
 namespace repro_check::cmd {
 namespace {
@@ -60,45 +61,19 @@ std::string expected_text(const ExpectedOutcome& entry) {
 }  // namespace
 
 std::string_view state_name(BaselineState state) noexcept {
-  switch (state) {
-    case BaselineState::kNotAsked:
-      return "not_asked";
-    case BaselineState::kSame:
-      return "same";
-    case BaselineState::kRefresh:
-      return "refresh";
-    case BaselineState::kStale:
-      return "stale";
-    case BaselineState::kMissing:
-      return "missing";
-    case BaselineState::kDiffers:
-      return "differs";
-    case BaselineState::kDamaged:
-      return "damaged";
-    case BaselineState::kNoKey:
-      break;
-  }
-  return "no_key";
+  return name_of(
+      state, {"not_asked", "same", "refresh", "stale", "missing", "differs", "damaged", "no_key"});
 }
 
 std::string_view expected_name(ExpectedOutcome::What what) noexcept {
-  switch (what) {
-    case ExpectedOutcome::What::kExcused:
-      return "excused";
-    case ExpectedOutcome::What::kAgreed:
-      return "agreed";
-    case ExpectedOutcome::What::kUnexpectedPass:
-      return "unexpected_pass";
-    case ExpectedOutcome::What::kBeyondLimit:
-      return "beyond_limit";
-    case ExpectedOutcome::What::kNotJudged:
-      return "not_judged";
-    case ExpectedOutcome::What::kExpired:
-      return "expired";
-    case ExpectedOutcome::What::kElsewhere:
-      break;
-  }
-  return "elsewhere";
+  return name_of(what,
+                 {"excused",
+                  "agreed",
+                  "unexpected_pass",
+                  "beyond_limit",
+                  "not_judged",
+                  "expired",
+                  "elsewhere"});
 }
 
 Page gate_section(const GateOutcome* gate, const Detail& detail) {
