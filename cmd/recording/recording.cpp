@@ -260,7 +260,8 @@ RecordingResult record(const RecordingJob& job, Progress& progress) {
 }
 
 Report failed_run_report(const std::vector<RecordingResult>& results,
-                         const std::vector<std::string>& not_started) {
+                         const std::vector<std::string>& not_started,
+                         bool is_compared) {
   Report report;
   report.status = Status::kRunFailed;
   std::string whole;
@@ -278,8 +279,8 @@ Report failed_run_report(const std::vector<RecordingResult>& results,
     }
     report.runs.push_back(std::move(summary));
   }
-  if (!whole.empty()) {
-    report.reasons.push_back(std::string(kNothingCompared) + "only " + whole + " is whole");
+  if (!whole.empty() && !is_compared) {
+    report.reasons.push_back("nothing was compared: only " + whole + " is whole");
   }
   for (const std::string& name : not_started) {
     report.reasons.push_back("run " + name + " was not started");

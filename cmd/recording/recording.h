@@ -59,11 +59,10 @@ void set_aside(const RecordingJob& job);
 ///         core::Error{kInterrupted}
 RecordingResult record(const RecordingJob& job, Progress& progress);
 
-/// How a failed run's report begins the reason that names the runs that are whole.
-inline constexpr std::string_view kNothingCompared = "nothing was compared: ";
-
 /// The report on runs of which one failed.
+/// @param is_compared  what they recorded is compared all the same: nobody has to be told otherwise
 comparators::Report failed_run_report(const std::vector<RecordingResult>& results,
-                                      const std::vector<std::string>& not_started);
+                                      const std::vector<std::string>& not_started,
+                                      bool is_compared = false);
 
 }  // namespace repro_check::cmd

@@ -215,9 +215,8 @@ std::string amount_text(const comparators::TensorComparison& tensor) {
     return note.empty() ? "digests differ, size unknown" : note;
   }
   std::string text = amount_text(*tensor.metrics, tensor.outcome == TensorOutcome::kBeyond);
-  if (text.find(note) == std::string::npos) {
-    add_part(text, note);
-  }
+  // What no size can say is said already.
+  if (!note.empty() && note != special_text(*tensor.metrics)) add_part(text, note);
   if (const std::string needed = needed_text(tensor); !needed.empty()) {
     add_part(text, needed);
   }

@@ -100,8 +100,8 @@ bool was_compared(const Report& report) {
          report.status == Status::kPartial;
 }
 
-/// A failed run takes nothing back: the report on it says what the operators before show.
-void add_what_is_left(const std::vector<Report>& left, Report& failed) {
+/// The one of them that says most; null where nothing was compared.
+const Report* telling(const std::vector<Report>& left) {
   const Report* shown = nullptr;
   for (const Report& seen : left) {
     if (!was_compared(seen)) continue;
@@ -110,9 +110,12 @@ void add_what_is_left(const std::vector<Report>& left, Report& failed) {
       shown = &seen;
     }
   }
+  return shown;
+}
+
+/// A failed run takes nothing back: the report on it says what the operators before show.
+void add_what_is_left(const Report* shown, Report& failed) {
   if (shown == nullptr) return;
-  std::erase_if(failed.reasons,
-                [](const std::string& reason) { return reason.starts_with(kNothingCompared); });
   comparators::carry_over(*shown, failed);
   failed.coverage = shown->coverage;
   failed.policy = shown->policy;
@@ -140,8 +143,11 @@ Round record_and_judge(const std::vector<RecordingJob>& jobs,
   Round round;
   round.results = record_all(jobs, note, estimates, progress);
   if (round.failed()) {
-    round.reports = {failed_run_report(round.results, names_after(jobs, round.results.size()))};
-    add_what_is_left(judge_what_is_left(jobs, round.results, options), round.reports.front());
+    const std::vector<Report> left = judge_what_is_left(jobs, round.results, options);
+    const Report* shown = telling(left);
+    round.reports = {failed_run_report(
+        round.results, names_after(jobs, round.results.size()), shown != nullptr)};
+    add_what_is_left(shown, round.reports.front());
     return round;
   }
   progress.stage("comparing");

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -122,7 +123,8 @@ void add_further_causes(Page& page, const comparators::Cause& cause) {
     missing.append(missing.empty() ? "" : ", ").append(escape_name(what));
   }
   const std::string unknown = missing.empty() ? "" : "not recorded: " + missing;
-  const bool is_said = escape_name(cause.evidence).find(unknown) != std::string::npos;
+  // The evidence of what is unexplained says it.
+  const bool is_said = cause.kind == comparators::CauseKind::kUnexplained;
   page.prose("unknown", is_said ? "" : unknown);
 }
 
@@ -149,14 +151,12 @@ Page why_section(const Report& report, const Detail& detail) {
   sentences.insert(place,
                    report.reasons.begin() + (is_said && !report.reasons.empty() ? 1 : 0),
                    report.reasons.end());
-  std::string why;
+  std::vector<std::string> told;
   for (const std::string& sentence : sentences) {
-    const std::string text = escape_name(sentence);
-    if (!text.empty() && why.find(text) == std::string::npos) {
-      why.append(why.empty() ? "" : "; ").append(text);
-    }
+    if (sentence.empty() || std::ranges::find(told, sentence) != told.end()) continue;
+    told.push_back(sentence);
   }
-  page.prose("why", why);
+  page.prose("why", fmt::format("{}", fmt::join(told, "; ")));
   if (report.replay) add_replay(page, *report.replay);
   if (detail.everything && report.first_divergence) {
     add_further_causes(page, report.first_divergence->cause);
