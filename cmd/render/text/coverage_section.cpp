@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cmd/render/text.h"
@@ -338,6 +339,14 @@ std::string pair_text(const Report& report) {
                      comparators::runs_needed(kShare).value());
 }
 
+using comparators::RandomDraws;
+
+std::string seeds_text(const RandomDraws& draws) {
+  if (draws.seeds.size() == 1) return fmt::format("seed {}", draws.seeds.front());
+  const bool is_all = draws.seeds.size() < RandomDraws::kMostSeeds;
+  return fmt::format("seeds {}{}", fmt::join(draws.seeds, ", "), is_all ? "" : " and others");
+}
+
 }  // namespace
 
 Page coverage_section(const Report& report, const Detail& detail) {
@@ -387,6 +396,22 @@ Page runs_section(const Report& report, const std::vector<RunLog>& logs) {
     page.prose("stderr", text);
   }
   return page;
+}
+
+std::string random_text(const comparators::Report& report) {
+  const RandomDraws& draws = report.draws;
+  const bool agrees = report.status == Status::kReproducible || report.status == Status::kPartial;
+  if (!agrees || draws.operators == 0) return {};
+  std::string text = fmt::format("{} drew from {}",
+                                 format_count(draws.operators, "operator"),
+                                 escape_name(fmt::format("{}", fmt::join(draws.devices, ", "))));
+  if (!draws.parting.empty()) return text + "; " + escape_name(draws.parting);
+  const std::string_view runs = report.repeat ? "all" : "both";
+  return fmt::format("{} ({}): {} because {} runs had the same seed",
+                     text,
+                     seeds_text(draws),
+                     draws.operators == 1 ? "it agrees" : "they agree",
+                     runs);
 }
 
 }  // namespace repro_check::cmd

@@ -103,6 +103,13 @@ void add_ops(Page& page, const OpRepeatability& ops, const Detail& detail) {
                          shown < ops.ops.size() ? ": -v lists them" : ""));
 }
 
+using comparators::DivergenceKind;
+using comparators::RunSummary;
+
+void add_pass(Page& page, std::string_view label, const Report& pass) {
+  page.prose(label, verdict_line(pass).raw() + "; in " + dumps_text(pass));
+}
+
 }  // namespace
 
 Page repeat_section(const Report& report, const Detail& detail) {
@@ -124,6 +131,32 @@ Page repeat_section(const Report& report, const Detail& detail) {
   if (repeat.ops.runs != 0) add_ops(page, repeat.ops, detail);
   const std::size_t shown = std::min(detail.items, repeat.ops.notes.size());
   for (std::size_t i = 0; i < shown; ++i) page.prose("", repeat.ops.notes[i]);
+  return page;
+}
+
+std::string dumps_text(const Report& report) {
+  std::string text;
+  for (const RunSummary& run : report.runs) {
+    text.append(text.empty() ? "" : ", ").append(escape_name(run.location));
+  }
+  return text;
+}
+
+Page passes_section(const Report& report) {
+  Page page;
+  if (report.passes.size() < 2) {
+    return page;
+  }
+  const Report& first = report.passes[0];
+  const Report& second = report.passes[1];
+  if (report.kind == DivergenceKind::kUnrepeated) {
+    add_pass(page, "1st pair", first);
+    add_pass(page, "2nd pair", second);
+  } else if (first.status != second.status) {
+    add_pass(page, "1st pair", first);
+  } else if (first.status == comparators::Status::kDiverged) {
+    page.prose("1st pair", "diverged at the same operator; in " + dumps_text(first));
+  }
   return page;
 }
 
