@@ -25,6 +25,7 @@
 #include "comparators/judge/tensor_judge.h"
 #include "comparators/judge/verdict.h"
 #include "comparators/measure/policy.h"
+#include "comparators/report/op_text.h"
 #include "comparators/report/report.h"
 #include "comparators/walk/walk.h"
 #include "core/content/content_size.h"
@@ -140,10 +141,8 @@ class Comparison {
           fmt::format("{} was not made of the baseline: {}", noise.file, fmt::join(others, ", ")));
       verdict_.mend = "calibrate with the configuration of the baseline";
     } else if (noise.runs < configs::kFewestNoiseRuns) {
-      refuse(fmt::format("{} was made of {} run{}, which is no floor",
-                         noise.file,
-                         noise.runs,
-                         noise.runs == 1 ? "" : "s"));
+      refuse(fmt::format(
+          "{} was made of {}, which is no floor", noise.file, counted(noise.runs, "run")));
       verdict_.mend = fmt::format("calibrate with -n {} or more", configs::kFewestNoiseRuns);
     } else {
       return true;

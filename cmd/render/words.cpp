@@ -155,14 +155,6 @@ Role relation_role(Relation relation) noexcept {
   return relation == Relation::kMissing ? Role::kMissing : Role::kOrigin;
 }
 
-const core::OpRecord& shown_record(const comparators::OpDivergence& op) noexcept {
-  return op.baseline_index ? op.baseline : op.candidate;
-}
-
-std::uint64_t shown_index(const comparators::OpDivergence& op) noexcept {
-  return op.baseline_index ? *op.baseline_index : op.candidate_index.value_or(0);
-}
-
 std::string operator_text(const core::OpRecord& record) {
   return record.op == nullptr || record.op->name.empty() ? "(no operator)" : record.op->name;
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cmd/render/page.h"
+#include "comparators/report/op_text.h"
 #include "comparators/report/report.h"
 
 namespace repro_check::cmd {
@@ -30,9 +31,9 @@ std::string_view kind_name(comparators::DivergenceKind kind) noexcept;
 std::string_view relation_name(comparators::Relation relation) noexcept;
 Role relation_role(comparators::Relation relation) noexcept;
 
-/// The record to show: the baseline's, or the candidate's where the baseline has none.
-const core::OpRecord& shown_record(const comparators::OpDivergence& op) noexcept;
-std::uint64_t shown_index(const comparators::OpDivergence& op) noexcept;
+using comparators::module_of;
+using comparators::shown_index;
+using comparators::shown_record;
 /// Operator name without its overload, not escaped; `(no operator)` for a record that names none.
 std::string operator_text(const core::OpRecord& record);
 

@@ -13,15 +13,13 @@
 #include <string_view>
 #include <utility>
 
+#include "comparators/report/op_text.h"
+
 namespace repro_check::comparators::detail {
 namespace {
 
 std::uint64_t of(const std::array<std::uint64_t, 7>& counts, MatchedBy by) {
   return counts[static_cast<std::size_t>(by)];
-}
-
-std::string calls(std::uint64_t count) {
-  return fmt::format("{} call{}", count, count == 1 ? "" : "s");
 }
 
 }  // namespace
@@ -96,17 +94,16 @@ std::vector<std::string> alignment_warnings(const Report& report) {
     warnings.push_back(
         fmt::format("{} came in another order, with all inputs and outputs bit-equal: \"order\": "
                     "\"relaxed\" lets that pass",
-                    calls(alignment.order)));
+                    counted(alignment.order, "call")));
   }
   for (const bool baseline : {true, false}) {
     const std::uint64_t count =
         baseline ? alignment.left_out_baseline : alignment.left_out_candidate;
     if (count == 0) continue;
     warnings.push_back(
-        fmt::format("{} nested call{} of the {} left out: it was recorded at depth \"all\", the {} "
+        fmt::format("{} of the {} left out: it was recorded at depth \"all\", the {} "
                     "at \"top\"",
-                    count,
-                    count == 1 ? "" : "s",
+                    counted(count, "nested call"),
                     baseline ? "baseline" : "candidate",
                     baseline ? "candidate" : "baseline"));
   }
@@ -173,8 +170,7 @@ struct Modules {
     for (std::uint64_t i = 0; i < source.op_count(); ++i) {
       const core::OpRecord head = source.op_head(i);
       if (core::is_returned(head)) continue;  // of the run, whatever its root is called
-      const std::string_view path =
-          head.site ? std::string_view(head.site->module_path) : std::string_view();
+      const std::string_view path = module_of(head);
       if (!running.contains(path)) running.emplace(path);
     }
     for (const core::NamedTensor& tensor : source.manifest().named_tensors) {
@@ -216,9 +212,7 @@ class Search {
   }
 
  private:
-  static std::string path_of(const core::OpRecord& head) {
-    return head.site ? head.site->module_path : std::string();
-  }
+  static std::string path_of(const core::OpRecord& head) { return std::string(module_of(head)); }
 
   void count() {
     PairingOptions options = options_;

@@ -31,10 +31,6 @@ std::vector<ModuleRun> module_runs(const core::DumpSource& source,
 
 }  // namespace
 
-std::string module_of(const core::OpRecord& head) {
-  return head.site ? head.site->module_path : std::string();
-}
-
 core::LargeVector<Event> order_events(const Pairing& pairing) {
   core::LargeVector<Event> events;
   events.reserve(pairing.candidate_of.size() + pairing.baseline_of.size() - pairing.matched);

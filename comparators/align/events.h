@@ -44,7 +44,4 @@ std::vector<Hunk> split_by_module(const Hunk& hunk,
                                   const core::DumpSource& candidate,
                                   const NameRewriter& names);
 
-/// Path of the module that made a call; empty for the root.
-std::string module_of(const core::OpRecord& head);
-
 }  // namespace repro_check::comparators::detail

@@ -10,6 +10,8 @@
 #include <string_view>
 #include <utility>
 
+#include "comparators/report/op_text.h"
+
 namespace repro_check::comparators {
 namespace {
 
@@ -22,10 +24,6 @@ constexpr std::array kWeaker{CauseKind::kUnexplained,
                              CauseKind::kSettings,
                              CauseKind::kEnvironment,
                              CauseKind::kThreads};
-
-std::string counted(std::uint64_t count, std::string_view what) {
-  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
-}
 
 std::string setting_text(const Setting& setting) {
   std::string text = "on " + counted(setting.threads, "thread");

@@ -164,9 +164,9 @@ std::optional<HunkJudge::Verdict> HunkJudge::decomposed(const Hunk& hunk) const 
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const core::OpRecord head = part_source.op_head(parts[i]);
     const std::string whole_module =
-        whole_in_baseline ? module_of(whole) : pairing_.names.module_of(whole);
+        whole_in_baseline ? std::string(module_of(whole)) : pairing_.names.module_of(whole);
     const std::string part_module =
-        whole_in_baseline ? pairing_.names.module_of(head) : module_of(head);
+        whole_in_baseline ? pairing_.names.module_of(head) : std::string(module_of(head));
     if (part_module != whole_module) return std::nullopt;
     if (i < kDescribedParts) names += (i == 0 ? "" : ", ") + operator_text(head);
   }
@@ -199,7 +199,7 @@ std::optional<HunkJudge::Verdict> HunkJudge::loop(const Hunk& hunk) const {
   if (common == 0 || (common < 2 && body.size() < 2)) return std::nullopt;
   const std::size_t more = common + own.size() / body.size();
   const core::DumpSource& source = longer_in_baseline ? baseline_ : candidate_;
-  const std::string module = module_of(source.op_head(places.front()));
+  const std::string module(module_of(source.op_head(places.front())));
   return Verdict{
       DivergenceKind::kControlFlow,
       {CauseKind::kLoop,
@@ -230,9 +230,8 @@ HunkJudge::Verdict HunkJudge::judge(const Hunk& hunk, const PartingContext& cont
   const std::size_t count = missing ? hunk.missing.size() : hunk.extra.size();
   return {DivergenceKind::kMissing,
           {missing ? CauseKind::kMissing : CauseKind::kExtra,
-           fmt::format("{} operator{} in the {} only{}",
-                       count,
-                       count == 1 ? "" : "s",
+           fmt::format("{} in the {} only{}",
+                       counted(count, "operator"),
                        missing ? "baseline" : "candidate",
                        decision_text(context.decision, false))}};
 }

@@ -35,10 +35,6 @@ std::string argument_text(const core::TensorRecord& tensor) {
   return fmt::format("argument {}{}", tensor.slot, name);
 }
 
-std::string plural(std::uint64_t count, std::string_view what) {
-  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
-}
-
 constexpr double kTrivialShare = 0.99;
 
 /// What both runs say is said once.
@@ -79,7 +75,7 @@ std::uint64_t unstored(const core::OpRecord& record) {
 /// ` (3 tensors)`, where nothing else than dump.max_bytes can have left bytes out.
 std::string unstored_text(const core::TraceSummary& trace, std::uint64_t tensors) {
   if (tensors == 0 || !trace.keep_ops.empty() || trace.reference) return {};
-  return fmt::format(" ({} tensor{})", tensors, tensors == 1 ? "" : "s");
+  return fmt::format(" ({})", counted(tensors, "tensor"));
 }
 
 /// What the two recordings were told to leave out.
@@ -153,8 +149,8 @@ void NonFiniteTally::see(const core::OpRecord& record) {
 std::string NonFiniteTally::text() const {
   if (outputs_ == 0) return {};
   return fmt::format("{} ({}), first {}",
-                     plural(outputs_, "output"),
-                     plural(elements_, "element"),
+                     counted(outputs_, "output"),
+                     counted(elements_, "element"),
                      made_.empty() ? "in " + first_ : "made by " + made_);
 }
 
@@ -195,9 +191,7 @@ std::vector<std::string> Observations::non_finite() const {
   note_kind("NaN", baseline_specials_.nan, candidate_specials_.nan, warnings);
   note_kind("Infinity", baseline_specials_.infinity, candidate_specials_.infinity, warnings);
   if (uncounted_ != 0) {
-    warnings.push_back(fmt::format("NaN and infinity were not counted in {} output{}",
-                                   uncounted_,
-                                   uncounted_ == 1 ? "" : "s"));
+    warnings.push_back("NaN and infinity were not counted in " + counted(uncounted_, "output"));
   }
   return warnings;
 }
@@ -218,11 +212,10 @@ std::vector<std::string> Observations::warnings(const core::RunManifest& baselin
   std::vector<std::string> warnings;
   if (unwritten_.count != 0) {
     warnings.push_back(
-        fmt::format("memory that nobody has written is read or returned ({} time{}): it holds what "
+        fmt::format("memory that nobody has written is read or returned ({}): it holds what "
                     "was there before, or a fill pattern, and agreement on it says nothing; first "
                     "{}",
-                    unwritten_.count,
-                    unwritten_.count == 1 ? "" : "s",
+                    counted(unwritten_.count, "time"),
                     first_unwritten_));
   }
   if (counted_ != 0 &&
@@ -233,24 +226,20 @@ std::vector<std::string> Observations::warnings(const core::RunManifest& baselin
                     counted_));
   }
   if (absorbed_.count != 0) {
-    warnings.push_back(
-        fmt::format("{} operator{} read differing inputs and gave bit-equal outputs; first {}",
-                    absorbed_.count,
-                    absorbed_.count == 1 ? "" : "s",
-                    absorbed_.first));
+    warnings.push_back(fmt::format("{} read differing inputs and gave bit-equal outputs; first {}",
+                                   counted(absorbed_.count, "operator"),
+                                   absorbed_.first));
   }
   if (strides_.count != 0) {
-    warnings.push_back(fmt::format("{} operator{} returned another memory layout; first {}",
-                                   strides_.count,
-                                   strides_.count == 1 ? "" : "s",
+    warnings.push_back(fmt::format("{} returned another memory layout; first {}",
+                                   counted(strides_.count, "operator"),
                                    strides_.first));
   }
   if (alias_.count != 0) {
     warnings.push_back(
-        fmt::format("of {} operator{} a result shares its memory with other tensors in the "
+        fmt::format("of {} a result shares its memory with other tensors in the "
                     "candidate than in the baseline; first {}",
-                    alias_.count,
-                    alias_.count == 1 ? "" : "s",
+                    counted(alias_.count, "operator"),
                     first_alias_));
   }
   warn_of_limits(baseline, candidate, {baseline_unstored_, candidate_unstored_}, warnings);

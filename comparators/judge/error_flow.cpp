@@ -8,6 +8,7 @@
 #include <functional>
 #include <limits>
 
+#include "comparators/report/op_text.h"
 #include "core/tensor/dtype.h"
 
 namespace repro_check::comparators::detail {
@@ -113,7 +114,7 @@ GrowthStep ErrorFlow::step(std::uint64_t op, const core::DumpSource& baseline) c
   step.op = op;
   const core::OpRecord head = baseline.op_head(op);
   step.operator_name = head.op ? head.op->full_name() : "";
-  step.module_path = head.site ? head.site->module_path : "";
+  step.module_path = module_of(head);
   if (op >= out_.size()) return step;
   const auto in = static_cast<double>(in_[op]);
   const auto out = static_cast<double>(out_[op]);

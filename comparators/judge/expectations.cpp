@@ -20,11 +20,10 @@ namespace {
 using configs::ExpectedSpec;
 
 bool matches(const ExpectedSpec& entry, const core::OpRecord& record) {
-  const std::string module = record.site == nullptr ? "" : record.site->module_path;
   if (record.op == nullptr) return false;
   const bool named =
       !entry.op || entry.op->matches(record.op->name) || entry.op->matches(record.op->full_name());
-  return named && (!entry.module || entry.module->matches(module)) &&
+  return named && (!entry.module || entry.module->matches(module_of(record))) &&
          (!entry.phase || entry.phase->matches(core::phase_name(record.phase)));
 }
 
@@ -105,13 +104,13 @@ class Uncounter {
   }
 
   void take(const OpDivergence& op) {
-    if (core::is_returned(detail::record_of(op))) return take_returned();
+    if (core::is_returned(shown_record(op))) return take_returned();
     --(op.relation == Relation::kMismatch ? coverage_.mismatched : coverage_.diverged);
     --(is_root(op) ? coverage_.origins : coverage_.propagated);
     --coverage_.compared;
     ++coverage_.not_judged;
-    const core::OpRecord& record = detail::record_of(op);
-    const auto module = modules_.find(record.site == nullptr ? "" : record.site->module_path);
+    const core::OpRecord& record = shown_record(op);
+    const auto module = modules_.find(module_of(record));
     if (module == modules_.end() || module->second->not_fine == 0) return;
     --module->second->not_fine;
     ++module->second->not_judged;
@@ -151,8 +150,8 @@ void set_divergences(std::vector<OpDivergence> left, Report& report) {
 }  // namespace
 
 bool is_same_call(const OpDivergence& left, const OpDivergence& right) {
-  const core::OpRecord& a = detail::record_of(left);
-  const core::OpRecord& b = detail::record_of(right);
+  const core::OpRecord& a = shown_record(left);
+  const core::OpRecord& b = shown_record(right);
   const bool same_operator =
       (a.op == nullptr) == (b.op == nullptr) && (a.op == nullptr || *a.op == *b.op);
   return same_operator && left.baseline_index == right.baseline_index &&
@@ -196,7 +195,7 @@ bool Expectations::is_expired(const ExpectedSpec& entry) const { return today_ >
 void Expectations::note_expired(const OpDivergence& op) {
   for (std::size_t i = 0; i < entries_.size(); ++i) {
     const ExpectedSpec& entry = entries_[i];
-    if (is_here(entry) && is_expired(entry) && matches(entry, detail::record_of(op))) {
+    if (is_here(entry) && is_expired(entry) && matches(entry, shown_record(op))) {
       keep(op, seen_[i].found);
     }
   }
@@ -206,7 +205,7 @@ bool Expectations::takes(const OpDivergence& op) {
   bool taken = false;
   for (std::size_t i = 0; i < entries_.size(); ++i) {
     const ExpectedSpec& entry = entries_[i];
-    if (!is_here(entry) || is_expired(entry) || !matches(entry, detail::record_of(op))) continue;
+    if (!is_here(entry) || is_expired(entry) || !matches(entry, shown_record(op))) continue;
     std::string why = excess(entry.limit, op);
     if (why.empty()) {
       ++seen_[i].excused;
@@ -226,7 +225,7 @@ void Expectations::excuse(Report& report) {
   std::vector<OpDivergence> all;
   if (report.first_divergence) all.push_back(*report.first_divergence);
   all.insert(all.end(), report.divergences.begin(), report.divergences.end());
-  const bool is_listed = !all.empty() && core::is_returned(detail::record_of(all.front()));
+  const bool is_listed = !all.empty() && core::is_returned(shown_record(all.front()));
   if (report.returned.first && !is_listed) all.push_back(*report.returned.first);
   for (const OpDivergence& op : all) {
     if (is_root(op)) note_expired(op);

@@ -5,6 +5,7 @@
 
 #include "comparators/judge/op_tensors.h"
 #include "comparators/measure/policy.h"
+#include "comparators/report/op_text.h"
 #include "core/error.h"
 
 namespace repro_check::comparators::detail {
@@ -28,10 +29,6 @@ bool takes_operator(const std::optional<NamePattern>& pattern, const core::OpRec
 bool takes_tensor(const std::optional<NamePattern>& pattern, const RuleBook::Subject& subject) {
   return !pattern || pattern->matches(subject.slot) ||
          pattern->matches(fmt::format("{} {}", subject.role, subject.slot));
-}
-
-std::string_view module_path_of(const core::OpRecord& record) {
-  return record.site ? std::string_view(record.site->module_path) : std::string_view();
 }
 
 }  // namespace
@@ -91,7 +88,7 @@ std::optional<std::size_t> RuleBook::first_match(const core::OpRecord& record,
                                                  const Subject& subject) const {
   for (std::size_t i = 0; i < spec_.rules.size(); ++i) {
     const configs::MatchSpec& match = spec_.rules[i].match;
-    if (takes_operator(match.op, record) && takes(match.module, module_path_of(record)) &&
+    if (takes_operator(match.op, record) && takes(match.module, module_of(record)) &&
         takes(match.phase, core::phase_name(record.phase)) && takes_tensor(match.tensor, subject) &&
         takes(match.dtype, core::dtype_name(subject.dtype)) &&
         takes(match.device, subject.device)) {
@@ -146,7 +143,7 @@ RuleBook::Choice RuleBook::by_rule(const core::OpRecord& record, const Subject& 
   };
   add(record.op ? std::string_view(record.op->name) : std::string_view());
   add(record.op ? std::string_view(record.op->overload) : std::string_view());
-  add(module_path_of(record));
+  add(module_of(record));
   add(core::phase_name(record.phase));
   add(subject.role);
   add(subject.slot);

@@ -5,6 +5,8 @@
 
 #include <utility>
 
+#include "comparators/report/op_text.h"
+
 namespace repro_check::comparators {
 namespace detail {
 namespace {
@@ -110,15 +112,13 @@ void decide(const VerdictInput& input, Report& report) {
     report.reasons.push_back(fmt::format("no rule for {}", input.first_unruled));
   }
   if (coverage.not_judged != 0) {
-    report.reasons.push_back(fmt::format("{} operator{} could not be judged; first {}",
-                                         coverage.not_judged,
-                                         coverage.not_judged == 1 ? "" : "s",
+    report.reasons.push_back(fmt::format("{} could not be judged; first {}",
+                                         counted(coverage.not_judged, "operator"),
                                          input.first_not_judged));
   }
   if (returned.not_judged != 0) {
-    report.reasons.push_back(fmt::format("what {} call{} returned could not be judged: {}",
-                                         returned.not_judged,
-                                         returned.not_judged == 1 ? "" : "s",
+    report.reasons.push_back(fmt::format("what {} returned could not be judged: {}",
+                                         counted(returned.not_judged, "call"),
                                          input.returned_not_judged));
   }
   if (nothing) {

@@ -3,6 +3,26 @@
 
 #include <fmt/format.h>
 
+namespace repro_check::comparators {
+
+const core::OpRecord& shown_record(const OpDivergence& op) noexcept {
+  return op.baseline_index ? op.baseline : op.candidate;
+}
+
+std::uint64_t shown_index(const OpDivergence& op) noexcept {
+  return op.baseline_index ? *op.baseline_index : op.candidate_index.value_or(0);
+}
+
+std::string_view module_of(const core::OpRecord& record) noexcept {
+  return record.site ? std::string_view(record.site->module_path) : std::string_view();
+}
+
+std::string counted(std::uint64_t count, std::string_view noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
+}  // namespace repro_check::comparators
+
 namespace repro_check::comparators::detail {
 
 std::string operator_text(const core::OpRecord& record) {
@@ -11,14 +31,8 @@ std::string operator_text(const core::OpRecord& record) {
 
 std::string op_text(const core::OpRecord& record) {
   std::string text = fmt::format("op {} {}", record.index, operator_text(record));
-  if (record.site && !record.site->module_path.empty()) {
-    text += fmt::format(" ({})", record.site->module_path);
-  }
+  if (!module_of(record).empty()) text += fmt::format(" ({})", module_of(record));
   return text;
-}
-
-const core::OpRecord& record_of(const OpDivergence& op) {
-  return op.baseline_index ? op.baseline : op.candidate;
 }
 
 core::OpRecord head_of(const core::OpRecord& record) {

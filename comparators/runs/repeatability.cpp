@@ -13,6 +13,7 @@
 #include "comparators/align/record_bits.h"
 #include "comparators/judge/tensor_judge.h"
 #include "comparators/report/compare_options.h"
+#include "comparators/report/op_text.h"
 #include "core/error.h"
 #include "core/system/large_memory.h"
 
@@ -23,13 +24,10 @@ namespace {
 constexpr std::uint64_t kAlignmentBytes = std::uint64_t{64} << 20U;
 
 bool is_same_place(const core::OpRecord& left, const core::OpRecord& right) {
-  const auto module = [](const core::OpRecord& record) -> std::string_view {
-    return record.site ? std::string_view(record.site->module_path) : std::string_view();
-  };
   return left.op && right.op && left.op->name == right.op->name &&
          left.op->overload == right.op->overload && left.phase == right.phase &&
          left.step == right.step && left.rank == right.rank && left.lane == right.lane &&
-         left.depth == right.depth && module(left) == module(right);
+         left.depth == right.depth && module_of(left) == module_of(right);
 }
 
 /// Reads the records of one run that belong to those of the first, in order.

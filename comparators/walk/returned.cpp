@@ -130,11 +130,10 @@ class ReturnedJudge {
     }
     const std::uint64_t step = (here ? item.baseline : item.candidate).step;
     item.cause = {CauseKind::kMissing,
-                  fmt::format("call {} returned in the {} alone: {} call{} against {}",
+                  fmt::format("call {} returned in the {} alone: {} against {}",
                               step + 1,
                               here ? "baseline" : "candidate",
-                              found_.baseline,
-                              found_.baseline == 1 ? "" : "s",
+                              counted(found_.baseline, "call"),
                               found_.candidate),
                   "give both runs the same \"calls\""};
     found_.first = std::move(item);

@@ -17,7 +17,7 @@ DivergenceList::DivergenceList(std::size_t max_items, Report& report)
 
 std::string DivergenceList::first_text() const {
   if (!report_.first_divergence) return {};
-  return op_text(record_of(*report_.first_divergence));
+  return op_text(shown_record(*report_.first_divergence));
 }
 
 std::size_t DivergenceList::room() const noexcept {

@@ -32,7 +32,7 @@ std::string fingerprint(const Finding& finding, const SourcePlace& place) {
     const core::OpRecord& record = shown_record(*finding.op);
     text += fmt::format("|{}|{}|{}|{}",
                         operator_text(record),
-                        record.site == nullptr ? "" : record.site->module_path,
+                        module_of(record),
                         finding.op->occurrence,
                         place.file);
   }
@@ -42,7 +42,7 @@ std::string fingerprint(const Finding& finding, const SourcePlace& place) {
 std::string description(const Finding& finding) {
   if (finding.subject != Subject::kOperator) return finding.message;
   const core::OpRecord& record = shown_record(*finding.op);
-  const std::string module = record.site == nullptr ? "" : record.site->module_path;
+  const std::string_view module = module_of(record);
   return fmt::format(
       "{}{}{}: {}", operator_text(record), module.empty() ? "" : " in ", module, finding.message);
 }

@@ -169,7 +169,7 @@ class Suite {
       if (finding.consequence || finding.is_excused()) continue;
       if (finding.subject != Subject::kOperator) return "not judged: " + finding.message;
       const core::OpRecord& record = shown_record(*finding.op);
-      const std::string module = record.site == nullptr ? "" : record.site->module_path;
+      const std::string_view module = comparators::module_of(record);
       return fmt::format("not judged: inputs differ since {}{}{}",
                          operator_text(record),
                          module.empty() ? "" : " in ",
@@ -256,7 +256,7 @@ class Suite {
 
   static std::string module_of(const Finding& finding) {
     const core::OpRecord& record = shown_record(*finding.op);
-    return record.site == nullptr ? "" : record.site->module_path;
+    return std::string(comparators::module_of(record));
   }
 
   /// Causes, what is excused, and what follows from causes, as far as there is room.

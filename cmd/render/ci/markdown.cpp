@@ -75,7 +75,7 @@ std::string table_row(const Finding& finding,
   return fmt::format("| {} | {} | {} | {} | {} |\n",
                      shown_index(*finding.op),
                      cell(operator_text(record)),
-                     cell(record.site == nullptr ? "" : record.site->module_path),
+                     cell(module_of(record)),
                      cell(source),
                      cell(finding.message));
 }

@@ -40,8 +40,7 @@ constexpr std::size_t kMostLevels = 256;
 std::map<std::string, Counts> counts_by_module(const Report& report) {
   std::map<std::string, Counts> modules;
   const auto add = [&](const OpDivergence& op) {
-    const auto& site = shown_record(op).site;
-    const std::string path = site == nullptr ? "" : site->module_path;
+    const std::string path(module_of(shown_record(op)));
     count(modules[""], op.relation);
     if (path.empty()) return;
     std::size_t dot = path.find('.');
