@@ -51,16 +51,18 @@ std::vector<RunSummary> summarise_runs(const core::DumpSource& baseline,
   return runs;
 }
 
-/// Marks runs as damaged that one of the sentences names.
-void mark_damage(const std::vector<std::string>& damage, std::vector<RunSummary>& runs) {
-  for (RunSummary& run : runs) {
-    for (const std::string& sentence : damage) {
-      if (sentence.find(run.location) == std::string::npos) continue;
-      run.status = "damaged";
-      run.message = sentence;
-      break;
+/// The first of two dumps that cannot be read; null where both can.
+const core::DumpSource* unreadable(const core::DumpSource& baseline,
+                                   const core::DumpSource& candidate) {
+  for (const core::DumpSource* source : {&baseline, &candidate}) {
+    try {
+      for (std::uint64_t i = 0; i < source->op_count(); ++i) static_cast<void>(source->op(i));
+    } catch (const core::Error& error) {
+      if (error.kind() != core::ErrorKind::kDumpDamaged) throw;
+      return source;
     }
   }
+  return nullptr;
 }
 
 /// What the comparison could not look at, because a dump refers to one that was not given.
@@ -184,7 +186,7 @@ class Comparison {
       fp64_.emplace(baseline_, *options_.fp64, options);
     } catch (const core::Error& error) {
       if (error.kind() != core::ErrorKind::kDumpDamaged) throw;
-      judge_.note_damage(error.what());
+      judge_.note_damage(unreadable(baseline_, *options_.fp64), error.what());
       return "it is damaged";
     }
     judge_.rules().set_fp64(&*fp64_);
@@ -221,7 +223,7 @@ class Comparison {
         core::verify_contents(*source, rest);
       } catch (const core::Error& error) {
         if (error.kind() != core::ErrorKind::kDumpDamaged) throw;
-        judge_.note_damage(error.what());
+        judge_.note_damage(source, error.what());
       }
     }
     pace.finish();
@@ -260,7 +262,7 @@ class Comparison {
       if (options_.paired) options_.paired(pairing_.candidate_of);
     } catch (const core::Error& error) {
       if (error.kind() != core::ErrorKind::kDumpDamaged) throw;
-      judge_.note_damage(error.what());
+      judge_.note_damage(unreadable(baseline_, candidate_), error.what());
       report_.coverage.missing_in_baseline = report_.coverage.candidate_ops;
       report_.coverage.missing_in_candidate = report_.coverage.baseline_ops;
       return false;
@@ -286,16 +288,27 @@ class Comparison {
     return true;
   }
 
+  /// Each is a reason, and the first of a run is why that is damaged.
+  void take_damage() {
+    for (const auto& [sentence, source] : judge_.damage()) {
+      verdict_.damage.push_back(sentence);
+      if (source != &baseline_ && source != &candidate_) continue;
+      RunSummary& run = report_.runs.at(source == &baseline_ ? 0 : 1);
+      if (std::exchange(run.status, "damaged") != "damaged") run.message = sentence;
+    }
+  }
+
   void finish() {
-    if (fp64_ && !fp64_->damage().empty()) judge_.note_damage(fp64_->damage());
-    verdict_.damage = judge_.damage();
+    if (fp64_ && !fp64_->damage().empty()) {
+      judge_.note_damage(options_.fp64.get(), fp64_->damage());
+    }
+    take_damage();
     for (std::string& warning :
          observations_.warnings(baseline_.manifest(), candidate_.manifest())) {
       report_.warnings.push_back(std::move(warning));
     }
     const std::vector<std::string> non_finite = observations_.non_finite();
     report_.warnings.insert(report_.warnings.begin(), non_finite.begin(), non_finite.end());
-    mark_damage(verdict_.damage, report_.runs);
     for (std::string& warning : missing_references(report_.runs)) {
       report_.warnings.push_back(std::move(warning));
     }

@@ -111,7 +111,7 @@ class RunDistance {
     }
   }
 
-  [[nodiscard]] const std::vector<std::string>& damage() const noexcept { return judge_.damage(); }
+  [[nodiscard]] const auto& damage() const noexcept { return judge_.damage(); }
 
  private:
   OutputFloor distance(std::uint64_t op, const TensorRecord& from, const core::OpRecord& record) {
@@ -182,7 +182,7 @@ void NoiseMeter::add(const core::DumpSource& run,
     distance.measure(first_.op(i), run.op(pairing.candidate_of[i]), floors);
   }
   if (!distance.damage().empty()) {
-    throw core::Error(core::ErrorKind::kDumpDamaged, distance.damage().front());
+    throw core::Error(core::ErrorKind::kDumpDamaged, distance.damage().front().sentence);
   }
   ++floors_.runs;
 }

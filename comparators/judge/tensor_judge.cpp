@@ -68,8 +68,9 @@ TensorJudge::TensorJudge(const core::DumpSource& baseline,
       options.spec.device ? *options.spec.device == configs::AttributeRule::kStrict : same_device;
 }
 
-void TensorJudge::note_damage(const std::string& sentence) {
-  if (std::ranges::find(damage_, sentence) == damage_.end()) damage_.push_back(sentence);
+void TensorJudge::note_damage(const core::DumpSource* source, const std::string& sentence) {
+  if (std::ranges::find(damage_, sentence, &Damage::sentence) != damage_.end()) return;
+  damage_.push_back({sentence, source});
 }
 
 std::optional<bool> TensorJudge::same_content(const core::ContentKey& baseline,
@@ -292,7 +293,7 @@ bool TensorJudge::attempt(const core::DumpSource& source,
   } catch (const core::Error& error) {
     if (error.kind() == core::ErrorKind::kNotComparable) return false;
     if (error.kind() != core::ErrorKind::kDumpDamaged) throw;
-    note_damage(fmt::format("{}, {}: {}", source.location(), where, error.what()));
+    note_damage(&source, fmt::format("{}, {}: {}", source.location(), where, error.what()));
   }
   return false;
 }
@@ -304,7 +305,8 @@ std::unique_ptr<core::ContentParts> TensorJudge::open(const core::DumpSource& so
   std::unique_ptr<core::ContentParts> parts;
   if (!attempt(source, where, [&] { parts = source.open_content(key); })) return nullptr;
   if (parts->size() == core::content_size(key)) return parts;
-  note_damage(fmt::format("{}, {}: stored bytes are not as many as {} takes",
+  note_damage(&source,
+              fmt::format("{}, {}: stored bytes are not as many as {} takes",
                           source.location(),
                           where,
                           dtype_and_shape(key.dtype, key.shape)));

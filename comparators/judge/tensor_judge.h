@@ -94,9 +94,14 @@ class TensorJudge {
     return checked_.at(&source == &candidate_ ? kCandidate : kBaseline).contains(key);
   }
 
-  /// Sentences about stored bytes that do not match their digest, each once.
-  [[nodiscard]] const std::vector<std::string>& damage() const noexcept { return damage_; }
-  void note_damage(const std::string& sentence);
+  struct Damage {
+    std::string sentence;
+    const core::DumpSource* source = nullptr;
+  };
+  /// What is damaged of the dumps, each sentence once.
+  [[nodiscard]] const std::vector<Damage>& damage() const noexcept { return damage_; }
+  /// @param source  whose it is; null where that is not known
+  void note_damage(const core::DumpSource* source, const std::string& sentence);
 
   [[nodiscard]] RuleBook& rules() noexcept { return rules_; }
   [[nodiscard]] const RuleBook& rules() const noexcept { return rules_; }
@@ -215,7 +220,7 @@ class TensorJudge {
   static constexpr std::size_t kCandidate = 1;
   static constexpr std::size_t kFp64 = 2;
   std::array<std::set<core::ContentKey>, 3> checked_;
-  std::vector<std::string> damage_;
+  std::vector<Damage> damage_;
 };
 
 }  // namespace repro_check::comparators::detail

@@ -142,7 +142,10 @@ class ReturnedJudge {
   void take_pair(const Pairing::Returned& call) {
     OpRecord from;
     OpRecord to;
-    if (!read_pair(call, from, to)) return;
+    if (!read_pair(context_, call.baseline, call.candidate, from, to)) {
+      ++found_.not_judged;
+      return;
+    }
     set_makers(from);
     OpFindings findings = judge(from, to);
     context_.observations.note_unwritten(from, to, evidence_);
@@ -154,21 +157,6 @@ class ReturnedJudge {
     if (found_.first && (inherits || found_.first->relation != Relation::kPropagated)) return;
     findings.arguments.clear();  // the results say the same
     found_.first = to_item(from, to, std::move(findings), std::move(why));
-  }
-
-  bool read_pair(const Pairing::Returned& call, OpRecord& from, OpRecord& to) {
-    try {
-      from = context_.baseline.op(call.baseline);
-      to = context_.candidate.op(call.candidate);
-      lift_producers(context_.pairing.baseline, from);
-      lift_producers(context_.pairing.candidate, to);
-      return true;
-    } catch (const core::Error& error) {
-      if (error.kind() != core::ErrorKind::kDumpDamaged) throw;
-      context_.judge.note_damage(error.what());
-      ++found_.not_judged;
-      return false;
-    }
   }
 
   /// By which rule each tensor was judged where it was made.

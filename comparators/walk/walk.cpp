@@ -129,6 +129,26 @@ ModuleOutcome module_outcome(const OpFindings& findings) {
 
 }  // namespace
 
+bool read_pair(const WalkContext& context,
+               std::uint32_t baseline,
+               std::uint32_t candidate,
+               core::OpRecord& from,
+               core::OpRecord& to) {
+  const core::DumpSource* reading = &context.baseline;
+  try {
+    from = reading->op(baseline);
+    lift_producers(context.pairing.baseline, from);
+    reading = &context.candidate;
+    to = reading->op(candidate);
+    lift_producers(context.pairing.candidate, to);
+    return true;
+  } catch (const core::Error& error) {
+    if (error.kind() != core::ErrorKind::kDumpDamaged) throw;
+    context.judge.note_damage(reading, error.what());
+    return false;
+  }
+}
+
 OpDivergence to_item(const core::OpRecord& from,
                      const core::OpRecord& to,
                      OpFindings findings,
@@ -271,7 +291,9 @@ void Walk::see_alone(const core::DumpSource& source, std::uint32_t place, bool i
 bool Walk::take_pair(const Event& event) {
   core::OpRecord from;
   core::OpRecord to;
-  if (!read_pair(event, from, to)) {
+  if (!read_pair(context_, event.baseline, event.candidate, from, to)) {
+    std::string& first = context_.verdict.first_not_judged;
+    if (first.empty()) first = fmt::format("op {}: its record is damaged", event.baseline);
     conclude(event.baseline, OpOutcome::kNotJudged);
     trail_.see_damaged(event);
     OpDivergence item;
@@ -326,23 +348,6 @@ void Walk::tell_fine(OpDivergence item, OpState state) {
   if (!context_.options.observer.see_fine) return;
   occurrences_.fill(item);
   context_.options.observer.see_fine(item, state);
-}
-
-/// False for a record that is damaged.
-bool Walk::read_pair(const Event& event, core::OpRecord& from, core::OpRecord& to) {
-  try {
-    from = context_.baseline.op(event.baseline);
-    to = context_.candidate.op(event.candidate);
-    lift_producers(context_.pairing.baseline, from);
-    lift_producers(context_.pairing.candidate, to);
-    return true;
-  } catch (const core::Error& error) {
-    if (error.kind() != core::ErrorKind::kDumpDamaged) throw;
-    context_.judge.note_damage(error.what());
-    std::string& first = context_.verdict.first_not_judged;
-    if (first.empty()) first = fmt::format("op {}: its record is damaged", event.baseline);
-    return false;
-  }
 }
 
 void Walk::conclude(std::uint32_t baseline, OpOutcome outcome) {

@@ -32,6 +32,13 @@ struct WalkContext {
   Report& report;
 };
 
+/// False where one of them is damaged, which is noted.
+bool read_pair(const WalkContext& context,
+               std::uint32_t baseline,
+               std::uint32_t candidate,
+               core::OpRecord& from,
+               core::OpRecord& to);
+
 /// A pair of records that is judged, as a report has it.
 OpDivergence to_item(const core::OpRecord& from,
                      const core::OpRecord& to,
@@ -56,7 +63,6 @@ class Walk {
   /// One that is not fine: for the observer, and for the list where that has room.
   void keep(OpDivergence item);
   void tell_fine(OpDivergence item, OpState state);
-  bool read_pair(const Event& event, core::OpRecord& from, core::OpRecord& to);
   void conclude(std::uint32_t baseline, OpOutcome outcome);
   void note_progress(const core::OpRecord& from, const OpFindings& findings);
   void note_not_judged(const core::OpRecord& from, const OpFindings& findings);

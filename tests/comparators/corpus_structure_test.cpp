@@ -252,6 +252,15 @@ TEST_CASE("row 55: damaged bytes outrank a divergence") {
   CHECK(report.also == std::vector<Status>{Status::kDiverged});
   CHECK(report.runs[1].status == "damaged");
   CHECK(report.runs[0].status == "complete");
+  // A place may be part of another, and of what a sentence says besides.
+  ordered_json from = one_op("run", tensor_of("float32", {1}));
+  ordered_json to = from;
+  to["run"] = "run 2, op";
+  to["tensors"]["y"] = damaged;
+  const Report nested = compare_json(from, to);
+  CHECK(nested.status == Status::kDamaged);
+  CHECK(nested.runs[0].status == "complete");
+  CHECK(nested.runs[1].status == "damaged");
   // Bytes that need not be read are not read, unless all of them are to be verified.
   const ordered_json equal = with(tensor_of("float32", {1}), "damaged", true);
   CHECK(judge(equal, equal).status == Status::kReproducible);
