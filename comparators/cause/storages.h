@@ -16,7 +16,7 @@ namespace repro_check::comparators::detail {
 /// Something a storage of one run. An operator may have a storage of its own, so that a trace of a
 /// million operators has a million of these.
 template <typename Value>
-class StorageTable {
+class StorageMap {
  public:
   /// Made where there is none yet.
   Value& operator[](std::int64_t storage) {
@@ -82,8 +82,8 @@ class WriteTable {
     std::uint64_t view = 0;  ///< dtype, shape, strides and offset
     core::Digest content;
   };
-  StorageTable<Write> writes_;
-  StorageTable<Write> differing_;
+  StorageMap<Write> writes_;
+  StorageMap<Write> differing_;
 };
 
 /// Finds the operators whose values no later operator of the trace reads: what the model returned,
@@ -100,8 +100,8 @@ class FinalValues {
  private:
   void mark_read(std::uint64_t op);
 
-  StorageTable<std::uint64_t> holder_;  ///< who returned it last
-  core::LargeVector<bool> read_;        ///< by op
+  StorageMap<std::uint64_t> holder_;  ///< who returned it last
+  core::LargeVector<bool> read_;      ///< by op
 };
 
 /// The first argument that is memory of which not all has been written, and that the operator
@@ -125,7 +125,7 @@ class Allocations {
                                      const core::DumpSource& dump) const;
 
  private:
-  StorageTable<std::int64_t> allocators_;  ///< op indices
+  StorageMap<std::int64_t> allocators_;  ///< op indices
 };
 
 }  // namespace repro_check::comparators::detail

@@ -43,7 +43,7 @@ const TensorRecord* find_part(const core::OpRecord& record,
   return find_tensor(record, whole.role, fmt::format("{}.{}", whole.slot, ending));
 }
 
-bool same_channels(const TensorPair& pair) {
+bool same_channels(const RecordedPair& pair) {
   const bool by_channel = core::is_quantised(pair.baseline.dtype) &&
                           pair.baseline.attributes.find(" axis=") != std::string::npos;
   if (!by_channel) return true;

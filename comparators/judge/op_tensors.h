@@ -28,7 +28,7 @@ const core::TensorRecord* find_part(const core::OpRecord& record,
                                     std::string_view ending);
 
 /// Two tensors, and the records they and their parts belong to. Borrowed.
-struct TensorPair {
+struct RecordedPair {
   const core::TensorRecord& baseline;
   const core::TensorRecord& candidate;
   const core::OpRecord& baseline_op;
@@ -37,7 +37,7 @@ struct TensorPair {
 
 /// Whether two quantised tensors are known to have the same scales and zero points, as far as these
 /// are parts of them: true of all other tensors.
-bool same_channels(const TensorPair& pair);
+bool same_channels(const RecordedPair& pair);
 
 /// Whether the numbers are bytes with elements packed into them, which are equal or not and nothing
 /// in between: the part `values` of a tensor of dtype unknown.

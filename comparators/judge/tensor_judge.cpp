@@ -225,7 +225,7 @@ void TensorJudge::judge_slice(const Choice& choice, TensorComparison& comparison
       "digests differ, and of what differs only {} are stored, which the policy lets pass", which);
 }
 
-TensorComparison TensorJudge::judge(const TensorPair& pair,
+TensorComparison TensorJudge::judge(const RecordedPair& pair,
                                     Depth depth,
                                     const std::string& where,
                                     const Choice& choice) {
@@ -564,7 +564,7 @@ std::unique_ptr<core::ContentParts> TensorJudge::open_dequantised(const Quantise
       std::move(integers), side.tensor.dtype, side.tensor.shape, std::move(quantiser));
 }
 
-void TensorJudge::judge_dequantised(const TensorPair& tensors,
+void TensorJudge::judge_dequantised(const RecordedPair& tensors,
                                     const std::string& where,
                                     const Choice& choice,
                                     const QuantiserPair& quantisers,

@@ -46,7 +46,7 @@ class TensorJudge {
 
   /// @param where   for messages: `op 41 output 0`
   /// @param choice  the policy; what was remembered was judged by the one of that time
-  TensorComparison judge(const TensorPair& pair,
+  TensorComparison judge(const RecordedPair& pair,
                          Depth depth,
                          const std::string& where,
                          const Choice& choice);
@@ -184,7 +184,7 @@ class TensorJudge {
                     const Choice& choice,
                     TensorComparison& comparison);
   /// By the values that the integers stand for.
-  void judge_dequantised(const TensorPair& tensors,
+  void judge_dequantised(const RecordedPair& tensors,
                          const std::string& where,
                          const Choice& choice,
                          const QuantiserPair& quantisers,
