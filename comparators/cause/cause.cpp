@@ -18,20 +18,15 @@
 namespace repro_check::comparators::detail {
 namespace {
 
-/// Where a differing input came from.
-enum class InputOrigin {
-  kDivergent,   ///< an operator whose output diverged, is missing, or was not judged
-  kWithin,      ///< an operator whose output passed although it differs
-  kUnobserved,  ///< an operator whose output was equal: something else wrote in between
-  kRaced,       ///< another operator of another lane in each run, though both ran in both
-  kInput,       ///< a forward argument
-  kState,       ///< a parameter or buffer
-  kConstant,    ///< nothing in the trace, and nobody named it
-};
-
+/// Where a differing input came from, by the cause that this is of what the operator returns:
+/// kPropagated of an operator whose output diverged, is missing, or was not judged; kAmplified of
+/// one whose output passed although it differs; kUnobservedWrite of one whose output was equal, so
+/// that something else wrote in between; kRace of another operator of another lane in each run,
+/// though both ran in both; kInputData, kWeights; kConstant of nothing in the trace, and nobody
+/// named it.
 struct TracedInput {
   const TensorComparison* comparison = nullptr;
-  InputOrigin origin = InputOrigin::kConstant;
+  CauseKind origin = CauseKind::kConstant;
   std::optional<std::uint64_t> producer;  ///< baseline op
   std::string name;                       ///< without its prefix
   std::string_view changed;  ///< where it is not what its producer returned: `in the candidate`
@@ -63,8 +58,8 @@ class Tracer {
     } else {
       set_name(either(comparison).name, traced);
     }
-    if (!traced.changed.empty()) traced.origin = InputOrigin::kUnobserved;
-    if (is_raced(here, there)) traced.origin = InputOrigin::kRaced;
+    if (!traced.changed.empty()) traced.origin = CauseKind::kUnobservedWrite;
+    if (is_raced(here, there)) traced.origin = CauseKind::kRace;
     return traced;
   }
 
@@ -112,7 +107,7 @@ class Tracer {
   /// Each side was written by another operator: that alone makes it differ.
   void set_other_writer(std::uint64_t there, TracedInput& traced) const {
     const auto& baseline_of = evidence_.pairing->baseline_of;
-    traced.origin = InputOrigin::kDivergent;
+    traced.origin = CauseKind::kPropagated;
     if (there < baseline_of.size() && baseline_of[there] != kUnmatched) {
       traced.producer = baseline_of[there];
     }
@@ -127,17 +122,17 @@ class Tracer {
         set_earlier_writer(producer, traced);
         return;
       case OpOutcome::kWithin:
-        traced.origin = InputOrigin::kWithin;
+        traced.origin = CauseKind::kAmplified;
         return;
       default:
-        traced.origin = InputOrigin::kDivergent;
+        traced.origin = CauseKind::kPropagated;
     }
   }
 
   /// The last writer wrote the same on both sides. Another part of the memory may have come to
   /// differ before.
   void set_earlier_writer(std::uint64_t producer, TracedInput& traced) const {
-    traced.origin = InputOrigin::kUnobserved;
+    traced.origin = CauseKind::kUnobservedWrite;
     const std::int64_t earlier =
         evidence_.baseline_writes->differing_writer(traced.comparison->baseline);
     if (earlier >= 0 && std::cmp_less(earlier, producer)) {
@@ -149,7 +144,7 @@ class Tracer {
   /// write there.
   void set_candidate_producer(std::uint64_t producer, TracedInput& traced) const {
     const auto& baseline_of = evidence_.pairing->baseline_of;
-    traced.origin = InputOrigin::kDivergent;
+    traced.origin = CauseKind::kPropagated;
     if (producer < baseline_of.size() && baseline_of[producer] != kUnmatched) {
       set_producer(baseline_of[producer], traced);
     }
@@ -158,16 +153,16 @@ class Tracer {
   static void set_name(std::string_view name, TracedInput& traced) {
     const core::TensorSource source = core::named_source(name);
     traced.name = source.name;
-    traced.origin = source.kind == core::SourceKind::kInput   ? InputOrigin::kInput
-                    : source.kind == core::SourceKind::kState ? InputOrigin::kState
-                                                              : InputOrigin::kConstant;
+    traced.origin = source.kind == core::SourceKind::kInput   ? CauseKind::kInputData
+                    : source.kind == core::SourceKind::kState ? CauseKind::kWeights
+                                                              : CauseKind::kConstant;
   }
 
   const Evidence& evidence_;
   std::uint32_t lane_;
 };
 
-const TracedInput* first_of(const std::vector<TracedInput>& inputs, InputOrigin origin) {
+const TracedInput* first_of(const std::vector<TracedInput>& inputs, CauseKind origin) {
   const auto found = std::ranges::find(inputs, origin, &TracedInput::origin);
   return found == inputs.end() ? nullptr : &*found;
 }
@@ -188,45 +183,6 @@ std::string measured_size(const TracedInput& input, const Evidence& evidence) {
   return note.empty() ? note : ", " + note;
 }
 
-Cause input_cause(const TracedInput& input, const Evidence& evidence) {
-  return {CauseKind::kInputData,
-          fmt::format("the model was given other data: input `{}` differs before the first "
-                      "operator{}",
-                      input.name,
-                      measured_size(input, evidence))};
-}
-
-Cause weights_cause(const TracedInput& input, const Evidence& evidence) {
-  return {CauseKind::kWeights,
-          fmt::format("the runs had different models: state `{}` differs{}",
-                      input.name,
-                      measured_size(input, evidence))};
-}
-
-Cause constant_cause(const TracedInput& input) {
-  return {CauseKind::kConstant,
-          fmt::format("{} is a constant of the graph that differs; a traced random value may be "
-                      "baked in",
-                      argument_text(input))};
-}
-
-Cause unobserved_cause(const TracedInput& input) {
-  const std::string what =
-      input.changed.empty() || !input.producer
-          ? fmt::format(
-                "{} was written by op {}, whose outputs are equal: something changed the "
-                "value without being recorded, or it was written without being returned",
-                argument_text(input),
-                input.producer.value_or(0))
-          : fmt::format(
-                "{} is not what op {} returned, {}: something changed the value in between "
-                "without being recorded",
-                argument_text(input),
-                *input.producer,
-                input.changed);
-  return {CauseKind::kUnobservedWrite, what};
-}
-
 std::string writer_text(const core::DumpSource& dump, std::int64_t writer) {
   if (writer < 0) return "nobody";
   const core::OpRecord head = dump.op_head(static_cast<std::uint64_t>(writer));
@@ -234,15 +190,20 @@ std::string writer_text(const core::DumpSource& dump, std::int64_t writer) {
       "op {} {} of lane {}", writer, operator_text(head), core::lane_text(head.lane));
 }
 
-Cause lane_race_cause(const TracedInput& input, const Evidence& evidence) {
-  const TensorComparison& tensor = *input.comparison;
-  return {CauseKind::kRace,
-          fmt::format("{} was last written by {} in the baseline and by {} in the candidate, and "
-                      "nothing keeps these lanes in order",
-                      argument_text(input),
-                      writer_text(*evidence.baseline_dump, tensor.baseline.producer),
-                      writer_text(*evidence.candidate_dump, tensor.candidate.producer)),
-          "wait for the other fork before the tensor is written or read, or give each a clone()"};
+std::string unobserved_text(const TracedInput& input) {
+  if (input.changed.empty() || !input.producer) {
+    return fmt::format(
+        "{} was written by op {}, whose outputs are equal: something changed the value without "
+        "being recorded, or it was written without being returned",
+        argument_text(input),
+        input.producer.value_or(0));
+  }
+  return fmt::format(
+      "{} is not what op {} returned, {}: something changed the value in between without being "
+      "recorded",
+      argument_text(input),
+      *input.producer,
+      input.changed);
 }
 
 Cause propagated_cause(const TracedInput& input, const Evidence& evidence) {
@@ -253,42 +214,68 @@ Cause propagated_cause(const TracedInput& input, const Evidence& evidence) {
   const std::uint32_t root = evidence.root_of.at(*input.producer);
   const bool chain = root != kUnmatched && root != *input.producer;
   const std::uint64_t look = chain ? root : *input.producer;
-  return {CauseKind::kPropagated,
-          chain ? fmt::format("{} comes from op {}, and the difference from op {}",
-                              argument_text(input),
-                              *input.producer,
-                              look)
-                : fmt::format("{} comes from op {}", argument_text(input), *input.producer),
-          fmt::format("look at op {}", look)};
+  std::string what = fmt::format("{} comes from op {}", argument_text(input), *input.producer);
+  if (chain) what += fmt::format(", and the difference from op {}", look);
+  return {CauseKind::kPropagated, std::move(what), fmt::format("look at op {}", look)};
 }
 
-Cause amplified_cause(const TracedInput& input,
-                      const OpFindings& findings,
-                      const Evidence& evidence) {
-  std::string evidence_text = fmt::format(
-      "{} differs since op {} and passed the policy there", argument_text(input), *input.producer);
-  const double passed = evidence.passed_error.at(*input.producer);
-  if (passed > 0) {
-    evidence_text += fmt::format("; this operator made the relative L2 error {:.3g} times as great",
-                                 findings.severity / passed);
+Cause cause_of(const TracedInput& input, const OpFindings& findings, const Evidence& evidence) {
+  const TensorComparison& tensor = *input.comparison;
+  const std::string argument = argument_text(input);
+  switch (input.origin) {
+    case CauseKind::kRace:
+      return {CauseKind::kRace,
+              fmt::format("{} was last written by {} in the baseline and by {} in the candidate, "
+                          "and nothing keeps these lanes in order",
+                          argument,
+                          writer_text(*evidence.baseline_dump, tensor.baseline.producer),
+                          writer_text(*evidence.candidate_dump, tensor.candidate.producer)),
+              "wait for the other fork before the tensor is written or read, or give each a "
+              "clone()"};
+    case CauseKind::kInputData:
+      return {CauseKind::kInputData,
+              fmt::format("the model was given other data: input `{}` differs before the first "
+                          "operator{}",
+                          input.name,
+                          measured_size(input, evidence))};
+    case CauseKind::kWeights:
+      return {CauseKind::kWeights,
+              fmt::format("the runs had different models: state `{}` differs{}",
+                          input.name,
+                          measured_size(input, evidence))};
+    case CauseKind::kUnobservedWrite:
+      if (auto race = race_cause(&tensor.baseline, &tensor.candidate)) return *race;
+      return {CauseKind::kUnobservedWrite, unobserved_text(input)};
+    case CauseKind::kPropagated:
+      return propagated_cause(input, evidence);
+    case CauseKind::kAmplified: {
+      std::string what = fmt::format(
+          "{} differs since op {} and passed the policy there", argument, *input.producer);
+      const double passed = evidence.passed_error.at(*input.producer);
+      if (passed > 0) {
+        what += fmt::format("; this operator made the relative L2 error {:.3g} times as great",
+                            findings.severity / passed);
+      }
+      return {CauseKind::kAmplified,
+              std::move(what),
+              fmt::format("look at op {}, or allow more at this operator", *input.producer)};
+    }
+    default:
+      return {CauseKind::kConstant,
+              argument +
+                  " is a constant of the graph that differs; a traced random value may be "
+                  "baked in"};
   }
-  return {CauseKind::kAmplified,
-          evidence_text,
-          fmt::format("look at op {}, or allow more at this operator", *input.producer)};
 }
 
-/// An operator on whose account nothing inside it is at fault: a call that it encloses diverged.
-Attribution from_child(std::uint64_t child) {
+Attribution inherited_from(std::uint64_t op, std::string what) {
   return {Relation::kPropagated,
           DivergenceKind::kOrigin,
-          {child},
-          {CauseKind::kPropagated,
-           fmt::format("op {}, which it calls, diverged", child),
-           fmt::format("look at op {}", child)}};
+          {op},
+          {CauseKind::kPropagated, std::move(what), fmt::format("look at op {}", op)}};
 }
 
-std::vector<std::uint64_t> producers_of(const std::vector<TracedInput>& inputs,
-                                        InputOrigin origin) {
+std::vector<std::uint64_t> producers_of(const std::vector<TracedInput>& inputs, CauseKind origin) {
   std::vector<std::uint64_t> producers;
   for (const TracedInput& input : inputs) {
     if (input.origin == origin && input.producer) producers.push_back(*input.producer);
@@ -303,26 +290,15 @@ Cause input_causes(const std::vector<TracedInput>& inputs,
                    const OpFindings& findings,
                    const Evidence& evidence) {
   Cause cause;
-  if (const auto* input = first_of(inputs, InputOrigin::kRaced)) {
-    add_cause(cause, lane_race_cause(*input, evidence));
-  }
-  if (const auto* input = first_of(inputs, InputOrigin::kInput)) {
-    add_cause(cause, input_cause(*input, evidence));
-  }
-  if (const auto* input = first_of(inputs, InputOrigin::kState)) {
-    add_cause(cause, weights_cause(*input, evidence));
-  }
-  if (const auto* input = first_of(inputs, InputOrigin::kConstant)) {
-    add_cause(cause, constant_cause(*input));
-  }
-  if (const auto* input = first_of(inputs, InputOrigin::kUnobserved)) {
-    auto race = race_cause(&input->comparison->baseline, &input->comparison->candidate);
-    add_cause(cause, race ? std::move(*race) : unobserved_cause(*input));
-  }
-  if (const auto* input = first_of(inputs, InputOrigin::kDivergent)) {
-    add_cause(cause, propagated_cause(*input, evidence));
-  } else if (const auto* within = first_of(inputs, InputOrigin::kWithin)) {
-    add_cause(cause, amplified_cause(*within, findings, evidence));
+  const bool inherits = first_of(inputs, CauseKind::kPropagated) != nullptr;
+  for (const CauseKind origin : {CauseKind::kRace,
+                                 CauseKind::kInputData,
+                                 CauseKind::kWeights,
+                                 CauseKind::kConstant,
+                                 CauseKind::kUnobservedWrite,
+                                 inherits ? CauseKind::kPropagated : CauseKind::kAmplified}) {
+    const TracedInput* input = first_of(inputs, origin);
+    if (input != nullptr) add_cause(cause, cause_of(*input, findings, evidence));
   }
   return cause;
 }
@@ -337,15 +313,15 @@ std::optional<Attribution> from_inputs(const OpFindings& findings,
     inputs.push_back(Tracer(evidence, lane).trace(input));
   Attribution result;
   result.cause = input_causes(inputs, findings, evidence);
-  if (first_of(inputs, InputOrigin::kRaced) != nullptr) return result;
-  const bool divergent = first_of(inputs, InputOrigin::kDivergent) != nullptr;
-  if (divergent || first_of(inputs, InputOrigin::kWithin) != nullptr) {
+  if (first_of(inputs, CauseKind::kRace) != nullptr) return result;
+  const bool divergent = first_of(inputs, CauseKind::kPropagated) != nullptr;
+  if (divergent || first_of(inputs, CauseKind::kAmplified) != nullptr) {
     result.relation = Relation::kPropagated;
     result.producers =
-        producers_of(inputs, divergent ? InputOrigin::kDivergent : InputOrigin::kWithin);
-  } else if (first_of(inputs, InputOrigin::kInput) != nullptr) {
+        producers_of(inputs, divergent ? CauseKind::kPropagated : CauseKind::kAmplified);
+  } else if (first_of(inputs, CauseKind::kInputData) != nullptr) {
     result.kind = DivergenceKind::kInputs;
-  } else if (first_of(inputs, InputOrigin::kState) != nullptr) {
+  } else if (first_of(inputs, CauseKind::kWeights) != nullptr) {
     result.kind = DivergenceKind::kWeights;
   }
   return result;
@@ -356,16 +332,12 @@ std::optional<Attribution> from_scalars(const OpFindings& findings, const Eviden
   for (const ScalarDifference& argument : findings.arguments) {
     const auto found = evidence.scalar_results.find({argument.baseline, argument.candidate});
     if (found == evidence.scalar_results.end()) continue;
-    return Attribution{Relation::kPropagated,
-                       DivergenceKind::kOrigin,
-                       {found->second},
-                       {CauseKind::kPropagated,
-                        fmt::format("argument `{}` is what op {} returned: {} against {}",
-                                    argument.name,
-                                    found->second,
-                                    argument.baseline,
-                                    argument.candidate),
-                        fmt::format("look at op {}", found->second)}};
+    return inherited_from(found->second,
+                          fmt::format("argument `{}` is what op {} returned: {} against {}",
+                                      argument.name,
+                                      found->second,
+                                      argument.baseline,
+                                      argument.candidate));
   }
   return std::nullopt;
 }
@@ -379,7 +351,8 @@ Attribution attribute(const core::OpRecord& baseline,
   Attribution result;
   const std::uint32_t child = evidence.divergent_child.at(baseline.index);
   if (child != kUnmatched) {
-    result = from_child(child);
+    // On whose account nothing inside it is at fault.
+    result = inherited_from(child, fmt::format("op {}, which it calls, diverged", child));
   } else if (auto by_inputs = from_inputs(findings, baseline.lane, evidence)) {
     result = std::move(*by_inputs);
   } else if (auto by_scalars = from_scalars(findings, evidence)) {

@@ -54,9 +54,7 @@ std::string excess(const configs::LimitSpec& limit, const TensorComparison& outp
   if (!output.metrics) return "its limit needs values, and there are digests alone";
   const TensorMetrics& m = *output.metrics;
   // NaN and Inf against numbers have no distance.
-  const bool is_finite =
-      m.nan_baseline + m.nan_candidate + m.inf_sign + m.inf_baseline + m.inf_candidate == 0;
-  if (!is_finite) return "NaN or Inf on one side";
+  if (m.apart() != 0) return "NaN or Inf on one side";
   if (limit.ulp && (!m.ulp_max || *m.ulp_max > *limit.ulp)) {
     return m.ulp_max ? fmt::format("{} ULP, the limit is {}", *m.ulp_max, *limit.ulp)
                      : "its dtype has no ULP";

@@ -52,9 +52,7 @@ void widen(const OutputFloor& distance, OutputFloor& floor) {
 }
 
 OutputFloor distance_of(const TensorMetrics& m) {
-  const std::uint64_t special =
-      m.nan_baseline + m.nan_candidate + m.inf_sign + m.inf_baseline + m.inf_candidate;
-  if (special != 0) return none("some runs have NaN or Inf where others have none");
+  if (m.apart() != 0) return none("some runs have NaN or Inf where others have none");
   if (!m.max_abs) return m.n_diff == m.nan_both_payload ? OutputFloor{} : none("no distance");
   const double l2 = m.l2_rel.value_or(0);
   if (!std::isfinite(l2) || !std::isfinite(*m.max_abs)) {

@@ -58,10 +58,7 @@ double severity_of(const TensorComparison& comparison) {
   if (comparison.outcome == TensorOutcome::kMismatch) return infinity;
   if (comparison.outcome != TensorOutcome::kBeyond || !comparison.metrics) return 0;
   const TensorMetrics& metrics = *comparison.metrics;
-  const bool special = metrics.nan_baseline + metrics.nan_candidate + metrics.inf_sign +
-                           metrics.inf_baseline + metrics.inf_candidate !=
-                       0;
-  return special ? infinity : metrics.l2_rel.value_or(0);
+  return metrics.apart() != 0 ? infinity : metrics.l2_rel.value_or(0);
 }
 
 class OpComparison {

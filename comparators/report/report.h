@@ -113,6 +113,11 @@ struct TensorMetrics {
   Metric rtol_given_atol;  ///< smallest that passes with the policy's atol
   Metric atol_given_rtol;  ///< smallest that passes with the policy's rtol
 
+  /// Pairs of NaN or Inf and something else, which no size of an error covers.
+  [[nodiscard]] std::uint64_t apart() const noexcept {
+    return nan_baseline + nan_candidate + inf_sign + inf_baseline + inf_candidate;
+  }
+
   bool operator==(const TensorMetrics&) const = default;
 };
 

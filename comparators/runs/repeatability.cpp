@@ -155,9 +155,7 @@ FlakyOp describe(const core::OpRecord& record, const std::vector<Result>& result
 
 /// Worst distance of two outputs of one kind; NaN or an infinity on one side alone is the worst.
 void widen(const TensorMetrics& metrics, FlakyOp& op) {
-  const bool is_apart = metrics.nan_baseline + metrics.nan_candidate + metrics.inf_sign +
-                            metrics.inf_baseline + metrics.inf_candidate !=
-                        0;
+  const bool is_apart = metrics.apart() != 0;
   const double far = std::numeric_limits<double>::infinity();
   if (is_apart || metrics.l2_rel) {
     op.l2_rel = std::max(op.l2_rel.value_or(0), is_apart ? far : *metrics.l2_rel);
