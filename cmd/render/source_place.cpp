@@ -45,6 +45,29 @@ const core::RunManifest* last_manifest(const Report& report) {
   return report.runs.empty() ? nullptr : &report.runs.back().manifest;
 }
 
+std::string subject_of(const Report& report, const DocumentOptions& options, bool several) {
+  std::string subject = options.subject;
+  const core::RunManifest* manifest = last_manifest(report);
+  if (subject.empty() && manifest != nullptr) {
+    subject = std::filesystem::path(manifest->model_path).stem().string();
+  }
+  subject = identifier(subject.empty() ? "model" : subject);
+  // A dot would make a package of the rest where readers split class names.
+  std::ranges::replace(subject, '.', '_');
+  if (!several || report.runs.empty()) return subject;
+  std::string candidate = identifier(report.runs.back().name);
+  std::ranges::replace(candidate, '.', '_');
+  return subject + "-" + candidate;
+}
+
+std::string platform_of(const Report& report, const DocumentOptions& options) {
+  if (!options.platform.empty()) return identifier(options.platform);
+  const core::RunManifest* manifest = last_manifest(report);
+  if (manifest == nullptr) return "unknown";
+  const bool is_known = !manifest->created.empty() && !manifest->device.empty();
+  return is_known ? identifier(manifest->device) : "unknown";
+}
+
 }  // namespace
 
 SourcePlace source_place(const core::CallSite* site,
@@ -74,37 +97,18 @@ const core::CallSite* site_of(const Finding& finding, const Report& report) {
   return shown_record(*report.first_divergence).site.get();
 }
 
-SourcePlace place_of(const Finding& finding, const Report& report, const DocumentOptions& options) {
-  return source_place(site_of(finding, report), report, options);
-}
-
-const GateOutcome* gate_of(const Report& report,
-                           std::span<const Report> reports,
-                           const DocumentOptions& options) {
-  return &report == reports.data() ? options.gate : nullptr;
-}
-
-std::string subject_of(const Report& report, const DocumentOptions& options, bool several) {
-  std::string subject = options.subject;
-  const core::RunManifest* manifest = last_manifest(report);
-  if (subject.empty() && manifest != nullptr) {
-    subject = std::filesystem::path(manifest->model_path).stem().string();
+std::vector<CiReport> ci_reports(std::span<const Report> reports, const DocumentOptions& options) {
+  std::vector<CiReport> views;
+  for (const Report& report : reports) {
+    const GateOutcome* gate = views.empty() ? options.gate : nullptr;
+    views.push_back({report,
+                     gate,
+                     options,
+                     subject_of(report, options, reports.size() > 1),
+                     platform_of(report, options),
+                     findings_of(report, gate)});
   }
-  subject = identifier(subject.empty() ? "model" : subject);
-  // A dot would make a package of the rest where readers split class names.
-  std::ranges::replace(subject, '.', '_');
-  if (!several || report.runs.empty()) return subject;
-  std::string candidate = identifier(report.runs.back().name);
-  std::ranges::replace(candidate, '.', '_');
-  return subject + "-" + candidate;
-}
-
-std::string platform_of(const Report& report, const DocumentOptions& options) {
-  if (!options.platform.empty()) return identifier(options.platform);
-  const core::RunManifest* manifest = last_manifest(report);
-  if (manifest == nullptr) return "unknown";
-  const bool is_known = !manifest->created.empty() && !manifest->device.empty();
-  return is_known ? identifier(manifest->device) : "unknown";
+  return views;
 }
 
 }  // namespace repro_check::cmd

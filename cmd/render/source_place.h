@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "cmd/render/findings.h"
 #include "cmd/render/formats.h"
@@ -30,23 +31,25 @@ SourcePlace source_place(const core::CallSite* site,
 /// first one that is not fine. Null where there is none.
 const core::CallSite* site_of(const Finding& finding, const comparators::Report& report);
 
-/// Where every format shows a finding.
-SourcePlace place_of(const Finding& finding,
-                     const comparators::Report& report,
-                     const DocumentOptions& options);
+/// A report as the formats that CI systems read show it.
+struct CiReport {
+  const comparators::Report& report;
+  const GateOutcome* gate = nullptr;  ///< of the first report: it is about the runs as a whole
+  const DocumentOptions& options;
+  /// What is checked, as one word: options.subject, else the stem of the model's file, else
+  /// `model`; with the candidate's name where several reports share a document.
+  std::string subject;
+  std::string platform;  ///< as one word: options.platform, else the candidate's device
+  std::vector<Finding> findings;
 
-/// The gate for the first of `reports`, null for the others: it is about the runs as a whole.
-const GateOutcome* gate_of(const comparators::Report& report,
-                           std::span<const comparators::Report> reports,
-                           const DocumentOptions& options);
+  /// Where every format shows one of the findings.
+  [[nodiscard]] SourcePlace place_of(const Finding& finding) const {
+    return source_place(site_of(finding, report), report, options);
+  }
+};
 
-/// What is checked, as one word: options.subject, else the stem of the model's file, else `model`;
-/// with the candidate's name where `several` reports share a document.
-std::string subject_of(const comparators::Report& report,
-                       const DocumentOptions& options,
-                       bool several);
-
-/// On what it ran, as one word: options.platform, else the candidate's device; `unknown`.
-std::string platform_of(const comparators::Report& report, const DocumentOptions& options);
+/// @param reports, options  borrowed
+std::vector<CiReport> ci_reports(std::span<const comparators::Report> reports,
+                                 const DocumentOptions& options);
 
 }  // namespace repro_check::cmd

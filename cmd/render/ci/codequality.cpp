@@ -52,10 +52,10 @@ std::string description(const Finding& finding) {
 std::string render_codequality(std::span<const Report> reports, const DocumentOptions& options) {
   Json out = Json::array();
   std::set<std::string> known;
-  for (const Report& report : reports) {
-    for (const Finding& finding : findings_of(report, gate_of(report, reports, options))) {
+  for (const CiReport& view : ci_reports(reports, options)) {
+    for (const Finding& finding : view.findings) {
       if (finding.consequence || finding.is_excused() || out.size() == kMostIssues) continue;
-      const SourcePlace place = place_of(finding, report, options);
+      const SourcePlace place = view.place_of(finding);
       const std::string print = fingerprint(finding, place);
       // Several candidates may show the same; GitLab takes equal fingerprints for one issue.
       if (!known.insert(print).second) continue;

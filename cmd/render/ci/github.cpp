@@ -39,9 +39,7 @@ std::string place_properties(const SourcePlace& place) {
   return fmt::format("file={},line={},", annotation_property(place.file), place.line);
 }
 
-std::string annotation(const Finding& finding,
-                       const Report& report,
-                       const DocumentOptions& options) {
+std::string annotation(const Finding& finding, const CiReport& view) {
   std::string text = finding.message;
   if (finding.op != nullptr) {
     const core::OpRecord& record = shown_record(*finding.op);
@@ -51,7 +49,7 @@ std::string annotation(const Finding& finding,
   }
   if (!finding.detail.empty()) text += "\n" + finding.detail;
   return command(finding.is_excused() ? "notice" : "error",
-                 place_properties(place_of(finding, report, options)),
+                 place_properties(view.place_of(finding)),
                  std::string(rule(finding.rule).title),
                  text);
 }
@@ -63,11 +61,12 @@ std::string render_github(std::span<const Report> reports, const DocumentOptions
   std::size_t errors = 0;
   std::size_t notices = 0;
   std::size_t left = 0;
-  for (const Report& report : reports) {
+  for (const CiReport& view : ci_reports(reports, options)) {
+    const Report& report = view.report;
     if (comparators::exit_code_of(report) == core::ExitCode::kReproducible) {
       out += command("notice", "", "passed", verdict_line(report).raw());
     }
-    for (const Finding& finding : findings_of(report, gate_of(report, reports, options))) {
+    for (const Finding& finding : view.findings) {
       std::size_t& shown = finding.is_excused() ? notices : errors;
       const std::size_t most = finding.is_excused() ? kMostNotices : kMostErrors;
       if (finding.consequence || shown == most) {
@@ -75,7 +74,7 @@ std::string render_github(std::span<const Report> reports, const DocumentOptions
         continue;
       }
       ++shown;
-      out += annotation(finding, report, options);
+      out += annotation(finding, view);
     }
     for (const std::string& note : non_finite_notes(report)) {
       out += command("warning", "", "NaN or infinity", note);

@@ -50,12 +50,8 @@ struct Case {
 /// A case of a finding's own, or one that is always there.
 class Suite {
  public:
-  Suite(const Report& report, const GateOutcome* gate, const DocumentOptions& options, bool several)
-      : report_(report),
-        gate_(gate),
-        options_(options),
-        subject_(subject_of(report, options, several)),
-        findings_(findings_of(report, gate)) {
+  explicit Suite(const CiReport& view)
+      : view_(view), report_(view.report), gate_(view.gate), findings_(view.findings) {
     add_standing_cases();
     choose_operators();
     add_modules();
@@ -69,7 +65,7 @@ class Suite {
   [[nodiscard]] std::string str() const {
     std::string out = fmt::format(
         "<testsuite{} tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"{}\" time=\"{}\">\n",
-        attribute("name", subject_ + " " + platform_of(report_, options_)),
+        attribute("name", view_.subject + " " + view_.platform),
         tests(),
         failures_,
         errors_,
@@ -125,7 +121,7 @@ class Suite {
   }
 
   [[nodiscard]] std::string classname(std::string_view module) const {
-    const std::string head = "repro_check." + subject_;
+    const std::string head = "repro_check." + view_.subject;
     return module.empty() ? head : fmt::format("{}.{}", head, module);
   }
 
@@ -224,8 +220,8 @@ class Suite {
   }
 
   [[nodiscard]] std::string place_text(const Finding& finding) const {
-    const SourcePlace place = place_of(finding, report_, options_);
-    if (!place.is_call || options_.strict_junit) return {};
+    const SourcePlace place = view_.place_of(finding);
+    if (!place.is_call || view_.options.strict_junit) return {};
     return attribute("file", place.file) + fmt::format(" line=\"{}\"", place.line);
   }
 
@@ -299,11 +295,10 @@ class Suite {
     return name;
   }
 
+  const CiReport& view_;
   const Report& report_;
   const GateOutcome* gate_;
-  const DocumentOptions& options_;
-  std::string subject_;
-  std::vector<Finding> findings_;
+  const std::vector<Finding>& findings_;
   std::vector<const Finding*> chosen_;  ///< operators that have a case
   std::vector<Case> cases_;
   std::set<std::pair<std::string, std::string>> names_;
@@ -320,12 +315,12 @@ std::string render_junit(std::span<const Report> reports, const DocumentOptions&
   std::size_t errors = 0;
   double seconds = 0;
   std::string suites;
-  for (const Report& report : reports) {
-    const Suite suite(report, gate_of(report, reports, options), options, reports.size() > 1);
+  for (const CiReport& view : ci_reports(reports, options)) {
+    const Suite suite(view);
     tests += suite.tests();
     failures += suite.failures();
     errors += suite.errors();
-    seconds += report.seconds;
+    seconds += view.report.seconds;
     suites += suite.str();
   }
   return fmt::format(

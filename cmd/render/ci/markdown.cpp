@@ -65,11 +65,9 @@ std::string compared_text(const Report& report) {
                      markdown_code(report.policy));
 }
 
-std::string table_row(const Finding& finding,
-                      const Report& report,
-                      const DocumentOptions& options) {
+std::string table_row(const Finding& finding, const CiReport& view) {
   const core::OpRecord& record = shown_record(*finding.op);
-  const SourcePlace place = source_place(record.site.get(), report, options);
+  const SourcePlace place = view.place_of(finding);
   const std::string source =
       place.is_call ? fmt::format("{}:{}", place.file, place.line) : std::string();
   return fmt::format("| {} | {} | {} | {} | {} |\n",
@@ -81,13 +79,10 @@ std::string table_row(const Finding& finding,
 }
 
 /// Causes in trace order, then what follows from them, as far as there is room.
-std::string operator_table(const Report& report,
-                           const GateOutcome* gate,
-                           const DocumentOptions& options) {
-  const std::vector<Finding> findings = findings_of(report, gate);
+std::string operator_table(const CiReport& view) {
   std::vector<const Finding*> rows;
   for (const bool consequence : {false, true}) {
-    for (const Finding& finding : findings) {
+    for (const Finding& finding : view.findings) {
       const bool is_row = finding.subject == Subject::kOperator && !finding.is_excused();
       if (is_row && finding.consequence == consequence) rows.push_back(&finding);
     }
@@ -95,8 +90,8 @@ std::string operator_table(const Report& report,
   if (rows.empty()) return {};
   const std::size_t shown = std::min(rows.size(), kMostRows);
   std::string out = "\n| op | operator | module | source | differs |\n|---:|---|---|---|---|\n";
-  for (std::size_t i = 0; i < shown; ++i) out += table_row(*rows[i], report, options);
-  const std::uint64_t total = std::max<std::uint64_t>(report.divergences_total, rows.size());
+  for (std::size_t i = 0; i < shown; ++i) out += table_row(*rows[i], view);
+  const std::uint64_t total = std::max<std::uint64_t>(view.report.divergences_total, rows.size());
   if (total > shown) out += fmt::format("\n... and {} more.\n", format_count(total - shown));
   return out;
 }
@@ -160,23 +155,19 @@ std::string commands(const Report& report, const DocumentOptions& options) {
 }
 
 /// The verdict and what was compared: what stands in every case.
-std::string summary(const Report& report,
-                    const GateOutcome* gate,
-                    const DocumentOptions& options,
-                    bool several) {
+std::string summary(const CiReport& view) {
   std::string out = fmt::format("<!-- repro-check:{}:{} -->\n### {} {}\n\n",
-                                subject_of(report, options, several),
-                                platform_of(report, options),
-                                verdict_word(report.status),
-                                markdown_code(subject_of(report, options, several)));
-  return out + verdict_block(report) + "\n" + compared_text(report) + expected_table(gate);
+                                view.subject,
+                                view.platform,
+                                verdict_word(view.report.status),
+                                markdown_code(view.subject));
+  return out + verdict_block(view.report) + "\n" + compared_text(view.report) +
+         expected_table(view.gate);
 }
 
-std::string evidence(const Report& report,
-                     const GateOutcome* gate,
-                     const DocumentOptions& options) {
-  if (comparators::exit_code_of(report) == core::ExitCode::kReproducible) return {};
-  return operator_table(report, gate, options) + settings_table(report) + commands(report, options);
+std::string evidence(const CiReport& view) {
+  if (comparators::exit_code_of(view.report) == core::ExitCode::kReproducible) return {};
+  return operator_table(view) + settings_table(view.report) + commands(view.report, view.options);
 }
 
 }  // namespace
@@ -185,16 +176,14 @@ std::string render_markdown(std::span<const Report> reports, const DocumentOptio
   constexpr std::size_t kMost = kMostBytes - 200;  // for what is said at the end
   std::string out;
   std::size_t left = 0;
-  for (const Report& report : reports) {
-    const GateOutcome* gate = gate_of(report, reports, options);
-    const std::string head = fmt::format(
-        "{}{}", out.empty() ? "" : "\n", summary(report, gate, options, reports.size() > 1));
+  for (const CiReport& view : ci_reports(reports, options)) {
+    const std::string head = (out.empty() ? "" : "\n") + summary(view);
     if (out.size() + head.size() > kMost) {
       ++left;
       continue;
     }
     out += head;
-    const std::string rest = evidence(report, gate, options);
+    const std::string rest = evidence(view);
     out +=
         out.size() + rest.size() > kMost ? "\nThe operators are left out: too much text.\n" : rest;
   }

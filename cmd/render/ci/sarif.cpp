@@ -97,17 +97,13 @@ Json json_location(const SourcePlace& place) {
 
 class Run {
  public:
-  Run(const Report& report, const GateOutcome* gate, const DocumentOptions& options, bool several)
-      : report_(report),
-        options_(options),
-        subject_(subject_of(report, options, several)),
-        findings_(findings_of(report, gate)) {}
+  explicit Run(const CiReport& view) : view_(view), report_(view.report) {}
 
   [[nodiscard]] Json json() const {
     Json out;
     out["tool"] = json_driver();
     out["automationDetails"] =
-        Json{{"id", fmt::format("repro-check/{}/{}/", subject_, platform_of(report_, options_))}};
+        Json{{"id", fmt::format("repro-check/{}/{}/", view_.subject, view_.platform)}};
     out["invocations"] = Json::array({invocation()});
     out["columnKind"] = "utf16CodeUnits";
     out["results"] = is_judged() ? results() : Json::array();
@@ -140,7 +136,7 @@ class Run {
     for (const std::string& note : non_finite_notes(report_)) {
       out.push_back(Json{{"level", "warning"}, {"message", text_object(note)}});
     }
-    for (const Finding& finding : findings_) {
+    for (const Finding& finding : view_.findings) {
       if (is_judged() || !is_trouble(finding.rule)) continue;
       std::string text = finding.message;
       if (!finding.detail.empty()) text += "\n" + finding.detail;
@@ -149,7 +145,7 @@ class Run {
       item["message"] = text_object(text);
       item["associatedRule"] =
           Json{{"id", rule(finding.rule).id}, {"index", static_cast<std::size_t>(finding.rule)}};
-      const SourcePlace place = place_of(finding, report_, options_);
+      const SourcePlace place = view_.place_of(finding);
       if (place.is_file) item["locations"] = Json::array({json_location(place)});
       out.push_back(std::move(item));
     }
@@ -161,10 +157,10 @@ class Run {
     constexpr std::size_t kNamedModules = 5;
     std::vector<Group> out;
     std::map<std::tuple<RuleId, std::string, std::string, std::uint32_t>, std::size_t> known;
-    for (const Finding& finding : findings_) {
+    for (const Finding& finding : view_.findings) {
       if (finding.consequence) continue;
       const core::CallSite* site = site_of(finding, report_);
-      SourcePlace place = place_of(finding, report_, options_);
+      SourcePlace place = view_.place_of(finding);
       std::string subject = subject_text(finding);
       const auto [found, is_new] =
           known.try_emplace({finding.rule, subject, place.file, place.line}, out.size());
@@ -251,20 +247,15 @@ class Run {
     return out;
   }
 
+  const CiReport& view_;
   const Report& report_;
-  const DocumentOptions& options_;
-  std::string subject_;
-  std::vector<Finding> findings_;
 };
 
 }  // namespace
 
 std::string render_sarif(std::span<const Report> reports, const DocumentOptions& options) {
   Json runs = Json::array();
-  for (const Report& report : reports) {
-    const GateOutcome* gate = gate_of(report, reports, options);
-    runs.push_back(Run(report, gate, options, reports.size() > 1).json());
-  }
+  for (const CiReport& view : ci_reports(reports, options)) runs.push_back(Run(view).json());
   Json out;
   out["$schema"] = "https://json.schemastore.org/sarif-2.1.0.json";
   out["version"] = "2.1.0";
