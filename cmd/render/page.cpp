@@ -102,27 +102,33 @@ std::vector<Line> Line::wrapped(std::size_t first, std::size_t width) const {
   // A word may be made of several pieces, `(` and a place.
   const auto end_word = [&] {
     if (word.empty()) return;
-    if (taken != 0 && taken + 1 + word_columns > room()) {
-      next_line();
-    } else if (taken != 0) {
-      lines.back().pieces_.push_back({" ", Role::kPlain, {}});
-      ++taken;
-    }
+    const bool is_next = taken != 0 && taken + 1 + word_columns <= room();
+    if (taken != 0 && !is_next) next_line();
+    // Of one role, words and what is between them are one piece.
+    const auto put = [&](const Piece& piece, std::string_view text) {
+      std::vector<Piece>& line = lines.back().pieces_;
+      const bool is_more =
+          !line.empty() && line.back().role == piece.role && line.back().path == piece.path;
+      if (is_more) {
+        line.back().text += text;
+      } else {
+        line.push_back({std::string(text), piece.role, piece.path});
+      }
+      taken += cmd::columns(text);
+    };
+    if (is_next)
+      put(lines.back().pieces_.back().role == word.front().role ? word.front() : Piece{}, " ");
     for (const Piece& piece : word) {
-      const auto put = [&](std::string_view text) {
-        lines.back().pieces_.push_back({std::string(text), piece.role, piece.path});
-        taken += cmd::columns(text);
-      };
       std::string_view rest = piece.text;
       for (;;) {
         const std::size_t bytes = bytes_within(rest, room() - taken);
-        put(rest.substr(0, bytes));
+        put(piece, rest.substr(0, bytes));
         rest.remove_prefix(bytes);
         if (rest.empty()) break;
         next_line();
         // What now begins a line may read as a workflow command.
         if (!rest.starts_with("::")) continue;
-        put("\\x3a");
+        put(piece, "\\x3a");
         rest.remove_prefix(1);
       }
     }

@@ -85,7 +85,7 @@ TEST_CASE("text is cut in the middle and wrapped at spaces") {
   const std::vector<Line> lines = pieces.wrapped(14, 6);
   REQUIRE(lines.size() == 3);
   CHECK(lines[0].str(false) == "op 4 aten::mm");
-  CHECK(lines[1].str(true) == "(\x1b[36ma\x1b[0m \x1b[36mb\x1b[0m),");
+  CHECK(lines[1].str(true) == "(\x1b[36ma b\x1b[0m),");
   CHECK(pieces.wrapped(0, 0).size() == 1);
 }
 
