@@ -172,13 +172,18 @@ std::string Page::str(bool color, std::string_view link_host, std::size_t column
   const std::size_t width = columns == 0 ? 0 : std::max(columns, kLeastColumns) - kBodyColumn;
   std::string out;
   for (const Paragraph& paragraph : paragraphs_) {
-    std::string front = "  " + paragraph.label + " ";
-    if (cmd::columns(front) < kBodyColumn) {
+    std::string front = "  ";
+    Line body = paragraph.body;
+    std::size_t first = width;
+    if (cmd::columns(paragraph.label) + 3 > kBodyColumn) {
+      // A label that names something may take more than its column.
+      body = Line(paragraph.label + " ").put(paragraph.body);
+      first += width == 0 ? 0 : kBodyColumn - front.size();
+    } else {
+      front += paragraph.label;
       front.append(kBodyColumn - cmd::columns(front), ' ');
     }
-    const std::size_t more = cmd::columns(front) - kBodyColumn;
-    const std::size_t first = width - std::min(width, more);
-    for (const Line& line : paragraph.body.wrapped(first, width)) {
+    for (const Line& line : body.wrapped(first, width)) {
       out += Line(front).put(line).str(color, link_host) + '\n';
       front.assign(kBodyColumn, ' ');
     }
