@@ -88,40 +88,59 @@ std::string Line::str(bool color, std::string_view link_host) const {
   return color ? out : escape_name(out);
 }
 
-std::vector<Line> Line::wrapped(std::size_t first, std::size_t width) const {
-  if (width == 0 || columns() <= first) return {*this};
-  std::vector<Line> lines(1);
-  std::size_t taken = 0;
-  const auto room = [&] { return lines.size() == 1 ? first : width; };
-  const auto next_line = [&] {
-    lines.emplace_back();
-    taken = 0;
-  };
-  std::vector<Piece> word;
-  std::size_t word_columns = 0;
-  // A word may be made of several pieces, `(` and a place.
-  const auto end_word = [&] {
-    if (word.empty()) return;
-    const bool is_next = taken != 0 && taken + 1 + word_columns <= room();
-    if (taken != 0 && !is_next) next_line();
-    // Of one role, words and what is between them are one piece.
-    const auto put = [&](const Piece& piece, std::string_view text) {
-      std::vector<Piece>& line = lines.back().pieces_;
-      const bool is_more =
-          !line.empty() && line.back().role == piece.role && line.back().path == piece.path;
-      if (is_more) {
-        line.back().text += text;
-      } else {
-        line.push_back({std::string(text), piece.role, piece.path});
+/// Lays pieces into lines.
+class Line::Wrapping {
+ public:
+  Wrapping(std::size_t first, std::size_t width) : first_(first), width_(width) {}
+
+  void take(const Piece& piece) {
+    for (std::string_view rest = piece.text; !rest.empty();) {
+      const std::size_t space = std::min(rest.find(' '), rest.size());
+      if (space != 0) {
+        word_.push_back({std::string(rest.substr(0, space)), piece.role, piece.path});
+        word_columns_ += cmd::columns(word_.back().text);
       }
-      taken += cmd::columns(text);
-    };
-    if (is_next)
-      put(lines.back().pieces_.back().role == word.front().role ? word.front() : Piece{}, " ");
-    for (const Piece& piece : word) {
+      if (space == rest.size()) break;
+      end_word();
+      rest.remove_prefix(space + 1);
+    }
+  }
+
+  std::vector<Line> finish() {
+    end_word();
+    return std::move(lines_);
+  }
+
+ private:
+  [[nodiscard]] std::size_t room() const { return (lines_.size() == 1 ? first_ : width_) - taken_; }
+
+  void next_line() {
+    lines_.emplace_back();
+    taken_ = 0;
+  }
+
+  /// Of one role, words and what is between them are one piece.
+  void put(const Piece& piece, std::string_view text) {
+    std::vector<Piece>& line = lines_.back().pieces_;
+    const bool is_more =
+        !line.empty() && line.back().role == piece.role && line.back().path == piece.path;
+    if (!is_more) line.push_back({{}, piece.role, piece.path});
+    line.back().text += text;
+    taken_ += cmd::columns(text);
+  }
+
+  /// A word may be made of several pieces, `(` and a place.
+  void end_word() {
+    if (word_.empty()) return;
+    if (taken_ != 0 && word_columns_ >= room()) next_line();
+    if (taken_ != 0) {
+      const bool is_same = lines_.back().pieces_.back().role == word_.front().role;
+      put(is_same ? word_.front() : Piece{}, " ");
+    }
+    for (const Piece& piece : word_) {
       std::string_view rest = piece.text;
       for (;;) {
-        const std::size_t bytes = bytes_within(rest, room() - taken);
+        const std::size_t bytes = bytes_within(rest, room());
         put(piece, rest.substr(0, bytes));
         rest.remove_prefix(bytes);
         if (rest.empty()) break;
@@ -132,23 +151,23 @@ std::vector<Line> Line::wrapped(std::size_t first, std::size_t width) const {
         rest.remove_prefix(1);
       }
     }
-    word.clear();
-    word_columns = 0;
-  };
-  for (const Piece& piece : pieces_) {
-    for (std::string_view rest = piece.text; !rest.empty();) {
-      const std::size_t space = std::min(rest.find(' '), rest.size());
-      if (space != 0) {
-        word.push_back({std::string(rest.substr(0, space)), piece.role, piece.path});
-        word_columns += cmd::columns(word.back().text);
-      }
-      if (space == rest.size()) break;
-      end_word();
-      rest.remove_prefix(space + 1);
-    }
+    word_.clear();
+    word_columns_ = 0;
   }
-  end_word();
-  return lines;
+
+  std::size_t first_;
+  std::size_t width_;
+  std::vector<Line> lines_{1};
+  std::size_t taken_ = 0;  ///< columns of the last line
+  std::vector<Piece> word_;
+  std::size_t word_columns_ = 0;
+};
+
+std::vector<Line> Line::wrapped(std::size_t first, std::size_t width) const {
+  if (width == 0 || columns() <= first) return {*this};
+  Wrapping wrapping(first, width);
+  for (const Piece& piece : pieces_) wrapping.take(piece);
+  return wrapping.finish();
 }
 
 void Page::add(std::string_view label, Line body) {

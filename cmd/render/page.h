@@ -50,6 +50,8 @@ class Line {
     Role role = Role::kPlain;
     std::string path;  ///< of a URI, encoded; empty = no link
   };
+  class Wrapping;
+
   std::vector<Piece> pieces_;
   std::string raw_;
 };
