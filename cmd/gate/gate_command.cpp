@@ -16,7 +16,7 @@
 #include "cmd/run/repeats.h"
 #include "cmd/run/run_plan.h"
 #include "cmd/terminal/output.h"
-#include "configs/spec/gate_name.h"
+#include "configs/spec/gate_spec.h"
 #include "core/error.h"
 
 namespace repro_check::cmd {

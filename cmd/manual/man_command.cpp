@@ -26,6 +26,8 @@ const CliVerb& find_verb(const CliVerb& tool, const std::string& name) {
 }
 
 void write_all(const CliVerb& tool, const std::filesystem::path& directory) {
+  std::error_code ignored;  // told by require_writable()
+  std::filesystem::create_directories(directory, ignored);
   require_writable(directory / "repro-check.1");
   write_file(directory / "repro-check.1", man_page(tool));
   for (const CliVerb& verb : tool.verbs) {

@@ -1,94 +1,140 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "configs/parser/compare_parser.h"
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <optional>
-#include <span>
-#include <string>
-#include <string_view>
+#include <array>
 #include <tuple>
-#include <utility>
-#include <vector>
 
-#include "configs/parser/config_parser.h"
-#include "configs/parser/keys.h"
-#include "configs/parser/policy_parser.h"
-#include "core/tensor/dtype.h"
+#include "configs/parser/sections.h"
+#include "core/error.h"
 
-namespace repro_check::configs::detail {
+namespace repro_check::configs {
+namespace detail {
 namespace {
 
-std::optional<NamePattern> read_pattern(const ObjectReader& object,
-                                        std::string_view key,
-                                        Problems& problems) {
-  const auto node = object.find(key);
-  if (!node) return std::nullopt;
-  // The root module's path is empty, so an empty pattern means something.
-  const bool is_empty =
-      node->json->is_string() && node->json->get_ref<const std::string&>().empty();
-  const auto text = is_empty
-                        ? std::optional<std::string>("")
-                        : read_text(*node, "a regular expression, such as \"aten::.*\"", problems);
-  if (!text) return std::nullopt;
-  const std::string wrong = NamePattern::problem(*text);
-  if (wrong.empty()) return NamePattern(*text);
-  problems.add(node->pointer, fmt::format("not a regular expression: {}", wrong));
-  return std::nullopt;
-}
+/// A parameter and the policies that it means something to: one, or two.
+struct Parameter {
+  const char* key;
+  PolicyKind owner;
+  PolicyKind second_owner = owner;
 
-void read_match(const Node& node, Problems& problems, MatchSpec& match) {
-  const ObjectReader object(node, kMatchKeys, problems);
-  match.op = read_pattern(object, "operator", problems);
-  match.module = read_pattern(object, "module", problems);
-  match.phase = read_pattern(object, "phase", problems);
-  match.tensor = read_pattern(object, "tensor", problems);
-  match.dtype = read_pattern(object, "dtype", problems);
-  match.device = read_pattern(object, "device", problems);
-}
+  [[nodiscard]] bool belongs_to(PolicyKind kind) const {
+    return kind == owner || kind == second_owner;
+  }
+};
+constexpr std::array kParameters{Parameter{"rtol", PolicyKind::kTolerance},
+                                 Parameter{"atol", PolicyKind::kTolerance},
+                                 Parameter{"ulp", PolicyKind::kUlp},
+                                 Parameter{"share", PolicyKind::kUlp},
+                                 Parameter{"cosine", PolicyKind::kCosine},
+                                 Parameter{"drift", PolicyKind::kCosine},
+                                 Parameter{"factor", PolicyKind::kNoise, PolicyKind::kFp64},
+                                 Parameter{"slack", PolicyKind::kFp64}};
 
-void read_rule(const Node& node, Problems& problems, Rule& rule) {
-  const ObjectReader object(node, kRuleKeys, problems);
-  if (const auto member = object.find("match")) read_match(*member, problems, rule.match);
-  if (const auto member = object.find("policy")) {
-    read_policy(*member, problems, rule.policy);
-  } else {
-    object.report_missing("policy", ": what the matched tensors have to keep to", problems);
+/// What would have no effect is refused: whoever wrote it expects one.
+void check_parameters(const ObjectReader& object, PolicyKind kind, Problems& problems) {
+  for (const Parameter& parameter : kParameters) {
+    if (parameter.belongs_to(kind) || !object.has(parameter.key)) continue;
+    std::string owners(name_of(parameter.owner));
+    if (parameter.second_owner != parameter.owner) {
+      owners += fmt::format(" and {}", name_of(parameter.second_owner));
+    }
+    problems.add(
+        child_pointer(object.pointer(), parameter.key),
+        fmt::format("means nothing under the policy {}; it belongs to {}", name_of(kind), owners));
+    return;  // the others of its policy are the same mistake
   }
 }
 
-void read_rules(const Node& node, Problems& problems, CompareSpec& compare) {
+/// One tolerance without the other would silently mean 0 to some and a default to others.
+void check_tolerances(const ObjectReader& object, Problems& problems) {
+  const bool rtol = object.has("rtol");
+  if (rtol == object.has("atol")) return;
+  problems.add(child_pointer(object.pointer(), rtol ? "rtol" : "atol"),
+               fmt::format("\"{}\" must be given with it; without both the dtype's defaults hold",
+                           rtol ? "atol" : "rtol"));
+}
+
+/// @param kind  empty when it was given and is none: then there is nothing to hold members against
+void read_parameters(const ObjectReader& object,
+                     std::optional<PolicyKind> kind,
+                     Problems& problems,
+                     PolicySpec& policy) {
+  object("rtol", policy.rtol);
+  object("atol", policy.atol);
+  object("ulp", policy.ulp);
+  if (kind == PolicyKind::kUlp) {
+    object.require("ulp", ": so many ULP two elements may be apart, such as 4");
+  }
+  object("share", policy.share);
+  object("cosine", policy.cosine);
+  object("drift", policy.drift);
+  object("factor", policy.factor);
+  object("slack", policy.slack);
+  if (kind) check_parameters(object, *kind, problems);
+  if (!kind || kind == PolicyKind::kTolerance) check_tolerances(object, problems);
+}
+
+/// What `object` says of NaN, zeros and subnormals.
+void read_specials(const ObjectReader& object, PolicySpec& policy) {
+  object("equal_nan", policy.equal_nan);
+  object("signed_zero", policy.signed_zero_distinct, AsWord{});
+  object("subnormals", policy.flush_subnormals, AsWord{});
+}
+
+/// A policy by its name, or as an object that holds its numbers as well.
+/// @return the kind; empty when there was none, and for an object, which has been read whole
+std::optional<PolicyKind> read_policy(const Node& node,
+                                      const ParseContext& context,
+                                      PolicySpec& policy) {
+  std::optional<PolicyKind> kind;
+  if (!node.json->is_object()) {
+    const Node name{node.json, node.pointer, &followed(node.schema->at("anyOf").front())};
+    if (read(name, context, policy.kind)) kind = policy.kind;
+    return kind;
+  }
+  const ObjectReader object(node, context);
+  object("kind", kind);
+  if (kind) policy.kind = *kind;
+  object.require("kind", ", such as \"tolerance\"");
+  read_parameters(object, kind, context.problems, policy);
+  read_specials(object, policy);
+  return std::nullopt;
+}
+
+bool read(const Node& node, const ParseContext& context, MatchSpec& match) {
+  const ObjectReader object(node, context);
+  object("operator", match.op);
+  object("module", match.module);
+  object("phase", match.phase);
+  object("tensor", match.tensor);
+  object("dtype", match.dtype);
+  object("device", match.device);
+  return true;
+}
+
+void read_rules(const Node& node, const ParseContext& context, CompareSpec& compare) {
   compare.rules.clear();
   if (!node.json->is_array()) {
     report_unexpected(
         node,
         R"(a list of rules, such as {"match": {"operator": "aten::.*"}, "policy": "bitwise"})",
-        problems);
+        context.problems);
     return;
   }
-  PolicySpec base;
-  base.equal_nan = compare.policy.equal_nan;
-  base.signed_zero_distinct = compare.policy.signed_zero_distinct;
-  base.flush_subnormals = compare.policy.flush_subnormals;
   for (std::size_t i = 0; i < node.json->size(); ++i) {
-    Rule& rule = compare.rules.emplace_back(Rule{{}, base});
-    read_rule(node.item(i), problems, rule);
-  }
-}
-
-/// What a recording may be about to make: it is read by whoever compares.
-void read_yardsticks(const ObjectReader& object,
-                     const ParseContext& context,
-                     CompareSpec& compare) {
-  if (const auto member = object.find("noise")) {
-    compare.noise = read_path(
-        *member, PathKind::kFileToMake, "a file that `repro-check calibrate` writes", context);
-  }
-  if (const auto member = object.find("fp64")) {
-    compare.fp64 =
-        read_path(*member, PathKind::kDumpToMake, "a dump of the run in float64", context);
+    Rule& rule = compare.rules.emplace_back();
+    rule.policy.equal_nan = compare.policy.equal_nan;
+    rule.policy.signed_zero_distinct = compare.policy.signed_zero_distinct;
+    rule.policy.flush_subnormals = compare.policy.flush_subnormals;
+    const ObjectReader object(node.item(i), context);
+    if (const auto match = object.find("match")) read(*match, context, rule.match);
+    object.require("policy", ": what the matched tensors have to keep to");
+    const auto policy = object.find("policy");
+    if (!policy || read_policy(*policy, context, rule.policy) != PolicyKind::kUlp) continue;
+    context.problems.add(policy->pointer,
+                         R"(expected {"kind": "ulp", "ulp": 4} or another number, got "ulp")");
   }
 }
 
@@ -101,12 +147,6 @@ std::vector<std::string> dtype_names() {
     if (name != names.front()) names.push_back(std::move(name));
   }
   return names;
-}
-
-/// Whether a pattern takes any of the names there can be.
-bool takes_any(const std::optional<NamePattern>& pattern, std::span<const std::string> names) {
-  return !pattern || std::ranges::any_of(
-                         names, [&](const std::string& name) { return pattern->matches(name); });
 }
 
 /// Under `strict_rules` what no recording can mend is told before there is one.
@@ -123,7 +163,8 @@ void check_strict_rules(const ObjectReader& object,
     const std::string pointer = child_pointer(list->pointer, i);
     for (const auto& [key, pattern, names] :
          {std::tuple("phase", &match.phase, &phases), std::tuple("dtype", &match.dtype, &dtypes)}) {
-      if (takes_any(*pattern, *names)) continue;
+      const auto is_taken = [&](const std::string& name) { return (*pattern)->matches(name); };
+      if (!*pattern || std::ranges::any_of(*names, is_taken)) continue;
       problems.add(pointer + "/match/" + key,
                    fmt::format("matches no {}: {}", key, fmt::join(*names, ", ")));
     }
@@ -140,110 +181,150 @@ void check_strict_rules(const ObjectReader& object,
   }
 }
 
+/// What a rules file holds of the section as well.
 void read_rule_members(const ObjectReader& object,
                        const ParseContext& context,
                        CompareSpec& compare) {
-  Problems& problems = context.problems;
-  read_yardsticks(object, context, compare);
-  if (const auto member = object.find("rules")) read_rules(*member, problems, compare);
-  if (const auto member = object.find("unmatched")) {
-    assign(read_choice(*member, kUnmatchedRules, problems), compare.unmatched);
-  }
-  if (const auto member = object.find("strict_rules")) {
-    assign(read_bool(*member, problems), compare.strict_rules);
-  }
-  check_strict_rules(object, compare, problems);
+  // What a recording may be about to make: it is read by whoever compares.
+  object(
+      "noise", compare.noise, PathKind::kFileToMake, "a file that `repro-check calibrate` writes");
+  object("fp64", compare.fp64, PathKind::kDumpToMake, "a dump of the run in float64");
+  if (const auto rules = object.find("rules")) read_rules(*rules, context, compare);
+  object("unmatched", compare.unmatched);
+  object("strict_rules", compare.strict_rules);
+  check_strict_rules(object, compare, context.problems);
 }
 
-/// Mistakes in the file are some of the configuration, told with the others.
-void read_map(const Node& node, const ParseContext& context, CompareSpec& compare) {
-  const auto file = read_path(node, PathKind::kFile, "a file of names that differ", context);
-  if (!file) return;
-  std::vector<std::string> wrong;
-  compare.map = parse_name_map(read_config_text(*file), file->string(), wrong);
-  for (std::string& sentence : wrong) context.problems.add(node.pointer, std::move(sentence));
-}
-
-void read_alignment(const ObjectReader& object, const ParseContext& context, CompareSpec& compare) {
-  if (const auto member = object.find("align")) {
-    assign(read_choice(*member, kAlignModes, context.problems), compare.align);
+/// The policy of the section: a name beside its parameters, or an object that holds them.
+void read_section_policy(const ObjectReader& object,
+                         const ParseContext& context,
+                         PolicySpec& policy) {
+  const auto member = object.find("policy");
+  const auto kind =
+      member ? read_policy(*member, context, policy) : std::optional(PolicyKind::kBitwise);
+  if (!member || !member->json->is_object()) {
+    return read_parameters(object, kind, context.problems, policy);
   }
-  if (const auto member = object.find("order")) {
-    assign(read_choice(*member, kOperatorOrders, context.problems), compare.order);
-  }
-  if (const auto member = object.find("map")) read_map(*member, context, compare);
-}
-
-/// What is said of the things around the values. What stands beside `lenient` overrules it.
-void read_attributes(const ObjectReader& object, Problems& problems, CompareSpec& compare) {
-  if (const auto member = object.find("lenient")) {
-    if (read_bool(*member, problems).value_or(false)) relax(compare);
-  }
-  if (const auto member = object.find("dtype")) {
-    const auto index = read_name(*member, kDtypeRuleNames, problems);
-    if (index) compare.promote = *index == 1;
-  }
-  if (const auto member = object.find("strides")) {
-    assign(read_choice(*member, kAttributeRules, problems), compare.strides);
-  }
-  if (const auto member = object.find("device")) {
-    compare.device = read_choice(*member, kAttributeRules, problems);
-  }
-  if (const auto member = object.find("alias")) {
-    assign(read_choice(*member, kAttributeRules, problems), compare.alias);
-  }
-}
-
-/// The policies noise and fp64 are about something that was recorded.
-void check_yardsticks(const ObjectReader& object, const CompareSpec& compare, Problems& problems) {
-  if (uses_noise(compare) && !object.has("noise")) {
-    object.report_missing(
-        "noise", ": the policy noise needs the file that `repro-check calibrate` writes", problems);
-  }
-  if (uses_fp64(compare) && !object.has("fp64")) {
-    object.report_missing("fp64",
-                          ": the policy fp64 needs a dump of the baseline in float64, such as "
-                          "`repro-check record -c config.json --set /dtype=float64 --set "
-                          "/dump/level=tensor -o fp64` makes",
-                          problems);
+  for (const Parameter& parameter : kParameters) {
+    if (!object.has(parameter.key)) continue;
+    context.problems.add(child_pointer(object.pointer(), parameter.key),
+                         fmt::format("belongs into {}, beside \"kind\"", member->pointer));
   }
 }
 
 }  // namespace
 
 void read_compare(const Node& node, const ParseContext& context, CompareSpec& compare) {
-  Problems& problems = context.problems;
-  const ObjectReader object(node, kCompareKeys, problems);
-  read_specials(object, problems, compare.policy);
+  const ObjectReader object(node, context);
+  read_specials(object, compare.policy);
   // Before the policy: rules take over what the section says of NaN and zeros, not what the policy
   // does.
   read_rule_members(object, context, compare);
-  read_section_policy(object, problems, compare.policy);
-  check_yardsticks(object, compare, problems);
-  read_attributes(object, problems, compare);
-  read_alignment(object, context, compare);
-  if (const auto member = object.find("max_growth")) {
-    const auto growth = read_number(*member, problems);
-    if (growth && !(*growth > 0)) {
-      report_unexpected(*member, "a number above 0", problems);
-    } else {
-      compare.max_growth = growth;
+  read_section_policy(object, context, compare.policy);
+  // The policies noise and fp64 are about something that was recorded.
+  if (uses_noise(compare)) {
+    object.require("noise",
+                   ": the policy noise needs the file that `repro-check calibrate` writes");
+  }
+  if (uses_fp64(compare)) {
+    object.require("fp64",
+                   ": the policy fp64 needs a dump of the baseline in float64, such as "
+                   "`repro-check record -c config.json --set /dtype=float64 --set "
+                   "/dump/level=tensor -o fp64` makes");
+  }
+  // What stands beside `lenient` overrules it.
+  bool lenient = false;
+  object("lenient", lenient);
+  if (lenient) relax(compare);
+  object("dtype", compare.promote, AsWord{});
+  object("strides", compare.strides);
+  object("device", compare.device);
+  object("alias", compare.alias);
+  object("align", compare.align);
+  object("order", compare.order);
+  std::filesystem::path map;
+  if (object("map", map, PathKind::kFile, "a file of names that differ")) {
+    // Mistakes in the file are some of the configuration, told with the others.
+    std::vector<std::string> wrong;
+    compare.map = parse_name_map(read_config_text(map), map.string(), wrong);
+    for (std::string& sentence : wrong) {
+      context.problems.add(child_pointer(object.pointer(), "map"), std::move(sentence));
     }
   }
-  if (const auto member = object.find("threads")) {
-    const auto count = read_integer(*member, {1, kMostThreads, ""}, problems);
-    if (count) compare.threads = static_cast<unsigned>(*count);
-  }
+  object("max_growth", compare.max_growth);
+  object("threads", compare.threads);
 }
 
-void read_rules_document(const Node& node, const ParseContext& context, CompareSpec& compare) {
-  Problems& problems = context.problems;
-  if (node.json->is_array()) return read_rules(node, problems, compare);
-  const ObjectReader object(node, kRulesFileKeys, problems);
-  if (object.is_object() && !object.has("rules")) {
-    object.report_missing("rules", ": the list of them", problems);
+}  // namespace detail
+
+namespace {
+
+/// A list of rules, or an object of some members of the section.
+detail::Json read_rules_file(const std::filesystem::path& file) {
+  constexpr const char* kHint = "docs/CONFIGURATION.md, Rules, has the syntax";
+  static const detail::Json schema = detail::Json::parse(R"({"properties": {
+      "rules": {"$ref": "#/properties/compare/properties/rules"},
+      "unmatched": {"$ref": "#/properties/compare/properties/unmatched"},
+      "strict_rules": {"$ref": "#/properties/compare/properties/strict_rules"},
+      "noise": {"$ref": "#/properties/compare/properties/noise"},
+      "fp64": {"$ref": "#/properties/compare/properties/fp64"}}})");
+  detail::Problems problems;
+  auto document = detail::parse_json(read_config_text(file, kHint), "", problems);
+  const detail::ParseContext context{problems, std::filesystem::absolute(file).parent_path()};
+  CompareSpec checked;
+  if (document && document->is_array()) {
+    detail::read_rules(
+        {&*document, "", &detail::followed(schema.at("properties").at("rules"))}, context, checked);
+    document = detail::Json::object({{"rules", *document}});
+  } else if (document) {
+    const detail::ObjectReader object({&*document, "", &schema}, context);
+    object.require("rules", ": the list of them");
+    detail::read_rule_members(object, context, checked);
   }
-  read_rule_members(object, context, compare);
+  problems.refuse_any(file.string(), kHint);
+  if (checked.noise) (*document)["noise"] = checked.noise->string();
+  if (checked.fp64) (*document)["fp64"] = checked.fp64->string();
+  return *document;
 }
 
-}  // namespace repro_check::configs::detail
+/// `--max-growth` for `/max_growth`, and behind it where in a file that it names.
+std::string flag_of(const std::string& pointer) {
+  std::string flag = "--" + pointer.substr(1, pointer.find('/', 1) - 1);
+  std::ranges::replace(flag, '_', '-');
+  return pointer.size() + 1 == flag.size() ? flag : flag + " " + pointer.substr(flag.size() - 1);
+}
+
+}  // namespace
+
+CompareSpec compare_of_flags(const nlohmann::ordered_json& flags,
+                             const std::optional<std::filesystem::path>& rules) {
+  detail::Json section = flags;
+  const detail::Json file = rules ? read_rules_file(*rules) : detail::Json::object();
+  for (const auto& [key, value] : file.items()) {
+    if (!section.contains(key)) section[key] = value;
+  }
+  // A number says which policy it is about.
+  for (const detail::Parameter& parameter : detail::kParameters) {
+    if (section.contains("policy") || !section.contains(parameter.key)) continue;
+    const bool is_second = section.contains("fp64") && !section.contains("noise");
+    section["policy"] = std::string(name_of(is_second ? parameter.second_owner : parameter.owner));
+  }
+  detail::Problems problems;
+  const detail::ParseContext context{problems, std::filesystem::current_path()};
+  CompareSpec spec;
+  detail::read_compare(
+      {&section, "", &detail::config_schema().at("properties").at("compare")}, context, spec);
+  std::vector<std::string> lines;
+  for (const ConfigProblem& problem : problems.all()) {
+    lines.push_back(problem.pointer.empty()
+                        ? problem.message
+                        : fmt::format("{}: {}", flag_of(problem.pointer), problem.message));
+  }
+  if (lines.empty()) return spec;
+  throw core::Error(core::ErrorKind::kUsage,
+                    fmt::format("{}", fmt::join(lines, "\n")),
+                    "the flags are the keys of the section \"compare\", which "
+                    "docs/CONFIGURATION.md explains");
+}
+
+}  // namespace repro_check::configs

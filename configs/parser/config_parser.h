@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <map>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -55,8 +56,13 @@ std::string read_config_text(const std::filesystem::path& file,
 /// `config.json: /runs/1/sed: unknown key; did you mean "seed"?`, safe to print.
 std::string problem_line(const std::string& origin, const ConfigProblem& problem);
 
-/// Names a configuration can give as its `preset`, sorted.
-std::vector<std::string_view> preset_names();
+/// How dumps are judged by flags, each a key of the section `compare`. The policy need not be given
+/// where a number of its own is.
+/// @param rules  file of a list of rules, or of an object with `rules`, `unmatched`,
+///               `strict_rules`, `noise` and `fp64`; flags win over what it says
+/// @throws core::Error{kUsage} with a line a problem: `--rtol: ...`
+CompareSpec compare_of_flags(const nlohmann::ordered_json& flags,
+                             const std::optional<std::filesystem::path>& rules);
 
 /// The file handed to a recorder: the resolved run, where its dump goes.
 struct RecordRequest {

@@ -1,20 +1,239 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "configs/parser/input_parser.h"
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <cstddef>
-#include <limits>
-#include <set>
-#include <string>
-#include <string_view>
-#include <utility>
+#include <algorithm>
+#include <array>
+#include <cmath>
 
-#include "configs/parser/keys.h"
+#include "configs/parser/sections.h"
 
 namespace repro_check::configs::detail {
 namespace {
+
+using core::Dtype;
+
+/// Up to here every integer is a double, which is what GeneratedInput keeps the bounds in.
+constexpr std::int64_t kLargestExact = std::int64_t{1} << 53U;
+
+/// The key that makes an input what it is: the first of its form in the schema.
+const std::string& kind_of(const Json& form) {
+  return form.at("properties").get_ref<const Json::object_t&>().front().first;
+}
+
+/// The forms of the schema that an input may have, and what they generate.
+struct InputForms {
+  InputForms() {
+    for (const Json& form : config_schema().at("$defs").at("input").at("anyOf")) {
+      if (!form.contains("properties")) continue;
+      forms.push_back(&form);
+      if (kinds.empty() || kinds.back() != kind_of(form)) kinds.emplace_back(kind_of(form));
+      if (kind_of(form) != "generate") continue;
+      const Json& words = form.at("properties").at("generate").at("enum");
+      distributions["enum"].insert(distributions["enum"].end(), words.begin(), words.end());
+    }
+  }
+
+  std::vector<const Json*> forms;
+  std::vector<std::string_view> kinds;
+  Json distributions{{"enum", Json::array()}};  ///< in the order of Distribution
+};
+
+const InputForms& input_forms() {
+  static const InputForms forms;
+  return forms;
+}
+
+std::optional<std::size_t> read_distribution(const Node& node, const ParseContext& context) {
+  return read_word({node.json, node.pointer, &input_forms().distributions}, context);
+}
+
+/// What the schema says of an input's form; null, with the problem reported, unless it has one.
+const Json* find_form(const Node& node, const ParseContext& context) {
+  std::vector<std::string_view> found;
+  for (const std::string_view kind : input_forms().kinds) {
+    if (node.json->contains(kind)) found.push_back(kind);
+  }
+  if (found.size() != 1) {
+    context.problems.add(node.pointer,
+                         found.empty()
+                             ? fmt::format("expected one of {} in it, to say what the input is",
+                                           fmt::join(input_forms().kinds, ", "))
+                             : fmt::format("give only one of {}", fmt::join(found, ", ")));
+    return nullptr;
+  }
+  const Json& value = node.json->at(std::string(found.front()));
+  const Node member{&value, child_pointer(node.pointer, found.front())};
+  // Which other keys there may be depends on what is generated: a mistake there is told alone.
+  if (found.front() == "generate" && !read_distribution(member, context)) return nullptr;
+  for (const Json* form : input_forms().forms) {
+    const Json& property = form->at("properties").front();
+    const auto words = property.find("enum");
+    if (kind_of(*form) == found.front() &&
+        (words == property.end() || std::ranges::find(*words, value) != words->end())) {
+      return form;
+    }
+  }
+  return nullptr;
+}
+
+bool has_bounds(Distribution distribution) {
+  return distribution == Distribution::kUniform || distribution == Distribution::kRandint;
+}
+
+/// Whether bounds are integers.
+bool is_whole(const GeneratedInput& input) {
+  return input.distribution == Distribution::kRandint ||
+         (input.distribution == Distribution::kArange && core::is_integral(input.dtype));
+}
+
+/// Why a dtype that the schema does not list does not suit.
+const char* unsuited(Distribution distribution, Dtype dtype) {
+  if (core::is_quantised(dtype) || dtype == Dtype::kFloat4E2M1FNX2 ||
+      dtype == Dtype::kFloat8E8M0FNU) {
+    return "cannot be generated; give the tensor as a file";
+  }
+  switch (distribution) {
+    case Distribution::kArange:
+      return "arange takes an integer or floating dtype";
+    case Distribution::kNormal:
+    case Distribution::kUniform:
+      return "normal and uniform take a floating or complex dtype";
+    default:
+      return "randint takes an integer, bool or floating dtype";
+  }
+}
+
+/// @return whether there is a dtype to go on with
+bool read_input_dtype(const ObjectReader& object, GeneratedInput& input, Problems& problems) {
+  const Json& schema = object.schema("dtype");
+  input.dtype = core::parse_dtype(schema.at("default").get_ref<const std::string&>()).value();
+  const auto node = object.find("dtype");
+  if (!node) return true;
+  const auto dtype = node->json->is_string()
+                         ? core::parse_dtype(node->json->get_ref<const std::string&>())
+                         : std::nullopt;
+  if (!dtype) {
+    return report_unexpected(*node, "a dtype such as float32, bfloat16, int64 or bool", problems);
+  }
+  const Json& words = schema.at("enum");
+  if (std::ranges::find(words, *node->json) == words.end()) {
+    problems.add(
+        node->pointer,
+        fmt::format("{}: {}", core::dtype_name(*dtype), unsuited(input.distribution, *dtype)));
+    return false;
+  }
+  input.dtype = *dtype;
+  return true;
+}
+
+/// @return whether every size was read
+bool read_shape(const Node& node, const ParseContext& context, std::vector<std::int64_t>& shape) {
+  const auto most = node.schema->at("maxItems").get<std::size_t>();
+  if (node.json->is_array() && node.json->size() > most) {
+    context.problems.add(node.pointer, fmt::format("expected at most {} sizes", most));
+    return false;
+  }
+  return read(node, context, shape, "a list of sizes, [] for a single number") &&
+         shape.size() == node.json->size();
+}
+
+/// Whether the tensor, however it is looked at, takes no more bytes than anybody means.
+bool is_bounded(const GeneratedInput& input) {
+  constexpr std::int64_t kMostBytes = std::int64_t{1} << 40U;
+  auto bytes = static_cast<std::int64_t>(core::element_size(input.dtype));
+  // The other sizes count even beside a 0: LibTorch multiplies them for the strides.
+  return std::ranges::all_of(input.shape, [&](std::int64_t size) {
+    return size == 0 || (!__builtin_mul_overflow(bytes, size, &bytes) && bytes <= kMostBytes);
+  });
+}
+
+/// Whether an integer dtype holds `value`; true for dtypes that are none.
+bool holds(Dtype dtype, double value) {
+  if (dtype == Dtype::kBool) return value >= 0 && value <= 1;
+  if (!core::is_integral(dtype)) return true;
+  const bool is_signed = dtype >= Dtype::kInt8;
+  const int bits = static_cast<int>(core::element_size(dtype)) * 8 - (is_signed ? 1 : 0);
+  return value < std::ldexp(1.0, bits) && value >= (is_signed ? -std::ldexp(1.0, bits) : 0.0);
+}
+
+/// `low` and `high` as far as they are given and the distribution has them.
+bool read_bounds(const ObjectReader& object, const ParseContext& context, GeneratedInput& input) {
+  const bool whole = is_whole(input);
+  const auto read_bound = [&](const char* key, double& into) {
+    const auto node = object.find(key);
+    if (!node) return true;
+    if (!whole) return read(*node, context, into);
+    const auto value = read_integer(
+        *node, context, "beyond 2^53 not every integer can be kept", -kLargestExact, kLargestExact);
+    if (value) into = static_cast<double>(*value);
+    return value.has_value();
+  };
+  const bool ranged = has_bounds(input.distribution);
+  const bool has_low = ranged || input.distribution == Distribution::kArange;
+  const bool low = !has_low || read_bound("low", input.low);
+  return (!ranged || read_bound("high", input.high)) && low;
+}
+
+/// Whether the range is one, and fits: a number that wraps round in its dtype would be another
+/// input than the one described.
+void check_bounds(const ObjectReader& object, const GeneratedInput& input, Problems& problems) {
+  if (has_bounds(input.distribution) && !(input.low < input.high)) {
+    problems.add(object.has("high") ? child_pointer(object.pointer(), "high") : object.pointer(),
+                 fmt::format("expected low < high, got low {} and high {}", input.low, input.high));
+    return;
+  }
+  double last = input.high - 1;
+  if (input.distribution == Distribution::kArange) {
+    double count = 1;
+    for (const std::int64_t size : input.shape) count *= static_cast<double>(size);
+    last = count > 0 ? input.low + count - 1 : input.low;
+  } else if (input.distribution != Distribution::kRandint) {
+    return;
+  }
+  if (!holds(input.dtype, input.low) || !holds(input.dtype, last)) {
+    problems.add(object.pointer(),
+                 fmt::format("{} does not hold the numbers from {} to {}; take a wider dtype",
+                             core::dtype_name(input.dtype),
+                             input.low,
+                             last));
+  }
+}
+
+/// @param default_seed  for a random one that names none
+GeneratedInput read_generated(const ObjectReader& object,
+                              const ParseContext& context,
+                              std::uint64_t default_seed) {
+  Problems& problems = context.problems;
+  GeneratedInput input;
+  const auto distribution =
+      static_cast<Distribution>(read_distribution(*object.find("generate"), context).value());
+  input.distribution = distribution;
+  if (has_bounds(distribution) || distribution == Distribution::kNormal) {
+    input.seed = default_seed;
+    object("seed", input.seed, kWhyNoLargerSeed);
+  }
+  const bool typed = read_input_dtype(object, input, problems);
+  object.require("shape", ", such as \"shape\": [2, 16]");
+  const auto shape = object.find("shape");
+  const bool shaped = shape && read_shape(*shape, context, input.shape);
+  if (typed && shaped && !is_bounded(input)) {
+    problems.add(shape->pointer, "expected a tensor of at most 2^40 bytes");
+    return input;
+  }
+  if (distribution == Distribution::kNormal) {
+    object("mean", input.mean);
+    object("std", input.std);
+  }
+  // What the bounds mean depends on dtype and shape, so a mistake there is told first and alone.
+  const bool bounded = typed && read_bounds(object, context, input);
+  if (distribution == Distribution::kRandint && !object.has("high")) {
+    object.require("high", ": randint draws from low to high - 1");
+  } else if (bounded && shaped) {
+    check_bounds(object, input, problems);
+  }
+  return input;
+}
 
 /// Parses the inputs of one call, which share a count of generated tensors.
 class InputParser {
@@ -22,153 +241,108 @@ class InputParser {
   explicit InputParser(const ParseContext& context)
       : context_(context), problems_(context.problems) {}
 
+  /// A problem leaves the input as it was: the whole configuration is refused in the end, and the
+  /// rest of it is still worth reading.
   /// @param named  whether `name` is a key of it
-  InputSpec parse(const Node& node, bool named);
+  InputSpec parse(const Node& node, bool named) {
+    InputSpec input;
+    input.pointer = node.pointer;
+    if (node.json->is_primitive()) {
+      input.source = parse_value(node);
+      return input;
+    }
+    if (node.json->is_array()) {
+      problems_.add(node.pointer,
+                    "expected an object or a single value; a list is written {\"list\": [...]}");
+      return input;
+    }
+    Node typed = node;
+    typed.schema = find_form(node, context_);
+    if (typed.schema == nullptr) return input;
+    const ObjectReader object = context_.resolved
+                                    ? ObjectReader(typed, context_, {"pointer"})
+                                    : ObjectReader(typed, context_, {}, named ? "" : "name");
+    if (named) object("name", input.name, "the name of an argument");
+    if (const auto pointer = object.find("pointer"); pointer && pointer->json->is_string()) {
+      input.pointer = pointer->json->get<std::string>();
+    }
+    input.source = parse_source(object, kind_of(*typed.schema));
+    return input;
+  }
 
  private:
   using Source = decltype(InputSpec::source);
 
-  Source parse_source(const ObjectReader& object, std::string_view kind);
-  ValueInput parse_value(const Node& node);
-  std::vector<InputSpec> parse_items(const Node& node);
-  DictInput parse_dict(const Node& node);
+  Source parse_source(const ObjectReader& object, std::string_view kind) {
+    const auto member = object.find(kind);
+    const auto path = [&](std::string_view what) {
+      std::filesystem::path file;
+      read(*member, context_, file, PathKind::kFile, what);
+      return file;
+    };
+    if (kind == "generate") return read_generated(object, context_, generated_++);
+    if (kind == "npy") return NpyInput{path("the path of a .npy file")};
+    if (kind == "torch") return TorchInput{path("the path of a tensor saved by torch.save")};
+    if (kind == "hdf5") {
+      Hdf5Input input{path("the path of an HDF5 file"), {}};
+      object("dataset", input.dataset, "the path of a dataset, such as \"/group/x\"");
+      object.require("dataset", ": which dataset of the HDF5 file");
+      return input;
+    }
+    if (kind == "value") return parse_value(*member);
+    if (kind == "list") return ListInput{parse_items(*member)};
+    if (kind == "tuple") return TupleInput{parse_items(*member)};
+    return parse_dict(*member);
+  }
+
+  /// An integer stays one: TorchScript tells `int` from `float` arguments.
+  ValueInput parse_value(const Node& node) {
+    const Json& json = *node.json;
+    if (json.is_null()) return {nullptr};
+    if (json.is_boolean()) return {json.get<bool>()};
+    if (json.is_string()) return {json.get<std::string>()};
+    if (json.is_number_float()) return {json.get<double>()};
+    if (json.is_number_integer()) return {read_integer(node, context_).value_or(0)};
+    // Our own spelling of what JSON cannot say; in a configuration it is not taken.
+    if (context_.resolved && json.is_object() && json.contains("float")) {
+      const double infinity = std::numeric_limits<double>::infinity();
+      if (json["float"] == "nan") return {std::numeric_limits<double>::quiet_NaN()};
+      if (json["float"] == "inf" || json["float"] == "-inf") {
+        return {json["float"] == "inf" ? infinity : -infinity};
+      }
+    }
+    report_unexpected(node, "a number, a string, true, false or null", problems_);
+    return {};
+  }
+
+  /// Parts of a list have no names: only arguments do.
+  std::vector<InputSpec> parse_items(const Node& node) {
+    std::vector<InputSpec> items;
+    if (!node.json->is_array()) report_unexpected(node, "a list of inputs", problems_);
+    for (std::size_t i = 0; node.json->is_array() && i < node.json->size(); ++i) {
+      items.push_back(parse(node.item(i), false));
+    }
+    return items;
+  }
+
+  /// In the order of the file, which is the order of the model's dictionary.
+  DictInput parse_dict(const Node& node) {
+    DictInput dict;
+    if (!node.json->is_object()) {
+      report_unexpected(node, "an object of key and input", problems_);
+      return dict;
+    }
+    for (const auto& [key, value] : node.json->items()) {
+      const Node entry{&value, child_pointer(node.pointer, key), node.schema};
+      dict.entries.push_back({key, parse(entry, false)});
+    }
+    return dict;
+  }
 
   const ParseContext& context_;
   Problems& problems_;
   std::uint64_t generated_ = 0;
 };
-
-/// The one of kSourceKeys that `json` holds; empty, with the problem reported, unless it is one.
-std::string_view find_kind(const Node& node, Problems& problems) {
-  std::vector<std::string_view> found;
-  for (const std::string_view key : kSourceKeys) {
-    if (node.json->contains(key)) found.push_back(key);
-  }
-  if (found.size() == 1) return found.front();
-  if (found.empty()) {
-    problems.add(node.pointer,
-                 fmt::format("expected one of {} in it, to say what the input is",
-                             fmt::join(kSourceKeys, ", ")));
-  } else {
-    problems.add(node.pointer, fmt::format("give only one of {}", fmt::join(found, ", ")));
-  }
-  return {};
-}
-
-/// What may stand in an input of this kind, so that `high` in `zeros` is told and not ignored.
-std::vector<std::string_view> known_keys(const Json& json, std::string_view kind) {
-  std::vector<std::string_view> keys{kind};
-  if (kind == "generate") {
-    const auto beside = generate_keys(*json.find(kind));
-    keys.insert(keys.end(), beside.begin(), beside.end());
-  } else if (kind == "hdf5") {
-    keys.emplace_back("dataset");
-  }
-  return keys;
-}
-
-// A problem leaves the input as it was: the whole configuration is refused in the end, and the rest
-// of it is still worth reading.
-InputSpec InputParser::parse(const Node& node, bool named) {
-  InputSpec input;
-  input.pointer = node.pointer;
-  if (node.json->is_primitive()) {
-    input.source = parse_value(node);
-    return input;
-  }
-  if (node.json->is_array()) {
-    problems_.add(node.pointer,
-                  "expected an object or a single value; a list is written {\"list\": [...]}");
-    return input;
-  }
-  const std::string_view kind = find_kind(node, problems_);
-  if (kind.empty()) return input;
-  std::vector<std::string_view> known = known_keys(*node.json, kind);
-  if (named) known.emplace_back("name");
-  if (context_.resolved) known.emplace_back("pointer");
-  const ObjectReader object(node, known, problems_);
-  if (const auto name = object.find("name"); named && name) {
-    assign(read_text(*name, "the name of an argument", problems_), input.name);
-  }
-  if (const auto pointer = object.find("pointer"); context_.resolved && pointer) {
-    if (pointer->json->is_string()) input.pointer = pointer->json->get<std::string>();
-  }
-  input.source = parse_source(object, kind);
-  return input;
-}
-
-// `kind` is one of kSourceKeys and is there: find_kind has seen to it.
-InputParser::Source InputParser::parse_source(const ObjectReader& object, std::string_view kind) {
-  const auto member = object.find(kind);
-  const auto path = [&](std::string_view what) {
-    return read_path(*member, PathKind::kFile, what, context_).value_or(std::filesystem::path{});
-  };
-  if (kind == "generate") {
-    return read_generated(object, generated_++, problems_).value_or(GeneratedInput{});
-  }
-  if (kind == "npy") return NpyInput{path("the path of a .npy file")};
-  if (kind == "torch") return TorchInput{path("the path of a tensor saved by torch.save")};
-  if (kind == "hdf5") {
-    Hdf5Input input{path("the path of an HDF5 file"), {}};
-    if (const auto dataset = object.find("dataset")) {
-      assign(read_text(*dataset, "the path of a dataset, such as \"/group/x\"", problems_),
-             input.dataset);
-    } else {
-      object.report_missing("dataset", ": which dataset of the HDF5 file", problems_);
-    }
-    return input;
-  }
-  if (kind == "value") return parse_value(*member);
-  if (kind == "list") return ListInput{parse_items(*member)};
-  if (kind == "tuple") return TupleInput{parse_items(*member)};
-  return parse_dict(*member);
-}
-
-// An integer stays one: TorchScript tells `int` from `float` arguments.
-ValueInput InputParser::parse_value(const Node& node) {
-  const Json& json = *node.json;
-  if (json.is_null()) return {nullptr};
-  if (json.is_boolean()) return {json.get<bool>()};
-  if (json.is_string()) return {json.get<std::string>()};
-  if (json.is_number_float()) return {json.get<double>()};
-  if (json.is_number_integer()) {
-    return {read_integer(node, {}, problems_).value_or(0)};
-  }
-  // Our own spelling of what JSON cannot say; in a configuration it is not taken.
-  if (context_.resolved && json.is_object() && json.contains("float")) {
-    const auto names = std::to_array<std::string_view>({"nan", "inf", "-inf"});
-    const auto index = read_name({&json["float"], node.pointer + "/float"}, names, problems_);
-    if (index == 0U) return {std::numeric_limits<double>::quiet_NaN()};
-    const double infinity = std::numeric_limits<double>::infinity();
-    return {index == 1U ? infinity : -infinity};
-  }
-  report_unexpected(node, "a number, a string, true, false or null", problems_);
-  return {};
-}
-
-// Parts of a list have no names: only arguments do.
-std::vector<InputSpec> InputParser::parse_items(const Node& node) {
-  std::vector<InputSpec> items;
-  if (!node.json->is_array()) {
-    report_unexpected(node, "a list of inputs", problems_);
-    return items;
-  }
-  for (std::size_t i = 0; i < node.json->size(); ++i) items.push_back(parse(node.item(i), false));
-  return items;
-}
-
-// In the order of the file, which is the order of the model's dictionary.
-DictInput InputParser::parse_dict(const Node& node) {
-  DictInput dict;
-  if (!node.json->is_object()) {
-    report_unexpected(node, "an object of key and input", problems_);
-    return dict;
-  }
-  for (const auto& [key, value] : node.json->items()) {
-    dict.entries.push_back({key, parse({&value, child_pointer(node.pointer, key)}, false)});
-  }
-  return dict;
-}
 
 /// Names once each, and nothing by position after a name: the order would be a guess.
 /// @param all_read  no input had a problem of its own, so an empty name was meant to be empty
@@ -183,6 +357,65 @@ void check_names(const CallSpec& call, bool all_read, Problems& problems) {
   }
 }
 
+/// Each kind of input as a configuration spells it.
+struct InputWriter {
+  bool with_pointers;
+
+  Json input_json(const InputSpec& input) const {
+    Json json = Json::object();
+    std::visit([&](const auto& source) { write(json, source); }, input.source);
+    if (!input.name.empty()) json["name"] = input.name;
+    if (with_pointers) json["pointer"] = input.pointer;
+    return json;
+  }
+
+  /// Only the members that the distribution has: the parser refuses the others.
+  void write(Json& json, const GeneratedInput& input) const {
+    // Bounds of integers are read back as integers.
+    const auto bound = [&](double value) {
+      return is_whole(input) ? Json(static_cast<std::int64_t>(value)) : Json(value);
+    };
+    json["generate"] = std::string(name_of(input.distribution));
+    json["shape"] = input.shape;
+    json["dtype"] = std::string(core::dtype_name(input.dtype));
+    const bool is_normal = input.distribution == Distribution::kNormal;
+    if (is_normal || has_bounds(input.distribution)) json["seed"] = input.seed;
+    if (is_normal) {
+      json["mean"] = input.mean;
+      json["std"] = input.std;
+    }
+    if (input.distribution == Distribution::kArange || has_bounds(input.distribution)) {
+      json["low"] = bound(input.low);
+    }
+    if (has_bounds(input.distribution)) json["high"] = bound(input.high);
+  }
+  void write(Json& json, const NpyInput& input) const { json["npy"] = input.path.string(); }
+  void write(Json& json, const TorchInput& input) const { json["torch"] = input.path.string(); }
+  void write(Json& json, const Hdf5Input& input) const {
+    json["hdf5"] = input.path.string();
+    json["dataset"] = input.dataset;
+  }
+  /// JSON has no NaN and no infinities.
+  void write(Json& json, const ValueInput& input) const {
+    const auto* number = std::get_if<double>(&input.value);
+    if (number != nullptr && !std::isfinite(*number)) {
+      json["value"]["float"] = std::isnan(*number) ? "nan" : *number > 0 ? "inf" : "-inf";
+    } else {
+      std::visit([&](const auto& value) { json["value"] = value; }, input.value);
+    }
+  }
+  void write(Json& json, const ListInput& input) const {
+    json["list"] = inputs_json(input.items, with_pointers);
+  }
+  void write(Json& json, const TupleInput& input) const {
+    json["tuple"] = inputs_json(input.items, with_pointers);
+  }
+  void write(Json& json, const DictInput& input) const {
+    json["dict"] = Json::object();
+    for (const auto& [key, value] : input.entries) json["dict"][key] = input_json(value);
+  }
+};
+
 }  // namespace
 
 CallSpec read_inputs(const Node& node, const ParseContext& context) {
@@ -195,10 +428,10 @@ CallSpec read_inputs(const Node& node, const ParseContext& context) {
     }
   } else if (node.json->is_object()) {
     for (const auto& [name, value] : node.json->items()) {
-      call.push_back(parser.parse({&value, child_pointer(node.pointer, name)}, false));
+      const Node entry{&value, child_pointer(node.pointer, name), node.schema};
+      call.push_back(parser.parse(entry, false));
       call.back().name = name;
-      if (name.empty())
-        context.problems.add(call.back().pointer, "expected the name of an argument");
+      if (name.empty()) context.problems.add(entry.pointer, "expected the name of an argument");
     }
   } else {
     report_unexpected(node, "a list of inputs, or an object of name and input", context.problems);
@@ -207,23 +440,10 @@ CallSpec read_inputs(const Node& node, const ParseContext& context) {
   return call;
 }
 
-std::vector<CallSpec> read_calls(const Node& node, const ParseContext& context) {
-  std::vector<CallSpec> calls;
-  if (!node.json->is_array() || node.json->empty()) {
-    report_unexpected(
-        node, "a list of at least one call, such as [{\"inputs\": [...]}]", context.problems);
-    return calls;
-  }
-  for (std::size_t i = 0; i < node.json->size(); ++i) {
-    const ObjectReader object(node.item(i), kCallKeys, context.problems);
-    const auto inputs = object.find("inputs");
-    if (inputs) {
-      calls.push_back(read_inputs(*inputs, context));
-    } else {
-      object.report_missing("inputs", "; [] for a call without any", context.problems);
-    }
-  }
-  return calls;
+Json inputs_json(const CallSpec& call, bool with_pointers) {
+  Json json = Json::array();
+  for (const InputSpec& input : call) json.push_back(InputWriter{with_pointers}.input_json(input));
+  return json;
 }
 
 }  // namespace repro_check::configs::detail

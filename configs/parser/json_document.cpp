@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "configs/parser/json_document.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,10 +8,15 @@
 #include <utility>
 #include <vector>
 
+#include "configs/parser/reader.h"
 #include "core/text/printable.h"
 
 namespace repro_check::configs::detail {
 namespace {
+
+/// Of a value that an error quotes.
+constexpr std::size_t kLongestNumber = 60;
+constexpr std::size_t kDeepestNesting = 64;
 
 /// One object or list that is still open.
 struct Level {
@@ -34,9 +37,9 @@ std::string place_in(std::string_view text, std::size_t position) {
 }
 
 /// Receives the library's parse events and builds the document.
-class Builder final : public nlohmann::json_sax<Json> {
+class DocumentBuilder final : public nlohmann::json_sax<Json> {
  public:
-  Builder(std::string_view text, std::string pointer, Problems& problems)
+  DocumentBuilder(std::string_view text, std::string pointer, Problems& problems)
       : text_(text), root_pointer_(std::move(pointer)), problems_(problems) {}
 
   bool null() override { return place(nullptr); }
@@ -48,7 +51,7 @@ class Builder final : public nlohmann::json_sax<Json> {
     if (spelled.find_first_of(".eE") == std::string::npos) {
       problems_.add_final(next_pointer(),
                           fmt::format("the integer {} does not fit into 64 bits",
-                                      core::printable(spelled, kShownLength)));
+                                      core::printable(spelled, kLongestNumber)));
     }
     return place(value);
   }
@@ -157,11 +160,9 @@ class Builder final : public nlohmann::json_sax<Json> {
 std::optional<Json> parse_json(std::string_view text,
                                const std::string& pointer,
                                Problems& problems) {
-  Builder builder(text, pointer, problems);
+  DocumentBuilder builder(text, pointer, problems);
   if (!Json::sax_parse(text.begin(), text.end(), &builder)) return std::nullopt;
   return builder.take();
 }
-
-bool is_json(std::string_view text) { return Json::accept(text.begin(), text.end()); }
 
 }  // namespace repro_check::configs::detail

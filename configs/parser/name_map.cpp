@@ -2,16 +2,12 @@
 #include "configs/spec/name_map.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
 #include <optional>
 #include <utility>
 
-#include "configs/parser/config_parser.h"
-#include "configs/parser/problems.h"
-#include "core/error.h"
 #include "core/text/near_miss.h"
 #include "core/text/printable.h"
 
@@ -21,7 +17,6 @@ namespace {
 constexpr std::string_view kBlanks = " \t\r";
 constexpr std::string_view kArrow = "->";
 constexpr std::array<std::string_view, 2> kKinds{"operator", "module"};
-constexpr const char* kHint = "docs/CONFIGURATION.md, Names that differ, has the syntax";
 /// A file that is something else altogether would otherwise give a sentence a line.
 constexpr std::size_t kMostProblems = 100;
 constexpr std::size_t kShown = 200;
@@ -117,13 +112,6 @@ NameMap parse_name_map(std::string_view text,
     problems.push_back(name + ": holds no names");
   }
   return map;
-}
-
-NameMap load_name_map(const std::filesystem::path& file) {
-  std::vector<std::string> problems;
-  NameMap map = parse_name_map(read_config_text(file, kHint), file.string(), problems);
-  if (problems.empty()) return map;
-  throw core::Error(core::ErrorKind::kUsage, fmt::format("{}", fmt::join(problems, "\n")), kHint);
 }
 
 }  // namespace repro_check::configs

@@ -1,15 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
-#include <array>
 #include <string_view>
 
-#include "configs/parser/config_parser.h"
-#include "configs/parser/json_reader.h"
-#include "configs/parser/keys.h"
-#include "configs/parser/parse_context.h"
-#include "configs/parser/run_parser.h"
-#include "configs/parser/run_serializer.h"
+#include "configs/parser/sections.h"
 #include "core/error.h"
 
 namespace repro_check::configs {
@@ -19,13 +13,14 @@ using detail::Json;
 
 /// Tool and recorder may be of two builds; one that does not understand the other must say so.
 constexpr std::string_view kFormat = "repro-check-request-1";
-constexpr auto kRequestKeys = std::to_array<std::string_view>({"format",
-                                                               "run",
-                                                               "dump_directory",
-                                                               "replace_existing",
-                                                               "report_outputs",
-                                                               "bare",
-                                                               "found_environment"});
+
+/// What a request holds, as the schema of a configuration says it.
+const Json& request_schema() {
+  static const Json schema = Json::parse(R"({"properties": {
+      "format": {}, "run": {"$ref": "#/$defs/run"}, "dump_directory": {}, "replace_existing": {},
+      "report_outputs": {}, "bare": {}, "found_environment": {"$ref": "#/$defs/env"}}})");
+  return schema;
+}
 
 /// JSON is UTF-8; a path on Linux need not be.
 std::string to_text(const Json& json) {
@@ -37,21 +32,6 @@ std::string to_text(const Json& json) {
                       "a path or a text of this run is not UTF-8",
                       "rename the file or directory so that its whole path is UTF-8");
   }
-}
-
-/// The same reader as a configuration has: what was checked once is checked again on the other
-/// side.
-void read_run(const detail::Node& node, const detail::ParseContext& context, RunSpec& run) {
-  const detail::ObjectReader object(node, detail::kResolvedRunKeys, context.problems);
-  if (const auto name = object.find("name")) {
-    detail::read_run_name(*name, context.problems, run);
-  } else {
-    context.problems.add(node.pointer, "\"name\" is missing");
-  }
-  const detail::Given given = detail::read_run_members(object, context, run);
-  if (!given.model_path) context.problems.add(node.pointer, "\"model\" is missing");
-  if (!given.calls) context.problems.add(node.pointer, "\"calls\" is missing");
-  if (const auto dump = object.find("dump")) detail::read_resolved_dump(*dump, context, run.dump);
 }
 
 }  // namespace
@@ -72,50 +52,35 @@ std::string to_json_text(const RecordRequest& request) {
   return to_text(json);
 }
 
+// The same reader as a configuration has: what was checked once is checked again on the other side.
 RecordRequest record_request_from_json_text(const std::string& text, const std::string& origin) {
   detail::Problems problems;
   RecordRequest request;
-  const auto document = detail::parse_json(text, "", problems);
-  if (document) {
+  if (const auto document = detail::parse_json(text, "", problems)) {
     const detail::ParseContext context{problems, {}, /*resolved=*/true};
-    const detail::ObjectReader object({&*document, ""}, kRequestKeys, problems);
+    const detail::ObjectReader object({&*document, "", &request_schema()}, context);
     const auto format = object.find("format");
     if (object.is_object() && (!format || *format->json != kFormat)) {
       problems.add("/format", fmt::format("expected \"{}\"", kFormat));
     }
     const auto run = object.find("run");
-    const auto directory = object.find("dump_directory");
-    const auto replace = object.find("replace_existing");
-    if (object.is_object() && (!run || !directory || !replace)) {
+    if (object.is_object() &&
+        !(run && object.has("dump_directory") && object.has("replace_existing"))) {
       problems.add("", "run, dump_directory and replace_existing must all be there");
     }
-    if (run) read_run(*run, context, request.run);
-    if (directory) {
-      detail::assign(
-          read_path(*directory, detail::PathKind::kDirectoryToMake, "a directory", context),
-          request.dump_directory);
-    }
-    if (const auto member = object.find("report_outputs")) {
-      detail::assign(detail::read_bool(*member, problems), request.report_outputs);
-    }
-    if (const auto member = object.find("found_environment")) {
-      detail::read_variables(*member, problems, request.found_environment);
-    }
-    if (const auto member = object.find("bare")) {
-      detail::assign(detail::read_bool(*member, problems), request.bare);
-    }
-    if (replace) detail::assign(detail::read_bool(*replace, problems), request.replace_existing);
+    if (run) detail::read_resolved_run(*run, context, request.run);
+    object("dump_directory",
+           request.dump_directory,
+           detail::PathKind::kDirectoryToMake,
+           "a directory");
+    object("report_outputs", request.report_outputs);
+    object("found_environment", request.found_environment);
+    object("bare", request.bare);
+    object("replace_existing", request.replace_existing);
   }
-  if (problems.empty()) return request;
-  std::string lines;
-  for (const ConfigProblem& problem : problems.all()) {
-    if (!lines.empty()) lines += '\n';
-    lines += problem_line(origin, problem);
-  }
-  throw core::Error(
-      core::ErrorKind::kUsage,
-      lines,
-      "the request is written by repro-check for its recorder; are both of one version?");
+  problems.refuse_any(
+      origin, "the request is written by repro-check for its recorder; are both of one version?");
+  return request;
 }
 
 }  // namespace repro_check::configs

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "configs/spec/name_pattern.h"
@@ -50,6 +51,9 @@ struct ExpectedSpec {
 
 /// The longest a divergence can be expected ahead.
 inline constexpr std::chrono::days kLongestExpectation{180};
+
+/// Whether a gate may be called so: its name is part of the names of files.
+bool is_gate_name(std::string_view text);
 
 struct GateSpec {
   BaselinesSpec baselines;

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <filesystem>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -42,10 +41,5 @@ std::string_view name_of(NameRewrite::Kind kind) noexcept;
 NameMap parse_name_map(std::string_view text,
                        const std::string& origin,
                        std::vector<std::string>& problems);
-
-/// @throws core::Error{kUsage} when the file is missing or unreadable, or with a line for each of
-/// its
-///         mistakes
-NameMap load_name_map(const std::filesystem::path& file);
 
 }  // namespace repro_check::configs

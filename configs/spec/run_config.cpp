@@ -2,6 +2,8 @@
 #include "configs/spec/run_config.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <initializer_list>
 
 namespace repro_check::configs {
 
@@ -29,112 +31,39 @@ void relax(CompareSpec& spec) noexcept {
   spec.device = AttributeRule::kNote;
 }
 
+namespace {
+
+/// Values count from 0, and the schema of configurations has their names in the same order.
+template <typename Enum>
+std::string_view pick(std::initializer_list<std::string_view> names, Enum value) noexcept {
+  return names.begin()[static_cast<std::size_t>(value)];
+}
+
+}  // namespace
+
 std::string_view name_of(ModelMode mode) noexcept {
-  switch (mode) {
-    case ModelMode::kEval:
-      return "eval";
-    case ModelMode::kTrain:
-      return "train";
-    case ModelMode::kAsSaved:
-      return "as_saved";
-  }
-  return "eval";
+  return pick({"eval", "train", "as_saved"}, mode);
 }
-
 std::string_view name_of(BrowseMode mode) noexcept {
-  switch (mode) {
-    case BrowseMode::kAuto:
-      return "auto";
-    case BrowseMode::kAlways:
-      return "always";
-    case BrowseMode::kNever:
-      return "never";
-  }
-  return "auto";
+  return pick({"auto", "always", "never"}, mode);
 }
-
 std::string_view name_of(Distribution distribution) noexcept {
-  switch (distribution) {
-    case Distribution::kZeros:
-      return "zeros";
-    case Distribution::kOnes:
-      return "ones";
-    case Distribution::kArange:
-      return "arange";
-    case Distribution::kNormal:
-      return "normal";
-    case Distribution::kUniform:
-      return "uniform";
-    case Distribution::kRandint:
-      return "randint";
-  }
-  return "zeros";
+  return pick({"zeros", "ones", "arange", "normal", "uniform", "randint"}, distribution);
 }
-
 std::string_view name_of(PolicyKind kind) noexcept {
-  switch (kind) {
-    case PolicyKind::kBitwise:
-      return "bitwise";
-    case PolicyKind::kTolerance:
-      return "tolerance";
-    case PolicyKind::kUlp:
-      return "ulp";
-    case PolicyKind::kCosine:
-      return "cosine";
-    case PolicyKind::kNoise:
-      return "noise";
-    case PolicyKind::kFp64:
-      return "fp64";
-    case PolicyKind::kMsprobe:
-      return "msprobe";
-    case PolicyKind::kIgnore:
-      return "ignore";
-  }
-  return "bitwise";
+  return pick({"bitwise", "tolerance", "ulp", "cosine", "noise", "fp64", "msprobe", "ignore"},
+              kind);
 }
-
+std::string_view name_of(EqualNan rule) noexcept { return pick({"bits", "any", "never"}, rule); }
 std::string_view name_of(Unmatched rule) noexcept {
-  switch (rule) {
-    case Unmatched::kError:
-      return "error";
-    case Unmatched::kPolicy:
-      return "policy";
-    case Unmatched::kIgnore:
-      return "ignore";
-  }
-  return "error";
+  return pick({"error", "policy", "ignore"}, rule);
 }
-
 std::string_view name_of(AttributeRule rule) noexcept {
-  switch (rule) {
-    case AttributeRule::kNote:
-      return "note";
-    case AttributeRule::kStrict:
-      return "strict";
-    case AttributeRule::kIgnore:
-      return "ignore";
-  }
-  return "note";
+  return pick({"note", "strict", "ignore"}, rule);
 }
-
-std::string_view name_of(AlignMode mode) noexcept {
-  return mode == AlignMode::kKeyed ? "keyed" : "strict";
-}
-
+std::string_view name_of(AlignMode mode) noexcept { return pick({"keyed", "strict"}, mode); }
 std::string_view name_of(OperatorOrder order) noexcept {
-  return order == OperatorOrder::kStrict ? "strict" : "relaxed";
-}
-
-std::string_view name_of(EqualNan rule) noexcept {
-  switch (rule) {
-    case EqualNan::kBits:
-      return "bits";
-    case EqualNan::kAny:
-      return "any";
-    case EqualNan::kNever:
-      return "never";
-  }
-  return "bits";
+  return pick({"strict", "relaxed"}, order);
 }
 
 }  // namespace repro_check::configs

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "configs/parser/presets.h"
-
 #include <doctest/doctest.h>
 
 #include <algorithm>
 #include <string>
 
+#include "configs/parser/builtin_files.h"
 #include "tests/configs/fixture_files.h"
 
 namespace repro_check::configs {
@@ -23,8 +22,13 @@ TEST_CASE("the presets built in are the files of configs/presets, all of them, s
     REQUIRE(found != presets.end());
     CHECK(found->json == test::read_file(entry.path()));
   }
-  CHECK(preset_names().size() == files);
-  CHECK(std::ranges::is_sorted(preset_names()));
+  const auto presets = detail::builtin_presets();
+  CHECK(presets.size() == files);
+  // The schema names them, in the same order.
+  const auto schema = nlohmann::ordered_json::parse(detail::builtin_schema());
+  const auto& names = schema["properties"]["preset"]["enum"];
+  CHECK(names.size() == files);
+  CHECK(std::ranges::equal(presets, names, {}, &detail::Preset::name));
 }
 
 TEST_CASE("bitwise: one thread, deterministic or failing, equal bits") {

@@ -11,7 +11,11 @@ struct Preset {
   std::string_view json;
 };
 
-/// The files of configs/presets, as they were when this was built; sorted by name.
+// Files of configs/, as they were when this was built.
+
+/// Sorted by name.
 std::span<const Preset> builtin_presets() noexcept;
+/// repro-check-config.schema.json
+std::string_view builtin_schema() noexcept;
 
 }  // namespace repro_check::configs::detail

@@ -1,0 +1,432 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "configs/parser/reader.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <system_error>
+
+#include "configs/parser/builtin_files.h"
+#include "core/error.h"
+#include "core/text/near_miss.h"
+#include "core/text/printable.h"
+
+namespace repro_check::configs::detail {
+namespace {
+
+/// Of a value that an error quotes.
+constexpr std::size_t kShownLength = 60;
+
+/// What is wrong with the path, or nothing.
+/// A look now saves a recorder that starts, loads LibTorch and then fails. The file may still go
+/// away before it is opened, so whoever opens it checks again.
+std::string flaw_of(const std::filesystem::path& path, PathKind kind) {
+  std::error_code error;
+  const auto status = std::filesystem::status(path, error);
+  const bool exists = std::filesystem::exists(status);
+  if (kind == PathKind::kDirectoryToMake) {
+    return exists && !std::filesystem::is_directory(status) ? "is not a directory" : "";
+  }
+  const bool to_make = kind == PathKind::kFileToMake || kind == PathKind::kDumpToMake;
+  if (to_make && !exists) return "";
+  if (kind == PathKind::kDumpToMake && std::filesystem::is_directory(status)) return "";
+  if (status.type() == std::filesystem::file_type::none) return error.message();
+  if (!exists) return "no such file";
+  if (std::filesystem::is_directory(status)) return "is a directory";
+  if (!std::filesystem::is_regular_file(status)) return "is not a regular file";
+  if (access(path.c_str(), R_OK) != 0) return "cannot be read";
+  if (kind == PathKind::kExecutable && access(path.c_str(), X_OK) != 0) return "is not executable";
+  return "";
+}
+
+std::optional<std::uint64_t> parse_bytes(std::string_view text) {
+  constexpr std::array<std::string_view, 5> kUnits{"", "KiB", "MiB", "GiB", "TiB"};
+  std::uint64_t count = 0;
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), count);
+  if (code != std::errc()) return std::nullopt;
+  const std::string_view given = text.substr(static_cast<std::size_t>(end - text.data()));
+  const auto* const unit = std::ranges::find(kUnits, given);
+  const auto shift = 10 * static_cast<unsigned>(unit - kUnits.begin());
+  // So that it stays a number that every reader of JSON has.
+  constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();
+  if (unit == kUnits.end() || count > kMost >> shift) return std::nullopt;
+  return count << shift;
+}
+
+/// Whether the names of an object's members may be so; `pattern` of the schema's propertyNames.
+bool is_name(const Node& object, const std::string& name) {
+  return NamePattern(object.schema->at("propertyNames").at("pattern")).matches(name);
+}
+
+}  // namespace
+
+void Problems::refuse_any(const std::string& origin, const std::string& hint) const {
+  // A file that is something else altogether would otherwise give a line a key.
+  constexpr std::size_t kMostLines = 100;
+  if (all_.empty()) return;
+  std::vector<std::string> lines;
+  for (const ConfigProblem& problem : std::span(all_).first(std::min(all_.size(), kMostLines))) {
+    lines.push_back(problem_line(origin, problem));
+  }
+  if (all_.size() > kMostLines) {
+    lines.push_back(
+        fmt::format("{}: and {} more", core::printable(origin), all_.size() - kMostLines));
+  }
+  throw core::Error(core::ErrorKind::kUsage, fmt::format("{}", fmt::join(lines, "\n")), hint);
+}
+
+std::string child_pointer(std::string_view parent, std::string_view token) {
+  std::string pointer(parent);
+  pointer += '/';
+  for (const char c : token) {
+    if (c == '~') {
+      pointer += "~0";
+    } else if (c == '/') {
+      pointer += "~1";
+    } else {
+      pointer += c;
+    }
+  }
+  return pointer;
+}
+
+std::string child_pointer(std::string_view parent, std::size_t index) {
+  return child_pointer(parent, std::to_string(index));
+}
+
+const Json& config_schema() {
+  static const Json schema = Json::parse(builtin_schema());
+  return schema;
+}
+
+const Json& followed(const Json& schema) {
+  if (const auto place = schema.find("$ref"); place != schema.end()) {
+    const auto pointer = place->get_ref<const std::string&>().substr(1);
+    return followed(config_schema().at(Json::json_pointer(pointer)));
+  }
+  const auto parts = schema.find("allOf");
+  return parts == schema.end() || schema.contains("type") ? schema : followed(parts->front());
+}
+
+const Json& object_schema(const Json& schema) {
+  if (schema.contains("properties") || !schema.contains("anyOf")) return schema;
+  for (const Json& one : schema.at("anyOf")) {
+    if (one.contains("properties")) return one;
+  }
+  return schema;
+}
+
+// Containers are named, not printed: the pointer leads to them, and they may be long.
+std::string describe(const Json& json) {
+  if (json.is_object()) return json.empty() ? "an empty object" : "an object";
+  if (json.is_array()) return json.empty() ? "an empty list" : "a list";
+  if (!json.is_string()) return json.dump();
+  return fmt::format("\"{}\"", core::printable(json.get_ref<const std::string&>(), kShownLength));
+}
+
+bool report_unexpected(const Node& node, std::string_view expected, Problems& problems) {
+  problems.add(node.pointer, fmt::format("expected {}, got {}", expected, describe(*node.json)));
+  return false;
+}
+
+// `1.0` is an integer to JSON Schema, but whoever writes it means something else: it is refused.
+std::optional<std::int64_t> read_integer(const Node& node,
+                                         const ParseContext& context,
+                                         std::string_view why,
+                                         std::int64_t least,
+                                         std::int64_t most) {
+  constexpr std::int64_t kMax = std::numeric_limits<std::int64_t>::max();
+  least = std::max(least, node.schema->value("minimum", least));
+  most = std::min(most, node.schema->value("maximum", most));
+  const std::string expected = most != kMax ? fmt::format("an integer from {} to {}", least, most)
+                               : least == 0 ? std::string("an integer of 0 or more")
+                                            : std::string("a 64-bit integer");
+  const Json& json = *node.json;
+  if (!json.is_number_integer()) {
+    report_unexpected(node, expected, context.problems);
+    return std::nullopt;
+  }
+  // The library keeps what is above the signed range as unsigned; a conversion would wrap round.
+  const bool above = json.is_number_unsigned()
+                         ? json.get<std::uint64_t>() > static_cast<std::uint64_t>(most)
+                         : json.get<std::int64_t>() > most;
+  if (!above && json.get<std::int64_t>() >= least) return json.get<std::int64_t>();
+  const bool explained = above && !why.empty();
+  context.problems.add(node.pointer,
+                       fmt::format("expected {}, got {}{}{}",
+                                   expected,
+                                   json.dump(),
+                                   explained ? ": " : "",
+                                   why.substr(0, explained ? why.size() : 0)));
+  return std::nullopt;
+}
+
+std::optional<std::size_t> read_word(const Node& node, const ParseContext& context) {
+  const Json& words = node.schema->at("enum");
+  if (const auto found = std::ranges::find(words, *node.json); found != words.end()) {
+    return static_cast<std::size_t>(found - words.begin());
+  }
+  std::vector<std::string_view> names;
+  for (const Json& word : words) names.push_back(word.get_ref<const std::string&>());
+  const auto near = node.json->is_string()
+                        ? core::near_miss(node.json->get_ref<const std::string&>(), names)
+                        : std::nullopt;
+  context.problems.add(node.pointer,
+                       fmt::format("expected one of {}, got {}{}",
+                                   fmt::join(names, ", "),
+                                   describe(*node.json),
+                                   near ? fmt::format("; did you mean \"{}\"?", *near) : ""));
+  return std::nullopt;
+}
+
+std::optional<std::string> read_text(const Node& node,
+                                     const ParseContext& context,
+                                     std::string_view what,
+                                     std::string_view form) {
+  const auto wrong = [&](std::string_view got) {
+    context.problems.add(node.pointer, fmt::format("expected {}, got {}", what, got));
+    return std::nullopt;
+  };
+  if (!node.json->is_string()) return wrong(describe(*node.json));
+  const auto& text = node.json->get_ref<const std::string&>();
+  if (text.empty()) return wrong("an empty string");
+  // Paths, names and patterns end up in C interfaces, which would stop there.
+  if (text.find('\0') != std::string::npos) return wrong("a string with a NUL in it");
+  const std::string pattern = node.schema->value("pattern", "");
+  const bool is_anchored =
+      pattern.starts_with("^[") && pattern.find("\\u0000") == std::string::npos;
+  if ((is_anchored && !NamePattern(pattern).matches(text)) ||
+      text.size() > node.schema->value("maxLength", text.size())) {
+    report_unexpected(node, form.empty() ? what : form, context.problems);
+    return std::nullopt;
+  }
+  return text;
+}
+
+bool read(const Node& node, const ParseContext& context, bool& into) {
+  if (!node.json->is_boolean()) return report_unexpected(node, "true or false", context.problems);
+  into = node.json->get<bool>();
+  return true;
+}
+
+bool read(const Node& node, const ParseContext& context, bool& into, AsWord /*as*/) {
+  const auto index = read_word(node, context);
+  if (index) into = *index == 1;
+  return index.has_value();
+}
+
+bool read(const Node& node, const ParseContext& context, double& into) {
+  const auto bound = [&](const char* key, double none) { return node.schema->value(key, none); };
+  constexpr double kNone = std::numeric_limits<double>::infinity();
+  const double least = bound("minimum", -kNone);
+  const double most = bound("maximum", kNone);
+  const double above = bound("exclusiveMinimum", -kNone);
+  const double value = node.json->is_number() ? node.json->get<double>() : std::nan("");
+  // Negated, so that a NaN is refused.
+  if (value >= least && value <= most && value > above) {
+    into = value;
+    return true;
+  }
+  return report_unexpected(node,
+                           above != -kNone   ? fmt::format("a number above {}", above)
+                           : most != kNone   ? fmt::format("a number from {} to {}", least, most)
+                           : least != -kNone ? fmt::format("a number of {} or more", least)
+                                             : std::string("a number"),
+                           context.problems);
+}
+
+bool read(const Node& node, const ParseContext& context, std::uint64_t& into, AsBytes /*as*/) {
+  const auto least = node.schema->at("anyOf").front().at("minimum").get<std::uint64_t>();
+  const auto size = node.json->is_string() ? parse_bytes(node.json->get_ref<const std::string&>())
+                                           : parse_bytes(node.json->dump());
+  if (!size || *size < least) {
+    return report_unexpected(
+        node,
+        fmt::format("a number of bytes, {} or more, or a text such as \"256MiB\"", least),
+        context.problems);
+  }
+  into = *size;
+  return true;
+}
+
+bool read(const Node& node, const ParseContext& context, std::optional<NamePattern>& into) {
+  // The root module's path is empty, so an empty pattern means something.
+  const auto text = *node.json == ""
+                        ? std::optional<std::string>("")
+                        : read_text(node, context, "a regular expression, such as \"aten::.*\"");
+  if (!text) return false;
+  const std::string wrong = NamePattern::problem(*text);
+  if (wrong.empty()) {
+    into.emplace(*text);
+  } else {
+    context.problems.add(node.pointer, fmt::format("not a regular expression: {}", wrong));
+  }
+  return wrong.empty();
+}
+
+bool read(const Node& node, const ParseContext& context, core::Dtype& into) {
+  const Json& words = node.schema->at("enum");
+  if (std::ranges::find(words, *node.json) == words.end()) {
+    return report_unexpected(node, "float16, bfloat16, float32, float64 or null", context.problems);
+  }
+  into = core::parse_dtype(node.json->get_ref<const std::string&>()).value();
+  return true;
+}
+
+bool read(const Node& node, const ParseContext& context, core::DumpLevel& into) {
+  const auto index = read_word(node, context);
+  if (index && *node.json != "auto") into = static_cast<core::DumpLevel>(*index);
+  return index.has_value();
+}
+
+bool read(const Node& node,
+          const ParseContext& context,
+          std::string& into,
+          std::string_view what,
+          std::string_view form) {
+  auto text = read_text(node, context, what, form);
+  if (text) into = std::move(*text);
+  return text.has_value();
+}
+
+bool read(const Node& node,
+          const ParseContext& context,
+          std::filesystem::path& into,
+          PathKind kind,
+          std::string_view what) {
+  const auto text = read_text(node, context, what);
+  if (!text) return false;
+  const std::filesystem::path path =
+      context.resolved ? std::filesystem::path(*text) : (context.base / *text).lexically_normal();
+  const std::string flaw = context.resolved ? "" : flaw_of(path, kind);
+  if (flaw.empty()) {
+    into = path;
+  } else {
+    context.problems.add(
+        node.pointer,
+        fmt::format("expected {}; {}: {}", what, core::printable(path.string()), flaw));
+  }
+  return flaw.empty();
+}
+
+// A number is refused although its text is plain: `1.0` and `1e3` would reach the library as JSON
+// spells them, not as they were written.
+bool read(const Node& node,
+          const ParseContext& context,
+          std::map<std::string, std::optional<std::string>>& into) {
+  if (!node.json->is_object()) {
+    return report_unexpected(node, "an object of variable and value", context.problems);
+  }
+  for (const auto& [name, value] : node.json->items()) {
+    const Node member{&value, child_pointer(node.pointer, name)};
+    if (!is_name(node, name)) {
+      context.problems.add(member.pointer,
+                           "not the name of a variable: letters, digits and _ are accepted");
+    } else if (value.is_null()) {
+      into[name] = std::nullopt;
+    } else if (!value.is_string()) {
+      report_unexpected(member,
+                        value.is_primitive()
+                            ? fmt::format("a string such as \"{}\"", describe(value))
+                            : std::string("a string, or null to take the variable away"),
+                        context.problems);
+    } else if (value.get_ref<const std::string&>().find('\0') != std::string::npos) {
+      context.problems.add(member.pointer, "the value of a variable cannot hold a NUL");
+    } else {
+      into[name] = value.get<std::string>();
+    }
+  }
+  return true;
+}
+
+// Only the form is checked: which settings there are depends on the LibTorch of the run's recorder.
+bool read(const Node& node, const ParseContext& context, std::map<std::string, std::string>& into) {
+  if (!node.json->is_object()) {
+    return report_unexpected(node, "an object of setting and value", context.problems);
+  }
+  for (const auto& [name, value] : node.json->items()) {
+    const Node member{
+        &value, child_pointer(node.pointer, name), &node.schema->at("additionalProperties")};
+    if (!is_name(node, name)) {
+      context.problems.add(
+          member.pointer,
+          "not the name of a setting; `repro-check env` lists those of your LibTorch");
+    } else if (value.is_null()) {
+      into.erase(name);
+    } else if (value.is_boolean()) {
+      into[name] = value.get<bool>() ? "on" : "off";
+    } else if (value.is_number_integer()) {
+      if (const auto number = read_integer(member, context)) into[name] = std::to_string(*number);
+    } else if (value.is_string()) {
+      read(member, context, into[name], "the value of a setting");
+    } else {
+      report_unexpected(member, "true, false, an integer, a name or null", context.problems);
+    }
+  }
+  return true;
+}
+
+bool takes_null(const Node& node) {
+  for (const char* key : {"type", "enum"}) {
+    const auto found = node.schema->find(key);
+    if (found == node.schema->end() || !found->is_array()) continue;
+    const Json null = key == std::string_view("type") ? Json("null") : Json(nullptr);
+    if (std::ranges::find(*found, null) != found->end()) return true;
+  }
+  return false;
+}
+
+ObjectReader::ObjectReader(Node node,
+                           const ParseContext& context,
+                           std::initializer_list<std::string_view> more,
+                           std::string_view without)
+    : node_(std::move(node)),
+      context_(context),
+      properties_(&object_schema(*node_.schema).at("properties")) {
+  if (!is_object()) {
+    report_unexpected(node_, "an object", context.problems);
+    return;
+  }
+  std::vector<std::string_view> known;
+  for (const auto& [key, property] : properties_->get_ref<const Json::object_t&>()) {
+    if (key != without) known.push_back(key);
+  }
+  known.insert(known.end(), more);
+  for (const auto& [key, value] : node_.json->items()) {
+    if (std::ranges::find(known, key) != known.end()) continue;
+    const auto near = core::near_miss(key, known);
+    if (near) misspelled_.push_back(*near);
+    context.problems.add(child_pointer(node_.pointer, key),
+                         near ? fmt::format("unknown key; did you mean \"{}\"?", *near)
+                              : fmt::format("unknown key; accepted: {}", fmt::join(known, ", ")));
+  }
+}
+
+bool ObjectReader::is_meant(std::string_view key) const {
+  return has(key) || std::ranges::find(misspelled_, key) != misspelled_.end();
+}
+
+void ObjectReader::require(std::string_view key, std::string_view why) const {
+  if (!is_object() || is_meant(key)) return;
+  context_.problems.add(node_.pointer, fmt::format("\"{}\" is missing{}", key, why));
+}
+
+std::optional<Node> ObjectReader::find(std::string_view key) const {
+  if (!is_object()) return std::nullopt;
+  // By hand: the library's own find would compare std::string and allocate for every key.
+  for (const auto& [name, value] : node_.json->get_ref<const Json::object_t&>()) {
+    if (name != key) continue;
+    const auto property = properties_->find(std::string(key));
+    return Node{&value,
+                child_pointer(node_.pointer, key),
+                property == properties_->end() ? nullptr : &followed(*property)};
+  }
+  return std::nullopt;
+}
+
+}  // namespace repro_check::configs::detail

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <initializer_list>
+#include <limits>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "configs/parser/config_parser.h"
+#include "core/tensor/dtype.h"
+
+namespace repro_check::configs::detail {
+
+/// Keeps the order of keys: inputs and dictionaries have one.
+using Json = nlohmann::ordered_json;
+
+/// Collects mistakes, so that a person reads all of them at once.
+class Problems {
+ public:
+  void add(std::string pointer, std::string message) {
+    if (final_.contains(pointer)) return;
+    all_.push_back({std::move(pointer), std::move(message)});
+  }
+  /// As add, for a mistake that would cause others at the same place: those are not added.
+  void add_final(const std::string& pointer, std::string message) {
+    add(pointer, std::move(message));
+    final_.insert(pointer);
+  }
+  [[nodiscard]] bool empty() const noexcept { return all_.empty(); }
+  [[nodiscard]] const std::vector<ConfigProblem>& all() const noexcept { return all_; }
+  /// @throws core::Error{kUsage} with a line a problem, unless there are none
+  void refuse_any(const std::string& origin, const std::string& hint = kConfigHint) const;
+
+ private:
+  std::vector<ConfigProblem> all_;
+  std::set<std::string, std::less<>> final_;
+};
+
+/// `parent` and one more reference token, escaped as RFC 6901 has it.
+std::string child_pointer(std::string_view parent, std::string_view token);
+std::string child_pointer(std::string_view parent, std::size_t index);
+
+/// What every part of the parser needs to know.
+struct ParseContext {
+  Problems& problems;
+  std::filesystem::path base;  ///< absolute; relative paths start here
+  /// A request for a recorder, made by us: paths are final and unchecked, inputs carry the pointer
+  /// they were given at.
+  bool resolved = false;
+};
+
+/// configs/repro-check-config.schema.json: which keys there are, and what each of them takes.
+const Json& config_schema();
+/// What a schema that refers to another one stands for.
+const Json& followed(const Json& schema);
+/// The part of a schema that lists the keys of an object.
+const Json& object_schema(const Json& schema);
+
+/// A value, where it stands, and what the schema says of it. Borrows from the document.
+struct Node {
+  const Json* json = nullptr;
+  std::string pointer;
+  const Json* schema = nullptr;
+
+  [[nodiscard]] Node item(std::size_t index) const {
+    const auto items = schema->find("items");
+    return {&(*json)[index],
+            child_pointer(pointer, index),
+            items == schema->end() ? schema : &followed(*items)};
+  }
+};
+
+/// What a person sees of a value: `"two"`, `3.5`, `a list`.
+std::string describe(const Json& json);
+
+/// Adds `expected <expected>, got <value>`.
+/// @return false
+bool report_unexpected(const Node& node, std::string_view expected, Problems& problems);
+
+// Each of these reads a value as its schema has it: range, words, pattern. It gives the value, or
+// reports the problem and gives nothing.
+
+/// @param why  said of a value that is too large
+std::optional<std::int64_t> read_integer(
+    const Node& node,
+    const ParseContext& context,
+    std::string_view why = {},
+    std::int64_t least = std::numeric_limits<std::int64_t>::min(),
+    std::int64_t most = std::numeric_limits<std::int64_t>::max());
+/// Index of a word among those of the schema, with the near miss.
+std::optional<std::size_t> read_word(const Node& node, const ParseContext& context);
+/// Not empty, and no NUL in it.
+/// @param form  of one that does not match the schema's pattern; empty = `what`
+std::optional<std::string> read_text(const Node& node,
+                                     const ParseContext& context,
+                                     std::string_view what,
+                                     std::string_view form = {});
+
+enum class PathKind { kFile, kExecutable, kDirectoryToMake, kFileToMake, kDumpToMake };
+/// Two words that stand for false and true.
+struct AsWord {};
+/// A number of bytes, or a text such as 256MiB.
+struct AsBytes {};
+
+// Read into a member, which keeps what it has when there is a problem.
+// @return whether there was none
+bool read(const Node& node, const ParseContext& context, bool& into);
+bool read(const Node& node, const ParseContext& context, bool& into, AsWord as);
+bool read(const Node& node, const ParseContext& context, double& into);
+bool read(const Node& node, const ParseContext& context, std::uint64_t& into, AsBytes as);
+bool read(const Node& node, const ParseContext& context, std::optional<NamePattern>& into);
+bool read(const Node& node, const ParseContext& context, core::Dtype& into);
+/// Not `auto`, which is for RecordingPlan.
+bool read(const Node& node, const ParseContext& context, core::DumpLevel& into);
+bool read(const Node& node,
+          const ParseContext& context,
+          std::string& into,
+          std::string_view what,
+          std::string_view form = {});
+/// A path, made absolute, that must lead to what `kind` says.
+/// @param what  `a model file`, for the message
+bool read(const Node& node,
+          const ParseContext& context,
+          std::filesystem::path& into,
+          PathKind kind,
+          std::string_view what);
+/// Variables of the environment, null for one to be taken away; merges into what is there.
+bool read(const Node& node,
+          const ParseContext& context,
+          std::map<std::string, std::optional<std::string>>& into);
+/// Settings, null for one that is not set; merges into what is there.
+bool read(const Node& node, const ParseContext& context, std::map<std::string, std::string>& into);
+
+template <typename Integer>
+requires std::is_integral_v<Integer>
+bool read(const Node& node, const ParseContext& context, Integer& into, std::string_view why = {}) {
+  const auto value = read_integer(node, context, why);
+  if (value) into = static_cast<Integer>(*value);
+  return value.has_value();
+}
+
+/// The schema has the words in the order of the values.
+template <typename Enum>
+requires std::is_enum_v<Enum>
+bool read(const Node& node, const ParseContext& context, Enum& into) {
+  const auto index = read_word(node, context);
+  if (index) into = static_cast<Enum>(*index);
+  return index.has_value();
+}
+
+/// Null takes back what was there, where the schema has it.
+bool takes_null(const Node& node);
+
+template <typename Value, typename... Hints>
+bool read(const Node& node,
+          const ParseContext& context,
+          std::optional<Value>& into,
+          const Hints&... hints) {
+  if (node.json->is_null() && takes_null(node)) {
+    into.reset();
+    return true;
+  }
+  Value value{};
+  if (!read(node, context, value, hints...)) return false;
+  into = std::move(value);
+  return true;
+}
+
+/// A list takes the place of what was there; items that are wrong are left out.
+template <typename Item, typename... Hints>
+bool read(const Node& node,
+          const ParseContext& context,
+          std::vector<Item>& into,
+          std::string_view what,
+          const Hints&... hints) {
+  const bool is_null = node.json->is_null() && takes_null(node);
+  if (!is_null && (!node.json->is_array() ||
+                   node.json->size() < node.schema->value("minItems", std::size_t{0}))) {
+    return report_unexpected(node, what, context.problems);
+  }
+  into.clear();
+  for (std::size_t i = 0; !is_null && i < node.json->size(); ++i) {
+    Item item{};
+    if (read(node.item(i), context, item, hints...)) into.push_back(std::move(item));
+  }
+  return true;
+}
+
+/// An object of which the schema must know every key. Constructing it reports those it does not.
+class ObjectReader {
+ public:
+  /// @param more  keys beyond those of the schema
+  ObjectReader(Node node,
+               const ParseContext& context,
+               std::initializer_list<std::string_view> more = {},
+               std::string_view without = {});
+
+  [[nodiscard]] bool is_object() const noexcept { return node_.json->is_object(); }
+  [[nodiscard]] const std::string& pointer() const noexcept { return node_.pointer; }
+  [[nodiscard]] const Json& schema(const char* key) const { return followed(properties_->at(key)); }
+  [[nodiscard]] bool has(std::string_view key) const { return find(key).has_value(); }
+
+  /// The member, if it is there; never when this is no object.
+  [[nodiscard]] std::optional<Node> find(std::string_view key) const;
+
+  /// Reads a member, where it is there, with the function read() of its type.
+  template <typename Member, typename... Hints>
+  bool operator()(std::string_view key, Member& member, const Hints&... hints) const {
+    const auto node = find(key);
+    return node && read(*node, context_, member, hints...);
+  }
+  template <typename Member, typename... Hints>
+  void unless_empty(std::string_view key, Member& member, const Hints&... hints) const {
+    (*this)(key, member, hints...);
+  }
+
+  /// Whether it is there, or an unknown key was taken for it: then its absence is no second
+  /// mistake.
+  [[nodiscard]] bool is_meant(std::string_view key) const;
+
+  /// Adds `"<key>" is missing<why>`, unless it is meant or this is no object.
+  void require(std::string_view key, std::string_view why) const;
+
+ private:
+  Node node_;
+  const ParseContext& context_;
+  const Json* properties_;
+  std::vector<std::string_view> misspelled_;
+};
+
+/// Parses JSON more strictly than the library does by itself. Duplicate keys (the first is kept),
+/// deep nesting, integers beyond 64 bits and syntax errors, the last with line and column, are
+/// problems.
+/// @param pointer  where in the configuration the text stands; "" for the whole
+/// @return empty when there is no document to go on with
+std::optional<Json> parse_json(std::string_view text,
+                               const std::string& pointer,
+                               Problems& problems);
+
+}  // namespace repro_check::configs::detail

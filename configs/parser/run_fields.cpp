@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "configs/parser/sections.h"
+#include "core/error.h"
+#include "core/text/printable.h"
+
+namespace repro_check::configs::detail {
+namespace {
+
+constexpr const char* kModelPath = "the path of a TorchScript model";
+constexpr const char* kDevice = "a device such as cpu or cuda:0";
+constexpr const char* kPattern = "a pattern, such as \"aten::*\"";
+constexpr const char* kPatterns = R"(a list of patterns, such as ["aten::*", "encoder.*"])";
+
+// Each struct has one list of its members, which an ObjectReader takes and an ObjectWriter gives.
+
+template <typename Visitor, typename Model>
+void visit_model(const Visitor& member, Model& model) {
+  member("path", model.path, PathKind::kFile, kModelPath);
+  member("method", model.method, "the name of a method, such as forward");
+  member("mode", model.mode);
+  member.unless_empty("weights_from",
+                      model.weights_from,
+                      PathKind::kFile,
+                      "the path of another version of the model");
+  member.unless_empty("weights",
+                      model.weights,
+                      "a list of names of parameters and buffers, or null for all",
+                      "the name of a parameter or buffer");
+}
+
+template <typename Visitor, typename Run>
+void visit_run(const Visitor& member, Run& run) {
+  member("seed", run.seed, kWhyNoLargerSeed);
+  member("determinism", run.determinism);
+  member("disable_dropout", run.disable_dropout);
+  member("rng", run.rng);
+  member("grad", run.grad);
+  member("device", run.device, kDevice);
+  member("dtype", run.dtype);
+  member("threads", run.threads);
+  member("interop_threads", run.interop_threads);
+  member("optimize_executor", run.optimize_executor);
+  member("env", run.env);
+  member("settings", run.settings);
+  member("recorder",
+         run.recorder,
+         PathKind::kExecutable,
+         "the path of a repro-check-recorder program");
+  member.unless_empty("extensions",
+                      run.extensions,
+                      "a list of libraries of operators, or null",
+                      PathKind::kFile,
+                      "the path of a library of operators (.so)");
+}
+
+template <typename Visitor, typename Slice>
+void visit_slice(const Visitor& member, Slice& slice) {
+  member("elements", slice.elements);
+  member("stride", slice.stride);
+  member.unless_empty("above", slice.above, AsBytes{});
+}
+
+template <typename Visitor, typename Dump>
+void visit_dump(const Visitor& member, Dump& dump) {
+  member("directory", dump.directory, PathKind::kDirectoryToMake, "a directory for dumps");
+  member("level", dump.level);
+  member("depth", dump.depth);
+  member("browse", dump.browse);
+  member("verify_inputs", dump.verify_inputs);
+  member("include", dump.include, kPatterns, kPattern);
+  member("exclude", dump.exclude, kPatterns, kPattern);
+  member("memory", dump.memory, AsBytes{});
+  member.unless_empty("max_bytes", dump.max_bytes, AsBytes{});
+  member.unless_empty("slice", dump.slice);
+  member.unless_empty(
+      "reference", dump.reference, PathKind::kDirectoryToMake, "the directory of a dump");
+}
+
+/// @return whether a path was given, right or wrong
+bool read_model(const Node& node, const ParseContext& context, ModelSpec& model) {
+  if (node.json->is_string()) {
+    read(node, context, model.path, PathKind::kFile, kModelPath);
+    return true;
+  }
+  if (!node.json->is_object()) {
+    report_unexpected(node, "the path of a model, or an object with \"path\"", context.problems);
+    return true;
+  }
+  const ObjectReader object(node, context);
+  visit_model(object, model);
+  // Without another file there is nothing to take them from.
+  const auto from = object.find("weights_from");
+  if (from && from->json->is_null() && !object.has("weights")) model.weights.clear();
+  for (auto name = model.weights.begin(); name != model.weights.end(); ++name) {
+    if (std::find(model.weights.begin(), name, *name) == name) continue;
+    context.problems.add(fmt::format("{}/weights/{}", node.pointer, name - model.weights.begin()),
+                         "the name is in the list already");
+  }
+  return object.is_meant("path");
+}
+
+std::vector<CallSpec> read_calls(const Node& node, const ParseContext& context) {
+  std::vector<CallSpec> calls;
+  if (!node.json->is_array() || node.json->empty()) {
+    report_unexpected(
+        node, "a list of at least one call, such as [{\"inputs\": [...]}]", context.problems);
+    return calls;
+  }
+  for (std::size_t i = 0; i < node.json->size(); ++i) {
+    const ObjectReader object(node.item(i), context);
+    if (const auto inputs = object.find("inputs")) calls.push_back(read_inputs(*inputs, context));
+    object.require("inputs", "; [] for a call without any");
+  }
+  return calls;
+}
+
+/// Writes what an ObjectReader reads.
+class ObjectWriter {
+ public:
+  explicit ObjectWriter(Json& json) : json_(json) {}
+
+  template <typename Member, typename... Hints>
+  void operator()(const char* key, const Member& member, const Hints&... /*hints*/) const {
+    json_[key] = value_of(member);
+  }
+  template <typename Member, typename... Hints>
+  void unless_empty(const char* key, const Member& member, const Hints&... /*hints*/) const {
+    if (member != Member{}) json_[key] = value_of(member);
+  }
+
+ private:
+  template <typename Plain>
+  static Json value_of(const Plain& value) {
+    if constexpr (std::is_same_v<Plain, core::Dtype>) {
+      return std::string(core::dtype_name(value));
+    } else if constexpr (std::is_enum_v<Plain>) {
+      return std::string(name_of(value));
+    } else {
+      return value;
+    }
+  }
+  static Json value_of(const std::filesystem::path& path) { return path.string(); }
+  static Json value_of(const core::SliceRule& slice) {
+    Json json;
+    visit_slice(ObjectWriter(json), slice);
+    return json;
+  }
+  /// Null, not absent: a reader of the manifest sees that nothing was asked.
+  template <typename Value>
+  static Json value_of(const std::optional<Value>& value) {
+    return value ? value_of(*value) : Json(nullptr);
+  }
+  template <typename Item>
+  static Json value_of(const std::vector<Item>& items) {
+    Json json = Json::array();
+    for (const Item& item : items) json.push_back(value_of(item));
+    return json;
+  }
+  template <typename Value>
+  static Json value_of(const std::map<std::string, Value>& entries) {
+    Json json = Json::object();
+    for (const auto& [name, value] : entries) json[name] = value_of(value);
+    return json;
+  }
+
+  Json& json_;
+};
+
+/// [[3, 11], [40, 40]]; written by us, so that one message does for all that can be wrong.
+void read_ranges(const Node& node, Problems& problems, core::OpRanges& into) {
+  const auto is_range = [](const Json& item) {
+    return item.is_array() && item.size() == 2 && item[0].is_number_unsigned() &&
+           item[1].is_number_unsigned() && item[0] <= item[1];
+  };
+  const bool whole = node.json->is_array() && std::ranges::all_of(*node.json, is_range);
+  if (whole) {
+    into.clear();
+    for (const Json& item : *node.json) {
+      into.push_back({item[0].get<std::uint64_t>(), item[1].get<std::uint64_t>()});
+    }
+  }
+  if (!whole || into != core::united(into)) {
+    report_unexpected(node, "ascending [first, last] pairs of op indices", problems);
+  }
+}
+
+void read_run_name(const ObjectReader& object, const ParseContext& context, RunSpec& run) {
+  // A leading dot hides the directory or leaves it, a leading dash is an option to every tool.
+  const bool is_read = object("name",
+                              run.name,
+                              "the name of a run",
+                              "a name for a directory: letters, digits, `_`, and after the first "
+                              "`.` and `-`, at most 100");
+  if (is_read && (run.name.ends_with(".recording") || run.name.ends_with(".digest") ||
+                  run.name.ends_with(".observer") || run.name.ends_with(".log"))) {
+    context.problems.add(child_pointer(object.pointer(), "name"),
+                         "names ending in .recording, .digest, .observer or .log are taken: they "
+                         "stand beside the dumps");
+  }
+}
+
+}  // namespace
+
+bool read(const Node& node, const ParseContext& context, core::SliceRule& slice) {
+  const ObjectReader object(node, context);
+  visit_slice(object, slice);
+  object.require("elements", ": so many are stored of a tensor that is too large");
+  return object.is_object();
+}
+
+Given read_run_members(const ObjectReader& object, const ParseContext& context, RunSpec& run) {
+  const auto model = object.find("model");
+  const auto inputs = object.find("inputs");
+  const auto calls = object.find("calls");
+  Given given;
+  given.model = model ? read_model(*model, context, run.model) : object.is_meant("model");
+  given.inputs = object.is_meant("inputs") || object.is_meant("calls");
+  // An entry of `runs` that gives either replaces both of the base configuration.
+  if (inputs && calls) {
+    context.problems.add(calls->pointer,
+                         R"(give either "calls" or "inputs": inputs are those of the only call)");
+  } else if (inputs) {
+    run.calls = {read_inputs(*inputs, context)};
+  } else if (calls) {
+    run.calls = read_calls(*calls, context);
+  }
+  visit_run(object, run);
+  object("timeout", run.timeout);
+  return given;
+}
+
+Given read_run_entry(const Node& node, const ParseContext& context, RunSpec& run) {
+  run.name.clear();
+  const ObjectReader object(node, context);
+  object.require("name", ": it is the name of the dump's directory");
+  read_run_name(object, context, run);
+  return read_run_members(object, context, run);
+}
+
+bool check_run(const RunSpec& run, const std::string& pointer, Problems& problems) {
+  constexpr std::size_t kShown = 20;
+  const std::size_t before = problems.all().size();
+  if (!run.model.weights.empty() && !run.model.weights_from) {
+    problems.add(
+        child_pointer(pointer, "model"),
+        R"("weights" names what is taken from another file, and "weights_from" is missing)");
+  }
+  // The recorder sets `threads` and then checks that the variables agree: better told beforehand.
+  for (const char* variable : {"OMP_NUM_THREADS", "MKL_NUM_THREADS"}) {
+    const auto found = run.env.find(variable);
+    if (!run.threads || found == run.env.end() || !found->second) continue;
+    if (*found->second == std::to_string(*run.threads)) continue;
+    problems.add(pointer.empty() ? "/threads" : pointer,
+                 fmt::format(R"("threads" is {} and "env" sets {} to "{}"; give one of them)",
+                             *run.threads,
+                             variable,
+                             core::printable(*found->second, kShown)));
+  }
+  return problems.all().size() == before;
+}
+
+void read_dump(const Node& node, const ParseContext& context, DumpSpec& dump, RecordingPlan& plan) {
+  const ObjectReader object(node, context);
+  if (const auto level = object.find("level")) {
+    plan.level = *level->json == "auto" ? LevelChoice::kAuto : LevelChoice::kFixed;
+  }
+  object("window", plan.window);
+  visit_dump(object, dump);
+}
+
+Json to_json(const RunSpec& run, bool with_pointers) {
+  Json json = Json::object();
+  json["name"] = run.name;
+  Json& model = json["model"];
+  visit_model(ObjectWriter(model), run.model);
+  json["calls"] = Json::array();
+  for (const CallSpec& call : run.calls) {
+    json["calls"].push_back(Json::object({{"inputs", inputs_json(call, with_pointers)}}));
+  }
+  visit_run(ObjectWriter(json), run);
+  Json& dump = json["dump"];
+  visit_dump(ObjectWriter(dump), run.dump);
+  for (const core::OpRange& range : run.dump.keep_ops) {
+    dump["keep_ops"].push_back(Json::array({range.first, range.last}));
+  }
+  return json;
+}
+
+void read_resolved_run(const Node& node, const ParseContext& context, RunSpec& run) {
+  const ObjectReader object(node, context, {"dump"});
+  object.require("name", "");
+  read_run_name(object, context, run);
+  const Given given = read_run_members(object, context, run);
+  if (!given.model) context.problems.add(node.pointer, "\"model\" is missing");
+  if (!given.inputs) context.problems.add(node.pointer, "\"calls\" is missing");
+  auto dump = object.find("dump");
+  if (!dump) return;
+  dump->schema = &config_schema().at("properties").at("dump");
+  const ObjectReader dump_object(*dump, context, {"keep_ops"});
+  visit_dump(dump_object, run.dump);
+  if (const auto ranges = dump_object.find("keep_ops")) {
+    read_ranges(*ranges, context.problems, run.dump.keep_ops);
+  }
+}
+
+}  // namespace repro_check::configs::detail
