@@ -2,15 +2,21 @@
 #include "cmd/application.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <memory>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "cmd/manual/completions.h"
 #include "cmd/options/choice.h"
+#include "cmd/render/color.h"
+#include "cmd/render/page.h"
 #include "cmd/terminal/command.h"
 #include "cmd/terminal/exit_table.h"
 #include "cmd/terminal/logging.h"
@@ -132,7 +138,9 @@ std::string words_of(const CLI::App& verb) {
   const bool is_about_words = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr ||
                               dynamic_cast<const CLI::RequiredError*>(&error) != nullptr;
   if (is_about_words && !stray.empty()) {
-    // Options come first: the word after an unknown option may be its value.
+    // The first word is a verb, and what follows is its own. Else options come first: the word
+    // after an unknown option may be its value.
+    if (verb == nullptr && !stray.front().starts_with("-")) reject_extra(stray.front(), app, verb);
     for (const std::string& word : stray) {
       if (word.starts_with("-")) reject_extra(word, app, verb);
     }
@@ -169,6 +177,39 @@ void refuse_negative_counts(CLI::App& app) {
   }
 }
 
+/// Help as wide as `columns`: what is too long goes on below where its text began.
+/// @param columns  0 = as it is
+std::string folded(const std::string& help, std::size_t columns) {
+  constexpr std::size_t kIndent = 6;
+  constexpr std::size_t kNarrowest = 24;
+  if (columns == 0) return help;
+  std::string out;
+  std::istringstream lines(help);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.size() <= columns) {
+      out += line + "\n";
+      continue;
+    }
+    const std::size_t start = std::min(line.find_first_not_of(' '), line.size());
+    const std::size_t gap = line.find("  ", start);
+    std::size_t indent = gap == std::string::npos ? start : line.find_first_not_of(' ', gap);
+    std::string before = line.substr(0, indent);
+    line.erase(0, indent);
+    if (gap == std::string::npos) {
+      indent += 2;
+    } else if (indent + kNarrowest > columns) {
+      out += before.substr(0, gap) + "\n";
+      indent = kIndent;
+      before.assign(indent, ' ');
+    }
+    for (const std::string& piece : wrap(line, std::max(columns, indent + 4) - indent)) {
+      out += before + piece + "\n";
+      before.assign(indent, ' ');
+    }
+  }
+  return out;
+}
+
 class Application {
  public:
   Application() : commands_(make_commands()) {
@@ -196,13 +237,28 @@ class Application {
   }
 
   core::ExitCode run(int argc, const char* const* argv) {
+    std::vector<const char*> words(argv, argv + argc);
+    if (argc > 1 && words[1] == std::string_view("help")) {
+      words.erase(words.begin() + 1);
+      words.push_back("--help");
+    }
+    // What a script of `completion` asks.
+    if (words.size() > 4 && words[1] == std::string_view("completion") &&
+        words[3] == std::string_view("--")) {
+      write_stdout(next_words(walk(app_), {words.begin() + 4, words.end()}, words[2]));
+      return core::ExitCode::kReproducible;
+    }
     try {
-      app_.parse(argc, argv);
+      app_.parse(static_cast<int>(words.size()), words.data());
     } catch (const CLI::CallForVersion& version) {
       write_stdout(std::string(version.what()) + "\n");
       return core::ExitCode::kReproducible;
     } catch (const CLI::CallForHelp&) {
-      write_stdout(app_.help());
+      // CLI11 asks for help before it looks at words.
+      if (!app_.remaining(true).empty()) reject(CLI::ExtrasError(app_.remaining(true)), app_);
+      write_stdout(folded(app_.help(), text_columns(stdout_is_terminal(), [](const char* name) {
+                            return std::getenv(name);
+                          })));
       return core::ExitCode::kReproducible;
     } catch (const CLI::ParseError& error) {
       reject(error, app_);

@@ -4,12 +4,10 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <span>
-#include <system_error>
 
+#include "configs/parser/config_parser.h"
 #include "core/digest/digest.h"
 #include "core/error.h"
 #include "core/text/printable.h"
@@ -18,9 +16,6 @@ namespace repro_check::configs {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-/// About a million operators.
-constexpr std::uintmax_t kLargestFile = std::uintmax_t{256} << 20U;
 
 std::string checksum_of(std::string_view text) {
   return core::to_hex(core::digest_bytes(std::as_bytes(std::span(text))));
@@ -175,21 +170,12 @@ NoiseFloors parse_noise_text(const std::string& text, const std::string& origin)
 }
 
 NoiseFloors load_noise(const std::filesystem::path& file) {
-  const auto refuse = [&](const std::string& why) {
-    throw core::Error(
-        core::ErrorKind::kUsage,
-        fmt::format("{}: {}", core::printable(file.string()), why),
-        "noise floors are made by `repro-check calibrate -c config.json -n 10 -o FILE`");
-  };
-  std::error_code error;
-  const auto status = std::filesystem::status(file, error);
-  if (!std::filesystem::exists(status)) refuse("no such file");
-  if (!std::filesystem::is_regular_file(status)) refuse("not a regular file");
-  if (std::filesystem::file_size(file, error) > kLargestFile) refuse("too large for noise floors");
-  std::ifstream stream(file, std::ios::binary);
-  const std::string text((std::istreambuf_iterator<char>(stream)),
-                         std::istreambuf_iterator<char>());
-  if (!stream.is_open() || stream.bad()) refuse("cannot be read");
+  // About a million operators.
+  constexpr std::uintmax_t kLargestFile = std::uintmax_t{256} << 20U;
+  const std::string text = read_config_text(
+      file,
+      "noise floors are made by `repro-check calibrate -c config.json -n 10 -o FILE`",
+      kLargestFile);
   return parse_noise_text(text, file.string());
 }
 

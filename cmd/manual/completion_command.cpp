@@ -16,16 +16,12 @@ std::vector<std::string> CompletionCommand::examples() const {
 }
 
 void CompletionCommand::define(CLI::App& app) {
-  app_ = &app;
   restrict_to(app.add_option("shell", shell_, "The shell to write it for"), {"bash", "zsh", "fish"})
       ->required();
 }
 
 core::ExitCode CompletionCommand::run(const GlobalOptions& /*globals*/) {
-  const CliVerb tool = walk_tool(*app_);
-  write_stdout(shell_ == "bash"  ? bash_completion(tool)
-               : shell_ == "zsh" ? zsh_completion(tool)
-                                 : fish_completion(tool));
+  write_stdout(completion_script(shell_));
   return core::ExitCode::kReproducible;
 }
 

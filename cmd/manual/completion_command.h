@@ -20,7 +20,6 @@ class CompletionCommand final : public Command {
   core::ExitCode run(const GlobalOptions& globals) override;
 
  private:
-  const CLI::App* app_ = nullptr;
   std::string shell_;
 };
 

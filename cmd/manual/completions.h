@@ -2,15 +2,23 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "cmd/options/cli_tree.h"
 
 namespace repro_check::cmd {
 
-/// Scripts that complete command lines of the tool: verbs, options, the words an option takes, and
-/// files or directories where it takes those.
-std::string bash_completion(const CliVerb& tool);
-std::string zsh_completion(const CliVerb& tool);
-std::string fish_completion(const CliVerb& tool);
+/// A script that completes command lines of the tool by asking the tool: next_words().
+/// @param shell  bash, zsh or fish
+std::string completion_script(const std::string& shell);
+
+/// What may stand in the place of the last word, a line each: the word, and behind a tabulator what
+/// it is; `:files` or `:directories` where those may stand.
+/// @param words  of the command line behind the tool's name, the last as far as it is typed
+/// @param shell  bash splits words at `=` and wants what is behind it alone; zsh puts `=` behind
+///               options that take a value
+std::string next_words(const CliVerb& tool,
+                       std::vector<std::string> words,
+                       const std::string& shell);
 
 }  // namespace repro_check::cmd

@@ -48,18 +48,19 @@ void check_parameters(const ObjectReader& object, PolicyKind kind, Problems& pro
 }
 
 /// One tolerance without the other would silently mean 0 to some and a default to others.
-void check_tolerances(const ObjectReader& object, Problems& problems) {
+void check_tolerances(const ObjectReader& object, const ParseContext& context) {
   const bool rtol = object.has("rtol");
   if (rtol == object.has("atol")) return;
-  problems.add(child_pointer(object.pointer(), rtol ? "rtol" : "atol"),
-               fmt::format("\"{}\" must be given with it; without both the dtype's defaults hold",
-                           rtol ? "atol" : "rtol"));
+  context.problems.add(
+      child_pointer(object.pointer(), rtol ? "rtol" : "atol"),
+      fmt::format("{} must be given with it; without both the dtype's defaults hold",
+                  context.key_name(rtol ? "atol" : "rtol")));
 }
 
 /// @param kind  empty when it was given and is none: then there is nothing to hold members against
 void read_parameters(const ObjectReader& object,
                      std::optional<PolicyKind> kind,
-                     Problems& problems,
+                     const ParseContext& context,
                      PolicySpec& policy) {
   object("rtol", policy.rtol);
   object("atol", policy.atol);
@@ -72,8 +73,8 @@ void read_parameters(const ObjectReader& object,
   object("drift", policy.drift);
   object("factor", policy.factor);
   object("slack", policy.slack);
-  if (kind) check_parameters(object, *kind, problems);
-  if (!kind || kind == PolicyKind::kTolerance) check_tolerances(object, problems);
+  if (kind) check_parameters(object, *kind, context.problems);
+  if (!kind || kind == PolicyKind::kTolerance) check_tolerances(object, context);
 }
 
 /// What `object` says of NaN, zeros and subnormals.
@@ -98,7 +99,7 @@ std::optional<PolicyKind> read_policy(const Node& node,
   object("kind", kind);
   if (kind) policy.kind = *kind;
   object.require("kind", ", such as \"tolerance\"");
-  read_parameters(object, kind, context.problems, policy);
+  read_parameters(object, kind, context, policy);
   read_specials(object, policy);
   return std::nullopt;
 }
@@ -203,7 +204,7 @@ void read_section_policy(const ObjectReader& object,
   const auto kind =
       member ? read_policy(*member, context, policy) : std::optional(PolicyKind::kBitwise);
   if (!member || !member->json->is_object()) {
-    return read_parameters(object, kind, context.problems, policy);
+    return read_parameters(object, kind, context, policy);
   }
   for (const Parameter& parameter : kParameters) {
     if (!object.has(parameter.key)) continue;
@@ -246,7 +247,9 @@ void read_compare(const Node& node, const ParseContext& context, CompareSpec& co
   if (object("map", map, PathKind::kFile, "a file of names that differ")) {
     // Mistakes in the file are some of the configuration, told with the others.
     std::vector<std::string> wrong;
-    compare.map = parse_name_map(read_config_text(map), map.string(), wrong);
+    const std::string name =
+        context.of_flags ? object.find("map")->json->get<std::string>() : map.string();
+    compare.map = parse_name_map(read_config_text(map), name, wrong);
     for (std::string& sentence : wrong) {
       context.problems.add(child_pointer(object.pointer(), "map"), std::move(sentence));
     }
@@ -287,13 +290,6 @@ detail::Json read_rules_file(const std::filesystem::path& file) {
   return *document;
 }
 
-/// `--max-growth` for `/max_growth`, and behind it where in a file that it names.
-std::string flag_of(const std::string& pointer) {
-  std::string flag = "--" + pointer.substr(1, pointer.find('/', 1) - 1);
-  std::ranges::replace(flag, '_', '-');
-  return pointer.size() + 1 == flag.size() ? flag : flag + " " + pointer.substr(flag.size() - 1);
-}
-
 }  // namespace
 
 CompareSpec compare_of_flags(const nlohmann::ordered_json& flags,
@@ -310,15 +306,21 @@ CompareSpec compare_of_flags(const nlohmann::ordered_json& flags,
     section["policy"] = std::string(name_of(is_second ? parameter.second_owner : parameter.owner));
   }
   detail::Problems problems;
-  const detail::ParseContext context{problems, std::filesystem::current_path()};
+  const detail::ParseContext context{
+      problems, std::filesystem::current_path(), /*resolved=*/false, /*of_flags=*/true};
   CompareSpec spec;
   detail::read_compare(
       {&section, "", &detail::config_schema().at("properties").at("compare")}, context, spec);
   std::vector<std::string> lines;
-  for (const ConfigProblem& problem : problems.all()) {
-    lines.push_back(problem.pointer.empty()
-                        ? problem.message
-                        : fmt::format("{}: {}", flag_of(problem.pointer), problem.message));
+  for (const auto& [pointer, message] : problems.all()) {
+    // Of what stands in a file that a flag names the place behind the flag.
+    const std::size_t end = std::min(pointer.find('/', 1), pointer.size());
+    lines.push_back(pointer.empty() ? message
+                                    : fmt::format("{}{}{}: {}",
+                                                  context.key_name(pointer.substr(1, end - 1)),
+                                                  end < pointer.size() ? " " : "",
+                                                  pointer.substr(end),
+                                                  message));
   }
   if (lines.empty()) return spec;
   throw core::Error(core::ErrorKind::kUsage,

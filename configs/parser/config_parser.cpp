@@ -354,9 +354,9 @@ Config parse_config(const std::string& text,
   return config;
 }
 
-std::string read_config_text(const std::filesystem::path& file, const std::string& hint) {
-  // Large inputs belong into files; this is read whole and parsed before anything is known of it.
-  constexpr std::uintmax_t kLargestConfig = std::uintmax_t{8} << 20U;
+std::string read_config_text(const std::filesystem::path& file,
+                             const std::string& hint,
+                             std::uintmax_t largest) {
   const auto refuse = [&](const std::string& why, const std::string& mend) {
     throw core::Error(
         core::ErrorKind::kUsage, fmt::format("{}: {}", core::printable(file.string()), why), mend);
@@ -370,8 +370,8 @@ std::string read_config_text(const std::filesystem::path& file, const std::strin
     refuse("cannot be read: " + std::generic_category().message(errno), "check its permissions");
   }
   const std::uintmax_t size = std::filesystem::file_size(file, error);
-  if (!error && size > kLargestConfig) {
-    refuse(fmt::format("{} bytes; a configuration has at most {}", size, kLargestConfig), hint);
+  if (!error && size > largest) {
+    refuse(fmt::format("{} bytes; such a file has at most {}", size, largest), hint);
   }
   std::ifstream stream(file, std::ios::binary);
   std::string text((std::istreambuf_iterator<char>(stream)), std::istreambuf_iterator<char>());

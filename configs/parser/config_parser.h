@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json_fwd.hpp>
@@ -48,10 +49,15 @@ inline constexpr const char* kConfigHint =
     "docs/CONFIGURATION.md lists every key; `repro-check init MODEL.pt` writes a configuration to "
     "start from";
 
+/// Large inputs belong into files; a configuration is read whole and parsed before anything is
+/// known of it.
+inline constexpr std::uintmax_t kLargestConfig = std::uintmax_t{8} << 20U;
+
 /// The text of a configuration file, or of one that belongs to it, bounded in size.
 /// @throws core::Error{kUsage} with `hint` when it is missing, no file, unreadable or too large
 std::string read_config_text(const std::filesystem::path& file,
-                             const std::string& hint = kConfigHint);
+                             const std::string& hint = kConfigHint,
+                             std::uintmax_t largest = kLargestConfig);
 
 /// `config.json: /runs/1/sed: unknown key; did you mean "seed"?`, safe to print.
 std::string problem_line(const std::string& origin, const ConfigProblem& problem);

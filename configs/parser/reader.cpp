@@ -99,6 +99,13 @@ std::string child_pointer(std::string_view parent, std::size_t index) {
   return child_pointer(parent, std::to_string(index));
 }
 
+std::string ParseContext::key_name(std::string_view key) const {
+  if (!of_flags) return fmt::format("\"{}\"", key);
+  std::string flag = fmt::format("--{}", key);
+  std::ranges::replace(flag, '_', '-');
+  return flag;
+}
+
 const Json& config_schema() {
   static const Json schema = Json::parse(builtin_schema());
   return schema;
@@ -413,7 +420,7 @@ bool ObjectReader::is_meant(std::string_view key) const {
 
 void ObjectReader::require(std::string_view key, std::string_view why) const {
   if (!is_object() || is_meant(key)) return;
-  context_.problems.add(node_.pointer, fmt::format("\"{}\" is missing{}", key, why));
+  context_.problems.add(node_.pointer, fmt::format("{} is missing{}", context_.key_name(key), why));
 }
 
 std::optional<Node> ObjectReader::find(std::string_view key) const {

@@ -59,6 +59,10 @@ struct ParseContext {
   /// A request for a recorder, made by us: paths are final and unchecked, inputs carry the pointer
   /// they were given at.
   bool resolved = false;
+  bool of_flags = false;  ///< keys are flags, and files are called as they were typed
+
+  /// How messages call a key: `"max_growth"`, `--max-growth`.
+  [[nodiscard]] std::string key_name(std::string_view key) const;
 };
 
 /// configs/repro-check-config.schema.json: which keys there are, and what each of them takes.

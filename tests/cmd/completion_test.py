@@ -51,8 +51,10 @@ class Checks:
         self.left_out = []
 
     def run(self, *words, **options):
+        environment = {**os.environ, "HOME": str(self.folder),
+                       "PATH": f"{pathlib.Path(self.tool).parent}:{os.environ['PATH']}"}
         return subprocess.run(words, capture_output=True, text=True, check=False,
-                              cwd=self.folder, **options)
+                              cwd=self.folder, env=environment, **options)
 
     def output(self, *words):
         done = self.run(self.tool, *words)
@@ -129,8 +131,7 @@ def check_fish(checks):
     script = checks.file("repro-check.fish", "completion", "fish")
 
     def complete(line):
-        done = checks.run("fish", "--no-config", "-c", f'source "{script}"; complete -C "{line}"',
-                          env={**os.environ, "HOME": str(checks.folder)})
+        done = checks.run("fish", "--no-config", "-c", f'source "{script}"; complete -C "{line}"')
         checks.expect(done.returncode == 0 and not done.stderr, f"fish {line}: {done}")
         return {row.split("\t")[0] for row in done.stdout.splitlines()}
 
@@ -149,16 +150,11 @@ def check_zsh(checks):
     script = functions / "_repro-check"
     script.write_text(checks.output("completion", "zsh"))
     checks.expect(checks.run("zsh", "-n", script).returncode == 0, "zsh -n")
-    text = script.read_text()
-    verbs = verbs_of(checks)
-    for verb in verbs:
-        if any(other[:-1] == verb for other in verbs):
-            body = text.split(f"\n_repro_check_{'_'.join(verb)}() {{\n")[1].split("  case ")[0]
-        else:
-            body = text.split(f"\n    {verb[-1]})\n")[1].split(";;")[0]
-        missing = {name for name in options_of(checks, *verb) if f"{name}=" not in body
-                   and f"{name}[" not in body}
-        checks.expect(not missing, f"zsh: {verb} lacks {missing}")
+    for verb in verbs_of(checks):
+        lines = checks.output("completion", "zsh", "--", *verb, "--").splitlines()
+        names = {line.split("\t")[0].removesuffix("=") for line in lines}
+        missing = options_of(checks, *verb) ^ names
+        checks.expect(not missing, f"zsh: {verb} has or lacks {missing}")
     for line, wanted in (("dif", "diff "), ("diff --signed-zero sa", "diff --signed-zero same "),
                          ("diff --max-g", "diff --max-growth="),
                          ("diff --report juni", "diff --report junit="),
@@ -168,13 +164,12 @@ def check_zsh(checks):
         told = checks.folder / "told"
         told.unlink(missing_ok=True)
         done = checks.run("zsh", "-f", "-c", ZSH, "zsh", str(functions), "repro-check " + line,
-                          str(told), env={**os.environ, "HOME": str(checks.folder)}, timeout=60)
+                          str(told), timeout=60)
         checks.expect(done.stdout == f"repro-check {wanted}\n", f"zsh: {line}: {done}")
 
 
 def check_man(checks):
-    pages = checks.folder / "man"
-    pages.mkdir()
+    pages = checks.folder / "share" / "man"
     checks.output("man", "--directory", str(pages))
     verbs = verbs_of(checks)
     tops = [verb[0] for verb in verbs if len(verb) == 1]

@@ -6,9 +6,9 @@
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <span>
 
+#include "configs/setting_changes.h"
 #include "core/digest/digest.h"
 #include "core/text/printable.h"
 #include "core/trace/manifest_lookup.h"
@@ -42,30 +42,6 @@ std::string normalised(const std::string& configuration) {
   }
   strip_places(json);
   return json.dump();
-}
-
-std::string shown(const SortedJson& json, const std::string& key) {
-  const auto found = json.find(key);
-  return core::printable(found == json.end() ? "nothing" : found->dump(), kLongestValue);
-}
-
-void add_settings(const std::string& left, const std::string& right, std::vector<std::string>& to) {
-  const SortedJson floors = SortedJson::parse(left, nullptr, false);
-  const SortedJson run = SortedJson::parse(right, nullptr, false);
-  if (!floors.is_object() || !run.is_object()) {
-    to.emplace_back("the configuration is not recorded");
-    return;
-  }
-  std::set<std::string> keys;
-  for (const SortedJson* side : {&floors, &run}) {
-    for (const auto& [key, value] : side->items()) keys.insert(key);
-  }
-  for (const std::string& key : keys) {
-    const std::string from = shown(floors, key);
-    const std::string against = shown(run, key);
-    if (floors.value(key, SortedJson()) == run.value(key, SortedJson())) continue;
-    to.push_back(fmt::format("/{}: {} against {}", core::printable(key), from, against));
-  }
 }
 
 /// Of the model's file, and of what was taken from another version of it.
@@ -125,7 +101,22 @@ std::vector<std::string> differences(const NoiseSubject& floors, const NoiseSubj
                                 core::printable(floors.libtorch, kLongestValue),
                                 core::printable(run.libtorch, kLongestValue)));
   }
-  add_settings(floors.configuration, run.configuration, found);
+  const auto is_known = [](const NoiseSubject& subject) {
+    return SortedJson::parse(subject.configuration, nullptr, false).is_object();
+  };
+  if (!is_known(floors) || !is_known(run)) {
+    found.emplace_back("the configuration is not recorded");
+    return found;
+  }
+  const auto shown = [](const std::string& json) {
+    return json == "unset" ? "nothing" : core::printable(json, kLongestValue);
+  };
+  for (const SettingChange& change : recorded_changes(floors.configuration, run.configuration)) {
+    found.push_back(fmt::format("{}: {} against {}",
+                                core::printable(change.pointer),
+                                shown(change.baseline),
+                                shown(change.candidate)));
+  }
   return found;
 }
 
