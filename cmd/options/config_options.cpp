@@ -11,15 +11,6 @@
 namespace repro_check::cmd {
 namespace {
 
-/// As JSON, so that a path or device that looks like a number stays a string.
-std::string quoted(const std::string& text) {
-  try {
-    return nlohmann::json(text).dump();
-  } catch (const nlohmann::json::exception&) {
-    throw core::Error(core::ErrorKind::kUsage, "\"" + text + "\" is not valid UTF-8");
-  }
-}
-
 configs::ConfigOverride parse_set(const std::string& text) {
   const std::size_t equals = text.find('=');
   if (equals == std::string::npos || !text.starts_with("/")) {
@@ -31,6 +22,14 @@ configs::ConfigOverride parse_set(const std::string& text) {
 }
 
 }  // namespace
+
+std::string quoted(const std::string& text) {
+  try {
+    return nlohmann::json(text).dump();
+  } catch (const nlohmann::json::exception&) {
+    throw core::Error(core::ErrorKind::kUsage, "\"" + text + "\" is not valid UTF-8");
+  }
+}
 
 void ConfigOptions::define(CLI::App& app, bool required) {
   app.add_option("-c,--config", file_, "Configuration")->type_name("FILE")->required(required);

@@ -14,6 +14,10 @@ class App;
 
 namespace repro_check::cmd {
 
+/// As JSON, so that a path or device that looks like a number stays a string.
+/// @throws core::Error{kUsage} when it is not UTF-8
+std::string quoted(const std::string& text);
+
 /// `-c FILE` and the flags that override it, shared by the verbs that read a configuration.
 class ConfigOptions {
  public:

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "cmd/options/choice.h"
+#include "cmd/options/config_options.h"
 #include "configs/parser/config_parser.h"
 #include "core/error.h"
 
@@ -75,16 +76,16 @@ const std::vector<Flag>& flags() {
   return all;
 }
 
-/// A number where the text is one; else the text, of which the parser says what it should have
-/// been.
-nlohmann::json number_of(const std::string& text) {
+/// JSON of a number where the text is one; else of the text, of which the parser says what it
+/// should have been.
+std::string number_or_text(const std::string& text) {
   const char* end = text.data() + text.size();
   std::int64_t integer = 0;
-  if (std::from_chars(text.data(), end, integer).ptr == end) return integer;
+  if (std::from_chars(text.data(), end, integer).ptr == end) return nlohmann::json(integer).dump();
   double number = 0;
   const auto read = std::from_chars(text.data(), end, number);
-  if (read.ptr == end && read.ec == std::errc() && std::isfinite(number)) return number;
-  return text;
+  const bool is_number = read.ptr == end && read.ec == std::errc() && std::isfinite(number);
+  return is_number ? nlohmann::json(number).dump() : quoted(text);
 }
 
 void refuse_without(const std::string& flag,
@@ -109,7 +110,7 @@ void PolicyFlags::define(CLI::App& app) {
     auto* option = app.add_option_function<std::string>(
         flag.name,
         [this, key, is_number](const std::string& text) {
-          given_[key] = (is_number ? number_of(text) : nlohmann::json(text)).dump();
+          given_[key] = is_number ? number_or_text(text) : quoted(text);
         },
         flag.help);
     if (flag.words.empty()) {
@@ -127,9 +128,7 @@ configs::CompareSpec PolicyFlags::spec() const {
     rules = nlohmann::json::parse(file->second).get<std::string>();
     given.erase(file);
   }
-  auto keys = nlohmann::ordered_json::object();
-  for (const auto& [key, text] : given) keys[key] = nlohmann::ordered_json::parse(text);
-  const configs::CompareSpec spec = configs::compare_of_flags(keys, rules);
+  const configs::CompareSpec spec = configs::compare_of_flags(given, rules);
   const bool noise = configs::uses_noise(spec);
   const bool fp64 = configs::uses_fp64(spec);
   if (!rules && given.contains("strict_rules")) refuse_without("--strict-rules", "--rules");

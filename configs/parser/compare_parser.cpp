@@ -292,9 +292,10 @@ detail::Json read_rules_file(const std::filesystem::path& file) {
 
 }  // namespace
 
-CompareSpec compare_of_flags(const nlohmann::ordered_json& flags,
+CompareSpec compare_of_flags(const std::map<std::string, std::string>& flags,
                              const std::optional<std::filesystem::path>& rules) {
-  detail::Json section = flags;
+  detail::Json section = detail::Json::object();
+  for (const auto& [key, value] : flags) section[key] = detail::Json::parse(value);
   const detail::Json file = rules ? read_rules_file(*rules) : detail::Json::object();
   for (const auto& [key, value] : file.items()) {
     if (!section.contains(key)) section[key] = value;

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -62,12 +61,12 @@ std::string read_config_text(const std::filesystem::path& file,
 /// `config.json: /runs/1/sed: unknown key; did you mean "seed"?`, safe to print.
 std::string problem_line(const std::string& origin, const ConfigProblem& problem);
 
-/// How dumps are judged by flags, each a key of the section `compare`. The policy need not be given
-/// where a number of its own is.
+/// How dumps are judged by flags, each a key of the section `compare` and its value as JSON. The
+/// policy need not be given where a number of its own is.
 /// @param rules  file of a list of rules, or of an object with `rules`, `unmatched`,
 ///               `strict_rules`, `noise` and `fp64`; flags win over what it says
 /// @throws core::Error{kUsage} with a line a problem: `--rtol: ...`
-CompareSpec compare_of_flags(const nlohmann::ordered_json& flags,
+CompareSpec compare_of_flags(const std::map<std::string, std::string>& flags,
                              const std::optional<std::filesystem::path>& rules);
 
 /// The file handed to a recorder: the resolved run, where its dump goes.
