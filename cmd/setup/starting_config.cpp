@@ -172,10 +172,8 @@ StartingConfig starting_config(const std::string& model_path,
   document["model"] = {{"path", clean_utf8(model_path)}, {"method", clean_utf8(method)}};
   document["inputs"] = std::move(inputs);
   document["seed"] = 0;
-  document["determinism"] = "off";
-  document["disable_dropout"] = true;
+  // Nothing that a preset decides: what stands in a configuration wins over the preset it names.
   document["dump"] = {{"directory", "repro-check-out"}};
-  document["compare"] = {{"policy", "bitwise"}};
   document["report"] = {{"format", {"text", "json"}}};
   result.text = with_short_arrays(json_piece(document, true)) + "\n";
   return result;

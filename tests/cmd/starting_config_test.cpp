@@ -72,4 +72,12 @@ TEST_CASE("a type that never ends and a name that is not UTF-8 do no harm") {
   CHECK(inputs_for({{"a\xff", "Tensor"}}).size() == 1);
 }
 
+TEST_CASE("what presets decide is left to them") {
+  const auto config =
+      nlohmann::json::parse(starting_config("m.pt", "forward", {{"x", "Tensor"}}).text);
+  for (const char* key : {"determinism", "disable_dropout", "rng", "grad", "threads", "compare"}) {
+    CHECK_FALSE(config.contains(key));
+  }
+}
+
 }  // namespace repro_check::cmd
