@@ -256,9 +256,7 @@ class Application {
     } catch (const CLI::CallForHelp&) {
       // CLI11 asks for help before it looks at words.
       if (!app_.remaining(true).empty()) reject(CLI::ExtrasError(app_.remaining(true)), app_);
-      write_stdout(folded(app_.help(), text_columns(stdout_is_terminal(), [](const char* name) {
-                            return std::getenv(name);
-                          })));
+      write_stdout(folded(app_.help(), text_columns(stdout_is_terminal(), &std::getenv)));
       return core::ExitCode::kReproducible;
     } catch (const CLI::ParseError& error) {
       reject(error, app_);
