@@ -179,7 +179,7 @@ void refuse_negative_counts(CLI::App& app) {
 
 /// Help as wide as `columns`: what is too long goes on below where its text began.
 /// @param columns  0 = as it is
-std::string folded(const std::string& help, std::size_t columns) {
+std::string help_within(const std::string& help, std::size_t columns) {
   constexpr std::size_t kIndent = 6;
   constexpr std::size_t kNarrowest = 24;
   if (columns == 0) return help;
@@ -256,7 +256,7 @@ class Application {
     } catch (const CLI::CallForHelp&) {
       // CLI11 asks for help before it looks at words.
       if (!app_.remaining(true).empty()) reject(CLI::ExtrasError(app_.remaining(true)), app_);
-      write_stdout(folded(app_.help(), text_columns(stdout_is_terminal(), &std::getenv)));
+      write_stdout(help_within(app_.help(), text_columns(stdout_is_terminal(), &std::getenv)));
       return core::ExitCode::kReproducible;
     } catch (const CLI::ParseError& error) {
       reject(error, app_);
