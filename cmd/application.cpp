@@ -202,8 +202,9 @@ std::string help_within(const std::string& help, std::size_t columns) {
       indent = kIndent;
       before.assign(indent, ' ');
     }
-    for (const std::string& piece : wrap(line, std::max(columns, indent + 4) - indent)) {
-      out += before + piece + "\n";
+    const std::size_t width = std::max(columns, indent + 4) - indent;
+    for (const Line& piece : Line(line).wrapped(width, width)) {
+      out += before + piece.str(false) + "\n";
       before.assign(indent, ' ');
     }
   }
