@@ -8,7 +8,7 @@
 
 #include "cmd/inspect/counterpart.h"
 #include "cmd/inspect/inspect_tensor.h"
-#include "cmd/render/json/json_op.h"
+#include "cmd/render/json/op_json.h"
 #include "cmd/render/text.h"
 #include "comparators/align/pairing.h"
 #include "comparators/measure/metrics.h"
@@ -239,7 +239,7 @@ std::string against_view(const core::DumpSource& dump,
   document["difference"] = json_text_or_null(pair.difference);
   document["baseline"] = tensor_json(pair.tensor);
   document["candidate"] = tensor_json(pair.other);
-  document["metrics"] = json_metrics(pair.metrics);
+  document["metrics"] = json_of(pair.metrics);
   if (has_values) {
     Json& values = document["values"] = Json::array();
     for (const std::uint64_t position : differing_first(pair, *query.values)) {

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <string_view>
 
-#include "cmd/render/json/jsonl.h"
+#include "cmd/render/json/report_json.h"
 #include "core/error.h"
 
 namespace repro_check::cmd {

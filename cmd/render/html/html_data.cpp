@@ -8,7 +8,7 @@
 #include <optional>
 #include <utility>
 
-#include "cmd/render/json/json_report.h"
+#include "cmd/render/json/report_json.h"
 
 namespace repro_check::cmd {
 namespace {

@@ -4,11 +4,23 @@
 #include <cstdint>
 #include <string>
 
+#include "cmd/render/json/json_text.h"
 #include "cmd/render/render.h"
 #include "comparators/report/op_trail.h"
 #include "comparators/report/report.h"
 
 namespace repro_check::cmd {
+
+inline constexpr const char* kReportVersion = "1.6";
+
+/// The object that render_json() writes, for documents that hold it.
+Json json_report(const comparators::Report& report, const RenderOptions& options);
+/// The inverse, of an object that is a report of this version. Throws as JsonReader does.
+/// @param gate  what it says of a gate, where it is about one
+void read_report(const Json& json,
+                 comparators::Report& report,
+                 std::string& hdf5_version,
+                 GateOutcome& gate);
 
 /// The lines of JSON Lines, each with its newline.
 std::string jsonl_header(const comparators::Report& report, const RenderOptions& options);

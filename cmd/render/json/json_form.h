@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "cmd/render/json/json_text.h"
+#include "core/digest/digest.h"
+
+namespace repro_check::cmd {
+
+// What a struct looks like in JSON is said once, by `describe(form, value)`, which names each
+// member. A JsonWriter makes the document of it, a JsonReader fills the value from one.
+
+/// What a form of type F has in its hands: the reader changes it.
+template <typename F, typename T>
+using Of = std::conditional_t<F::kReads, T, const T>;
+
+/// Makes one value of a document.
+class JsonWriter {
+ public:
+  static constexpr bool kReads = false;
+
+  explicit JsonWriter(Json& out) : out_(&out) {}
+
+  [[nodiscard]] Json& json() const { return *out_; }
+  /// A member; good until the next one is asked for.
+  [[nodiscard]] JsonWriter at(std::string_view key) const {
+    return JsonWriter((*out_)[std::string(key)]);
+  }
+  /// A member that is null unless it `is_there`, which a reader does not know beforehand.
+  [[nodiscard]] std::optional<JsonWriter> part(std::string_view key, bool is_there) const {
+    const JsonWriter member = at(key);
+    return is_there ? std::optional(member) : std::nullopt;
+  }
+  /// Whether there is such a member, which is left out unless it `is_there`.
+  [[nodiscard]] bool has(std::string_view /*key*/, bool is_there) const { return is_there; }
+  template <typename T>
+  void operator()(std::string_view key, const T& value) const {
+    describe(at(key), value);
+  }
+  /// A member that says what others say already: nobody reads it.
+  template <typename Make>
+  void derived(std::string_view key, Make make) const {
+    Json made = make();
+    (*out_)[std::string(key)] = std::move(made);
+  }
+  /// An array, described item by item.
+  template <typename Items, typename Describe>
+  void items(const Items& items, Describe describe_item) const {
+    *out_ = Json::array();
+    for (const auto& item : items) describe_item(JsonWriter(out_->emplace_back()), item);
+  }
+  /// @param name  of an enumerator; null where it is empty
+  template <typename Enum, typename Name>
+  void word(const Enum& value, Enum /*last*/, Name name) const {
+    *out_ = json_text_or_null(name(value));
+  }
+
+ private:
+  Json* out_;
+};
+
+/// Takes one value of a document. Throws Json::exception where something is missing or of another
+/// type, and std::invalid_argument on text that nothing of ours writes.
+class JsonReader {
+ public:
+  static constexpr bool kReads = true;
+
+  explicit JsonReader(const Json& in, std::string_view key = {}) : in_(&in), key_(key) {}
+
+  [[nodiscard]] const Json& json() const { return *in_; }
+  [[noreturn]] void refuse(const std::string& why) const;
+  [[nodiscard]] JsonReader at(std::string_view key) const {
+    return JsonReader(in_->at(std::string(key)), key);
+  }
+  [[nodiscard]] std::optional<JsonReader> part(std::string_view key, bool /*is_there*/) const {
+    const JsonReader member = at(key);
+    return member.json().is_null() ? std::nullopt : std::optional(member);
+  }
+  [[nodiscard]] bool has(std::string_view key, bool /*is_there*/) const {
+    return in_->contains(std::string(key));
+  }
+  template <typename T>
+  void operator()(std::string_view key, T&& value) const {
+    describe(at(key), value);
+  }
+  template <typename Make>
+  void derived(std::string_view /*key*/, Make /*make*/) const {}
+  /// Items that are there already are filled before others are added.
+  template <typename Items, typename Describe>
+  void items(Items& items, Describe describe_item) const {
+    std::size_t i = 0;
+    for (const Json& each : *in_) {
+      if (i == items.size()) items.emplace_back();
+      describe_item(JsonReader(each, key_), items[i++]);
+    }
+  }
+  /// Of enumerators 0 to `last` the one that is called so.
+  template <typename Enum, typename Name>
+  void word(Enum& value, Enum last, Name name) const {
+    const std::string text = in_->is_null() ? std::string() : in_->get<std::string>();
+    for (int i = 0; i <= static_cast<int>(last); ++i) {
+      value = static_cast<Enum>(i);
+      if (name(value) == text) return;
+    }
+    refuse("nothing is called \"" + text + "\"");
+  }
+
+ private:
+  const Json* in_;
+  std::string_view key_;  ///< for messages
+};
+
+template <std::same_as<bool> T>
+void describe(JsonWriter f, const T& value) {
+  f.json() = value;
+}
+template <std::same_as<bool> T>
+void describe(JsonReader f, T& value) {
+  value = f.json().get<bool>();
+}
+
+std::uint64_t read_whole(JsonReader f);
+std::int64_t read_integer(JsonReader f);
+
+template <std::integral T>
+requires(!std::same_as<T, bool>) void describe(JsonWriter f, const T& value) {
+  using Widest = std::conditional_t<std::is_signed_v<T>, std::int64_t, std::uint64_t>;
+  f.json() = json_integer(static_cast<Widest>(value));
+}
+template <std::integral T>
+requires(!std::same_as<T, bool>) void describe(JsonReader f, T& value) {
+  if constexpr (std::is_signed_v<T>) {
+    value = static_cast<T>(read_integer(f));
+  } else {
+    value = static_cast<T>(read_whole(f));
+  }
+}
+
+template <std::same_as<double> T>
+void describe(JsonWriter f, const T& value) {
+  f.json() = json_number(value);
+}
+void describe(JsonReader f, double& value);
+
+inline void describe(JsonWriter f, const std::string& text) { f.json() = json_text(text); }
+/// Empty for null.
+void describe(JsonReader f, std::string& text);
+inline void text_or_null(JsonWriter f, const std::string& text) {
+  f.json() = json_text_or_null(text);
+}
+inline void text_or_null(JsonReader f, std::string& text) { describe(f, text); }
+
+inline void describe(JsonWriter f, const core::Digest& digest) { f.json() = core::to_hex(digest); }
+void describe(JsonReader f, core::Digest& digest);
+
+template <typename T>
+void describe(JsonWriter f, const std::optional<T>& value) {
+  if (value) describe(f, *value);
+}
+template <typename T>
+void describe(JsonReader f, std::optional<T>& value) {
+  if (!f.json().is_null()) describe(f, value.emplace());
+}
+
+template <typename T>
+void describe(JsonWriter f, const std::vector<T>& values) {
+  f.items(values, [](JsonWriter item, const T& value) { describe(item, value); });
+}
+template <typename T>
+void describe(JsonReader f, std::vector<T>& values) {
+  f.items(values, [](JsonReader item, T& value) { describe(item, value); });
+}
+
+/// What `describe` makes of a value.
+template <typename T>
+Json json_of(const T& value) {
+  Json out;
+  describe(JsonWriter(out), value);
+  return out;
+}
+
+}  // namespace repro_check::cmd
