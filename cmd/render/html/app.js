@@ -5,7 +5,8 @@
 
 {
   class View {
-    constructor(model) {
+    // parts: of the report as it stood before any script
+    constructor(model, parts) {
       this.model = model;
       this.selected = Page.NONE;
       this.module = null;
@@ -17,9 +18,10 @@
       this.table = new Page.Table(model, pick);
       this.tree = new Page.Tree(model, (module) => { this.module = module; this.search(); });
       this.detail = new Page.Detail(model, pick);
+      // The picture stands above all tables, those of the report itself included.
       this.node = Page.el("div", { class: "view" }, this.legend(), this.timelineCard(),
         Page.el("div", { class: "workbench" }, this.treeCard(), this.tableCard(), this.detail.node),
-        Page.el("div", { class: "pair" }, Page.specials(model, pick), Page.ledger(model, pick)));
+        ...parts, Page.el("div", { class: "pair" }, Page.specials(model, pick), Page.ledger(model, pick)));
       this.shown.textContent = this.shownText(model.size);
     }
 
@@ -224,14 +226,12 @@
       const { model } = reports[number];
       app.hidden = !model || !model.size;
       if (app.hidden) { view = null; return; }
-      if (!views.has(number)) views.set(number, new View(model));
+      if (!views.has(number)) {
+        const article = document.getElementById(`report-${number}`);
+        views.set(number, new View(model, article.querySelectorAll(".settings, .warnings, .text")));
+      }
       view = views.get(number);
       app.replaceChildren(view.node);
-      // The rest of what was there before the script comes below.
-      const article = document.getElementById(`report-${number}`);
-      article.querySelectorAll(".settings, .warnings, .text").forEach((part) => {
-        if (!part.matches(".settings")) view.node.append(part);
-      });
       rebuild();
       view.table.paint(true);
       if (!view.follow(location.hash) && view.bad.length) view.select(view.bad[0], true);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads the data of the page, and unfolds the columns of a trail.
+// Reads the data of the page.
 "use strict";
 
 {
@@ -24,16 +24,12 @@
     return value === "-inf" ? -Infinity : Number(value);
   };
 
-  const undoSteps = (steps) => {
-    const out = new Int32Array(steps.length);
-    let last = -1;
-    steps.forEach((step, i) => {
-      if (step === null) { out[i] = NONE; return; }
-      last += step;
-      out[i] = last;
-    });
-    return out;
-  };
+  // One line of a table that is held in columns.
+  const itemOf = (columns, at) =>
+    Object.fromEntries(Object.entries(columns).map(([name, column]) => [name, column[at]]));
+
+  // Places in other tables, or op indices.
+  const numbers = (column) => Int32Array.from(column, (value) => value === null ? NONE : value);
 
   // Places by number: where[i] is the row with that op index.
   const inverse = (indices) => {
@@ -44,93 +40,54 @@
     return where;
   };
 
+  // A trail as the report holds it (comparators::OpTrail), and ways through it by row.
   class Model {
     constructor(trail, report) {
       this.report = report;
       this.trail = trail;
-      const rows = trail.rows;
-      this.size = rows.state.length;
-      this.total = trail.total;
-      this.baseline = undoSteps(rows.baseline);
-      this.candidate = undoSteps(rows.candidate);
-      this.op = new Uint32Array(rows.op);
-      this.place = new Uint32Array(rows.place);
-      this.type = new Uint32Array(rows.type);
-      this.state = new Uint8Array(rows.state);
-      this.phase = new Uint8Array(rows.phase);
+      this.total = trail.rows_total;
+      this.size = trail.rows.state.length;
+      for (const [name, column] of Object.entries(trail.rows)) this[name] = numbers(column);
       this.rowOfBaseline = inverse(this.baseline);
       this.rowOfCandidate = inverse(this.candidate);
-      this.readErrors(trail.errors);
-      this.readProducers(rows.producers);
+      const spread = (name, empty) => Float64Array.from(trail.rows.errors,
+        (at) => at === null ? empty : numeric(trail.errors[name][at]));
+      this.measured = { abs: spread("abs"), rel: spread("rel"), l2: spread("l2"), ulp: spread("ulp") };
+      this.differing = spread("differing", 0);
+      this.elements = spread("elements", 0);
       this.described = new Map();
       if (report.first_divergence) this.describe([report.first_divergence]);
-    }
-
-    // Errors by row: NaN where there are none.
-    readErrors(columns) {
-      const rows = columns.row;
-      const spread = (column, empty) => {
-        const out = new Float64Array(this.size).fill(empty);
-        for (let i = 0; i < rows.length; i++) out[rows[i]] = numeric(column[i]);
-        return out;
-      };
-      this.errors = {};
-      for (const name of ["abs", "rel", "l2", "ulp"]) this.errors[name] = spread(columns[name], NaN);
-      this.differing = spread(columns.differing, 0);
-      this.elements = spread(columns.elements, 0);
-      this.specials = {};
-      for (const name of ["nan_b", "nan_c", "inf_b", "inf_c"]) {
-        const found = new Map();
-        columns[name].forEach((count, i) => { if (count) found.set(rows[i], numeric(count)); });
-        this.specials[name] = found;
-      }
-    }
-
-    // First how many, then how far back each is; kept as rows.
-    readProducers(flat) {
-      this.producerStart = new Uint32Array(this.size + 1);
-      const makers = new Int32Array(flat.length);
-      let at = 0;
-      let used = 0;
-      for (let row = 0; row < this.size; row++) {
-        this.producerStart[row] = used;
-        const where = this.baseline[row] === NONE ? this.rowOfCandidate : this.rowOfBaseline;
-        for (let many = flat[at++]; many > 0; many--) {
-          const maker = where[this.shown(row) - flat[at++]];
-          if (maker !== undefined && maker !== NONE) makers[used++] = maker;
-        }
-      }
-      this.producerStart[this.size] = used;
-      this.producers = makers.subarray(0, used);
     }
 
     // What the report says in full of some operators.
     describe(items) {
       for (const item of items) {
-        const { baseline, candidate } = item.op_index;
-        const row = baseline === null ? this.rowOfCandidate[candidate] : this.rowOfBaseline[baseline];
-        if (row !== undefined && row !== NONE) this.described.set(row, item);
+        const row = this.rowOf(item.op_index.baseline, item.op_index.candidate);
+        if (row >= 0) this.described.set(row, item);
       }
     }
 
+    rowOf(baseline, candidate) {
+      const row = baseline === null ? this.rowOfCandidate[candidate] : this.rowOfBaseline[baseline];
+      return row === undefined ? NONE : row;
+    }
     shown(row) { return this.baseline[row] !== NONE ? this.baseline[row] : this.candidate[row]; }
     label(row) { return (this.baseline[row] === NONE ? "c" : "") + this.shown(row); }
     operator(row) { return this.trail.operators[this.op[row]] || "(no operator)"; }
     module(row) { return this.trail.places.module[this.place[row]]; }
     typeText(row) { return this.trail.types[this.type[row]]; }
-    sourceOf(place) {
+    sourceOf(place, whole) {
       const file = this.trail.places.file[place];
       const line = this.trail.places.line[place];
-      return file ? file.split("/").pop() + (line ? `:${line}` : "") : "";
+      return file ? (whole ? file : file.split("/").pop()) + (line ? `:${line}` : "") : "";
     }
-    source(row) { return this.sourceOf(this.place[row]); }
-    fullSource(row) {
-      const { file, line } = this.trail.places;
-      const place = this.place[row];
-      return file[place] ? file[place] + (line[place] ? `:${line[place]}` : "") : "";
-    }
-    special(kind, row) {
-      return (this.specials[`${kind}_b`].get(row) || 0) + (this.specials[`${kind}_c`].get(row) || 0);
+    source(row, whole) { return this.sourceOf(this.place[row], whole); }
+    // How many elements of a side are NaN or Inf; of both without one.
+    special(kind, row, side) {
+      const at = this.errors[row];
+      if (at === NONE) return 0;
+      const of = (one) => numeric(this.trail.errors[`${kind}_${one}`][at]);
+      return side ? of(side) : of("baseline") + of("candidate");
     }
 
     // The row that "41" or "c41" names; the candidate's where the baseline has no such one.
@@ -144,33 +101,36 @@
 
     // Rows that made what this one reads.
     producersOf(row) {
-      return [...this.producers.subarray(this.producerStart[row], this.producerStart[row + 1])];
+      const first = this.first_producer[row];
+      const where = this.baseline[row] === NONE ? this.rowOfCandidate : this.rowOfBaseline;
+      return this.trail.producers.slice(first, first + this.producers[row])
+        .map((index) => where[index]).filter((maker) => maker >= 0);
     }
 
     // Rows that read what this one made; the table behind it is built when first asked for.
     consumersOf(row) {
-      if (!this.consumerStart) this.turnProducers();
-      return [...this.consumers.subarray(this.consumerStart[row], this.consumerStart[row + 1])];
-    }
-
-    turnProducers() {
-      const start = new Uint32Array(this.size + 2);
-      for (const maker of this.producers) start[maker + 2]++;
-      for (let row = 0; row < this.size; row++) start[row + 2] += start[row + 1];
-      this.consumers = new Int32Array(this.producers.length);
-      for (let reader = 0; reader < this.size; reader++) {
-        for (let i = this.producerStart[reader]; i < this.producerStart[reader + 1]; i++) {
-          this.consumers[start[this.producers[i] + 1]++] = reader;
+      if (!this.consumers) {
+        this.consumers = new Map();
+        for (let reader = 0; reader < this.size; reader++) {
+          for (const maker of this.producersOf(reader)) {
+            if (!this.consumers.has(maker)) this.consumers.set(maker, []);
+            this.consumers.get(maker).push(reader);
+          }
         }
       }
-      this.consumerStart = start;
+      return this.consumers.get(row) || [];
     }
 
-    mapsOf(row) { return (this.maps || []).filter((map) => map.op === this.baseline[row]); }
+    mapOf(row, slot) {
+      const { op, slot: slots } = this.maps || { op: [] };
+      const at = op.findIndex((index, i) => index === this.baseline[row] && slots[i] === slot);
+      return at < 0 ? null : itemOf(this.maps, at);
+    }
   }
 
   Page.NONE = NONE;
   Page.numeric = numeric;
+  Page.itemOf = itemOf;
 
   const read = async (id) => {
     const node = document.getElementById(id);

@@ -39,8 +39,7 @@
 
   const sampleTable = (samples) => Page.el("div", { class: "scroll" },
     Page.el("table", { class: "samples" },
-      Page.el("thead", {}, Page.el("tr", {}, ["index", "baseline", "candidate", "ULP"].map((word) =>
-        Page.el("th", { scope: "col" }, word)))),
+      Page.head("index", "baseline", "candidate", "ULP"),
       Page.el("tbody", {}, samples.map((sample) => Page.el("tr", {},
         Page.el("td", {}, `[${sample.index.join(", ")}]`),
         Page.el("td", { title: `bits ${sample.baseline.bits}` }, sample.baseline.value),
@@ -87,20 +86,20 @@
       const other = candidate !== Page.NONE && candidate !== model.baseline[row] ? candidate : "";
       return [
         ["module", model.module(row)],
-        ["source", model.fullSource(row)],
+        ["source", model.source(row, true)],
         ["phase", model.phase[row] ? ["", "backward", "optimizer"][model.phase[row]] : ""],
         ["output", model.typeText(row)],
         ["in candidate", other === "" ? "" : `op ${other}`],
-        ["max abs", Page.error(model.errors.abs[row])],
-        ["max rel", Page.error(model.errors.rel[row])],
-        ["max ULP", Page.ulp(model.errors.ulp[row])],
+        ["max abs", Page.error(model.measured.abs[row])],
+        ["max rel", Page.error(model.measured.rel[row])],
+        ["max ULP", Page.ulp(model.measured.ulp[row])],
         ["NaN", this.sides("nan", row)],
         ["Inf", this.sides("inf", row)],
       ];
     }
 
     sides(kind, row) {
-      const [left, right] = ["_b", "_c"].map((side) => this.model.specials[kind + side].get(row) || 0);
+      const [left, right] = ["baseline", "candidate"].map((side) => this.model.special(kind, row, side));
       return left + right ? `${Page.count(left)} in baseline, ${Page.count(right)} in candidate` : "";
     }
 
@@ -117,9 +116,8 @@
         return [Page.el("p", { class: "hint" },
           "The report describes its first 1,000 differing operators in full; of this one it holds the row.")];
       }
-      const maps = this.model.mapsOf(row);
       return item.outputs.map((tensor) => this.tensor(`output ${tensor.slot}`, tensor,
-        maps.find((map) => map.slot === tensor.slot)));
+        this.model.mapOf(row, tensor.slot)));
     }
 
     tensor(name, tensor, map) {
@@ -162,11 +160,9 @@
       return Page.el("section", {}, Page.el("h3", {}, word),
         Page.el("ul", { class: "links" }, rows.slice(0, MOST_LINKS).map((row) => {
           const state = Page.states[this.model.state[row]];
-          const link = Page.el("a", { href: `#op-${this.model.label(row)}` },
+          return Page.el("li", {}, Page.opLink(this.model, row, this.onPick,
             Page.el("span", { class: `mark ${state.key}`, "aria-label": state.word }, state.mark),
-            ` op ${this.model.label(row)} ${this.model.operator(row)}`);
-          link.addEventListener("click", (event) => { event.preventDefault(); this.onPick(row); });
-          return Page.el("li", {}, link);
+            ` op ${this.model.label(row)} ${this.model.operator(row)}`));
         }), rest > 0 ? Page.el("li", {}, `and ${Page.count(rest)} more`) : null));
     }
 

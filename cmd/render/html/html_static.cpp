@@ -98,14 +98,34 @@ bool is_manifest_known(const RunSummary& run) {
   return run.manifest.trace.operators > 0 || !run.manifest.settings.empty();
 }
 
+/// @param head  of its columns, as `<th>` elements
+std::string html_table(const std::string& head, const std::string& rows) {
+  return "<table><thead><tr>" + head + "</tr></thead><tbody>\n" + rows + "</tbody></table>";
+}
+
+/// What hardly anybody looks for, to be opened.
+std::string html_folded(const std::string& summary,
+                        const std::string& head,
+                        const std::string& rows) {
+  if (rows.empty()) return {};
+  return "<details><summary>" + summary + "</summary>" + html_table(head, rows) + "</details>";
+}
+
+// Those that are expected to differ, and change no numbers, are folded.
 std::string differences(const Report& report) {
+  const std::string head =
+      "<th scope=\"col\">setting</th><th scope=\"col\">baseline</th><th "
+      "scope=\"col\">candidate</th>";
   std::string rows;
+  std::string mild;
+  std::size_t mild_ones = 0;
   for (const comparators::Difference& d : report.differences) {
-    rows += fmt::format("<tr{}><th scope=\"row\">{}</th><td>{}</td><td>{}</td></tr>\n",
-                        d.affects_numbers ? "" : " class=\"mild\"",
-                        html_text(d.pointer),
-                        html_text(d.baseline),
-                        html_text(d.candidate));
+    (d.affects_numbers ? rows : mild) +=
+        fmt::format("<tr><th scope=\"row\">{}</th><td>{}</td><td>{}</td></tr>\n",
+                    html_text(d.pointer),
+                    html_text(d.baseline),
+                    html_text(d.candidate));
+    mild_ones += d.affects_numbers ? 0U : 1U;
   }
   for (const comparators::NamedTensorDifference& tensor : report.named_tensors) {
     rows +=
@@ -113,17 +133,14 @@ std::string differences(const Report& report) {
                     html_text(tensor.name),
                     html_text(tensor.metrics ? amount_text(*tensor.metrics, false) : tensor.note));
   }
-  if (rows.empty()) {
-    const bool is_known =
-        !report.runs.empty() && std::ranges::all_of(report.runs, is_manifest_known);
-    return fmt::format("<section class=\"card\"><h2>Differing settings</h2><p>{}</p></section>\n",
-                       is_known ? "None: the runs were set up alike."
-                                : "Not known: a run has left no record of its settings.");
-  }
-  return "<section class=\"card\"><h2>Differing settings</h2><table><thead><tr><th "
-         "scope=\"col\">setting</th><th scope=\"col\">baseline</th><th "
-         "scope=\"col\">candidate</th></tr></thead><tbody>\n" +
-         rows + "</tbody></table></section>\n";
+  const bool is_known = !report.runs.empty() && std::ranges::all_of(report.runs, is_manifest_known);
+  const std::string_view none = !is_known ? "Not known: a run has left no record of its settings."
+                                : mild.empty() ? "None: the runs were set up alike."
+                                               : "None that changes numbers.";
+  const std::string shown = rows.empty() ? fmt::format("<p>{}</p>", none) : html_table(head, rows);
+  return "<section class=\"card\"><h2>Differing settings</h2>" + shown +
+         html_folded(fmt::format("{} that change no numbers", mild_ones), head, mild) +
+         "</section>\n";
 }
 
 std::vector<std::pair<std::string_view, std::string>> run_facts(const RunSummary& run) {
@@ -143,34 +160,36 @@ std::vector<std::pair<std::string_view, std::string>> run_facts(const RunSummary
           {"CPU", core::text_or_empty(core::environment_fact(m, "cpu.model"))}};
 }
 
-// Rows of facts, columns of runs; those that differ come first.
+// Rows of facts, columns of runs; those that are alike are folded.
 std::string runs(const Report& report) {
   if (report.runs.empty()) return {};
   std::vector<std::vector<std::pair<std::string_view, std::string>>> columns;
-  for (const RunSummary& run : report.runs) columns.push_back(run_facts(run));
   std::string head = "<th></th>";
   for (const RunSummary& run : report.runs) {
+    columns.push_back(run_facts(run));
     head += fmt::format("<th scope=\"col\">{}</th>", html_text(run.name));
   }
   std::string apart;
   std::string alike;
+  std::vector<std::string_view> alike_ones;
   for (std::size_t i = 0; i < columns.front().size(); ++i) {
+    const auto& [name, first] = columns.front()[i];
     std::string cells;
     bool is_alike = true;
     bool is_empty = true;
     for (const auto& column : columns) {
       cells += "<td>" + html_text(column[i].second) + "</td>";
-      is_alike = is_alike && column[i].second == columns.front()[i].second;
+      is_alike = is_alike && column[i].second == first;
       is_empty = is_empty && column[i].second.empty();
     }
     if (is_empty) continue;
-    (is_alike ? alike : apart) += fmt::format("<tr{}><th scope=\"row\">{}</th>{}</tr>\n",
-                                              is_alike ? " class=\"mild\"" : "",
-                                              columns.front()[i].first,
-                                              cells);
+    (is_alike ? alike : apart) +=
+        fmt::format("<tr><th scope=\"row\">{}</th>{}</tr>\n", name, cells);
+    if (is_alike) alike_ones.push_back(name);
   }
-  return "<section class=\"card\"><h2>Runs</h2><table><thead><tr>" + head +
-         "</tr></thead><tbody>\n" + apart + alike + "</tbody></table></section>\n";
+  return "<section class=\"card\"><h2>Runs</h2>" + (apart.empty() ? "" : html_table(head, apart)) +
+         html_folded(fmt::format("alike: {}", fmt::join(alike_ones, ", ")), head, alike) +
+         "</section>\n";
 }
 
 std::string operator_row(const OpDivergence& op) {
@@ -194,11 +213,12 @@ std::string operators(const Report& report) {
       "<div class=\"fallback\"><p>No script has run in this page: download the file and open it "
       "from disk to see the timeline, the module tree and every operator.</p>\n";
   if (!listed.empty()) {
+    std::string rows;
+    for (const OpDivergence* op : listed) rows += operator_row(*op);
     out +=
-        "<table><thead><tr><th>op</th><th>state</th><th>operator</th><th>place</th><th>by how "
-        "much</th></tr></thead><tbody>\n";
-    for (const OpDivergence* op : listed) out += operator_row(*op);
-    out += "</tbody></table>\n";
+        html_table("<th>op</th><th>state</th><th>operator</th><th>place</th><th>by how much</th>",
+                   rows) +
+        "\n";
     const std::uint64_t total = std::max<std::uint64_t>(report.divergences_total, listed.size());
     if (total > listed.size()) {
       out += fmt::format("<p>and {} more</p>\n", format_count(total - listed.size()));

@@ -77,10 +77,10 @@
       return (row) => holds(model.place[row]);
     },
     index: (value, model) => numberTest(value, (row) => model.shown(row)),
-    abs: (value, model) => numberTest(value, (row) => model.errors.abs[row]),
-    rel: (value, model) => numberTest(value, (row) => model.errors.rel[row]),
-    l2: (value, model) => numberTest(value, (row) => model.errors.l2[row]),
-    ulp: (value, model) => numberTest(value, (row) => model.errors.ulp[row]),
+    abs: (value, model) => numberTest(value, (row) => model.measured.abs[row]),
+    rel: (value, model) => numberTest(value, (row) => model.measured.rel[row]),
+    l2: (value, model) => numberTest(value, (row) => model.measured.l2[row]),
+    ulp: (value, model) => numberTest(value, (row) => model.measured.ulp[row]),
     nan: (value, model) => numberTest(value, (row) => model.special("nan", row)),
     inf: (value, model) => numberTest(value, (row) => model.special("inf", row)),
   };

@@ -81,12 +81,22 @@ Page.percent = (part, whole) => {
   return share > 99 ? `${Math.floor(share * 1000) / 1000} %` : `${Number(share.toPrecision(2))} %`;
 };
 
+Page.head = (...words) => Page.el("thead", {}, Page.el("tr", {},
+  words.map((word) => Page.el("th", { scope: "col" }, word))));
 Page.color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
 Page.stateBadge = (state) => {
   const { word, mark, key } = Page.states[state];
   return Page.el("span", { class: `state ${key}` },
     Page.el("span", { class: "mark", "aria-hidden": "true" }, mark), word);
+};
+
+// To an operator, by what names it unless there are other words.
+Page.opLink = (model, row, onPick, ...words) => {
+  const link = Page.el("a", { href: `#op-${model.label(row)}` },
+    ...(words.length ? words : [`op ${model.label(row)} ${model.operator(row)}`]));
+  link.addEventListener("click", (event) => { event.preventDefault(); onPick(row); });
+  return link;
 };
 
 // A context for drawing in CSS pixels, sharp on any screen.

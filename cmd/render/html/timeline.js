@@ -69,7 +69,7 @@
 
     bestMetric() {
       for (const name of ["abs", "ulp", "l2"]) {
-        if (this.model.errors[name].some((value) => value > 0 && Number.isFinite(value))) return name;
+        if (this.model.measured[name].some((value) => value > 0 && Number.isFinite(value))) return name;
       }
       return "abs";
     }
@@ -84,7 +84,7 @@
 
     // Rows with a point by state, and the other ones by lane and there by state.
     sortPoints() {
-      const values = this.model.errors[this.metric];
+      const values = this.model.measured[this.metric];
       this.points = Page.states.map(() => []);
       this.inLane = LANES.map(() => []);
       this.heights = values;
@@ -358,7 +358,7 @@
       this.node.classList.toggle("aims", row >= 0);
       if (row < 0) return;
       const model = this.model;
-      const value = model.errors[this.metric][row];
+      const value = model.measured[this.metric][row];
       this.tip.replaceChildren(
         Page.el("strong", {}, `op ${model.label(row)} ${model.operator(row)}`),
         Page.el("span", {}, model.module(row)),

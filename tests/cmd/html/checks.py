@@ -301,6 +301,38 @@ def check_names_for_readers(page, pages):
     assert page.run("document.documentElement.lang") == "en"
 
 
+def check_columns(page, pages):
+    """No number of the table is cut or stands outside of what is seen of it."""
+    for width in (1280, 1440, 1690):
+        page.resize(width, 900)
+        page.open(pages["small"][0])
+        settle(page)
+        hidden = page.run("""(() => {
+          const seen = document.querySelector('.table').getBoundingClientRect();
+          return [...document.querySelectorAll('.row:not([hidden]) .number')].filter(cell => {
+            const box = cell.getBoundingClientRect();
+            return box.left < seen.left || box.right > seen.right || cell.scrollWidth > cell.clientWidth;
+          }).map(cell => cell.className + ': ' + cell.textContent);
+        })()""")
+        assert not hidden, (width, hidden)
+    page.resize(1500, 1000)
+
+
+def check_opening(page, pages):
+    """The divergence and its picture stand above everything else, and in the first screen."""
+    page.resize(1280, 900)
+    page.open(pages["small"][0])
+    settle(page)
+    tops = page.run("['h1', '.why', '.timeline', '.workbench', '.settings', '.text']"
+                    ".map(part => document.querySelector(part).getBoundingClientRect().top)")
+    bottom = page.run("document.querySelector('.overview').getBoundingClientRect().bottom")
+    page.resize(1500, 1000)
+    assert tops == sorted(tops) and bottom < 900, (tops, bottom)
+    assert page.run("[...document.querySelectorAll('.settings details')].every(part => !part.open)")
+    shown = page.run("document.querySelector('.settings').innerText")
+    assert "threads.intra_op" in shown and "alike: " in shown and "a CPU" not in shown, shown
+
+
 def check_narrow(page, pages):
     page.resize(400, 800)
     page.open(pages["small"][0])
