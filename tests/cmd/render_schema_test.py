@@ -28,6 +28,27 @@ def broken_copies(report):
     return [without_verdict, unknown_status, extra_key, bare_nan, wrong_bits]
 
 
+def members(schema, part, value, found):
+    """By definition of an object the members that the schema names and those that are written."""
+    while "$ref" in part:
+        target = schema
+        for name in part["$ref"].split("/")[1:]:
+            target = target[name]
+        part = {**target, **{key: more for key, more in part.items() if key != "$ref"}}
+    for other in part.get("anyOf", []):
+        members(schema, other, value, found)
+    if isinstance(value, list) and isinstance(part.get("items"), dict):
+        for item in value:
+            members(schema, part["items"], item, found)
+    if not isinstance(value, dict) or not ("properties" in part or "required" in part):
+        return
+    named = frozenset(part.get("properties", {})) | frozenset(part.get("required", []))
+    found.setdefault(named, set()).update(value)
+    for name, below in part.get("properties", {}).items():
+        if name in value:
+            members(schema, below, value[name], found)
+
+
 def main():
     try:
         from jsonschema import Draft202012Validator
@@ -46,6 +67,14 @@ def main():
         for error in validator.iter_errors(report):
             failures += 1
             print(f"report {number}: /{'/'.join(map(str, error.path))}: {error.message[:200]}")
+    found = {}
+    for report in reports:
+        members(schema, schema["$defs"]["report"], report, found)
+    for named, written in found.items():
+        if named != written:
+            failures += 1
+            print(f"in {sorted(named)[:6]} ...: not in the schema {sorted(written - named)}, "
+                  f"nowhere written {sorted(named - written)}")
     with_output = next(r for r in reports if r["first_divergence"])
     for number, broken in enumerate(broken_copies(with_output)):
         if validator.is_valid(broken):
