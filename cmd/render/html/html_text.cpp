@@ -5,36 +5,13 @@
 
 #include <cstdint>
 
+#include "cmd/render/escape.h"
 #include "cmd/render/text.h"
 #include "core/error.h"
 
 namespace repro_check::cmd {
 
-std::string html_text(std::string_view name) {
-  std::string out;
-  for (const char c : escape_name(name)) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      case '\'':
-        out += "&#39;";
-        break;
-      default:
-        out += c;
-    }
-  }
-  return out;
-}
+std::string html_text(std::string_view name) { return xml_text(escape_name(name)); }
 
 std::string script_json(const Json& json) {
   const bool only_ascii = true;
