@@ -5,11 +5,14 @@
 
 #include <charconv>
 #include <cmath>
+#include <concepts>
 #include <cstddef>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string_view>
+#include <tuple>
+#include <type_traits>
 #include <utility>
 
 #include "core/error.h"
@@ -43,76 +46,140 @@ Json real_to_json(double value) {
   return value;
 }
 
-Json to_json(const std::vector<Setting>& settings) {
-  Json array = Json::array();
-  for (const Setting& setting : settings) {
-    array.push_back({{"name", setting.name}, {"found", setting.found}, {"used", setting.used}});
+/// Whether a field stands in every manifest, is lacking in older ones, or is written only where it
+/// has something to say.
+enum class Presence { kAlways, kLater, kRare };
+
+template <typename Owner, typename Member>
+struct Field {
+  const char* name;
+  Member Owner::*member;
+  Presence presence = Presence::kAlways;
+};
+
+// What a manifest and its parts consist of, once for writing and reading.
+
+constexpr auto fields_of(const Setting& /*type*/) {
+  return std::tuple(Field{"name", &Setting::name},
+                    Field{"found", &Setting::found},
+                    Field{"used", &Setting::used});
+}
+
+constexpr auto fields_of(const EnvironmentFact& /*type*/) {
+  return std::tuple(Field{"name", &EnvironmentFact::name}, Field{"value", &EnvironmentFact::value});
+}
+
+constexpr auto fields_of(const NamedTensor& /*type*/) {
+  return std::tuple(Field{"kind", &NamedTensor::kind},
+                    Field{"name", &NamedTensor::name},
+                    Field{"dtype", &NamedTensor::dtype},
+                    Field{"shape", &NamedTensor::shape},
+                    Field{"digest", &NamedTensor::digest});
+}
+
+constexpr auto fields_of(const PartialTrace& /*type*/) {
+  return std::tuple(Field{"reason", &PartialTrace::reason},
+                    Field{"last", &PartialTrace::last},
+                    Field{"last_operator", &PartialTrace::last_operator},
+                    Field{"unfinished", &PartialTrace::unfinished},
+                    Field{"lost_contents", &PartialTrace::lost_contents});
+}
+
+constexpr auto fields_of(const TraceReference& /*type*/) {
+  return std::tuple(Field{"run_name", &TraceReference::run_name},
+                    Field{"index_digest", &TraceReference::index_digest},
+                    Field{"contents", &TraceReference::contents},
+                    Field{"bytes", &TraceReference::bytes});
+}
+
+constexpr auto fields_of(const TraceSummary& /*type*/) {
+  return std::tuple(
+      Field{"operators", &TraceSummary::operators},
+      Field{"tensors", &TraceSummary::tensors},
+      Field{"contents", &TraceSummary::contents},
+      Field{"stored_bytes", &TraceSummary::stored_bytes},
+      Field{"substitutions", &TraceSummary::substitutions},
+      Field{"drawing_operators", &TraceSummary::drawing_operators},
+      Field{"level", &TraceSummary::level},
+      Field{"depth", &TraceSummary::depth},
+      Field{"include", &TraceSummary::include},
+      Field{"exclude", &TraceSummary::exclude},
+      Field{"digest_algorithm", &TraceSummary::digest_algorithm},
+      Field{"io", &TraceSummary::io, Presence::kLater},  // since 1.1
+      Field{"index_digest", &TraceSummary::index_digest},
+      Field{"bytes_limit_reached_at",
+            &TraceSummary::bytes_limit_reached_at,
+            Presence::kRare},  // since 1.1, as what follows
+      Field{"partial", &TraceSummary::partial, Presence::kRare},
+      Field{"keep_ops", &TraceSummary::keep_ops, Presence::kRare},
+      Field{"slices", &TraceSummary::slices, Presence::kRare},  // since 1.2, as what follows
+      Field{"reference", &TraceSummary::reference, Presence::kRare},
+      Field{"returned", &TraceSummary::returned, Presence::kRare});  // since 1.3
+}
+
+constexpr auto fields_of(const RunManifest& /*type*/) {
+  return std::tuple(Field{"tool_version", &RunManifest::tool_version},
+                    Field{"run_name", &RunManifest::run_name},
+                    Field{"created", &RunManifest::created},
+                    Field{"model_path", &RunManifest::model_path},
+                    Field{"model_method", &RunManifest::model_method},
+                    Field{"model_digest", &RunManifest::model_digest},
+                    Field{"seed", &RunManifest::seed},
+                    Field{"device", &RunManifest::device},
+                    Field{"determinism", &RunManifest::determinism},
+                    Field{"disable_dropout", &RunManifest::disable_dropout},
+                    Field{"rng", &RunManifest::rng},
+                    Field{"grad", &RunManifest::grad},
+                    Field{"seconds", &RunManifest::seconds},
+                    Field{"load_seconds", &RunManifest::load_seconds},
+                    Field{"trace", &RunManifest::trace},
+                    Field{"warnings", &RunManifest::warnings},
+                    Field{"settings", &RunManifest::settings},
+                    Field{"environment", &RunManifest::environment},
+                    Field{"named_tensors", &RunManifest::named_tensors},
+                    Field{"configuration", &RunManifest::configuration});
+}
+
+template <typename T>
+Json json_of(const T& member);
+
+template <typename Item>
+void write_fields(Json& json, const Item& item) {
+  const auto write = [&](const auto& field) {
+    const auto& member = item.*field.member;
+    if constexpr (std::equality_comparable<std::decay_t<decltype(member)>>) {
+      if (field.presence == Presence::kRare && member == std::decay_t<decltype(member)>{}) return;
+    }
+    json[field.name] = json_of(member);
+  };
+  std::apply([&](const auto&... all) { (write(all), ...); }, fields_of(item));
+}
+
+template <typename T>
+Json json_of(const T& member) {
+  if constexpr (std::is_same_v<T, double>) {
+    return real_to_json(member);
+  } else if constexpr (std::is_arithmetic_v<T> || std::is_same_v<T, std::string>) {
+    return member;
+  } else if constexpr (std::is_same_v<T, Digest>) {
+    return to_hex(member);
+  } else if constexpr (std::is_same_v<T, Dtype>) {
+    return dtype_name(member);
+  } else if constexpr (std::is_same_v<T, NamedTensorKind>) {
+    return kind_name(member);
+  } else if constexpr (std::is_same_v<T, OpRange>) {
+    return Json::array({member.first, member.last});
+  } else if constexpr (requires { member.value(); }) {
+    return json_of(member.value());
+  } else if constexpr (requires { member.begin(); }) {
+    Json array = Json::array();
+    for (const auto& item : member) array.push_back(json_of(item));
+    return array;
+  } else {
+    Json object = Json::object();
+    write_fields(object, member);
+    return object;
   }
-  return array;
-}
-
-Json to_json(const std::vector<EnvironmentFact>& facts) {
-  Json array = Json::array();
-  for (const EnvironmentFact& fact : facts) {
-    array.push_back({{"name", fact.name}, {"value", fact.value}});
-  }
-  return array;
-}
-
-Json to_json(const std::vector<NamedTensor>& tensors) {
-  Json array = Json::array();
-  for (const NamedTensor& tensor : tensors) {
-    array.push_back({{"kind", kind_name(tensor.kind)},
-                     {"name", tensor.name},
-                     {"dtype", dtype_name(tensor.dtype)},
-                     {"shape", tensor.shape},
-                     {"digest", to_hex(tensor.digest)}});
-  }
-  return array;
-}
-
-Json to_json(const PartialTrace& partial) {
-  return {{"reason", partial.reason},
-          {"last", partial.last},
-          {"last_operator", partial.last_operator},
-          {"unfinished", partial.unfinished},
-          {"lost_contents", partial.lost_contents}};
-}
-
-Json to_json(const TraceReference& reference) {
-  return {{"run_name", reference.run_name},
-          {"index_digest", to_hex(reference.index_digest)},
-          {"contents", reference.contents},
-          {"bytes", reference.bytes}};
-}
-
-Json to_json(const OpRanges& ranges) {
-  Json array = Json::array();
-  for (const OpRange& range : ranges) array.push_back({range.first, range.last});
-  return array;
-}
-
-Json to_json(const TraceSummary& trace) {
-  Json json{{"operators", trace.operators},
-            {"tensors", trace.tensors},
-            {"contents", trace.contents},
-            {"stored_bytes", trace.stored_bytes},
-            {"substitutions", trace.substitutions},
-            {"drawing_operators", trace.drawing_operators},
-            {"level", trace.level},
-            {"depth", trace.depth},
-            {"include", trace.include},
-            {"exclude", trace.exclude},
-            {"digest_algorithm", trace.digest_algorithm},
-            {"io", trace.io},
-            {"index_digest", to_hex(trace.index_digest)}};
-  if (trace.bytes_limit_reached_at) json["bytes_limit_reached_at"] = *trace.bytes_limit_reached_at;
-  if (trace.partial) json["partial"] = to_json(*trace.partial);
-  if (!trace.keep_ops.empty()) json["keep_ops"] = to_json(trace.keep_ops);
-  if (trace.slices != 0) json["slices"] = trace.slices;
-  if (trace.reference) json["reference"] = to_json(*trace.reference);
-  if (trace.returned != 0) json["returned"] = trace.returned;
-  return json;
 }
 
 /// The digest of a manifest's text, in which its own 32 characters count as zeros.
@@ -138,10 +205,6 @@ class Node {
     const auto found = json_.find(name);
     if (found == json_.end()) throw damaged(fmt::format("\"{}\" is missing", name));
     return {*found, pointer_ + "/" + name, origin_};
-  }
-
-  [[nodiscard]] bool has(const char* name) const {
-    return json_.is_object() && json_.contains(name);
   }
 
   void read(std::string& into) const {
@@ -204,22 +267,6 @@ class Node {
     }
     throw damaged("must be \"input\", \"parameter\" or \"buffer\"");
   }
-  void read(Setting& into) const {
-    field("name").read(into.name);
-    field("found").read(into.found);
-    field("used").read(into.used);
-  }
-  void read(EnvironmentFact& into) const {
-    field("name").read(into.name);
-    field("value").read(into.value);
-  }
-  void read(NamedTensor& into) const {
-    field("kind").read(into.kind);
-    field("name").read(into.name);
-    field("dtype").read(into.dtype);
-    field("shape").read(into.shape);
-    field("digest").read(into.digest);
-  }
   template <typename Item>
   void read(std::vector<Item>& into) const {
     if (!json_.is_array()) throw damaged("must be an array");
@@ -228,20 +275,7 @@ class Node {
       Node(json_[i], fmt::format("{}/{}", pointer_, i), origin_).read(into.emplace_back());
     }
   }
-  void read(PartialTrace& into) const {
-    field("reason").read(into.reason);
-    field("last").read(into.last);
-    field("last_operator").read(into.last_operator);
-    field("unfinished").read(into.unfinished);
-    field("lost_contents").read(into.lost_contents);
-  }
-  void read(TraceReference& into) const {
-    field("run_name").read(into.run_name);
-    field("index_digest").read(into.index_digest);
-    field("contents").read(into.contents);
-    field("bytes").read(into.bytes);
-  }
-  void read_ranges(OpRanges& into) const {
+  void read(OpRanges& into) const {
     std::vector<std::vector<std::uint64_t>> pairs;
     read(pairs);
     into.clear();
@@ -251,28 +285,18 @@ class Node {
     }
     if (into != united(into)) throw damaged("must ascend without overlaps");
   }
-  void read(TraceSummary& into) const {
-    field("operators").read(into.operators);
-    field("tensors").read(into.tensors);
-    field("contents").read(into.contents);
-    field("stored_bytes").read(into.stored_bytes);
-    field("substitutions").read(into.substitutions);
-    field("drawing_operators").read(into.drawing_operators);
-    field("level").read(into.level);
-    field("depth").read(into.depth);
-    field("include").read(into.include);
-    field("exclude").read(into.exclude);
-    if (has("keep_ops")) field("keep_ops").read_ranges(into.keep_ops);  // since 1.1
-    field("digest_algorithm").read(into.digest_algorithm);
-    field("index_digest").read(into.index_digest);
-    if (has("io")) field("io").read(into.io);  // since 1.1, as what follows
-    if (has("bytes_limit_reached_at")) {
-      field("bytes_limit_reached_at").read(into.bytes_limit_reached_at.emplace());
-    }
-    if (has("partial")) field("partial").read(into.partial.emplace());
-    if (has("slices")) field("slices").read(into.slices);  // since 1.2, as what follows
-    if (has("reference")) field("reference").read(into.reference.emplace());
-    if (has("returned")) field("returned").read(into.returned);  // since 1.3
+  template <typename Item>
+  void read(std::optional<Item>& into) const {
+    read(into.emplace());
+  }
+  template <typename Item>
+  void read(Item& into) const {
+    const auto read_field = [&](const auto& wanted) {
+      const bool may_lack = wanted.presence != Presence::kAlways;
+      if (may_lack && json_.is_object() && !json_.contains(wanted.name)) return;
+      field(wanted.name).read(into.*wanted.member);
+    };
+    std::apply([&](const auto&... all) { (read_field(all), ...); }, fields_of(into));
   }
 
  private:
@@ -330,31 +354,10 @@ Digest check_digest(const Node& root, const std::string& text) {
 }  // namespace
 
 std::string to_json_text(const RunManifest& manifest) {
-  const Json json{
-      {"format", kDumpFormatName},
-      {"version", fmt::format("{}.{}", kDumpFormatMajor, kDumpFormatMinor)},
-      {"tool_version", manifest.tool_version},
-      {"run_name", manifest.run_name},
-      {"created", manifest.created},
-      {"model_path", manifest.model_path},
-      {"model_method", manifest.model_method},
-      {"model_digest", to_hex(manifest.model_digest)},
-      {"seed", manifest.seed},
-      {"device", manifest.device},
-      {"determinism", manifest.determinism},
-      {"disable_dropout", manifest.disable_dropout},
-      {"rng", manifest.rng},
-      {"grad", manifest.grad},
-      {"seconds", real_to_json(manifest.seconds)},
-      {"load_seconds", real_to_json(manifest.load_seconds)},
-      {"trace", to_json(manifest.trace)},
-      {"warnings", manifest.warnings},
-      {"settings", to_json(manifest.settings)},
-      {"environment", to_json(manifest.environment)},
-      {"named_tensors", to_json(manifest.named_tensors)},
-      {"configuration", manifest.configuration},
-      {kDigestField, std::string(kDigestText, '0')},
-  };
+  Json json{{"format", kDumpFormatName},
+            {"version", fmt::format("{}.{}", kDumpFormatMajor, kDumpFormatMinor)}};
+  write_fields(json, manifest);
+  json[kDigestField] = std::string(kDigestText, '0');
   std::string text = tame_json(json.dump(1, ' ', false, Json::error_handler_t::replace)) + "\n";
   const std::size_t digest_at = text.rfind(std::string(kDigestText, '0'));
   text.replace(digest_at, kDigestText, to_hex(digest_of_text(text, digest_at)));
@@ -373,26 +376,7 @@ RunManifest manifest_from_json_text(const std::string& text, const std::string& 
   const Node root(json, "", origin);
   check_version(root, json, origin);
   RunManifest manifest;
-  root.field("tool_version").read(manifest.tool_version);
-  root.field("run_name").read(manifest.run_name);
-  root.field("created").read(manifest.created);
-  root.field("model_path").read(manifest.model_path);
-  root.field("model_method").read(manifest.model_method);
-  root.field("model_digest").read(manifest.model_digest);
-  root.field("seed").read(manifest.seed);
-  root.field("device").read(manifest.device);
-  root.field("determinism").read(manifest.determinism);
-  root.field("disable_dropout").read(manifest.disable_dropout);
-  root.field("rng").read(manifest.rng);
-  root.field("grad").read(manifest.grad);
-  root.field("seconds").read(manifest.seconds);
-  root.field("load_seconds").read(manifest.load_seconds);
-  root.field("trace").read(manifest.trace);
-  root.field("warnings").read(manifest.warnings);
-  root.field("settings").read(manifest.settings);
-  root.field("environment").read(manifest.environment);
-  root.field("named_tensors").read(manifest.named_tensors);
-  root.field("configuration").read(manifest.configuration);
+  root.read(manifest);
   manifest.digest = check_digest(root, text);
   return manifest;
 }

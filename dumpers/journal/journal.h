@@ -9,10 +9,16 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/tensor/tensor_record.h"
 #include "core/trace/dump_sink.h"
 #include "core/trace/op_record.h"
+#include "core/trace/run_manifest.h"
+#include "dumpers/journal/detail/entry_buffer.h"
+#include "dumpers/journal/detail/entry_reader.h"
+#include "dumpers/journal/detail/mapped_log.h"
+#include "dumpers/journal/detail/record_encoder.h"
 #include "dumpers/journal/journal_event.h"
 
 namespace repro_check::journal {
@@ -20,9 +26,6 @@ namespace repro_check::journal {
 /// The files of a recording, in its directory.
 inline constexpr const char* kJournalName = "journal.bin";
 inline constexpr const char* kContentsName = "contents.bin";
-
-/// Lists in lists in an argument are kept this deep; a deeper one becomes core::Opaque.
-inline constexpr int kMaxListDepth = 64;
 
 /// Contents up to this size belong into the journal; it takes none above kLargestInline.
 inline constexpr std::size_t kSmallContent = std::size_t{32} << 10U;
@@ -35,16 +38,11 @@ class JournalWriter {
  public:
   /// @throws core::Error{kIo}; an existing file is refused
   explicit JournalWriter(const std::filesystem::path& file);
-  JournalWriter(const JournalWriter&) = delete;
-  JournalWriter& operator=(const JournalWriter&) = delete;
-  JournalWriter(JournalWriter&&) = delete;
-  JournalWriter& operator=(JournalWriter&&) = delete;
-  ~JournalWriter();
 
   /// @throws core::Error{kIo} when the disk is full
-  void enter(const core::OpEntry& entry);
+  void enter(const core::OpEntry& entry) { put(entry); }
   void append(const core::OpRecord& record);
-  void fail(const std::string& message);
+  void fail(std::string_view message);
 
   /// Keeps a content in the journal itself.
   /// @param bytes  as many as dtype and shape make, and no more than kLargestInline
@@ -57,28 +55,38 @@ class JournalWriter {
   /// Notes that of a content only a slice is kept, behind the content that the slice is.
   void sliced(const SlicedContent& content);
   /// What is known of the run before its first operator.
-  void begun(std::string_view manifest);
+  void begun(std::string_view manifest) { text(EntryKind::kBegun, manifest); }
   /// The last entry: the recording is whole.
-  void finished(std::string_view manifest);
+  void finished(std::string_view manifest) { text(EntryKind::kFinished, manifest); }
+
+  /// Holds what the recorder counted against what was appended.
+  /// @throws core::Error{kInternal} where they differ
+  void check_counts(const core::TraceSummary& trace) const;
 
   /// Cuts the file to what was written.
-  void close();
+  void close() { log_.close(); }
 
  private:
-  class Impl;
-  std::unique_ptr<Impl> impl_;
+  template <typename Call>
+  void put(const Call& call) {
+    encoder_.encode(call, entry_);
+    log_.append(entry_.finish());
+  }
+  void text(EntryKind kind, std::string_view bytes);
+
+  MappedLog log_;
+  RecordEncoder encoder_{log_};
+  EntryBuffer entry_;
+  std::uint64_t operators_ = 0;
+  std::uint64_t returned_ = 0;
+  std::uint64_t tensors_ = 0;
 };
 
 /// Reads entries in the order they were written, up to the first that is not whole.
 class JournalReader {
  public:
   /// @throws core::Error{kDumpUnknown} when it is no journal, or of another format
-  explicit JournalReader(const std::filesystem::path& file);
-  JournalReader(const JournalReader&) = delete;
-  JournalReader& operator=(const JournalReader&) = delete;
-  JournalReader(JournalReader&&) = delete;
-  JournalReader& operator=(JournalReader&&) = delete;
-  ~JournalReader();
+  explicit JournalReader(const std::filesystem::path& file) : entries_(file) {}
 
   /// The next completed record; empty at the end. Other events are passed over.
   /// @throws core::Error{kDumpDamaged} when a whole entry with a good checksum makes no sense
@@ -87,9 +95,30 @@ class JournalReader {
   /// The next event of any kind. @throws as next()
   std::optional<Event> next_event();
 
+  /// Of the entry that made the last event: where it begins, and where its payload ends.
+  [[nodiscard]] std::uint64_t begin() const noexcept { return begin_; }
+  [[nodiscard]] std::uint64_t end() const noexcept { return end_; }
+
+  /// Reads the record at an offset that begin() has said.
+  /// @throws core::Error{kDumpDamaged} when it is no longer there
+  core::OpRecord record_at(std::uint64_t offset);
+
  private:
-  class Impl;
-  std::unique_ptr<Impl> impl_;
+  template <typename Object>
+  using Objects = std::vector<std::shared_ptr<const Object>>;
+  using Forms = std::vector<std::string>;
+
+  std::optional<Event> take(const Entry& entry);
+  std::optional<Event> checked(const Entry& entry);
+  core::OpRecord record(std::span<const std::byte> payload) const;
+
+  EntryReader entries_;
+  std::uint64_t begin_ = 0;
+  std::uint64_t end_ = 0;
+  Objects<core::OperatorInfo> ops_;
+  Objects<core::CallSite> sites_;
+  Forms call_forms_;
+  Forms tensor_forms_;
 };
 
 /// What a recording reached before it stopped.

@@ -14,6 +14,9 @@
 
 namespace repro_check::journal {
 
+/// Lists in lists in an argument are kept this deep; a deeper one becomes core::Opaque.
+inline constexpr int kMaxListDepth = 64;
+
 /// An operator entered, as far as it is defined.
 struct EnteredOp {
   std::uint64_t index = 0;

@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <memory>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "core/trace/dump_sink.h"
 #include "core/trace/run_manifest.h"
+#include "dumpers/journal/detail/contents_file.h"
+#include "dumpers/journal/journal.h"
 
 namespace repro_check::journal {
 
@@ -19,18 +24,21 @@ class JournalSink final : public core::DumpSink {
   /// Creates the directory.
   /// @throws core::Error{kUsage} when a recording or a dump is already there; core::Error{kIo}
   explicit JournalSink(const std::filesystem::path& directory);
-  ~JournalSink() override;
 
-  void begin(const core::RunManifest& manifest) override;
-  void enter(const core::OpEntry& entry) override;
-  [[nodiscard]] bool has_content(const core::ContentKey& key) const override;
+  void begin(const core::RunManifest& manifest) override {
+    journal_.begun(core::to_json_text(manifest));
+  }
+  void enter(const core::OpEntry& entry) override { journal_.enter(entry); }
+  [[nodiscard]] bool has_content(const core::ContentKey& key) const override {
+    return known_.contains(key);
+  }
   using core::DumpSink::put_content;
   bool put_content(const core::ContentKey& key, const core::ContentBytes& bytes) override;
-  void append(const core::OpRecord& record) override;
+  void append(const core::OpRecord& record) override { journal_.append(record); }
   void fail(const std::string& message) override;
 
   /// Bytes of contents so far; readable from any thread.
-  [[nodiscard]] std::uint64_t stored_bytes() const noexcept;
+  [[nodiscard]] std::uint64_t stored_bytes() const noexcept { return stored_bytes_; }
 
   /// Notes that the recording is whole, and forces it to the disk. Fills manifest.trace.contents
   /// and stored_bytes; the index, and its digest, are made by whoever imports.
@@ -38,8 +46,13 @@ class JournalSink final : public core::DumpSink {
   void finish(core::RunManifest manifest);
 
  private:
-  class Impl;
-  std::unique_ptr<Impl> impl_;
+  std::filesystem::path directory_;
+  JournalWriter journal_;
+  ContentsFile contents_;
+  std::set<core::ContentKey> known_;
+  std::vector<std::byte> small_;
+  std::atomic<std::uint64_t> stored_bytes_{0};
+  bool failed_ = false;
 };
 
 }  // namespace repro_check::journal

@@ -23,7 +23,7 @@
 #include "dumpers/store/file/trace_creation.h"
 #include "dumpers/store/index/index_writer.h"
 #include "dumpers/store/index/row_counts.h"
-#include "dumpers/store/index/small_contents.h"
+#include "dumpers/store/index/table_writer.h"
 #include "dumpers/store/reference_dump.h"
 
 namespace repro_check::store {
@@ -85,7 +85,7 @@ class DumpWriter::Impl {
                         "a recording that failed, or is finished, cannot be finished");
     }
     finished_ = true;
-    check_counts(manifest.trace);
+    journal_.check_counts(manifest.trace);
     const journal::SizeSignalGuard guard;
     contents_.drain();
     manifest.trace.contents = contents_.kept().size();
@@ -152,22 +152,6 @@ class DumpWriter::Impl {
     return true;
   }
 
-  void check_counts(const core::TraceSummary& trace) const {
-    if (trace.operators == counts_.ops && trace.returned == counts_.returned &&
-        trace.tensors == counts_.tensors) {
-      return;
-    }
-    throw core::Error(core::ErrorKind::kInternal,
-                      fmt::format("the recorder counted {} operators, {} of them returned values, "
-                                  "and {} tensors, the journal {}, {} and {}",
-                                  trace.operators,
-                                  trace.returned,
-                                  trace.tensors,
-                                  counts_.ops,
-                                  counts_.returned,
-                                  counts_.tensors));
-  }
-
   [[nodiscard]] bool browsable() const {
     using enum DumpWriterOptions::Browse;
     return options_.browse == kAlways || (options_.browse == kAuto && counts_.ops <= kBrowseLimit);
@@ -184,16 +168,25 @@ class DumpWriter::Impl {
       };
       tree.emplace(file_.get(), content_group_.get(), is_here, blame_);
     }
-    SmallContents small(file_.get(),
-                        datasets_,
-                        !tree.has_value(),
-                        contents_.small_contents(),
-                        contents_.small_bytes(),
-                        blame_);
+    // Each small content into a dataset of its own, for people who browse, or, where there are too
+    // many for that, all into `/packed`.
+    std::optional<TableWriter> packed;
+    if (!tree) packed.emplace(file_.get(), kPackedTable, contents_.small_bytes(), blame_);
+    std::uint64_t small_contents = 0;
+    std::uint64_t small_bytes = 0;
     journal::JournalReader reader(place_.working / kJournalName);
     std::uint64_t folded = 0;
     while (const std::optional<journal::Event> event = reader.next_event()) {
-      if (const auto* content = std::get_if<journal::StoredContent>(&*event)) small.add(*content);
+      const auto* content = std::get_if<journal::StoredContent>(&*event);
+      if (content != nullptr && content->place == journal::ContentPlace::kInline) {
+        ++small_contents;
+        small_bytes += content->bytes.size();
+        if (packed) {
+          packed->append(content->bytes);
+        } else {
+          datasets_.write(content->key, content->bytes);
+        }
+      }
       const auto* record = std::get_if<core::OpRecord>(&*event);
       if (record == nullptr) continue;
       index.add(*record);
@@ -201,7 +194,8 @@ class DumpWriter::Impl {
       ++folded;
     }
     // A journal is read up to the first entry that is not whole: fewer means that it was damaged.
-    if (folded != counts_.ops || !small.whole()) {
+    if (folded != counts_.ops || small_contents != contents_.small_contents() ||
+        small_bytes != contents_.small_bytes()) {
       throw core::Error(core::ErrorKind::kIo,
                         fmt::format("{}: {} records were written and {} came back",
                                     (place_.working / kJournalName).string(),
@@ -209,7 +203,7 @@ class DumpWriter::Impl {
                                     folded),
                         "the disk or its memory returned other bytes; record the run again");
     }
-    small.finish();
+    if (packed) packed->finish();
     return index.finish(contents_.kept(), !tree.has_value(), contents_.slices());
   }
 

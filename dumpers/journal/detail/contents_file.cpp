@@ -21,16 +21,13 @@ constexpr std::size_t kPiece = std::size_t{1} << 20U;
 
 ContentsFile::ContentsFile(std::filesystem::path file) : file_(std::move(file)) {}
 
-ContentsFile::~ContentsFile() {
-  if (fd_ >= 0) ::close(fd_);
-}
-
 std::uint64_t ContentsFile::append(const core::ContentBytes& bytes) {
   const SizeSignalGuard guard;
-  if (fd_ < 0) {
+  if (opened_.get() < 0) {
     constexpr mode_t kMode = 0666;
-    fd_ = ::open(file_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kMode);
-    if (fd_ < 0) write_failed(file_, "cannot create the file", errno);
+    opened_ =
+        core::FileDescriptor(::open(file_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kMode));
+    if (opened_.get() < 0) write_failed(file_, "cannot create the file", errno);
   }
   const std::uint64_t begin = (end_ + kPage - 1) / kPage * kPage;
   for (std::size_t done = 0; done < bytes.size(); done += piece_.size()) {
@@ -44,7 +41,8 @@ std::uint64_t ContentsFile::append(const core::ContentBytes& bytes) {
 
 void ContentsFile::write(std::uint64_t offset, std::span<const std::byte> bytes) const {
   while (!bytes.empty()) {
-    const ssize_t written = ::pwrite(fd_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    const ssize_t written =
+        ::pwrite(opened_.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
     if (written < 0 && errno == EINTR) continue;
     if (written <= 0) write_failed(file_, "cannot write", written < 0 ? errno : ENOSPC);
     bytes = bytes.subspan(static_cast<std::size_t>(written));
@@ -53,7 +51,8 @@ void ContentsFile::write(std::uint64_t offset, std::span<const std::byte> bytes)
 }
 
 void ContentsFile::sync() {
-  if (fd_ >= 0 && ::fsync(fd_) != 0) write_failed(file_, "cannot force to the disk", errno);
+  if (opened_.get() >= 0 && ::fsync(opened_.get()) != 0)
+    write_failed(file_, "cannot force to the disk", errno);
 }
 
 }  // namespace repro_check::journal

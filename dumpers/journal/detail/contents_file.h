@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/content/content_bytes.h"
+#include "core/system/file_descriptor.h"
 
 namespace repro_check::journal {
 
@@ -16,11 +17,6 @@ namespace repro_check::journal {
 class ContentsFile {
  public:
   explicit ContentsFile(std::filesystem::path file);
-  ContentsFile(const ContentsFile&) = delete;
-  ContentsFile& operator=(const ContentsFile&) = delete;
-  ContentsFile(ContentsFile&&) = delete;
-  ContentsFile& operator=(ContentsFile&&) = delete;
-  ~ContentsFile();
 
   /// @return where in the file they are; after a failure the place is used again
   /// @throws core::Error{kIo}
@@ -33,7 +29,7 @@ class ContentsFile {
   void write(std::uint64_t offset, std::span<const std::byte> bytes) const;
 
   std::filesystem::path file_;
-  int fd_ = -1;
+  core::FileDescriptor opened_;
   std::uint64_t end_ = 0;
   std::vector<std::byte> piece_;
 };

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstring>
 #include <span>
+#include <string>
 #include <string_view>
 #include <type_traits>
 #include <vector>
@@ -14,11 +15,8 @@
 
 namespace repro_check::journal {
 
-/// The longest a number gets as LEB128.
-inline constexpr std::size_t kMostVarint = 10;
-
 /// LEB128: seven bits a byte, the lowest first.
-/// @param at  with room for kMostVarint bytes
+/// @param at  with room for ten bytes
 /// @return behind what was written
 inline std::byte* write_varint(std::byte* at, std::uint64_t value) noexcept {
   constexpr unsigned kMore = 0x80;
@@ -30,46 +28,32 @@ inline std::byte* write_varint(std::byte* at, std::uint64_t value) noexcept {
   return at;
 }
 
-/// With the sign in the lowest bit: short for small numbers of either sign.
-constexpr std::uint64_t signed_bits(std::int64_t value) noexcept {
-  return (static_cast<std::uint64_t>(value) << 1U) ^ (value < 0 ? ~std::uint64_t{0} : 0);
-}
-
 /// One entry being put together, header included. Kept between entries, so that its memory is
 /// asked for once.
 class EntryBuffer {
  public:
+  static constexpr bool kReads = false;
+
   void begin(EntryKind kind) noexcept {
     kind_ = kind;
     size_ = sizeof(EntryHeader);
   }
 
-  template <typename T>
-  void put(T value) {
-    static_assert(std::is_trivially_copyable_v<T>);
-    std::memcpy(room(sizeof(T)), &value, sizeof(T));
-  }
-
-  void put_bytes(std::string_view text) {
-    if (!text.empty()) std::memcpy(room(text.size()), text.data(), text.size());
+  /// Adds fields, each spelled as its type has it; ByteReader is the inverse. Room for all of them
+  /// is asked for once: this runs for every member of every record.
+  template <typename... Fields>
+  void operator()(const Fields&... fields) {
+    std::byte* at = reserve((most_bytes(fields) + ...));
+    ((at = write(at, fields)), ...);
+    size_ = static_cast<std::size_t>(at - bytes_.data());
   }
 
   void put_bytes(std::span<const std::byte> bytes) {
-    if (!bytes.empty()) std::memcpy(room(bytes.size()), bytes.data(), bytes.size());
+    std::byte* to = reserve(bytes.size());
+    if (!bytes.empty()) std::memcpy(to, bytes.data(), bytes.size());
+    size_ += bytes.size();
   }
-
-  void put_varint(std::uint64_t value) { end_at(write_varint(reserve(kMostVarint), value)); }
-  void put_signed(std::int64_t value) { put_varint(signed_bits(value)); }
-
-  void put_text(std::string_view text) {
-    std::byte* at = write_varint(reserve(kMostVarint + text.size()), text.size());
-    end_at(core::copy_text(at, text));
-  }
-
-  void put_sizes(const std::vector<std::int64_t>& sizes) {
-    put_varint(sizes.size());
-    for (const std::int64_t size : sizes) put_signed(size);
-  }
+  void put_bytes(std::string_view text) { put_bytes(std::as_bytes(std::span(text))); }
 
   [[nodiscard]] EntryKind kind() const noexcept { return kind_; }
   [[nodiscard]] std::string_view payload() const noexcept {
@@ -77,11 +61,48 @@ class EntryBuffer {
             size_ - sizeof(EntryHeader)};
   }
 
-  /// The entry as it goes into the file, padding included; valid until the next begin() or put().
+  /// The entry as it goes into the file, padding included; valid until the next begin() or field.
   std::span<const std::byte> finish();
 
  private:
-  friend class EntryPen;
+  static constexpr std::size_t kMostVarint = 10;
+
+  static std::size_t most_bytes(std::string_view text) noexcept {
+    return kMostVarint + text.size();
+  }
+  static std::size_t most_bytes(const std::vector<std::int64_t>& sizes) noexcept {
+    return kMostVarint + std::span(sizes).size_bytes();
+  }
+  template <typename T>
+  requires std::is_trivially_copyable_v<T> &&
+      (!std::is_same_v<T, std::string_view>)static constexpr std::size_t
+      most_bytes(const T& /*field*/) noexcept {
+    return sizeof(T) + kMostVarint - sizeof(std::uint64_t);
+  }
+
+  static std::byte* write(std::byte* at, std::string_view text) noexcept {
+    return core::copy_text(write_varint(at, text.size()), text);
+  }
+  static std::byte* write(std::byte* at, const std::vector<std::int64_t>& sizes) noexcept {
+    at = write_varint(at, sizes.size());
+    for (const std::int64_t size : sizes) at = write(at, size);
+    return at;
+  }
+  template <typename T>
+  requires std::is_trivially_copyable_v<T> &&
+      (!std::is_same_v<T, std::string_view>)static std::byte* write(std::byte* at,
+                                                                    const T& field) noexcept {
+    if constexpr (std::is_same_v<T, std::uint32_t> || std::is_same_v<T, std::uint64_t>) {
+      return write_varint(at, field);
+    } else if constexpr (std::is_same_v<T, std::int64_t>) {
+      // With the sign in the lowest bit: short for small numbers of either sign.
+      return write_varint(
+          at, (static_cast<std::uint64_t>(field) << 1U) ^ (field < 0 ? ~std::uint64_t{0} : 0));
+    } else {
+      std::memcpy(at, &field, sizeof(T));
+      return at + sizeof(T);
+    }
+  }
 
   std::byte* reserve(std::size_t most) {
     if (size_ + most > bytes_.size()) [[unlikely]] {
@@ -89,48 +110,13 @@ class EntryBuffer {
     }
     return bytes_.data() + size_;
   }
-  void end_at(const std::byte* end) noexcept {
-    size_ = static_cast<std::size_t>(end - bytes_.data());
-  }
-
-  std::byte* room(std::size_t length) {
-    std::byte* at = reserve(length);
-    size_ += length;
-    return at;
-  }
 
   /// Apart, so that what runs for every member of a record stays short enough to be inlined.
   void enlarge(std::size_t length);
 
-  EntryKind kind_ = EntryKind::kString;
+  EntryKind kind_ = EntryKind::kFail;
   std::size_t size_ = sizeof(EntryHeader);
   std::vector<std::byte> bytes_ = std::vector<std::byte>(1024);
-};
-
-/// Adds members to an entry for whose room it has asked once: what runs for every member of every
-/// record need not look again each time. The entry has them when the pen is gone.
-class EntryPen {
- public:
-  /// @param most  bytes that are written at most
-  EntryPen(EntryBuffer& into, std::size_t most) : into_(into), at_(into.reserve(most)) {}
-  EntryPen(const EntryPen&) = delete;
-  EntryPen& operator=(const EntryPen&) = delete;
-  EntryPen(EntryPen&&) = delete;
-  EntryPen& operator=(EntryPen&&) = delete;
-  ~EntryPen() { into_.end_at(at_); }
-
-  template <typename T>
-  void put(T value) noexcept {
-    static_assert(std::is_trivially_copyable_v<T>);
-    std::memcpy(at_, &value, sizeof(T));
-    at_ += sizeof(T);
-  }
-  void put_varint(std::uint64_t value) noexcept { at_ = write_varint(at_, value); }
-  void put_signed(std::int64_t value) noexcept { put_varint(signed_bits(value)); }
-
- private:
-  EntryBuffer& into_;
-  std::byte* at_;
 };
 
 /// Checksum of what stands behind EntryHeader::checksum.

@@ -27,25 +27,15 @@ core::Error io_error(const std::string& path, int code) {
 
 }  // namespace
 
-EntryReader::EntryReader(const std::filesystem::path& file) : path_(file.string()) {
-  fd_ = ::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a FIFO must not hang us
-  if (fd_ < 0) throw io_error(path_, errno);
+EntryReader::EntryReader(const std::filesystem::path& file)
+    : path_(file.string()),
+      file_(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {  // a FIFO must not hang us
   struct stat status {};
-  const int code = ::fstat(fd_, &status) == 0 ? 0 : errno;
-  if (code != 0 || !S_ISREG(status.st_mode)) {
-    ::close(fd_);
-    throw io_error(path_, code != 0 ? code : EINVAL);
-  }
+  if (file_.get() < 0 || ::fstat(file_.get(), &status) != 0) throw io_error(path_, errno);
+  if (!S_ISREG(status.st_mode)) throw io_error(path_, EINVAL);
   file_size_ = static_cast<std::uint64_t>(status.st_size);
-  try {
-    check_header();
-  } catch (...) {
-    ::close(fd_);
-    throw;
-  }
+  check_header();
 }
-
-EntryReader::~EntryReader() { ::close(fd_); }
 
 void EntryReader::check_header() {
   const std::span<const std::byte> bytes = peek(sizeof(FileHeader));
@@ -63,15 +53,13 @@ void EntryReader::check_header() {
   }
   FileHeader header;
   std::memcpy(&header, bytes.data(), sizeof(header));
-  if (header.version < kOldestVersion || header.version > kJournalVersion) {
+  if (header.version != kJournalVersion) {
     throw core::Error(
         core::ErrorKind::kDumpUnknown,
-        fmt::format(
-            "{}: journal version {} cannot be read: this repro-check reads versions {} to {}",
-            path_,
-            header.version,
-            kOldestVersion,
-            kJournalVersion),
+        fmt::format("{}: journal version {} cannot be read: this repro-check reads version {}",
+                    path_,
+                    header.version,
+                    kJournalVersion),
         "use the repro-check that recorded it");
   }
   position_ = sizeof(FileHeader);
@@ -88,7 +76,7 @@ std::span<const std::byte> EntryReader::peek(std::size_t size) {
     buffer_begin_ = position_;
     buffer_size_ = 0;
     while (buffer_size_ < buffer_.size()) {
-      const ssize_t got = ::pread(fd_,
+      const ssize_t got = ::pread(file_.get(),
                                   buffer_.data() + buffer_size_,
                                   buffer_.size() - buffer_size_,
                                   static_cast<off_t>(position_ + buffer_size_));

@@ -9,12 +9,13 @@
 #include <string>
 #include <vector>
 
+#include "core/system/file_descriptor.h"
 #include "dumpers/journal/detail/journal_format.h"
 
 namespace repro_check::journal {
 
 struct Entry {
-  EntryKind kind = EntryKind::kString;
+  EntryKind kind = EntryKind::kFail;
   std::uint64_t offset = 0;            ///< of its header in the file
   std::span<const std::byte> payload;  ///< borrowed until the next call
 };
@@ -25,11 +26,6 @@ class EntryReader {
  public:
   /// @throws core::Error{kDumpUnknown} when it is no journal or of another version; {kIo}
   explicit EntryReader(const std::filesystem::path& file);
-  EntryReader(const EntryReader&) = delete;
-  EntryReader& operator=(const EntryReader&) = delete;
-  EntryReader(EntryReader&&) = delete;
-  EntryReader& operator=(EntryReader&&) = delete;
-  ~EntryReader();
 
   std::optional<Entry> next();
   /// Goes on at an entry that was read before.
@@ -45,7 +41,7 @@ class EntryReader {
   std::span<const std::byte> peek(std::size_t size);
 
   std::string path_;
-  int fd_ = -1;
+  core::FileDescriptor file_;
   std::uint64_t file_size_ = 0;
   std::uint64_t position_ = 0;
   std::vector<std::byte> buffer_;

@@ -202,38 +202,27 @@ void discard_recording(const fs::path& directory) {
 
 void publish(const RecordingPlace& place) {
   if (place.working == place.final) return;
-  const fs::path parent = place.final.parent_path();
+  constexpr const char* kRefused = "cannot move the dump to its place";
+  const auto move = [&] {
+    if (::rename(place.working.c_str(), place.final.c_str()) == 0) return;
+    write_failed(place.final, kRefused, errno);
+  };
+  bool exchanged = false;
   if (!place.replaces || !holds_recording(place.final)) {
-    if (::rename(place.working.c_str(), place.final.c_str()) != 0) {
-      write_failed(place.final, "cannot move the dump to its place", errno);
-    }
-    sync_path(parent);
-    return;
-  }
-  if (::renameat2(
-          AT_FDCWD, place.working.c_str(), AT_FDCWD, place.final.c_str(), RENAME_EXCHANGE) != 0) {
-    if (errno != EINVAL && errno != ENOSYS) {
-      write_failed(place.final, "cannot move the dump to its place", errno);
-    }
+    move();
+  } else if (::renameat2(
+                 AT_FDCWD, place.working.c_str(), AT_FDCWD, place.final.c_str(), RENAME_EXCHANGE) ==
+             0) {
+    exchanged = true;
+  } else if (errno != EINVAL && errno != ENOSYS) {
+    write_failed(place.final, kRefused, errno);
+  } else {
     // A file system that cannot exchange: for an instant neither is there, which readers refuse.
     remove_dump(place.final);
-    if (::rename(place.working.c_str(), place.final.c_str()) != 0) {
-      write_failed(place.final, "cannot move the dump to its place", errno);
-    }
-    sync_path(parent);
-    return;
+    move();
   }
-  sync_path(parent);
-  remove_dump(place.working);
-}
-
-void sync_path(const fs::path& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) write_failed(path, "cannot open for syncing", errno);
-  // Some file systems know no fsync of a directory, and say EINVAL.
-  const int code = ::fsync(fd) == 0 || errno == EINVAL ? 0 : errno;
-  ::close(fd);
-  if (code != 0) write_failed(path, "cannot force to the disk", code);
+  sync_path(place.final.parent_path());
+  if (exchanged) remove_dump(place.working);
 }
 
 void write_file_atomically(const fs::path& file, std::string_view text) {

@@ -8,6 +8,7 @@
 
 #include "core/trace/run_manifest.h"
 #include "dumpers/journal/journal.h"
+#include "dumpers/journal/write_error.h"
 
 namespace repro_check::store {
 
@@ -15,6 +16,7 @@ inline constexpr const char* kManifestName = "manifest.json";
 inline constexpr const char* kTraceName = "trace.h5";
 using journal::kContentsName;
 using journal::kJournalName;
+using journal::sync_path;
 
 /// Where a recording is made, and where its dump shall stand in the end.
 struct RecordingPlace {
@@ -44,9 +46,6 @@ void publish(const RecordingPlace& place);
 
 /// Writes a file so that at any instant either all of it or nothing is there under its name.
 void write_file_atomically(const std::filesystem::path& file, std::string_view text);
-
-/// Forces a file or a directory to the disk.
-void sync_path(const std::filesystem::path& path);
 
 /// Removes a file; that it is not there is no error.
 void remove_file(const std::filesystem::path& file);

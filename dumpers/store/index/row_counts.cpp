@@ -30,7 +30,6 @@ std::uint64_t rows_of(const core::Value& value) {
 
 void RowCounts::add(const core::OpRecord& record) {
   ++ops;
-  returned += core::is_returned(record) ? 1U : 0U;
   for (const core::Argument& argument : record.arguments) values += rows_of(argument.value);
   for (const core::Value& result : record.results) values += rows_of(result);
   tensors += record.tensors.size();

@@ -10,7 +10,6 @@ namespace repro_check::store {
 /// How many rows the records of a trace take in the tables that are written front to back.
 struct RowCounts {
   std::uint64_t ops = 0;
-  std::uint64_t returned = 0;  ///< of those, records of returned values
   std::uint64_t values = 0;
   std::uint64_t tensors = 0;
   std::uint64_t stats = 0;

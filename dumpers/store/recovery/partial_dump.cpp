@@ -12,11 +12,9 @@
 
 #include "core/error.h"
 #include "core/text/printable.h"
-#include "dumpers/journal/recorded_journal.h"
 #include "dumpers/store/directory/dump_directory.h"
 #include "dumpers/store/dump_reader.h"
-#include "dumpers/store/recovery/content_vault.h"
-#include "dumpers/store/recovery/unfinished_recording.h"
+#include "dumpers/store/recovery/recording.h"
 #include "dumpers/store/reference_dump.h"
 
 namespace repro_check::store {
@@ -30,9 +28,9 @@ class UnfinishedDump final : public core::DumpSource {
                  const fs::path& directory,
                  const std::vector<fs::path>& references)
       : location_(std::move(location)),
-        journal_(directory / kJournalName),
-        vault_(directory, journal_),
-        manifest_(recovered_manifest(journal_, core::printable(location_), 0)),
+        recording_(directory),
+        journal_(recording_.journal()),
+        manifest_(recording_.manifest(core::printable(location_), 0)),
         reference_(manifest_.trace.reference, references) {
     // Nobody has looked at every byte yet, so nobody can say that it is whole.
     if (!manifest_.trace.partial) {
@@ -42,7 +40,9 @@ class UnfinishedDump final : public core::DumpSource {
     manifest_.trace.stored_bytes = 0;
     for (const auto& [key, spot] : journal_.contents()) {
       listed_.push_back(&key);
-      if (!is_elsewhere(spot)) manifest_.trace.stored_bytes += spot.size;
+      if (spot.place != journal::ContentPlace::kReference) {
+        manifest_.trace.stored_bytes += spot.size;
+      }
     }
   }
 
@@ -65,16 +65,16 @@ class UnfinishedDump final : public core::DumpSource {
     core::OpRecord record = journal_.record(index);
     for (core::TensorRecord& tensor : record.tensors) {
       const core::ContentKey key = tensor.content_key();
-      tensor.stored = tensor.stored && (is_referred(key) || has_content(key));
+      tensor.stored = tensor.stored && (recording_.is_referred(key) || has_content(key));
     }
     return record;
   }
 
   [[nodiscard]] bool has_content(const core::ContentKey& key) const override {
-    if (is_referred(key)) return reference_.has_content(key);
+    if (recording_.is_referred(key)) return reference_.has_content(key);
     const auto [answer, is_new] = held_.try_emplace(key, false);
     std::vector<std::byte> bytes;
-    if (is_new) answer->second = vault_.read(key, bytes);
+    if (is_new) answer->second = recording_.read(key, bytes);
     return answer->second;
   }
 
@@ -85,8 +85,8 @@ class UnfinishedDump final : public core::DumpSource {
   }
 
   void read_content(const core::ContentKey& key, std::vector<std::byte>& into) const override {
-    if (is_referred(key)) return reference_.read_content(location_, key, into);
-    if (vault_.read(key, into)) return;
+    if (recording_.is_referred(key)) return reference_.read_content(location_, key, into);
+    if (recording_.read(key, into)) return;
     throw core::Error(
         core::ErrorKind::kNotComparable,
         fmt::format("{}: content {} is not stored", location_, core::content_name(key)),
@@ -99,22 +99,14 @@ class UnfinishedDump final : public core::DumpSource {
   /// Bytes that do not match are not there: has_content() says so.
   [[nodiscard]] std::optional<core::ContentKey> content(std::uint64_t position) const override {
     const core::ContentKey& key = *listed_.at(position);
-    const bool readable = is_referred(key) ? reference_.given() : has_content(key);
+    const bool readable = recording_.is_referred(key) ? reference_.given() : has_content(key);
     return readable ? std::optional(key) : std::nullopt;
   }
 
  private:
-  static bool is_elsewhere(const journal::ContentSpot& spot) noexcept {
-    return spot.place == journal::ContentPlace::kReference;
-  }
-  [[nodiscard]] bool is_referred(const core::ContentKey& key) const {
-    const auto found = journal_.contents().find(key);
-    return found != journal_.contents().end() && is_elsewhere(found->second);
-  }
-
   std::string location_;
-  journal::RecordedJournal journal_;
-  ContentVault vault_;
+  Recording recording_;
+  const journal::RecordedJournal& journal_;  ///< of the recording
   core::RunManifest manifest_;
   FoundReference reference_;
   std::vector<const core::ContentKey*> listed_;  ///< as content()

@@ -13,14 +13,12 @@
 #include "core/error.h"
 #include "core/text/printable.h"
 #include "dumpers/journal/journal.h"
-#include "dumpers/journal/recorded_journal.h"
 #include "dumpers/store/directory/dump_directory.h"
 #include "dumpers/store/file/hdf5_scope.h"
 #include "dumpers/store/file/trace_file.h"
 #include "dumpers/store/index/index_rows.h"
 #include "dumpers/store/index/table_reader.h"
-#include "dumpers/store/recovery/content_vault.h"
-#include "dumpers/store/recovery/unfinished_recording.h"
+#include "dumpers/store/recovery/recording.h"
 
 namespace repro_check::store {
 namespace {
@@ -33,14 +31,11 @@ using core::ErrorKind;
 /// recorded there.
 class Replay {
  public:
-  Replay(const fs::path& directory, const journal::RecordedJournal& journal, DumpWriter& writer)
-      : file_(directory / kJournalName),
-        journal_(journal),
-        vault_(directory, journal),
-        writer_(writer) {}
+  Replay(const Recording& recording, DumpWriter& writer)
+      : recording_(recording), journal_(recording.journal()), writer_(writer) {}
 
-  void run(const RecoveryProgress& progress) {
-    journal::JournalReader reader(file_);
+  void run(const fs::path& journal, const RecoveryProgress& progress) {
+    journal::JournalReader reader(journal);
     while (std::optional<journal::Event> event = reader.next_event()) {
       std::visit(*this, *event);
       if (progress) progress(done_, journal_.op_count());
@@ -74,9 +69,8 @@ class Replay {
     }
   }
   void operator()(const journal::Referred& dump) { writer_.refer_to(dump); }
-  void operator()(const journal::Failure& /*failure*/) {}
-  void operator()(const journal::Begun& /*begun*/) {}
-  void operator()(const journal::Finished& /*finished*/) {}
+  template <typename Other>  // failures and manifests: Recording knows of them
+  void operator()(const Other& /*event*/) {}
 
   /// Contents whose bytes are not there.
   [[nodiscard]] const std::set<core::ContentKey>& lost() const noexcept { return lost_; }
@@ -84,23 +78,20 @@ class Replay {
  private:
   bool keep(const core::ContentKey& key) {
     if (writer_.has_content(key)) return true;
-    const auto spot = journal_.contents().find(key);
-    if (spot != journal_.contents().end() &&
-        spot->second.place == journal::ContentPlace::kReference) {
+    if (recording_.is_referred(key)) {
       writer_.put_reference(key);
       return true;
     }
     if (lost_.contains(key)) return false;
-    if (!vault_.read(key, bytes_)) {
+    if (!recording_.read(key, bytes_)) {
       lost_.insert(key);
       return false;
     }
     return writer_.put_content(key, bytes_);
   }
 
-  fs::path file_;
+  const Recording& recording_;
   const journal::RecordedJournal& journal_;
-  ContentVault vault_;
   DumpWriter& writer_;
   std::set<core::ContentKey> lost_;
   std::vector<std::byte> bytes_;
@@ -110,15 +101,15 @@ class Replay {
 /// Makes the dump; `judge` says what its manifest is, or throws, when it is known what was lost.
 template <typename Judge>
 core::TraceSummary replay_into(const fs::path& directory,
-                               const journal::RecordedJournal& journal,
+                               const Recording& recording,
                                const fs::path& dump,
                                const DumpWriterOptions& options,
                                const RecoveryProgress& progress,
                                Judge judge) {
   DumpWriter writer(dump, options);
   try {
-    Replay replay(directory, journal, writer);
-    replay.run(progress);
+    Replay replay(recording, writer);
+    replay.run(directory / kJournalName, progress);
     core::RunManifest manifest = judge(replay.lost());
     core::TraceSummary trace = manifest.trace;
     writer.finish(std::move(manifest));
@@ -182,18 +173,18 @@ core::TraceSummary import_journal(const fs::path& recording,
                                   const RecoveryProgress& progress) {
   const fs::path directory = locate_journal(recording);
   refuse_busy(directory);
-  const journal::RecordedJournal journal(directory / kJournalName);
-  if (!journal.finished()) {
+  const Recording recorded(directory);
+  if (!recorded.journal().finished()) {
     throw Error(
         ErrorKind::kDumpIncomplete,
         fmt::format("{}: the recording never finished: {} operators are whole",
                     recording.string(),
-                    journal.summary().completed),
+                    recorded.journal().summary().completed),
         fmt::format("keep what there is: repro-check recover {} -o DUMP", directory.string()));
   }
   return replay_into(
-      directory, journal, dump, options, progress, [&](const std::set<core::ContentKey>& lost) {
-        core::RunManifest manifest = recovered_manifest(journal, name_of(directory), lost.size());
+      directory, recorded, dump, options, progress, [&](const std::set<core::ContentKey>& lost) {
+        core::RunManifest manifest = recorded.manifest(name_of(directory), lost.size());
         if (!manifest.trace.partial) return manifest;
         const std::string which =
             lost.empty() ? "the journal does not hold what its manifest says"
@@ -219,18 +210,18 @@ core::TraceSummary recover_dump(const fs::path& recording,
                 "diff and inspect read it as it is");
   }
   refuse_busy(directory);
-  const journal::RecordedJournal journal(directory / kJournalName);
+  const Recording recorded(directory);
   if (!dump) {
-    refuse_loss(directory, journal.op_count());
+    refuse_loss(directory, recorded.journal().op_count());
     options.replace_existing = true;
   }
   return replay_into(directory,
-                     journal,
+                     recorded,
                      dump.value_or(directory),
                      options,
                      progress,
                      [&](const std::set<core::ContentKey>& lost) {
-                       return recovered_manifest(journal, name_of(directory), lost.size());
+                       return recorded.manifest(name_of(directory), lost.size());
                      });
 }
 

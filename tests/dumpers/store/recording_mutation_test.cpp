@@ -14,8 +14,8 @@
 #include "core/digest/digest.h"
 #include "core/error.h"
 #include "core/trace/content_check.h"
-#include "dumpers/journal/detail/content_entry.h"
 #include "dumpers/journal/detail/entry_buffer.h"
+#include "dumpers/journal/detail/entry_fields.h"
 #include "dumpers/journal/detail/journal_format.h"
 #include "dumpers/journal/journal_sink.h"
 #include "dumpers/store/dump_reader.h"
@@ -104,18 +104,20 @@ std::string further_entries(const test_support::Sample& sample) {
     for (const std::byte byte : entry.finish()) bytes += static_cast<char>(byte);
   };
   entry.begin(EntryKind::kReference);
-  entry.put(core::Digest{1, 2});
-  entry.put_bytes(std::string_view("baseline"));
+  entry(core::Digest{1, 2}, std::string_view("baseline"));
   add();
-  journal::encode_elsewhere(
-      {core::Dtype::kInt8, {3}, {3, 4}}, journal::ContentPlace::kReference, 0, entry);
+  const journal::StoredContent referred{
+      {core::Dtype::kInt8, {3}, {3, 4}}, journal::ContentPlace::kReference, 0, 3, {}};
+  entry.begin(EntryKind::kContent);
+  journal::content_fields(entry, referred);
   add();
   // As large as some content is: it has no bytes yet, and is lost until it has.
   for (const auto& [key, content] : sample.contents) {
     if (key.shape.size() != 1 || key.shape[0] < 1) continue;
-    journal::encode_sliced(
-        {{key.dtype, {2 * key.shape[0]}, {5, 6}}, {std::uint64_t(key.shape[0]), 1, key.digest}},
-        entry);
+    const journal::SlicedContent sliced{{key.dtype, {2 * key.shape[0]}, {5, 6}},
+                                        {std::uint64_t(key.shape[0]), 1, key.digest}};
+    entry.begin(EntryKind::kSlice);
+    journal::sliced_fields(entry, sliced);
     add();
   }
   return bytes;

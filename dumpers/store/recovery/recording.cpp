@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dumpers/store/recovery/unfinished_recording.h"
+#include "dumpers/store/recovery/recording.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
-#include <optional>
+#include <cerrno>
+#include <span>
 #include <system_error>
+#include <utility>
 
 #include "core/digest/digest.h"
 #include "core/error.h"
@@ -100,26 +105,67 @@ fs::path locate_journal(const fs::path& path) {
   return directory;
 }
 
-core::RunManifest recovered_manifest(const journal::RecordedJournal& journal,
-                                     const std::string& name,
-                                     std::uint64_t lost_contents) {
-  const auto& text = journal.finished() ? journal.finished() : journal.begun();
+Recording::Recording(fs::path directory)
+    : directory_(std::move(directory)), journal_(directory_ / kJournalName) {}
+
+bool Recording::is_referred(const core::ContentKey& key) const {
+  const auto found = journal_.contents().find(key);
+  return found != journal_.contents().end() &&
+         found->second.place == journal::ContentPlace::kReference;
+}
+
+/// Negative where it cannot be opened.
+int Recording::file(journal::ContentPlace place) const {
+  std::optional<core::FileDescriptor>& file = files_.at(static_cast<std::size_t>(place));
+  if (!file) {
+    const char* name = kJournalName;
+    if (place == journal::ContentPlace::kTrace) name = kTraceName;
+    if (place == journal::ContentPlace::kContents) name = kContentsName;
+    file.emplace(
+        ::open((directory_ / name).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW));
+  }
+  return file->get();
+}
+
+bool Recording::read(const core::ContentKey& key, std::vector<std::byte>& into) const {
+  const auto found = journal_.contents().find(key);
+  if (found == journal_.contents().end() || is_referred(key)) return false;
+  const journal::ContentSpot& spot = found->second;
+  const int fd = file(spot.place);
+  struct stat status {};
+  if (fd < 0 || ::fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) return false;
+  // Before memory is asked for: a journal may speak of more than its files hold.
+  const auto size = static_cast<std::uint64_t>(status.st_size);
+  if (spot.offset > size || spot.size > size - spot.offset) return false;
+  into.resize(spot.size);
+  for (std::span<std::byte> left(into); !left.empty();) {
+    const std::uint64_t at = spot.offset + spot.size - left.size();
+    const ssize_t got = ::pread(fd, left.data(), left.size(), static_cast<off_t>(at));
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return false;
+    left = left.subspan(static_cast<std::size_t>(got));
+  }
+  return core::digest_bytes(into) == key.digest;
+}
+
+core::RunManifest Recording::manifest(const std::string& name, std::uint64_t lost_contents) const {
+  const auto& text = journal_.finished() ? journal_.finished() : journal_.begun();
   core::RunManifest manifest =
       text ? core::manifest_from_json_text(*text, name + ": the manifest in its journal")
-           : bare_manifest(journal, name);
+           : bare_manifest(journal_, name);
   core::TraceSummary& trace = manifest.trace;
-  trace.reference = reference_of(journal);
-  trace.slices = journal.slices().size();
-  const journal::JournalTotals& totals = journal.totals();
-  const bool whole = journal.finished() && lost_contents == 0 && journal.unfinished().empty() &&
-                     trace.operators == journal.op_count() && trace.tensors == totals.tensors;
+  trace.reference = reference_of(journal_);
+  trace.slices = journal_.slices().size();
+  const journal::JournalTotals& totals = journal_.totals();
+  const bool whole = journal_.finished() && lost_contents == 0 && journal_.unfinished().empty() &&
+                     trace.operators == journal_.op_count() && trace.tensors == totals.tensors;
   if (whole) return manifest;
-  trace.operators = journal.op_count();
+  trace.operators = journal_.op_count();
   trace.tensors = totals.tensors;
   trace.substitutions = totals.substitutions;
   trace.drawing_operators = totals.drawing_operators;
   trace.returned = totals.returned;
-  trace.partial = partial_trace(journal, lost_contents);
+  trace.partial = partial_trace(journal_, lost_contents);
   return manifest;
 }
 
