@@ -3,6 +3,7 @@
 #include "cmd/calibrate/calibrate_command.h"
 #include "cmd/diff/diff_command.h"
 #include "cmd/dumps/dump_commands.h"
+#include "cmd/exec/exec_command.h"
 #include "cmd/extract/extract_command.h"
 #include "cmd/gate/gate_command.h"
 #include "cmd/inspect/inspect_command.h"
@@ -25,6 +26,7 @@ std::vector<std::unique_ptr<Command>> make_commands() {
   commands.push_back(std::make_unique<GateCommand>());
   commands.push_back(std::make_unique<ReportCommand>());
   commands.push_back(std::make_unique<RecordCommand>());
+  commands.push_back(std::make_unique<ExecCommand>());
   commands.push_back(std::make_unique<DiffCommand>());
   commands.push_back(std::make_unique<BisectCommand>());
   commands.push_back(std::make_unique<CalibrateCommand>());

@@ -17,6 +17,7 @@ ALLOWED = {
     "dumpers/torchscript": {"core", "configs", "dumpers/capture"},
     "dumpers/journal": {"core"},
     "dumpers/store": {"core", "dumpers/journal"},
+    "dumpers/probe": {"core", "dumpers/capture", "dumpers/journal"},
     "comparators": {"core", "configs"},
     "baselines": {"core"},
     "cmd": set(source_tree.HOUSE),
@@ -25,7 +26,7 @@ ALLOWED = {
 # Libraries: what their headers look like, and which folders may include them where.
 LIBRARIES = {
     "LibTorch": (r"(ATen|c10|torch|caffe2)/", {"dumpers/capture", "dumpers/replay",
-                                                   "dumpers/torchscript"}),
+                                                   "dumpers/torchscript", "dumpers/probe"}),
     "HDF5": (r"(hdf5|H5\w+)\.h$", {"dumpers/store"}),
     "libarchive": (r"archive(_entry)?\.h$", {"dumpers/store"}),
     "RE2": (r"re2/.*\.h$", {"configs"}),

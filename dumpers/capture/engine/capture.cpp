@@ -50,6 +50,12 @@ void Capture::set_phase(core::Phase phase) { impl_->engine().set_phase(phase); }
 
 void Capture::record_returned(const c10::IValue& value) { impl_->engine().record_returned(value); }
 
+void Capture::record_values(const std::string& name, const NamedValues& values) {
+  impl_->engine().record_values(name, values);
+}
+
+std::optional<std::uint32_t> Capture::fork_lane() { return impl_->engine().fork_lane(); }
+
 CaptureCounts Capture::counts() const { return impl_->engine().counts(); }
 
 std::vector<std::string> Capture::warnings() const { return impl_->engine().warnings(); }
@@ -59,14 +65,15 @@ void Capture::rethrow_failure() const { impl_->engine().rethrow_failure(); }
 std::string Capture::last_operator() const { return impl_->engine().last_operator(); }
 
 struct Capture::Scope::LaneGuard {
-  explicit LaneGuard(Engine& engine) : guard(LaneState::kind(), engine.begin_lane()) {}
+  LaneGuard(Engine& engine, std::optional<std::uint32_t> lane)
+      : guard(LaneState::kind(), engine.begin_lane(lane)) {}
 
   c10::DebugInfoGuard guard;
 };
 
-Capture::Scope::Scope(Capture& capture)
+Capture::Scope::Scope(Capture& capture, std::optional<std::uint32_t> lane)
     : impl_(capture.impl_.get()), exceptions_(std::uncaught_exceptions()) {
-  lane_ = std::make_unique<LaneGuard>(impl_->engine());
+  lane_ = std::make_unique<LaneGuard>(impl_->engine(), lane);
   activate(impl_->engine());
   previous_ = set_intercepting(true);
 }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -30,11 +31,17 @@ struct CaptureOptions {
   std::uint64_t seed = 0;            ///< base of the host generator under RngMode::kHost
   std::vector<std::string> include;  ///< globs on operator name or module path; empty = all
   std::vector<std::string> exclude;
+  /// The program may write memory without an operator, as Python does from lists, files and shared
+  /// memory: what nobody was seen to write counts as written once it is read.
+  bool unseen_writes = false;
   core::OpRanges keep_ops;  ///< at level tensor, the operators whose bytes are kept; empty = all
 };
 
 /// Tensors by name.
 using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
+
+/// Values by name.
+using NamedValues = std::vector<std::pair<std::string, c10::IValue>>;
 
 /// Says where in the model the calling thread stands. Implemented by the front end; called on the
 /// thread that runs the operator, inside the fallback.
@@ -49,6 +56,10 @@ class SiteProvider {
 
   /// Null when nothing is known. Equal places should be the same object.
   virtual std::shared_ptr<const core::CallSite> current_site() = 0;
+
+  /// Which part of a training step this thread is in; empty where the front end says it once for
+  /// all threads, with Capture::set_phase().
+  [[nodiscard]] virtual std::optional<core::Phase> current_phase() const { return std::nullopt; }
 
   /// Whether what this thread runs now, outside any operator, is the model. What a compiler runs
   /// while it folds constants is not, and is not recorded.
@@ -107,6 +118,16 @@ class Capture {
   /// written is digested as well: the program hands it out.
   void record_returned(const c10::IValue& value);
 
+  /// Appends a record that stands for no operator of LibTorch: values that the front end names, as
+  /// a batch, a loss or the state of an optimizer. On any thread that a Scope covers.
+  /// @param name    `repro_check::batch`
+  /// @param values  a name each; nothing but tensors, numbers and strings
+  void record_values(const std::string& name, const NamedValues& values);
+
+  /// The lane of the next thread that the calling thread starts, to be handed to that thread's
+  /// Scope; empty where the calling thread is in no lane.
+  std::optional<std::uint32_t> fork_lane();
+
   [[nodiscard]] CaptureCounts counts() const;
 
   /// What a person should know of the recording, each once: draws that could not be moved to the
@@ -128,7 +149,10 @@ class Capture {
   class Scope {
    public:
     /// @throws core::Error{kInternal} while another Capture records
-    explicit Scope(Capture& capture);
+    explicit Scope(Capture& capture) : Scope(capture, std::nullopt) {}
+    /// @param lane  from fork_lane(); empty = the thread that made the Capture, or one of which
+    ///              nobody knows who started it
+    Scope(Capture& capture, std::optional<std::uint32_t> lane);
     Scope(const Scope&) = delete;
     Scope& operator=(const Scope&) = delete;
     Scope(Scope&&) = delete;

@@ -87,7 +87,7 @@ Engine::Engine(const CaptureOptions& options, core::DumpSink& sink, SiteProvider
       sites_(sites),
       host_rng_(options.seed),
       plans_(options.include, options.exclude),
-      tensors_(options.level, sink) {
+      tensors_(options.level, options.unseen_writes, sink) {
   this_thread().lane = core::kMainLane;
 }
 
@@ -100,9 +100,21 @@ ThreadState& Engine::this_thread() {
   return thread;
 }
 
-std::shared_ptr<LaneState> Engine::begin_lane() {
+Engine::Place Engine::place() const {
+  if (sites_ == nullptr) return {};
+  return {sites_->current_site(), sites_->current_phase()};
+}
+
+std::optional<std::uint32_t> Engine::fork_lane() {
+  LaneState* lane = LaneState::current();
+  if (lane == nullptr || lane->engine() != id_ || !lane->is_held_here()) return std::nullopt;
+  return lane->fork()->number();
+}
+
+std::shared_ptr<LaneState> Engine::begin_lane(std::optional<std::uint32_t> forked) {
   ThreadState& thread = this_thread();
   const std::lock_guard<std::mutex> lock(mutex_);
+  if (forked) thread.lane = forked;
   if (!thread.lane) thread.lane = core::forked_lane(core::kMainLane, lanes_begun_++);
   auto lane = std::make_shared<LaneState>(id_, *thread.lane);
   lane->hold();

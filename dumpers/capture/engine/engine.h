@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -78,10 +79,12 @@ class Engine {
   std::vector<core::TensorRecord> describe(const at::Tensor& tensor, const std::string& slot);
   NamedTensors unpack(const c10::IValue& object, const std::string& name);
   /// The lane that begins on this thread, with none of its forks made.
-  std::shared_ptr<LaneState> begin_lane();
+  std::shared_ptr<LaneState> begin_lane(std::optional<std::uint32_t> forked);
+  std::optional<std::uint32_t> fork_lane();
   void set_step(std::uint32_t step);
   void set_phase(core::Phase phase);
   void record_returned(const c10::IValue& value);
+  void record_values(const std::string& name, const NamedValues& values);
   [[nodiscard]] CaptureCounts counts() const;
   [[nodiscard]] std::vector<std::string> warnings() const;
   void rethrow_failure() const;
@@ -92,8 +95,15 @@ class Engine {
  private:
   class InputVisitor;
   class OutputVisitor;
-  class ReturnedVisitor;
+  class ValueVisitor;
 
+  /// Where a call stands, as the front end says.
+  struct Place {
+    std::shared_ptr<const core::CallSite> site;
+    std::optional<core::Phase> phase;
+  };
+
+  [[nodiscard]] Place place() const;
   ThreadState& this_thread();
   /// Null on a thread that inherited none of this engine's.
   [[nodiscard]] const LaneState* inherited_lane() const noexcept;
@@ -121,7 +131,7 @@ class Engine {
   void fill_head(Frame& frame,
                  const ThreadState& thread,
                  std::vector<core::Substitution> noted,
-                 std::shared_ptr<const core::CallSite> site);
+                 const Place& place);
   void fill_inputs(const Call& call, Frame& frame);
   void note_picked(const c10::IValue* arguments, Frame& frame);
   void end(const Call& call, std::unique_ptr<Frame> frame, const ThreadState& thread) noexcept;
@@ -130,7 +140,10 @@ class Engine {
   void fill_outputs(const Call& call, Frame& frame);
   void apply_writes(Frame& frame);
   void append(std::unique_ptr<Frame> frame);
-  void append_returned(const c10::IValue& value);
+  void append_values(const std::string& name,
+                     const NamedValues& values,
+                     const Place& place,
+                     std::uint32_t lane);
   void raised(std::unique_ptr<Frame> frame) noexcept;
   void append_raised();
   [[nodiscard]] bool is_excluded(const OperatorPlan& plan,
@@ -149,6 +162,8 @@ class Engine {
 
   mutable std::mutex mutex_;
   OperatorPlans plans_;
+  /// What records of values carry in the place of an operator.
+  std::map<std::string, std::shared_ptr<const core::OperatorInfo>> value_operators_;
   TensorRecorder tensors_;
   PackedObjects packed_;
   std::uint64_t next_index_ = 0;
@@ -169,7 +184,7 @@ class Engine {
   struct Last {
     bool raised = false;
     std::uint64_t index = 0;
-    const core::OperatorInfo* op = nullptr;  ///< of a plan; null = none yet
+    const core::OperatorInfo* op = nullptr;  ///< kept by the engine; null = none yet
     std::shared_ptr<const core::CallSite> site;
   } last_;
 

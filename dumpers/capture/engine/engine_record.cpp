@@ -186,18 +186,14 @@ std::unique_ptr<Frame> Engine::begin(const Call& call,
   const c10::impl::ExcludeDispatchKeyGuard unseen(kCaptureKey);
   std::unique_ptr<Frame> frame;
   try {
-    std::shared_ptr<const core::CallSite> site;
-    bool filled = false;
-    if (sites_ != nullptr) {
-      site = sites_->current_site();
-      filled =
-          plan.effect == StorageEffect::kFresh && thread.open.empty() && sites_->fills_memory();
-    }
+    const Place here = place();
+    const bool filled = plan.effect == StorageEffect::kFresh && thread.open.empty() &&
+                        sites_ != nullptr && sites_->fills_memory();
     const std::lock_guard<std::mutex> lock(mutex_);
     try {
       append_raised();
       frame = take_frame(plan);
-      fill_head(*frame, thread, std::move(noted), std::move(site));
+      fill_head(*frame, thread, std::move(noted), here);
       frame->filled = filled;
       fill_inputs(call, *frame);
     } catch (...) {
@@ -234,14 +230,14 @@ std::unique_ptr<Frame> Engine::take_frame(OperatorPlan& plan) {
 void Engine::fill_head(Frame& frame,
                        const ThreadState& thread,
                        std::vector<core::Substitution> noted,
-                       std::shared_ptr<const core::CallSite> site) {
+                       const Place& place) {
   core::OpRecord& record = frame.record;
   record.index = next_index_++;
-  record.site = std::move(site);
+  record.site = place.site;
   record.depth = static_cast<std::uint32_t>(thread.open.size());
   record.parent =
       thread.open.empty() ? -1 : static_cast<std::int64_t>(thread.open.back()->record.index);
-  record.phase = phase_;
+  record.phase = place.phase.value_or(phase_);
   record.step = step_;
   record.lane = lane_number();
   record.substitutions = std::move(noted);

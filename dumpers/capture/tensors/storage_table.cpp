@@ -154,14 +154,18 @@ void StorageEntry::mark_uninitialised(const c10::StorageImpl& storage) {
   fingerprint = fingerprint_of(storage);
 }
 
+void StorageEntry::take_as_written() noexcept {
+  uninitialised = false;
+  written.clear();
+  fingerprint.reset();
+}
+
 bool StorageEntry::is_uninitialised(const at::Tensor& tensor) {
   if (!uninitialised) return false;
   const c10::StorageImpl& storage =
       *tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
   if (fingerprint && fingerprint_of(storage) != fingerprint) {
-    uninitialised = false;
-    written.clear();
-    fingerprint.reset();
+    take_as_written();
     return false;
   }
   if (written.empty()) return true;

@@ -102,6 +102,8 @@ struct StorageEntry {
   void notice_memory(const c10::StorageImpl& storage);
   /// The content is whatever the memory held before.
   void mark_uninitialised(const c10::StorageImpl& storage);
+  /// The content is that of somebody who was not seen.
+  void take_as_written() noexcept;
   /// Whether some of what `tensor` shows still is; asks the memory where it can.
   bool is_uninitialised(const at::Tensor& tensor);
 

@@ -177,6 +177,11 @@ void TensorRecorder::add_strided(const at::Tensor& tensor,
     record.state = core::ContentState::kUninitialised;
     return;
   }
+  if (unseen_writes_ && entry.uninitialised) {
+    // Not whether it looks written: zeros on memory that happens to hold zeros do not.
+    entry.fingerprint.reset();
+    if (order.reads && order.role == core::TensorRole::kInput) entry.take_as_written();
+  }
   if (!order.hands_out && tensor.numel() > 0 && entry.is_uninitialised(tensor)) {
     record.state = core::ContentState::kUninitialised;
     if (order.reads && !order.excluded) digest_written(tensor, entry, record);

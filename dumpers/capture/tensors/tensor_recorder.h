@@ -40,8 +40,10 @@ struct RecordingOrder {
 /// safe. Calls nothing that autograd, the engine itself or a generator could notice.
 class TensorRecorder {
  public:
-  /// @param sink  borrowed
-  TensorRecorder(core::DumpLevel level, core::DumpSink& sink) : level_(level), sink_(&sink) {}
+  /// @param unseen_writes  as in CaptureOptions
+  /// @param sink           borrowed
+  TensorRecorder(core::DumpLevel level, bool unseen_writes, core::DumpSink& sink)
+      : level_(level), unseen_writes_(unseen_writes), sink_(&sink) {}
 
   /// Adds the record of `tensor`, and those of its components behind it.
   /// @return position of its own record
@@ -87,6 +89,7 @@ class TensorRecorder {
   }
 
   core::DumpLevel level_;
+  bool unseen_writes_;
   core::DumpSink* sink_;
   StorageTable storages_;
   std::uint64_t hashed_bytes_ = 0;

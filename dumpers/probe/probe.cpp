@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dumpers/probe/probe.h"
+
+#include <ATen/core/ivalue.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <exception>
+#include <initializer_list>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/error.h"
+#include "core/text/utc_time.h"
+#include "core/trace/run_modes.h"
+#include "dumpers/capture/engine/capture.h"
+#include "dumpers/capture/settings/determinism.h"
+#include "dumpers/capture/torch/torch_compat.h"
+#include "dumpers/journal/journal_sink.h"
+#include "dumpers/probe/program_sites.h"
+
+namespace repro_check::probe {
+namespace {
+
+using Json = nlohmann::json;
+
+/// The one of `choices` that has this name.
+template <typename Choice>
+Choice named(const std::string& name, std::initializer_list<Choice> choices) {
+  for (const Choice choice : choices) {
+    if (core::name_of(choice) == name) return choice;
+  }
+  throw core::Error(core::ErrorKind::kUsage, "nothing is called \"" + name + "\"");
+}
+
+capture::CaptureOptions options_of(const Json& plan) {
+  using Level = core::DumpLevel;
+  using Depth = core::DumpDepth;
+  capture::CaptureOptions options;
+  options.level = named(plan.at("level"), {Level::kDigest, Level::kStats, Level::kTensor});
+  options.depth = named(plan.at("depth"), {Depth::kTop, Depth::kLeaf, Depth::kAll});
+  options.disable_dropout = plan.at("disable_dropout");
+  options.unseen_writes = true;
+  options.include = plan.at("include");
+  options.exclude = plan.at("exclude");
+  return options;
+}
+
+/// The recording of this process. Made once, and never destroyed: threads of the program may run
+/// operators until the process is gone.
+class Recording {
+ public:
+  Recording(const std::string& directory, const Json& plan)
+      : plan_(plan), options_(options_of(plan)), sink_(directory) {
+    if (!plan.at("seed").is_null()) {
+      capture::seed_generators(plan.at("seed").get<std::uint64_t>(), generators_);
+    }
+    describe(plan);
+    capture_.emplace(options_, sink_, &sites_);
+    sink_.begin(manifest_);
+    scope_.emplace(*capture_);
+  }
+
+  [[nodiscard]] bool is_of_this_process() const { return ::getpid() == process_; }
+
+  void end() {
+    if (ended_) return;
+    ended_ = true;
+    const capture::CaptureCounts counts = capture_->counts();
+    scope_.reset();
+    capture_->rethrow_failure();
+    for (std::string& text : capture_->warnings()) manifest_.warnings.push_back(std::move(text));
+    capture_.reset();  // waits for threads that are inside of an operator
+    manifest_.seconds = std::chrono::duration<double>(Clock::now() - begun_).count();
+    summarise(counts);
+    sink_.finish(manifest_);
+  }
+
+  [[nodiscard]] std::uint64_t operators() const {
+    return ended_ ? manifest_.trace.operators : capture_->counts().operators;
+  }
+
+  void name(const at::Tensor& tensor, const std::string& name, core::NamedTensorKind kind) {
+    const char* prefix = kind == core::NamedTensorKind::kInput ? "input:" : "state:";
+    capture_->name_tensor(tensor, prefix + name);
+    if (kind == core::NamedTensorKind::kParameter) {
+      sites_.name_parameter(tensor.unsafeGetTensorImpl(), name);
+    }
+    if (!named_.emplace(name, kind).second) return;
+    for (const core::TensorRecord& record : capture_->describe(tensor, name)) {
+      if (record.state != core::ContentState::kHashed) continue;
+      manifest_.named_tensors.push_back(
+          {kind, record.slot, record.dtype, record.shape, record.digest});
+    }
+  }
+
+  void begin_step(std::uint32_t step) {
+    capture_->set_step(step);
+    sites_.end_step();
+  }
+
+  ProgramSites& sites() { return sites_; }
+  /// Null once the recording has ended.
+  capture::Capture* capture() { return ended_ || !capture_ ? nullptr : &*capture_; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  void describe(const Json& plan) {
+    manifest_.tool_version = REPRO_CHECK_VERSION;
+    manifest_.run_name = plan.at("run");
+    manifest_.created = core::utc_now();
+    manifest_.configuration = plan.at("configuration").dump();
+    manifest_.model_path = plan.at("program");
+    manifest_.model_method = "program";
+    manifest_.determinism = plan.at("determinism");
+    manifest_.disable_dropout = options_.disable_dropout;
+    manifest_.grad = "program";
+    if (!plan.at("seed").is_null()) manifest_.seed = plan.at("seed");
+    for (core::EnvironmentFact& fact : capture::read_settings()) {
+      manifest_.settings.push_back({fact.name, fact.value, fact.value});
+    }
+    for (core::Setting& setting : generators_) manifest_.settings.push_back(std::move(setting));
+    manifest_.environment = capture::read_environment();
+    summarise({});
+  }
+
+  void summarise(const capture::CaptureCounts& counts) {
+    core::TraceSummary& trace = manifest_.trace;
+    trace.operators = counts.operators;
+    trace.tensors = counts.tensors;
+    trace.substitutions = counts.substitutions;
+    trace.drawing_operators = counts.drawing_operators;
+    trace.level = core::name_of(options_.level);
+    trace.depth = core::name_of(options_.depth);
+    trace.include = options_.include;
+    trace.exclude = options_.exclude;
+    trace.digest_algorithm = core::kDigestAlgorithm;
+  }
+
+  const pid_t process_ = ::getpid();
+  const Clock::time_point begun_ = Clock::now();
+  Json plan_;
+  capture::CaptureOptions options_;
+  journal::JournalSink sink_;
+  std::vector<core::Setting> generators_;
+  core::RunManifest manifest_;
+  std::map<std::string, core::NamedTensorKind> named_;
+  ProgramSites sites_;
+  std::optional<capture::Capture> capture_;
+  std::optional<capture::Capture::Scope> scope_;
+  bool ended_ = false;
+};
+
+Recording* recording = nullptr;
+
+/// Null in a child that was forked, and before and after the recording.
+capture::Capture* active() {
+  return recording != nullptr && recording->is_of_this_process() ? recording->capture() : nullptr;
+}
+
+at::Tensor borrowed(void* tensor) {
+  return at::Tensor(c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>::reclaim_copy(
+      static_cast<c10::TensorImpl*>(tensor)));
+}
+
+/// Runs `work`; what it throws is returned as text.
+template <typename Work>
+const char* told(Work&& work) noexcept {
+  thread_local std::string text;
+  try {
+    work();
+    return nullptr;
+  } catch (const std::exception& error) {
+    try {
+      text = error.what();
+    } catch (...) {
+      return "out of memory";
+    }
+    return text.c_str();
+  } catch (...) {
+    return "unknown failure";
+  }
+}
+
+/// For what may not fail: the engine keeps a failure of its own, and repro_check_end() says it.
+template <typename Work>
+void when_active(Work&& work) noexcept {
+  static_cast<void>(told([&] {
+    if (capture::Capture* capture = active()) work(*capture);
+  }));
+}
+
+/// Of the calling thread. Not destroyed with it: the capture may be gone by then.
+capture::Capture::Scope*& thread_scope() {
+  thread_local capture::Capture::Scope* scope = nullptr;
+  return scope;
+}
+
+constexpr std::uint32_t kNoLane = 0xffffffff;
+
+}  // namespace
+}  // namespace repro_check::probe
+
+using namespace repro_check;  // the exported names are C's
+
+const char* repro_check_begin(const char* directory, const char* plan) {
+  return probe::told([&] {
+    if (probe::recording != nullptr) return;
+    probe::recording = new probe::Recording(directory, probe::Json::parse(plan));
+  });
+}
+
+const char* repro_check_end() {
+  return probe::told([] {
+    if (probe::recording != nullptr && probe::recording->is_of_this_process()) {
+      probe::recording->end();
+    }
+  });
+}
+
+std::uint64_t repro_check_operators() {
+  return probe::recording == nullptr ? 0 : probe::recording->operators();
+}
+
+void repro_check_define_module(std::uint32_t number, const char* path, const char* type) {
+  probe::when_active([&](capture::Capture&) {
+    probe::recording->sites().define_module(number, path, type);
+  });
+}
+
+void repro_check_enter_module(std::uint32_t number) {
+  probe::when_active([&](capture::Capture&) { probe::recording->sites().enter_module(number); });
+}
+
+void repro_check_leave_module() {
+  probe::when_active([](capture::Capture&) { probe::recording->sites().leave_module(); });
+}
+
+void repro_check_optimizer(int inside) {
+  probe::when_active([&](capture::Capture&) {
+    probe::recording->sites().set_phase(
+        inside != 0 ? std::optional(core::Phase::kOptimizer) : std::nullopt);
+  });
+}
+
+void repro_check_step(std::uint32_t step) {
+  probe::when_active([&](capture::Capture&) { probe::recording->begin_step(step); });
+}
+
+void repro_check_name(void* tensor, const char* name, int kind) {
+  probe::when_active([&](capture::Capture&) {
+    probe::recording->name(
+        probe::borrowed(tensor), name, static_cast<core::NamedTensorKind>(kind));
+  });
+}
+
+void repro_check_values(const char* record,
+                        std::size_t count,
+                        const char* const* names,
+                        void* const* tensors,
+                        const double* numbers) {
+  probe::when_active([&](capture::Capture& capture) {
+    capture::NamedValues values;
+    values.reserve(count);
+    for (std::size_t i = 0; i < count; ++i) {
+      values.emplace_back(names[i],
+                          tensors[i] == nullptr ? c10::IValue(numbers[i])
+                                                : c10::IValue(probe::borrowed(tensors[i])));
+    }
+    capture.record_values(record, values);
+  });
+}
+
+std::uint32_t repro_check_fork_thread() {
+  std::uint32_t lane = probe::kNoLane;
+  probe::when_active([&](capture::Capture& capture) {
+    lane = capture.fork_lane().value_or(probe::kNoLane);
+  });
+  return lane;
+}
+
+void repro_check_begin_thread(std::uint32_t lane) {
+  probe::when_active([&](capture::Capture& capture) {
+    if (probe::thread_scope() != nullptr) return;
+    probe::thread_scope() = new capture::Capture::Scope(
+        capture, lane == probe::kNoLane ? std::nullopt : std::optional(lane));
+  });
+}
+
+void repro_check_end_thread() {
+  // Of a capture that is gone nothing may be touched any more.
+  probe::when_active([](capture::Capture&) {
+    delete std::exchange(probe::thread_scope(), nullptr);
+  });
+}

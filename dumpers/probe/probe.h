@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+/// What the library that is loaded into a running program exports. C, for Python's ctypes; nothing
+/// throws. A function that returns `const char*` returns null, or why it failed: a text that lasts
+/// until the next call on that thread.
+
+#pragma GCC visibility push(default)
+extern "C" {
+
+/// Starts to record this process, and the calling thread in it. LibTorch must be loaded.
+/// @param directory  of the journal; made here
+/// @param plan       JSON: see docs/EXEC.md
+const char* repro_check_begin(const char* directory, const char* plan);
+
+/// Stops, and closes the journal as that of a whole recording. On the thread that began, and without
+/// the interpreter's lock: other threads may have to end an operator first.
+const char* repro_check_end();
+
+/// Records so far; any thread.
+std::uint64_t repro_check_operators();
+
+/// The module `number`, from 1, as named_modules() has it.
+void repro_check_define_module(std::uint32_t number, const char* path, const char* type);
+void repro_check_enter_module(std::uint32_t number);
+void repro_check_leave_module();
+
+/// The calling thread runs an optimizer, or no longer.
+void repro_check_optimizer(int inside);
+/// The step that begins, from 0.
+void repro_check_step(std::uint32_t step);
+
+/// Names a tensor until an operator writes it.
+/// @param tensor  address of its TensorImpl: `tensor._cdata`
+/// @param kind    0 = input, 1 = parameter, 2 = buffer
+void repro_check_name(void* tensor, const char* name, int kind);
+
+/// Appends a record of named values that no operator made.
+/// @param tensors  null at a place: the number stands there instead
+void repro_check_values(const char* record,
+                        std::size_t count,
+                        const char* const* names,
+                        void* const* tensors,
+                        const double* numbers);
+
+/// For a thread that the calling one is about to start; 0xffffffff where it is in no lane.
+std::uint32_t repro_check_fork_thread();
+/// On that thread, first and last.
+void repro_check_begin_thread(std::uint32_t lane);
+void repro_check_end_thread();
+
+}  // extern "C"
+#pragma GCC visibility pop

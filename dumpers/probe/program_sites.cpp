@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dumpers/probe/program_sites.h"
+
+#include <ATen/SequenceNumber.h>
+#include <ATen/record_function.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/functions/accumulate_grad.h>
+
+#include <algorithm>
+
+#include "dumpers/capture/torch/torch_compat.h"
+
+#if REPRO_CHECK_TORCH_AT_LEAST(2, 1)
+#include <torch/csrc/autograd/graph_task.h>
+#endif
+
+namespace repro_check::probe {
+namespace {
+
+/// What Python's hooks told of the calling thread.
+struct Told {
+  std::vector<std::uint32_t> modules;  ///< entered and not left
+  std::optional<core::Phase> phase;
+};
+
+Told& told() {
+  thread_local Told thread;
+  return thread;
+}
+
+/// No module is entered.
+constexpr std::uint32_t kNoModule = 0;
+
+// Releases before 2.1 do not say where a backward pass stands.
+bool in_backward() {
+#if REPRO_CHECK_TORCH_AT_LEAST(2, 1)
+  return torch::autograd::get_current_graph_task_id() != -1;
+#else
+  return false;
+#endif
+}
+
+auto running_node() {
+#if REPRO_CHECK_TORCH_AT_LEAST(2, 1)
+  return torch::autograd::get_current_node();
+#else
+  return std::shared_ptr<torch::autograd::Node>();
+#endif
+}
+
+}  // namespace
+
+void ProgramSites::define_module(std::uint32_t number, std::string path, std::string type) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  modules_[number] = {std::move(path), std::move(type)};
+}
+
+void ProgramSites::enter_module(std::uint32_t number) { told().modules.push_back(number); }
+
+void ProgramSites::leave_module() {
+  if (!told().modules.empty()) told().modules.pop_back();
+}
+
+void ProgramSites::set_phase(std::optional<core::Phase> phase) { told().phase = phase; }
+
+void ProgramSites::name_parameter(const c10::TensorImpl* parameter, const std::string& name) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  Site& site = parameters_[parameter];
+  if (!site || site->module_path != name) site = make_site(name, "AccumulateGrad", nullptr);
+}
+
+void ProgramSites::end_step() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (auto& [thread, calls] : calls_) {
+    calls.made.erase(calls.made.begin(),
+                     calls.made.begin() + static_cast<std::ptrdiff_t>(calls.of_last_step));
+    calls.of_last_step = calls.made.size();
+  }
+}
+
+ProgramSites::Site ProgramSites::make_site(const std::string& path,
+                                           const std::string& type,
+                                           const PythonFrames::Chain* chain) {
+  auto site = std::make_shared<core::CallSite>();
+  site->module_path = path;
+  site->module_type = type;
+  if (chain != nullptr) site->frames = chain->frames;
+  return site;
+}
+
+ProgramSites::Site ProgramSites::forward_site() {
+  const PythonFrames::Chain* chain = frames_.here();
+  const std::uint32_t module = told().modules.empty() ? kNoModule : told().modules.back();
+  const std::lock_guard<std::mutex> lock(mutex_);
+  Site& site = sites_[{module, chain == nullptr ? 0 : chain->id}];
+  if (!site) {
+    const auto known = modules_.find(module);
+    const bool named = known != modules_.end();
+    site = make_site(
+        named ? known->second.first : "", named ? known->second.second : "", chain);
+  }
+  note_call(site);
+  return site;
+}
+
+/// Told before the call runs: the nodes that it makes have numbers from here on.
+void ProgramSites::note_call(const Site& site) {
+  const std::uint64_t next = at::sequence_number::peek();
+  std::vector<std::pair<std::uint64_t, Site>>& made =
+      calls_[at::RecordFunction::currentThreadId()].made;
+  if (!made.empty() && made.back().first == next) {
+    made.back().second = site;
+  } else {
+    made.emplace_back(next, site);
+  }
+}
+
+ProgramSites::Site ProgramSites::backward_site(const torch::autograd::Node& node) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (const auto* accumulates = dynamic_cast<const torch::autograd::AccumulateGrad*>(&node)) {
+    const auto known = parameters_.find(accumulates->variable.unsafeGetTensorImpl());
+    return known == parameters_.end() ? nullptr : known->second;
+  }
+  const auto calls = calls_.find(node.thread_id());
+  if (calls == calls_.end()) return nullptr;
+  const auto& made = calls->second.made;
+  const auto after = std::upper_bound(
+      made.begin(), made.end(), node.sequence_nr(), [](std::uint64_t number, const auto& call) {
+        return number < call.first;
+      });
+  return after == made.begin() ? nullptr : std::prev(after)->second;
+}
+
+std::shared_ptr<const core::CallSite> ProgramSites::current_site() {
+  // What is run again for its activations is a forward call inside of a backward pass.
+  if (in_backward() && told().modules.empty()) {
+    const auto node = running_node();
+    if (Site site = node ? backward_site(*node) : nullptr) return site;
+  }
+  return forward_site();
+}
+
+std::optional<core::Phase> ProgramSites::current_phase() const {
+  if (in_backward()) return core::Phase::kBackward;
+  return told().phase;
+}
+
+}  // namespace repro_check::probe

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "dumpers/capture/engine/capture.h"
+#include "dumpers/probe/python_frames.h"
+
+namespace c10 {
+struct TensorImpl;
+}
+namespace torch::autograd {
+struct Node;
+}
+
+namespace repro_check::probe {
+
+/// Where in a training program a call stands: the module that Python's hooks have entered, the line
+/// of Python, and in a backward pass the place of the forward call whose node is running.
+class ProgramSites final : public capture::SiteProvider {
+ public:
+  /// @param number  of the module, as enter_module() will give it
+  void define_module(std::uint32_t number, std::string path, std::string type);
+  /// On the thread that runs the module.
+  void enter_module(std::uint32_t number);
+  void leave_module();
+
+  /// The phase of what the calling thread does outside of backward passes; empty = forward.
+  void set_phase(std::optional<core::Phase> phase);
+
+  /// Names a parameter for the node that accumulates its gradient.
+  void name_parameter(const c10::TensorImpl* parameter, const std::string& name);
+
+  /// A step has ended: nodes of the one before it are not looked for any more.
+  void end_step();
+
+  std::shared_ptr<const core::CallSite> current_site() override;
+  [[nodiscard]] std::optional<core::Phase> current_phase() const override;
+
+ private:
+  using Site = std::shared_ptr<const core::CallSite>;
+
+  /// Nodes of autograd are numbered in each thread; those from `first` on belong to the call at
+  /// `site`, up to the next entry's.
+  struct Calls {
+    std::vector<std::pair<std::uint64_t, Site>> made;
+    std::size_t of_last_step = 0;
+  };
+
+  Site forward_site();
+  Site backward_site(const torch::autograd::Node& node);
+  Site make_site(const std::string& path, const std::string& type, const PythonFrames::Chain* chain);
+  void note_call(const Site& site);
+
+  PythonFrames frames_;
+  std::mutex mutex_;
+  std::unordered_map<std::uint32_t, std::pair<std::string, std::string>> modules_;
+  std::map<std::pair<std::uint32_t, std::uint64_t>, Site> sites_;  ///< by module and chain
+  std::unordered_map<std::uint64_t, Calls> calls_;                 ///< by autograd's thread number
+  std::unordered_map<const c10::TensorImpl*, Site> parameters_;
+};
+
+}  // namespace repro_check::probe

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dumpers/probe/python_frames.h"
+
+#include <dlfcn.h>
+
+#include <string_view>
+
+namespace repro_check::probe {
+namespace {
+
+/// The part of Python's C API that is needed, all of it in releases from 3.9 on. Objects are opaque.
+struct Api {
+  void* (*this_thread)() = nullptr;
+  int (*ensure)() = nullptr;
+  void (*release)(int) = nullptr;
+  int (*finalizing)() = nullptr;
+  void* (*eval_frame)() = nullptr;   // borrowed
+  void* (*frame_back)(void*) = nullptr;
+  void* (*frame_code)(void*) = nullptr;
+  int (*frame_line)(void*) = nullptr;
+  void* (*attribute)(void*, const char*) = nullptr;
+  const char* (*utf8)(void*) = nullptr;
+  void (*clear_error)() = nullptr;
+  void (*increase)(void*) = nullptr;
+  void (*decrease)(void*) = nullptr;
+
+  Api() {
+    const bool found = look_up("PyGILState_GetThisThreadState", this_thread) &&
+                       look_up("PyGILState_Ensure", ensure) &&
+                       look_up("PyGILState_Release", release) &&
+                       look_up("PyEval_GetFrame", eval_frame) &&
+                       look_up("PyFrame_GetBack", frame_back) &&
+                       look_up("PyFrame_GetCode", frame_code) &&
+                       look_up("PyFrame_GetLineNumber", frame_line) &&
+                       look_up("PyObject_GetAttrString", attribute) &&
+                       look_up("PyUnicode_AsUTF8", utf8) &&
+                       look_up("PyErr_Clear", clear_error) &&
+                       look_up("Py_IncRef", increase) && look_up("Py_DecRef", decrease) &&
+                       (look_up("Py_IsFinalizing", finalizing) ||
+                        look_up("_Py_IsFinalizing", finalizing));
+    if (!found) this_thread = nullptr;
+  }
+
+ private:
+  template <typename Function>
+  static bool look_up(const char* name, Function& into) {
+    into = reinterpret_cast<Function>(::dlsym(RTLD_DEFAULT, name));
+    return into != nullptr;
+  }
+};
+
+const Api& api() {
+  static const Api functions;
+  return functions;
+}
+
+/// The interpreter's lock, held.
+class Held {
+ public:
+  Held() : state_(api().ensure()) {}
+  Held(const Held&) = delete;
+  Held& operator=(const Held&) = delete;
+  Held(Held&&) = delete;
+  Held& operator=(Held&&) = delete;
+  ~Held() { api().release(state_); }
+
+ private:
+  int state_;
+};
+
+std::string text_attribute(void* object, const char* name) {
+  void* value = api().attribute(object, name);
+  const char* text = value == nullptr ? nullptr : api().utf8(value);
+  std::string copy = text == nullptr ? "" : text;
+  if (value != nullptr) api().decrease(value);
+  if (text == nullptr) api().clear_error();
+  return copy;
+}
+
+/// Frames that a person did not write: of PyTorch, of the interpreter's own import machinery, and of
+/// what brought the probe in.
+bool is_framework(std::string_view file) {
+  return file.find("-packages/torch/") != std::string_view::npos || file.starts_with("<frozen ") ||
+         file.ends_with("repro_check_attach.py");
+}
+
+/// Frames kept of a chain, and looked at for one.
+constexpr std::size_t kMostKept = 4;
+constexpr std::size_t kMostSeen = 64;
+
+}  // namespace
+
+PythonFrames::PythonFrames() { static_cast<void>(api()); }
+
+std::size_t PythonFrames::StepsHash::operator()(const Steps& steps) const noexcept {
+  std::size_t hash = steps.size();
+  for (const Step& step : steps) {
+    hash = hash * 0x9E3779B97F4A7C15U + reinterpret_cast<std::uintptr_t>(step.code);
+    hash = hash * 0x9E3779B97F4A7C15U + static_cast<std::size_t>(step.line);
+  }
+  return hash;
+}
+
+const PythonFrames::Code& PythonFrames::describe(void* code) {
+  const auto [entry, is_new] = codes_.try_emplace(code);
+  if (is_new) {
+    api().increase(code);
+    entry->second.file = text_attribute(code, "co_filename");
+    entry->second.function = text_attribute(code, "co_name");
+    entry->second.framework = is_framework(entry->second.file);
+  }
+  return entry->second;
+}
+
+void PythonFrames::collect(Steps& steps) {
+  void* frame = api().eval_frame();
+  if (frame != nullptr) api().increase(frame);
+  for (std::size_t seen = 0; frame != nullptr && seen < kMostSeen && steps.size() < kMostKept;
+       ++seen) {
+    void* code = api().frame_code(frame);
+    if (!describe(code).framework) steps.push_back({code, api().frame_line(frame)});
+    api().decrease(code);
+    void* back = api().frame_back(frame);
+    api().decrease(frame);
+    frame = back;
+  }
+  if (frame != nullptr) api().decrease(frame);
+}
+
+const PythonFrames::Chain* PythonFrames::here() {
+  if (api().this_thread == nullptr || api().this_thread() == nullptr || api().finalizing() != 0) {
+    return nullptr;
+  }
+  const Held held;
+  thread_local Steps steps;
+  steps.clear();
+  collect(steps);
+  if (steps.empty()) return nullptr;
+  std::unique_ptr<Chain>& chain = chains_[steps];
+  if (!chain) {
+    chain = std::make_unique<Chain>();
+    chain->id = chains_.size();
+    for (const Step& step : steps) {
+      const Code& code = codes_.at(step.code);
+      chain->frames.push_back(
+          {code.file, static_cast<std::uint32_t>(std::max(step.line, 0)), code.function});
+    }
+  }
+  return chain.get();
+}
+
+}  // namespace repro_check::probe

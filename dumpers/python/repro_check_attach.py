@@ -1,0 +1,402 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Python side of `repro-check exec`: waits for the program to import torch, loads the probe, and
+tells it of modules, optimizers, steps, batches and threads. Nothing here may change what the program
+computes, print, or raise: what goes wrong is noted in the process's file and read by `exec`.
+
+Imports nothing that the interpreter has not got by itself, before the program does."""
+import os
+import sys
+
+PLAN_VARIABLE = "REPRO_CHECK_EXEC"
+
+_plan = None
+_notes = []
+_hooks = {}
+
+
+def start():
+    """Called at the start of every Python process below `exec`."""
+    global _plan
+    path = os.environ.get(PLAN_VARIABLE)
+    if not path or _plan is not None:
+        return
+    import json
+
+    with open(path, encoding="utf-8") as file:
+        _plan = json.load(file)
+    _hooks["torch"] = _on_torch
+    _hooks["torch.utils.data.dataloader"] = _on_dataloader
+    if _plan["seed"] is not None:
+        _hooks["random"] = lambda module: module.seed(_plan["seed"])
+        _hooks["numpy.random"] = _seed_numpy
+    for name in [name for name in _hooks if name in sys.modules]:
+        _guarded(_hooks.pop(name))(sys.modules[name])
+    sys.meta_path.insert(0, _Finder())
+
+
+def _guarded(function):
+    """`function`, whose failure becomes a note."""
+
+    def call(*args, **kwargs):
+        try:
+            return function(*args, **kwargs)
+        except Exception as error:
+            note = f"{getattr(function, '__name__', 'hook')}: {type(error).__name__}: {error}"
+            if len(_notes) < 20 and note not in _notes:
+                _notes.append(note)
+            return None
+
+    return call
+
+
+class _Finder:
+    """Finds what the finders behind it find, and calls a hook when it has been imported."""
+
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name not in _hooks:
+            return None
+        for finder in sys.meta_path:
+            if isinstance(finder, _Finder) or not hasattr(finder, "find_spec"):
+                continue
+            spec = finder.find_spec(name, path, target)
+            if spec is not None:
+                if spec.loader is not None and hasattr(spec.loader, "exec_module"):
+                    spec.loader = _Loader(spec.loader, _hooks.pop(name))
+                return spec
+        return None
+
+
+class _Loader:
+    def __init__(self, loader, hook):
+        self._loader = loader
+        self._hook = hook
+
+    def __getattr__(self, name):
+        return getattr(self._loader, name)
+
+    def create_module(self, spec):
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module):
+        module.__spec__.loader = self._loader
+        module.__loader__ = self._loader
+        self._loader.exec_module(module)
+        _guarded(self._hook)(module)
+
+
+def _seed_numpy(module):
+    seed = _plan["seed"]
+    module.seed(seed)
+    original = module.default_rng
+
+    def default_rng(given=None):
+        return original(seed if given is None else given)
+
+    default_rng.__doc__ = original.__doc__
+    module.default_rng = default_rng
+
+
+_recording = None
+
+
+def _on_torch(torch):
+    global _recording
+    _recording = _Recording(torch)
+
+
+def _on_dataloader(module):
+    """Records what a loader hands out, in the process that asks for it."""
+    cls = module._BaseDataLoaderIter
+    original = cls.__next__
+
+    def __next__(self):
+        batch = original(self)
+        if _recording is not None:
+            _recording.record("repro_check::batch", _guarded(_leaves)("batch", batch) or [])
+        return batch
+
+    cls.__next__ = __next__
+
+
+def _leaves(name, value, depth=0):
+    """Tensors and numbers inside of `value`, each with its path."""
+    if hasattr(value, "_cdata") and hasattr(value, "is_floating_point"):
+        return [(name, value)]
+    if isinstance(value, (bool, int, float)):
+        return [(name, float(value))]
+    if depth > 8:
+        return []
+    if isinstance(value, dict):
+        return [leaf for key, part in value.items()
+                for leaf in _leaves(f"{name}[{key!r}]", part, depth + 1)]
+    if isinstance(value, (list, tuple)):
+        return [leaf for number, part in enumerate(value)
+                for leaf in _leaves(f"{name}[{number}]", part, depth + 1)]
+    return []
+
+
+class _Recording:
+    def __init__(self, torch):
+        import ctypes
+
+        self.process = os.getpid()
+        self.directory = os.path.join(_plan["directory"], str(self.process))
+        self.failure = None
+        self.ended = False
+        self.torch = torch
+        self.ctypes = ctypes
+        try:
+            self._load()
+        except Exception as error:
+            self.failure = str(error)
+        self._write_state()
+        if self.failure is None:
+            self._attach()
+
+    def _load(self):
+        release = ".".join(self.torch.__version__.split(".")[:2])
+        path = os.path.join(_plan["probes"], f"librepro_check_probe-{release}.so")
+        if not os.path.exists(path):
+            raise RuntimeError(f"there is no probe for PyTorch {release}, which the program has; "
+                               f"in {_plan['probes']} is {_plan['there']}")
+        self.probe = self.ctypes.PyDLL(path, mode=os.RTLD_LOCAL | os.RTLD_NOW)
+        # The interpreter's lock is let go in these: other threads may have to go on meanwhile.
+        self.unlocked = self.ctypes.CDLL(path, mode=os.RTLD_LOCAL | os.RTLD_NOW)
+        for function in (self.unlocked.repro_check_begin, self.unlocked.repro_check_end):
+            function.restype = self.ctypes.c_char_p
+        self.probe.repro_check_operators.restype = self.ctypes.c_uint64
+        self.probe.repro_check_fork_thread.restype = self.ctypes.c_uint32
+        self._pin()
+        import json
+
+        why = self.unlocked.repro_check_begin(
+            os.fsencode(self.directory), json.dumps({**_plan, "argv": sys.argv}).encode())
+        if why:
+            raise RuntimeError(why.decode(errors="replace"))
+
+    def _pin(self):
+        mode = _plan["determinism"]
+        if mode == "off":
+            return
+        self.torch.use_deterministic_algorithms(True, warn_only=mode == "warn")
+        cudnn = getattr(self.torch.backends, "cudnn", None)
+        if cudnn is not None:
+            cudnn.deterministic = True
+            cudnn.benchmark = False
+
+    def _write_state(self):
+        """Whole or not at all: written beside, then renamed."""
+        import json
+
+        state = {"process": self.process, "parent": os.getppid(), "failure": self.failure,
+                 "ended": self.ended, "notes": _notes,
+                 "operators": 0 if self.failure else self.probe.repro_check_operators()}
+        path = self.directory + ".json"
+        with open(path + ".new", "w", encoding="utf-8") as file:
+            json.dump(state, file)
+        os.replace(path + ".new", path)
+
+    def end(self):
+        """The program ends; a child that was forked has nothing to end."""
+        if self.ended or os.getpid() != self.process:
+            return
+        self.ended = True
+        if self.failure is None:
+            why = self.unlocked.repro_check_end()
+            if why:
+                self.failure = why.decode(errors="replace")
+        self._write_state()
+
+    def _attach(self):
+        import atexit
+        import weakref
+
+        atexit.register(_guarded(self.end))
+        self._exit = os._exit
+        os._exit = self._leave
+        self.weakref = weakref
+        self.numbers = {}  # id of a module -> its number
+        self.kept = {}  # id -> weak reference, which says when the id is free again
+        self.roots = {}  # class name of root modules -> how many there were
+        self.names = {}  # id of a parameter -> name
+        self.steps = {}  # id of an optimizer -> steps that it has made
+        self.main_optimizer = None
+        compiling = getattr(getattr(self.torch, "compiler", None), "is_compiling", None)
+        self.compiling = compiling or (lambda: False)
+        for attach in (self._watch_modules, self._watch_optimizers, self._watch_backward,
+                       self._watch_threads):
+            _guarded(attach)()
+
+    def _leave(self, status):
+        _guarded(self.end)()
+        self._exit(status)
+
+    # Modules.
+
+    def _watch_modules(self):
+        from torch.nn.modules import module as modules
+
+        enter, leave = self.probe.repro_check_enter_module, self.probe.repro_check_leave_module
+        enter.restype = leave.restype = None
+        numbers, compiling = self.numbers, self.compiling
+
+        def before(module, _args):
+            if compiling():
+                return
+            number = numbers.get(id(module))
+            if number is None:
+                number = self._number(module)
+            enter(number or 0)
+
+        def after(_module, _args, _result):
+            if not compiling():
+                leave()
+
+        modules.register_module_forward_pre_hook(before)
+        modules.register_module_forward_hook(after, always_call=True)
+
+    def _number(self, module):
+        _guarded(self._name_root)(module)
+        return self.numbers.get(id(module))
+
+    def _name_root(self, root):
+        """Names a module that nobody knows yet, and all that are below it: of the first one the names
+        are those of named_modules(), of others its class stands before them."""
+        kind = type(root).__name__
+        if kind == "DistributedDataParallel":
+            root = root.module
+            kind = type(root).__name__
+        count = self.roots.get(kind, 0)
+        prefix = "" if not self.roots else kind if count == 0 else f"{kind}#{count + 1}"
+        self.roots[kind] = count + 1
+        for name, module in root.named_modules():
+            self._define(module, ".".join(part for part in (prefix, name) if part))
+        for kind_number, tensors in ((1, root.named_parameters()), (2, root.named_buffers())):
+            for name, tensor in tensors:
+                full = f"{prefix}.{name}" if prefix else name
+                self.names.setdefault(id(tensor), full)
+                self._name(tensor, full, kind_number)
+
+    def _define(self, module, path):
+        key = id(module)
+        if key in self.numbers:
+            return
+        path = path.replace("_orig_mod.", "")
+        number = len(self.kept) + 1
+
+        def forget(_reference, key=key):
+            self.numbers.pop(key, None)
+
+        # Numbers are never used twice, so the reference stays as their count.
+        self.kept[number] = self.weakref.ref(module, forget)
+        self.numbers[key] = number
+        self.probe.repro_check_define_module(
+            self.ctypes.c_uint32(number), path.encode(), type(module).__name__.encode())
+
+    def _name(self, tensor, name, kind):
+        self.probe.repro_check_name(self.ctypes.c_void_p(tensor._cdata), name.encode(), kind)
+
+    # Optimizers and steps.
+
+    def _watch_optimizers(self):
+        from torch.optim import optimizer
+
+        before, after = _guarded(self._before_step), _guarded(self._after_step)
+        # A hook that returns something would change the arguments of the step.
+        optimizer.register_optimizer_step_pre_hook(lambda *args: before(args[0]) and None)
+        optimizer.register_optimizer_step_post_hook(lambda *args: after(args[0]) and None)
+
+    def _before_step(self, optimizer):
+        for name, tensor in self._parameters(optimizer):
+            self.names.setdefault(id(tensor), name)
+            self._name(tensor, self.names[id(tensor)], 1)
+        self.probe.repro_check_optimizer(1)
+
+    def _after_step(self, optimizer):
+        self.probe.repro_check_optimizer(0)
+        self.record("repro_check::optimizer_step", self._state(optimizer))
+        made = self.steps[id(optimizer)] = self.steps.get(id(optimizer), 0) + 1
+        size = sum(1 for _ in self._parameters(optimizer))
+        if self.main_optimizer is None or size > self.main_optimizer[1]:
+            self.main_optimizer = (id(optimizer), size)
+        if self.main_optimizer[0] == id(optimizer):
+            self.probe.repro_check_step(self.ctypes.c_uint32(made))
+
+    @staticmethod
+    def _parameters(optimizer):
+        for number, group in enumerate(optimizer.param_groups):
+            for place, tensor in enumerate(group["params"]):
+                yield f"group{number}.{place}", tensor
+
+    def _state(self, optimizer):
+        """What the step leaves: parameters, gradients, the optimizer's own tensors, learning rates."""
+        values = []
+        for number, group in enumerate(optimizer.param_groups):
+            if isinstance(group.get("lr"), (int, float)):
+                values.append((f"lr[{number}]", float(group["lr"])))
+        for fallback, parameter in self._parameters(optimizer):
+            name = self.names.get(id(parameter), fallback)
+            if parameter.grad is not None:
+                values.append((f"grad.{name}", parameter.grad))
+            for key, value in optimizer.state.get(parameter, {}).items():
+                values += _leaves(f"state.{name}.{key}", value)
+            values.append((f"param.{name}", parameter))
+        return values
+
+    # Losses.
+
+    def _watch_backward(self):
+        autograd = self.torch.autograd
+        original = autograd.backward
+
+        def backward(tensors, *args, **kwargs):
+            if not self.compiling():
+                self.record("repro_check::loss", _guarded(_leaves)("loss", tensors) or [])
+            return original(tensors, *args, **kwargs)
+
+        backward.__doc__ = original.__doc__
+        autograd.backward = backward
+
+    # Threads.
+
+    def _watch_threads(self):
+        import _thread
+        import threading
+
+        for module, name in ((_thread, "start_new_thread"), (_thread, "start_new"),
+                             (threading, "_start_new_thread"),
+                             (threading, "_start_joinable_thread")):
+            if hasattr(module, name):
+                setattr(module, name, self._starter(getattr(module, name)))
+
+    def _starter(self, original):
+        probe = self.probe
+
+        def start(function, *args, **kwargs):
+            lane = self.ctypes.c_uint32(probe.repro_check_fork_thread())
+
+            def run(*inner, **named):
+                probe.repro_check_begin_thread(lane)
+                try:
+                    return function(*inner, **named)
+                finally:
+                    probe.repro_check_end_thread()
+
+            return original(run, *args, **kwargs)
+
+        return start
+
+    def record(self, kind, values):
+        if values and not self.ended:
+            _guarded(self._record)(kind, values)
+
+    def _record(self, kind, values):
+        c = self.ctypes
+        count = len(values)
+        names = (c.c_char_p * count)(*[name.encode() for name, _ in values])
+        tensors = (c.c_void_p * count)(
+            *[None if isinstance(value, float) else value._cdata for _, value in values])
+        numbers = (c.c_double * count)(
+            *[value if isinstance(value, float) else 0.0 for _, value in values])
+        self.probe.repro_check_values(kind.encode(), c.c_size_t(count), names, tensors, numbers)
