@@ -205,58 +205,55 @@ capture::Capture::Scope*& thread_scope() {
 constexpr std::uint32_t kNoLane = 0xffffffff;
 
 }  // namespace
-}  // namespace repro_check::probe
-
-using namespace repro_check;  // the exported names are C's
 
 const char* repro_check_begin(const char* directory, const char* plan) {
-  return probe::told([&] {
-    if (probe::recording != nullptr) return;
-    probe::recording = new probe::Recording(directory, probe::Json::parse(plan));
+  return told([&] {
+    if (recording != nullptr) return;
+    recording = new Recording(directory, Json::parse(plan));
   });
 }
 
 const char* repro_check_end() {
-  return probe::told([] {
-    if (probe::recording != nullptr && probe::recording->is_of_this_process()) {
-      probe::recording->end();
+  return told([] {
+    if (recording != nullptr && recording->is_of_this_process()) {
+      recording->end();
     }
   });
 }
 
 std::uint64_t repro_check_operators() {
-  return probe::recording == nullptr ? 0 : probe::recording->operators();
+  return recording == nullptr ? 0 : recording->operators();
 }
 
 void repro_check_define_module(std::uint32_t number, const char* path, const char* type) {
-  probe::when_active([&](capture::Capture&) {
-    probe::recording->sites().define_module(number, path, type);
+  when_active([&](capture::Capture&) {
+    recording->sites().define_module(number, path, type);
   });
 }
 
 void repro_check_enter_module(std::uint32_t number) {
-  probe::when_active([&](capture::Capture&) { probe::recording->sites().enter_module(number); });
+  when_active([&](capture::Capture&) { recording->sites().enter_module(number); });
 }
 
 void repro_check_leave_module() {
-  probe::when_active([](capture::Capture&) { probe::recording->sites().leave_module(); });
+  when_active([](capture::Capture&) { recording->sites().leave_module(); });
 }
 
 void repro_check_optimizer(int inside) {
-  probe::when_active([&](capture::Capture&) {
-    probe::recording->sites().set_phase(
+  when_active([&](capture::Capture&) {
+    recording->sites().set_phase(
         inside != 0 ? std::optional(core::Phase::kOptimizer) : std::nullopt);
   });
 }
 
 void repro_check_step(std::uint32_t step) {
-  probe::when_active([&](capture::Capture&) { probe::recording->begin_step(step); });
+  when_active([&](capture::Capture&) { recording->begin_step(step); });
 }
 
 void repro_check_name(void* tensor, const char* name, int kind) {
-  probe::when_active([&](capture::Capture&) {
-    probe::recording->name(
-        probe::borrowed(tensor), name, static_cast<core::NamedTensorKind>(kind));
+  when_active([&](capture::Capture&) {
+    recording->name(
+        borrowed(tensor), name, static_cast<core::NamedTensorKind>(kind));
   });
 }
 
@@ -265,37 +262,39 @@ void repro_check_values(const char* record,
                         const char* const* names,
                         void* const* tensors,
                         const double* numbers) {
-  probe::when_active([&](capture::Capture& capture) {
+  when_active([&](capture::Capture& capture) {
     capture::NamedValues values;
     values.reserve(count);
     for (std::size_t i = 0; i < count; ++i) {
       values.emplace_back(names[i],
                           tensors[i] == nullptr ? c10::IValue(numbers[i])
-                                                : c10::IValue(probe::borrowed(tensors[i])));
+                                                : c10::IValue(borrowed(tensors[i])));
     }
     capture.record_values(record, values);
   });
 }
 
 std::uint32_t repro_check_fork_thread() {
-  std::uint32_t lane = probe::kNoLane;
-  probe::when_active([&](capture::Capture& capture) {
-    lane = capture.fork_lane().value_or(probe::kNoLane);
+  std::uint32_t lane = kNoLane;
+  when_active([&](capture::Capture& capture) {
+    lane = capture.fork_lane().value_or(kNoLane);
   });
   return lane;
 }
 
 void repro_check_begin_thread(std::uint32_t lane) {
-  probe::when_active([&](capture::Capture& capture) {
-    if (probe::thread_scope() != nullptr) return;
-    probe::thread_scope() = new capture::Capture::Scope(
-        capture, lane == probe::kNoLane ? std::nullopt : std::optional(lane));
+  when_active([&](capture::Capture& capture) {
+    if (thread_scope() != nullptr) return;
+    thread_scope() = new capture::Capture::Scope(
+        capture, lane == kNoLane ? std::nullopt : std::optional(lane));
   });
 }
 
 void repro_check_end_thread() {
   // Of a capture that is gone nothing may be touched any more.
-  probe::when_active([](capture::Capture&) {
-    delete std::exchange(probe::thread_scope(), nullptr);
+  when_active([](capture::Capture&) {
+    delete std::exchange(thread_scope(), nullptr);
   });
 }
+
+}  // namespace repro_check::probe

@@ -8,6 +8,8 @@
 /// throws. A function that returns `const char*` returns null, or why it failed: a text that lasts
 /// until the next call on that thread.
 
+namespace repro_check::probe {
+
 #pragma GCC visibility push(default)
 extern "C" {
 
@@ -54,3 +56,5 @@ void repro_check_end_thread();
 
 }  // extern "C"
 #pragma GCC visibility pop
+
+}  // namespace repro_check::probe
