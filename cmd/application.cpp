@@ -123,9 +123,7 @@ std::string words_of(const CLI::App& verb) {
           ? std::nullopt
           : core::near_miss(name,
                             std::vector<std::string_view>(candidates.begin(), candidates.end()));
-  std::string hint = near ? "did you mean " + std::string(*near) + "?" : "see `" + help + "`";
-  const bool takes_config = verb != nullptr && verb->get_option_no_throw("--config") != nullptr;
-  if (takes_config && !is_option && !near) hint = "a configuration is given with -c FILE; " + hint;
+  const std::string hint = near ? "did you mean " + std::string(*near) + "?" : "see `" + help + "`";
   throw core::Error(core::ErrorKind::kUsage, message, hint);
 }
 
@@ -161,14 +159,29 @@ std::string words_of(const CLI::App& verb) {
   throw core::Error(core::ErrorKind::kUsage, message, "see `" + words_of(*chosen) + " --help`");
 }
 
+/// The name of what an option takes: a check may have put its own words behind it.
+std::string type_of(const CLI::Option& option) {
+  const std::string type = option.get_type_name();
+  return type.substr(0, type.find_first_of(",: "));
+}
+
+/// Dumps are there, or the command line is wrong: told before anything is opened, and after what
+/// else is wrong with the words.
+void expect_paths(const CLI::App& verb) {
+  for (const CLI::Option* option : verb.get_options()) {
+    const std::string type = type_of(*option);
+    if (type != "DUMP" && type != "JOURNAL" && type != "FILE.tar.zst") continue;
+    for (const std::string& given : option->results()) expect_path(given);
+  }
+}
+
 /// For numbers that cannot be negative: CLI11 takes -1 for the largest one.
 void refuse_negative_counts(CLI::App& app) {
   const auto check = [](std::string& given) -> std::string {
     return given.starts_with("-") ? "expected a number of 0 or more, got " + given : "";
   };
   for (CLI::Option* option : app.get_options()) {
-    const std::string type = option->get_type_name();
-    const std::string word = type.substr(0, type.find_first_of(",: "));
+    const std::string word = type_of(*option);
     if (word != "N" && word != "INDEX" && word != "SECONDS") continue;
     option->check(CLI::Validator(check, "", "count"));
   }
@@ -267,6 +280,7 @@ class Application {
           core::ErrorKind::kUsage, "-q and -v contradict each other", "give one of them");
     }
     set_log_level(globals_.verbosity, globals_.quiet);
+    expect_paths(*chosen_verb(app_));
     const std::string chosen = app_.get_subcommands().front()->get_name();
     for (const auto& command : commands_) {
       if (command->name() == chosen) return command->run(globals_);

@@ -5,7 +5,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "cmd/recording/recorder_lookup.h"
 #include "cmd/recording/recorder_process.h"
 #include "cmd/render/text.h"
 #include "core/error.h"
@@ -19,7 +18,7 @@ std::string libtorch_text() {
   const auto recorder = find_recorder();
   if (!recorder) return "none (no recorder found)";
   try {
-    const auto answer = nlohmann::json::parse(ask_recorder({*recorder, {"version"}}));
+    const auto answer = nlohmann::json::parse(ask_recorder({{*recorder, {"version"}}}));
     return escape_name(answer.at("libtorch").get<std::string>()) + " (" +
            escape_name(recorder->string()) + ")";
   } catch (const core::Error& error) {

@@ -9,8 +9,7 @@
 #include <utility>
 
 #include "cmd/recording/own_recordings.h"
-#include "cmd/recording/space_check.h"
-#include "cmd/recording/space_estimate.h"
+#include "cmd/recording/space.h"
 #include "cmd/render/render.h"
 #include "cmd/reports/verdict.h"
 #include "cmd/terminal/logging.h"

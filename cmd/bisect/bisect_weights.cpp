@@ -11,7 +11,6 @@
 #include <string_view>
 #include <utility>
 
-#include "cmd/recording/recorder_lookup.h"
 #include "cmd/recording/recorder_process.h"
 #include "configs/weight_changes.h"
 #include "core/error.h"
@@ -59,21 +58,15 @@ Versions parse(const std::string& answer) {
 }
 
 Versions compare(const configs::RunSpec& run, const configs::WeightFiles& files) {
-  RecorderQuestion question{require_recorder(run.recorder), {}};
+  RecorderCall call{{require_recorder(run.recorder), {}}};
   for (const std::filesystem::path& library : run.extensions) {
-    question.arguments.insert(question.arguments.end(), {"--extension", library.string()});
+    call.arguments.insert(call.arguments.end(), {"--extension", library.string()});
   }
-  question.arguments.insert(question.arguments.end(),
-                            {"weights", files.first.string(), files.second.string()});
-  if (run.timeout) question.timeout = std::chrono::seconds(*run.timeout);
-  for (const auto& [name, value] : run.env) {
-    if (value) {
-      question.environment[name] = *value;
-    } else {
-      question.unset.push_back(name);
-    }
-  }
-  return parse(ask_recorder(question));
+  call.arguments.insert(call.arguments.end(),
+                        {"weights", files.first.string(), files.second.string()});
+  if (run.timeout) call.timeout = std::chrono::seconds(*run.timeout);
+  call.environment = run.env;
+  return parse(ask_recorder(call));
 }
 
 void require_names(const configs::RunSpec& run, const Versions& versions) {

@@ -10,10 +10,9 @@
 
 #include "cmd/options/choice.h"
 #include "cmd/options/compare_options.h"
-#include "cmd/recording/reference.h"
 #include "cmd/reports/op_lines.h"
 #include "cmd/reports/verdict.h"
-#include "cmd/run/repeats.h"
+#include "cmd/run/runs.h"
 #include "cmd/terminal/output.h"
 
 namespace repro_check::cmd {

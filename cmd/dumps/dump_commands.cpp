@@ -225,7 +225,7 @@ std::unique_ptr<Command> unpack_command() {
       .summary = "Make the dump again that was packed, and check every byte of it",
       .examples = {"repro-check unpack kept/v1.tar.zst",
                    "repro-check unpack kept/v1.tar.zst -o baseline"},
-      .from = {"pack", "File that `pack` has made", "FILE"},
+      .from = {"pack", "File that `pack` has made", "FILE.tar.zst"},
       .out = {"-o,--out", "Directory of the dump; else FILE without .tar.zst", "DIR"},
       .force = "Replace a dump that exists",
       .make = make_unpacked,

@@ -10,7 +10,7 @@
 #include <variant>
 
 #include "cmd/extract/reproducer.h"
-#include "cmd/recording/reference.h"
+#include "cmd/options/choice.h"
 #include "cmd/render/text.h"
 #include "cmd/terminal/output.h"
 #include "core/error.h"

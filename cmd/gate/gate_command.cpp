@@ -12,9 +12,9 @@
 #include "cmd/gate/history.h"
 #include "cmd/options/compare_options.h"
 #include "cmd/recording/output_lock.h"
+#include "cmd/recording/own_recordings.h"
 #include "cmd/reports/verdict.h"
-#include "cmd/run/repeats.h"
-#include "cmd/run/run_plan.h"
+#include "cmd/run/runs.h"
 #include "cmd/terminal/output.h"
 #include "configs/spec/gate_spec.h"
 #include "core/error.h"
@@ -122,7 +122,7 @@ void GateCommand::define_accept(CLI::App& app) {
   accept_app_ = app.add_subcommand("accept", "Make baselines of what the gate found");
   accept_app_->add_option("file", files_, "Pending files; all of the gate's, where none is given")
       ->type_name("FILE.new");
-  config_.define(*accept_app_, false);
+  config_.define(*accept_app_, false, false);
   define_out(*accept_app_);
   define_place(*accept_app_);
   accept_app_->add_option("--from-dir", from_dir_, "Take the pending files of a directory")
@@ -143,7 +143,8 @@ std::string GateCommand::gate_name(const configs::BaselinesSpec& given) const {
   }
   if (name_) return *name_;
   if (!given.name.empty()) return given.name;
-  return config_.given() ? std::filesystem::path(config_.file()).stem().string() : "gate";
+  const bool is_file = config_.given() && config_.file() != "-";
+  return is_file ? std::filesystem::path(config_.file()).stem().string() : "gate";
 }
 
 GatePlace GateCommand::place(const configs::Config& config) const {
@@ -188,10 +189,11 @@ void GateCommand::record(const configs::Config& config,
   remove_pending(gate.output, gate.name);
   // The values of a second pair of runs would be of another race.
   const bool digests_first = starts_with_digests(config) && config.gate.expected.empty();
-  const std::vector<RecordingJob> jobs = plan_jobs(config, digests_first, true);
+  const std::vector<RecordingJob> jobs =
+      plan_jobs(config, digests_first, [](const std::filesystem::path&) { return true; });
   comparators::CompareOptions options = gate.options;
   options.progress = comparison_on(progress);
-  const RunPlan plan{jobs, options, digests_first, config.recording.window, true};
+  const RunPlan plan{jobs, options, digests_first, config.recording.window};
   Round round = record_runs(config, plan, progress);
   for (const RecordingResult& result : round.results) logs.push_back(result.log);
   for (const RecordingJob& job : jobs) gate.dumps.push_back(job.dump);
@@ -209,7 +211,7 @@ void GateCommand::take_dumps(Progress& progress, GateCase& gate) const {
 }
 
 OutputLocks GateCommand::hold_output(const configs::Config* config) const {
-  if (!against_) return hold_outputs(*config);
+  if (!against_) return hold_alone(output_directories(*config));
   std::error_code ignored;
   if (!std::filesystem::is_directory(*against_, ignored)) {
     throw usage("--against " + *against_ + ": no such directory", kAgainstWhat);
@@ -267,6 +269,8 @@ core::ExitCode GateCommand::run(const GlobalOptions& globals) {
   if (config_.given()) config = against_ ? config_.load() : config_.load(out_, repeat_);
   report_.check_output(config ? &config->report : nullptr);
   const OutputLocks held = hold_output(config ? &*config : nullptr);
+  std::optional<RunOutputs> outputs;
+  if (!against_) outputs.emplace(output_directories(*config));
   std::vector<RunLog> logs;
   GateCase gate = gate_case(config ? &*config : nullptr);
   {

@@ -14,7 +14,6 @@
 #include "cmd/inspect/inspect_tensor.h"
 #include "cmd/inspect/inspect_view.h"
 #include "cmd/options/choice.h"
-#include "cmd/recording/reference.h"
 #include "cmd/render/color.h"
 #include "cmd/reports/verdict.h"
 #include "cmd/terminal/logging.h"

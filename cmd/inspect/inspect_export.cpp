@@ -13,7 +13,7 @@
 #include "cmd/inspect/inspect_tensor.h"
 #include "cmd/render/text.h"
 #include "cmd/terminal/logging.h"
-#include "cmd/terminal/new_file.h"
+#include "cmd/terminal/output.h"
 #include "core/error.h"
 #include "core/tensor/dtype_table.h"
 #include "core/tensor/element_number.h"

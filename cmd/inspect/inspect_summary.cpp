@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "cmd/inspect/inspect_view.h"
-#include "cmd/recording/reference.h"
 #include "cmd/render/text.h"
+#include "cmd/render/words.h"
 #include "core/trace/content_check.h"
 #include "core/trace/run_manifest.h"
 

@@ -9,7 +9,7 @@
 
 #include "cmd/render/json/json_text.h"
 #include "cmd/render/json/say.h"
-#include "cmd/terminal/new_file.h"
+#include "cmd/terminal/output.h"
 #include "core/tensor/dtype.h"
 #include "core/tensor/tensor_record.h"
 #include "core/trace/dump_source.h"

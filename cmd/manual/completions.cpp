@@ -169,10 +169,10 @@ std::string next_words(const CliVerb& tool,
         }
       }
     }
-  } else if (!verb->verbs.empty()) {
+  } else {
     for (const CliVerb& below : verb->verbs) candidates.add(below.name, below.summary);
-  } else if (!verb->positionals.empty()) {
-    candidates.add_values(verb->positionals.back());
+    const bool is_verb = !candidates.lines().empty();
+    if (!is_verb && !verb->positionals.empty()) candidates.add_values(verb->positionals.back());
   }
   return candidates.lines();
 }

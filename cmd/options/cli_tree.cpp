@@ -31,9 +31,9 @@ std::vector<std::string> words_of(const std::string& value) {
   return words;
 }
 
-CliOption to_option(const CLI::Option& option) {
+CliOption to_option(const CLI::Option& option, bool positional) {
   CliOption out;
-  if (option.nonpositional()) {
+  if (!positional) {
     for (const std::string& name : option.get_snames()) out.names.push_back("-" + name);
     for (const std::string& name : option.get_lnames()) out.names.push_back("--" + name);
   } else {
@@ -77,13 +77,11 @@ CliVerb walk(const CLI::App& app) {
   out.examples = examples_of(app);
   for (const CLI::Option* option : app.get_options()) {
     if (option->get_group().empty()) continue;
-    if (!option->nonpositional()) {
-      out.positionals.push_back(to_option(*option));
-    } else if (option->get_group() == kGlobalGroup) {
-      out.global_options.push_back(to_option(*option));
-    } else {
-      out.options.push_back(to_option(*option));
-    }
+    // One may be both: `config,-c,--config`.
+    if (option->get_positional()) out.positionals.push_back(to_option(*option, true));
+    if (!option->nonpositional()) continue;
+    const bool is_global = option->get_group() == kGlobalGroup;
+    (is_global ? out.global_options : out.options).push_back(to_option(*option, false));
   }
   for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; })) {
     if (!verb->get_group().empty()) out.verbs.push_back(walk(*verb));

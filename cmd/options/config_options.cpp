@@ -2,11 +2,21 @@
 #include "cmd/options/config_options.h"
 
 #include <CLI/App.hpp>
+#include <algorithm>
+#include <array>
 #include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <iterator>
 #include <nlohmann/json.hpp>
+#include <string_view>
+#include <system_error>
 
+#include "cmd/options/starting_config.h"
+#include "cmd/render/text.h"
 #include "configs/parser/config_parser.h"
 #include "core/error.h"
+#include "core/text/near_miss.h"
 
 namespace repro_check::cmd {
 namespace {
@@ -21,6 +31,75 @@ configs::ConfigOverride parse_set(const std::string& text) {
   return {text.substr(0, equals), text.substr(equals + 1)};
 }
 
+using Overrides = std::vector<configs::ConfigOverride>;
+
+constexpr const char* kStdin = "-";
+
+/// A TorchScript file is a zip archive. Of a pipe nothing is read here: it would be gone.
+bool is_model(const std::filesystem::path& file) {
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(file, ignored)) return false;
+  constexpr std::string_view kMagic = "PK\x03\x04";
+  std::array<char, kMagic.size()> begin{};
+  std::ifstream(file, std::ios::binary).read(begin.data(), begin.size());
+  return std::string_view(begin.data(), begin.size()) == kMagic;
+}
+
+std::string from_stdin() {
+  std::string text{std::istreambuf_iterator<char>(std::cin), {}};
+  if (!text.empty()) return text;
+  throw core::Error(core::ErrorKind::kUsage, "no configuration came on stdin");
+}
+
+/// The configuration that `init` would write, where nothing in it is a guess that was left as it
+/// is.
+configs::Config config_of_model(const std::string& model, const Overrides& overrides) {
+  std::string method = "forward";
+  for (const configs::ConfigOverride& given : overrides) {
+    if (given.pointer == "/model/method") method = given.value;
+  }
+  const StartingConfig start = ask_starting_config(model, model, method);
+  std::string open;
+  std::string mend;
+  for (const StartingEdit& edit : start.edits) {
+    const bool is_given =
+        edit.pointer.empty() || std::ranges::any_of(overrides, [&](const auto& given) {
+          return (edit.pointer + "/").starts_with(given.pointer + "/") ||
+                 given.pointer.starts_with(edit.pointer + "/");
+        });
+    if (is_given) continue;
+    open += "\n" + model + ": " + edit.text;
+    if (edit.pointer != kNoPlace) mend += " --set " + edit.pointer + "=...";
+  }
+  if (open.empty()) {
+    return configs::parse_config(start.text, model, std::filesystem::current_path(), overrides);
+  }
+  throw core::Error(core::ErrorKind::kUsage,
+                    open.substr(1),
+                    (mend.empty() ? "" : "give it with" + mend + ", or ") +
+                        std::string("look at the configuration of: repro-check init ") +
+                        shell_quote(model) + " -o config.json");
+}
+
+/// A verb below a verb that was mistyped would be taken for a file.
+CLI::Validator no_mistyped_verb(const CLI::App& app) {
+  const auto check = [&app](const std::string& word) -> std::string {
+    std::error_code ignored;
+    if (std::filesystem::exists(word, ignored)) return {};
+    std::vector<std::string> verbs;
+    for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; })) {
+      verbs.push_back(verb->get_name());
+    }
+    const auto near =
+        core::near_miss(word, std::vector<std::string_view>(verbs.begin(), verbs.end()));
+    if (!near) return {};
+    throw core::Error(core::ErrorKind::kUsage,
+                      "unexpected argument \"" + word + "\"",
+                      "did you mean " + std::string(*near) + "?");
+  };
+  return {check, "", "file"};
+}
+
 }  // namespace
 
 std::string quoted(const std::string& text) {
@@ -31,8 +110,13 @@ std::string quoted(const std::string& text) {
   }
 }
 
-void ConfigOptions::define(CLI::App& app, bool required) {
-  app.add_option("-c,--config", file_, "Configuration")->type_name("FILE")->required(required);
+void ConfigOptions::define(CLI::App& app, bool required, bool with_positional) {
+  app.add_option(with_positional ? "config,-c,--config" : "-c,--config",
+                 file_,
+                 "Configuration, or a TorchScript model; - reads stdin")
+      ->type_name("FILE")
+      ->required(required)
+      ->check(no_mistyped_verb(app));
   app.add_option("--seed", seed_, "Seed of every generator, in place of /seed")->type_name("N");
   app.add_option("--device", device_, "Device, in place of /device")->type_name("NAME");
   app.add_option("--timeout", timeout_, "Kill a run after so many seconds, in place of /timeout")
@@ -65,6 +149,10 @@ configs::Config ConfigOptions::load(const std::optional<std::string>& dump_direc
     const std::string absolute = std::filesystem::absolute(*dump_directory).string();
     overrides.push_back({"/dump/directory", quoted(absolute)});
   }
+  if (file_ == kStdin) {
+    return configs::parse_config(from_stdin(), "stdin", std::filesystem::current_path(), overrides);
+  }
+  if (is_model(file_)) return config_of_model(file_, overrides);
   return configs::load_config(file_, overrides);
 }
 

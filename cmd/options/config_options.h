@@ -18,12 +18,13 @@ namespace repro_check::cmd {
 /// @throws core::Error{kUsage} when it is not UTF-8
 std::string quoted(const std::string& text);
 
-/// `-c FILE` and the flags that override it, shared by the verbs that read a configuration.
+/// `[-c] FILE` and the flags that override it, shared by the verbs that read a configuration.
 class ConfigOptions {
  public:
-  /// Adds -c, --seed, --device, --timeout and --set.
-  /// @param required  whether -c must be given
-  void define(CLI::App& app, bool required);
+  /// Adds the file, with -c or without, --seed, --device, --timeout and --set.
+  /// @param required  whether the file must be given
+  /// @param with_positional  it needs no -c; not where other positionals are taken
+  void define(CLI::App& app, bool required, bool with_positional = true);
 
   [[nodiscard]] bool given() const noexcept { return !file_.empty(); }
   /// As the user typed it.
@@ -34,7 +35,7 @@ class ConfigOptions {
 
   /// @param dump_directory  replaces dump.directory; relative to the current directory
   /// @param repeat          replaces repeat
-  /// @throws core::Error{kUsage}
+  /// @throws core::Error{kUsage}; for a model, whose inputs are inferred, as ask_recorder()
   [[nodiscard]] configs::Config load(const std::optional<std::string>& dump_directory = {},
                                      const std::optional<std::uint64_t>& repeat = {}) const;
 

@@ -42,7 +42,7 @@ const std::vector<Flag>& flags() {
       {"--cosine", "X", {}, "Least cosine similarity (0.999)"},
       {"--drift", "X", {}, "Beside --cosine, how far norms may part (0.01)"},
       {"--noise", "FILE", {}, "Floors of `calibrate`, for --policy noise"},
-      {"--fp64", "DIR", {}, "Dump of the baseline's run in float64, for --policy fp64"},
+      {"--fp64", "DUMP", {}, "Dump of the baseline's run in float64, for --policy fp64"},
       {"--factor",
        "X",
        {},

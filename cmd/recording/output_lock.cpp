@@ -16,7 +16,6 @@
 #include <string>
 #include <system_error>
 #include <thread>
-#include <utility>
 
 #include "core/error.h"
 #include "core/text/printable.h"
@@ -82,7 +81,7 @@ OutputLock::OutputLock(const fs::path& directory, Mode mode, std::chrono::millis
     : directory_(fs::absolute(directory).lexically_normal()) {
   try {
     do {
-      close();
+      descriptor_.close();
       make();
     } while (!take(mode, patience));
   } catch (...) {
@@ -98,7 +97,7 @@ void OutputLock::release() noexcept {
   for (const fs::path& made : made_) {
     if (!fs::remove(made, error)) break;
   }
-  close();
+  descriptor_.close();
 }
 
 void OutputLock::make() {
@@ -113,15 +112,16 @@ void OutputLock::make() {
 }
 
 bool OutputLock::take(Mode mode, std::chrono::milliseconds patience) {
-  descriptor_ = ::open(directory_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  descriptor_ =
+      core::FileDescriptor(::open(directory_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   // Whoever held it may just have taken the empty directory away.
-  if (descriptor_ < 0 && errno == ENOENT) return false;
+  if (descriptor_.get() < 0 && errno == ENOENT) return false;
   // What cannot be opened is said by whoever writes there.
-  if (descriptor_ < 0) return true;
+  if (descriptor_.get() < 0) return true;
   struct stat locked {};
-  if (::fstat(descriptor_, &locked) != 0) return true;
+  if (::fstat(descriptor_.get(), &locked) != 0) return true;
   const auto end = Clock::now() + patience;
-  while (::flock(descriptor_, (mode == Mode::kAlone ? LOCK_EX : LOCK_SH) | LOCK_NB) != 0) {
+  while (::flock(descriptor_.get(), (mode == Mode::kAlone ? LOCK_EX : LOCK_SH) | LOCK_NB) != 0) {
     if (is_unsupported(errno)) return true;
     if (errno == EINTR) continue;
     if (Clock::now() >= end) throw held(directory_, locked.st_ino);
@@ -130,10 +130,6 @@ bool OutputLock::take(Mode mode, std::chrono::milliseconds patience) {
   struct stat there {};
   return ::stat(directory_.c_str(), &there) == 0 && there.st_ino == locked.st_ino &&
          there.st_dev == locked.st_dev;
-}
-
-void OutputLock::close() noexcept {
-  if (descriptor_ >= 0) ::close(std::exchange(descriptor_, -1));
 }
 
 OutputLocks hold_alone(const std::vector<fs::path>& directories) {

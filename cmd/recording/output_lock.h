@@ -6,6 +6,9 @@
 #include <memory>
 #include <vector>
 
+#include "core/system/file_descriptor.h"
+#include "core/system/pinned.h"
+
 namespace repro_check::cmd {
 
 /// Holds a directory that a command writes in, from before its first write until it has read the
@@ -13,7 +16,7 @@ namespace repro_check::cmd {
 /// (flock on the directory), and ends with the process. A directory that is not there is made, and
 /// is taken away again where nothing was put into it. Where the file system knows no locks there is
 /// none: see expect_own() for what then still holds.
-class OutputLock {
+class OutputLock : core::Pinned {
  public:
   enum class Mode {
     kAlone,
@@ -25,10 +28,6 @@ class OutputLock {
   explicit OutputLock(const std::filesystem::path& directory,
                       Mode mode = Mode::kAlone,
                       std::chrono::milliseconds patience = std::chrono::milliseconds(0));
-  OutputLock(const OutputLock&) = delete;
-  OutputLock& operator=(const OutputLock&) = delete;
-  OutputLock(OutputLock&&) = delete;
-  OutputLock& operator=(OutputLock&&) = delete;
   ~OutputLock();
 
  private:
@@ -36,11 +35,10 @@ class OutputLock {
   bool take(Mode mode, std::chrono::milliseconds patience);
   void make();
   void release() noexcept;
-  void close() noexcept;
 
   std::filesystem::path directory_;
   std::vector<std::filesystem::path> made_;  ///< the innermost first
-  int descriptor_ = -1;
+  core::FileDescriptor descriptor_;
 };
 
 /// Several at once, all or none.

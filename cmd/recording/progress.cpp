@@ -71,7 +71,7 @@ void Progress::begin(std::size_t position, std::size_t total, const std::string&
   expected_ = std::max(expected_, operators_);
   operators_ = 0;
   started_ = Clock::now();
-  // In a log the first line is that of the first phase; on a terminal there is something at once.
+  // In a log the first line is that of the end; on a terminal there is something at once.
   shown_ = style_ == ProgressStyle::kLive ? Clock::time_point{} : started_;
 }
 
@@ -80,7 +80,25 @@ void Progress::update(const RecorderProgress& progress) {
   const bool new_phase = progress.phase != phase_;
   phase_ = progress.phase;
   operators_ = std::max(operators_, progress.operators);
-  show(line(progress), new_phase);
+  std::string text = line(phase_.empty() ? "starting" : escape_name(phase_),
+                          progress.operators == 0 ? "" : fmt::format("op {}", progress.operators),
+                          progress.bytes,
+                          rate_text(progress.bytes, seconds(), format_bytes));
+  if (expected_ != 0) {
+    text += left_text(static_cast<double>(progress.operators) / static_cast<double>(expected_),
+                      seconds());
+  }
+  show(text, new_phase && style_ == ProgressStyle::kLive);
+}
+
+void Progress::end(const std::optional<RecorderTotals>& totals) {
+  if (style_ != ProgressStyle::kLines) return;
+  const std::uint64_t operators = totals ? totals->operators : operators_;
+  show(line(totals ? "done" : "failed",
+            operators == 0 ? "" : format_count(operators, "operator"),
+            totals ? totals->bytes : 0,
+            ""),
+       true);
 }
 
 void Progress::share(const std::string& phase,
@@ -95,38 +113,36 @@ void Progress::share(const std::string& phase,
   const bool new_phase = phase != phase_;
   if (new_phase && !phase_.empty()) started_ = Clock::now();
   phase_ = phase;
-  const std::chrono::duration<double> elapsed = Clock::now() - started_;
-  const std::string left = left_text(part, elapsed.count());
+  const std::string left = left_text(part, seconds());
   show(fmt::format("{}{}  [{:<20}] {} of {}{}{}",
                    prefix_.empty() ? "" : prefix_ + "  ",
                    phase,
                    std::string(filled, '#'),
                    amount(done),
                    amount(total),
-                   rate_text(done, elapsed.count(), amount),
-                   left.empty() ? fmt::format("  {:.0f} s", elapsed.count()) : left),
+                   rate_text(done, seconds(), amount),
+                   left.empty() ? fmt::format("  {:.0f} s", seconds()) : left),
        new_phase && style_ == ProgressStyle::kLive);  // a log is told only when it takes long
 }
 
 void Progress::stage(const std::string& name) {
   if (style_ == ProgressStyle::kOff) return;
   clear();
-  show(name, true);
+  show(name, style_ == ProgressStyle::kLive);
 }
 
-std::string Progress::line(const RecorderProgress& progress) const {
-  const std::chrono::duration<double> elapsed = Clock::now() - started_;
-  std::string text =
-      prefix_ + "  " + (progress.phase.empty() ? "starting" : escape_name(progress.phase));
-  if (progress.operators > 0) text += fmt::format("  op {}", progress.operators);
-  if (progress.bytes > 0) {
-    text += "  " + format_bytes(progress.bytes);
-    text += rate_text(progress.bytes, elapsed.count(), format_bytes);
-  }
-  text += fmt::format("  {:.0f} s", elapsed.count());
-  if (expected_ == 0) return text;
-  const double part = static_cast<double>(progress.operators) / static_cast<double>(expected_);
-  return text + left_text(part, elapsed.count());
+double Progress::seconds() const {
+  return std::chrono::duration<double>(Clock::now() - started_).count();
+}
+
+std::string Progress::line(const std::string& phase,
+                           const std::string& operators,
+                           std::uint64_t bytes,
+                           const std::string& rate) const {
+  std::string text = prefix_ + "  " + phase;
+  if (!operators.empty()) text += "  " + operators;
+  if (bytes > 0) text += "  " + format_bytes(bytes) + rate;
+  return text + fmt::format("  {:.0f} s", seconds());
 }
 
 void Progress::show(const std::string& text, bool force) {

@@ -6,19 +6,21 @@
 #include <cstdint>
 #include <cstdio>
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "cmd/recording/recorder_process.h"
 #include "cmd/render/color.h"
 #include "cmd/terminal/command.h"
 #include "comparators/compare.h"
+#include "core/system/pinned.h"
 #include "dumpers/store/pack.h"
 
 namespace repro_check::cmd {
 
 enum class ProgressStyle {
   kOff,
-  kLines,  ///< a line a phase, and one each 30 s, for logs that nobody rewrites
+  kLines,  ///< a line a run, and one each 30 s, for logs that nobody rewrites
   kLive,   ///< one line, rewritten at most ten times a second
 };
 
@@ -29,21 +31,19 @@ ProgressStyle progress_style(const GlobalOptions& globals,
 
 /// Says on a stream how far a sequence of runs has come:
 /// `[2/2] candidate  recording  op 312  1.1 GB  7 s`.
-class Progress {
+class Progress : core::Pinned {
  public:
   using Clock = std::chrono::steady_clock;
 
   /// @param stream  borrowed
   Progress(ProgressStyle style, std::FILE* stream) : style_(style), stream_(stream) {}
-  Progress(const Progress&) = delete;
-  Progress& operator=(const Progress&) = delete;
-  Progress(Progress&&) = delete;
-  Progress& operator=(Progress&&) = delete;
   ~Progress() { clear(); }
 
   /// @param position, total  1-based; total 0 leaves the counter out
   void begin(std::size_t position, std::size_t total, const std::string& name);
   void update(const RecorderProgress& progress);
+  /// How the run has ended, for a log; without totals, it has failed.
+  void end(const std::optional<RecorderTotals>& totals);
   [[nodiscard]] bool is_off() const noexcept { return style_ == ProgressStyle::kOff; }
 
   /// How much of something is done: `verifying  [#####               ] 1.1 GB of 4.4 GB  7 s`.
@@ -53,14 +53,18 @@ class Progress {
              std::uint64_t done,
              std::uint64_t total,
              std::string (*amount)(std::uint64_t));
-  /// A stage without numbers: `comparing`.
+  /// A stage without numbers, `comparing`, which a log has no line for.
   void stage(const std::string& name);
   /// Takes the live line away, so that something else can be printed.
   void clear();
 
  private:
-  [[nodiscard]] std::string line(const RecorderProgress& progress) const;
+  [[nodiscard]] std::string line(const std::string& phase,
+                                 const std::string& operators,
+                                 std::uint64_t bytes,
+                                 const std::string& rate) const;
   void show(const std::string& text, bool force);
+  [[nodiscard]] double seconds() const;  ///< since the run, or the phase, began
 
   ProgressStyle style_;
   std::FILE* stream_;

@@ -10,19 +10,22 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
-#include <fstream>
-#include <iterator>
-#include <nlohmann/json.hpp>
 #include <utility>
+#include <variant>
 
-#include "cmd/recording/spawn.h"
 #include "cmd/terminal/signals.h"
+#include "core/error.h"
+#include "core/system/temporary_file.h"
 
 namespace repro_check::cmd {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+/// The descriptor on which a recorder writes its status lines.
+constexpr int kStatusDescriptor = 3;
 
 // A status line is short; a recorder gone wild must not fill our memory.
 constexpr std::size_t kMaxLine = std::size_t{1} << 20U;
@@ -31,10 +34,11 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-std::optional<core::Digest> digest_of(const nlohmann::json& done) {
-  const auto dump = done.find("dump");
-  if (dump == done.end() || !dump->is_string()) return std::nullopt;
-  return core::parse_digest(dump->get<std::string>());
+constexpr const char* kRecorderName = "repro-check-recorder";
+
+bool can_run(const std::filesystem::path& file) {
+  std::error_code ignored;
+  return std::filesystem::is_regular_file(file, ignored) && ::access(file.c_str(), X_OK) == 0;
 }
 
 /// Collects what a recorder says on its status channel.
@@ -60,57 +64,31 @@ class StatusChannel {
   }
 
   RecorderOutcome take() && {
-    RecorderOutcome outcome;
-    outcome.totals = totals_;
-    outcome.failure = std::move(failure_);
-    outcome.outputs = std::move(outputs_);
-    outcome.last_phase = progress_.phase;
-    return outcome;
+    outcome_.last_phase = progress_.phase;
+    return std::move(outcome_);
   }
 
  private:
-  // Lines nobody understands are passed over: a newer recorder may say more than we know.
   void handle(const std::string& line) {
-    const nlohmann::json message = nlohmann::json::parse(line, nullptr, false);
-    if (!message.is_object()) return;
-    try {
-      apply(message);
-    } catch (const nlohmann::json::exception&) {
-      return;
+    if (auto message = parse_message(line)) {
+      std::visit([&](auto& said) { take(std::move(said)); }, *message);
+      tick();
     }
-    tick();
   }
 
-  void apply(const nlohmann::json& message) {
-    const std::string type = message.value("type", "");
-    if (type == "phase") {
-      progress_.phase = message.value("name", "");
-    } else if (type == "progress") {
-      progress_.operators = message.value("operators", std::uint64_t{0});
-      progress_.bytes = message.value("bytes", std::uint64_t{0});
-    } else if (type == "done") {
-      totals_ = RecorderTotals{message.value("operators", std::uint64_t{0}),
-                               message.value("tensors", std::uint64_t{0}),
-                               message.value("bytes", std::uint64_t{0}),
-                               message.value("seconds", 0.0),
-                               digest_of(message)};
-    } else if (type == "output") {
-      outputs_.push_back({message.at("name").get<std::string>(),
-                          message.at("what").get<std::string>(),
-                          message.at("digest").get<std::string>()});
-    } else if (type == "error") {
-      failure_ = RecorderFailure{core::parse_error_kind(message.value("kind", "")),
-                                 message.value("message", "the recorder gave no reason"),
-                                 message.value("hint", "")};
-    }
+  void take(RecorderPhase phase) { progress_.phase = std::move(phase.name); }
+  void take(RecorderCounts counts) {
+    progress_.operators = counts.operators;
+    progress_.bytes = counts.bytes;
   }
+  void take(RecorderTotals totals) { outcome_.totals = totals; }
+  void take(RecorderOutput output) { outcome_.outputs.push_back(std::move(output)); }
+  void take(RecorderFailure failure) { outcome_.failure = std::move(failure); }
 
   const std::function<void(const RecorderProgress&)>& on_progress_;
   std::string pending_;
   RecorderProgress progress_;
-  std::optional<RecorderTotals> totals_;
-  std::optional<RecorderFailure> failure_;
-  std::vector<RecorderOutput> outputs_;
+  RecorderOutcome outcome_;
 };
 
 /// Reads what there is without waiting. @return false at the end of the channel
@@ -226,24 +204,88 @@ core::ErrorKind kind_of_exit(int status) {
   }
 }
 
+/// @return whether the time was over before it had ended by itself
+bool was_too_slow(int status, Clock::time_point until) {
+  return WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && Clock::now() >= until;
+}
+
+/// What a recorder wrote to stderr; a last line that is indented is the hint.
+core::Error complaint(const RecorderCall& call, int status, std::string text) {
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  if (text.empty()) {
+    return {kind_of_exit(status),
+            call.program.string() + " failed and gave no reason",
+            "see whether it is a repro-check-recorder: it answers to `version`"};
+  }
+  const std::size_t last = text.rfind("\n  ");
+  if (last == std::string::npos || text.find('\n', last + 1) != std::string::npos) {
+    return {kind_of_exit(status), text};
+  }
+  return {kind_of_exit(status), text.substr(0, last), text.substr(last + 3)};
+}
+
+std::string read_all(int descriptor) {
+  std::string text;
+  ::lseek(descriptor, 0, SEEK_SET);
+  drain(descriptor, [&](const char* data, std::size_t size) { text.append(data, size); });
+  return text;
+}
+
 }  // namespace
 
-RecorderOutcome run_recorder(const RecorderLaunch& launch,
+std::vector<std::filesystem::path> recorder_places() {
+  if (const char* named = std::getenv("REPRO_CHECK_RECORDER"); named != nullptr && *named != '\0') {
+    return {named};
+  }
+  std::error_code error;
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (error) return {};
+  const std::filesystem::path folder = self.parent_path();
+  return {folder / kRecorderName, folder.parent_path() / "libexec" / "repro-check" / kRecorderName};
+}
+
+std::optional<std::filesystem::path> find_recorder() {
+  for (const std::filesystem::path& place : recorder_places()) {
+    if (can_run(place)) return place;
+  }
+  return std::nullopt;
+}
+
+std::filesystem::path require_recorder(const std::optional<std::filesystem::path>& named) {
+  if (named) {
+    if (can_run(*named)) return *named;
+    throw core::Error(core::ErrorKind::kUsage,
+                      "recorder " + named->string() + " cannot be run",
+                      "\"recorder\" names the file of a repro-check-recorder");
+  }
+  if (const auto found = find_recorder()) return *found;
+  std::string looked;
+  for (const std::filesystem::path& place : recorder_places()) {
+    looked += (looked.empty() ? "" : ", ") + place.string();
+  }
+  throw core::Error(core::ErrorKind::kUsage,
+                    "there is no recorder, so nothing can be recorded (looked for " + looked + ")",
+                    "install the package repro-check-recorder, or build with "
+                    "-DREPRO_CHECK_WITH_TORCH=ON, or point REPRO_CHECK_RECORDER at a "
+                    "repro-check-recorder; diff, inspect and validate work without");
+}
+
+RecorderOutcome run_recorder(const RecorderCall& call,
+                             const std::filesystem::path& log,
                              const std::function<void(const RecorderProgress&)>& on_progress,
                              std::chrono::milliseconds tick) {
-  SpawnRequest request;
-  request.program = launch.recorder;
-  request.arguments = launch.arguments;
-  request.arguments.insert(request.arguments.end(),
-                           {"--status-fd", std::to_string(kStatusDescriptor)});
-  request.environment = launch.environment;
-  request.unset = launch.unset;
-  request.output = launch.log;
-
+  RecorderCall recording = call;
+  recording.arguments.insert(recording.arguments.end(),
+                             {"--status-fd", std::to_string(kStatusDescriptor)});
   const Clock::time_point start = Clock::now();
-  const Clock::time_point until = end_of(launch.timeout);
+  const Clock::time_point until = end_of(call.timeout);
   StatusChannel channel(on_progress);
-  Child child = spawn(request);
+  core::FileDescriptor output(::open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  if (output.get() < 0) {
+    throw core::Error(core::ErrorKind::kUsage, log.string() + ": " + std::strerror(errno));
+  }
+  const Child child = spawn(recording, output.get(), kStatusDescriptor);
+  output.close();
   const int status = wait_for(
       child,
       tick,
@@ -252,34 +294,32 @@ RecorderOutcome run_recorder(const RecorderLaunch& launch,
       [&] { channel.tick(); });
 
   std::error_code ignored;
-  if (std::filesystem::file_size(launch.log, ignored) == 0 && !ignored) {
-    std::filesystem::remove(launch.log, ignored);
+  if (std::filesystem::file_size(log, ignored) == 0 && !ignored) {
+    std::filesystem::remove(log, ignored);
   }
   if (interrupted()) throw interruption();
   RecorderOutcome outcome = std::move(channel).take();
   outcome.seconds = seconds_since(start);
-  const bool killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
-  if (killed && Clock::now() >= until && !outcome.failure) {
-    judge_timeout(*launch.timeout, outcome);
+  if (was_too_slow(status, until) && !outcome.failure) {
+    judge_timeout(*call.timeout, outcome);
   } else {
     judge_ending(status, outcome);
   }
   return outcome;
 }
 
-std::string ask_recorder(const RecorderQuestion& question) {
-  const TemporaryFile complaints("repro-check-recorder");
-  SpawnRequest request;
-  request.program = question.recorder;
-  request.arguments = question.arguments;
-  request.environment = question.environment;
-  request.unset = question.unset;
-  request.output = complaints.path();
-  request.answer_on_stdout = true;
-
+std::string ask_recorder(const RecorderCall& call, const std::string& about) {
+  const core::OpenedTemporary complaints = core::open_temporary(core::temporary_directory());
+  if (complaints.file.get() < 0) {
+    throw core::Error(core::ErrorKind::kIo,
+                      "cannot make a temporary file in " + core::temporary_directory() + ": " +
+                          std::strerror(errno),
+                      "point TMPDIR at a directory that can be written");
+  }
+  if (!complaints.name.empty()) ::unlink(complaints.name.c_str());
   std::string answer;
-  const Clock::time_point until = end_of(question.timeout);
-  Child child = spawn(request);
+  const Clock::time_point until = end_of(call.timeout);
+  const Child child = spawn(call, complaints.file.get(), STDOUT_FILENO);
   const int status = wait_for(
       child,
       std::chrono::milliseconds(100),
@@ -288,35 +328,17 @@ std::string ask_recorder(const RecorderQuestion& question) {
       [] {});
   if (interrupted()) throw interruption();
   if (status == 0) return answer;
+  if (!WIFSIGNALED(status)) throw complaint(call, status, read_all(complaints.file.get()));
 
-  if (WIFSIGNALED(status)) {
-    const std::string who = question.about.empty() ? question.recorder.string() : question.about;
-    if (WTERMSIG(status) == SIGKILL && Clock::now() >= until) {
-      throw core::Error(core::ErrorKind::kRunFailed,
-                        who + " " + killed_after(*question.timeout),
-                        "raise --timeout if it is slow");
-    }
+  const std::string who = about.empty() ? call.program.string() : about;
+  if (was_too_slow(status, until)) {
     throw core::Error(core::ErrorKind::kRunFailed,
-                      who + " was killed by " + signal_name(WTERMSIG(status)),
-                      signal_hint(WTERMSIG(status)));
+                      who + " " + killed_after(*call.timeout),
+                      "raise --timeout if it is slow");
   }
-  std::ifstream file(complaints.path());
-  std::string text{std::istreambuf_iterator<char>(file), {}};
-  while (!text.empty() && text.back() == '\n') text.pop_back();
-  if (text.empty()) {
-    throw core::Error(kind_of_exit(status),
-                      question.recorder.string() + " failed and gave no reason",
-                      "see whether it is a repro-check-recorder: it answers to `version`");
-  }
-  // A last line that is indented is the hint.
-  std::string hint;
-  if (const std::size_t last = text.rfind("\n  "); last != std::string::npos) {
-    if (text.find('\n', last + 1) == std::string::npos) {
-      hint = text.substr(last + 3);
-      text.resize(last);
-    }
-  }
-  throw core::Error(kind_of_exit(status), text, hint);
+  throw core::Error(core::ErrorKind::kRunFailed,
+                    who + " was killed by " + signal_name(WTERMSIG(status)),
+                    signal_hint(WTERMSIG(status)));
 }
 
 }  // namespace repro_check::cmd

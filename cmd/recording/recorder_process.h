@@ -5,58 +5,39 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "core/digest/digest.h"
-#include "core/error.h"
+#include "cmd/recording/recorder_messages.h"
+#include "cmd/recording/spawn.h"
 
 namespace repro_check::cmd {
 
-/// How a recorder is started and what it says. Its verbs:
-///   record REQUEST.json --status-fd N   records one run; speaks JSON lines on descriptor N
+/// How a recorder is started. Its verbs:
+///   record REQUEST.json --status-fd N   records one run; speaks as recorder_messages.h says on N
 ///   describe MODEL --method NAME        one JSON object on stdout: what `init` needs
 ///   replay REQUEST.json                 one JSON object on stdout: see cmd/recorder/replay_verb.h
-///   weights MODEL OTHER                 one JSON object on stdout: see cmd/recorder/answers.h
+///   weights MODEL OTHER                 one JSON object on stdout: see cmd/recorder/verbs.h
 ///   environment                         one JSON object on stdout: what the machine is
 /// Before any of them --extension LIBRARY, repeatable: loaded first.
-/// Lines of the status channel, one object each:
-///   {"type":"phase","name":"loading"}                  loading | recording | finishing
-///   {"type":"progress","operators":N,"bytes":N}
-///   {"type":"done","operators":N,"tensors":N,"bytes":N,"seconds":S,"dump":D}
-///                                                      D the digest of the manifest; null for none
-///   {"type":"output","name":N,"what":W,"digest":D}     a returned value, if the request asks
-///   {"type":"error","kind":K,"message":M,"hint":H}     K as core::error_kind_name has it
 
-/// What one line of the status channel said.
+/// Where a recorder is looked for: REPRO_CHECK_RECORDER alone if that is set; otherwise beside this
+/// program, and where an installation puts it.
+std::vector<std::filesystem::path> recorder_places();
+
+/// The first of recorder_places() that can be run.
+std::optional<std::filesystem::path> find_recorder();
+
+/// @param named  a recorder named in the configuration, which then is the only candidate
+/// @throws core::Error{kUsage} saying where it was looked for and how to get one
+std::filesystem::path require_recorder(const std::optional<std::filesystem::path>& named);
+
+/// How far a recorder has come.
 struct RecorderProgress {
   std::string phase;  ///< empty before the first phase line
   std::uint64_t operators = 0;
   std::uint64_t bytes = 0;
-};
-
-struct RecorderTotals {
-  std::uint64_t operators = 0;
-  std::uint64_t tensors = 0;
-  std::uint64_t bytes = 0;
-  double seconds = 0;
-  std::optional<core::Digest> dump;  ///< of the manifest; none where nothing was recorded
-};
-
-/// A tensor or another value inside what the method returned.
-struct RecorderOutput {
-  std::string name;
-  std::string what;    ///< dtype, shape and strides
-  std::string digest;  ///< hexadecimal
-  bool operator==(const RecorderOutput&) const = default;
-};
-
-struct RecorderFailure {
-  core::ErrorKind kind = core::ErrorKind::kRunFailed;
-  std::string message;
-  std::string hint;
 };
 
 /// How a recorder ended: exactly one of `totals` and `failure` is set.
@@ -69,35 +50,25 @@ struct RecorderOutcome {
   double seconds = 0;
 };
 
-struct RecorderLaunch {
-  std::filesystem::path recorder;
-  std::vector<std::string> arguments;              ///< `--status-fd N` is added
-  std::map<std::string, std::string> environment;  ///< set over the inherited one
-  std::vector<std::string> unset;                  ///< taken out of the inherited one
-  std::filesystem::path log;  ///< stdout and stderr of the process; removed when it stays empty
-  std::optional<std::chrono::seconds> timeout = {};  ///< it is killed then, and the run has failed
+/// A recorder with what it is to be told.
+struct RecorderCall : ProcessPlan {
+  std::optional<std::chrono::seconds> timeout = {};  ///< it is killed then
 };
 
 /// Starts a recorder in a process group of its own and waits for it. SIGINT and SIGTERM to this
 /// process kill the whole group.
+/// @param call         `--status-fd N` is added
+/// @param log          stdout and stderr of the process; removed when it stays empty
 /// @param on_progress  called on every status line, and at least every `tick` while waiting
 /// @throws core::Error{kUsage} when it cannot be started, core::Error{kInterrupted}
-RecorderOutcome run_recorder(const RecorderLaunch& launch,
+RecorderOutcome run_recorder(const RecorderCall& call,
+                             const std::filesystem::path& log,
                              const std::function<void(const RecorderProgress&)>& on_progress,
                              std::chrono::milliseconds tick = std::chrono::milliseconds(100));
 
-/// A recorder that answers on stdout.
-struct RecorderQuestion {
-  std::filesystem::path recorder;
-  std::vector<std::string> arguments;
-  std::map<std::string, std::string> environment = {};  ///< set over the inherited one
-  std::vector<std::string> unset = {};                  ///< taken out of the inherited one
-  std::optional<std::chrono::seconds> timeout = {};     ///< it is killed then
-  std::string about = {};  ///< what is said to have been killed; empty = the recorder
-};
-
-/// Runs it and gives the answer.
+/// Runs a recorder that answers on stdout, and gives the answer.
+/// @param about  what is said to have been killed; empty = the recorder
 /// @throws core::Error of the kind the recorder named; core::Error{kRunFailed} when it died
-std::string ask_recorder(const RecorderQuestion& question);
+std::string ask_recorder(const RecorderCall& call, const std::string& about = {});
 
 }  // namespace repro_check::cmd

@@ -15,15 +15,16 @@
 #include <utility>
 
 #include "cmd/recording/own_recordings.h"
-#include "cmd/recording/recorder_lookup.h"
-#include "cmd/recording/spawn.h"
+#include "cmd/recording/recorder_process.h"
 #include "cmd/terminal/logging.h"
+#include "cmd/terminal/output.h"
 #include "configs/parser/config_parser.h"
 #include "configs/spec/pinned_environment.h"
 #include "core/error.h"
 #include "core/text/printable.h"
 #include "dumpers/store/directory/discard.h"
 #include "dumpers/store/directory/pack_name.h"
+#include "dumpers/store/directory/reference.h"
 #include "dumpers/store/dump_reader.h"
 
 namespace repro_check::cmd {
@@ -108,7 +109,7 @@ void describe_failure(const RecordingJob& job,
   result.hint = failure.hint;
 }
 
-/// The variables that launch_for() replaces, as the user's shell has them.
+/// The variables that call_for() replaces, as the user's shell has them.
 std::map<std::string, std::optional<std::string>> found_environment(const configs::RunSpec& run) {
   std::map<std::string, std::optional<std::string>> found;
   for (const auto& [name, pinned] : configs::pinned_environment(run)) {
@@ -118,20 +119,12 @@ std::map<std::string, std::optional<std::string>> found_environment(const config
   return found;
 }
 
-RecorderLaunch launch_for(const RecordingJob& job, const TemporaryFile& request) {
-  RecorderLaunch launch;
-  launch.recorder = require_recorder(job.run.recorder);
-  launch.arguments = {"record", request.path().string()};
-  launch.log = job.log;
-  if (job.run.timeout) launch.timeout = std::chrono::seconds(*job.run.timeout);
-  for (const auto& [name, value] : configs::pinned_environment(job.run)) {
-    if (value) {
-      launch.environment[name] = *value;
-    } else {
-      launch.unset.push_back(name);
-    }
-  }
-  return launch;
+RecorderCall call_for(const RecordingJob& job, const TemporaryFile& request) {
+  RecorderCall call{{require_recorder(job.run.recorder),
+                     {"record", request.path().string()},
+                     configs::pinned_environment(job.run)}};
+  if (job.run.timeout) call.timeout = std::chrono::seconds(*job.run.timeout);
+  return call;
 }
 
 /// Whatever else may come to lie in the place, what is judged is what this recorder made.
@@ -184,6 +177,24 @@ void require_free(const RecordingJob& job) {
                     "replace it with --force, or record into another directory with --out");
 }
 
+void require_references(std::span<const RecordingJob> jobs) {
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    const configs::DumpSpec& dump = jobs[i].run.dump;
+    if (!dump.reference || dump.level != core::DumpLevel::kTensor) continue;
+    bool is_made_here = false;
+    for (std::size_t other = 0; other < jobs.size(); ++other) {
+      if (!store::is_same_place(*dump.reference, jobs[other].dump)) continue;
+      is_made_here = true;
+      if (other <= i) break;
+      throw core::Error(core::ErrorKind::kUsage,
+                        "/dump/reference: is the dump of run \"" + jobs[other].run.name +
+                            "\", which is recorded after run \"" + jobs[i].run.name + "\"",
+                        "refer to the dump of the first run");
+    }
+    if (!is_made_here) store::require_reference(*dump.reference);
+  }
+}
+
 std::filesystem::path log_beside(const std::filesystem::path& dump) {
   std::filesystem::path log = dump;
   return log += ".log";
@@ -197,11 +208,13 @@ std::filesystem::path digest_directory(const std::filesystem::path& dump) {
 void require_free_aside(const RecordingJob& job) {
   RecordingJob aside = job;
   aside.dump = digest_directory(job.dump);
+  aside.replace_existing = job.replace_aside;
   require_free(aside);
-  if (job.replace_existing) store::require_discardable(aside.dump);
+  if (job.replace_aside) store::require_discardable(aside.dump);
 }
 
 void discard_aside(const RecordingJob& job) {
+  if (!job.replace_aside) return;
   const std::filesystem::path aside = digest_directory(job.dump);
   store::discard_recording(aside);
   std::error_code ignored;
@@ -229,18 +242,21 @@ RecordingResult record(const RecordingJob& job, Progress& progress) {
   create_parent(std::filesystem::absolute(job.log).parent_path(), job.dump);
 
   const TemporaryFile request("repro-check-request");
-  request.write(configs::to_json_text(configs::RecordRequest{job.run,
-                                                             std::filesystem::absolute(job.dump),
-                                                             job.replace_existing,
-                                                             job.report_outputs,
-                                                             job.bare,
-                                                             found_environment(job.run)}));
-  const RecorderLaunch launch = launch_for(job, request);
-  log_debug("starting " + launch.recorder.string() + " for run " + job.run.name);
+  write_file(request.path(),
+             configs::to_json_text(configs::RecordRequest{job.run,
+                                                          std::filesystem::absolute(job.dump),
+                                                          job.replace_existing,
+                                                          job.report_outputs,
+                                                          job.bare,
+                                                          found_environment(job.run)}));
+  const RecorderCall call = call_for(job, request);
+  log_debug("starting " + call.program.string() + " for run " + job.run.name);
   RecorderOutcome outcome =
-      run_recorder(launch, [&](const RecorderProgress& state) { progress.update(state); });
+      run_recorder(call, job.log, [&](const RecorderProgress& state) { progress.update(state); });
   progress.clear();
   if (!job.bare) take_ownership(job, outcome);
+  const bool is_usage = outcome.failure && outcome.failure->kind == core::ErrorKind::kUsage;
+  if (!is_usage) progress.end(outcome.totals);
 
   std::error_code ignored;
   if (std::filesystem::exists(job.log, ignored)) {
@@ -248,7 +264,7 @@ RecordingResult record(const RecordingJob& job, Progress& progress) {
   }
   result.totals = outcome.totals;
   result.outputs = outcome.outputs;
-  if (outcome.failure && outcome.failure->kind == core::ErrorKind::kUsage) {
+  if (is_usage) {
     // What it printed is the message that follows; a log would be all that is left of the attempt.
     std::filesystem::remove(job.log, ignored);
     throw core::Error(core::ErrorKind::kUsage,

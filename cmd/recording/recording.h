@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -20,6 +21,7 @@ struct RecordingJob {
   std::filesystem::path dump;
   std::filesystem::path log;  ///< what the recorder's process prints
   bool replace_existing = false;
+  bool replace_aside = false;   ///< what is in digest_directory()
   bool report_outputs = false;  ///< say what the method returned
   bool bare = false;            ///< run without recording: there is no dump
 };
@@ -36,6 +38,13 @@ struct RecordingResult {
 /// @throws core::Error{kUsage} naming the directory and both ways out
 void require_free(const RecordingJob& job);
 
+/// Checks dump.reference before anything is recorded.
+/// @param jobs  in the order in which they are recorded; those that keep no bytes refer to nothing
+/// @throws core::Error{kUsage} when there is no dump, or none that can be referred to, or when a
+/// run
+///         would refer to a dump that a later run replaces; otherwise as store::open_dump()
+void require_references(std::span<const RecordingJob> jobs);
+
 /// Where the process that records into `dump` prints: `<dump>.log`.
 std::filesystem::path log_beside(const std::filesystem::path& dump);
 
@@ -46,7 +55,8 @@ std::filesystem::path digest_directory(const std::filesystem::path& dump);
 /// The same as require_free(), for digest_directory().
 void require_free_aside(const RecordingJob& job);
 
-/// Removes what an older run has left in digest_directory(), with its log.
+/// Removes what an older run has left in digest_directory(), with its log, if the job may replace
+/// it.
 /// @throws core::Error{kUsage} when it is no recording, core::Error{kIo}
 void discard_aside(const RecordingJob& job);
 

@@ -10,74 +10,53 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
-#include <fstream>
+#include <utility>
 
 #include "core/error.h"
+#include "core/system/signals_blocked.h"
 
 namespace repro_check::cmd {
 namespace {
 
-/// Owns one descriptor, at 10 or above so that it is never in the way of 0 to 3 in the child.
-class Descriptor {
- public:
-  Descriptor(int raw, const std::string& what) {
-    if (raw < 0) fail(what);
-    value_ = ::fcntl(raw, F_DUPFD_CLOEXEC, 10);
-    const int error = errno;
-    ::close(raw);
-    errno = error;
-    if (value_ < 0) fail(what);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  Descriptor(Descriptor&&) = delete;
-  Descriptor& operator=(Descriptor&&) = delete;
-  ~Descriptor() { close(); }
+core::Error failed(const std::string& what) {
+  return {core::ErrorKind::kUsage, what + ": " + std::strerror(errno)};
+}
 
-  [[nodiscard]] int get() const noexcept { return value_; }
-  void close() noexcept {
-    if (value_ >= 0) ::close(value_);
-    value_ = -1;
-  }
-  [[nodiscard]] int release() noexcept {
-    const int value = value_;
-    value_ = -1;
-    return value;
-  }
-
- private:
-  [[noreturn]] static void fail(const std::string& what) {
-    throw core::Error(core::ErrorKind::kUsage, what + ": " + std::strerror(errno));
-  }
-  int value_ = -1;
-};
+/// At 10 or above, so that it is never in the way of 0 to 3 in the child.
+core::FileDescriptor raised(int raw, const std::string& what) {
+  if (raw < 0) throw failed(what);
+  const core::FileDescriptor low(raw);
+  core::FileDescriptor high(::fcntl(raw, F_DUPFD_CLOEXEC, 10));
+  if (high.get() < 0) throw failed(what);
+  return high;
+}
 
 struct Pipe {
-  std::array<int, 2> raw;
-  Descriptor read;
-  Descriptor write;
-  Pipe() : Pipe(open()) {}
-
- private:
-  explicit Pipe(std::array<int, 2> ends)
-      : raw(ends), read(raw[0], "cannot make a pipe"), write(raw[1], "cannot make a pipe") {}
-  static std::array<int, 2> open() {
-    std::array<int, 2> ends{-1, -1};
-    if (::pipe2(ends.data(), O_CLOEXEC) != 0) ends = {-1, -1};
-    return ends;
-  }
+  core::FileDescriptor read;
+  core::FileDescriptor write;
 };
 
-std::vector<std::string> merged_environment(const SpawnRequest& request) {
+Pipe make_pipe() {
+  constexpr const char* kWhat = "cannot make a pipe";
+  std::array<int, 2> ends{-1, -1};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw failed(kWhat);
+  core::FileDescriptor write(ends[1]);
+  Pipe pipe{raised(ends[0], kWhat), {}};
+  pipe.write = raised(::dup(write.get()), kWhat);
+  return pipe;
+}
+
+std::vector<std::string> merged_environment(const ProcessPlan& plan) {
   std::map<std::string, std::string> variables;
   for (char** entry = ::environ; entry != nullptr && *entry != nullptr; ++entry) {
     const std::string text = *entry;
     const std::size_t equals = text.find('=');
     if (equals != std::string::npos) variables[text.substr(0, equals)] = text.substr(equals + 1);
   }
-  for (const std::string& name : request.unset) variables.erase(name);
-  for (const auto& [name, value] : request.environment) variables[name] = value;
-
+  for (const auto& [name, value] : plan.environment) {
+    variables.erase(name);
+    if (value) variables[name] = *value;
+  }
   std::vector<std::string> entries;
   entries.reserve(variables.size());
   for (const auto& [name, value] : variables) {
@@ -96,7 +75,7 @@ std::vector<char*> as_pointers(std::vector<std::string>& strings) {
 }
 
 /// What the child needs after fork, where nothing may allocate or throw.
-struct ChildPlan {
+struct ChildSetup {
   const char* program;
   char* const* arguments;
   char* const* environment;
@@ -117,7 +96,7 @@ void restore_signals() noexcept {
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
 }
 
-[[noreturn]] void become(const ChildPlan& plan) noexcept {
+[[noreturn]] void become(const ChildSetup& plan) noexcept {
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   // The parent may have gone between fork and prctl, and then no signal comes.
@@ -151,53 +130,44 @@ void check_started(Pipe& exec_result, const std::filesystem::path& program, pid_
 
 }  // namespace
 
-Child spawn(const SpawnRequest& request) {
-  std::vector<std::string> arguments = request.arguments;
-  arguments.insert(arguments.begin(), request.program.string());
-  std::vector<std::string> environment = merged_environment(request);
+Child spawn(const ProcessPlan& plan, int output, int pipe_target) {
+  std::vector<std::string> arguments = plan.arguments;
+  arguments.insert(arguments.begin(), plan.program.string());
+  std::vector<std::string> environment = merged_environment(plan);
   const std::vector<char*> argument_pointers = as_pointers(arguments);
   const std::vector<char*> environment_pointers = as_pointers(environment);
 
-  const Descriptor null_input(::open("/dev/null", O_RDONLY | O_CLOEXEC), "/dev/null");
-  const Descriptor output(
-      ::open(request.output.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644),
-      request.output.string());
-  Pipe channel;
-  Pipe exec_result;
+  const auto null_input = raised(::open("/dev/null", O_RDONLY | O_CLOEXEC), "/dev/null");
+  const auto output_here = raised(::dup(output), "cannot start a recorder");
+  Pipe channel = make_pipe();
+  Pipe exec_result = make_pipe();
   ::fcntl(channel.read.get(), F_SETFL, O_NONBLOCK);
 
-  const ChildPlan plan{arguments.front().c_str(),
-                       argument_pointers.data(),
-                       environment_pointers.data(),
-                       null_input.get(),
-                       output.get(),
-                       channel.write.get(),
-                       request.answer_on_stdout ? STDOUT_FILENO : kStatusDescriptor,
-                       exec_result.write.get(),
-                       ::getpid()};
+  const ChildSetup setup{arguments.front().c_str(),
+                         argument_pointers.data(),
+                         environment_pointers.data(),
+                         null_input.get(),
+                         output_here.get(),
+                         channel.write.get(),
+                         pipe_target,
+                         exec_result.write.get(),
+                         ::getpid()};
   // Our handler must not run in the child before its signals are the default ones again, nor in the
   // parent before the new group is known to it.
-  const BlockedSignals blocked;
+  const core::SignalsBlocked blocked;
   const pid_t pid = ::fork();
-  if (pid == 0) become(plan);
-  if (pid < 0) {
-    throw core::Error(core::ErrorKind::kUsage,
-                      std::string("cannot start a recorder: ") + std::strerror(errno));
-  }
+  if (pid == 0) become(setup);
+  if (pid < 0) throw failed("cannot start a recorder");
   ::setpgid(pid, pid);
-  check_started(exec_result, request.program, pid);
-  return {pid, channel.read.release()};
+  check_started(exec_result, plan.program, pid);
+  return {pid, std::move(channel.read)};
 }
 
-Child::Child(pid_t pid, int pipe) noexcept : pid_(pid), pipe_(pipe), guard_(pid) {}
+Child::Child(pid_t pid, core::FileDescriptor pipe) noexcept
+    : pid_(pid), pipe_(std::move(pipe)), guard_(pid) {}
 
 Child::~Child() {
-  if (!reaped_) {
-    ::kill(-pid_, SIGKILL);
-    int status = 0;
-    ::waitpid(pid_, &status, 0);
-  }
-  ::close(pipe_);
+  if (!reaped_) static_cast<void>(reap());
 }
 
 bool Child::has_ended() const noexcept {
@@ -213,36 +183,6 @@ int Child::reap() const noexcept {
   }
   reaped_ = true;
   return status;
-}
-
-TemporaryFile::TemporaryFile(const std::string& prefix) {
-  std::error_code error;
-  std::filesystem::path directory = std::filesystem::temp_directory_path(error);
-  if (error) directory = "/tmp";
-  std::string pattern = (directory / (prefix + "-XXXXXX")).string();
-  const BlockedSignals blocked;
-  const int descriptor = ::mkstemp(pattern.data());
-  if (descriptor < 0) {
-    throw core::Error(
-        core::ErrorKind::kIo,
-        "cannot make a temporary file in " + directory.string() + ": " + std::strerror(errno),
-        "point TMPDIR at a directory that can be written");
-  }
-  ::close(descriptor);
-  guard_.emplace(pattern);
-  path_ = pattern;
-}
-
-TemporaryFile::~TemporaryFile() {
-  std::error_code ignored;
-  std::filesystem::remove(path_, ignored);
-}
-
-void TemporaryFile::write(const std::string& text) const {
-  std::ofstream file(path_, std::ios::binary | std::ios::trunc);
-  file << text;
-  file.close();
-  if (!file) throw core::Error(core::ErrorKind::kIo, "cannot write " + path_.string());
 }
 
 }  // namespace repro_check::cmd

@@ -251,4 +251,9 @@ std::string op_amount(const comparators::OpDivergence& op) {
   return op.notes.empty() ? "results differ" : op.notes.front();
 }
 
+std::string_view verified_text(bool whole) noexcept {
+  return whole ? "every content, the index and the manifest match their digests"
+               : "every content of its own, the index and the manifest match their digests";
+}
+
 }  // namespace repro_check::cmd

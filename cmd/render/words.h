@@ -62,4 +62,8 @@ std::string returned_amount(const comparators::OpDivergence& op);
 /// The verdict line in colours; headline() is its plain text.
 Line verdict_line(const comparators::Report& report);
 
+/// What holds of a dump that core::verify_contents() has let pass.
+/// @param whole  nothing of it is in a dump that was not there
+std::string_view verified_text(bool whole) noexcept;
+
 }  // namespace repro_check::cmd

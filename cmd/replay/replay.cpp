@@ -12,7 +12,6 @@
 
 #include "cmd/inspect/counterpart.h"
 #include "cmd/recording/own_recordings.h"
-#include "cmd/recording/recorder_lookup.h"
 #include "cmd/recording/recorder_process.h"
 #include "cmd/recording/spawn.h"
 #include "cmd/terminal/output.h"
@@ -49,25 +48,18 @@ constexpr ReplayVerdict kVaries{
     "varies", "VARIES", "gave {2} in {3} with {4}", core::ExitCode::kDivergence};
 
 /// The recorded run's variables, as far as they are known to change numbers.
-RecorderQuestion question_for(const ReplayPlan& plan,
-                              const core::RunManifest& manifest,
-                              const std::string& isa,
-                              const std::filesystem::path& request) {
-  RecorderQuestion question{require_recorder(plan.recorder), {"replay", request.string()}};
-  question.timeout = plan.timeout;
+RecorderCall call_for(const ReplayPlan& plan,
+                      const core::RunManifest& manifest,
+                      const std::string& isa,
+                      const std::filesystem::path& request) {
+  RecorderCall call{{require_recorder(plan.recorder), {"replay", request.string()}}, plan.timeout};
   for (const core::Setting& setting : manifest.settings) {
     if (!setting.name.starts_with(kVariablePrefix)) continue;
     const std::string name = setting.name.substr(std::string_view(kVariablePrefix).size());
-    if (setting.used == "unset") {
-      question.unset.push_back(name);
-    } else {
-      question.environment[name] = setting.used;
-    }
+    call.environment[name] = setting.used == "unset" ? std::nullopt : std::optional(setting.used);
   }
-  if (isa.empty()) return question;
-  std::erase(question.unset, kIsaVariable);
-  question.environment[kIsaVariable] = isa;
-  return question;
+  if (!isa.empty()) call.environment[kIsaVariable] = isa;
+  return call;
 }
 
 /// The kernel of a model may print too: the answer is the last line.
@@ -190,10 +182,10 @@ ReplayFindings replay(const ReplayPlan& plan) {
   std::vector<std::string> isas = plan.isas;
   if (isas.empty()) isas.emplace_back();
   for (const std::string& isa : isas) {
-    RecorderQuestion question = question_for(plan, dump->manifest(), isa, request.path());
-    question.about =
-        fmt::format("op {} {}", findings.op.index, core::printable(findings.op.op->full_name()));
-    take(isa, parse_answer(answer_line(ask_recorder(question))), findings);
+    const std::string answer = ask_recorder(
+        call_for(plan, dump->manifest(), isa, request.path()),
+        fmt::format("op {} {}", findings.op.index, core::printable(findings.op.op->full_name())));
+    take(isa, parse_answer(answer_line(answer)), findings);
   }
   return findings;
 }

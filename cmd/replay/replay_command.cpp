@@ -6,7 +6,6 @@
 #include <string_view>
 
 #include "cmd/options/choice.h"
-#include "cmd/recording/reference.h"
 #include "cmd/reports/verdict.h"
 #include "cmd/terminal/output.h"
 #include "core/error.h"

@@ -7,7 +7,7 @@
 
 #include "cmd/recording/spawn.h"
 #include "cmd/render/render.h"
-#include "cmd/terminal/new_file.h"
+#include "cmd/terminal/output.h"
 #include "comparators/compare.h"
 
 namespace repro_check::cmd {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "cmd/render/formats.h"
-#include "cmd/terminal/new_file.h"
+#include "cmd/terminal/output.h"
 
 namespace repro_check::cmd {
 

@@ -8,8 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "cmd/recording/space_check.h"
-#include "cmd/recording/space_estimate.h"
+#include "cmd/recording/space.h"
 #include "core/trace/run_modes.h"
 #include "dumpers/store/directory/discard.h"
 

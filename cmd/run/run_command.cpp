@@ -8,10 +8,11 @@
 #include <utility>
 
 #include "cmd/options/compare_options.h"
+#include "cmd/recording/own_recordings.h"
 #include "cmd/reports/verdict.h"
 #include "cmd/run/explain.h"
 #include "cmd/run/observer_check.h"
-#include "cmd/run/run_plan.h"
+#include "cmd/run/runs.h"
 #include "cmd/terminal/output.h"
 
 namespace repro_check::cmd {
@@ -37,7 +38,7 @@ std::vector<std::string> RunCommand::examples() const {
           "repro-check run -c config.json --set /determinism=error --out with-determinism",
           "repro-check run -c config.json -n 29",
           "repro-check run -c config.json --explain",
-          "repro-check run -c config.json --force --format json | python3 -m json.tool"};
+          "repro-check run -c config.json --format json | python3 -m json.tool"};
 }
 
 void RunCommand::define(CLI::App& app) {
@@ -47,7 +48,7 @@ void RunCommand::define(CLI::App& app) {
       ->type_name("N");
   app.add_option("--out", out_, "Directory of dumps and reports, in place of /dump/directory")
       ->type_name("DIR");
-  app.add_flag("--force", force_, "Replace dumps that exist");
+  app.add_flag("--force", force_, "Replace dumps that no earlier `run` has left there");
   app.add_flag("--check-observer",
                check_observer_,
                "First see whether recording changes what each run returns");
@@ -77,9 +78,13 @@ core::ExitCode RunCommand::finish(const GlobalOptions& globals,
 core::ExitCode RunCommand::run(const GlobalOptions& globals) {
   const configs::Config config = config_.load(out_, repeat_);
   report_.check_output(&config.report);
-  const OutputLocks held = hold_outputs(config);
+  const OutputLocks held = hold_alone(output_directories(config));
+  const RunOutputs outputs(output_directories(config));
   const bool digests_first = starts_with_digests(config);
-  const std::vector<RecordingJob> jobs = plan_jobs(config, digests_first, force_);
+  const std::vector<RecordingJob> jobs =
+      plan_jobs(config, digests_first, [&](const std::filesystem::path& place) {
+        return force_ || outputs.may_replace(place);
+      });
   comparators::CompareOptions options = compare_options(config.compare);
   options.max_items = report_.max_items();
   options.keep_trail = report_.wants_trail();
@@ -93,7 +98,7 @@ core::ExitCode RunCommand::run(const GlobalOptions& globals) {
     if (observed.failed() || observed.changed())
       return finish(globals, config, ended(jobs, observed));
   }
-  const RunPlan runs{jobs, options, digests_first, config.recording.window, force_};
+  const RunPlan runs{jobs, options, digests_first, config.recording.window};
   Round round = record_runs(config, runs, progress);
   for (comparators::Report& report : round.reports) report.observer = observed.findings;
   put_worst_first(round.reports);

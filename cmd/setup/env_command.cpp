@@ -12,7 +12,6 @@
 #include <nlohmann/json.hpp>
 
 #include "cmd/options/run_choice.h"
-#include "cmd/recording/recorder_lookup.h"
 #include "cmd/recording/recorder_process.h"
 #include "cmd/render/text.h"
 #include "cmd/terminal/logging.h"
@@ -52,7 +51,7 @@ std::vector<EnvironmentFact> facts_of_the_system() {
 }
 
 std::vector<EnvironmentFact> facts_of_the_recorder(const std::filesystem::path& recorder) {
-  const std::string answer = ask_recorder({recorder, {"environment"}});
+  const std::string answer = ask_recorder({{recorder, {"environment"}}});
   try {
     std::vector<EnvironmentFact> facts;
     const nlohmann::json document = nlohmann::json::parse(answer);

@@ -3,37 +3,13 @@
 
 #include <CLI/App.hpp>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
-#include "cmd/recording/recorder_lookup.h"
-#include "cmd/recording/recorder_process.h"
-#include "cmd/setup/starting_config.h"
+#include "cmd/options/starting_config.h"
 #include "cmd/terminal/logging.h"
 #include "cmd/terminal/output.h"
 #include "core/error.h"
 
 namespace repro_check::cmd {
-namespace {
-
-std::vector<DescribedArgument> parse_description(const std::string& answer) {
-  try {
-    std::vector<DescribedArgument> arguments;
-    const nlohmann::json document = nlohmann::json::parse(answer);
-    for (const nlohmann::json& entry : document.at("arguments")) {
-      arguments.push_back({entry.at("name").get<std::string>(),
-                           entry.at("type").get<std::string>(),
-                           entry.value("has_default", false),
-                           entry.value("default_value", "")});
-    }
-    return arguments;
-  } catch (const nlohmann::json::exception& error) {
-    throw core::Error(core::ErrorKind::kInternal,
-                      std::string("the recorder's description makes no sense: ") + error.what());
-  }
-}
-
-}  // namespace
-
 std::vector<std::string> InitCommand::examples() const {
   return {"repro-check init model.pt -o config.json",
           "repro-check init model.pt --method generate > config.json"};
@@ -66,16 +42,14 @@ std::string InitCommand::model_path() const {
 
 core::ExitCode InitCommand::run(const GlobalOptions&) {
   require_free_output();
-  const std::filesystem::path recorder = require_recorder(std::nullopt);
-  const std::string answer = ask_recorder({recorder, {"describe", model_, "--method", method_}});
-  const StartingConfig config = starting_config(model_path(), method_, parse_description(answer));
+  const StartingConfig config = ask_starting_config(model_, model_path(), method_);
   if (output_) {
     write_file(*output_, config.text);
     log_info("wrote " + *output_);
   } else {
     write_stdout(config.text);
   }
-  for (const std::string& edit : config.edits) log_info(edit);
+  for (const StartingEdit& edit : config.edits) log_info(edit.text);
   return core::ExitCode::kReproducible;
 }
 

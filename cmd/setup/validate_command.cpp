@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "cmd/recording/reference.h"
+#include "cmd/recording/recording.h"
 #include "cmd/render/text.h"
 #include "cmd/run/run_rounds.h"
 #include "cmd/terminal/output.h"

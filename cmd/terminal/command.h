@@ -7,6 +7,7 @@
 
 #include "cmd/render/color.h"
 #include "core/exit_code.h"
+#include "core/system/pinned.h"
 
 namespace CLI {
 class App;
@@ -25,13 +26,9 @@ struct GlobalOptions {
 };
 
 /// One verb of the tool.
-class Command {
+class Command : core::Pinned {
  public:
   Command() = default;
-  Command(const Command&) = delete;
-  Command& operator=(const Command&) = delete;
-  Command(Command&&) = delete;
-  Command& operator=(Command&&) = delete;
   virtual ~Command() = default;
 
   [[nodiscard]] virtual std::string name() const = 0;

@@ -1,21 +1,103 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/terminal/output.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstddef>
+#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <system_error>
 
 #include "core/error.h"
+#include "core/system/signals_blocked.h"
+#include "core/system/temporary_file.h"
 
 namespace repro_check::cmd {
 namespace {
 
 std::string reason() { return std::strerror(errno); }
 
+/// A new file whose name nobody has: whoever was killed may have left one of the same number.
+/// @param name  of the file beside which it is made; becomes its own
+/// @return -1 with errno set
+int open_beside(std::string& name) {
+  for (unsigned attempt = 0;; ++attempt) {
+    const std::string own =
+        name + "." + std::to_string(::getpid()) + "-" + std::to_string(attempt) + ".tmp";
+    const int descriptor = ::open(own.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (descriptor < 0 && errno == EEXIST) continue;
+    name = own;
+    return descriptor;
+  }
+}
+
 }  // namespace
+
+NewFile::NewFile(const std::filesystem::path& file) : file_(file) {
+  // Renaming would put a plain file in the place of a device.
+  std::error_code ignored;
+  const std::filesystem::file_status status = std::filesystem::status(file, ignored);
+  in_place_ = std::filesystem::exists(status) && !std::filesystem::is_regular_file(status);
+  target_ = file.string();
+  descriptor_ = core::FileDescriptor(
+      in_place_ ? ::open(target_.c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC) : open_beside(target_));
+  if (descriptor_.get() < 0) fail();
+}
+
+NewFile::~NewFile() {
+  if (!committed_ && !in_place_) ::unlink(target_.c_str());
+}
+
+void NewFile::put(std::string_view text) const {
+  if (!core::write_all(descriptor_.get(), text)) fail();
+}
+
+void NewFile::commit() {
+  if (descriptor_.close() != 0) fail();
+  if (!in_place_ && ::rename(target_.c_str(), file_.c_str()) != 0) fail();
+  committed_ = true;
+}
+
+void NewFile::fail() const {
+  throw core::Error(core::ErrorKind::kIo, "cannot write " + file_.string() + ": " + reason());
+}
+
+void write_pieces(const std::filesystem::path& file,
+                  const std::function<void(const TextSink&)>& produce) {
+  constexpr std::size_t kPiece = std::size_t{1} << 18U;
+  NewFile made(file);
+  std::string waiting;
+  produce([&](std::string_view piece) {
+    waiting += piece;
+    if (waiting.size() < kPiece) return;
+    made.put(waiting);
+    waiting.clear();
+  });
+  made.put(waiting);
+  made.commit();
+}
+
+TemporaryFile::TemporaryFile(const std::string& prefix) {
+  const std::string directory = core::temporary_directory();
+  std::string pattern = directory + "/" + prefix + "-XXXXXX";
+  const core::SignalsBlocked blocked;
+  const core::FileDescriptor made(::mkostemp(pattern.data(), O_CLOEXEC));
+  if (made.get() < 0) {
+    throw core::Error(core::ErrorKind::kIo,
+                      "cannot make a temporary file in " + directory + ": " + reason(),
+                      "point TMPDIR at a directory that can be written");
+  }
+  guard_.emplace(pattern);
+  path_ = pattern;
+}
+
+TemporaryFile::~TemporaryFile() {
+  std::error_code ignored;
+  std::filesystem::remove(path_, ignored);
+}
 
 void write_stdout(std::string_view document) {
   write_stdout_pieces([&](const TextSink& sink) { sink(document); });
@@ -24,7 +106,7 @@ void write_stdout(std::string_view document) {
 void write_stdout_pieces(const std::function<void(const TextSink&)>& produce) {
   bool is_read = true;
   produce([&](std::string_view piece) {
-    if (!is_read || write_all(STDOUT_FILENO, piece)) return;
+    if (!is_read || core::write_all(STDOUT_FILENO, piece)) return;
     if (errno != EPIPE) {
       throw core::Error(core::ErrorKind::kIo, "cannot write to stdout: " + reason());
     }
@@ -41,13 +123,13 @@ void write_file(const std::filesystem::path& file, std::string_view document) {
 void require_writable(const std::filesystem::path& file) {
   std::filesystem::path directory = file.parent_path();
   if (directory.empty()) directory = ".";
-  std::error_code ignored;
+  std::error_code error;
   std::string why;
   std::string hint;
-  if (std::filesystem::is_directory(file, ignored)) {
+  if (std::filesystem::is_directory(file, error)) {
     why = "it is a directory";
     hint = "name a file in it";
-  } else if (!std::filesystem::is_directory(directory, ignored)) {
+  } else if (std::filesystem::create_directories(directory, error); error) {
     why = "there is no directory " + directory.string();
     hint = "make the directory first";
   } else if (::access(directory.c_str(), W_OK) != 0) {

@@ -3,11 +3,61 @@
 
 #include <filesystem>
 #include <functional>
+#include <optional>
+#include <string>
 #include <string_view>
 
-#include "cmd/terminal/new_file.h"
+#include "cmd/terminal/signals.h"
+#include "core/system/file_descriptor.h"
+#include "core/system/pinned.h"
 
 namespace repro_check::cmd {
+
+/// A file that is written beside the one that is wanted, under a name that no other process takes;
+/// a reader finds the old one or the new one, whole.
+/// Without commit() it is taken away again. Devices and pipes are written in place.
+class NewFile : core::Pinned {
+ public:
+  /// @throws core::Error{kIo}, as the other members
+  explicit NewFile(const std::filesystem::path& file);
+  ~NewFile();
+
+  void put(std::string_view text) const;
+  void commit();
+
+ private:
+  [[noreturn]] void fail() const;
+
+  std::filesystem::path file_;
+  std::string target_;
+  core::FileDescriptor descriptor_;
+  bool in_place_ = false;
+  bool committed_ = false;
+};
+
+/// Takes a document piece by piece.
+using TextSink = std::function<void(std::string_view)>;
+
+/// Writes a document that is made while it is written, whatever its length. Nothing is left behind
+/// where `produce` throws.
+/// @throws core::Error{kIo}, and what `produce` throws
+void write_pieces(const std::filesystem::path& file,
+                  const std::function<void(const TextSink&)>& produce);
+
+/// An empty file of a fresh name in the temporary directory, removed with the object, and by a
+/// signal that leaves no time for that.
+class TemporaryFile : core::Pinned {
+ public:
+  /// @throws core::Error{kIo}
+  explicit TemporaryFile(const std::string& prefix);
+  ~TemporaryFile();
+
+  [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
+
+ private:
+  std::filesystem::path path_;
+  std::optional<GuardedFile> guard_;
+};
 
 /// Writes the whole document. A reader that has gone away (`| head`) is not an error.
 /// @throws core::Error{kIo}
@@ -22,7 +72,8 @@ void write_stdout_pieces(const std::function<void(const TextSink&)>& produce);
 /// @throws core::Error{kIo}
 void write_file(const std::filesystem::path& file, std::string_view document);
 
-/// Fails early, before anything is recorded or compared, when write_file() could not succeed.
+/// Fails early, before anything is recorded or compared, when write_file() could not succeed. The
+/// directory that is to hold the file is made.
 /// @throws core::Error{kUsage}
 void require_writable(const std::filesystem::path& file);
 

@@ -92,14 +92,4 @@ GuardedFile::~GuardedFile() {
   guarded_files[slot_].taken.store(false);
 }
 
-BlockedSignals::BlockedSignals() noexcept {
-  sigset_t blocked;
-  ::sigemptyset(&blocked);
-  ::sigaddset(&blocked, SIGINT);
-  ::sigaddset(&blocked, SIGTERM);
-  ::sigprocmask(SIG_BLOCK, &blocked, &previous_);
-}
-
-BlockedSignals::~BlockedSignals() { ::sigprocmask(SIG_SETMASK, &previous_, nullptr); }
-
 }  // namespace repro_check::cmd

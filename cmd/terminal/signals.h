@@ -3,9 +3,10 @@
 
 #include <sys/types.h>
 
-#include <csignal>
 #include <cstddef>
 #include <string>
+
+#include "core/system/pinned.h"
 
 namespace repro_check::cmd {
 
@@ -23,44 +24,22 @@ void ignore_signals() noexcept;
 [[nodiscard]] bool interrupted() noexcept;
 
 /// The process group to kill on a signal, while alive. One at a time.
-class GuardedGroup {
+class GuardedGroup : core::Pinned {
  public:
   explicit GuardedGroup(pid_t group) noexcept;
-  GuardedGroup(const GuardedGroup&) = delete;
-  GuardedGroup& operator=(const GuardedGroup&) = delete;
-  GuardedGroup(GuardedGroup&&) = delete;
-  GuardedGroup& operator=(GuardedGroup&&) = delete;
   ~GuardedGroup();
 };
 
 /// A file, or a directory that is empty by then, that a signal which ends the process removes,
 /// while alive; the first that was guarded first. Of more than a few at a time, or of one with too
 /// long a path, the rest is left behind.
-class GuardedFile {
+class GuardedFile : core::Pinned {
  public:
   explicit GuardedFile(const std::string& path) noexcept;
-  GuardedFile(const GuardedFile&) = delete;
-  GuardedFile& operator=(const GuardedFile&) = delete;
-  GuardedFile(GuardedFile&&) = delete;
-  GuardedFile& operator=(GuardedFile&&) = delete;
   ~GuardedFile();
 
  private:
   std::size_t slot_;
-};
-
-/// SIGINT and SIGTERM wait while one lives: between making a thing and guarding it.
-class BlockedSignals {
- public:
-  BlockedSignals() noexcept;
-  BlockedSignals(const BlockedSignals&) = delete;
-  BlockedSignals& operator=(const BlockedSignals&) = delete;
-  BlockedSignals(BlockedSignals&&) = delete;
-  BlockedSignals& operator=(BlockedSignals&&) = delete;
-  ~BlockedSignals();
-
- private:
-  sigset_t previous_{};
 };
 
 }  // namespace repro_check::cmd

@@ -3,21 +3,19 @@
 
 #include <csignal>
 
+#include "core/system/pinned.h"
+
 namespace repro_check::core {
 
 /// Blocks every signal for the calling thread until the object dies. A thread started meanwhile
 /// inherits that: signals are for those that wait for them, and SIGXFSZ is an error of the write.
-class SignalsBlocked {
+class SignalsBlocked : core::Pinned {
  public:
   SignalsBlocked() noexcept {
     sigset_t all{};
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before_);
   }
-  SignalsBlocked(const SignalsBlocked&) = delete;
-  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
-  SignalsBlocked(SignalsBlocked&&) = delete;
-  SignalsBlocked& operator=(SignalsBlocked&&) = delete;
   ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
 
  private:

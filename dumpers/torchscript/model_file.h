@@ -3,7 +3,10 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/digest/digest.h"
 
@@ -41,5 +44,10 @@ void require_torchscript(const std::filesystem::path& file);
 /// By the rule of core::kDigestAlgorithm, read in pieces.
 /// @throws core::Error{kUsage} when it cannot be read
 core::Digest digest_file(const std::filesystem::path& file);
+
+/// Names of the entries of a zip archive, in the order of its central directory. Reads nothing but
+/// that directory and trusts none of its numbers.
+/// @return empty when there is no whole central directory: no zip, or a truncated one
+std::optional<std::vector<std::string>> zip_entry_names(const std::filesystem::path& file);
 
 }  // namespace repro_check::torchscript

@@ -1,10 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dumpers/torchscript/torchscript_run.h"
 
+#include <torch/script.h>
+
 #include <chrono>
+#include <condition_variable>
+#include <cstddef>
 #include <exception>
+#include <mutex>
+#include <span>
 #include <sstream>
+#include <stop_token>
 #include <string_view>
+#include <thread>
 #include <utility>
 
 #include "configs/parser/config_parser.h"
@@ -12,19 +20,15 @@
 #include "core/text/utc_time.h"
 #include "core/trace/manifest_lookup.h"
 #include "core/trace/run_modes.h"
+#include "dumpers/capture/engine/returned_leaves.h"
 #include "dumpers/capture/settings/determinism.h"
 #include "dumpers/capture/settings/numeric_probe.h"
-#include "dumpers/torchscript/detail/exception_text.h"
-#include "dumpers/torchscript/detail/executor_pin.h"
-#include "dumpers/torchscript/detail/input_builder.h"
-#include "dumpers/torchscript/detail/loaded_model.h"
-#include "dumpers/torchscript/detail/method_runner.h"
-#include "dumpers/torchscript/detail/progress_thread.h"
-#include "dumpers/torchscript/detail/returned_values.h"
-#include "dumpers/torchscript/detail/run_failure.h"
-#include "dumpers/torchscript/detail/torch_types.h"
-#include "dumpers/torchscript/extensions.h"
+#include "dumpers/torchscript/failures.h"
+#include "dumpers/torchscript/inputs.h"
+#include "dumpers/torchscript/method_runner.h"
+#include "dumpers/torchscript/model.h"
 #include "dumpers/torchscript/model_file.h"
+#include "dumpers/torchscript/tensors.h"
 
 namespace repro_check::torchscript {
 namespace {
@@ -102,6 +106,68 @@ std::vector<core::EnvironmentFact> facts_of_mode(const configs::ModelSpec& spec,
                                                  const LoadedModel& model) {
   return {{std::string(core::kModelMode), std::string(configs::name_of(spec.mode))},
           {std::string(core::kModelTraining), training_flags(model.module)}};
+}
+
+core::Digest digest_of_text(const std::string& text) {
+  return core::digest_bytes(std::as_bytes(std::span(text)));
+}
+
+std::string form_of(const at::Tensor& tensor) {
+  std::ostringstream text;
+  text << c10::toString(tensor.scalar_type()) << ' ' << tensor.sizes() << ' ' << tensor.layout();
+  if (tensor.layout() == at::kStrided) text << ", strides " << tensor.strides();
+  if (tensor.is_quantized()) text << ' ' << toString(tensor.qscheme());
+  return text.str();
+}
+
+/// The elements in row-major order, as a dense tensor of the host.
+at::Tensor on_host(const at::Tensor& tensor) {
+  const at::Tensor plain = tensor.is_quantized() ? tensor.int_repr() : tensor;
+  const at::Tensor dense = plain.layout() == at::kStrided ? plain : plain.to_dense();
+  return dense.resolve_conj().resolve_neg().to(at::kCPU).contiguous();
+}
+
+ReturnedValue of_tensor(const at::Tensor& tensor, const std::string& name) {
+  if (!tensor.defined()) return {name, "undefined tensor", {}};
+  if (tensor.is_meta()) return {name, form_of(tensor) + " meta", {}};
+  const at::Tensor host = on_host(tensor.detach());
+  const auto* bytes = static_cast<const std::byte*>(host.data_ptr());
+  return {name, form_of(tensor), core::digest_bytes({bytes, host.nbytes()})};
+}
+
+ReturnedValue of_scalar(const c10::IValue& value, const std::string& name) {
+  std::ostringstream text;
+  if (value.isDouble()) {
+    text << std::hexfloat << value.toDouble();  // shows every bit
+  } else {
+    text << value;
+  }
+  return {name, value.tagKind(), digest_of_text(text.str())};
+}
+
+/// Adds every tensor and every other value inside `value`, in a fixed order.
+/// @param call  0-based
+void add_returned_values(const c10::IValue& value,
+                         std::size_t call,
+                         std::vector<ReturnedValue>& into) {
+  const at::NoGradGuard unseen;
+  capture::for_each_returned(value, [&](const std::string& path, const c10::IValue& leaf) {
+    const std::string name = name_in_call(path, call);
+    into.push_back(leaf.isTensor() ? of_tensor(leaf.toTensor(), name) : of_scalar(leaf, name));
+  });
+}
+
+/// Calls a function about ten times a second from a thread of its own, until it is stopped.
+/// @param report  must not throw; where it is empty there is no thread
+std::jthread report_regularly(std::function<void()> report) {
+  if (!report) return {};
+  return std::jthread([report = std::move(report)](const std::stop_token& stop) {
+    constexpr std::chrono::milliseconds kInterval(100);
+    std::mutex mutex;
+    std::condition_variable_any wake;
+    std::unique_lock lock(mutex);
+    while (!wake.wait_for(lock, stop, kInterval, [&] { return stop.stop_requested(); })) report();
+  });
 }
 
 /// Whatever else LibTorch may throw, as the one exception that leaves this file.
@@ -296,7 +362,7 @@ class TorchScriptRun::Impl {
                  const std::function<void(const capture::CaptureCounts&)>& progress) {
     std::function<void()> report;
     if (progress) report = [&] { progress(capture.counts()); };
-    const ProgressThread thread(std::move(report));
+    const std::jthread thread = report_regularly(std::move(report));
     for (std::size_t call = 0; call < calls_.size(); ++call) {
       capture.set_step(static_cast<std::uint32_t>(call));
       const c10::IValue returned = run_call(capture, std::move(calls_[call]));
@@ -304,6 +370,19 @@ class TorchScriptRun::Impl {
       keep(returned, call);
     }
     capture.rethrow_failure();
+    expect_included(capture);
+  }
+
+  /// What was asked for by a name that nothing has would be missing from every comparison.
+  static void expect_included(const capture::Capture& capture) {
+    const std::vector<std::string> unmatched = capture.unmatched_include();
+    if (unmatched.empty()) return;
+    throw core::Error(
+        core::ErrorKind::kUsage,
+        "/dump/include: \"" + unmatched.front() +
+            "\" matches no operator and no module of the model",
+        "`repro-check inspect DUMP --list` lists them; patterns match whole names, with "
+        "* for any part");
   }
 
   c10::IValue run_call(capture::Capture& capture, std::vector<c10::IValue> inputs) {

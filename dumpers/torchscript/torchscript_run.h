@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "configs/spec/run_config.h"
+#include "core/system/pinned.h"
 #include "core/tensor/npy.h"
 #include "core/trace/dump_sink.h"
 #include "core/trace/run_manifest.h"
@@ -40,6 +42,39 @@ struct ModelDescription {
 ///         no such method
 ModelDescription describe_model(const std::filesystem::path& path, const std::string& method);
 
+/// Loads libraries that register operators or classes with LibTorch, one after the other. They stay
+/// for the life of the process.
+/// @return `extension.libmy.so` and the digest of the file, for each
+/// @throws core::Error{kUsage} for one that cannot be loaded
+std::vector<core::EnvironmentFact> load_extensions(
+    const std::vector<std::filesystem::path>& libraries);
+
+/// A tensor that two versions of a model file hold with other values.
+struct WeightDifference {
+  std::vector<std::string> names;  ///< more than one where names share memory: one cannot be
+                                   ///< changed without the others
+  std::string what;                ///< dtype and shape of the first
+  std::uint64_t elements = 0;      ///< of all
+  /// Of them, those with other bits; empty where that is not counted (quantised, sparse).
+  std::optional<std::uint64_t> differing;
+};
+
+/// What two versions of a model file own under the same names: parameters, buffers and other
+/// tensor attributes of their modules.
+struct WeightVersions {
+  std::vector<std::string> names;           ///< in the order of the model
+  std::vector<WeightDifference> different;  ///< in the same order
+  /// Why the tensors of one cannot stand in the other, and how to mend it; empty = they can.
+  std::string obstacle;
+  std::string mend;
+};
+
+/// Compares bit by bit: two NaN of the same bits are equal, zeros of other signs are not.
+/// @throws core::Error{kUsage} when a file is missing or no TorchScript; core::Error{kRunFailed}
+///         when memory runs out
+WeightVersions compare_weights(const std::filesystem::path& first,
+                               const std::filesystem::path& second);
+
 /// A tensor or another value inside what the method returned.
 struct ReturnedValue {
   std::string name;  ///< `out` for the value itself, `out.logits[1]` inside it; later calls `out@2`
@@ -51,16 +86,12 @@ struct ReturnedValue {
 
 /// One recorded run of a TorchScript model: construction loads the model and builds the inputs
 /// (nothing of the dump exists yet), record() runs the calls.
-class TorchScriptRun {
+class TorchScriptRun : core::Pinned {
  public:
   /// Pins determinism, loads, moves to device and dtype, checks the inputs against the schema.
   /// @throws core::Error{kUsage} for what the configuration got wrong: the model file, the method,
   ///         number, names or types of inputs, an unknown device; core::Error{kRunFailed} otherwise
   TorchScriptRun(const configs::RunSpec& run, const Hdf5Reader& hdf5);
-  TorchScriptRun(const TorchScriptRun&) = delete;
-  TorchScriptRun& operator=(const TorchScriptRun&) = delete;
-  TorchScriptRun(TorchScriptRun&&) = delete;
-  TorchScriptRun& operator=(TorchScriptRun&&) = delete;
   ~TorchScriptRun();
 
   /// Runs every call, recording into `sink`.

@@ -116,6 +116,7 @@ def check_bash(checks):
     checks.expect(complete("diff", "--rtol", "") == set(), "bash: a number")
     checks.expect(complete("completion", "") == {"bash", "zsh", "fish"}, "bash: positional words")
     checks.expect(complete("gate", "acc") == {"accept"}, "bash: a verb below a verb")
+    checks.expect(complete("gate", "a_") == {"a_dump"}, "bash: a file beside verbs below a verb")
     checks.expect(complete("gate", "prune", "--d") == {"--device", "--dry-run"},
                   "bash: an option below a verb")
     checks.expect(complete("gate", "-c", "x", "accept", "--from-dir", "a_") == {"a_dump"},

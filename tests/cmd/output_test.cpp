@@ -4,7 +4,6 @@
 #include <doctest/doctest.h>
 #include <sys/stat.h>
 
-#include "cmd/terminal/new_file.h"
 #include "core/error.h"
 #include "tests/cmd/scripts.h"
 
@@ -56,7 +55,10 @@ TEST_CASE("what cannot be written is known before any work is done") {
   const TempDirectory folder;
   require_writable(folder / "new.txt");
   require_writable("/dev/null");
-  CHECK_THROWS_AS(require_writable(folder / "none" / "new.txt"), core::Error);
+  require_writable(folder / "none" / "below" / "new.txt");
+  CHECK(std::filesystem::is_directory(folder / "none" / "below"));
+  write_file(folder / "file", "");
+  CHECK_THROWS_AS(require_writable(folder / "file" / "new.txt"), core::Error);
   CHECK_THROWS_AS(require_writable(folder.path()), core::Error);
   try {
     require_writable(folder / "none" / "new.txt");

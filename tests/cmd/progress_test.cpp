@@ -61,7 +61,7 @@ TEST_CASE("the live line needs a terminal that is neither dumb nor a CI log") {
   CHECK(progress_style(globals, true, variables({})) == ProgressStyle::kOff);
 }
 
-TEST_CASE("in a log there is one line a phase") {
+TEST_CASE("in a log there is one line a run") {
   const Capture capture;
   Progress progress(ProgressStyle::kLines, capture.stream());
   progress.begin(2, 2, "candidate");
@@ -69,10 +69,15 @@ TEST_CASE("in a log there is one line a phase") {
   progress.update({"recording", 0, 0});
   progress.update({"recording", 12, 100});
   progress.update({"finishing", 312, 1'100'000'000});
+  CHECK(capture.text().empty());
+  progress.end(RecorderTotals{313, 700, 1'100'000'000, 4.5, {}});
+  progress.stage("comparing");
+  progress.begin(2, 2, "candidate");
+  progress.update({"recording", 12, 100});
+  progress.end({});
   CHECK(capture.text() ==
-        "[2/2] candidate  loading  0 s\n"
-        "[2/2] candidate  recording  0 s\n"
-        "[2/2] candidate  finishing  op 312  1.1 GB  0 s\n");
+        "[2/2] candidate  done  313 operators  1.1 GB  0 s\n"
+        "[2/2] candidate  failed  12 operators  0 s\n");
 }
 
 TEST_CASE("the live line is rewritten in place and taken away at the end") {
@@ -171,8 +176,8 @@ TEST_CASE("off is silent, and a hostile run name is escaped") {
   const Capture capture;
   Progress lines(ProgressStyle::kLines, capture.stream());
   lines.begin(1, 1, "a\x1b[31mb");
-  lines.update({"recording", 0, 0});
-  CHECK(capture.text() == "[1/1] a\\x1b[31mb  recording  0 s\n");
+  lines.end({});
+  CHECK(capture.text() == "[1/1] a\\x1b[31mb  failed  0 s\n");
 }
 
 }  // namespace repro_check::cmd

@@ -11,7 +11,6 @@
 #include <optional>
 #include <thread>
 
-#include "cmd/recording/recorder_lookup.h"
 #include "cmd/recording/spawn.h"
 #include "tests/cmd/scripts.h"
 
@@ -27,14 +26,12 @@ struct Seen {
 Seen run_script(const TempDirectory& folder,
                 const std::string& body,
                 std::optional<std::chrono::seconds> timeout = {}) {
-  RecorderLaunch launch;
-  launch.recorder = write_script(folder, "recorder", body);
-  launch.arguments = {"record", "request.json"};
-  launch.log = folder.path() / "run.log";
-  launch.timeout = timeout;
+  const RecorderCall call{{write_script(folder, "recorder", body), {"record", "request.json"}},
+                          timeout};
   Seen seen;
   seen.outcome = run_recorder(
-      launch,
+      call,
+      folder.path() / "run.log",
       [&](const RecorderProgress& progress) {
         if (!progress.phase.empty() &&
             (seen.phases.empty() || seen.phases.back() != progress.phase)) {
@@ -222,25 +219,22 @@ TEST_CASE("variables are set over the inherited ones, and taken away") {
   const TempDirectory folder;
   ::setenv("REPRO_CHECK_TEST_KEPT", "kept", 1);
   ::setenv("REPRO_CHECK_TEST_GONE", "gone", 1);
-  RecorderLaunch launch;
-  launch.recorder = write_script(
+  RecorderCall call;
+  call.program = write_script(
       folder,
       "recorder",
       "echo \"$REPRO_CHECK_TEST_KEPT|${REPRO_CHECK_TEST_GONE-unset}|$REPRO_CHECK_TEST_NEW\"\n");
-  launch.environment = {{"REPRO_CHECK_TEST_NEW", "a b=c"}};
-  launch.unset = {"REPRO_CHECK_TEST_GONE"};
-  launch.log = folder.path() / "run.log";
-  run_recorder(launch, {});
-  CHECK(read_file(launch.log) == "kept|unset|a b=c\n");
+  call.environment = {{"REPRO_CHECK_TEST_NEW", "a b=c"}, {"REPRO_CHECK_TEST_GONE", std::nullopt}};
+  run_recorder(call, folder.path() / "run.log", {});
+  CHECK(read_file(folder.path() / "run.log") == "kept|unset|a b=c\n");
 }
 
 TEST_CASE("a program that cannot be started is a usage error") {
   const TempDirectory folder;
-  RecorderLaunch launch;
-  launch.recorder = folder.path() / "missing";
-  launch.log = folder.path() / "run.log";
+  RecorderCall call;
+  call.program = folder.path() / "missing";
   try {
-    run_recorder(launch, {});
+    run_recorder(call, folder.path() / "run.log", {});
     FAIL("nothing was thrown");
   } catch (const core::Error& error) {
     CHECK(error.kind() == core::ErrorKind::kUsage);
@@ -252,11 +246,11 @@ TEST_CASE("a program that cannot be started is a usage error") {
 TEST_CASE("ask_recorder gives stdout, and a failure with what stderr said") {
   const TempDirectory folder;
   const auto good = write_script(folder, "good", "echo noise >&2; echo \"{}$1\"\n");
-  CHECK(ask_recorder({good, {"describe"}}) == "{}describe\n");
+  CHECK(ask_recorder({{good, {"describe"}}}) == "{}describe\n");
 
   const auto bad = write_script(folder, "bad", "echo 'no such method' >&2; exit 2\n");
   try {
-    ask_recorder({bad, {"describe"}});
+    ask_recorder({{bad, {"describe"}}});
     FAIL("nothing was thrown");
   } catch (const core::Error& error) {
     CHECK(error.kind() == core::ErrorKind::kUsage);
@@ -264,7 +258,7 @@ TEST_CASE("ask_recorder gives stdout, and a failure with what stderr said") {
   }
   const auto crash = write_script(folder, "crash", "kill -ABRT $$\n");
   CHECK_THROWS_WITH_AS(
-      ask_recorder({crash, {}}), doctest::Contains("was killed by SIGABRT"), core::Error);
+      ask_recorder({{crash, {}}}), doctest::Contains("was killed by SIGABRT"), core::Error);
 }
 
 TEST_CASE("a recorder that is named must be there; the hint says what to do") {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cmd/setup/starting_config.h"
+#include "cmd/options/starting_config.h"
 
 #include <doctest/doctest.h>
 
@@ -57,9 +57,9 @@ TEST_CASE("what to edit is told, and what cannot be expressed as well") {
   const auto config = starting_config(
       "m.pt", "forward", {{"x", "Tensor"}, {"rng", "Generator"}, {"d", "Dict[int, Tensor]"}});
   REQUIRE(config.edits.size() == 3);
-  CHECK(config.edits[0].find("set its shape") != std::string::npos);
-  CHECK(config.edits[1].find("cannot express") != std::string::npos);
-  CHECK(config.edits[2].find("cannot express") != std::string::npos);
+  CHECK(config.edits[0].text.find("set its shape") != std::string::npos);
+  CHECK(config.edits[1].text.find("cannot express") != std::string::npos);
+  CHECK(config.edits[2].text.find("cannot express") != std::string::npos);
   CHECK(nlohmann::json::parse(config.text).at("inputs").size() == 1);
 }
 

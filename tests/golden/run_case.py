@@ -9,6 +9,7 @@ A case is a directory with case.json and, where they are not empty, stdout.txt a
     setup   steps, in order (see SETUP below)
     env     variables to set
     terminal      stdout is a terminal of so many columns, not a pipe
+    stdin   text for it
     recorder      what the stand-in for a recorder does, a run each (see fake_recorder.py)
     real_recorder the recorder that was built is used
     tries         a race of threads is asked for, which does not show in every run: so many times at most
@@ -254,7 +255,8 @@ class Case:
             work = tmp / self.spec.get("cwd", ".")
             words = [self.tools.tool] + [word.replace("{tmp}", str(tmp)) for word in self.spec["argv"]]
             settings = {"cwd": work, "env": self.environment(tmp), "timeout": 120,
-                        "stdin": subprocess.DEVNULL, "stderr": subprocess.PIPE, "check": False}
+                        "input": self.spec.get("stdin", "").encode(), "stderr": subprocess.PIPE,
+                        "check": False}
             if "terminal" in self.spec:
                 done = run_in_terminal(words, self.spec["terminal"], settings)
             else:

@@ -249,6 +249,51 @@ class WhatIsJudgedIsWhatWasRecorded(TwoCommands):
 
 
 class WhatIsReplaced(TwoCommands):
+    def expect_run(self, expected, *words, plan=None, said=""):
+        code, out, err = self.run_tool("run", "-c", "config.json", *words, plan=plan)
+        self.assertEqual(code, expected, err)
+        self.assertIn(said, out + err)
+
+    def test_run_replaces_what_an_earlier_run_left_and_nothing_else(self):
+        failing = {**SAME, "candidate": {"signal": "SIGSEGV", "unfinished": "three_ops.json"}}
+        self.expect_run(5, plan=failing)
+        self.assertFalse((self.out / "candidate/manifest.json").exists())
+        self.expect_run(0)
+        before = self.digest(self.out / "baseline")
+        self.expect_run(0, "--set", "/dump/level=auto")
+        self.assertNotEqual(before, self.digest(self.out / "baseline"))
+        # What is left is exactly what was there before, but for the file that tells it apart.
+        self.assertEqual(sorted(path.name for path in self.out.iterdir()),
+                         [".repro-check-run", "baseline", "candidate"])
+        for words in (["record", "-c", "config.json", "-o", "repro-check-out/candidate", "--force"],
+                      ["record", "-c", "config.json", "-o", "repro-check-out/candidate.digest"]):
+            with self.subTest(words=words):
+                self.assertEqual(self.run_tool(*words)[0], 0)
+                recorded = self.digest(self.tmp / words[4])
+                self.expect_run(2, "--set", "/dump/level=auto", said="replace it with --force")
+                self.assertEqual(recorded, self.digest(self.tmp / words[4]))
+                self.expect_run(0, "--force", "--set", "/dump/level=auto")
+        self.assertEqual(self.run_tool("gate", "-c", "config.json")[0], 4)
+        self.expect_run(0)
+
+    def test_run_goes_on_from_one_that_was_interrupted(self):
+        first = self.start("run", "-c", "config.json",
+                           plan=self.stopping(unfinished="three_ops.json"))
+        self.assertTrue(self.paused())
+        first.send_signal(2)
+        self.assertEqual(self.finish(first)[0], 130)
+        self.expect_run(0)
+
+    def test_another_directory_is_none_of_its_own(self):
+        self.make_dump(self.out / "baseline")
+        self.expect_run(2, said="holds a dump already")
+        self.expect_run(2, "--out", "new", "--set", "/model/path=gone.pt")
+        self.assertFalse((self.tmp / "new").exists())
+        (self.tmp / "used" / "candidate").mkdir(parents=True)
+        (self.tmp / "used" / "candidate" / "notes").touch()
+        (self.tmp / "used" / ".repro-check-run").touch()
+        self.expect_run(2, "--out", "used", said="exists already")
+
     def test_no_older_candidate_stays_beside_a_new_baseline(self):
         self.assertEqual(self.run_tool("run", "-c", "config.json")[0], 0)
         failing = {**SAME, "candidate": {"error": {"kind": "io", "message": "No space left on device",

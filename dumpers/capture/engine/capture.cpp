@@ -62,6 +62,10 @@ std::vector<std::string> Capture::warnings() const { return impl_->engine().warn
 
 void Capture::rethrow_failure() const { impl_->engine().rethrow_failure(); }
 
+std::vector<std::string> Capture::unmatched_include() const {
+  return impl_->engine().unmatched_include();
+}
+
 std::string Capture::last_operator() const { return impl_->engine().last_operator(); }
 
 struct Capture::Scope::LaneGuard {

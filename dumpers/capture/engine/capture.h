@@ -139,6 +139,9 @@ class Capture {
   /// @throws core::Error
   void rethrow_failure() const;
 
+  /// Patterns of CaptureOptions::include that no operator and no module of the run matched.
+  [[nodiscard]] std::vector<std::string> unmatched_include() const;
+
   /// The operator that was running, or the last one, for messages: `op 57 aten::conv2d
   /// (backbone.conv1, model.py:40)`. Empty before the first.
   [[nodiscard]] std::string last_operator() const;

@@ -327,6 +327,19 @@ std::vector<std::string> Engine::warnings() const {
   return warnings_;
 }
 
+std::vector<std::string> Engine::unmatched_include() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  std::vector<std::string> unmatched;
+  for (const std::string& pattern : options_.include) {
+    const bool by_place =
+        std::any_of(site_matches_.begin(), site_matches_.end(), [&](const auto& entry) {
+          return matches_any({pattern}, entry.first->module_path);
+        });
+    if (!by_place && !plans_.any_matches(pattern)) unmatched.push_back(pattern);
+  }
+  return unmatched;
+}
+
 void Engine::rethrow_failure() const {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (failure_) throw core::Error(*failure_);

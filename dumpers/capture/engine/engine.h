@@ -88,6 +88,7 @@ class Engine {
   [[nodiscard]] CaptureCounts counts() const;
   [[nodiscard]] std::vector<std::string> warnings() const;
   void rethrow_failure() const;
+  [[nodiscard]] std::vector<std::string> unmatched_include() const;
   [[nodiscard]] std::string last_operator() const;
   /// Appends the calls that ended in an exception which the program survived.
   void settle() noexcept;

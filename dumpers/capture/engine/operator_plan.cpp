@@ -203,4 +203,10 @@ OperatorPlan& OperatorPlans::find(const c10::OperatorHandle& op) {
   return *plan;
 }
 
+bool OperatorPlans::any_matches(const std::string& pattern) const {
+  return std::any_of(plans_.begin(), plans_.end(), [&](const auto& entry) {
+    return matches({pattern}, *entry.second);
+  });
+}
+
 }  // namespace repro_check::capture

@@ -87,6 +87,8 @@ class OperatorPlans {
   OperatorPlans(std::vector<std::string> include, std::vector<std::string> exclude);
 
   OperatorPlan& find(const c10::OperatorHandle& op);
+  /// Whether an operator that was asked for has a name that matches.
+  [[nodiscard]] bool any_matches(const std::string& pattern) const;
 
  private:
   std::vector<std::string> include_;

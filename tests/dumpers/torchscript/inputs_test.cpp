@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #define DOCTEST_CONFIG_NO_SHORT_MACRO_NAMES
+#include "dumpers/torchscript/inputs.h"
+
 #include <ATen/Functions.h>
 #include <doctest/doctest.h>
 #include <torch/csrc/jit/frontend/function_schema_parser.h>
@@ -12,8 +14,7 @@
 
 #include "core/error.h"
 #include "core/tensor/npy.h"
-#include "dumpers/torchscript/detail/generated_tensor.h"
-#include "dumpers/torchscript/detail/input_builder.h"
+#include "dumpers/torchscript/tensors.h"
 #include "fixtures.h"
 #include "tests/support/files.h"
 

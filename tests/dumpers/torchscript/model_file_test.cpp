@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "core/error.h"
-#include "dumpers/torchscript/zip_directory.h"
 #include "tests/support/files.h"
 #include "tests/support/temp_directory.h"
 #include "zip_writer.h"

@@ -10,7 +10,7 @@
 
 #include "core/digest/digest.h"
 #include "core/error.h"
-#include "dumpers/torchscript/detail/loaded_model.h"
+#include "dumpers/torchscript/model.h"
 #include "dumpers/torchscript/model_file.h"
 #include "dumpers/torchscript/torchscript_run.h"
 #include "fixtures.h"
@@ -327,6 +327,24 @@ DOCTEST_TEST_CASE("what the configuration got wrong is a usage error with the ne
 
   test_support::write_file(dir / "m.pt", "PK not really");
   DOCTEST_CHECK(failure_of(with_input(model)).kind() == core::ErrorKind::kUsage);
+}
+
+DOCTEST_TEST_CASE("a pattern of what is recorded must match an operator or a module") {
+  const TempDirectory dir;
+  const auto model = saved(dir,
+                           make_module("Net",
+                                       {{"lin", make_linear("Linear", 0.5)}},
+                                       "def forward(self, x: Tensor) -> Tensor:\n"
+                                       "  return torch.neg(self.lin.forward(x))\n"));
+  configs::RunSpec run = with_input(model);
+  run.dump.include = {"aten::neg", "lin"};
+  Recording recording;
+  record(run, recording);
+  DOCTEST_CHECK(recording.sink.records.size() == 2);
+  run.dump.include = {"aten::neg", "lim"};
+  const core::Error error = failure_of(run);
+  DOCTEST_CHECK(error.kind() == core::ErrorKind::kUsage);
+  DOCTEST_CHECK(contains(error.what(), "/dump/include: \"lim\" matches no operator"));
 }
 
 DOCTEST_TEST_CASE("two runs of one seed are the same, another seed draws other numbers") {

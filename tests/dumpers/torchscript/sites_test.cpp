@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "dumpers/capture/engine/capture.h"
-#include "dumpers/torchscript/detail/executor_pin.h"
+#include "dumpers/torchscript/method_runner.h"
 #include "dumpers/torchscript/torchscript_run.h"
 #include "fixtures.h"
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #define DOCTEST_CONFIG_NO_SHORT_MACRO_NAMES
+#include "dumpers/torchscript/weights.h"
+
 #include <ATen/Functions.h>
 #include <doctest/doctest.h>
 
@@ -11,11 +13,9 @@
 
 #include "core/digest/digest.h"
 #include "core/error.h"
-#include "dumpers/torchscript/detail/loaded_model.h"
-#include "dumpers/torchscript/detail/owned_tensors.h"
+#include "dumpers/torchscript/model.h"
 #include "dumpers/torchscript/model_file.h"
 #include "dumpers/torchscript/torchscript_run.h"
-#include "dumpers/torchscript/weight_versions.h"
 #include "fixtures.h"
 
 namespace repro_check::torchscript {

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/options/starting_config.h"
+
+#include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "cmd/recording/recorder_process.h"
+#include "cmd/render/json/json_text.h"
+#include "cmd/render/text.h"
+#include "core/error.h"
+
+namespace repro_check::cmd {
+namespace {
+
+// Types nest as deep as their author liked; ours is a suggestion, not a proof.
+constexpr int kDeepest = 8;
+
+std::string_view trimmed(std::string_view text) {
+  const std::size_t first = text.find_first_not_of(' ');
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(' ') - first + 1);
+}
+
+/// `List[Tensor]` for "List" gives `Tensor`; empty for another type.
+std::optional<std::string_view> inside(std::string_view type, std::string_view outer) {
+  if (!type.starts_with(outer) || !type.ends_with("]")) return std::nullopt;
+  type.remove_prefix(outer.size());
+  if (!type.starts_with("[")) return std::nullopt;
+  return trimmed(type.substr(1, type.size() - 2));
+}
+
+std::vector<std::string_view> split_types(std::string_view list) {
+  std::vector<std::string_view> parts;
+  int depth = 0;
+  std::size_t start = 0;
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    if (list[i] == '[') ++depth;
+    if (list[i] == ']') --depth;
+    if (list[i] == ',' && depth == 0) {
+      parts.push_back(trimmed(list.substr(start, i - start)));
+      start = i + 1;
+    }
+  }
+  parts.push_back(trimmed(list.substr(start)));
+  return parts;
+}
+
+Json tensor_input(std::uint64_t seed) {
+  return Json{{"generate", "normal"}, {"shape", {1, 1}}, {"dtype", "float32"}, {"seed", seed}};
+}
+
+/// @return null where no input of that type can be written in a configuration
+Json input_of_type(std::string_view type, std::uint64_t seed, int depth);
+
+Json input_list(const char* kind,
+                const std::vector<std::string_view>& types,
+                std::uint64_t seed,
+                int depth) {
+  Json items = Json::array();
+  for (const std::string_view type : types) {
+    Json item = input_of_type(type, seed, depth);
+    if (item.is_null()) return nullptr;
+    items.push_back(std::move(item));
+  }
+  return Json{{kind, std::move(items)}};
+}
+
+Json input_of_type(std::string_view type, std::uint64_t seed, int depth) {
+  if (depth > kDeepest) return nullptr;
+  if (type == "Tensor") return tensor_input(seed);
+  if (type == "int" || type == "number") return Json{{"value", 1}};
+  if (type == "float") return Json{{"value", 1.0}};
+  if (type == "bool") return Json{{"value", false}};
+  if (type == "str") return Json{{"value", ""}};
+  if (type == "NoneType" || inside(type, "Optional")) return Json{{"value", nullptr}};
+  if (const auto item = inside(type, "List")) return input_list("list", {*item}, seed, depth + 1);
+  if (const auto items = inside(type, "Tuple")) {
+    return input_list("tuple", split_types(*items), seed, depth + 1);
+  }
+  if (const auto entry = inside(type, "Dict")) {
+    const auto types = split_types(*entry);
+    if (types.size() != 2 || types[0] != "str") return nullptr;
+    Json value = input_of_type(types[1], seed, depth + 1);
+    if (value.is_null()) return nullptr;
+    return Json{{"dict", {{"key", std::move(value)}}}};
+  }
+  return nullptr;
+}
+
+/// A default that JSON can say; empty for the others, whose argument is then left to the model.
+std::optional<Json> default_input(const DescribedArgument& argument) {
+  const std::string& text = argument.default_value;
+  if (text == "None") return Json{{"value", nullptr}};
+  if (text == "True" || text == "False") return Json{{"value", text == "True"}};
+  if (argument.type == "str" && text.size() >= 2 && text.front() == text.back() &&
+      (text.front() == '"' || text.front() == '\'')) {
+    return Json{{"value", clean_utf8(text.substr(1, text.size() - 2))}};
+  }
+  const char* end = text.data() + text.size();
+  std::int64_t integer = 0;
+  if (argument.type == "int" && std::from_chars(text.data(), end, integer).ptr == end) {
+    return Json{{"value", integer}};
+  }
+  double number = 0;
+  if (argument.type == "float" && std::from_chars(text.data(), end, number).ptr == end) {
+    return Json{{"value", number}};
+  }
+  return std::nullopt;
+}
+
+/// Puts an array of plain values on one line; shapes are read, and edited, by people. A string of
+/// JSON holds no line break, so a bracket followed by one is never inside a string.
+std::string with_short_arrays(const std::string& json) {
+  std::string text;
+  std::size_t at = 0;
+  for (std::size_t open = json.find("[\n"); open != std::string::npos;
+       open = json.find("[\n", at)) {
+    const std::size_t inner = json.find_first_of("[]{", open + 1);
+    text.append(json, at, open + 1 - at);
+    at = open + 1;
+    if (inner == std::string::npos || json[inner] != ']') continue;
+    for (; at < inner; ++at) {
+      if (json[at] == '\n' || json[at] == ' ') continue;
+      text += json[at];
+      if (json[at] == ',') text += ' ';
+    }
+  }
+  return text + json.substr(at);
+}
+
+/// @param pointer  of the input
+StartingEdit edit_for(const std::string& pointer, const DescribedArgument& argument) {
+  const std::string what = "input \"" + argument.name + "\" (" + argument.type + "): ";
+  if (argument.type == "Tensor") {
+    return {pointer + "/shape", what + "set its shape and dtype, or name an .npy file"};
+  }
+  if (argument.type.find("Tensor") != std::string::npos) {
+    return {pointer, what + "set the shapes and dtypes in it"};
+  }
+  return {pointer, what + "set its value"};
+}
+
+std::vector<DescribedArgument> parse_description(const std::string& answer) {
+  try {
+    std::vector<DescribedArgument> arguments;
+    const Json document = Json::parse(answer);
+    for (const Json& entry : document.at("arguments")) {
+      arguments.push_back({entry.at("name").get<std::string>(),
+                           entry.at("type").get<std::string>(),
+                           entry.value("has_default", false),
+                           entry.value("default_value", "")});
+    }
+    return arguments;
+  } catch (const nlohmann::json::exception& error) {
+    throw core::Error(core::ErrorKind::kInternal,
+                      std::string("the recorder's description makes no sense: ") + error.what());
+  }
+}
+
+}  // namespace
+
+StartingConfig starting_config(const std::string& model_path,
+                               const std::string& method,
+                               const std::vector<DescribedArgument>& arguments) {
+  StartingConfig result;
+  Json inputs = Json::array();
+  std::uint64_t seed = 1;
+  for (const DescribedArgument& argument : arguments) {
+    Json input{{"name", clean_utf8(argument.name)}};
+    if (argument.has_default) {
+      const auto value = default_input(argument);
+      if (!value) {
+        result.edits.push_back({"",
+                                "input \"" + argument.name + "\" (" + argument.type +
+                                    ") is left out: the model has a default for it"});
+        continue;
+      }
+      input.update(*value);
+    } else {
+      const Json value = input_of_type(argument.type, seed++, 0);
+      if (value.is_null()) {
+        result.edits.push_back({kNoPlace,
+                                "input \"" + argument.name + "\" has type " + argument.type +
+                                    ", which a configuration cannot express: wrap the model"});
+        continue;
+      }
+      input.update(value);
+      result.edits.push_back(edit_for("/inputs/" + std::to_string(inputs.size()), argument));
+    }
+    inputs.push_back(std::move(input));
+  }
+  Json document;
+  document["model"] = {{"path", clean_utf8(model_path)}, {"method", clean_utf8(method)}};
+  document["inputs"] = std::move(inputs);
+  document["seed"] = 0;
+  // Nothing that a preset decides: what stands in a configuration wins over the preset it names.
+  document["dump"] = {{"directory", "repro-check-out"}};
+  document["report"] = {{"format", {"text", "json"}}};
+  result.text = with_short_arrays(json_piece(document, true)) + "\n";
+  return result;
+}
+
+StartingConfig ask_starting_config(const std::filesystem::path& model,
+                                   const std::string& model_path,
+                                   const std::string& method) {
+  const std::filesystem::path recorder = require_recorder(std::nullopt);
+  const std::string answer =
+      ask_recorder({{recorder, {"describe", model.string(), "--method", method}}});
+  return starting_config(model_path, method, parse_description(answer));
+}
+
+}  // namespace repro_check::cmd

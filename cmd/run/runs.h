@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cmd/recording/output_lock.h"
+#include "cmd/recording/progress.h"
+#include "cmd/recording/recording.h"
+#include "cmd/reports/verdict.h"
+#include "cmd/run/run_rounds.h"
+#include "comparators/compare.h"
+#include "comparators/report/report.h"
+#include "comparators/runs/repeatability.h"
+#include "configs/spec/run_config.h"
+
+namespace repro_check::cmd {
+
+/// What dumps of one configuration say of its operators; those that cannot be opened are left out,
+/// which is noted. None, where that leaves fewer than two.
+comparators::OpRepeatability assess_dumps(const std::vector<std::filesystem::path>& dumps,
+                                          const std::vector<std::filesystem::path>& references,
+                                          std::size_t max_items);
+
+/// One report on N runs: the one that decides the exit code, the earliest of several, which names
+/// the statuses of all others and holds what they say together.
+/// @param reports  of the second run and those after it, each against the first; one at least
+comparators::Report sum_up(std::vector<comparators::Report> reports,
+                           comparators::OpRepeatability ops);
+
+/// How runs are recorded and judged.
+struct RunPlan {
+  std::vector<RecordingJob> jobs;
+  comparators::CompareOptions options;
+  bool digests_first = false;
+  std::uint64_t window = 0;  ///< as look_closer() takes it
+};
+
+/// Every directory that the recordings of a configuration, and reports on them, go to.
+std::vector<std::filesystem::path> output_directories(const configs::Config& config);
+
+/// The recordings a configuration asks for, all of whose places are free and whose recorders exist.
+/// @param may_replace  of a place, whether what lies there may be replaced
+/// @throws core::Error{kUsage}
+std::vector<RecordingJob> plan_jobs(
+    const configs::Config& config,
+    bool digests_first,
+    const std::function<bool(const std::filesystem::path&)>& may_replace);
+
+/// Records every run, and compares each with the first; several of one configuration as repeats.
+/// @throws as look_closer()
+Round record_runs(const configs::Config& config, const RunPlan& plan, Progress& progress);
+
+/// Files of the formats that are not the one on stdout: `report.json`, `report.txt`.
+void write_other_formats(std::span<const comparators::Report> reports,
+                         const ReportStyle& style,
+                         const std::vector<std::string>& formats,
+                         const std::filesystem::path& directory);
+
+}  // namespace repro_check::cmd

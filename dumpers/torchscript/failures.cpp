@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dumpers/torchscript/failures.h"
+
+#include <c10/util/Exception.h>
+#include <torch/csrc/jit/runtime/jit_exception.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cstddef>
+#include <new>
+#include <string_view>
+
+#include "core/text/near_miss.h"
+
+namespace repro_check::torchscript {
+namespace {
+
+constexpr std::size_t kMaxLine = 400;
+// A useful line can follow a few thousand frames of traceback, but never megabytes.
+constexpr std::size_t kMaxText = std::size_t{1} << 20U;
+
+bool contains(const std::string& text, std::string_view what) {
+  return text.find(what) != std::string::npos;
+}
+
+std::string trim(std::string_view line) {
+  while (!line.empty() && std::isspace(static_cast<unsigned char>(line.front())) != 0) {
+    line.remove_prefix(1);
+  }
+  while (!line.empty() && std::isspace(static_cast<unsigned char>(line.back())) != 0) {
+    line.remove_suffix(1);
+  }
+  return std::string(line);
+}
+
+std::string first_line(std::string_view text) {
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    std::string line = trim(text.substr(0, end));
+    if (!line.empty()) return line.substr(0, kMaxLine);
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return "no reason given";
+}
+
+/// The interpreter puts a traceback in front and leads the cause in by `RuntimeError: `; nested
+/// calls do so several times, the innermost last.
+std::string_view after_traceback(std::string_view text) {
+  constexpr std::string_view kLead = "RuntimeError: ";
+  if (text.find("Traceback of TorchScript") == std::string_view::npos) return text;
+  const std::size_t at = text.rfind(std::string("\n") + std::string(kLead));
+  return at == std::string_view::npos ? text : text.substr(at + 1 + kLead.size());
+}
+
+}  // namespace
+
+std::string full_text(const std::exception& error) {
+  const auto* torch_error = dynamic_cast<const c10::Error*>(&error);
+  std::string text =
+      torch_error != nullptr ? torch_error->what_without_backtrace() : std::string(error.what());
+  if (text.size() > kMaxText) text.resize(kMaxText);
+  const std::size_t trace = text.find("\nException raised from ");
+  if (trace != std::string::npos) text.resize(trace);
+  return text;
+}
+
+std::string first_useful_line(const std::exception& error) {
+  if (const auto* raised = dynamic_cast<const torch::jit::JITException*>(&error)) {
+    std::string line = raised->getPythonClassName().value_or("Exception");
+    // Class names come qualified: `__torch__.MyError`, `builtins.ValueError`.
+    line = line.substr(line.rfind('.') + 1);
+    const auto message = raised->getOriginalMsg();
+    return line + ": " + first_line(message ? *message : after_traceback(full_text(error)));
+  }
+  return first_line(after_traceback(full_text(error)));
+}
+
+bool is_out_of_memory(const std::exception& error) {
+  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) return true;
+  if (dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr) return true;
+  const std::string text = full_text(error);
+  constexpr std::array<std::string_view, 5> kPhrases = {"not enough memory",
+                                                        "can't allocate memory",
+                                                        "out of memory",
+                                                        "bad_alloc",
+                                                        "Storage size calculation overflowed"};
+  return std::ranges::any_of(kPhrases, [&](std::string_view p) { return contains(text, p); });
+}
+
+bool is_removed_call(const std::exception& error) {
+  const std::string text = full_text(error);
+  constexpr std::array<std::string_view, 5> kPhrases = {"Arguments for call are not valid",
+                                                        "is now removed",
+                                                        "has been removed",
+                                                        "no longer supported",
+                                                        "requires the return_complex parameter"};
+  return std::ranges::any_of(kPhrases, [&](std::string_view p) { return contains(text, p); });
+}
+
+bool is_determinism_refusal(const std::exception& error) {
+  const std::string text = full_text(error);
+  return contains(text, "does not have a deterministic implementation") ||
+         (contains(text, "eterministic") && contains(text, "use_deterministic_algorithms"));
+}
+
+namespace {
+
+constexpr std::size_t kMaxListed = 12;
+
+}  // namespace
+
+std::string suggest(const std::string& given, const std::vector<std::string>& names) {
+  const std::vector<std::string_view> views(names.begin(), names.end());
+  if (const auto nearest = core::near_miss(given, views)) {
+    return "; did you mean \"" + std::string(*nearest) + "\"?";
+  }
+  std::string list;
+  for (std::size_t i = 0; i < names.size() && i < kMaxListed; ++i) {
+    list += (i == 0 ? "\"" : ", \"") + names[i] + "\"";
+  }
+  if (names.size() > kMaxListed) list += ", ...";
+  return list.empty() ? list : "; there are " + list;
+}
+
+}  // namespace repro_check::torchscript

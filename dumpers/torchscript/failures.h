@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <exception>
+#include <string>
+#include <vector>
+
+#include "core/error.h"
+
+namespace repro_check::torchscript {
+
+inline core::Error usage_error(const std::string& message, const std::string& hint) {
+  return {core::ErrorKind::kUsage, message, hint};
+}
+
+/// What a person can act on in an exception of LibTorch: neither its C++ backtrace nor the frame of
+/// the TorchScript interpreter around it, one line.
+std::string first_useful_line(const std::exception& error);
+
+/// All of the text but the C++ backtrace, for searching in.
+std::string full_text(const std::exception& error);
+
+/// Whether the exception is LibTorch's, or the allocator's, way of saying that memory ran out.
+bool is_out_of_memory(const std::exception& error);
+
+/// Whether the model calls something as this LibTorch no longer takes it.
+bool is_removed_call(const std::exception& error);
+inline constexpr const char* kRemovedCallHint =
+    "the model calls an operator in a way that this LibTorch no longer has: give \"recorder\", one "
+    "that is built with the LibTorch that the model was saved by, or save the model anew for this "
+    "one";
+
+/// Whether determinism mode refused an operator.
+bool is_determinism_refusal(const std::exception& error);
+
+/// `; did you mean "mask"?` when a name is near, `; there are "x", "y"` when none is, empty when
+/// there are no names at all.
+std::string suggest(const std::string& given, const std::vector<std::string>& names);
+
+}  // namespace repro_check::torchscript

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <ATen/core/function_schema.h>
+#include <ATen/core/ivalue.h>
+#include <ATen/core/jit_type.h>
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "configs/spec/run_config.h"
+#include "dumpers/torchscript/torchscript_run.h"
+
+namespace repro_check::torchscript {
+
+struct InputContext {
+  const Hdf5Reader* hdf5 = nullptr;
+  at::Device device = at::kCPU;
+  std::optional<at::ScalarType> dtype;  ///< floating tensors are cast to it
+};
+
+/// A value for every argument of the method but self, in the order of the schema, defaults filled
+/// in, of exactly the types it asks for.
+/// @param pointer  JSON pointer of the call's inputs, for what is missing from them
+/// @throws core::Error{kUsage} with JSON pointer, argument, type expected and what was given
+std::vector<c10::IValue> build_inputs(const c10::FunctionSchema& schema,
+                                      const c10::IValue& self,
+                                      const configs::CallSpec& call,
+                                      const std::string& pointer,
+                                      const InputContext& context);
+
+/// Every tensor in the values, lists and dicts included, by the name of its argument: `tokens`,
+/// `states.0`, `batch.mask`.
+std::vector<std::pair<std::string, at::Tensor>> named_input_tensors(
+    const c10::FunctionSchema& schema, const std::vector<c10::IValue>& inputs);
+
+/// One input as a value of the type a schema asks for: an integer where a float is wanted, a string
+/// for a device, null for None, a list for List[...].
+/// @param argument  its name, for messages
+/// @throws core::Error{kUsage}
+c10::IValue convert_input(const configs::InputSpec& input,
+                          const c10::TypePtr& type,
+                          const std::string& argument,
+                          const InputContext& context);
+
+}  // namespace repro_check::torchscript

@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dumpers/torchscript/instrument.h"
+
+#include <ATen/core/stack.h>
+#include <torch/csrc/jit/api/function_impl.h>
+#include <torch/csrc/jit/ir/constants.h>
+#include <torch/csrc/jit/python/update_graph_executor_opt.h>
+#include <torch/csrc/jit/runtime/custom_operator.h>
+#include <torch/csrc/jit/runtime/operator.h>
+#include <torch/csrc/jit/runtime/profiling_graph_executor_impl.h>
+
+#include <algorithm>
+#include <array>
+#include <deque>
+#include <optional>
+#include <unordered_map>
+#include <utility>
+
+#include "dumpers/capture/engine/lane.h"
+#include "dumpers/torchscript/sites.h"
+
+namespace repro_check::torchscript {
+namespace {
+
+using torch::jit::Node;
+using torch::jit::Operator;
+using torch::jit::Stack;
+using torch::jit::Value;
+
+template <typename Work>
+Operator marker(const char* schema, Work work) {
+  return Operator(schema, torch::jit::Operation(work), c10::AliasAnalysisKind::CONSERVATIVE);
+}
+
+Node* insert_before(Node* node, const char* name, at::ArrayRef<torch::jit::Value*> inputs) {
+  torch::jit::Graph& graph = *node->owningGraph();
+  const torch::jit::WithInsertPoint guard(node);
+  return graph.insertNode(graph.create(c10::Symbol::fromQualString(name), inputs, 0));
+}
+
+Value* constant_before(Node* node, const c10::IValue& value) {
+  const torch::jit::WithInsertPoint guard(node);
+  return node->owningGraph()->insertConstant(value);
+}
+
+/// A setting of each thread, which pool threads do not inherit: what is compiled there would be
+/// another program.
+void keep_unoptimised() { torch::jit::setGraphExecutorOptimize(false); }
+
+void go_on(Stack& stack) {
+  const std::int64_t place = torch::jit::pop(stack).toInt();
+  if (place != kNowhere) keep_unoptimised();
+  capture::go_on_at(place);
+}
+
+void begin_fork(Stack& stack) {
+  if (!torch::jit::pop(stack).toBool()) keep_unoptimised();
+  capture::begin_fork();
+}
+
+}  // namespace
+
+void register_marker() {
+  static const torch::jit::RegisterOperators registered(
+      std::vector<decltype(torch::jit::OperatorGenerator(
+          "", [](Stack&) {}, c10::AliasAnalysisKind::CONSERVATIVE))>{
+          marker("repro_check::at(int id) -> ()", go_on),
+          marker("repro_check::begin_fork(bool optimize) -> ()", begin_fork),
+          marker("repro_check::end_fork() -> ()", [](Stack&) { capture::end_fork(); }),
+          marker("repro_check::leave_thread() -> ()", [](Stack&) { capture::leave_thread(); })});
+}
+
+void insert_marker(Node* node, std::int64_t id) {
+  insert_before(node, "repro_check::at", {constant_before(node, id)});
+}
+
+void mark_fork(Node* fork, bool optimize) {
+  insert_before(fork, "repro_check::begin_fork", {constant_before(fork, optimize)});
+  insert_before(fork->next(), "repro_check::end_fork", {});
+}
+
+void mark_wait(Node* wait) { insert_before(wait, "repro_check::leave_thread", {}); }
+
+void mark_lanes(torch::jit::Block& block) {
+  for (Node* node = *block.nodes().begin(); node != block.return_node();) {
+    Node* next = node->next();
+    for (torch::jit::Block* inner : node->blocks()) mark_lanes(*inner);
+    if (node->kind() == c10::prim::fork) {
+      torch::jit::Block& forked = *node->g(c10::attr::Subgraph)->block();
+      mark_lanes(forked);
+      insert_marker(*forked.nodes().begin(), kNowhere);
+      mark_fork(node, true);
+    } else if (node->kind() == c10::aten::wait) {
+      mark_wait(node);
+      insert_marker(next, kNowhere);
+    }
+    node = next;
+  }
+}
+
+std::int64_t current_mark() noexcept { return capture::place_here().value_or(kNowhere); }
+std::int64_t last_mark() noexcept { return capture::place_of_lane().value_or(kNowhere); }
+
+namespace {
+
+namespace prim = c10::prim;
+namespace attr = c10::attr;
+using torch::jit::Block;
+using torch::jit::Function;
+using torch::jit::Graph;
+using torch::jit::GraphFunction;
+using torch::jit::Node;
+using torch::jit::Value;
+
+// A file can be made to call exponentially many functions; past these, calls stay calls.
+constexpr std::size_t kMaxNodes = 1'000'000;
+constexpr std::size_t kMaxDepth = 400;
+
+/// Nodes that move values about and never reach the dispatcher.
+bool only_moves_values(const Node& node) {
+  static const std::array kinds = {
+      prim::Constant,       prim::GetAttr,    prim::SetAttr,        prim::ListConstruct,
+      prim::TupleConstruct, prim::If,         prim::Loop,           prim::TupleUnpack,
+      prim::ListUnpack,     prim::TupleIndex, prim::TupleSlice,     prim::DictConstruct,
+      prim::CreateObject,   prim::isinstance, prim::unchecked_cast, prim::Uninitialized,
+      prim::fork,           prim::With,       prim::Enter,          prim::Exit};
+  return std::ranges::find(kinds, node.kind()) != kinds.end();
+}
+
+GraphFunction* callee_of(const Node& node) {
+  if (node.kind() == prim::CallFunction) {
+    const auto type = node.input(0)->type()->cast<c10::FunctionType>();
+    return type ? torch::jit::tryToGraphFunction(*type->function()) : nullptr;
+  }
+  if (node.kind() != prim::CallMethod) return nullptr;
+  // Calls through an interface have no class here: they stay calls.
+  const auto type = node.input(0)->type()->cast<c10::ClassType>();
+  Function* method = type ? type->findMethod(node.s(attr::name)) : nullptr;
+  return method == nullptr ? nullptr : torch::jit::tryToGraphFunction(*method);
+}
+
+/// The body of a forked function, or the like.
+Graph* subgraph_of(const Node& node) {
+  const bool has = node.hasAttribute(attr::Subgraph) &&
+                   node.kindOf(attr::Subgraph) == torch::jit::AttributeKind::g;
+  return has ? node.g(attr::Subgraph).get() : nullptr;
+}
+
+/// A chain of attributes from the self of the method that was run; empty when there is none.
+using AttributeChain = std::optional<std::vector<std::string>>;
+
+/// First inlines, then lets LibTorch's own passes run, then marks what is left of the nodes. What
+/// ties a node to its frame meanwhile is the call stack it carries: passes hand it on.
+class Instrumenter {
+ public:
+  Instrumenter(const torch::jit::Module& module, SiteTable& sites)
+      : paths_(module), sites_(sites) {}
+
+  InstrumentedGraph run(Function& method) {
+    method.ensure_defined();
+    result_.graph = toGraphFunction(method).graph()->copy();
+    self_ = result_.graph->inputs().at(0);
+    const ModuleName root = paths_.resolve({});
+    root_ = &frames_.emplace_back(CallFrame{nullptr, {}, method.name(), root.path, root.type});
+    Block& body = *result_.graph->block();
+    inline_range(*body.nodes().begin(), body.return_node(), {root_, {}}, {}, 0);
+    torch::jit::runNooptPassPipeline(result_.graph);
+    mark_block(*result_.graph->block());
+    return std::move(result_);
+  }
+
+ private:
+  struct Place {
+    const CallFrame* frame = nullptr;
+    std::vector<std::pair<Function*, torch::jit::SourceRange>> calls;  // outermost first
+  };
+
+  void inline_range(Node* first,
+                    Node* end,
+                    const Place& place,
+                    const torch::jit::InlinedCallStackPtr& stack,
+                    std::size_t depth) {
+    for (Node* node = first; node != end;) {
+      Node* next = node->next();
+      ++visited_;
+      if (stack) node->setCallStack(stack);
+      GraphFunction* callee = callee_of(*node);
+      if (callee != nullptr && depth < kMaxDepth && visited_ < kMaxNodes) {
+        inline_call(node, *callee, place, depth);
+      } else {
+        inline_within(*node, place, stack, depth);
+      }
+      node = next;
+    }
+  }
+
+  void inline_within(Node& node,
+                     const Place& place,
+                     const torch::jit::InlinedCallStackPtr& stack,
+                     std::size_t depth) {
+    for (Block* block : node.blocks()) {
+      inline_range(*block->nodes().begin(), block->return_node(), place, stack, depth);
+    }
+    Graph* subgraph = subgraph_of(node);
+    if (subgraph == nullptr) return;
+    for (std::size_t i = 0; i < subgraph->inputs().size() && i < node.inputs().size(); ++i) {
+      outer_value_[subgraph->inputs()[i]] = node.inputs()[i];
+    }
+    Block& body = *subgraph->block();
+    inline_range(*body.nodes().begin(), body.return_node(), place, stack, depth);
+  }
+
+  void inline_call(Node* call, GraphFunction& callee, const Place& caller, std::size_t depth) {
+    callee.ensure_defined();
+    const bool is_method = call->kind() == prim::CallMethod;
+    Place place{&new_frame(*call, callee, *caller.frame), caller.calls};
+    place.calls.emplace_back(&callee, call->sourceRange());
+    const auto stack = stack_of(place);
+    const auto arguments = is_method ? call->inputs() : call->inputs().slice(1);
+    Node* before = call->prev();
+    {
+      const torch::jit::WithInsertPoint guard(call);
+      const auto results =
+          torch::jit::insertGraph(*call->owningGraph(), *callee.graph(), arguments);
+      for (std::size_t i = 0; i < results.size(); ++i) {
+        call->output(i)->replaceAllUsesWith(results[i]);
+      }
+    }
+    inline_range(before->next(), call, place, stack, depth + 1);
+    call->destroy();
+  }
+
+  const CallFrame& new_frame(const Node& call, const Function& callee, const CallFrame& caller) {
+    CallFrame frame = called(call, caller);
+    frame.caller = &caller;
+    frame.call = call.sourceRange();
+    frame.function = callee.name();
+    return frames_.emplace_back(std::move(frame));
+  }
+
+  /// The caller's frame, in the module whose method it calls.
+  [[nodiscard]] CallFrame called(const Node& call, CallFrame frame) const {
+    if (call.kind() != prim::CallMethod) return frame;
+    if (const AttributeChain chain = chain_of(call.input(0))) {
+      const ModuleName name = paths_.resolve(*chain);
+      frame.module_path = name.path;
+      frame.module_type = name.type;
+    }
+    return frame;
+  }
+
+  torch::jit::InlinedCallStackPtr stack_of(const Place& place) {
+    torch::jit::InlinedCallStackPtr stack;
+    for (std::size_t i = place.calls.size(); i-- > 0;) {
+      const auto& [function, range] = place.calls[i];
+      stack = stack ? c10::make_intrusive<torch::jit::InlinedCallStack>(stack, function, range)
+                    : c10::make_intrusive<torch::jit::InlinedCallStack>(function, range);
+    }
+    stacks_.push_back(stack);
+    frame_of_[stack.get()] = place.frame;
+    return stack;
+  }
+
+  /// Follows attributes back to the self of the method that was run, out of forked functions too.
+  AttributeChain chain_of(const Value* value) const {
+    std::vector<std::string> chain;
+    while (value != self_) {
+      if (const auto outer = outer_value_.find(value); outer != outer_value_.end()) {
+        value = outer->second;
+        continue;
+      }
+      const Node* node = value->node();
+      if (node->kind() != prim::GetAttr) return std::nullopt;
+      chain.push_back(node->s(attr::name));
+      value = node->input(0);
+    }
+    std::ranges::reverse(chain);
+    return chain;
+  }
+
+  void mark_block(Block& block) {
+    for (Node* node = *block.nodes().begin(); node != block.return_node();) {
+      Node* next = node->next();
+      for (Block* inner : node->blocks()) mark_block(*inner);
+      if (Graph* subgraph = subgraph_of(*node)) mark_block(*subgraph->block());
+      if (!only_moves_values(*node)) mark(*node);
+      if (node->kind() == prim::fork) mark_fork(node, false);
+      if (node->kind() == c10::aten::wait) mark_wait(node);
+      node = next;
+    }
+  }
+
+  [[nodiscard]] const CallFrame& frame_of(const Node& node) const {
+    const auto stack = node.callstack();
+    const auto known = stack ? frame_of_.find(stack->get()) : frame_of_.end();
+    return known == frame_of_.end() ? *root_ : *known->second;
+  }
+
+  /// The tracer makes numbers of tensors by itself, `int(n)`, and gives that no line: it belongs to
+  /// what takes the number.
+  [[nodiscard]] const Node& placed(const Node& node, const CallFrame& frame) const {
+    constexpr int kMaxSteps = 8;
+    const Node* at = &node;
+    for (int step = 0; step < kMaxSteps; ++step) {
+      if (&frame_of(*at) != &frame) return node;
+      if (!own_frames_of(at->sourceRange(), frame.function).empty()) return *at;
+      if (at->outputs().size() != 1 || at->output()->uses().empty()) return node;
+      at = at->output()->uses().front().user;
+    }
+    return node;
+  }
+
+  void mark(Node& node) {
+    const CallFrame& frame = frame_of(node);
+    const bool is_call = node.kind() == prim::CallMethod || node.kind() == prim::CallFunction;
+    const CallFrame place = is_call ? called(node, frame) : frame;
+    const std::int64_t id = sites_.add(placed(node, frame).sourceRange(), place, is_call);
+    note_seeding(node, id);
+    note_training_flag(node, id);
+    if (node.kind() == c10::aten::tensor || node.kind() == c10::aten::as_tensor) {
+      sites_.note_filling(id);
+    }
+    insert_marker(&node, id);
+  }
+
+  void note_seeding(const Node& node, std::int64_t id) {
+    const std::string kind = node.kind().toQualString();
+    if (kind == "aten::manual_seed" || kind == "aten::seed" || kind == "aten::initial_seed") {
+      result_.seeding.push_back(text_of(node, id));
+    }
+  }
+
+  void note_training_flag(const Node& node, std::int64_t id) {
+    const c10::FunctionSchema* schema = node.maybeSchema();
+    if (schema == nullptr) return;
+    for (const char* name : {"train", "training"}) {
+      const auto at = schema->argumentIndexWithName(name);
+      if (!at || static_cast<std::size_t>(*at) >= node.inputs().size()) continue;
+      const auto flag = torch::jit::toIValue(node.input(static_cast<std::size_t>(*at)));
+      if (!flag || !flag->isBool()) continue;
+      auto& fixed = flag->toBool() ? result_.fixed_in_training : result_.fixed_in_evaluation;
+      fixed.push_back(text_of(node, id));
+    }
+  }
+
+  /// `aten::dropout at model.py:12 (encoder.drop)`.
+  [[nodiscard]] std::string text_of(const Node& node, std::int64_t id) const {
+    const auto site = sites_.at(id);
+    const core::SourceFrame* frame = core::display_frame(*site);
+    std::string text = node.kind().toQualString();
+    if (frame != nullptr) text += " at " + frame->file + ":" + std::to_string(frame->line);
+    if (!site->module_path.empty()) text += " (" + site->module_path + ")";
+    return text;
+  }
+
+  ModulePaths paths_;
+  SiteTable& sites_;
+  InstrumentedGraph result_;
+  const Value* self_ = nullptr;
+  const CallFrame* root_ = nullptr;
+  std::deque<CallFrame> frames_;  // a deque, since frames point at one another
+  std::vector<torch::jit::InlinedCallStackPtr> stacks_;  // so that no address is used twice
+  std::unordered_map<const torch::jit::InlinedCallStack*, const CallFrame*> frame_of_;
+  std::unordered_map<const Value*, const Value*> outer_value_;
+  std::size_t visited_ = 0;
+};
+
+}  // namespace
+
+InstrumentedGraph instrument(const torch::jit::Module& module,
+                             torch::jit::Function& method,
+                             SiteTable& sites) {
+  register_marker();
+  return Instrumenter(module, sites).run(method);
+}
+
+}  // namespace repro_check::torchscript
