@@ -56,7 +56,8 @@ std::vector<const InputSpec*> assign(const c10::FunctionSchema& schema,
       }
     } else if (at >= names.size()) {
       throw usage_error(
-          input.pointer + ": one input too many; the method takes " + std::to_string(names.size()),
+          input.pointer + ": one input too many; " + std::to_string(call.size()) +
+              " are given, and the method takes " + std::to_string(names.size()),
           "it is " + signature(schema));
     }
     if (given[at] != nullptr) {

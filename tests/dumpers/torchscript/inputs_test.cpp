@@ -89,7 +89,7 @@ DOCTEST_TEST_CASE("every kind of mistake names place, argument and what is wante
                          "/inputs/1: argument \"tokens\" is given twice, first at /inputs/0"));
   DOCTEST_CHECK(
       contains(failure(schema, {generated({2}), generated({2}), number(1), number(2)}).what(),
-               "/inputs/3: one input too many; the method takes 3"));
+               "/inputs/3: one input too many; 4 are given, and the method takes 3"));
   DOCTEST_CHECK(contains(failure(schema, {generated({2}), number(4)}).what(),
                          "argument \"mask\" wants Tensor, but is given the integer 4"));
   DOCTEST_CHECK(contains(failure(schema, {generated({2}), generated({2}), value_of({0.5})}).what(),
