@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <nlohmann/json.hpp>
+#include <type_traits>
 
 namespace repro_check::cmd {
 namespace {
@@ -58,15 +59,19 @@ struct MemberWriter {
 
 struct MemberReader {
   const JsonLine& line;
+  bool partial;  ///< what is not there stays as it is
 
-  void operator()(const char* name, auto& value) const { line.at(name).get_to(value); }
+  void operator()(const char* name, auto& value) const {
+    if (!partial || line.contains(name)) line.at(name).get_to(value);
+  }
   void operator()(const char* name, core::ErrorKind& kind) const {
-    kind = core::parse_error_kind(line.at(name).get<std::string>());
+    kind = core::parse_error_kind(line.value(name, ""));
   }
   void operator()(const char* name, std::optional<core::Digest>& digest) const {
     const auto given = line.find(name);
-    if (given == line.end() || !given->is_string()) return;
-    digest = core::parse_digest(given->get<std::string>());
+    if (given != line.end() && given->is_string()) {
+      digest = core::parse_digest(given->get<std::string>());
+    }
   }
 };
 
@@ -75,7 +80,8 @@ std::optional<RecorderMessage> read_as(const std::string& type, const JsonLine& 
   if constexpr (I < std::variant_size_v<RecorderMessage>) {
     if (type != kTypes[I]) return read_as<I + 1>(type, line);
     std::variant_alternative_t<I, RecorderMessage> message;
-    members(message, MemberReader{line});
+    // A failure that says less of itself is a failure all the same.
+    members(message, MemberReader{line, std::is_same_v<decltype(message), RecorderFailure>});
     return message;
   }
   return std::nullopt;

@@ -229,6 +229,7 @@ def main():
         checks.dump("A")
         checks.dump("B", top=candidate, **changed)
         checks.dump("C", top=candidate)
+        (checks.folder / "none").mkdir()  # no dump in it
         checks.dump("H", modules={0: HOSTILE})
         checks.dump("I", top=candidate, modules={0: HOSTILE}, **changed)
         check_files(checks)
