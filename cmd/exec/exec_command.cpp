@@ -5,8 +5,9 @@
 
 #include <CLI/App.hpp>
 #include <algorithm>
-#include <cstring>
+#include <chrono>
 #include <filesystem>
+#include <optional>
 
 #include "cmd/exec/attachment.h"
 #include "cmd/exec/program.h"
@@ -74,6 +75,43 @@ void make_dump_of(const AttachedProcess& process, const fs::path& dump, bool for
   }
 }
 
+/// How it ended, and what there is of it. Nothing is left behind but the dump when this returns: the
+/// process may then end by the program's signal.
+struct Execution {
+  ProgramEnd end;
+  bool recorded = false;
+  bool refused = false;  ///< a process had PyTorch, and could not be attached to
+};
+
+Execution execute(const AttachmentPlan& plan,
+                  const std::optional<std::chrono::duration<double>>& timeout,
+                  const fs::path& dump,
+                  bool force) {
+  const OutputLock beside(fs::absolute(dump).parent_path(), OutputLock::Mode::kBeside);
+  const OutputLock held(dump);
+  Attachment attachment(plan, dump);
+  Execution done;
+  done.end = run_program({plan.command, attachment.environment(), timeout});
+  const std::vector<AttachedProcess> processes = attachment.processes();
+  const AttachedProcess* chosen = choose(processes, done.end.process);
+  tell_of(processes, chosen);
+  done.recorded = chosen != nullptr;
+  done.refused = std::any_of(processes.begin(), processes.end(), [](const auto& process) {
+    return !process.failure.empty();
+  });
+  if (chosen == nullptr) return done;
+  try {
+    make_dump_of(*chosen, dump, force);
+  } catch (const core::Error& error) {
+    attachment.keep();
+    throw core::Error(error.kind(),
+                      error.what(),
+                      "what was recorded is still there: repro-check recover " +
+                          chosen->journal.string() + " -o DIR");
+  }
+  return done;
+}
+
 }  // namespace
 
 std::vector<std::string> ExecCommand::examples() const {
@@ -113,43 +151,29 @@ core::ExitCode ExecCommand::run(const GlobalOptions& /*globals*/) {
                       dump.string() + ": is there already",
                       "record to another directory, or replace it with --force");
   }
-  AttachmentPlan plan{command_, level_, depth_, determinism_, include_, exclude_,
-                      no_seed_ ? std::nullopt : std::optional(seed_), disable_dropout_};
-  const OutputLock beside(fs::absolute(dump).parent_path(), OutputLock::Mode::kBeside);
-  Attachment attachment(plan, dump);
-  ProgramRequest request{command_, attachment.environment(), std::nullopt};
-  if (timeout_ > 0) request.timeout = std::chrono::duration<double>(timeout_);
-  const ProgramEnd end = run_program(request);
-
-  const std::vector<AttachedProcess> processes = attachment.processes();
-  const AttachedProcess* chosen = choose(processes, end.process);
-  tell_of(processes, chosen);
-  if (chosen != nullptr) {
-    try {
-      make_dump_of(*chosen, dump, force_);
-    } catch (const core::Error& error) {
-      attachment.keep();
-      throw core::Error(error.kind(),
-                        error.what(),
-                        "what was recorded is still there: repro-check recover " +
-                            chosen->journal.string() + " -o DIR");
-    }
-  }
-  if (end.timed_out) {
+  const AttachmentPlan plan{command_,
+                            level_,
+                            depth_,
+                            determinism_,
+                            include_,
+                            exclude_,
+                            no_seed_ ? std::nullopt : std::optional(seed_),
+                            disable_dropout_};
+  std::optional<std::chrono::duration<double>> timeout;
+  if (timeout_ > 0) timeout.emplace(timeout_);
+  const Execution done = execute(plan, timeout, dump, force_);
+  if (done.end.timed_out) {
     throw core::Error(core::ErrorKind::kRunFailed,
                       fmt::format("the program was killed after {} s", timeout_),
                       "give it more with --timeout");
   }
-  end_alike(end);
-  if (end.code != 0) return static_cast<core::ExitCode>(end.code);
-  if (chosen != nullptr) return core::ExitCode::kReproducible;
-  const bool attached = std::any_of(processes.begin(), processes.end(), [](const auto& process) {
-    return !process.failure.empty();
-  });
+  end_alike(done.end);
+  if (done.end.code != 0) return static_cast<core::ExitCode>(done.end.code);
+  if (done.recorded) return core::ExitCode::kReproducible;
   throw core::Error(core::ErrorKind::kNotComparable,
-                    attached ? "nothing was recorded: the probe could not be attached"
-                             : kNothingRecorded,
-                    attached ? "see the warnings above" : "");
+                    done.refused ? "nothing was recorded: the probe could not be attached"
+                                 : kNothingRecorded,
+                    done.refused ? "see the warnings above" : "");
 }
 
 }  // namespace repro_check::cmd

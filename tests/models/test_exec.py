@@ -198,6 +198,7 @@ class HowItEnds(Exec):
         result = self.python("A", file, code=-signal.SIGKILL)
         self.assertIn("did not come to its end", result.stderr)
         self.assertIn("aten::sin", result.stderr)
+        self.assertEqual(sorted(path.name for path in self.folder.iterdir()), ["A", "program.py"])
         self.assertEqual(len([r for r in self.records("A") if r["operator"] == "aten::sin"]), 5)
 
     def test_a_program_that_hangs(self):
