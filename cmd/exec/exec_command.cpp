@@ -16,7 +16,6 @@
 #include "cmd/render/text.h"
 #include "cmd/terminal/logging.h"
 #include "core/error.h"
-#include "dumpers/store/dump_reader.h"
 #include "dumpers/store/recovery/recovery.h"
 
 namespace repro_check::cmd {

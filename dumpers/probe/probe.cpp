@@ -56,7 +56,7 @@ capture::CaptureOptions options_of(const Json& plan) {
 class Recording {
  public:
   Recording(const std::string& directory, const Json& plan)
-      : plan_(plan), options_(options_of(plan)), sink_(directory) {
+      : options_(options_of(plan)), sink_(directory) {
     if (!plan.at("seed").is_null()) {
       capture::seed_generators(plan.at("seed").get<std::uint64_t>(), generators_);
     }
@@ -145,7 +145,6 @@ class Recording {
 
   const pid_t process_ = ::getpid();
   const Clock::time_point begun_ = Clock::now();
-  Json plan_;
   capture::CaptureOptions options_;
   journal::JournalSink sink_;
   std::vector<core::Setting> generators_;
