@@ -131,6 +131,7 @@ std::vector<std::string> ConfigOptions::flags() const {
   std::vector<std::string> words;
   if (seed_) words.insert(words.end(), {"--seed", std::to_string(*seed_)});
   if (device_) words.insert(words.end(), {"--device", *device_});
+  if (timeout_) words.insert(words.end(), {"--timeout", std::to_string(*timeout_)});
   for (const std::string& set : sets_) words.insert(words.end(), {"--set", set});
   return words;
 }

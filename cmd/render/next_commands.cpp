@@ -25,6 +25,9 @@ std::string path_word(std::string_view path) {
   return shell_quote(path.starts_with('-') ? fmt::format("./{}", path) : std::string(path));
 }
 
+/// What came on stdin is gone.
+bool can_be_typed_again(std::string_view config) { return !config.empty() && config != "-"; }
+
 std::string with_flags(const RenderOptions& options, std::string command) {
   for (const std::string& word : options.config_flags)
     command.append(" ").append(shell_quote(word));
@@ -40,7 +43,9 @@ std::string run_command(const Report& report,
       options,
       fmt::format("{} run -c {}{}", options.command_prefix, path_word(options.config_path), times));
   const std::string& out = options.output_directory;
-  return command + set + (out.empty() ? "" : " --out " + path_word(out)) + " --force";
+  // A run replaces what an earlier one has left, which a damaged dump no longer shows to be.
+  const char* force = report.status == Status::kDamaged ? " --force" : "";
+  return command + set + (out.empty() ? "" : " --out " + path_word(out)) + force;
 }
 
 std::string inspect_command(const RenderOptions& options, const RunSummary& run) {
@@ -160,7 +165,7 @@ std::optional<std::string> try_again(const Report& report, const RenderOptions& 
 }
 
 std::optional<std::string> run_again(const Report& report, const RenderOptions& options) {
-  if (options.config_path.empty()) {
+  if (!can_be_typed_again(options.config_path)) {
     return std::nullopt;
   }
   if (report.status == Status::kDamaged || report.status == Status::kIncomplete) {
@@ -207,7 +212,8 @@ std::optional<std::string> look_at_unfinished(const Report& report, const Render
 std::optional<std::string> accept_results(const RenderOptions& options) {
   const GateOutcome* gate = options.gate;
   if (gate == nullptr || gate->pending.empty() || !gate->refusal.empty()) return std::nullopt;
-  if (gate->config.empty() || gate->baseline == BaselineState::kSame) return std::nullopt;
+  if (!can_be_typed_again(gate->config)) return std::nullopt;
+  if (gate->baseline == BaselineState::kSame) return std::nullopt;
   return fmt::format("{} gate accept -c {} {}",
                      options.command_prefix,
                      path_word(gate->config),

@@ -247,9 +247,7 @@ bool flushed(const Sample& sample, const Range& range) {
   return (from == 0 && subnormal(to)) || (to == 0 && subnormal(from));
 }
 
-bool overflowed(const Sample& sample, const Range& range) {
-  const double from = number(sample.baseline);
-  const double to = number(sample.candidate);
+bool overflowed(double from, double to, const Range& range) {
   if (!std::isfinite(from) || std::abs(from) <= range.greatest / 2) return false;
   if (std::isinf(to)) return true;
   if (std::isnan(to)) return range.saturates_to_nan;
@@ -291,7 +289,9 @@ std::optional<Cause> overflow_cause(const OpFindings& findings) {
     const auto range = range_of(output.baseline.dtype);
     if (!range) continue;
     for (const Sample& sample : output.samples) {
-      if (!overflowed(sample, *range)) continue;
+      const double from = number(sample.baseline);
+      const double to = number(sample.candidate);
+      if (!overflowed(from, to, *range) && !overflowed(to, from, *range)) continue;
       return Cause(CauseKind::kOverflow,
                    fmt::format("{} became {}: overflow of {}",
                                sample.baseline,

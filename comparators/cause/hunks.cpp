@@ -215,7 +215,10 @@ std::optional<HunkJudge::Verdict> HunkJudge::loop(const Hunk& hunk) const {
 HunkJudge::Verdict HunkJudge::judge(const Hunk& hunk, const PartingContext& context) const {
   if (is_reordered(hunk)) return reordering(hunk);
   if (auto verdict = decomposed(hunk)) return *verdict;
-  if (auto verdict = loop(hunk)) return *verdict;
+  if (auto verdict = loop(hunk)) {
+    verdict->cause.evidence += decision_text(context.decision, false);
+    return *verdict;
+  }
   const bool parted = !hunk.missing.empty() && !hunk.extra.empty();
   if (parted) {
     return {DivergenceKind::kControlFlow,

@@ -244,5 +244,24 @@ TEST_CASE("next lines are commands for a verdict that leaves a question") {
   }
 }
 
+TEST_CASE("a run is tried again as it was typed, and forced where it would be refused") {
+  using comparators::Status;
+  comparators::Report report;
+  RenderOptions options;
+  options.config_path = "config.json";
+  options.config_flags = {"--seed", "7"};
+  const auto next = [&](Status status) -> std::string {
+    report.status = status;
+    const std::string text = render_text(report, options);
+    const std::size_t at = text.find("repro-check run ");
+    return at == std::string::npos ? "" : text.substr(at, text.find('\n', at) - at);
+  };
+  const std::string again = "repro-check run -c config.json --seed 7";
+  CHECK(next(Status::kIncomplete) == again);
+  CHECK(next(Status::kDamaged) == again + " --force");
+  options.config_path = "-";
+  CHECK(next(Status::kIncomplete).empty());
+}
+
 }  // namespace
 }  // namespace repro_check::cmd

@@ -26,6 +26,8 @@ TEST_CASE("row 14: half a number range away from the largest is overflow") {
   CHECK(exit_of(report) == 1);
   CHECK(cause_of(report).name() == "overflow");
   CHECK(mentions(cause_of(report).evidence, "65504 became inf"));
+  CHECK(mentions(cause_of(compare_traces(candidate, baseline, tolerance())).evidence,
+                 "inf became 65504: overflow of float16"));
   // 1000 did not become infinite by overflow.
   baseline.json()["tensors"]["t0"] = tensor_of("float16", {1000});
   CHECK(cause_of(compare_traces(baseline, candidate)).name() == "unexplained");

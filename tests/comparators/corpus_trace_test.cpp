@@ -3,6 +3,7 @@
 // flow parts.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -155,6 +156,26 @@ TEST_CASE("row 40 with a branch: the streams part and say what was answered") {
   REQUIRE_FALSE(report.divergences.empty());
   CHECK(report.divergences.front().cause.evidence.find("aten::gt (m) said True | False") !=
         std::string::npos);
+}
+
+TEST_CASE("row 40: what ended a loop is said with it") {
+  Trace baseline = chain("baseline", {"aten::a"});
+  Trace candidate = chain("candidate", {"aten::a"});
+  const auto turns = [](Trace& trace, int count) {
+    for (int turn = 1; turn <= count; ++turn) {
+      trace.op("aten::mul", {"t0"}, {"t0"}).op("aten::sin", {"t0"}, {"t0"});
+      trace.op("aten::is_nonzero", {"t0"}, {}, {{"results", {turn < count}}});
+    }
+    trace.op("aten::end", {"t0"}, {"t0"});
+  };
+  turns(baseline, 3);
+  turns(candidate, 4);
+  const Report report = compare_traces(baseline, candidate);
+  const auto loop = std::ranges::find_if(
+      report.divergences, [](const OpDivergence& op) { return op.cause.name() == "loop"; });
+  REQUIRE(loop != report.divergences.end());
+  CHECK(loop->cause.evidence.find("ran 3 against 4 times") != std::string::npos);
+  CHECK(loop->cause.evidence.find("aten::is_nonzero (m) said False | True") != std::string::npos);
 }
 
 TEST_CASE("a recording that stopped storing bytes is said to have done so") {

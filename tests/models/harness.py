@@ -4,6 +4,7 @@ missing it ends with the code that ctest counts as skipped."""
 import importlib
 import json
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -44,6 +45,18 @@ class ToolTest(unittest.TestCase):
                               capture_output=True, text=True, timeout=timeout, cwd=self.folder,
                               **{"env": environment, **options})
         return Result(done.returncode, done.stdout, done.stderr)
+
+    def type_next(self, shown: str) -> list:
+        """Every `next:` line of a text report, typed: (line, exit code)."""
+        lines = [line.removeprefix("next: ") for line in shown.splitlines() if line.startswith("next: ")]
+        typed = []
+        for line in lines:
+            program, *words = shlex.split(line)
+            if program == "repro-check":
+                typed.append((line, self.tool(*words).code))
+            else:
+                typed.append((line, subprocess.run([program, *words], cwd=self.folder).returncode))
+        return typed
 
     def write_config(self, fields: dict) -> Path:
         fields = {"threads": 2, **fields}

@@ -6,6 +6,7 @@ harness.need("torch", "numpy")
 
 import json
 import os
+import shlex
 
 import torch
 from torch import Tensor, nn
@@ -76,7 +77,7 @@ class Extension(harness.ToolTest):
         first = self.run_config(1, **fields, dump={"level": "tensor"})["first_divergence"]
         self.assertEqual(first["cause"]["name"], cause, first["cause"])
         self.assertIn('"dump": {"depth": "all"}', first["cause"]["advice"])
-        lines = [line for line in self.tool("run", "-c", "config.json", "--force").stdout.splitlines()
+        lines = [line for line in self.tool("run", "-c", "config.json").stdout.splitlines()
                  if line.startswith("next: ") and "--set" in line]
         inside = self.run_config(1, **fields, dump={"level": "tensor", "depth": "all"})
         inside = inside["first_divergence"]
@@ -88,6 +89,7 @@ class Extension(harness.ToolTest):
         first, lines = self.explained(Noise, "unexplained")
         self.assertEqual(first["key"]["operator"], "repro_check_test::noise")
         self.assertEqual(["/dump/depth=all" in line for line in lines], [True], lines)
+        self.assertEqual(self.tool(*shlex.split(lines[0])[2:]).code, 1)
 
     def test_a_write_that_nobody_declared(self):
         first, _ = self.explained(Scribbles, "unobserved write")

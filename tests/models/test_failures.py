@@ -138,6 +138,19 @@ class Failures(harness.ToolTest):
         self.assertEqual(report["runs"][0]["signal"], "SIGSEGV")
         self.assertGreater(report["runs"][0]["last_op"], 0)
 
+    def test_what_to_type_next(self):
+        self.failed(Crashes())
+        shown = self.tool("run", "-c", "config.json").stdout
+        self.assertEqual(self.type_next(shown),
+                         [("cat repro-check-out/baseline.log", 0),
+                          ("repro-check inspect repro-check-out/baseline --partial", 0)])
+        self.run_config(0, model={"path": self.script(Good())}, inputs=FLOATS)
+        trace = self.folder / "repro-check-out" / "candidate" / "trace.h5"
+        trace.write_bytes(trace.read_bytes()[:1000])
+        shown = self.tool("diff", "repro-check-out/baseline", "repro-check-out/candidate").stdout
+        self.assertEqual(self.type_next(shown),
+                         [("repro-check inspect repro-check-out/candidate --verify", 3)])
+
     def test_out_of_memory(self):
         self.failed(TooLarge(), "aten::zeros", "memory")
 

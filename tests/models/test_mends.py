@@ -173,6 +173,9 @@ class Mends(ToolTest):
         self.assertEqual(said["name"], cause, said)
         self.assertIn(suspect, said["evidence"])
         self.assertIn(advice, said["advice"])
+        for line in lines:
+            if " inspect " in line:
+                self.assertEqual(self.tool(*shlex.split(line)[1:]).code, 0, line)
         return report, said, [line for line in lines if " run " in line]
 
     def planted(self, base, other, cause, suspect, advice):
@@ -199,6 +202,16 @@ class Mends(ToolTest):
         self.planted(base, {"env": {"ATEN_CPU_CAPABILITY": "default"}}, "settings differ",
                      "env.ATEN_CPU_CAPABILITY unset -> default, the only setting",
                      '"env": {"ATEN_CPU_CAPABILITY": null}')
+
+    def test_which_of_several(self):
+        model = self.save("m.pt", Softmax())
+        base = {"model": {"path": model}, "inputs": [normal("x", 32, 64)]}
+        self.write_config({**base, "runs": [{"name": "a"}, {"name": "b", "interop_threads": 3,
+                                                            "env": {"ATEN_CPU_CAPABILITY": "default"}}]})
+        (line,) = [line for line in self.next_lines() if " bisect " in line]
+        found = self.tool(*shlex.split(line)[1:])
+        self.assertEqual(found.code, 1, found.stdout + found.stderr)
+        self.assertIn("/env/ATEN_CPU_CAPABILITY", found.stdout.splitlines()[0])
 
     def test_threads(self):
         model = self.save("m.pt", Total())
@@ -256,8 +269,9 @@ class Mends(ToolTest):
         base = {"model": {"path": "m.pt"}, "inputs": [tiny], "threads": 1}
         self.planted(base, {"settings": {"flush_denormal": True}}, "flush to zero",
                      "each is 0 on one side", '"flush_denormal"')
-        self.judged(0, **base, compare={"policy": "tolerance"},
-                    runs=[{"name": "a"}, {"name": "b", "settings": {"flush_denormal": True}}])
+        for passes in ({"policy": "tolerance"}, {"subnormals": "flush"}):
+            self.judged(0, **base, compare=passes,
+                        runs=[{"name": "a"}, {"name": "b", "settings": {"flush_denormal": True}}])
 
     def test_overflow(self):
         """What one thread adds of each sign passes the greatest float where a thread has one sign alone."""
@@ -269,6 +283,8 @@ class Mends(ToolTest):
         _, said, _ = self.planted(base, {"threads": 2}, "overflow", "overflow of float32", 'a wider "dtype"')
         self.assertIn("threads", [further["name"] for further in said["also"]])
         self.judged(0, **base, dtype="float64", runs=[{"name": "a"}, {"name": "b", "threads": 2}])
+        base["threads"] = 2
+        self.planted(base, {"threads": 1}, "overflow", "inf became", 'a wider "dtype"')
 
     def test_what_follows_names_where_it_began(self):
         scripted("return torch.relu(torch.cos(x).sum() * x)").save(str(self.folder / "m.pt"))

@@ -4,6 +4,8 @@ import harness
 
 harness.need("torch")
 
+import shlex
+
 import torch
 from torch import Tensor, nn
 
@@ -17,6 +19,13 @@ FILLED = [{"name": name, "env": {"MALLOC_PERTURB_": pattern}} for name, pattern 
 class Reads(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         b = torch.empty([512, 8])
+        b[0] = x[0]
+        return b.sum() + x
+
+
+class Filled(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        b = torch.zeros([512, 8])
         b[0] = x[0]
         return b.sum() + x
 
@@ -77,6 +86,18 @@ class Uninitialised(harness.ToolTest):
         self.assertRegex(evidence, r"written in part alone, last by op \d+ aten::copy_")
         names = {op["cause"]["name"] for op in report["divergences"]["items"]}
         self.assertNotIn("unobserved write", names)
+
+    def test_what_mends_it(self):
+        for module, expected in ((Reads(), 1), (Filled(), 0)):
+            torch.jit.script(module).save(str(self.folder / "a.pt"))
+            self.run_config(expected, inputs=FLOATS, model={"path": "a.pt"}, runs=FILLED)
+        torch.jit.script(Reads()).save(str(self.folder / "a.pt"))
+        shown = self.tool("run", "-c", "config.json").stdout
+        (line,) = [line for line in shown.splitlines() if line.startswith("next: repro-check run ")]
+        self.assertIn("/determinism=error", line)
+        again = self.tool(*shlex.split(line)[2:])
+        self.assertEqual(again.code, 0, again.stdout + again.stderr)
+        self.assertIn("nobody has written", again.stdout)
 
     def test_a_pass_is_warned_of(self):
         # Determinism mode fills the memory with NaN on both sides.
