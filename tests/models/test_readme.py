@@ -74,7 +74,7 @@ class Shown(harness.ToolTest):
         self.assertEqual(len([*(self.folder / "baselines").glob("config-*.repro")]), 1)
         self.assertIn("--set /inputs/0/shape=...", self.check("repro-check run model.pt", 2))
         torch.jit.script(nn.Linear(8, 4)).save(str(self.folder / "model.pt"))
-        self.assertIn("from the weights", self.check("repro-check gate -c config.json", 1))
+        self.assertIn("in the weights", self.check("repro-check gate -c config.json", 1))
 
     def test_the_configuration(self):
         (text,) = blocks(README, "json", '"model"')
