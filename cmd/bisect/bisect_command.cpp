@@ -1,12 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/bisect/bisect_command.h"
 
+#include <fmt/format.h>
+
 #include <CLI/App.hpp>
 #include <CLI/Validators.hpp>
+#include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <optional>
 #include <span>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -17,20 +25,233 @@
 #include "cmd/recording/output_lock.h"
 #include "cmd/recording/recorder_process.h"
 #include "cmd/recording/recording.h"
+#include "cmd/render/json/json_form.h"
+#include "cmd/render/page.h"
+#include "cmd/render/text.h"
 #include "cmd/reports/verdict.h"
 #include "cmd/run/run_rounds.h"
 #include "cmd/terminal/output.h"
 #include "comparators/measure/policy.h"
 #include "configs/parser/config_parser.h"
 #include "configs/setting_changes.h"
+#include "configs/weight_changes.h"
 #include "core/digest/file_digest.h"
 #include "core/error.h"
+#include "core/text/near_miss.h"
+#include "core/text/printable.h"
 #include "core/trace/run_manifest.h"
 #include "dumpers/store/directory/discard.h"
 #include "dumpers/store/dump_reader.h"
 
 namespace repro_check::cmd {
 namespace {
+
+using comparators::ItemSet;
+using comparators::TrialOutcome;
+
+/// What a recorder says of two versions of a model file.
+struct Versions {
+  std::vector<std::string> names;
+  std::vector<configs::DifferingWeight> different;
+  std::string obstacle;
+  std::string mend;
+};
+
+std::string difference_text(const nlohmann::json& entry) {
+  std::string what = entry.at("what").get<std::string>();
+  if (entry.at("differing").is_null()) return what;
+  return fmt::format("{} of {} elements, {}",
+                     entry.at("differing").get<std::uint64_t>(),
+                     entry.at("elements").get<std::uint64_t>(),
+                     what);
+}
+
+Versions parse(const std::string& answer) {
+  try {
+    const nlohmann::json document = nlohmann::json::parse(answer);
+    Versions versions;
+    versions.names = document.at("names").get<std::vector<std::string>>();
+    versions.obstacle = document.at("obstacle").get<std::string>();
+    versions.mend = document.at("mend").get<std::string>();
+    for (const nlohmann::json& entry : document.at("different")) {
+      auto names = entry.at("names").get<std::vector<std::string>>();
+      if (names.empty()) throw core::Error(core::ErrorKind::kInternal, "a tensor without a name");
+      versions.different.push_back({std::move(names), difference_text(entry)});
+    }
+    return versions;
+  } catch (const nlohmann::json::exception& error) {
+    throw core::Error(core::ErrorKind::kInternal,
+                      std::string("the recorder's comparison of two model files makes no sense: ") +
+                          error.what());
+  }
+}
+
+Versions compare(const configs::RunSpec& run, const configs::WeightFiles& files) {
+  RecorderCall call{{require_recorder(run.recorder), {}}};
+  for (const std::filesystem::path& library : run.extensions) {
+    call.arguments.insert(call.arguments.end(), {"--extension", library.string()});
+  }
+  call.arguments.insert(call.arguments.end(),
+                        {"weights", files.first.string(), files.second.string()});
+  if (run.timeout) call.timeout = std::chrono::seconds(*run.timeout);
+  call.environment = run.env;
+  return parse(ask_recorder(call));
+}
+
+void require_names(const configs::RunSpec& run, const Versions& versions) {
+  for (const std::string& name : run.model.weights) {
+    if (std::ranges::find(versions.names, name) != versions.names.end()) continue;
+    const std::vector<std::string_view> known(versions.names.begin(), versions.names.end());
+    const auto near = core::near_miss(name, known);
+    throw core::Error(core::ErrorKind::kUsage,
+                      fmt::format("/model/weights: {} has no \"{}\"{}",
+                                  run.model.path.string(),
+                                  core::printable(name),
+                                  near ? fmt::format("; did you mean \"{}\"?", *near) : ""),
+                      "`repro-check inspect DUMP -v` lists the names of a recorded model");
+  }
+}
+
+constexpr std::size_t kShownTrials = 10;
+
+const char* status_word(BisectStatus status) {
+  switch (status) {
+    case BisectStatus::kReduced:
+      return "reduced";
+    case BisectStatus::kReproducible:
+      return "reproducible";
+    case BisectStatus::kNotSettings:
+      return "not_settings";
+    case BisectStatus::kNotJudged:
+      break;
+  }
+  return "not_judged";
+}
+
+/// The recording of exactly these items.
+const BisectTrial* trial_of(const BisectResult& result, const ItemSet& items) {
+  const auto found = std::ranges::find(result.trials, items, &BisectTrial::items);
+  return found == result.trials.end() ? nullptr : &*found;
+}
+
+std::string change_text(const configs::SettingChange& item) {
+  return fmt::format("{} {} -> {}", item.pointer, item.baseline, item.candidate);
+}
+
+std::string names_of(const BisectPlan& plan, const ItemSet& items) {
+  std::string names;
+  for (const std::size_t item : items) {
+    names += (names.empty() ? "" : ", ") + plan.items[item].pointer;
+  }
+  return names.empty() ? "nothing" : names;
+}
+
+Line verdict(const BisectPlan& plan, const BisectResult& result) {
+  const std::string of = format_count(plan.items.size(), "change");
+  Line line;
+  switch (result.status) {
+    case BisectStatus::kReduced: {
+      const ItemSet& items = result.reduction.items;
+      line.put("REDUCED", Role::kBad);
+      line.put(fmt::format(" to {} of {}: ", format_count(items.size()), of));
+      line.put(change_text(plan.items[items.front()]));
+      if (items.size() > 1) line.put(fmt::format(", and {} more", items.size() - 1));
+      return line;
+    }
+    case BisectStatus::kReproducible:
+      line.put("REPRODUCIBLE", Role::kGood);
+      return line.put(fmt::format(": {} make no difference, there is nothing to reduce", of));
+    default:
+      line.put("NOT REDUCED", Role::kBad);
+      return line.put(
+          ": two runs of the baseline alone diverge, so the divergence does not depend on the "
+          "changes alone");
+  }
+}
+
+void add_reduction(Page& page, const BisectPlan& plan, const BisectResult& result) {
+  const ItemSet& items = result.reduction.items;
+  for (const std::size_t item : items) {
+    page.prose(item == items.front() ? "needed" : "", change_text(plan.items[item]), 3);
+  }
+  if (const BisectTrial* trial = trial_of(result, items)) page.prose("with it", trial->headline, 4);
+  if (result.rest) {
+    ItemSet rest;
+    for (std::size_t item = 0; item < plan.items.size(); ++item) {
+      if (std::ranges::find(items, item) == items.end()) rest.push_back(item);
+    }
+    const std::string what =
+        *result.rest == TrialOutcome::kPasses ? "make no difference by themselves"
+        : *result.rest == TrialOutcome::kShows
+            ? "diverge without it too: bisect again without what is needed here"
+            : "could not be judged by themselves";
+    page.prose("the rest", fmt::format("{}: {}", names_of(plan, rest), what), 4);
+  }
+  if (!result.reduction.is_certain) {
+    page.prose("",
+               "whether all that is named is needed is not known: a trial without a part of it "
+               "could not be judged",
+               2);
+  }
+}
+
+void add_trials(Page& page, const BisectPlan& plan, const BisectResult& result, bool everything) {
+  page.prose("trials",
+             fmt::format("{}; {} recorded now, {} known from before",
+                         format_count(result.trials.size()),
+                         format_count(result.recorded, "run"),
+                         format_count(result.known)),
+             2);
+  std::size_t left =
+      everything ? result.trials.size() : std::min(kShownTrials, result.trials.size());
+  for (const BisectTrial& trial : result.trials) {
+    if (left-- == 0) break;
+    page.prose("",
+               fmt::format("{}{}: {}",
+                           outcome_name(trial.outcome),
+                           trial.is_flaky ? " (its runs do not agree)" : "",
+                           names_of(plan, trial.items)),
+               everything ? 20 : 1);
+  }
+  if (!everything && result.trials.size() > kShownTrials) {
+    page.prose("", fmt::format("... and {} more: -v", result.trials.size() - kShownTrials), 1);
+  }
+}
+
+Json json_names(const BisectPlan& plan, const ItemSet& items) {
+  Json out = Json::array();
+  for (const std::size_t item : items) out.push_back(json_text(plan.items[item].pointer));
+  return out;
+}
+
+Json json_changes(const BisectPlan& plan, const BisectResult& result) {
+  Json out = Json::array();
+  for (std::size_t i = 0; i < plan.items.size(); ++i) {
+    const ItemSet& needed = result.reduction.items;
+    const bool is_reduced = result.status == BisectStatus::kReduced;
+    Json item;
+    item["name"] = json_text(plan.items[i].pointer);
+    item["baseline"] = json_text(plan.items[i].baseline);
+    item["candidate"] = json_text(plan.items[i].candidate);
+    item["needed"] =
+        is_reduced ? Json(std::ranges::find(needed, i) != needed.end()) : Json(nullptr);
+    out.push_back(std::move(item));
+  }
+  return out;
+}
+
+Json json_trials(const BisectPlan& plan, const BisectResult& result) {
+  Json out = Json::array();
+  for (const BisectTrial& trial : result.trials) {
+    Json item;
+    item["changes"] = json_names(plan, trial.items);
+    item["outcome"] = outcome_name(trial.outcome);
+    item["flaky"] = trial.is_flaky;
+    item["headline"] = json_text(trial.headline);
+    out.push_back(std::move(item));
+  }
+  return out;
+}
 
 constexpr std::uint64_t kMostTimes = 1000;
 
@@ -92,6 +313,77 @@ void require_no_recordings(const BisectPlan& plan) {
 }
 
 }  // namespace
+
+BisectChanges bisect_changes(const configs::RunSpec& baseline, const configs::RunSpec& candidate) {
+  BisectChanges result;
+  result.changes = configs::setting_changes(baseline, candidate);
+  const auto files = configs::weight_files(baseline, candidate);
+  if (!files) return result;
+  const Versions versions = compare(baseline, *files);
+  if (!versions.obstacle.empty()) {
+    if (baseline.model.weights_from || candidate.model.weights_from) {
+      throw core::Error(
+          core::ErrorKind::kUsage, "/model/weights_from: " + versions.obstacle, versions.mend);
+    }
+    result.note = fmt::format(
+        "the two model files are one change, since tensors of one cannot "
+        "stand in the other: {}",
+        core::printable(versions.obstacle));
+    return result;
+  }
+  for (const configs::RunSpec* run : {&baseline, &candidate}) require_names(*run, versions);
+  std::erase_if(result.changes, configs::is_of_weights);
+  std::vector<configs::SettingChange> weights =
+      configs::weight_changes(baseline, candidate, *files, versions.different);
+  result.changes.insert(result.changes.begin(),
+                        std::make_move_iterator(weights.begin()),
+                        std::make_move_iterator(weights.end()));
+  return result;
+}
+
+std::string bisect_text(const BisectPlan& plan,
+                        const BisectResult& result,
+                        const RenderOptions& options) {
+  std::string first = verdict(plan, result).str(options.color) + "\n";
+  if (options.verbosity < 0) return first;
+  Page page;
+  if (result.status == BisectStatus::kReduced) add_reduction(page, plan, result);
+  if (result.is_flaky()) {
+    page.prose("flaky",
+               "some runs of one and the same setting do not agree: the divergence does not depend "
+               "on the changes alone",
+               3);
+    page.prose("mend", "see which operator is not repeatable: run -n 10", 2, Role::kHint);
+  }
+  if (!plan.note.empty()) page.prose("note", plan.note, 4);
+  add_trials(page, plan, result, options.verbosity > 0 || options.all);
+  page.prose("log", escape_name((plan.directory / kBisectLogName).string()), 2);
+  return first + page.str(options.color, {}, options.columns);
+}
+
+std::string bisect_json(const BisectPlan& plan,
+                        const BisectResult& result,
+                        const RenderOptions& options) {
+  Json out;
+  out["format"] = "repro-check-bisect";
+  out["version"] = "1.1";
+  out["status"] = status_word(result.status);
+  out["exit_code"] = static_cast<int>(exit_code_of(result));
+  out["headline"] = json_text(verdict(plan, result).raw());
+  out["changes"] = json_changes(plan, result);
+  out["note"] = json_text_or_null(plan.note);
+  out["reduced"] = result.status == BisectStatus::kReduced
+                       ? json_names(plan, result.reduction.items)
+                       : Json(nullptr);
+  out["certain"] = result.reduction.is_certain;
+  out["rest"] = result.rest ? Json(outcome_name(*result.rest)) : Json(nullptr);
+  out["flaky"] = result.is_flaky();
+  out["trials"] = json_trials(plan, result);
+  out["recorded"] = json_integer(result.recorded);
+  out["known"] = json_integer(result.known);
+  out["log"] = json_text((plan.directory / kBisectLogName).string());
+  return to_document(out, options.pretty_json);
+}
 
 std::vector<std::string> BisectCommand::examples() const {
   return {"repro-check bisect -c config.json",

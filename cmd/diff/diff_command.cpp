@@ -10,7 +10,7 @@
 
 #include "cmd/options/choice.h"
 #include "cmd/options/compare_options.h"
-#include "cmd/reports/op_lines.h"
+#include "cmd/reports/report_flags.h"
 #include "cmd/reports/verdict.h"
 #include "cmd/run/runs.h"
 #include "cmd/terminal/output.h"

@@ -12,7 +12,7 @@
 #include <string_view>
 #include <system_error>
 
-#include "cmd/render/json/json_text.h"
+#include "cmd/render/json/json_form.h"
 #include "cmd/render/text.h"
 #include "configs/spec/pinned_environment.h"
 #include "core/error.h"
@@ -59,7 +59,8 @@ Probes require_probes() {
                     "there is no probe, so no program can be recorded (looked in " + looked + ")",
                     "install the package repro-check-recorder, or build with "
                     "-DREPRO_CHECK_WITH_TORCH=ON, or point REPRO_CHECK_LIBEXEC at the folder that "
-                    "holds " + std::string(kProbeName) + "*.so");
+                    "holds " +
+                        std::string(kProbeName) + "*.so");
 }
 
 Json texts(const std::vector<std::string>& list) {
@@ -123,7 +124,8 @@ Attachment::Attachment(const AttachmentPlan& plan, const fs::path& beside) : pla
   document["disable_dropout"] = plan.disable_dropout;
   document["seed"] = plan.seed ? Json(*plan.seed) : Json(nullptr);
   Json configuration = document;
-  for (const char* place : {"directory", "probes", "there", "run", "program"}) configuration.erase(place);
+  for (const char* place : {"directory", "probes", "there", "run", "program"})
+    configuration.erase(place);
   configuration["program"] = {{"command", texts(plan.command)}};
   document["configuration"] = configuration;
   std::ofstream(directory_ / "plan.json", std::ios::binary) << document.dump();

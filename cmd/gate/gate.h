@@ -2,10 +2,11 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "cmd/render/gate_outcome.h"
+#include "cmd/render/render.h"
 #include "comparators/compare.h"
 #include "comparators/report/report.h"
 #include "configs/spec/gate_spec.h"
@@ -46,5 +47,38 @@ std::vector<std::filesystem::path> orphaned_files(const std::vector<std::filesys
 
 /// @throws core::Error{kIo}
 std::string read_text_file(const std::filesystem::path& file);
+
+/// Where one gate keeps what it accepts.
+struct GatePlace {
+  std::string name;
+  std::filesystem::path baselines;
+  std::filesystem::path config;  ///< as the user typed it; may be empty
+  /// What its first run loads now; the paths in a pending file are of the machine that wrote it.
+  std::optional<std::filesystem::path> model;
+  std::optional<std::filesystem::path> weights_from;
+};
+
+/// Makes baselines of pending files, all or none of them, and removes those.
+/// @return what changes, a line a file
+/// @throws core::Error{kUsage} when one cannot be accepted: its runs disagree, the model is another
+///         by now, or it is of another gate; core::Error{kDumpDamaged}, core::Error{kIo}
+std::string accept_pending(const GatePlace& place, const std::vector<std::filesystem::path>& files);
+
+/// Pending files of a gate in a directory, of whatever platform, sorted.
+std::vector<std::filesystem::path> pending_files(const std::filesystem::path& directory,
+                                                 const std::string& gate);
+
+/// Removes what earlier runs of a gate left to be accepted, so that only the last one's is there.
+/// @throws core::Error{kIo}
+void remove_pending(const std::filesystem::path& directory, const std::string& gate);
+
+/// A line a baseline: file, platform, operators, age, and whether anybody asks for it.
+std::string baseline_status(const GatePlace& place);
+
+/// Removes the orphans, or says which they are.
+std::string prune_baselines(const GatePlace& place, bool dry_run);
+
+/// Whether this runs inside a CI job: CI is set, and neither empty, `0` nor `false`.
+bool is_ci();
 
 }  // namespace repro_check::cmd

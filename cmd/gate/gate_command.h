@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "cmd/gate/gate.h"
-#include "cmd/gate/gate_accept.h"
 #include "cmd/options/config_options.h"
 #include "cmd/recording/output_lock.h"
 #include "cmd/recording/progress.h"

@@ -20,9 +20,9 @@
 #include <system_error>
 #include <utility>
 
-#include "cmd/render/json/json_text.h"
+#include "cmd/render/json/json_form.h"
 #include "cmd/render/words.h"
-#include "cmd/reports/report_destinations.h"
+#include "cmd/reports/report_flags.h"
 #include "cmd/terminal/output.h"
 #include "comparators/compare.h"
 #include "core/error.h"

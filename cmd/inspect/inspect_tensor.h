@@ -160,4 +160,11 @@ void export_op(const std::filesystem::path& file,
 /// quantised ones, float4 pairs, and the float8 kinds without a negative zero.
 std::string_view safetensors_dtype(core::Dtype dtype) noexcept;
 
+/// The record in `other` that belongs to op `index` of `dump`, as a comparison of the two pairs
+/// them.
+/// @throws core::Error{kNotComparable} when there is none
+std::uint64_t counterpart(const core::DumpSource& dump,
+                          std::uint64_t index,
+                          const core::DumpSource& other);
+
 }  // namespace repro_check::cmd

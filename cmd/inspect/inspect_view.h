@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "cmd/render/json/json_text.h"
+#include "cmd/render/json/json_form.h"
 #include "cmd/render/json/say.h"
 #include "cmd/terminal/output.h"
 #include "core/tensor/dtype.h"

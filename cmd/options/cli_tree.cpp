@@ -6,7 +6,7 @@
 #include <sstream>
 #include <utility>
 
-#include "cmd/render/formats.h"
+#include "cmd/render/render.h"
 
 namespace repro_check::cmd {
 namespace {

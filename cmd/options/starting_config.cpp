@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "cmd/recording/recorder_process.h"
-#include "cmd/render/json/json_text.h"
+#include "cmd/render/json/json_form.h"
 #include "cmd/render/text.h"
 #include "core/error.h"
 

@@ -15,7 +15,7 @@
 #include "cmd/recording/output_lock.h"
 #include "cmd/recording/recording.h"
 #include "cmd/recording/space.h"
-#include "cmd/render/json/json_text.h"
+#include "cmd/render/json/json_form.h"
 #include "cmd/render/text.h"
 #include "cmd/reports/verdict.h"
 #include "cmd/terminal/output.h"

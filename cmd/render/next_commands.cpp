@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cmd/render/next_commands.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,6 +6,7 @@
 #include <optional>
 #include <string_view>
 
+#include "cmd/render/render.h"
 #include "cmd/render/text.h"
 #include "cmd/render/words.h"
 #include "comparators/cause/differences.h"

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "cmd/render/escape.h"
 #include "cmd/render/text.h"
 
 namespace repro_check::cmd {

@@ -2,14 +2,55 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "cmd/render/gate_outcome.h"
+#include "baselines/summary.h"
+#include "comparators/judge/expectations.h"
 #include "comparators/report/report.h"
 
 namespace repro_check::cmd {
+
+/// How runs that agree with each other stand to what was accepted.
+enum class BaselineState {
+  kNotAsked,  ///< the runs disagree, or there is nothing whole to ask about
+  kSame,
+  kRefresh,  ///< something else changed, and the results did not
+  kStale,
+  kMissing,
+  kDiffers,
+  kDamaged,
+  kNoKey,  ///< the recordings hold no numeric probe
+};
+
+/// What a gate found beside its report: everything a renderer needs.
+struct GateOutcome {
+  std::string gate;
+  std::string config;  ///< as the user typed it; may be empty
+  std::uint64_t runs = 0;
+  bool runs_agree = false;
+  BaselineState baseline = BaselineState::kNotAsked;
+  std::string key;   ///< of the platform, in hexadecimal; empty where there is none
+  std::string file;  ///< the baseline that was asked, or that is missing
+  std::vector<baselines::Change> changes;  ///< what makes it stale
+  std::string summary;                     ///< `3 of 491 operators change, first ...`
+  std::string nearest;                     ///< the baseline of another platform that is most alike
+  std::vector<baselines::Change> nearest_changes;
+  std::string pending;               ///< the file that `accept` takes; empty = none was written
+  std::string refusal;               ///< why `accept` will not take it; empty = it will
+  std::vector<std::string> orphans;  ///< baselines that belong to no configuration
+  std::vector<comparators::ExpectedOutcome> expected;
+  std::vector<std::string> notes;
+  std::string attempt;  ///< of the CI's job, where it says so
+};
+
+/// `same`, `stale`: as the JSON report has it.
+std::string_view state_name(BaselineState state) noexcept;
+/// `excused`, `unexpected_pass`
+std::string_view expected_name(comparators::ExpectedOutcome::What what) noexcept;
 
 /// What a recorder left on stderr, for a run that failed.
 struct RunLog {
@@ -61,5 +102,80 @@ std::string render_json(const comparators::Report& report, const RenderOptions& 
 /// @param reports  one at least
 /// @throws core::Error{kInternal} when the data cannot be packed
 std::string render_html(std::span<const comparators::Report> reports, const RenderOptions& options);
+
+/// At most two commands, quoted for a POSIX shell, that answer the question the verdict leaves
+/// open. None for a pass.
+std::vector<std::string> next_commands(const comparators::Report& report,
+                                       const RenderOptions& options);
+
+/// What a document is told beside what the text report is.
+struct DocumentOptions : RenderOptions {
+  /// What is checked, as CI systems are to call it: `bert`; empty = as the model's file is named.
+  std::string subject;
+  /// Absolute directory that files are named from in formats that CI systems read.
+  std::string source_root;
+  /// Named where an operator has no source line: the configuration, absolute; empty = there is
+  /// none.
+  std::string fallback_file;
+  bool strict_junit = false;  ///< JUnit without `file` and `line`
+  /// On what it ran, as CI systems are to call it: a short platform key; empty = by the device.
+  std::string platform = {};
+};
+
+/// The reports of one command as one document. It is made in one piece, so that nothing is written
+/// before it is whole.
+using RenderDocument = std::string (*)(std::span<const comparators::Report> reports,
+                                       const DocumentOptions& options);
+
+/// A format that `--report` knows. A new one is a function of this kind and a row of the table in
+/// formats.cpp.
+struct ReportFormat {
+  std::string_view name;
+  RenderDocument render = nullptr;
+  bool appendable = false;  ///< two documents in one file, one behind the other, are a document
+  /// How all its documents begin, and what stands near their begin: they are known by that. Those
+  /// of text begin with a verdict.
+  std::string_view begins = {};
+  std::string_view holds = {};
+};
+
+/// All of them, in the order in which the help lists them.
+std::span<const ReportFormat> report_formats() noexcept;
+/// Null for a name nobody knows.
+const ReportFormat* find_format(std::string_view name) noexcept;
+
+/// How much of a document is_report() has to see.
+inline constexpr std::size_t kReportHead = std::size_t{1} << 12U;
+/// Whether a file that begins so holds a report of ours, in whatever format.
+bool is_report(std::string_view head) noexcept;
+
+/// Text reports one below the other, each naming its two dumps when there are several.
+std::string render_text_document(std::span<const comparators::Report> reports,
+                                 const DocumentOptions& options);
+/// A JSON object, or an array when there are several reports.
+std::string render_json_document(std::span<const comparators::Report> reports,
+                                 const DocumentOptions& options);
+/// As render_html().
+std::string render_html_document(std::span<const comparators::Report> reports,
+                                 const DocumentOptions& options);
+/// JSON Lines: for each report a header, the operators that are not fine in trace order, warnings,
+/// and a verdict as the last line.
+std::string render_jsonl(std::span<const comparators::Report> reports,
+                         const DocumentOptions& options);
+/// GitHub Flavored Markdown of at most 60 KB.
+std::string render_markdown(std::span<const comparators::Report> reports,
+                            const DocumentOptions& options);
+/// JUnit XML. A failure or error where exit_code_of() is not 0, else none and a passing case.
+std::string render_junit(std::span<const comparators::Report> reports,
+                         const DocumentOptions& options);
+/// SARIF 2.1.0, a run a report.
+std::string render_sarif(std::span<const comparators::Report> reports,
+                         const DocumentOptions& options);
+/// Workflow commands of the GitHub runner, one a line.
+std::string render_github(std::span<const comparators::Report> reports,
+                          const DocumentOptions& options);
+/// The Code Climate issues that GitLab reads; an empty array on a pass.
+std::string render_codequality(std::span<const comparators::Report> reports,
+                               const DocumentOptions& options);
 
 }  // namespace repro_check::cmd

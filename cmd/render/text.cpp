@@ -2,14 +2,22 @@
 #include "cmd/render/text.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <iterator>
+#include <string>
 
+#include "core/tensor/element_number.h"
+#include "core/tensor/float_format.h"
 #include "core/text/utf8.h"
 
 namespace repro_check::cmd {
 namespace {
+
+using core::Dtype;
 
 void append_escaped(std::string& out, const core::Utf8Char& character) {
   const auto value = static_cast<std::uint32_t>(character.value);
@@ -74,6 +82,82 @@ std::string ansi_quoted(std::string_view word) {
     }
   }
   return out + "'";
+}
+
+bool is_alphanumeric(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+}
+
+/// @param meaning  text of a character, or empty for the character itself
+template <typename Meaning>
+std::string replace_each(std::string_view text, const Meaning& meaning) {
+  std::string out;
+  out.reserve(text.size());
+  for (const char c : text) {
+    const std::string_view replacement = meaning(c);
+    if (replacement.empty()) {
+      out += c;
+    } else {
+      out += replacement;
+    }
+  }
+  return out;
+}
+
+std::string percent_encoded(std::string_view text, std::string_view characters) {
+  std::string out;
+  for (const char c : text) {
+    if (characters.find(c) == std::string_view::npos) {
+      out += c;
+    } else {
+      fmt::format_to(std::back_inserter(out), "%{:02X}", static_cast<unsigned char>(c));
+    }
+  }
+  return out;
+}
+
+std::string backticks_beyond(std::string_view text, std::size_t least) {
+  std::size_t longest = 0;
+  std::size_t run = 0;
+  for (const char c : text) {
+    run = c == '`' ? run + 1 : 0;
+    longest = std::max(longest, run);
+  }
+  std::string fence;
+  fence.resize(std::max(least, longest + 1), '`');
+  return fence;
+}
+
+std::string trim_zeros(std::string text) {
+  if (text.find('.') == std::string::npos) {
+    return text;
+  }
+  text.erase(text.find_last_not_of('0') + 1);
+  if (text.ends_with('.')) {
+    text.pop_back();
+  }
+  return text;
+}
+
+std::string hexadecimal(std::span<const std::byte> bytes) {
+  std::string out = "0x";
+  for (std::size_t i = bytes.size(); i > 0; --i) {
+    fmt::format_to(std::back_inserter(out), "{:02x}", std::to_integer<unsigned>(bytes[i - 1]));
+  }
+  return out;
+}
+
+std::string complex_text(Dtype dtype, std::span<const std::byte> bytes) {
+  const std::size_t half = bytes.size() / 2;
+  const std::string real = element_text(core::part_dtype(dtype), bytes.first(half));
+  const std::string imaginary = element_text(core::part_dtype(dtype), bytes.subspan(half));
+  return real + (imaginary.starts_with('-') ? "" : "+") + imaginary + "j";
+}
+
+std::string bool_text(std::span<const std::byte> bytes) {
+  const auto value = std::to_integer<unsigned>(bytes.front());
+  // Any other byte is a bool that torch reads as true and that is not bit-equal to true.
+  return value == 0 ? "False" : (value == 1 ? "True" : fmt::format("True (byte {})", value));
 }
 
 }  // namespace
@@ -177,6 +261,215 @@ std::string shell_quote(std::string_view word) {
     out += c == '\'' ? std::string("'\\''") : std::string(1, c);
   }
   return out + "'";
+}
+
+std::string escape_lines(std::string_view text) {
+  std::string out;
+  while (true) {
+    const std::size_t end = text.find('\n');
+    out += escape_name(text.substr(0, end));
+    if (end == std::string_view::npos) return out;
+    out += '\n';
+    text.remove_prefix(end + 1);
+  }
+}
+
+std::string shorten_bytes(std::string_view text, std::size_t bytes) {
+  constexpr std::string_view kCut = " ...";
+  if (text.size() <= bytes) return std::string(text);
+  std::size_t size = 0;
+  const std::size_t room = bytes > kCut.size() ? bytes - kCut.size() : 0;
+  while (size < text.size()) {
+    const std::size_t next = size + core::first_char(text.substr(size)).bytes;
+    if (next > room) break;
+    size = next;
+  }
+  return std::string(text.substr(0, size)).append(kCut);
+}
+
+std::string xml_text(std::string_view text) {
+  return replace_each(escape_lines(text), [](char c) -> std::string_view {
+    switch (c) {
+      case '&':
+        return "&amp;";
+      case '<':
+        return "&lt;";
+      case '>':
+        return "&gt;";
+      case '"':
+        return "&quot;";
+      case '\'':
+        return "&apos;";
+      default:
+        return {};
+    }
+  });
+}
+
+std::string annotation_text(std::string_view text) {
+  return percent_encoded(escape_lines(text), "%\r\n");
+}
+
+std::string annotation_property(std::string_view text) {
+  return percent_encoded(escape_lines(text), "%\r\n:,");
+}
+
+std::string markdown_code(std::string_view text) {
+  const std::string name = escape_name(text);
+  if (name.empty()) return "-";
+  std::string cell;
+  for (const char c : name) {
+    // A backslash before the one that protects the bar could be read as protecting that one.
+    const bool is_doubtful = c == '|' && !cell.empty() && cell.back() == '\\';
+    cell += is_doubtful ? "x7c" : (c == '|' ? std::string("\\|") : std::string(1, c));
+  }
+  const std::string fence = backticks_beyond(cell, 1);
+  // A space at both ends is taken off again; it keeps a backtick or a space of the name apart.
+  const bool needs_room =
+      cell.front() == '`' || cell.back() == '`' || cell.front() == ' ' || cell.back() == ' ';
+  const std::string_view room = needs_room ? " " : "";
+  return fmt::format("{}{}{}{}{}", fence, room, cell, room, fence);
+}
+
+std::string markdown_block(std::string_view lines) {
+  const std::string text = escape_lines(lines);
+  const std::string fence = backticks_beyond(text, 3);
+  return fmt::format("{}text\n{}{}{}\n", fence, text, text.ends_with('\n') ? "" : "\n", fence);
+}
+
+std::string sarif_text(std::string_view text) {
+  std::string out;
+  const std::string escaped = escape_lines(text);
+  for (std::size_t i = 0; i < escaped.size(); ++i) {
+    const char c = escaped[i];
+    const bool ends_link_text = c == ']' && i + 1 < escaped.size() && escaped[i + 1] == '(';
+    if (ends_link_text) out += '\\';
+    if (c == '{' || c == '}') out += c;
+    out += c;
+  }
+  return out;
+}
+
+std::string uri_path(std::string_view path) {
+  std::string out;
+  for (const char c : path) {
+    if (is_alphanumeric(c) || std::string_view("-._~/").find(c) != std::string_view::npos) {
+      out += c;
+    } else {
+      fmt::format_to(std::back_inserter(out), "%{:02X}", static_cast<unsigned char>(c));
+    }
+  }
+  return out;
+}
+
+std::string identifier(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    out += is_alphanumeric(c) || c == '.' || c == '_' || c == '-' ? c : '_';
+  }
+  return out;
+}
+
+std::string format_count(std::uint64_t count) {
+  constexpr std::uint64_t kFirstGrouped = 10000;
+  std::string digits = fmt::format("{}", count);
+  if (count < kFirstGrouped) {
+    return digits;
+  }
+  for (std::size_t at = digits.size() - 3; at > 0 && at < digits.size(); at -= 3) {
+    digits.insert(at, 1, ',');
+    if (at < 3) {
+      break;
+    }
+  }
+  return digits;
+}
+
+std::string format_count(std::uint64_t count, std::string_view noun) {
+  return fmt::format("{} {}{}", format_count(count), noun, count == 1 ? "" : "s");
+}
+
+std::string format_bytes(std::uint64_t bytes) {
+  constexpr std::array<const char*, 7> kUnits = {"B", "kB", "MB", "GB", "TB", "PB", "EB"};
+  if (bytes < 1000) {
+    return fmt::format("{} B", bytes);
+  }
+  auto value = static_cast<double>(bytes);
+  std::size_t unit = 0;
+  // 999.5 rounds to 1000, which belongs to the next unit.
+  while (value >= 999.5 && unit + 1 < kUnits.size()) {
+    value /= 1000;
+    ++unit;
+  }
+  const int decimals = value < 9.95 ? 1 : 0;
+  return fmt::format("{:.{}f} {}", value, decimals, kUnits.at(unit));
+}
+
+std::string format_percent(std::uint64_t part, std::uint64_t whole) {
+  if (part == 0 || whole == 0) {
+    return "0 %";
+  }
+  if (part >= whole) {
+    return "100 %";
+  }
+  // Both ends are computed from the small side: 1 - tiny would have lost it.
+  const double percent = 100.0 * static_cast<double>(part) / static_cast<double>(whole);
+  const double missing = 100.0 * static_cast<double>(whole - part) / static_cast<double>(whole);
+  if (percent < 0.001) {
+    return "<0.001 %";
+  }
+  if (missing < 0.001) {
+    return ">99.999 %";
+  }
+  if (missing < 1) {
+    const int decimals = missing >= 0.1 ? 2 : (missing >= 0.01 ? 3 : 4);
+    return trim_zeros(fmt::format("{:.{}f}", percent, decimals)) + " %";
+  }
+  return percent < 10 ? fmt::format("{:.2g} %", percent) : fmt::format("{:.0f} %", percent);
+}
+
+std::string format_error(double value) {
+  if (std::isnan(value)) {
+    return "nan";  // never "-nan": the sign of a NaN metric means nothing
+  }
+  return fmt::format("{:.4g}", value);
+}
+
+std::string format_ulp(std::uint64_t ulp) {
+  constexpr std::uint64_t kFirstRounded = 1000000;
+  return ulp < kFirstRounded ? fmt::format("{}", ulp)
+                             : fmt::format("{:.2g}", static_cast<double>(ulp));
+}
+
+std::string format_seconds(double seconds) {
+  if (seconds < 9.95) {
+    return fmt::format("{:.2g} s", seconds);
+  }
+  if (seconds < 119.5) {
+    return fmt::format("{:.0f} s", seconds);
+  }
+  const auto whole = static_cast<std::uint64_t>(std::llround(seconds));
+  return fmt::format("{} min {} s", whole / 60, whole % 60);
+}
+
+std::string format_index(std::span<const std::int64_t> index) {
+  return fmt::format("[{}]", fmt::join(index, ", "));
+}
+
+std::string format_tensor_type(core::Dtype dtype, std::span<const std::int64_t> shape) {
+  return fmt::format("{} {}", core::dtype_name(dtype), format_index(shape));
+}
+
+std::string element_text(core::Dtype dtype, std::span<const std::byte> element) {
+  if (element.empty() || element.size() != core::element_size(dtype)) {
+    return hexadecimal(element);
+  }
+  if (core::is_complex(dtype)) {
+    return complex_text(dtype, element);
+  }
+  if (dtype == Dtype::kBool) return bool_text(element);
+  const std::string text = core::number_text(dtype, element);
+  return text.empty() ? hexadecimal(element) : text;
 }
 
 }  // namespace repro_check::cmd

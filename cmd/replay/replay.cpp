@@ -10,7 +10,7 @@
 #include <string_view>
 #include <utility>
 
-#include "cmd/inspect/counterpart.h"
+#include "cmd/inspect/inspect_tensor.h"
 #include "cmd/recording/own_recordings.h"
 #include "cmd/recording/recorder_process.h"
 #include "cmd/recording/spawn.h"

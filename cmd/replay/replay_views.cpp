@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "cmd/render/json/json_text.h"
+#include "cmd/render/json/json_form.h"
 #include "cmd/render/text.h"
 #include "cmd/replay/replay.h"
 

@@ -11,7 +11,7 @@
 
 #include "cmd/gate/gate.h"
 #include "cmd/gate/history.h"
-#include "cmd/render/json/report_reader.h"
+#include "cmd/render/json/report_json.h"
 #include "cmd/report/trend.h"
 #include "cmd/reports/verdict.h"
 #include "cmd/terminal/logging.h"

@@ -2,23 +2,82 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "cmd/reports/report_destinations.h"
+#include "cmd/recording/spawn.h"
+#include "cmd/render/render.h"
 #include "cmd/reports/verdict.h"
 #include "cmd/terminal/command.h"
+#include "cmd/terminal/output.h"
+#include "comparators/compare.h"
 #include "comparators/report/report.h"
 #include "configs/spec/run_config.h"
 
-namespace CLI {
-class App;
-}
-
 namespace repro_check::cmd {
+
+/// The operators of one comparison as JSON Lines, however many: they go to a temporary file as they
+/// are judged, and from there into the document once the header and the verdict are known. So a
+/// document is whole or not there, and no more than a piece of it is held in memory.
+class OpLines {
+ public:
+  /// @throws core::Error{kIo}, as the other members
+  OpLines();
+
+  /// For CompareOptions::observer. Borrows this.
+  /// @param all  operators that are fine as well
+  [[nodiscard]] comparators::OpObserver observer(bool all);
+
+  /// The document, from header to verdict.
+  void write(const comparators::Report& report, const RenderOptions& options, const TextSink& sink);
+
+ private:
+  void put(const std::string& line);
+
+  TemporaryFile file_;
+  std::ofstream out_;
+  std::uint64_t not_fine_ = 0;
+};
+
+/// Where one `--report FORMAT=DEST` goes.
+struct ReportDestination {
+  const ReportFormat* format = nullptr;
+  std::filesystem::path file;  ///< empty = stdout
+  bool append = false;         ///< `+FILE`: behind what is there
+
+  [[nodiscard]] bool to_stdout() const noexcept { return file.empty(); }
+};
+
+/// `json=report.json`, `github=-`, `markdown=+summary.md`.
+/// @throws core::Error{kUsage} on a word of another shape, a format nobody knows, or one that
+///         cannot be appended to a file
+ReportDestination parse_destination(std::string_view word);
+
+/// Sees that a report can be written there, and makes the directories above it. What is there may
+/// be replaced if it is a report, of an earlier command, or empty.
+/// @param append  nothing is replaced
+/// @throws core::Error{kUsage}
+void require_report_place(const std::filesystem::path& file, bool append = false);
+
+/// @throws core::Error{kUsage} when two reports want one place (text and GitHub annotations may
+///         share stdout: both are lines of a log), or a file cannot be written
+void check_destinations(const std::vector<ReportDestination>& destinations);
+
+/// Writes a document to a file: beside it and renamed, or behind what is there. What could not be
+/// appended whole is taken away again.
+/// @throws core::Error{kIo}, and what `produce` throws
+void write_report(const ReportDestination& destination,
+                  const std::function<void(const TextSink&)>& produce);
+
+/// The nearest directory from here upwards that holds `.git`; the current one where none does.
+std::filesystem::path repository_root();
 
 class OpLines;
 

@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "cmd/recording/own_recordings.h"
-#include "cmd/render/formats.h"
+#include "cmd/render/render.h"
 #include "cmd/terminal/output.h"
 #include "comparators/common_prefix.h"
 #include "dumpers/store/directory/pack_name.h"

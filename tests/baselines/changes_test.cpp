@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "baselines/changes.h"
-
 #include <doctest/doctest.h>
 
 #include <cstdint>

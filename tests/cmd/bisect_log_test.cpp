@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cmd/bisect/bisect_log.h"
-
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -10,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "cmd/bisect/bisect.h"
 #include "core/error.h"
 #include "tests/support/files.h"
 #include "tests/support/temp_directory.h"

@@ -8,11 +8,9 @@
 #include <set>
 #include <sstream>
 
-#include "cmd/render/escape.h"
-#include "cmd/render/findings.h"
-#include "cmd/render/formats.h"
-#include "cmd/render/rules.h"
-#include "cmd/render/source_place.h"
+#include "cmd/render/ci/findings.h"
+#include "cmd/render/render.h"
+#include "cmd/render/text.h"
 #include "comparators/compare.h"
 #include "core/text/utf8.h"
 #include "tests/cmd/render_builders.h"

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "cmd/render/html/html_text.h"
+#include "cmd/render/html/html_page.h"
 #include "cmd/render/render.h"
 #include "tests/cmd/render_reports.h"
 

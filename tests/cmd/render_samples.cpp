@@ -9,7 +9,6 @@
 #include <string>
 #include <string_view>
 
-#include "cmd/render/formats.h"
 #include "cmd/render/render.h"
 #include "comparators/compare.h"
 #include "tests/cmd/render_reports.h"

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cmd/render/json/report_reader.h"
-
 #include <doctest/doctest.h>
 
 #include <array>
@@ -11,7 +9,8 @@
 #include <string>
 #include <string_view>
 
-#include "cmd/render/formats.h"
+#include "cmd/render/json/report_json.h"
+#include "cmd/render/render.h"
 #include "core/error.h"
 #include "tests/cmd/render_reports.h"
 

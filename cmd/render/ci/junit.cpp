@@ -8,10 +8,8 @@
 #include <set>
 #include <utility>
 
-#include "cmd/render/escape.h"
-#include "cmd/render/findings.h"
-#include "cmd/render/formats.h"
-#include "cmd/render/source_place.h"
+#include "cmd/render/ci/findings.h"
+#include "cmd/render/render.h"
 #include "cmd/render/text.h"
 #include "cmd/render/words.h"
 #include "comparators/compare.h"

@@ -3,11 +3,8 @@
 
 #include <algorithm>
 
-#include "cmd/render/escape.h"
-#include "cmd/render/findings.h"
-#include "cmd/render/formats.h"
-#include "cmd/render/next_commands.h"
-#include "cmd/render/source_place.h"
+#include "cmd/render/ci/findings.h"
+#include "cmd/render/render.h"
 #include "cmd/render/text.h"
 #include "cmd/render/text/report_sections.h"
 #include "cmd/render/words.h"

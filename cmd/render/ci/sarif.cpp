@@ -7,11 +7,9 @@
 #include <tuple>
 #include <utility>
 
-#include "cmd/render/escape.h"
-#include "cmd/render/findings.h"
-#include "cmd/render/formats.h"
-#include "cmd/render/json/json_text.h"
-#include "cmd/render/source_place.h"
+#include "cmd/render/ci/findings.h"
+#include "cmd/render/json/json_form.h"
+#include "cmd/render/render.h"
 #include "cmd/render/text.h"
 #include "cmd/render/words.h"
 #include "comparators/compare.h"

@@ -5,10 +5,39 @@
 #include <string>
 #include <string_view>
 
-#include "cmd/render/html/html_assets.h"
-#include "cmd/render/json/json_text.h"
+#include "cmd/render/json/json_form.h"
 
 namespace repro_check::cmd {
+
+/// A file of cmd/render/html, as it stands in the page.
+struct HtmlAsset {
+  std::string_view text;
+  std::string_view sha256;  ///< base64, as a content security policy names it
+};
+
+/// In the order in which the page needs them.
+std::span<const HtmlAsset> html_styles() noexcept;
+std::span<const HtmlAsset> html_scripts() noexcept;
+/// Those of the page of a gate's history.
+std::span<const HtmlAsset> html_history_scripts() noexcept;
+
+/// The body without what the report says: where the scripts put their parts.
+std::string_view html_frame() noexcept;
+
+/// A name from outside as text of an HTML document, in an element or in a quoted attribute. What
+/// escape_name() makes visible stays visible.
+std::string html_text(std::string_view name);
+
+/// JSON for the inside of a <script>: ASCII alone, and without a character that could end the
+/// element or begin a comment.
+std::string script_json(const Json& json);
+
+/// RFC 4648, section 4, with padding.
+std::string base64(std::string_view bytes);
+
+/// zlib's format (RFC 1950), which browsers call `deflate`.
+/// @throws core::Error{kInternal}
+std::string deflated(std::string_view bytes);
 
 /// A page that loads nothing from anywhere, and in which nothing runs but its own scripts.
 struct HtmlPage {

@@ -1,26 +1,269 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
-#include "cmd/render/html/html_assets.h"
 #include "cmd/render/html/html_page.h"
 #include "cmd/render/html/html_static.h"
-#include "cmd/render/json/op_json.h"
 #include "cmd/render/json/report_json.h"
 #include "cmd/render/render.h"
+#include "cmd/render/text.h"
+#include "cmd/render/text/report_sections.h"
+#include "cmd/render/words.h"
+#include "comparators/compare.h"
+#include "core/trace/manifest_lookup.h"
 
 namespace repro_check::cmd {
 namespace {
 
+using comparators::OpDivergence;
 using comparators::OpErrors;
 using comparators::OpRow;
 using comparators::OpTrail;
 using comparators::Report;
+using comparators::RunSummary;
+
+std::string_view tone(const Report& report) {
+  switch (verdict_role(report.status)) {
+    case Role::kGood:
+      return "good";
+    case Role::kBad:
+      return "bad";
+    default:
+      return "trouble";
+  }
+}
+
+// The first word of the line apart, so that it can be a badge.
+std::string verdict_heading(const Report& report) {
+  const std::string line = headline(report);
+  const std::string_view word = verdict_word(report.status);
+  if (!line.starts_with(word)) return "<h1>" + html_text(line) + "</h1>\n";
+  std::string_view rest = std::string_view(line).substr(word.size());
+  if (rest.starts_with(": ")) rest.remove_prefix(2);
+  return fmt::format("<h1><span class=\"word\">{}</span> <span class=\"rest\">{}</span></h1>\n",
+                     word,
+                     html_text(rest));
+}
+
+std::string facts(const Report& report) {
+  const comparators::Coverage& c = report.coverage;
+  std::string out = "<dl class=\"facts\">\n";
+  const auto add = [&](std::string_view name, const std::string& value) {
+    out += fmt::format("<div><dt>{}</dt><dd>{}</dd></div>\n", name, html_text(value));
+  };
+  if (const std::string text = returned_text(report); !text.empty()) add("returned", text);
+  add("compared",
+      fmt::format("{} of {}",
+                  format_count(c.compared),
+                  format_count(std::max(c.baseline_ops, c.candidate_ops), "operator")));
+  add("missing", format_count(c.missing_in_baseline + c.missing_in_candidate));
+  add("skipped", format_count(c.skipped));
+  if (c.not_judged > 0) add("not judged", format_count(c.not_judged));
+  add("tensors", fmt::format("{}, {}", format_count(c.tensors), format_bytes(c.bytes)));
+  if (!report.policy.empty()) add("policy", report.policy);
+  if (const std::string text = random_text(report); !text.empty()) add("random", text);
+  add("exit code", fmt::format("{}", static_cast<int>(comparators::exit_code_of(report))));
+  return out + "</dl>\n";
+}
+
+std::string why(const Report& report) {
+  std::string out;
+  if (report.first_divergence &&
+      report.first_divergence->cause.kind != comparators::CauseKind::kNone) {
+    const comparators::Cause& cause = report.first_divergence->cause;
+    out += fmt::format("<div class=\"why\"><h2>Why: {}</h2><p>{}</p>",
+                       html_text(cause.name()),
+                       html_text(cause.evidence));
+    if (!cause.advice.empty()) out += fmt::format("<p>{}</p>", html_text(cause.advice));
+    out += "</div>\n";
+  }
+  std::string reasons;
+  for (const std::string& reason : report.reasons) reasons += "<li>" + html_text(reason) + "</li>";
+  if (!report.mend.empty()) reasons += "<li>" + html_text(report.mend) + "</li>";
+  if (!reasons.empty()) out += "<ul class=\"reasons\">" + reasons + "</ul>\n";
+  return out;
+}
+
+std::string next(const Report& report, const RenderOptions& options) {
+  std::string items;
+  for (const std::string& command : next_commands(report, options)) {
+    items += fmt::format("<li><code class=\"command\">{}</code></li>\n", html_text(command));
+  }
+  return items.empty() ? ""
+                       : "<ul class=\"next\" aria-label=\"What to do next\">" + items + "</ul>\n";
+}
+
+bool is_manifest_known(const RunSummary& run) {
+  return run.manifest.trace.operators > 0 || !run.manifest.settings.empty();
+}
+
+/// @param head  of its columns, as `<th>` elements
+std::string html_table(const std::string& head, const std::string& rows) {
+  return "<table><thead><tr>" + head + "</tr></thead><tbody>\n" + rows + "</tbody></table>";
+}
+
+/// What hardly anybody looks for, to be opened.
+std::string html_folded(const std::string& summary,
+                        const std::string& head,
+                        const std::string& rows) {
+  if (rows.empty()) return {};
+  return "<details><summary>" + summary + "</summary>" + html_table(head, rows) + "</details>";
+}
+
+// Those that are expected to differ, and change no numbers, are folded.
+std::string differences(const Report& report) {
+  const std::string head =
+      "<th scope=\"col\">setting</th><th scope=\"col\">baseline</th><th "
+      "scope=\"col\">candidate</th>";
+  std::string rows;
+  std::string mild;
+  std::size_t mild_ones = 0;
+  for (const comparators::Difference& d : report.differences) {
+    (d.affects_numbers ? rows : mild) +=
+        fmt::format("<tr><th scope=\"row\">{}</th><td>{}</td><td>{}</td></tr>\n",
+                    html_text(d.pointer),
+                    html_text(d.baseline),
+                    html_text(d.candidate));
+    mild_ones += d.affects_numbers ? 0U : 1U;
+  }
+  for (const comparators::NamedTensorDifference& tensor : report.named_tensors) {
+    rows +=
+        fmt::format("<tr><th scope=\"row\">{}</th><td colspan=\"2\">{}</td></tr>\n",
+                    html_text(tensor.name),
+                    html_text(tensor.metrics ? amount_text(*tensor.metrics, false) : tensor.note));
+  }
+  const bool is_known = !report.runs.empty() && std::ranges::all_of(report.runs, is_manifest_known);
+  const std::string_view none = !is_known ? "Not known: a run has left no record of its settings."
+                                : mild.empty() ? "None: the runs were set up alike."
+                                               : "None that changes numbers.";
+  const std::string shown = rows.empty() ? fmt::format("<p>{}</p>", none) : html_table(head, rows);
+  return "<section class=\"card\"><h2>Differing settings</h2>" + shown +
+         html_folded(fmt::format("{} that change no numbers", mild_ones), head, mild) +
+         "</section>\n";
+}
+
+std::vector<std::pair<std::string_view, std::string>> run_facts(const RunSummary& run) {
+  const core::RunManifest& m = run.manifest;
+  const bool is_known = is_manifest_known(run);
+  const auto known = [&](const std::string& text) { return is_known ? text : ""; };
+  return {{"dump", run.location},
+          {"status", run.status},
+          {"message", run.message},
+          {"operators", known(format_count(m.trace.operator_calls()))},
+          {"device", known(m.device)},
+          {"threads", core::text_or_empty(core::used_setting(m, "threads.intra_op"))},
+          {"seed", known(fmt::format("{}", m.seed))},
+          {"determinism", known(m.determinism)},
+          {"level", known(m.trace.level)},
+          {"LibTorch", core::text_or_empty(core::environment_fact(m, "libtorch.version"))},
+          {"CPU", core::text_or_empty(core::environment_fact(m, "cpu.model"))}};
+}
+
+// Rows of facts, columns of runs; those that are alike are folded.
+std::string runs(const Report& report) {
+  if (report.runs.empty()) return {};
+  std::vector<std::vector<std::pair<std::string_view, std::string>>> columns;
+  std::string head = "<th></th>";
+  for (const RunSummary& run : report.runs) {
+    columns.push_back(run_facts(run));
+    head += fmt::format("<th scope=\"col\">{}</th>", html_text(run.name));
+  }
+  std::string apart;
+  std::string alike;
+  std::vector<std::string_view> alike_ones;
+  for (std::size_t i = 0; i < columns.front().size(); ++i) {
+    const auto& [name, first] = columns.front()[i];
+    std::string cells;
+    bool is_alike = true;
+    bool is_empty = true;
+    for (const auto& column : columns) {
+      cells += "<td>" + html_text(column[i].second) + "</td>";
+      is_alike = is_alike && column[i].second == first;
+      is_empty = is_empty && column[i].second.empty();
+    }
+    if (is_empty) continue;
+    (is_alike ? alike : apart) +=
+        fmt::format("<tr><th scope=\"row\">{}</th>{}</tr>\n", name, cells);
+    if (is_alike) alike_ones.push_back(name);
+  }
+  return "<section class=\"card\"><h2>Runs</h2>" + (apart.empty() ? "" : html_table(head, apart)) +
+         html_folded(fmt::format("alike: {}", fmt::join(alike_ones, ", ")), head, alike) +
+         "</section>\n";
+}
+
+std::string operator_row(const OpDivergence& op) {
+  const core::OpRecord& record = shown_record(op);
+  const auto* output = leading_output(op);
+  return fmt::format("<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>\n",
+                     shown_index(op),
+                     relation_name(op.relation),
+                     html_text(operator_text(record)),
+                     html_text(raw_place_text(record.site.get())),
+                     output == nullptr ? "" : html_text(amount_text(*output)));
+}
+
+std::string operators(const Report& report) {
+  std::vector<const OpDivergence*> listed;
+  if (report.first_divergence) listed.push_back(&*report.first_divergence);
+  for (const OpDivergence& op : report.divergences) {
+    if (listed.size() < kStaticOperators) listed.push_back(&op);
+  }
+  std::string out =
+      "<div class=\"fallback\"><p>No script has run in this page: download the file and open it "
+      "from disk to see the timeline, the module tree and every operator.</p>\n";
+  if (!listed.empty()) {
+    std::string rows;
+    for (const OpDivergence* op : listed) rows += operator_row(*op);
+    out +=
+        html_table("<th>op</th><th>state</th><th>operator</th><th>place</th><th>by how much</th>",
+                   rows) +
+        "\n";
+    const std::uint64_t total = std::max<std::uint64_t>(report.divergences_total, listed.size());
+    if (total > listed.size()) {
+      out += fmt::format("<p>and {} more</p>\n", format_count(total - listed.size()));
+    }
+  }
+  return out + "</div>\n";
+}
+
+std::string full_text(const Report& report, const RenderOptions& options) {
+  RenderOptions plain = options;
+  plain.verbosity = 1;
+  plain.color = false;
+  plain.all = false;
+  plain.top = kDefaultTop;
+  plain.name_pair = false;
+  std::string lines;
+  std::string_view text;
+  const std::string whole = render_text(report, plain);
+  for (text = whole; !text.empty();) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    lines += html_text(text.substr(0, end)) + "\n";
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return "<details class=\"card text\"><summary>The report as text</summary><pre>" + lines +
+         "</pre></details>\n";
+}
+
+std::string warnings(const Report& report) {
+  std::string items;
+  for (const std::string& warning : report.warnings) {
+    items += "<li>" + html_text(warning) + "</li>\n";
+  }
+  return items.empty() ? ""
+                       : "<section class=\"card warnings\"><h2>Warnings</h2><ul>" + items +
+                             "</ul></section>\n";
+}
 
 /// Operators that a page describes in full; the others have their row alone.
 constexpr std::size_t kDescribedOperators = 1000;
@@ -164,6 +407,16 @@ std::string data_elements(std::span<const Report> reports, const RenderOptions& 
 }
 
 }  // namespace
+
+std::string html_static(const Report& report, std::size_t number, const RenderOptions& options) {
+  std::string out = fmt::format(
+      "<article class=\"report {}\" id=\"report-{}\">\n<header>\n", tone(report), number);
+  out += verdict_heading(report) + facts(report) + "</header>\n";
+  out += "<div class=\"answers\">\n" + why(report) + next(report, options) + "</div>\n";
+  out += "<div class=\"settings\">\n" + differences(report) + runs(report) + "</div>\n";
+  out += warnings(report) + operators(report) + full_text(report, options);
+  return out + "</article>\n";
+}
 
 std::string render_html(std::span<const Report> reports, const RenderOptions& options) {
   HtmlPage page{headline(reports.front()), "", data_elements(reports, options), html_scripts()};

@@ -2,14 +2,48 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
-#include "cmd/render/json/json_text.h"
+#include "cmd/render/json/json_form.h"
 #include "cmd/render/render.h"
 #include "comparators/report/op_trail.h"
 #include "comparators/report/report.h"
 
 namespace repro_check::cmd {
+
+// Operators and tensors as the JSON report has them, by JsonWriter and JsonReader.
+
+/// `operator` and `module` of a record.
+void describe_names(auto f, Of<decltype(f), core::OpRecord>& record);
+/// {file, line, column}; null when not known.
+void describe_source(JsonWriter f, const core::OpRecord& record);
+void describe_source(JsonReader f, core::OpRecord& record);
+/// {baseline, candidate}
+void describe_indices(auto f, auto& baseline, auto& candidate) {
+  f("baseline", baseline);
+  f("candidate", candidate);
+}
+void describe(auto f, Of<decltype(f), comparators::Relation>& relation);
+void describe(auto f, Of<decltype(f), comparators::DivergenceKind>& kind);
+
+void describe(auto f, Of<decltype(f), comparators::TensorMetrics>& metrics);
+void describe(auto f, Of<decltype(f), comparators::Sample>& sample);
+void describe(auto f, Of<decltype(f), comparators::TensorComparison>& tensor);
+
+/// {phase, operator, module, occurrence}
+Json json_key(const comparators::OpDivergence& op);
+void describe(auto f, Of<decltype(f), core::GeneratorUse>& use);
+/// What names an operator that is not fine: its key, indices, source and the type of its module.
+void describe_call(auto f, Of<decltype(f), comparators::OpDivergence>& op);
+/// One operator that is not fine: the schema's `op`, without its generators.
+void describe(auto f, Of<decltype(f), comparators::OpDivergence>& op);
+/// One that is fine: what names it, how it was found, and outputs that differ within the policy.
+void describe_fine(JsonWriter f, const comparators::OpDivergence& op, comparators::OpState state);
+/// Where the generators stood that it drew from: an entry of `rng`, but for its indices.
+void describe_generators(auto f, Of<decltype(f), comparators::OpDivergence>& op);
 
 inline constexpr const char* kReportVersion = "1.6";
 
@@ -31,5 +65,21 @@ std::string jsonl_fine_op(const comparators::OpDivergence& op, comparators::OpSt
 /// The warnings, and last the verdict.
 /// @param shown  lines of jsonl_op() before it
 std::string jsonl_end(const comparators::Report& report, std::uint64_t shown);
+
+/// Reports as a JSON document has them.
+struct ReadReports {
+  std::vector<comparators::Report> reports;  ///< one at least
+  std::optional<GateOutcome> gate;           ///< of the first, where it is about a gate
+  std::string hdf5_version;                  ///< of the tool that wrote it; may be empty
+};
+
+/// The inverse of render_json_document(). What the JSON does not hold is empty: settings that do
+/// not differ, records of operators but for what names them, the module tally, the trail.
+/// Rendered again as JSON it gives what was read, which is checked; only the digests of named
+/// tensors and the platform's keys, which are made of what it does not hold, are taken on trust.
+/// @param origin  named in messages
+/// @throws core::Error{kUsage} when it is no report, one of another version, or one that does not
+///         give itself again
+ReadReports read_reports(std::string_view document, const std::string& origin);
 
 }  // namespace repro_check::cmd

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "cmd/render/json/json_text.h"
+#include "cmd/render/json/json_form.h"
 
 namespace repro_check::cmd {
 

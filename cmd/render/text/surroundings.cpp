@@ -3,6 +3,10 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,6 +14,7 @@
 #include "cmd/render/text.h"
 #include "cmd/render/text/report_sections.h"
 #include "cmd/render/words.h"
+#include "comparators/report/repeat_summary.h"
 #include "comparators/report/run_statistics.h"
 #include "core/trace/op_range.h"
 
@@ -18,7 +23,15 @@ namespace {
 
 using comparators::Coverage;
 using comparators::DivergenceKind;
+using comparators::ExpectedOutcome;
+using comparators::FlakyOp;
+using comparators::OpDivergence;
+using comparators::OpRepeatability;
+using comparators::RandomDraws;
+using comparators::Relation;
+using comparators::RepeatSummary;
 using comparators::Report;
+using comparators::ReturnedValues;
 using comparators::RunSummary;
 using comparators::Status;
 
@@ -339,12 +352,301 @@ std::string pair_text(const Report& report) {
                      comparators::runs_needed(kShare).value());
 }
 
-using comparators::RandomDraws;
-
 std::string seeds_text(const RandomDraws& draws) {
   if (draws.seeds.size() == 1) return fmt::format("seed {}", draws.seeds.front());
   const bool is_all = draws.seeds.size() < RandomDraws::kMostSeeds;
   return fmt::format("seeds {}{}", fmt::join(draws.seeds, ", "), is_all ? "" : " and others");
+}
+
+std::string holdings(const ReturnedValues& returned) {
+  std::vector<std::string> parts;
+  if (returned.tensors != 0) parts.push_back(format_count(returned.tensors, "tensor"));
+  if (returned.others != 0) parts.push_back(format_count(returned.others, "other value"));
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+std::string differing(const ReturnedValues& returned) {
+  const std::uint64_t differ = returned.diverged + returned.missing;
+  std::string text = escape_name(returned_amount(*returned.first));
+  if (returned.first->relation == comparators::Relation::kPropagated) {
+    text += "; " + escape_name(returned.first->cause.evidence);
+  }
+  if (returned.compared > 1) {
+    text += fmt::format("; {} of {} differ",
+                        format_count(differ),
+                        format_count(returned.compared + returned.missing, "call"));
+  }
+  return text;
+}
+
+std::string agreeing(const ReturnedValues& returned) {
+  std::vector<std::string> parts;
+  if (returned.equal != 0) {
+    parts.push_back(format_count(returned.equal, "call") + " bit-identical");
+  }
+  if (returned.within_policy != 0) {
+    parts.push_back(format_count(returned.within_policy, "call") + " within policy");
+  }
+  if (returned.skipped != 0) {
+    parts.push_back(format_count(returned.skipped, "call") + " not compared");
+  }
+  if (returned.not_judged != 0) {
+    parts.push_back(format_count(returned.not_judged, "call") + " not judged");
+  }
+  std::string text = fmt::format("{}", fmt::join(parts, ", "));
+  const std::string what = holdings(returned);
+  return what.empty() ? text : fmt::format("{} ({})", text, what);
+}
+
+std::string changes_text(const std::vector<baselines::Change>& changes, std::size_t most) {
+  std::string text;
+  for (std::size_t i = 0; i < changes.size() && i < most; ++i) {
+    const baselines::Change& change = changes[i];
+    text += fmt::format("{}{} {} -> {}",
+                        i == 0 ? "" : ", ",
+                        escape_name(change.name),
+                        escape_name(change.accepted),
+                        escape_name(change.now));
+  }
+  if (changes.size() > most) text += fmt::format(" and {} more", changes.size() - most);
+  return text;
+}
+
+std::string baseline_text(const GateOutcome& gate) {
+  const std::string file = escape_name(gate.file);
+  switch (gate.baseline) {
+    case BaselineState::kNotAsked:
+      return gate.runs_agree ? "" : "not asked: the runs do not agree with each other";
+    case BaselineState::kSame:
+      return file + ": as accepted";
+    case BaselineState::kRefresh:
+      return file + ": results as accepted; it may be refreshed with `gate accept`";
+    case BaselineState::kStale:
+      return file + ": " + escape_name(gate.summary);
+    case BaselineState::kMissing:
+      return "none: " + file;
+    case BaselineState::kDiffers:
+      return file + ": " + escape_name(gate.summary);
+    case BaselineState::kDamaged:
+      return file + ": cannot be read";
+    case BaselineState::kNoKey:
+      break;
+  }
+  return "not asked: no platform key";
+}
+
+std::string expected_text(const ExpectedOutcome& entry) {
+  std::string text = fmt::format("{}: {}", escape_name(entry.match), expected_name(entry.what));
+  if (entry.operators > 0) text += fmt::format(", {}", format_count(entry.operators, "operator"));
+  if (!entry.detail.empty()) text += ", " + escape_name(entry.detail);
+  return text + fmt::format("; until {}, {}", entry.expires, escape_name(entry.owner));
+}
+
+enum class Bound { kLower, kUpper };
+
+// Two digits, and never rounded to promise more than is known.
+std::string percent_text(double share, Bound bound) {
+  constexpr double kHundred = 100;
+  const double percent = share * kHundred;
+  if (percent <= 0 || percent >= kHundred) return fmt::format("{:.0f} %", percent);
+  const double unit = std::pow(10.0, std::floor(std::log10(percent)) - 1);
+  const double steps = percent / unit;
+  const double whole = bound == Bound::kLower ? std::floor(steps) : std::ceil(steps);
+  return fmt::format("{:.6g} %", whole * unit);
+}
+
+// What a pass of so many runs leaves open, and how many runs would leave less.
+std::string bound_text(std::uint64_t runs) {
+  std::string text =
+      fmt::format("{} runs agree: at 95 % confidence the next one differs with a chance below {}",
+                  format_count(runs),
+                  percent_text(comparators::undetected_share(runs - 1), Bound::kUpper));
+  for (const std::uint64_t odds : std::array<std::uint64_t, 4>{10, 20, 100, 1000}) {
+    const auto needed = comparators::runs_needed(1.0 / static_cast<double>(odds));
+    if (!needed || *needed <= runs) continue;
+    return text + fmt::format("; {} runs show what happens once in {}",
+                              format_count(*needed),
+                              format_count(odds));
+  }
+  return text;
+}
+
+std::string differing_text(const RepeatSummary& repeat) {
+  const comparators::Interval chance = repeat.chance();
+  const std::string first = escape_name(repeat.runs.front().name);
+  std::string text =
+      fmt::format("{} of {} runs differ from {}: a chance of {} to {} (95 % confidence)",
+                  format_count(repeat.differing),
+                  format_count(repeat.judged),
+                  first,
+                  percent_text(chance.low, Bound::kLower),
+                  percent_text(chance.high, Bound::kUpper));
+  if (repeat.first_is_odd() && repeat.judged > 1) {
+    text += fmt::format("; more than half, so {} is itself the odd one", first);
+  }
+  return text;
+}
+
+std::string op_text(const FlakyOp& op, bool everything) {
+  std::string text = fmt::format("{}: {} results in {} runs ({})",
+                                 op_line(op.index, op.record).raw(),
+                                 op.counts.size(),
+                                 op.runs(),
+                                 fmt::join(op.counts, ", "));
+  if (op.l2_rel) text += fmt::format(", l2 rel {}", format_error(*op.l2_rel));
+  if (op.ulp_max) text += fmt::format(", max {} ULP", format_ulp(*op.ulp_max));
+  if (everything) {
+    text += fmt::format(", disagreement {:.4g}, differs from the first with {} to {}",
+                        op.disagreement,
+                        percent_text(op.differs.low, Bound::kLower),
+                        percent_text(op.differs.high, Bound::kUpper));
+  }
+  return text;
+}
+
+void add_ops(Page& page, const OpRepeatability& ops, const Detail& detail) {
+  if (ops.flaky == 0) {
+    page.prose("",
+               fmt::format("{} stable in {} runs, {} not assessed",
+                           format_count(ops.assessed, "operator"),
+                           format_count(ops.runs),
+                           format_count(ops.not_assessed)));
+    return;
+  }
+  const std::size_t shown = std::min(detail.items, ops.ops.size());
+  for (std::size_t i = 0; i < shown; ++i) {
+    page.prose(i == 0 ? "flaky" : "", op_text(ops.ops[i], detail.everything));
+  }
+  page.prose("",
+             fmt::format("{} of {} gave more than one result for equal inputs{}",
+                         format_count(ops.flaky),
+                         format_count(ops.assessed, "operator"),
+                         shown < ops.ops.size() ? ": -v lists them" : ""));
+}
+
+void add_pass(Page& page, std::string_view label, const Report& pass) {
+  page.prose(label, verdict_line(pass).raw() + "; in " + dumps_text(pass));
+}
+
+struct Counts {
+  std::uint64_t origins = 0;
+  std::uint64_t propagated = 0;
+  std::uint64_t missing = 0;
+};
+
+void count(Counts& counts, Relation relation) {
+  if (relation == Relation::kPropagated) {
+    ++counts.propagated;
+  } else if (relation == Relation::kMissing) {
+    ++counts.missing;
+  } else {
+    ++counts.origins;
+  }
+}
+
+// What lies deeper is one module: a path of a forged dump may be all dots.
+constexpr std::size_t kMostLevels = 256;
+
+// Every enclosing module holds what its children hold, so that the tree reads from the top.
+std::map<std::string, Counts> counts_by_module(const Report& report) {
+  std::map<std::string, Counts> modules;
+  const auto add = [&](const OpDivergence& op) {
+    const std::string path(module_of(shown_record(op)));
+    count(modules[""], op.relation);
+    if (path.empty()) return;
+    std::size_t dot = path.find('.');
+    for (std::size_t level = 1; dot != std::string::npos && level < kMostLevels; ++level) {
+      count(modules[path.substr(0, dot)], op.relation);
+      dot = path.find('.', dot + 1);
+    }
+    count(modules[path], op.relation);
+  };
+  if (report.first_divergence) {
+    add(*report.first_divergence);
+  }
+  std::for_each(report.divergences.begin(), report.divergences.end(), add);
+  return modules;
+}
+
+std::string counts_text(const Counts& counts) {
+  std::string text;
+  const auto add = [&](std::uint64_t number, std::string_view what) {
+    if (number > 0) {
+      text += fmt::format("{}{} {}", text.empty() ? "" : ", ", number, what);
+    }
+  };
+  add(counts.origins, counts.origins == 1 ? "origin" : "origins");
+  add(counts.propagated, "propagated");
+  add(counts.missing, "missing");
+  return text;
+}
+
+void add_modules(Page& page, const Report& report) {
+  constexpr std::size_t kDeepest = 12;
+  bool is_first = true;
+  for (const auto& [path, counts] : counts_by_module(report)) {
+    const auto depth = static_cast<std::size_t>(std::count(path.begin(), path.end(), '.'));
+    const std::size_t indent = path.empty() ? 0 : 2 * std::min(depth + 1, kDeepest);
+    const std::size_t dot = path.find_last_of('.');
+    const std::string last = dot == std::string::npos ? path : path.substr(dot + 1);
+    Line line(std::string(indent, ' '));
+    line.put(path.empty() ? "(model)" : last, Role::kPlace);
+    page.add(is_first ? "modules" : "", line.put("  " + counts_text(counts)));
+    is_first = false;
+  }
+}
+
+const core::Setting* find_setting(const std::vector<core::Setting>& settings,
+                                  const std::string& name) {
+  const auto found = std::find_if(
+      settings.begin(), settings.end(), [&](const auto& setting) { return setting.name == name; });
+  return found == settings.end() ? nullptr : &*found;
+}
+
+std::string used_text(const core::Setting* setting) {
+  return setting == nullptr ? "(not recorded)" : escape_name(setting->used);
+}
+
+// One line a setting of either run: equal values once, others as `baseline -> candidate`.
+void add_settings(Page& page, const Report& report) {
+  if (report.runs.size() < 2) {
+    return;
+  }
+  const auto& baseline = report.runs[0].manifest.settings;
+  const auto& candidate = report.runs[1].manifest.settings;
+  std::vector<std::string> names;
+  for (const auto* settings : {&baseline, &candidate}) {
+    for (const auto& setting : *settings) {
+      if (std::find(names.begin(), names.end(), setting.name) == names.end()) {
+        names.push_back(setting.name);
+      }
+    }
+  }
+  for (const std::string& name : names) {
+    const std::string left = used_text(find_setting(baseline, name));
+    const std::string right = used_text(find_setting(candidate, name));
+    std::string text = escape_name(name);
+    text.append(" ").append(left);
+    if (left != right) text.append(" -> ").append(right);
+    page.prose(&name == names.data() ? "settings" : "", text);
+  }
+}
+
+void add_runs(Page& page, const Report& report) {
+  for (const auto& run : report.runs) {
+    const auto& m = run.manifest;
+    const std::string where = escape_name(run.location);
+    page.prose(&run == report.runs.data() ? "runs" : "",
+               fmt::format("{}: {}, device {}, seed {}, determinism {}, dropout {}, rng {}, {}",
+                           escape_name(run.name),
+                           where.empty() ? escape_name(run.status) : where,
+                           escape_name(m.device),
+                           m.seed,
+                           escape_name(m.determinism),
+                           m.disable_dropout ? "off" : "as the model has it",
+                           escape_name(m.rng),
+                           format_seconds(m.seconds)));
+  }
 }
 
 }  // namespace
@@ -412,6 +714,132 @@ std::string random_text(const comparators::Report& report) {
                      seeds_text(draws),
                      draws.operators == 1 ? "it agrees" : "they agree",
                      runs);
+}
+
+std::string returned_text(const comparators::Report& report) {
+  const ReturnedValues& returned = report.returned;
+  if (returned.baseline == 0 && returned.candidate == 0) {
+    const bool passes = report.status == comparators::Status::kReproducible;
+    return passes ? "not recorded, so not compared" : "";
+  }
+  if (returned.baseline == 0 || returned.candidate == 0) {
+    return fmt::format("not recorded in the {}, so not compared",
+                       returned.baseline == 0 ? "baseline" : "candidate");
+  }
+  std::string text = returned.first ? differing(returned) : agreeing(returned);
+  if (!returned.opaque.empty()) {
+    std::vector<std::string> paths;
+    for (const std::string& path : returned.opaque) paths.push_back(escape_name(path));
+    text += fmt::format("; of {} only the type was compared", fmt::join(paths, ", "));
+  }
+  return text;
+}
+
+Page returned_section(const comparators::Report& report) {
+  Page page;
+  const ReturnedValues& returned = report.returned;
+  const auto& first = report.first_divergence;
+  // Of a single call the verdict line has said it.
+  const bool is_said = first && core::is_returned(shown_record(*first)) &&
+                       returned.compared + returned.missing < 2 && returned.opaque.empty();
+  if (is_said) return page;
+  page.prose("returned", returned_text(report));
+  return page;
+}
+
+std::string_view state_name(BaselineState state) noexcept {
+  return name_of(
+      state, {"not_asked", "same", "refresh", "stale", "missing", "differs", "damaged", "no_key"});
+}
+
+std::string_view expected_name(ExpectedOutcome::What what) noexcept {
+  return name_of(what,
+                 {"excused",
+                  "agreed",
+                  "unexpected_pass",
+                  "beyond_limit",
+                  "not_judged",
+                  "expired",
+                  "elsewhere"});
+}
+
+Page gate_section(const GateOutcome* gate, const Detail& detail) {
+  Page page;
+  if (gate == nullptr) return page;
+  const std::size_t most = detail.everything ? 100 : 3;
+  page.prose("baseline", baseline_text(*gate));
+  page.prose("changed", changes_text(gate->changes, most));
+  if (!gate->nearest.empty()) {
+    page.prose("nearest",
+               escape_name(gate->nearest) + ": " + changes_text(gate->nearest_changes, most));
+  }
+  for (const ExpectedOutcome& entry : gate->expected) {
+    page.prose("expected", expected_text(entry));
+  }
+  for (const std::string& note : gate->notes) page.prose("note", note);
+  page.prose("attempt", gate->attempt);
+  const bool has_news = gate->baseline != BaselineState::kSame;
+  if (!gate->pending.empty() && has_news) {
+    const std::string why = gate->refusal.empty() ? "" : "; accept refuses it: " + gate->refusal;
+    page.prose("pending", gate->pending + why);
+  }
+  return page;
+}
+
+Page repeat_section(const Report& report, const Detail& detail) {
+  Page page;
+  const bool is_pass = report.status == Status::kReproducible;
+  if (!report.repeat) {
+    if (is_pass && detail.everything) page.prose("chance", bound_text(2));
+    return page;
+  }
+  const RepeatSummary& repeat = *report.repeat;
+  if (is_pass) {
+    page.prose("chance", bound_text(repeat.judged + 1));
+  } else if (repeat.judged != 0) {
+    page.prose("chance", differing_text(repeat));
+  }
+  if (!repeat.alike) {
+    page.prose("", "the runs were not set up alike: chances are about runs that are");
+  }
+  if (repeat.ops.runs != 0) add_ops(page, repeat.ops, detail);
+  const std::size_t shown = std::min(detail.items, repeat.ops.notes.size());
+  for (std::size_t i = 0; i < shown; ++i) page.prose("", repeat.ops.notes[i]);
+  return page;
+}
+
+std::string dumps_text(const Report& report) {
+  std::string text;
+  for (const RunSummary& run : report.runs) {
+    text.append(text.empty() ? "" : ", ").append(escape_name(run.location));
+  }
+  return text;
+}
+
+Page passes_section(const Report& report) {
+  Page page;
+  if (report.passes.size() < 2) {
+    return page;
+  }
+  const Report& first = report.passes[0];
+  const Report& second = report.passes[1];
+  if (report.kind == DivergenceKind::kUnrepeated) {
+    add_pass(page, "1st pair", first);
+    add_pass(page, "2nd pair", second);
+  } else if (first.status != second.status) {
+    add_pass(page, "1st pair", first);
+  } else if (first.status == comparators::Status::kDiverged) {
+    page.prose("1st pair", "diverged at the same operator; in " + dumps_text(first));
+  }
+  return page;
+}
+
+Page verbose_section(const Report& report) {
+  Page page;
+  add_modules(page, report);
+  add_runs(page, report);
+  add_settings(page, report);
+  return page;
 }
 
 }  // namespace repro_check::cmd

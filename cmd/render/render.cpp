@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cmd/render/formats.h"
+#include "cmd/render/render.h"
 
 #include <algorithm>
 #include <array>

@@ -1,0 +1,595 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/render/ci/findings.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <filesystem>
+#include <optional>
+#include <utility>
+
+#include "cmd/render/text.h"
+#include "cmd/render/words.h"
+#include "comparators/compare.h"
+
+namespace repro_check::cmd {
+namespace {
+
+using comparators::DivergenceKind;
+using comparators::ExpectedOutcome;
+using comparators::OpDivergence;
+using comparators::Relation;
+using comparators::Report;
+using comparators::RunSummary;
+using comparators::Status;
+using core::NamedTensorKind;
+
+constexpr std::array kRules{
+    Rule{RuleId::kOrigin,
+         "RC1001",
+         "DivergenceOrigin",
+         "origin",
+         "Operator is not reproducible",
+         "Everything the operator was given was bit-equal in both runs, and what it returned was "
+         "not.",
+         "Record with determinism on, pin the number of threads, or replace the operator. "
+         "`repro-check "
+         "replay DUMP --op N` executes it alone, again and again, with the inputs it had."},
+    Rule{RuleId::kInherited,
+         "RC1002",
+         "DivergenceInherited",
+         "inputs",
+         "The runs were given different numbers",
+         "No operator made the first difference: the inputs, the weights, a constant of the graph "
+         "or an argument that is no tensor differed.",
+         "Load the same checkpoint and the same inputs in both runs, and compare again."},
+    Rule{RuleId::kMismatch,
+         "RC1003",
+         "TensorMismatch",
+         "mismatch",
+         "Operator returns another kind of tensor",
+         "The dtype, shape, layout or number of results of an operator is not the same in both "
+         "runs.",
+         "Look for a cast, an autocast region or an input shape that only one of the runs has. "
+         "`--dtype "
+         "promote` compares values across dtypes."},
+    Rule{RuleId::kMissing,
+         "RC1004",
+         "OperatorMissing",
+         "missing",
+         "Operator is called in one run only",
+         "An operator of one run has no counterpart in the other one.",
+         "Look for a branch, a training flag or another version of the model. What follows it is "
+         "compared all the same."},
+    Rule{
+        RuleId::kControlFlow,
+        "RC1005",
+        "ControlFlowParted",
+        "control_flow",
+        "The runs took different paths",
+        "From some operator on the two runs called different operators, most often since a branch "
+        "was "
+        "taken by a value that differs.",
+        "Look at the last value that the program read before the streams part, and at what made it "
+        "differ."},
+    Rule{RuleId::kGenerator,
+         "RC1006",
+         "GeneratorApart",
+         "generator",
+         "A random number generator stood at another place",
+         "An operator drew random numbers from a generator that had been seeded otherwise, or had "
+         "drawn "
+         "another amount before.",
+         "Seed both runs alike. `rng: host` draws on the CPU, so that two devices see the same "
+         "numbers."},
+    Rule{RuleId::kUninitialised,
+         "RC1007",
+         "UninitialisedMemory",
+         "uninitialised",
+         "Operator reads memory that nobody has written",
+         "The values of a tensor made without being filled were read before something was written "
+         "there.",
+         "Fill the tensor where it is made (`torch.zeros` in place of `torch.empty`)."},
+    Rule{RuleId::kNondeterministic,
+         "RC1008",
+         "NondeterministicKernel",
+         "nondeterministic",
+         "Operator ran without a deterministic implementation",
+         "The kernel may add its terms in any order, and LibTorch was not told to take one that "
+         "does not.",
+         "Record with determinism `error`: it takes the deterministic kernel where there is one, "
+         "and names "
+         "the operator where there is none."},
+    Rule{RuleId::kGrowth,
+         "RC1009",
+         "ErrorGrowth",
+         "growth",
+         "The error grows beyond its limit",
+         "Every operator is within its policy, and the error at the end is larger than the limit "
+         "allows.",
+         "Look at the steepest operator of the report, and compute it in a wider dtype."},
+    Rule{RuleId::kUnrepeated,
+         "RC1010",
+         "DivergenceDoesNotRepeat",
+         "unrepeated",
+         "The divergence itself does not repeat",
+         "Runs of one configuration did not diverge alike.",
+         "Something races or draws without a seed. `repro-check run -n 20` says which operators "
+         "give more "
+         "than one result."},
+    Rule{RuleId::kObserver,
+         "RC1011",
+         "ObserverEffect",
+         "observer",
+         "Recording changed what a run returns",
+         "The model returned other values when it was recorded than when it was not.",
+         "Look for an operator that reads memory nobody has written, or one that races."},
+    Rule{RuleId::kExpected,
+         "RC2001",
+         "ExpectedDivergence",
+         "expected",
+         "A divergence that was accepted",
+         "The operator diverges, and an entry of the list of expected divergences allows it for "
+         "now.",
+         "Nothing to do before the entry expires."},
+    Rule{RuleId::kUnexpectedPass,
+         "RC2002",
+         "UnexpectedPass",
+         "unexpected_pass",
+         "An expected divergence is gone",
+         "The operator agrees now, although the list says that it always diverges.",
+         "Remove the entry from the list."},
+    Rule{RuleId::kExpired,
+         "RC2003",
+         "ExpectedDivergenceExpired",
+         "expired",
+         "The entry of an expected divergence has expired",
+         "The operator diverges as the list says, and the entry is past its date.",
+         "Mend the operator, or renew the entry with a reason."},
+    Rule{RuleId::kStaleBaseline,
+         "RC2004",
+         "StaleBaseline",
+         "stale_baseline",
+         "There is no baseline for this model, configuration and platform",
+         "The model, the configuration or the platform is not the one the baseline was accepted "
+         "for.",
+         "Look at the differences, then accept the new baseline."},
+    Rule{RuleId::kDamaged,
+         "RC3001",
+         "DumpDamaged",
+         "damaged",
+         "A recording cannot be read whole",
+         "There is no dump, or one of a newer format, or its bytes do not match their digest, or "
+         "the "
+         "recording never ended. This is no divergence.",
+         "Record again, and check the disk. `--partial` compares as far as a recording goes."},
+    Rule{RuleId::kNotComparable,
+         "RC4001",
+         "NotComparable",
+         "not_comparable",
+         "The recordings cannot be judged against each other",
+         "Nothing was compared, or not all that the policy needs: it is neither a pass nor a "
+         "divergence.",
+         "Record both runs at the level and depth that the policy needs."},
+    Rule{RuleId::kRunFailed,
+         "RC5001",
+         "RunFailed",
+         "run_failed",
+         "A run failed",
+         "The model, or recording it, ended before its end.",
+         "Read the log of the run that the report names."},
+};
+
+bool holds(const Report& report, Status status) {
+  return report.status == status || std::ranges::find(report.also, status) != report.also.end();
+}
+
+std::string named_text(const comparators::NamedTensorDifference& tensor) {
+  if (!tensor.note.empty()) return fmt::format("{}: {}", tensor.name, tensor.note);
+  if (!tensor.metrics) return tensor.name + ": digests differ";
+  return fmt::format("{}: {}", tensor.name, amount_text(*tensor.metrics, false));
+}
+
+std::string changes_text(const std::vector<baselines::Change>& changes) {
+  constexpr std::size_t kListed = 20;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(changes.size(), kListed); ++i) {
+    text += fmt::format("{}: {} -> {}\n", changes[i].name, changes[i].accepted, changes[i].now);
+  }
+  if (changes.size() > kListed) text += fmt::format("... and {} more\n", changes.size() - kListed);
+  return text;
+}
+
+/// `origin`, or what differs in its place.
+std::string reason_text(const OpDivergence& op) {
+  const std::string_view source = differing_source(op);
+  if (source.empty()) return std::string(relation_name(op.relation));
+  return fmt::format("its {} {}", source, source.ends_with('s') ? "differ" : "differs");
+}
+
+class Collector {
+ public:
+  Collector(const Report& report, const GateOutcome* gate) : report_(report), gate_(gate) {}
+
+  std::vector<Finding> collect() {
+    if (comparators::exit_code_of(report_) == core::ExitCode::kReproducible) {
+      add_excused();
+      return std::move(found_);
+    }
+    if (holds(report_, Status::kDiverged)) {
+      add_named(Subject::kInputs, true);
+      add_named(Subject::kWeights, false);
+      add_parting();
+      add_whole();
+    }
+    add_observer();
+    add_runs();
+    add_incomparable();
+    add_stale();
+    add_operators();
+    add_entries();
+    settle_consequences();
+    add_excused();
+    return std::move(found_);
+  }
+
+ private:
+  Finding& add(RuleId rule, Subject subject, std::string message) {
+    Finding& finding = found_.emplace_back();
+    finding.rule = rule;
+    finding.subject = subject;
+    finding.message = std::move(message);
+    return finding;
+  }
+
+  void add_named(Subject subject, bool inputs) {
+    constexpr std::size_t kListed = 20;
+    std::size_t count = 0;
+    std::string detail;
+    for (const auto& tensor : report_.named_tensors) {
+      if ((tensor.kind == NamedTensorKind::kInput) != inputs) continue;
+      if (count++ == 0) {
+        add(RuleId::kInherited, subject, named_text(tensor));
+      } else if (count <= kListed) {
+        detail += named_text(tensor) + "\n";
+      }
+    }
+    if (count == 0) return;
+    if (count > kListed) detail += fmt::format("... and {} more\n", count - kListed);
+    found_.back().detail = std::move(detail);
+  }
+
+  void add_parting() {
+    if (report_.kind != DivergenceKind::kControlFlow) return;
+    add(RuleId::kControlFlow, Subject::kAlignment, verdict_line(report_).raw());
+  }
+
+  void add_whole() {
+    if (report_.kind == DivergenceKind::kGrowth) {
+      add(RuleId::kGrowth, Subject::kGrowth, verdict_line(report_).raw());
+    }
+    if (report_.kind == DivergenceKind::kUnrepeated) {
+      add(RuleId::kUnrepeated, Subject::kRepeat, verdict_line(report_).raw());
+    } else if (report_.repeat && report_.repeat->differing > 0 && report_.repeat->alike) {
+      add(RuleId::kUnrepeated,
+          Subject::kRepeat,
+          fmt::format(
+              "{} of {} runs differ from {}",
+              report_.repeat->differing,
+              report_.repeat->judged,
+              report_.repeat->runs.empty() ? "the first" : report_.repeat->runs.front().name));
+    }
+  }
+
+  void add_observer() {
+    if (!holds(report_, Status::kObserverEffect)) return;
+    add(RuleId::kObserver, Subject::kCoverage, verdict_line(report_).raw());
+  }
+
+  void add_runs() {
+    for (std::size_t i = 0; i < report_.runs.size(); ++i) {
+      const RunSummary& run = report_.runs[i];
+      if (run.status == "complete") continue;
+      const bool failed = run.status == "failed";
+      std::string text = run.signal.empty() ? run.message : "killed by " + run.signal;
+      if (text.empty()) text = "the recording is " + run.status;
+      if (run.last_op) text += fmt::format("; op {} was reached", *run.last_op);
+      const RuleId rule =
+          failed ? RuleId::kRunFailed
+                 : (run.status == "partial" ? RuleId::kNotComparable : RuleId::kDamaged);
+      Finding& finding = add(rule, failed ? Subject::kRun : Subject::kDump, std::move(text));
+      finding.run = i;
+      finding.detail = report_.mend;
+    }
+  }
+
+  void add_incomparable() {
+    const bool is_judged =
+        !holds(report_, Status::kNotComparable) && !holds(report_, Status::kNothingCompared);
+    if (is_judged) return;
+    add(RuleId::kNotComparable, Subject::kCoverage, verdict_line(report_).raw()).detail =
+        report_.mend;
+  }
+
+  void add_stale() {
+    if (!holds(report_, Status::kStaleBaseline) && !holds(report_, Status::kNoBaseline)) return;
+    Finding& finding = add(RuleId::kStaleBaseline, Subject::kBaseline, verdict_line(report_).raw());
+    if (gate_ != nullptr) {
+      finding.detail = changes_text(gate_->changes) + changes_text(gate_->nearest_changes);
+    }
+    finding.detail += report_.mend;
+  }
+
+  /// The entry that would have excused the operator before its day was over.
+  [[nodiscard]] const ExpectedOutcome* expired_entry(const OpDivergence& op) const {
+    if (gate_ == nullptr) return nullptr;
+    for (const ExpectedOutcome& entry : gate_->expected) {
+      if (entry.what != ExpectedOutcome::What::kExpired) continue;
+      const auto is_it = [&](const OpDivergence& each) {
+        return comparators::is_same_call(each, op);
+      };
+      if (std::ranges::any_of(entry.found, is_it)) return &entry;
+    }
+    return nullptr;
+  }
+
+  void add_operator(const OpDivergence& op) {
+    const bool parted = report_.kind == DivergenceKind::kControlFlow;
+    Finding& finding =
+        add(rule_of(op), Subject::kOperator, fmt::format("{}, {}", op_amount(op), reason_text(op)));
+    finding.op = &op;
+    finding.detail = fmt::format("op {}, {}\n", shown_index(op), op.cause.evidence);
+    if (!op.cause.advice.empty()) finding.detail += op.cause.advice + "\n";
+    // What was given differently is a cause, wherever the comparator draws the line.
+    const bool is_given = !differing_source(op).empty();
+    const bool inherits =
+        !op.producers.empty() || (op.relation == Relation::kPropagated && !is_given);
+    finding.consequence = inherits || (parted && op.relation == Relation::kMissing);
+    if (const ExpectedOutcome* entry = expired_entry(op); entry != nullptr && !inherits) {
+      finding.rule = RuleId::kExpired;
+      finding.entry = entry;
+      finding.message += fmt::format("; expected, and expired on {}", entry->expires);
+      finding.detail += entry_text(*entry) + "\n";
+    }
+  }
+
+  void add_operators() {
+    if (report_.first_divergence) add_operator(*report_.first_divergence);
+    for (const OpDivergence& op : report_.divergences) add_operator(op);
+  }
+
+  Finding& add_entry(RuleId rule, const ExpectedOutcome& entry, std::string message) {
+    Finding& finding = add(rule, Subject::kExpected, std::move(message));
+    finding.entry = &entry;
+    finding.op = entry.found.empty() ? nullptr : &entry.found.front();
+    finding.detail = entry_text(entry) + "\n";
+    return finding;
+  }
+
+  /// Entries that fail without an operator that says so.
+  void add_entries() {
+    if (gate_ == nullptr || !holds(report_, Status::kDiverged)) return;
+    for (const ExpectedOutcome& entry : gate_->expected) {
+      using enum ExpectedOutcome::What;
+      const auto is_told = [&](const Finding& each) { return each.entry == &entry; };
+      if (entry.what == kUnexpectedPass) {
+        add_entry(RuleId::kUnexpectedPass,
+                  entry,
+                  fmt::format("{} was expected to diverge, and agrees", entry.match));
+      } else if (entry.what == kExpired && std::ranges::none_of(found_, is_told)) {
+        add_entry(RuleId::kExpired,
+                  entry,
+                  fmt::format("the expected divergence of {} expired on {}, and does not show",
+                              entry.match,
+                              entry.expires));
+      } else if (entry.what == kBeyondLimit && report_.kind == DivergenceKind::kExpectation) {
+        add_entry(RuleId::kOrigin,
+                  entry,
+                  fmt::format("{} diverged further than expected: {}", entry.match, entry.detail));
+      }
+    }
+  }
+
+  /// What diverges as expected is no part of the report any more.
+  void add_excused() {
+    if (gate_ == nullptr) return;
+    for (const ExpectedOutcome& entry : gate_->expected) {
+      if (entry.what != ExpectedOutcome::What::kExcused) continue;
+      for (const OpDivergence& op : entry.found) {
+        Finding& finding = add(RuleId::kExpected,
+                               Subject::kOperator,
+                               op_amount(op) + ", expected until " + entry.expires);
+        finding.op = &op;
+        finding.entry = &entry;
+        finding.detail = entry_text(entry) + "\n";
+      }
+    }
+  }
+
+  /// Where nothing is a cause, the first operator stands for it. What kept the runs from being
+  /// judged is always there when something did.
+  void settle_consequences() {
+    const bool is_judged = comparators::exit_code_of(report_) == core::ExitCode::kDivergence;
+    const auto is_cause = [&](const Finding& each) {
+      return is_judged ? !each.consequence : is_trouble(each.rule);
+    };
+    if (std::ranges::any_of(found_, is_cause)) return;
+    if (is_judged && !found_.empty()) {
+      found_.front().consequence = false;
+      return;
+    }
+    add(fallback_rule(), fallback_subject(), verdict_line(report_).raw()).detail = report_.mend;
+    std::rotate(found_.begin(), found_.end() - 1, found_.end());
+  }
+
+  [[nodiscard]] Subject fallback_subject() const {
+    const bool is_about_baseline =
+        gate_ != nullptr &&
+        (gate_->baseline == BaselineState::kDiffers || gate_->baseline == BaselineState::kDamaged);
+    return is_about_baseline ? Subject::kBaseline : Subject::kCoverage;
+  }
+
+  [[nodiscard]] RuleId fallback_rule() const {
+    switch (comparators::exit_code_of(report_)) {
+      case core::ExitCode::kDivergence:
+        if (report_.kind == DivergenceKind::kExpectation) return RuleId::kUnexpectedPass;
+        return report_.kind == DivergenceKind::kWeights || report_.kind == DivergenceKind::kInputs
+                   ? RuleId::kInherited
+                   : RuleId::kOrigin;
+      case core::ExitCode::kDumpUnusable:
+        return RuleId::kDamaged;
+      case core::ExitCode::kRunFailed:
+        return RuleId::kRunFailed;
+      default:
+        return RuleId::kNotComparable;
+    }
+  }
+
+  const Report& report_;
+  const GateOutcome* gate_;
+  std::vector<Finding> found_;
+};
+
+/// Empty where `file` is not below `root`.
+std::string below(const std::filesystem::path& root, const std::string& file) {
+  if (file.empty()) return {};
+  std::filesystem::path path = std::filesystem::path(file).lexically_normal();
+  if (path.is_absolute()) {
+    if (root.empty()) return {};
+    path = path.lexically_relative(root);
+  }
+  const bool is_outside = path.empty() || *path.begin() == ".." || path == ".";
+  return is_outside || path.is_absolute() ? std::string() : path.generic_string();
+}
+
+bool is_installed(const std::filesystem::path& file) {
+  return std::ranges::any_of(file, [](const std::filesystem::path& part) {
+    return part == "site-packages" || part == "dist-packages" || part == "torch";
+  });
+}
+
+std::optional<SourcePlace> place_of(const core::CallSite& site, const std::filesystem::path& root) {
+  for (const core::SourceFrame& frame : site.frames) {
+    if (frame.line == 0 || is_installed(frame.file)) continue;
+    if (std::string file = below(root, frame.file); !file.empty()) {
+      return SourcePlace{std::move(file), frame.line, true};
+    }
+  }
+  return std::nullopt;
+}
+
+const core::RunManifest* last_manifest(const Report& report) {
+  return report.runs.empty() ? nullptr : &report.runs.back().manifest;
+}
+
+std::string subject_of(const Report& report, const DocumentOptions& options, bool several) {
+  std::string subject = options.subject;
+  const core::RunManifest* manifest = last_manifest(report);
+  if (subject.empty() && manifest != nullptr) {
+    subject = std::filesystem::path(manifest->model_path).stem().string();
+  }
+  subject = identifier(subject.empty() ? "model" : subject);
+  // A dot would make a package of the rest where readers split class names.
+  std::ranges::replace(subject, '.', '_');
+  if (!several || report.runs.empty()) return subject;
+  std::string candidate = identifier(report.runs.back().name);
+  std::ranges::replace(candidate, '.', '_');
+  return subject + "-" + candidate;
+}
+
+std::string platform_of(const Report& report, const DocumentOptions& options) {
+  if (!options.platform.empty()) return identifier(options.platform);
+  const core::RunManifest* manifest = last_manifest(report);
+  if (manifest == nullptr) return "unknown";
+  const bool is_known = !manifest->created.empty() && !manifest->device.empty();
+  return is_known ? identifier(manifest->device) : "unknown";
+}
+
+}  // namespace
+
+std::span<const Rule> rules() noexcept { return kRules; }
+
+const Rule& rule(RuleId id) noexcept { return kRules.at(static_cast<std::size_t>(id)); }
+
+std::string_view differing_source(const comparators::OpDivergence& op) noexcept {
+  using comparators::CauseKind;
+  using comparators::DivergenceKind;
+  if (op.kind == DivergenceKind::kWeights || op.cause.kind == CauseKind::kWeights) return "weights";
+  if (op.kind == DivergenceKind::kInputs || op.cause.kind == CauseKind::kInputData) return "inputs";
+  if (op.cause.kind == CauseKind::kConstant) return "constant";
+  return op.cause.kind == CauseKind::kArgument ? "argument" : "";
+}
+
+RuleId rule_of(const comparators::OpDivergence& op) noexcept {
+  using comparators::DivergenceKind;
+  using comparators::Relation;
+  if (op.relation == Relation::kMissing) return RuleId::kMissing;
+  if (!differing_source(op).empty()) return RuleId::kInherited;
+  if (op.relation == Relation::kMismatch) return RuleId::kMismatch;
+  if (op.kind == DivergenceKind::kUninitialised) return RuleId::kUninitialised;
+  if (op.kind == DivergenceKind::kRng) return RuleId::kGenerator;
+  if (op.relation == Relation::kPropagated) return RuleId::kInherited;
+  return op.cause.kind == comparators::CauseKind::kNondeterministicKernel
+             ? RuleId::kNondeterministic
+             : RuleId::kOrigin;
+}
+
+std::vector<Finding> findings_of(const Report& report, const GateOutcome* gate) {
+  return Collector(report, gate).collect();
+}
+
+std::string entry_text(const ExpectedOutcome& entry) {
+  return fmt::format("{}; until {}, {}{}{}",
+                     entry.reason,
+                     entry.expires,
+                     entry.owner,
+                     entry.issue.empty() ? "" : ", ",
+                     entry.issue);
+}
+
+bool is_trouble(RuleId rule) noexcept { return rule >= RuleId::kStaleBaseline; }
+
+SourcePlace source_place(const core::CallSite* site,
+                         const Report& report,
+                         const DocumentOptions& options) {
+  const std::filesystem::path root(options.source_root);
+  if (site != nullptr) {
+    if (auto found = place_of(*site, root)) return *std::move(found);
+  }
+  const core::RunManifest* manifest = last_manifest(report);
+  const std::string model = manifest == nullptr ? "" : manifest->model_path;
+  for (const std::string& file : {options.fallback_file, model}) {
+    if (std::string inside = below(root, file); !inside.empty())
+      return {std::move(inside), 1, false};
+  }
+  // A reader drops what has no file at all.
+  const std::string name = std::filesystem::path(model).filename().string();
+  return {name.empty() ? "repro-check" : name, 1, false, false};
+}
+
+const core::CallSite* site_of(const Finding& finding, const Report& report) {
+  if (finding.op != nullptr) return shown_record(*finding.op).site.get();
+  const bool has_operator = finding.subject == Subject::kInputs ||
+                            finding.subject == Subject::kWeights ||
+                            finding.subject == Subject::kAlignment;
+  if (!has_operator || !report.first_divergence) return nullptr;
+  return shown_record(*report.first_divergence).site.get();
+}
+
+std::vector<CiReport> ci_reports(std::span<const Report> reports, const DocumentOptions& options) {
+  std::vector<CiReport> views;
+  for (const Report& report : reports) {
+    const GateOutcome* gate = views.empty() ? options.gate : nullptr;
+    views.push_back({report,
+                     gate,
+                     options,
+                     subject_of(report, options, reports.size() > 1),
+                     platform_of(report, options),
+                     findings_of(report, gate)});
+  }
+  return views;
+}
+
+}  // namespace repro_check::cmd

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cmd/render/render.h"
+#include "comparators/report/report.h"
+#include "core/trace/op_record.h"
+
+namespace repro_check::cmd {
+
+/// Why CI systems show something. Rows are never removed and ids never used again.
+enum class RuleId {
+  kOrigin,
+  kInherited,
+  kMismatch,
+  kMissing,
+  kControlFlow,
+  kGenerator,
+  kUninitialised,
+  kNondeterministic,
+  kGrowth,
+  kUnrepeated,
+  kObserver,
+  kExpected,
+  kUnexpectedPass,
+  kExpired,
+  kStaleBaseline,
+  kDamaged,
+  kNotComparable,
+  kRunFailed,
+};
+
+struct Rule {
+  RuleId rule;
+  std::string_view id;          ///< `RC1001`
+  std::string_view name;        ///< `DivergenceOrigin`
+  std::string_view junit_type;  ///< behind `repro_check.`
+  std::string_view title;
+  std::string_view description;  ///< at most 1024 characters
+  std::string_view help;         ///< how to check it and what to do
+};
+
+/// All of them, by RuleId.
+std::span<const Rule> rules() noexcept;
+const Rule& rule(RuleId id) noexcept;
+
+/// What the operator was given besides the results of others, if that is what differs: `weights`,
+/// `inputs`, `constant`, `argument`; else empty.
+std::string_view differing_source(const comparators::OpDivergence& op) noexcept;
+
+/// The rule that an operator which is not fine falls under.
+RuleId rule_of(const comparators::OpDivergence& op) noexcept;
+
+/// What a finding is about.
+enum class Subject {
+  kInputs,
+  kWeights,
+  kCoverage,
+  kAlignment,
+  kGrowth,
+  kRepeat,
+  kRun,
+  kDump,
+  kOperator,
+  kBaseline,  ///< of a gate
+  kExpected,  ///< an entry of its list of expected divergences, where no operator stands for it
+};
+
+/// One thing that is not fine, as CI formats list it. Its texts are not escaped.
+struct Finding {
+  RuleId rule = RuleId::kOrigin;
+  Subject subject = Subject::kOperator;
+  std::size_t run = 0;  ///< position in Report::runs, for kRun and kDump
+  /// For kOperator, and what kExpected names where that is known; borrowed from the report or gate.
+  const comparators::OpDivergence* op = nullptr;
+  /// Of RC2001 to RC2003; borrowed from the gate.
+  const comparators::ExpectedOutcome* entry = nullptr;
+  /// One line: `3 of 4096 elements, max 2 ULP, origin`.
+  std::string message;
+  std::string detail;  ///< further lines; may be empty
+  /// Follows from another finding, so that it is no cause of its own.
+  bool consequence = false;
+
+  /// Expected, and in force: it fails nothing.
+  [[nodiscard]] bool is_excused() const noexcept { return rule == RuleId::kExpected; }
+};
+
+/// Everything that is not fine, what concerns the whole first, then operators in trace order, then
+/// what is excused. At least one that is neither a consequence nor excused where exit_code_of() is
+/// not 0; only what is excused else.
+/// @param gate  that the report is about; may be null
+std::vector<Finding> findings_of(const comparators::Report& report, const GateOutcome* gate);
+
+/// `a race; until 2026-12-31, ann, PROJ-12`: why an entry is on the list. Not escaped.
+std::string entry_text(const comparators::ExpectedOutcome& entry);
+
+/// Whether it says why nothing could be judged (exits 3, 4 and 5), and not that values differ.
+bool is_trouble(RuleId rule) noexcept;
+
+/// A line of a file as CI systems name it; not escaped.
+struct SourcePlace {
+  std::string file;        ///< relative to the source root, with `/`
+  std::uint32_t line = 1;  ///< 1-based
+  bool is_call = false;    ///< whether it is where the call stands, not a stand-in for it
+  bool is_file = true;     ///< false where it is a name for readers that drop what has no file
+};
+
+/// The innermost frame of `site` whose file lies below the source root and is none of an installed
+/// package; where there is none, the first line of the configuration, else of the model's file.
+/// @param site  may be null
+SourcePlace source_place(const core::CallSite* site,
+                         const comparators::Report& report,
+                         const DocumentOptions& options);
+
+/// The call that a finding is about; of differing inputs and weights, and of streams that part, the
+/// first one that is not fine. Null where there is none.
+const core::CallSite* site_of(const Finding& finding, const comparators::Report& report);
+
+/// A report as the formats that CI systems read show it.
+struct CiReport {
+  const comparators::Report& report;
+  const GateOutcome* gate = nullptr;  ///< of the first report: it is about the runs as a whole
+  const DocumentOptions& options;
+  /// What is checked, as one word: options.subject, else the stem of the model's file, else
+  /// `model`; with the candidate's name where several reports share a document.
+  std::string subject;
+  std::string platform;  ///< as one word: options.platform, else the candidate's device
+  std::vector<Finding> findings;
+
+  /// Where every format shows one of the findings.
+  [[nodiscard]] SourcePlace place_of(const Finding& finding) const {
+    return source_place(site_of(finding, report), report, options);
+  }
+};
+
+/// @param reports, options  borrowed
+std::vector<CiReport> ci_reports(std::span<const comparators::Report> reports,
+                                 const DocumentOptions& options);
+
+}  // namespace repro_check::cmd
