@@ -23,13 +23,13 @@ namespace repro_check::cmd {
 std::vector<std::unique_ptr<Command>> make_commands() {
   std::vector<std::unique_ptr<Command>> commands;
   commands.push_back(std::make_unique<RunCommand>());
-  commands.push_back(std::make_unique<GateCommand>());
-  commands.push_back(std::make_unique<ReportCommand>());
+  commands.push_back(gate_command());
+  commands.push_back(report_command());
   commands.push_back(std::make_unique<RecordCommand>());
   commands.push_back(std::make_unique<ExecCommand>());
   commands.push_back(std::make_unique<DiffCommand>());
-  commands.push_back(std::make_unique<BisectCommand>());
-  commands.push_back(std::make_unique<CalibrateCommand>());
+  commands.push_back(bisect_command());
+  commands.push_back(calibrate_command());
   commands.push_back(inspect_command());
   commands.push_back(std::make_unique<ReplayCommand>());
   commands.push_back(std::make_unique<ExtractCommand>());

@@ -28,8 +28,8 @@ using comparators::Report;
 using comparators::Status;
 using comparators::TrialOutcome;
 
-constexpr const char* kFormat = "repro-check-bisect-log";
-constexpr const char* kVersion = "1.0";
+constexpr const char* kLogFormat = "repro-check-bisect-log";
+constexpr const char* kLogVersion = "1.0";
 
 TrialOutcome outcome_called(const std::string& name) {
   for (const TrialOutcome outcome : {TrialOutcome::kShows, TrialOutcome::kPasses}) {
@@ -233,7 +233,7 @@ BisectLog::BisectLog(std::filesystem::path file, std::string key)
   std::error_code error;
   if (std::filesystem::exists(file_, error)) read();
   if (resumed_) return;
-  write_line({{"format", kFormat}, {"version", kVersion}, {"key", key_}});
+  write_line({{"format", kLogFormat}, {"version", kLogVersion}, {"key", key_}});
 }
 
 void BisectLog::read() {
@@ -265,8 +265,8 @@ void BisectLog::take_line(const std::string& line, std::size_t number) {
   if (!json.is_object()) refuse(where + " is no JSON object");
   try {
     if (number == 1) {
-      if (json.value("format", "") != kFormat) refuse("it is no log of a bisect");
-      if (json.value("version", "") != kVersion) refuse("it is of another version");
+      if (json.value("format", "") != kLogFormat) refuse("it is no log of a bisect");
+      if (json.value("version", "") != kLogVersion) refuse("it is of another version");
       if (json.value("key", "") != key_) {
         refuse("it belongs to another configuration, or a model or input file has changed since");
       }

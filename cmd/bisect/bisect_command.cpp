@@ -6,6 +6,7 @@
 #include <CLI/App.hpp>
 #include <CLI/Validators.hpp>
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -14,14 +15,16 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <system_error>
 #include <utility>
+#include <vector>
 
-#include "cmd/bisect/bisect_summary.h"
-#include "cmd/bisect/bisect_weights.h"
+#include "cmd/bisect/bisect.h"
 #include "cmd/options/choice.h"
 #include "cmd/options/compare_options.h"
+#include "cmd/options/config_options.h"
 #include "cmd/recording/output_lock.h"
 #include "cmd/recording/recorder_process.h"
 #include "cmd/recording/recording.h"
@@ -114,25 +117,8 @@ void require_names(const configs::RunSpec& run, const Versions& versions) {
 
 constexpr std::size_t kShownTrials = 10;
 
-const char* status_word(BisectStatus status) {
-  switch (status) {
-    case BisectStatus::kReduced:
-      return "reduced";
-    case BisectStatus::kReproducible:
-      return "reproducible";
-    case BisectStatus::kNotSettings:
-      return "not_settings";
-    case BisectStatus::kNotJudged:
-      break;
-  }
-  return "not_judged";
-}
-
-/// The recording of exactly these items.
-const BisectTrial* trial_of(const BisectResult& result, const ItemSet& items) {
-  const auto found = std::ranges::find(result.trials, items, &BisectTrial::items);
-  return found == result.trials.end() ? nullptr : &*found;
-}
+/// By BisectStatus.
+constexpr std::array kStatusWords{"reduced", "reproducible", "not_settings", "not_judged"};
 
 std::string change_text(const configs::SettingChange& item) {
   return fmt::format("{} {} -> {}", item.pointer, item.baseline, item.candidate);
@@ -172,9 +158,10 @@ Line verdict(const BisectPlan& plan, const BisectResult& result) {
 void add_reduction(Page& page, const BisectPlan& plan, const BisectResult& result) {
   const ItemSet& items = result.reduction.items;
   for (const std::size_t item : items) {
-    page.prose(item == items.front() ? "needed" : "", change_text(plan.items[item]), 3);
+    page.prose(item == items.front() ? "needed" : "", change_text(plan.items[item]));
   }
-  if (const BisectTrial* trial = trial_of(result, items)) page.prose("with it", trial->headline, 4);
+  const auto trial = std::ranges::find(result.trials, items, &BisectTrial::items);
+  if (trial != result.trials.end()) page.prose("with it", trial->headline);
   if (result.rest) {
     ItemSet rest;
     for (std::size_t item = 0; item < plan.items.size(); ++item) {
@@ -185,13 +172,12 @@ void add_reduction(Page& page, const BisectPlan& plan, const BisectResult& resul
         : *result.rest == TrialOutcome::kShows
             ? "diverge without it too: bisect again without what is needed here"
             : "could not be judged by themselves";
-    page.prose("the rest", fmt::format("{}: {}", names_of(plan, rest), what), 4);
+    page.prose("the rest", fmt::format("{}: {}", names_of(plan, rest), what));
   }
   if (!result.reduction.is_certain) {
     page.prose("",
                "whether all that is named is needed is not known: a trial without a part of it "
-               "could not be judged",
-               2);
+               "could not be judged");
   }
 }
 
@@ -200,8 +186,7 @@ void add_trials(Page& page, const BisectPlan& plan, const BisectResult& result, 
              fmt::format("{}; {} recorded now, {} known from before",
                          format_count(result.trials.size()),
                          format_count(result.recorded, "run"),
-                         format_count(result.known)),
-             2);
+                         format_count(result.known)));
   std::size_t left =
       everything ? result.trials.size() : std::min(kShownTrials, result.trials.size());
   for (const BisectTrial& trial : result.trials) {
@@ -210,46 +195,16 @@ void add_trials(Page& page, const BisectPlan& plan, const BisectResult& result, 
                fmt::format("{}{}: {}",
                            outcome_name(trial.outcome),
                            trial.is_flaky ? " (its runs do not agree)" : "",
-                           names_of(plan, trial.items)),
-               everything ? 20 : 1);
+                           names_of(plan, trial.items)));
   }
   if (!everything && result.trials.size() > kShownTrials) {
-    page.prose("", fmt::format("... and {} more: -v", result.trials.size() - kShownTrials), 1);
+    page.prose("", fmt::format("... and {} more: -v", result.trials.size() - kShownTrials));
   }
 }
 
 Json json_names(const BisectPlan& plan, const ItemSet& items) {
   Json out = Json::array();
   for (const std::size_t item : items) out.push_back(json_text(plan.items[item].pointer));
-  return out;
-}
-
-Json json_changes(const BisectPlan& plan, const BisectResult& result) {
-  Json out = Json::array();
-  for (std::size_t i = 0; i < plan.items.size(); ++i) {
-    const ItemSet& needed = result.reduction.items;
-    const bool is_reduced = result.status == BisectStatus::kReduced;
-    Json item;
-    item["name"] = json_text(plan.items[i].pointer);
-    item["baseline"] = json_text(plan.items[i].baseline);
-    item["candidate"] = json_text(plan.items[i].candidate);
-    item["needed"] =
-        is_reduced ? Json(std::ranges::find(needed, i) != needed.end()) : Json(nullptr);
-    out.push_back(std::move(item));
-  }
-  return out;
-}
-
-Json json_trials(const BisectPlan& plan, const BisectResult& result) {
-  Json out = Json::array();
-  for (const BisectTrial& trial : result.trials) {
-    Json item;
-    item["changes"] = json_names(plan, trial.items);
-    item["outcome"] = outcome_name(trial.outcome);
-    item["flaky"] = trial.is_flaky;
-    item["headline"] = json_text(trial.headline);
-    out.push_back(std::move(item));
-  }
   return out;
 }
 
@@ -260,6 +215,8 @@ constexpr std::uint64_t kMostTimes = 1000;
 std::string content_of(const std::filesystem::path& file) {
   return core::to_hex(core::digest_file(file));
 }
+
+constexpr std::array kRecordings{"baseline", "trial"};
 
 /// What the trials of a log depend on.
 std::string key_of(const configs::Config& config, const BisectPlan& plan) {
@@ -295,25 +252,32 @@ void require_two_runs(const configs::Config& config) {
 /// @throws core::Error{kUsage} when what is there is no recording
 void clear(const BisectPlan& plan) {
   std::error_code error;
-  const std::filesystem::path log = plan.directory / kBisectLogName;
-  for (const char* name : {"baseline", "trial"}) {
+  for (const char* name : kRecordings) {
     store::discard_recording(plan.directory / name);
     std::filesystem::remove(log_beside(plan.directory / name), error);
   }
-  std::filesystem::remove(log, error);
+  std::filesystem::remove(plan.directory / kBisectLogName, error);
 }
 
 /// Where no bisect has been, what lies there belongs to somebody else.
 void require_no_recordings(const BisectPlan& plan) {
-  for (const char* name : {"baseline", "trial"}) {
+  for (const char* name : kRecordings) {
     RecordingJob job;
     job.dump = plan.directory / name;
     require_free(job);
   }
 }
 
-}  // namespace
+struct BisectChanges {
+  std::vector<configs::SettingChange> changes;
+  /// Why two model files are one change and not one a tensor; empty when they are not.
+  std::string note;
+};
 
+/// In what two runs are set up differently. Two versions of a model's file are taken apart into the
+/// tensors that differ between them, for which a recorder is asked.
+/// @throws core::Error{kUsage} when `weights_from` names a file whose tensors cannot be taken, or
+///         `weights` a tensor that is not there; what ask_recorder() throws
 BisectChanges bisect_changes(const configs::RunSpec& baseline, const configs::RunSpec& candidate) {
   BisectChanges result;
   result.changes = configs::setting_changes(baseline, candidate);
@@ -341,6 +305,8 @@ BisectChanges bisect_changes(const configs::RunSpec& baseline, const configs::Ru
   return result;
 }
 
+/// What a bisect found, as text: the verdict first.
+/// @param result  judged: for the others there is a report
 std::string bisect_text(const BisectPlan& plan,
                         const BisectResult& result,
                         const RenderOptions& options) {
@@ -351,109 +317,142 @@ std::string bisect_text(const BisectPlan& plan,
   if (result.is_flaky()) {
     page.prose("flaky",
                "some runs of one and the same setting do not agree: the divergence does not depend "
-               "on the changes alone",
-               3);
-    page.prose("mend", "see which operator is not repeatable: run -n 10", 2, Role::kHint);
+               "on the changes alone");
+    page.prose("mend", "see which operator is not repeatable: run -n 10", Role::kHint);
   }
-  if (!plan.note.empty()) page.prose("note", plan.note, 4);
+  page.prose("note", plan.note);
   add_trials(page, plan, result, options.verbosity > 0 || options.all);
-  page.prose("log", escape_name((plan.directory / kBisectLogName).string()), 2);
+  page.prose("log", (plan.directory / kBisectLogName).string());
   return first + page.str(options.color, {}, options.columns);
 }
 
+/// The same as one JSON object.
 std::string bisect_json(const BisectPlan& plan,
                         const BisectResult& result,
                         const RenderOptions& options) {
-  Json out;
-  out["format"] = "repro-check-bisect";
-  out["version"] = "1.1";
-  out["status"] = status_word(result.status);
-  out["exit_code"] = static_cast<int>(exit_code_of(result));
-  out["headline"] = json_text(verdict(plan, result).raw());
-  out["changes"] = json_changes(plan, result);
-  out["note"] = json_text_or_null(plan.note);
-  out["reduced"] = result.status == BisectStatus::kReduced
-                       ? json_names(plan, result.reduction.items)
-                       : Json(nullptr);
-  out["certain"] = result.reduction.is_certain;
-  out["rest"] = result.rest ? Json(outcome_name(*result.rest)) : Json(nullptr);
-  out["flaky"] = result.is_flaky();
-  out["trials"] = json_trials(plan, result);
-  out["recorded"] = json_integer(result.recorded);
-  out["known"] = json_integer(result.known);
-  out["log"] = json_text((plan.directory / kBisectLogName).string());
-  return to_document(out, options.pretty_json);
-}
-
-std::vector<std::string> BisectCommand::examples() const {
-  return {"repro-check bisect -c config.json",
-          "repro-check bisect -c config.json -n 3 --out which-setting"};
-}
-
-void BisectCommand::define(CLI::App& app) {
-  config_.define(app, true);
-  app.add_option("-n,--repeat", times_, "Record each trial so many times (1)")
-      ->type_name("N")
-      ->check(CLI::Range(std::uint64_t{1}, kMostTimes));
-  app.add_option("--out", out_, "Directory of the log, in place of /dump/directory/bisect")
-      ->type_name("DIR");
-  app.add_flag("--force", force_, "Start anew, do not go on with what is there");
-  restrict_to(app.add_option("--format", format_, "Format of the result"), {"text", "json"});
-}
-
-BisectPlan BisectCommand::plan(const configs::Config& config) const {
-  require_two_runs(config);
-  BisectPlan plan;
-  plan.baseline = config.runs[0];
-  BisectChanges found = bisect_changes(config.runs[0], config.runs[1]);
-  plan.note = std::move(found.note);
-  plan.items = std::move(found.changes);
-  if (plan.items.empty()) {
-    throw core::Error(core::ErrorKind::kUsage,
-                      "/runs: both are set up alike, down to the bits of their weights: there is "
-                      "nothing to reduce",
-                      "for repeats of one configuration there is `run -n 10`");
+  const ItemSet& needed = result.reduction.items;
+  const bool is_reduced = result.status == BisectStatus::kReduced;
+  Json changes = Json::array();
+  for (std::size_t i = 0; i < plan.items.size(); ++i) {
+    const bool is_needed = std::ranges::find(needed, i) != needed.end();
+    changes.push_back({{"name", json_text(plan.items[i].pointer)},
+                       {"baseline", json_text(plan.items[i].baseline)},
+                       {"candidate", json_text(plan.items[i].candidate)},
+                       {"needed", is_reduced ? Json(is_needed) : Json()}});
   }
-  plan.directory = from_here(out_ ? std::filesystem::absolute(*out_).lexically_normal()
-                                  : config.runs[0].dump.directory / "bisect");
-  plan.options = compare_options(config.compare);
-  const bool by_digests = starts_with_digests(config);
-  plan.level = by_digests ? core::DumpLevel::kDigest : config.runs[0].dump.level;
-  return plan;
+  Json trials = Json::array();
+  for (const BisectTrial& trial : result.trials) {
+    trials.push_back({{"changes", json_names(plan, trial.items)},
+                      {"outcome", outcome_name(trial.outcome)},
+                      {"flaky", trial.is_flaky},
+                      {"headline", json_text(trial.headline)}});
+  }
+  return to_document({{"format", "repro-check-bisect"},
+                      {"version", "1.1"},
+                      {"status", kStatusWords.at(static_cast<std::size_t>(result.status))},
+                      {"exit_code", static_cast<int>(exit_code_of(result))},
+                      {"headline", json_text(verdict(plan, result).raw())},
+                      {"changes", std::move(changes)},
+                      {"note", json_text_or_null(plan.note)},
+                      {"reduced", is_reduced ? json_names(plan, needed) : Json()},
+                      {"certain", result.reduction.is_certain},
+                      {"rest", result.rest ? Json(outcome_name(*result.rest)) : Json()},
+                      {"flaky", result.is_flaky()},
+                      {"trials", std::move(trials)},
+                      {"recorded", json_integer(result.recorded)},
+                      {"known", json_integer(result.known)},
+                      {"log", json_text((plan.directory / kBisectLogName).string())}},
+                     options.pretty_json);
 }
 
-core::ExitCode BisectCommand::print(const GlobalOptions& globals,
-                                    const BisectPlan& plan,
-                                    const BisectResult& result) const {
-  RenderOptions options = render_options(globals, stdout_is_terminal());
-  if (result.report) {
-    options.logs = result.logs;
-    const std::vector<comparators::Report> reports{*result.report};
-    write_stdout(render_reports(reports, ReportStyle{format_, options}));
-  } else {
-    write_stdout(format_ == "json" ? bisect_json(plan, result, options)
-                                   : bisect_text(plan, result, options));
+/// `repro-check bisect`: which of the differences between two runs make them diverge.
+class BisectCommand final : public Command {
+ public:
+  [[nodiscard]] std::string name() const override { return "bisect"; }
+  [[nodiscard]] std::string summary() const override {
+    return "Find the fewest differing settings that make two runs diverge";
   }
-  return exit_code_of(result);
-}
+  [[nodiscard]] std::vector<std::string> examples() const override {
+    return {"repro-check bisect -c config.json",
+            "repro-check bisect -c config.json -n 3 --out which-setting"};
+  }
 
-core::ExitCode BisectCommand::run(const GlobalOptions& globals) {
-  const configs::Config config = config_.load();
-  BisectPlan bisect_plan = plan(config);
-  bisect_plan.times = times_;
-  for (const configs::RunSpec& run : config.runs) require_recorder(run.recorder);
-  const OutputLock held(bisect_plan.directory);
-  std::error_code error;
-  if (force_) clear(bisect_plan);
-  if (!std::filesystem::exists(bisect_plan.directory / kBisectLogName, error)) {
-    require_no_recordings(bisect_plan);
+  void define(CLI::App& app) override {
+    config_.define(app, true);
+    app.add_option("-n,--repeat", times_, "Record each trial so many times (1)")
+        ->type_name("N")
+        ->check(CLI::Range(std::uint64_t{1}, kMostTimes));
+    app.add_option("--out", out_, "Directory of the log, in place of /dump/directory/bisect")
+        ->type_name("DIR");
+    app.add_flag("--force", force_, "Start anew, do not go on with what is there");
+    restrict_to(app.add_option("--format", format_, "Format of the result"), {"text", "json"});
   }
-  BisectLog log(bisect_plan.directory / kBisectLogName, key_of(config, bisect_plan));
-  Progress progress(progress_style(globals, stderr_is_terminal(), &std::getenv), stderr);
-  bisect_plan.options.progress = comparison_on(progress);
-  const BisectResult result = bisect(bisect_plan, log, progress);
-  progress.clear();
-  return print(globals, bisect_plan, result);
-}
+
+  core::ExitCode run(const GlobalOptions& globals) override {
+    const configs::Config config = config_.load();
+    BisectPlan bisect_plan = plan(config);
+    bisect_plan.times = times_;
+    for (const configs::RunSpec& run : config.runs) require_recorder(run.recorder);
+    const OutputLock held(bisect_plan.directory);
+    std::error_code error;
+    if (force_) clear(bisect_plan);
+    if (!std::filesystem::exists(bisect_plan.directory / kBisectLogName, error)) {
+      require_no_recordings(bisect_plan);
+    }
+    BisectLog log(bisect_plan.directory / kBisectLogName, key_of(config, bisect_plan));
+    Progress progress(progress_style(globals, stderr_is_terminal(), &std::getenv), stderr);
+    bisect_plan.options.progress = comparison_on(progress);
+    const BisectResult result = bisect(bisect_plan, log, progress);
+    progress.clear();
+    return print(globals, bisect_plan, result);
+  }
+
+ private:
+  [[nodiscard]] BisectPlan plan(const configs::Config& config) const {
+    require_two_runs(config);
+    BisectPlan plan;
+    plan.baseline = config.runs[0];
+    BisectChanges found = bisect_changes(config.runs[0], config.runs[1]);
+    plan.note = std::move(found.note);
+    plan.items = std::move(found.changes);
+    if (plan.items.empty()) {
+      throw core::Error(core::ErrorKind::kUsage,
+                        "/runs: both are set up alike, down to the bits of their weights: there is "
+                        "nothing to reduce",
+                        "for repeats of one configuration there is `run -n 10`");
+    }
+    plan.directory = from_here(out_ ? std::filesystem::absolute(*out_).lexically_normal()
+                                    : config.runs[0].dump.directory / "bisect");
+    plan.options = compare_options(config.compare);
+    const bool by_digests = starts_with_digests(config);
+    plan.level = by_digests ? core::DumpLevel::kDigest : config.runs[0].dump.level;
+    return plan;
+  }
+
+  [[nodiscard]] core::ExitCode print(const GlobalOptions& globals,
+                                     const BisectPlan& plan,
+                                     const BisectResult& result) const {
+    RenderOptions options = render_options(globals, stdout_is_terminal());
+    if (result.report) {
+      options.logs = result.logs;
+      const std::vector<comparators::Report> reports{*result.report};
+      write_stdout(render_reports(reports, ReportStyle{format_, options}));
+    } else {
+      write_stdout(format_ == "json" ? bisect_json(plan, result, options)
+                                     : bisect_text(plan, result, options));
+    }
+    return exit_code_of(result);
+  }
+
+  ConfigOptions config_;
+  std::optional<std::string> out_;
+  std::uint64_t times_ = 1;
+  bool force_ = false;
+  std::string format_ = "text";
+};
+
+}  // namespace
+
+std::unique_ptr<Command> bisect_command() { return std::make_unique<BisectCommand>(); }
 
 }  // namespace repro_check::cmd

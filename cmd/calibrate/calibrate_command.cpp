@@ -6,14 +6,21 @@
 #include <CLI/App.hpp>
 #include <CLI/Validators.hpp>
 #include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <memory>
+#include <optional>
+#include <string>
 #include <system_error>
+#include <vector>
 
 #include "cmd/options/choice.h"
+#include "cmd/options/config_options.h"
 #include "cmd/recording/output_lock.h"
 #include "cmd/recording/own_recordings.h"
+#include "cmd/recording/progress.h"
 #include "cmd/recording/recorder_process.h"
 #include "cmd/recording/recording.h"
 #include "cmd/recording/space.h"
@@ -24,6 +31,8 @@
 #include "cmd/terminal/output.h"
 #include "comparators/judge/noise.h"
 #include "configs/noise_file.h"
+#include "configs/spec/noise_floors.h"
+#include "configs/spec/run_config.h"
 #include "core/error.h"
 #include "dumpers/store/directory/discard.h"
 #include "dumpers/store/dump_reader.h"
@@ -76,12 +85,12 @@ std::string text_of(const configs::NoiseFloors& floors,
                        format_count(summary.quiet),
                        format_count(summary.without_floor)));
   Page page;
-  page.prose("floors", floors.file, 2);
+  page.prose("floors", floors.file);
   const std::size_t shown = std::min(kShownOperators, summary.worst.size());
   for (std::size_t i = 0; i < shown; ++i) {
-    page.prose(i == 0 ? "noisiest" : "", floor_text(floors, summary.worst[i]), 2);
+    page.prose(i == 0 ? "noisiest" : "", floor_text(floors, summary.worst[i]));
   }
-  if (summary.without_floor != 0) page.prose("no floor", missing_text(floors), 3);
+  if (summary.without_floor != 0) page.prose("no floor", missing_text(floors));
   const std::string next =
       fmt::format("next: repro-check diff {} CANDIDATE --policy noise --noise {}",
                   escape_name(baseline.string()),
@@ -93,17 +102,16 @@ std::string text_of(const configs::NoiseFloors& floors,
 std::string json_of(const configs::NoiseFloors& floors,
                     const comparators::NoiseSummary& summary,
                     const std::filesystem::path& baseline) {
-  Json out;
-  out["format"] = "repro-check-calibration";
-  out["version"] = "1.0";
-  out["runs"] = json_integer(floors.runs);
-  out["operators"] = json_integer(summary.operators);
-  out["noisy"] = json_integer(summary.noisy);
-  out["bit_equal"] = json_integer(summary.quiet);
-  out["without_floor"] = json_integer(summary.without_floor);
-  out["floors"] = json_text(floors.file);
-  out["baseline"] = json_text(baseline.string());
-  return to_document(out, false);
+  return to_document({{"format", "repro-check-calibration"},
+                      {"version", "1.0"},
+                      {"runs", json_integer(floors.runs)},
+                      {"operators", json_integer(summary.operators)},
+                      {"noisy", json_integer(summary.noisy)},
+                      {"bit_equal", json_integer(summary.quiet)},
+                      {"without_floor", json_integer(summary.without_floor)},
+                      {"floors", json_text(floors.file)},
+                      {"baseline", json_text(baseline.string())}},
+                     false);
 }
 
 void discard(const RecordingJob& job) {
@@ -112,123 +120,142 @@ void discard(const RecordingJob& job) {
   std::filesystem::remove(job.log, ignored);
 }
 
+/// `repro-check calibrate`: how far runs of one configuration are apart by themselves.
+class CalibrateCommand final : public Command {
+ public:
+  [[nodiscard]] std::string name() const override { return "calibrate"; }
+  [[nodiscard]] std::string summary() const override {
+    return "Measure how far repeats of the baseline are apart";
+  }
+  [[nodiscard]] std::vector<std::string> examples() const override {
+    return {"repro-check calibrate -c config.json -n 10 -o noise.jsonl",
+            "repro-check diff repro-check-out/calibration/run-1 candidate --policy noise --noise "
+            "noise.jsonl"};
+  }
+
+  void define(CLI::App& app) override {
+    config_.define(app, true);
+    app.add_option("-n,--repeat", runs_, "Record the baseline so many times (10)")
+        ->type_name("N")
+        ->check(CLI::Range(configs::kFewestNoiseRuns, kMostRuns));
+    app.add_option("-o,--output",
+                   output_,
+                   "File of the floors (/compare/noise, else noise.jsonl in /dump/directory)")
+        ->type_name("FILE");
+    app.add_option("--out", out_, "Directory of dumps, in place of /dump/directory/calibration")
+        ->type_name("DIR");
+    app.add_flag("--keep", keep_, "Keep every dump, not only that of the first run");
+    app.add_flag("--force", force_, "Replace dumps and floors that exist");
+    restrict_to(app.add_option("--format", format_, "Format of the summary"), {"text", "json"});
+  }
+
+  core::ExitCode run(const GlobalOptions& globals) override {
+    const configs::Config config = config_.load();
+    const std::filesystem::path file = file_of(config);
+    const OutputLock held(directory(config));
+    const std::vector<RecordingJob> jobs = plan(config);
+    Progress progress(progress_style(globals, stderr_is_terminal(), &std::getenv), stderr);
+    std::unique_ptr<core::DumpSource> first;
+    std::unique_ptr<comparators::NoiseMeter> meter;
+    std::vector<std::filesystem::path> places{jobs.front().dump};
+    if (const auto& reference = jobs.front().run.dump.reference) places.push_back(*reference);
+    for (const RecordingJob& job : jobs) {
+      progress.begin(static_cast<std::size_t>(&job - jobs.data()) + 1, jobs.size(), job.run.name);
+      const auto as_first =
+          meter ? estimate_from(jobs.front().run, jobs.front().dump, job.run) : std::nullopt;
+      const RecordingResult recorded = record_where_it_fits(job, as_first, progress);
+      if (!recorded.totals) return report_failure(globals, recorded);
+      if (!meter) {
+        first = store::open_dump(job.dump, places);
+        expect_own(*first, job.dump);
+        meter = std::make_unique<comparators::NoiseMeter>(*first);
+        continue;
+      }
+      progress.stage("comparing");
+      const auto again = store::open_dump(job.dump, places);
+      expect_own(*again, job.dump);
+      meter->add(*again, comparison_on(progress));
+      if (!keep_) discard(job);
+    }
+    progress.clear();
+    configs::NoiseFloors floors = meter->floors();
+    floors.file = file.string();
+    const comparators::NoiseSummary summary = comparators::summarise(floors);
+    if (summary.operators == summary.without_floor) {
+      throw core::Error(core::ErrorKind::kNotComparable,
+                        summary.operators == 0 ? "no operator returned anything: there is no floor"
+                                               : "no operator has a floor: " + missing_text(floors),
+                        "record values with \"dump\": {\"level\": \"tensor\"}");
+    }
+    write_file(file, configs::to_noise_text(floors));
+    write_stdout(format_ == "json" ? json_of(floors, summary, jobs.front().dump)
+                                   : text_of(floors,
+                                             summary,
+                                             jobs.front().dump,
+                                             render_options(globals, stdout_is_terminal())));
+    return core::ExitCode::kReproducible;
+  }
+
+ private:
+  [[nodiscard]] std::filesystem::path directory(const configs::Config& config) const {
+    return out_ ? std::filesystem::absolute(*out_).lexically_normal()
+                : config.runs.front().dump.directory / "calibration";
+  }
+
+  [[nodiscard]] std::vector<RecordingJob> plan(const configs::Config& config) const {
+    const configs::RunSpec& baseline = config.runs.front();
+    std::vector<RecordingJob> jobs;
+    for (std::uint64_t i = 1; i <= runs_; ++i) {
+      RecordingJob job;
+      job.run = baseline;
+      job.run.name = fmt::format("run-{}", i);
+      job.dump = from_here(directory(config) / job.run.name);
+      job.log = log_beside(job.dump);
+      job.replace_existing = force_;
+      require_free(job);
+      jobs.push_back(std::move(job));
+    }
+    require_recorder(baseline.recorder);
+    require_references(jobs);
+    return jobs;
+  }
+
+  [[nodiscard]] std::filesystem::path file_of(const configs::Config& config) const {
+    std::filesystem::path file = output_ ? std::filesystem::path(*output_)
+                                         : from_here(config.compare.noise.value_or(
+                                               config.runs.front().dump.directory / "noise.jsonl"));
+    std::error_code error;
+    if (!force_ && std::filesystem::exists(file, error)) {
+      throw core::Error(core::ErrorKind::kUsage,
+                        file.string() + " exists already",
+                        "replace it with --force, or write to another file with --output");
+    }
+    // What is made on the way to the dumps is there when the floors are written.
+    if (output_) require_writable(file);
+    return file;
+  }
+
+  [[nodiscard]] core::ExitCode report_failure(const GlobalOptions& globals,
+                                              const RecordingResult& failed) const {
+    const std::vector<comparators::Report> reports{failed_run_report({failed}, {})};
+    ReportStyle style{format_, render_options(globals, stdout_is_terminal())};
+    style.options.config_path = config_.file();
+    style.options.logs = {failed.log};
+    write_stdout(render_reports(reports, style));
+    return worst_exit(reports);
+  }
+
+  ConfigOptions config_;
+  std::uint64_t runs_ = 10;
+  std::optional<std::string> output_;
+  std::optional<std::string> out_;
+  bool keep_ = false;
+  bool force_ = false;
+  std::string format_ = "text";
+};
+
 }  // namespace
 
-std::vector<std::string> CalibrateCommand::examples() const {
-  return {"repro-check calibrate -c config.json -n 10 -o noise.jsonl",
-          "repro-check diff repro-check-out/calibration/run-1 candidate --policy noise --noise "
-          "noise.jsonl"};
-}
-
-void CalibrateCommand::define(CLI::App& app) {
-  config_.define(app, true);
-  app.add_option("-n,--repeat", runs_, "Record the baseline so many times (10)")
-      ->type_name("N")
-      ->check(CLI::Range(configs::kFewestNoiseRuns, kMostRuns));
-  app.add_option("-o,--output",
-                 output_,
-                 "File of the floors (/compare/noise, else noise.jsonl in /dump/directory)")
-      ->type_name("FILE");
-  app.add_option("--out", out_, "Directory of dumps, in place of /dump/directory/calibration")
-      ->type_name("DIR");
-  app.add_flag("--keep", keep_, "Keep every dump, not only that of the first run");
-  app.add_flag("--force", force_, "Replace dumps and floors that exist");
-  restrict_to(app.add_option("--format", format_, "Format of the summary"), {"text", "json"});
-}
-
-std::filesystem::path CalibrateCommand::directory(const configs::Config& config) const {
-  return out_ ? std::filesystem::absolute(*out_).lexically_normal()
-              : config.runs.front().dump.directory / "calibration";
-}
-
-std::vector<RecordingJob> CalibrateCommand::plan(const configs::Config& config) const {
-  const configs::RunSpec& baseline = config.runs.front();
-  std::vector<RecordingJob> jobs;
-  for (std::uint64_t i = 1; i <= runs_; ++i) {
-    RecordingJob job;
-    job.run = baseline;
-    job.run.name = fmt::format("run-{}", i);
-    job.dump = from_here(directory(config) / job.run.name);
-    job.log = log_beside(job.dump);
-    job.replace_existing = force_;
-    require_free(job);
-    jobs.push_back(std::move(job));
-  }
-  require_recorder(baseline.recorder);
-  require_references(jobs);
-  return jobs;
-}
-
-std::filesystem::path CalibrateCommand::file_of(const configs::Config& config) const {
-  std::filesystem::path file = output_ ? std::filesystem::path(*output_)
-                                       : from_here(config.compare.noise.value_or(
-                                             config.runs.front().dump.directory / "noise.jsonl"));
-  std::error_code error;
-  if (!force_ && std::filesystem::exists(file, error)) {
-    throw core::Error(core::ErrorKind::kUsage,
-                      file.string() + " exists already",
-                      "replace it with --force, or write to another file with --output");
-  }
-  // What is made on the way to the dumps is there when the floors are written.
-  if (output_) require_writable(file);
-  return file;
-}
-
-core::ExitCode CalibrateCommand::report_failure(const GlobalOptions& globals,
-                                                const RecordingResult& failed) const {
-  const std::vector<comparators::Report> reports{failed_run_report({failed}, {})};
-  ReportStyle style{format_, render_options(globals, stdout_is_terminal())};
-  style.options.config_path = config_.file();
-  style.options.logs = {failed.log};
-  write_stdout(render_reports(reports, style));
-  return worst_exit(reports);
-}
-
-core::ExitCode CalibrateCommand::run(const GlobalOptions& globals) {
-  const configs::Config config = config_.load();
-  const std::filesystem::path file = file_of(config);
-  const OutputLock held(directory(config));
-  const std::vector<RecordingJob> jobs = plan(config);
-  Progress progress(progress_style(globals, stderr_is_terminal(), &std::getenv), stderr);
-  std::unique_ptr<core::DumpSource> first;
-  std::unique_ptr<comparators::NoiseMeter> meter;
-  std::vector<std::filesystem::path> places{jobs.front().dump};
-  if (const auto& reference = jobs.front().run.dump.reference) places.push_back(*reference);
-  for (const RecordingJob& job : jobs) {
-    progress.begin(static_cast<std::size_t>(&job - jobs.data()) + 1, jobs.size(), job.run.name);
-    const auto as_first =
-        meter ? estimate_from(jobs.front().run, jobs.front().dump, job.run) : std::nullopt;
-    const RecordingResult recorded = record_where_it_fits(job, as_first, progress);
-    if (!recorded.totals) return report_failure(globals, recorded);
-    if (!meter) {
-      first = store::open_dump(job.dump, places);
-      expect_own(*first, job.dump);
-      meter = std::make_unique<comparators::NoiseMeter>(*first);
-      continue;
-    }
-    progress.stage("comparing");
-    const auto again = store::open_dump(job.dump, places);
-    expect_own(*again, job.dump);
-    meter->add(*again, comparison_on(progress));
-    if (!keep_) discard(job);
-  }
-  progress.clear();
-  configs::NoiseFloors floors = meter->floors();
-  floors.file = file.string();
-  const comparators::NoiseSummary summary = comparators::summarise(floors);
-  if (summary.operators == summary.without_floor) {
-    throw core::Error(core::ErrorKind::kNotComparable,
-                      summary.operators == 0 ? "no operator returned anything: there is no floor"
-                                             : "no operator has a floor: " + missing_text(floors),
-                      "record values with \"dump\": {\"level\": \"tensor\"}");
-  }
-  write_file(file, configs::to_noise_text(floors));
-  write_stdout(
-      format_ == "json"
-          ? json_of(floors, summary, jobs.front().dump)
-          : text_of(
-                floors, summary, jobs.front().dump, render_options(globals, stdout_is_terminal())));
-  return core::ExitCode::kReproducible;
-}
+std::unique_ptr<Command> calibrate_command() { return std::make_unique<CalibrateCommand>(); }
 
 }  // namespace repro_check::cmd

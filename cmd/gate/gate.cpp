@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <memory>
 #include <optional>
@@ -34,6 +35,19 @@ using baselines::Baseline;
 using baselines::Pending;
 using comparators::Report;
 using comparators::Status;
+
+/// Sorted; none where there is no such directory.
+std::vector<std::filesystem::path> files_in(
+    const std::filesystem::path& directory,
+    const std::function<bool(const std::filesystem::path&)>& is_wanted) {
+  std::vector<std::filesystem::path> files;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(directory, error)) {
+    if (is_wanted(entry.path())) files.push_back(entry.path());
+  }
+  std::ranges::sort(files);
+  return files;
+}
 
 std::string attempt_of_job() {
   for (const char* name : {"GITHUB_RUN_ATTEMPT", "CI_JOB_RETRY", "BUILDKITE_RETRY_COUNT"}) {
@@ -366,9 +380,8 @@ void note_orphans(const GateCase& gate, Report& report, GateOutcome& outcome) {
     outcome.notes.push_back(reason);
     return;
   }
-  report.status = Status::kStaleBaseline;
-  report.reasons = {reason};
-  report.mend = "repro-check gate prune -c " + gate.config.string();
+  set_status(
+      Status::kStaleBaseline, reason, "repro-check gate prune -c " + gate.config.string(), report);
 }
 
 /// What follows once the runs are whole.
@@ -398,10 +411,11 @@ void judge_whole(const GateCase& gate, std::vector<Report>& reports, GateOutcome
   } else {
     outcome.baseline = BaselineState::kNoKey;
     if (outcome.runs_agree) {
-      lead.status = Status::kNoBaseline;
-      lead.reasons = {"no platform key can be made: " + gate.dumps.front().string() +
-                      " holds no numeric probe"};
-      lead.mend = "record again with a repro-check-recorder of this version";
+      set_status(
+          Status::kNoBaseline,
+          "no platform key can be made: " + gate.dumps.front().string() + " holds no numeric probe",
+          "record again with a repro-check-recorder of this version",
+          lead);
     }
   }
   outcome.expected = expectations.settle(gate.spec.min_judged, lead);
@@ -491,13 +505,9 @@ std::string read_text_file(const std::filesystem::path& file) {
 }
 
 std::vector<std::filesystem::path> baseline_files(const std::filesystem::path& directory) {
-  std::vector<std::filesystem::path> files;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(directory, error)) {
-    if (entry.path().extension() == baselines::kBaselineSuffix) files.push_back(entry.path());
-  }
-  std::ranges::sort(files);
-  return files;
+  return files_in(directory, [](const std::filesystem::path& file) {
+    return file.extension() == baselines::kBaselineSuffix;
+  });
 }
 
 std::vector<std::filesystem::path> orphaned_files(const std::vector<std::filesystem::path>& files,
@@ -539,16 +549,11 @@ bool is_ci() {
 
 std::vector<std::filesystem::path> pending_files(const std::filesystem::path& directory,
                                                  const std::string& gate) {
-  std::vector<std::filesystem::path> files;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(directory, error)) {
-    const std::string name = entry.path().filename().string();
+  return files_in(directory, [&](const std::filesystem::path& file) {
+    const std::string name = file.filename().string();
     // Dashes may be in the name of a gate, and are not in a key.
-    const bool is_of_gate = name.substr(0, name.rfind('-')) == gate;
-    if (is_of_gate && name.ends_with(baselines::kPendingSuffix)) files.push_back(entry.path());
-  }
-  std::ranges::sort(files);
-  return files;
+    return name.substr(0, name.rfind('-')) == gate && name.ends_with(baselines::kPendingSuffix);
+  });
 }
 
 void remove_pending(const std::filesystem::path& directory, const std::string& gate) {

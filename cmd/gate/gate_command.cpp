@@ -3,16 +3,24 @@
 
 #include <CLI/App.hpp>
 #include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <limits>
+#include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
+#include "cmd/gate/gate.h"
 #include "cmd/gate/history.h"
 #include "cmd/options/compare_options.h"
+#include "cmd/options/config_options.h"
 #include "cmd/recording/output_lock.h"
 #include "cmd/recording/own_recordings.h"
+#include "cmd/recording/progress.h"
+#include "cmd/reports/report_flags.h"
 #include "cmd/reports/verdict.h"
 #include "cmd/run/runs.h"
 #include "cmd/terminal/output.h"
@@ -21,10 +29,6 @@
 
 namespace repro_check::cmd {
 namespace {
-
-core::Error usage(const std::string& message, std::string hint) {
-  return {core::ErrorKind::kUsage, message, std::move(hint)};
-}
 
 constexpr const char* kAgainstWhat =
     "give the directory that `repro-check run` or `gate` wrote, with a dump a run";
@@ -69,230 +73,264 @@ void keep_history(const std::filesystem::path& file, GateResult& result) {
   append_history(file, entry);
 }
 
-}  // namespace
-
-std::vector<std::string> GateCommand::examples() const {
-  return {"repro-check gate -c gate.json",
-          "repro-check gate -c gate.json -n 5",
-          "repro-check gate -c gate.json --against repro-check-out",
-          "repro-check gate -c gate.json --history gate.jsonl",
-          "repro-check gate accept -c gate.json",
-          "repro-check gate accept -c gate.json --from-dir artifacts",
-          "repro-check gate status -c gate.json",
-          "repro-check gate prune -c gate.json --dry-run"};
-}
-
-void GateCommand::define(CLI::App& app) {
-  config_.define(app, false);
-  app.add_option("--against",
-                 against_,
-                 "Judge the dumps in a directory, as `run` left them, and record nothing")
-      ->type_name("DIR");
-  app.add_option(
-         "-n,--repeat", repeat_, "Run the one configuration so many times (2), in place of /repeat")
-      ->type_name("N");
-  define_out(app);
-  define_place(app);
-  app.add_option("--history", history_, "Append a line on this gate run, for `report --history`")
-      ->type_name("FILE.jsonl");
-  report_.define(app);
-  app.require_subcommand(0, 1);
-  define_accept(app);
-  status_app_ = app.add_subcommand("status", "List the baselines, and which nobody asks for");
-  prune_app_ = app.add_subcommand("prune", "Remove baselines of which there is no configuration");
-  for (CLI::App* below : {status_app_, prune_app_}) {
-    config_.define(*below, false);
-    define_place(*below);
+/// `repro-check gate`: judges runs among themselves and by what was accepted.
+class GateCommand final : public Command {
+ public:
+  [[nodiscard]] std::string name() const override { return "gate"; }
+  [[nodiscard]] std::string summary() const override {
+    return "Judge runs in CI: do they agree, and is it what was accepted";
   }
-  prune_app_->add_flag("--dry-run", dry_run_, "Only say which");
-}
-
-void GateCommand::define_out(CLI::App& app) {
-  app.add_option("--out", out_, "Directory of dumps and the pending file, for /dump/directory")
-      ->type_name("DIR");
-}
-
-void GateCommand::define_place(CLI::App& app) {
-  app.add_option("--baselines", baselines_, "Directory of baselines, for /baselines/directory")
-      ->type_name("DIR");
-  app.add_option("--name", name_, "Name of the gate, for /baselines/name")->type_name("NAME");
-}
-
-void GateCommand::define_accept(CLI::App& app) {
-  accept_app_ = app.add_subcommand("accept", "Make baselines of what the gate found");
-  accept_app_->add_option("file", files_, "Pending files; all of the gate's, where none is given")
-      ->type_name("FILE.new");
-  config_.define(*accept_app_, false, false);
-  define_out(*accept_app_);
-  define_place(*accept_app_);
-  accept_app_->add_option("--from-dir", from_dir_, "Take the pending files of a directory")
-      ->type_name("DIR");
-  accept_app_->add_flag("--yes-in-ci", yes_in_ci_, "Accept although this is a CI job");
-}
-
-configs::BaselinesSpec GateCommand::baselines_spec(const configs::BaselinesSpec& given) const {
-  configs::BaselinesSpec spec = given;
-  if (baselines_) spec.directory = *baselines_;
-  return spec;
-}
-
-std::string GateCommand::gate_name(const configs::BaselinesSpec& given) const {
-  if (name_ && !configs::is_gate_name(*name_)) {
-    throw usage("--name " + *name_ + ": expected letters, digits, dots, dashes and underscores",
-                "it is part of the names of files");
+  [[nodiscard]] std::vector<std::string> examples() const override {
+    return {"repro-check gate -c gate.json",
+            "repro-check gate -c gate.json -n 5",
+            "repro-check gate -c gate.json --against repro-check-out",
+            "repro-check gate -c gate.json --history gate.jsonl",
+            "repro-check gate accept -c gate.json",
+            "repro-check gate accept -c gate.json --from-dir artifacts",
+            "repro-check gate status -c gate.json",
+            "repro-check gate prune -c gate.json --dry-run"};
   }
-  if (name_) return *name_;
-  if (!given.name.empty()) return given.name;
-  const bool is_file = config_.given() && config_.file() != "-";
-  return is_file ? std::filesystem::path(config_.file()).stem().string() : "gate";
-}
 
-GatePlace GateCommand::place(const configs::Config& config) const {
-  GatePlace place;
-  place.name = gate_name(config.gate.baselines);
-  place.baselines = baselines_spec(config.gate.baselines).directory;
-  place.config = config_.file();
-  if (!config.runs.empty()) {
-    place.model = config.runs.front().model.path;
-    place.weights_from = config.runs.front().model.weights_from;
+  void define(CLI::App& app) override {
+    config_.define(app, false);
+    app.add_option("--against",
+                   against_,
+                   "Judge the dumps in a directory, as `run` left them, and record nothing")
+        ->type_name("DIR");
+    app.add_option("-n,--repeat",
+                   repeat_,
+                   "Run the one configuration so many times (2), in place of /repeat")
+        ->type_name("N");
+    define_out(app);
+    define_place(app);
+    app.add_option("--history", history_, "Append a line on this gate run, for `report --history`")
+        ->type_name("FILE.jsonl");
+    report_.define(app);
+    app.require_subcommand(0, 1);
+    define_accept(app);
+    status_app_ = app.add_subcommand("status", "List the baselines, and which nobody asks for");
+    prune_app_ = app.add_subcommand("prune", "Remove baselines of which there is no configuration");
+    for (CLI::App* below : {status_app_, prune_app_}) {
+      config_.define(*below, false);
+      define_place(*below);
+    }
+    prune_app_->add_flag("--dry-run", dry_run_, "Only say which");
   }
-  return place;
-}
 
-/// What is to be judged, all but the dumps.
-/// @param config  null where none was given
-GateCase GateCommand::gate_case(const configs::Config* config) const {
-  GateCase gate;
-  if (config != nullptr) {
-    gate.spec = config->gate;
-    gate.options = compare_options(config->compare);
+  core::ExitCode run(const GlobalOptions& globals) override {
+    if (accept_app_->parsed()) return accept();
+    const bool lists = status_app_->parsed() || prune_app_->parsed();
+    if (!config_.given() && (lists || !against_)) {
+      throw usage_error("-c is required", "for example repro-check gate -c gate.json");
+    }
+    if (lists) {
+      const GatePlace where = place(config_.load());
+      write_stdout(status_app_->parsed() ? baseline_status(where)
+                                         : prune_baselines(where, dry_run_));
+      return core::ExitCode::kReproducible;
+    }
+    if (against_ && repeat_) {
+      throw usage_error("-n means nothing with --against",
+                        "the dumps are there already: leave -n out");
+    }
+    if (history_) require_appendable(*history_);
+    std::optional<configs::Config> config;
+    if (config_.given()) config = against_ ? config_.load() : config_.load(out_, repeat_);
+    report_.check_output(config ? &config->report : nullptr);
+    const OutputLocks held = hold_output(config ? &*config : nullptr);
+    std::optional<RunOutputs> outputs;
+    if (!against_) outputs.emplace(output_directories(*config));
+    std::vector<RunLog> logs;
+    GateCase gate = gate_case(config ? &*config : nullptr);
+    {
+      Progress progress(progress_style(globals, stderr_is_terminal(), &std::getenv), stderr);
+      if (against_) {
+        take_dumps(progress, gate);
+      } else {
+        record(*config, progress, gate, logs);
+      }
+    }
+    const std::filesystem::path output = gate.output;
+    GateResult result = judge_gate(std::move(gate));
+    // Before any report: stdout stays empty when it cannot be written.
+    if (history_) keep_history(*history_, result);
+    const std::vector<std::string> formats =
+        config ? config->report.formats : std::vector<std::string>{"text"};
+    ReportStyle style = report_.style(globals, formats.front());
+    style.options.gate = &result.outcome;
+    style.options.logs = std::move(logs);
+    write_other_formats(result.reports, style, formats, output);
+    report_.emit(result.reports, style);
+    return worst_exit(result.reports);
   }
-  gate.name = gate_name(gate.spec.baselines);
-  gate.spec.baselines = baselines_spec(gate.spec.baselines);
-  gate.config = config_.file();
-  if (against_) {
-    gate.output = out_ ? *out_ : *against_;
-  } else {
-    gate.output = config->runs.front().dump.directory;
-  }
-  // What is expected can only be told apart from what is not where everything is listed.
-  gate.options.max_items =
-      gate.spec.expected.empty() ? report_.max_items() : std::numeric_limits<std::size_t>::max();
-  gate.options.keep_trail = report_.wants_trail();
-  return gate;
-}
 
-void GateCommand::record(const configs::Config& config,
-                         Progress& progress,
-                         GateCase& gate,
-                         std::vector<RunLog>& logs) const {
-  remove_pending(gate.output, gate.name);
-  // The values of a second pair of runs would be of another race.
-  const bool digests_first = starts_with_digests(config) && config.gate.expected.empty();
-  const std::vector<RecordingJob> jobs =
-      plan_jobs(config, digests_first, [](const std::filesystem::path&) { return true; });
-  comparators::CompareOptions options = gate.options;
-  options.progress = comparison_on(progress);
-  const RunPlan plan{jobs, options, digests_first, config.recording.window};
-  Round round = record_runs(config, plan, progress);
-  for (const RecordingResult& result : round.results) logs.push_back(result.log);
-  for (const RecordingJob& job : jobs) gate.dumps.push_back(job.dump);
-  gate.references = references_of(jobs.front());
-  gate.reports = std::move(round.reports);
-}
+ private:
+  void define_accept(CLI::App& app) {
+    accept_app_ = app.add_subcommand("accept", "Make baselines of what the gate found");
+    accept_app_->add_option("file", files_, "Pending files; all of the gate's, where none is given")
+        ->type_name("FILE.new");
+    config_.define(*accept_app_, false, false);
+    define_out(*accept_app_);
+    define_place(*accept_app_);
+    accept_app_->add_option("--from-dir", from_dir_, "Take the pending files of a directory")
+        ->type_name("DIR");
+    accept_app_->add_flag("--yes-in-ci", yes_in_ci_, "Accept although this is a CI job");
+  }
 
-void GateCommand::take_dumps(Progress& progress, GateCase& gate) const {
-  gate.dumps = dumps_below(*against_);
-  if (gate.dumps.size() < 2) {
-    throw usage(*against_ + " holds fewer than two dumps", kAgainstWhat);
+  /// What the verbs below share with the gate, so that it may stand on either side of them.
+  void define_out(CLI::App& app) {
+    app.add_option("--out", out_, "Directory of dumps and the pending file, for /dump/directory")
+        ->type_name("DIR");
   }
-  remove_pending(gate.output, gate.name);
-  gate.reports = judge_all(gate.dumps, gate.options, progress);
-}
 
-OutputLocks GateCommand::hold_output(const configs::Config* config) const {
-  if (!against_) return hold_alone(output_directories(*config));
-  std::error_code ignored;
-  if (!std::filesystem::is_directory(*against_, ignored)) {
-    throw usage("--against " + *against_ + ": no such directory", kAgainstWhat);
+  void define_place(CLI::App& app) {
+    app.add_option("--baselines", baselines_, "Directory of baselines, for /baselines/directory")
+        ->type_name("DIR");
+    app.add_option("--name", name_, "Name of the gate, for /baselines/name")->type_name("NAME");
   }
-  return hold_alone({out_ ? *out_ : *against_});
-}
 
-core::ExitCode GateCommand::accept() const {
-  if (!config_.given()) throw usage("-c is required", "it names the gate and its baselines");
-  if (is_ci() && !yes_in_ci_) {
-    throw usage("this is a CI job: a person should accept, and commit",
-                "add --yes-in-ci where a job is meant to do it");
+  /// What is to be judged, all but the dumps.
+  /// @param config  null where none was given
+  [[nodiscard]] GateCase gate_case(const configs::Config* config) const {
+    GateCase gate;
+    if (config != nullptr) {
+      gate.spec = config->gate;
+      gate.options = compare_options(config->compare);
+    }
+    gate.name = gate_name(gate.spec.baselines);
+    gate.spec.baselines = baselines_spec(gate.spec.baselines);
+    gate.config = config_.file();
+    if (against_) {
+      gate.output = out_ ? *out_ : *against_;
+    } else {
+      gate.output = config->runs.front().dump.directory;
+    }
+    // What is expected can only be told apart from what is not where everything is listed.
+    gate.options.max_items =
+        gate.spec.expected.empty() ? report_.max_items() : std::numeric_limits<std::size_t>::max();
+    gate.options.keep_trail = report_.wants_trail();
+    return gate;
   }
-  const configs::Config config = config_.load(out_);
-  const GatePlace where = place(config);
-  // Accepting is short, and several gates may keep their baselines in one directory.
-  const OutputLock held(
-      where.baselines, OutputLock::Mode::kAlone, std::chrono::milliseconds(10'000));
-  std::vector<std::filesystem::path> files(files_.begin(), files_.end());
-  const std::filesystem::path directory =
-      from_dir_ ? std::filesystem::path(*from_dir_) : config.runs.front().dump.directory;
-  if (files.empty()) files = pending_files(directory, where.name);
-  if (files.empty()) {
-    throw usage(
-        "no pending baseline of gate " + where.name + " in " + from_here(directory).string(),
-        "run `repro-check gate -c " + config_.file() + "` first");
+
+  void record(const configs::Config& config,
+              Progress& progress,
+              GateCase& gate,
+              std::vector<RunLog>& logs) const {
+    remove_pending(gate.output, gate.name);
+    // The values of a second pair of runs would be of another race.
+    const bool digests_first = starts_with_digests(config) && config.gate.expected.empty();
+    const std::vector<RecordingJob> jobs =
+        plan_jobs(config, digests_first, [](const std::filesystem::path&) { return true; });
+    comparators::CompareOptions options = gate.options;
+    options.progress = comparison_on(progress);
+    const RunPlan plan{jobs, options, digests_first, config.recording.window};
+    Round round = record_runs(config, plan, progress);
+    for (const RecordingResult& result : round.results) logs.push_back(result.log);
+    for (const RecordingJob& job : jobs) gate.dumps.push_back(job.dump);
+    gate.references = references_of(jobs.front());
+    gate.reports = std::move(round.reports);
   }
-  for (const std::filesystem::path& file : files) {
+
+  void take_dumps(Progress& progress, GateCase& gate) const {
+    gate.dumps = dumps_below(*against_);
+    if (gate.dumps.size() < 2) {
+      throw usage_error(*against_ + " holds fewer than two dumps", kAgainstWhat);
+    }
+    remove_pending(gate.output, gate.name);
+    gate.reports = judge_all(gate.dumps, gate.options, progress);
+  }
+
+  /// @param config  null where none was given
+  [[nodiscard]] OutputLocks hold_output(const configs::Config* config) const {
+    if (!against_) return hold_alone(output_directories(*config));
     std::error_code ignored;
-    if (std::filesystem::exists(file, ignored)) continue;
-    throw usage(from_here(file).string() + ": no such file",
-                "was it accepted already? `repro-check gate status -c " + config_.file() +
-                    "` lists what is");
+    if (!std::filesystem::is_directory(*against_, ignored)) {
+      throw usage_error("--against " + *against_ + ": no such directory", kAgainstWhat);
+    }
+    return hold_alone({out_ ? *out_ : *against_});
   }
-  write_stdout(accept_pending(where, files));
-  return core::ExitCode::kReproducible;
-}
 
-core::ExitCode GateCommand::run(const GlobalOptions& globals) {
-  if (accept_app_->parsed()) return accept();
-  const bool lists = status_app_->parsed() || prune_app_->parsed();
-  if (!config_.given() && (lists || !against_)) {
-    throw usage("-c is required", "for example repro-check gate -c gate.json");
+  [[nodiscard]] configs::BaselinesSpec baselines_spec(const configs::BaselinesSpec& given) const {
+    configs::BaselinesSpec spec = given;
+    if (baselines_) spec.directory = *baselines_;
+    return spec;
   }
-  if (lists) {
-    const GatePlace where = place(config_.load());
-    write_stdout(status_app_->parsed() ? baseline_status(where) : prune_baselines(where, dry_run_));
+
+  [[nodiscard]] std::string gate_name(const configs::BaselinesSpec& given) const {
+    if (name_ && !configs::is_gate_name(*name_)) {
+      throw usage_error(
+          "--name " + *name_ + ": expected letters, digits, dots, dashes and underscores",
+          "it is part of the names of files");
+    }
+    if (name_) return *name_;
+    if (!given.name.empty()) return given.name;
+    const bool is_file = config_.given() && config_.file() != "-";
+    return is_file ? std::filesystem::path(config_.file()).stem().string() : "gate";
+  }
+
+  [[nodiscard]] GatePlace place(const configs::Config& config) const {
+    GatePlace place;
+    place.name = gate_name(config.gate.baselines);
+    place.baselines = baselines_spec(config.gate.baselines).directory;
+    place.config = config_.file();
+    if (!config.runs.empty()) {
+      place.model = config.runs.front().model.path;
+      place.weights_from = config.runs.front().model.weights_from;
+    }
+    return place;
+  }
+
+  [[nodiscard]] core::ExitCode accept() const {
+    if (!config_.given())
+      throw usage_error("-c is required", "it names the gate and its baselines");
+    if (is_ci() && !yes_in_ci_) {
+      throw usage_error("this is a CI job: a person should accept, and commit",
+                        "add --yes-in-ci where a job is meant to do it");
+    }
+    const configs::Config config = config_.load(out_);
+    const GatePlace where = place(config);
+    // Accepting is short, and several gates may keep their baselines in one directory.
+    const OutputLock held(
+        where.baselines, OutputLock::Mode::kAlone, std::chrono::milliseconds(10'000));
+    std::vector<std::filesystem::path> files(files_.begin(), files_.end());
+    const std::filesystem::path directory =
+        from_dir_ ? std::filesystem::path(*from_dir_) : config.runs.front().dump.directory;
+    if (files.empty()) files = pending_files(directory, where.name);
+    if (files.empty()) {
+      throw usage_error(
+          "no pending baseline of gate " + where.name + " in " + from_here(directory).string(),
+          "run `repro-check gate -c " + config_.file() + "` first");
+    }
+    for (const std::filesystem::path& file : files) {
+      std::error_code ignored;
+      if (std::filesystem::exists(file, ignored)) continue;
+      throw usage_error(from_here(file).string() + ": no such file",
+                        "was it accepted already? `repro-check gate status -c " + config_.file() +
+                            "` lists what is");
+    }
+    write_stdout(accept_pending(where, files));
     return core::ExitCode::kReproducible;
   }
-  if (against_ && repeat_) {
-    throw usage("-n means nothing with --against", "the dumps are there already: leave -n out");
-  }
-  if (history_) require_appendable(*history_);
-  std::optional<configs::Config> config;
-  if (config_.given()) config = against_ ? config_.load() : config_.load(out_, repeat_);
-  report_.check_output(config ? &config->report : nullptr);
-  const OutputLocks held = hold_output(config ? &*config : nullptr);
-  std::optional<RunOutputs> outputs;
-  if (!against_) outputs.emplace(output_directories(*config));
-  std::vector<RunLog> logs;
-  GateCase gate = gate_case(config ? &*config : nullptr);
-  {
-    Progress progress(progress_style(globals, stderr_is_terminal(), &std::getenv), stderr);
-    if (against_) {
-      take_dumps(progress, gate);
-    } else {
-      record(*config, progress, gate, logs);
-    }
-  }
-  const std::filesystem::path output = gate.output;
-  GateResult result = judge_gate(std::move(gate));
-  // Before any report: stdout stays empty when it cannot be written.
-  if (history_) keep_history(*history_, result);
-  const std::vector<std::string> formats =
-      config ? config->report.formats : std::vector<std::string>{"text"};
-  ReportStyle style = report_.style(globals, formats.front());
-  style.options.gate = &result.outcome;
-  style.options.logs = std::move(logs);
-  write_other_formats(result.reports, style, formats, output);
-  report_.emit(result.reports, style);
-  return worst_exit(result.reports);
-}
+
+  ConfigOptions config_;
+  ReportFlags report_;
+  std::optional<std::string> against_;
+  std::optional<std::string> out_;
+  std::optional<std::string> baselines_;
+  std::optional<std::string> name_;
+  std::optional<std::uint64_t> repeat_;
+  std::optional<std::string> history_;
+  CLI::App* accept_app_ = nullptr;
+  CLI::App* status_app_ = nullptr;
+  CLI::App* prune_app_ = nullptr;
+  std::vector<std::string> files_;
+  std::optional<std::string> from_dir_;
+  bool yes_in_ci_ = false;
+  bool dry_run_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> gate_command() { return std::make_unique<GateCommand>(); }
 
 }  // namespace repro_check::cmd

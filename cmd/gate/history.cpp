@@ -31,8 +31,8 @@
 namespace repro_check::cmd {
 namespace {
 
-constexpr std::string_view kFormat = "repro-check-history";
-constexpr std::string_view kVersion = "1.1";
+constexpr std::string_view kHistoryFormat = "repro-check-history";
+constexpr std::string_view kHistoryVersion = "1.1";
 
 /// Values of those variables of the environment that are there and not empty.
 std::vector<std::string> variables(std::initializer_list<const char*> names) {
@@ -87,70 +87,28 @@ std::optional<HistoryOperator> operator_of(const comparators::Report& report) {
 
 std::optional<std::uint64_t> ulp_max_of(const comparators::Report& report) {
   std::optional<std::uint64_t> most;
-  const auto look_at = [&](const comparators::OpDivergence& op) {
-    for (const comparators::TensorComparison& output : op.outputs) {
+  for (const comparators::OpDivergence* op : every_divergence(report)) {
+    for (const comparators::TensorComparison& output : op->outputs) {
       if (!output.metrics || !output.metrics->ulp_max) continue;
       most = std::max(most.value_or(0), *output.metrics->ulp_max);
     }
-  };
-  if (report.first_divergence) look_at(*report.first_divergence);
-  for (const comparators::OpDivergence& op : report.divergences) look_at(op);
+  }
   return most;
 }
 
-std::string text_or_empty(const Json& json, const char* key) {
-  const Json& value = json.at(key);
-  return value.is_null() ? std::string() : value.get<std::string>();
-}
+void describe_exit_code(JsonWriter f, core::ExitCode code) { f.json() = static_cast<int>(code); }
 
-std::uint64_t number(const Json& value) {
-  if (value.is_number_unsigned()) return value.get<std::uint64_t>();
-  const auto text = value.get<std::string>();  // a number beyond what JSON carries exactly
-  std::uint64_t result = 0;
-  const auto end = std::from_chars(text.data(), text.data() + text.size(), result);
-  if (end.ec != std::errc{} || end.ptr != text.data() + text.size()) {
-    throw std::invalid_argument("number");
-  }
-  return result;
-}
-
-core::ExitCode exit_code(const Json& json) {
-  const int code = json.at("exit_code").get<int>();
+void describe_exit_code(JsonReader f, core::ExitCode& code) {
   for (const core::ExitCode known : {core::ExitCode::kReproducible,
                                      core::ExitCode::kDivergence,
                                      core::ExitCode::kDumpUnusable,
                                      core::ExitCode::kNotComparable,
                                      core::ExitCode::kRunFailed}) {
-    if (static_cast<int>(known) == code) return known;
+    if (static_cast<int>(known) != f.json().get<int>()) continue;
+    code = known;
+    return;
   }
-  throw std::invalid_argument("exit_code");
-}
-
-HistoryEntry entry_of(const Json& json) {
-  HistoryEntry entry;
-  entry.time = json.at("time").get<std::string>();
-  entry.gate = json.at("gate").get<std::string>();
-  entry.commit = text_or_empty(json, "commit");
-  entry.attempt = text_or_empty(json, "attempt");
-  entry.platform = text_or_empty(json, "platform_key");
-  entry.status = json.at("status").get<std::string>();
-  entry.exit_code = exit_code(json);
-  entry.compared = number(json.at("compared"));
-  entry.origins = number(json.at("origins"));
-  if (const Json& first = json.at("first"); !first.is_null()) {
-    entry.first = HistoryOperator{first.at("phase").get<std::string>(),
-                                  first.at("operator").get<std::string>(),
-                                  first.at("module").get<std::string>(),
-                                  number(first.at("occurrence"))};
-  }
-  if (const Json& ulp = json.at("ulp_max"); !ulp.is_null()) entry.ulp_max = number(ulp);
-  // Since version 1.1.
-  if (json.contains("job")) entry.job = text_or_empty(json, "job");
-  for (const Json& each : json.value("expected", Json::array())) {
-    entry.expected.push_back(
-        {each.at("match").get<std::string>(), each.at("outcome").get<std::string>()});
-  }
-  return entry;
+  f.refuse("no exit code of a gate");
 }
 
 /// @return why it is no entry; empty when it is one
@@ -159,10 +117,12 @@ std::string take_line(std::string_view line, History& into) {
   if (json.is_discarded()) return "it is no JSON, or was not written to its end";
   if (!json.is_object()) return "it is no JSON object";
   try {
-    if (json.value("format", "") != kFormat) return "it is no entry of a history";
+    if (json.value("format", "") != kHistoryFormat) return "it is no entry of a history";
     const std::string version = json.value("version", "");
     if (!version.starts_with("1.")) return "its version is \"" + version + "\", and 1 is known";
-    into.entries.push_back(entry_of(json));
+    HistoryEntry entry;
+    describe(JsonReader(json), entry);
+    into.entries.push_back(std::move(entry));
     return {};
   } catch (const Json::exception&) {
     return "a member is missing, or of another type";
@@ -227,6 +187,40 @@ std::string became(const HistoryEntry& entry) {
 
 }  // namespace
 
+void describe(auto f, Of<decltype(f), HistoryOperator>& op) {
+  f("phase", op.phase);
+  f("operator", op.name);
+  f("module", op.module);
+  f("occurrence", op.occurrence);
+}
+
+void describe(auto f, Of<decltype(f), HistoryExpected>& expected) {
+  f("match", expected.match);
+  f("outcome", expected.outcome);
+}
+
+void describe(auto f, Of<decltype(f), HistoryEntry>& entry) {
+  f.derived("format", [] { return Json(kHistoryFormat); });
+  f.derived("version", [] { return Json(kHistoryVersion); });
+  f("time", entry.time);
+  f("gate", entry.gate);
+  text_or_null(f.at("commit"), entry.commit);
+  text_or_null(f.at("attempt"), entry.attempt);
+  text_or_null(f.at("platform_key"), entry.platform);
+  f("status", entry.status);
+  describe_exit_code(f.at("exit_code"), entry.exit_code);
+  f("compared", entry.compared);
+  f("origins", entry.origins);
+  f("first", entry.first);
+  f("ulp_max", entry.ulp_max);
+  // Since version 1.1.
+  if (f.has("job", true)) text_or_null(f.at("job"), entry.job);
+  if (f.has("expected", true)) f("expected", entry.expected);
+}
+template void describe(JsonWriter, const HistoryOperator&);
+template void describe(JsonWriter, const HistoryEntry&);
+template void describe(JsonReader, HistoryEntry&);
+
 HistoryEntry history_entry(const GateResult& result) {
   const comparators::Report& report = result.reports.front();
   HistoryEntry entry;
@@ -248,35 +242,7 @@ HistoryEntry history_entry(const GateResult& result) {
   return entry;
 }
 
-std::string to_line(const HistoryEntry& entry) {
-  Json first = nullptr;
-  if (entry.first) {
-    first = {{"phase", json_text(entry.first->phase)},
-             {"operator", json_text(entry.first->name)},
-             {"module", json_text(entry.first->module)},
-             {"occurrence", json_integer(entry.first->occurrence)}};
-  }
-  Json expected = Json::array();
-  for (const HistoryExpected& each : entry.expected) {
-    expected.push_back({{"match", json_text(each.match)}, {"outcome", json_text(each.outcome)}});
-  }
-  return to_document({{"format", kFormat},
-                      {"version", kVersion},
-                      {"time", entry.time},
-                      {"gate", json_text(entry.gate)},
-                      {"commit", json_text_or_null(entry.commit)},
-                      {"attempt", json_text_or_null(entry.attempt)},
-                      {"platform_key", json_text_or_null(entry.platform)},
-                      {"status", entry.status},
-                      {"exit_code", static_cast<int>(entry.exit_code)},
-                      {"compared", json_integer(entry.compared)},
-                      {"origins", json_integer(entry.origins)},
-                      {"first", std::move(first)},
-                      {"ulp_max", json_integer(entry.ulp_max)},
-                      {"job", json_text_or_null(entry.job)},
-                      {"expected", std::move(expected)}},
-                     false);
-}
+std::string to_line(const HistoryEntry& entry) { return to_document(json_of(entry), false); }
 
 History parse_history(std::string_view text) {
   History history;
@@ -298,9 +264,8 @@ void append_history(const std::filesystem::path& file, const HistoryEntry& entry
   const std::string line = (ends_amid_line(descriptor) ? "\n" : "") + to_line(entry);
   const ssize_t written = ::write(descriptor, line.data(), line.size());
   if (written >= 0 && static_cast<std::size_t>(written) != line.size()) errno = ENOSPC;
-  const bool is_whole = written >= 0 && static_cast<std::size_t>(written) == line.size();
   std::optional<core::Error> failure;
-  if (!is_whole) failure = cannot_write(file);
+  if (written != std::ssize(line)) failure = cannot_write(file);
   if (::close(descriptor) != 0 && !failure) failure = cannot_write(file);
   if (failure) throw core::Error(*failure);
 }

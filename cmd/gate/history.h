@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "cmd/gate/gate.h"
+#include "cmd/render/json/json_form.h"
+#include "cmd/render/render.h"
 #include "core/exit_code.h"
 
 namespace repro_check::cmd {
@@ -65,6 +67,10 @@ struct History {
   std::vector<DamagedLine> damaged;
 };
 
+// As a line has them, and other documents as well.
+void describe(auto f, Of<decltype(f), HistoryOperator>& op);
+void describe(auto f, Of<decltype(f), HistoryEntry>& entry);
+
 /// What a gate's run adds to a history, as of now, with the commit that the CI or the repository
 /// around the current directory names.
 HistoryEntry history_entry(const GateResult& result);
@@ -104,5 +110,53 @@ std::string earlier_attempts(std::span<const HistoryEntry> before, const History
 
 /// Adds both to what a gate found.
 void recall(std::span<const HistoryEntry> before, const HistoryEntry& now, GateOutcome& outcome);
+
+/// An operator that was the first to diverge, and in how many gate runs.
+struct FirstCount {
+  HistoryOperator first;
+  std::uint64_t runs = 0;
+};
+
+/// The history of one gate on one platform.
+struct Trend {
+  std::string gate;
+  std::string platform;               ///< key; empty where there is none
+  std::vector<HistoryEntry> entries;  ///< in the order of the file
+  std::uint64_t passed = 0;
+  std::uint64_t diverged = 0;  ///< exit code 1; what is left could not be judged
+  std::uint64_t streak = 0;    ///< of the last runs, those alike in having passed or not
+  std::uint64_t longest_passed = 0;
+  std::uint64_t longest_not_passed = 0;
+  std::vector<FirstCount> firsts;  ///< the most frequent first, of equals the earliest
+  /// Commits that passed in one run and diverged in another, in the order of their first runs.
+  std::vector<std::string> undecided;
+};
+
+/// A trend for each gate and platform, in the order in which they first appear.
+/// @param gate  only of this one
+std::vector<Trend> trends_of(const History& history, const std::optional<std::string>& gate);
+
+/// @param file   as the user typed it
+/// @param last   so many runs of each trend are listed, the newest last
+std::string trend_text(const std::string& file,
+                       const std::vector<Trend>& trends,
+                       const std::vector<DamagedLine>& damaged,
+                       std::size_t last,
+                       const RenderOptions& options);
+
+/// The same as JSON, with every number that the text has.
+std::string trend_json(const std::string& file,
+                       const std::vector<Trend>& trends,
+                       const std::vector<DamagedLine>& damaged,
+                       std::size_t last,
+                       const RenderOptions& options);
+
+/// One page, complete in itself: of each trend a plot of all runs, its numbers, and its newest
+/// runs.
+/// @throws core::Error{kInternal} when its data cannot be packed
+std::string trend_html(const std::string& file,
+                       const std::vector<Trend>& trends,
+                       const std::vector<DamagedLine>& damaged,
+                       std::size_t last);
 
 }  // namespace repro_check::cmd

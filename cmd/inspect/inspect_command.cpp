@@ -72,7 +72,49 @@ class InspectCommand final : public Command {
             "repro-check inspect DUMP --op 41 --export op41.safetensors",
             "repro-check inspect --partial KILLED --list"};
   }
-  void define(CLI::App& app) override;
+  void define(CLI::App& app) override {
+    app.add_option("dump", dump_, "Dump to look into")->type_name("DUMP")->required();
+    app.add_flag("--list", list_, "List operators, one line each");
+    app.add_option(
+           "--operator", operator_, "List those with such a name; /RE/ is a regular expression")
+        ->type_name("GLOB");
+    app.add_option("--module", module_, "List those with such a module path; /RE/ as well")
+        ->type_name("GLOB");
+    app.add_option("--range", range_, "List op FIRST up to, not including, END")
+        ->type_name("FIRST:END");
+    app.add_option(
+           "--where", where_, "List those with such an output: nan>0, max>=1e4 and dtype=half")
+        ->type_name("CONDITION");
+    app.add_flag("--modules", modules_, "The module tree: operators, NaN and Inf of each module");
+    app.add_flag("--generators",
+                 generators_,
+                 "The operators that drew random numbers, and where the generators stood");
+    app.add_option("--op", op_, "Show all of one operator")->type_name("INDEX");
+    app.add_option("--tensor", tensor_, "Show one of its tensors: in:SLOT or out:SLOT")
+        ->type_name("SIDE:SLOT");
+    app.add_flag("--stats", stats_, "Statistics of that tensor, and a histogram of its values");
+    app.add_flag_function(
+        "--values{10}",
+        [this](std::int64_t count) {
+          values_ = static_cast<std::uint64_t>(std::max<std::int64_t>(0, count));
+        },
+        "The first elements of that tensor; --values=N so many (10)");
+    app.add_option("--slice", slice_, "A part of that tensor, as NumPy cuts it: 0,:8 or ...,-1")
+        ->type_name("SLICE");
+    app.add_flag("--bits", bits_, "The bits beside each value, in hexadecimal");
+    app.add_option("--against", against_, "The same tensor in another dump: exit 1 if it differs")
+        ->type_name("DUMP");
+    app.add_option("--export",
+                   export_,
+                   "Write it to .npy, .safetensors, .csv or .jsonl; without --tensor all of --op")
+        ->type_name("FILE");
+    app.add_option("--as", as_, "Convert what is exported: float32, bfloat16, ...")
+        ->type_name("DTYPE");
+    app.add_flag("--verify", verify_, "Check every stored byte against its digest");
+    app.add_flag("--partial", partial_, "Read what a recording that was cut short has left");
+    define_references(app, references_);
+    restrict_to(app.add_option("--format", format_, "Format"), {"text", "json"});
+  }
 
   core::ExitCode run(const GlobalOptions& globals) override {
     check_combination();
@@ -84,8 +126,43 @@ class InspectCommand final : public Command {
   }
 
  private:
-  void check_combination() const;
-  void check_export() const;
+  void check_combination() const {
+    // A range that is none must be said before the dump is opened.
+    static_cast<void>(selection());
+    reject_if(modules_ && (is_list() || op_ || verify_),
+              "--modules is about the whole dump",
+              "give it alone");
+    reject_if(list_ && generators_, "--generators is a list of its own", "leave out --list");
+    reject_if(is_list() && op_,
+              "--op shows one operator, --list and its filters many",
+              "leave one of them out");
+    reject_if(verify_ && (is_list() || op_), "--verify is about the whole dump", "give it alone");
+    reject_if(tensor_ && !op_, "--tensor needs --op", "for example --op 41 --tensor out:0");
+    reject_if(!tensor_ && (stats_ || values_ || slice_ || bits_ || against_),
+              "--stats, --values, --slice, --bits and --against need --tensor",
+              "for example --op 41 --tensor out:0");
+    static_cast<void>(query());
+    reject_if(against_ && stats_,
+              "--stats is about one dump, --against about two",
+              "leave one of them out");
+    reject_if(
+        bits_ && !values_ && !slice_ && !export_, "--bits stands beside values", "add --values");
+    if (export_) check_export();
+  }
+
+  void check_export() const {
+    reject_if(!op_, "--export needs --op", "for example --op 41 --tensor out:0");
+    const ExportFormat format = export_format(*export_);
+    reject_if(!tensor_ && format != ExportFormat::kSafetensors,
+              "--export of a whole operator writes .safetensors",
+              "or name one with --tensor");
+    reject_if(against_ && format != ExportFormat::kCsv && format != ExportFormat::kJsonl,
+              "--export of two dumps writes .csv or .jsonl",
+              "or leave --against out");
+    reject_if(against_ && as_, "--as is about one dump", "leave --against out");
+    require_writable(*export_);
+  }
+
   [[nodiscard]] bool has_filter() const { return operator_ || module_ || range_ || where_; }
   [[nodiscard]] bool is_list() const { return list_ || generators_ || has_filter(); }
   [[nodiscard]] Form form() const {
@@ -98,14 +175,92 @@ class InspectCommand final : public Command {
   void print(const std::string& view) const {
     write_stdout(is_json(form()) ? view : wrapped(view, columns()));
   }
-  [[nodiscard]] OpSelection selection() const;
-  [[nodiscard]] TensorQuery query() const;
-  [[nodiscard]] std::unique_ptr<core::DumpSource> open(const std::string& dump) const;
+  [[nodiscard]] OpSelection selection() const {
+    OpSelection selection;
+    if (operator_) selection.operators.emplace(*operator_);
+    if (module_) selection.modules.emplace(*module_);
+    if (range_) parse_range(*range_, selection);
+    if (where_) selection.where.emplace(*where_);
+    return selection;
+  }
+
+  [[nodiscard]] TensorQuery query() const {
+    constexpr std::uint64_t kMostOfSlice = 1000;
+    TensorQuery query{
+        tensor_.value_or(""), stats_, values_, export_, std::nullopt, bits_, {}, columns()};
+    if (slice_) query.slice = core::parse_subscript(*slice_);
+    if (slice_ && !stats_ && !values_ && !export_) query.values = kMostOfSlice;
+    reject_if(as_ && !export_, "--as is about --export", "add --export FILE");
+    if (as_) query.as = export_dtype(*as_);
+    return query;
+  }
+
+  [[nodiscard]] std::unique_ptr<core::DumpSource> open(const std::string& dump) const {
+    const std::vector<std::filesystem::path> references(references_.begin(), references_.end());
+    return partial_ ? store::open_partial(dump, references) : store::open_dump(dump, references);
+  }
+
   [[nodiscard]] core::ExitCode show(const core::DumpSource& dump,
-                                    const GlobalOptions& globals) const;
-  [[nodiscard]] core::ExitCode show_list(const core::DumpSource& dump) const;
+                                    const GlobalOptions& globals) const {
+    if (is_list()) return show_list(dump);
+    if (modules_) {
+      list_modules(dump, form(), write_stdout);
+    } else if (verify_) {
+      print(verified_view(dump, form()));
+    } else if (!op_) {
+      print(summary_view(dump, form(), globals.verbosity));
+    } else if (*op_ >= dump.op_count()) {
+      throw core::Error(
+          core::ErrorKind::kNotComparable,
+          fmt::format("there is no op {}: the dump has {} operators", *op_, dump.op_count()),
+          "they count from 0; --list shows them");
+    } else if (against_) {
+      return show_against(dump, globals);
+    } else if (tensor_) {
+      print(tensor_view(dump, *op_, query(), form()));
+    } else if (export_) {
+      export_op(*export_, dump, *op_, query().as);
+    } else {
+      print(op_view(dump, *op_, form(), globals.verbosity));
+    }
+    return core::ExitCode::kReproducible;
+  }
+
+  [[nodiscard]] core::ExitCode show_list(const core::DumpSource& dump) const {
+    if (!generators_) {
+      return end_of_list(dump, list_operators(dump, selection(), form(), write_stdout), false);
+    }
+    const ListOutcome outcome = list_generators(dump, selection(), form(), write_stdout);
+    if (outcome.shown == 0 && !has_filter()) log_info("no operator drew random numbers");
+    return end_of_list(dump, outcome, !has_filter());
+  }
+
   [[nodiscard]] core::ExitCode show_against(const core::DumpSource& dump,
-                                            const GlobalOptions& globals) const;
+                                            const GlobalOptions& globals) const {
+    const auto is_readable = [&] {
+      try {
+        const core::OpRecord op = dump.op(*op_);
+        static_cast<void>(read_values(dump, require_slot(op, *tensor_)));
+        return true;
+      } catch (const core::Error&) {
+        return false;
+      }
+    };
+    std::unique_ptr<core::DumpSource> other;
+    TensorAgainst pair;
+    const TensorQuery asked = query();
+    try {
+      other = open(*against_);
+      pair = compare_tensor(dump, *op_, *other, asked);
+    } catch (const core::Error& error) {
+      // The report names the dump that is to blame.
+      if (other != nullptr && !is_readable()) throw;
+      return report_unreadable(*against_, error, format_, globals);
+    }
+    if (export_) export_pair(*export_, pair, asked);
+    print(against_view(dump, *other, pair, asked, form()));
+    return pair.equal ? core::ExitCode::kReproducible : core::ExitCode::kDivergence;
+  }
 
   std::string dump_;
   bool list_ = false;
@@ -129,174 +284,6 @@ class InspectCommand final : public Command {
   std::optional<std::string> as_;
   std::string format_ = "text";
 };
-
-void InspectCommand::define(CLI::App& app) {
-  app.add_option("dump", dump_, "Dump to look into")->type_name("DUMP")->required();
-  app.add_flag("--list", list_, "List operators, one line each");
-  app.add_option(
-         "--operator", operator_, "List those with such a name; /RE/ is a regular expression")
-      ->type_name("GLOB");
-  app.add_option("--module", module_, "List those with such a module path; /RE/ as well")
-      ->type_name("GLOB");
-  app.add_option("--range", range_, "List op FIRST up to, not including, END")
-      ->type_name("FIRST:END");
-  app.add_option(
-         "--where", where_, "List those with such an output: nan>0, max>=1e4 and dtype=half")
-      ->type_name("CONDITION");
-  app.add_flag("--modules", modules_, "The module tree: operators, NaN and Inf of each module");
-  app.add_flag("--generators",
-               generators_,
-               "The operators that drew random numbers, and where the generators stood");
-  app.add_option("--op", op_, "Show all of one operator")->type_name("INDEX");
-  app.add_option("--tensor", tensor_, "Show one of its tensors: in:SLOT or out:SLOT")
-      ->type_name("SIDE:SLOT");
-  app.add_flag("--stats", stats_, "Statistics of that tensor, and a histogram of its values");
-  app.add_flag_function(
-      "--values{10}",
-      [this](std::int64_t count) {
-        values_ = static_cast<std::uint64_t>(std::max<std::int64_t>(0, count));
-      },
-      "The first elements of that tensor; --values=N so many (10)");
-  app.add_option("--slice", slice_, "A part of that tensor, as NumPy cuts it: 0,:8 or ...,-1")
-      ->type_name("SLICE");
-  app.add_flag("--bits", bits_, "The bits beside each value, in hexadecimal");
-  app.add_option("--against", against_, "The same tensor in another dump: exit 1 if it differs")
-      ->type_name("DUMP");
-  app.add_option("--export",
-                 export_,
-                 "Write it to .npy, .safetensors, .csv or .jsonl; without --tensor all of --op")
-      ->type_name("FILE");
-  app.add_option("--as", as_, "Convert what is exported: float32, bfloat16, ...")
-      ->type_name("DTYPE");
-  app.add_flag("--verify", verify_, "Check every stored byte against its digest");
-  app.add_flag("--partial", partial_, "Read what a recording that was cut short has left");
-  define_references(app, references_);
-  restrict_to(app.add_option("--format", format_, "Format"), {"text", "json"});
-}
-
-OpSelection InspectCommand::selection() const {
-  OpSelection selection;
-  if (operator_) selection.operators.emplace(*operator_);
-  if (module_) selection.modules.emplace(*module_);
-  if (range_) parse_range(*range_, selection);
-  if (where_) selection.where.emplace(*where_);
-  return selection;
-}
-
-TensorQuery InspectCommand::query() const {
-  constexpr std::uint64_t kMostOfSlice = 1000;
-  TensorQuery query{
-      tensor_.value_or(""), stats_, values_, export_, std::nullopt, bits_, {}, columns()};
-  if (slice_) query.slice = core::parse_subscript(*slice_);
-  if (slice_ && !stats_ && !values_ && !export_) query.values = kMostOfSlice;
-  reject_if(as_ && !export_, "--as is about --export", "add --export FILE");
-  if (as_) query.as = export_dtype(*as_);
-  return query;
-}
-
-void InspectCommand::check_combination() const {
-  // A range that is none must be said before the dump is opened.
-  static_cast<void>(selection());
-  reject_if(modules_ && (is_list() || op_ || verify_),
-            "--modules is about the whole dump",
-            "give it alone");
-  reject_if(list_ && generators_, "--generators is a list of its own", "leave out --list");
-  reject_if(is_list() && op_,
-            "--op shows one operator, --list and its filters many",
-            "leave one of them out");
-  reject_if(verify_ && (is_list() || op_), "--verify is about the whole dump", "give it alone");
-  reject_if(tensor_ && !op_, "--tensor needs --op", "for example --op 41 --tensor out:0");
-  reject_if(!tensor_ && (stats_ || values_ || slice_ || bits_ || against_),
-            "--stats, --values, --slice, --bits and --against need --tensor",
-            "for example --op 41 --tensor out:0");
-  static_cast<void>(query());
-  reject_if(against_ && stats_,
-            "--stats is about one dump, --against about two",
-            "leave one of them out");
-  reject_if(
-      bits_ && !values_ && !slice_ && !export_, "--bits stands beside values", "add --values");
-  if (export_) check_export();
-}
-
-void InspectCommand::check_export() const {
-  reject_if(!op_, "--export needs --op", "for example --op 41 --tensor out:0");
-  const ExportFormat format = export_format(*export_);
-  reject_if(!tensor_ && format != ExportFormat::kSafetensors,
-            "--export of a whole operator writes .safetensors",
-            "or name one with --tensor");
-  reject_if(against_ && format != ExportFormat::kCsv && format != ExportFormat::kJsonl,
-            "--export of two dumps writes .csv or .jsonl",
-            "or leave --against out");
-  reject_if(against_ && as_, "--as is about one dump", "leave --against out");
-  require_writable(*export_);
-}
-
-std::unique_ptr<core::DumpSource> InspectCommand::open(const std::string& dump) const {
-  const std::vector<std::filesystem::path> references(references_.begin(), references_.end());
-  return partial_ ? store::open_partial(dump, references) : store::open_dump(dump, references);
-}
-
-core::ExitCode InspectCommand::show_list(const core::DumpSource& dump) const {
-  if (!generators_) {
-    return end_of_list(dump, list_operators(dump, selection(), form(), write_stdout), false);
-  }
-  const ListOutcome outcome = list_generators(dump, selection(), form(), write_stdout);
-  if (outcome.shown == 0 && !has_filter()) log_info("no operator drew random numbers");
-  return end_of_list(dump, outcome, !has_filter());
-}
-
-core::ExitCode InspectCommand::show_against(const core::DumpSource& dump,
-                                            const GlobalOptions& globals) const {
-  const auto is_readable = [&] {
-    try {
-      const core::OpRecord op = dump.op(*op_);
-      static_cast<void>(read_values(dump, require_slot(op, *tensor_)));
-      return true;
-    } catch (const core::Error&) {
-      return false;
-    }
-  };
-  std::unique_ptr<core::DumpSource> other;
-  TensorAgainst pair;
-  const TensorQuery asked = query();
-  try {
-    other = open(*against_);
-    pair = compare_tensor(dump, *op_, *other, asked);
-  } catch (const core::Error& error) {
-    // The report names the dump that is to blame.
-    if (other != nullptr && !is_readable()) throw;
-    return report_unreadable(*against_, error, format_, globals);
-  }
-  if (export_) export_pair(*export_, pair, asked);
-  print(against_view(dump, *other, pair, asked, form()));
-  return pair.equal ? core::ExitCode::kReproducible : core::ExitCode::kDivergence;
-}
-
-core::ExitCode InspectCommand::show(const core::DumpSource& dump,
-                                    const GlobalOptions& globals) const {
-  if (is_list()) return show_list(dump);
-  if (modules_) {
-    list_modules(dump, form(), write_stdout);
-  } else if (verify_) {
-    print(verified_view(dump, form()));
-  } else if (!op_) {
-    print(summary_view(dump, form(), globals.verbosity));
-  } else if (*op_ >= dump.op_count()) {
-    throw core::Error(
-        core::ErrorKind::kNotComparable,
-        fmt::format("there is no op {}: the dump has {} operators", *op_, dump.op_count()),
-        "they count from 0; --list shows them");
-  } else if (against_) {
-    return show_against(dump, globals);
-  } else if (tensor_) {
-    print(tensor_view(dump, *op_, query(), form()));
-  } else if (export_) {
-    export_op(*export_, dump, *op_, query().as);
-  } else {
-    print(op_view(dump, *op_, form(), globals.verbosity));
-  }
-  return core::ExitCode::kReproducible;
-}
 
 }  // namespace
 

@@ -178,7 +178,7 @@ struct Field {
   std::string (*word)(const TensorRecord&) = nullptr;
 };
 
-constexpr std::array kFields{
+constexpr std::array kOutputFields{
     Field{"nan", of_counts<&NonFinite::nans>},
     Field{"inf", of_counts<&NonFinite::infs>},
     Field{"positive_inf", of_counts<&NonFinite::positive_infs>},
@@ -199,7 +199,7 @@ constexpr std::array kFields{
 
 std::vector<std::string_view> field_names() {
   std::vector<std::string_view> names;
-  for (const Field& field : kFields) names.push_back(field.name);
+  for (const Field& field : kOutputFields) names.push_back(field.name);
   return names;
 }
 
@@ -303,8 +303,8 @@ class ConditionParser {
 
   const Field& field() {
     const std::string_view name = run_of(is_word);
-    const auto* found = std::ranges::find(kFields, name, &Field::name);
-    if (found == kFields.end()) {
+    const auto* found = std::ranges::find(kOutputFields, name, &Field::name);
+    if (found == kOutputFields.end()) {
       const std::vector<std::string_view> names = field_names();
       const auto near = core::near_miss(name, names);
       refuse(name.empty() ? "expected a field" : "there is no such field",

@@ -242,14 +242,6 @@ std::string state_text(const core::TensorRecord& tensor) {
   return std::string(core::content_state_name(tensor.state));
 }
 
-std::string bits_text(std::span<const std::byte> element) {
-  std::string text;
-  for (std::size_t i = element.size(); i > 0; --i) {
-    text += fmt::format("{:02x}", std::to_integer<unsigned>(element[i - 1]));
-  }
-  return text;
-}
-
 Json element_json(const std::string& text, const std::string& bits) {
   // What is no JSON number (nan, a complex value, a bool) stays as people read it.
   Json value = Json::parse(text, nullptr, false);

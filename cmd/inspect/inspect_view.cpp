@@ -22,7 +22,7 @@ namespace {
 
 using core::TensorRecord;
 
-constexpr std::size_t kPiece = std::size_t{1} << 18U;
+constexpr std::size_t kRowPiece = std::size_t{1} << 18U;
 
 /// JSON text as it stands so many levels deep. Strings hold no newline of their own.
 std::string indented(const std::string& text, std::size_t by) {
@@ -298,7 +298,7 @@ void RowDocument::finish(const Json& tail) {
 
 void RowDocument::put(std::string_view text) {
   buffer_ += text;
-  if (buffer_.size() >= kPiece) flush();
+  if (buffer_.size() >= kRowPiece) flush();
 }
 
 void RowDocument::flush() {

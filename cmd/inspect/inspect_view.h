@@ -74,8 +74,6 @@ Json stats_json(const core::TensorStats& stats);
 std::string full_name(const core::OpRecord& op);
 /// The digest, or what there is in place of content.
 std::string state_text(const core::TensorRecord& tensor);
-/// Hexadecimal, most significant digit first.
-std::string bits_text(std::span<const std::byte> element);
 /// `{"value": 0.5, "bits": "3f000000"}`. @param text, bits  as element_text(), bits_text()
 Json element_json(const std::string& text, const std::string& bits);
 

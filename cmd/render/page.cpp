@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/render/page.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "cmd/render/text.h"
@@ -11,31 +14,17 @@ namespace {
 
 constexpr std::size_t kLeastColumns = 40;
 
-std::string_view ansi_of(Role role) {
-  switch (role) {
-    case Role::kGood:
-      return "\x1b[1;32m";
-    case Role::kBad:
-      return "\x1b[1;31m";
-    case Role::kTrouble:
-      return "\x1b[1;33m";
-    case Role::kOperator:
-      return "\x1b[1m";
-    case Role::kPlace:
-      return "\x1b[36m";
-    case Role::kOrigin:
-      return "\x1b[31m";
-    case Role::kPropagated:
-      return "\x1b[34m";
-    case Role::kMissing:
-      return "\x1b[35m";
-    case Role::kHint:
-      return "\x1b[2m";
-    case Role::kPlain:
-      break;
-  }
-  return {};
-}
+/// By Role.
+constexpr std::array<std::string_view, 10> kAnsi{"",
+                                                 "\x1b[1;32m",
+                                                 "\x1b[1;31m",
+                                                 "\x1b[1;33m",
+                                                 "\x1b[1m",
+                                                 "\x1b[36m",
+                                                 "\x1b[31m",
+                                                 "\x1b[34m",
+                                                 "\x1b[35m",
+                                                 "\x1b[2m"};
 
 }  // namespace
 
@@ -55,33 +44,27 @@ Line& Line::put(const Line& other) {
 
 Line& Line::link(std::string_view text, Role role, std::string_view file) {
   put(text, role);
-  if (!text.empty() && file.starts_with('/')) {
-    pieces_.back().path = uri_path(file);
-  }
+  if (!text.empty() && file.starts_with('/')) pieces_.back().path = uri_path(file);
   return *this;
 }
 
 std::size_t Line::columns() const noexcept {
   std::size_t total = 0;
-  for (const Piece& piece : pieces_) {
-    total += cmd::columns(piece.text);
-  }
+  for (const Piece& piece : pieces_) total += cmd::columns(piece.text);
   return total;
 }
 
 std::string Line::str(bool color, std::string_view link_host) const {
   std::string out;
   for (const Piece& piece : pieces_) {
-    const std::string_view start = color ? ansi_of(piece.role) : std::string_view{};
+    const std::string_view start = color ? kAnsi.at(static_cast<std::size_t>(piece.role)) : "";
     const bool is_link = color && !link_host.empty() && !piece.path.empty();
     // OSC 8: the path is percent-encoded, so nothing in it can end the sequence.
     if (is_link) {
       out.append("\x1b]8;;file://").append(uri_path(link_host)).append(piece.path).append("\x1b\\");
     }
     out.append(start).append(piece.text).append(start.empty() ? "" : "\x1b[0m");
-    if (is_link) {
-      out.append("\x1b]8;;\x1b\\");
-    }
+    if (is_link) out.append("\x1b]8;;\x1b\\");
   }
   // Two harmless pieces may have made a workflow command together; colours keep them apart.
   return color ? out : escape_name(out);
@@ -180,6 +163,17 @@ void Page::prose(std::string_view label, std::string_view text, Role role) {
   }
   if (words.ends_with(' ')) words.pop_back();
   if (!words.empty()) add(label, Line(words, role));
+}
+
+void Page::list(std::string_view label, const std::vector<std::string>& texts, std::size_t most) {
+  for (std::size_t i = 0; i < std::min(most, texts.size()); ++i) {
+    prose(i == 0 ? label : "", texts[i]);
+  }
+}
+
+void Page::left_out(std::uint64_t left, std::string_view how) {
+  if (left == 0) return;
+  add("", Line(fmt::format("... and {} more: {}", format_count(left), how), Role::kHint));
 }
 
 void Page::append(const Page& other) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -65,12 +66,12 @@ class Page {
   void add(std::string_view label, Line body);
   /// The same of sentences, and nothing where `text` is empty.
   void prose(std::string_view label, std::string_view text, Role role = Role::kPlain);
-  void prose(std::string_view label,
-             std::string_view text,
-             std::size_t /*lines*/,
-             Role role = Role::kPlain) {
-    prose(label, text, role);
-  }
+  /// The first so many of them, under one label.
+  void list(std::string_view label,
+            const std::vector<std::string>& texts,
+            std::size_t most = std::string::npos);
+  /// `... and 3 more: -v`, where some are left. @param how  to see them
+  void left_out(std::uint64_t left, std::string_view how);
   void append(const Page& other);
 
   /// Every line ends in a newline.

@@ -9,14 +9,46 @@
 namespace repro_check::cmd {
 namespace {
 
+/// One below the other, each naming its two dumps when there are several.
+std::string text_document(std::span<const comparators::Report> reports,
+                          const DocumentOptions& options) {
+  RenderOptions each = options;
+  each.name_pair = reports.size() > 1;
+  std::string text;
+  for (const comparators::Report& report : reports) {
+    if (!text.empty() && options.verbosity >= 0) text += "\n";
+    text += render_text(report, each);
+    each.gate = nullptr;  // said once, of the runs as a whole
+  }
+  return text;
+}
+
+/// An object, or an array when there are several.
+std::string json_document(std::span<const comparators::Report> reports,
+                          const DocumentOptions& options) {
+  RenderOptions each = options;
+  std::string text;
+  for (const comparators::Report& report : reports) {
+    if (!text.empty()) text += ",";
+    text += render_json(report, each);
+    each.gate = nullptr;
+  }
+  return reports.size() > 1 ? "[\n" + text + "]\n" : text;
+}
+
+std::string html_document(std::span<const comparators::Report> reports,
+                          const DocumentOptions& options) {
+  return render_html(reports, options);
+}
+
 constexpr std::array kFormats{
-    ReportFormat{"text", render_text_document, true},
-    ReportFormat{"json", render_json_document, false, R"({"format":"repro-check-)"},
+    ReportFormat{"text", text_document, true},
+    ReportFormat{"json", json_document, false, R"({"format":"repro-check-)"},
     ReportFormat{"jsonl", render_jsonl, true, R"({"type":"header","format":"repro-check-)"},
     ReportFormat{"markdown", render_markdown, true, "<!-- repro-check:"},
     ReportFormat{"junit", render_junit, false, "<?xml", R"(<testsuites name="repro-check")"},
     ReportFormat{"sarif", render_sarif, false, "{", R"("driver":{"name":"repro-check")"},
-    ReportFormat{"html", render_html_document, false, "<!", R"("generator" content="repro-check)"},
+    ReportFormat{"html", html_document, false, "<!", R"("generator" content="repro-check)"},
     ReportFormat{"github", render_github, true, "::", "title=repro-check%3A "},
     ReportFormat{"codequality", render_codequality, false, "{", R"("check_name":"RC)"},
 };
@@ -41,36 +73,6 @@ bool is_report(std::string_view head) noexcept {
     return !format.begins.empty() && head.starts_with(format.begins) &&
            head.find(format.holds) != std::string_view::npos;
   });
-}
-
-std::string render_text_document(std::span<const comparators::Report> reports,
-                                 const DocumentOptions& options) {
-  RenderOptions each = options;
-  each.name_pair = reports.size() > 1;
-  std::string text;
-  for (const comparators::Report& report : reports) {
-    if (!text.empty() && options.verbosity >= 0) text += "\n";
-    text += render_text(report, each);
-    each.gate = nullptr;  // said once, of the runs as a whole
-  }
-  return text;
-}
-
-std::string render_json_document(std::span<const comparators::Report> reports,
-                                 const DocumentOptions& options) {
-  RenderOptions each = options;
-  std::string text;
-  for (const comparators::Report& report : reports) {
-    if (!text.empty()) text += ",";
-    text += render_json(report, each);
-    each.gate = nullptr;
-  }
-  return reports.size() > 1 ? "[\n" + text + "]\n" : text;
-}
-
-std::string render_html_document(std::span<const comparators::Report> reports,
-                                 const DocumentOptions& options) {
-  return render_html(reports, options);
 }
 
 }  // namespace repro_check::cmd

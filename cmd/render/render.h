@@ -149,15 +149,6 @@ inline constexpr std::size_t kReportHead = std::size_t{1} << 12U;
 /// Whether a file that begins so holds a report of ours, in whatever format.
 bool is_report(std::string_view head) noexcept;
 
-/// Text reports one below the other, each naming its two dumps when there are several.
-std::string render_text_document(std::span<const comparators::Report> reports,
-                                 const DocumentOptions& options);
-/// A JSON object, or an array when there are several reports.
-std::string render_json_document(std::span<const comparators::Report> reports,
-                                 const DocumentOptions& options);
-/// As render_html().
-std::string render_html_document(std::span<const comparators::Report> reports,
-                                 const DocumentOptions& options);
 /// JSON Lines: for each report a header, the operators that are not fine in trace order, warnings,
 /// and a verdict as the last line.
 std::string render_jsonl(std::span<const comparators::Report> reports,

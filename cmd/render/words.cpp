@@ -2,6 +2,7 @@
 #include "cmd/render/words.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -25,50 +26,25 @@ using comparators::Report;
 using comparators::Status;
 using comparators::TensorOutcome;
 
-void add_part(std::string& text, std::string_view part) {
-  text.append(text.empty() ? "" : ", ").append(part);
-}
-
 // What no size of an error can say; the first that holds.
 std::string special_text(const comparators::TensorMetrics& m) {
-  if (m.nan_baseline > 0) {
-    return m.nan_candidate > 0 ? "NaN on different sides" : "NaN in baseline only";
-  }
-  if (m.nan_candidate > 0) {
-    return "NaN in candidate only";
-  }
-  if (m.inf_sign > 0) {
-    return "Inf signs differ";
-  }
-  if (m.inf_baseline > 0) {
-    return m.inf_candidate > 0 ? "Inf on different sides" : "Inf in baseline only";
-  }
-  if (m.inf_candidate > 0) {
-    return "Inf in candidate only";
-  }
-  if (m.n_diff == 0) {
-    return {};
-  }
-  if (m.n_diff == m.zero_sign_only) {
-    return "only zero signs differ";
-  }
-  if (m.n_diff == m.nan_both_payload) {
-    return "only NaN payload differs";
-  }
+  if (m.nan_baseline > 0 && m.nan_candidate > 0) return "NaN on different sides";
+  if (m.nan_baseline > 0) return "NaN in baseline only";
+  if (m.nan_candidate > 0) return "NaN in candidate only";
+  if (m.inf_sign > 0) return "Inf signs differ";
+  if (m.inf_baseline > 0 && m.inf_candidate > 0) return "Inf on different sides";
+  if (m.inf_baseline > 0) return "Inf in baseline only";
+  if (m.inf_candidate > 0) return "Inf in candidate only";
+  if (m.n_diff == 0) return {};
+  if (m.n_diff == m.zero_sign_only) return "only zero signs differ";
+  if (m.n_diff == m.nan_both_payload) return "only NaN payload differs";
   return m.n_diff == m.noncanonical_bool ? "only non-canonical bool differs" : "";
 }
 
 std::string size_text(const comparators::TensorMetrics& m) {
-  if (m.ulp_max && *m.ulp_max > 0) {
-    return fmt::format("max {} ULP", format_ulp(*m.ulp_max));
-  }
-  if (m.max_abs_exact && *m.max_abs_exact > 0) {
-    return fmt::format("max absolute {}", *m.max_abs_exact);
-  }
-  if (m.max_abs && *m.max_abs > 0) {
-    return fmt::format("max absolute {}", format_error(*m.max_abs));
-  }
-  return {};
+  if (m.ulp_max.value_or(0) > 0) return fmt::format("max {} ULP", format_ulp(*m.ulp_max));
+  if (m.max_abs_exact.value_or(0) > 0) return fmt::format("max absolute {}", *m.max_abs_exact);
+  return m.max_abs.value_or(0) > 0 ? "max absolute " + format_error(*m.max_abs) : "";
 }
 
 // How far the relative tolerance would have to go, beside the absolute one of the policy.
@@ -77,12 +53,8 @@ std::string needed_text(const comparators::TensorComparison& tensor) {
   const bool is_asked =
       tensor.outcome == TensorOutcome::kBeyond &&
       comparators::described_policy(tensor.policy) == configs::PolicyKind::kTolerance;
-  if (!is_asked || !m.rtol_given_atol || !special_text(m).empty()) {
-    return {};
-  }
-  if (std::isfinite(*m.rtol_given_atol)) {
-    return fmt::format("needs rtol {}", *m.rtol_given_atol);
-  }
+  if (!is_asked || !m.rtol_given_atol || !special_text(m).empty()) return {};
+  if (std::isfinite(*m.rtol_given_atol)) return fmt::format("needs rtol {}", *m.rtol_given_atol);
   return m.zero_baseline == 0
              ? ""
              : fmt::format("relative inf (zero baseline {})", format_count(m.zero_baseline));
@@ -92,14 +64,6 @@ std::string needed_text(const comparators::TensorComparison& tensor) {
 int weight(TensorOutcome outcome) noexcept {
   constexpr std::array kWeights{0, 1, 4, 3, 2, 0};
   return kWeights.at(static_cast<std::size_t>(outcome));
-}
-
-std::string run_names(const Report& report) {
-  std::string names;
-  for (const auto& run : report.runs) {
-    names.append(names.empty() ? "" : ", ").append(run.name);
-  }
-  return names;
 }
 
 void put_pass(Line& line, const Report& report) {
@@ -127,7 +91,9 @@ void put_pass(Line& line, const Report& report) {
   if (report.repeat) {
     line.put(fmt::format(" ({})", format_count(report.repeat->runs.size(), "run")));
   } else if (!report.runs.empty()) {
-    line.put(" (" + run_names(report) + ")");
+    std::vector<std::string_view> names;
+    for (const auto& run : report.runs) names.push_back(run.name);
+    line.put(fmt::format(" ({})", fmt::join(names, ", ")));
   }
 }
 
@@ -138,17 +104,6 @@ void put_repeats(Line& line, const comparators::RepeatSummary& repeat) {
                        format_count(repeat.differing),
                        format_count(repeat.judged),
                        repeat.runs.front().name));
-}
-
-std::string_view kind_suffix(DivergenceKind kind) {
-  switch (kind) {
-    case DivergenceKind::kUninitialised:
-      return ", reads uninitialised memory";
-    case DivergenceKind::kRng:
-      return ", generators stood apart";
-    default:
-      return {};
-  }
 }
 
 void put_relation(Line& line, Relation relation) {
@@ -162,7 +117,10 @@ void put_at_op(Line& line, const OpDivergence& op, DivergenceKind kind) {
   line.put(is_shifted ? fmt::format(" (op {} in candidate)", *op.candidate_index) : "");
   line.put(": " + op_amount(op));
   put_relation(line, op.relation);
-  line.put(op.cause.kind == CauseKind::kOverflow ? ", overflow" : "").put(kind_suffix(kind));
+  line.put(op.cause.kind == CauseKind::kOverflow ? ", overflow" : "");
+  line.put(kind == DivergenceKind::kUninitialised ? ", reads uninitialised memory"
+           : kind == DivergenceKind::kRng         ? ", generators stood apart"
+                                                  : "");
 }
 
 // Weights or inputs: no operator is to blame, so the line names the tensor first.
@@ -173,15 +131,10 @@ void put_from_named(Line& line, const Report& report) {
     return (tensor.kind != core::NamedTensorKind::kInput) == is_weights;
   };
   const auto& all = report.named_tensors;
-  const auto first = std::find_if(all.begin(), all.end(), is_wanted);
+  const auto first = std::ranges::find_if(all, is_wanted);
   if (first != all.end()) {
-    line.put(": ").put(first->name, Role::kPlace);
-    if (!first->note.empty() || !first->metrics) {
-      line.put(", " + (first->note.empty() ? "digests differ" : first->note));
-    } else {
-      line.put(", " + amount_text(*first->metrics, false));
-    }
-    const auto count = std::count_if(all.begin(), all.end(), is_wanted);
+    line.put(": ").put(first->name, Role::kPlace).put(", " + amount_text(*first));
+    const auto count = std::ranges::count_if(all, is_wanted);
     line.put(count > 1 ? fmt::format(", and {} more", count - 1) : "");
   }
   if (report.first_divergence) {
@@ -201,9 +154,7 @@ std::string ran_text(std::string_view side, const std::string& operator_name) {
 
 // A loop, a decomposition or another order says more than which operators are left over.
 std::string structure_text(const comparators::Cause& cause) {
-  if (cause.kind == CauseKind::kReordered) {
-    return ", called in another order";
-  }
+  if (cause.kind == CauseKind::kReordered) return ", called in another order";
   if (cause.kind == CauseKind::kLoop || cause.kind == CauseKind::kDecomposed) {
     return "; " + cause.evidence.substr(0, cause.evidence.find(';'));
   }
@@ -212,9 +163,7 @@ std::string structure_text(const comparators::Cause& cause) {
 
 void put_control_flow(Line& line, const Report& report) {
   line.put(" in control flow");
-  if (!report.control_flow) {
-    return;
-  }
+  if (!report.control_flow) return;
   const auto& parting = *report.control_flow;
   if (parting.last_common_baseline) {
     line.put(" after ").put(op_line(*parting.last_common_baseline, parting.last_common));
@@ -223,9 +172,7 @@ void put_control_flow(Line& line, const Report& report) {
   }
   line.put(": " + ran_text("baseline", parting.baseline_next) + ", " +
            ran_text("candidate", parting.candidate_next));
-  if (report.first_divergence) {
-    line.put(structure_text(report.first_divergence->cause));
-  }
+  if (report.first_divergence) line.put(structure_text(report.first_divergence->cause));
 }
 
 void put_missing(Line& line, const Report& report) {
@@ -275,42 +222,33 @@ void put_unrepeated(Line& line, const Report& report) {
   }
 }
 
-void put_returned(Line& line, const OpDivergence& op) {
-  line.put(" in what the model returns: ").put(returned_amount(op));
-  put_relation(line, op.relation);
-}
-
 void put_divergence(Line& line, const Report& report) {
   if (report.from_accepted) line.put(" from the baseline");
-  if (report.first_divergence && core::is_returned(shown_record(*report.first_divergence))) {
-    put_returned(line, *report.first_divergence);
-    return;
+  const auto& first = report.first_divergence;
+  if (first && core::is_returned(shown_record(*first))) {
+    line.put(" in what the model returns: ").put(returned_amount(*first));
+    return put_relation(line, first->relation);
   }
   switch (report.kind) {
     case DivergenceKind::kInputs:
     case DivergenceKind::kWeights:
-      put_from_named(line, report);
-      return;
+      return put_from_named(line, report);
     case DivergenceKind::kControlFlow:
-      put_control_flow(line, report);
-      return;
+      return put_control_flow(line, report);
     case DivergenceKind::kMissing:
-      put_missing(line, report);
-      return;
+      return put_missing(line, report);
     case DivergenceKind::kGrowth:
-      put_growth(line, report);
-      return;
+      return put_growth(line, report);
     case DivergenceKind::kUnrepeated:
-      put_unrepeated(line, report);
-      return;
+      return put_unrepeated(line, report);
     case DivergenceKind::kExpectation:
       line.put(report.reasons.empty() ? "" : ": " + report.reasons.front());
       return;
     default:
       break;
   }
-  if (report.first_divergence) {
-    put_at_op(line, *report.first_divergence, report.kind);
+  if (first) {
+    put_at_op(line, *first, report.kind);
   } else if (!report.reasons.empty()) {
     line.put(": " + report.reasons.front());
   }
@@ -318,9 +256,7 @@ void put_divergence(Line& line, const Report& report) {
 
 std::string failed_run_text(const Report& report) {
   for (const auto& run : report.runs) {
-    if (run.status == "complete") {
-      continue;
-    }
+    if (run.status == "complete") continue;
     const std::string how = run.signal.empty() ? run.message : "killed by " + run.signal;
     return run.name + ": " + (how.empty() ? run.status : how);
   }
@@ -396,14 +332,19 @@ std::string_view relation_name(Relation relation) noexcept {
 }
 
 Role relation_role(Relation relation) noexcept {
-  if (relation == Relation::kPropagated) {
-    return Role::kPropagated;
-  }
+  if (relation == Relation::kPropagated) return Role::kPropagated;
   return relation == Relation::kMissing ? Role::kMissing : Role::kOrigin;
 }
 
 std::string operator_text(const core::OpRecord& record) {
   return record.op == nullptr || record.op->name.empty() ? "(no operator)" : record.op->name;
+}
+
+std::vector<const OpDivergence*> every_divergence(const Report& report) {
+  std::vector<const OpDivergence*> all;
+  if (report.first_divergence) all.push_back(&*report.first_divergence);
+  for (const OpDivergence& op : report.divergences) all.push_back(&op);
+  return all;
 }
 
 Line op_line(const comparators::OpDivergence& op) {
@@ -414,9 +355,7 @@ Line op_line(std::uint64_t index, const core::OpRecord& record) {
   Line line(fmt::format("op {} ", index));
   line.put(operator_text(record), Role::kOperator);
   const std::string place = raw_place_text(record.site.get());
-  if (place.empty()) {
-    return line;
-  }
+  if (place.empty()) return line;
   const core::SourceFrame* frame =
       record.site == nullptr ? nullptr : core::display_frame(*record.site);
   const std::string_view file = frame == nullptr ? std::string_view() : frame->file;
@@ -430,39 +369,34 @@ std::string amount_text(const comparators::TensorMetrics& metrics, bool judged_b
                                  format_count(metrics.elements, "element"),
                                  is_partly_within ? " beyond tolerance" : "");
   for (const std::string& part : {special_text(metrics), size_text(metrics)}) {
-    if (!part.empty()) {
-      add_part(text, part);
-    }
+    if (!part.empty()) text += ", " + part;
   }
   return text;
 }
 
+std::string amount_text(const comparators::NamedTensorDifference& tensor) {
+  if (!tensor.note.empty()) return tensor.note;
+  return tensor.metrics ? amount_text(*tensor.metrics, false) : "digests differ";
+}
+
 std::string slice_text(const comparators::TensorComparison& tensor) {
-  if (!tensor.slice) {
-    return {};
-  }
+  if (!tensor.slice) return {};
   const auto total = static_cast<std::uint64_t>(core::element_count(tensor.baseline.shape));
   return core::describe_slice(*tensor.slice, total);
 }
 
 std::string amount_text(const comparators::TensorComparison& tensor) {
   const std::string& note = tensor.note;
-  if (tensor.outcome == TensorOutcome::kMismatch) {
-    return note.empty() ? "dtype, shape or layout differs" : note;
-  }
-  if (!tensor.metrics) {
-    return note.empty() ? "digests differ, size unknown" : note;
+  if (tensor.outcome == TensorOutcome::kMismatch || !tensor.metrics) {
+    const bool is_mismatch = tensor.outcome == TensorOutcome::kMismatch;
+    if (!note.empty()) return note;
+    return is_mismatch ? "dtype, shape or layout differs" : "digests differ, size unknown";
   }
   std::string text = amount_text(*tensor.metrics, tensor.outcome == TensorOutcome::kBeyond);
   // What no size can say is said already.
-  if (!note.empty() && note != special_text(*tensor.metrics)) add_part(text, note);
-  if (const std::string needed = needed_text(tensor); !needed.empty()) {
-    add_part(text, needed);
-  }
-  const std::string slice = slice_text(tensor);
-  if (!slice.empty()) {
-    add_part(text, "in " + slice);
-  }
+  if (!note.empty() && note != special_text(*tensor.metrics)) text += ", " + note;
+  if (const std::string needed = needed_text(tensor); !needed.empty()) text += ", " + needed;
+  if (const std::string slice = slice_text(tensor); !slice.empty()) text += ", in " + slice;
   return text;
 }
 
@@ -492,9 +426,7 @@ std::string returned_amount(const comparators::OpDivergence& op) {
 }
 
 std::string op_amount(const comparators::OpDivergence& op) {
-  if (const auto* output = leading_output(op)) {
-    return amount_text(*output);
-  }
+  if (const auto* output = leading_output(op)) return amount_text(*output);
   return op.notes.empty() ? "results differ" : op.notes.front();
 }
 

@@ -37,6 +37,9 @@ using comparators::shown_record;
 /// Operator name without its overload, not escaped; `(no operator)` for a record that names none.
 std::string operator_text(const core::OpRecord& record);
 
+/// The first divergence and the further ones, in trace order. Borrowed.
+std::vector<const comparators::OpDivergence*> every_divergence(const comparators::Report& report);
+
 /// `op 41 aten::addmm (encoder.layers.3.linear1, model.py:123)`, in colours.
 Line op_line(const comparators::OpDivergence& op);
 Line op_line(std::uint64_t index, const core::OpRecord& record);
@@ -47,6 +50,8 @@ std::string slice_text(const comparators::TensorComparison& tensor);
 /// `3 of 4096 elements, max 2 ULP`; what differs of one tensor pair, in a phrase, not escaped.
 std::string amount_text(const comparators::TensorComparison& tensor);
 std::string amount_text(const comparators::TensorMetrics& metrics, bool judged_by_policy);
+/// The same of a tensor that the runs were given, its note first.
+std::string amount_text(const comparators::NamedTensorDifference& tensor);
 /// The output that says most: beyond policy before mismatched before the rest; null when none.
 const comparators::TensorComparison* leading_output(const comparators::OpDivergence& op) noexcept;
 

@@ -5,14 +5,18 @@
 
 #include <CLI/App.hpp>
 #include <algorithm>
+#include <cstddef>
 #include <filesystem>
+#include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "cmd/gate/gate.h"
 #include "cmd/gate/history.h"
 #include "cmd/render/json/report_json.h"
-#include "cmd/report/trend.h"
+#include "cmd/reports/report_flags.h"
 #include "cmd/reports/verdict.h"
 #include "cmd/terminal/logging.h"
 #include "cmd/terminal/output.h"
@@ -24,14 +28,10 @@ namespace {
 
 constexpr std::size_t kLast = 20;
 
-core::Error usage(const std::string& message, std::string hint) {
-  return {core::ErrorKind::kUsage, message, std::move(hint)};
-}
-
 std::string read_existing(const std::string& file) {
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(file, ignored)) {
-    throw usage(file + ": no such file", "check the path");
+    throw usage_error(file + ": no such file", "check the path");
   }
   return read_text_file(file);
 }
@@ -47,91 +47,111 @@ void require_renderable(const std::vector<std::string_view>& formats) {
   for (const std::string_view format : formats) {
     const std::string_view missing = what_is_missing(format);
     if (missing.empty()) continue;
-    throw usage(fmt::format("--report {}: a JSON report does not hold {}", format, missing),
-                fmt::format("ask for it where the report is made: `diff`, `run` or `gate --report "
-                            "{}=FILE`",
-                            format));
+    throw usage_error(
+        fmt::format("--report {}: a JSON report does not hold {}", format, missing),
+        fmt::format("ask for it where the report is made: `diff`, `run` or `gate --report "
+                    "{}=FILE`",
+                    format));
   }
 }
+
+/// `repro-check report`: renders a JSON report again, or the history of a gate.
+class ReportCommand final : public Command {
+ public:
+  [[nodiscard]] std::string name() const override { return "report"; }
+  [[nodiscard]] std::string summary() const override {
+    return "Render a JSON report again, or the history of a gate";
+  }
+  [[nodiscard]] std::vector<std::string> examples() const override {
+    return {
+        "repro-check report report.json",
+        "repro-check report report.json --report markdown=summary.md --report sarif=repro.sarif",
+        "repro-check report --history gate.jsonl --last 50",
+        "repro-check report --history gate.jsonl --report html=history.html",
+        "repro-check report --history gate.jsonl --gate bert --format json"};
+  }
+
+  void define(CLI::App& app) override {
+    app.add_option("file", file_, "JSON report")->type_name("REPORT.json");
+    app.add_option("--history", history_, "The history that `gate --history` appends to")
+        ->type_name("FILE.jsonl");
+    app.add_option("--gate", gate_, "Of a history, this gate alone")->type_name("NAME");
+    app.add_option("--last", last_, "Of a history, list so many runs of each gate (20)")
+        ->type_name("N");
+    report_.define(app);
+  }
+
+  core::ExitCode run(const GlobalOptions& globals) override {
+    if (file_.has_value() == history_.has_value()) {
+      throw usage_error("give either a JSON report or --history",
+                        "for example repro-check report report.json --report markdown=summary.md");
+    }
+    if (file_ && (gate_ || last_)) {
+      throw usage_error(gate_ ? "--gate is about a history" : "--last is about a history",
+                        "give --history FILE in place of the report");
+    }
+    report_.check_output();
+    return file_ ? render_again(globals) : show_history(globals);
+  }
+
+ private:
+  [[nodiscard]] core::ExitCode render_again(const GlobalOptions& globals) const {
+    require_renderable(report_.formats());
+    const ReadReports read = read_reports(read_existing(*file_), *file_);
+    ReportStyle style = report_.style(globals, "text");
+    if (style.options.verbosity > 0) {
+      log_info("a JSON report does not hold what -v adds");
+      style.options.verbosity = 0;
+    }
+    style.options.gate = read.gate ? &*read.gate : nullptr;
+    style.options.hdf5_version = read.hdf5_version;
+    report_.emit(read.reports, style);
+    return worst_exit(read.reports);
+  }
+
+  [[nodiscard]] core::ExitCode show_history(const GlobalOptions& globals) const {
+    for (const std::string_view format : report_.formats()) {
+      if (format == "html") continue;
+      throw usage_error(fmt::format("--report {}: a history has no such page", format),
+                        "for a history there is --report html=FILE, and --format text or json");
+    }
+    const History history = parse_history(read_existing(*history_));
+    for (const DamagedLine& line : history.damaged) {
+      log_warning(fmt::format("{}, line {}: {}; it is left out",
+                              core::printable(*history_),
+                              line.number,
+                              core::printable(line.why)));
+    }
+    const std::vector<Trend> trends = trends_of(history, gate_);
+    if (trends.empty()) {
+      const std::string what = core::printable(*history_) + " holds no run of " +
+                               (gate_ ? "gate " + core::printable(*gate_) : std::string("a gate"));
+      const bool is_damaged = !history.damaged.empty() && history.entries.empty();
+      throw core::Error(
+          is_damaged ? core::ErrorKind::kDumpDamaged : core::ErrorKind::kNotComparable,
+          what,
+          "`repro-check gate --history FILE` adds one");
+    }
+    const ReportStyle style = report_.style(globals, "text");
+    const std::size_t last = last_.value_or(kLast);
+    const auto render = style.format == "json" ? trend_json : trend_text;
+    const std::string document = render(*history_, trends, history.damaged, last, style.options);
+    if (!report_.formats().empty()) {
+      report_.write_destinations(trend_html(*history_, trends, history.damaged, last));
+    }
+    report_.write(document);
+    return core::ExitCode::kReproducible;
+  }
+
+  ReportFlags report_;
+  std::optional<std::string> file_;
+  std::optional<std::string> history_;
+  std::optional<std::string> gate_;
+  std::optional<std::size_t> last_;
+};
 
 }  // namespace
 
-std::vector<std::string> ReportCommand::examples() const {
-  return {"repro-check report report.json",
-          "repro-check report report.json --report markdown=summary.md --report sarif=repro.sarif",
-          "repro-check report --history gate.jsonl --last 50",
-          "repro-check report --history gate.jsonl --report html=history.html",
-          "repro-check report --history gate.jsonl --gate bert --format json"};
-}
-
-void ReportCommand::define(CLI::App& app) {
-  app.add_option("file", file_, "JSON report")->type_name("REPORT.json");
-  app.add_option("--history", history_, "The history that `gate --history` appends to")
-      ->type_name("FILE.jsonl");
-  app.add_option("--gate", gate_, "Of a history, this gate alone")->type_name("NAME");
-  app.add_option("--last", last_, "Of a history, list so many runs of each gate (20)")
-      ->type_name("N");
-  report_.define(app);
-}
-
-core::ExitCode ReportCommand::render_again(const GlobalOptions& globals) const {
-  require_renderable(report_.formats());
-  const ReadReports read = read_reports(read_existing(*file_), *file_);
-  ReportStyle style = report_.style(globals, "text");
-  if (style.options.verbosity > 0) {
-    log_info("a JSON report does not hold what -v adds");
-    style.options.verbosity = 0;
-  }
-  style.options.gate = read.gate ? &*read.gate : nullptr;
-  style.options.hdf5_version = read.hdf5_version;
-  report_.emit(read.reports, style);
-  return worst_exit(read.reports);
-}
-
-core::ExitCode ReportCommand::show_history(const GlobalOptions& globals) const {
-  for (const std::string_view format : report_.formats()) {
-    if (format == "html") continue;
-    throw usage(fmt::format("--report {}: a history has no such page", format),
-                "for a history there is --report html=FILE, and --format text or json");
-  }
-  const History history = parse_history(read_existing(*history_));
-  for (const DamagedLine& line : history.damaged) {
-    log_warning(fmt::format("{}, line {}: {}; it is left out",
-                            core::printable(*history_),
-                            line.number,
-                            core::printable(line.why)));
-  }
-  const std::vector<Trend> trends = trends_of(history, gate_);
-  if (trends.empty()) {
-    const std::string what = core::printable(*history_) + " holds no run of " +
-                             (gate_ ? "gate " + core::printable(*gate_) : std::string("a gate"));
-    const bool is_damaged = !history.damaged.empty() && history.entries.empty();
-    throw core::Error(is_damaged ? core::ErrorKind::kDumpDamaged : core::ErrorKind::kNotComparable,
-                      what,
-                      "`repro-check gate --history FILE` adds one");
-  }
-  const ReportStyle style = report_.style(globals, "text");
-  const std::size_t last = last_.value_or(kLast);
-  const auto render = style.format == "json" ? trend_json : trend_text;
-  const std::string document = render(*history_, trends, history.damaged, last, style.options);
-  if (!report_.formats().empty()) {
-    report_.write_destinations(trend_html(*history_, trends, history.damaged, last));
-  }
-  report_.write(document);
-  return core::ExitCode::kReproducible;
-}
-
-core::ExitCode ReportCommand::run(const GlobalOptions& globals) {
-  if (file_.has_value() == history_.has_value()) {
-    throw usage("give either a JSON report or --history",
-                "for example repro-check report report.json --report markdown=summary.md");
-  }
-  if (file_ && (gate_ || last_)) {
-    throw usage(gate_ ? "--gate is about a history" : "--last is about a history",
-                "give --history FILE in place of the report");
-  }
-  report_.check_output();
-  return file_ ? render_again(globals) : show_history(globals);
-}
+std::unique_ptr<Command> report_command() { return std::make_unique<ReportCommand>(); }
 
 }  // namespace repro_check::cmd

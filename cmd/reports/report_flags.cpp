@@ -30,7 +30,7 @@
 namespace repro_check::cmd {
 namespace {
 
-constexpr std::size_t kPiece = std::size_t{1} << 18U;
+constexpr std::size_t kLinePiece = std::size_t{1} << 18U;
 
 [[noreturn]] void fail(const std::string& what) {
   throw core::Error(core::ErrorKind::kIo,
@@ -143,7 +143,7 @@ void OpLines::write(const comparators::Report& report,
   // Records of which none found a counterpart are no divergences after all.
   const bool stands = report.divergences_total != 0 || not_fine_ == 0;
   std::ifstream in(file_.path(), std::ios::binary);
-  std::string piece(kPiece, '\0');
+  std::string piece(kLinePiece, '\0');
   while (stands && in) {
     in.read(piece.data(), static_cast<std::streamsize>(piece.size()));
     sink(std::string_view(piece).substr(0, static_cast<std::size_t>(in.gcount())));
@@ -399,6 +399,10 @@ void ReportFlags::emit_stdout(std::span<const comparators::Report> reports,
     }
   }
   write_stdout(waiting);
+}
+
+core::Error usage_error(const std::string& message, std::string hint) {
+  return {core::ErrorKind::kUsage, message, std::move(hint)};
 }
 
 }  // namespace repro_check::cmd

@@ -12,7 +12,6 @@
 #include <string_view>
 #include <vector>
 
-#include "cmd/recording/spawn.h"
 #include "cmd/render/render.h"
 #include "cmd/reports/verdict.h"
 #include "cmd/terminal/command.h"
@@ -146,5 +145,8 @@ class ReportFlags {
   bool all_ = false;
   std::optional<std::size_t> top_;
 };
+
+/// For a command line that does not fit together.
+core::Error usage_error(const std::string& message, std::string hint);
 
 }  // namespace repro_check::cmd

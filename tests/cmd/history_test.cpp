@@ -11,7 +11,6 @@
 #include <thread>
 #include <vector>
 
-#include "cmd/report/trend.h"
 #include "core/error.h"
 #include "tests/support/files.h"
 #include "tests/support/temp_directory.h"

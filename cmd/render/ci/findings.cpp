@@ -35,8 +35,8 @@ constexpr std::array kRules{
          "Everything the operator was given was bit-equal in both runs, and what it returned was "
          "not.",
          "Record with determinism on, pin the number of threads, or replace the operator. "
-         "`repro-check "
-         "replay DUMP --op N` executes it alone, again and again, with the inputs it had."},
+         "`repro-check replay DUMP --op N` executes it alone, again and again, with the inputs it "
+         "had."},
     Rule{RuleId::kInherited,
          "RC1002",
          "DivergenceInherited",
@@ -53,8 +53,7 @@ constexpr std::array kRules{
          "The dtype, shape, layout or number of results of an operator is not the same in both "
          "runs.",
          "Look for a cast, an autocast region or an input shape that only one of the runs has. "
-         "`--dtype "
-         "promote` compares values across dtypes."},
+         "`--dtype promote` compares values across dtypes."},
     Rule{RuleId::kMissing,
          "RC1004",
          "OperatorMissing",
@@ -63,25 +62,22 @@ constexpr std::array kRules{
          "An operator of one run has no counterpart in the other one.",
          "Look for a branch, a training flag or another version of the model. What follows it is "
          "compared all the same."},
-    Rule{
-        RuleId::kControlFlow,
-        "RC1005",
-        "ControlFlowParted",
-        "control_flow",
-        "The runs took different paths",
-        "From some operator on the two runs called different operators, most often since a branch "
-        "was "
-        "taken by a value that differs.",
-        "Look at the last value that the program read before the streams part, and at what made it "
-        "differ."},
+    Rule{RuleId::kControlFlow,
+         "RC1005",
+         "ControlFlowParted",
+         "control_flow",
+         "The runs took different paths",
+         "From some operator on the two runs called different operators, most often since a branch "
+         "was taken by a value that differs.",
+         "Look at the last value that the program read before the streams part, and at what made "
+         "it differ."},
     Rule{RuleId::kGenerator,
          "RC1006",
          "GeneratorApart",
          "generator",
          "A random number generator stood at another place",
          "An operator drew random numbers from a generator that had been seeded otherwise, or had "
-         "drawn "
-         "another amount before.",
+         "drawn another amount before.",
          "Seed both runs alike. `rng: host` draws on the CPU, so that two devices see the same "
          "numbers."},
     Rule{RuleId::kUninitialised,
@@ -100,8 +96,7 @@ constexpr std::array kRules{
          "The kernel may add its terms in any order, and LibTorch was not told to take one that "
          "does not.",
          "Record with determinism `error`: it takes the deterministic kernel where there is one, "
-         "and names "
-         "the operator where there is none."},
+         "and names the operator where there is none."},
     Rule{RuleId::kGrowth,
          "RC1009",
          "ErrorGrowth",
@@ -117,8 +112,7 @@ constexpr std::array kRules{
          "The divergence itself does not repeat",
          "Runs of one configuration did not diverge alike.",
          "Something races or draws without a seed. `repro-check run -n 20` says which operators "
-         "give more "
-         "than one result."},
+         "give more than one result."},
     Rule{RuleId::kObserver,
          "RC1011",
          "ObserverEffect",
@@ -162,8 +156,7 @@ constexpr std::array kRules{
          "damaged",
          "A recording cannot be read whole",
          "There is no dump, or one of a newer format, or its bytes do not match their digest, or "
-         "the "
-         "recording never ended. This is no divergence.",
+         "the recording never ended. This is no divergence.",
          "Record again, and check the disk. `--partial` compares as far as a recording goes."},
     Rule{RuleId::kNotComparable,
          "RC4001",
@@ -186,20 +179,22 @@ bool holds(const Report& report, Status status) {
   return report.status == status || std::ranges::find(report.also, status) != report.also.end();
 }
 
-std::string named_text(const comparators::NamedTensorDifference& tensor) {
-  if (!tensor.note.empty()) return fmt::format("{}: {}", tensor.name, tensor.note);
-  if (!tensor.metrics) return tensor.name + ": digests differ";
-  return fmt::format("{}: {}", tensor.name, amount_text(*tensor.metrics, false));
+/// A line each, of those that have room.
+std::string listed(const std::vector<std::string>& texts) {
+  constexpr std::size_t kListed = 20;
+  const std::size_t shown = std::min(texts.size(), kListed);
+  std::string lines;
+  for (std::size_t i = 0; i < shown; ++i) lines += texts[i] + "\n";
+  if (texts.size() > shown) lines += fmt::format("... and {} more\n", texts.size() - shown);
+  return lines;
 }
 
 std::string changes_text(const std::vector<baselines::Change>& changes) {
-  constexpr std::size_t kListed = 20;
-  std::string text;
-  for (std::size_t i = 0; i < std::min(changes.size(), kListed); ++i) {
-    text += fmt::format("{}: {} -> {}\n", changes[i].name, changes[i].accepted, changes[i].now);
+  std::vector<std::string> texts;
+  for (const auto& [name, accepted, now] : changes) {
+    texts.push_back(fmt::format("{}: {} -> {}", name, accepted, now));
   }
-  if (changes.size() > kListed) text += fmt::format("... and {} more\n", changes.size() - kListed);
-  return text;
+  return listed(texts);
 }
 
 /// `origin`, or what differs in its place.
@@ -221,14 +216,18 @@ class Collector {
     if (holds(report_, Status::kDiverged)) {
       add_named(Subject::kInputs, true);
       add_named(Subject::kWeights, false);
-      add_parting();
       add_whole();
     }
-    add_observer();
+    if (holds(report_, Status::kObserverEffect)) {
+      add(RuleId::kObserver, Subject::kCoverage, verdict_line(report_).raw());
+    }
     add_runs();
-    add_incomparable();
+    if (holds(report_, Status::kNotComparable) || holds(report_, Status::kNothingCompared)) {
+      add(RuleId::kNotComparable, Subject::kCoverage, verdict_line(report_).raw()).detail =
+          report_.mend;
+    }
     add_stale();
-    add_operators();
+    for (const OpDivergence* op : every_divergence(report_)) add_operator(*op);
     add_entries();
     settle_consequences();
     add_excused();
@@ -245,28 +244,21 @@ class Collector {
   }
 
   void add_named(Subject subject, bool inputs) {
-    constexpr std::size_t kListed = 20;
-    std::size_t count = 0;
-    std::string detail;
+    std::vector<std::string> texts;
     for (const auto& tensor : report_.named_tensors) {
       if ((tensor.kind == NamedTensorKind::kInput) != inputs) continue;
-      if (count++ == 0) {
-        add(RuleId::kInherited, subject, named_text(tensor));
-      } else if (count <= kListed) {
-        detail += named_text(tensor) + "\n";
-      }
+      texts.push_back(tensor.name + ": " + amount_text(tensor));
     }
-    if (count == 0) return;
-    if (count > kListed) detail += fmt::format("... and {} more\n", count - kListed);
-    found_.back().detail = std::move(detail);
-  }
-
-  void add_parting() {
-    if (report_.kind != DivergenceKind::kControlFlow) return;
-    add(RuleId::kControlFlow, Subject::kAlignment, verdict_line(report_).raw());
+    if (texts.empty()) return;
+    Finding& finding = add(RuleId::kInherited, subject, texts.front());
+    texts.erase(texts.begin());
+    finding.detail = listed(texts);
   }
 
   void add_whole() {
+    if (report_.kind == DivergenceKind::kControlFlow) {
+      add(RuleId::kControlFlow, Subject::kAlignment, verdict_line(report_).raw());
+    }
     if (report_.kind == DivergenceKind::kGrowth) {
       add(RuleId::kGrowth, Subject::kGrowth, verdict_line(report_).raw());
     }
@@ -281,11 +273,6 @@ class Collector {
               report_.repeat->judged,
               report_.repeat->runs.empty() ? "the first" : report_.repeat->runs.front().name));
     }
-  }
-
-  void add_observer() {
-    if (!holds(report_, Status::kObserverEffect)) return;
-    add(RuleId::kObserver, Subject::kCoverage, verdict_line(report_).raw());
   }
 
   void add_runs() {
@@ -303,14 +290,6 @@ class Collector {
       finding.run = i;
       finding.detail = report_.mend;
     }
-  }
-
-  void add_incomparable() {
-    const bool is_judged =
-        !holds(report_, Status::kNotComparable) && !holds(report_, Status::kNothingCompared);
-    if (is_judged) return;
-    add(RuleId::kNotComparable, Subject::kCoverage, verdict_line(report_).raw()).detail =
-        report_.mend;
   }
 
   void add_stale() {
@@ -353,11 +332,6 @@ class Collector {
       finding.message += fmt::format("; expected, and expired on {}", entry->expires);
       finding.detail += entry_text(*entry) + "\n";
     }
-  }
-
-  void add_operators() {
-    if (report_.first_divergence) add_operator(*report_.first_divergence);
-    for (const OpDivergence& op : report_.divergences) add_operator(op);
   }
 
   Finding& add_entry(RuleId rule, const ExpectedOutcome& entry, std::string message) {
@@ -420,15 +394,14 @@ class Collector {
       found_.front().consequence = false;
       return;
     }
-    add(fallback_rule(), fallback_subject(), verdict_line(report_).raw()).detail = report_.mend;
-    std::rotate(found_.begin(), found_.end() - 1, found_.end());
-  }
-
-  [[nodiscard]] Subject fallback_subject() const {
     const bool is_about_baseline =
         gate_ != nullptr &&
         (gate_->baseline == BaselineState::kDiffers || gate_->baseline == BaselineState::kDamaged);
-    return is_about_baseline ? Subject::kBaseline : Subject::kCoverage;
+    add(fallback_rule(),
+        is_about_baseline ? Subject::kBaseline : Subject::kCoverage,
+        verdict_line(report_).raw())
+        .detail = report_.mend;
+    std::rotate(found_.begin(), found_.end() - 1, found_.end());
   }
 
   [[nodiscard]] RuleId fallback_rule() const {
@@ -468,16 +441,6 @@ bool is_installed(const std::filesystem::path& file) {
   return std::ranges::any_of(file, [](const std::filesystem::path& part) {
     return part == "site-packages" || part == "dist-packages" || part == "torch";
   });
-}
-
-std::optional<SourcePlace> place_of(const core::CallSite& site, const std::filesystem::path& root) {
-  for (const core::SourceFrame& frame : site.frames) {
-    if (frame.line == 0 || is_installed(frame.file)) continue;
-    if (std::string file = below(root, frame.file); !file.empty()) {
-      return SourcePlace{std::move(file), frame.line, true};
-    }
-  }
-  return std::nullopt;
 }
 
 const core::RunManifest* last_manifest(const Report& report) {
@@ -555,8 +518,11 @@ SourcePlace source_place(const core::CallSite* site,
                          const Report& report,
                          const DocumentOptions& options) {
   const std::filesystem::path root(options.source_root);
-  if (site != nullptr) {
-    if (auto found = place_of(*site, root)) return *std::move(found);
+  for (const core::SourceFrame& frame : site ? site->frames : decltype(site->frames){}) {
+    if (frame.line == 0 || is_installed(frame.file)) continue;
+    if (std::string file = below(root, frame.file); !file.empty()) {
+      return {std::move(file), frame.line, true};
+    }
   }
   const core::RunManifest* manifest = last_manifest(report);
   const std::string model = manifest == nullptr ? "" : manifest->model_path;

@@ -48,7 +48,7 @@ std::string verdict_block(const Report& report) {
   return markdown_block(text);
 }
 
-std::string compared_text(const Report& report) {
+std::string coverage_line(const Report& report) {
   const auto& c = report.coverage;
   const std::string not_judged =
       c.not_judged == 0 ? "" : fmt::format(", {} not judged", format_count(c.not_judged));
@@ -158,7 +158,7 @@ std::string summary(const CiReport& view) {
                                 view.platform,
                                 verdict_word(view.report.status),
                                 markdown_code(view.subject));
-  return out + verdict_block(view.report) + "\n" + compared_text(view.report) +
+  return out + verdict_block(view.report) + "\n" + coverage_line(view.report) +
          expected_table(view.gate);
 }
 

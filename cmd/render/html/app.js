@@ -55,8 +55,7 @@
     }
 
     timelineCard() {
-      const names = this.timeline.metricNames();
-      const buttons = Object.entries(names).map(([name, word]) => {
+      const buttons = Object.entries(Page.METRICS).map(([name, word]) => {
         const button = Page.el("button", {
           type: "button", "aria-pressed": String(name === this.timeline.metric), title: word,
         }, { abs: "abs", rel: "rel", l2: "L2", ulp: "ULP" }[name]);
@@ -67,7 +66,7 @@
         });
         return button;
       });
-      this.metricWord = Page.el("span", { class: "metric" }, names[this.timeline.metric]);
+      this.metricWord = Page.el("span", { class: "metric" }, Page.METRICS[this.timeline.metric]);
       const act = (label, word, does) => Page.el("button", { type: "button", "aria-label": word, title: word,
         onclick: does }, label);
       return Page.el("section", { class: "card timeline-card" },
@@ -189,19 +188,71 @@
     }
   }
 
-  const themes = ["auto", "light", "dark"];
+  // Single keys, for those who want them: they can be switched off.
+  const HELP = [
+    ["/", "search"], ["n  p", "next, previous operator that is not fine"], ["o", "next origin"],
+    ["j  k", "next, previous row of the table"], ["Enter", "read the details"], ["Esc", "back to the table"],
+    ["r", "whole timeline"], ["?", "this help"],
+  ];
+  const SEARCHES = [
+    ["addmm", "in operator, module or source"], ["/linear[12]/", "regular expression"],
+    ["is:origin", "origin, propagated, mismatch, missing, bad, equal ..."],
+    ["op:softmax module:encoder", "one field; both must hold"], ["abs:>1e-5 ulp:>4", "numbers"],
+    ["nan:>0", "operators with NaN; inf: likewise"], ["-is:equal", "all but those"],
+    ["index:100..200", "a part of the trace"],
+  ];
+
+  let on = Page.remembered("keys") !== "off";
+
+  const list = (pairs) => Page.el("dl", { class: "keys" }, pairs.map(([key, what]) =>
+    Page.el("div", {}, Page.el("dt", {}, Page.el("kbd", {}, key)), Page.el("dd", {}, what))));
+
+  const helpDialog = () => {
+    const box = Page.el("input", { type: "checkbox" });
+    box.checked = on;
+    box.addEventListener("change", () => {
+      on = box.checked;
+      Page.remember("keys", on ? "on" : "off");
+    });
+    const close = Page.el("button", { type: "button" }, "close");
+    const dialog = Page.el("dialog", { "aria-label": "Help" }, Page.el("h2", {}, "Keys"), list(HELP),
+      Page.el("label", {}, box, " single keys are on"), Page.el("h2", {}, "Search"), list(SEARCHES),
+      Page.el("h2", {}, "Timeline"),
+      Page.el("p", {}, "Drag to zoom, double click for all, Shift and wheel to zoom at the pointer, " +
+        "drag in the strip below to move the window. With the keyboard: + \u2212 0 and the arrows."), close);
+    close.addEventListener("click", () => dialog.close());
+    return dialog;
+  };
+
+  // acts: by key; not while somebody types.
+  const listenToKeys = (acts) => {
+    document.addEventListener("keydown", (event) => {
+      const typing = /^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName);
+      if (event.key === "Escape" && acts.Escape) acts.Escape(event);
+      if (typing || !on || event.ctrlKey || event.metaKey || event.altKey) return;
+      if (event.key === "Enter" && /^(BUTTON|A|LI|SUMMARY)$/.test(event.target.tagName)) return;
+      if (event.key === "Escape" || !acts[event.key]) return;
+      event.preventDefault();
+      acts[event.key](event);
+    });
+  };
+
+  // Where the dark colours hold, by what was asked for.
+  const themes = { auto: "(prefers-color-scheme: dark)", light: "not all", dark: "all" };
   const themeButton = (onChange) => {
-    let now = "auto";
-    try { now = localStorage.getItem("repro-check-theme") || "auto"; } catch { /* no storage here */ }
+    let now = Page.remembered("theme");
+    if (!(now in themes)) now = "auto";
+    const dark = [...document.styleSheets].flatMap((sheet) => [...sheet.cssRules])
+      .find((rule) => rule.media && rule.media.mediaText === themes.auto);
     const button = Page.el("button", { type: "button" });
     const apply = () => {
-      if (now === "auto") delete document.documentElement.dataset.theme;
-      else document.documentElement.dataset.theme = now;
+      dark.media.mediaText = themes[now];
       button.textContent = `theme: ${now}`;
     };
     button.addEventListener("click", () => {
-      now = themes[(themes.indexOf(now) + 1) % themes.length];
-      try { localStorage.setItem("repro-check-theme", now); } catch { /* as above */ }
+      const names = Object.keys(themes);
+      now = names[(names.indexOf(now) + 1) % names.length];
+      Page.remember("theme", now);
       apply();
       onChange();
     });
@@ -237,7 +288,7 @@
       if (!view.follow(location.hash) && view.bad.length) view.select(view.bad[0], true);
     };
 
-    const help = Page.helpDialog();
+    const help = helpDialog();
     document.body.append(help);
     if (reports.length > 1) {
       const choice = Page.el("select", { "aria-label": "Report" }, reports.map(({ report }, i) =>
@@ -251,11 +302,9 @@
 
     show(0);
     window.addEventListener("hashchange", () => { if (view) view.follow(location.hash); });
-    new ResizeObserver(() => requestAnimationFrame(rebuild)).observe(app);
-    window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", rebuild);
-    window.addEventListener("beforeprint", rebuild);
+    Page.whenLookChanges(app, rebuild);
     const on = (act) => () => { if (view) act(view); };
-    Page.listenToKeys({
+    listenToKeys({
       "/": on((v) => { v.box.focus(); v.box.select(); }),
       n: on((v) => v.step(v.bad, 1)),
       p: on((v) => v.step(v.bad, -1)),
@@ -279,11 +328,5 @@
     document.documentElement.dataset.ready = "all";
   };
 
-  start().catch((error) => {
-    document.documentElement.classList.remove("live");
-    const note = Page.el("p", { class: "failed", role: "alert" },
-      `The interactive part could not be shown: ${error.message}. What stands here is complete without it.`);
-    document.querySelector("main").prepend(note);
-    console.error(error);
-  });
+  Page.start(start, "The interactive part", "What stands here is complete without it.");
 }

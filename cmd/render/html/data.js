@@ -3,7 +3,7 @@
 "use strict";
 
 {
-  const NONE = -1;
+  const NONE = Page.NONE = -1;
 
   const unpack = async (text) => {
     if (typeof DecompressionStream === "undefined") {
@@ -17,7 +17,7 @@
   };
 
   // "inf", "nan" and integers that a double cannot hold come as text; null is not known.
-  const numeric = (value) => {
+  const numeric = Page.numeric = (value) => {
     if (value === null || value === undefined) return NaN;
     if (typeof value === "number") return value;
     if (value === "inf") return Infinity;
@@ -25,7 +25,7 @@
   };
 
   // One line of a table that is held in columns.
-  const itemOf = (columns, at) =>
+  const itemOf = Page.itemOf = (columns, at) =>
     Object.fromEntries(Object.entries(columns).map(([name, column]) => [name, column[at]]));
 
   // Places in other tables, or op indices.
@@ -128,17 +128,12 @@
     }
   }
 
-  Page.NONE = NONE;
-  Page.numeric = numeric;
-  Page.itemOf = itemOf;
-
-  const read = async (id) => {
+  const read = Page.read = async (id) => {
     const node = document.getElementById(id);
     const packed = node.type !== "application/json";
     return JSON.parse(packed ? await unpack(node.textContent) : node.textContent);
   };
 
-  Page.read = read;
   Page.load = async () => (await read("data")).map(({ report, trail }) =>
     ({ report, model: trail ? new Model(trail, report) : null }));
   // By report the operators that are described in full, and the maps of their outputs: read when

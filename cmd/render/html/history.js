@@ -59,9 +59,7 @@
       const width = this.node.clientWidth;
       if (!width) return;
       if (this.plot) this.plot.destroy();
-      const grid = { stroke: Page.color("--line"), width: 1 };
-      const axis = { stroke: Page.color("--muted-ink"), grid, ticks: { show: false },
-        font: "12px system-ui, sans-serif" };
+      const axis = Page.axis();
       const range = [-0.5, this.size - 0.5];
       this.plot = new uPlot({
         width, height: HEIGHT, legend: { show: false }, padding: [10, this.most ? 0 : 26, 0, 0],
@@ -119,26 +117,16 @@
       this.tip.replaceChildren(Page.el("strong", {}, `${status[at]} ${commit[at].slice(0, 12)}`),
         Page.el("span", {}, time[at]), Page.el("span", {}, first[at]),
         Page.el("span", {}, this.ulps[at] === null ? "" : `max ${Page.ulp(this.ulps[at])} ULP`));
-      const room = this.node.clientWidth - this.tip.offsetWidth - 8;
-      this.tip.style.left = `${Math.max(8, Math.min(x + 14, room))}px`;
-      this.tip.style.top = `${Math.max(4, event.clientY - box.top - this.tip.offsetHeight - 10)}px`;
+      Page.placeTip(this.tip, x, event.clientY - box.top);
     }
   }
 
   const start = async () => {
     const trends = await Page.read("data");
     const plots = trends.map((data, i) => new TrendPlot(data, document.getElementById(`plot-${i}`)));
-    const rebuild = () => plots.forEach((plot) => plot.build());
-    new ResizeObserver(() => requestAnimationFrame(rebuild)).observe(document.querySelector("main"));
-    window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", rebuild);
-    window.addEventListener("beforeprint", rebuild);
+    Page.whenLookChanges(document.querySelector("main"), () => plots.forEach((plot) => plot.build()));
     document.documentElement.dataset.ready = "all";
   };
 
-  start().catch((error) => {
-    const note = Page.el("p", { class: "failed", role: "alert" },
-      `The plots could not be shown: ${error.message}. The tables are complete without them.`);
-    document.querySelector("main").prepend(note);
-    console.error(error);
-  });
+  Page.start(start, "The plots", "The tables are complete without them.");
 }

@@ -61,12 +61,10 @@ html_assets(
   query.js
   charts.js
   timeline.js
-  overview.js
   tree.js
   table.js
   detail.js
   ledger.js
-  keys.js
   app.js)
 html_assets(HTML_HISTORY history.js)
 html_read(HTML_FRAME frame.html)

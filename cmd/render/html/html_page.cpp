@@ -39,20 +39,28 @@ std::string script_json(const Json& json) {
   const bool only_ascii = true;
   std::string out;
   for (const char c : json.dump(-1, ' ', only_ascii, Json::error_handler_t::replace)) {
-    switch (c) {
-      case '<':
-        out += "\\u003c";
-        break;
-      case '>':
-        out += "\\u003e";
-        break;
-      case '&':
-        out += "\\u0026";
-        break;
-      default:
-        out += c;
+    if (c == '<' || c == '>' || c == '&') {
+      out += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
+    } else {
+      out += c;
     }
   }
+  return out;
+}
+
+std::string html_heading(std::string_view word, std::string_view rest) {
+  return fmt::format("<h1><span class=\"word\">{}</span> <span class=\"rest\">{}</span></h1>",
+                     word,
+                     html_text(rest));
+}
+
+std::string html_fact(std::string_view name, std::string_view value) {
+  return fmt::format("<div><dt>{}</dt><dd>{}</dd></div>\n", name, html_text(value));
+}
+
+std::string html_heads(std::initializer_list<std::string_view> names) {
+  std::string out;
+  for (const std::string_view name : names) out += fmt::format("<th scope=\"col\">{}</th>", name);
   return out;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <initializer_list>
 #include <span>
 #include <string>
 #include <string_view>
@@ -27,6 +28,13 @@ std::string_view html_frame() noexcept;
 /// A name from outside as text of an HTML document, in an element or in a quoted attribute. What
 /// escape_name() makes visible stays visible.
 std::string html_text(std::string_view name);
+
+/// What is read first. @param word  HTML; shown as a badge
+std::string html_heading(std::string_view word, std::string_view rest);
+/// A pair of `<dl class="facts">`.
+std::string html_fact(std::string_view name, std::string_view value);
+/// Cells at the top of a table. @param names  HTML
+std::string html_heads(std::initializer_list<std::string_view> names);
 
 /// JSON for the inside of a <script>: ASCII alone, and without a character that could end the
 /// element or begin a comment.

@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "cmd/render/html/html_page.h"
-#include "cmd/render/html/html_static.h"
 #include "cmd/render/json/report_json.h"
 #include "cmd/render/render.h"
 #include "cmd/render/text.h"
@@ -32,15 +31,12 @@ using comparators::OpTrail;
 using comparators::Report;
 using comparators::RunSummary;
 
+/// Operators that a page lists for browsers that run no script in it.
+constexpr std::size_t kStaticOperators = 50;
+
 std::string_view tone(const Report& report) {
-  switch (verdict_role(report.status)) {
-    case Role::kGood:
-      return "good";
-    case Role::kBad:
-      return "bad";
-    default:
-      return "trouble";
-  }
+  const Role role = verdict_role(report.status);
+  return role == Role::kGood ? "good" : (role == Role::kBad ? "bad" : "trouble");
 }
 
 // The first word of the line apart, so that it can be a badge.
@@ -50,16 +46,14 @@ std::string verdict_heading(const Report& report) {
   if (!line.starts_with(word)) return "<h1>" + html_text(line) + "</h1>\n";
   std::string_view rest = std::string_view(line).substr(word.size());
   if (rest.starts_with(": ")) rest.remove_prefix(2);
-  return fmt::format("<h1><span class=\"word\">{}</span> <span class=\"rest\">{}</span></h1>\n",
-                     word,
-                     html_text(rest));
+  return html_heading(word, rest) + "\n";
 }
 
 std::string facts(const Report& report) {
   const comparators::Coverage& c = report.coverage;
   std::string out = "<dl class=\"facts\">\n";
   const auto add = [&](std::string_view name, const std::string& value) {
-    out += fmt::format("<div><dt>{}</dt><dd>{}</dd></div>\n", name, html_text(value));
+    out += html_fact(name, value);
   };
   if (const std::string text = returned_text(report); !text.empty()) add("returned", text);
   add("compared",
@@ -122,9 +116,7 @@ std::string html_folded(const std::string& summary,
 
 // Those that are expected to differ, and change no numbers, are folded.
 std::string differences(const Report& report) {
-  const std::string head =
-      "<th scope=\"col\">setting</th><th scope=\"col\">baseline</th><th "
-      "scope=\"col\">candidate</th>";
+  const std::string head = html_heads({"setting", "baseline", "candidate"});
   std::string rows;
   std::string mild;
   std::size_t mild_ones = 0;
@@ -172,24 +164,24 @@ std::vector<std::pair<std::string_view, std::string>> run_facts(const RunSummary
 // Rows of facts, columns of runs; those that are alike are folded.
 std::string runs(const Report& report) {
   if (report.runs.empty()) return {};
-  std::vector<std::vector<std::pair<std::string_view, std::string>>> columns;
+  std::vector<std::vector<std::pair<std::string_view, std::string>>> sides;
   std::string head = "<th></th>";
   for (const RunSummary& run : report.runs) {
-    columns.push_back(run_facts(run));
-    head += fmt::format("<th scope=\"col\">{}</th>", html_text(run.name));
+    sides.push_back(run_facts(run));
+    head += html_heads({html_text(run.name)});
   }
   std::string apart;
   std::string alike;
   std::vector<std::string_view> alike_ones;
-  for (std::size_t i = 0; i < columns.front().size(); ++i) {
-    const auto& [name, first] = columns.front()[i];
+  for (std::size_t i = 0; i < sides.front().size(); ++i) {
+    const auto& [name, first] = sides.front()[i];
     std::string cells;
     bool is_alike = true;
     bool is_empty = true;
-    for (const auto& column : columns) {
-      cells += "<td>" + html_text(column[i].second) + "</td>";
-      is_alike = is_alike && column[i].second == first;
-      is_empty = is_empty && column[i].second.empty();
+    for (const auto& side : sides) {
+      cells += "<td>" + html_text(side[i].second) + "</td>";
+      is_alike = is_alike && side[i].second == first;
+      is_empty = is_empty && side[i].second.empty();
     }
     if (is_empty) continue;
     (is_alike ? alike : apart) +=
@@ -213,11 +205,8 @@ std::string operator_row(const OpDivergence& op) {
 }
 
 std::string operators(const Report& report) {
-  std::vector<const OpDivergence*> listed;
-  if (report.first_divergence) listed.push_back(&*report.first_divergence);
-  for (const OpDivergence& op : report.divergences) {
-    if (listed.size() < kStaticOperators) listed.push_back(&op);
-  }
+  std::vector<const OpDivergence*> listed = every_divergence(report);
+  listed.resize(std::min(listed.size(), kStaticOperators));
   std::string out =
       "<div class=\"fallback\"><p>No script has run in this page: download the file and open it "
       "from disk to see the timeline, the module tree and every operator.</p>\n";
@@ -243,16 +232,8 @@ std::string full_text(const Report& report, const RenderOptions& options) {
   plain.all = false;
   plain.top = kDefaultTop;
   plain.name_pair = false;
-  std::string lines;
-  std::string_view text;
-  const std::string whole = render_text(report, plain);
-  for (text = whole; !text.empty();) {
-    const std::size_t end = std::min(text.find('\n'), text.size());
-    lines += html_text(text.substr(0, end)) + "\n";
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  return "<details class=\"card text\"><summary>The report as text</summary><pre>" + lines +
-         "</pre></details>\n";
+  return "<details class=\"card text\"><summary>The report as text</summary><pre>" +
+         xml_text(render_text(report, plain)) + "</pre></details>\n";
 }
 
 std::string warnings(const Report& report) {
@@ -406,8 +387,8 @@ std::string data_elements(std::span<const Report> reports, const RenderOptions& 
   return html_data_element("data", overviews) + html_data_element("details", details);
 }
 
-}  // namespace
-
+/// What a page says of a report before any script has run.
+/// @param number  of the report in its page, from 0
 std::string html_static(const Report& report, std::size_t number, const RenderOptions& options) {
   std::string out = fmt::format(
       "<article class=\"report {}\" id=\"report-{}\">\n<header>\n", tone(report), number);
@@ -417,6 +398,8 @@ std::string html_static(const Report& report, std::size_t number, const RenderOp
   out += warnings(report) + operators(report) + full_text(report, options);
   return out + "</article>\n";
 }
+
+}  // namespace
 
 std::string render_html(std::span<const Report> reports, const RenderOptions& options) {
   HtmlPage page{headline(reports.front()), "", data_elements(reports, options), html_scripts()};

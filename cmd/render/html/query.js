@@ -60,37 +60,31 @@
     return (row) => holds(model.place[row]);
   };
 
+  // Of the names in a table, and the column that points into it.
+  const named = (names, column) => (value, model) => {
+    const holds = overTable(names(model), textTest(value));
+    return (row) => holds(model[column][row]);
+  };
+  const sources = (model) => model.trail.places.file.map((_, place) => model.sourceOf(place));
+  const measured = (name) => (value, model) => numberTest(value, (row) => model.measured[name][row]);
+  const special = (kind) => (value, model) => numberTest(value, (row) => model.special(kind, row));
+
   const fields = {
     is: stateTest,
     module: moduleTest,
-    op: (value, model) => {
-      const holds = overTable(model.trail.operators, textTest(value));
-      return (row) => holds(model.op[row]);
-    },
-    type: (value, model) => {
-      const holds = overTable(model.trail.types, textTest(value));
-      return (row) => holds(model.type[row]);
-    },
-    source: (value, model) => {
-      const names = model.trail.places.file.map((_, place) => model.sourceOf(place));
-      const holds = overTable(names, textTest(value));
-      return (row) => holds(model.place[row]);
-    },
+    op: named((model) => model.trail.operators, "op"),
+    type: named((model) => model.trail.types, "type"),
+    source: named(sources, "place"),
     index: (value, model) => numberTest(value, (row) => model.shown(row)),
-    abs: (value, model) => numberTest(value, (row) => model.measured.abs[row]),
-    rel: (value, model) => numberTest(value, (row) => model.measured.rel[row]),
-    l2: (value, model) => numberTest(value, (row) => model.measured.l2[row]),
-    ulp: (value, model) => numberTest(value, (row) => model.measured.ulp[row]),
-    nan: (value, model) => numberTest(value, (row) => model.special("nan", row)),
-    inf: (value, model) => numberTest(value, (row) => model.special("inf", row)),
+    abs: measured("abs"), rel: measured("rel"), l2: measured("l2"), ulp: measured("ulp"),
+    nan: special("nan"), inf: special("inf"),
   };
 
+  const places = named((model) => model.trail.places.module
+    .map((path, place) => `${path} ${model.sourceOf(place)}`), "place");
   const anywhere = (value, model) => {
-    const test = textTest(value);
-    const byOperator = overTable(model.trail.operators, test);
-    const byPlace = overTable(
-      model.trail.places.module.map((path, place) => `${path} ${model.sourceOf(place)}`), test);
-    return (row) => byOperator(model.op[row]) || byPlace(model.place[row]);
+    const [inOperator, inPlace] = [fields.op(value, model), places(value, model)];
+    return (row) => inOperator(row) || inPlace(row);
   };
 
   // Throws an Error that says what is wrong with the text.
@@ -105,5 +99,4 @@
     }
     return (row) => tests.every((test) => test(row));
   };
-  Page.queryFields = Object.keys(fields);
 }

@@ -14,7 +14,7 @@
   const COLUMNS = [
     { key: "index", word: "op", of: (m, r) => m.shown(r), text: (m, r) => m.label(r), number: true },
     { key: "state", word: "state", of: (m, r) => Page.states[m.state[r]].rank, down: true },
-    { key: "operator", word: "operator", of: (m, r) => m.operator(r), text: (m, r) => m.operator(r) },
+    { key: "operator", word: "operator", of: (m, r) => m.operator(r) },
     { key: "module", word: "module", of: (m, r) => m.module(r), text: (m, r) => tail(m.module(r)),
       title: (m, r) => m.module(r) },
     { key: "abs", word: "abs", number: true, down: true, of: (m, r) => m.measured.abs[r],
@@ -30,8 +30,8 @@
       of: (m, r) => (m.special("nan", r) + m.special("inf", r)) || NaN,
       text: (m, r) => [["NaN", m.special("nan", r)], ["Inf", m.special("inf", r)]]
         .filter(([, n]) => n).map(([word]) => word).join(" ") },
-    { key: "type", word: "output", of: (m, r) => m.typeText(r), text: (m, r) => m.typeText(r) },
-    { key: "source", word: "source", of: (m, r) => m.source(r), text: (m, r) => m.source(r) },
+    { key: "type", word: "output", of: (m, r) => m.typeText(r) },
+    { key: "source", word: "source", of: (m, r) => m.source(r) },
   ];
 
   class Table {
@@ -103,14 +103,16 @@
       this.paint(true);
     }
 
-    // Rows by the way scrolled, which stands for more than itself in a very long table.
-    first() {
-      const seen = this.node.clientHeight - this.head.offsetHeight;
+    seen() { return this.node.clientHeight - this.head.offsetHeight; }
+
+    // What a pixel scrolled stands for, which in a very long table is more than itself.
+    scale() {
       const whole = this.rows.length * ROW;
       const shown = Math.min(whole, MOST_PIXELS);
-      const scale = shown > seen ? (whole - seen) / (shown - seen) : 1;
-      return this.node.scrollTop * Math.max(scale, 1) / ROW;
+      return shown > this.seen() ? Math.max(1, (whole - this.seen()) / (shown - this.seen())) : 1;
     }
+
+    first() { return this.node.scrollTop * this.scale() / ROW; }
 
     paint(force) {
       const many = Math.ceil(this.node.clientHeight / ROW) + 2;
@@ -150,7 +152,7 @@
           cell.replaceChildren(Page.stateBadge(this.model.state[row]));
           return;
         }
-        const text = Page.visible(column.text(this.model, row));
+        const text = Page.visible((column.text || column.of)(this.model, row));
         cell.textContent = text;
         cell.title = column.number ? ""
           : column.title ? Page.visible(column.title(this.model, row)) : text;
@@ -162,14 +164,10 @@
       this.node.setAttribute("aria-activedescendant", `row-${row}`);
       const at = this.rows.indexOf(row);
       if (at >= 0 && keepInView) {
-        const seen = Math.floor((this.node.clientHeight - this.head.offsetHeight) / ROW);
+        const seen = Math.floor(this.seen() / ROW);
         const first = this.first();
         if (at < first || at > first + seen - 1) {
-          const whole = this.rows.length * ROW;
-          const shown = Math.min(whole, MOST_PIXELS);
-          const height = seen * ROW;
-          const scale = shown > height ? Math.max(1, (whole - height) / (shown - height)) : 1;
-          this.node.scrollTop = Math.max(0, (at - seen / 2) * ROW / scale);
+          this.node.scrollTop = Math.max(0, (at - seen / 2) * ROW / this.scale());
         }
       }
       this.paint();

@@ -112,6 +112,38 @@ Page.canvas = (node, width, height) => {
   return context;
 };
 
+// Axes, the way that a pointer's tip keeps inside its picture, and what makes a picture be drawn again.
+Page.axis = () => {
+  const grid = { stroke: Page.color("--line"), width: 1 };
+  return { stroke: Page.color("--muted-ink"), grid, ticks: { show: false }, font: "12px system-ui, sans-serif" };
+};
+Page.placeTip = (tip, x, y) => {
+  const room = tip.parentNode.clientWidth - tip.offsetWidth - 8;
+  tip.style.left = `${Math.max(8, Math.min(x + 14, room))}px`;
+  tip.style.top = `${Math.max(4, y - tip.offsetHeight - 10)}px`;
+};
+Page.whenLookChanges = (node, rebuild) => {
+  new ResizeObserver(() => requestAnimationFrame(rebuild)).observe(node);
+  window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", rebuild);
+  window.addEventListener("beforeprint", rebuild);
+};
+
+// What stands in the page without its scripts is whole.
+Page.start = (act, what, rest) => act().catch((error) => {
+  document.documentElement.classList.remove("live");
+  document.querySelector("main").prepend(Page.el("p", { class: "failed", role: "alert" },
+    `${what} could not be shown: ${error.message}. ${rest}`));
+  console.error(error);
+});
+
+// Between visits, where there is storage.
+Page.remembered = (name) => {
+  try { return localStorage.getItem(`repro-check-${name}`); } catch { return null; }
+};
+Page.remember = (name, value) => {
+  try { localStorage.setItem(`repro-check-${name}`, value); } catch { /* no storage here */ }
+};
+
 Page.copyButton = (text) => {
   const button = Page.el("button", { class: "copy", type: "button", "aria-label": `Copy: ${text}` },
     "copy");

@@ -8,7 +8,7 @@
   const FLAT = 120;
   const LANE = 15;
   const REACH = 9;
-  const METRICS = {
+  const METRICS = Page.METRICS = {
     abs: "max absolute error", rel: "max relative error", l2: "relative L2 error",
     ulp: "max ULP distance",
   };
@@ -47,7 +47,120 @@
     },
   };
 
-  class Timeline {
+  const STRIP = 34;
+  const EDGE = 7;
+
+  // The whole trace in one strip, with a brush for the part that the timeline shows.
+  class Overview {
+    constructor(model, onBrush) {
+      this.model = model;
+      this.onBrush = onBrush;
+      this.selected = Page.NONE;
+      this.node = Page.el("canvas", { class: "overview", "aria-hidden": "true" });
+      this.listen();
+    }
+
+    build(width, left, right) {
+      this.width = width;
+      this.left = left;
+      this.right = right;
+      this.columns = this.worstByColumn(Math.max(1, Math.round(right - left)));
+      this.paint();
+    }
+
+    // Per pixel the state that weighs most and the share of operators that are not fine.
+    worstByColumn(pixels) {
+      const columns = Array.from({ length: pixels }, () => ({ rank: -1, state: 0, bad: 0, all: 0 }));
+      const { size, state } = this.model;
+      for (let row = 0; row < size; row++) {
+        const first = Math.floor(row * pixels / size);
+        const last = Math.max(first, Math.floor((row + 1) * pixels / size) - 1);
+        const { rank } = Page.states[state[row]];
+        for (let x = first; x <= last && x < pixels; x++) {
+          const column = columns[x];
+          column.all++;
+          if (Page.isBad(state[row])) column.bad++;
+          if (rank > column.rank) { column.rank = rank; column.state = state[row]; }
+        }
+      }
+      return columns;
+    }
+
+    toX(row) { return this.left + (row + 0.5) / Math.max(this.model.size, 1) * (this.right - this.left); }
+    toRow(x) { return (x - this.left) / (this.right - this.left) * this.model.size - 0.5; }
+
+    setRange(from, to) {
+      this.range = [from, to];
+      this.paint();
+    }
+
+    select(row) {
+      this.selected = row;
+      this.paint();
+    }
+
+    paint() {
+      if (!this.columns) return;
+      const context = Page.canvas(this.node, this.width, STRIP);
+      context.fillStyle = Page.color("--sunken");
+      context.fillRect(this.left, 0, this.right - this.left, STRIP);
+      const colors = Page.states.map((state) => Page.color(state.color));
+      this.columns.forEach((column, x) => {
+        if (column.rank < 0) return;
+        const height = column.bad ? STRIP * (0.35 + 0.65 * column.bad / column.all) : STRIP * 0.18;
+        context.fillStyle = colors[column.state];
+        context.globalAlpha = column.bad ? 0.9 : 0.5;
+        context.fillRect(this.left + x, STRIP - height, 1, height);
+      });
+      context.globalAlpha = 1;
+      this.paintBrush(context);
+    }
+
+    paintBrush(context) {
+      if (this.selected >= 0) {
+        context.fillStyle = Page.color("--accent");
+        context.fillRect(this.toX(this.selected) - 1, 0, 2, STRIP);
+      }
+      if (!this.range) return;
+      const [from, to] = this.range.map((row) => this.toX(row));
+      context.fillStyle = Page.color("--veil");
+      context.fillRect(this.left, 0, Math.max(0, from - this.left), STRIP);
+      context.fillRect(to, 0, Math.max(0, this.right - to), STRIP);
+      context.strokeStyle = Page.color("--accent");
+      context.lineWidth = 2;
+      context.strokeRect(from + 1, 1, Math.max(2, to - from - 2), STRIP - 2);
+    }
+
+    // A drag inside moves the brush, at an edge widens it, outside begins another.
+    listen() {
+      let grip = null;
+      const at = (event) => event.clientX - this.node.getBoundingClientRect().left;
+      this.node.addEventListener("pointerdown", (event) => {
+        if (!this.range) return;
+        const x = at(event);
+        const [from, to] = this.range.map((row) => this.toX(row));
+        const is_whole = to - from > (this.right - this.left) * 0.98;
+        const kind = Math.abs(x - from) < EDGE ? "from" : Math.abs(x - to) < EDGE ? "to"
+          : x > from && x < to && !is_whole ? "move" : "new";
+        grip = { kind, start: this.toRow(x), range: [...this.range] };
+        this.node.setPointerCapture(event.pointerId);
+      });
+      this.node.addEventListener("pointermove", (event) => {
+        if (!grip) return;
+        const row = this.toRow(at(event));
+        const [from, to] = grip.range;
+        if (grip.kind === "move") this.onBrush(from + row - grip.start, to + row - grip.start);
+        else if (grip.kind === "from") this.onBrush(Math.min(row, to - 2), to);
+        else if (grip.kind === "to") this.onBrush(from, Math.max(row, from + 2));
+        else if (Math.abs(row - grip.start) > 0.5) {
+          this.onBrush(Math.min(row, grip.start), Math.max(row, grip.start));
+        }
+      });
+      this.node.addEventListener("pointerup", () => { grip = null; });
+    }
+  }
+
+  Page.Timeline = class {
     constructor(model, { onPick, onRange }) {
       this.model = model;
       this.onPick = onPick;
@@ -62,7 +175,7 @@
           `Timeline of ${Page.plural(model.size, "operator")}: errors by op index. ` +
           "The table below holds the same numbers.",
       }, this.plotNode, this.lanes, this.tip);
-      this.overview = new Page.Overview(model, (from, to) => this.show(from, to));
+      this.overview = new Overview(model, (from, to) => this.show(from, to));
       this.sortPoints();
       this.listen();
     }
@@ -74,7 +187,6 @@
       return "abs";
     }
 
-    metricNames() { return METRICS; }
 
     setMetric(name) {
       this.metric = name;
@@ -117,9 +229,7 @@
       const range = this.range || [-0.5, Math.max(this.model.size - 0.5, 0.5)];
       this.range = range;
       if (this.plot) this.plot.destroy();
-      const ink = Page.color("--muted-ink");
-      const grid = { stroke: Page.color("--line"), width: 1 };
-      const axis = { stroke: ink, grid, ticks: { show: false }, font: "12px system-ui, sans-serif" };
+      const axis = Page.axis();
       const label = (x) => {
         const row = Math.round(x);
         return row >= 0 && row < this.model.size && Math.abs(x - row) < 1e-6
@@ -135,7 +245,7 @@
           { ...axis, values: (_, splits) => splits.map(label), incrs: [1, 2, 5, 10, 20, 50, 100, 200,
             500, 1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 2e5, 5e5], size: 28 },
           // Without a single error there is nothing to measure, and no room for the numbers.
-          { ...axis, size: 74, grid: { ...grid, show: this.most > 0 },
+          { ...axis, size: 74, grid: { ...axis.grid, show: this.most > 0 },
             values: (_, splits) => splits.map((v) => v === null || !this.most ? ""
               : Math.abs(Math.log10(v) % 1) < 1e-9 ? `1e${Math.round(Math.log10(v))}` : "") },
         ],
@@ -364,11 +474,7 @@
         Page.el("span", {}, model.module(row)),
         Page.el("span", {}, Page.stateBadge(model.state[row]),
           Number.isNaN(value) ? "" : ` ${METRICS[this.metric]} ${Page.error(value)}`));
-      const room = this.node.clientWidth - this.tip.offsetWidth - 8;
-      this.tip.style.left = `${Math.max(8, Math.min(x + 14, room))}px`;
-      this.tip.style.top = `${Math.max(4, y - this.tip.offsetHeight - 10)}px`;
+      Page.placeTip(this.tip, x, y);
     }
-  }
-
-  Page.Timeline = Timeline;
+  };
 }

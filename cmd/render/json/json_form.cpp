@@ -99,7 +99,7 @@ void describe(JsonReader f, double& value) {
   }
 }
 
-void describe(JsonReader f, std::string& text) {
+void text_or_null(JsonReader f, std::string& text) {
   text = f.json().is_null() ? std::string() : f.json().get<std::string>();
 }
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -171,12 +173,12 @@ void describe(JsonWriter f, const T& value) {
 void describe(JsonReader f, double& value);
 
 inline void describe(JsonWriter f, const std::string& text) { f.json() = json_text(text); }
-/// Empty for null.
-void describe(JsonReader f, std::string& text);
+inline void describe(JsonReader f, std::string& text) { text = f.json().get<std::string>(); }
+/// Null for an empty one.
 inline void text_or_null(JsonWriter f, const std::string& text) {
   f.json() = json_text_or_null(text);
 }
-inline void text_or_null(JsonReader f, std::string& text) { describe(f, text); }
+void text_or_null(JsonReader f, std::string& text);
 
 inline void describe(JsonWriter f, const core::Digest& digest) { f.json() = core::to_hex(digest); }
 void describe(JsonReader f, core::Digest& digest);
@@ -197,6 +199,15 @@ void describe(JsonWriter f, const std::vector<T>& values) {
 template <typename T>
 void describe(JsonReader f, std::vector<T>& values) {
   f.items(values, [](JsonReader item, T& value) { describe(item, value); });
+}
+
+/// @param names  by enumerator
+template <typename Enum, std::size_t kCount>
+void describe_word(auto f, Enum& value, const std::array<std::string_view, kCount>& names) {
+  using Plain = std::remove_const_t<Enum>;
+  f.word(value, static_cast<Plain>(kCount - 1), [&](Plain each) {
+    return names.at(static_cast<std::size_t>(each));
+  });
 }
 
 /// What `describe` makes of a value.

@@ -13,7 +13,6 @@
 #include <string_view>
 #include <utility>
 
-#include "cmd/render/render.h"
 #include "cmd/render/words.h"
 #include "comparators/compare.h"
 #include "core/error.h"
@@ -21,40 +20,32 @@
 
 namespace repro_check::cmd {
 
-using comparators::MatchedBy;
 using comparators::OpDivergence;
 using comparators::OpState;
+using comparators::Relation;
 using comparators::RelHistogram;
+using comparators::Report;
+using comparators::RunSummary;
 using comparators::TensorComparison;
 using comparators::TensorMetrics;
-using comparators::TensorOutcome;
+using core::NamedTensorKind;
 
 namespace {
 
-// By MatchedBy and by TensorOutcome; what is no pair has no word.
+// By MatchedBy, TensorOutcome and ObserverFinding::Outcome; what is no pair has no word.
 constexpr std::array<std::string_view, 7> kMatchedBy{
     "", "position", "lcs", "anchor", "partial", "map", "order"};
 constexpr std::array<std::string_view, 6> kOutcomes{
     "equal", "within_policy", "beyond_policy", "mismatch", "not_comparable", "skipped"};
-
-std::string_view matched_by_name(MatchedBy how) {
-  return kMatchedBy.at(static_cast<std::size_t>(how));
-}
-std::string_view outcome_name(TensorOutcome what) {
-  return kOutcomes.at(static_cast<std::size_t>(what));
-}
+constexpr std::array<std::string_view, 3> kObserverOutcomes{"unchanged", "changed", "not_judged"};
+// By what is asked of them: whether it is the baseline, whether pairs are found by position.
+constexpr std::array<std::string_view, 2> kSides{"candidate", "baseline"};
+constexpr std::array<std::string_view, 2> kModes{"keyed", "strict"};
 
 std::string_view fine_state_name(OpState state) {
-  switch (state) {
-    case OpState::kEqual:
-      return "equal";
-    case OpState::kWithin:
-      return "within_policy";
-    case OpState::kSkipped:
-      return "skipped";
-    default:
-      return "not_judged";
-  }
+  if (state == OpState::kEqual) return "equal";
+  if (state == OpState::kWithin) return "within_policy";
+  return state == OpState::kSkipped ? "skipped" : "not_judged";
 }
 
 /// A record's place as something that can be changed.
@@ -85,9 +76,9 @@ void describe_module(JsonWriter f, const core::OpRecord& record) {
 }
 
 void describe_module(JsonReader f, core::OpRecord& record) {
-  std::string path;
-  describe(f, path);
-  if (!path.empty()) own_site(record).module_path = path;
+  if (const auto path = f.json().get<std::string>(); !path.empty()) {
+    own_site(record).module_path = path;
+  }
 }
 
 void describe_module_type(JsonWriter f, const core::OpRecord& record) {
@@ -95,9 +86,37 @@ void describe_module_type(JsonWriter f, const core::OpRecord& record) {
 }
 
 void describe_module_type(JsonReader f, core::OpRecord& record) {
-  std::string type;
-  describe(f, type);
-  if (!type.empty()) own_site(record).module_type = type;
+  if (!f.json().is_null()) describe(f, own_site(record).module_type);
+}
+
+/// `operator` and `module` of a record.
+void describe_names(auto f, Of<decltype(f), core::OpRecord>& record) {
+  describe_operator(f.at("operator"), record);
+  describe_module(f.at("module"), record);
+}
+
+/// {file, line, column}; null when not known.
+void describe_source(JsonWriter f, const core::OpRecord& record) {
+  const core::SourceFrame* frame = record.site ? core::display_frame(*record.site) : nullptr;
+  if (frame == nullptr) return;
+  f("file", frame->file);
+  f("line", frame->line == 0 ? std::nullopt : std::optional(frame->line));
+  f("column", std::optional<std::uint32_t>());
+}
+
+void describe_source(JsonReader f, core::OpRecord& record) {
+  if (f.json().is_null()) return;
+  core::SourceFrame frame;
+  std::optional<std::uint32_t> line;
+  f("file", frame.file);
+  f("line", line);
+  frame.line = line.value_or(0);
+  own_site(record).frames.push_back(std::move(frame));
+}
+
+void describe_indices(auto f, auto& baseline, auto& candidate) {
+  f("baseline", baseline);
+  f("candidate", candidate);
 }
 
 // An integer is the exact distance of integers, which goes before the one in doubles.
@@ -206,37 +225,12 @@ void describe_call(auto f,
   describe_module_type(f.at("module_type"), shown);
 }
 
-void describe_matched_by(auto f, Of<decltype(f), MatchedBy>& how) {
-  f.at("matched_by").word(how, MatchedBy::kOrder, matched_by_name);
-}
-
 }  // namespace
 
-void describe_source(JsonWriter f, const core::OpRecord& record) {
-  const core::SourceFrame* frame = record.site ? core::display_frame(*record.site) : nullptr;
-  if (frame == nullptr) return;
-  f("file", frame->file);
-  f("line", frame->line == 0 ? std::nullopt : std::optional(frame->line));
-  f("column", std::optional<std::uint32_t>());
-}
+// Looked up by what they describe, and so in no anonymous namespace.
 
-void describe_source(JsonReader f, core::OpRecord& record) {
-  if (f.json().is_null()) return;
-  core::SourceFrame frame;
-  std::optional<std::uint32_t> line;
-  f("file", frame.file);
-  f("line", line);
-  frame.line = line.value_or(0);
-  own_site(record).frames.push_back(std::move(frame));
-}
-
-void describe_names(auto f, Of<decltype(f), core::OpRecord>& record) {
-  describe_operator(f.at("operator"), record);
-  describe_module(f.at("module"), record);
-}
-
-void describe(auto f, Of<decltype(f), comparators::Relation>& relation) {
-  f.word(relation, comparators::Relation::kMissing, relation_name);
+void describe(auto f, Of<decltype(f), Relation>& relation) {
+  f.word(relation, Relation::kMissing, relation_name);
 }
 
 void describe(auto f, Of<decltype(f), comparators::DivergenceKind>& kind) {
@@ -356,7 +350,7 @@ void describe(auto f, Of<decltype(f), TensorComparison>& tensor) {
   const auto digest = f.at("digest");
   describe_digest(digest, "baseline", b);
   describe_digest(digest, "candidate", c);
-  f.at("outcome").word(tensor.outcome, TensorOutcome::kSkipped, outcome_name);
+  describe_word(f.at("outcome"), tensor.outcome, kOutcomes);
   text_or_null(f.at("note"), tensor.note);
   text_or_null(f.at("policy"), tensor.policy);
   f("rule", tensor.rule);
@@ -411,7 +405,7 @@ void describe_call(auto f, Of<decltype(f), OpDivergence>& op) {
 
 void describe(auto f, Of<decltype(f), OpDivergence>& op) {
   describe_call(f, op);
-  describe_matched_by(f, op.matched_by);
+  describe_word(f.at("matched_by"), op.matched_by, kMatchedBy);
   f("relation", op.relation);
   f("kind", op.kind);
   f.derived("rule", [&] {
@@ -429,7 +423,7 @@ void describe(auto f, Of<decltype(f), OpDivergence>& op) {
 void describe_fine(JsonWriter f, const OpDivergence& op, OpState state) {
   f.json()["key"] = json_key(op);
   describe_indices(f.at("op_index"), op.baseline_index, op.candidate_index);
-  describe_matched_by(f, op.matched_by);
+  describe_word(f.at("matched_by"), op.matched_by, kMatchedBy);
   f("relation", std::string(fine_state_name(state)));
   if (state != OpState::kEqual) f("outputs", op.outputs);
 }
@@ -439,47 +433,10 @@ void describe_generators(auto f, Of<decltype(f), OpDivergence>& op) {
   f("candidate", op.candidate.generator);
 }
 
-// Everything above, for both forms.
-template void describe_names(JsonWriter, const core::OpRecord&);
-template void describe_names(JsonReader, core::OpRecord&);
-template void describe(JsonWriter, const comparators::Relation&);
-template void describe(JsonReader, comparators::Relation&);
-template void describe(JsonWriter, const comparators::DivergenceKind&);
-template void describe(JsonReader, comparators::DivergenceKind&);
 template void describe(JsonWriter, const TensorMetrics&);
-template void describe(JsonReader, TensorMetrics&);
-template void describe(JsonWriter, const comparators::Sample&);
-template void describe(JsonReader, comparators::Sample&);
-template void describe(JsonWriter, const TensorComparison&);
-template void describe(JsonReader, TensorComparison&);
 template void describe(JsonWriter, const core::GeneratorUse&);
-template void describe(JsonReader, core::GeneratorUse&);
-template void describe_call(JsonWriter, const OpDivergence&);
-template void describe_call(JsonReader, OpDivergence&);
-template void describe(JsonWriter, const OpDivergence&);
-template void describe(JsonReader, OpDivergence&);
-template void describe_generators(JsonWriter, const OpDivergence&);
-template void describe_generators(JsonReader, OpDivergence&);
-
-using comparators::OpDivergence;
-using comparators::Relation;
-using comparators::Report;
-using comparators::RunSummary;
-using core::NamedTensorKind;
-using Outcome = comparators::ObserverFinding::Outcome;
 
 namespace {
-
-constexpr std::array<std::string_view, 3> kObserverOutcomes{"unchanged", "changed", "not_judged"};
-std::string_view observer_name(Outcome what) {
-  return kObserverOutcomes.at(static_cast<std::size_t>(what));
-}
-
-std::string_view side_name(bool of_baseline) { return of_baseline ? "baseline" : "candidate"; }
-
-void describe_side(auto f, Of<decltype(f), bool>& of_baseline) {
-  f.word(of_baseline, true, side_name);
-}
 
 /// {baseline, candidate}, null where the text is empty.
 void describe_texts(auto f,
@@ -491,7 +448,7 @@ void describe_texts(auto f,
 
 // Which side is nearer to the float64 result, which is all that is said of the ratio.
 void describe_nearer(JsonWriter f, const std::optional<double>& ratio) {
-  if (ratio) f.json() = *ratio == 1 ? "neither" : side_name(!(*ratio > 1));
+  if (ratio) f.json() = *ratio == 1 ? "neither" : kSides.at(*ratio > 1 ? 0 : 1);
 }
 
 void describe_nearer(JsonReader f, std::optional<double>& ratio) {
@@ -504,7 +461,7 @@ void describe_found(auto f, Of<decltype(f), OpDivergence>& op) {
   describe_call(f, op);
   if constexpr (f.kReads) {
     std::string differs;
-    f("differs", differs);
+    text_or_null(f.at("differs"), differs);
     if (!differs.empty()) op.notes = {differs};
   } else if (const auto differs = f.part("differs", !op.outputs.empty() || !op.notes.empty())) {
     describe(*differs, op_amount(op));
@@ -512,8 +469,6 @@ void describe_found(auto f, Of<decltype(f), OpDivergence>& op) {
 }
 
 }  // namespace
-
-// Looked up by what they describe, and so in no anonymous namespace.
 
 void describe(auto f, Of<decltype(f), comparators::Status>& status) {
   f.word(status, comparators::Status::kNoBaseline, status_name);
@@ -675,13 +630,13 @@ void describe(auto f, Of<decltype(f), comparators::NameMapUse::Entry>& entry) {
 }
 
 void describe(auto f, Of<decltype(f), comparators::RankDivergence>& first) {
-  describe_side(f.at("in"), first.in_baseline);
+  describe_word(f.at("in"), first.in_baseline, kSides);
   f("op_index", first.op_index);
   describe_names(f, first.op);
 }
 
 void describe(auto f, Of<decltype(f), comparators::ReplayEvidence::Setting>& setting) {
-  describe_side(f.at("run"), setting.of_baseline);
+  describe_word(f.at("run"), setting.of_baseline, kSides);
   text_or_null(f.at("isa"), setting.isa);
   f("cpu_capability", setting.cpu_capability);
   f("threads", setting.threads);
@@ -704,7 +659,7 @@ void describe(auto f, Of<decltype(f), comparators::ReplayEvidence>& evidence) {
 
 void describe(auto f, Of<decltype(f), comparators::ObserverFinding>& finding) {
   f("run", finding.run);
-  f.at("outcome").word(finding.outcome, Outcome::kNotJudged, observer_name);
+  describe_word(f.at("outcome"), finding.outcome, kObserverOutcomes);
   f("outputs", finding.outputs);
   text_or_null(f.at("level"), finding.level);
   text_or_null(f.at("output"), finding.output);
@@ -799,7 +754,7 @@ void describe_run(auto f, Of<decltype(f), RunSummary>& run, bool is_baseline) {
     if (const auto member = f.part(key, known)) describe(*member, value);
   };
   f("name", run.name);
-  f.derived("role", [&] { return Json(side_name(is_baseline)); });
+  f.derived("role", [&] { return Json(kSides.at(is_baseline ? 1 : 0)); });
   text_or_null(f.at("dump"), run.location);
   f("status", run.status);
   text_or_null(f.at("signal"), run.signal);
@@ -845,7 +800,7 @@ void describe_versions(JsonWriter f, const std::vector<RunSummary>& runs) {
 void describe_versions(JsonReader f, std::vector<RunSummary>& runs) {
   f.items(runs, [](JsonReader item, RunSummary& run) {
     std::string version;
-    describe(item, version);
+    text_or_null(item, version);
     if (!version.empty()) run.manifest.environment.push_back({"libtorch.version", version});
   });
 }
@@ -874,25 +829,16 @@ void describe_verdict(auto f, Of<decltype(f), Report>& report) {
   f("from_accepted", report.from_accepted);
 }
 
-// Of the named tensors of one run; borrowed from its report.
-class NamedDigests {
- public:
-  NamedDigests(const Report& report, std::size_t run) {
-    if (run >= report.runs.size()) return;
-    for (const core::NamedTensor& tensor : report.runs[run].manifest.named_tensors) {
-      digests_.emplace(std::pair(tensor.kind, std::string_view(tensor.name)), tensor.digest);
-    }
+/// Of the named tensors of one run; none where there is no such run. Borrowed from its report.
+std::map<std::pair<NamedTensorKind, std::string_view>, std::optional<core::Digest>> named_digests(
+    const Report& report, std::size_t run) {
+  std::map<std::pair<NamedTensorKind, std::string_view>, std::optional<core::Digest>> digests;
+  if (run >= report.runs.size()) return digests;
+  for (const core::NamedTensor& tensor : report.runs[run].manifest.named_tensors) {
+    digests.emplace(std::pair(tensor.kind, std::string_view(tensor.name)), tensor.digest);
   }
-
-  [[nodiscard]] std::optional<core::Digest> of(NamedTensorKind kind,
-                                               const std::string& name) const {
-    const auto found = digests_.find(std::pair(kind, std::string_view(name)));
-    return found == digests_.end() ? std::nullopt : std::optional(found->second);
-  }
-
- private:
-  std::map<std::pair<NamedTensorKind, std::string_view>, core::Digest> digests_;
-};
+  return digests;
+}
 
 /// By run.
 using DigestPair = std::array<std::optional<core::Digest>, 2>;
@@ -911,11 +857,11 @@ void describe_named_tensor(auto f,
 }
 
 void describe_named_tensors(JsonWriter f, const Report& report) {
-  const NamedDigests baseline(report, 0);
-  const NamedDigests candidate(report, 1);
+  auto baseline = named_digests(report, 0);
+  auto candidate = named_digests(report, 1);
   for (const comparators::NamedTensorDifference& tensor : report.named_tensors) {
     const std::string& name = tensor.candidate_name.empty() ? tensor.name : tensor.candidate_name;
-    DigestPair digests{baseline.of(tensor.kind, tensor.name), candidate.of(tensor.kind, name)};
+    DigestPair digests{baseline[{tensor.kind, tensor.name}], candidate[{tensor.kind, name}]};
     const auto* const prefix =
         std::ranges::find(kNamedTensors, tensor.kind, &decltype(kNamedTensors)::value_type::first);
     const std::string pointer = std::string(prefix->second) + tensor.name;
@@ -959,14 +905,6 @@ void describe_differences(JsonReader f, Report& report) {
   }
 }
 
-// The first divergence and the further ones, in trace order.
-std::vector<const OpDivergence*> every_divergence(const Report& report) {
-  std::vector<const OpDivergence*> all;
-  if (report.first_divergence) all.push_back(&*report.first_divergence);
-  for (const OpDivergence& op : report.divergences) all.push_back(&op);
-  return all;
-}
-
 void describe_divergences(JsonWriter f, const Report& report) {
   const auto all = every_divergence(report);
   f("shown", all.size());
@@ -987,7 +925,7 @@ Json json_missing(const Report& report) {
   Json items = Json::array();
   for (const OpDivergence* op : every_divergence(report)) {
     if (op->relation != Relation::kMissing) continue;
-    items.push_back({{"missing_in", side_name(!op->baseline_index)},
+    items.push_back({{"missing_in", kSides.at(op->baseline_index ? 0 : 1)},
                      {"op_index", json_integer(shown_index(*op))},
                      {"key", json_key(*op)}});
   }
@@ -1149,11 +1087,9 @@ void describe_map(auto f, Of<decltype(f), comparators::NameMapUse>& map) {
   f("entries", map.entries);
 }
 
-std::string_view mode_name(bool by_position) { return by_position ? "strict" : "keyed"; }
-
 void describe_alignment(auto f, Of<decltype(f), Report>& report) {
   auto& alignment = report.alignment;
-  f.at("mode").word(alignment.by_position, true, mode_name);
+  describe_word(f.at("mode"), alignment.by_position, kModes);
   const auto matched = f.at("matched");
   matched("position", alignment.position);
   matched("lcs", alignment.lcs);

@@ -9,52 +9,18 @@
 
 #include "cmd/render/json/json_form.h"
 #include "cmd/render/render.h"
-#include "comparators/report/op_trail.h"
 #include "comparators/report/report.h"
 
 namespace repro_check::cmd {
-
-// Operators and tensors as the JSON report has them, by JsonWriter and JsonReader.
-
-/// `operator` and `module` of a record.
-void describe_names(auto f, Of<decltype(f), core::OpRecord>& record);
-/// {file, line, column}; null when not known.
-void describe_source(JsonWriter f, const core::OpRecord& record);
-void describe_source(JsonReader f, core::OpRecord& record);
-/// {baseline, candidate}
-void describe_indices(auto f, auto& baseline, auto& candidate) {
-  f("baseline", baseline);
-  f("candidate", candidate);
-}
-void describe(auto f, Of<decltype(f), comparators::Relation>& relation);
-void describe(auto f, Of<decltype(f), comparators::DivergenceKind>& kind);
-
-void describe(auto f, Of<decltype(f), comparators::TensorMetrics>& metrics);
-void describe(auto f, Of<decltype(f), comparators::Sample>& sample);
-void describe(auto f, Of<decltype(f), comparators::TensorComparison>& tensor);
-
-/// {phase, operator, module, occurrence}
-Json json_key(const comparators::OpDivergence& op);
-void describe(auto f, Of<decltype(f), core::GeneratorUse>& use);
-/// What names an operator that is not fine: its key, indices, source and the type of its module.
-void describe_call(auto f, Of<decltype(f), comparators::OpDivergence>& op);
-/// One operator that is not fine: the schema's `op`, without its generators.
-void describe(auto f, Of<decltype(f), comparators::OpDivergence>& op);
-/// One that is fine: what names it, how it was found, and outputs that differ within the policy.
-void describe_fine(JsonWriter f, const comparators::OpDivergence& op, comparators::OpState state);
-/// Where the generators stood that it drew from: an entry of `rng`, but for its indices.
-void describe_generators(auto f, Of<decltype(f), comparators::OpDivergence>& op);
 
 inline constexpr const char* kReportVersion = "1.6";
 
 /// The object that render_json() writes, for documents that hold it.
 Json json_report(const comparators::Report& report, const RenderOptions& options);
-/// The inverse, of an object that is a report of this version. Throws as JsonReader does.
-/// @param gate  what it says of a gate, where it is about one
-void read_report(const Json& json,
-                 comparators::Report& report,
-                 std::string& hdf5_version,
-                 GateOutcome& gate);
+
+// Parts of it that other documents hold as well.
+void describe(auto f, Of<decltype(f), comparators::TensorMetrics>& metrics);
+void describe(auto f, Of<decltype(f), core::GeneratorUse>& use);
 
 /// The lines of JSON Lines, each with its newline.
 std::string jsonl_header(const comparators::Report& report, const RenderOptions& options);
@@ -73,7 +39,7 @@ struct ReadReports {
   std::string hdf5_version;                  ///< of the tool that wrote it; may be empty
 };
 
-/// The inverse of render_json_document(). What the JSON does not hold is empty: settings that do
+/// The inverse of the format `json`. What the JSON does not hold is empty: settings that do
 /// not differ, records of operators but for what names them, the module tally, the trail.
 /// Rendered again as JSON it gives what was read, which is checked; only the digests of named
 /// tensors and the platform's keys, which are made of what it does not hold, are taken on trust.

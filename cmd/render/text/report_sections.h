@@ -24,42 +24,32 @@ std::string dumps_text(const comparators::Report& report);
 
 /// How what the calls returned compares, in a sentence; empty where there is nothing to say of it.
 std::string returned_text(const comparators::Report& report);
-Page returned_section(const comparators::Report& report);
 
 /// How many operators of a pass drew random numbers, and what their agreement rests on; else empty.
 std::string random_text(const comparators::Report& report);
 
-/// What caused the verdict, in the comparator's sentences.
-Page why_section(const comparators::Report& report, const Detail& detail);
+// Sections around the divergence itself. A section without anything to say adds nothing.
 
-/// The evidence: outputs of the first divergent operator, the tensors the runs were given, where
-/// the streams part, which operators are missing.
-Page evidence_section(const comparators::Report& report, const Detail& detail);
+void add_returned(Page& page, const comparators::Report& report);
 
 /// What is known of runs that did not finish.
-Page runs_section(const comparators::Report& report, const std::vector<RunLog>& logs);
-
-/// The divergent operators behind the first: how many there are, every other one that is not a
-/// consequence, the worst consequence, and how many were left out.
-Page list_section(const comparators::Report& report,
-                  const RenderOptions& options,
-                  const Detail& detail);
+void add_unfinished(Page& page,
+                    const comparators::Report& report,
+                    const std::vector<RunLog>& logs);
 
 /// Under level auto, what the other round of recordings said, and where its dumps are.
-Page passes_section(const comparators::Report& report);
+void add_passes(Page& page, const comparators::Report& report);
 
-/// Where differences began and what they reached: where there are several, or all is wanted.
-Page spread_section(const comparators::Report& report, const Detail& detail, bool all);
 /// What N runs of one configuration say together; with everything also what a pair does.
-Page repeat_section(const comparators::Report& report, const Detail& detail);
+void add_repeat(Page& page, const comparators::Report& report, const Detail& detail);
 
 /// What was compared, by which policy, what differs around it, warnings, how to mend it.
-Page coverage_section(const comparators::Report& report, const Detail& detail);
+void add_coverage(Page& page, const comparators::Report& report, const Detail& detail);
 
-/// How the runs stand to what was accepted; empty without a gate.
-Page gate_section(const GateOutcome* gate, const Detail& detail);
+/// How the runs stand to what was accepted. @param gate  may be null
+void add_gate(Page& page, const GateOutcome* gate, const Detail& detail);
 
-/// Under `-v`: settings of both runs, divergent operators by module.
-Page verbose_section(const comparators::Report& report);
+/// Under `-v`: divergent operators by module, the runs, their settings.
+void add_verbose(Page& page, const comparators::Report& report);
 
 }  // namespace repro_check::cmd

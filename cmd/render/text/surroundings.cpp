@@ -55,16 +55,13 @@ std::string of_text(const Coverage& c) {
 }
 
 std::string nothing_text(const Report& report) {
-  std::string text = "nothing:";
+  std::vector<std::string> texts;
   for (const RunSummary& run : report.runs) {
-    text += fmt::format("{} {} is {}",
-                        &run == report.runs.data() ? "" : ",",
-                        escape_name(run.name),
-                        run.status == "complete" ? "whole"
-                        : run.status == "failed" ? "not whole"
-                                                 : run.status);
+    const bool is_known = run.status == "complete" || run.status == "failed";
+    const std::string_view state = run.status == "complete" ? "whole" : "not whole";
+    texts.push_back(fmt::format("{} is {}", escape_name(run.name), is_known ? state : run.status));
   }
-  return text;
+  return fmt::format("nothing: {}", fmt::join(texts, ", "));
 }
 
 // Runs that left no whole dump have no operators to count.
@@ -81,9 +78,7 @@ std::string compared_text(const Report& report) {
   if (report.status == Status::kObserverEffect) {
     return "nothing: what recording changes cannot be judged by recordings of it";
   }
-  if (is_nothing(report)) {
-    return nothing_text(report);
-  }
+  if (is_nothing(report)) return nothing_text(report);
   if (report.status == Status::kReproducible) {
     return fmt::format("{}, {}, {}; {}",
                        format_count(c.compared, "operator"),
@@ -105,9 +100,7 @@ std::string compared_text(const Report& report) {
 
 // Where it is the verdict, how much of the streams was left over; where it is a consequence, where.
 std::string parting_text(const Report& report) {
-  if (!report.control_flow || report.kind == DivergenceKind::kMissing) {
-    return {};
-  }
+  if (!report.control_flow || report.kind == DivergenceKind::kMissing) return {};
   const comparators::ControlFlow& parting = *report.control_flow;
   if (report.kind != DivergenceKind::kControlFlow) {
     const auto& last = parting.last_common_baseline;
@@ -124,14 +117,12 @@ bool has_passed(const Report& report, std::uint64_t op) {
   const Coverage& c = report.coverage;
   std::uint64_t listed = 0;
   bool is_listed = false;
-  const auto look = [&](const comparators::OpDivergence& entry) {
-    const bool is_pair = entry.baseline_index && entry.candidate_index;
-    if (!is_pair || core::is_returned(shown_record(entry))) return;
+  for (const OpDivergence* entry : every_divergence(report)) {
+    const bool is_pair = entry->baseline_index && entry->candidate_index;
+    if (!is_pair || core::is_returned(shown_record(*entry))) continue;
     ++listed;
-    is_listed = is_listed || entry.baseline_index == op;
-  };
-  if (report.first_divergence) look(*report.first_divergence);
-  std::for_each(report.divergences.begin(), report.divergences.end(), look);
+    is_listed = is_listed || entry->baseline_index == op;
+  }
   return c.within_policy > 0 && c.not_judged == 0 && listed == c.diverged + c.mismatched &&
          !is_listed;
 }
@@ -189,9 +180,7 @@ std::string values_text(const Report& report) {
         fmt::format("of {} a slice alone; the rest of what differs was not measured",
                     format_count(report.coverage.sliced, "tensor")));
   }
-  if (std::string limit = limit_text(report); !limit.empty()) {
-    sentences.push_back(std::move(limit));
-  }
+  if (std::string limit = limit_text(report); !limit.empty()) sentences.push_back(limit);
   return fmt::format("{}", fmt::join(sentences, "; "));
 }
 
@@ -202,19 +191,13 @@ std::string filters_text(const Report& report) {
   for (const RunSummary& run : report.runs) {
     const core::TraceSummary& trace = run.manifest.trace;
     std::string text;
-    if (!trace.include.empty()) {
-      text = fmt::format("only {}", fmt::join(trace.include, ", "));
-    }
+    if (!trace.include.empty()) text = fmt::format("only {}", fmt::join(trace.include, ", "));
     if (!trace.exclude.empty()) {
       text += fmt::format("{}without {}", text.empty() ? "" : ", ", fmt::join(trace.exclude, ", "));
     }
-    if (!text.empty() && std::find(texts.begin(), texts.end(), text) == texts.end()) {
-      texts.push_back(text);
-    }
+    if (!text.empty() && std::ranges::find(texts, text) == texts.end()) texts.push_back(text);
   }
-  if (texts.empty()) {
-    return {};
-  }
+  if (texts.empty()) return {};
   return escape_name(fmt::format("{}", fmt::join(texts, " | "))) +
          "; what that leaves out was not compared, and counts as skipped";
 }
@@ -257,52 +240,36 @@ std::string rules_text(const Report& report) {
 // What `--check-observer` found, run by run; what recording changed is the verdict already.
 std::string observer_text(const Report& report) {
   using Outcome = comparators::ObserverFinding::Outcome;
-  std::string text;
+  std::vector<std::string> texts;
   for (const comparators::ObserverFinding& finding : report.observer) {
     const std::string run = escape_name(finding.run);
-    text += text.empty() ? "" : "; ";
-    switch (finding.outcome) {
-      case Outcome::kUnchanged:
-        text += fmt::format(
-            "recording left {} of {} bit-identical", format_count(finding.outputs, "output"), run);
-        break;
-      case Outcome::kChanged:
-        text += fmt::format("recording {} at level {} changed output {}",
-                            run,
-                            finding.level,
-                            escape_name(finding.output));
-        break;
-      case Outcome::kNotJudged:
-        text += fmt::format("{} not judged: {}", run, escape_name(finding.detail));
-        break;
-    }
+    const std::string outputs = format_count(finding.outputs, "output");
+    texts.push_back(finding.outcome == Outcome::kUnchanged
+                        ? fmt::format("recording left {} of {} bit-identical", outputs, run)
+                    : finding.outcome == Outcome::kChanged
+                        ? fmt::format("recording {} at level {} changed output {}",
+                                      run,
+                                      finding.level,
+                                      escape_name(finding.output))
+                        : fmt::format("{} not judged: {}", run, escape_name(finding.detail)));
   }
-  return text;
-}
-
-std::string display_pointer(const std::string& pointer) {
-  return pointer == "threads.intra_op" ? "threads" : escape_name(pointer);
+  return fmt::format("{}", fmt::join(texts, "; "));
 }
 
 void add_differences(Page& page, const Report& report, const Detail& detail) {
   std::vector<std::string> texts;
-  for (const auto& difference : report.differences) {
-    if (detail.everything || difference.affects_numbers) {
-      const std::string pointer = display_pointer(difference.pointer);
-      const std::string baseline = escape_name(difference.baseline);
-      texts.push_back(
-          fmt::format("{} {} -> {}", pointer, baseline, escape_name(difference.candidate)));
-    }
+  for (const auto& [pointer, baseline, candidate, affects_numbers] : report.differences) {
+    if (!detail.everything && !affects_numbers) continue;
+    const std::string name = pointer == "threads.intra_op" ? "threads" : escape_name(pointer);
+    texts.push_back(
+        fmt::format("{} {} -> {}", name, escape_name(baseline), escape_name(candidate)));
   }
   const std::size_t shown = std::min(detail.items, texts.size());
-  for (std::size_t i = 0; i < shown; ++i) page.prose(i == 0 ? "differ" : "", texts[i]);
+  page.list("differ", texts, shown);
   const std::size_t left = report.differences.size() - shown;
-  if (left > 0) {
-    const std::string text =
-        shown == 0 ? fmt::format("{} without effect on numbers: -v", format_count(left, "setting"))
-                   : fmt::format("... and {} more: -v", format_count(left));
-    page.add(shown == 0 ? "differ" : "", Line(text, Role::kHint));
-  }
+  if (shown != 0 || left == 0) return page.left_out(left, "-v");
+  const std::string settings = format_count(left, "setting");
+  page.add("differ", Line(settings + " without effect on numbers: -v", Role::kHint));
 }
 
 // Tensors the runs were given that differ without being what the verdict is about.
@@ -310,9 +277,7 @@ void add_given(Page& page, const Report& report, const Detail& detail) {
   const auto& named = report.named_tensors;
   const bool is_shown = report.kind == DivergenceKind::kWeights ||
                         report.kind == DivergenceKind::kInputs || detail.everything;
-  if (named.empty() || is_shown) {
-    return;
-  }
+  if (named.empty() || is_shown) return;
   const bool is_input = named.front().kind == core::NamedTensorKind::kInput;
   const std::string tail =
       named.size() > 1 ? fmt::format(" and {} more differ: -v", format_count(named.size() - 1))
@@ -328,20 +293,14 @@ void add_warnings(Page& page, const Report& report, const Detail& detail) {
   const std::size_t total = report.warnings.size();
   std::size_t shown = std::min(detail.items, total);
   while (shown < total && is_note(report.warnings[shown])) ++shown;
-  for (std::size_t i = 0; i < shown; ++i) {
-    page.prose(i == 0 ? "warning" : "", report.warnings[i]);
-  }
-  if (shown < total) {
-    page.add("", Line(fmt::format("... and {} more: -v", total - shown), Role::kHint));
-  }
+  page.list("warning", report.warnings, shown);
+  page.left_out(total - shown, "-v");
 }
 
 std::string mend_text(const Report& report) {
-  if (!report.mend.empty()) {
-    return escape_name(report.mend);
-  }
   const bool has_cause = report.status == Status::kDiverged && report.first_divergence;
-  return has_cause ? escape_name(report.first_divergence->cause.advice) : "";
+  if (!report.mend.empty() || !has_cause) return report.mend;
+  return report.first_divergence->cause.advice;
 }
 
 /// How little two runs that agree prove, said beside every pass of a pair.
@@ -381,54 +340,42 @@ std::string differing(const ReturnedValues& returned) {
 
 std::string agreeing(const ReturnedValues& returned) {
   std::vector<std::string> parts;
-  if (returned.equal != 0) {
-    parts.push_back(format_count(returned.equal, "call") + " bit-identical");
-  }
-  if (returned.within_policy != 0) {
-    parts.push_back(format_count(returned.within_policy, "call") + " within policy");
-  }
-  if (returned.skipped != 0) {
-    parts.push_back(format_count(returned.skipped, "call") + " not compared");
-  }
-  if (returned.not_judged != 0) {
-    parts.push_back(format_count(returned.not_judged, "call") + " not judged");
+  for (const auto& [count, how] : {std::pair(returned.equal, "bit-identical"),
+                                   std::pair(returned.within_policy, "within policy"),
+                                   std::pair(returned.skipped, "not compared"),
+                                   std::pair(returned.not_judged, "not judged")}) {
+    if (count != 0) parts.push_back(format_count(count, "call") + " " + how);
   }
   std::string text = fmt::format("{}", fmt::join(parts, ", "));
   const std::string what = holdings(returned);
   return what.empty() ? text : fmt::format("{} ({})", text, what);
 }
 
-std::string changes_text(const std::vector<baselines::Change>& changes, std::size_t most) {
+std::string shown_changes(const std::vector<baselines::Change>& changes, std::size_t most) {
   std::string text;
   for (std::size_t i = 0; i < changes.size() && i < most; ++i) {
-    const baselines::Change& change = changes[i];
-    text += fmt::format("{}{} {} -> {}",
-                        i == 0 ? "" : ", ",
-                        escape_name(change.name),
-                        escape_name(change.accepted),
-                        escape_name(change.now));
+    const auto& [name, accepted, now] = changes[i];
+    text += fmt::format("{}{} {} -> {}", i == 0 ? "" : ", ", name, accepted, now);
   }
   if (changes.size() > most) text += fmt::format(" and {} more", changes.size() - most);
   return text;
 }
 
 std::string baseline_text(const GateOutcome& gate) {
-  const std::string file = escape_name(gate.file);
   switch (gate.baseline) {
     case BaselineState::kNotAsked:
       return gate.runs_agree ? "" : "not asked: the runs do not agree with each other";
     case BaselineState::kSame:
-      return file + ": as accepted";
+      return gate.file + ": as accepted";
     case BaselineState::kRefresh:
-      return file + ": results as accepted; it may be refreshed with `gate accept`";
+      return gate.file + ": results as accepted; it may be refreshed with `gate accept`";
     case BaselineState::kStale:
-      return file + ": " + escape_name(gate.summary);
-    case BaselineState::kMissing:
-      return "none: " + file;
     case BaselineState::kDiffers:
-      return file + ": " + escape_name(gate.summary);
+      return gate.file + ": " + gate.summary;
+    case BaselineState::kMissing:
+      return "none: " + gate.file;
     case BaselineState::kDamaged:
-      return file + ": cannot be read";
+      return gate.file + ": cannot be read";
     case BaselineState::kNoKey:
       break;
   }
@@ -436,10 +383,10 @@ std::string baseline_text(const GateOutcome& gate) {
 }
 
 std::string expected_text(const ExpectedOutcome& entry) {
-  std::string text = fmt::format("{}: {}", escape_name(entry.match), expected_name(entry.what));
+  std::string text = fmt::format("{}: {}", entry.match, expected_name(entry.what));
   if (entry.operators > 0) text += fmt::format(", {}", format_count(entry.operators, "operator"));
-  if (!entry.detail.empty()) text += ", " + escape_name(entry.detail);
-  return text + fmt::format("; until {}, {}", entry.expires, escape_name(entry.owner));
+  if (!entry.detail.empty()) text += ", " + entry.detail;
+  return text + fmt::format("; until {}, {}", entry.expires, entry.owner);
 }
 
 enum class Bound { kLower, kUpper };
@@ -487,7 +434,7 @@ std::string differing_text(const RepeatSummary& repeat) {
   return text;
 }
 
-std::string op_text(const FlakyOp& op, bool everything) {
+std::string flaky_text(const FlakyOp& op, bool everything) {
   std::string text = fmt::format("{}: {} results in {} runs ({})",
                                  op_line(op.index, op.record).raw(),
                                  op.counts.size(),
@@ -513,36 +460,23 @@ void add_ops(Page& page, const OpRepeatability& ops, const Detail& detail) {
                            format_count(ops.not_assessed)));
     return;
   }
-  const std::size_t shown = std::min(detail.items, ops.ops.size());
-  for (std::size_t i = 0; i < shown; ++i) {
-    page.prose(i == 0 ? "flaky" : "", op_text(ops.ops[i], detail.everything));
-  }
+  std::vector<std::string> texts;
+  for (const FlakyOp& op : ops.ops) texts.push_back(flaky_text(op, detail.everything));
+  const bool is_cut = detail.items < texts.size();
+  page.list("flaky", texts, detail.items);
   page.prose("",
              fmt::format("{} of {} gave more than one result for equal inputs{}",
                          format_count(ops.flaky),
                          format_count(ops.assessed, "operator"),
-                         shown < ops.ops.size() ? ": -v lists them" : ""));
+                         is_cut ? ": -v lists them" : ""));
 }
 
 void add_pass(Page& page, std::string_view label, const Report& pass) {
   page.prose(label, verdict_line(pass).raw() + "; in " + dumps_text(pass));
 }
 
-struct Counts {
-  std::uint64_t origins = 0;
-  std::uint64_t propagated = 0;
-  std::uint64_t missing = 0;
-};
-
-void count(Counts& counts, Relation relation) {
-  if (relation == Relation::kPropagated) {
-    ++counts.propagated;
-  } else if (relation == Relation::kMissing) {
-    ++counts.missing;
-  } else {
-    ++counts.origins;
-  }
-}
+/// Divergent operators by relation; what is a mismatch counts as an origin.
+using Counts = std::map<Relation, std::uint64_t>;
 
 // What lies deeper is one module: a path of a forged dump may be all dots.
 constexpr std::size_t kMostLevels = 256;
@@ -550,111 +484,93 @@ constexpr std::size_t kMostLevels = 256;
 // Every enclosing module holds what its children hold, so that the tree reads from the top.
 std::map<std::string, Counts> counts_by_module(const Report& report) {
   std::map<std::string, Counts> modules;
-  const auto add = [&](const OpDivergence& op) {
-    const std::string path(module_of(shown_record(op)));
-    count(modules[""], op.relation);
-    if (path.empty()) return;
+  for (const OpDivergence* op : every_divergence(report)) {
+    const Relation relation =
+        op->relation == Relation::kMismatch ? Relation::kOrigin : op->relation;
+    const std::string path(module_of(shown_record(*op)));
+    ++modules[""][relation];
+    if (path.empty()) continue;
     std::size_t dot = path.find('.');
     for (std::size_t level = 1; dot != std::string::npos && level < kMostLevels; ++level) {
-      count(modules[path.substr(0, dot)], op.relation);
+      ++modules[path.substr(0, dot)][relation];
       dot = path.find('.', dot + 1);
     }
-    count(modules[path], op.relation);
-  };
-  if (report.first_divergence) {
-    add(*report.first_divergence);
+    ++modules[path][relation];
   }
-  std::for_each(report.divergences.begin(), report.divergences.end(), add);
   return modules;
 }
 
-std::string counts_text(const Counts& counts) {
-  std::string text;
-  const auto add = [&](std::uint64_t number, std::string_view what) {
-    if (number > 0) {
-      text += fmt::format("{}{} {}", text.empty() ? "" : ", ", number, what);
-    }
-  };
-  add(counts.origins, counts.origins == 1 ? "origin" : "origins");
-  add(counts.propagated, "propagated");
-  add(counts.missing, "missing");
-  return text;
+/// `1 origin, 3 propagated`
+std::string tally_text(const Counts& counts) {
+  std::vector<std::string> texts;
+  for (const auto& [relation, number] : counts) {
+    const bool are_origins = relation == Relation::kOrigin && number != 1;
+    texts.push_back(
+        fmt::format("{} {}{}", number, relation_name(relation), are_origins ? "s" : ""));
+  }
+  return fmt::format("{}", fmt::join(texts, ", "));
 }
 
 void add_modules(Page& page, const Report& report) {
   constexpr std::size_t kDeepest = 12;
   bool is_first = true;
   for (const auto& [path, counts] : counts_by_module(report)) {
-    const auto depth = static_cast<std::size_t>(std::count(path.begin(), path.end(), '.'));
+    const auto depth = static_cast<std::size_t>(std::ranges::count(path, '.'));
     const std::size_t indent = path.empty() ? 0 : 2 * std::min(depth + 1, kDeepest);
-    const std::size_t dot = path.find_last_of('.');
-    const std::string last = dot == std::string::npos ? path : path.substr(dot + 1);
+    const std::string last = path.substr(path.find_last_of('.') + 1);
     Line line(std::string(indent, ' '));
     line.put(path.empty() ? "(model)" : last, Role::kPlace);
-    page.add(is_first ? "modules" : "", line.put("  " + counts_text(counts)));
+    page.add(is_first ? "modules" : "", line.put("  " + tally_text(counts)));
     is_first = false;
   }
 }
 
-const core::Setting* find_setting(const std::vector<core::Setting>& settings,
-                                  const std::string& name) {
-  const auto found = std::find_if(
-      settings.begin(), settings.end(), [&](const auto& setting) { return setting.name == name; });
-  return found == settings.end() ? nullptr : &*found;
-}
-
-std::string used_text(const core::Setting* setting) {
-  return setting == nullptr ? "(not recorded)" : escape_name(setting->used);
+std::string used_text(const std::vector<core::Setting>& settings, const std::string& name) {
+  const auto found = std::ranges::find(settings, name, &core::Setting::name);
+  return found == settings.end() ? "(not recorded)" : found->used;
 }
 
 // One line a setting of either run: equal values once, others as `baseline -> candidate`.
 void add_settings(Page& page, const Report& report) {
-  if (report.runs.size() < 2) {
-    return;
-  }
+  if (report.runs.size() < 2) return;
   const auto& baseline = report.runs[0].manifest.settings;
   const auto& candidate = report.runs[1].manifest.settings;
   std::vector<std::string> names;
   for (const auto* settings : {&baseline, &candidate}) {
     for (const auto& setting : *settings) {
-      if (std::find(names.begin(), names.end(), setting.name) == names.end()) {
-        names.push_back(setting.name);
-      }
+      if (std::ranges::find(names, setting.name) == names.end()) names.push_back(setting.name);
     }
   }
+  std::vector<std::string> texts;
   for (const std::string& name : names) {
-    const std::string left = used_text(find_setting(baseline, name));
-    const std::string right = used_text(find_setting(candidate, name));
-    std::string text = escape_name(name);
-    text.append(" ").append(left);
-    if (left != right) text.append(" -> ").append(right);
-    page.prose(&name == names.data() ? "settings" : "", text);
+    const std::string left = used_text(baseline, name);
+    const std::string right = used_text(candidate, name);
+    texts.push_back(name + " " + left + (left == right ? "" : " -> " + right));
   }
+  page.list("settings", texts);
 }
 
 void add_runs(Page& page, const Report& report) {
   for (const auto& run : report.runs) {
     const auto& m = run.manifest;
-    const std::string where = escape_name(run.location);
     page.prose(&run == report.runs.data() ? "runs" : "",
                fmt::format("{}: {}, device {}, seed {}, determinism {}, dropout {}, rng {}, {}",
-                           escape_name(run.name),
-                           where.empty() ? escape_name(run.status) : where,
-                           escape_name(m.device),
+                           run.name,
+                           run.location.empty() ? run.status : run.location,
+                           m.device,
                            m.seed,
-                           escape_name(m.determinism),
+                           m.determinism,
                            m.disable_dropout ? "off" : "as the model has it",
-                           escape_name(m.rng),
+                           m.rng,
                            format_seconds(m.seconds)));
   }
 }
 
 }  // namespace
 
-Page coverage_section(const Report& report, const Detail& detail) {
+void add_coverage(Page& page, const Report& report, const Detail& detail) {
   // What stands beside the policy in one paragraph.
   constexpr std::size_t kOneLine = 67;
-  Page page;
   std::string compared = compared_text(report);
   compared += parting_text(report);
   const std::string policy = is_nothing(report) || report.status == Status::kObserverEffect
@@ -675,29 +591,19 @@ Page coverage_section(const Report& report, const Detail& detail) {
   page.prose("first bit", first_bit_text(report));
   add_warnings(page, report, detail);
   page.prose("mend", mend_text(report), Role::kHint);
-  return page;
 }
 
-Page runs_section(const Report& report, const std::vector<RunLog>& logs) {
-  Page page;
+void add_unfinished(Page& page, const Report& report, const std::vector<RunLog>& logs) {
   for (std::size_t i = 0; i < report.runs.size(); ++i) {
     const RunSummary& run = report.runs[i];
-    if (run.status == "complete") {
-      continue;
-    }
+    if (run.status == "complete") continue;
     if (run.last_op) {
       page.prose("recorded", fmt::format("op {} was the last one reached", *run.last_op));
     }
-    if (i >= logs.size() || logs[i].path.empty()) {
-      continue;
-    }
-    std::string text = escape_name(logs[i].path);
-    if (!logs[i].last_line.empty()) {
-      text += ", last line: " + escape_name(logs[i].last_line);
-    }
-    page.prose("stderr", text);
+    if (i >= logs.size() || logs[i].path.empty()) continue;
+    const auto& [path, last_line] = logs[i];
+    page.prose("stderr", path + (last_line.empty() ? "" : ", last line: " + last_line));
   }
-  return page;
 }
 
 std::string random_text(const comparators::Report& report) {
@@ -735,16 +641,14 @@ std::string returned_text(const comparators::Report& report) {
   return text;
 }
 
-Page returned_section(const comparators::Report& report) {
-  Page page;
+void add_returned(Page& page, const comparators::Report& report) {
   const ReturnedValues& returned = report.returned;
   const auto& first = report.first_divergence;
   // Of a single call the verdict line has said it.
   const bool is_said = first && core::is_returned(shown_record(*first)) &&
                        returned.compared + returned.missing < 2 && returned.opaque.empty();
-  if (is_said) return page;
+  if (is_said) return;
   page.prose("returned", returned_text(report));
-  return page;
 }
 
 std::string_view state_name(BaselineState state) noexcept {
@@ -763,15 +667,13 @@ std::string_view expected_name(ExpectedOutcome::What what) noexcept {
                   "elsewhere"});
 }
 
-Page gate_section(const GateOutcome* gate, const Detail& detail) {
-  Page page;
-  if (gate == nullptr) return page;
+void add_gate(Page& page, const GateOutcome* gate, const Detail& detail) {
+  if (gate == nullptr) return;
   const std::size_t most = detail.everything ? 100 : 3;
   page.prose("baseline", baseline_text(*gate));
-  page.prose("changed", changes_text(gate->changes, most));
+  page.prose("changed", shown_changes(gate->changes, most));
   if (!gate->nearest.empty()) {
-    page.prose("nearest",
-               escape_name(gate->nearest) + ": " + changes_text(gate->nearest_changes, most));
+    page.prose("nearest", gate->nearest + ": " + shown_changes(gate->nearest_changes, most));
   }
   for (const ExpectedOutcome& entry : gate->expected) {
     page.prose("expected", expected_text(entry));
@@ -783,15 +685,13 @@ Page gate_section(const GateOutcome* gate, const Detail& detail) {
     const std::string why = gate->refusal.empty() ? "" : "; accept refuses it: " + gate->refusal;
     page.prose("pending", gate->pending + why);
   }
-  return page;
 }
 
-Page repeat_section(const Report& report, const Detail& detail) {
-  Page page;
+void add_repeat(Page& page, const Report& report, const Detail& detail) {
   const bool is_pass = report.status == Status::kReproducible;
   if (!report.repeat) {
     if (is_pass && detail.everything) page.prose("chance", bound_text(2));
-    return page;
+    return;
   }
   const RepeatSummary& repeat = *report.repeat;
   if (is_pass) {
@@ -803,24 +703,17 @@ Page repeat_section(const Report& report, const Detail& detail) {
     page.prose("", "the runs were not set up alike: chances are about runs that are");
   }
   if (repeat.ops.runs != 0) add_ops(page, repeat.ops, detail);
-  const std::size_t shown = std::min(detail.items, repeat.ops.notes.size());
-  for (std::size_t i = 0; i < shown; ++i) page.prose("", repeat.ops.notes[i]);
-  return page;
+  page.list("", repeat.ops.notes, detail.items);
 }
 
 std::string dumps_text(const Report& report) {
-  std::string text;
-  for (const RunSummary& run : report.runs) {
-    text.append(text.empty() ? "" : ", ").append(escape_name(run.location));
-  }
-  return text;
+  std::vector<std::string> texts;
+  for (const RunSummary& run : report.runs) texts.push_back(escape_name(run.location));
+  return fmt::format("{}", fmt::join(texts, ", "));
 }
 
-Page passes_section(const Report& report) {
-  Page page;
-  if (report.passes.size() < 2) {
-    return page;
-  }
+void add_passes(Page& page, const Report& report) {
+  if (report.passes.size() < 2) return;
   const Report& first = report.passes[0];
   const Report& second = report.passes[1];
   if (report.kind == DivergenceKind::kUnrepeated) {
@@ -828,18 +721,15 @@ Page passes_section(const Report& report) {
     add_pass(page, "2nd pair", second);
   } else if (first.status != second.status) {
     add_pass(page, "1st pair", first);
-  } else if (first.status == comparators::Status::kDiverged) {
+  } else if (first.status == Status::kDiverged) {
     page.prose("1st pair", "diverged at the same operator; in " + dumps_text(first));
   }
-  return page;
 }
 
-Page verbose_section(const Report& report) {
-  Page page;
+void add_verbose(Page& page, const Report& report) {
   add_modules(page, report);
   add_runs(page, report);
   add_settings(page, report);
-  return page;
 }
 
 }  // namespace repro_check::cmd

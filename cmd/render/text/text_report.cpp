@@ -9,11 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "cmd/render/page.h"
-#include "cmd/render/render.h"
 #include "cmd/render/text.h"
 #include "cmd/render/text/report_sections.h"
-#include "cmd/render/text/tensor_section.h"
 #include "cmd/render/words.h"
 
 namespace repro_check::cmd {
@@ -30,132 +27,98 @@ using comparators::Sample;
 using comparators::Status;
 using comparators::TensorMetrics;
 
-void add_part(std::string& text, const std::string& part, std::string_view separator) {
-  text.append(text.empty() || part.empty() ? "" : separator).append(part);
-}
-
-std::string ulp_text(const TensorMetrics& m) {
-  if (!m.ulp_max) {
-    return {};
+/// What metrics say, those that are there: `abs mean 2e-07 | signs flipped 3`.
+class MetricList {
+ public:
+  void put(std::string_view name, const std::string& value) {
+    text_ += fmt::format("{}{} {}", text_.empty() ? "" : " | ", name, value);
   }
-  const std::string mean = m.ulp_mean ? ", mean " + format_error(*m.ulp_mean) : "";
-  return fmt::format("ULP max {}{}", format_ulp(*m.ulp_max), mean);
-}
+  void put(std::string_view name, const Metric& metric) {
+    if (metric) put(name, format_error(*metric));
+  }
+  void put(std::string_view name, std::uint64_t count) {
+    if (count > 0) put(name, format_count(count));
+  }
+  [[nodiscard]] const std::string& text() const noexcept { return text_; }
+
+ private:
+  std::string text_;
+};
 
 std::string sizes_text(const TensorMetrics& m) {
-  std::string text = ulp_text(m);
+  MetricList list;
+  const std::string mean = m.ulp_mean ? ", mean " + format_error(*m.ulp_mean) : "";
+  if (m.ulp_max) list.put("ULP max", format_ulp(*m.ulp_max) + mean);
   if (m.max_abs_exact) {
-    add_part(text, fmt::format("abs max {}", *m.max_abs_exact), " | ");
-  } else if (m.max_abs) {
-    add_part(text, "abs max " + format_error(*m.max_abs), " | ");
+    list.put("abs max", std::to_string(*m.max_abs_exact));
+  } else {
+    list.put("abs max", m.max_abs);
   }
-  if (m.max_rel) {
-    add_part(text, "rel max " + format_error(*m.max_rel), " | ");
-  }
-  return text;
+  list.put("rel max", m.max_rel);
+  return list.text();
 }
 
 // Classes of elements that no error size covers, by name, where there are any.
 std::string classes_text(const TensorMetrics& m) {
-  const std::array<std::pair<const char*, std::uint64_t>, 8> classes = {{
-      {"NaN in baseline only", m.nan_baseline},
-      {"NaN in candidate only", m.nan_candidate},
-      {"Inf of opposite sign", m.inf_sign},
-      {"Inf in baseline only", m.inf_baseline},
-      {"Inf in candidate only", m.inf_candidate},
-      {"NaN payload", m.nan_both_payload},
-      {"sign of zero", m.zero_sign_only},
-      {"non-canonical bool", m.noncanonical_bool},
-  }};
-  std::string text;
-  for (const auto& [name, count] : classes) {
-    if (count > 0) {
-      add_part(text, fmt::format("{} {}", name, format_count(count)), " | ");
-    }
-  }
-  return text;
-}
-
-using Items = std::vector<std::string>;
-
-void put_real(Items& items, const char* name, const Metric& metric) {
-  if (metric) {
-    items.push_back(fmt::format("{} {}", name, format_error(*metric)));
-  }
-}
-
-void put_count(Items& items, const char* name, std::uint64_t count) {
-  if (count > 0) {
-    items.push_back(fmt::format("{} {}", name, format_count(count)));
-  }
-}
-
-// Upper bounds, within a factor of 2.
-void put_percentiles(Items& items, const TensorMetrics& m) {
-  if (!m.rel_hist) {
-    return;
-  }
-  for (const auto& [name, share] : {std::pair{"50 %", 0.5}, std::pair{"99 %", 0.99}}) {
-    const auto bounds = comparators::rel_percentile(*m.rel_hist, share);
-    if (bounds && bounds->at_most > 0) {
-      items.push_back(fmt::format("rel of {} below {}", name, format_error(bounds->at_most)));
-    }
-  }
-}
-
-// Buckets that hold a difference.
-void put_ulps(Items& items, const TensorMetrics& m) {
-  if (!m.ulp_hist) {
-    return;
-  }
-  for (std::size_t i = 1; i < m.ulp_hist->size(); ++i) {
-    if (m.ulp_hist->at(i) > 0) {
-      items.push_back(fmt::format(
-          "ULP {}: {}", comparators::kUlpBuckets.at(i), format_count(m.ulp_hist->at(i))));
-    }
-  }
+  MetricList list;
+  list.put("NaN in baseline only", m.nan_baseline);
+  list.put("NaN in candidate only", m.nan_candidate);
+  list.put("Inf of opposite sign", m.inf_sign);
+  list.put("Inf in baseline only", m.inf_baseline);
+  list.put("Inf in candidate only", m.inf_candidate);
+  list.put("NaN payload", m.nan_both_payload);
+  list.put("sign of zero", m.zero_sign_only);
+  list.put("non-canonical bool", m.noncanonical_bool);
+  return list.text();
 }
 
 // What the short form leaves out.
-Items further_metrics(const TensorMetrics& m) {
-  Items items = {"finite pairs " + format_count(m.n_finite),
-                 "beyond policy " + format_count(m.n_beyond)};
-  put_real(items, "abs mean", m.mean_abs);
-  put_real(items, "rel mean", m.mean_rel);
-  put_real(items, "rel max where baseline is not 0", m.max_rel_finite);
-  if (m.zero_baseline > 0) {
-    items.push_back("baseline 0 and candidate not " + format_count(m.zero_baseline));
+std::string further_metrics(const TensorMetrics& m) {
+  MetricList list;
+  list.put("finite pairs", format_count(m.n_finite));
+  list.put("beyond policy", format_count(m.n_beyond));
+  list.put("abs mean", m.mean_abs);
+  list.put("rel mean", m.mean_rel);
+  list.put("rel max where baseline is not 0", m.max_rel_finite);
+  list.put("baseline 0 and candidate not", m.zero_baseline);
+  for (const auto& [name, share] : {std::pair{"50 %", 0.5}, std::pair{"99 %", 0.99}}) {
+    // Upper bounds, within a factor of 2.
+    const auto bounds = m.rel_hist ? comparators::rel_percentile(*m.rel_hist, share) : std::nullopt;
+    if (!bounds || bounds->at_most <= 0) continue;
+    list.put(fmt::format("rel of {} below", name), Metric(bounds->at_most));
   }
-  put_percentiles(items, m);
-  put_count(items, "0 on both sides", m.zeros_both);
-  put_count(items, "signs flipped", m.flips);
-  put_count(items, "subnormal against 0", m.flushed);
-  put_count(items, "saturated", m.saturated);
-  put_count(items, "False to True", m.false_to_true);
-  put_count(items, "True to False", m.true_to_false);
-  put_real(items, "RMSE", m.rmse);
-  put_real(items, "NMSE", m.nmse);
-  put_real(items, "L2 relative", m.l2_rel);
-  put_real(items, "cosine", m.cosine);
-  put_real(items, "norm ratio", m.norm_ratio);
-  put_real(items, "share within 1/1000", m.within_1e3);
-  put_real(items, "share within 5/1000", m.within_5e3);
-  put_real(items, "rtol that would pass", m.rtol_needed);
-  put_real(items, "atol that would pass", m.atol_needed);
+  list.put("0 on both sides", m.zeros_both);
+  list.put("signs flipped", m.flips);
+  list.put("subnormal against 0", m.flushed);
+  list.put("saturated", m.saturated);
+  list.put("False to True", m.false_to_true);
+  list.put("True to False", m.true_to_false);
+  list.put("RMSE", m.rmse);
+  list.put("NMSE", m.nmse);
+  list.put("L2 relative", m.l2_rel);
+  list.put("cosine", m.cosine);
+  list.put("norm ratio", m.norm_ratio);
+  list.put("share within 1/1000", m.within_1e3);
+  list.put("share within 5/1000", m.within_5e3);
+  list.put("rtol that would pass", m.rtol_needed);
+  list.put("atol that would pass", m.atol_needed);
   if (m.rtol_given_atol != m.rtol_needed) {
-    put_real(items, "rtol that would pass with this atol", m.rtol_given_atol);
+    list.put("rtol that would pass with this atol", m.rtol_given_atol);
   }
   if (m.atol_given_rtol != m.atol_needed) {
-    put_real(items, "atol that would pass with this rtol", m.atol_given_rtol);
+    list.put("atol that would pass with this rtol", m.atol_given_rtol);
   }
-  put_ulps(items, m);
-  return items;
+  // Buckets that hold a difference.
+  for (std::size_t i = 1; m.ulp_hist && i < m.ulp_hist->size(); ++i) {
+    list.put(fmt::format("ULP {}:", comparators::kUlpBuckets.at(i)), m.ulp_hist->at(i));
+  }
+  return list.text();
 }
 
 void add_metrics(Page& page, const TensorMetrics& m, const Detail& detail) {
   page.prose("", sizes_text(m));
   page.prose("", classes_text(m));
-  if (detail.everything) page.prose("", fmt::format("{}", fmt::join(further_metrics(m), " | ")));
+  if (detail.everything) page.prose("", further_metrics(m));
 }
 
 // NaN payloads and zeros of unlike sign can read the same, and then only their bits tell them
@@ -177,11 +140,9 @@ using Row = std::array<std::string, 4>;
 
 void add_samples(Page& page, const std::vector<Sample>& samples, std::size_t limit) {
   const std::size_t count = std::min(limit, samples.size());
-  if (count == 0) {
-    return;
-  }
+  if (count == 0) return;
   const auto has_ulp = [](const Sample& sample) { return sample.ulp.has_value(); };
-  const bool with_ulp = std::any_of(samples.begin(), samples.end(), has_ulp);
+  const bool with_ulp = std::ranges::any_of(samples, has_ulp);
   std::vector<Row> rows = {{"index", "baseline", "candidate", with_ulp ? "ULP" : ""}};
   for (std::size_t i = 0; i < count; ++i) {
     const Sample& sample = samples[i];
@@ -263,63 +224,32 @@ bool is_from_named(const Report& report) {
 
 void add_outputs(Page& page, const OpDivergence& op, const Detail& detail) {
   const auto* leading = leading_output(op);
-  std::size_t shown = 0;
   for (const auto& output : op.outputs) {
-    if (!detail.everything && &output != leading) {
-      continue;
-    }
+    if (!detail.everything && &output != leading) continue;
     add_tensor(page, "output " + escape_name(output.baseline.slot), output, detail);
-    ++shown;
   }
-  const std::size_t left = op.outputs.size() - shown;
-  if (left > 0) {
-    page.add("",
-             Line(fmt::format("... and {} more: -v", format_count(left, "output")), Role::kHint));
-  }
-}
-
-void add_inputs(Page& page, const OpDivergence& op, const Detail& detail) {
-  if (!detail.everything) {
-    return;
-  }
-  for (const auto& input : op.inputs) {
-    add_tensor(page, "input " + escape_name(input.baseline.slot), input, detail);
-  }
-}
-
-void add_notes(Page& page, const OpDivergence& op, const Detail& detail) {
-  for (std::size_t i = 0; i < std::min(detail.items, op.notes.size()); ++i) {
-    page.prose(i == 0 ? "differs in" : "", op.notes[i]);
-  }
+  if (detail.everything || op.outputs.size() < 2) return;
+  const std::string left = format_count(op.outputs.size() - 1, "output");
+  page.add("", Line(fmt::format("... and {} more: -v", left), Role::kHint));
 }
 
 void add_named(Page& page, const Report& report, const Detail& detail) {
-  std::size_t shown = 0;
-  for (const auto& tensor : report.named_tensors) {
-    if (shown == detail.items) {
-      break;
-    }
+  const std::size_t shown = std::min(detail.items, report.named_tensors.size());
+  for (std::size_t i = 0; i < shown; ++i) {
+    const comparators::NamedTensorDifference& tensor = report.named_tensors[i];
     const bool is_input = tensor.kind == core::NamedTensorKind::kInput;
     const bool is_buffer = tensor.kind == core::NamedTensorKind::kBuffer;
     add_named_tensor(page, is_input ? "input" : (is_buffer ? "buffer" : "weight"), tensor, detail);
-    ++shown;
   }
-  const std::size_t left = report.named_tensors.size() - shown;
-  if (left > 0) {
-    page.add("", Line(fmt::format("... and {} more: -v", format_count(left)), Role::kHint));
-  }
+  page.left_out(report.named_tensors.size() - shown, "-v");
 }
 
 const OpDivergence* first_missing(const Report& report, bool in_candidate) {
-  const auto is_wanted = [&](const OpDivergence& op) {
-    return op.relation == Relation::kMissing && op.baseline_index.has_value() == in_candidate;
-  };
-  if (report.first_divergence && is_wanted(*report.first_divergence)) {
-    return &*report.first_divergence;
+  for (const OpDivergence* op : every_divergence(report)) {
+    const bool is_wanted = op->baseline_index.has_value() == in_candidate;
+    if (op->relation == Relation::kMissing && is_wanted) return op;
   }
-  const auto& all = report.divergences;
-  const auto found = std::find_if(all.begin(), all.end(), is_wanted);
-  return found == all.end() ? nullptr : &*found;
+  return nullptr;
 }
 
 void add_missing(Page& page, const Report& report) {
@@ -356,25 +286,12 @@ void add_further_causes(Page& page, const comparators::Cause& cause) {
     page.prose(&further == cause.also.data() ? "also" : "",
                fmt::format("{}: {}; {}", further.name(), further.evidence, further.advice));
   }
-  std::string missing;
-  for (const std::string& what : cause.not_recorded) {
-    missing.append(missing.empty() ? "" : ", ").append(escape_name(what));
-  }
-  const std::string unknown = missing.empty() ? "" : "not recorded: " + missing;
   // The evidence of what is unexplained says it.
-  const bool is_said = cause.kind == comparators::CauseKind::kUnexplained;
-  page.prose("unknown", is_said ? "" : unknown);
+  if (cause.kind == comparators::CauseKind::kUnexplained || cause.not_recorded.empty()) return;
+  page.prose("unknown", fmt::format("not recorded: {}", fmt::join(cause.not_recorded, ", ")));
 }
 
-// What executing the operator again by itself showed.
-void add_replay(Page& page, const comparators::ReplayEvidence& replay) {
-  for (const std::string& sentence : replay.sentences) {
-    page.prose(&sentence == replay.sentences.data() ? "replay" : "", sentence);
-  }
-}
-
-Page why_section(const Report& report, const Detail& detail) {
-  Page page;
+void add_why(Page& page, const Report& report, const Detail& detail) {
   // The first reason is the verdict line itself where no divergence was judged.
   const bool is_said = report.status != Status::kDiverged && report.status != Status::kReproducible;
   std::vector<std::string> sentences;
@@ -393,18 +310,15 @@ Page why_section(const Report& report, const Detail& detail) {
     told.push_back(sentence);
   }
   page.prose("why", fmt::format("{}", fmt::join(told, "; ")));
-  if (report.replay) add_replay(page, *report.replay);
+  // What executing the operator again by itself showed.
+  if (report.replay) page.list("replay", report.replay->sentences);
   if (detail.everything && report.first_divergence) {
     add_further_causes(page, report.first_divergence->cause);
   }
-  return page;
 }
 
-Page evidence_section(const Report& report, const Detail& detail) {
-  Page page;
-  if (is_from_named(report) || detail.everything) {
-    add_named(page, report, detail);
-  }
+void add_evidence(Page& page, const Report& report, const Detail& detail) {
+  if (is_from_named(report) || detail.everything) add_named(page, report, detail);
   if (report.control_flow && report.kind == DivergenceKind::kControlFlow) {
     add_parting(page, report);
   } else if (report.kind == DivergenceKind::kMissing) {
@@ -412,12 +326,13 @@ Page evidence_section(const Report& report, const Detail& detail) {
   }
   const auto& first = report.first_divergence;
   const bool is_shown = first && (!is_from_named(report) || detail.everything);
-  if (is_shown && report.kind != DivergenceKind::kMissing) {
-    add_notes(page, *first, detail);
-    add_inputs(page, *first, detail);
-    add_outputs(page, *first, detail);
+  if (!is_shown || report.kind == DivergenceKind::kMissing) return;
+  page.list("differs in", first->notes, detail.items);
+  for (const auto& input : first->inputs) {
+    if (!detail.everything) break;
+    add_tensor(page, "input " + escape_name(input.baseline.slot), input, detail);
   }
-  return page;
+  add_outputs(page, *first, detail);
 }
 
 using Chosen = std::vector<const OpDivergence*>;
@@ -430,13 +345,7 @@ const OpDivergence* already_shown(const Report& report) {
   if (report.kind != DivergenceKind::kMissing || !first || first->relation != Relation::kMissing) {
     return nullptr;
   }
-  const auto is_other_side = [&](const OpDivergence& op) {
-    return op.relation == Relation::kMissing &&
-           op.baseline_index.has_value() != first->baseline_index.has_value();
-  };
-  const auto& all = report.divergences;
-  const auto found = std::find_if(all.begin(), all.end(), is_other_side);
-  return found == all.end() ? nullptr : &*found;
+  return first_missing(report, !first->baseline_index.has_value());
 }
 
 // The first `top` that are no consequence of another, then the worst consequences: one of them, or
@@ -446,18 +355,14 @@ Chosen choose(const Report& report, const RenderOptions& options) {
   Chosen consequences;
   const OpDivergence* shown = already_shown(report);
   for (const OpDivergence& op : report.divergences) {
-    if (&op == shown) {
-      continue;
-    }
+    if (&op == shown) continue;
     if (options.all || (!is_consequence(op) && chosen.size() < options.top)) {
       chosen.push_back(&op);
     } else if (is_consequence(op)) {
       consequences.push_back(&op);
     }
   }
-  std::stable_sort(consequences.begin(), consequences.end(), [](const auto* a, const auto* b) {
-    return a->severity > b->severity;
-  });
+  std::ranges::stable_sort(consequences, std::ranges::greater{}, &OpDivergence::severity);
   const std::size_t left = options.top - std::min(options.top, chosen.size());
   const std::size_t free = options.top == kDefaultTop ? 1 : left;
   consequences.resize(std::min(consequences.size(), free));
@@ -469,16 +374,10 @@ Chosen choose(const Report& report, const RenderOptions& options) {
 
 std::string consequence_text(const OpDivergence& op) {
   const auto* output = leading_output(op);
-  if (output == nullptr || !output->metrics) {
-    return "propagated";
-  }
+  if (output == nullptr || !output->metrics) return "propagated";
   const auto& m = *output->metrics;
-  if (m.nan_baseline + m.nan_candidate > 0) {
-    return "NaN on one side";
-  }
-  if (m.max_abs_exact) {
-    return fmt::format("abs max {}", *m.max_abs_exact);
-  }
+  if (m.nan_baseline + m.nan_candidate > 0) return "NaN on one side";
+  if (m.max_abs_exact) return fmt::format("abs max {}", *m.max_abs_exact);
   return m.max_abs ? "abs max " + format_error(*m.max_abs) : "propagated";
 }
 
@@ -508,16 +407,14 @@ std::string counts_text(const Report& report) {
   const std::uint64_t propagated = minus_first(c.propagated, is_propagated);
   const std::uint64_t missing =
       minus_first(c.missing_in_baseline + c.missing_in_candidate, first == Relation::kMissing);
-  std::string text;
-  const auto add = [&](std::uint64_t count, std::string_view what) {
-    if (count > 0) {
-      text += fmt::format("{}{} {}", text.empty() ? "" : ", ", format_count(count), what);
-    }
-  };
-  add(origins, origins == 1 ? "more origin" : "more origins");
-  add(propagated, "propagated");
-  add(missing, "missing");
-  return text;
+  std::vector<std::string> texts;
+  for (const auto& [count, what] : {std::pair(origins, "more origin"),
+                                    std::pair(propagated, "propagated"),
+                                    std::pair(missing, "missing")}) {
+    if (count > 0) texts.push_back(format_count(count) + " " + what);
+  }
+  if (origins > 1) texts.front() += "s";
+  return fmt::format("{}", fmt::join(texts, ", "));
 }
 
 // `430 of 449 operators differ: 1 more origin, 429 propagated`.
@@ -537,15 +434,15 @@ std::string summary_text(const Report& report) {
   return fmt::format("{} more{}", format_count(further), reasons);
 }
 
-Page list_section(const Report& report, const RenderOptions& options, const Detail& detail) {
-  Page page;
+void add_list(Page& page,
+              const Report& report,
+              const RenderOptions& options,
+              const Detail& detail) {
   const std::uint64_t further = report.divergences_total - (report.first_divergence ? 1 : 0);
-  if (further == 0 || report.divergences_total == 0) {
-    return page;
-  }
+  if (further == 0 || report.divergences_total == 0) return;
   Chosen chosen = choose(report, options);
   if (chosen.empty() && further == 1 && already_shown(report) != nullptr) {
-    return page;
+    return;
   }
   if (chosen.size() > detail.listed) {
     // The last of them is the worst consequence, and it stays.
@@ -553,19 +450,13 @@ Page list_section(const Report& report, const RenderOptions& options, const Deta
   }
   if (chosen.empty()) {
     page.prose("after it", summary_text(report) + (options.all ? "" : ": --all"));
-    return page;
+    return;
   }
   page.prose("after it", summary_text(report));
-  for (const OpDivergence* op : chosen) {
-    page.add("", item_line(*op));
-  }
+  for (const OpDivergence* op : chosen) page.add("", item_line(*op));
   const std::uint64_t shown = chosen.size() + (already_shown(report) == nullptr ? 0 : 1);
-  const std::uint64_t left = further - std::min<std::uint64_t>(further, shown);
-  if (left > 0) {
-    const std::string_view how = options.all ? "not kept in this report" : "--all";
-    page.add("", Line(fmt::format("... and {} more: {}", format_count(left), how), Role::kHint));
-  }
-  return page;
+  page.left_out(further - std::min<std::uint64_t>(further, shown),
+                options.all ? "not kept in this report" : "--all");
 }
 
 std::string step_text(const GrowthStep& step) {
@@ -617,23 +508,17 @@ void add_growth(Page& page, const comparators::Growth& growth) {
   page.prose("growth", text);
 }
 
-Page spread_section(const Report& report, const Detail& detail, bool all) {
-  Page page;
+void add_spread(Page& page, const Report& report, const Detail& detail, bool all) {
   const bool is_wanted = all || detail.everything || report.origins_total > 1;
-  if (!is_wanted || report.origins.empty()) return page;
+  if (!is_wanted || report.origins.empty()) return;
   const std::size_t shown =
       all ? report.origins.size() : std::min(detail.items, report.origins.size());
   for (std::size_t i = 0; i < shown; ++i) {
     page.add(i == 0 ? "origins" : "", origin_line(report.origins[i], report.final_values));
     if (detail.everything) page.prose("", path_text(report.origins[i]));
   }
-  const std::uint64_t left = report.origins_total - shown;
-  if (left > 0) {
-    const std::string_view how = all ? "not told apart" : "--all";
-    page.add("", Line(fmt::format("... and {} more: {}", format_count(left), how), Role::kHint));
-  }
+  page.left_out(report.origins_total - shown, all ? "not told apart" : "--all");
   if (detail.everything) add_growth(page, report.growth);
-  return page;
 }
 
 /// What a terminal shows at once, richest first.
@@ -646,17 +531,17 @@ Page page_with(const comparators::Report& report,
                const Detail& detail) {
   Page page;
   if (options.name_pair) page.prose("pair", dumps_text(report));
-  page.append(returned_section(report));
-  page.append(why_section(report, detail));
-  page.append(passes_section(report));
-  page.append(evidence_section(report, detail));
-  page.append(spread_section(report, detail, options.all));
-  page.append(runs_section(report, options.logs));
-  page.append(list_section(report, options, detail));
-  page.append(gate_section(options.gate, detail));
-  page.append(coverage_section(report, detail));
-  page.append(repeat_section(report, detail));
-  if (detail.everything) page.append(verbose_section(report));
+  add_returned(page, report);
+  add_why(page, report, detail);
+  add_passes(page, report);
+  add_evidence(page, report, detail);
+  add_spread(page, report, detail, options.all);
+  add_unfinished(page, report, options.logs);
+  add_list(page, report, options, detail);
+  add_gate(page, options.gate, detail);
+  add_coverage(page, report, detail);
+  add_repeat(page, report, detail);
+  if (detail.everything) add_verbose(page, report);
   return page;
 }
 
@@ -684,6 +569,8 @@ std::string body_of(const comparators::Report& report,
   return text;
 }
 
+}  // namespace
+
 std::string render_text(const comparators::Report& report, const RenderOptions& options) {
   std::string out = verdict_line(report).str(options.color, options.link_host) + "\n";
   if (options.verbosity < 0) return out;
@@ -694,7 +581,5 @@ std::string render_text(const comparators::Report& report, const RenderOptions& 
   }
   return out;
 }
-
-}  // namespace
 
 }  // namespace repro_check::cmd

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cmd/report/trend.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <initializer_list>
 #include <map>
 #include <span>
 #include <string_view>
 #include <utility>
 
+#include "cmd/gate/history.h"
 #include "cmd/render/html/html_page.h"
 #include "cmd/render/json/json_form.h"
 #include "cmd/render/page.h"
@@ -30,9 +30,7 @@ void count(Trend& trend, HistoryEntry entry) {
   if (entry.exit_code == core::ExitCode::kDivergence) ++trend.diverged;
   if (entry.first) {
     auto found = std::ranges::find(trend.firsts, *entry.first, &FirstCount::first);
-    if (found == trend.firsts.end()) {
-      found = trend.firsts.insert(found, FirstCount{*entry.first, 0});
-    }
+    if (found == trend.firsts.end()) found = trend.firsts.insert(found, {*entry.first, 0});
     ++found->runs;
   }
   trend.entries.push_back(std::move(entry));
@@ -58,6 +56,43 @@ std::vector<std::string> undecided_commits(const Trend& trend) {
     }
   }
   return commits;
+}
+
+/// The first characters of a hash; `-` for none.
+std::string short_hash(const std::string& hash) {
+  return hash.empty() ? std::string("-") : hash.substr(0, kShortHash);
+}
+
+/// `aten::addmm (encoder)`
+std::string operator_text(const HistoryOperator& op) {
+  return op.module.empty() ? op.name : fmt::format("{} ({})", op.name, op.module);
+}
+
+/// The newest runs, at most so many; the last one last. Borrowed.
+std::span<const HistoryEntry> newest(const Trend& trend, std::size_t last) {
+  const std::span<const HistoryEntry> all(trend.entries);
+  return all.last(std::min(last, all.size()));
+}
+
+/// `gate.jsonl: 3 of 8 gate runs passed (38 %)`
+std::string passed_text(const std::string& file, const std::vector<Trend>& trends) {
+  std::uint64_t runs = 0;
+  std::uint64_t passed = 0;
+  for (const Trend& trend : trends) {
+    runs += trend.entries.size();
+    passed += trend.passed;
+  }
+  return fmt::format("{}: {} of {} passed ({})",
+                     file,
+                     format_count(passed),
+                     format_count(runs, "gate run"),
+                     format_percent(passed, runs));
+}
+
+/// `, 1 line unreadable`; empty where all could be read.
+std::string unreadable_text(const std::vector<DamagedLine>& damaged) {
+  if (damaged.empty()) return {};
+  return fmt::format(", {} unreadable", format_count(damaged.size(), "line"));
 }
 
 std::string runs_text(const Trend& trend) {
@@ -93,80 +128,72 @@ std::string entry_text(const HistoryEntry& entry) {
   return text;
 }
 
-void add_trend(Page& page, const Trend& trend, std::size_t last, bool all) {
-  page.prose("gate",
-             trend.platform.empty()
-                 ? fmt::format("{}, of no platform", trend.gate)
-                 : fmt::format("{} on {}", trend.gate, short_hash(trend.platform)),
-             2);
-  page.prose("runs", runs_text(trend), 3);
-  page.prose("streak", streak_text(trend), 2);
-  const std::size_t shown = all ? trend.firsts.size() : std::min(kShownFirsts, trend.firsts.size());
-  for (std::size_t i = 0; i < shown; ++i) {
-    const FirstCount& each = trend.firsts[i];
-    page.prose(i == 0 ? "first" : "",
-               fmt::format("in {}: {}", format_count(each.runs, "run"), operator_text(each.first)),
-               2);
-  }
-  if (shown < trend.firsts.size()) {
-    page.prose("", fmt::format("... and {} more: --all", trend.firsts.size() - shown), 1);
-  }
-  for (const std::string& commit : trend.undecided) {
-    page.prose(commit == trend.undecided.front() ? "undecided" : "",
-               fmt::format("{} passed in one run and diverged in another", short_hash(commit)),
-               2);
-  }
-  bool is_first = true;
-  for (const HistoryEntry& entry : newest(trend, last)) {
-    page.prose(is_first ? "last" : "", entry_text(entry), 2);
-    is_first = false;
-  }
+std::string name_of(const Trend& trend) {
+  return trend.platform.empty() ? trend.gate + ", of no platform"
+                                : trend.gate + " on " + short_hash(trend.platform);
 }
 
-Line headline(const std::string& file,
-              const std::vector<Trend>& trends,
-              const std::vector<DamagedLine>& damaged) {
+/// @param most  so many of them, unless `all`
+void add_list(Page& page,
+              std::string_view label,
+              std::vector<std::string> texts,
+              std::size_t most,
+              bool all) {
+  const std::size_t left = all || texts.size() <= most ? 0 : texts.size() - most;
+  texts.resize(texts.size() - left);
+  if (left != 0) texts.push_back(fmt::format("... and {} more: --all", left));
+  page.list(label, texts);
+}
+
+void add_trend(Page& page, const Trend& trend, std::size_t last, bool all) {
+  page.prose("gate", name_of(trend));
+  page.prose("runs", runs_text(trend));
+  page.prose("streak", streak_text(trend));
+  std::vector<std::string> texts;
+  for (const auto& [first, runs] : trend.firsts) {
+    texts.push_back(fmt::format("in {}: {}", format_count(runs, "run"), operator_text(first)));
+  }
+  add_list(page, "first", std::move(texts), kShownFirsts, all);
+  texts.clear();
+  for (const std::string& commit : trend.undecided) {
+    texts.push_back(short_hash(commit) + " passed in one run and diverged in another");
+  }
+  page.list("undecided", texts);
+  texts.clear();
+  for (const HistoryEntry& entry : newest(trend, last)) texts.push_back(entry_text(entry));
+  page.list("last", texts);
+}
+
+Line trend_headline(const std::string& file,
+                    const std::vector<Trend>& trends,
+                    const std::vector<DamagedLine>& damaged) {
   Line line("HISTORY");
   line.put(" " + passed_text(file, trends));
   if (!damaged.empty()) line.put(unreadable_text(damaged), Role::kTrouble);
   return line;
 }
 
-Json json_operator(const HistoryOperator& op) {
-  return {{"phase", json_text(op.phase)},
-          {"operator", json_text(op.name)},
-          {"module", json_text(op.module)},
-          {"occurrence", json_integer(op.occurrence)}};
-}
-
 Json json_trend(const Trend& trend, std::size_t last) {
   Json firsts = Json::array();
-  for (const FirstCount& each : trend.firsts) {
-    Json item = json_operator(each.first);
-    item["runs"] = json_integer(each.runs);
-    firsts.push_back(std::move(item));
+  for (const auto& [first, runs] : trend.firsts) {
+    firsts.push_back(json_of(first));
+    firsts.back()["runs"] = json_integer(runs);
   }
-  Json undecided = Json::array();
-  for (const std::string& commit : trend.undecided) undecided.push_back(json_text(commit));
-  Json entries = Json::array();
-  for (const HistoryEntry& entry : newest(trend, last)) {
-    entries.push_back(Json::parse(to_line(entry)));
-  }
-  Json out;
-  out["gate"] = json_text(trend.gate);
-  out["platform_key"] = json_text_or_null(trend.platform);
-  out["runs"] = trend.entries.size();
-  out["passed"] = json_integer(trend.passed);
-  out["diverged"] = json_integer(trend.diverged);
-  out["not_judged"] = json_integer(trend.entries.size() - trend.passed - trend.diverged);
-  out["streak"] = Json{{"passed", trend.entries.back().passed()},
-                       {"runs", json_integer(trend.streak)},
-                       {"longest_passed", json_integer(trend.longest_passed)},
-                       {"longest_not_passed", json_integer(trend.longest_not_passed)}};
-  out["first_divergences"] = std::move(firsts);
-  out["undecided_commits"] = std::move(undecided);
-  out["last"] = std::move(entries);
-  return out;
+  const std::span<const HistoryEntry> shown = newest(trend, last);
+  return {{"gate", json_text(trend.gate)},
+          {"platform_key", json_text_or_null(trend.platform)},
+          {"runs", trend.entries.size()},
+          {"passed", json_integer(trend.passed)},
+          {"diverged", json_integer(trend.diverged)},
+          {"not_judged", json_integer(trend.entries.size() - trend.passed - trend.diverged)},
+          {"streak",
+           {{"passed", trend.entries.back().passed()},
+            {"runs", json_integer(trend.streak)},
+            {"longest_passed", json_integer(trend.longest_passed)},
+            {"longest_not_passed", json_integer(trend.longest_not_passed)}}},
+          {"first_divergences", std::move(firsts)},
+          {"undecided_commits", json_of(trend.undecided)},
+          {"last", json_of(std::vector(shown.begin(), shown.end()))}};
 }
 
 constexpr std::size_t kFirsts = 50;
@@ -190,50 +217,36 @@ std::string_view tone(const std::vector<Trend>& trends) {
 
 /// Columns, by run.
 Json plot_data(const Trend& trend) {
-  Json time = Json::array();
-  Json commit = Json::array();
-  Json status = Json::array();
-  Json outcome = Json::array();
-  Json ulp = Json::array();
-  Json first = Json::array();
+  Json columns;
   for (const HistoryEntry& entry : trend.entries) {
-    time.push_back(json_text(entry.time));
-    commit.push_back(json_text(entry.commit));
-    status.push_back(json_text(entry.status));
-    outcome.push_back(outcome_of(entry));
-    ulp.push_back(json_integer(entry.ulp_max));
-    first.push_back(json_text(entry.first ? operator_text(*entry.first) : ""));
+    columns["time"].push_back(json_text(entry.time));
+    columns["commit"].push_back(json_text(entry.commit));
+    columns["status"].push_back(json_text(entry.status));
+    columns["outcome"].push_back(outcome_of(entry));
+    columns["ulp"].push_back(json_integer(entry.ulp_max));
+    columns["first"].push_back(json_text(entry.first ? operator_text(*entry.first) : ""));
   }
-  return {{"time", std::move(time)},
-          {"commit", std::move(commit)},
-          {"status", std::move(status)},
-          {"outcome", std::move(outcome)},
-          {"ulp", std::move(ulp)},
-          {"first", std::move(first)}};
-}
-
-std::string fact(std::string_view name, const std::string& value) {
-  return fmt::format("<div><dt>{}</dt><dd>{}</dd></div>\n", name, html_text(value));
+  return columns;
 }
 
 std::string facts(const Trend& trend) {
   const std::size_t runs = trend.entries.size();
   std::string out = "<dl class=\"facts\">\n";
-  out += fact("runs", format_count(runs));
-  out +=
-      fact("passed",
-           fmt::format("{} ({})", format_count(trend.passed), format_percent(trend.passed, runs)));
-  out += fact("diverged", format_count(trend.diverged));
-  out += fact("not judged", format_count(runs - trend.passed - trend.diverged));
-  out += fact(
+  out += html_fact("runs", format_count(runs));
+  out += html_fact(
+      "passed",
+      fmt::format("{} ({})", format_count(trend.passed), format_percent(trend.passed, runs)));
+  out += html_fact("diverged", format_count(trend.diverged));
+  out += html_fact("not judged", format_count(runs - trend.passed - trend.diverged));
+  out += html_fact(
       trend.entries.back().passed() ? "passed in a row until now" : "not passed in a row until now",
       format_count(trend.streak));
-  out += fact("most in a row",
-              fmt::format("{} passed, {} not",
-                          format_count(trend.longest_passed),
-                          format_count(trend.longest_not_passed)));
-  out += fact("from", trend.entries.front().time);
-  out += fact("to", trend.entries.back().time);
+  out += html_fact("most in a row",
+                   fmt::format("{} passed, {} not",
+                               format_count(trend.longest_passed),
+                               format_count(trend.longest_not_passed)));
+  out += html_fact("from", trend.entries.front().time);
+  out += html_fact("to", trend.entries.back().time);
   return out + "</dl>\n";
 }
 
@@ -244,21 +257,22 @@ std::string table(std::string_view heads, const std::string& rows) {
       rows);
 }
 
-std::string head(std::string_view name) { return fmt::format("<th scope=\"col\">{}</th>", name); }
-
-std::string cell(const std::string& text) { return "<td>" + html_text(text) + "</td>"; }
+std::string row(std::initializer_list<std::string> cells) {
+  std::string out = "<tr>";
+  for (const std::string& cell : cells) out += "<td>" + html_text(cell) + "</td>";
+  return out + "</tr>\n";
+}
 
 std::string firsts(const Trend& trend) {
   if (trend.firsts.empty()) return {};
   std::string rows;
   const std::size_t shown = std::min(kFirsts, trend.firsts.size());
   for (std::size_t i = 0; i < shown; ++i) {
-    const FirstCount& each = trend.firsts[i];
-    rows += "<tr>" + cell(format_count(each.runs)) + cell(each.first.name) +
-            cell(each.first.module) + cell(each.first.phase) + "</tr>\n";
+    const auto& [first, runs] = trend.firsts[i];
+    rows += row({format_count(runs), first.name, first.module, first.phase});
   }
   std::string out = "<h3>What diverged first</h3>\n" +
-                    table(head("runs") + head("operator") + head("module") + head("phase"), rows);
+                    table(html_heads({"runs", "operator", "module", "phase"}), rows);
   if (shown < trend.firsts.size()) {
     out += fmt::format("<p class=\"note\">... and {} more</p>\n", trend.firsts.size() - shown);
   }
@@ -280,22 +294,23 @@ std::string newest_runs(const Trend& trend, std::size_t last) {
   std::string rows;
   for (std::size_t i = shown.size(); i-- > 0;) {
     const HistoryEntry& entry = shown[i];
-    rows += "<tr>" + cell(entry.time) + cell(short_hash(entry.commit)) + cell(entry.status) +
-            cell(format_count(entry.compared)) + cell(format_count(entry.origins)) +
-            cell(entry.ulp_max ? format_ulp(*entry.ulp_max) : "") +
-            cell(entry.first ? operator_text(*entry.first) : "") + cell(entry.attempt) + "</tr>\n";
+    rows += row({entry.time,
+                 short_hash(entry.commit),
+                 entry.status,
+                 format_count(entry.compared),
+                 format_count(entry.origins),
+                 entry.ulp_max ? format_ulp(*entry.ulp_max) : "",
+                 entry.first ? operator_text(*entry.first) : "",
+                 entry.attempt});
   }
-  std::string heads;
-  for (const char* name : {"time",
-                           "commit",
-                           "status",
-                           "compared",
-                           "origins",
-                           "max ULP",
-                           "first divergence",
-                           "attempt"}) {
-    heads += head(name);
-  }
+  const std::string heads = html_heads({"time",
+                                        "commit",
+                                        "status",
+                                        "compared",
+                                        "origins",
+                                        "max ULP",
+                                        "first divergence",
+                                        "attempt"});
   std::string out = "<h3>Newest runs</h3>\n" + table(heads, rows);
   if (shown.size() < trend.entries.size()) {
     out += fmt::format("<p class=\"note\">{} of {} runs; --last N lists more</p>\n",
@@ -306,10 +321,7 @@ std::string newest_runs(const Trend& trend, std::size_t last) {
 }
 
 std::string section(const Trend& trend, std::size_t number, std::size_t last) {
-  const std::string name = trend.platform.empty()
-                               ? trend.gate + ", of no platform"
-                               : trend.gate + " on " + short_hash(trend.platform);
-  return fmt::format("<section class=\"card trend\"><h2>{}</h2>\n", html_text(name)) +
+  return fmt::format("<section class=\"card trend\"><h2>{}</h2>\n", html_text(name_of(trend))) +
          facts(trend) + fmt::format("<div class=\"trend-plot\" id=\"plot-{}\"></div>\n", number) +
          undecided(trend) + firsts(trend) + newest_runs(trend, last) + "</section>\n";
 }
@@ -328,38 +340,6 @@ std::string unreadable(const std::vector<DamagedLine>& damaged) {
 }
 
 }  // namespace
-
-std::string short_hash(const std::string& hash) {
-  return hash.empty() ? std::string("-") : hash.substr(0, kShortHash);
-}
-
-std::string operator_text(const HistoryOperator& op) {
-  return op.module.empty() ? op.name : fmt::format("{} ({})", op.name, op.module);
-}
-
-std::span<const HistoryEntry> newest(const Trend& trend, std::size_t last) {
-  const std::span<const HistoryEntry> all(trend.entries);
-  return all.last(std::min(last, all.size()));
-}
-
-std::string passed_text(const std::string& file, const std::vector<Trend>& trends) {
-  std::uint64_t runs = 0;
-  std::uint64_t passed = 0;
-  for (const Trend& trend : trends) {
-    runs += trend.entries.size();
-    passed += trend.passed;
-  }
-  return fmt::format("{}: {} of {} passed ({})",
-                     file,
-                     format_count(passed),
-                     format_count(runs, "gate run"),
-                     format_percent(passed, runs));
-}
-
-std::string unreadable_text(const std::vector<DamagedLine>& damaged) {
-  if (damaged.empty()) return {};
-  return fmt::format(", {} unreadable", format_count(damaged.size(), "line"));
-}
 
 std::vector<Trend> trends_of(const History& history, const std::optional<std::string>& gate) {
   std::vector<Trend> trends;
@@ -387,7 +367,7 @@ std::string trend_text(const std::string& file,
                        const std::vector<DamagedLine>& damaged,
                        std::size_t last,
                        const RenderOptions& options) {
-  std::string text = headline(file, trends, damaged).str(options.color) + "\n";
+  std::string text = trend_headline(file, trends, damaged).str(options.color) + "\n";
   if (options.verbosity < 0) return text;
   for (const Trend& trend : trends) {
     Page page;
@@ -396,15 +376,10 @@ std::string trend_text(const std::string& file,
     text += page.str(options.color, {}, options.columns);
   }
   Page page;
-  const std::size_t shown = options.all ? damaged.size() : std::min(kShownDamaged, damaged.size());
-  for (std::size_t i = 0; i < shown; ++i) {
-    page.prose(i == 0 ? "unreadable" : "",
-               fmt::format("line {}: {}", damaged[i].number, damaged[i].why),
-               2);
-  }
-  if (shown < damaged.size()) {
-    page.prose("", fmt::format("... and {} more: --all", damaged.size() - shown), 1);
-  }
+  std::vector<std::string> texts;
+  for (const auto& [number, why] : damaged)
+    texts.push_back(fmt::format("line {}: {}", number, why));
+  add_list(page, "unreadable", std::move(texts), kShownDamaged, options.all);
   return text + page.str(options.color, {}, options.columns);
 }
 
@@ -419,14 +394,13 @@ std::string trend_json(const std::string& file,
   for (const DamagedLine& each : damaged) {
     lines.push_back(Json{{"line", each.number}, {"why", json_text(each.why)}});
   }
-  Json out;
-  out["format"] = "repro-check-trend";
-  out["version"] = "1.0";
-  out["file"] = json_text(file);
-  out["headline"] = json_text(headline(file, trends, damaged).raw());
-  out["gates"] = std::move(gates);
-  out["unreadable"] = std::move(lines);
-  return to_document(out, options.pretty_json);
+  return to_document({{"format", "repro-check-trend"},
+                      {"version", "1.0"},
+                      {"file", json_text(file)},
+                      {"headline", json_text(trend_headline(file, trends, damaged).raw())},
+                      {"gates", std::move(gates)},
+                      {"unreadable", std::move(lines)}},
+                     options.pretty_json);
 }
 
 std::string trend_html(const std::string& file,
@@ -436,11 +410,7 @@ std::string trend_html(const std::string& file,
   const std::string rest = passed_text(file, trends) + unreadable_text(damaged);
   HtmlPage page{fmt::format("{} {}", kWord, rest), "", "", html_history_scripts()};
   page.main = fmt::format(
-      "<article class=\"{}\"><header><h1><span class=\"word\">{}</span> <span "
-      "class=\"rest\">{}</span></h1></header>\n",
-      tone(trends),
-      kWord,
-      html_text(rest));
+      "<article class=\"{}\"><header>{}</header>\n", tone(trends), html_heading(kWord, rest));
   Json data = Json::array();
   for (const Trend& trend : trends) {
     page.main += section(trend, data.size(), last);
