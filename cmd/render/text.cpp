@@ -35,9 +35,7 @@ void append_escaped(std::string& out, const core::Utf8Char& character) {
 // word.
 bool opens_workflow_command(std::string_view before) {
   const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
-  while (!before.empty() && is_letter(before.back())) {
-    before.remove_suffix(1);
-  }
+  while (!before.empty() && is_letter(before.back())) before.remove_suffix(1);
   return before.ends_with("##");
 }
 
@@ -46,20 +44,17 @@ std::size_t columns_of(const core::Utf8Char& character) noexcept {
   return character.valid && character.value >= kFirstWide ? 2 : 1;
 }
 
-bool is_shell_safe(char c) {
+/// Letters, digits, and some others.
+bool is_plain(char c, std::string_view others) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-         std::string_view("_-./:,+@%=").find(c) != std::string_view::npos;
+         others.find(c) != std::string_view::npos;
 }
 
 bool needs_ansi_quotes(std::string_view word) {
-  if (word.find("##") != std::string_view::npos) {
-    return true;
-  }
+  if (word.find("##") != std::string_view::npos) return true;
   while (!word.empty()) {
     const core::Utf8Char character = core::first_char(word);
-    if (!character.valid || core::is_hostile(character.value)) {
-      return true;
-    }
+    if (!character.valid || core::is_hostile(character.value)) return true;
     word.remove_prefix(character.bytes);
   }
   return false;
@@ -84,36 +79,19 @@ std::string ansi_quoted(std::string_view word) {
   return out + "'";
 }
 
-bool is_alphanumeric(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-}
-
-/// @param meaning  text of a character, or empty for the character itself
-template <typename Meaning>
-std::string replace_each(std::string_view text, const Meaning& meaning) {
+template <typename IsKept>
+std::string percent_encoded(std::string_view text, const IsKept& is_kept) {
   std::string out;
-  out.reserve(text.size());
   for (const char c : text) {
-    const std::string_view replacement = meaning(c);
-    if (replacement.empty()) {
-      out += c;
-    } else {
-      out += replacement;
-    }
+    out += is_kept(c) ? std::string(1, c) : fmt::format("%{:02X}", static_cast<unsigned char>(c));
   }
   return out;
 }
 
-std::string percent_encoded(std::string_view text, std::string_view characters) {
-  std::string out;
-  for (const char c : text) {
-    if (characters.find(c) == std::string_view::npos) {
-      out += c;
-    } else {
-      fmt::format_to(std::back_inserter(out), "%{:02X}", static_cast<unsigned char>(c));
-    }
-  }
-  return out;
+/// Data of a workflow command, with some characters as numbers.
+std::string without(std::string_view characters, std::string_view text) {
+  return percent_encoded(escape_lines(text),
+                         [&](char c) { return characters.find(c) == std::string_view::npos; });
 }
 
 std::string backticks_beyond(std::string_view text, std::size_t least) {
@@ -129,13 +107,9 @@ std::string backticks_beyond(std::string_view text, std::size_t least) {
 }
 
 std::string trim_zeros(std::string text) {
-  if (text.find('.') == std::string::npos) {
-    return text;
-  }
+  if (text.find('.') == std::string::npos) return text;
   text.erase(text.find_last_not_of('0') + 1);
-  if (text.ends_with('.')) {
-    text.pop_back();
-  }
+  if (text.ends_with('.')) text.pop_back();
   return text;
 }
 
@@ -206,9 +180,7 @@ std::size_t bytes_within(std::string_view text, std::size_t width) {
 }
 
 std::string fit(std::string_view text, std::size_t width) {
-  if (columns(text) <= width) {
-    return std::string(text);
-  }
+  if (columns(text) <= width) return std::string(text);
   constexpr std::string_view kDots = "...";
   const std::size_t room = width > kDots.size() ? width - kDots.size() : 0;
   const std::string_view head = text.substr(0, bytes_within(text, room / 2));
@@ -224,34 +196,24 @@ std::string fit(std::string_view text, std::size_t width) {
 }
 
 std::string raw_place_text(const core::CallSite* site) {
-  if (site == nullptr) {
-    return {};
-  }
+  if (site == nullptr) return {};
   std::string out = site->module_path;
   const core::SourceFrame* frame = core::display_frame(*site);
-  if (frame == nullptr || frame->file.empty()) {
-    return out;
-  }
+  if (frame == nullptr || frame->file.empty()) return out;
   const std::string_view file = frame->file;
-  const std::size_t slash = file.find_last_of('/');
   out += out.empty() ? "" : ", ";
-  out += slash == std::string_view::npos ? file : file.substr(slash + 1);
+  out += file.substr(file.find_last_of('/') + 1);
   return frame->line == 0 ? out : fmt::format("{}:{}", out, frame->line);
 }
 
 std::string place_text(const core::CallSite* site) { return escape_name(raw_place_text(site)); }
 
 std::string shell_quote(std::string_view word) {
-  if (needs_ansi_quotes(word)) {
-    return ansi_quoted(word);
-  }
-  if (!word.empty() && std::all_of(word.begin(), word.end(), is_shell_safe)) {
-    return std::string(word);
-  }
+  if (needs_ansi_quotes(word)) return ansi_quoted(word);
+  const auto is_safe = [](char c) { return is_plain(c, "_-./:,+@%="); };
+  if (!word.empty() && std::ranges::all_of(word, is_safe)) return std::string(word);
   std::string out = "'";
-  for (const char c : word) {
-    out += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  }
+  for (const char c : word) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return out + "'";
 }
 
@@ -280,31 +242,19 @@ std::string shorten_bytes(std::string_view text, std::size_t bytes) {
 }
 
 std::string xml_text(std::string_view text) {
-  return replace_each(escape_lines(text), [](char c) -> std::string_view {
-    switch (c) {
-      case '&':
-        return "&amp;";
-      case '<':
-        return "&lt;";
-      case '>':
-        return "&gt;";
-      case '"':
-        return "&quot;";
-      case '\'':
-        return "&apos;";
-      default:
-        return {};
-    }
-  });
+  constexpr std::string_view kSpecial = "&<>\"'";
+  constexpr std::array kEntities{"&amp;", "&lt;", "&gt;", "&quot;", "&apos;"};
+  std::string out;
+  for (const char c : escape_lines(text)) {
+    const std::size_t which = kSpecial.find(c);
+    out += which < kEntities.size() ? kEntities.at(which) : std::string(1, c);
+  }
+  return out;
 }
 
-std::string annotation_text(std::string_view text) {
-  return percent_encoded(escape_lines(text), "%\r\n");
-}
+std::string annotation_text(std::string_view text) { return without("%\r\n", text); }
 
-std::string annotation_property(std::string_view text) {
-  return percent_encoded(escape_lines(text), "%\r\n:,");
-}
+std::string annotation_property(std::string_view text) { return without("%\r\n:,", text); }
 
 std::string markdown_code(std::string_view text) {
   const std::string name = escape_name(text);
@@ -343,22 +293,12 @@ std::string sarif_text(std::string_view text) {
 }
 
 std::string uri_path(std::string_view path) {
-  std::string out;
-  for (const char c : path) {
-    if (is_alphanumeric(c) || std::string_view("-._~/").find(c) != std::string_view::npos) {
-      out += c;
-    } else {
-      fmt::format_to(std::back_inserter(out), "%{:02X}", static_cast<unsigned char>(c));
-    }
-  }
-  return out;
+  return percent_encoded(path, [](char c) { return is_plain(c, "-._~/"); });
 }
 
 std::string identifier(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    out += is_alphanumeric(c) || c == '.' || c == '_' || c == '-' ? c : '_';
-  }
+  std::string out(text);
+  for (char& c : out) c = is_plain(c, "._-") ? c : '_';
   return out;
 }
 

@@ -329,7 +329,7 @@ void describe(ColumnWriter f, const comparators::DifferenceMap& map) {
 }
 
 template <typename Item>
-Json columns(const std::vector<Item>& items) {
+Json in_columns(const std::vector<Item>& items) {
   Json out;
   // Of no item there are the columns all the same.
   describe(ColumnWriter(out), Item{});
@@ -341,11 +341,11 @@ Json columns(const std::vector<Item>& items) {
 Json json_trail(const OpTrail& trail) {
   return {{"operators", json_of(trail.operators)},
           {"types", json_of(trail.types)},
-          {"places", columns(trail.places)},
-          {"rows", columns(trail.rows)},
-          {"errors", columns(trail.errors)},
+          {"places", in_columns(trail.places)},
+          {"rows", in_columns(trail.rows)},
+          {"errors", in_columns(trail.errors)},
           {"producers", json_of(trail.producers)},
-          {"draws", columns(trail.draws)},
+          {"draws", in_columns(trail.draws)},
           {"rows_total", json_integer(trail.rows_total)},
           {"draws_total", json_integer(trail.draws_total)}};
 }
@@ -382,7 +382,7 @@ std::string data_elements(std::span<const Report> reports, const RenderOptions& 
     overviews.push_back(
         {{"report", std::move(whole)}, {"trail", trail ? json_trail(*trail) : Json()}});
     details.push_back(
-        {{"items", std::move(items)}, {"maps", trail ? columns(trail->maps) : Json()}});
+        {{"items", std::move(items)}, {"maps", trail ? in_columns(trail->maps) : Json()}});
   }
   return html_data_element("data", overviews) + html_data_element("details", details);
 }

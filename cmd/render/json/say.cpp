@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "cmd/render/page.h"
 #include "cmd/render/text.h"
 
 namespace repro_check::cmd {
@@ -67,29 +68,21 @@ std::string said(std::string_view text, const Json& model, bool& whole) {
   return out.append(text);
 }
 
-/// Where the text begins behind the label and its spaces; two behind the indent of a line without.
-std::size_t text_column(std::string_view line) {
-  constexpr std::size_t kFarthest = 16;
-  const std::size_t label = std::min(line.find_first_not_of(' '), line.size());
-  const std::size_t text =
-      line.find_first_not_of(' ', std::min(line.find("  ", label), line.size()));
-  return text <= kFarthest ? text : label + 2;
-}
-
+/// What follows stands under the text behind a label and its spaces, or two behind the indent of a
+/// line without.
 void append_wrapped(std::string& out, std::string_view line, std::size_t width) {
-  const std::size_t hang = text_column(line);
-  std::string front;
-  while (columns(line) + front.size() > width) {
-    const std::size_t fits = bytes_within(line, width - front.size());
-    const std::size_t space = line.rfind(' ', fits);
-    const std::size_t least = front.empty() ? hang : 0;
-    // A word that is too long by itself is broken.
-    const std::size_t cut = space == std::string_view::npos || space <= least ? fits : space;
-    out.append(front).append(line.substr(0, cut)).append("\n");
-    line.remove_prefix(std::min(line.find_first_not_of(' ', cut), line.size()));
+  constexpr std::size_t kFarthest = 16;
+  const std::size_t indent = std::min(line.find_first_not_of(' '), line.size());
+  const std::size_t text =
+      line.find_first_not_of(' ', std::min(line.find("  ", indent), line.size()));
+  const bool has_label = text <= kFarthest;
+  const std::size_t hang = has_label ? text : indent + 2;
+  std::string front(line.substr(0, has_label ? text : indent));
+  const Line body(line.substr(front.size()));
+  for (const Line& each : body.wrapped(width - columns(front), width - hang)) {
+    out += front + each.str(false) + "\n";
     front.assign(hang, ' ');
   }
-  out.append(front).append(line).append("\n");
 }
 
 }  // namespace
