@@ -138,18 +138,27 @@ class Failures(harness.ToolTest):
         self.assertEqual(report["runs"][0]["signal"], "SIGSEGV")
         self.assertGreater(report["runs"][0]["last_op"], 0)
 
+    def next_of(self, code: int, *words: str) -> list:
+        result = self.tool(*words)
+        self.assertEqual(result.code, code, result.stdout + result.stderr)
+        return self.type_next(result.stdout)
+
     def test_what_to_type_next(self):
-        self.failed(Crashes())
-        shown = self.tool("run", "-c", "config.json").stdout
-        self.assertEqual(self.type_next(shown),
-                         [("cat repro-check-out/baseline.log", 0),
-                          ("repro-check inspect repro-check-out/baseline --partial", 0)])
-        self.run_config(0, model={"path": self.script(Good())}, inputs=FLOATS)
+        run = ("run", "-c", "config.json")
+        self.write_config({"model": {"path": self.script(Raises())}, "inputs": FLOATS})
+        raised = self.next_of(5, *run)
+        self.assertIn(("cat repro-check-out/baseline.log", 0), raised)
+        self.script(Crashes())
+        for _ in range(2):  # beside what the one before has left
+            self.assertEqual(self.next_of(5, *run),
+                             [("repro-check inspect repro-check-out/baseline.recording --partial", 0)])
+        self.script(Good())
+        self.assertEqual(self.next_of(0, *run), [])
         trace = self.folder / "repro-check-out" / "candidate" / "trace.h5"
         trace.write_bytes(trace.read_bytes()[:1000])
-        shown = self.tool("diff", "repro-check-out/baseline", "repro-check-out/candidate").stdout
-        self.assertEqual(self.type_next(shown),
+        self.assertEqual(self.next_of(3, "diff", "repro-check-out/baseline", "repro-check-out/candidate"),
                          [("repro-check inspect repro-check-out/candidate --verify", 3)])
+        self.assertEqual(self.next_of(0, *run), [])
 
     def test_out_of_memory(self):
         self.failed(TooLarge(), "aten::zeros", "memory")
