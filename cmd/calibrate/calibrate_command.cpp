@@ -93,8 +93,8 @@ std::string text_of(const configs::NoiseFloors& floors,
   if (summary.without_floor != 0) page.prose("no floor", missing_text(floors));
   const std::string next =
       fmt::format("next: repro-check diff {} CANDIDATE --policy noise --noise {}",
-                  escape_name(baseline.string()),
-                  escape_name(floors.file));
+                  shell_quote(baseline.string()),
+                  shell_quote(floors.file));
   return line.str(options.color) + "\n" + page.str(options.color, {}, options.columns) + next +
          "\n";
 }
