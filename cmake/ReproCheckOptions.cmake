@@ -17,6 +17,7 @@ endif()
 # Headers are read once for several files. Developers compile each alone, which a small change makes
 # up for, and which shows a missing #include. Files with options of their own stay alone.
 set(CMAKE_UNITY_BUILD ${REPRO_CHECK_JOINED})
+set(CMAKE_UNITY_BUILD_BATCH_SIZE 24)
 
 add_library(repro_check_options INTERFACE)
 target_include_directories(repro_check_options INTERFACE "${CMAKE_SOURCE_DIR}")

@@ -106,7 +106,7 @@ endif()
 # a unit's time. They are read once for many files: joined, or precompiled.
 function(repro_check_torch_headers target)
   if(REPRO_CHECK_JOINED)
-    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 16)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 48)
   elseif(ARGV1 STREQUAL "REUSE_FROM")
     target_precompile_headers(${target} REUSE_FROM ${ARGV2})
   else()

@@ -130,7 +130,7 @@ void add_what_is_left(const Report* shown, Report& failed) {
 core::Error interrupted_after(const Report& report, const core::Error& error) {
   return {error.kind(),
           error.what(),
-          "the first pair of runs had ended: " + headline(report) + "; it is kept in " +
+          "the first pair of runs had ended: " + cmd::headline(report) + "; it is kept in " +
               report.runs[0].location + " and " + report.runs[1].location};
 }
 

@@ -1,0 +1,71 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What `repro-check exec` costs a step of training: `exec.py REPRO_CHECK SCRATCH ROUNDS`. In each round every
+program runs once bare, once recorded, and once under PyTorch's DebugMode; a round's ratio is that of
+its median steps. Printed are medians over the rounds, the middle half, and what the start costs."""
+import json
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+STEPS = {"resnet": 16, "bert": 12, "gpt2": 40}
+NAMES = {"resnet": "ResNet 2-2-2-2, 64 x 64, batch 16", "bert": "BERT 4 x 256, batch 8 x 64",
+         "gpt2": "GPT-2 4 x 128, batch 2 x 32"}
+PROGRAM = Path(__file__).with_name("exec_step.py")
+STARTS = {"without torch": "pass", "with torch": "import torch; torch.ones(2) + 1"}
+
+
+class Bench:
+    def __init__(self, tool: str, scratch: Path):
+        self.tool, self.scratch = tool, scratch
+        self.python = [sys.executable, "-B", "-W", "ignore"]
+
+    def run(self, command, recorded: bool) -> str:
+        dump = self.scratch / "dump"
+        before = [self.tool, "exec", "--force", "-o", str(dump), "--"] if recorded else []
+        done = subprocess.run(before + command, capture_output=True, text=True)
+        # 4: nothing was recorded, which is right where no operator ran.
+        if done.returncode not in ((0, 4) if recorded else (0,)):
+            sys.exit(f"{command}: exit {done.returncode}\n{done.stderr[-2000:]}")
+        shutil.rmtree(dump, ignore_errors=True)
+        return done.stdout
+
+    def step(self, model: str, recorded: bool, *more: str) -> float:
+        steps = STEPS[model] if not more else max(5, STEPS[model] // 4)
+        command = self.python + [str(PROGRAM), model, str(steps), *more]
+        return statistics.median(json.loads(self.run(command, recorded)))
+
+    def start(self, code: str, recorded: bool) -> float:
+        begun = time.perf_counter()
+        self.run(self.python + ["-c", code], recorded)
+        return (time.perf_counter() - begun) * 1e3
+
+
+def spread(values) -> str:
+    low, middle, high = statistics.quantiles(values, n=4, method="inclusive")
+    return f"{middle:6.2f}   middle half {low:.2f} to {high:.2f}"
+
+
+def main() -> None:
+    bench, rounds = Bench(sys.argv[1], Path(sys.argv[2])), int(sys.argv[3])
+    print(f"A step of training with AdamW against a bare one: {rounds} rounds, 2 threads.\n")
+    for model, name in NAMES.items():
+        bare, recorded, peer = [], [], []
+        for _ in range(rounds):
+            bare.append(bench.step(model, False))
+            recorded.append(bench.step(model, True))
+            peer.append(bench.step(model, False, "debug-mode"))
+        print(f"{name}: bare {statistics.median(bare):.1f} ms")
+        for title, times in (("exec, digests", recorded), ("DebugMode hashes", peer)):
+            print(f"  {title:<18}{spread([time / base for time, base in zip(times, bare)])}", flush=True)
+    print("\nMilliseconds more to start and end")
+    for name, code in STARTS.items():
+        more = [bench.start(code, True) - bench.start(code, False) for _ in range(max(rounds, 5))]
+        print(f"  {name:<18}{spread(more)}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

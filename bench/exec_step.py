@@ -1,0 +1,69 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A training program for bench/exec: `exec_step.py MODEL STEPS [debug-mode]`. Trains MODEL with AdamW on made-up data and prints
+the milliseconds of each step after the first two, as JSON. With debug-mode each step runs under
+PyTorch's own DebugMode, which hashes outputs and inputs."""
+import contextlib
+import json
+import sys
+import time
+
+import torch
+import transformers
+
+THREADS = 2
+
+
+def resnet():
+    config = transformers.ResNetConfig(layer_type="basic", depths=[2, 2, 2, 2], embedding_size=64,
+                                       hidden_sizes=[64, 128, 256, 512], num_labels=10)
+    return (transformers.ResNetForImageClassification(config),
+            {"pixel_values": torch.randn(16, 3, 64, 64), "labels": torch.randint(0, 10, (16,))})
+
+
+def bert():
+    config = transformers.BertConfig(num_hidden_layers=4, hidden_size=256, num_attention_heads=4,
+                                     intermediate_size=1024)
+    return (transformers.BertForSequenceClassification(config),
+            {"input_ids": torch.randint(0, 30000, (8, 64)), "labels": torch.randint(0, 2, (8,))})
+
+
+def gpt2():
+    config = transformers.GPT2Config(n_layer=4, n_embd=128, n_head=4)
+    tokens = torch.randint(0, 50000, (2, 32))
+    return transformers.GPT2LMHeadModel(config), {"input_ids": tokens, "labels": tokens}
+
+
+MODELS = {"resnet": resnet, "bert": bert, "gpt2": gpt2}
+
+
+def watched(mode: str):
+    if mode != "debug-mode":
+        return contextlib.nullcontext()
+    from torch.utils._debug_mode import DebugMode
+
+    stack = contextlib.ExitStack()
+    stack.enter_context(DebugMode())
+    stack.enter_context(DebugMode.log_tensor_hashes(hash_fn="hash_tensor", hash_inputs=True))
+    return stack
+
+
+def main() -> None:
+    torch.set_num_threads(THREADS)
+    torch.manual_seed(1)
+    model, batch = MODELS[sys.argv[1]]()
+    model.train()
+    optimizer = torch.optim.AdamW(model.parameters())
+    times = []
+    for _ in range(int(sys.argv[2])):
+        start = time.perf_counter()
+        with watched(sys.argv[3] if len(sys.argv) > 3 else ""):
+            optimizer.zero_grad()
+            model(**batch).loss.backward()
+            optimizer.step()
+        times.append((time.perf_counter() - start) * 1e3)
+    print(json.dumps(times[2:]))
+
+
+if __name__ == "__main__":
+    main()
