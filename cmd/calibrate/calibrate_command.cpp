@@ -99,9 +99,9 @@ std::string text_of(const configs::NoiseFloors& floors,
          "\n";
 }
 
-std::string json_of(const configs::NoiseFloors& floors,
-                    const comparators::NoiseSummary& summary,
-                    const std::filesystem::path& baseline) {
+std::string noise_json(const configs::NoiseFloors& floors,
+                       const comparators::NoiseSummary& summary,
+                       const std::filesystem::path& baseline) {
   return to_document({{"format", "repro-check-calibration"},
                       {"version", "1.0"},
                       {"runs", json_integer(floors.runs)},
@@ -188,7 +188,7 @@ class CalibrateCommand final : public Command {
                         "record values with \"dump\": {\"level\": \"tensor\"}");
     }
     write_file(file, configs::to_noise_text(floors));
-    write_stdout(format_ == "json" ? json_of(floors, summary, jobs.front().dump)
+    write_stdout(format_ == "json" ? noise_json(floors, summary, jobs.front().dump)
                                    : text_of(floors,
                                              summary,
                                              jobs.front().dump,
