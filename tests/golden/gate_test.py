@@ -6,7 +6,7 @@
 import json
 import unittest
 
-from gate_harness import INPUT, PLATFORM, RELU, WEIGHT, GateCase, day, expected
+from gate_harness import HERE, INPUT, PLATFORM, RELU, WEIGHT, GateCase, day, expected
 
 
 class GateTest(GateCase):
@@ -74,6 +74,21 @@ class GateTest(GateCase):
         report = self.gate({"/tensors/x/values": [1, 2, 3, 5]})
         self.assertEqual(report["gate"]["baseline"]["state"], "refresh")
         self.assertEqual(self.status(report), "reproducible")
+
+    def test_a_baseline_from_before_what_is_returned_was_recorded_stays_valid(self):
+        self.accepted()
+        fixture = json.loads((HERE / "fixtures" / "three_ops.json").read_text())
+        with_returned = {"/ops": [*fixture["ops"], {"returned": {"out": "p"}}]}
+        report = self.gate(with_returned)
+        self.assertEqual(self.status(report), "reproducible")
+        self.assertEqual(report["gate"]["baseline"]["state"], "same")
+        self.assertIn("what the model returns was not recorded when the baseline was accepted",
+                      report["gate"]["notes"][0])
+        divergent = self.gate({**with_returned, **RELU}, code=1)
+        self.assertEqual(divergent["first_divergence"]["key"]["operator"], "aten::relu")
+        self.gate(with_returned)
+        self.accept()
+        self.assertEqual(self.gate(with_returned)["gate"]["notes"], [])
 
     def test_another_configuration_is_stale(self):
         seed = {"/manifest/configuration": json.dumps({"seed": 1})}
