@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <optional>
 #include <string_view>
 
 #include "cmd/render/render.h"
@@ -27,24 +26,24 @@ std::string path_word(std::string_view path) {
 /// What came on stdin is gone.
 bool can_be_typed_again(std::string_view config) { return !config.empty() && config != "-"; }
 
-std::string with_flags(const RenderOptions& options, std::string command) {
-  for (const std::string& word : options.config_flags)
-    command.append(" ").append(shell_quote(word));
+/// `repro-check run -c config.json`, with the user's own options.
+std::string on_config(const RenderOptions& options, std::string_view verb, std::string_view more) {
+  std::string command = fmt::format(
+      "{} {} -c {}{}", options.command_prefix, verb, path_word(options.config_path), more);
+  for (const std::string& word : options.config_flags) command += " " + shell_quote(word);
   return command;
 }
 
 std::string run_command(const Report& report,
                         const RenderOptions& options,
-                        std::string_view setting) {
-  const std::string set = setting.empty() ? "" : " --set " + shell_quote(std::string(setting));
+                        const std::string& setting) {
+  const std::string set = setting.empty() ? "" : " --set " + shell_quote(setting);
   const std::string times = report.repeat ? fmt::format(" -n {}", report.repeat->runs.size()) : "";
-  const std::string command = with_flags(
-      options,
-      fmt::format("{} run -c {}{}", options.command_prefix, path_word(options.config_path), times));
   const std::string& out = options.output_directory;
   // A run replaces what an earlier one has left, which a damaged dump no longer shows to be.
   const char* force = report.status == Status::kDamaged ? " --force" : "";
-  return command + set + (out.empty() ? "" : " --out " + path_word(out)) + force;
+  return on_config(options, "run", times) + set + (out.empty() ? "" : " --out " + path_word(out)) +
+         force;
 }
 
 std::string inspect_command(const RenderOptions& options, const RunSummary& run) {
@@ -66,15 +65,11 @@ std::string reference_words(const Report& report, const RunSummary& run) {
   return {};
 }
 
-std::optional<std::string> inspect_divergence(const Report& report, const RenderOptions& options) {
-  if (!report.first_divergence || report.runs.size() < 2) {
-    return std::nullopt;
-  }
+std::string inspect_divergence(const Report& report, const RenderOptions& options) {
+  if (!report.first_divergence || report.runs.size() < 2) return {};
   const auto& op = *report.first_divergence;
   const RunSummary& run = report.runs[op.candidate_index ? 1 : 0];
-  if (run.location.empty()) {
-    return std::nullopt;
-  }
+  if (run.location.empty()) return {};
   const std::uint64_t index = op.candidate_index ? *op.candidate_index : shown_index(op);
   std::string command = fmt::format("{} --op {}", inspect_command(options, run), index);
   const auto* output = leading_output(op);
@@ -84,15 +79,6 @@ std::optional<std::string> inspect_divergence(const Report& report, const Render
   }
   return command;
 }
-
-bool is_recorded_below_tensor(const Report& report) {
-  return std::any_of(report.runs.begin(), report.runs.end(), [](const RunSummary& run) {
-    return run.manifest.trace.level != "tensor" && run.manifest.trace.operators > 0;
-  });
-}
-
-// Level auto saw that nothing of the first divergence could be measured.
-bool was_found_without_values(const Report& report) { return report.passes.size() == 1; }
 
 // What the configuration gave the two runs that is not the same, as far as it can be given again in
 // one word.
@@ -119,8 +105,11 @@ std::vector<std::string> given_apart(const Report& report) {
 // What mends the cause by itself, where it is a setting.
 std::string remedy_for(const Report& report, comparators::CauseKind cause) {
   using comparators::CauseKind;
-  const auto some_run = [&](auto is_so) { return std::ranges::any_of(report.runs, is_so); };
   const std::uint64_t seed = report.runs[0].manifest.seed;
+  const auto is_lenient = [](const RunSummary& run) { return run.manifest.determinism != "error"; };
+  const auto is_shallow = [](const RunSummary& run) {
+    return run.manifest.trace.depth != "all" && run.manifest.trace.operators > 0;
+  };
   switch (cause) {
     case CauseKind::kRngStream:
       if (seed != report.runs[1].manifest.seed) return fmt::format("/runs/1/seed={}", seed);
@@ -129,65 +118,47 @@ std::string remedy_for(const Report& report, comparators::CauseKind cause) {
       return "/rng=host";
     case CauseKind::kNondeterministicKernel:
     case CauseKind::kUninitialised:
-      return some_run([](const RunSummary& run) { return run.manifest.determinism != "error"; })
-                 ? "/determinism=error"
-                 : "";
+      return std::ranges::any_of(report.runs, is_lenient) ? "/determinism=error" : "";
     case CauseKind::kUnexplained:
-      return some_run([](const RunSummary& run) {
-        return run.manifest.trace.depth != "all" && run.manifest.trace.operators > 0;
-      })
-                 ? "/dump/depth=all"
-                 : "";
+      return std::ranges::any_of(report.runs, is_shallow) ? "/dump/depth=all" : "";
     default:
       return {};
   }
 }
 
 // The one setting to change for another try, as `--set` takes it, or a search for it.
-std::optional<std::string> try_again(const Report& report, const RenderOptions& options) {
-  if (report.runs.size() < 2 || !report.first_divergence) {
-    return std::nullopt;
-  }
+std::string try_again(const Report& report, const RenderOptions& options) {
+  if (report.runs.size() < 2 || !report.first_divergence) return {};
   // A difference the runs were given is no chance: taking it away shows whether it is the cause.
   const std::vector<std::string> apart = given_apart(report);
-  if (apart.size() == 1) {
-    return run_command(report, options, apart.front());
-  }
-  if (apart.size() > 1 && !report.repeat) {
-    return with_flags(
-        options,
-        fmt::format("{} bisect -c {}", options.command_prefix, path_word(options.config_path)));
-  }
-  if (core::is_returned(shown_record(*report.first_divergence))) return std::nullopt;
+  if (apart.size() == 1) return run_command(report, options, apart.front());
+  if (apart.size() > 1 && !report.repeat) return on_config(options, "bisect", "");
+  if (core::is_returned(shown_record(*report.first_divergence))) return {};
   const std::string setting = remedy_for(report, report.first_divergence->cause.kind);
-  return setting.empty() ? std::nullopt : std::optional(run_command(report, options, setting));
+  return setting.empty() ? "" : run_command(report, options, setting);
 }
 
-std::optional<std::string> run_again(const Report& report, const RenderOptions& options) {
-  if (!can_be_typed_again(options.config_path)) {
-    return std::nullopt;
-  }
+std::string run_again(const Report& report, const RenderOptions& options) {
+  if (!can_be_typed_again(options.config_path)) return {};
   if (report.status == Status::kDamaged || report.status == Status::kIncomplete) {
     return run_command(report, options, "");
   }
-  const bool needs_tensors =
-      report.status == Status::kNotComparable ||
-      (report.status == Status::kDiverged && !was_found_without_values(report));
-  if (needs_tensors && is_recorded_below_tensor(report)) {
+  // After a single pass level auto saw that nothing of the first divergence could be measured.
+  const bool needs_tensors = report.status == Status::kNotComparable ||
+                             (report.status == Status::kDiverged && report.passes.size() != 1);
+  const auto is_below_tensor = [](const RunSummary& run) {
+    return run.manifest.trace.level != "tensor" && run.manifest.trace.operators > 0;
+  };
+  if (needs_tensors && std::ranges::any_of(report.runs, is_below_tensor)) {
     return run_command(report, options, "/dump/level=tensor");
   }
-  if (report.status != Status::kDiverged) {
-    return std::nullopt;
-  }
-  return try_again(report, options);
+  return report.status == Status::kDiverged ? try_again(report, options) : "";
 }
 
-std::optional<std::string> look_at_run(const Report& report, const RenderOptions& options) {
+std::string look_at_run(const Report& report, const RenderOptions& options) {
   for (std::size_t i = 0; i < report.runs.size(); ++i) {
     const RunSummary& run = report.runs[i];
-    if (run.status == "complete") {
-      continue;
-    }
+    if (run.status == "complete") continue;
     if (i < options.logs.size() && !options.logs[i].path.empty()) {
       return "cat " + path_word(options.logs[i].path);
     }
@@ -195,24 +166,24 @@ std::optional<std::string> look_at_run(const Report& report, const RenderOptions
       return inspect_command(options, run) + " --verify";
     }
   }
-  return std::nullopt;
+  return {};
 }
 
-std::optional<std::string> look_at_unfinished(const Report& report, const RenderOptions& options) {
+std::string look_at_unfinished(const Report& report, const RenderOptions& options) {
   for (const RunSummary& run : report.runs) {
     if (run.unfinished.empty()) continue;
     return fmt::format(
         "{} inspect {} --partial", options.command_prefix, path_word(run.unfinished));
   }
-  return std::nullopt;
+  return {};
 }
 
 // What makes the results of a gate the accepted ones, where they may be.
-std::optional<std::string> accept_results(const RenderOptions& options) {
+std::string accept_results(const RenderOptions& options) {
   const GateOutcome* gate = options.gate;
-  if (gate == nullptr || gate->pending.empty() || !gate->refusal.empty()) return std::nullopt;
-  if (!can_be_typed_again(gate->config)) return std::nullopt;
-  if (gate->baseline == BaselineState::kSame) return std::nullopt;
+  if (gate == nullptr || gate->pending.empty() || !gate->refusal.empty()) return {};
+  const bool is_accepted = gate->baseline == BaselineState::kSame;
+  if (is_accepted || !can_be_typed_again(gate->config)) return {};
   return fmt::format("{} gate accept -c {} {}",
                      options.command_prefix,
                      path_word(gate->config),
@@ -222,20 +193,14 @@ std::optional<std::string> accept_results(const RenderOptions& options) {
 }  // namespace
 
 std::vector<std::string> next_commands(const Report& report, const RenderOptions& options) {
-  std::vector<std::string> commands;
-  if (report.status == Status::kReproducible) {
-    return commands;
-  }
+  if (report.status == Status::kReproducible) return {};
   const bool is_judged = report.status == Status::kDiverged;
-  for (auto& command :
-       {is_judged ? inspect_divergence(report, options) : look_at_run(report, options),
-        look_at_unfinished(report, options),
-        run_again(report, options),
-        accept_results(options)}) {
-    if (command) {
-      commands.push_back(*command);
-    }
-  }
+  std::vector<std::string> commands{
+      is_judged ? inspect_divergence(report, options) : look_at_run(report, options),
+      look_at_unfinished(report, options),
+      run_again(report, options),
+      accept_results(options)};
+  std::erase(commands, "");
   return commands;
 }
 

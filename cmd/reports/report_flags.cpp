@@ -38,19 +38,14 @@ constexpr std::size_t kLinePiece = std::size_t{1} << 18U;
                     "point TMPDIR at a directory with room for the lines of every operator");
 }
 
-std::vector<std::string_view> format_names() {
-  std::vector<std::string_view> names;
-  for (const ReportFormat& format : report_formats()) names.push_back(format.name);
-  return names;
-}
-
 [[noreturn]] void reject(std::string_view word, const std::string& why, const std::string& hint) {
   throw core::Error(core::ErrorKind::kUsage, fmt::format("--report \"{}\": {}", word, why), hint);
 }
 
 const ReportFormat& format_of(std::string_view word, std::string_view name) {
   if (const ReportFormat* format = find_format(name)) return *format;
-  const std::vector<std::string_view> names = format_names();
+  std::vector<std::string_view> names;
+  for (const ReportFormat& known : report_formats()) names.push_back(known.name);
   const auto near = core::near_miss(name, names);
   reject(word,
          fmt::format("\"{}\" is none of {}", name, fmt::join(names, ", ")),
@@ -78,35 +73,83 @@ void check_stdout(const std::vector<ReportDestination>& destinations) {
                     "write one of them to a file; only text and github may share stdout");
 }
 
+/// `json=report.json`, `github=-`, `markdown=+summary.md`.
+ReportDestination parse_destination(std::string_view word) {
+  const std::size_t equals = word.find('=');
+  if (equals == std::string_view::npos || equals + 1 == word.size()) {
+    reject(word,
+           "a format and a destination were expected",
+           "write --report junit=repro.xml; - is stdout, +FILE appends");
+  }
+  ReportDestination out;
+  out.format = &format_of(word, word.substr(0, equals));
+  std::string_view target = word.substr(equals + 1);
+  if (target == "-") return out;
+  if (target.starts_with('+')) {
+    out.append = true;
+    target.remove_prefix(1);
+    if (target.empty() || target == "-") reject(word, "+ stands before the name of a file", "");
+    if (!out.format->appendable) {
+      reject(word,
+             fmt::format("a second {} document in a file makes it unreadable", out.format->name),
+             "leave out the +, the file is replaced");
+    }
+  }
+  out.file = target;
+  return out;
+}
+
+/// @throws core::Error{kUsage} when two reports want one place (text and GitHub annotations may
+///         share stdout: both are lines of a log), or a file cannot be written
+void check_destinations(const std::vector<ReportDestination>& destinations) {
+  check_stdout(destinations);
+  std::set<std::filesystem::path> files;
+  for (const ReportDestination& each : destinations) {
+    if (each.to_stdout()) continue;
+    require_report_place(each.file, each.append);
+    std::error_code error;
+    const std::filesystem::path place = std::filesystem::absolute(each.file, error);
+    if (!files.insert(place.lexically_normal()).second) {
+      throw core::Error(core::ErrorKind::kUsage,
+                        fmt::format("--report: {} is wanted by two reports", each.file.string()),
+                        "give each a file of its own");
+    }
+  }
+}
+
+/// Writes a document to a file: beside it and renamed, or behind what is there. What could not be
+/// appended whole is taken away again.
+void write_report(const ReportDestination& destination,
+                  const std::function<void(const TextSink&)>& produce) {
+  if (!destination.append) return write_pieces(destination.file, produce);
+  std::error_code error;
+  const bool is_file = std::filesystem::is_regular_file(destination.file, error);
+  const std::uintmax_t before = is_file ? std::filesystem::file_size(destination.file, error) : 0;
+  std::ofstream out(destination.file, std::ios::binary | std::ios::app);
+  const auto take_away = [&] {
+    out.close();
+    if (is_file) std::filesystem::resize_file(destination.file, before, error);
+  };
+  try {
+    produce([&](std::string_view piece) { out << piece; });
+  } catch (...) {
+    take_away();
+    throw;
+  }
+  out.close();
+  if (out) return;
+  const std::string why = std::strerror(errno);
+  take_away();
+  throw core::Error(core::ErrorKind::kIo,
+                    fmt::format("cannot write {}: {}", destination.file.string(), why));
+}
+
 /// Where a page opens: at the first operator that is not fine.
 std::string place_in_page(const comparators::Report& report) {
   const auto& first = report.first_divergence;
   if (!first) return {};
   return first->baseline_index ? fmt::format("#op-{}", *first->baseline_index)
                                : fmt::format("#op-c{}", first->candidate_index.value_or(0));
-}
-
-/// What the flags say of a format stands before what the configuration says.
-void add_files(const configs::ReportSpec& spec, std::vector<ReportDestination>& destinations) {
-  std::vector<std::string_view> given;
-  given.reserve(destinations.size());
-  for (const ReportDestination& each : destinations) given.push_back(each.format->name);
-  for (const auto& [name, file] : spec.files) {
-    if (std::ranges::find(given, name) != given.end()) continue;
-    destinations.push_back({find_format(name), from_here(file), false});
-  }
-}
-
-void produce(const ReportFormat& format,
-             std::span<const comparators::Report> reports,
-             const DocumentOptions& options,
-             OpLines* lines,
-             const TextSink& sink) {
-  if (lines != nullptr && format.name == "jsonl") {
-    lines->write(reports.front(), options, sink);
-  } else {
-    sink(format.render(reports, options));
-  }
 }
 
 }  // namespace
@@ -152,31 +195,6 @@ void OpLines::write(const comparators::Report& report,
   sink(jsonl_end(report, stands ? not_fine_ : 0));
 }
 
-ReportDestination parse_destination(std::string_view word) {
-  const std::size_t equals = word.find('=');
-  if (equals == std::string_view::npos || equals + 1 == word.size()) {
-    reject(word,
-           "a format and a destination were expected",
-           "write --report junit=repro.xml; - is stdout, +FILE appends");
-  }
-  ReportDestination out;
-  out.format = &format_of(word, word.substr(0, equals));
-  std::string_view target = word.substr(equals + 1);
-  if (target == "-") return out;
-  if (target.starts_with('+')) {
-    out.append = true;
-    target.remove_prefix(1);
-    if (target.empty() || target == "-") reject(word, "+ stands before the name of a file", "");
-    if (!out.format->appendable) {
-      reject(word,
-             fmt::format("a second {} document in a file makes it unreadable", out.format->name),
-             "leave out the +, the file is replaced");
-    }
-  }
-  out.file = target;
-  return out;
-}
-
 void require_report_place(const std::filesystem::path& file, bool append) {
   std::error_code ignored;  // what could not be made is told by what follows
   std::filesystem::create_directories(file.parent_path(), ignored);
@@ -190,50 +208,6 @@ void require_report_place(const std::filesystem::path& file, bool append) {
   throw core::Error(core::ErrorKind::kUsage,
                     file.string() + " exists already, and is no report of repro-check",
                     "remove it first, or name another file: only reports are replaced");
-}
-
-void check_destinations(const std::vector<ReportDestination>& destinations) {
-  check_stdout(destinations);
-  std::set<std::filesystem::path> files;
-  for (const ReportDestination& each : destinations) {
-    if (each.to_stdout()) continue;
-    require_report_place(each.file, each.append);
-    std::error_code error;
-    const std::filesystem::path place = std::filesystem::absolute(each.file, error);
-    if (!files.insert(place.lexically_normal()).second) {
-      throw core::Error(core::ErrorKind::kUsage,
-                        fmt::format("--report: {} is wanted by two reports", each.file.string()),
-                        "give each a file of its own");
-    }
-  }
-}
-
-void write_report(const ReportDestination& destination,
-                  const std::function<void(const TextSink&)>& produce) {
-  if (!destination.append) {
-    write_pieces(destination.file, produce);
-    return;
-  }
-  std::error_code error;
-  const bool is_file = std::filesystem::is_regular_file(destination.file, error);
-  const std::uintmax_t before = is_file ? std::filesystem::file_size(destination.file, error) : 0;
-  std::ofstream out(destination.file, std::ios::binary | std::ios::app);
-  const auto take_away = [&] {
-    out.close();
-    if (is_file) std::filesystem::resize_file(destination.file, before, error);
-  };
-  try {
-    produce([&](std::string_view piece) { out << piece; });
-  } catch (...) {
-    take_away();
-    throw;
-  }
-  out.close();
-  if (out) return;
-  const std::string why = std::strerror(errno);
-  take_away();
-  throw core::Error(core::ErrorKind::kIo,
-                    fmt::format("cannot write {}: {}", destination.file.string(), why));
 }
 
 std::filesystem::path repository_root() {
@@ -286,7 +260,12 @@ void ReportFlags::check_output(const configs::ReportSpec* spec) {
   if (output_) require_report_place(*output_);
   destinations_.clear();
   for (const std::string& word : report_words_) destinations_.push_back(parse_destination(word));
-  if (spec != nullptr) add_files(*spec, destinations_);
+  // What the flags say of a format stands before what the configuration says.
+  const std::vector<std::string_view> given = formats();
+  for (const auto& [name, file] : spec ? spec->files : decltype(spec->files){}) {
+    if (std::ranges::find(given, name) != given.end()) continue;
+    destinations_.push_back({find_format(name), from_here(file), false});
+  }
   check_destinations(destinations_);
   if (format_ && !output_ && stdout_is_taken()) {
     throw core::Error(core::ErrorKind::kUsage,
@@ -363,8 +342,10 @@ void ReportFlags::emit(std::span<const comparators::Report> reports,
   for (const ReportDestination& destination : destinations_) {
     if (destination.to_stdout()) continue;
     try {
+      const bool streams = lines != nullptr && destination.format->name == "jsonl";
       write_report(destination, [&](const TextSink& sink) {
-        produce(*destination.format, reports, in_file, lines, sink);
+        if (streams) return lines->write(reports.front(), in_file, sink);
+        sink(destination.format->render(reports, in_file));
       });
       const bool page = destination.format->name == "html" && !reports.empty();
       log_info("report written to " + destination.file.string() +
@@ -375,13 +356,7 @@ void ReportFlags::emit(std::span<const comparators::Report> reports,
   }
   if (failure) throw core::Error(*failure);
   if (output_) write_file(*output_, render_reports(reports, style));
-  emit_stdout(reports, style, output_ ? in_file : to_terminal, lines);
-}
-
-void ReportFlags::emit_stdout(std::span<const comparators::Report> reports,
-                              const ReportStyle& style,
-                              const DocumentOptions& options,
-                              OpLines* lines) const {
+  const DocumentOptions& to_stdout = output_ ? in_file : to_terminal;
   if (!stdout_is_taken()) {
     if (!output_) write_stdout(render_reports(reports, style));
     return;
@@ -391,12 +366,10 @@ void ReportFlags::emit_stdout(std::span<const comparators::Report> reports,
   for (const ReportDestination& destination : destinations_) {
     if (!destination.to_stdout()) continue;
     if (lines != nullptr && destination.format->name == "jsonl") {
-      write_stdout_pieces([&](const TextSink& sink) {
-        produce(*destination.format, reports, options, lines, sink);
-      });
-    } else {
-      waiting += destination.format->render(reports, options);
+      return write_stdout_pieces(
+          [&](const TextSink& sink) { lines->write(reports.front(), to_stdout, sink); });
     }
+    waiting += destination.format->render(reports, to_stdout);
   }
   write_stdout(waiting);
 }

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
-#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -54,31 +53,14 @@ struct ReportDestination {
   [[nodiscard]] bool to_stdout() const noexcept { return file.empty(); }
 };
 
-/// `json=report.json`, `github=-`, `markdown=+summary.md`.
-/// @throws core::Error{kUsage} on a word of another shape, a format nobody knows, or one that
-///         cannot be appended to a file
-ReportDestination parse_destination(std::string_view word);
-
 /// Sees that a report can be written there, and makes the directories above it. What is there may
 /// be replaced if it is a report, of an earlier command, or empty.
 /// @param append  nothing is replaced
 /// @throws core::Error{kUsage}
 void require_report_place(const std::filesystem::path& file, bool append = false);
 
-/// @throws core::Error{kUsage} when two reports want one place (text and GitHub annotations may
-///         share stdout: both are lines of a log), or a file cannot be written
-void check_destinations(const std::vector<ReportDestination>& destinations);
-
-/// Writes a document to a file: beside it and renamed, or behind what is there. What could not be
-/// appended whole is taken away again.
-/// @throws core::Error{kIo}, and what `produce` throws
-void write_report(const ReportDestination& destination,
-                  const std::function<void(const TextSink&)>& produce);
-
 /// The nearest directory from here upwards that holds `.git`; the current one where none does.
 std::filesystem::path repository_root();
-
-class OpLines;
 
 /// --report, --format, --output, --all and --top, shared by the verbs that end in a report.
 class ReportFlags {
@@ -130,10 +112,6 @@ class ReportFlags {
  private:
   [[nodiscard]] bool writes(std::string_view format) const noexcept;
   [[nodiscard]] bool stdout_is_taken() const;
-  void emit_stdout(std::span<const comparators::Report> reports,
-                   const ReportStyle& style,
-                   const DocumentOptions& options,
-                   OpLines* lines) const;
   [[nodiscard]] DocumentOptions document_options(const RenderOptions& options) const;
 
   std::optional<std::string> format_;
