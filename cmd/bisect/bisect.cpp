@@ -4,9 +4,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <fstream>
 #include <iterator>
 #include <numeric>
+#include <sstream>
 #include <system_error>
 #include <utility>
 
@@ -31,11 +33,12 @@ using comparators::TrialOutcome;
 constexpr const char* kLogFormat = "repro-check-bisect-log";
 constexpr const char* kLogVersion = "1.0";
 
+/// By TrialOutcome.
+constexpr std::array<std::string_view, 3> kOutcomeNames{"diverged", "reproducible", "unresolved"};
+
 TrialOutcome outcome_called(const std::string& name) {
-  for (const TrialOutcome outcome : {TrialOutcome::kShows, TrialOutcome::kPasses}) {
-    if (outcome_name(outcome) == name) return outcome;
-  }
-  return TrialOutcome::kUnresolved;
+  const auto* found = std::find(kOutcomeNames.begin(), kOutcomeNames.end() - 1, name);
+  return static_cast<TrialOutcome>(found - kOutcomeNames.begin());
 }
 
 /// Thrown to leave the reduction when what everything rests on could not be judged.
@@ -217,15 +220,7 @@ class Bisection {
 }  // namespace
 
 std::string_view outcome_name(TrialOutcome outcome) noexcept {
-  switch (outcome) {
-    case TrialOutcome::kShows:
-      return "diverged";
-    case TrialOutcome::kPasses:
-      return "reproducible";
-    case TrialOutcome::kUnresolved:
-      break;
-  }
-  return "unresolved";
+  return kOutcomeNames.at(static_cast<std::size_t>(outcome));
 }
 
 BisectLog::BisectLog(std::filesystem::path file, std::string key)
@@ -251,11 +246,8 @@ void BisectLog::read() {
     log_info(file_.string() + ": a line that was not written to its end was taken away");
   }
   std::size_t number = 0;
-  for (std::size_t begin = 0; begin < whole;) {
-    const std::size_t end = text.find('\n', begin);
-    take_line(text.substr(begin, end - begin), ++number);
-    begin = end + 1;
-  }
+  std::istringstream lines(text.substr(0, whole));
+  for (std::string line; std::getline(lines, line);) take_line(line, ++number);
   resumed_ = number != 0;
 }
 

@@ -49,6 +49,30 @@ std::vector<std::filesystem::path> files_in(
   return files;
 }
 
+/// Files of baselines in a directory, sorted; none where it does not exist.
+std::vector<std::filesystem::path> baseline_files(const std::filesystem::path& directory) {
+  return files_in(directory, [](const std::filesystem::path& file) {
+    return file.extension() == baselines::kBaselineSuffix;
+  });
+}
+
+/// Of those the ones that belong neither to gate `name` nor to a configuration beside `config`.
+std::vector<std::filesystem::path> orphaned_files(const std::vector<std::filesystem::path>& files,
+                                                  const std::string& name,
+                                                  const std::filesystem::path& config) {
+  std::vector<std::filesystem::path> orphans;
+  for (const auto& file : files) {
+    const std::string stem = file.stem().string();
+    const std::string gate = stem.substr(0, stem.rfind('-'));
+    std::error_code ignored;
+    const auto beside = config.parent_path() / (gate + ".json");
+    if (gate != name && !config.empty() && !std::filesystem::exists(beside, ignored)) {
+      orphans.push_back(file);
+    }
+  }
+  return orphans;
+}
+
 std::string attempt_of_job() {
   for (const char* name : {"GITHUB_RUN_ATTEMPT", "CI_JOB_RETRY", "BUILDKITE_RETRY_COUNT"}) {
     const char* value = std::getenv(name);
@@ -502,28 +526,6 @@ std::string read_text_file(const std::filesystem::path& file) {
   std::string text{std::istreambuf_iterator<char>(in), {}};
   if (!in) throw core::Error(core::ErrorKind::kIo, "cannot read " + file.string());
   return text;
-}
-
-std::vector<std::filesystem::path> baseline_files(const std::filesystem::path& directory) {
-  return files_in(directory, [](const std::filesystem::path& file) {
-    return file.extension() == baselines::kBaselineSuffix;
-  });
-}
-
-std::vector<std::filesystem::path> orphaned_files(const std::vector<std::filesystem::path>& files,
-                                                  const std::string& name,
-                                                  const std::filesystem::path& config) {
-  std::vector<std::filesystem::path> orphans;
-  for (const auto& file : files) {
-    const std::string stem = file.stem().string();
-    const std::string gate = stem.substr(0, stem.rfind('-'));
-    std::error_code ignored;
-    const auto beside = config.parent_path() / (gate + ".json");
-    if (gate != name && !config.empty() && !std::filesystem::exists(beside, ignored)) {
-      orphans.push_back(file);
-    }
-  }
-  return orphans;
 }
 
 GateResult judge_gate(GateCase gate) {

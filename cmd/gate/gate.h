@@ -37,14 +37,6 @@ struct GateResult {
 /// @throws core::Error{kUsage} when an expected divergence matches no operator, core::Error{kIo}
 GateResult judge_gate(GateCase gate);
 
-/// Files of baselines in a directory, sorted; none where it does not exist.
-std::vector<std::filesystem::path> baseline_files(const std::filesystem::path& directory);
-
-/// Of those the ones that belong neither to gate `name` nor to a configuration beside `config`.
-std::vector<std::filesystem::path> orphaned_files(const std::vector<std::filesystem::path>& files,
-                                                  const std::string& name,
-                                                  const std::filesystem::path& config);
-
 /// @throws core::Error{kIo}
 std::string read_text_file(const std::filesystem::path& file);
 

@@ -185,6 +185,58 @@ std::string became(const HistoryEntry& entry) {
   return text;
 }
 
+/// In how many gates in a row, the present one included, an expected divergence agreed: passing
+/// gates of its name on its platform. A gate that did not pass says nothing of it and is passed
+/// over, unless the divergence happened there; one that did not ask ends the row.
+/// @param match  of the entry, as ExpectedOutcome has it
+std::uint64_t agreed_in_a_row(std::span<const HistoryEntry> before,
+                              const HistoryEntry& now,
+                              const std::string& match) {
+  std::uint64_t count = 0;
+  const auto agreed = [&](const HistoryEntry& entry) {
+    return outcome_in(entry, match) == expected_name(What::kAgreed);
+  };
+  if (!agreed(now) || !now.passed()) return 0;
+  ++count;
+  for (auto left = before; !left.empty(); left = left.first(left.size() - 1)) {
+    const HistoryEntry& entry = left.back();
+    if (!is_of_same_gate(entry, now)) continue;
+    if (agreed(entry)) {
+      if (entry.passed()) ++count;
+      continue;
+    }
+    const bool says_nothing = outcome_in(entry, match)
+                                  ? outcome_in(entry, match) == expected_name(What::kNotJudged)
+                                  : was_not_judged(entry);
+    if (!says_nothing) break;
+  }
+  return count;
+}
+
+/// `attempt 2; attempt 1 diverged at aten::addmm`: what became of the earlier attempts of this job,
+/// as the history has them; empty where there was none.
+std::string earlier_attempts(std::span<const HistoryEntry> before, const HistoryEntry& now) {
+  const auto present = attempt_number(now.attempt);
+  if (!present || now.commit.empty()) return {};
+  std::map<std::uint64_t, const HistoryEntry*> last;
+  for (const HistoryEntry& entry : before) {
+    const auto number = attempt_number(entry.attempt);
+    const bool is_of_job =
+        entry.gate == now.gate && entry.commit == now.commit && entry.job == now.job;
+    if (!number || *number >= *present || !is_of_job) continue;
+    const HistoryEntry*& known = last[*number];
+    // Jobs on several platforms may share a name, and a later attempt may get another machine.
+    const bool is_closer = entry.platform == now.platform;
+    if (known == nullptr || is_closer || known->platform != now.platform) known = &entry;
+  }
+  if (last.empty()) return {};
+  std::string text = fmt::format("attempt {}", *present);
+  for (const auto& [number, entry] : last) {
+    text += fmt::format("; attempt {} {}", number, became(*entry));
+  }
+  return text;
+}
+
 }  // namespace
 
 void describe(auto f, Of<decltype(f), HistoryOperator>& op) {
@@ -297,52 +349,6 @@ std::string commit_of_repository(const std::filesystem::path& root) {
     if (is_hash(hash)) return hash;
   }
   return {};
-}
-
-std::uint64_t agreed_in_a_row(std::span<const HistoryEntry> before,
-                              const HistoryEntry& now,
-                              const std::string& match) {
-  std::uint64_t count = 0;
-  const auto agreed = [&](const HistoryEntry& entry) {
-    return outcome_in(entry, match) == expected_name(What::kAgreed);
-  };
-  if (!agreed(now) || !now.passed()) return 0;
-  ++count;
-  for (auto left = before; !left.empty(); left = left.first(left.size() - 1)) {
-    const HistoryEntry& entry = left.back();
-    if (!is_of_same_gate(entry, now)) continue;
-    if (agreed(entry)) {
-      if (entry.passed()) ++count;
-      continue;
-    }
-    const bool says_nothing = outcome_in(entry, match)
-                                  ? outcome_in(entry, match) == expected_name(What::kNotJudged)
-                                  : was_not_judged(entry);
-    if (!says_nothing) break;
-  }
-  return count;
-}
-
-std::string earlier_attempts(std::span<const HistoryEntry> before, const HistoryEntry& now) {
-  const auto present = attempt_number(now.attempt);
-  if (!present || now.commit.empty()) return {};
-  std::map<std::uint64_t, const HistoryEntry*> last;
-  for (const HistoryEntry& entry : before) {
-    const auto number = attempt_number(entry.attempt);
-    const bool is_of_job =
-        entry.gate == now.gate && entry.commit == now.commit && entry.job == now.job;
-    if (!number || *number >= *present || !is_of_job) continue;
-    const HistoryEntry*& known = last[*number];
-    // Jobs on several platforms may share a name, and a later attempt may get another machine.
-    const bool is_closer = entry.platform == now.platform;
-    if (known == nullptr || is_closer || known->platform != now.platform) known = &entry;
-  }
-  if (last.empty()) return {};
-  std::string text = fmt::format("attempt {}", *present);
-  for (const auto& [number, entry] : last) {
-    text += fmt::format("; attempt {} {}", number, became(*entry));
-  }
-  return text;
 }
 
 void recall(std::span<const HistoryEntry> before, const HistoryEntry& now, GateOutcome& outcome) {

@@ -96,19 +96,8 @@ std::string commit_of_repository(const std::filesystem::path& root);
 /// After so many gates in a row in which what happens sometimes did not, it may be taken out.
 inline constexpr std::uint64_t kAgreedLongEnough = 20;
 
-/// In how many gates in a row, the present one included, an expected divergence agreed: passing
-/// gates of its name on its platform. A gate that did not pass says nothing of it and is passed
-/// over, unless the divergence happened there; one that did not ask ends the row.
-/// @param match  of the entry, as ExpectedOutcome has it
-std::uint64_t agreed_in_a_row(std::span<const HistoryEntry> before,
-                              const HistoryEntry& now,
-                              const std::string& match);
-
-/// `attempt 2; attempt 1 diverged at aten::addmm`: what became of the earlier attempts of this job,
-/// as the history has them; empty where there was none.
-std::string earlier_attempts(std::span<const HistoryEntry> before, const HistoryEntry& now);
-
-/// Adds both to what a gate found.
+/// Adds to what a gate found in how many gates in a row an expected divergence agreed, and what
+/// became of earlier attempts of the job.
 void recall(std::span<const HistoryEntry> before, const HistoryEntry& now, GateOutcome& outcome);
 
 /// An operator that was the first to diverge, and in how many gate runs.

@@ -64,10 +64,6 @@ bool use_color(ColorMode mode, bool is_terminal, const ReadVariable& read_variab
   return is_terminal;
 }
 
-bool use_color(ColorMode mode, bool is_terminal) {
-  return use_color(mode, is_terminal, [](const char* name) { return std::getenv(name); });
-}
-
 bool use_links(ColorMode mode, bool is_terminal, const ReadVariable& read_variable) {
   if (mode == ColorMode::kNever) {
     return false;

@@ -17,9 +17,6 @@ using ReadVariable = std::function<const char*(const char* name)>;
 /// "dumb": no; else whether the stream is a terminal. Decide for stdout and stderr separately.
 bool use_color(ColorMode mode, bool is_terminal, const ReadVariable& read_variable);
 
-/// The same with the process's own environment.
-bool use_color(ColorMode mode, bool is_terminal);
-
 /// Whether a stream gets hyperlinks. First that decides: `--color never`: no; FORCE_HYPERLINK
 /// non-empty: whether it is not "0"; no terminal, TERM "dumb", CI set or a multiplexer: no; else
 /// whether the terminal is one that is known to take OSC 8.

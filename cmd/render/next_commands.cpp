@@ -28,8 +28,8 @@ bool can_be_typed_again(std::string_view config) { return !config.empty() && con
 
 /// `repro-check run -c config.json`, with the user's own options.
 std::string on_config(const RenderOptions& options, std::string_view verb, std::string_view more) {
-  std::string command = fmt::format(
-      "{} {} -c {}{}", options.command_prefix, verb, path_word(options.config_path), more);
+  std::string command =
+      fmt::format("repro-check {} -c {}{}", verb, path_word(options.config_path), more);
   for (const std::string& word : options.config_flags) command += " " + shell_quote(word);
   return command;
 }
@@ -46,11 +46,9 @@ std::string run_command(const Report& report,
          force;
 }
 
-std::string inspect_command(const RenderOptions& options, const RunSummary& run) {
-  return fmt::format("{} inspect {}{}",
-                     options.command_prefix,
-                     path_word(run.location),
-                     run.status == "partial" ? " --partial" : "");
+std::string inspect_words(const RunSummary& run) {
+  const char* partial = run.status == "partial" ? " --partial" : "";
+  return fmt::format("repro-check inspect {}{}", path_word(run.location), partial);
 }
 
 // ` --reference DIR` where what `run` refers to is the other run's dump.
@@ -65,13 +63,13 @@ std::string reference_words(const Report& report, const RunSummary& run) {
   return {};
 }
 
-std::string inspect_divergence(const Report& report, const RenderOptions& options) {
+std::string inspect_divergence(const Report& report) {
   if (!report.first_divergence || report.runs.size() < 2) return {};
   const auto& op = *report.first_divergence;
   const RunSummary& run = report.runs[op.candidate_index ? 1 : 0];
   if (run.location.empty()) return {};
   const std::uint64_t index = op.candidate_index ? *op.candidate_index : shown_index(op);
-  std::string command = fmt::format("{} --op {}", inspect_command(options, run), index);
+  std::string command = fmt::format("{} --op {}", inspect_words(run), index);
   const auto* output = leading_output(op);
   if (output != nullptr && output->candidate.stored) {
     command += fmt::format(" --tensor {} --values", shell_quote("out:" + output->candidate.slot));
@@ -163,17 +161,16 @@ std::string look_at_run(const Report& report, const RenderOptions& options) {
       return "cat " + path_word(options.logs[i].path);
     }
     if (run.status == "damaged" && !run.location.empty()) {
-      return inspect_command(options, run) + " --verify";
+      return inspect_words(run) + " --verify";
     }
   }
   return {};
 }
 
-std::string look_at_unfinished(const Report& report, const RenderOptions& options) {
+std::string look_at_unfinished(const Report& report) {
   for (const RunSummary& run : report.runs) {
     if (run.unfinished.empty()) continue;
-    return fmt::format(
-        "{} inspect {} --partial", options.command_prefix, path_word(run.unfinished));
+    return fmt::format("repro-check inspect {} --partial", path_word(run.unfinished));
   }
   return {};
 }
@@ -184,10 +181,8 @@ std::string accept_results(const RenderOptions& options) {
   if (gate == nullptr || gate->pending.empty() || !gate->refusal.empty()) return {};
   const bool is_accepted = gate->baseline == BaselineState::kSame;
   if (is_accepted || !can_be_typed_again(gate->config)) return {};
-  return fmt::format("{} gate accept -c {} {}",
-                     options.command_prefix,
-                     path_word(gate->config),
-                     path_word(gate->pending));
+  return fmt::format(
+      "repro-check gate accept -c {} {}", path_word(gate->config), path_word(gate->pending));
 }
 
 }  // namespace
@@ -196,8 +191,8 @@ std::vector<std::string> next_commands(const Report& report, const RenderOptions
   if (report.status == Status::kReproducible) return {};
   const bool is_judged = report.status == Status::kDiverged;
   std::vector<std::string> commands{
-      is_judged ? inspect_divergence(report, options) : look_at_run(report, options),
-      look_at_unfinished(report, options),
+      is_judged ? inspect_divergence(report) : look_at_run(report, options),
+      look_at_unfinished(report),
       run_again(report, options),
       accept_results(options)};
   std::erase(commands, "");

@@ -176,10 +176,6 @@ void Page::left_out(std::uint64_t left, std::string_view how) {
   add("", Line(fmt::format("... and {} more: {}", format_count(left), how), Role::kHint));
 }
 
-void Page::append(const Page& other) {
-  paragraphs_.insert(paragraphs_.end(), other.paragraphs_.begin(), other.paragraphs_.end());
-}
-
 std::string Page::str(bool color, std::string_view link_host, std::size_t columns) const {
   const std::size_t width = columns == 0 ? 0 : std::max(columns, kLeastColumns) - kBodyColumn;
   std::string out;

@@ -72,7 +72,6 @@ class Page {
             std::size_t most = std::string::npos);
   /// `... and 3 more: -v`, where some are left. @param how  to see them
   void left_out(std::uint64_t left, std::string_view how);
-  void append(const Page& other);
 
   /// Every line ends in a newline.
   /// @param columns  that the lines are wrapped to; 0 = a line a paragraph

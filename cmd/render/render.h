@@ -75,8 +75,7 @@ struct RenderOptions {
   std::size_t top = kDefaultTop;  ///< further divergent operators listed, unless `all`
   bool name_pair = false;         ///< say below the verdict which two dumps it is about
   bool pretty_json = false;       ///< two-space indent: for a terminal
-  std::string command_prefix = "repro-check";  ///< first word of the `next:` commands
-  std::string config_path;                     ///< as the user typed it; empty = not known
+  std::string config_path;        ///< as the user typed it; empty = not known
   /// The user's own options that changed what the configuration says, to be given again.
   std::vector<std::string> config_flags;
   std::string output_directory;       ///< that the user gave to `run`; empty = the configuration's
@@ -147,7 +146,7 @@ const ReportFormat* find_format(std::string_view name) noexcept;
 /// How much of a document is_report() has to see.
 inline constexpr std::size_t kReportHead = std::size_t{1} << 12U;
 /// Whether a file that begins so holds a report of ours, in whatever format.
-bool is_report(std::string_view head) noexcept;
+bool is_report(std::string_view head);
 
 /// JSON Lines: for each report a header, the operators that are not fine in trace order, warnings,
 /// and a verdict as the last line.

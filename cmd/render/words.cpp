@@ -275,19 +275,10 @@ void put_trouble(Line& line, const Report& report) {
 
 }  // namespace
 
-std::string_view verdict_word(Status status) noexcept {
-  return name_of(status,
-                 {"REPRODUCIBLE",
-                  "PARTIAL",
-                  "DIVERGED",
-                  "DAMAGED",
-                  "INCOMPLETE",
-                  "NOT COMPARABLE",
-                  "NOTHING COMPARED",
-                  "RUN FAILED",
-                  "OBSERVER EFFECT",
-                  "STALE BASELINE",
-                  "NO BASELINE"});
+std::string verdict_word(Status status) {
+  std::string word(status_name(status));
+  for (char& c : word) c = c == '_' ? ' ' : static_cast<char>(c - 'a' + 'A');
+  return word;
 }
 
 Role verdict_role(Status status) noexcept {

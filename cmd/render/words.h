@@ -22,7 +22,7 @@ std::string_view name_of(Enum value, std::initializer_list<std::string_view> nam
 }
 
 /// `DIVERGED`, `NOT COMPARABLE`: how a verdict line begins.
-std::string_view verdict_word(comparators::Status status) noexcept;
+std::string verdict_word(comparators::Status status);
 Role verdict_role(comparators::Status status) noexcept;
 /// `diverged`, `not_comparable`: the JSON report's word.
 std::string_view status_name(comparators::Status status) noexcept;

@@ -26,21 +26,24 @@ using comparators::Report;
 using comparators::RunSummary;
 using comparators::Status;
 
-std::optional<Status> status_for(core::ErrorKind kind) {
-  switch (kind) {
-    case core::ErrorKind::kDumpIncomplete:
-      return Status::kIncomplete;
-    case core::ErrorKind::kDumpDamaged:
-    case core::ErrorKind::kDumpUnknown:
-      return Status::kDamaged;
-    default:
-      return std::nullopt;
-  }
-}
+/// What keeps a dump from being opened, as a status of the report and of the run. The last of them
+/// is about another dump than the one that was recorded, which a single one cannot be.
+struct Obstacle {
+  core::ErrorKind kind;
+  Status status;
+  const char* state;
+};
+constexpr std::array kObstacles{
+    Obstacle{core::ErrorKind::kDumpIncomplete, Status::kIncomplete, "incomplete"},
+    Obstacle{core::ErrorKind::kDumpDamaged, Status::kDamaged, "damaged"},
+    Obstacle{core::ErrorKind::kDumpUnknown, Status::kDamaged, "unreadable"},
+    Obstacle{core::ErrorKind::kRunFailed, Status::kRunFailed, "failed"},
+};
 
-/// The same for what open_side() opens, which may be another dump than the one that was recorded.
-std::optional<Status> side_status(core::ErrorKind kind) {
-  return kind == core::ErrorKind::kRunFailed ? Status::kRunFailed : status_for(kind);
+/// Null for what says nothing of a dump.
+const Obstacle* obstacle_of(core::ErrorKind kind) {
+  const auto* found = std::ranges::find(kObstacles, kind, &Obstacle::kind);
+  return found == kObstacles.end() ? nullptr : found;
 }
 
 /// One side of a comparison: a dump, or why there is none.
@@ -76,7 +79,7 @@ Side open_side(const std::filesystem::path& directory,
     expect_own(*side.dump, directory);
     if (!opening.partial) expect_whole(*side.dump);
   } catch (const core::Error& error) {
-    if (!side_status(error.kind())) throw;
+    if (obstacle_of(error.kind()) == nullptr) throw;
     side.dump.reset();
     side.error = error;
   }
@@ -89,13 +92,6 @@ std::string name_of(const std::filesystem::path& directory) {
   return last.string();
 }
 
-/// The state of a run whose dump could not be opened.
-std::string state_of(core::ErrorKind kind) {
-  if (kind == core::ErrorKind::kDumpIncomplete) return "incomplete";
-  if (kind == core::ErrorKind::kRunFailed) return "failed";
-  return kind == core::ErrorKind::kDumpUnknown ? "unreadable" : "damaged";
-}
-
 RunSummary summarise(const std::filesystem::path& directory, const Side& side) {
   RunSummary summary;
   summary.location = directory.string();
@@ -106,7 +102,7 @@ RunSummary summarise(const std::filesystem::path& directory, const Side& side) {
   }
   summary.name = name_of(directory);
   summary.message = side.error->what();
-  summary.status = state_of(side.error->kind());
+  summary.status = obstacle_of(side.error->kind())->state;
   if (side.error->kind() == core::ErrorKind::kDumpIncomplete) {
     if (const auto reached = store::summarise_incomplete(directory)) {
       summary.last_op = reached->entered ? reached->entered : reached->last;
@@ -116,7 +112,7 @@ RunSummary summarise(const std::filesystem::path& directory, const Side& side) {
 }
 
 void add_failure(Report& report, const core::Error& error) {
-  const Status status = *side_status(error.kind());
+  const Status status = obstacle_of(error.kind())->status;
   if (report.reasons.empty()) {
     report.status = status;
   } else if (status != report.status) {
@@ -172,7 +168,8 @@ Report judge(const std::filesystem::path& baseline,
 }
 
 std::optional<Report> unreadable_dump(const std::filesystem::path& dump, const core::Error& error) {
-  if (!status_for(error.kind())) return std::nullopt;
+  const Obstacle* obstacle = obstacle_of(error.kind());
+  if (obstacle == nullptr || obstacle->status == Status::kRunFailed) return std::nullopt;
   Report report;
   report.runs = {summarise(dump, Side{nullptr, error})};
   add_failure(report, error);
@@ -200,7 +197,7 @@ void put_worst_first(std::vector<Report>& reports) {
 RenderOptions render_options(const GlobalOptions& globals, bool to_terminal) {
   RenderOptions options;
   options.verbosity = globals.quiet ? -1 : globals.verbosity;
-  options.color = use_color(globals.color, to_terminal);
+  options.color = use_color(globals.color, to_terminal, &std::getenv);
   if (options.color && use_links(globals.color, to_terminal, &std::getenv))
     options.link_host = host_name();
   options.columns = text_columns(to_terminal, &std::getenv);

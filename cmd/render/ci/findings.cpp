@@ -197,6 +197,32 @@ std::string changes_text(const std::vector<baselines::Change>& changes) {
   return listed(texts);
 }
 
+/// What the operator was given besides the results of others, if that is what differs: `weights`,
+/// `inputs`, `constant`, `argument`; else empty.
+std::string_view differing_source(const comparators::OpDivergence& op) noexcept {
+  using comparators::CauseKind;
+  using comparators::DivergenceKind;
+  if (op.kind == DivergenceKind::kWeights || op.cause.kind == CauseKind::kWeights) return "weights";
+  if (op.kind == DivergenceKind::kInputs || op.cause.kind == CauseKind::kInputData) return "inputs";
+  if (op.cause.kind == CauseKind::kConstant) return "constant";
+  return op.cause.kind == CauseKind::kArgument ? "argument" : "";
+}
+
+/// The rule that an operator which is not fine falls under.
+RuleId rule_of(const comparators::OpDivergence& op) noexcept {
+  using comparators::DivergenceKind;
+  using comparators::Relation;
+  if (op.relation == Relation::kMissing) return RuleId::kMissing;
+  if (!differing_source(op).empty()) return RuleId::kInherited;
+  if (op.relation == Relation::kMismatch) return RuleId::kMismatch;
+  if (op.kind == DivergenceKind::kUninitialised) return RuleId::kUninitialised;
+  if (op.kind == DivergenceKind::kRng) return RuleId::kGenerator;
+  if (op.relation == Relation::kPropagated) return RuleId::kInherited;
+  return op.cause.kind == comparators::CauseKind::kNondeterministicKernel
+             ? RuleId::kNondeterministic
+             : RuleId::kOrigin;
+}
+
 /// `origin`, or what differs in its place.
 std::string reason_text(const OpDivergence& op) {
   const std::string_view source = differing_source(op);
@@ -475,29 +501,6 @@ std::string platform_of(const Report& report, const DocumentOptions& options) {
 std::span<const Rule> rules() noexcept { return kRules; }
 
 const Rule& rule(RuleId id) noexcept { return kRules.at(static_cast<std::size_t>(id)); }
-
-std::string_view differing_source(const comparators::OpDivergence& op) noexcept {
-  using comparators::CauseKind;
-  using comparators::DivergenceKind;
-  if (op.kind == DivergenceKind::kWeights || op.cause.kind == CauseKind::kWeights) return "weights";
-  if (op.kind == DivergenceKind::kInputs || op.cause.kind == CauseKind::kInputData) return "inputs";
-  if (op.cause.kind == CauseKind::kConstant) return "constant";
-  return op.cause.kind == CauseKind::kArgument ? "argument" : "";
-}
-
-RuleId rule_of(const comparators::OpDivergence& op) noexcept {
-  using comparators::DivergenceKind;
-  using comparators::Relation;
-  if (op.relation == Relation::kMissing) return RuleId::kMissing;
-  if (!differing_source(op).empty()) return RuleId::kInherited;
-  if (op.relation == Relation::kMismatch) return RuleId::kMismatch;
-  if (op.kind == DivergenceKind::kUninitialised) return RuleId::kUninitialised;
-  if (op.kind == DivergenceKind::kRng) return RuleId::kGenerator;
-  if (op.relation == Relation::kPropagated) return RuleId::kInherited;
-  return op.cause.kind == comparators::CauseKind::kNondeterministicKernel
-             ? RuleId::kNondeterministic
-             : RuleId::kOrigin;
-}
 
 std::vector<Finding> findings_of(const Report& report, const GateOutcome* gate) {
   return Collector(report, gate).collect();

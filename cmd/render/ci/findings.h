@@ -50,13 +50,6 @@ struct Rule {
 std::span<const Rule> rules() noexcept;
 const Rule& rule(RuleId id) noexcept;
 
-/// What the operator was given besides the results of others, if that is what differs: `weights`,
-/// `inputs`, `constant`, `argument`; else empty.
-std::string_view differing_source(const comparators::OpDivergence& op) noexcept;
-
-/// The rule that an operator which is not fine falls under.
-RuleId rule_of(const comparators::OpDivergence& op) noexcept;
-
 /// What a finding is about.
 enum class Subject {
   kInputs,

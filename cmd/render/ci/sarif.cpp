@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <span>
 #include <tuple>
@@ -67,24 +68,18 @@ struct Group {
   std::size_t count = 0;
 };
 
-std::string_view subject_name(Subject subject) {
-  switch (subject) {
-    case Subject::kInputs:
-      return "inputs";
-    case Subject::kWeights:
-      return "weights";
-    case Subject::kAlignment:
-      return "operators";
-    case Subject::kGrowth:
-      return "error";
-    case Subject::kRepeat:
-      return "repeats";
-    case Subject::kBaseline:
-      return "baseline";
-    default:
-      return "runs";
-  }
-}
+/// By Subject.
+constexpr std::array kSubjects{"inputs",
+                               "weights",
+                               "runs",
+                               "operators",
+                               "error",
+                               "repeats",
+                               "runs",
+                               "runs",
+                               "runs",
+                               "baseline",
+                               "runs"};
 
 Json json_location(const SourcePlace& place) {
   Json region{{"startLine", place.line}, {"endLine", place.line}};
@@ -183,7 +178,7 @@ class Run {
   static std::string subject_text(const Finding& finding) {
     if (finding.subject == Subject::kOperator) return full_name(*finding.op);
     if (finding.entry != nullptr) return finding.entry->match;
-    return std::string(subject_name(finding.subject));
+    return kSubjects.at(static_cast<std::size_t>(finding.subject));
   }
 
   static std::string full_name(const comparators::OpDivergence& op) {

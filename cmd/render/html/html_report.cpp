@@ -42,7 +42,7 @@ std::string_view tone(const Report& report) {
 // The first word of the line apart, so that it can be a badge.
 std::string verdict_heading(const Report& report) {
   const std::string line = headline(report);
-  const std::string_view word = verdict_word(report.status);
+  const std::string word = verdict_word(report.status);
   if (!line.starts_with(word)) return "<h1>" + html_text(line) + "</h1>\n";
   std::string_view rest = std::string_view(line).substr(word.size());
   if (rest.starts_with(": ")) rest.remove_prefix(2);

@@ -703,18 +703,15 @@ Json digest_of_named(const core::RunManifest& manifest, bool inputs) {
   return core::to_hex(core::digest_bytes(std::as_bytes(std::span(text))));
 }
 
-void describe_range(JsonWriter f, const core::OpRange& range) {
-  f.json() = Json::array({json_integer(range.first), json_integer(range.last)});
-}
-
-void describe_range(JsonReader f, core::OpRange& range) {
-  range = {read_whole(JsonReader(f.json().at(0))), read_whole(JsonReader(f.json().at(1)))};
-}
-
 // Null where all of the level was kept.
 void describe_ranges(auto f, std::string_view key, Of<decltype(f), core::OpRanges>& ranges) {
   const auto kept = f.part(key, !ranges.empty());
-  if (kept) kept->items(ranges, [](auto item, auto& range) { describe_range(item, range); });
+  if (!kept) return;
+  kept->items(ranges, [](auto item, auto& range) {
+    std::vector<std::uint64_t> ends{range.first, range.last};
+    describe(item, ends);
+    if constexpr (item.kReads) range = {ends[0], ends[1]};
+  });
 }
 
 void describe_threads(JsonWriter f, const core::RunManifest& m) {
@@ -789,19 +786,15 @@ void describe_runs(auto f, Of<decltype(f), std::vector<RunSummary>>& runs) {
   });
 }
 
-void describe_versions(JsonWriter f, const std::vector<RunSummary>& runs) {
-  f.items(runs, [](JsonWriter item, const RunSummary& run) {
-    text_or_null(item,
-                 core::text_or_empty(core::environment_fact(run.manifest, "libtorch.version")));
-  });
-}
-
-/// Of runs that are about to be read.
-void describe_versions(JsonReader f, std::vector<RunSummary>& runs) {
-  f.items(runs, [](JsonReader item, RunSummary& run) {
-    std::string version;
+/// A reader makes the runs with it, before anything else of them is read.
+void describe_versions(auto f, Of<decltype(f), std::vector<RunSummary>>& runs) {
+  f.items(runs, [](auto item, auto& run) {
+    auto& manifest = run.manifest;
+    auto version = core::text_or_empty(core::environment_fact(manifest, "libtorch.version"));
     text_or_null(item, version);
-    if (!version.empty()) run.manifest.environment.push_back({"libtorch.version", version});
+    if constexpr (item.kReads) {
+      if (!version.empty()) manifest.environment.push_back({"libtorch.version", version});
+    }
   });
 }
 
