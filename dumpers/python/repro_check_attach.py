@@ -225,7 +225,7 @@ class _Recording:
         compiling = getattr(getattr(self.torch, "compiler", None), "is_compiling", None)
         self.compiling = compiling or (lambda: False)
         for attach in (self._watch_modules, self._watch_optimizers, self._watch_backward,
-                       self._watch_threads):
+                       self._watch_clipping, self._watch_scaler, self._watch_threads):
             _guarded(attach)()
 
     def _leave(self, status):
@@ -357,6 +357,48 @@ class _Recording:
 
         backward.__doc__ = original.__doc__
         autograd.backward = backward
+
+    # What stands between a gradient and the step.
+
+    def _watch_clipping(self):
+        import functools
+        import sys
+
+        original = self.torch.nn.utils.clip_grad_norm_
+
+        @functools.wraps(original)
+        def clip_grad_norm_(parameters, max_norm, *args, **kwargs):
+            norm = original(parameters, max_norm, *args, **kwargs)
+            self.record("repro_check::clip_grad", _guarded(
+                lambda: _leaves("norm", norm) + _leaves("max_norm", max_norm))() or [])
+            return norm
+
+        for name in ("torch.nn.utils", original.__module__):
+            setattr(sys.modules[name], original.__name__, clip_grad_norm_)
+
+    def _watch_scaler(self):
+        """Of automatic mixed precision: the scale, and where found_inf is not 0 the step was skipped."""
+        amp = getattr(self.torch, "amp", None)
+        cls = getattr(amp, "GradScaler", None) or self.torch.cuda.amp.GradScaler
+        original = cls.update
+
+        def update(scaler, *args, **kwargs):
+            values = _guarded(self._found_inf)(scaler) or []
+            result = original(scaler, *args, **kwargs)
+            if scaler.is_enabled():
+                values += _guarded(_leaves)("scale", scaler._scale) or []
+                self.record("repro_check::grad_scaler", values)
+            return result
+
+        update.__doc__ = original.__doc__
+        cls.update = update
+
+    @staticmethod
+    def _found_inf(scaler):
+        """Of each optimizer, in the order in which the program unscaled them."""
+        return [(f"found_inf[{number}].{device}", tensor)
+                for number, state in enumerate(scaler._per_optimizer_states.values())
+                for device, tensor in state["found_inf_per_device"].items()]
 
     # Threads.
 

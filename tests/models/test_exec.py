@@ -86,6 +86,45 @@ class Training(Exec):
         at = first["op_index"]["baseline"]
         self.assertEqual([r["step"] for r in self.records("A") if r["index"] == at], [0])
 
+    def test_clipping_and_loss_scale(self):
+        file = self.program("""
+            import sys
+            import torch
+            from torch.nn.utils import clip_grad_norm_
+            model = torch.nn.Linear(4, 2)
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            scaler = torch.amp.GradScaler("cpu", init_scale=8.0)
+            for step in range(3):
+                optimizer.zero_grad()
+                loss = model(torch.ones(3, 4)).sum() * (float("inf") if step == 1 else 1.0)
+                scaler.scale(loss).backward()
+                scaler.unscale_(optimizer)
+                norm = clip_grad_norm_(model.parameters(), max_norm=float(sys.argv[1]))
+                scaler.step(optimizer)
+                scaler.update()
+                print(norm.item(), scaler.get_scale())
+            """)
+        bare = subprocess.run([sys.executable, str(file), "1"], env=CLEAN, check=True,
+                              capture_output=True, text=True)
+        self.assertEqual(self.python("A", file, "1").stdout, bare.stdout)
+        records = self.records("A")
+        count = [r["operator"] for r in records].count
+        self.assertEqual(count("repro_check::clip_grad"), 3)
+        self.assertEqual(count("repro_check::grad_scaler"), 3)
+        # The step whose gradients were infinite was skipped.
+        self.assertEqual(count("repro_check::optimizer_step"), 2)
+        scaler = [r["index"] for r in records if r["operator"] == "repro_check::grad_scaler"][1]
+        shown = self.tool("inspect", "A", "--op", str(scaler), "--format", "json")
+        self.assertEqual(shown.code, 0, shown.stderr)
+        self.assertIn("found_inf[0].cpu", shown.stdout)
+        self.assertIn("scale", shown.stdout)
+        self.python("B", file, "0.5")
+        first = self.compare("A", "B", 1)["first_divergence"]
+        self.assertEqual(first["relation"], "origin")
+        line = 1 + file.read_text().splitlines().index(next(
+            line for line in file.read_text().splitlines() if "norm = clip" in line))
+        self.assertIn(f"program.py:{line}", self.tool("diff", "A", "B").stdout)
+
     def test_seeds_from_outside(self):
         file = self.program("""
             import random
