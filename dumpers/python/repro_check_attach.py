@@ -26,6 +26,8 @@ def start():
         _plan = json.load(file)
     _hooks["torch"] = _on_torch
     _hooks["torch.utils.data.dataloader"] = _on_dataloader
+    _hooks["torch._dynamo.callback"] = _on_compiler
+    _hooks["torch._dynamo.output_graph"] = _on_compiled_graph
     if _plan["seed"] is not None:
         _hooks["random"] = lambda module: module.seed(_plan["seed"])
         _hooks["numpy.random"] = _seed_numpy
@@ -117,6 +119,38 @@ def _on_dataloader(module):
         return batch
 
     cls.__next__ = __next__
+
+
+def _on_compiler(module):
+    """What a compiler runs to compile is none of the program's computation."""
+    import contextlib
+    import warnings
+
+    # Said because of our hooks, which do nothing there.
+    warnings.filterwarnings("ignore", r"Using `torch\.compile\(module\)` when there are global hooks")
+    cls = module.CompilationCallbackHandler
+    original = cls.install_callbacks
+
+    @contextlib.contextmanager
+    def install_callbacks(handler, *args, **kwargs):
+        with contextlib.nullcontext() if _recording is None else _recording.unseen():
+            with original(handler, *args, **kwargs):
+                yield
+
+    cls.install_callbacks = install_callbacks
+
+
+def _on_compiled_graph(module):
+    cls = module.OutputGraph
+    original = cls.call_user_compiler
+
+    def call_user_compiler(graph, traced, *args, **kwargs):
+        compiled = original(graph, traced, *args, **kwargs)
+        if _recording is None:
+            return compiled
+        return _guarded(_recording.region)(compiled, traced) or compiled
+
+    cls.call_user_compiler = call_user_compiler
 
 
 def _leaves(name, value, depth=0):
@@ -274,7 +308,7 @@ class _Recording:
             self._define(module, ".".join(part for part in (prefix, name) if part))
         for kind_number, tensors in ((1, root.named_parameters()), (2, root.named_buffers())):
             for name, tensor in tensors:
-                full = f"{prefix}.{name}" if prefix else name
+                full = (f"{prefix}.{name}" if prefix else name).replace("_orig_mod.", "")
                 self.names.setdefault(id(tensor), full)
                 self._name(tensor, full, kind_number)
 
@@ -399,6 +433,39 @@ class _Recording:
         return [(f"found_inf[{number}].{device}", tensor)
                 for number, state in enumerate(scaler._per_optimizer_states.values())
                 for device, tensor in state["found_inf_per_device"].items()]
+
+    # Compiled code.
+
+    def unseen(self):
+        """While it is entered, operators of this thread are not recorded."""
+        import contextlib
+
+        @contextlib.contextmanager
+        def excluded():
+            c = self.torch._C
+            key = c._parse_dispatch_key("TESTING_ONLY_GenericMode")
+            before = c._dispatch_tls_is_dispatch_key_excluded(key)
+            c._dispatch_tls_set_dispatch_key_excluded(key, True)
+            try:
+                yield
+            finally:
+                c._dispatch_tls_set_dispatch_key_excluded(key, before)
+
+        return excluded() if self.failure is None else contextlib.nullcontext()
+
+    def region(self, compiled, traced):
+        """`compiled`, with a record of what goes in and one of what comes out: operators that were fused
+        inside are seen by nobody, so how many there were is said."""
+        count = sum(1 for node in traced.graph.nodes if node.op.startswith("call_"))
+
+        def run(*args):
+            self.record("repro_check::region_inputs", _guarded(_leaves)("input", args) or [])
+            result = compiled(*args)
+            self.record("repro_check::region_outputs", _guarded(
+                lambda: [("operators", float(count))] + _leaves("output", result))() or [])
+            return result
+
+        return run
 
     # Threads.
 

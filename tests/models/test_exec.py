@@ -125,6 +125,39 @@ class Training(Exec):
             line for line in file.read_text().splitlines() if "norm = clip" in line))
         self.assertIn(f"program.py:{line}", self.tool("diff", "A", "B").stdout)
 
+    def test_a_compiled_region_is_one_record(self):
+        file = self.program("""
+            import sys
+            import torch
+            torch.manual_seed(0)
+            model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.GELU(), torch.nn.Linear(16, 4))
+            run = torch.compile(model, backend="aot_eager")
+            optimizer = torch.optim.SGD(model.parameters(), lr=float(sys.argv[1]))
+            for _ in range(3):
+                optimizer.zero_grad()
+                loss = run(torch.ones(5, 8)).pow(2).mean()
+                loss.backward()
+                optimizer.step()
+            print(loss.item())
+            """)
+        bare = subprocess.run([sys.executable, str(file), "0.1"], env=CLEAN, check=True,
+                              capture_output=True, text=True)
+        recorded = self.python("A", file, "0.1")
+        self.assertEqual(recorded.stdout, bare.stdout)
+        self.assertNotIn("Warning", recorded.stderr)
+        records = self.records("A")
+        operators = [r["operator"] for r in records]
+        self.assertEqual(operators.count("repro_check::region_inputs"), 3)
+        self.assertEqual(operators.count("repro_check::region_outputs"), 3)
+        # What the compiler ran on tensors without contents is not there.
+        first = operators.index("repro_check::region_inputs")
+        self.assertEqual(operators[first - 1], "aten::ones")
+        self.assertLess(len(records), 200)
+        self.python("B", file, "0.1")
+        self.assert_reproducible(self.compare("A", "B", 0), 60)
+        self.python("C", file, "0.2")
+        self.assertEqual(self.compare("A", "C", 1)["first_divergence"]["key"]["phase"], "optimizer")
+
     def test_seeds_from_outside(self):
         file = self.program("""
             import random
