@@ -26,8 +26,6 @@ namespace repro_check::cmd {
 namespace {
 
 using comparators::ItemSet;
-using comparators::Report;
-using comparators::Status;
 using comparators::TrialOutcome;
 
 constexpr const char* kLogFormat = "repro-check-bisect-log";
@@ -98,8 +96,7 @@ class Bisection {
   void record_baseline() {
     if (!log_.baseline().empty()) {
       if (identity(baseline_dump()) == log_.baseline()) return;
-      throw core::Error(core::ErrorKind::kUsage,
-                        baseline_dump().string() +
+      throw usage_error(baseline_dump().string() +
                             " is not the recording that the trials so far were compared with",
                         "start anew with --force");
     }
@@ -298,8 +295,7 @@ void BisectLog::write_line(const Json& line) {
 }
 
 void BisectLog::refuse(const std::string& why) const {
-  throw core::Error(core::ErrorKind::kUsage,
-                    file_.string() + " cannot be continued: " + why,
+  throw usage_error(file_.string() + " cannot be continued: " + why,
                     "start anew with --force, or in another directory with --out");
 }
 

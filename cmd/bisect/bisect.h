@@ -102,7 +102,7 @@ struct BisectResult {
   std::uint64_t recorded = 0;  ///< runs, the baseline's among them
   std::uint64_t known = 0;     ///< runs that the log of an earlier bisect holds
   /// Why baseline or candidate could not be judged.
-  std::optional<comparators::Report> report;
+  std::optional<Report> report;
   std::vector<RunLog> logs;
 
   [[nodiscard]] bool is_flaky() const noexcept;

@@ -106,8 +106,7 @@ void require_names(const configs::RunSpec& run, const Versions& versions) {
     if (std::ranges::find(versions.names, name) != versions.names.end()) continue;
     const std::vector<std::string_view> known(versions.names.begin(), versions.names.end());
     const auto near = core::near_miss(name, known);
-    throw core::Error(core::ErrorKind::kUsage,
-                      fmt::format("/model/weights: {} has no \"{}\"{}",
+    throw usage_error(fmt::format("/model/weights: {} has no \"{}\"{}",
                                   run.model.path.string(),
                                   core::printable(name),
                                   near ? fmt::format("; did you mean \"{}\"?", *near) : ""),
@@ -236,14 +235,12 @@ std::string key_of(const configs::Config& config, const BisectPlan& plan) {
 
 void require_two_runs(const configs::Config& config) {
   if (config.repeat != 0) {
-    throw core::Error(core::ErrorKind::kUsage,
-                      "/runs: missing; bisect compares two that are set up differently",
+    throw usage_error("/runs: missing; bisect compares two that are set up differently",
                       "list both: \"runs\": [{\"name\": \"baseline\"}, {\"name\": \"candidate\", "
                       "\"threads\": 1}]; for repeats of one there is `run -n 10`");
   }
   if (config.runs.size() != 2) {
-    throw core::Error(
-        core::ErrorKind::kUsage,
+    throw usage_error(
         "/runs: bisect compares two, and here are " + std::to_string(config.runs.size()),
         "leave two of them in");
   }
@@ -286,8 +283,7 @@ BisectChanges bisect_changes(const configs::RunSpec& baseline, const configs::Ru
   const Versions versions = compare(baseline, *files);
   if (!versions.obstacle.empty()) {
     if (baseline.model.weights_from || candidate.model.weights_from) {
-      throw core::Error(
-          core::ErrorKind::kUsage, "/model/weights_from: " + versions.obstacle, versions.mend);
+      throw usage_error("/model/weights_from: " + versions.obstacle, versions.mend);
     }
     result.note = fmt::format(
         "the two model files are one change, since tensors of one cannot "
@@ -416,10 +412,10 @@ class BisectCommand final : public Command {
     plan.note = std::move(found.note);
     plan.items = std::move(found.changes);
     if (plan.items.empty()) {
-      throw core::Error(core::ErrorKind::kUsage,
-                        "/runs: both are set up alike, down to the bits of their weights: there is "
-                        "nothing to reduce",
-                        "for repeats of one configuration there is `run -n 10`");
+      throw usage_error(
+          "/runs: both are set up alike, down to the bits of their weights: there is "
+          "nothing to reduce",
+          "for repeats of one configuration there is `run -n 10`");
     }
     plan.directory = from_here(out_ ? std::filesystem::absolute(*out_).lexically_normal()
                                     : config.runs[0].dump.directory / "bisect");
@@ -435,7 +431,7 @@ class BisectCommand final : public Command {
     RenderOptions options = render_options(globals, stdout_is_terminal());
     if (result.report) {
       options.logs = result.logs;
-      const std::vector<comparators::Report> reports{*result.report};
+      const std::vector<Report> reports{*result.report};
       write_stdout(render_reports(reports, ReportStyle{format_, options}));
     } else {
       write_stdout(format_ == "json" ? bisect_json(plan, result, options)

@@ -226,8 +226,7 @@ class CalibrateCommand final : public Command {
                                                config.runs.front().dump.directory / "noise.jsonl"));
     std::error_code error;
     if (!force_ && std::filesystem::exists(file, error)) {
-      throw core::Error(core::ErrorKind::kUsage,
-                        file.string() + " exists already",
+      throw usage_error(file.string() + " exists already",
                         "replace it with --force, or write to another file with --output");
     }
     // What is made on the way to the dumps is there when the floors are written.
@@ -237,7 +236,7 @@ class CalibrateCommand final : public Command {
 
   [[nodiscard]] core::ExitCode report_failure(const GlobalOptions& globals,
                                               const RecordingResult& failed) const {
-    const std::vector<comparators::Report> reports{failed_run_report({failed}, {})};
+    const std::vector<Report> reports{failed_run_report({failed}, {})};
     ReportStyle style{format_, render_options(globals, stdout_is_terminal())};
     style.options.config_path = config_.file();
     style.options.logs = {failed.log};

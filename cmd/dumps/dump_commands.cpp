@@ -191,8 +191,7 @@ Json make_unpacked(const MakingArguments& given, Progress& progress) {
 
 Json make_recovered(const MakingArguments& given, Progress& progress) {
   if (given.force && !given.out) {
-    throw core::Error(core::ErrorKind::kUsage,
-                      "--force is about the dump at --out",
+    throw usage_error("--force is about the dump at --out",
                       "leave it out: in its own place a recording is always replaced");
   }
   const auto out = given.out ? std::optional<fs::path>(*given.out) : std::nullopt;

@@ -33,8 +33,6 @@ namespace {
 
 using baselines::Baseline;
 using baselines::Pending;
-using comparators::Report;
-using comparators::Status;
 
 /// Sorted; none where there is no such directory.
 std::vector<std::filesystem::path> files_in(
@@ -227,8 +225,7 @@ Report compare_modules(const GateCase& gate,
     if (is_operators && !same(module)) differing += module.operators;
   }
   report.status = Status::kDiverged;
-  report.kind = has_same_weights ? comparators::DivergenceKind::kOrigin
-                                 : comparators::DivergenceKind::kWeights;
+  report.kind = has_same_weights ? DivergenceKind::kOrigin : DivergenceKind::kWeights;
   report.reasons = {baselines::describe_changes(accepted.baseline, folded) +
                     "; which operator it was needs the accepted dump: set /baselines/store"};
   comparators::Coverage& coverage = report.coverage;

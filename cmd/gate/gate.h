@@ -21,13 +21,13 @@ struct GateCase {
   /// Of the runs; the first is what is compared with the baseline and may become one.
   std::vector<std::filesystem::path> dumps;
   std::vector<std::filesystem::path> references;  ///< where dumps may be that these refer to
-  std::vector<comparators::Report> reports;       ///< on the runs among themselves
+  std::vector<Report> reports;                    ///< on the runs among themselves
   std::filesystem::path output;                   ///< where the pending file goes
   std::filesystem::path config;                   ///< as the user typed it; may be empty
 };
 
 struct GateResult {
-  std::vector<comparators::Report> reports;  ///< the one that decides the exit code first
+  std::vector<Report> reports;  ///< the one that decides the exit code first
   GateOutcome outcome;
 };
 

@@ -50,11 +50,11 @@ std::vector<std::filesystem::path> dumps_below(const std::filesystem::path& dire
   return dumps;
 }
 
-std::vector<comparators::Report> judge_all(const std::vector<std::filesystem::path>& dumps,
-                                           comparators::CompareOptions options,
-                                           Progress& progress) {
+std::vector<Report> judge_all(const std::vector<std::filesystem::path>& dumps,
+                              comparators::CompareOptions options,
+                              Progress& progress) {
   options.progress = comparison_on(progress);
-  std::vector<comparators::Report> reports;
+  std::vector<Report> reports;
   for (std::size_t i = 1; i < dumps.size(); ++i) {
     progress.begin(i, dumps.size() - 1, dumps[i].string());
     reports.push_back(judge(dumps.front(), dumps[i], options));

@@ -76,7 +76,7 @@ bool is_hash(std::string_view text) {
          text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
 
-std::optional<HistoryOperator> operator_of(const comparators::Report& report) {
+std::optional<HistoryOperator> operator_of(const Report& report) {
   if (!report.first_divergence) return std::nullopt;
   const core::OpRecord& record = shown_record(*report.first_divergence);
   return HistoryOperator{std::string(core::phase_name(record.phase)),
@@ -85,9 +85,9 @@ std::optional<HistoryOperator> operator_of(const comparators::Report& report) {
                          report.first_divergence->occurrence};
 }
 
-std::optional<std::uint64_t> ulp_max_of(const comparators::Report& report) {
+std::optional<std::uint64_t> ulp_max_of(const Report& report) {
   std::optional<std::uint64_t> most;
-  for (const comparators::OpDivergence* op : every_divergence(report)) {
+  for (const OpDivergence* op : every_divergence(report)) {
     for (const comparators::TensorComparison& output : op->outputs) {
       if (!output.metrics || !output.metrics->ulp_max) continue;
       most = std::max(most.value_or(0), *output.metrics->ulp_max);
@@ -274,7 +274,7 @@ template void describe(JsonWriter, const HistoryEntry&);
 template void describe(JsonReader, HistoryEntry&);
 
 HistoryEntry history_entry(const GateResult& result) {
-  const comparators::Report& report = result.reports.front();
+  const Report& report = result.reports.front();
   HistoryEntry entry;
   entry.time = core::utc_now();
   entry.gate = result.outcome.gate;
@@ -327,8 +327,7 @@ void require_appendable(const std::filesystem::path& file) {
   if (!std::filesystem::exists(file, ignored) || std::filesystem::is_directory(file, ignored)) {
     require_report_place(file, true);
   } else if (::access(file.c_str(), R_OK | W_OK) != 0) {
-    throw core::Error(core::ErrorKind::kUsage,
-                      "cannot write " + file.string() + ": " + std::strerror(errno));
+    throw usage_error("cannot write " + file.string() + ": " + std::strerror(errno));
   }
 }
 

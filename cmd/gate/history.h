@@ -125,27 +125,20 @@ struct Trend {
 /// @param gate  only of this one
 std::vector<Trend> trends_of(const History& history, const std::optional<std::string>& gate);
 
-/// @param file   as the user typed it
-/// @param last   so many runs of each trend are listed, the newest last
-std::string trend_text(const std::string& file,
-                       const std::vector<Trend>& trends,
-                       const std::vector<DamagedLine>& damaged,
-                       std::size_t last,
-                       const RenderOptions& options);
+/// What is shown of a history.
+struct TrendView {
+  std::string file;  ///< as the user typed it
+  std::vector<Trend> trends;
+  std::vector<DamagedLine> damaged;
+  std::size_t last = 20;  ///< so many runs of each trend are listed, the newest last
+};
 
+std::string trend_text(const TrendView& view, const RenderOptions& options);
 /// The same as JSON, with every number that the text has.
-std::string trend_json(const std::string& file,
-                       const std::vector<Trend>& trends,
-                       const std::vector<DamagedLine>& damaged,
-                       std::size_t last,
-                       const RenderOptions& options);
-
+std::string trend_json(const TrendView& view, const RenderOptions& options);
 /// One page, complete in itself: of each trend a plot of all runs, its numbers, and its newest
 /// runs.
 /// @throws core::Error{kInternal} when its data cannot be packed
-std::string trend_html(const std::string& file,
-                       const std::vector<Trend>& trends,
-                       const std::vector<DamagedLine>& damaged,
-                       std::size_t last);
+std::string trend_html(const TrendView& view);
 
 }  // namespace repro_check::cmd

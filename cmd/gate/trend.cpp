@@ -75,15 +75,15 @@ std::span<const HistoryEntry> newest(const Trend& trend, std::size_t last) {
 }
 
 /// `gate.jsonl: 3 of 8 gate runs passed (38 %)`
-std::string passed_text(const std::string& file, const std::vector<Trend>& trends) {
+std::string passed_text(const TrendView& view) {
   std::uint64_t runs = 0;
   std::uint64_t passed = 0;
-  for (const Trend& trend : trends) {
+  for (const Trend& trend : view.trends) {
     runs += trend.entries.size();
     passed += trend.passed;
   }
   return fmt::format("{}: {} of {} passed ({})",
-                     file,
+                     view.file,
                      format_count(passed),
                      format_count(runs, "gate run"),
                      format_percent(passed, runs));
@@ -164,12 +164,10 @@ void add_trend(Page& page, const Trend& trend, std::size_t last, bool all) {
   page.list("last", texts);
 }
 
-Line trend_headline(const std::string& file,
-                    const std::vector<Trend>& trends,
-                    const std::vector<DamagedLine>& damaged) {
+Line trend_headline(const TrendView& view) {
   Line line("HISTORY");
-  line.put(" " + passed_text(file, trends));
-  if (!damaged.empty()) line.put(unreadable_text(damaged), Role::kTrouble);
+  line.put(" " + passed_text(view));
+  if (!view.damaged.empty()) line.put(unreadable_text(view.damaged), Role::kTrouble);
   return line;
 }
 
@@ -362,62 +360,52 @@ std::vector<Trend> trends_of(const History& history, const std::optional<std::st
   return trends;
 }
 
-std::string trend_text(const std::string& file,
-                       const std::vector<Trend>& trends,
-                       const std::vector<DamagedLine>& damaged,
-                       std::size_t last,
-                       const RenderOptions& options) {
-  std::string text = trend_headline(file, trends, damaged).str(options.color) + "\n";
+std::string trend_text(const TrendView& view, const RenderOptions& options) {
+  std::string text = trend_headline(view).str(options.color) + "\n";
   if (options.verbosity < 0) return text;
-  for (const Trend& trend : trends) {
+  for (const Trend& trend : view.trends) {
     Page page;
-    add_trend(page, trend, last, options.all);
-    if (trends.size() > 1) text += "\n";
+    add_trend(page, trend, view.last, options.all);
+    if (view.trends.size() > 1) text += "\n";
     text += page.str(options.color, {}, options.columns);
   }
   Page page;
   std::vector<std::string> texts;
-  for (const auto& [number, why] : damaged)
+  for (const auto& [number, why] : view.damaged) {
     texts.push_back(fmt::format("line {}: {}", number, why));
+  }
   add_list(page, "unreadable", std::move(texts), kShownDamaged, options.all);
   return text + page.str(options.color, {}, options.columns);
 }
 
-std::string trend_json(const std::string& file,
-                       const std::vector<Trend>& trends,
-                       const std::vector<DamagedLine>& damaged,
-                       std::size_t last,
-                       const RenderOptions& options) {
+std::string trend_json(const TrendView& view, const RenderOptions& options) {
   Json gates = Json::array();
-  for (const Trend& trend : trends) gates.push_back(json_trend(trend, last));
+  for (const Trend& trend : view.trends) gates.push_back(json_trend(trend, view.last));
   Json lines = Json::array();
-  for (const DamagedLine& each : damaged) {
+  for (const DamagedLine& each : view.damaged) {
     lines.push_back(Json{{"line", each.number}, {"why", json_text(each.why)}});
   }
   return to_document({{"format", "repro-check-trend"},
                       {"version", "1.0"},
-                      {"file", json_text(file)},
-                      {"headline", json_text(trend_headline(file, trends, damaged).raw())},
+                      {"file", json_text(view.file)},
+                      {"headline", json_text(trend_headline(view).raw())},
                       {"gates", std::move(gates)},
                       {"unreadable", std::move(lines)}},
                      options.pretty_json);
 }
 
-std::string trend_html(const std::string& file,
-                       const std::vector<Trend>& trends,
-                       const std::vector<DamagedLine>& damaged,
-                       std::size_t last) {
-  const std::string rest = passed_text(file, trends) + unreadable_text(damaged);
+std::string trend_html(const TrendView& view) {
+  const std::string rest = passed_text(view) + unreadable_text(view.damaged);
   HtmlPage page{fmt::format("{} {}", kWord, rest), "", "", html_history_scripts()};
   page.main = fmt::format(
-      "<article class=\"{}\"><header>{}</header>\n", tone(trends), html_heading(kWord, rest));
+      "<article class=\"{}\"><header>{}</header>\n", tone(view.trends), html_heading(kWord, rest));
   Json data = Json::array();
-  for (const Trend& trend : trends) {
-    page.main += section(trend, data.size(), last);
+  for (const Trend& trend : view.trends) {
+    page.main += section(trend, data.size(), view.last);
     data.push_back(plot_data(trend));
   }
   page.main +=
-      unreadable(damaged) +
+      unreadable(view.damaged) +
       "</article>\n<footer>Made by repro-check. This page loads nothing and sends nothing. "
       "It is no stable interface: programs read `--format json`.</footer>\n";
   page.data = html_data_element("data", data);

@@ -26,7 +26,7 @@ namespace repro_check::cmd {
 namespace {
 
 void reject_if(bool wrong, const char* message, const char* hint) {
-  if (wrong) throw core::Error(core::ErrorKind::kUsage, message, hint);
+  if (wrong) throw usage_error(message, hint);
 }
 
 /// What a list that was cut short, or that is empty, ends with. Nothing is thrown: what has been

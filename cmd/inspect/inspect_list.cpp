@@ -203,19 +203,19 @@ std::vector<std::string_view> field_names() {
   return names;
 }
 
-struct Relation {
+struct Sign {
   std::string_view sign;
   bool (*holds)(double, double);
   bool takes_words = false;
 };
 // Longer signs first: `>` is the beginning of `>=`.
-constexpr std::array kRelations{Relation{">=", [](double a, double b) { return a >= b; }},
-                                Relation{"<=", [](double a, double b) { return a <= b; }},
-                                Relation{"==", [](double a, double b) { return a == b; }, true},
-                                Relation{"!=", [](double a, double b) { return a != b; }, true},
-                                Relation{">", [](double a, double b) { return a > b; }},
-                                Relation{"<", [](double a, double b) { return a < b; }},
-                                Relation{"=", [](double a, double b) { return a == b; }, true}};
+constexpr std::array kRelations{Sign{">=", [](double a, double b) { return a >= b; }},
+                                Sign{"<=", [](double a, double b) { return a <= b; }},
+                                Sign{"==", [](double a, double b) { return a == b; }, true},
+                                Sign{"!=", [](double a, double b) { return a != b; }, true},
+                                Sign{">", [](double a, double b) { return a > b; }},
+                                Sign{"<", [](double a, double b) { return a < b; }},
+                                Sign{"=", [](double a, double b) { return a == b; }, true}};
 
 bool is_word(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
@@ -315,8 +315,8 @@ class ConditionParser {
     return *found;
   }
 
-  const Relation& relation(const Field& field) {
-    for (const Relation& known : kRelations) {
+  const Sign& relation(const Field& field) {
+    for (const Sign& known : kRelations) {
       if (!rest_.starts_with(known.sign)) continue;
       if (field.word != nullptr && !known.takes_words) {
         refuse(fmt::format("{} is compared by = and != alone", field.name));

@@ -14,10 +14,6 @@
 namespace repro_check::cmd {
 namespace {
 
-using comparators::Report;
-using comparators::RunSummary;
-using comparators::Status;
-
 // A path that begins with a dash would be read as an option.
 std::string path_word(std::string_view path) {
   return shell_quote(path.starts_with('-') ? fmt::format("./{}", path) : std::string(path));

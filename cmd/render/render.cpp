@@ -10,12 +10,11 @@ namespace repro_check::cmd {
 namespace {
 
 /// One below the other, each naming its two dumps when there are several.
-std::string text_document(std::span<const comparators::Report> reports,
-                          const DocumentOptions& options) {
+std::string text_document(std::span<const Report> reports, const DocumentOptions& options) {
   RenderOptions each = options;
   each.name_pair = reports.size() > 1;
   std::string text;
-  for (const comparators::Report& report : reports) {
+  for (const Report& report : reports) {
     if (!text.empty() && options.verbosity >= 0) text += "\n";
     text += render_text(report, each);
     each.gate = nullptr;  // said once, of the runs as a whole
@@ -24,11 +23,10 @@ std::string text_document(std::span<const comparators::Report> reports,
 }
 
 /// An object, or an array when there are several.
-std::string json_document(std::span<const comparators::Report> reports,
-                          const DocumentOptions& options) {
+std::string json_document(std::span<const Report> reports, const DocumentOptions& options) {
   RenderOptions each = options;
   std::string text;
-  for (const comparators::Report& report : reports) {
+  for (const Report& report : reports) {
     if (!text.empty()) text += ",";
     text += render_json(report, each);
     each.gate = nullptr;
@@ -36,8 +34,7 @@ std::string json_document(std::span<const comparators::Report> reports,
   return reports.size() > 1 ? "[\n" + text + "]\n" : text;
 }
 
-std::string html_document(std::span<const comparators::Report> reports,
-                          const DocumentOptions& options) {
+std::string html_document(std::span<const Report> reports, const DocumentOptions& options) {
   return render_html(reports, options);
 }
 
@@ -64,8 +61,8 @@ const ReportFormat* find_format(std::string_view name) noexcept {
 
 bool is_report(std::string_view head) {
   if (head == "[]\n") return true;  // codequality of a pass
-  for (int i = 0; i <= static_cast<int>(comparators::Status::kNoBaseline); ++i) {
-    if (head.starts_with(verdict_word(static_cast<comparators::Status>(i)))) return true;
+  for (int i = 0; i <= static_cast<int>(Status::kNoBaseline); ++i) {
+    if (head.starts_with(verdict_word(static_cast<Status>(i)))) return true;
   }
   if (head.starts_with("HISTORY ")) return true;
   if (head.starts_with('[')) head.remove_prefix(head.starts_with("[\n") ? 2 : 1);

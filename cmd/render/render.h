@@ -14,6 +14,14 @@
 
 namespace repro_check::cmd {
 
+// What every verb and every renderer speaks of.
+using comparators::DivergenceKind;
+using comparators::OpDivergence;
+using comparators::Relation;
+using comparators::Report;
+using comparators::RunSummary;
+using comparators::Status;
+
 /// How runs that agree with each other stand to what was accepted.
 enum class BaselineState {
   kNotAsked,  ///< the runs disagree, or there is nothing whole to ask about
@@ -85,14 +93,14 @@ struct RenderOptions {
 };
 
 /// The verdict line: plain, one physical line whatever its length, names escaped, no newline.
-std::string headline(const comparators::Report& report);
+std::string headline(const Report& report);
 
 /// The text report, ending in a newline. Not a stable interface; the JSON is.
-std::string render_text(const comparators::Report& report, const RenderOptions& options);
+std::string render_text(const Report& report, const RenderOptions& options);
 
 /// The JSON report (docs/report.schema.json), ending in a newline. Of `options` it heeds
 /// `pretty_json`, `hdf5_version` and `gate` alone, so that no verbosity changes a byte.
-std::string render_json(const comparators::Report& report, const RenderOptions& options);
+std::string render_json(const Report& report, const RenderOptions& options);
 
 /// The HTML report: one page that loads nothing from anywhere, for a browser without a network. It
 /// shows every operator of a report that has a trail, else its first ones as a list. Several
@@ -100,12 +108,11 @@ std::string render_json(const comparators::Report& report, const RenderOptions& 
 /// verbosity and no colour.
 /// @param reports  one at least
 /// @throws core::Error{kInternal} when the data cannot be packed
-std::string render_html(std::span<const comparators::Report> reports, const RenderOptions& options);
+std::string render_html(std::span<const Report> reports, const RenderOptions& options);
 
 /// At most two commands, quoted for a POSIX shell, that answer the question the verdict leaves
 /// open. None for a pass.
-std::vector<std::string> next_commands(const comparators::Report& report,
-                                       const RenderOptions& options);
+std::vector<std::string> next_commands(const Report& report, const RenderOptions& options);
 
 /// What a document is told beside what the text report is.
 struct DocumentOptions : RenderOptions {
@@ -123,7 +130,7 @@ struct DocumentOptions : RenderOptions {
 
 /// The reports of one command as one document. It is made in one piece, so that nothing is written
 /// before it is whole.
-using RenderDocument = std::string (*)(std::span<const comparators::Report> reports,
+using RenderDocument = std::string (*)(std::span<const Report> reports,
                                        const DocumentOptions& options);
 
 /// A format that `--report` knows. A new one is a function of this kind and a row of the table in
@@ -150,22 +157,16 @@ bool is_report(std::string_view head);
 
 /// JSON Lines: for each report a header, the operators that are not fine in trace order, warnings,
 /// and a verdict as the last line.
-std::string render_jsonl(std::span<const comparators::Report> reports,
-                         const DocumentOptions& options);
+std::string render_jsonl(std::span<const Report> reports, const DocumentOptions& options);
 /// GitHub Flavored Markdown of at most 60 KB.
-std::string render_markdown(std::span<const comparators::Report> reports,
-                            const DocumentOptions& options);
+std::string render_markdown(std::span<const Report> reports, const DocumentOptions& options);
 /// JUnit XML. A failure or error where exit_code_of() is not 0, else none and a passing case.
-std::string render_junit(std::span<const comparators::Report> reports,
-                         const DocumentOptions& options);
+std::string render_junit(std::span<const Report> reports, const DocumentOptions& options);
 /// SARIF 2.1.0, a run a report.
-std::string render_sarif(std::span<const comparators::Report> reports,
-                         const DocumentOptions& options);
+std::string render_sarif(std::span<const Report> reports, const DocumentOptions& options);
 /// Workflow commands of the GitHub runner, one a line.
-std::string render_github(std::span<const comparators::Report> reports,
-                          const DocumentOptions& options);
+std::string render_github(std::span<const Report> reports, const DocumentOptions& options);
 /// The Code Climate issues that GitLab reads; an empty array on a pass.
-std::string render_codequality(std::span<const comparators::Report> reports,
-                               const DocumentOptions& options);
+std::string render_codequality(std::span<const Report> reports, const DocumentOptions& options);
 
 }  // namespace repro_check::cmd

@@ -19,11 +19,6 @@ namespace repro_check::cmd {
 namespace {
 
 using comparators::CauseKind;
-using comparators::DivergenceKind;
-using comparators::OpDivergence;
-using comparators::Relation;
-using comparators::Report;
-using comparators::Status;
 using comparators::TensorOutcome;
 
 // What no size of an error can say; the first that holds.
@@ -331,6 +326,12 @@ std::string operator_text(const core::OpRecord& record) {
   return record.op == nullptr || record.op->name.empty() ? "(no operator)" : record.op->name;
 }
 
+std::string operator_in_module(const OpDivergence& op) {
+  const std::string_view module = module_of(shown_record(op));
+  return fmt::format(
+      "{}{}{}", operator_text(shown_record(op)), module.empty() ? "" : " in ", module);
+}
+
 std::vector<const OpDivergence*> every_divergence(const Report& report) {
   std::vector<const OpDivergence*> all;
   if (report.first_divergence) all.push_back(&*report.first_divergence);
@@ -338,9 +339,7 @@ std::vector<const OpDivergence*> every_divergence(const Report& report) {
   return all;
 }
 
-Line op_line(const comparators::OpDivergence& op) {
-  return op_line(shown_index(op), shown_record(op));
-}
+Line op_line(const OpDivergence& op) { return op_line(shown_index(op), shown_record(op)); }
 
 Line op_line(std::uint64_t index, const core::OpRecord& record) {
   Line line(fmt::format("op {} ", index));
@@ -391,7 +390,7 @@ std::string amount_text(const comparators::TensorComparison& tensor) {
   return text;
 }
 
-const comparators::TensorComparison* leading_output(const comparators::OpDivergence& op) noexcept {
+const comparators::TensorComparison* leading_output(const OpDivergence& op) noexcept {
   const auto heavier = [](const auto& left, const auto& right) {
     return weight(left.outcome) < weight(right.outcome);
   };
@@ -399,7 +398,7 @@ const comparators::TensorComparison* leading_output(const comparators::OpDiverge
   return found == op.outputs.end() ? nullptr : &*found;
 }
 
-std::vector<std::string> non_finite_notes(const comparators::Report& report) {
+std::vector<std::string> non_finite_notes(const Report& report) {
   std::vector<std::string> notes;
   std::ranges::copy_if(report.warnings, std::back_inserter(notes), [](const std::string& text) {
     return text.starts_with("NaN ") || text.starts_with("Infinity ");
@@ -407,7 +406,7 @@ std::vector<std::string> non_finite_notes(const comparators::Report& report) {
   return notes;
 }
 
-std::string returned_amount(const comparators::OpDivergence& op) {
+std::string returned_amount(const OpDivergence& op) {
   if (const auto* output = leading_output(op)) {
     const bool is_here = !output->baseline.slot.empty();
     return fmt::format(
@@ -416,7 +415,7 @@ std::string returned_amount(const comparators::OpDivergence& op) {
   return op.notes.empty() ? op.cause.evidence : op.notes.front();
 }
 
-std::string op_amount(const comparators::OpDivergence& op) {
+std::string op_amount(const OpDivergence& op) {
   if (const auto* output = leading_output(op)) return amount_text(*output);
   return op.notes.empty() ? "results differ" : op.notes.front();
 }

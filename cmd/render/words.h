@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cmd/render/page.h"
+#include "cmd/render/render.h"
 #include "comparators/report/op_text.h"
 #include "comparators/report/report.h"
 
@@ -22,26 +23,28 @@ std::string_view name_of(Enum value, std::initializer_list<std::string_view> nam
 }
 
 /// `DIVERGED`, `NOT COMPARABLE`: how a verdict line begins.
-std::string verdict_word(comparators::Status status);
-Role verdict_role(comparators::Status status) noexcept;
+std::string verdict_word(Status status);
+Role verdict_role(Status status) noexcept;
 /// `diverged`, `not_comparable`: the JSON report's word.
-std::string_view status_name(comparators::Status status) noexcept;
+std::string_view status_name(Status status) noexcept;
 /// `origin`, `control_flow`; empty for kNone.
-std::string_view kind_name(comparators::DivergenceKind kind) noexcept;
-std::string_view relation_name(comparators::Relation relation) noexcept;
-Role relation_role(comparators::Relation relation) noexcept;
+std::string_view kind_name(DivergenceKind kind) noexcept;
+std::string_view relation_name(Relation relation) noexcept;
+Role relation_role(Relation relation) noexcept;
 
 using comparators::module_of;
 using comparators::shown_index;
 using comparators::shown_record;
 /// Operator name without its overload, not escaped; `(no operator)` for a record that names none.
 std::string operator_text(const core::OpRecord& record);
+/// `aten::addmm in encoder.layers.3.linear1`, not escaped.
+std::string operator_in_module(const OpDivergence& op);
 
 /// The first divergence and the further ones, in trace order. Borrowed.
-std::vector<const comparators::OpDivergence*> every_divergence(const comparators::Report& report);
+std::vector<const OpDivergence*> every_divergence(const Report& report);
 
 /// `op 41 aten::addmm (encoder.layers.3.linear1, model.py:123)`, in colours.
-Line op_line(const comparators::OpDivergence& op);
+Line op_line(const OpDivergence& op);
 Line op_line(std::uint64_t index, const core::OpRecord& record);
 
 /// Of which elements the metrics of a tensor speak; empty where of all.
@@ -53,19 +56,19 @@ std::string amount_text(const comparators::TensorMetrics& metrics, bool judged_b
 /// The same of a tensor that the runs were given, its note first.
 std::string amount_text(const comparators::NamedTensorDifference& tensor);
 /// The output that says most: beyond policy before mismatched before the rest; null when none.
-const comparators::TensorComparison* leading_output(const comparators::OpDivergence& op) noexcept;
+const comparators::TensorComparison* leading_output(const OpDivergence& op) noexcept;
 
 /// Those warnings that every verdict carries, in every format: how many outputs hold NaN or
 /// infinity, and where that began. They stand first. Not escaped.
-std::vector<std::string> non_finite_notes(const comparators::Report& report);
+std::vector<std::string> non_finite_notes(const Report& report);
 
 /// What set the two sides of an operator apart, in a phrase, not escaped.
-std::string op_amount(const comparators::OpDivergence& op);
+std::string op_amount(const OpDivergence& op);
 /// The same of a returned value, with the path of what differs: `out.n: 6 against 9`.
-std::string returned_amount(const comparators::OpDivergence& op);
+std::string returned_amount(const OpDivergence& op);
 
 /// The verdict line in colours; headline() is its plain text.
-Line verdict_line(const comparators::Report& report);
+Line verdict_line(const Report& report);
 
 /// What holds of a dump that core::verify_contents() has let pass.
 /// @param whole  nothing of it is in a dump that was not there

@@ -26,8 +26,6 @@
 namespace repro_check::cmd {
 namespace {
 
-constexpr std::size_t kLast = 20;
-
 std::string read_existing(const std::string& file) {
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(file, ignored)) {
@@ -122,8 +120,8 @@ class ReportCommand final : public Command {
                               line.number,
                               core::printable(line.why)));
     }
-    const std::vector<Trend> trends = trends_of(history, gate_);
-    if (trends.empty()) {
+    TrendView view{*history_, trends_of(history, gate_), history.damaged};
+    if (view.trends.empty()) {
       const std::string what = core::printable(*history_) + " holds no run of " +
                                (gate_ ? "gate " + core::printable(*gate_) : std::string("a gate"));
       const bool is_damaged = !history.damaged.empty() && history.entries.empty();
@@ -133,12 +131,10 @@ class ReportCommand final : public Command {
           "`repro-check gate --history FILE` adds one");
     }
     const ReportStyle style = report_.style(globals, "text");
-    const std::size_t last = last_.value_or(kLast);
+    view.last = last_.value_or(view.last);
     const auto render = style.format == "json" ? trend_json : trend_text;
-    const std::string document = render(*history_, trends, history.damaged, last, style.options);
-    if (!report_.formats().empty()) {
-      report_.write_destinations(trend_html(*history_, trends, history.damaged, last));
-    }
+    const std::string document = render(view, style.options);
+    if (!report_.formats().empty()) report_.write_destinations(trend_html(view));
     report_.write(document);
     return core::ExitCode::kReproducible;
   }

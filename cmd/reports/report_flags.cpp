@@ -39,7 +39,7 @@ constexpr std::size_t kLinePiece = std::size_t{1} << 18U;
 }
 
 [[noreturn]] void reject(std::string_view word, const std::string& why, const std::string& hint) {
-  throw core::Error(core::ErrorKind::kUsage, fmt::format("--report \"{}\": {}", word, why), hint);
+  throw usage_error(fmt::format("--report \"{}\": {}", word, why), hint);
 }
 
 const ReportFormat& format_of(std::string_view word, std::string_view name) {
@@ -66,8 +66,7 @@ void check_stdout(const std::vector<ReportDestination>& destinations) {
   const bool is_shared = wanted.size() == 2 && wanted[0]->format != wanted[1]->format &&
                          is_log(*wanted[0]) && is_log(*wanted[1]);
   if (is_shared) return;
-  throw core::Error(core::ErrorKind::kUsage,
-                    fmt::format("--report: {} and {} both go to stdout, which takes one report",
+  throw usage_error(fmt::format("--report: {} and {} both go to stdout, which takes one report",
                                 wanted[0]->format->name,
                                 wanted[1]->format->name),
                     "write one of them to a file; only text and github may share stdout");
@@ -110,8 +109,7 @@ void check_destinations(const std::vector<ReportDestination>& destinations) {
     std::error_code error;
     const std::filesystem::path place = std::filesystem::absolute(each.file, error);
     if (!files.insert(place.lexically_normal()).second) {
-      throw core::Error(core::ErrorKind::kUsage,
-                        fmt::format("--report: {} is wanted by two reports", each.file.string()),
+      throw usage_error(fmt::format("--report: {} is wanted by two reports", each.file.string()),
                         "give each a file of its own");
     }
   }
@@ -145,7 +143,7 @@ void write_report(const ReportDestination& destination,
 }
 
 /// Where a page opens: at the first operator that is not fine.
-std::string place_in_page(const comparators::Report& report) {
+std::string place_in_page(const Report& report) {
   const auto& first = report.first_divergence;
   if (!first) return {};
   return first->baseline_index ? fmt::format("#op-{}", *first->baseline_index)
@@ -161,12 +159,12 @@ OpLines::OpLines()
 
 comparators::OpObserver OpLines::observer(bool all) {
   comparators::OpObserver observer;
-  observer.see = [this](const comparators::OpDivergence& op) {
+  observer.see = [this](const OpDivergence& op) {
     ++not_fine_;
     put(jsonl_op(op));
   };
   if (!all) return observer;
-  observer.see_fine = [this](const comparators::OpDivergence& op, comparators::OpState state) {
+  observer.see_fine = [this](const OpDivergence& op, comparators::OpState state) {
     put(jsonl_fine_op(op, state));
   };
   return observer;
@@ -177,9 +175,7 @@ void OpLines::put(const std::string& line) {
   if (!out_) fail("cannot write " + file_.path().string());
 }
 
-void OpLines::write(const comparators::Report& report,
-                    const RenderOptions& options,
-                    const TextSink& sink) {
+void OpLines::write(const Report& report, const RenderOptions& options, const TextSink& sink) {
   out_.flush();
   if (!out_) fail("cannot write " + file_.path().string());
   sink(jsonl_header(report, options));
@@ -205,8 +201,7 @@ void require_report_place(const std::filesystem::path& file, bool append) {
   in.read(head.data(), static_cast<std::streamsize>(head.size()));
   head.resize(static_cast<std::size_t>(in.gcount()));
   if (head.empty() || is_report(head)) return;
-  throw core::Error(core::ErrorKind::kUsage,
-                    file.string() + " exists already, and is no report of repro-check",
+  throw usage_error(file.string() + " exists already, and is no report of repro-check",
                     "remove it first, or name another file: only reports are replaced");
 }
 
@@ -268,8 +263,7 @@ void ReportFlags::check_output(const configs::ReportSpec* spec) {
   }
   check_destinations(destinations_);
   if (format_ && !output_ && stdout_is_taken()) {
-    throw core::Error(core::ErrorKind::kUsage,
-                      "--format and --report both want stdout",
+    throw usage_error("--format and --report both want stdout",
                       "leave out --format, or send it to a file with --output");
   }
 }
@@ -329,7 +323,7 @@ DocumentOptions ReportFlags::document_options(const RenderOptions& options) cons
   return document;
 }
 
-void ReportFlags::emit(std::span<const comparators::Report> reports,
+void ReportFlags::emit(std::span<const Report> reports,
                        const ReportStyle& style,
                        OpLines* lines) const {
   const DocumentOptions to_terminal = document_options(style.options);
@@ -372,10 +366,6 @@ void ReportFlags::emit(std::span<const comparators::Report> reports,
     waiting += destination.format->render(reports, to_stdout);
   }
   write_stdout(waiting);
-}
-
-core::Error usage_error(const std::string& message, std::string hint) {
-  return {core::ErrorKind::kUsage, message, std::move(hint)};
 }
 
 }  // namespace repro_check::cmd

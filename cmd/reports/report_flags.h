@@ -34,7 +34,7 @@ class OpLines {
   [[nodiscard]] comparators::OpObserver observer(bool all);
 
   /// The document, from header to verdict.
-  void write(const comparators::Report& report, const RenderOptions& options, const TextSink& sink);
+  void write(const Report& report, const RenderOptions& options, const TextSink& sink);
 
  private:
   void put(const std::string& line);
@@ -97,7 +97,7 @@ class ReportFlags {
   /// stays empty when a file could not be written. The other files are written then all the same.
   /// @param lines  every operator of the one report, for JSON Lines; null = what the reports list
   /// @throws core::Error{kIo} of the first that failed
-  void emit(std::span<const comparators::Report> reports,
+  void emit(std::span<const Report> reports,
             const ReportStyle& style,
             OpLines* lines = nullptr) const;
 
@@ -123,8 +123,5 @@ class ReportFlags {
   bool all_ = false;
   std::optional<std::size_t> top_;
 };
-
-/// For a command line that does not fit together.
-core::Error usage_error(const std::string& message, std::string hint);
 
 }  // namespace repro_check::cmd

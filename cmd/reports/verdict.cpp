@@ -22,10 +22,6 @@
 namespace repro_check::cmd {
 namespace {
 
-using comparators::Report;
-using comparators::RunSummary;
-using comparators::Status;
-
 /// What keeps a dump from being opened, as a status of the report and of the run. The last of them
 /// is about another dump than the one that was recorded, which a single one cannot be.
 struct Obstacle {
@@ -220,6 +216,10 @@ core::ExitCode report_unreadable(const std::filesystem::path& dump,
   write_stdout(
       render_reports({&*report, 1}, {format, render_options(globals, stdout_is_terminal())}));
   return worst_exit({&*report, 1});
+}
+
+core::Error usage_error(const std::string& message, std::string hint) {
+  return {core::ErrorKind::kUsage, message, std::move(hint)};
 }
 
 }  // namespace repro_check::cmd

@@ -27,23 +27,22 @@ struct OpenOptions {
 };
 
 /// Opens and compares two dumps. A dump that cannot be read is a status of the report.
-comparators::Report judge(const std::filesystem::path& baseline,
-                          const std::filesystem::path& candidate,
-                          const comparators::CompareOptions& options,
-                          const OpenOptions& opening = {});
+Report judge(const std::filesystem::path& baseline,
+             const std::filesystem::path& candidate,
+             const comparators::CompareOptions& options,
+             const OpenOptions& opening = {});
 
 /// The report that says only that a dump could not be read.
 /// @return empty when `error` is not about a dump
-std::optional<comparators::Report> unreadable_dump(const std::filesystem::path& dump,
-                                                   const core::Error& error);
+std::optional<Report> unreadable_dump(const std::filesystem::path& dump, const core::Error& error);
 
 /// The one that a command ends with: 5 before 3 before 1 before 4 before 0.
 core::ExitCode worse(core::ExitCode left, core::ExitCode right);
-core::ExitCode worst_exit(std::span<const comparators::Report> reports);
+core::ExitCode worst_exit(std::span<const Report> reports);
 
 /// Puts the report that decides the exit code first, because the first line is what is read; the
 /// others keep their order.
-void put_worst_first(std::vector<comparators::Report>& reports);
+void put_worst_first(std::vector<Report>& reports);
 
 /// How the reports of one command are written.
 struct ReportStyle {
@@ -56,7 +55,7 @@ RenderOptions render_options(const GlobalOptions& globals, bool to_terminal);
 
 /// One document: text reports one below the other, each naming the two dumps it is about when there
 /// are several; a JSON object, or an array when there are several.
-std::string render_reports(std::span<const comparators::Report> reports, const ReportStyle& style);
+std::string render_reports(std::span<const Report> reports, const ReportStyle& style);
 
 /// Prints the report that says only that a dump could not be read.
 /// @throws `error` again when it is not about a dump
@@ -64,5 +63,8 @@ core::ExitCode report_unreadable(const std::filesystem::path& dump,
                                  const core::Error& error,
                                  const std::string& format,
                                  const GlobalOptions& globals);
+
+/// For a command line or a configuration that cannot be carried out.
+core::Error usage_error(const std::string& message, std::string hint = {});
 
 }  // namespace repro_check::cmd

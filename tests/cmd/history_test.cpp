@@ -224,7 +224,7 @@ TEST_CASE("lines of a trend keep to their width, whatever stands in them") {
   constexpr std::size_t kColumns = 80;
   RenderOptions options;
   options.columns = kColumns;
-  const std::string text = trend_text("h.jsonl", trends, {{7, "it is no JSON"}}, 20, options);
+  const std::string text = trend_text({"h.jsonl", trends, {{7, "it is no JSON"}}}, options);
   CHECK(text.find('\x1b') == std::string::npos);
   CHECK(text.find("line 7: it is no JSON") != std::string::npos);
   std::size_t begin = text.find('\n') + 1;

@@ -16,8 +16,6 @@
 namespace repro_check::cmd {
 namespace {
 
-using comparators::Report;
-
 // A step shows ten errors and ten warnings, and drops the rest without a word.
 constexpr std::size_t kMostErrors = 8;
 constexpr std::size_t kMostNotices = 8;
@@ -79,10 +77,7 @@ std::string fingerprint(const Finding& finding, const SourcePlace& place) {
 
 std::string description(const Finding& finding) {
   if (finding.subject != Subject::kOperator) return finding.message;
-  const core::OpRecord& record = shown_record(*finding.op);
-  const std::string_view module = module_of(record);
-  return fmt::format(
-      "{}{}{}: {}", operator_text(record), module.empty() ? "" : " in ", module, finding.message);
+  return operator_in_module(*finding.op) + ": " + finding.message;
 }
 
 }  // namespace

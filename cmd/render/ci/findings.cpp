@@ -17,13 +17,7 @@
 namespace repro_check::cmd {
 namespace {
 
-using comparators::DivergenceKind;
 using comparators::ExpectedOutcome;
-using comparators::OpDivergence;
-using comparators::Relation;
-using comparators::Report;
-using comparators::RunSummary;
-using comparators::Status;
 using core::NamedTensorKind;
 
 constexpr std::array kRules{
@@ -199,9 +193,8 @@ std::string changes_text(const std::vector<baselines::Change>& changes) {
 
 /// What the operator was given besides the results of others, if that is what differs: `weights`,
 /// `inputs`, `constant`, `argument`; else empty.
-std::string_view differing_source(const comparators::OpDivergence& op) noexcept {
+std::string_view differing_source(const OpDivergence& op) noexcept {
   using comparators::CauseKind;
-  using comparators::DivergenceKind;
   if (op.kind == DivergenceKind::kWeights || op.cause.kind == CauseKind::kWeights) return "weights";
   if (op.kind == DivergenceKind::kInputs || op.cause.kind == CauseKind::kInputData) return "inputs";
   if (op.cause.kind == CauseKind::kConstant) return "constant";
@@ -209,9 +202,7 @@ std::string_view differing_source(const comparators::OpDivergence& op) noexcept 
 }
 
 /// The rule that an operator which is not fine falls under.
-RuleId rule_of(const comparators::OpDivergence& op) noexcept {
-  using comparators::DivergenceKind;
-  using comparators::Relation;
+RuleId rule_of(const OpDivergence& op) noexcept {
   if (op.relation == Relation::kMissing) return RuleId::kMissing;
   if (!differing_source(op).empty()) return RuleId::kInherited;
   if (op.relation == Relation::kMismatch) return RuleId::kMismatch;

@@ -71,7 +71,7 @@ struct Finding {
   Subject subject = Subject::kOperator;
   std::size_t run = 0;  ///< position in Report::runs, for kRun and kDump
   /// For kOperator, and what kExpected names where that is known; borrowed from the report or gate.
-  const comparators::OpDivergence* op = nullptr;
+  const OpDivergence* op = nullptr;
   /// Of RC2001 to RC2003; borrowed from the gate.
   const comparators::ExpectedOutcome* entry = nullptr;
   /// One line: `3 of 4096 elements, max 2 ULP, origin`.
@@ -88,7 +88,7 @@ struct Finding {
 /// what is excused. At least one that is neither a consequence nor excused where exit_code_of() is
 /// not 0; only what is excused else.
 /// @param gate  that the report is about; may be null
-std::vector<Finding> findings_of(const comparators::Report& report, const GateOutcome* gate);
+std::vector<Finding> findings_of(const Report& report, const GateOutcome* gate);
 
 /// `a race; until 2026-12-31, ann, PROJ-12`: why an entry is on the list. Not escaped.
 std::string entry_text(const comparators::ExpectedOutcome& entry);
@@ -108,16 +108,16 @@ struct SourcePlace {
 /// package; where there is none, the first line of the configuration, else of the model's file.
 /// @param site  may be null
 SourcePlace source_place(const core::CallSite* site,
-                         const comparators::Report& report,
+                         const Report& report,
                          const DocumentOptions& options);
 
 /// The call that a finding is about; of differing inputs and weights, and of streams that part, the
 /// first one that is not fine. Null where there is none.
-const core::CallSite* site_of(const Finding& finding, const comparators::Report& report);
+const core::CallSite* site_of(const Finding& finding, const Report& report);
 
 /// A report as the formats that CI systems read show it.
 struct CiReport {
-  const comparators::Report& report;
+  const Report& report;
   const GateOutcome* gate = nullptr;  ///< of the first report: it is about the runs as a whole
   const DocumentOptions& options;
   /// What is checked, as one word: options.subject, else the stem of the model's file, else
@@ -133,7 +133,6 @@ struct CiReport {
 };
 
 /// @param reports, options  borrowed
-std::vector<CiReport> ci_reports(std::span<const comparators::Report> reports,
-                                 const DocumentOptions& options);
+std::vector<CiReport> ci_reports(std::span<const Report> reports, const DocumentOptions& options);
 
 }  // namespace repro_check::cmd

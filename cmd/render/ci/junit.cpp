@@ -18,9 +18,6 @@
 namespace repro_check::cmd {
 namespace {
 
-using comparators::OpDivergence;
-using comparators::Report;
-
 // GitLab takes 500,000 cases and 30 MB a file, Buildkite 5,000 cases.
 constexpr std::size_t kMostOperators = 2000;
 constexpr std::size_t kMostModules = 2000;
@@ -162,12 +159,7 @@ class Suite {
     for (const Finding& finding : findings_) {
       if (finding.consequence || finding.is_excused()) continue;
       if (finding.subject != Subject::kOperator) return "not judged: " + finding.message;
-      const core::OpRecord& record = shown_record(*finding.op);
-      const std::string_view module = comparators::module_of(record);
-      return fmt::format("not judged: inputs differ since {}{}{}",
-                         operator_text(record),
-                         module.empty() ? "" : " in ",
-                         module);
+      return "not judged: inputs differ since " + operator_in_module(*finding.op);
     }
     return "not judged";
   }
@@ -249,8 +241,7 @@ class Suite {
   }
 
   static std::string module_of(const Finding& finding) {
-    const core::OpRecord& record = shown_record(*finding.op);
-    return std::string(comparators::module_of(record));
+    return std::string(comparators::module_of(shown_record(*finding.op)));
   }
 
   /// Causes, what is excused, and what follows from causes, as far as there is room.
@@ -268,13 +259,11 @@ class Suite {
   void add_operator(const Finding& finding) {
     const OpDivergence& op = *finding.op;
     const core::OpRecord& record = shown_record(op);
-    Case each;
-    each.classname = classname(module_of(finding));
-    each.name = case_name(op);
-    each.time = time_text(static_cast<double>(record.wall_ns) * 1e-9);
-    each.place = place_text(finding);
-    each.outcome = outcome_of(finding);
-    push(std::move(each));
+    push({classname(module_of(finding)),
+          case_name(op),
+          time_text(static_cast<double>(record.wall_ns) * 1e-9),
+          place_text(finding),
+          outcome_of(finding)});
   }
 
   /// `aten::addmm.default#0 forward`: nothing in it moves when an operator is put in front.

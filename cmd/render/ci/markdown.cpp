@@ -13,8 +13,6 @@
 namespace repro_check::cmd {
 namespace {
 
-using comparators::Report;
-
 // A step's summary may have 1 MiB and a comment 65,536 characters; beyond it all of it is refused.
 constexpr std::size_t kMostBytes = 60'000;
 constexpr std::size_t kMostRows = 20;
@@ -26,25 +24,18 @@ std::string cell(std::string_view text) { return markdown_code(fit(escape_name(t
 
 std::string verdict_block(const Report& report) {
   std::string text = shorten_bytes(headline(report), kMostVerdict) + "\n";
+  const auto add = [&](const std::string& label, const std::string& line, std::size_t most) {
+    if (!line.empty()) text += shorten_bytes(label + escape_name(line), most) + "\n";
+  };
   for (const std::string& reason : report.reasons) {
-    if (text.size() < kMostVerdict && text.find(escape_name(reason)) == std::string::npos) {
-      text += shorten_bytes(escape_name(reason), kMostVerdict / 2) + "\n";
-    }
+    const bool is_said = text.find(escape_name(reason)) != std::string::npos;
+    if (text.size() < kMostVerdict && !is_said) add("", reason, kMostVerdict / 2);
   }
-  if (report.first_divergence && !report.first_divergence->cause.evidence.empty()) {
-    text +=
-        shorten_bytes(escape_name(report.first_divergence->cause.evidence), kMostVerdict) + "\n";
-  }
-  if (const std::string returned = returned_text(report); !returned.empty()) {
-    text += shorten_bytes("returned: " + returned, kMostVerdict / 2) + "\n";
-  }
-  if (const std::string random = random_text(report); !random.empty()) {
-    text += shorten_bytes("random: " + random, kMostVerdict / 2) + "\n";
-  }
-  for (const std::string& note : non_finite_notes(report)) {
-    text += shorten_bytes(escape_name(note), kMostVerdict / 2) + "\n";
-  }
-  if (!report.mend.empty()) text += shorten_bytes(escape_name(report.mend), kMostVerdict) + "\n";
+  if (report.first_divergence) add("", report.first_divergence->cause.evidence, kMostVerdict);
+  add("returned: ", returned_text(report), kMostVerdict / 2);
+  add("random: ", random_text(report), kMostVerdict / 2);
+  for (const std::string& note : non_finite_notes(report)) add("", note, kMostVerdict / 2);
+  add("", report.mend, kMostVerdict);
   return markdown_block(text);
 }
 
@@ -103,7 +94,7 @@ std::string expected_table(const GateOutcome* gate) {
   for (std::size_t i = 0; i < shown; ++i) {
     const comparators::ExpectedOutcome& entry = gate->expected[i];
     std::string operators;
-    for (const comparators::OpDivergence& op : entry.found) {
+    for (const OpDivergence& op : entry.found) {
       if (operators.size() > kMostCell) break;
       const core::OpRecord& record = shown_record(op);
       operators += (operators.empty() ? "" : ", ") + operator_text(record);

@@ -19,8 +19,6 @@
 namespace repro_check::cmd {
 namespace {
 
-using comparators::Report;
-
 // GitHub takes 25,000 results a run and shows 5,000.
 constexpr std::size_t kMostResults = 5000;
 constexpr std::size_t kMostMessage = 4096;
@@ -113,7 +111,7 @@ class Run {
     Json out;
     out["executionSuccessful"] = is_judged();
     out["exitCode"] = static_cast<int>(comparators::exit_code_of(report_));
-    for (const comparators::RunSummary& run : report_.runs) {
+    for (const RunSummary& run : report_.runs) {
       if (run.signal.empty() || is_judged()) continue;
       out["exitSignalName"] = escape_name(run.signal);
       break;
@@ -181,7 +179,7 @@ class Run {
     return kSubjects.at(static_cast<std::size_t>(finding.subject));
   }
 
-  static std::string full_name(const comparators::OpDivergence& op) {
+  static std::string full_name(const OpDivergence& op) {
     const core::OpRecord& record = shown_record(op);
     return record.op == nullptr ? operator_text(record) : record.op->full_name();
   }

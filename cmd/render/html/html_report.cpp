@@ -24,12 +24,9 @@
 namespace repro_check::cmd {
 namespace {
 
-using comparators::OpDivergence;
 using comparators::OpErrors;
 using comparators::OpRow;
 using comparators::OpTrail;
-using comparators::Report;
-using comparators::RunSummary;
 
 /// Operators that a page lists for browsers that run no script in it.
 constexpr std::size_t kStaticOperators = 50;

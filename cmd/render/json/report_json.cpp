@@ -20,12 +20,8 @@
 
 namespace repro_check::cmd {
 
-using comparators::OpDivergence;
 using comparators::OpState;
-using comparators::Relation;
 using comparators::RelHistogram;
-using comparators::Report;
-using comparators::RunSummary;
 using comparators::TensorComparison;
 using comparators::TensorMetrics;
 using core::NamedTensorKind;
@@ -233,8 +229,8 @@ void describe(auto f, Of<decltype(f), Relation>& relation) {
   f.word(relation, Relation::kMissing, relation_name);
 }
 
-void describe(auto f, Of<decltype(f), comparators::DivergenceKind>& kind) {
-  f.word(kind, comparators::DivergenceKind::kExpectation, kind_name);
+void describe(auto f, Of<decltype(f), DivergenceKind>& kind) {
+  f.word(kind, DivergenceKind::kExpectation, kind_name);
 }
 
 void describe(auto f, Of<decltype(f), core::Dtype>& dtype) {
@@ -470,8 +466,8 @@ void describe_found(auto f, Of<decltype(f), OpDivergence>& op) {
 
 }  // namespace
 
-void describe(auto f, Of<decltype(f), comparators::Status>& status) {
-  f.word(status, comparators::Status::kNoBaseline, status_name);
+void describe(auto f, Of<decltype(f), Status>& status) {
+  f.word(status, Status::kNoBaseline, status_name);
 }
 
 void describe(auto f, Of<decltype(f), comparators::Coverage>& c) {
@@ -1042,7 +1038,7 @@ void describe_repeat(auto f, Of<decltype(f), comparators::RepeatSummary>& repeat
 void describe_repeat_of(JsonWriter f, const Report& report) {
   if (report.repeat) {
     describe_repeat(f, *report.repeat);
-  } else if (report.status == comparators::Status::kReproducible) {
+  } else if (report.status == Status::kReproducible) {
     describe_repeat(f, two_that_agree(report));
   }
 }
@@ -1237,8 +1233,6 @@ std::string render_jsonl(std::span<const Report> reports, const DocumentOptions&
 }
 
 namespace {
-
-using comparators::Report;
 
 core::Error refused(const std::string& origin, const std::string& why) {
   return {core::ErrorKind::kUsage,

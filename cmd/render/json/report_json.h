@@ -16,27 +16,27 @@ namespace repro_check::cmd {
 inline constexpr const char* kReportVersion = "1.6";
 
 /// The object that render_json() writes, for documents that hold it.
-Json json_report(const comparators::Report& report, const RenderOptions& options);
+Json json_report(const Report& report, const RenderOptions& options);
 
 // Parts of it that other documents hold as well.
 void describe(auto f, Of<decltype(f), comparators::TensorMetrics>& metrics);
 void describe(auto f, Of<decltype(f), core::GeneratorUse>& use);
 
 /// The lines of JSON Lines, each with its newline.
-std::string jsonl_header(const comparators::Report& report, const RenderOptions& options);
+std::string jsonl_header(const Report& report, const RenderOptions& options);
 /// An operator that is not fine: every field of the JSON report's.
-std::string jsonl_op(const comparators::OpDivergence& op);
+std::string jsonl_op(const OpDivergence& op);
 /// Any other: its key, its indices and its state, and the outputs that differ within the policy.
-std::string jsonl_fine_op(const comparators::OpDivergence& op, comparators::OpState state);
+std::string jsonl_fine_op(const OpDivergence& op, comparators::OpState state);
 /// The warnings, and last the verdict.
 /// @param shown  lines of jsonl_op() before it
-std::string jsonl_end(const comparators::Report& report, std::uint64_t shown);
+std::string jsonl_end(const Report& report, std::uint64_t shown);
 
 /// Reports as a JSON document has them.
 struct ReadReports {
-  std::vector<comparators::Report> reports;  ///< one at least
-  std::optional<GateOutcome> gate;           ///< of the first, where it is about a gate
-  std::string hdf5_version;                  ///< of the tool that wrote it; may be empty
+  std::vector<Report> reports;      ///< one at least
+  std::optional<GateOutcome> gate;  ///< of the first, where it is about a gate
+  std::string hdf5_version;         ///< of the tool that wrote it; may be empty
 };
 
 /// The inverse of the format `json`. What the JSON does not hold is empty: settings that do

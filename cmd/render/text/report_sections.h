@@ -19,37 +19,35 @@ struct Detail {
   std::size_t listed = kDefaultTop;  ///< further divergent operators
 };
 
-/// `out/baseline, out/candidate`, escaped.
-std::string dumps_text(const comparators::Report& report);
+/// `out/baseline, out/candidate`
+std::string dumps_text(const Report& report);
 
 /// How what the calls returned compares, in a sentence; empty where there is nothing to say of it.
-std::string returned_text(const comparators::Report& report);
+std::string returned_text(const Report& report);
 
 /// How many operators of a pass drew random numbers, and what their agreement rests on; else empty.
-std::string random_text(const comparators::Report& report);
+std::string random_text(const Report& report);
 
 // Sections around the divergence itself. A section without anything to say adds nothing.
 
-void add_returned(Page& page, const comparators::Report& report);
+void add_returned(Page& page, const Report& report);
 
 /// What is known of runs that did not finish.
-void add_unfinished(Page& page,
-                    const comparators::Report& report,
-                    const std::vector<RunLog>& logs);
+void add_unfinished(Page& page, const Report& report, const std::vector<RunLog>& logs);
 
 /// Under level auto, what the other round of recordings said, and where its dumps are.
-void add_passes(Page& page, const comparators::Report& report);
+void add_passes(Page& page, const Report& report);
 
 /// What N runs of one configuration say together; with everything also what a pair does.
-void add_repeat(Page& page, const comparators::Report& report, const Detail& detail);
+void add_repeat(Page& page, const Report& report, const Detail& detail);
 
 /// What was compared, by which policy, what differs around it, warnings, how to mend it.
-void add_coverage(Page& page, const comparators::Report& report, const Detail& detail);
+void add_coverage(Page& page, const Report& report, const Detail& detail);
 
 /// How the runs stand to what was accepted. @param gate  may be null
 void add_gate(Page& page, const GateOutcome* gate, const Detail& detail);
 
 /// Under `-v`: divergent operators by module, the runs, their settings.
-void add_verbose(Page& page, const comparators::Report& report);
+void add_verbose(Page& page, const Report& report);
 
 }  // namespace repro_check::cmd

@@ -22,18 +22,12 @@ namespace repro_check::cmd {
 namespace {
 
 using comparators::Coverage;
-using comparators::DivergenceKind;
 using comparators::ExpectedOutcome;
 using comparators::FlakyOp;
-using comparators::OpDivergence;
 using comparators::OpRepeatability;
 using comparators::RandomDraws;
-using comparators::Relation;
 using comparators::RepeatSummary;
-using comparators::Report;
 using comparators::ReturnedValues;
-using comparators::RunSummary;
-using comparators::Status;
 
 std::string gaps_text(const Coverage& c) {
   std::string text = fmt::format("{} missing, {} skipped",
@@ -59,7 +53,7 @@ std::string nothing_text(const Report& report) {
   for (const RunSummary& run : report.runs) {
     const bool is_known = run.status == "complete" || run.status == "failed";
     const std::string_view state = run.status == "complete" ? "whole" : "not whole";
-    texts.push_back(fmt::format("{} is {}", escape_name(run.name), is_known ? state : run.status));
+    texts.push_back(fmt::format("{} is {}", run.name, is_known ? state : run.status));
   }
   return fmt::format("nothing: {}", fmt::join(texts, ", "));
 }
@@ -147,7 +141,7 @@ std::string limit_text(const Report& report) {
     texts.push_back(
         fmt::format("the last {} of {}",
                     format_count(trace.operators - *trace.bytes_limit_reached_at, "operator"),
-                    escape_name(run.name)));
+                    run.name));
   }
   if (texts.empty()) return {};
   return fmt::format("of {} not all stored (dump.max_bytes); there digests alone decided",
@@ -173,7 +167,7 @@ std::string values_text(const Report& report) {
     if (run.missing_reference.empty() || !run.manifest.trace.reference) continue;
     sentences.push_back(fmt::format("{} of {} in a dump that was not given; there digests decided",
                                     format_count(run.manifest.trace.reference->contents, "content"),
-                                    escape_name(run.name)));
+                                    run.name));
   }
   if (report.coverage.sliced != 0) {
     sentences.push_back(
@@ -211,15 +205,15 @@ std::string map_text(const Report& report) {
     std::string text = fmt::format("line {} ({} {} -> {}): {}",
                                    entry.line,
                                    entry.kind,
-                                   escape_name(entry.pattern),
-                                   escape_name(entry.replacement),
+                                   entry.pattern,
+                                   entry.replacement,
                                    format_count(entry.operators, "operator"));
     if (entry.tensors != 0) text += ", " + format_count(entry.tensors, "weight");
     texts.push_back(std::move(text));
   }
   return fmt::format("{} matched by names in {}; {}",
                      format_count(report.alignment.map, "operator"),
-                     escape_name(map.file),
+                     map.file,
                      fmt::join(texts, "; "));
 }
 
@@ -228,11 +222,8 @@ std::string rules_text(const Report& report) {
   std::vector<std::string> texts;
   for (std::size_t i = 0; i < report.rules.size(); ++i) {
     const comparators::RuleUse& rule = report.rules[i];
-    texts.push_back(fmt::format("{} ({}) {}: {}",
-                                i,
-                                escape_name(rule.match),
-                                rule.policy,
-                                format_count(rule.tensors, "tensor")));
+    texts.push_back(fmt::format(
+        "{} ({}) {}: {}", i, rule.match, rule.policy, format_count(rule.tensors, "tensor")));
   }
   return fmt::format("{}", fmt::join(texts, "; "));
 }
@@ -242,16 +233,15 @@ std::string observer_text(const Report& report) {
   using Outcome = comparators::ObserverFinding::Outcome;
   std::vector<std::string> texts;
   for (const comparators::ObserverFinding& finding : report.observer) {
-    const std::string run = escape_name(finding.run);
+    const std::string& run = finding.run;
     const std::string outputs = format_count(finding.outputs, "output");
-    texts.push_back(finding.outcome == Outcome::kUnchanged
-                        ? fmt::format("recording left {} of {} bit-identical", outputs, run)
-                    : finding.outcome == Outcome::kChanged
-                        ? fmt::format("recording {} at level {} changed output {}",
-                                      run,
-                                      finding.level,
-                                      escape_name(finding.output))
-                        : fmt::format("{} not judged: {}", run, escape_name(finding.detail)));
+    texts.push_back(
+        finding.outcome == Outcome::kUnchanged
+            ? fmt::format("recording left {} of {} bit-identical", outputs, run)
+        : finding.outcome == Outcome::kChanged
+            ? fmt::format(
+                  "recording {} at level {} changed output {}", run, finding.level, finding.output)
+            : fmt::format("{} not judged: {}", run, finding.detail));
   }
   return fmt::format("{}", fmt::join(texts, "; "));
 }
@@ -260,9 +250,8 @@ void add_differences(Page& page, const Report& report, const Detail& detail) {
   std::vector<std::string> texts;
   for (const auto& [pointer, baseline, candidate, affects_numbers] : report.differences) {
     if (!detail.everything && !affects_numbers) continue;
-    const std::string name = pointer == "threads.intra_op" ? "threads" : escape_name(pointer);
-    texts.push_back(
-        fmt::format("{} {} -> {}", name, escape_name(baseline), escape_name(candidate)));
+    const std::string name = pointer == "threads.intra_op" ? "threads" : pointer;
+    texts.push_back(fmt::format("{} {} -> {}", name, baseline, candidate));
   }
   const std::size_t shown = std::min(detail.items, texts.size());
   page.list("differ", texts, shown);
@@ -326,9 +315,9 @@ std::string holdings(const ReturnedValues& returned) {
 
 std::string differing(const ReturnedValues& returned) {
   const std::uint64_t differ = returned.diverged + returned.missing;
-  std::string text = escape_name(returned_amount(*returned.first));
-  if (returned.first->relation == comparators::Relation::kPropagated) {
-    text += "; " + escape_name(returned.first->cause.evidence);
+  std::string text = returned_amount(*returned.first);
+  if (returned.first->relation == Relation::kPropagated) {
+    text += "; " + returned.first->cause.evidence;
   }
   if (returned.compared > 1) {
     text += fmt::format("; {} of {} differ",
@@ -420,7 +409,7 @@ std::string bound_text(std::uint64_t runs) {
 
 std::string differing_text(const RepeatSummary& repeat) {
   const comparators::Interval chance = repeat.chance();
-  const std::string first = escape_name(repeat.runs.front().name);
+  const std::string& first = repeat.runs.front().name;
   std::string text =
       fmt::format("{} of {} runs differ from {}: a chance of {} to {} (95 % confidence)",
                   format_count(repeat.differing),
@@ -606,14 +595,14 @@ void add_unfinished(Page& page, const Report& report, const std::vector<RunLog>&
   }
 }
 
-std::string random_text(const comparators::Report& report) {
+std::string random_text(const Report& report) {
   const RandomDraws& draws = report.draws;
   const bool agrees = report.status == Status::kReproducible || report.status == Status::kPartial;
   if (!agrees || draws.operators == 0) return {};
   std::string text = fmt::format("{} drew from {}",
                                  format_count(draws.operators, "operator"),
                                  escape_name(fmt::format("{}", fmt::join(draws.devices, ", "))));
-  if (!draws.parting.empty()) return text + "; " + escape_name(draws.parting);
+  if (!draws.parting.empty()) return text + "; " + draws.parting;
   const std::string_view runs = report.repeat ? "all" : "both";
   return fmt::format("{} ({}): {} because {} runs had the same seed",
                      text,
@@ -622,10 +611,10 @@ std::string random_text(const comparators::Report& report) {
                      runs);
 }
 
-std::string returned_text(const comparators::Report& report) {
+std::string returned_text(const Report& report) {
   const ReturnedValues& returned = report.returned;
   if (returned.baseline == 0 && returned.candidate == 0) {
-    const bool passes = report.status == comparators::Status::kReproducible;
+    const bool passes = report.status == Status::kReproducible;
     return passes ? "not recorded, so not compared" : "";
   }
   if (returned.baseline == 0 || returned.candidate == 0) {
@@ -634,14 +623,12 @@ std::string returned_text(const comparators::Report& report) {
   }
   std::string text = returned.first ? differing(returned) : agreeing(returned);
   if (!returned.opaque.empty()) {
-    std::vector<std::string> paths;
-    for (const std::string& path : returned.opaque) paths.push_back(escape_name(path));
-    text += fmt::format("; of {} only the type was compared", fmt::join(paths, ", "));
+    text += fmt::format("; of {} only the type was compared", fmt::join(returned.opaque, ", "));
   }
   return text;
 }
 
-void add_returned(Page& page, const comparators::Report& report) {
+void add_returned(Page& page, const Report& report) {
   const ReturnedValues& returned = report.returned;
   const auto& first = report.first_divergence;
   // Of a single call the verdict line has said it.
@@ -708,7 +695,7 @@ void add_repeat(Page& page, const Report& report, const Detail& detail) {
 
 std::string dumps_text(const Report& report) {
   std::vector<std::string> texts;
-  for (const RunSummary& run : report.runs) texts.push_back(escape_name(run.location));
+  for (const RunSummary& run : report.runs) texts.push_back(run.location);
   return fmt::format("{}", fmt::join(texts, ", "));
 }
 

@@ -16,15 +16,10 @@
 namespace repro_check::cmd {
 namespace {
 
-using comparators::DivergenceKind;
 using comparators::GrowthStep;
 using comparators::Metric;
-using comparators::OpDivergence;
 using comparators::Origin;
-using comparators::Relation;
-using comparators::Report;
 using comparators::Sample;
-using comparators::Status;
 using comparators::TensorMetrics;
 
 /// What metrics say, those that are there: `abs mean 2e-07 | signs flipped 3`.
@@ -526,9 +521,7 @@ constexpr auto kLevels = std::to_array<Detail>(
     {{}, {false, 3, 3, 5}, {false, 3, 2, 3}, {false, 2, 2, 2}, {false, 1, 2, 1}, {false, 0, 1, 1}});
 constexpr Detail kEverything{true, 10, SIZE_MAX, SIZE_MAX};
 
-Page page_with(const comparators::Report& report,
-               const RenderOptions& options,
-               const Detail& detail) {
+Page page_with(const Report& report, const RenderOptions& options, const Detail& detail) {
   Page page;
   if (options.name_pair) page.prose("pair", dumps_text(report));
   add_returned(page, report);
@@ -546,9 +539,7 @@ Page page_with(const comparators::Report& report,
 }
 
 /// Under its verdict; on a terminal the richest that fits its lines, where nobody asked for more.
-std::string body_of(const comparators::Report& report,
-                    const RenderOptions& options,
-                    std::size_t lines) {
+std::string body_of(const Report& report, const RenderOptions& options, std::size_t lines) {
   const auto at = [&](const Detail& detail) {
     return page_with(report, options, detail)
         .str(options.color, options.link_host, options.columns);
@@ -571,7 +562,7 @@ std::string body_of(const comparators::Report& report,
 
 }  // namespace
 
-std::string render_text(const comparators::Report& report, const RenderOptions& options) {
+std::string render_text(const Report& report, const RenderOptions& options) {
   std::string out = verdict_line(report).str(options.color, options.link_host) + "\n";
   if (options.verbosity < 0) return out;
   const std::vector<std::string> commands = next_commands(report, options);
