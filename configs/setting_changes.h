@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,5 +31,34 @@ std::vector<SettingChange> recorded_changes(const std::string& baseline,
 
 /// Files that a run reads: models, inputs, another recorder; each once, in order.
 std::vector<std::filesystem::path> files_of(const RunSpec& run);
+
+/// Two files that the weights of two runs come from.
+struct WeightFiles {
+  std::filesystem::path first;   ///< the baseline's model
+  std::filesystem::path second;  ///< the other one
+  bool operator==(const WeightFiles&) const = default;
+};
+
+/// Empty when both runs take every tensor from one and the same file, or all alike.
+/// @throws core::Error{kUsage} when there are more than two files
+std::optional<WeightFiles> weight_files(const RunSpec& baseline, const RunSpec& candidate);
+
+/// A tensor that the two files hold with other values.
+struct DifferingWeight {
+  std::vector<std::string> names;  ///< at least one; others share its memory
+  std::string what;                ///< of the difference, for people: `3 of 16 elements`
+};
+
+/// What differs between the models of two runs, as one change a tensor, and one for all else in the
+/// file where the runs name two. None depends on which of the others were made: with all of them
+/// a run has the weights of the candidate.
+/// @param differing  all that differ between the two files, in the order of the model
+std::vector<SettingChange> weight_changes(const RunSpec& baseline,
+                                          const RunSpec& candidate,
+                                          const WeightFiles& files,
+                                          const std::vector<DifferingWeight>& differing);
+
+/// Whether weight_changes() covers this member of a run: `/model/path` and those of the weights.
+bool is_of_weights(const SettingChange& change);
 
 }  // namespace repro_check::configs

@@ -12,7 +12,7 @@
 #include <system_error>
 #include <utility>
 
-#include "cmd/recording/own_recordings.h"
+#include "cmd/recording/output_lock.h"
 #include "cmd/recording/space.h"
 #include "cmd/render/render.h"
 #include "cmd/render/text.h"

@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cmd/bisect/bisect_command.h"
-
 #include <fmt/format.h>
 
-#include <CLI/App.hpp>
-#include <CLI/Validators.hpp>
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -22,7 +18,7 @@
 #include <vector>
 
 #include "cmd/bisect/bisect.h"
-#include "cmd/options/choice.h"
+#include "cmd/options/command_line.h"
 #include "cmd/options/compare_options.h"
 #include "cmd/options/config_options.h"
 #include "cmd/recording/output_lock.h"
@@ -32,12 +28,12 @@
 #include "cmd/render/page.h"
 #include "cmd/render/text.h"
 #include "cmd/reports/verdict.h"
-#include "cmd/run/run_rounds.h"
+#include "cmd/run/runs.h"
+#include "cmd/terminal/command.h"
 #include "cmd/terminal/output.h"
 #include "comparators/measure/policy.h"
 #include "configs/parser/config_parser.h"
 #include "configs/setting_changes.h"
-#include "configs/weight_changes.h"
 #include "core/digest/file_digest.h"
 #include "core/error.h"
 #include "core/text/near_miss.h"
@@ -364,24 +360,23 @@ std::string bisect_json(const BisectPlan& plan,
 /// `repro-check bisect`: which of the differences between two runs make them diverge.
 class BisectCommand final : public Command {
  public:
-  [[nodiscard]] std::string name() const override { return "bisect"; }
-  [[nodiscard]] std::string summary() const override {
-    return "Find the fewest differing settings that make two runs diverge";
-  }
-  [[nodiscard]] std::vector<std::string> examples() const override {
-    return {"repro-check bisect -c config.json",
-            "repro-check bisect -c config.json -n 3 --out which-setting"};
-  }
+  BisectCommand()
+      : Command({"bisect",
+                 "Find the fewest differing settings that make two runs diverge",
+                 {"repro-check bisect -c config.json",
+                  "repro-check bisect -c config.json -n 3 --out which-setting"}}) {}
 
-  void define(CLI::App& app) override {
-    config_.define(app, true);
-    app.add_option("-n,--repeat", times_, "Record each trial so many times (1)")
-        ->type_name("N")
-        ->check(CLI::Range(std::uint64_t{1}, kMostTimes));
-    app.add_option("--out", out_, "Directory of the log, in place of /dump/directory/bisect")
-        ->type_name("DIR");
-    app.add_flag("--force", force_, "Start anew, do not go on with what is there");
-    restrict_to(app.add_option("--format", format_, "Format of the result"), {"text", "json"});
+  void define(Options& options) override {
+    config_.define(options, true);
+    options.value("-n,--repeat",
+                  "N",
+                  &times_,
+                  "Record each trial so many times (1)",
+                  {.range = {{std::uint64_t{1}, kMostTimes}}});
+    options.value(
+        "--out", "DIR", &out_, "Directory of the log, in place of /dump/directory/bisect");
+    options.flag("--force", &force_, "Start anew, do not go on with what is there");
+    options.word("--format", "text|json", &format_, "Format of the result");
   }
 
   core::ExitCode run(const GlobalOptions& globals) override {

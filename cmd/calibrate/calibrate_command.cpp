@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cmd/calibrate/calibrate_command.h"
-
 #include <fmt/format.h>
 
-#include <CLI/App.hpp>
-#include <CLI/Validators.hpp>
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -16,10 +12,9 @@
 #include <system_error>
 #include <vector>
 
-#include "cmd/options/choice.h"
+#include "cmd/options/command_line.h"
 #include "cmd/options/config_options.h"
 #include "cmd/recording/output_lock.h"
-#include "cmd/recording/own_recordings.h"
 #include "cmd/recording/progress.h"
 #include "cmd/recording/recorder_process.h"
 #include "cmd/recording/recording.h"
@@ -28,9 +23,9 @@
 #include "cmd/render/page.h"
 #include "cmd/render/text.h"
 #include "cmd/reports/verdict.h"
+#include "cmd/terminal/command.h"
 #include "cmd/terminal/output.h"
 #include "comparators/judge/noise.h"
-#include "configs/noise_file.h"
 #include "configs/spec/noise_floors.h"
 #include "configs/spec/run_config.h"
 #include "core/error.h"
@@ -123,30 +118,30 @@ void discard(const RecordingJob& job) {
 /// `repro-check calibrate`: how far runs of one configuration are apart by themselves.
 class CalibrateCommand final : public Command {
  public:
-  [[nodiscard]] std::string name() const override { return "calibrate"; }
-  [[nodiscard]] std::string summary() const override {
-    return "Measure how far repeats of the baseline are apart";
-  }
-  [[nodiscard]] std::vector<std::string> examples() const override {
-    return {"repro-check calibrate -c config.json -n 10 -o noise.jsonl",
-            "repro-check diff repro-check-out/calibration/run-1 candidate --policy noise --noise "
-            "noise.jsonl"};
-  }
+  CalibrateCommand()
+      : Command(
+            {"calibrate",
+             "Measure how far repeats of the baseline are apart",
+             {"repro-check calibrate -c config.json -n 10 -o noise.jsonl",
+              "repro-check diff repro-check-out/calibration/run-1 candidate --policy noise --noise "
+              "noise.jsonl"}}) {}
 
-  void define(CLI::App& app) override {
-    config_.define(app, true);
-    app.add_option("-n,--repeat", runs_, "Record the baseline so many times (10)")
-        ->type_name("N")
-        ->check(CLI::Range(configs::kFewestNoiseRuns, kMostRuns));
-    app.add_option("-o,--output",
-                   output_,
-                   "File of the floors (/compare/noise, else noise.jsonl in /dump/directory)")
-        ->type_name("FILE");
-    app.add_option("--out", out_, "Directory of dumps, in place of /dump/directory/calibration")
-        ->type_name("DIR");
-    app.add_flag("--keep", keep_, "Keep every dump, not only that of the first run");
-    app.add_flag("--force", force_, "Replace dumps and floors that exist");
-    restrict_to(app.add_option("--format", format_, "Format of the summary"), {"text", "json"});
+  void define(Options& options) override {
+    config_.define(options, true);
+    options.value("-n,--repeat",
+                  "N",
+                  &runs_,
+                  "Record the baseline so many times (10)",
+                  {.range = {{configs::kFewestNoiseRuns, kMostRuns}}});
+    options.value("-o,--output",
+                  "FILE",
+                  &output_,
+                  "File of the floors (/compare/noise, else noise.jsonl in /dump/directory)");
+    options.value(
+        "--out", "DIR", &out_, "Directory of dumps, in place of /dump/directory/calibration");
+    options.flag("--keep", &keep_, "Keep every dump, not only that of the first run");
+    options.flag("--force", &force_, "Replace dumps and floors that exist");
+    options.word("--format", "text|json", &format_, "Format of the summary");
   }
 
   core::ExitCode run(const GlobalOptions& globals) override {

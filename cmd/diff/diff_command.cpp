@@ -1,87 +1,110 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cmd/diff/diff_command.h"
-
-#include <CLI/App.hpp>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <memory>
 #include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
-#include "cmd/options/choice.h"
+#include "cmd/options/command_line.h"
 #include "cmd/options/compare_options.h"
+#include "cmd/recording/progress.h"
 #include "cmd/reports/report_flags.h"
 #include "cmd/reports/verdict.h"
 #include "cmd/run/runs.h"
+#include "cmd/terminal/command.h"
 #include "cmd/terminal/output.h"
+#include "comparators/compare.h"
+#include "comparators/report/report.h"
 
 namespace repro_check::cmd {
+namespace {
 
-std::vector<std::string> DiffCommand::examples() const {
-  return {"repro-check diff repro-check-out/baseline repro-check-out/candidate",
-          "repro-check diff run-1 run-2 run-3",
-          "repro-check diff A B --policy tolerance --rtol 1e-5 --atol 1e-8",
-          "repro-check diff A B --rules rules.json --unmatched policy --ulp 4",
-          "repro-check diff A B --policy noise --noise noise.jsonl",
-          "repro-check diff A B --format json --all > report.json"};
-}
+class DiffCommand final : public Command {
+ public:
+  DiffCommand()
+      : Command({"diff",
+                 "Compare dumps with the first one",
+                 {"repro-check diff repro-check-out/baseline repro-check-out/candidate",
+                  "repro-check diff run-1 run-2 run-3",
+                  "repro-check diff A B --policy tolerance --rtol 1e-5 --atol 1e-8",
+                  "repro-check diff A B --rules rules.json --unmatched policy --ulp 4",
+                  "repro-check diff A B --policy noise --noise noise.jsonl",
+                  "repro-check diff A B --format json --all > report.json"}}) {}
 
-void DiffCommand::define(CLI::App& app) {
-  app.add_option("baseline", baseline_, "Dump that is taken as right")
-      ->type_name("DUMP")
-      ->required();
-  app.add_option("candidate",
-                 candidates_,
-                 "Dump that is judged by it; several are taken for repeats of one run")
-      ->type_name("DUMP")
-      ->required();
-  policy_.define(app);
-  restrict_to(app.add_option(
-                  "--verify", verify_, "Stored bytes that are checked against their digests (all)"),
-              {"all", "differing"});
-  app.add_flag(
-      "--partial", partial_, "Take recordings that were cut short, and compare as far as they go");
-  define_references(app, references_);
-  report_.define(app);
-}
-
-comparators::Report DiffCommand::judge_all(const comparators::CompareOptions& options,
-                                           Progress& progress) const {
-  const OpenOptions opening{
-      partial_, {references_.begin(), references_.end()}, packing_on(progress)};
-  if (candidates_.size() == 1) return judge(baseline_, candidates_.front(), options, opening);
-  if (partial_) {
-    throw core::Error(core::ErrorKind::kUsage,
-                      "--partial compares two dumps",
-                      "compare one dump after the other with the first");
+  void define(Options& options) override {
+    options.value(
+        "baseline", "DUMP", &baseline_, "Dump that is taken as right", {.required = true});
+    options.value("candidate",
+                  "DUMP",
+                  &candidates_,
+                  "Dump that is judged by it; several are taken for repeats of one run",
+                  {.required = true});
+    policy_.define(options);
+    options.word("--verify",
+                 "all|differing",
+                 &verify_,
+                 "Stored bytes that are checked against their digests (all)");
+    options.flag("--partial",
+                 &partial_,
+                 "Take recordings that were cut short, and compare as far as they go");
+    options.references(references_);
+    report_.define(options);
   }
-  std::vector<comparators::Report> reports;
-  std::vector<std::filesystem::path> dumps{baseline_};
-  for (const std::string& candidate : candidates_) {
-    progress.begin(dumps.size(), candidates_.size(), candidate);
-    reports.push_back(judge(baseline_, candidate, options, opening));
-    dumps.emplace_back(candidate);
-  }
-  return sum_up(std::move(reports), assess_dumps(dumps, opening.references, options.max_items));
-}
 
-core::ExitCode DiffCommand::run(const GlobalOptions& globals) {
-  report_.check_output();
-  comparators::CompareOptions options = compare_options(policy_.spec());
-  options.verify_all = verify_ == "all";
-  options.max_items = report_.max_items();
-  options.keep_trail = report_.wants_trail();
-  std::optional<OpLines> lines;
-  if (candidates_.size() == 1 && report_.wants_lines()) {
-    options.observer = lines.emplace().observer(report_.wants_all());
+  core::ExitCode run(const GlobalOptions& globals) override {
+    report_.check_output();
+    comparators::CompareOptions options = compare_options(policy_.spec());
+    options.verify_all = verify_ == "all";
+    options.max_items = report_.max_items();
+    options.keep_trail = report_.wants_trail();
+    std::optional<OpLines> lines;
+    if (candidates_.size() == 1 && report_.wants_lines()) {
+      options.observer = lines.emplace().observer(report_.wants_all());
+    }
+    Progress progress(progress_style(globals, stderr_is_terminal(), &std::getenv), stderr);
+    options.progress = comparison_on(progress);
+    progress.begin(1, 0, "");
+    const std::vector<comparators::Report> reports{judge_all(options, progress)};
+    progress.clear();
+    report_.emit(reports, report_.style(globals, "text"), lines ? &*lines : nullptr);
+    return worst_exit(reports);
   }
-  Progress progress(progress_style(globals, stderr_is_terminal(), &std::getenv), stderr);
-  options.progress = comparison_on(progress);
-  progress.begin(1, 0, "");
-  const std::vector<comparators::Report> reports{judge_all(options, progress)};
-  progress.clear();
-  report_.emit(reports, report_.style(globals, "text"), lines ? &*lines : nullptr);
-  return worst_exit(reports);
-}
+
+ private:
+  [[nodiscard]] comparators::Report judge_all(const comparators::CompareOptions& options,
+                                              Progress& progress) const {
+    const OpenOptions opening{
+        partial_, {references_.begin(), references_.end()}, packing_on(progress)};
+    if (candidates_.size() == 1) return judge(baseline_, candidates_.front(), options, opening);
+    if (partial_) {
+      throw core::Error(core::ErrorKind::kUsage,
+                        "--partial compares two dumps",
+                        "compare one dump after the other with the first");
+    }
+    std::vector<comparators::Report> reports;
+    std::vector<std::filesystem::path> dumps{baseline_};
+    for (const std::string& candidate : candidates_) {
+      progress.begin(dumps.size(), candidates_.size(), candidate);
+      reports.push_back(judge(baseline_, candidate, options, opening));
+      dumps.emplace_back(candidate);
+    }
+    return sum_up(std::move(reports), assess_dumps(dumps, opening.references, options.max_items));
+  }
+
+  std::string baseline_;
+  std::vector<std::string> candidates_;
+  PolicyFlags policy_;
+  std::string verify_ = "all";
+  bool partial_ = false;
+  std::vector<std::string> references_;
+  ReportFlags report_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> diff_command() { return std::make_unique<DiffCommand>(); }
 
 }  // namespace repro_check::cmd

@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cmd/dumps/dump_commands.h"
-
 #include <fmt/format.h>
 
-#include <CLI/App.hpp>
-#include <CLI/Validators.hpp>
 #include <array>
 #include <cstdint>
 #include <cstdio>
@@ -18,13 +14,14 @@
 #include <utility>
 #include <vector>
 
-#include "cmd/options/choice.h"
+#include "cmd/options/command_line.h"
 #include "cmd/recording/progress.h"
 #include "cmd/render/color.h"
 #include "cmd/render/json/say.h"
 #include "cmd/render/text.h"
 #include "cmd/render/words.h"
 #include "cmd/reports/verdict.h"
+#include "cmd/terminal/command.h"
 #include "cmd/terminal/output.h"
 #include "cmd/terminal/signals.h"
 #include "core/error.h"
@@ -56,9 +53,7 @@ struct Making {
     const char* help;
     const char* type;
   };
-  const char* name;
-  const char* summary;
-  std::vector<std::string> examples;
+  Command::About about;
   Argument from;
   Argument out = {};
   bool needs_out = false;
@@ -77,30 +72,24 @@ constexpr std::array kRecordingLines{
 
 class MakingCommand final : public Command {
  public:
-  explicit MakingCommand(Making verb) : verb_(std::move(verb)) {}
+  explicit MakingCommand(Making verb) : Command(verb.about), verb_(std::move(verb)) {}
 
-  [[nodiscard]] std::string name() const override { return verb_.name; }
-  [[nodiscard]] std::string summary() const override { return verb_.summary; }
-  [[nodiscard]] std::vector<std::string> examples() const override { return verb_.examples; }
-
-  void define(CLI::App& app) override {
-    app.add_option(verb_.from.name, given_.from, verb_.from.help)
-        ->type_name(verb_.from.type)
-        ->required();
-    app.add_option(verb_.out.name, given_.out, verb_.out.help)
-        ->type_name(verb_.out.type)
-        ->required(verb_.needs_out);
+  void define(Options& options) override {
+    options.value(
+        verb_.from.name, verb_.from.type, &given_.from, verb_.from.help, {.required = true});
+    options.value(
+        verb_.out.name, verb_.out.type, &given_.out, verb_.out.help, {.required = verb_.needs_out});
     if (verb_.has_level) {
-      app.add_option("--level",
-                     given_.level,
-                     fmt::format("Compression: 1 is fastest, {} smallest ({})",
-                                 store::kHighestPackLevel,
-                                 store::kPackLevel))
-          ->type_name("N")
-          ->check(CLI::Range(1, store::kHighestPackLevel).description(""));
+      options.value("--level",
+                    "N",
+                    &given_.level,
+                    fmt::format("Compression: 1 is fastest, {} smallest ({})",
+                                store::kHighestPackLevel,
+                                store::kPackLevel),
+                    {.range = {{1, store::kHighestPackLevel}}, .shows_range = false});
     }
-    app.add_flag("--force", given_.force, verb_.force);
-    restrict_to(app.add_option("--format", format_, "Format of the summary"), {"text", "json"});
+    options.flag("--force", &given_.force, verb_.force);
+    options.word("--format", "text|json", &format_, "Format of the summary");
   }
 
   /// What cannot be read is a report, as it is for every verb.
@@ -307,18 +296,15 @@ std::string text_of(const Verified& result) {
 
 class VerifyCommand final : public Command {
  public:
-  [[nodiscard]] std::string name() const override { return "verify"; }
-  [[nodiscard]] std::string summary() const override {
-    return "Check what dumps hold against their digests";
-  }
-  [[nodiscard]] std::vector<std::string> examples() const override {
-    return {"repro-check verify repro-check-out/baseline repro-check-out/candidate",
-            "repro-check verify DUMP --format json"};
-  }
-  void define(CLI::App& app) override {
-    app.add_option("dumps", dumps_, "Dumps to check")->type_name("DUMP")->required();
-    define_references(app, references_);
-    restrict_to(app.add_option("--format", format_, "Format"), {"text", "json"});
+  VerifyCommand()
+      : Command({"verify",
+                 "Check what dumps hold against their digests",
+                 {"repro-check verify repro-check-out/baseline repro-check-out/candidate",
+                  "repro-check verify DUMP --format json"}}) {}
+  void define(Options& options) override {
+    options.value("dumps", "DUMP", &dumps_, "Dumps to check", {.required = true});
+    options.references(references_);
+    options.word("--format", "text|json", &format_, "Format");
   }
 
   core::ExitCode run(const GlobalOptions& globals) override {
@@ -351,11 +337,11 @@ class VerifyCommand final : public Command {
 
 std::unique_ptr<Command> pack_command() {
   return std::make_unique<MakingCommand>(Making{
-      .name = "pack",
-      .summary = "Make one compressed file of a dump, for keeping or sending",
-      .examples = {"repro-check pack repro-check-out/baseline",
-                   "repro-check pack repro-check-out/baseline -o kept/v1.tar.zst --level 19",
-                   "repro-check diff kept/v1.tar.zst repro-check-out/candidate"},
+      .about = {"pack",
+                "Make one compressed file of a dump, for keeping or sending",
+                {"repro-check pack repro-check-out/baseline",
+                 "repro-check pack repro-check-out/baseline -o kept/v1.tar.zst --level 19",
+                 "repro-check diff kept/v1.tar.zst repro-check-out/candidate"}},
       .from = {"dump", "Dump to pack", "DUMP"},
       .out = {"-o,--out", "The file to make; else DUMP.tar.zst", "FILE"},
       .has_level = true,
@@ -367,10 +353,10 @@ std::unique_ptr<Command> pack_command() {
 
 std::unique_ptr<Command> unpack_command() {
   return std::make_unique<MakingCommand>(Making{
-      .name = "unpack",
-      .summary = "Make the dump again that was packed, and check every byte of it",
-      .examples = {"repro-check unpack kept/v1.tar.zst",
-                   "repro-check unpack kept/v1.tar.zst -o baseline"},
+      .about = {"unpack",
+                "Make the dump again that was packed, and check every byte of it",
+                {"repro-check unpack kept/v1.tar.zst",
+                 "repro-check unpack kept/v1.tar.zst -o baseline"}},
       .from = {"pack", "File that `pack` has made", "FILE.tar.zst"},
       .out = {"-o,--out", "Directory of the dump; else FILE without .tar.zst", "DIR"},
       .force = "Replace a dump that exists",
@@ -381,10 +367,10 @@ std::unique_ptr<Command> unpack_command() {
 
 std::unique_ptr<Command> recover_command() {
   return std::make_unique<MakingCommand>(Making{
-      .name = "recover",
-      .summary = "Make a dump of what a killed recording has left",
-      .examples = {"repro-check recover repro-check-out/candidate",
-                   "repro-check recover killed -o what-there-was"},
+      .about = {"recover",
+                "Make a dump of what a killed recording has left",
+                {"repro-check recover repro-check-out/candidate",
+                 "repro-check recover killed -o what-there-was"}},
       .from = {"recording", "Directory of a recording that was cut short", "DUMP"},
       .out = {"-o,--out", "Directory of the dump; else it takes the recording's place", "DIR"},
       .force = "Replace a dump that exists at --out",
@@ -394,9 +380,9 @@ std::unique_ptr<Command> recover_command() {
 
 std::unique_ptr<Command> import_command() {
   return std::make_unique<MakingCommand>(
-      Making{.name = "import",
-             .summary = "Make a dump of a journal that was recorded without HDF5",
-             .examples = {"repro-check import recording/journal.bin -o dump"},
+      Making{.about = {"import",
+                       "Make a dump of a journal that was recorded without HDF5",
+                       {"repro-check import recording/journal.bin -o dump"}},
              .from = {"recording", "Journal, or the directory that it is in", "JOURNAL"},
              .out = {"-o,--out", "Directory of the dump", "DIR"},
              .needs_out = true,

@@ -14,6 +14,7 @@
 #include <ctime>
 
 #include "core/error.h"
+#include "core/system/pinned.h"
 
 namespace repro_check::cmd {
 namespace {
@@ -27,7 +28,7 @@ void pass_on(int signal) {
 
 /// Signals while the program runs. A terminal's go to its process group, and so to the program too;
 /// those that only we get are passed on.
-class ProgramSignals {
+class ProgramSignals : core::Pinned {
  public:
   ProgramSignals() {
     for (std::size_t i = 0; i < kSignals.size(); ++i) {
@@ -37,10 +38,6 @@ class ProgramSignals {
       ::sigaction(kSignals[i], &action, &before_[i]);
     }
   }
-  ProgramSignals(const ProgramSignals&) = delete;
-  ProgramSignals& operator=(const ProgramSignals&) = delete;
-  ProgramSignals(ProgramSignals&&) = delete;
-  ProgramSignals& operator=(ProgramSignals&&) = delete;
   ~ProgramSignals() {
     for (std::size_t i = 0; i < kSignals.size(); ++i) {
       ::sigaction(kSignals[i], &before_[i], nullptr);
@@ -61,45 +58,26 @@ class ProgramSignals {
   }
 
  private:
-  static constexpr std::array<int, 6> kSignals{
-      SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
+  static constexpr std::array<int, 6> kSignals{SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
   std::array<struct sigaction, kSignals.size()> before_{};
 };
 
-std::vector<std::string> environment_with(const std::map<std::string, std::string>& changes) {
-  std::vector<std::string> entries;
-  for (char** entry = ::environ; entry != nullptr && *entry != nullptr; ++entry) {
-    const std::string text = *entry;
-    if (changes.count(text.substr(0, text.find('='))) == 0) entries.push_back(text);
-  }
-  for (const auto& [name, value] : changes) entries.push_back(name + "=" + value);
-  return entries;
-}
-
-std::vector<char*> pointers_to(std::vector<std::string>& texts) {
-  std::vector<char*> pointers;
-  for (std::string& text : texts) pointers.push_back(text.data());
-  pointers.push_back(nullptr);
-  return pointers;
-}
-
-pid_t start(const ProgramRequest& request) {
-  std::vector<std::string> arguments = request.command;
-  std::vector<std::string> environment = environment_with(request.environment);
+pid_t start(const ProcessPlan& plan) {
+  const ExecWords words(plan);
   posix_spawnattr_t attributes;
   ::posix_spawnattr_init(&attributes);
   ProgramSignals::reset_in(attributes);
   pid_t process = 0;
   const int error = ::posix_spawnp(&process,
-                                   arguments.front().c_str(),
+                                   words.arguments.front(),
                                    nullptr,
                                    &attributes,
-                                   pointers_to(arguments).data(),
-                                   pointers_to(environment).data());
+                                   words.arguments.data(),
+                                   words.environment.data());
   ::posix_spawnattr_destroy(&attributes);
   if (error == 0) return process;
   throw core::Error(core::ErrorKind::kUsage,
-                    "cannot start " + request.command.front() + ": " + std::strerror(error),
+                    "cannot start " + plan.program.string() + ": " + std::strerror(error),
                     "give the program as you would to the shell, behind --");
 }
 
@@ -126,12 +104,13 @@ bool await(pid_t process, const std::optional<std::chrono::duration<double>>& ti
 
 }  // namespace
 
-ProgramEnd run_program(const ProgramRequest& request) {
+ProgramEnd run_program(const ProcessPlan& plan,
+                       const std::optional<std::chrono::duration<double>>& timeout) {
   const ProgramSignals signals;
   ProgramEnd end;
-  end.process = start(request);
+  end.process = start(plan);
   running = end.process;
-  end.timed_out = !await(end.process, request.timeout);
+  end.timed_out = !await(end.process, timeout);
   if (end.timed_out) ::kill(end.process, SIGKILL);
   int status = 0;
   while (::waitpid(end.process, &status, 0) < 0 && errno == EINTR) {

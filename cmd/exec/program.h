@@ -4,18 +4,11 @@
 #include <sys/types.h>
 
 #include <chrono>
-#include <map>
 #include <optional>
-#include <string>
-#include <vector>
+
+#include "cmd/recording/recorder_process.h"
 
 namespace repro_check::cmd {
-
-struct ProgramRequest {
-  std::vector<std::string> command;                ///< looked for in PATH
-  std::map<std::string, std::string> environment;  ///< set over the inherited one
-  std::optional<std::chrono::duration<double>> timeout;
-};
 
 struct ProgramEnd {
   int code = 0;    ///< its exit code; of no meaning where a signal ended it
@@ -24,11 +17,12 @@ struct ProgramEnd {
   pid_t process = 0;
 };
 
-/// Runs a program as the shell would: with our streams, working directory and process group. What a
-/// terminal sends reaches both of us, and is left to the program; what is sent to us alone is passed
-/// on to it.
+/// Runs a program, looked for in PATH, as the shell would: with our streams, working directory and
+/// process group. What a terminal sends reaches both of us, and is left to the program; what is
+/// sent to us alone is passed on to it.
 /// @throws core::Error{kUsage} when it cannot be started
-ProgramEnd run_program(const ProgramRequest& request);
+ProgramEnd run_program(const ProcessPlan& plan,
+                       const std::optional<std::chrono::duration<double>>& timeout);
 
 /// Ends this process as `end` did, by the same signal; returns where no signal did.
 void end_alike(const ProgramEnd& end);

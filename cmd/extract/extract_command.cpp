@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cmd/extract/extract_command.h"
-
 #include <fmt/format.h>
 
-#include <CLI/App.hpp>
+#include <cstdint>
 #include <filesystem>
 #include <map>
+#include <memory>
+#include <string>
 #include <system_error>
 #include <variant>
+#include <vector>
 
 #include "cmd/extract/reproducer.h"
-#include "cmd/options/choice.h"
+#include "cmd/options/command_line.h"
 #include "cmd/render/text.h"
+#include "cmd/terminal/command.h"
 #include "cmd/terminal/output.h"
 #include "core/error.h"
 #include "core/tensor/dtype_table.h"
@@ -169,41 +171,55 @@ std::string extract(const core::DumpSource& dump,
                      format_bytes(writer.bytes));
 }
 
+class ExtractCommand final : public Command {
+ public:
+  ExtractCommand()
+      : Command({"extract",
+                 "Write a stand-alone reproducer of one recorded operator",
+                 {"repro-check extract repro-check-out/baseline --op 41 -o repro.py",
+                  "repro-check extract repro-check-out/baseline --op 41 -o repro.cpp"}}) {}
+
+  void define(Options& options) override {
+    options.value(
+        "dump", "DUMP", &dump_, "Dump that holds the operator's inputs", {.required = true});
+    options.value("--op", "INDEX", &op_, "Which operator", {.required = true});
+    options.value("-o,--out",
+                  "FILE.py|FILE.cpp",
+                  &out_,
+                  "Program to write; its tensors go to a directory beside it",
+                  {.required = true});
+    options.flag("--force", &force_, "Replace what is there");
+    options.references(references_);
+  }
+
+  core::ExitCode run(const GlobalOptions& /*globals*/) override {
+    const std::filesystem::path out = out_;
+    if (out.extension() != ".py" && out.extension() != ".cpp") {
+      throw core::Error(core::ErrorKind::kUsage,
+                        "-o " + out_ + ": neither Python nor C++",
+                        "end the name in .py or .cpp");
+    }
+    require_writable(out);
+    if (!force_ && std::filesystem::exists(out)) {
+      throw core::Error(core::ErrorKind::kUsage,
+                        out_ + " exists already",
+                        "replace it with --force, or choose another name with -o");
+    }
+    const auto dump = store::open_dump(dump_, {references_.begin(), references_.end()});
+    write_stdout(extract(*dump, op_, out, force_));
+    return core::ExitCode::kReproducible;
+  }
+
+ private:
+  std::string dump_;
+  std::uint64_t op_ = 0;
+  std::string out_;
+  bool force_ = false;
+  std::vector<std::string> references_;
+};
+
 }  // namespace
 
-std::vector<std::string> ExtractCommand::examples() const {
-  return {"repro-check extract repro-check-out/baseline --op 41 -o repro.py",
-          "repro-check extract repro-check-out/baseline --op 41 -o repro.cpp"};
-}
-
-void ExtractCommand::define(CLI::App& app) {
-  app.add_option("dump", dump_, "Dump that holds the operator's inputs")
-      ->type_name("DUMP")
-      ->required();
-  app.add_option("--op", op_, "Which operator")->type_name("INDEX")->required();
-  app.add_option("-o,--out", out_, "Program to write; its tensors go to a directory beside it")
-      ->type_name("FILE.py|FILE.cpp")
-      ->required();
-  app.add_flag("--force", force_, "Replace what is there");
-  define_references(app, references_);
-}
-
-core::ExitCode ExtractCommand::run(const GlobalOptions& /*globals*/) {
-  const std::filesystem::path out = out_;
-  if (out.extension() != ".py" && out.extension() != ".cpp") {
-    throw core::Error(core::ErrorKind::kUsage,
-                      "-o " + out_ + ": neither Python nor C++",
-                      "end the name in .py or .cpp");
-  }
-  require_writable(out);
-  if (!force_ && std::filesystem::exists(out)) {
-    throw core::Error(core::ErrorKind::kUsage,
-                      out_ + " exists already",
-                      "replace it with --force, or choose another name with -o");
-  }
-  const auto dump = store::open_dump(dump_, {references_.begin(), references_.end()});
-  write_stdout(extract(*dump, op_, out, force_));
-  return core::ExitCode::kReproducible;
-}
+std::unique_ptr<Command> extract_command() { return std::make_unique<ExtractCommand>(); }
 
 }  // namespace repro_check::cmd

@@ -16,7 +16,7 @@
 
 #include "baselines/accepted_source.h"
 #include "baselines/summary.h"
-#include "cmd/recording/own_recordings.h"
+#include "cmd/recording/output_lock.h"
 #include "cmd/render/text.h"
 #include "cmd/reports/verdict.h"
 #include "cmd/terminal/output.h"

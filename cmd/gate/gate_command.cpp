@@ -1,7 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cmd/gate/gate_command.h"
-
-#include <CLI/App.hpp>
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -18,11 +15,11 @@
 #include "cmd/options/compare_options.h"
 #include "cmd/options/config_options.h"
 #include "cmd/recording/output_lock.h"
-#include "cmd/recording/own_recordings.h"
 #include "cmd/recording/progress.h"
 #include "cmd/reports/report_flags.h"
 #include "cmd/reports/verdict.h"
 #include "cmd/run/runs.h"
+#include "cmd/terminal/command.h"
 #include "cmd/terminal/output.h"
 #include "configs/spec/gate_spec.h"
 #include "core/error.h"
@@ -76,57 +73,55 @@ void keep_history(const std::filesystem::path& file, GateResult& result) {
 /// `repro-check gate`: judges runs among themselves and by what was accepted.
 class GateCommand final : public Command {
  public:
-  [[nodiscard]] std::string name() const override { return "gate"; }
-  [[nodiscard]] std::string summary() const override {
-    return "Judge runs in CI: do they agree, and is it what was accepted";
-  }
-  [[nodiscard]] std::vector<std::string> examples() const override {
-    return {"repro-check gate -c gate.json",
-            "repro-check gate -c gate.json -n 5",
-            "repro-check gate -c gate.json --against repro-check-out",
-            "repro-check gate -c gate.json --history gate.jsonl",
-            "repro-check gate accept -c gate.json",
-            "repro-check gate accept -c gate.json --from-dir artifacts",
-            "repro-check gate status -c gate.json",
-            "repro-check gate prune -c gate.json --dry-run"};
-  }
+  GateCommand()
+      : Command({"gate",
+                 "Judge runs in CI: do they agree, and is it what was accepted",
+                 {"repro-check gate -c gate.json",
+                  "repro-check gate -c gate.json -n 5",
+                  "repro-check gate -c gate.json --against repro-check-out",
+                  "repro-check gate -c gate.json --history gate.jsonl",
+                  "repro-check gate accept -c gate.json",
+                  "repro-check gate accept -c gate.json --from-dir artifacts",
+                  "repro-check gate status -c gate.json",
+                  "repro-check gate prune -c gate.json --dry-run"}}) {}
 
-  void define(CLI::App& app) override {
-    config_.define(app, false);
-    app.add_option("--against",
-                   against_,
-                   "Judge the dumps in a directory, as `run` left them, and record nothing")
-        ->type_name("DIR");
-    app.add_option("-n,--repeat",
-                   repeat_,
-                   "Run the one configuration so many times (2), in place of /repeat")
-        ->type_name("N");
-    define_out(app);
-    define_place(app);
-    app.add_option("--history", history_, "Append a line on this gate run, for `report --history`")
-        ->type_name("FILE.jsonl");
-    report_.define(app);
-    app.require_subcommand(0, 1);
-    define_accept(app);
-    status_app_ = app.add_subcommand("status", "List the baselines, and which nobody asks for");
-    prune_app_ = app.add_subcommand("prune", "Remove baselines of which there is no configuration");
-    for (CLI::App* below : {status_app_, prune_app_}) {
+  void define(Options& options) override {
+    config_.define(options, false);
+    options.value("--against",
+                  "DIR",
+                  &against_,
+                  "Judge the dumps in a directory, as `run` left them, and record nothing");
+    options.value("-n,--repeat",
+                  "N",
+                  &repeat_,
+                  "Run the one configuration so many times (2), in place of /repeat");
+    define_out(options);
+    define_place(options);
+    options.value("--history",
+                  "FILE.jsonl",
+                  &history_,
+                  "Append a line on this gate run, for `report --history`");
+    report_.define(options);
+    define_accept(options);
+    status_ = &options.verb("status", "List the baselines, and which nobody asks for");
+    prune_ = &options.verb("prune", "Remove baselines of which there is no configuration");
+    for (Options* below : {status_, prune_}) {
       config_.define(*below, false);
       define_place(*below);
     }
-    prune_app_->add_flag("--dry-run", dry_run_, "Only say which");
+    prune_->flag("--dry-run", &dry_run_, "Only say which");
   }
 
   core::ExitCode run(const GlobalOptions& globals) override {
-    if (accept_app_->parsed()) return accept();
-    const bool lists = status_app_->parsed() || prune_app_->parsed();
+    if (accept_->is_chosen()) return accept();
+    const bool lists = status_->is_chosen() || prune_->is_chosen();
     if (!config_.given() && (lists || !against_)) {
       throw usage_error("-c is required", "for example repro-check gate -c gate.json");
     }
     if (lists) {
       const GatePlace where = place(config_.load());
-      write_stdout(status_app_->parsed() ? baseline_status(where)
-                                         : prune_baselines(where, dry_run_));
+      write_stdout(status_->is_chosen() ? baseline_status(where)
+                                        : prune_baselines(where, dry_run_));
       return core::ExitCode::kReproducible;
     }
     if (against_ && repeat_) {
@@ -165,28 +160,27 @@ class GateCommand final : public Command {
   }
 
  private:
-  void define_accept(CLI::App& app) {
-    accept_app_ = app.add_subcommand("accept", "Make baselines of what the gate found");
-    accept_app_->add_option("file", files_, "Pending files; all of the gate's, where none is given")
-        ->type_name("FILE.new");
-    config_.define(*accept_app_, false, false);
-    define_out(*accept_app_);
-    define_place(*accept_app_);
-    accept_app_->add_option("--from-dir", from_dir_, "Take the pending files of a directory")
-        ->type_name("DIR");
-    accept_app_->add_flag("--yes-in-ci", yes_in_ci_, "Accept although this is a CI job");
+  void define_accept(Options& options) {
+    accept_ = &options.verb("accept", "Make baselines of what the gate found");
+    accept_->value(
+        "file", "FILE.new", &files_, "Pending files; all of the gate's, where none is given");
+    config_.define(*accept_, false, false);
+    define_out(*accept_);
+    define_place(*accept_);
+    accept_->value("--from-dir", "DIR", &from_dir_, "Take the pending files of a directory");
+    accept_->flag("--yes-in-ci", &yes_in_ci_, "Accept although this is a CI job");
   }
 
   /// What the verbs below share with the gate, so that it may stand on either side of them.
-  void define_out(CLI::App& app) {
-    app.add_option("--out", out_, "Directory of dumps and the pending file, for /dump/directory")
-        ->type_name("DIR");
+  void define_out(Options& options) {
+    options.value(
+        "--out", "DIR", &out_, "Directory of dumps and the pending file, for /dump/directory");
   }
 
-  void define_place(CLI::App& app) {
-    app.add_option("--baselines", baselines_, "Directory of baselines, for /baselines/directory")
-        ->type_name("DIR");
-    app.add_option("--name", name_, "Name of the gate, for /baselines/name")->type_name("NAME");
+  void define_place(Options& options) {
+    options.value(
+        "--baselines", "DIR", &baselines_, "Directory of baselines, for /baselines/directory");
+    options.value("--name", "NAME", &name_, "Name of the gate, for /baselines/name");
   }
 
   /// What is to be judged, all but the dumps.
@@ -320,9 +314,9 @@ class GateCommand final : public Command {
   std::optional<std::string> name_;
   std::optional<std::uint64_t> repeat_;
   std::optional<std::string> history_;
-  CLI::App* accept_app_ = nullptr;
-  CLI::App* status_app_ = nullptr;
-  CLI::App* prune_app_ = nullptr;
+  Options* accept_ = nullptr;
+  Options* status_ = nullptr;
+  Options* prune_ = nullptr;
   std::vector<std::string> files_;
   std::optional<std::string> from_dir_;
   bool yes_in_ci_ = false;

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cmd/inspect/inspect_command.h"
-
 #include <fmt/format.h>
 
-#include <CLI/App.hpp>
 #include <algorithm>
 #include <cstdlib>
 #include <optional>
@@ -13,9 +10,10 @@
 #include "cmd/inspect/inspect_list.h"
 #include "cmd/inspect/inspect_tensor.h"
 #include "cmd/inspect/inspect_view.h"
-#include "cmd/options/choice.h"
+#include "cmd/options/command_line.h"
 #include "cmd/render/color.h"
 #include "cmd/reports/verdict.h"
+#include "cmd/terminal/command.h"
 #include "cmd/terminal/logging.h"
 #include "cmd/terminal/output.h"
 #include "core/error.h"
@@ -54,66 +52,63 @@ core::ExitCode end_of_list(const core::DumpSource& dump,
 
 class InspectCommand final : public Command {
  public:
-  [[nodiscard]] std::string name() const override { return "inspect"; }
-  [[nodiscard]] std::string summary() const override {
-    return "Look into a dump: operators, tensors, values";
-  }
-  [[nodiscard]] std::vector<std::string> examples() const override {
-    return {"repro-check inspect repro-check-out/baseline",
-            "repro-check inspect DUMP --list --operator 'aten::*norm*' --range 40:60",
-            "repro-check inspect DUMP --list --where 'nan>0 or inf>0'",
-            "repro-check inspect DUMP --modules",
-            "repro-check inspect DUMP --generators --format json",
-            "repro-check inspect DUMP --op 41",
-            "repro-check inspect DUMP --op 41 --tensor out:0 --stats --values=20",
-            "repro-check inspect DUMP --op 41 --tensor out:0 --slice '0,:8' --bits",
-            "repro-check inspect A --op 41 --tensor out:0 --against B --values",
-            "repro-check inspect DUMP --op 41 --tensor in:self --export self.npy --as float32",
-            "repro-check inspect DUMP --op 41 --export op41.safetensors",
-            "repro-check inspect --partial KILLED --list"};
-  }
-  void define(CLI::App& app) override {
-    app.add_option("dump", dump_, "Dump to look into")->type_name("DUMP")->required();
-    app.add_flag("--list", list_, "List operators, one line each");
-    app.add_option(
-           "--operator", operator_, "List those with such a name; /RE/ is a regular expression")
-        ->type_name("GLOB");
-    app.add_option("--module", module_, "List those with such a module path; /RE/ as well")
-        ->type_name("GLOB");
-    app.add_option("--range", range_, "List op FIRST up to, not including, END")
-        ->type_name("FIRST:END");
-    app.add_option(
-           "--where", where_, "List those with such an output: nan>0, max>=1e4 and dtype=half")
-        ->type_name("CONDITION");
-    app.add_flag("--modules", modules_, "The module tree: operators, NaN and Inf of each module");
-    app.add_flag("--generators",
-                 generators_,
+  InspectCommand()
+      : Command(
+            {"inspect",
+             "Look into a dump: operators, tensors, values",
+             {"repro-check inspect repro-check-out/baseline",
+              "repro-check inspect DUMP --list --operator 'aten::*norm*' --range 40:60",
+              "repro-check inspect DUMP --list --where 'nan>0 or inf>0'",
+              "repro-check inspect DUMP --modules",
+              "repro-check inspect DUMP --generators --format json",
+              "repro-check inspect DUMP --op 41",
+              "repro-check inspect DUMP --op 41 --tensor out:0 --stats --values=20",
+              "repro-check inspect DUMP --op 41 --tensor out:0 --slice '0,:8' --bits",
+              "repro-check inspect A --op 41 --tensor out:0 --against B --values",
+              "repro-check inspect DUMP --op 41 --tensor in:self --export self.npy --as float32",
+              "repro-check inspect DUMP --op 41 --export op41.safetensors",
+              "repro-check inspect --partial KILLED --list"}}) {}
+  void define(Options& options) override {
+    options.value("dump", "DUMP", &dump_, "Dump to look into", {.required = true});
+    options.flag("--list", &list_, "List operators, one line each");
+    options.value("--operator",
+                  "GLOB",
+                  &operator_,
+                  "List those with such a name; /RE/ is a regular expression");
+    options.value("--module", "GLOB", &module_, "List those with such a module path; /RE/ as well");
+    options.value("--range", "FIRST:END", &range_, "List op FIRST up to, not including, END");
+    options.value("--where",
+                  "CONDITION",
+                  &where_,
+                  "List those with such an output: nan>0, max>=1e4 and dtype=half");
+    options.flag("--modules", &modules_, "The module tree: operators, NaN and Inf of each module");
+    options.flag("--generators",
+                 &generators_,
                  "The operators that drew random numbers, and where the generators stood");
-    app.add_option("--op", op_, "Show all of one operator")->type_name("INDEX");
-    app.add_option("--tensor", tensor_, "Show one of its tensors: in:SLOT or out:SLOT")
-        ->type_name("SIDE:SLOT");
-    app.add_flag("--stats", stats_, "Statistics of that tensor, and a histogram of its values");
-    app.add_flag_function(
+    options.value("--op", "INDEX", &op_, "Show all of one operator");
+    options.value(
+        "--tensor", "SIDE:SLOT", &tensor_, "Show one of its tensors: in:SLOT or out:SLOT");
+    options.flag("--stats", &stats_, "Statistics of that tensor, and a histogram of its values");
+    options.flag(
         "--values{10}",
         [this](std::int64_t count) {
           values_ = static_cast<std::uint64_t>(std::max<std::int64_t>(0, count));
         },
         "The first elements of that tensor; --values=N so many (10)");
-    app.add_option("--slice", slice_, "A part of that tensor, as NumPy cuts it: 0,:8 or ...,-1")
-        ->type_name("SLICE");
-    app.add_flag("--bits", bits_, "The bits beside each value, in hexadecimal");
-    app.add_option("--against", against_, "The same tensor in another dump: exit 1 if it differs")
-        ->type_name("DUMP");
-    app.add_option("--export",
-                   export_,
-                   "Write it to .npy, .safetensors, .csv or .jsonl; without --tensor all of --op")
-        ->type_name("FILE");
-    app.add_option("--as", as_, "Convert what is exported: float32, bfloat16, ...")
-        ->type_name("DTYPE");
-    app.add_flag("--verify", verify_, "Check every stored byte against its digest");
-    app.add_flag("--partial", partial_, "Read what a recording that was cut short has left");
-    define_references(app, references_);
-    restrict_to(app.add_option("--format", format_, "Format"), {"text", "json"});
+    options.value(
+        "--slice", "SLICE", &slice_, "A part of that tensor, as NumPy cuts it: 0,:8 or ...,-1");
+    options.flag("--bits", &bits_, "The bits beside each value, in hexadecimal");
+    options.value(
+        "--against", "DUMP", &against_, "The same tensor in another dump: exit 1 if it differs");
+    options.value("--export",
+                  "FILE",
+                  &export_,
+                  "Write it to .npy, .safetensors, .csv or .jsonl; without --tensor all of --op");
+    options.value("--as", "DTYPE", &as_, "Convert what is exported: float32, bfloat16, ...");
+    options.flag("--verify", &verify_, "Check every stored byte against its digest");
+    options.flag("--partial", &partial_, "Read what a recording that was cut short has left");
+    options.references(references_);
+    options.word("--format", "text|json", &format_, "Format");
   }
 
   core::ExitCode run(const GlobalOptions& globals) override {

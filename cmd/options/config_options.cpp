@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/options/config_options.h"
 
-#include <CLI/App.hpp>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <array>
 #include <filesystem>
@@ -12,11 +14,11 @@
 #include <string_view>
 #include <system_error>
 
+#include "cmd/options/command_line.h"
 #include "cmd/options/starting_config.h"
 #include "cmd/render/text.h"
 #include "configs/parser/config_parser.h"
 #include "core/error.h"
-#include "core/text/near_miss.h"
 
 namespace repro_check::cmd {
 namespace {
@@ -81,25 +83,6 @@ configs::Config config_of_model(const std::string& model, const Overrides& overr
                         shell_quote(model) + " -o config.json");
 }
 
-/// A verb below a verb that was mistyped would be taken for a file.
-CLI::Validator no_mistyped_verb(const CLI::App& app) {
-  const auto check = [&app](const std::string& word) -> std::string {
-    std::error_code ignored;
-    if (std::filesystem::exists(word, ignored)) return {};
-    std::vector<std::string> verbs;
-    for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; })) {
-      verbs.push_back(verb->get_name());
-    }
-    const auto near =
-        core::near_miss(word, std::vector<std::string_view>(verbs.begin(), verbs.end()));
-    if (!near) return {};
-    throw core::Error(core::ErrorKind::kUsage,
-                      "unexpected argument \"" + word + "\"",
-                      "did you mean " + std::string(*near) + "?");
-  };
-  return {check, "", "file"};
-}
-
 }  // namespace
 
 std::string quoted(const std::string& text) {
@@ -110,21 +93,31 @@ std::string quoted(const std::string& text) {
   }
 }
 
-void ConfigOptions::define(CLI::App& app, bool required, bool with_positional) {
-  app.add_option(with_positional ? "config,-c,--config" : "-c,--config",
-                 file_,
-                 "Configuration, or a TorchScript model; - reads stdin")
-      ->type_name("FILE")
-      ->required(required)
-      ->check(no_mistyped_verb(app));
-  app.add_option("--seed", seed_, "Seed of every generator, in place of /seed")->type_name("N");
-  app.add_option("--device", device_, "Device, in place of /device")->type_name("NAME");
-  app.add_option("--timeout", timeout_, "Kill a run after so many seconds, in place of /timeout")
-      ->type_name("SECONDS");
-  app.add_option("--set", sets_, "Set one value of the configuration; repeatable")
-      ->type_name("/POINTER=VALUE")
-      ->take_all()
-      ->allow_extra_args(false);
+void ConfigOptions::define(Options& options, bool required, bool with_positional) {
+  // A verb below a verb that was mistyped would be taken for a file.
+  const auto no_mistyped_verb = [&options](const std::string& word) {
+    std::error_code ignored;
+    if (std::filesystem::exists(word, ignored)) return;
+    std::vector<std::string> verbs;
+    for (const auto& verb : options.verbs()) verbs.push_back(verb->name());
+    const std::string hint = near_hint(word, verbs, "");
+    if (hint.empty()) return;
+    throw core::Error(core::ErrorKind::kUsage, "unexpected argument \"" + word + "\"", hint);
+  };
+  options.value(with_positional ? "config,-c,--config" : "-c,--config",
+                "FILE",
+                &file_,
+                "Configuration, or a TorchScript model; - reads stdin",
+                {.required = required, .check = no_mistyped_verb});
+  options.value("--seed", "N", &seed_, "Seed of every generator, in place of /seed");
+  options.value("--device", "NAME", &device_, "Device, in place of /device");
+  options.value(
+      "--timeout", "SECONDS", &timeout_, "Kill a run after so many seconds, in place of /timeout");
+  options.value("--set",
+                "/POINTER=VALUE",
+                &sets_,
+                "Set one value of the configuration; repeatable",
+                {.repeatable = true});
 }
 
 std::vector<std::string> ConfigOptions::flags() const {
@@ -134,6 +127,20 @@ std::vector<std::string> ConfigOptions::flags() const {
   if (timeout_) words.insert(words.end(), {"--timeout", std::to_string(*timeout_)});
   for (const std::string& set : sets_) words.insert(words.end(), {"--set", set});
   return words;
+}
+
+const configs::RunSpec& choose_run(const configs::Config& config,
+                                   const std::optional<std::string>& name) {
+  if (!name) return config.base ? *config.base : config.runs.front();
+  std::vector<std::string> names;
+  for (const configs::RunSpec& run : config.runs) {
+    if (run.name == *name) return run;
+    names.push_back(run.name);
+  }
+  throw core::Error(
+      core::ErrorKind::kUsage,
+      "the configuration has no run \"" + *name + "\"",
+      near_hint(*name, names, fmt::format("its runs are {}", fmt::join(names, ", "))));
 }
 
 configs::Config ConfigOptions::load(const std::optional<std::string>& dump_directory,

@@ -8,11 +8,9 @@
 
 #include "configs/spec/run_config.h"
 
-namespace CLI {
-class App;
-}
-
 namespace repro_check::cmd {
+
+class Options;
 
 /// As JSON, so that a path or device that looks like a number stays a string.
 /// @throws core::Error{kUsage} when it is not UTF-8
@@ -24,7 +22,7 @@ class ConfigOptions {
   /// Adds the file, with -c or without, --seed, --device, --timeout and --set.
   /// @param required  whether the file must be given
   /// @param with_positional  it needs no -c; not where other positionals are taken
-  void define(CLI::App& app, bool required, bool with_positional = true);
+  void define(Options& options, bool required, bool with_positional = true);
 
   [[nodiscard]] bool given() const noexcept { return !file_.empty(); }
   /// As the user typed it.
@@ -46,5 +44,12 @@ class ConfigOptions {
   std::optional<std::uint64_t> timeout_;
   std::vector<std::string> sets_;
 };
+
+/// The run of that name; when none is named the configuration without any run's overrides, or the
+/// first run where only the runs say what is to be run.
+/// @return borrowed from `config`
+/// @throws core::Error{kUsage} with the near miss
+const configs::RunSpec& choose_run(const configs::Config& config,
+                                   const std::optional<std::string>& name);
 
 }  // namespace repro_check::cmd

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/options/starting_config.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
 #include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include "cmd/recording/recorder_process.h"
 #include "cmd/render/json/json_form.h"
@@ -48,42 +53,64 @@ std::vector<std::string_view> split_types(std::string_view list) {
   return parts;
 }
 
-Json tensor_input(std::uint64_t seed) {
-  return Json{{"generate", "normal"}, {"shape", {1, 1}}, {"dtype", "float32"}, {"seed", seed}};
+/// What is told of a method's arguments.
+struct Argument {
+  std::string name;
+  std::string type;      ///< TorchScript's text: `Tensor`, `Optional[int]`, `List[Tensor]`
+  std::string fallback;  ///< Python's text of its default; empty where it has none
+  std::string dtype;     ///< of a tensor
+  std::string layer;     ///< the weight of the first layer that takes it; empty = none is known
+  std::vector<std::int64_t> shape;  ///< as that takes it, -1 where any size does
+  std::int64_t rows = 0;            ///< of a table of which it holds numbers of rows
+};
+
+/// Of what nobody tells the size 1.
+Json tensor_input(const Argument& argument, std::uint64_t seed) {
+  Json shape = Json::array();
+  for (const std::int64_t size : argument.shape) shape.push_back(size < 0 ? 1 : size);
+  if (shape.empty()) shape = {1, 1};
+  Json input{{"generate", argument.rows > 0 ? "randint" : "normal"},
+             {"shape", std::move(shape)},
+             {"dtype", argument.dtype},
+             {"seed", seed}};
+  if (argument.rows > 0) input["high"] = argument.rows;
+  return input;
 }
 
 /// @return null where no input of that type can be written in a configuration
-Json input_of_type(std::string_view type, std::uint64_t seed, int depth);
+Json input_of_type(const Argument& argument, std::string_view type, std::uint64_t seed, int depth);
 
-Json input_list(const char* kind,
+Json input_list(const Argument& argument,
+                const char* kind,
                 const std::vector<std::string_view>& types,
                 std::uint64_t seed,
                 int depth) {
   Json items = Json::array();
   for (const std::string_view type : types) {
-    Json item = input_of_type(type, seed, depth);
+    Json item = input_of_type(argument, type, seed, depth);
     if (item.is_null()) return nullptr;
     items.push_back(std::move(item));
   }
   return Json{{kind, std::move(items)}};
 }
 
-Json input_of_type(std::string_view type, std::uint64_t seed, int depth) {
+Json input_of_type(const Argument& argument, std::string_view type, std::uint64_t seed, int depth) {
   if (depth > kDeepest) return nullptr;
-  if (type == "Tensor") return tensor_input(seed);
+  if (type == "Tensor") return tensor_input(argument, seed);
   if (type == "int" || type == "number") return Json{{"value", 1}};
   if (type == "float") return Json{{"value", 1.0}};
   if (type == "bool") return Json{{"value", false}};
   if (type == "str") return Json{{"value", ""}};
   if (type == "NoneType" || inside(type, "Optional")) return Json{{"value", nullptr}};
-  if (const auto item = inside(type, "List")) return input_list("list", {*item}, seed, depth + 1);
+  if (const auto item = inside(type, "List"))
+    return input_list(argument, "list", {*item}, seed, depth + 1);
   if (const auto items = inside(type, "Tuple")) {
-    return input_list("tuple", split_types(*items), seed, depth + 1);
+    return input_list(argument, "tuple", split_types(*items), seed, depth + 1);
   }
   if (const auto entry = inside(type, "Dict")) {
     const auto types = split_types(*entry);
     if (types.size() != 2 || types[0] != "str") return nullptr;
-    Json value = input_of_type(types[1], seed, depth + 1);
+    Json value = input_of_type(argument, types[1], seed, depth + 1);
     if (value.is_null()) return nullptr;
     return Json{{"dict", {{"key", std::move(value)}}}};
   }
@@ -91,8 +118,8 @@ Json input_of_type(std::string_view type, std::uint64_t seed, int depth) {
 }
 
 /// A default that JSON can say; empty for the others, whose argument is then left to the model.
-std::optional<Json> default_input(const DescribedArgument& argument) {
-  const std::string& text = argument.default_value;
+std::optional<Json> default_input(const Argument& argument) {
+  const std::string& text = argument.fallback;
   if (text == "None") return Json{{"value", nullptr}};
   if (text == "True" || text == "False") return Json{{"value", text == "True"}};
   if (argument.type == "str" && text.size() >= 2 && text.front() == text.back() &&
@@ -131,66 +158,84 @@ std::string with_short_arrays(const std::string& json) {
   return text + json.substr(at);
 }
 
+/// What has to be looked at, or what is known, of an input.
 /// @param pointer  of the input
-StartingEdit edit_for(const std::string& pointer, const DescribedArgument& argument) {
+StartingEdit edit_for(const std::string& pointer, const Argument& argument) {
   const std::string what = "input \"" + argument.name + "\" (" + argument.type + "): ";
-  if (argument.type == "Tensor") {
+  if (argument.type != "Tensor") {
+    const bool has_tensors = argument.type.find("Tensor") != std::string::npos;
+    return {pointer, what + (has_tensors ? "set the shapes and dtypes in it" : "set its value")};
+  }
+  if (argument.layer.empty()) {
     return {pointer + "/shape", what + "set its shape and dtype, or name an .npy file"};
   }
-  if (argument.type.find("Tensor") != std::string::npos) {
-    return {pointer, what + "set the shapes and dtypes in it"};
-  }
-  return {pointer, what + "set its value"};
+  const std::string known =
+      argument.rows > 0
+          ? fmt::format(
+                "{} from 0 to {}, rows of {}", argument.dtype, argument.rows - 1, argument.layer)
+          : fmt::format("{} of {}, as {} takes it",
+                        argument.dtype,
+                        fmt::format("[{}]", fmt::join(argument.shape, ", ")),
+                        argument.layer);
+  const bool is_whole = std::ranges::find(argument.shape, -1) == argument.shape.end();
+  if (is_whole) return {"", what + known};
+  return {pointer + "/shape", what + "set its shape: " + known + "; -1 is any size"};
 }
 
-std::vector<DescribedArgument> parse_description(const std::string& answer) {
-  try {
-    std::vector<DescribedArgument> arguments;
-    const Json document = Json::parse(answer);
-    for (const Json& entry : document.at("arguments")) {
-      arguments.push_back({entry.at("name").get<std::string>(),
-                           entry.at("type").get<std::string>(),
-                           entry.value("has_default", false),
-                           entry.value("default_value", "")});
+Argument argument_of(const Json& entry, const std::string& dtype) {
+  Argument argument;
+  argument.name = entry.at("name").get<std::string>();
+  argument.type = entry.at("type").get<std::string>();
+  if (entry.value("has_default", false)) argument.fallback = entry.value("default_value", "");
+  argument.dtype = entry.value("dtype", dtype);
+  argument.layer = clean_utf8(entry.value("layer", ""));
+  argument.shape = entry.value("shape", std::vector<std::int64_t>{});
+  argument.rows = entry.value("rows", std::int64_t{0});
+  return argument;
+}
+
+StartingConfig inputs_of(const Json& description, Json& inputs) {
+  StartingConfig result;
+  const std::string dtype = description.value("dtype", "float32");
+  std::uint64_t seed = 1;
+  for (const Json& entry : description.at("arguments")) {
+    const Argument argument = argument_of(entry, dtype);
+    const std::string name = "input \"" + argument.name + "\" ";
+    const bool has_default = entry.value("has_default", false);
+    const std::optional<Json> value =
+        has_default ? default_input(argument) : input_of_type(argument, argument.type, seed++, 0);
+    if (has_default && !value) {
+      result.edits.push_back(
+          {"", name + "(" + argument.type + ") is left out: the model has a default for it"});
+      continue;
     }
-    return arguments;
-  } catch (const nlohmann::json::exception& error) {
-    throw core::Error(core::ErrorKind::kInternal,
-                      std::string("the recorder's description makes no sense: ") + error.what());
+    if (value->is_null()) {
+      result.edits.push_back({kNoPlace,
+                              name + "has type " + argument.type +
+                                  ", which a configuration cannot express: wrap the model"});
+      continue;
+    }
+    if (!has_default) {
+      result.edits.push_back(edit_for("/inputs/" + std::to_string(inputs.size()), argument));
+    }
+    inputs.push_back({{"name", clean_utf8(argument.name)}});
+    inputs.back().update(*value);
   }
+  return result;
 }
 
 }  // namespace
 
 StartingConfig starting_config(const std::string& model_path,
                                const std::string& method,
-                               const std::vector<DescribedArgument>& arguments) {
-  StartingConfig result;
+                               const Json& description) {
   Json inputs = Json::array();
-  std::uint64_t seed = 1;
-  for (const DescribedArgument& argument : arguments) {
-    Json input{{"name", clean_utf8(argument.name)}};
-    if (argument.has_default) {
-      const auto value = default_input(argument);
-      if (!value) {
-        result.edits.push_back({"",
-                                "input \"" + argument.name + "\" (" + argument.type +
-                                    ") is left out: the model has a default for it"});
-        continue;
-      }
-      input.update(*value);
-    } else {
-      const Json value = input_of_type(argument.type, seed++, 0);
-      if (value.is_null()) {
-        result.edits.push_back({kNoPlace,
-                                "input \"" + argument.name + "\" has type " + argument.type +
-                                    ", which a configuration cannot express: wrap the model"});
-        continue;
-      }
-      input.update(value);
-      result.edits.push_back(edit_for("/inputs/" + std::to_string(inputs.size()), argument));
-    }
-    inputs.push_back(std::move(input));
+  StartingConfig result;
+  try {
+    result = inputs_of(description, inputs);
+  } catch (const nlohmann::json::exception& error) {
+    throw core::Error(core::ErrorKind::kInternal,
+                      std::string("the recorder's description makes no sense: ") + error.what());
   }
   Json document;
   document["model"] = {{"path", clean_utf8(model_path)}, {"method", clean_utf8(method)}};
@@ -209,7 +254,7 @@ StartingConfig ask_starting_config(const std::filesystem::path& model,
   const std::filesystem::path recorder = require_recorder(std::nullopt);
   const std::string answer =
       ask_recorder({{recorder, {"describe", model.string(), "--method", method}}});
-  return starting_config(model_path, method, parse_description(answer));
+  return starting_config(model_path, method, Json::parse(answer, nullptr, false));
 }
 
 }  // namespace repro_check::cmd

@@ -2,18 +2,11 @@
 #pragma once
 
 #include <filesystem>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
 namespace repro_check::cmd {
-
-/// One argument of a model's method, as a recorder describes it.
-struct DescribedArgument {
-  std::string name;
-  std::string type;  ///< TorchScript's text: `Tensor`, `Optional[int]`, `List[Tensor]`
-  bool has_default = false;
-  std::string default_value = {};  ///< as Python writes it
-};
 
 /// What a person has to look at.
 struct StartingEdit {
@@ -30,10 +23,11 @@ struct StartingConfig {
 };
 
 /// A configuration that runs as soon as shapes and values fit the model.
-/// @param arguments  without self
+/// @param description  what a recorder says of the method: see cmd/recorder/verbs.h
+/// @throws core::Error{kInternal} where that makes no sense
 StartingConfig starting_config(const std::string& model_path,
                                const std::string& method,
-                               const std::vector<DescribedArgument>& arguments);
+                               const nlohmann::ordered_json& description);
 
 /// The same, of what a recorder says of the model.
 /// @param model_path  as the configuration is to name it

@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cmd/record/record_command.h"
-
 #include <fmt/format.h>
 
-#include <CLI/App.hpp>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
+#include <optional>
+#include <string>
 #include <system_error>
+#include <vector>
 
-#include "cmd/options/choice.h"
-#include "cmd/options/run_choice.h"
+#include "cmd/options/command_line.h"
+#include "cmd/options/config_options.h"
 #include "cmd/recording/output_lock.h"
 #include "cmd/recording/recording.h"
 #include "cmd/recording/space.h"
 #include "cmd/render/json/json_form.h"
 #include "cmd/render/text.h"
 #include "cmd/reports/verdict.h"
+#include "cmd/terminal/command.h"
 #include "cmd/terminal/output.h"
 
 namespace repro_check::cmd {
@@ -63,53 +64,67 @@ std::unique_ptr<OutputLock> hold_replaced(const std::filesystem::path& dump) {
                                                         : nullptr;
 }
 
+class RecordCommand final : public Command {
+ public:
+  RecordCommand()
+      : Command(
+            {"record",
+             "Record one run of a configuration into one dump",
+             {"repro-check record -c config.json -o before-upgrade",
+              "repro-check record -c config.json -o one-thread --set /threads=1 --run baseline"}}) {
+  }
+
+  void define(Options& options) override {
+    config_.define(options, true);
+    options.value("-o,--out", "DIR", &out_, "Directory of the dump", {.required = true});
+    options.value("--run", "NAME", &run_name_, "Which run; none of their overrides by default");
+    options.flag("--force", &force_, "Replace a dump that exists");
+    options.word("--format", "text|json", &format_, "Format of the summary");
+  }
+
+  core::ExitCode run(const GlobalOptions& globals) override {
+    const configs::Config config = config_.load();
+    require_fixed_level(config);
+    RecordingJob job;
+    job.run = choose_run(config, run_name_);
+    job.dump = std::filesystem::path(out_).lexically_normal();
+    if (job.dump.filename().empty()) job.dump = job.dump.parent_path();
+    job.log = log_beside(job.dump);
+    job.replace_existing = force_;
+    require_free(job);
+    const OutputLock beside(std::filesystem::absolute(job.dump).parent_path(),
+                            OutputLock::Mode::kBeside);
+    const OutputLock held(job.dump);
+    const std::unique_ptr<OutputLock> replaced = hold_replaced(job.dump);
+    require_free(job);
+    require_references({&job, 1});
+
+    Progress progress(progress_style(globals, stderr_is_terminal(), &std::getenv), stderr);
+    progress.begin(1, 1, job.run.name);
+    RecordingResult result = record_where_it_fits(job, {}, progress);
+    result.summary.location = out_;
+    if (result.totals) {
+      write_stdout(summary_text(result, format_));
+      return core::ExitCode::kReproducible;
+    }
+    const std::vector<comparators::Report> reports{failed_run_report({result}, {})};
+    ReportStyle style{format_, render_options(globals, stdout_is_terminal())};
+    style.options.config_path = config_.file();
+    style.options.logs = {result.log};
+    write_stdout(render_reports(reports, style));
+    return worst_exit(reports);
+  }
+
+ private:
+  ConfigOptions config_;
+  std::string out_;
+  std::optional<std::string> run_name_;
+  std::string format_ = "text";
+  bool force_ = false;
+};
+
 }  // namespace
 
-std::vector<std::string> RecordCommand::examples() const {
-  return {"repro-check record -c config.json -o before-upgrade",
-          "repro-check record -c config.json -o one-thread --set /threads=1 --run baseline"};
-}
-
-void RecordCommand::define(CLI::App& app) {
-  config_.define(app, true);
-  app.add_option("-o,--out", out_, "Directory of the dump")->type_name("DIR")->required();
-  app.add_option("--run", run_name_, "Which run; none of their overrides by default")
-      ->type_name("NAME");
-  app.add_flag("--force", force_, "Replace a dump that exists");
-  restrict_to(app.add_option("--format", format_, "Format of the summary"), {"text", "json"});
-}
-
-core::ExitCode RecordCommand::run(const GlobalOptions& globals) {
-  const configs::Config config = config_.load();
-  require_fixed_level(config);
-  RecordingJob job;
-  job.run = choose_run(config, run_name_);
-  job.dump = std::filesystem::path(out_).lexically_normal();
-  if (job.dump.filename().empty()) job.dump = job.dump.parent_path();
-  job.log = log_beside(job.dump);
-  job.replace_existing = force_;
-  require_free(job);
-  const OutputLock beside(std::filesystem::absolute(job.dump).parent_path(),
-                          OutputLock::Mode::kBeside);
-  const OutputLock held(job.dump);
-  const std::unique_ptr<OutputLock> replaced = hold_replaced(job.dump);
-  require_free(job);
-  require_references({&job, 1});
-
-  Progress progress(progress_style(globals, stderr_is_terminal(), &std::getenv), stderr);
-  progress.begin(1, 1, job.run.name);
-  RecordingResult result = record_where_it_fits(job, {}, progress);
-  result.summary.location = out_;
-  if (result.totals) {
-    write_stdout(summary_text(result, format_));
-    return core::ExitCode::kReproducible;
-  }
-  const std::vector<comparators::Report> reports{failed_run_report({result}, {})};
-  ReportStyle style{format_, render_options(globals, stdout_is_terminal())};
-  style.options.config_path = config_.file();
-  style.options.logs = {result.log};
-  write_stdout(render_reports(reports, style));
-  return worst_exit(reports);
-}
+std::unique_ptr<Command> record_command() { return std::make_unique<RecordCommand>(); }
 
 }  // namespace repro_check::cmd

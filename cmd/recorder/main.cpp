@@ -12,8 +12,6 @@
 #include <variant>
 #include <vector>
 
-#include "cmd/recorder/replay_verb.h"
-#include "cmd/recorder/status_channel.h"
 #include "cmd/recorder/verbs.h"
 #include "core/error.h"
 #include "core/exit_code.h"
@@ -24,51 +22,73 @@ namespace {
 using repro_check::core::Error;
 namespace recorder = repro_check::recorder;
 
-enum class Verb : std::uint8_t { kRecord, kDescribe, kReplay, kWeights, kEnvironment, kVersion };
-
 /// What a recorder was asked to do.
 struct CommandLine {
-  Verb verb = Verb::kVersion;
-  std::string file;   ///< the request of kRecord and kReplay, the model of kDescribe and kWeights
-  std::string other;  ///< the other version of it, of kWeights
+  /// @return what goes to stdout
+  using Work = std::string (*)(const CommandLine& line, recorder::StatusChannel& status);
+
+  Work work = nullptr;
+  std::string file;   ///< the request of record and replay, the model of describe and weights
+  std::string other;  ///< the other version of it, of weights
   std::string method = "forward";
   std::vector<std::string> extensions;  ///< loaded first, whatever the verb
   int status_descriptor = 1;
+  bool records = false;
 };
 
 /// @return what was asked, or the exit code when there is nothing left to do: help and complaints
 ///     have been printed
 std::variant<CommandLine, int> parse_command_line(int argc, char** argv) {
+  using Line = CommandLine;
+  using Status = recorder::StatusChannel;
   CommandLine line;
   CLI::App app("Records one run of a model; started by repro-check.", "repro-check-recorder");
   app.require_subcommand(1);
   app.add_option("--extension", line.extensions, "Library of operators to load first; repeatable")
       ->take_all()
       ->allow_extra_args(false);
-  CLI::App* record = app.add_subcommand("record", "Record the run a request file describes");
+  const auto add = [&](const char* name, const char* help, Line::Work work) {
+    CLI::App* verb = app.add_subcommand(name, help);
+    verb->callback([&line, work] { line.work = work; });
+    return verb;
+  };
+  CLI::App* record = add(
+      "record", "Record the run a request file describes", [](const Line& given, Status& status) {
+        recorder::record(given.file, status);
+        return std::string();
+      });
   record->add_option("request", line.file, "Request file")->required();
   record->add_option("--status-fd", line.status_descriptor, "Descriptor for status lines (1)");
-  CLI::App* describe = app.add_subcommand("describe", "Print a method's arguments as JSON");
+  CLI::App* describe =
+      add("describe", "Print a method's arguments as JSON", [](const Line& given, Status&) {
+        return recorder::describe(given.file, given.method);
+      });
   describe->add_option("model", line.file, "TorchScript file")->required();
   describe->add_option("--method", line.method, "Method (forward)");
-  CLI::App* replay = app.add_subcommand("replay", "Execute a recorded operator again, as JSON");
-  replay->add_option("request", line.file, "Request file")->required();
-  CLI::App* weights = app.add_subcommand("weights", "Compare the tensors of two versions, as JSON");
+  add("replay",
+      "Execute a recorded operator again, as JSON",
+      [](const Line& given, Status&) { return recorder::replay(given.file); })
+      ->add_option("request", line.file, "Request file")
+      ->required();
+  CLI::App* weights = add(
+      "weights", "Compare the tensors of two versions, as JSON", [](const Line& given, Status&) {
+        return recorder::weights(given.file, given.other);
+      });
   weights->add_option("first", line.file, "TorchScript file")->required();
   weights->add_option("second", line.other, "Another version of it")->required();
-  CLI::App* environment = app.add_subcommand("environment", "Print settings and machine as JSON");
-  app.add_subcommand("version", "Print the versions in use as JSON");
+  add("environment", "Print settings and machine as JSON", [](const Line&, Status&) {
+    return recorder::environment();
+  });
+  add("version", "Print the versions in use as JSON", [](const Line&, Status&) {
+    return recorder::version();
+  });
   app.set_version_flag("--version", std::string("repro-check-recorder ") + REPRO_CHECK_VERSION);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : static_cast<int>(repro_check::core::ExitCode::kUsage);
   }
-  if (record->parsed()) line.verb = Verb::kRecord;
-  if (describe->parsed()) line.verb = Verb::kDescribe;
-  if (replay->parsed()) line.verb = Verb::kReplay;
-  if (weights->parsed()) line.verb = Verb::kWeights;
-  if (environment->parsed()) line.verb = Verb::kEnvironment;
+  line.records = record->parsed();
   return line;
 }
 
@@ -108,30 +128,20 @@ Error as_error(const std::exception& exception) {
   return {repro_check::core::ErrorKind::kInternal, std::string("unexpected: ") + exception.what()};
 }
 
-void obey(const CommandLine& line, recorder::StatusChannel& status) {
-  repro_check::torchscript::load_extensions({line.extensions.begin(), line.extensions.end()});
-  if (line.verb == Verb::kRecord) recorder::record(line.file, status);
-  if (line.verb == Verb::kDescribe) std::cout << recorder::describe(line.file, line.method);
-  if (line.verb == Verb::kReplay) std::cout << recorder::replay(line.file);
-  if (line.verb == Verb::kWeights) std::cout << recorder::weights(line.file, line.other);
-  if (line.verb == Verb::kEnvironment) std::cout << recorder::environment();
-  if (line.verb == Verb::kVersion) std::cout << recorder::version();
-}
-
 int run(int argc, char** argv) {
   const auto parsed = parse_command_line(argc, argv);
   if (const auto* code = std::get_if<int>(&parsed)) return *code;
   const auto& line = std::get<CommandLine>(parsed);
 
-  const bool records = line.verb == Verb::kRecord;
   recorder::StatusChannel status(line.status_descriptor);
-  install_termination(records ? line.status_descriptor : -1);
+  install_termination(line.records ? line.status_descriptor : -1);
   try {
-    obey(line, status);
+    repro_check::torchscript::load_extensions({line.extensions.begin(), line.extensions.end()});
+    std::cout << line.work(line, status);
     return 0;
   } catch (const std::exception& exception) {
     const Error error = as_error(exception);
-    if (records)
+    if (line.records)
       status.say(repro_check::cmd::RecorderFailure{error.kind(), error.what(), error.hint()});
     std::cerr << error.what() << '\n';
     // Indented, which is how the caller knows it.

@@ -3,11 +3,15 @@
 
 #include <chrono>
 #include <filesystem>
+#include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
+#include "core/digest/digest.h"
 #include "core/system/file_descriptor.h"
 #include "core/system/pinned.h"
+#include "core/trace/dump_source.h"
 
 namespace repro_check::cmd {
 
@@ -47,5 +51,45 @@ using OutputLocks = std::vector<std::unique_ptr<OutputLock>>;
 /// Holds each directory alone; one that is named twice is held once.
 /// @throws as OutputLock
 OutputLocks hold_alone(const std::vector<std::filesystem::path>& directories);
+
+/// What this process has had recorded: each place, and the digest of the manifest that its recorder
+/// wrote there. Another command may record in the same place meanwhile, and its dump is whole as
+/// well, so that nothing but this tells the two apart.
+
+/// Notes the dump that a recorder of this process has made in `place`.
+void note_own(const std::filesystem::path& place, const core::Digest& manifest);
+
+/// The dump has been moved, and is expected in its new place from now on.
+void note_own_moved(const std::filesystem::path& from, const std::filesystem::path& to);
+
+/// Passes where nothing was recorded by this process.
+/// @param opened  what was found in `place`
+/// @throws core::Error{kRunFailed} where it is another dump than the one that was noted
+void expect_own(const core::DumpSource& opened, const std::filesystem::path& place);
+
+/// What `run` leaves in its directories, which the next `run` may replace, and nothing else that
+/// lies there: while one lives, a file in each directory says which dumps were noted in it. One at
+/// a time, held by whoever holds the directories.
+class RunOutputs : core::Pinned {
+ public:
+  explicit RunOutputs(const std::vector<std::filesystem::path>& directories);
+  /// Takes the file away where there is nothing beside it.
+  ~RunOutputs();
+
+  /// Whether an earlier `run` has left what is in `place`. A recording without an end is taken for
+  /// its own where it has recorded before: nobody's baseline is one.
+  [[nodiscard]] bool may_replace(const std::filesystem::path& place) const;
+
+ private:
+  friend void note_own(const std::filesystem::path& place, const core::Digest& manifest);
+
+  struct Directory {
+    bool was_used = false;                     ///< by an earlier `run`
+    std::map<std::string, std::string> dumps;  ///< by name, the digest of each manifest
+  };
+  void note(const std::filesystem::path& place, const core::Digest& manifest);
+
+  std::map<std::filesystem::path, Directory> directories_;
+};
 
 }  // namespace repro_check::cmd

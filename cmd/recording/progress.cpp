@@ -37,18 +37,6 @@ bool is_set(const ReadVariable& read_variable, const char* name) {
   return value != nullptr && *value != '\0';
 }
 
-const char* phase_name(store::PackPhase phase) {
-  switch (phase) {
-    case store::PackPhase::kVerifying:
-      return "verifying";
-    case store::PackPhase::kPacking:
-      return "packing";
-    case store::PackPhase::kUnpacking:
-      return "unpacking";
-  }
-  return "";
-}
-
 }  // namespace
 
 ProgressStyle progress_style(const GlobalOptions& globals,
@@ -167,26 +155,28 @@ void Progress::clear() {
 }
 
 std::function<void(const comparators::CompareProgress&)> comparison_on(Progress& progress) {
+  using Phase = comparators::ComparePhase;
   if (progress.is_off()) return nullptr;
   return [&progress](const comparators::CompareProgress& state) {
-    switch (state.phase) {
-      case comparators::ComparePhase::kAligning:
-        progress.share("aligning", state.done, state.total, &format_count);
-        break;
-      case comparators::ComparePhase::kComparing:
-        progress.share("comparing", state.done, state.total, &format_count);
-        break;
-      case comparators::ComparePhase::kVerifying:
-        progress.share("verifying", state.done, state.total, &format_bytes);
-        break;
-    }
+    std::string (*amount)(std::uint64_t) = &format_count;
+    if (state.phase == Phase::kVerifying) amount = &format_bytes;
+    const char* name = state.phase == Phase::kVerifying   ? "verifying"
+                       : state.phase == Phase::kComparing ? "comparing"
+                                                          : "aligning";
+    progress.share(name, state.done, state.total, amount);
   };
 }
 
 store::PackProgress packing_on(Progress& progress) {
+  using Phase = store::PackPhase;
   if (progress.is_off()) return nullptr;
-  return [&progress](store::PackPhase phase, std::uint64_t done, std::uint64_t total) {
-    progress.share(phase_name(phase), done, total, &format_bytes);
+  return [&progress](Phase phase, std::uint64_t done, std::uint64_t total) {
+    progress.share(phase == Phase::kVerifying ? "verifying"
+                   : phase == Phase::kPacking ? "packing"
+                                              : "unpacking",
+                   done,
+                   total,
+                   &format_bytes);
   };
 }
 

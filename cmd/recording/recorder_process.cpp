@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -17,6 +18,9 @@
 
 #include "cmd/terminal/signals.h"
 #include "core/error.h"
+#include "core/system/file_descriptor.h"
+#include "core/system/pinned.h"
+#include "core/system/signals_blocked.h"
 #include "core/system/temporary_file.h"
 
 namespace repro_check::cmd {
@@ -30,11 +34,10 @@ constexpr int kStatusDescriptor = 3;
 // A status line is short; a recorder gone wild must not fill our memory.
 constexpr std::size_t kMaxLine = std::size_t{1} << 20U;
 
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
+std::vector<std::filesystem::path> recorder_places() {
+  return places_beside("REPRO_CHECK_RECORDER",
+                       {"repro-check-recorder", "../libexec/repro-check/repro-check-recorder"});
 }
-
-constexpr const char* kRecorderName = "repro-check-recorder";
 
 bool can_run(const std::filesystem::path& file) {
   std::error_code ignored;
@@ -91,6 +94,154 @@ class StatusChannel {
   RecorderOutcome outcome_;
 };
 
+core::Error failed(const std::string& what) {
+  return {core::ErrorKind::kUsage, what + ": " + std::strerror(errno)};
+}
+
+/// At 10 or above, so that it is never in the way of 0 to 3 in the child.
+core::FileDescriptor raised(int raw, const std::string& what) {
+  if (raw < 0) throw failed(what);
+  const core::FileDescriptor low(raw);
+  core::FileDescriptor high(::fcntl(raw, F_DUPFD_CLOEXEC, 10));
+  if (high.get() < 0) throw failed(what);
+  return high;
+}
+
+struct Pipe {
+  core::FileDescriptor read;
+  core::FileDescriptor write;
+};
+
+Pipe make_pipe() {
+  constexpr const char* kWhat = "cannot make a pipe";
+  std::array<int, 2> ends{-1, -1};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw failed(kWhat);
+  core::FileDescriptor write(ends[1]);
+  Pipe pipe{raised(ends[0], kWhat), {}};
+  pipe.write = raised(::dup(write.get()), kWhat);
+  return pipe;
+}
+
+/// What the child needs after fork, where nothing may allocate or throw.
+struct ChildSetup {
+  const char* program;
+  char* const* arguments;
+  char* const* environment;
+  int null_input;
+  int output;
+  int pipe;
+  int pipe_target;
+  int exec_error;
+  pid_t parent;
+};
+
+void restore_signals() noexcept {
+  for (const int signal : {SIGINT, SIGTERM, SIGPIPE, SIGHUP, SIGQUIT}) {
+    ::signal(signal, SIG_DFL);
+  }
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+}
+
+[[noreturn]] void become(const ChildSetup& plan) noexcept {
+  ::setpgid(0, 0);
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  // The parent may have gone between fork and prctl, and then no signal comes.
+  if (::getppid() != plan.parent) ::_exit(127);
+  restore_signals();
+  const bool ready =
+      ::dup2(plan.null_input, STDIN_FILENO) >= 0 && ::dup2(plan.output, STDOUT_FILENO) >= 0 &&
+      ::dup2(plan.output, STDERR_FILENO) >= 0 && ::dup2(plan.pipe, plan.pipe_target) >= 0;
+  if (ready) ::execve(plan.program, plan.arguments, plan.environment);
+  const int error = errno;
+  // A short write leaves the parent without the reason, but it still sees that exec failed.
+  [[maybe_unused]] const ssize_t written = ::write(plan.exec_error, &error, sizeof error);
+  ::_exit(127);
+}
+
+void check_started(Pipe& exec_result, const std::filesystem::path& program, pid_t pid) {
+  exec_result.write.close();
+  int error = 0;
+  ssize_t got = 0;
+  do {
+    got = ::read(exec_result.read.get(), &error, sizeof error);
+  } while (got < 0 && errno == EINTR);
+  if (got == 0) return;
+  int status = 0;
+  ::waitpid(pid, &status, 0);
+  throw core::Error(core::ErrorKind::kUsage,
+                    "cannot start " + program.string() + ": " + std::strerror(error),
+                    "name a recorder that can be run, in the configuration (\"recorder\") or in "
+                    "REPRO_CHECK_RECORDER");
+}
+
+/// A running child, leader of its own process group, with the reading end of one pipe from it. Dies
+/// with us: the kernel kills it when this process goes, and the destructor kills and reaps it.
+class Child : core::Pinned {
+ public:
+  Child(pid_t pid, core::FileDescriptor pipe) noexcept
+      : pid_(pid), pipe_(std::move(pipe)), guard_(pid) {}
+  ~Child() {
+    if (!reaped_) static_cast<void>(reap());
+  }
+
+  [[nodiscard]] int pipe() const noexcept { return pipe_.get(); }  ///< non-blocking
+  /// Whether it has ended; it stays a zombie until reaped, so that its group cannot be reused.
+  [[nodiscard]] bool has_ended() const noexcept {
+    siginfo_t info = {};
+    return ::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+           info.si_pid == pid_;
+  }
+  /// Kills what is left of the group and collects the leader. @return status as waitpid has it
+  [[nodiscard]] int reap() const noexcept {
+    ::kill(-pid_, SIGKILL);
+    int status = 0;
+    while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
+    }
+    reaped_ = true;
+    return status;
+  }
+
+ private:
+  pid_t pid_;
+  core::FileDescriptor pipe_;
+  GuardedGroup guard_;
+  mutable bool reaped_ = false;
+};
+
+/// stdin is /dev/null, signal handlers and mask are the default ones.
+/// @param output       descriptor of what becomes its stdout and stderr
+/// @param pipe_target  the descriptor, of its own, that the pipe is; stdout too
+/// @throws core::Error{kUsage} when the program cannot be started
+Child spawn(const ProcessPlan& plan, int output, int pipe_target) {
+  const ExecWords words(plan);
+  const auto null_input = raised(::open("/dev/null", O_RDONLY | O_CLOEXEC), "/dev/null");
+  const auto output_here = raised(::dup(output), "cannot start a recorder");
+  Pipe channel = make_pipe();
+  Pipe exec_result = make_pipe();
+  ::fcntl(channel.read.get(), F_SETFL, O_NONBLOCK);
+
+  const ChildSetup setup{words.arguments.front(),
+                         words.arguments.data(),
+                         words.environment.data(),
+                         null_input.get(),
+                         output_here.get(),
+                         channel.write.get(),
+                         pipe_target,
+                         exec_result.write.get(),
+                         ::getpid()};
+  // Our handler must not run in the child before its signals are the default ones again, nor in the
+  // parent before the new group is known to it.
+  const core::SignalsBlocked blocked;
+  const pid_t pid = ::fork();
+  if (pid == 0) become(setup);
+  if (pid < 0) throw failed("cannot start a recorder");
+  ::setpgid(pid, pid);
+  check_started(exec_result, plan.program, pid);
+  return {pid, std::move(channel.read)};
+}
+
 /// Reads what there is without waiting. @return false at the end of the channel
 template <typename Consumer>
 bool drain(int descriptor, Consumer&& consume) {
@@ -106,15 +257,24 @@ bool drain(int descriptor, Consumer&& consume) {
   }
 }
 
-/// Waits until the child has ended, handing on what comes down its pipe. The end of the pipe alone
-/// says nothing: the model may have closed it, or left a child behind that holds it open.
-/// @param until  it is killed then
+struct Ending {
+  int status = 0;         ///< as waitpid has it
+  bool too_slow = false;  ///< the time was over before it had ended by itself
+};
+
+/// Starts a child and waits until it has ended, handing on what comes down its pipe. The end of the
+/// pipe alone says nothing: the model may have closed it, or left a child behind that holds it
+/// open.
 template <typename Consumer, typename Tick>
-int wait_for(const Child& child,
-             std::chrono::milliseconds tick,
-             Clock::time_point until,
-             Consumer&& consume,
-             Tick&& on_tick) {
+Ending run_child(const RecorderCall& call,
+                 int output,
+                 int pipe_target,
+                 std::chrono::milliseconds tick,
+                 Consumer&& consume,
+                 Tick&& on_tick) {
+  const Clock::time_point until =
+      call.timeout ? Clock::now() + *call.timeout : Clock::time_point::max();
+  const Child child = spawn(call, output, pipe_target);
   bool open = true;
   while (!child.has_ended() && Clock::now() < until) {
     pollfd waiting{open ? child.pipe() : -1, POLLIN, 0};
@@ -125,7 +285,9 @@ int wait_for(const Child& child,
     on_tick();
   }
   if (open) drain(child.pipe(), consume);
-  return child.reap();
+  const int status = child.reap();
+  const bool killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+  return {status, killed && Clock::now() >= until};
 }
 
 std::string signal_name(int signal) {
@@ -141,10 +303,6 @@ std::string signal_hint(int signal) {
   }
   if (signal == SIGXCPU || signal == SIGXFSZ) return "a resource limit was hit: see `ulimit -a`";
   return "the model, or a library it uses, crashed in native code: run it with this op alone";
-}
-
-Clock::time_point end_of(const std::optional<std::chrono::seconds>& timeout) {
-  return timeout ? Clock::now() + *timeout : Clock::time_point::max();
 }
 
 std::string killed_after(std::chrono::seconds timeout) {
@@ -164,30 +322,28 @@ void judge_timeout(std::chrono::seconds timeout, RecorderOutcome& outcome) {
 }
 
 void judge_ending(int status, RecorderOutcome& outcome) {
+  const auto fail = [&](const std::string& message, const std::string& hint) {
+    if (outcome.failure) return;
+    outcome.failure = RecorderFailure{core::ErrorKind::kRunFailed, message, hint};
+  };
+  constexpr const char* kExit = "a library the model uses may have called exit()";
   if (WIFSIGNALED(status)) {
     outcome.signal = signal_name(WTERMSIG(status));
     const std::string when = outcome.totals ? " after the recording was complete" : "";
-    if (!outcome.failure) {
-      outcome.failure = RecorderFailure{core::ErrorKind::kRunFailed,
-                                        "was killed by " + outcome.signal + when,
-                                        signal_hint(WTERMSIG(status))};
-    }
-  } else if (!outcome.failure && WEXITSTATUS(status) != 0) {
-    outcome.failure =
-        RecorderFailure{core::ErrorKind::kRunFailed,
-                        "the recorder ended with status " + std::to_string(WEXITSTATUS(status)) +
-                            " and gave no reason",
-                        "a library the model uses may have called exit()"};
-  } else if (!outcome.failure && !outcome.totals) {
-    outcome.failure = RecorderFailure{core::ErrorKind::kRunFailed,
-                                      "the recorder ended without finishing the run",
-                                      "a library the model uses may have called exit()"};
+    fail("was killed by " + outcome.signal + when, signal_hint(WTERMSIG(status)));
+  } else if (WEXITSTATUS(status) != 0) {
+    fail("the recorder ended with status " + std::to_string(WEXITSTATUS(status)) +
+             " and gave no reason",
+         kExit);
+  } else if (!outcome.totals) {
+    fail("the recorder ended without finishing the run", kExit);
   }
   if (outcome.failure) outcome.totals.reset();
 }
 
-core::Error interruption() {
-  return {core::ErrorKind::kInterrupted, "interrupted; the recorder was stopped"};
+void throw_if_interrupted() {
+  if (!interrupted()) return;
+  throw core::Error(core::ErrorKind::kInterrupted, "interrupted; the recorder was stopped");
 }
 
 core::ErrorKind kind_of_exit(int status) {
@@ -202,11 +358,6 @@ core::ErrorKind kind_of_exit(int status) {
     default:
       return core::ErrorKind::kRunFailed;
   }
-}
-
-/// @return whether the time was over before it had ended by itself
-bool was_too_slow(int status, Clock::time_point until) {
-  return WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && Clock::now() >= until;
 }
 
 /// What a recorder wrote to stderr; a last line that is indented is the hint.
@@ -233,15 +384,35 @@ std::string read_all(int descriptor) {
 
 }  // namespace
 
-std::vector<std::filesystem::path> recorder_places() {
-  if (const char* named = std::getenv("REPRO_CHECK_RECORDER"); named != nullptr && *named != '\0') {
+ExecWords::ExecWords(const ProcessPlan& plan) : texts{plan.program.string()} {
+  texts.insert(texts.end(), plan.arguments.begin(), plan.arguments.end());
+  const std::size_t count = texts.size();
+  for (char** entry = ::environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string text = *entry;
+    if (!plan.environment.contains(text.substr(0, text.find('=')))) texts.push_back(text);
+  }
+  for (const auto& [name, value] : plan.environment) {
+    if (value) texts.push_back(name + "=" + *value);
+  }
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    (i < count ? arguments : environment).push_back(texts[i].data());
+  }
+  arguments.push_back(nullptr);
+  environment.push_back(nullptr);
+}
+
+std::vector<std::filesystem::path> places_beside(const char* variable,
+                                                 std::initializer_list<const char*> beside) {
+  if (const char* named = std::getenv(variable); named != nullptr && *named != '\0') {
     return {named};
   }
   std::error_code error;
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
-  if (error) return {};
-  const std::filesystem::path folder = self.parent_path();
-  return {folder / kRecorderName, folder.parent_path() / "libexec" / "repro-check" / kRecorderName};
+  std::vector<std::filesystem::path> places;
+  for (const char* place : beside) {
+    if (!error) places.push_back((self.parent_path() / place).lexically_normal());
+  }
+  return places;
 }
 
 std::optional<std::filesystem::path> find_recorder() {
@@ -278,18 +449,17 @@ RecorderOutcome run_recorder(const RecorderCall& call,
   recording.arguments.insert(recording.arguments.end(),
                              {"--status-fd", std::to_string(kStatusDescriptor)});
   const Clock::time_point start = Clock::now();
-  const Clock::time_point until = end_of(call.timeout);
   StatusChannel channel(on_progress);
-  core::FileDescriptor output(::open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  const core::FileDescriptor output(
+      ::open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
   if (output.get() < 0) {
     throw core::Error(core::ErrorKind::kUsage, log.string() + ": " + std::strerror(errno));
   }
-  const Child child = spawn(recording, output.get(), kStatusDescriptor);
-  output.close();
-  const int status = wait_for(
-      child,
+  const Ending ending = run_child(
+      recording,
+      output.get(),
+      kStatusDescriptor,
       tick,
-      until,
       [&](const char* data, std::size_t size) { channel.feed(data, size); },
       [&] { channel.tick(); });
 
@@ -297,13 +467,13 @@ RecorderOutcome run_recorder(const RecorderCall& call,
   if (std::filesystem::file_size(log, ignored) == 0 && !ignored) {
     std::filesystem::remove(log, ignored);
   }
-  if (interrupted()) throw interruption();
+  throw_if_interrupted();
   RecorderOutcome outcome = std::move(channel).take();
-  outcome.seconds = seconds_since(start);
-  if (was_too_slow(status, until) && !outcome.failure) {
+  outcome.seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  if (ending.too_slow && !outcome.failure) {
     judge_timeout(*call.timeout, outcome);
   } else {
-    judge_ending(status, outcome);
+    judge_ending(ending.status, outcome);
   }
   return outcome;
 }
@@ -318,20 +488,20 @@ std::string ask_recorder(const RecorderCall& call, const std::string& about) {
   }
   if (!complaints.name.empty()) ::unlink(complaints.name.c_str());
   std::string answer;
-  const Clock::time_point until = end_of(call.timeout);
-  const Child child = spawn(call, complaints.file.get(), STDOUT_FILENO);
-  const int status = wait_for(
-      child,
+  const Ending ending = run_child(
+      call,
+      complaints.file.get(),
+      STDOUT_FILENO,
       std::chrono::milliseconds(100),
-      until,
       [&](const char* data, std::size_t size) { answer.append(data, size); },
       [] {});
-  if (interrupted()) throw interruption();
+  throw_if_interrupted();
+  const int status = ending.status;
   if (status == 0) return answer;
   if (!WIFSIGNALED(status)) throw complaint(call, status, read_all(complaints.file.get()));
 
   const std::string who = about.empty() ? call.program.string() : about;
-  if (was_too_slow(status, until)) {
+  if (ending.too_slow) {
     throw core::Error(core::ErrorKind::kRunFailed,
                       who + " " + killed_after(*call.timeout),
                       "raise --timeout if it is slow");

@@ -5,12 +5,13 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <initializer_list>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "cmd/recording/recorder_messages.h"
-#include "cmd/recording/spawn.h"
 
 namespace repro_check::cmd {
 
@@ -22,11 +23,13 @@ namespace repro_check::cmd {
 ///   environment                         one JSON object on stdout: what the machine is
 /// Before any of them --extension LIBRARY, repeatable: loaded first.
 
-/// Where a recorder is looked for: REPRO_CHECK_RECORDER alone if that is set; otherwise beside this
-/// program, and where an installation puts it.
-std::vector<std::filesystem::path> recorder_places();
+/// Where what belongs to this program is looked for: what the variable names alone if that is set;
+/// otherwise these places, as they lie from this program's own folder.
+std::vector<std::filesystem::path> places_beside(const char* variable,
+                                                 std::initializer_list<const char*> beside);
 
-/// The first of recorder_places() that can be run.
+/// The first that can be run of what REPRO_CHECK_RECORDER names, or else of those beside this
+/// program and where an installation puts it.
 std::optional<std::filesystem::path> find_recorder();
 
 /// @param named  a recorder named in the configuration, which then is the only candidate
@@ -48,6 +51,23 @@ struct RecorderOutcome {
   std::string signal;                   ///< `SIGSEGV` when a signal killed it
   std::string last_phase;
   double seconds = 0;
+};
+
+/// A program with what it is to be told.
+struct ProcessPlan {
+  std::filesystem::path program;
+  std::vector<std::string> arguments;  ///< without the program's own name
+  /// Set over the inherited one; empty = taken out of it.
+  std::map<std::string, std::optional<std::string>> environment = {};
+};
+
+/// `plan` as execve takes it.
+struct ExecWords {
+  explicit ExecWords(const ProcessPlan& plan);
+
+  std::vector<std::string> texts;
+  std::vector<char*> arguments;  ///< up to a null
+  std::vector<char*> environment;
 };
 
 /// A recorder with what it is to be told.

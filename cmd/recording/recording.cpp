@@ -14,12 +14,12 @@
 #include <system_error>
 #include <utility>
 
-#include "cmd/recording/own_recordings.h"
+#include "cmd/recording/output_lock.h"
 #include "cmd/recording/recorder_process.h"
 #include "cmd/terminal/logging.h"
 #include "cmd/terminal/output.h"
 #include "configs/parser/config_parser.h"
-#include "configs/spec/pinned_environment.h"
+#include "configs/spec/run_config.h"
 #include "core/error.h"
 #include "core/text/printable.h"
 #include "dumpers/store/directory/discard.h"
@@ -107,24 +107,6 @@ void describe_failure(const RecordingJob& job,
     if (progress.completed != 0) summary.unfinished = recording->directory.string();
   }
   result.hint = failure.hint;
-}
-
-/// The variables that call_for() replaces, as the user's shell has them.
-std::map<std::string, std::optional<std::string>> found_environment(const configs::RunSpec& run) {
-  std::map<std::string, std::optional<std::string>> found;
-  for (const auto& [name, pinned] : configs::pinned_environment(run)) {
-    const char* value = std::getenv(name.c_str());
-    found[name] = value == nullptr ? std::nullopt : std::optional(core::printable(value));
-  }
-  return found;
-}
-
-RecorderCall call_for(const RecordingJob& job, const TemporaryFile& request) {
-  RecorderCall call{{require_recorder(job.run.recorder),
-                     {"record", request.path().string()},
-                     configs::pinned_environment(job.run)}};
-  if (job.run.timeout) call.timeout = std::chrono::seconds(*job.run.timeout);
-  return call;
 }
 
 /// Whatever else may come to lie in the place, what is judged is what this recorder made.
@@ -242,14 +224,18 @@ RecordingResult record(const RecordingJob& job, Progress& progress) {
   create_parent(std::filesystem::absolute(job.log).parent_path(), job.dump);
 
   const TemporaryFile request("repro-check-request");
-  write_file(request.path(),
-             configs::to_json_text(configs::RecordRequest{job.run,
-                                                          std::filesystem::absolute(job.dump),
-                                                          job.replace_existing,
-                                                          job.report_outputs,
-                                                          job.bare,
-                                                          found_environment(job.run)}));
-  const RecorderCall call = call_for(job, request);
+  configs::RecordRequest asked = job;
+  asked.dump = std::filesystem::absolute(job.dump);
+  for (const auto& [name, pinned] : configs::pinned_environment(job.run)) {
+    const char* value = std::getenv(name.c_str());
+    asked.found_environment[name] =
+        value == nullptr ? std::nullopt : std::optional(core::printable(value));
+  }
+  write_file(request.path(), configs::to_json_text(asked));
+  RecorderCall call{{require_recorder(job.run.recorder),
+                     {"record", request.path().string()},
+                     configs::pinned_environment(job.run)}};
+  if (job.run.timeout) call.timeout = std::chrono::seconds(*job.run.timeout);
   log_debug("starting " + call.program.string() + " for run " + job.run.name);
   RecorderOutcome outcome =
       run_recorder(call, job.log, [&](const RecorderProgress& state) { progress.update(state); });

@@ -11,19 +11,15 @@
 #include "cmd/recording/recorder_process.h"
 #include "cmd/render/render.h"
 #include "comparators/report/report.h"
-#include "configs/spec/run_config.h"
+#include "configs/parser/config_parser.h"
 
 namespace repro_check::cmd {
 
-/// One run to be recorded in a process of its own.
-struct RecordingJob {
-  configs::RunSpec run;
-  std::filesystem::path dump;
-  std::filesystem::path log;  ///< what the recorder's process prints
-  bool replace_existing = false;
-  bool replace_aside = false;   ///< what is in digest_directory()
-  bool report_outputs = false;  ///< say what the method returned
-  bool bare = false;            ///< run without recording: there is no dump
+/// One run to be recorded in a process of its own. What that is asked for stands in it as it will
+/// be sent, but for the place of the dump, which is as a person typed it.
+struct RecordingJob : configs::RecordRequest {
+  std::filesystem::path log;   ///< what the recorder's process prints
+  bool replace_aside = false;  ///< what is in digest_directory()
 };
 
 struct RecordingResult {

@@ -19,7 +19,8 @@
 #include "cmd/render/text.h"
 #include "cmd/terminal/logging.h"
 #include "configs/parser/config_parser.h"
-#include "configs/spec/input_leaves.h"
+#include "configs/setting_changes.h"
+#include "configs/spec/run_config.h"
 #include "core/content/content_size.h"
 #include "core/error.h"
 #include "core/system/pinned.h"
@@ -91,17 +92,6 @@ std::optional<Contents> held_by_reference(const RecordingJob& job) {
   return held;
 }
 
-/// Every file that a run reads.
-std::vector<fs::path> given_files(const configs::RunSpec& run) {
-  std::vector<fs::path> files{run.model.path};
-  if (run.model.weights_from) files.push_back(*run.model.weights_from);
-  files.insert(files.end(), run.extensions.begin(), run.extensions.end());
-  configs::for_each_leaf(run, [&](const configs::InputSpec& input) {
-    if (const fs::path* file = configs::file_of(input)) files.push_back(*file);
-  });
-  return files;
-}
-
 /// As a float64, which holds the product of any shape.
 double made_bytes(const configs::InputSpec& input) {
   const auto* made = std::get_if<configs::GeneratedInput>(&input.source);
@@ -116,7 +106,7 @@ bool is_unchanged_since(const fs::path& manifest, const configs::RunSpec& run) {
   std::error_code error;
   const fs::file_time_type finished = fs::last_write_time(manifest, error);
   if (error) return false;
-  std::vector<fs::path> files = given_files(run);
+  std::vector<fs::path> files = configs::files_of(run);
   if (run.dump.reference) files.push_back(*run.dump.reference / "manifest.json");
   return std::ranges::all_of(files, [&](const fs::path& file) {
     const fs::file_time_type changed = fs::last_write_time(file, error);
@@ -194,10 +184,10 @@ std::optional<SpaceEstimate> estimate_from_earlier(const RecordingJob& job) {
 
 std::uint64_t given_bytes(const configs::RunSpec& run) {
   double bytes = 0;
-  for (const fs::path& file : given_files(run)) {
+  for (const fs::path& file : configs::files_of(run)) {
     std::error_code error;
     const std::uintmax_t size = fs::file_size(file, error);
-    if (!error) bytes += static_cast<double>(size);
+    if (!error && file != run.recorder) bytes += static_cast<double>(size);
   }
   configs::for_each_leaf(run, [&](const configs::InputSpec& input) { bytes += made_bytes(input); });
   constexpr auto kMost = std::numeric_limits<std::uint64_t>::max();

@@ -11,9 +11,8 @@
 #include <utility>
 
 #include "cmd/inspect/inspect_tensor.h"
-#include "cmd/recording/own_recordings.h"
+#include "cmd/recording/output_lock.h"
 #include "cmd/recording/recorder_process.h"
-#include "cmd/recording/spawn.h"
 #include "cmd/terminal/output.h"
 #include "core/error.h"
 #include "core/text/printable.h"

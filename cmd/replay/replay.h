@@ -71,11 +71,4 @@ std::optional<double> rms_distance(const std::optional<replay::ReferenceDistance
 ///         to record; as ask_recorder() for what the recorder says
 ReplayFindings replay(const ReplayPlan& plan);
 
-/// `REPEATS at every setting: op 41 aten::addmm (...)...`, and what stands below it.
-std::string replay_text(const ReplayFindings& findings);
-/// The verdict line alone, without a newline.
-std::string replay_headline(const ReplayFindings& findings);
-/// docs/replay.schema.json
-std::string replay_json(const ReplayFindings& findings, bool pretty);
-
 }  // namespace repro_check::cmd

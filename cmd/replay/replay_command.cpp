@@ -1,17 +1,253 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cmd/replay/replay_command.h"
+// `replay`: executes one recorded operator again, by itself; what it found, as text and as JSON.
+#include <fmt/format.h>
 
-#include <CLI/App.hpp>
 #include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
 #include <string_view>
+#include <vector>
 
-#include "cmd/options/choice.h"
+#include "cmd/options/command_line.h"
+#include "cmd/render/json/json_form.h"
+#include "cmd/render/text.h"
+#include "cmd/replay/replay.h"
 #include "cmd/reports/verdict.h"
+#include "cmd/terminal/command.h"
 #include "cmd/terminal/output.h"
 #include "core/error.h"
 
 namespace repro_check::cmd {
 namespace {
+
+/// Distinct results listed for one setting.
+constexpr std::size_t kShownResults = 5;
+
+std::string replay_row(std::string_view label, const std::string& text) {
+  return fmt::format("  {:<11}{}\n", label, text);
+}
+
+std::string op_text(const ReplayFindings& findings) {
+  const core::OpRecord& op = findings.op;
+  const std::string place = place_text(op.site.get());
+  return fmt::format("op {} {}{}",
+                     op.index,
+                     escape_name(op.op->full_name()),
+                     place.empty() ? "" : " (" + place + ")");
+}
+
+std::string setting_name(const ReplaySetting& setting) {
+  std::string text = setting.isa.empty() ? "" : escape_name(setting.isa) + ", ";
+  return text + format_count(static_cast<std::uint64_t>(setting.round.threads), "thread");
+}
+
+const char* recorded_text(const replay::Result& result) {
+  if (!result.as_recorded) return "the record does not say what came out";
+  return *result.as_recorded ? "as recorded" : "not as recorded";
+}
+
+/// `max 1.2e-07 from the recorded output`, of the output that is farthest.
+std::string gap_text(const replay::Result& result) {
+  const replay::OutputDistance* worst = nullptr;
+  for (const replay::OutputDistance& output : result.to_recorded) {
+    if (output.differing == 0) continue;
+    if (worst == nullptr || output.max_abs.value_or(INFINITY) > worst->max_abs.value_or(INFINITY)) {
+      worst = &output;
+    }
+  }
+  if (worst == nullptr) return "";
+  return fmt::format(", {} of {} differ, max {}",
+                     format_count(worst->differing),
+                     format_count(worst->elements),
+                     worst->max_abs ? format_error(*worst->max_abs) : "nan");
+}
+
+std::string setting_rows(const ReplaySetting& setting) {
+  const auto& results = setting.round.results;
+  std::string text = replay_row("setting",
+                                fmt::format("{} ({}): {}, {}",
+                                            setting_name(setting),
+                                            escape_name(setting.cpu_capability),
+                                            format_count(setting.round.sequence.size(), "call"),
+                                            format_count(results.size(), "result")));
+  for (std::size_t i = 0; i < std::min(results.size(), kShownResults); ++i) {
+    text += replay_row("",
+                       fmt::format("{} {} {}{}",
+                                   core::to_hex(results[i].digest).substr(0, 12),
+                                   format_count(results[i].calls, "call") + ",",
+                                   recorded_text(results[i]),
+                                   gap_text(results[i])));
+  }
+  if (results.size() > kShownResults) {
+    text += replay_row(
+        "", fmt::format("... and {} more: --format json", results.size() - kShownResults));
+  }
+  return text;
+}
+
+std::string float64_rows(const std::string& side,
+                         const std::optional<replay::ReferenceDistance>& distance) {
+  if (!distance) return "";
+  if (!distance->problem.empty()) {
+    return replay_row("float64", side + "no distance: " + escape_name(distance->problem));
+  }
+  std::string text;
+  for (const replay::OutputDistance& output : distance->outputs) {
+    std::string measured = output.rmse ? fmt::format("RMSE {}, max {}",
+                                                     format_error(*output.rmse),
+                                                     format_error(*output.max_abs))
+                                       : "no finite numbers";
+    if (output.incomparable > 0) {
+      measured += fmt::format(", NaN or infinity against a number {} times", output.incomparable);
+    }
+    text += replay_row(
+        "float64",
+        fmt::format(
+            "{}output {} from the float64 result: {}", side, escape_name(output.slot), measured));
+  }
+  return text;
+}
+
+std::string nearer_row(const ReplayFindings& findings) {
+  const auto ratio = findings.reference_ratio();
+  if (!ratio) return "";
+  if (*ratio == 1) return replay_row("", "both are equally far from it");
+  const std::string by =
+      std::isfinite(*ratio) && *ratio > 0
+          ? fmt::format(" by a factor of {}", format_error(std::max(*ratio, 1 / *ratio)))
+          : "";
+  return replay_row(
+      "",
+      fmt::format(
+          "{} is nearer to it{}", escape_name(*ratio > 1 ? findings.against : findings.dump), by));
+}
+
+Json distances_json(const std::vector<replay::OutputDistance>& distances) {
+  Json list = Json::array();
+  for (const replay::OutputDistance& output : distances) {
+    list.push_back({{"slot", clean_utf8(output.slot)},
+                    {"elements", output.elements},
+                    {"differing", output.differing},
+                    {"incomparable", output.incomparable},
+                    {"max_abs", output.max_abs ? json_number(*output.max_abs) : nullptr},
+                    {"rmse", output.rmse ? json_number(*output.rmse) : nullptr}});
+  }
+  return list;
+}
+
+Json setting_json(const ReplaySetting& setting) {
+  Json results = Json::array();
+  for (const replay::Result& result : setting.round.results) {
+    results.push_back({{"digest", core::to_hex(result.digest)},
+                       {"calls", result.calls},
+                       {"first_call", result.first},
+                       {"as_recorded", result.as_recorded ? Json(*result.as_recorded) : nullptr},
+                       {"to_recorded", distances_json(result.to_recorded)}});
+  }
+  return {{"isa", json_text_or_null(setting.isa)},
+          {"cpu_capability", clean_utf8(setting.cpu_capability)},
+          {"threads", setting.round.threads},
+          {"calls", setting.round.sequence.size()},
+          {"distinct", setting.round.results.size()},
+          {"sequence", setting.round.sequence},
+          {"results", std::move(results)}};
+}
+
+Json reference_json(const std::optional<replay::ReferenceDistance>& distance) {
+  if (!distance) return nullptr;
+  return {{"outputs", distances_json(distance->outputs)},
+          {"problem", json_text_or_null(distance->problem)}};
+}
+
+Json float64_json(const ReplayFindings& findings) {
+  if (!findings.baseline) return nullptr;
+  const auto ratio = findings.reference_ratio();
+  Json nearer = nullptr;
+  if (ratio) nearer = *ratio == 1 ? "neither" : *ratio > 1 ? "against" : "dump";
+  return {{"dump", reference_json(findings.baseline)},
+          {"against", reference_json(findings.candidate)},
+          {"ratio", ratio ? json_number(*ratio) : nullptr},
+          {"nearer", std::move(nearer)}};
+}
+
+/// The verdict line alone, without a newline.
+std::string replay_headline(const ReplayFindings& findings) {
+  const ReplayVerdict& verdict = findings.verdict();
+  const auto most = std::ranges::max_element(
+      findings.settings, {}, [](const ReplaySetting& s) { return s.round.results.size(); });
+  const bool none = most == findings.settings.end();
+  const std::string sentence =
+      fmt::format(fmt::runtime(verdict.sentence),
+                  fmt::format("{} at {}",
+                              format_count(findings.calls(), "call"),
+                              format_count(findings.settings.size(), "setting")),
+                  format_count(findings.distinct(), "distinct result"),
+                  format_count(none ? 0 : most->round.results.size(), "distinct result"),
+                  format_count(none ? 0 : most->round.sequence.size(), "call"),
+                  none ? "" : setting_name(*most));
+  return fmt::format("{}: {} {}", verdict.words, op_text(findings), sentence);
+}
+
+/// `REPEATS at every setting: op 41 aten::addmm (...)...`, and what stands below it.
+std::string replay_text(const ReplayFindings& findings) {
+  std::string text = replay_headline(findings) + "\n";
+  text += replay_row("dump", escape_name(findings.dump));
+  if (!findings.against.empty()) {
+    text += replay_row("against",
+                       fmt::format("{}, op {}: {}",
+                                   escape_name(findings.against),
+                                   findings.against_op,
+                                   findings.same_inputs ? "recorded with the same inputs"
+                                                        : "recorded with other inputs"));
+  }
+  text += replay_row("recorder",
+                     "LibTorch " + escape_name(findings.libtorch) +
+                         (findings.device.empty() ? "" : ", on " + escape_name(findings.device)));
+  for (const ReplaySetting& setting : findings.settings) text += setting_rows(setting);
+  const bool two = !findings.against.empty();
+  text += float64_rows(two ? escape_name(findings.dump) + ": " : "", findings.baseline);
+  text += float64_rows(two ? escape_name(findings.against) + ": " : "", findings.candidate);
+  text += nearer_row(findings);
+  for (const std::string& note : findings.notes) text += replay_row("note", escape_name(note));
+  return text;
+}
+
+/// docs/replay.schema.json
+std::string replay_json(const ReplayFindings& findings, bool pretty) {
+  const core::OpRecord& op = findings.op;
+  Json against = nullptr;
+  if (!findings.against.empty()) {
+    against = {{"dump", clean_utf8(findings.against)},
+               {"op", findings.against_op},
+               {"same_inputs", findings.same_inputs}};
+  }
+  Json settings = Json::array();
+  for (const ReplaySetting& setting : findings.settings) settings.push_back(setting_json(setting));
+  Json notes = Json::array();
+  for (const std::string& note : findings.notes) notes.push_back(clean_utf8(note));
+  const Json document{{"format", "repro-check-replay"},
+                      {"version", "1.0"},
+                      {"verdict", findings.verdict().name},
+                      {"headline", clean_utf8(replay_headline(findings))},
+                      {"exit_code", static_cast<int>(findings.verdict().exit)},
+                      {"dump", clean_utf8(findings.dump)},
+                      {"op",
+                       {{"index", op.index},
+                        {"operator", clean_utf8(op.op->full_name())},
+                        {"place", clean_utf8(raw_place_text(op.site.get()))}}},
+                      {"against", std::move(against)},
+                      {"libtorch", clean_utf8(findings.libtorch)},
+                      {"device", json_text_or_null(findings.device)},
+                      {"calls", findings.calls()},
+                      {"distinct", findings.distinct()},
+                      {"settings", std::move(settings)},
+                      {"float64", float64_json(findings)},
+                      {"notes", std::move(notes)}};
+  return to_document(document, pretty);
+}
 
 [[noreturn]] void reject(const std::string& message, const std::string& hint) {
   throw core::Error(core::ErrorKind::kUsage, message, hint);
@@ -27,108 +263,129 @@ bool is_isa(const std::string& name) {
   });
 }
 
-}  // namespace
+class ReplayCommand final : public Command {
+ public:
+  ReplayCommand()
+      : Command({"replay",
+                 "Execute one recorded operator again, and see whether it repeats",
+                 {"repro-check replay repro-check-out/baseline --op 41",
+                  "repro-check replay A --op 41 -n 100 --threads 1,2,8 --isa default,avx2",
+                  "repro-check replay A --op 41 --against B --format json"}}) {}
 
-std::vector<std::string> ReplayCommand::examples() const {
-  return {"repro-check replay repro-check-out/baseline --op 41",
-          "repro-check replay A --op 41 -n 100 --threads 1,2,8 --isa default,avx2",
-          "repro-check replay A --op 41 --against B --format json"};
-}
-
-void ReplayCommand::define(CLI::App& app) {
-  app.add_option("dump", dump_, "Dump that holds the operator's inputs")
-      ->type_name("DUMP")
-      ->required();
-  app.add_option("--op", op_, "Which operator")->type_name("INDEX")->required();
-  app.add_option("-n,--calls", calls_, "Calls at each setting (20)")->type_name("N");
-  app.add_option("--threads", threads_, "Thread counts to try (the recorded one)")
-      ->type_name("N,...")
-      ->delimiter(',');
-  app.add_option("--isa",
-                 isas_,
-                 "Instruction sets to try, each in a process of its own: default, avx2, ...")
-      ->type_name("NAME,...")
-      ->delimiter(',');
-  restrict_to(
-      app.add_option(
-          "--dtype", dtype_, "Precision of the result that recorded outputs are measured from"),
-      {"float64", "none"});
-  app.add_option("--device", device_, "Where to execute it (where it was recorded)")
-      ->type_name("DEVICE");
-  app.add_option("--against",
-                 against_,
-                 "Dump of the other side: which of the two is farther from the float64 result")
-      ->type_name("DUMP");
-  app.add_option("--recorder", recorder_, "Recorder to use")->type_name("FILE");
-  app.add_option("--timeout", timeout_, "Kill a process that executes it after so many seconds")
-      ->type_name("SECONDS");
-  define_references(app, references_);
-  app.add_option("--output", output_, "Write to a file instead of stdout")->type_name("FILE");
-  restrict_to(app.add_option("--format", format_, "Format"), {"text", "json"});
-}
-
-ReplayPlan ReplayCommand::plan() const {
-  if (calls_ == 0 || calls_ > kMostCalls) reject("-n takes a number from 1 to 100000", "");
-  for (const int count : threads_) {
-    if (count < 1 || count > kMostThreads) reject("--threads takes numbers from 1 to 4096", "");
+  void define(Options& options) override {
+    options.value(
+        "dump", "DUMP", &dump_, "Dump that holds the operator's inputs", {.required = true});
+    options.value("--op", "INDEX", &op_, "Which operator", {.required = true});
+    options.value("-n,--calls", "N", &calls_, "Calls at each setting (20)");
+    options.value("--threads",
+                  "N,...",
+                  &threads_,
+                  "Thread counts to try (the recorded one)",
+                  {.commas = true});
+    options.value("--isa",
+                  "NAME,...",
+                  &isas_,
+                  "Instruction sets to try, each in a process of its own: default, avx2, ...",
+                  {.commas = true});
+    options.word("--dtype",
+                 "float64|none",
+                 &dtype_,
+                 "Precision of the result that recorded outputs are measured from");
+    options.value("--device", "DEVICE", &device_, "Where to execute it (where it was recorded)");
+    options.value("--against",
+                  "DUMP",
+                  &against_,
+                  "Dump of the other side: which of the two is farther from the float64 result");
+    options.value("--recorder", "FILE", &recorder_, "Recorder to use");
+    options.value(
+        "--timeout", "SECONDS", &timeout_, "Kill a process that executes it after so many seconds");
+    options.references(references_);
+    options.value("--output", "FILE", &output_, "Write to a file instead of stdout");
+    options.word("--format", "text|json", &format_, "Format");
   }
-  if (timeout_ && (*timeout_ == 0 || *timeout_ > kMostSeconds)) {
-    reject("--timeout takes a number from 1 to 31536000", "");
+
+  core::ExitCode run(const GlobalOptions& globals) override {
+    ReplayFindings findings;
+    try {
+      findings = replay(plan());
+    } catch (const core::Error& error) {
+      return report_unreadable(error, globals);
+    }
+    if (format_ == "json") {
+      write(replay_json(findings, !output_ && stdout_is_terminal()));
+    } else {
+      write(globals.quiet ? replay_headline(findings) + "\n" : replay_text(findings));
+    }
+    return findings.verdict().exit;
   }
-  for (const std::string& isa : isas_) {
-    if (!is_isa(isa)) {
-      reject("--isa: \"" + isa + "\" is no name of an instruction set",
-             "as ATEN_CPU_CAPABILITY takes them: default, avx2, avx512");
+
+ private:
+  [[nodiscard]] ReplayPlan plan() const {
+    if (calls_ == 0 || calls_ > kMostCalls) reject("-n takes a number from 1 to 100000", "");
+    for (const int count : threads_) {
+      if (count < 1 || count > kMostThreads) reject("--threads takes numbers from 1 to 4096", "");
+    }
+    if (timeout_ && (*timeout_ == 0 || *timeout_ > kMostSeconds)) {
+      reject("--timeout takes a number from 1 to 31536000", "");
+    }
+    for (const std::string& isa : isas_) {
+      if (!is_isa(isa)) {
+        reject("--isa: \"" + isa + "\" is no name of an instruction set",
+               "as ATEN_CPU_CAPABILITY takes them: default, avx2, avx512");
+      }
+    }
+    if (output_) require_writable(*output_);
+    ReplayPlan plan;
+    ReplayQuestion& question = plan.question;
+    question.recorded = {dump_, {references_.begin(), references_.end()}, op_};
+    question.how = {op_, calls_, threads_, device_};
+    question.float64 = dtype_ == "float64";
+    if (against_) {
+      question.against = ReplaySide{*against_, {}, 0};
+      question.recorded.references.emplace_back(*against_);
+    }
+    plan.isas = isas_;
+    if (recorder_) plan.recorder = *recorder_;
+    if (timeout_) plan.timeout = std::chrono::seconds(*timeout_);
+    return plan;
+  }
+
+  void write(const std::string& document) const {
+    if (output_) {
+      write_file(*output_, document);
+    } else {
+      write_stdout(document);
     }
   }
-  if (output_) require_writable(*output_);
-  ReplayPlan plan;
-  ReplayQuestion& question = plan.question;
-  question.recorded = {dump_, {references_.begin(), references_.end()}, op_};
-  question.how = {op_, calls_, threads_, device_};
-  question.float64 = dtype_ == "float64";
-  if (against_) {
-    question.against = ReplaySide{*against_, {}, 0};
-    question.recorded.references.emplace_back(*against_);
-  }
-  plan.isas = isas_;
-  if (recorder_) plan.recorder = *recorder_;
-  if (timeout_) plan.timeout = std::chrono::seconds(*timeout_);
-  return plan;
-}
 
-void ReplayCommand::write(const std::string& document) const {
-  if (output_) {
-    write_file(*output_, document);
-  } else {
-    write_stdout(document);
+  [[nodiscard]] core::ExitCode report_unreadable(const core::Error& error,
+                                                 const GlobalOptions& globals) const {
+    const bool is_other = against_ && std::string_view(error.what()).starts_with(*against_);
+    const auto report = unreadable_dump(is_other ? *against_ : dump_, error);
+    if (!report) throw core::Error(error);
+    const std::vector<comparators::Report> reports{*report};
+    const bool to_terminal = !output_ && stdout_is_terminal();
+    write(render_reports(reports, ReportStyle{format_, render_options(globals, to_terminal)}));
+    return worst_exit(reports);
   }
-}
 
-core::ExitCode ReplayCommand::report_unreadable(const core::Error& error,
-                                                const GlobalOptions& globals) const {
-  const bool is_other = against_ && std::string_view(error.what()).starts_with(*against_);
-  const auto report = unreadable_dump(is_other ? *against_ : dump_, error);
-  if (!report) throw core::Error(error);
-  const std::vector<comparators::Report> reports{*report};
-  const bool to_terminal = !output_ && stdout_is_terminal();
-  write(render_reports(reports, ReportStyle{format_, render_options(globals, to_terminal)}));
-  return worst_exit(reports);
-}
+  std::string dump_;
+  std::uint64_t op_ = 0;
+  unsigned calls_ = 20;
+  std::vector<int> threads_;
+  std::vector<std::string> isas_;
+  std::string dtype_ = "float64";
+  std::string device_;
+  std::optional<std::string> against_;
+  std::optional<std::string> recorder_;
+  std::optional<std::uint64_t> timeout_;
+  std::vector<std::string> references_;
+  std::optional<std::string> output_;
+  std::string format_ = "text";
+};
 
-core::ExitCode ReplayCommand::run(const GlobalOptions& globals) {
-  ReplayFindings findings;
-  try {
-    findings = replay(plan());
-  } catch (const core::Error& error) {
-    return report_unreadable(error, globals);
-  }
-  if (format_ == "json") {
-    write(replay_json(findings, !output_ && stdout_is_terminal()));
-  } else {
-    write(globals.quiet ? replay_headline(findings) + "\n" : replay_text(findings));
-  }
-  return findings.verdict().exit;
-}
+}  // namespace
+
+std::unique_ptr<Command> replay_command() { return std::make_unique<ReplayCommand>(); }
 
 }  // namespace repro_check::cmd

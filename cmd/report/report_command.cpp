@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cmd/report/report_command.h"
-
 #include <fmt/format.h>
 
-#include <CLI/App.hpp>
 #include <algorithm>
 #include <cstddef>
 #include <filesystem>
@@ -18,6 +15,7 @@
 #include "cmd/render/json/report_json.h"
 #include "cmd/reports/report_flags.h"
 #include "cmd/reports/verdict.h"
+#include "cmd/terminal/command.h"
 #include "cmd/terminal/logging.h"
 #include "cmd/terminal/output.h"
 #include "core/error.h"
@@ -56,27 +54,23 @@ void require_renderable(const std::vector<std::string_view>& formats) {
 /// `repro-check report`: renders a JSON report again, or the history of a gate.
 class ReportCommand final : public Command {
  public:
-  [[nodiscard]] std::string name() const override { return "report"; }
-  [[nodiscard]] std::string summary() const override {
-    return "Render a JSON report again, or the history of a gate";
-  }
-  [[nodiscard]] std::vector<std::string> examples() const override {
-    return {
-        "repro-check report report.json",
-        "repro-check report report.json --report markdown=summary.md --report sarif=repro.sarif",
-        "repro-check report --history gate.jsonl --last 50",
-        "repro-check report --history gate.jsonl --report html=history.html",
-        "repro-check report --history gate.jsonl --gate bert --format json"};
-  }
+  ReportCommand()
+      : Command({"report",
+                 "Render a JSON report again, or the history of a gate",
+                 {"repro-check report report.json",
+                  "repro-check report report.json --report markdown=summary.md --report "
+                  "sarif=repro.sarif",
+                  "repro-check report --history gate.jsonl --last 50",
+                  "repro-check report --history gate.jsonl --report html=history.html",
+                  "repro-check report --history gate.jsonl --gate bert --format json"}}) {}
 
-  void define(CLI::App& app) override {
-    app.add_option("file", file_, "JSON report")->type_name("REPORT.json");
-    app.add_option("--history", history_, "The history that `gate --history` appends to")
-        ->type_name("FILE.jsonl");
-    app.add_option("--gate", gate_, "Of a history, this gate alone")->type_name("NAME");
-    app.add_option("--last", last_, "Of a history, list so many runs of each gate (20)")
-        ->type_name("N");
-    report_.define(app);
+  void define(Options& options) override {
+    options.value("file", "REPORT.json", &file_, "JSON report");
+    options.value(
+        "--history", "FILE.jsonl", &history_, "The history that `gate --history` appends to");
+    options.value("--gate", "NAME", &gate_, "Of a history, this gate alone");
+    options.value("--last", "N", &last_, "Of a history, list so many runs of each gate (20)");
+    report_.define(options);
   }
 
   core::ExitCode run(const GlobalOptions& globals) override {

@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <CLI/App.hpp>
 #include <algorithm>
 #include <cerrno>
 #include <cstddef>
@@ -18,7 +17,7 @@
 #include <system_error>
 
 #include "baselines/baseline.h"
-#include "cmd/options/choice.h"
+#include "cmd/options/command_line.h"
 #include "cmd/render/json/report_json.h"
 #include "cmd/terminal/logging.h"
 #include "cmd/terminal/output.h"
@@ -215,25 +214,24 @@ std::filesystem::path repository_root() {
   return here;
 }
 
-void ReportFlags::define(CLI::App& app) {
-  restrict_to(app.add_option("--format", format_, "Format of the report"), {"text", "json"});
-  app.add_option("--output", output_, "Write the report to a file, not to stdout")
-      ->type_name("FILE");
-  app.add_option("--report",
-                 report_words_,
-                 "A further report; repeatable. DEST is a file, +FILE to append, - for stdout")
-      ->type_name("FORMAT=DEST")
-      ->allow_extra_args(false);
-  app.add_option("--source-root",
-                 source_root_,
-                 "Source files are named from here in CI reports (the repository)")
-      ->type_name("DIR");
-  restrict_to(app.add_option("--junit-dialect",
-                             junit_dialect_,
-                             "strict leaves out file and line, for readers with a schema"),
-              {"common", "strict"});
-  app.add_flag("--all", all_, "List every divergent operator");
-  app.add_option("--top", top_, "List so many divergent operators (10)")->type_name("N");
+void ReportFlags::define(Options& options) {
+  options.word("--format", "text|json", &format_, "Format of the report");
+  options.value("--output", "FILE", &output_, "Write the report to a file, not to stdout");
+  options.value("--report",
+                "FORMAT=DEST",
+                &report_words_,
+                "A further report; repeatable. DEST is a file, +FILE to append, - for stdout",
+                {.repeatable = true});
+  options.value("--source-root",
+                "DIR",
+                &source_root_,
+                "Source files are named from here in CI reports (the repository)");
+  options.word("--junit-dialect",
+               "common|strict",
+               &junit_dialect_,
+               "strict leaves out file and line, for readers with a schema");
+  options.flag("--all", &all_, "List every divergent operator");
+  options.value("--top", "N", &top_, "List so many divergent operators (10)");
 }
 
 std::size_t ReportFlags::max_items() const noexcept {

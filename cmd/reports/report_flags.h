@@ -21,6 +21,8 @@
 
 namespace repro_check::cmd {
 
+class Options;
+
 /// The operators of one comparison as JSON Lines, however many: they go to a temporary file as they
 /// are judged, and from there into the document once the header and the verdict are known. So a
 /// document is whole or not there, and no more than a piece of it is held in memory.
@@ -65,7 +67,7 @@ std::filesystem::path repository_root();
 /// --report, --format, --output, --all and --top, shared by the verbs that end in a report.
 class ReportFlags {
  public:
-  void define(CLI::App& app);
+  void define(Options& options);
 
   /// Divergent operators worth keeping in a report.
   [[nodiscard]] std::size_t max_items() const noexcept;

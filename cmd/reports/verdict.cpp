@@ -11,7 +11,7 @@
 #include <memory>
 #include <utility>
 
-#include "cmd/recording/own_recordings.h"
+#include "cmd/recording/output_lock.h"
 #include "cmd/render/render.h"
 #include "cmd/terminal/output.h"
 #include "comparators/common_prefix.h"

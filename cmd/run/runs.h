@@ -13,13 +13,31 @@
 #include "cmd/recording/progress.h"
 #include "cmd/recording/recording.h"
 #include "cmd/reports/verdict.h"
-#include "cmd/run/run_rounds.h"
 #include "comparators/compare.h"
 #include "comparators/report/report.h"
 #include "comparators/runs/repeatability.h"
 #include "configs/spec/run_config.h"
+#include "core/trace/op_range.h"
 
 namespace repro_check::cmd {
+
+/// Every run of a configuration recorded once, and each judged by the first.
+struct Round {
+  std::vector<RecordingResult> results;
+  /// One a candidate, in the order of the runs; a single one when a run failed.
+  std::vector<comparators::Report> reports;
+
+  [[nodiscard]] bool failed() const { return !results.back().totals; }
+};
+
+/// Where dumps may be that a job's dump refers to.
+std::vector<std::filesystem::path> references_of(const RecordingJob& job);
+
+/// Whether `run` records digests first: asked for or by default, and the policy can be judged so.
+bool starts_with_digests(const configs::Config& config);
+
+/// Makes the jobs of a second round, which keep the bytes of `operators`; of all where empty.
+void ask_for_values(std::vector<RecordingJob>& jobs, const core::OpRanges& operators);
 
 /// What dumps of one configuration say of its operators; those that cannot be opened are left out,
 /// which is noted. None, where that leaves fewer than two.
@@ -38,7 +56,7 @@ struct RunPlan {
   std::vector<RecordingJob> jobs;
   comparators::CompareOptions options;
   bool digests_first = false;
-  std::uint64_t window = 0;  ///< as look_closer() takes it
+  std::uint64_t window = 0;  ///< operators before and after a first divergence, that are recorded
 };
 
 /// Every directory that the recordings of a configuration, and reports on them, go to.
@@ -53,7 +71,11 @@ std::vector<RecordingJob> plan_jobs(
     const std::function<bool(const std::filesystem::path&)>& may_replace);
 
 /// Records every run, and compares each with the first; several of one configuration as repeats.
-/// @throws as look_closer()
+/// When one fails, what it recorded is compared as far as it goes; Status::kRunFailed stays. After
+/// digests the values around the first divergences are recorded, where there are any and they have
+/// values, and what the two rounds say together is settled; the dumps of the first round are then
+/// kept in digest_directory().
+/// @throws core::Error{kInterrupted}, saying what the first round has found
 Round record_runs(const configs::Config& config, const RunPlan& plan, Progress& progress);
 
 /// Files of the formats that are not the one on stdout: `report.json`, `report.txt`.

@@ -1,22 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cmd/setup/env_command.h"
-
 #include <fmt/format.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include <CLI/App.hpp>
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
 
-#include "cmd/options/run_choice.h"
+#include "cmd/options/command_line.h"
+#include "cmd/options/config_options.h"
 #include "cmd/recording/recorder_process.h"
 #include "cmd/render/text.h"
+#include "cmd/terminal/command.h"
 #include "cmd/terminal/logging.h"
 #include "cmd/terminal/output.h"
-#include "configs/spec/pinned_environment.h"
+#include "configs/spec/run_config.h"
 #include "core/error.h"
 #include "core/trace/known_variables.h"
 #include "core/trace/run_manifest.h"
@@ -95,36 +98,47 @@ void mention_other_runs(const configs::Config& config, const configs::RunSpec& s
   }
 }
 
+class EnvCommand final : public Command {
+ public:
+  EnvCommand()
+      : Command(
+            {"env",
+             "Show the machine, or the variables a configuration pins",
+             {"repro-check env", "eval \"$(repro-check env -c config.json --run candidate)\""}}) {}
+
+  void define(Options& options) override {
+    config_.define(options, false);
+    options.value("--run", "NAME", &run_name_, "Which run of the configuration");
+  }
+
+  core::ExitCode run(const GlobalOptions&) override {
+    if (config_.given()) {
+      const configs::Config config = config_.load();
+      const configs::RunSpec& run = choose_run(config, run_name_);
+      if (!run_name_) mention_other_runs(config, run);
+      write_stdout(export_lines(run));
+      return core::ExitCode::kReproducible;
+    }
+    if (run_name_) {
+      throw core::Error(core::ErrorKind::kUsage, "--run needs a configuration", "add -c FILE");
+    }
+    const auto recorder = find_recorder();
+    if (!recorder) {
+      log_info("no recorder was found, so nothing is said of LibTorch");
+      write_stdout(facts_text(facts_of_the_system()));
+      return core::ExitCode::kReproducible;
+    }
+    write_stdout(facts_text(facts_of_the_recorder(*recorder)));
+    return core::ExitCode::kReproducible;
+  }
+
+ private:
+  ConfigOptions config_;
+  std::optional<std::string> run_name_;
+};
+
 }  // namespace
 
-std::vector<std::string> EnvCommand::examples() const {
-  return {"repro-check env", "eval \"$(repro-check env -c config.json --run candidate)\""};
-}
-
-void EnvCommand::define(CLI::App& app) {
-  config_.define(app, false);
-  app.add_option("--run", run_name_, "Which run of the configuration")->type_name("NAME");
-}
-
-core::ExitCode EnvCommand::run(const GlobalOptions&) {
-  if (config_.given()) {
-    const configs::Config config = config_.load();
-    const configs::RunSpec& run = choose_run(config, run_name_);
-    if (!run_name_) mention_other_runs(config, run);
-    write_stdout(export_lines(run));
-    return core::ExitCode::kReproducible;
-  }
-  if (run_name_) {
-    throw core::Error(core::ErrorKind::kUsage, "--run needs a configuration", "add -c FILE");
-  }
-  const auto recorder = find_recorder();
-  if (!recorder) {
-    log_info("no recorder was found, so nothing is said of LibTorch");
-    write_stdout(facts_text(facts_of_the_system()));
-    return core::ExitCode::kReproducible;
-  }
-  write_stdout(facts_text(facts_of_the_recorder(*recorder)));
-  return core::ExitCode::kReproducible;
-}
+std::unique_ptr<Command> env_command() { return std::make_unique<EnvCommand>(); }
 
 }  // namespace repro_check::cmd

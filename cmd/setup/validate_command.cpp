@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cmd/setup/validate_command.h"
-
 #include <fmt/format.h>
 
-#include <CLI/App.hpp>
+#include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "cmd/options/command_line.h"
+#include "cmd/options/config_options.h"
 #include "cmd/recording/recording.h"
 #include "cmd/render/text.h"
-#include "cmd/run/run_rounds.h"
+#include "cmd/run/runs.h"
+#include "cmd/terminal/command.h"
 #include "cmd/terminal/output.h"
 #include "configs/parser/config_parser.h"
 #include "core/tensor/dtype.h"
@@ -54,37 +56,46 @@ void expect_reference(const configs::Config& config) {
   require_references(jobs);
 }
 
+class ValidateCommand final : public Command {
+ public:
+  ValidateCommand()
+      : Command({"validate",
+                 "Check a configuration without running it",
+                 {"repro-check validate -c config.json",
+                  "repro-check validate -c config.json --set /threads=2"}}) {}
+
+  void define(Options& options) override { config_.define(options, true); }
+
+  core::ExitCode run(const GlobalOptions& globals) override {
+    const configs::Config config = config_.load();
+    expect_reference(config);
+    const configs::RunSpec& first = config.runs.front();
+    std::string text = fmt::format("OK: {}, {}, compared {}\n",
+                                   format_count(config.runs.size(), "run"),
+                                   format_count(first.calls.size(), "call"),
+                                   judged_text(config.compare));
+    if (!globals.quiet) {
+      for (const configs::RunSpec& run : config.runs) text += run_text(run);
+      text += fmt::format("  dumps: {}, level {}, depth {}\n",
+                          escape_name(first.dump.directory.string()),
+                          starts_with_digests(config) ? "auto" : core::name_of(first.dump.level),
+                          core::name_of(first.dump.depth));
+      text += fmt::format("  report: {}", fmt::join(config.report.formats, ", "));
+      for (const auto& [format, file] : config.report.files) {
+        text += fmt::format(", {} in {}", format, escape_name(from_here(file).string()));
+      }
+      text += '\n';
+    }
+    write_stdout(text);
+    return core::ExitCode::kReproducible;
+  }
+
+ private:
+  ConfigOptions config_;
+};
+
 }  // namespace
 
-std::vector<std::string> ValidateCommand::examples() const {
-  return {"repro-check validate -c config.json",
-          "repro-check validate -c config.json --set /threads=2"};
-}
-
-void ValidateCommand::define(CLI::App& app) { config_.define(app, true); }
-
-core::ExitCode ValidateCommand::run(const GlobalOptions& globals) {
-  const configs::Config config = config_.load();
-  expect_reference(config);
-  const configs::RunSpec& first = config.runs.front();
-  std::string text = fmt::format("OK: {}, {}, compared {}\n",
-                                 format_count(config.runs.size(), "run"),
-                                 format_count(first.calls.size(), "call"),
-                                 judged_text(config.compare));
-  if (!globals.quiet) {
-    for (const configs::RunSpec& run : config.runs) text += run_text(run);
-    text += fmt::format("  dumps: {}, level {}, depth {}\n",
-                        escape_name(first.dump.directory.string()),
-                        starts_with_digests(config) ? "auto" : core::name_of(first.dump.level),
-                        core::name_of(first.dump.depth));
-    text += fmt::format("  report: {}", fmt::join(config.report.formats, ", "));
-    for (const auto& [format, file] : config.report.files) {
-      text += fmt::format(", {} in {}", format, escape_name(from_here(file).string()));
-    }
-    text += '\n';
-  }
-  write_stdout(text);
-  return core::ExitCode::kReproducible;
-}
+std::unique_ptr<Command> validate_command() { return std::make_unique<ValidateCommand>(); }
 
 }  // namespace repro_check::cmd

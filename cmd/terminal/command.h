@@ -3,17 +3,16 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cmd/render/color.h"
 #include "core/exit_code.h"
 #include "core/system/pinned.h"
 
-namespace CLI {
-class App;
-}
-
 namespace repro_check::cmd {
+
+class Options;
 
 enum class ProgressMode { kAuto, kAlways, kNever };
 
@@ -28,24 +27,80 @@ struct GlobalOptions {
 /// One verb of the tool.
 class Command : core::Pinned {
  public:
-  Command() = default;
+  struct About {
+    std::string name;
+    std::string summary;                ///< one line, for the list of verbs
+    std::vector<std::string> examples;  ///< whole command lines, shown below the options
+  };
+  explicit Command(About said) : about(std::move(said)) {}
   virtual ~Command() = default;
 
-  [[nodiscard]] virtual std::string name() const = 0;
-  /// One line, for the list of verbs.
-  [[nodiscard]] virtual std::string summary() const = 0;
-  /// Whole command lines, one each, shown below the options.
-  [[nodiscard]] virtual std::vector<std::string> examples() const = 0;
-
-  /// Adds options and positionals. They are bound to members, so the object outlives `app`.
-  virtual void define(CLI::App& app) = 0;
+  /// Adds options and positionals. They are bound to members, so the object outlives `options`.
+  virtual void define(Options& options) = 0;
 
   /// Carries the verb out; what it prints on stdout is one whole document or nothing.
   /// @throws core::Error
   virtual core::ExitCode run(const GlobalOptions& globals) = 0;
+
+  const About about;
 };
 
-/// Every verb, in the order `--help` lists them.
-std::vector<std::unique_ptr<Command>> make_commands();
+/// Shown by `repro-check --help`; the same table as core::ExitCode.
+inline constexpr const char* kExitTable =
+    "Exit codes:\n"
+    "    0  reproducible\n"
+    "    1  divergence, or a result that recording changes\n"
+    "    2  usage or configuration\n"
+    "    3  a dump is unreadable, truncated, damaged, or of an unknown version\n"
+    "    4  not comparable, nothing was compared, or only the part that was recorded\n"
+    "    5  a run failed\n"
+    "   70  internal error\n"
+    "  130  interrupted\n"
+    "When several of 1 to 5 hold: 5 before 3 before 1 before 4.\n";
+
+// Every verb, each in a room of its own.
+
+/// Records every run of a configuration, compares, reports.
+std::unique_ptr<Command> run_command();
+/// Judges runs among themselves and by what was accepted.
+std::unique_ptr<Command> gate_command();
+/// Renders a JSON report again, or the history of a gate.
+std::unique_ptr<Command> report_command();
+/// One run of a configuration, one dump.
+std::unique_ptr<Command> record_command();
+/// Records any program that uses PyTorch, unchanged.
+std::unique_ptr<Command> exec_command();
+/// Compares dumps with the first of them.
+std::unique_ptr<Command> diff_command();
+/// Which of the differences between two runs make them diverge.
+std::unique_ptr<Command> bisect_command();
+/// How far runs of one configuration are apart by themselves.
+std::unique_ptr<Command> calibrate_command();
+/// Looks into one dump.
+std::unique_ptr<Command> inspect_command();
+/// Executes one recorded operator again, by itself.
+std::unique_ptr<Command> replay_command();
+/// Makes a stand-alone program of one recorded operator.
+std::unique_ptr<Command> extract_command();
+/// Checks what dumps hold, each of them, and ends with the worst exit code.
+std::unique_ptr<Command> verify_command();
+/// A dump as one compressed file.
+std::unique_ptr<Command> pack_command();
+/// The dump that was packed.
+std::unique_ptr<Command> unpack_command();
+/// A dump of what a killed recording has left.
+std::unique_ptr<Command> recover_command();
+/// A dump of a recording that was made without HDF5.
+std::unique_ptr<Command> import_command();
+/// A starting configuration for a model, from the schema of its method.
+std::unique_ptr<Command> init_command();
+/// What the machine is, or the variables a configuration pins.
+std::unique_ptr<Command> env_command();
+/// Checks a configuration and says what would run.
+std::unique_ptr<Command> validate_command();
+/// A script for a shell.
+std::unique_ptr<Command> completion_command();
+/// The manual pages, made of the options of the tool.
+std::unique_ptr<Command> man_command();
 
 }  // namespace repro_check::cmd

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "configs/spec/name_map.h"
+#include "configs/spec/name_pattern.h"
 #include "core/trace/op_record.h"
 
 namespace repro_check::comparators::detail {

@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "configs/setting_changes.h"
-#include "configs/spec/pinned_environment.h"
+#include "configs/spec/run_config.h"
 #include "core/digest/digest.h"
 #include "core/trace/manifest_lookup.h"
 

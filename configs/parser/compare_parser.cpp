@@ -6,7 +6,7 @@
 #include <array>
 #include <tuple>
 
-#include "configs/parser/sections.h"
+#include "configs/parser/reader.h"
 #include "core/error.h"
 
 namespace repro_check::configs {

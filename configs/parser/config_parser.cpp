@@ -12,7 +12,7 @@
 #include <system_error>
 
 #include "configs/parser/builtin_files.h"
-#include "configs/parser/sections.h"
+#include "configs/parser/reader.h"
 #include "core/error.h"
 #include "core/text/printable.h"
 #include "core/text/utf8.h"

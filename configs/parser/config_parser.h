@@ -72,7 +72,7 @@ CompareSpec compare_of_flags(const std::map<std::string, std::string>& flags,
 /// The file handed to a recorder: the resolved run, where its dump goes.
 struct RecordRequest {
   RunSpec run;
-  std::filesystem::path dump_directory;
+  std::filesystem::path dump;
   bool replace_existing = false;
   /// Say what the method returned, as digests, on the status channel.
   bool report_outputs = false;

@@ -3,7 +3,7 @@
 
 #include <charconv>
 
-#include "configs/parser/sections.h"
+#include "configs/parser/reader.h"
 
 namespace repro_check::configs {
 namespace detail {

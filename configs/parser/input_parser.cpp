@@ -6,7 +6,7 @@
 #include <array>
 #include <cmath>
 
-#include "configs/parser/sections.h"
+#include "configs/parser/reader.h"
 
 namespace repro_check::configs::detail {
 namespace {

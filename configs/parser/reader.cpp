@@ -15,6 +15,7 @@
 #include "core/error.h"
 #include "core/text/near_miss.h"
 #include "core/text/printable.h"
+#include "core/text/strict_json.h"
 
 namespace repro_check::configs::detail {
 namespace {
@@ -58,6 +59,15 @@ std::optional<std::uint64_t> parse_bytes(std::string_view text) {
   return count << shift;
 }
 
+/// Lines and columns count from 1; the library only counts bytes when it is out of numbers.
+std::string place_in(std::string_view text, std::size_t position) {
+  const std::string_view before = text.substr(0, std::min(position, text.size()));
+  const auto line = std::count(before.begin(), before.end(), '\n') + 1;
+  const std::size_t start = before.rfind('\n');
+  const std::size_t column = before.size() - (start == std::string_view::npos ? 0 : start + 1);
+  return fmt::format("line {}, column {}", line, std::max<std::size_t>(column, 1));
+}
+
 /// Whether the names of an object's members may be so; `pattern` of the schema's propertyNames.
 bool is_name(const Node& object, const std::string& name) {
   return NamePattern(object.schema->at("propertyNames").at("pattern")).matches(name);
@@ -78,21 +88,6 @@ void Problems::refuse_any(const std::string& origin, const std::string& hint) co
         fmt::format("{}: and {} more", core::printable(origin), all_.size() - kMostLines));
   }
   throw core::Error(core::ErrorKind::kUsage, fmt::format("{}", fmt::join(lines, "\n")), hint);
-}
-
-std::string child_pointer(std::string_view parent, std::string_view token) {
-  std::string pointer(parent);
-  pointer += '/';
-  for (const char c : token) {
-    if (c == '~') {
-      pointer += "~0";
-    } else if (c == '/') {
-      pointer += "~1";
-    } else {
-      pointer += c;
-    }
-  }
-  return pointer;
 }
 
 std::string child_pointer(std::string_view parent, std::size_t index) {
@@ -434,6 +429,32 @@ std::optional<Node> ObjectReader::find(std::string_view key) const {
                 property == properties_->end() ? nullptr : &followed(*property)};
   }
   return std::nullopt;
+}
+
+std::optional<Json> parse_json(std::string_view text,
+                               const std::string& pointer,
+                               Problems& problems) {
+  using Kind = core::JsonFlaw::Kind;
+  constexpr std::size_t kLongestReason = 200;
+  return core::read_strict_json(text, [&](const core::JsonFlaw& flaw) {
+    const std::string place = pointer + flaw.pointer;
+    if (flaw.kind == Kind::kInteger) {
+      problems.add_final(place,
+                         fmt::format("the integer {} does not fit into 64 bits",
+                                     core::printable(flaw.what, kShownLength)));
+    } else if (flaw.kind == Kind::kDuplicate) {
+      problems.add(place, "duplicate key; give it once");
+    } else if (flaw.kind == Kind::kDepth) {
+      problems.add(place, fmt::format("nested deeper than {}", core::kDeepestJson));
+    } else {
+      std::string_view reason = flaw.what;
+      if (reason.starts_with("parse error")) reason.remove_prefix(reason.find(": ") + 2);
+      problems.add(place,
+                   fmt::format("{}: not JSON: {}",
+                               place_in(text, flaw.position),
+                               core::printable(reason, kLongestReason)));
+    }
+  });
 }
 
 }  // namespace repro_check::configs::detail

@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "configs/spec/name_map.h"
 #include "configs/spec/name_pattern.h"
 
 namespace repro_check::configs {

@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "configs/spec/name_pattern.h"
 
+#include <fmt/format.h>
 #include <re2/re2.h>
 
+#include <algorithm>
 #include <array>
+#include <optional>
+#include <utility>
 
 #include "core/error.h"
+#include "core/text/near_miss.h"
+#include "core/text/printable.h"
 
 namespace repro_check::configs {
 namespace {
@@ -18,6 +24,71 @@ RE2::Options options() {
   chosen.set_log_errors(false);
   chosen.set_dot_nl(true);
   return chosen;
+}
+
+constexpr std::string_view kBlanks = " \t\r";
+constexpr std::string_view kArrow = "->";
+constexpr std::array<std::string_view, 2> kKinds{"operator", "module"};
+/// A file that is something else altogether would otherwise give a sentence a line.
+constexpr std::size_t kMostProblems = 100;
+constexpr std::size_t kShown = 200;
+
+std::string_view trim(std::string_view text) {
+  const std::size_t begin = text.find_first_not_of(kBlanks);
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(kBlanks) - begin + 1);
+}
+
+/// What stands before and after the arrow, a word of its own.
+std::optional<std::pair<std::string_view, std::string_view>> split_at_arrow(std::string_view text) {
+  const auto blank = [&](std::size_t place) {
+    return place >= text.size() || kBlanks.find(text[place]) != std::string_view::npos;
+  };
+  for (std::size_t at = text.find(kArrow); at != std::string_view::npos;
+       at = text.find(kArrow, at + 1)) {
+    if ((at == 0 || blank(at - 1)) && blank(at + kArrow.size())) {
+      return std::pair(trim(text.substr(0, at)), trim(text.substr(at + kArrow.size())));
+    }
+  }
+  return std::nullopt;
+}
+
+/// What is wrong with a line, or the entry that it is.
+std::string read_line(std::string_view line, std::optional<NameRewrite>& entry) {
+  const std::size_t end = std::min(line.find_first_of(kBlanks), line.size());
+  const std::string_view word = line.substr(0, end);
+  if (word != kKinds[0] && word != kKinds[1]) {
+    const auto near = core::near_miss(word, kKinds);
+    return fmt::format("expected \"operator\" or \"module\", got \"{}\"{}",
+                       core::printable(word, kShown),
+                       near ? fmt::format("; did you mean \"{}\"?", *near) : "");
+  }
+  const auto kind = word == kKinds[0] ? NameRewrite::Kind::kOperator : NameRewrite::Kind::kModule;
+  const auto sides = split_at_arrow(line.substr(end));
+  if (!sides) {
+    return fmt::format(
+        "expected \"{} PATTERN -> NAME\": the candidate's name, an arrow, the "
+        "baseline's",
+        word);
+  }
+  const std::string pattern(sides->first);
+  std::string replacement(sides->second);
+  if (kind == NameRewrite::Kind::kOperator && (pattern.empty() || replacement.empty())) {
+    return "an operator has a name on both sides of the arrow";
+  }
+  if (std::string wrong = NamePattern::problem(pattern); !wrong.empty()) {
+    return fmt::format("\"{}\" is no regular expression: {}",
+                       core::printable(pattern, kShown),
+                       core::printable(wrong, kShown));
+  }
+  NamePattern compiled(pattern);
+  if (std::string wrong = compiled.replacement_problem(replacement); !wrong.empty()) {
+    return fmt::format("\"{}\" cannot replace it: {}",
+                       core::printable(replacement, kShown),
+                       core::printable(wrong, kShown));
+  }
+  entry = NameRewrite{kind, std::move(compiled), std::move(replacement), 0};
+  return {};
 }
 
 }  // namespace
@@ -58,6 +129,39 @@ std::optional<std::string> NamePattern::rewrite(std::string_view name,
 std::string NamePattern::replacement_problem(const std::string& replacement) const {
   std::string problem;
   return expression_->CheckRewriteString(replacement, &problem) ? std::string() : problem;
+}
+
+std::string_view name_of(NameRewrite::Kind kind) noexcept {
+  return kKinds.at(static_cast<std::size_t>(kind));
+}
+
+NameMap parse_name_map(std::string_view text,
+                       const std::string& origin,
+                       std::vector<std::string>& problems) {
+  NameMap map;
+  map.file = origin;
+  const std::string name = core::printable(origin);
+  std::size_t number = 0;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    const std::string_view line = trim(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+    ++number;
+    if (line.empty() || line.front() == '#') continue;
+    std::optional<NameRewrite> entry;
+    const std::string wrong = read_line(line, entry);
+    if (!wrong.empty()) {
+      problems.push_back(fmt::format("{}:{}: {}", name, number, wrong));
+      if (problems.size() >= kMostProblems) break;
+      continue;
+    }
+    entry->line = number;
+    map.entries.push_back(std::move(*entry));
+  }
+  if (map.entries.empty() && problems.empty()) {
+    problems.push_back(name + ": holds no names");
+  }
+  return map;
 }
 
 }  // namespace repro_check::configs

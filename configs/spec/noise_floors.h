@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <map>
 #include <string>
 #include <string_view>
@@ -64,5 +65,19 @@ NoiseSubject noise_subject(const core::RunManifest& manifest);
 /// How a run is not what the floors were made of, a phrase each: `/threads: 1 against 2`. Empty
 /// where they hold for it.
 std::vector<std::string> differences(const NoiseSubject& floors, const NoiseSubject& run);
+
+inline constexpr const char* kNoiseFormat = "repro-check-noise";
+inline constexpr const char* kNoiseVersion = "1.0";
+
+/// The file of docs/CONFIGURATION.md, section Noise: a head, a line an operator, a checksum.
+std::string to_noise_text(const NoiseFloors& floors);
+
+/// @param origin  named in messages
+/// @throws core::Error{kUsage} when the text is not whole, not of this format or version, or holds
+///         a floor that is no finite number of 0 or more
+NoiseFloors parse_noise_text(const std::string& text, const std::string& origin);
+
+/// @throws as parse_noise_text(), and when the file cannot be read
+NoiseFloors load_noise(const std::filesystem::path& file);
 
 }  // namespace repro_check::configs

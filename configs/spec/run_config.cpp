@@ -2,16 +2,12 @@
 #include "configs/spec/run_config.h"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <initializer_list>
+#include <string_view>
 
 namespace repro_check::configs {
-
-// Out of line: InputSpec is incomplete where these three are declared.
-bool ListInput::operator==(const ListInput& other) const { return items == other.items; }
-bool TupleInput::operator==(const TupleInput& other) const { return items == other.items; }
-bool DictInput::operator==(const DictInput& other) const { return entries == other.entries; }
-
 namespace {
 
 bool uses(const CompareSpec& spec, PolicyKind kind) noexcept {
@@ -19,7 +15,78 @@ bool uses(const CompareSpec& spec, PolicyKind kind) noexcept {
   return spec.policy.kind == kind || std::ranges::any_of(spec.rules, is_it);
 }
 
+/// Values count from 0, and the schema of configurations has their names in the same order.
+template <typename Enum>
+std::string_view pick(std::initializer_list<std::string_view> names, Enum value) noexcept {
+  return names.begin()[static_cast<std::size_t>(value)];
+}
+
+struct Pin {
+  const char* name;
+  const char* value;  ///< null = taken away
+};
+
+/// A team must not shrink behind the program's back.
+constexpr std::array<Pin, 2> kAlways{{
+    {"MKL_DYNAMIC", "FALSE"},
+    {"OMP_DYNAMIC", "FALSE"},
+}};
+
+/// These would override the count asked for, silently or for a part of the libraries.
+constexpr std::array<Pin, 3> kWithThreads{{
+    {"GOTO_NUM_THREADS", nullptr},
+    {"MKL_DOMAIN_NUM_THREADS", nullptr},
+    {"OMP_THREAD_LIMIT", nullptr},
+}};
+
+/// What determinism needs and no setter of LibTorch reaches, on every vendor's device: one
+/// configuration gives the same environment everywhere.
+constexpr std::array<Pin, 27> kUnderDeterminism{{
+    {"ATB_LLM_LCOC_ENABLE", "0"},
+    {"ATB_MATMUL_SHUFFLE_K_ENABLE", "0"},
+    {"CAUSAL_CONV1D_DETERMINISTIC", "1"},
+    {"CLOSE_MATMUL_K_SHIFT", "1"},
+    {"CUBLAS_EMULATE_DOUBLE_PRECISION", nullptr},
+    {"CUBLAS_EMULATE_SINGLE_PRECISION", nullptr},
+    {"CUBLAS_EMULATION_STRATEGY", nullptr},
+    {"CUBLAS_FIXEDPOINT_EMULATION_MANTISSA_BIT_COUNT", nullptr},
+    {"CUBLAS_WORKSPACE_CONFIG", ":4096:8"},
+    {"DNNL_DEFAULT_FPMATH_MODE", nullptr},
+    {"HCCL_DETERMINISTIC", "true"},
+    {"HIPBLASLT_ALLOW_TF32", nullptr},
+    {"LCCL_DETERMINISTIC", "1"},
+    {"MAMBA_DETERMINISTIC", "1"},
+    {"MIOPEN_DEBUG_CONVOLUTION_DETERMINISTIC", "1"},
+    {"MKLDNN_DEFAULT_FPMATH_MODE", nullptr},
+    {"NCCL_ALGO", "Ring"},
+    {"NCCL_COLLNET_ENABLE", "0"},
+    {"NCCL_NVLS_ENABLE", "0"},
+    {"NVIDIA_TF32_OVERRIDE", "0"},
+    {"NVTE_ALLOW_NONDETERMINISTIC_ALGO", "0"},
+    {"ONEDNN_DEFAULT_FPMATH_MODE", nullptr},
+    {"PYTORCH_TUNABLEOP_ENABLED", "0"},
+    {"PYTORCH_TUNABLEOP_FILENAME", nullptr},
+    {"PYTORCH_TUNABLEOP_TUNING", "0"},
+    {"ROCBLAS_DEFAULT_ATOMICS_MODE", "0"},
+    {"TORCH_ALLOW_TF32_CUBLAS_OVERRIDE", nullptr},
+}};
+
+using Environment = std::map<std::string, std::optional<std::string>>;
+
+template <std::size_t N>
+void pin(const std::array<Pin, N>& pins, Environment& environment) {
+  for (const Pin& entry : pins) {
+    environment[entry.name] =
+        entry.value == nullptr ? std::nullopt : std::optional<std::string>(entry.value);
+  }
+}
+
 }  // namespace
+
+// Out of line: InputSpec is incomplete where these three are declared.
+bool ListInput::operator==(const ListInput& other) const { return items == other.items; }
+bool TupleInput::operator==(const TupleInput& other) const { return items == other.items; }
+bool DictInput::operator==(const DictInput& other) const { return entries == other.entries; }
 
 bool uses_noise(const CompareSpec& spec) noexcept { return uses(spec, PolicyKind::kNoise); }
 
@@ -30,16 +97,6 @@ void relax(CompareSpec& spec) noexcept {
   spec.strides = AttributeRule::kNote;
   spec.device = AttributeRule::kNote;
 }
-
-namespace {
-
-/// Values count from 0, and the schema of configurations has their names in the same order.
-template <typename Enum>
-std::string_view pick(std::initializer_list<std::string_view> names, Enum value) noexcept {
-  return names.begin()[static_cast<std::size_t>(value)];
-}
-
-}  // namespace
 
 std::string_view name_of(ModelMode mode) noexcept {
   return pick({"eval", "train", "as_saved"}, mode);
@@ -64,6 +121,21 @@ std::string_view name_of(AttributeRule rule) noexcept {
 std::string_view name_of(AlignMode mode) noexcept { return pick({"keyed", "strict"}, mode); }
 std::string_view name_of(OperatorOrder order) noexcept {
   return pick({"strict", "relaxed"}, order);
+}
+
+Environment pinned_environment(const RunSpec& run) {
+  Environment environment;
+  pin(kAlways, environment);
+  environment["PYTHONHASHSEED"] = std::to_string(run.seed);
+  if (run.threads) {
+    pin(kWithThreads, environment);
+    for (const char* name : {"MKL_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"}) {
+      environment[name] = std::to_string(*run.threads);
+    }
+  }
+  if (run.determinism != DeterminismMode::kOff) pin(kUnderDeterminism, environment);
+  for (const auto& [name, value] : run.env) environment[name] = value;
+  return environment;
 }
 
 }  // namespace repro_check::configs

@@ -220,14 +220,10 @@ const char* repro_check_end() {
   });
 }
 
-std::uint64_t repro_check_operators() {
-  return recording == nullptr ? 0 : recording->operators();
-}
+std::uint64_t repro_check_operators() { return recording == nullptr ? 0 : recording->operators(); }
 
 void repro_check_define_module(std::uint32_t number, const char* path, const char* type) {
-  when_active([&](capture::Capture&) {
-    recording->sites().define_module(number, path, type);
-  });
+  when_active([&](capture::Capture&) { recording->sites().define_module(number, path, type); });
 }
 
 void repro_check_enter_module(std::uint32_t number) {
@@ -240,8 +236,8 @@ void repro_check_leave_module() {
 
 void repro_check_optimizer(int inside) {
   when_active([&](capture::Capture&) {
-    recording->sites().set_phase(
-        inside != 0 ? std::optional(core::Phase::kOptimizer) : std::nullopt);
+    recording->sites().set_phase(inside != 0 ? std::optional(core::Phase::kOptimizer)
+                                             : std::nullopt);
   });
 }
 
@@ -251,8 +247,7 @@ void repro_check_step(std::uint32_t step) {
 
 void repro_check_name(void* tensor, const char* name, int kind) {
   when_active([&](capture::Capture&) {
-    recording->name(
-        borrowed(tensor), name, static_cast<core::NamedTensorKind>(kind));
+    recording->name(borrowed(tensor), name, static_cast<core::NamedTensorKind>(kind));
   });
 }
 
@@ -265,9 +260,9 @@ void repro_check_values(const char* record,
     capture::NamedValues values;
     values.reserve(count);
     for (std::size_t i = 0; i < count; ++i) {
-      values.emplace_back(names[i],
-                          tensors[i] == nullptr ? c10::IValue(numbers[i])
-                                                : c10::IValue(borrowed(tensors[i])));
+      values.emplace_back(
+          names[i],
+          tensors[i] == nullptr ? c10::IValue(numbers[i]) : c10::IValue(borrowed(tensors[i])));
     }
     capture.record_values(record, values);
   });
@@ -275,25 +270,21 @@ void repro_check_values(const char* record,
 
 std::uint32_t repro_check_fork_thread() {
   std::uint32_t lane = kNoLane;
-  when_active([&](capture::Capture& capture) {
-    lane = capture.fork_lane().value_or(kNoLane);
-  });
+  when_active([&](capture::Capture& capture) { lane = capture.fork_lane().value_or(kNoLane); });
   return lane;
 }
 
 void repro_check_begin_thread(std::uint32_t lane) {
   when_active([&](capture::Capture& capture) {
     if (thread_scope() != nullptr) return;
-    thread_scope() = new capture::Capture::Scope(
-        capture, lane == kNoLane ? std::nullopt : std::optional(lane));
+    thread_scope() =
+        new capture::Capture::Scope(capture, lane == kNoLane ? std::nullopt : std::optional(lane));
   });
 }
 
 void repro_check_end_thread() {
   // Of a capture that is gone nothing may be touched any more.
-  when_active([](capture::Capture&) {
-    delete std::exchange(thread_scope(), nullptr);
-  });
+  when_active([](capture::Capture&) { delete std::exchange(thread_scope(), nullptr); });
 }
 
 }  // namespace repro_check::probe

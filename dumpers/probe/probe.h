@@ -18,8 +18,8 @@ extern "C" {
 /// @param plan       JSON: see docs/EXEC.md
 const char* repro_check_begin(const char* directory, const char* plan);
 
-/// Stops, and closes the journal as that of a whole recording. On the thread that began, and without
-/// the interpreter's lock: other threads may have to end an operator first.
+/// Stops, and closes the journal as that of a whole recording. On the thread that began, and
+/// without the interpreter's lock: other threads may have to end an operator first.
 const char* repro_check_end();
 
 /// Records so far; any thread.

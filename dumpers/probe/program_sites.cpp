@@ -80,7 +80,7 @@ void ProgramSites::end_step() {
 
 ProgramSites::Site ProgramSites::make_site(const std::string& path,
                                            const std::string& type,
-                                           const PythonFrames::Chain* chain) {
+                                           const PythonChain* chain) {
   auto site = std::make_shared<core::CallSite>();
   site->module_path = path;
   site->module_type = type;
@@ -89,15 +89,14 @@ ProgramSites::Site ProgramSites::make_site(const std::string& path,
 }
 
 ProgramSites::Site ProgramSites::forward_site() {
-  const PythonFrames::Chain* chain = frames_.here();
+  const PythonChain* chain = python_frames();
   const std::uint32_t module = told().modules.empty() ? kNoModule : told().modules.back();
   const std::lock_guard<std::mutex> lock(mutex_);
   Site& site = sites_[{module, chain == nullptr ? 0 : chain->id}];
   if (!site) {
     const auto known = modules_.find(module);
     const bool named = known != modules_.end();
-    site = make_site(
-        named ? known->second.first : "", named ? known->second.second : "", chain);
+    site = make_site(named ? known->second.first : "", named ? known->second.second : "", chain);
   }
   note_call(site);
   return site;

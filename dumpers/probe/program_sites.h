@@ -58,10 +58,9 @@ class ProgramSites final : public capture::SiteProvider {
 
   Site forward_site();
   Site backward_site(const torch::autograd::Node& node);
-  Site make_site(const std::string& path, const std::string& type, const PythonFrames::Chain* chain);
+  Site make_site(const std::string& path, const std::string& type, const PythonChain* chain);
   void note_call(const Site& site);
 
-  PythonFrames frames_;
   std::mutex mutex_;
   std::unordered_map<std::uint32_t, std::pair<std::string, std::string>> modules_;
   std::map<std::pair<std::uint32_t, std::uint64_t>, Site> sites_;  ///< by module and chain

@@ -3,18 +3,26 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
+#include <cstddef>
+#include <memory>
+#include <string>
 #include <string_view>
+#include <unordered_map>
+
+#include "core/system/pinned.h"
 
 namespace repro_check::probe {
 namespace {
 
-/// The part of Python's C API that is needed, all of it in releases from 3.9 on. Objects are opaque.
+/// The part of Python's C API that is needed, all of it in releases from 3.9 on. Objects are
+/// opaque.
 struct Api {
   void* (*this_thread)() = nullptr;
   int (*ensure)() = nullptr;
   void (*release)(int) = nullptr;
   int (*finalizing)() = nullptr;
-  void* (*eval_frame)() = nullptr;   // borrowed
+  void* (*eval_frame)() = nullptr;  // borrowed
   void* (*frame_back)(void*) = nullptr;
   void* (*frame_code)(void*) = nullptr;
   int (*frame_line)(void*) = nullptr;
@@ -25,19 +33,15 @@ struct Api {
   void (*decrease)(void*) = nullptr;
 
   Api() {
-    const bool found = look_up("PyGILState_GetThisThreadState", this_thread) &&
-                       look_up("PyGILState_Ensure", ensure) &&
-                       look_up("PyGILState_Release", release) &&
-                       look_up("PyEval_GetFrame", eval_frame) &&
-                       look_up("PyFrame_GetBack", frame_back) &&
-                       look_up("PyFrame_GetCode", frame_code) &&
-                       look_up("PyFrame_GetLineNumber", frame_line) &&
-                       look_up("PyObject_GetAttrString", attribute) &&
-                       look_up("PyUnicode_AsUTF8", utf8) &&
-                       look_up("PyErr_Clear", clear_error) &&
-                       look_up("Py_IncRef", increase) && look_up("Py_DecRef", decrease) &&
-                       (look_up("Py_IsFinalizing", finalizing) ||
-                        look_up("_Py_IsFinalizing", finalizing));
+    const bool found =
+        look_up("PyGILState_GetThisThreadState", this_thread) &&
+        look_up("PyGILState_Ensure", ensure) && look_up("PyGILState_Release", release) &&
+        look_up("PyEval_GetFrame", eval_frame) && look_up("PyFrame_GetBack", frame_back) &&
+        look_up("PyFrame_GetCode", frame_code) && look_up("PyFrame_GetLineNumber", frame_line) &&
+        look_up("PyObject_GetAttrString", attribute) && look_up("PyUnicode_AsUTF8", utf8) &&
+        look_up("PyErr_Clear", clear_error) && look_up("Py_IncRef", increase) &&
+        look_up("Py_DecRef", decrease) &&
+        (look_up("Py_IsFinalizing", finalizing) || look_up("_Py_IsFinalizing", finalizing));
     if (!found) this_thread = nullptr;
   }
 
@@ -55,13 +59,9 @@ const Api& api() {
 }
 
 /// The interpreter's lock, held.
-class Held {
+class Held : core::Pinned {
  public:
   Held() : state_(api().ensure()) {}
-  Held(const Held&) = delete;
-  Held& operator=(const Held&) = delete;
-  Held(Held&&) = delete;
-  Held& operator=(Held&&) = delete;
   ~Held() { api().release(state_); }
 
  private:
@@ -77,8 +77,8 @@ std::string text_attribute(void* object, const char* name) {
   return copy;
 }
 
-/// Frames that a person did not write: of PyTorch, of the interpreter's own import machinery, and of
-/// what brought the probe in.
+/// Frames that a person did not write: of PyTorch, of the interpreter's own import machinery, and
+/// of what brought the probe in.
 bool is_framework(std::string_view file) {
   return file.find("-packages/torch/") != std::string_view::npos || file.starts_with("<frozen ") ||
          file.ends_with("repro_check_attach.py");
@@ -88,21 +88,43 @@ bool is_framework(std::string_view file) {
 constexpr std::size_t kMostKept = 4;
 constexpr std::size_t kMostSeen = 64;
 
-}  // namespace
+struct Code {
+  std::string file;
+  std::string function;
+  bool framework = false;
+};
 
-PythonFrames::PythonFrames() { static_cast<void>(api()); }
+struct Step {
+  const void* code = nullptr;
+  int line = 0;
+  bool operator==(const Step&) const = default;
+};
+using Steps = std::vector<Step>;
 
-std::size_t PythonFrames::StepsHash::operator()(const Steps& steps) const noexcept {
-  std::size_t hash = steps.size();
-  for (const Step& step : steps) {
-    hash = hash * 0x9E3779B97F4A7C15U + reinterpret_cast<std::uintptr_t>(step.code);
-    hash = hash * 0x9E3779B97F4A7C15U + static_cast<std::size_t>(step.line);
+struct StepsHash {
+  std::size_t operator()(const Steps& steps) const noexcept {
+    std::size_t hash = steps.size();
+    for (const Step& step : steps) {
+      hash = hash * 0x9E3779B97F4A7C15U + reinterpret_cast<std::uintptr_t>(step.code);
+      hash = hash * 0x9E3779B97F4A7C15U + static_cast<std::size_t>(step.line);
+    }
+    return hash;
   }
-  return hash;
+};
+
+/// Guarded by the interpreter's lock, and never destroyed.
+struct Known {
+  std::unordered_map<const void*, Code> codes;  ///< a code object that is a key is kept alive
+  std::unordered_map<Steps, std::unique_ptr<PythonChain>, StepsHash> chains;
+};
+
+Known& known() {
+  static auto* const all = new Known;
+  return *all;
 }
 
-const PythonFrames::Code& PythonFrames::describe(void* code) {
-  const auto [entry, is_new] = codes_.try_emplace(code);
+const Code& describe(void* code) {
+  const auto [entry, is_new] = known().codes.try_emplace(code);
   if (is_new) {
     api().increase(code);
     entry->second.file = text_attribute(code, "co_filename");
@@ -112,7 +134,7 @@ const PythonFrames::Code& PythonFrames::describe(void* code) {
   return entry->second;
 }
 
-void PythonFrames::collect(Steps& steps) {
+void collect(Steps& steps) {
   void* frame = api().eval_frame();
   if (frame != nullptr) api().increase(frame);
   for (std::size_t seen = 0; frame != nullptr && seen < kMostSeen && steps.size() < kMostKept;
@@ -127,7 +149,9 @@ void PythonFrames::collect(Steps& steps) {
   if (frame != nullptr) api().decrease(frame);
 }
 
-const PythonFrames::Chain* PythonFrames::here() {
+}  // namespace
+
+const PythonChain* python_frames() {
   if (api().this_thread == nullptr || api().this_thread() == nullptr || api().finalizing() != 0) {
     return nullptr;
   }
@@ -136,12 +160,12 @@ const PythonFrames::Chain* PythonFrames::here() {
   steps.clear();
   collect(steps);
   if (steps.empty()) return nullptr;
-  std::unique_ptr<Chain>& chain = chains_[steps];
+  std::unique_ptr<PythonChain>& chain = known().chains[steps];
   if (!chain) {
-    chain = std::make_unique<Chain>();
-    chain->id = chains_.size();
+    chain = std::make_unique<PythonChain>();
+    chain->id = known().chains.size();
     for (const Step& step : steps) {
-      const Code& code = codes_.at(step.code);
+      const Code& code = known().codes.at(step.code);
       chain->frames.push_back(
           {code.file, static_cast<std::uint32_t>(std::max(step.line, 0)), code.function});
     }

@@ -24,6 +24,7 @@
 #include "dumpers/capture/settings/determinism.h"
 #include "dumpers/capture/settings/numeric_probe.h"
 #include "dumpers/torchscript/failures.h"
+#include "dumpers/torchscript/first_layers.h"
 #include "dumpers/torchscript/inputs.h"
 #include "dumpers/torchscript/method_runner.h"
 #include "dumpers/torchscript/model.h"
@@ -456,10 +457,12 @@ ModelDescription describe_model(const std::filesystem::path& path, const std::st
   return translated("reading the model", [&] {
     const torch::jit::Module module = load_module(path, at::kCPU);
     ModelDescription description{method, method_names(module), {}};
-    const c10::FunctionSchema& schema = find_method(module, method, path).function().getSchema();
+    const torch::jit::Method found = find_method(module, method, path);
+    const c10::FunctionSchema& schema = found.function().getSchema();
     for (std::size_t i = 1; i < schema.arguments().size(); ++i) {
       description.arguments.push_back(describe_argument(schema.arguments()[i]));
     }
+    describe_by_weights(module, found, description);
     return description;
   });
 }

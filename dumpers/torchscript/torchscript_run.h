@@ -29,12 +29,18 @@ struct MethodArgument {
   std::string type;  ///< TorchScript's own text: `Tensor`, `Optional[int]`, `List[Tensor]`
   bool has_default = false;
   std::string default_value;
+  // What the first layer that takes a tensor wants of it, where one is known.
+  std::string layer = {};                ///< its weight: `encoder.layers.0.weight`
+  std::string dtype = {};                ///< the weight's; int64 of the numbers of rows of a table
+  std::vector<std::int64_t> shape = {};  ///< -1 where any size does
+  std::int64_t rows = 0;                 ///< of that table
 };
 
 struct ModelDescription {
   std::string method;
   std::vector<std::string> methods;       ///< every method of the module, for the near miss
   std::vector<MethodArgument> arguments;  ///< without self
+  std::string dtype = "float32";          ///< of all floating parameters, where they have one
 };
 
 /// @throws core::Error{kUsage} when the file is missing or no TorchScript (saying what it is), or

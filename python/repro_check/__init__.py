@@ -26,7 +26,7 @@ from .errors import (
 from .records import Operator, Tensor, Tensors
 from .values import Opaque, Symbol, TensorSlot
 from .writer import DumpWriter
-from .writing import Given as tensor
+from .writer import Given as tensor
 
 __version__ = "0.1.0"
 
@@ -66,5 +66,3 @@ def open(  # noqa: A001 (as gzip and tarfile have it)
     @throws DamagedDump, IncompleteDump, UnknownFormat
     """
     return Dump(directory, reference=reference, partial=partial)
-
-

@@ -10,7 +10,6 @@ import typing
 import pytest
 
 from . import testing
-from .tool import Outcome
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -25,7 +24,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.fixture
 def assert_reproducible(
     request: pytest.FixtureRequest, tmp_path: pathlib.Path
-) -> typing.Callable[..., Outcome]:
+) -> typing.Callable[..., testing.Outcome]:
     """`repro_check.testing.assert_reproducible` with the program of `--repro-check`; dumps and
     report.json stay in the test's `tmp_path`."""
     return functools.partial(

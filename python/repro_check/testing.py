@@ -1,16 +1,139 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`assert_reproducible`, for pytest and for anything else that knows an AssertionError."""
+"""`assert_reproducible`, for pytest and for anything else that knows an AssertionError: finds and runs the
+program `repro-check`, and knows what it ends with."""
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import json
 import os
 import pathlib
+import shutil
+import subprocess
 import tempfile
 import typing
 
 from .errors import ToolError
-from .tool import Outcome, run
+
+#: What the codes mean that are neither 0 (reproducible) nor 1 (divergence).
+FAILURES = {
+    2: "usage or configuration",
+    3: "a dump is unreadable, damaged or of an unknown version",
+    4: "not comparable, or nothing was compared",
+    5: "a run failed",
+    70: "internal error",
+    130: "interrupted",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """A verdict: the runs agree or they do not."""
+
+    exit_code: int  #: 0 or 1
+    text: str  #: the report as a person reads it
+    reports: list[dict[str, typing.Any]]  #: the JSON report, or one a pair where there are several
+    directory: pathlib.Path  #: of the dumps
+
+    @property
+    def reproducible(self) -> bool:
+        return self.exit_code == 0
+
+
+def find_tool(argument: str | os.PathLike[str] | None = None) -> str:
+    """The argument, else $REPRO_CHECK, else the `repro-check` of PATH.
+    @throws ToolError where that is no program"""
+    for source, name in (("", argument), ("REPRO_CHECK is ", os.environ.get("REPRO_CHECK"))):
+        if name:
+            found = shutil.which(os.fspath(name))
+            if found is None:
+                raise ToolError(f"{source}{os.fspath(name)}: is not a program")
+            return found
+    found = shutil.which("repro-check")
+    if found is None:
+        raise ToolError(
+            "repro-check is not in PATH", "name it: pytest --repro-check PATH, or REPRO_CHECK=PATH"
+        )
+    return found
+
+
+def set_arguments(overrides: typing.Mapping[str, typing.Any], pointer: str = "") -> list[str]:
+    """`threads=1, compare={"policy": "ulp"}` as `--set /threads=1 --set /compare/policy="ulp"`."""
+    arguments: list[str] = []
+    for key, value in overrides.items():
+        place = f"{pointer}/{key.replace('~', '~0').replace('/', '~1')}"
+        if isinstance(value, typing.Mapping) and value:
+            arguments += set_arguments(value, place)
+        else:
+            arguments += ["--set", f"{place}={json.dumps(value)}"]
+    return arguments
+
+
+def _failure(code: int, stderr: str, stdout: str) -> ToolError:
+    said = "\n  ".join(part.strip() for part in (stdout, stderr) if part.strip())
+    if code < 0:
+        return ToolError(f"repro-check was killed by signal {-code}", said, code)
+    meaning = FAILURES.get(code, "a code that this package does not know")
+    return ToolError(f"repro-check could not judge: {meaning} (exit code {code})", said, code)
+
+
+def run(
+    config: str | os.PathLike[str] | typing.Mapping[str, typing.Any],
+    *,
+    overrides: typing.Mapping[str, typing.Any],
+    tool: str | os.PathLike[str] | None,
+    directory: pathlib.Path,
+    timeout: float | None,
+) -> Outcome:
+    """Runs `repro-check run`. A configuration that is a mapping stands where the caller stands:
+    its relative paths are those of the current directory.
+    @throws ToolError for every end but 0 and 1, and for a report that is none"""
+    program = find_tool(tool)
+    written: str | None = None
+    if isinstance(config, typing.Mapping):
+        with tempfile.NamedTemporaryFile("w", suffix=".json", dir=".", delete=False) as file:
+            json.dump(config, file)
+        written = file.name
+    path = written if written is not None else os.fspath(typing.cast(str, config))
+    command = [program, "run", "-c", path, "--out", os.fspath(directory), "--force"]
+    command += ["--progress", "never", "--color", "never", *set_arguments(overrides)]
+    command += ["--set", '/report={"format": ["text", "json"]}']  # text on stdout, JSON beside the dumps
+    report = directory / "report.json"
+    with contextlib.suppress(FileNotFoundError):
+        report.unlink()  # one of an earlier run must not speak for this one
+    try:
+        ended = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            stdin=subprocess.DEVNULL,
+            timeout=timeout,
+        )
+    except subprocess.TimeoutExpired:
+        raise ToolError(f"repro-check did not end within {timeout} s", " ".join(command)) from None
+    finally:
+        if written is not None:
+            os.remove(written)
+    if ended.returncode not in (0, 1):
+        raise _failure(ended.returncode, ended.stderr, ended.stdout)
+    return _judged(ended.returncode, ended.stdout, report)
+
+
+def _judged(code: int, text: str, path: pathlib.Path) -> Outcome:
+    """The verdict, where exit code and report say the same."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ToolError(f"repro-check ended with {code} and left no report: {error}", text, code) from None
+    reports = found if isinstance(found, list) else [found]  # more than two runs give a list
+    verdicts = [report.get("verdict", {}).get("exit_code") for report in reports]
+    agree = code in verdicts and all(verdict in (0, code) for verdict in verdicts)
+    if not agree:
+        raise ToolError(f"repro-check ended with {code}, its report says {verdicts}", text, code)
+    return Outcome(code, text, reports, path.parent)
+
 
 Config = typing.Union[str, "os.PathLike[str]", typing.Mapping[str, typing.Any]]
 

@@ -4,33 +4,205 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import datetime
 import os
 import typing
+import weakref
 
-from . import dtypes, layout, manifest, statistics
-from .contents import content_name
-from .digest import ZERO, Digest
+import numpy as np
+
+from . import dtypes, layout, manifest, statistics, values
+from .contents import Key, content_name
+from .digest import ZERO, Digest, of_bytes
 from .errors import InvalidRecord, ReproCheckError
-from .identity import Origin, Origins
-from .index_writer import IndexWriter, index_digest
-from .records import GeneratorUse
-from .returned import split
-from .trace_writer import SMALL, TraceWriter, make_directory
-from .values import Encoded
-from .writing import (
-    Content,
-    Data,
-    Given,
-    Source,
-    TensorArguments,
-    Use,
-    check_place,
-    content_of,
-    frame_of,
-    uses,
-    value_rows,
-)
+from .index import IndexWriter, index_digest
+from .records import Array, GeneratorUse
+from .trace import SMALL, TraceWriter, make_directory
+
+Data = typing.Any  #: an array of any framework that numpy takes, or `tensor(...)`
+TensorArguments = typing.Union[typing.Mapping[str, Data], typing.Sequence[Data]]
+Source = typing.Union[str, typing.Tuple[str, int], None]
+
+
+@dataclasses.dataclass(frozen=True)
+class Given:
+    """An input or output of `DumpWriter.op` that needs more than its array: `repro_check.tensor`.
+
+    dtype: name in the format, where numpy has no such dtype: `data` then holds the raw elements
+        (uint16 for bfloat16, int8 for qint8, [("r", "<f2"), ("i", "<f2")] for complex32).
+    attributes: exact quantiser parameters, as text; compared as they stand.
+    producer: op index that made the values, where the writer cannot know it.
+    """
+
+    data: typing.Any
+    dtype: str | None = None
+    device: str | None = None
+    layout: str = "strided"
+    attributes: str = ""
+    requires_grad: bool = False
+    producer: int | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Content:
+    """The bytes of one tensor in logical order."""
+
+    raw: Array  #: contiguous
+    dtype: str
+    strides: tuple[int, ...]
+    bytes: Array
+    digest: Digest
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(self.raw.shape)
+
+    @property
+    def key(self) -> Key:
+        return self.dtype, self.shape, self.digest
+
+
+def _strides(array: Array) -> tuple[int, ...]:
+    """In elements; those of a contiguous tensor where the array's own are no multiple of one."""
+    if array.size and all(stride % array.itemsize == 0 for stride in array.strides):
+        return tuple(stride // array.itemsize for stride in array.strides)
+    strides, step = [], 1
+    for size in reversed(array.shape):
+        strides.append(step)
+        step *= max(size, 1)
+    return tuple(reversed(strides))
+
+
+def content_of(given: Given) -> Content:
+    """@throws InvalidRecord, UnsupportedDtype"""
+    array = np.asarray(given.data)
+    name = given.dtype or dtypes.name_of(array.dtype)
+    if name not in dtypes.NUMBERS or name == "unknown":
+        raise InvalidRecord(f'"{name}" is no dtype of the format', f"they are {', '.join(dtypes.NAMES[1:])}")
+    raw = dtypes.raw_dtype(name)
+    if array.dtype.itemsize != raw.itemsize:
+        raise InvalidRecord(
+            f"elements of {array.dtype} are not those of {name}", f"give the raw elements as {raw}"
+        )
+    strides = _strides(array)
+    if array.dtype.byteorder == ">" or (array.dtype.kind in "iufc" and not array.dtype.isnative):
+        array = array.astype(array.dtype.newbyteorder("<"))
+    flat = np.ascontiguousarray(array).reshape(array.shape)  # ascontiguousarray makes 0-d 1-d
+    flat = flat.view(raw) if flat.dtype != raw else flat
+    data = flat.reshape(-1).view("u1") if flat.size else np.empty(0, "u1")
+    return Content(flat, name, strides, data, of_bytes(data))
+
+
+class Use(typing.NamedTuple):
+    """A tensor of one operator, checked and not yet written; an undefined one has no content."""
+
+    role: str
+    slot: str
+    given: Given | None
+    content: Content | None
+
+
+def uses(role: str, tensors: TensorArguments) -> list[Use]:
+    """@throws InvalidRecord, UnsupportedDtype"""
+    named = tensors.items() if isinstance(tensors, typing.Mapping) else enumerate(tensors)
+    found = []
+    for slot, data in named:
+        given = data if data is None or isinstance(data, Given) else Given(data)
+        found.append(Use(role, str(slot), given, None if given is None else content_of(given)))
+    return found
+
+
+def value_rows(
+    tensors: typing.Sequence[Use],
+    arguments: typing.Mapping[str, typing.Any],
+    results: typing.Sequence[typing.Any],
+    text: typing.Callable[[str], int],
+) -> tuple[list[values.Encoded], list[values.Encoded]]:
+    """Rows of `values`, those of the arguments and those of the results: tensors come first."""
+    sides: dict[str, list[values.Encoded]] = {"input": [], "output": []}
+    for place, use in enumerate(tensors):
+        name = text(use.slot) if use.role == "input" else layout.NONE
+        sides[use.role] += values.encode(values.TensorSlot(place), name, text)
+    for name_, value in arguments.items():
+        sides["input"] += values.encode(value, text(name_), text)
+    for value in results:
+        sides["output"] += values.encode(value, layout.NONE, text)
+    return sides["input"], sides["output"]
+
+
+def frame_of(source: Source) -> tuple[str, int] | None:
+    if isinstance(source, str):
+        file, _, line = source.rpartition(":")
+        return (file, int(line)) if file and line.isdigit() else (source, 0)
+    return source
+
+
+def check_place(number: int, phase: str, parent: int | None) -> None:
+    """@throws InvalidRecord where an operator cannot stand there"""
+    if phase not in layout.PHASES:
+        raise InvalidRecord(f'phase "{phase}" is unknown', f"take one of {', '.join(layout.PHASES)}")
+    if parent is not None and not 0 <= parent < number:
+        raise InvalidRecord(f"op {number} cannot have the parent {parent}", "record that one first")
+
+
+@dataclasses.dataclass
+class Origin:
+    storage: int
+    producer: int  #: op index; -1 = no operator
+    name: str = ""  #: `state:...`, `input:...`
+
+
+def _owner(data: typing.Any) -> typing.Any:
+    """The array that owns the memory of a view."""
+    while isinstance(data, np.ndarray) and isinstance(data.base, np.ndarray):
+        data = data.base
+    return data
+
+
+class Origins:
+    """Arrays are recognised as objects (a view by what it views), for as long as they live; where
+    that fails, by their content: equal bytes were made by the operator that made them last."""
+
+    def __init__(self) -> None:
+        self._objects: dict[int, tuple[weakref.ref[typing.Any], Origin]] = {}
+        self._contents: dict[Key, Origin] = {}
+        self._next = 0
+
+    def new(self, producer: int, name: str = "") -> Origin:
+        self._next += 1
+        return Origin(self._next - 1, producer, name)
+
+    def _by_object(self, data: typing.Any) -> Origin | None:
+        found = self._objects.get(id(_owner(data)))
+        return found[1] if found and found[0]() is _owner(data) else None
+
+    def of_input(self, data: typing.Any, key: Key) -> Origin:
+        found = self._by_object(data) or self._contents.get(key)
+        if found is None:
+            found = self.new(-1)
+            self._keep(data, key, found)
+        return found
+
+    def written(self, data: typing.Any, key: Key, op: int) -> Origin:
+        """An output: what was given to the operator as well was written in place."""
+        found = self._by_object(data)
+        origin = Origin(found.storage, op) if found else self.new(op)
+        self._keep(data, key, origin)
+        return origin
+
+    def named(self, data: typing.Any, key: Key, name: str) -> None:
+        self._keep(data, key, self.new(-1, name))
+
+    def _keep(self, data: typing.Any, key: Key, origin: Origin) -> None:
+        owner = _owner(data)
+        self._contents[key] = origin
+        try:
+            reference = weakref.ref(owner)
+        except TypeError:  # lists, numbers: known by content alone
+            return
+        self._objects[id(owner)] = (reference, origin)
+
 
 _LEVELS = ("digest", "stats", "tensor")
 
@@ -195,7 +367,7 @@ class DumpWriter:
         """Records what a call returned: tensors, numbers, texts and None, in lists, tuples and mappings.
         repro-check compares it whatever became of the operators.
         """
-        tensors, scalars = split(value)
+        tensors, scalars = values.split_returned(value)
         number = self.op(
             layout.RETURNED,
             inputs=tensors,
@@ -212,7 +384,7 @@ class DumpWriter:
         self,
         tensors: list[Use],
         origins: list[Origin | None],
-        rows: tuple[list[Encoded], list[Encoded]],
+        rows: tuple[list[values.Encoded], list[values.Encoded]],
     ) -> dict[str, int]:
         """Where the rows of one operator are, that other tables hold."""
         places = {

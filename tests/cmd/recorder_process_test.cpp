@@ -11,7 +11,6 @@
 #include <optional>
 #include <thread>
 
-#include "cmd/recording/spawn.h"
 #include "tests/cmd/scripts.h"
 
 namespace repro_check::cmd {

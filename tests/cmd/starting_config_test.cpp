@@ -8,8 +8,26 @@
 namespace repro_check::cmd {
 namespace {
 
-nlohmann::json inputs_for(const std::vector<DescribedArgument>& arguments) {
-  return nlohmann::json::parse(starting_config("m.pt", "forward", arguments).text).at("inputs");
+struct Argument {
+  std::string name;
+  std::string type;
+  bool has_default = false;
+  std::string default_value = {};
+};
+
+StartingConfig config_for(const std::vector<Argument>& arguments) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const Argument& argument : arguments) {
+    list.push_back({{"name", argument.name},
+                    {"type", argument.type},
+                    {"has_default", argument.has_default},
+                    {"default_value", argument.default_value}});
+  }
+  return starting_config("m.pt", "forward", {{"arguments", list}});
+}
+
+nlohmann::json inputs_for(const std::vector<Argument>& arguments) {
+  return nlohmann::json::parse(config_for(arguments).text).at("inputs");
 }
 
 }  // namespace
@@ -54,13 +72,44 @@ TEST_CASE("defaults are written where JSON can say them, and left to the model w
 }
 
 TEST_CASE("what to edit is told, and what cannot be expressed as well") {
-  const auto config = starting_config(
-      "m.pt", "forward", {{"x", "Tensor"}, {"rng", "Generator"}, {"d", "Dict[int, Tensor]"}});
+  const auto config =
+      config_for({{"x", "Tensor"}, {"rng", "Generator"}, {"d", "Dict[int, Tensor]"}});
   REQUIRE(config.edits.size() == 3);
   CHECK(config.edits[0].text.find("set its shape") != std::string::npos);
   CHECK(config.edits[1].text.find("cannot express") != std::string::npos);
   CHECK(config.edits[2].text.find("cannot express") != std::string::npos);
   CHECK(nlohmann::json::parse(config.text).at("inputs").size() == 1);
+}
+
+TEST_CASE("what the weights tell of an input is taken, and what they leave open is asked for") {
+  const auto described = nlohmann::ordered_json::parse(R"({"dtype": "bfloat16", "arguments": [
+      {"name": "tokens", "type": "Tensor", "dtype": "int64", "layer": "embed.weight",
+       "shape": [-1, -1], "rows": 30},
+      {"name": "x", "type": "Tensor", "dtype": "float64", "layer": "fc.weight", "shape": [1, 8]},
+      {"name": "image", "type": "Tensor", "dtype": "float32", "layer": "conv.weight",
+       "shape": [1, 3, -1, -1]},
+      {"name": "mask", "type": "Tensor"}]})");
+  const StartingConfig config = starting_config("m.pt", "forward", described);
+  const auto inputs = nlohmann::json::parse(config.text).at("inputs");
+  CHECK(inputs[0]["generate"] == "randint");
+  CHECK(inputs[0]["dtype"] == "int64");
+  CHECK(inputs[0]["high"] == 30);
+  CHECK(inputs[1]["generate"] == "normal");
+  CHECK(inputs[1]["dtype"] == "float64");
+  CHECK(inputs[1]["shape"] == nlohmann::json::array({1, 8}));
+  CHECK(inputs[2]["shape"] == nlohmann::json::array({1, 3, 1, 1}));
+  CHECK(inputs[3]["dtype"] == "bfloat16");
+  REQUIRE(config.edits.size() == 4);
+  CHECK(config.edits[0].pointer == "/inputs/0/shape");
+  CHECK(config.edits[0].text ==
+        "input \"tokens\" (Tensor): set its shape: int64 from 0 to 29, rows of embed.weight; -1 is "
+        "any size");
+  CHECK(config.edits[1].pointer.empty());
+  CHECK(config.edits[1].text == "input \"x\" (Tensor): float64 of [1, 8], as fc.weight takes it");
+  CHECK(config.edits[2].text ==
+        "input \"image\" (Tensor): set its shape: float32 of [1, 3, -1, -1], as conv.weight takes "
+        "it; -1 is any size");
+  CHECK(config.edits[3].pointer == "/inputs/3/shape");
 }
 
 TEST_CASE("a type that never ends and a name that is not UTF-8 do no harm") {
@@ -73,8 +122,7 @@ TEST_CASE("a type that never ends and a name that is not UTF-8 do no harm") {
 }
 
 TEST_CASE("what presets decide is left to them") {
-  const auto config =
-      nlohmann::json::parse(starting_config("m.pt", "forward", {{"x", "Tensor"}}).text);
+  const auto config = nlohmann::json::parse(config_for({{"x", "Tensor"}}).text);
   for (const char* key : {"determinism", "disable_dropout", "rng", "grad", "threads", "compare"}) {
     CHECK_FALSE(config.contains(key));
   }

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "configs/noise_file.h"
+#include "configs/spec/noise_floors.h"
 #include "core/error.h"
 #include "tests/comparators/trace_builder.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "configs/spec/name_map.h"
+#include "configs/spec/name_pattern.h"
 
 #include <doctest/doctest.h>
 

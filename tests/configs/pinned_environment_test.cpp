@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "configs/spec/pinned_environment.h"
+#include "configs/spec/run_config.h"
 
 #include <doctest/doctest.h>
 

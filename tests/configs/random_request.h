@@ -20,7 +20,7 @@ class RandomRequest {
   RecordRequest make() {
     RecordRequest request;
     request.run = run();
-    request.dump_directory = "/" + text();
+    request.dump = "/" + text();
     request.replace_existing = coin();
     request.report_outputs = coin();
     request.bare = coin();

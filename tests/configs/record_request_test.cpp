@@ -42,7 +42,7 @@ TEST_CASE("numbers that JSON lacks survive") {
 
 TEST_CASE("a path that is not UTF-8 is refused, not bent") {
   RecordRequest request = test::RandomRequest(1).make();
-  request.dump_directory = "/tmp/\xff";
+  request.dump = "/tmp/\xff";
   CHECK_THROWS_AS(to_json_text(request), core::Error);
 }
 

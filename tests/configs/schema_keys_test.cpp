@@ -4,7 +4,7 @@
 #include <set>
 #include <string>
 
-#include "configs/spec/pinned_environment.h"
+#include "configs/spec/run_config.h"
 #include "tests/configs/fixture_files.h"
 
 namespace repro_check::configs {

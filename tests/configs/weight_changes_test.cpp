@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "configs/weight_changes.h"
+#include "configs/setting_changes.h"
 
 #include <doctest/doctest.h>
 

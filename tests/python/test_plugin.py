@@ -11,8 +11,7 @@ import sys
 
 import pytest
 import repro_check
-from repro_check.testing import assert_reproducible
-from repro_check.tool import find_tool, set_arguments
+from repro_check.testing import assert_reproducible, find_tool, set_arguments
 
 FAKE = pathlib.Path(__file__).with_name("fake_tool.py")
 ROOT = pathlib.Path(__file__).resolve().parents[2]

@@ -90,7 +90,7 @@ Outcome record(const TempDirectory& dir,
                const std::function<void(pid_t)>& meanwhile = {},
                configs::RecordRequest request = {}) {
   request.run = run;
-  request.dump_directory = dir / "dump";
+  request.dump = dir / "dump";
   test_support::write_file(dir / "request.json", configs::to_json_text(request));
   return run_recorder(
       dir, {"record", (dir / "request.json").string(), "--status-fd", "3"}, meanwhile);

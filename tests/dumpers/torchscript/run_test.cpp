@@ -383,5 +383,41 @@ DOCTEST_TEST_CASE("describe lists methods and arguments with types and defaults"
   DOCTEST_CHECK_THROWS_AS(describe_model(model, "forwards"), core::Error);
 }
 
+DOCTEST_TEST_CASE(
+    "describe says what the first layer of each tensor wants, as far as weights tell") {
+  const TempDirectory dir;
+  torch::jit::Module embed("__torch__.Embed");
+  embed.register_parameter("weight", at::rand({30, 8}), false);
+  embed.define(
+      "def forward(self, x: Tensor) -> Tensor:\n  return torch.embedding(self.weight, x)\n");
+  torch::jit::Module model("__torch__.Model");
+  model.register_module("embed", embed);
+  model.register_parameter("kernel", at::rand({4, 3, 5, 5}, at::kDouble), false);
+  model.register_parameter("weight", at::rand({2, 6}), false);
+  model.define(
+      "def forward(self, tokens: Tensor, image: Tensor, x: Tensor, mask: Tensor) -> Tensor:\n"
+      "  a = self.embed.forward(tokens)\n"
+      "  b = torch.conv2d(image.contiguous(), self.kernel, None, [1, 1], [0, 0], [1, 1], 2)\n"
+      "  c = torch.linear(torch.relu(x), self.weight, None)\n"
+      "  return a.sum() + b.sum() + c.sum() + mask.sum()\n");
+  const auto path = dir.path() / "model.pt";
+  model.save(path.string());
+  const ModelDescription description = describe_model(path, "forward");
+  using Shape = std::vector<std::int64_t>;
+  DOCTEST_CHECK(description.dtype == "float32");  // they have two: nothing is known of the others
+  const auto& arguments = description.arguments;
+  DOCTEST_REQUIRE(arguments.size() == 4);
+  DOCTEST_CHECK(arguments[0].layer == "embed.weight");
+  DOCTEST_CHECK(arguments[0].dtype == "int64");
+  DOCTEST_CHECK(arguments[0].rows == 30);
+  DOCTEST_CHECK(arguments[0].shape == Shape{-1, -1});
+  DOCTEST_CHECK(arguments[1].layer == "kernel");
+  DOCTEST_CHECK(arguments[1].dtype == "float64");
+  DOCTEST_CHECK(arguments[1].shape == Shape{1, 6, -1, -1});
+  DOCTEST_CHECK(arguments[2].layer == "weight");
+  DOCTEST_CHECK(arguments[2].shape == Shape{1, 6});
+  DOCTEST_CHECK(arguments[3].layer.empty());
+}
+
 }  // namespace
 }  // namespace repro_check::torchscript

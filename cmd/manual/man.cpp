@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cmd/manual/man_page.h"
-
+// `man`: the manual pages, made of the options of the tool.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <sstream>
 
-#include "cmd/terminal/exit_table.h"
+#include "cmd/options/command_line.h"
+#include "cmd/terminal/command.h"
+#include "cmd/terminal/output.h"
+#include "core/error.h"
 
 namespace repro_check::cmd {
 namespace {
@@ -106,8 +109,7 @@ std::string examples(const std::vector<std::string>& lines) {
   return out + ".fi\n";
 }
 
-}  // namespace
-
+/// `repro-check.1`, in the man macros.
 std::string man_page(const CliVerb& tool) {
   std::string out = head("repro-check", tool.summary);
   out += ".SH SYNOPSIS\n\\fBrepro\\-check\\fR \\fICOMMAND\\fR [\\fIOPTIONS\\fR]\n.SH COMMANDS\n";
@@ -119,6 +121,7 @@ std::string man_page(const CliVerb& tool) {
          section("OPTIONS EVERYWHERE", tool.global_options) + exit_status();
 }
 
+/// `repro-check-diff.1`
 std::string man_page(const CliVerb& tool, const CliVerb& verb) {
   std::string out = head("repro-check-" + verb.name, verb.summary);
   out += ".SH SYNOPSIS\n" + synopsis(verb.name, verb);
@@ -127,5 +130,64 @@ std::string man_page(const CliVerb& tool, const CliVerb& verb) {
   out += section("OPTIONS EVERYWHERE", tool.global_options) + exit_status();
   return out + examples(verb.examples) + ".SH SEE ALSO\n\\fBrepro\\-check\\fR(1)\n";
 }
+
+void write_all(const CliVerb& tool, const std::filesystem::path& directory) {
+  std::error_code ignored;  // told by require_writable()
+  std::filesystem::create_directories(directory, ignored);
+  require_writable(directory / "repro-check.1");
+  write_file(directory / "repro-check.1", man_page(tool));
+  for (const CliVerb& verb : tool.verbs) {
+    write_file(directory / ("repro-check-" + verb.name + ".1"), man_page(tool, verb));
+  }
+}
+
+class ManCommand final : public Command {
+ public:
+  ManCommand()
+      : Command(
+            {"man",
+             "Print a manual page",
+             {"repro-check man diff | man -l -", "repro-check man --directory share/man/man1"}}) {}
+
+  void define(Options& options) override {
+    options_ = &options;
+    options.value("command", "COMMAND", &verb_, "The command it is about; the tool without one");
+    options.value("--directory",
+                  "DIR",
+                  &directory_,
+                  "Write every page into this directory",
+                  {.excludes = "command"});
+  }
+
+  core::ExitCode run(const GlobalOptions& /*globals*/) override {
+    const CliVerb tool = options_->tool_tree();
+    if (directory_) {
+      write_all(tool, *directory_);
+    } else {
+      write_stdout(verb_ ? man_page(tool, find(tool)) : man_page(tool));
+    }
+    return core::ExitCode::kReproducible;
+  }
+
+ private:
+  [[nodiscard]] const CliVerb& find(const CliVerb& tool) const {
+    std::vector<std::string> names;
+    for (const CliVerb& verb : tool.verbs) {
+      if (verb.name == *verb_) return verb;
+      names.push_back(verb.name);
+    }
+    throw core::Error(core::ErrorKind::kUsage,
+                      "unknown command \"" + *verb_ + "\"",
+                      near_hint(*verb_, names, "see `repro-check --help`"));
+  }
+
+  const Options* options_ = nullptr;
+  std::optional<std::string> verb_;
+  std::optional<std::string> directory_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> man_command() { return std::make_unique<ManCommand>(); }
 
 }  // namespace repro_check::cmd

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cmd/manual/completions.h"
-
 #include <algorithm>
+
+#include "cmd/manual/manual.h"
+#include "cmd/terminal/command.h"
+#include "cmd/terminal/output.h"
 
 namespace repro_check::cmd {
 namespace {
@@ -103,14 +105,16 @@ class Candidates {
   }
   /// The value of an option, or what stands for itself.
   void add_values(const CliOption& option) {
+    const std::string& value = option.value;
     for (const std::string& word : option.words) {
       // `junit=` is typed: what follows is a file.
       if (word.ends_with("=") && typed_.starts_with(word)) lines_ = ":files\n";
       add(word, option.description);
     }
-    const CliValue kind = value_kind(option);
-    if (kind == CliValue::kFile) lines_ += ":files\n";
-    if (kind == CliValue::kDirectory) lines_ += ":directories\n";
+    if (!option.words.empty()) return;
+    // `FILE.new` and the like too.
+    if (value.starts_with("FILE") || value == "PATH" || value == "MODEL") lines_ += ":files\n";
+    if (value == "DIR" || value == "DUMP") lines_ += ":directories\n";
   }
   /// Completes what is behind `=` in the word.
   /// @param shown  whether the shell has what is before it as a part of the word
@@ -126,12 +130,37 @@ class Candidates {
   std::string lines_;
 };
 
-}  // namespace
-
 std::string completion_script(const std::string& shell) {
   const std::string first = shell == "zsh" ? "#compdef repro-check\n" : "";
   return first + kHead + (shell == "bash" ? kBash : shell == "zsh" ? kZsh : kFish);
 }
+
+class CompletionCommand final : public Command {
+ public:
+  CompletionCommand()
+      : Command({"completion",
+                 "Print a script that completes commands in a shell",
+                 {"source <(repro-check completion bash)",
+                  "repro-check completion zsh > ~/.zfunc/_repro-check",
+                  "repro-check completion fish > ~/.config/fish/completions/repro-check.fish"}}) {}
+
+  void define(Options& options) override {
+    options.word(
+        "shell", "bash|zsh|fish", &shell_, "The shell to write it for", {.required = true});
+  }
+
+  core::ExitCode run(const GlobalOptions& /*globals*/) override {
+    write_stdout(completion_script(shell_));
+    return core::ExitCode::kReproducible;
+  }
+
+ private:
+  std::string shell_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> completion_command() { return std::make_unique<CompletionCommand>(); }
 
 std::string next_words(const CliVerb& tool,
                        std::vector<std::string> words,

@@ -4,16 +4,12 @@
 #include <string>
 #include <vector>
 
-#include "cmd/options/cli_tree.h"
+#include "cmd/options/command_line.h"
 
 namespace repro_check::cmd {
 
-/// A script that completes command lines of the tool by asking the tool: next_words().
-/// @param shell  bash, zsh or fish
-std::string completion_script(const std::string& shell);
-
 /// What may stand in the place of the last word, a line each: the word, and behind a tabulator what
-/// it is; `:files` or `:directories` where those may stand.
+/// it is; `:files` or `:directories` where those may stand. The scripts of `completion` ask for it.
 /// @param words  of the command line behind the tool's name, the last as far as it is typed
 /// @param shell  bash splits words at `=` and wants what is behind it alone; zsh puts `=` behind
 ///               options that take a value
