@@ -40,32 +40,27 @@ class ContentStore:
     def _read_places(self) -> dict[Key, int]:
         places: dict[Key, int] = {}
         packs = self._index.has_member("contents", "packed")
-        for number, row in enumerate(self._index.each("contents")):
-            name, shape = self._index.dtype(row["dtype"], "contents"), self._index.shape(row)
+        for number, row in enumerate(self._index.records("contents")):
+            name, shape = row["dtype"], row["shape"]
             if name == "unknown" or row["bytes"] != math.prod(shape) * dtypes.raw_dtype(name).itemsize:
                 self._trace.fail(f"row {number} is no tensor of {row['bytes']} bytes", "/index/contents")
             place = row["packed"] if packs else layout.OWN_DATASET
             if place < layout.IN_REFERENCE:
                 self._trace.fail(f"row {number} lies nowhere", "/index/contents")
-            places[name, shape, Digest(row["digest_high"], row["digest_low"])] = place
+            places[name, shape, row["digest"]] = place
         return places
 
     def _read_slices(self) -> dict[Key, Slice]:
         slices: dict[Key, Slice] = {}
-        for number, row in enumerate(self._index.each("slices")):
-            name, shape = self._index.dtype(row["dtype"], "slices"), self._index.shape(row)
-            whole = Digest(row["digest_high"], row["digest_low"])
-            kept = Slice(
-                Digest(row["slice_high"], row["slice_low"]),
-                row["elements"],
-                row["stride"],
-            )
+        for number, row in enumerate(self._index.records("slices")):
+            name, shape = row["dtype"], row["shape"]
+            kept = Slice(Digest(row["slice_high"], row["slice_low"]), row["elements"], row["stride"])
             reaches = (kept.elements - 1) * kept.stride < math.prod(shape) if kept.elements else True
             if not (0 <= kept.elements < math.prod(shape) and kept.stride and reaches):
                 self._trace.fail(f"row {number} is no slice", "/index/slices")
             if (name, (kept.elements,), kept.digest) not in self.places:
                 self._trace.fail(f"row {number} refers to a content that is not listed", "/index/slices")
-            slices[name, shape, whole] = kept
+            slices[name, shape, row["digest"]] = kept
         return slices
 
     def _find_packed(self) -> Array:

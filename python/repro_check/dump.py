@@ -48,6 +48,10 @@ def _read_manifest(directory: str) -> manifest.Json:
         return manifest.parse(file.read(), path)
 
 
+def _full_name(row: typing.Any) -> str:
+    return f"{row['name']}.{row['overload']}" if row["overload"] else str(row["name"])
+
+
 class Dump:
     """`dump[41]` is an operator by its op index, `dump["aten::addmm", 3]` the fourth of that name."""
 
@@ -164,8 +168,8 @@ class Dump:
         rank: int | None = None,
     ) -> typing.Iterator[Operator]:
         """Operators of that name (with or without overload), and of that module or one inside it."""
-        names = [self._operator_name(row) for row in self._index.each("operators")]
-        wanted = {i for i, (name, full) in enumerate(names) if operator in (None, name, full)}
+        names = [(row["name"], _full_name(row)) for row in self._index.records("operators")]
+        wanted = {i for i, known in enumerate(names) if operator in (None, *known)}
         for number, row in enumerate(self._index.each("ops")):
             if row["op"] not in wanted and row["op"] < len(names):
                 continue
@@ -174,7 +178,7 @@ class Dump:
             if phase is not None and row["phase"] != layout.PHASES.index(phase):
                 continue
             if module is not None:
-                path = self._site(row["site"])[0]
+                path = self._site(row["site"])["module"]
                 if path != module and not path.startswith(module + ".") and module != "":
                     continue
             yield self._operator(number)
@@ -239,57 +243,42 @@ class Dump:
 
     # Rows of /index as `Operator` and `Tensor`
 
-    def _operator_name(self, row: typing.Any) -> tuple[str, str]:
-        name, overload = self._index.text(row["name"]), self._index.text(row["overload"])
-        return name, f"{name}.{overload}" if overload else name
-
-    def _site(self, number: int) -> tuple[str, str, tuple[Frame, ...]]:
+    def _site(self, number: int) -> dict[str, typing.Any]:
+        """The members of an operator that say where it stands."""
         if number == layout.NONE:
-            return "", "", ()
-        row, text = self._index.row("sites", number), self._index.text
-        frames = self._index.rows("frames", row["frames_begin"], row["frame_count"])
-        return (
-            text(row["module_path"]),
-            text(row["module_type"]),
-            tuple(Frame(text(f["file"]), f["line"], text(f["function"])) for f in frames),
-        )
+            return {"module": "", "module_type": "", "frames": ()}
+        row = self._index.record("sites", number)
+        frames = self._index.records("frames", row["frames_begin"], row["frame_count"])
+        return {
+            "module": row["module_path"],
+            "module_type": row["module_type"],
+            "frames": tuple(Frame(**frame) for frame in frames),
+        }
 
     def _operator(self, number: int) -> Operator:
-        index, row = self._index, self._index.row("ops", number)
-        if not -1 <= row["parent"] < number or row["phase"] >= len(layout.PHASES):
-            self._trace.fail(f"row {number} has an impossible parent or phase", "/index/ops")
-        info = index.row("operators", row["op"])
-        module, module_type, frames = self._site(row["site"])
-        begin, middle = row["values_begin"], row["argument_rows"]
-        rows = index.rows("values", begin, middle + row["result_rows"])
-        changes = index.rows("substitutions", row["substitutions_begin"], row["substitution_count"])
+        index, row = self._index, self._index.record("ops", number)
+        if not -1 <= row["parent"] < number:
+            self._trace.fail(f"row {number} has an impossible parent", "/index/ops")
+        info = index.record("operators", row["op"])
+        middle = row["argument_rows"]
+        rows = index.rows("values", row["values_begin"], middle + row["result_rows"])
+        changes = index.records("substitutions", row["substitutions_begin"], row["substitution_count"])
+        tensors = index.records("tensors", row["tensors_begin"], row["tensor_count"])
         return Operator(
             index=number,
-            name=index.text(info["name"]),
-            overload=index.text(info["overload"]),
+            name=info["name"],
+            overload=info["overload"],
             seeded=bool(info["seeded"]),
-            module=module,
-            module_type=module_type,
-            frames=frames,
-            phase=layout.PHASES[row["phase"]],
-            step=row["step"],
-            rank=row["rank"],
-            lane=row["lane"],
-            depth=row["depth"],
+            **self._site(row["site"]),
+            **{name: row[name] for name in ("phase", "step", "rank", "lane", "depth")},
             parent=row["parent"] if row["parent"] >= 0 else None,
             seconds=row["wall_ns"] / 1e9,
             arguments=tuple(self._values(rows[:middle])),
             results=tuple(value for _, value in self._values(rows[middle:])),
             tensors=tuple(
-                self._tensor(tensor, number, row["tensors_begin"] + i)
-                for i, tensor in enumerate(
-                    index.rows("tensors", row["tensors_begin"], row["tensor_count"])
-                )
+                self._tensor(tensor, number, row["tensors_begin"] + i) for i, tensor in enumerate(tensors)
             ),
-            substitutions=tuple(
-                Substitution(*(index.text(change[n]) for n in ("argument", "from", "to", "reason")))
-                for change in changes
-            ),
+            substitutions=tuple(Substitution(*change.values()) for change in changes),
             generator=self._generator(row["generator"]),
         )
 
@@ -301,9 +290,8 @@ class Dump:
     def _generator(self, number: int) -> GeneratorUse | None:
         if number < 0:
             return None
-        row = self._index.row("generators", number)
-        numbers = (int(row[n]) for n in ("seed", "position_before", "position_after", "drawn"))
-        return GeneratorUse(self._index.text(row["device"]), *numbers)
+        row = self._index.record("generators", number)
+        return GeneratorUse(*(row[name] for name in GeneratorUse._fields))
 
     def _non_finite(self, row: typing.Any, place: int, stats: typing.Any) -> NonFinite | None:
         """@param place  of the tensor's row in its table"""
@@ -315,36 +303,22 @@ class Dump:
         return NonFinite(*(found[name] if found else 0 for name in NonFinite._fields))
 
     def _tensor(self, row: typing.Any, op: int, place: int) -> Tensor:
-        index, text = self._index, self._index.text
-        if row["role"] >= len(layout.ROLES) or row["state"] >= len(layout.STATES):
-            self._trace.fail(f"a tensor of op {op} has an unknown role or state", "/index/tensors")
         if not -1 <= row["producer"] < len(self):
             self._trace.fail(f"a tensor of op {op} has an impossible producer", "/index/tensors")
-        role, slot = layout.ROLES[row["role"]], text(row["slot"])
-        hashed = layout.STATES[row["state"]] == "hashed"
-        stats = index.row("stats", row["stats"]) if row["stats"] >= 0 else None
+        plain = "role slot dtype shape strides device layout attributes name state storage storage_offset"
+        flags = row["flags"]
+        stats = self._index.row("stats", row["stats"]) if row["stats"] >= 0 else None
         tensor = Tensor(
-            role=role,
-            slot=slot,
-            dtype=index.dtype(row["dtype"], "tensors"),
-            shape=index.shape(row),
-            strides=index.dims(row["strides_begin"], row["strides_count"]),
-            device=text(row["device"]),
-            layout=text(row["layout"]),
-            attributes=text(row["attributes"]),
-            name=text(row["name"]),
-            state=layout.STATES[row["state"]],
-            digest=Digest(row["digest_high"], row["digest_low"]) if hashed else None,
-            stored=bool(row["flags"] & layout.STORED),
-            requires_grad=bool(row["flags"] & layout.REQUIRES_GRAD),
-            moved=bool(row["flags"] & layout.MOVED) if row["flags"] & layout.WATCHED else None,
-            storage=row["storage"],
-            storage_offset=row["storage_offset"],
+            **{name: row[name] for name in plain.split()},
+            digest=row["digest"] if row["state"] == "hashed" else None,
+            stored=bool(flags & layout.STORED),
+            requires_grad=bool(flags & layout.REQUIRES_GRAD),
+            moved=bool(flags & layout.MOVED) if flags & layout.WATCHED else None,
             producer=row["producer"] if row["producer"] >= 0 else None,
             stats=None if stats is None else Stats(**stats),
             non_finite=self._non_finite(row, place, stats),
             _contents=self._contents,
-            _where=f"{self.directory}: op {op} {role} {slot}",
+            _where=f"{self.directory}: op {op} {row['role']} {row['slot']}",
         )
         if tensor.stored and (tensor.dtype, tensor.shape, tensor.digest) not in self._contents:
             self._trace.fail(f"op {op} refers to a content that the index does not list")

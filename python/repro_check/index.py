@@ -8,7 +8,7 @@ import typing
 
 import numpy as np
 
-from . import digest, dtypes, layout
+from . import digest, layout
 from .records import GeneratorUse
 from .trace import TraceFile
 
@@ -113,16 +113,31 @@ class Index:
             self._trace.fail(f"cannot have {count} dimensions", "/index/dims")
         return tuple(self.rows("dims", begin, count))
 
-    def shape(self, row: Row) -> tuple[int, ...]:
-        shape = self.dims(row["shape_begin"], row["shape_count"])
-        if any(size < 0 for size in shape):
-            self._trace.fail(f"holds the impossible shape {list(shape)}", "/index/dims")
-        return shape
+    def decoded(self, table: str, row: Row) -> Row:
+        """The row with what its numbers stand for in their place: texts, words, sizes, digest."""
+        for name in layout.TEXTS[table]:
+            row[name] = self.text(row[name])
+        for name, words in layout.WORDS.items():
+            if name in row:
+                if row[name] >= len(words):
+                    self._trace.fail(f"holds the unknown {name} {row[name]}", "/index/" + table)
+                row[name] = words[row[name]]
+        for name in layout.SIZES:
+            if f"{name}_begin" in row:
+                row[name] = self.dims(row[f"{name}_begin"], row[f"{name}_count"])
+        if any(size < 0 for size in row.get("shape", ())):
+            self._trace.fail(f"holds the impossible shape {list(row['shape'])}", "/index/dims")
+        if "digest_high" in row:
+            row["digest"] = digest.Digest(row["digest_high"], row["digest_low"])
+        return row
 
-    def dtype(self, number: int, table: str) -> str:
-        if number >= len(dtypes.NAMES):
-            self._trace.fail(f"holds the unknown dtype {number}", "/index/" + table)
-        return dtypes.NAMES[number]
+    def record(self, table: str, number: int) -> Row:
+        return self.decoded(table, self.row(table, number))
+
+    def records(self, table: str, begin: int = 0, count: int | None = None) -> typing.Iterator[Row]:
+        """Decoded; all of the table without a count."""
+        rows = self.each(table) if count is None else self.rows(table, begin, count)
+        return (self.decoded(table, row) for row in rows)
 
 
 # Rows have no padding. Packing by struct takes a hundredth of the time that numpy does for one.
@@ -155,8 +170,17 @@ class IndexWriter:
         return self._counts[table]
 
     def add(self, table: str, **members: typing.Any) -> int:
-        """A row; members that are not named are 0."""
+        """A row of what its numbers stand for; members that are not named are 0."""
         names = layout.TABLES[table].names or ()
+        for name in layout.TEXTS[table]:
+            members[name] = self.text(members.get(name, ""))
+        for name in members.keys() & layout.WORDS.keys():
+            members[name] = layout.WORDS[name].index(members[name])
+        for name in layout.SIZES:
+            if name in members:
+                members[f"{name}_begin"], members[f"{name}_count"] = self.dims(members.pop(name))
+        if "digest" in members:
+            members["digest_high"], members["digest_low"] = members.pop("digest")
         if not members.keys() <= set(names):
             raise TypeError(f"{table} has no {members.keys() - set(names)}")
         return self.add_tuple(table, tuple(members.get(name, 0) for name in names))
@@ -182,23 +206,18 @@ class IndexWriter:
         return self._numbers[table, key]
 
     def operator(self, name: str, overload: str, seeded: bool) -> int:
-        return self.once(
-            "operators",
-            (name, overload, seeded),
-            lambda: self.add(
-                "operators", name=self.text(name), overload=self.text(overload), seeded=int(seeded)
-            ),
-        )
+        row = {"name": name, "overload": overload, "seeded": int(seeded)}
+        return self.once("operators", tuple(row.values()), lambda: self.add("operators", **row))
 
     def site(self, module: str, module_type: str, frame: tuple[str, int] | None) -> int:
         def make() -> int:
             begin = self.count("frames")
             if frame is not None:
-                self.add("frames", file=self.text(frame[0]), line=frame[1], function=self.text(""))
+                self.add("frames", file=frame[0], line=frame[1])
             return self.add(
                 "sites",
-                module_path=self.text(module),
-                module_type=self.text(module_type),
+                module_path=module,
+                module_type=module_type,
                 frames_begin=begin,
                 frame_count=int(frame is not None),
             )
@@ -206,11 +225,7 @@ class IndexWriter:
         return self.once("sites", (module, module_type, frame), make)
 
     def generator(self, use: GeneratorUse | None) -> int:
-        if use is None:
-            return -1
-        row = use._asdict()
-        row["device"] = self.text(use.device)
-        return self.add("generators", **row)
+        return -1 if use is None else self.add("generators", **use._asdict())
 
     def tables(self) -> typing.Iterator[tuple[str, np.ndarray[typing.Any, typing.Any]]]:
         """Every table that a dump has, in byte order of name."""

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows of /index, with the members and offsets of docs/DUMP_FORMAT.md."""
+"""Rows of /index, with the members and offsets of docs/DUMP_FORMAT.md: reader and writer follow from it."""
 
 from __future__ import annotations
 
 import typing
 
 import numpy as np
+
+from . import dtypes
 
 FORMAT = "repro-check-dump"
 MAJOR, MINOR = 1, 3
@@ -21,12 +23,23 @@ MOST_DIMS, MOST_LEVELS, MOST_TABLES = 1024, 64, 256
 STATES = ("hashed", "uninitialised", "none", "undefined", "composite", "excluded")
 ROLES = ("input", "output")
 PHASES = ("forward", "backward", "optimizer")
-
+#: What the numbers in these members stand for.
+WORDS: dict[str, typing.Sequence[str]] = {
+    "state": STATES,
+    "role": ROLES,
+    "phase": PHASES,
+    "dtype": dtypes.NAMES,
+}
+#: Lists of sizes in `dims`, from a member `..._begin`, as many as `..._count` says.
+SIZES = ("shape", "strides")
 
 def _rows(*members: tuple[str, str]) -> np.dtype[typing.Any]:
+    """Members are of a code of numpy, or "text": the number of one."""
     fields: list[typing.Any] = []
     for code, names in members:
-        fields += [(name, "<" + code) for name in names.split()]
+        metadata = {"text": True} if code == "text" else {}
+        kind = np.dtype("<u4" if code == "text" else "<" + code, metadata=metadata)
+        fields += [(name, kind) for name in names.split()]
     return np.dtype(fields)
 
 
@@ -42,7 +55,8 @@ TABLES: dict[str, np.dtype[typing.Any]] = {
         ("u8", "digest_high digest_low"),
         ("i8", "storage_offset storage producer stats"),
         ("u8", "shape_begin strides_begin"),
-        ("u4", "shape_count strides_count slot device layout attributes name"),
+        ("u4", "shape_count strides_count"),
+        ("text", "slot device layout attributes name"),
         ("u1", "role state dtype flags"),
     ),
     "values": _rows(("i8", "integer"), ("f8", "real imaginary"), ("u4", "name"), ("u2", "kind level")),
@@ -53,13 +67,13 @@ TABLES: dict[str, np.dtype[typing.Any]] = {
         ("u8", "digest_high digest_low slice_high slice_low elements stride shape_begin"),
         ("u4", "shape_count dtype"),
     ),
-    "operators": _rows(("u4", "name overload seeded")),
-    "sites": _rows(("u4", "module_path module_type"), ("u4", "frames_begin frame_count")),
-    "frames": _rows(("u4", "file line function")),
+    "operators": _rows(("text", "name overload"), ("u4", "seeded")),
+    "sites": _rows(("text", "module_path module_type"), ("u4", "frames_begin frame_count")),
+    "frames": _rows(("text", "file"), ("u4", "line"), ("text", "function")),
     "generators": _rows(
-        ("u8", "seed position_before position_after"), ("i8", "drawn"), ("u4", "device reserved")
+        ("u8", "seed position_before position_after"), ("i8", "drawn"), ("text", "device"), ("u4", "reserved")
     ),
-    "substitutions": _rows(("u4", "argument from to reason")),
+    "substitutions": _rows(("text", "argument from to reason")),
     "stats": _rows(
         ("f8", "min max mean std l2"), ("u8", "zeros nans positive_infs negative_infs subnormals")
     ),
@@ -72,3 +86,8 @@ TABLES: dict[str, np.dtype[typing.Any]] = {
 OPTIONAL_TABLES = frozenset({"slices", "non_finite"})
 # Members that dumps of an older minor version lack.
 LATER_MEMBERS = {"contents": frozenset({"packed"})}
+#: Members that are texts, by table.
+TEXTS = {
+    name: tuple(n for n in rows.names or () if (rows[n].metadata or {}).get("text"))
+    for name, rows in TABLES.items()
+}

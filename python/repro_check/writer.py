@@ -351,7 +351,7 @@ class DumpWriter:
             op=self._index.operator(name, overload, seeded),
             site=self._index.site(module, module_type, frame_of(source)),
             depth=depth,
-            phase=layout.PHASES.index(phase),
+            phase=phase,
             step=step,
             rank=rank,
             lane=lane,
@@ -422,21 +422,17 @@ class DumpWriter:
         return Origin(origin.storage, given.producer)
 
     def _add_tensor(self, use: Use, origin: Origin | None) -> None:
-        text, given, content = self._index.text, use.given, use.content
-        row: dict[str, typing.Any] = {"slot": text(use.slot), "role": layout.ROLES.index(use.role)}
-        row.update(device=text(self._device), layout=text("strided"), storage=-1, producer=-1, stats=-1)
+        given, content = use.given, use.content
+        row: dict[str, typing.Any] = {"slot": use.slot, "role": use.role, "layout": "strided"}
+        row.update(device=self._device, storage=-1, producer=-1, stats=-1)
         if given is None or content is None or origin is None:
-            self._index.add("tensors", **row, state=layout.STATES.index("undefined"))
+            self._index.add("tensors", **row, state="undefined")
             return
-        shape, strides = self._index.dims(content.shape), self._index.dims(content.strides)
         stored = self._level == "tensor"
-        row.update(shape_begin=shape[0], shape_count=shape[1])
-        row.update(strides_begin=strides[0], strides_count=strides[1])
-        row.update(digest_high=content.digest.high, digest_low=content.digest.low)
-        row.update(device=text(given.device or self._device), layout=text(given.layout))
-        row.update(attributes=text(given.attributes), name=text(origin.name))
+        row.update(shape=content.shape, strides=content.strides, dtype=content.dtype)
+        row.update(digest=content.digest, device=given.device or self._device, layout=given.layout)
+        row.update(attributes=given.attributes, name=origin.name)
         row.update(storage=origin.storage, producer=origin.producer)
-        row.update(dtype=dtypes.NUMBERS[content.dtype])
         row["flags"] = layout.STORED * stored | layout.REQUIRES_GRAD * given.requires_grad
         if self._level == "stats":
             stats = statistics.as_row(statistics.of_raw(content.raw, content.dtype))
@@ -461,15 +457,12 @@ class DumpWriter:
         else:
             place = self._trace.pack(data)
         self._trace_head["stored_bytes"] += data.nbytes
-        begin, count = self._index.dims(content.shape)
         return self._index.add(
             "contents",
-            digest_high=content.digest.high,
-            digest_low=content.digest.low,
-            shape_begin=begin,
+            digest=content.digest,
+            shape=content.shape,
             bytes=data.nbytes,
-            shape_count=count,
-            dtype=dtypes.NUMBERS[content.dtype],
+            dtype=content.dtype,
             packed=place,
         )
 
