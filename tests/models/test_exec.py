@@ -179,6 +179,14 @@ class Training(Exec):
                             self.python("E", file, flags=["--no-seed"]).stdout)
         self.compare("D", "E", 1)
 
+    def test_determinism_sets_and_takes_away_what_run_does(self):
+        show = "import os, torch; torch.ones(2); print(os.environ.get('NVIDIA_TF32_OVERRIDE'), " \
+               "os.environ.get('TORCH_ALLOW_TF32_CUBLAS_OVERRIDE'))"
+        env = {**CLEAN, "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE": "1"}
+        self.assertEqual(self.python("A", "-c", show, env=env).stdout, "None 1\n")
+        kept = self.python("B", "-c", show, flags=["--determinism", "error"], env=env)
+        self.assertEqual(kept.stdout, "0 None\n")
+
     def test_memory_that_python_fills_is_no_finding(self):
         file = self.program("""
             import torch
