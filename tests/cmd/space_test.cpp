@@ -223,7 +223,8 @@ TEST_CASE("what a run is given: its files, and the inputs that are made, however
                 {"", "", configs::DictInput{{{"k", {"", "", configs::TupleInput{{leaf}}}}}}},
                 missing}};
   CHECK(given_bytes(run) == 1000 + 3 * 48 + 200);
-  run.model.weights_from = directory / "x.npy";
+  std::ofstream(directory / "other.pt") << std::string(200, 'w');
+  run.model.weights_from = directory / "other.pt";
   CHECK(given_bytes(run) == 1000 + 3 * 48 + 2 * 200);
 
   made.shape = {std::int64_t{1} << 40U, std::int64_t{1} << 40U};
