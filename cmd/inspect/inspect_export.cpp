@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "cmd/inspect/inspect_tensor.h"
+#include "cmd/options/command_line.h"
 #include "cmd/render/text.h"
 #include "cmd/terminal/logging.h"
 #include "cmd/terminal/output.h"
@@ -18,7 +19,6 @@
 #include "core/tensor/dtype_table.h"
 #include "core/tensor/element_number.h"
 #include "core/tensor/npy.h"
-#include "core/text/near_miss.h"
 
 namespace repro_check::cmd {
 namespace {
@@ -167,14 +167,6 @@ TensorValues as_asked(const TensorValues& values, std::optional<Dtype> as) {
   return made;
 }
 
-/// `did you mean float16?`, or else `otherwise`.
-std::string near_hint(const std::string& word,
-                      const std::vector<std::string_view>& known,
-                      const std::string& otherwise) {
-  const auto near = core::near_miss(word, known);
-  return near ? fmt::format("did you mean {}?", *near) : otherwise;
-}
-
 }  // namespace
 
 std::string_view safetensors_dtype(Dtype dtype) noexcept {
@@ -191,8 +183,8 @@ ExportFormat export_format(const std::filesystem::path& file) {
                       "--export " + file.string() + ": that format is Python's pickle",
                       "export to .safetensors, which safetensors.torch.load_file() reads");
   }
-  std::vector<std::string_view> endings;
-  for (const FormatName& known : kFormats) endings.push_back(known.ending);
+  std::vector<std::string> endings;
+  for (const FormatName& known : kFormats) endings.emplace_back(known.ending);
   throw core::Error(ErrorKind::kUsage,
                     "--export " + file.string() + ": the name says no format",
                     near_hint(ending, endings, "it ends in .npy, .safetensors, .csv or .jsonl"));
@@ -201,8 +193,8 @@ ExportFormat export_format(const std::filesystem::path& file) {
 Dtype export_dtype(const std::string& name) {
   const auto dtype = core::parse_dtype(name);
   if (dtype && core::is_conversion_target(*dtype)) return *dtype;
-  std::vector<std::string_view> names;
-  for (const Dtype target : kTargets) names.push_back(core::dtype_name(target));
+  std::vector<std::string> names;
+  for (const Dtype target : kTargets) names.emplace_back(core::dtype_name(target));
   throw core::Error(
       ErrorKind::kUsage,
       "--as " + name + ": no values are converted to that",
