@@ -128,14 +128,12 @@ std::string render_codequality(std::span<const Report> reports, const DocumentOp
       const std::string print = fingerprint(finding, place);
       // Several candidates may show the same; GitLab takes equal fingerprints for one issue.
       if (!known.insert(print).second) continue;
-      Json item;
-      item["description"] = shorten_bytes(escape_lines(description(finding)), kMostDescription);
-      item["check_name"] = rule(finding.rule).id;
-      item["fingerprint"] = print;
-      item["severity"] = is_trouble(finding.rule) ? "blocker" : "major";
-      item["location"] =
-          Json{{"path", escape_name(place.file)}, {"lines", Json{{"begin", place.line}}}};
-      out.push_back(std::move(item));
+      out.push_back(
+          {{"description", shorten_bytes(escape_lines(description(finding)), kMostDescription)},
+           {"check_name", rule(finding.rule).id},
+           {"fingerprint", print},
+           {"severity", is_trouble(finding.rule) ? "blocker" : "major"},
+           {"location", {{"path", escape_name(place.file)}, {"lines", {{"begin", place.line}}}}}});
     }
   }
   return to_document(out, options.pretty_json);

@@ -32,28 +32,19 @@ std::string_view level_of(RuleId id) { return id == RuleId::kExpected ? "note" :
 Json json_rule_list() {
   Json out = Json::array();
   for (const Rule& each : rules()) {
-    Json item;
-    item["id"] = each.id;
-    item["name"] = each.name;
-    item["shortDescription"] = text_object(each.title);
-    item["fullDescription"] = text_object(each.description);
-    item["help"] = text_object(each.help);
-    item["defaultConfiguration"] = Json{{"level", level_of(each.rule)}};
-    item["properties"] =
-        Json{{"tags", Json::array({"determinism"})},
-             {"precision", "very-high"},
-             {"problem.severity", each.rule == RuleId::kExpected ? "recommendation" : "error"}};
-    out.push_back(std::move(item));
+    const bool is_excused = each.rule == RuleId::kExpected;
+    out.push_back({{"id", each.id},
+                   {"name", each.name},
+                   {"shortDescription", text_object(each.title)},
+                   {"fullDescription", text_object(each.description)},
+                   {"help", text_object(each.help)},
+                   {"defaultConfiguration", {{"level", level_of(each.rule)}}},
+                   {"properties",
+                    {{"tags", Json::array({"determinism"})},
+                     {"precision", "very-high"},
+                     {"problem.severity", is_excused ? "recommendation" : "error"}}}});
   }
   return out;
-}
-
-Json json_driver() {
-  Json driver;
-  driver["name"] = "repro-check";
-  driver["semanticVersion"] = REPRO_CHECK_VERSION;
-  driver["rules"] = json_rule_list();
-  return Json{{"driver", std::move(driver)}};
 }
 
 /// The results of one operator at one line, in however many modules.
@@ -91,14 +82,16 @@ class Run {
   explicit Run(const CiReport& view) : view_(view), report_(view.report) {}
 
   [[nodiscard]] Json json() const {
-    Json out;
-    out["tool"] = json_driver();
-    out["automationDetails"] =
-        Json{{"id", fmt::format("repro-check/{}/{}/", view_.subject, view_.platform)}};
-    out["invocations"] = Json::array({invocation()});
-    out["columnKind"] = "utf16CodeUnits";
-    out["results"] = is_judged() ? results() : Json::array();
-    return out;
+    const std::string id = fmt::format("repro-check/{}/{}/", view_.subject, view_.platform);
+    return {{"tool",
+             {{"driver",
+               {{"name", "repro-check"},
+                {"semanticVersion", REPRO_CHECK_VERSION},
+                {"rules", json_rule_list()}}}}},
+            {"automationDetails", {{"id", id}}},
+            {"invocations", Json::array({invocation()})},
+            {"columnKind", "utf16CodeUnits"},
+            {"results", is_judged() ? results() : Json::array()}};
   }
 
  private:
@@ -247,11 +240,10 @@ class Run {
 std::string render_sarif(std::span<const Report> reports, const DocumentOptions& options) {
   Json runs = Json::array();
   for (const CiReport& view : ci_reports(reports, options)) runs.push_back(Run(view).json());
-  Json out;
-  out["$schema"] = "https://json.schemastore.org/sarif-2.1.0.json";
-  out["version"] = "2.1.0";
-  out["runs"] = std::move(runs);
-  return to_document(out, options.pretty_json);
+  return to_document({{"$schema", "https://json.schemastore.org/sarif-2.1.0.json"},
+                      {"version", "2.1.0"},
+                      {"runs", std::move(runs)}},
+                     options.pretty_json);
 }
 
 }  // namespace repro_check::cmd

@@ -90,8 +90,7 @@
         autocomplete: "off", "aria-label": "Search operators", id: "search",
       });
       this.shown = Page.el("span", { class: "shown", role: "status" });
-      this.inView = Page.el("input", { type: "checkbox" });
-      this.inView.addEventListener("change", () => this.search());
+      this.inView = Page.el("input", { type: "checkbox", onchange: () => this.search() });
       let waiting = 0;
       this.box.addEventListener("input", () => {
         clearTimeout(waiting);
@@ -208,19 +207,17 @@
     Page.el("div", {}, Page.el("dt", {}, Page.el("kbd", {}, key)), Page.el("dd", {}, what))));
 
   const helpDialog = () => {
-    const box = Page.el("input", { type: "checkbox" });
-    box.checked = on;
-    box.addEventListener("change", () => {
+    const box = Page.el("input", { type: "checkbox", onchange: () => {
       on = box.checked;
       Page.remember("keys", on ? "on" : "off");
-    });
-    const close = Page.el("button", { type: "button" }, "close");
+    } });
+    box.checked = on;
+    const close = Page.el("button", { type: "button", onclick: () => dialog.close() }, "close");
     const dialog = Page.el("dialog", { "aria-label": "Help" }, Page.el("h2", {}, "Keys"), list(HELP),
       Page.el("label", {}, box, " single keys are on"), Page.el("h2", {}, "Search"), list(SEARCHES),
       Page.el("h2", {}, "Timeline"),
       Page.el("p", {}, "Drag to zoom, double click for all, Shift and wheel to zoom at the pointer, " +
         "drag in the strip below to move the window. With the keyboard: + \u2212 0 and the arrows."), close);
-    close.addEventListener("click", () => dialog.close());
     return dialog;
   };
 
@@ -244,18 +241,17 @@
     if (!(now in themes)) now = "auto";
     const dark = [...document.styleSheets].flatMap((sheet) => [...sheet.cssRules])
       .find((rule) => rule.media && rule.media.mediaText === themes.auto);
-    const button = Page.el("button", { type: "button" });
     const apply = () => {
       dark.media.mediaText = themes[now];
       button.textContent = `theme: ${now}`;
     };
-    button.addEventListener("click", () => {
+    const button = Page.el("button", { type: "button", onclick: () => {
       const names = Object.keys(themes);
       now = names[(names.indexOf(now) + 1) % names.length];
       Page.remember("theme", now);
       apply();
       onChange();
-    });
+    } });
     apply();
     return button;
   };
@@ -291,10 +287,9 @@
     const help = helpDialog();
     document.body.append(help);
     if (reports.length > 1) {
-      const choice = Page.el("select", { "aria-label": "Report" }, reports.map(({ report }, i) =>
-        Page.el("option", { value: i }, report.runs.map((run) => run.name).join(" \u2192 "))));
-      choice.addEventListener("change", () => show(Number(choice.value)));
-      tools.append(choice);
+      tools.append(Page.el("select", { "aria-label": "Report",
+        onchange: (event) => show(Number(event.target.value)) }, reports.map(({ report }, i) =>
+        Page.el("option", { value: i }, report.runs.map((run) => run.name).join(" \u2192 ")))));
     }
     tools.append(themeButton(rebuild),
       Page.el("button", { type: "button", onclick: () => help.showModal() }, "keys and search (?)"));

@@ -48,20 +48,18 @@
         COLUMNS.map((column) => this.headCell(column)));
       this.node = Page.el("div", {
         class: "table", role: "grid", tabindex: "0", "aria-label": "Operators",
+        onkeydown: (event) => this.key(event),
       }, Page.el("div", { role: "rowgroup", class: "headgroup" }, this.head), this.body);
       this.node.addEventListener("scroll", () => this.paint(), { passive: true });
-      this.node.addEventListener("keydown", (event) => this.key(event));
       new ResizeObserver(() => this.paint()).observe(this.node);
       this.showRows(this.rows);
     }
 
     headCell(column) {
-      const button = Page.el("button", { type: "button" }, column.word);
-      button.addEventListener("click", () => this.sortBy(column.key));
       return Page.el("div", {
         role: "columnheader", class: `cell ${column.key}${column.number ? " number" : ""}`,
         "data-key": column.key, "aria-sort": "none",
-      }, button);
+      }, Page.el("button", { type: "button", onclick: () => this.sortBy(column.key) }, column.word));
     }
 
     // The first click on a number shows the greatest first; what is not known stays last.
@@ -136,10 +134,9 @@
       const cells = COLUMNS.map((column) => Page.el("div", {
         role: "gridcell", class: `cell ${column.key}${column.number ? " number" : ""}`,
       }));
-      const node = Page.el("div", { class: "row", role: "row" }, cells);
-      const line = { node, cells, row: Page.NONE };
-      node.addEventListener("click", () => this.onPick(line.row));
-      this.body.append(node);
+      const line = { cells, row: Page.NONE };
+      line.node = Page.el("div", { class: "row", role: "row", onclick: () => this.onPick(line.row) }, cells);
+      this.body.append(line.node);
       return line;
     }
 

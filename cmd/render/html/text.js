@@ -93,10 +93,9 @@ Page.stateBadge = (state) => {
 
 // To an operator, by what names it unless there are other words.
 Page.opLink = (model, row, onPick, ...words) => {
-  const link = Page.el("a", { href: `#op-${model.label(row)}` },
+  const onclick = (event) => { event.preventDefault(); onPick(row); };
+  return Page.el("a", { href: `#op-${model.label(row)}`, onclick },
     ...(words.length ? words : [`op ${model.label(row)} ${model.operator(row)}`]));
-  link.addEventListener("click", (event) => { event.preventDefault(); onPick(row); });
-  return link;
 };
 
 // A context for drawing in CSS pixels, sharp on any screen.

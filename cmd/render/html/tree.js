@@ -44,8 +44,8 @@
       this.root = rollUp(model);
       this.open = new Set([this.root]);
       this.openToFirst();
-      this.node = Page.el("ul", { class: "tree", role: "tree", "aria-label": "Modules" });
-      this.node.addEventListener("keydown", (event) => this.key(event));
+      this.node = Page.el("ul", { class: "tree", role: "tree", "aria-label": "Modules",
+        onkeydown: (event) => this.key(event) });
       this.picked = null;
       this.paint();
     }
@@ -78,6 +78,7 @@
         "aria-label": `${module.name}, ${state.word}, ${module.bad} of ` +
           `${Page.plural(module.total, "operator")} not fine`,
         class: module.bad ? "bad" : "", title: module.path,
+        onclick: (event) => event.target.classList.contains("twist") ? this.toggle(module) : this.pick(module),
       },
       Page.el("span", { class: "twist", "aria-hidden": "true" },
         module.kids.size ? (open ? "\u25be" : "\u25b8") : ""),
@@ -87,10 +88,6 @@
         module.bad ? `${Page.brief(module.bad)} / ${Page.brief(module.total)}`
           : Page.brief(module.total)));
       item.style.paddingLeft = `${(level - 1) * 14 + 4}px`;
-      item.addEventListener("click", (event) => {
-        if (event.target.classList.contains("twist")) this.toggle(module);
-        else this.pick(module);
-      });
       this.rows.push({ module, node: item });
       if (!open) return [item];
       const kids = [...module.kids.values()];
@@ -101,8 +98,7 @@
     }
 
     toggle(module) {
-      if (this.open.has(module)) this.open.delete(module);
-      else this.open.add(module);
+      if (!this.open.delete(module)) this.open.add(module);
       this.paint();
     }
 
