@@ -12,8 +12,8 @@
 #include "cmd/options/command_line.h"
 #include "cmd/options/config_options.h"
 #include "cmd/terminal/output.h"
-#include "configs/spec/noise_floors.h"
 #include "configs/parser/config_parser.h"
+#include "configs/spec/noise_floors.h"
 #include "core/error.h"
 #include "dumpers/store/dump_reader.h"
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "configs/spec/name_pattern.h"
-
 #include <doctest/doctest.h>
 
 #include <string>
 #include <vector>
+
+#include "configs/spec/name_pattern.h"
 
 namespace repro_check::configs {
 namespace {

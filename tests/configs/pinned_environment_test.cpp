@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "configs/spec/run_config.h"
-
 #include <doctest/doctest.h>
 
 #include <algorithm>
 
+#include "configs/spec/run_config.h"
 #include "core/trace/known_variables.h"
 
 namespace repro_check::configs {

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "configs/setting_changes.h"
-
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -10,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "configs/setting_changes.h"
 #include "core/error.h"
 #include "tests/configs/pointers.h"
 
