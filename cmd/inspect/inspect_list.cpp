@@ -17,11 +17,11 @@
 #include <utility>
 #include <vector>
 
+#include "cmd/options/command_line.h"
 #include "cmd/render/text.h"
 #include "core/tensor/dtype.h"
 #include "core/tensor/tensor_view.h"
 #include "core/text/glob.h"
-#include "core/text/near_miss.h"
 #include "core/text/printable.h"
 
 namespace repro_check::cmd {
@@ -197,12 +197,6 @@ constexpr std::array kOutputFields{
     Field{"device", nullptr, [](const TensorRecord& t) { return t.device; }},
 };
 
-std::vector<std::string_view> field_names() {
-  std::vector<std::string_view> names;
-  for (const Field& field : kOutputFields) names.push_back(field.name);
-  return names;
-}
-
 struct Sign {
   std::string_view sign;
   bool (*holds)(double, double);
@@ -305,11 +299,11 @@ class ConditionParser {
     const std::string_view name = run_of(is_word);
     const auto* found = std::ranges::find(kOutputFields, name, &Field::name);
     if (found == kOutputFields.end()) {
-      const std::vector<std::string_view> names = field_names();
-      const auto near = core::near_miss(name, names);
-      refuse(name.empty() ? "expected a field" : "there is no such field",
-             near ? fmt::format("did you mean {}?", *near)
-                  : fmt::format("fields: {}", fmt::join(names, ", ")));
+      std::vector<std::string> names;
+      for (const Field& known : kOutputFields) names.emplace_back(known.name);
+      refuse(
+          name.empty() ? "expected a field" : "there is no such field",
+          near_hint(std::string(name), names, fmt::format("fields: {}", fmt::join(names, ", "))));
     }
     rest_.remove_prefix(name.size());
     return *found;

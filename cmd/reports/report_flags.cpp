@@ -24,7 +24,6 @@
 #include "comparators/compare.h"
 #include "core/digest/digest.h"
 #include "core/error.h"
-#include "core/text/near_miss.h"
 
 namespace repro_check::cmd {
 namespace {
@@ -43,12 +42,11 @@ constexpr std::size_t kLinePiece = std::size_t{1} << 18U;
 
 const ReportFormat& format_of(std::string_view word, std::string_view name) {
   if (const ReportFormat* format = find_format(name)) return *format;
-  std::vector<std::string_view> names;
-  for (const ReportFormat& known : report_formats()) names.push_back(known.name);
-  const auto near = core::near_miss(name, names);
+  std::vector<std::string> names;
+  for (const ReportFormat& known : report_formats()) names.emplace_back(known.name);
   reject(word,
          fmt::format("\"{}\" is none of {}", name, fmt::join(names, ", ")),
-         near ? fmt::format("did you mean {}?", *near) : "");
+         near_hint(std::string(name), names, ""));
 }
 
 /// Lines of a log, of which another kind of line takes nothing away.
