@@ -165,7 +165,7 @@ std::vector<std::filesystem::path> files_of(const RunSpec& run) {
   add(run.model.path);
   if (run.model.weights_from) add(*run.model.weights_from);
   for_each_leaf(run, [&](const InputSpec& input) {
-    if (const std::filesystem::path* file = file_of(input)) add(*file);
+    if (const auto* file = std::get_if<FileInput>(&input.source)) add(file->path);
   });
   if (run.recorder) add(*run.recorder);
   for (const std::filesystem::path& library : run.extensions) add(library);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <utility>
 
 #include "configs/parser/reader.h"
 
@@ -76,6 +77,17 @@ const Json* find_form(const Node& node, const ParseContext& context) {
   }
   return nullptr;
 }
+
+/// The keys of files, in the order of FileInput::Kind.
+struct FileKind {
+  const char* key;
+  const char* what;
+};
+constexpr std::array<FileKind, 3> kFiles{{{"npy", "the path of a .npy file"},
+                                          {"torch", "the path of a tensor saved by torch.save"},
+                                          {"hdf5", "the path of an HDF5 file"}}};
+/// In the order of ContainerInput::Kind.
+constexpr std::array kContainers{"list", "tuple", "dict"};
 
 bool has_bounds(Distribution distribution) {
   return distribution == Distribution::kUniform || distribution == Distribution::kRandint;
@@ -275,24 +287,23 @@ class InputParser {
 
   Source parse_source(const ObjectReader& object, std::string_view kind) {
     const auto member = object.find(kind);
-    const auto path = [&](std::string_view what) {
-      std::filesystem::path file;
-      read(*member, context_, file, PathKind::kFile, what);
-      return file;
-    };
     if (kind == "generate") return read_generated(object, context_, generated_++);
-    if (kind == "npy") return NpyInput{path("the path of a .npy file")};
-    if (kind == "torch") return TorchInput{path("the path of a tensor saved by torch.save")};
-    if (kind == "hdf5") {
-      Hdf5Input input{path("the path of an HDF5 file"), {}};
+    if (kind == "value") return parse_value(*member);
+    for (std::size_t i = 0; i < kContainers.size(); ++i) {
+      if (kind != kContainers[i]) continue;
+      const auto which = static_cast<ContainerInput::Kind>(i);
+      return which == ContainerInput::Kind::kDict ? parse_dict(*member)
+                                                  : parse_items(which, *member);
+    }
+    FileInput input;
+    const auto* const file = std::ranges::find(kFiles, kind, &FileKind::key);
+    input.kind = static_cast<FileInput::Kind>(file - kFiles.begin());
+    read(*member, context_, input.path, PathKind::kFile, file->what);
+    if (input.kind == FileInput::Kind::kHdf5) {
       object("dataset", input.dataset, "the path of a dataset, such as \"/group/x\"");
       object.require("dataset", ": which dataset of the HDF5 file");
-      return input;
     }
-    if (kind == "value") return parse_value(*member);
-    if (kind == "list") return ListInput{parse_items(*member)};
-    if (kind == "tuple") return TupleInput{parse_items(*member)};
-    return parse_dict(*member);
+    return input;
   }
 
   /// An integer stays one: TorchScript tells `int` from `float` arguments.
@@ -316,25 +327,26 @@ class InputParser {
   }
 
   /// Parts of a list have no names: only arguments do.
-  std::vector<InputSpec> parse_items(const Node& node) {
-    std::vector<InputSpec> items;
+  ContainerInput parse_items(ContainerInput::Kind kind, const Node& node) {
+    ContainerInput list{kind, {}};
     if (!node.json->is_array()) report_unexpected(node, "a list of inputs", problems_);
     for (std::size_t i = 0; node.json->is_array() && i < node.json->size(); ++i) {
-      items.push_back(parse(node.item(i), false));
+      list.items.push_back(parse(node.item(i), false));
     }
-    return items;
+    return list;
   }
 
   /// In the order of the file, which is the order of the model's dictionary.
-  DictInput parse_dict(const Node& node) {
-    DictInput dict;
+  ContainerInput parse_dict(const Node& node) {
+    ContainerInput dict{ContainerInput::Kind::kDict, {}};
     if (!node.json->is_object()) {
       report_unexpected(node, "an object of key and input", problems_);
       return dict;
     }
     for (const auto& [key, value] : node.json->items()) {
       const Node entry{&value, child_pointer(node.pointer, key), node.schema};
-      dict.entries.push_back({key, parse(entry, false)});
+      dict.items.push_back(parse(entry, false));
+      dict.items.back().name = key;
     }
     return dict;
   }
@@ -389,11 +401,9 @@ struct InputWriter {
     }
     if (has_bounds(input.distribution)) json["high"] = bound(input.high);
   }
-  void write(Json& json, const NpyInput& input) const { json["npy"] = input.path.string(); }
-  void write(Json& json, const TorchInput& input) const { json["torch"] = input.path.string(); }
-  void write(Json& json, const Hdf5Input& input) const {
-    json["hdf5"] = input.path.string();
-    json["dataset"] = input.dataset;
+  void write(Json& json, const FileInput& input) const {
+    json[kFiles.at(static_cast<std::size_t>(input.kind)).key] = input.path.string();
+    if (input.kind == FileInput::Kind::kHdf5) json["dataset"] = input.dataset;
   }
   /// JSON has no NaN and no infinities.
   void write(Json& json, const ValueInput& input) const {
@@ -404,15 +414,15 @@ struct InputWriter {
       std::visit([&](const auto& value) { json["value"] = value; }, input.value);
     }
   }
-  void write(Json& json, const ListInput& input) const {
-    json["list"] = inputs_json(input.items, with_pointers);
-  }
-  void write(Json& json, const TupleInput& input) const {
-    json["tuple"] = inputs_json(input.items, with_pointers);
-  }
-  void write(Json& json, const DictInput& input) const {
-    json["dict"] = Json::object();
-    for (const auto& [key, value] : input.entries) json["dict"][key] = input_json(value);
+  void write(Json& json, const ContainerInput& input) const {
+    Json& items = json[kContainers.at(static_cast<std::size_t>(input.kind))];
+    const bool is_dict = input.kind == ContainerInput::Kind::kDict;
+    items = is_dict ? Json::object() : inputs_json(input.items, with_pointers);
+    for (InputSpec item : input.items) {
+      if (!is_dict) break;
+      const std::string key = std::exchange(item.name, "");
+      items[key] = input_json(item);
+    }
   }
 };
 

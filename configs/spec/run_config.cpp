@@ -83,10 +83,10 @@ void pin(const std::array<Pin, N>& pins, Environment& environment) {
 
 }  // namespace
 
-// Out of line: InputSpec is incomplete where these three are declared.
-bool ListInput::operator==(const ListInput& other) const { return items == other.items; }
-bool TupleInput::operator==(const TupleInput& other) const { return items == other.items; }
-bool DictInput::operator==(const DictInput& other) const { return entries == other.entries; }
+// Out of line: InputSpec is incomplete where it is declared.
+bool ContainerInput::operator==(const ContainerInput& other) const {
+  return kind == other.kind && items == other.items;
+}
 
 bool uses_noise(const CompareSpec& spec) noexcept { return uses(spec, PolicyKind::kNoise); }
 

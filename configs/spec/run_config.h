@@ -54,19 +54,14 @@ struct GeneratedInput {
   bool operator==(const GeneratedInput&) const = default;
 };
 
-struct NpyInput {
+/// A tensor in a file.
+struct FileInput {
+  enum class Kind { kNpy, kTorch, kHdf5 };  ///< torch: written by `torch.save`
+
+  Kind kind = Kind::kNpy;
   std::filesystem::path path;
-  bool operator==(const NpyInput&) const = default;
-};
-/// A tensor written by `torch.save`.
-struct TorchInput {
-  std::filesystem::path path;
-  bool operator==(const TorchInput&) const = default;
-};
-struct Hdf5Input {
-  std::filesystem::path path;
-  std::string dataset;
-  bool operator==(const Hdf5Input&) const = default;
+  std::string dataset = {};  ///< of HDF5
+  bool operator==(const FileInput&) const = default;
 };
 struct ValueInput {
   std::variant<std::nullptr_t, bool, std::int64_t, double, std::string> value;
@@ -74,40 +69,21 @@ struct ValueInput {
 };
 
 struct InputSpec;
-struct ListInput {
-  std::vector<InputSpec> items;
-  bool operator==(const ListInput& other) const;
-};
-struct TupleInput {
-  std::vector<InputSpec> items;
-  bool operator==(const TupleInput& other) const;
-};
-struct DictEntry;
-struct DictInput {
-  std::vector<DictEntry> entries;
-  bool operator==(const DictInput& other) const;
+/// Inputs inside of another one.
+struct ContainerInput {
+  enum class Kind { kList, kTuple, kDict };
+
+  Kind kind = Kind::kList;
+  std::vector<InputSpec> items;  ///< of a dict named by its keys, in order
+  bool operator==(const ContainerInput& other) const;
 };
 
 /// One argument of the method.
 struct InputSpec {
   std::string name;     ///< empty = by position
   std::string pointer;  ///< JSON pointer in the configuration, for messages
-  std::variant<GeneratedInput,
-               NpyInput,
-               TorchInput,
-               Hdf5Input,
-               ValueInput,
-               ListInput,
-               TupleInput,
-               DictInput>
-      source;
+  std::variant<GeneratedInput, FileInput, ValueInput, ContainerInput> source;
   bool operator==(const InputSpec&) const = default;
-};
-
-struct DictEntry {
-  std::string key;
-  InputSpec value;
-  bool operator==(const DictEntry&) const = default;
 };
 
 using CallSpec = std::vector<InputSpec>;
@@ -201,18 +177,9 @@ struct Config {
 /// Calls `visit` with every input that holds no others, in order.
 template <typename Visit>
 void for_each_leaf(const InputSpec& input, const Visit& visit) {
-  const auto each = [&](const std::vector<InputSpec>& items) {
-    for (const InputSpec& item : items) for_each_leaf(item, visit);
-  };
-  if (const auto* list = std::get_if<ListInput>(&input.source)) {
-    each(list->items);
-  } else if (const auto* tuple = std::get_if<TupleInput>(&input.source)) {
-    each(tuple->items);
-  } else if (const auto* dict = std::get_if<DictInput>(&input.source)) {
-    for (const DictEntry& entry : dict->entries) for_each_leaf(entry.value, visit);
-  } else {
-    visit(input);
-  }
+  const auto* container = std::get_if<ContainerInput>(&input.source);
+  if (container == nullptr) return visit(input);
+  for (const InputSpec& item : container->items) for_each_leaf(item, visit);
 }
 
 /// As above, of every input of every call.
@@ -221,22 +188,6 @@ void for_each_leaf(const RunSpec& run, const Visit& visit) {
   for (const CallSpec& call : run.calls) {
     for (const InputSpec& input : call) for_each_leaf(input, visit);
   }
-}
-
-/// The file an input is read from; null where it is not.
-inline const std::filesystem::path* file_of(const InputSpec& input) {
-  // One for each kind, so that a new one cannot be forgotten.
-  struct FileOf {
-    const std::filesystem::path* operator()(const NpyInput& from) const { return &from.path; }
-    const std::filesystem::path* operator()(const TorchInput& from) const { return &from.path; }
-    const std::filesystem::path* operator()(const Hdf5Input& from) const { return &from.path; }
-    const std::filesystem::path* operator()(const GeneratedInput&) const { return nullptr; }
-    const std::filesystem::path* operator()(const ValueInput&) const { return nullptr; }
-    const std::filesystem::path* operator()(const ListInput&) const { return nullptr; }
-    const std::filesystem::path* operator()(const TupleInput&) const { return nullptr; }
-    const std::filesystem::path* operator()(const DictInput&) const { return nullptr; }
-  };
-  return std::visit(FileOf{}, input.source);
 }
 
 /// Variables a run sets, or takes away where the value is empty, before its recorder starts; all

@@ -55,10 +55,9 @@ std::vector<const InputSpec*> assign(const c10::FunctionSchema& schema,
                           "it is " + signature(schema));
       }
     } else if (at >= names.size()) {
-      throw usage_error(
-          input.pointer + ": one input too many; " + std::to_string(call.size()) +
-              " are given, and the method takes " + std::to_string(names.size()),
-          "it is " + signature(schema));
+      throw usage_error(input.pointer + ": one input too many; " + std::to_string(call.size()) +
+                            " are given, and the method takes " + std::to_string(names.size()),
+                        "it is " + signature(schema));
     }
     if (given[at] != nullptr) {
       throw usage_error(input.pointer + ": argument \"" + names[at] +
@@ -160,13 +159,11 @@ std::string describe(const configs::ValueInput& value) {
 
 std::string describe(const InputSpec& input) {
   if (const auto* value = std::get_if<configs::ValueInput>(&input.source)) return describe(*value);
-  if (const auto* list = std::get_if<configs::ListInput>(&input.source)) {
-    return "a list of " + std::to_string(list->items.size());
+  if (const auto* container = std::get_if<configs::ContainerInput>(&input.source)) {
+    if (container->kind == configs::ContainerInput::Kind::kDict) return "a dict";
+    const bool is_list = container->kind == configs::ContainerInput::Kind::kList;
+    return (is_list ? "a list of " : "a tuple of ") + std::to_string(container->items.size());
   }
-  if (const auto* tuple = std::get_if<configs::TupleInput>(&input.source)) {
-    return "a tuple of " + std::to_string(tuple->items.size());
-  }
-  if (std::holds_alternative<configs::DictInput>(input.source)) return "a dict";
   return "a tensor";
 }
 
@@ -214,14 +211,11 @@ class Converter {
       if (!is_any(type) && type->kind() != TypeKind::TensorType) throw mismatch(input, *type);
       return place(*tensor);
     }
-    if (const auto* list = std::get_if<configs::ListInput>(&input.source)) {
-      return convert_list(input, *list, type);
-    }
-    if (const auto* tuple = std::get_if<configs::TupleInput>(&input.source)) {
-      return convert_tuple(input, *tuple, type);
-    }
-    if (const auto* dict = std::get_if<configs::DictInput>(&input.source)) {
-      return convert_dict(input, *dict, type);
+    if (const auto* container = std::get_if<configs::ContainerInput>(&input.source)) {
+      using Kind = configs::ContainerInput::Kind;
+      if (container->kind == Kind::kList) return convert_list(input, container->items, type);
+      if (container->kind == Kind::kTuple) return convert_tuple(input, container->items, type);
+      return convert_dict(input, container->items, type);
     }
     return convert_value(input, type);
   }
@@ -270,40 +264,40 @@ class Converter {
   }
 
   [[nodiscard]] c10::IValue convert_list(const InputSpec& input,
-                                         const configs::ListInput& list,
+                                         const std::vector<InputSpec>& list,
                                          const c10::TypePtr& type) const {
     const auto* wanted = type->castRaw<c10::ListType>();
     if (wanted == nullptr && !is_any(type)) throw mismatch(input, *type);
     const c10::TypePtr element = wanted == nullptr ? type : wanted->getElementType();
     c10::impl::GenericList items(element);
-    for (const InputSpec& item : list.items) items.push_back(convert(item, element));
+    for (const InputSpec& item : list) items.push_back(convert(item, element));
     return items;
   }
 
   [[nodiscard]] c10::IValue convert_tuple(const InputSpec& input,
-                                          const configs::TupleInput& tuple,
+                                          const std::vector<InputSpec>& tuple,
                                           const c10::TypePtr& type) const {
     const auto wanted = type->cast<c10::TupleType>();
-    const bool fits = wanted && wanted->elements().size() == tuple.items.size();
+    const bool fits = wanted && wanted->elements().size() == tuple.size();
     if (!fits && !is_any(type)) throw mismatch(input, *type);
     std::vector<c10::IValue> items;
-    for (std::size_t i = 0; i < tuple.items.size(); ++i) {
-      items.push_back(convert(tuple.items[i], wanted ? wanted->elements()[i] : type));
+    for (std::size_t i = 0; i < tuple.size(); ++i) {
+      items.push_back(convert(tuple[i], wanted ? wanted->elements()[i] : type));
     }
     return wanted && wanted->schema() ? c10::ivalue::Tuple::createNamed(std::move(items), wanted)
                                       : c10::ivalue::Tuple::create(std::move(items));
   }
 
   [[nodiscard]] c10::IValue convert_dict(const InputSpec& input,
-                                         const configs::DictInput& dict,
+                                         const std::vector<InputSpec>& dict,
                                          const c10::TypePtr& type) const {
     const auto* wanted = type->castRaw<c10::DictType>();
     if (wanted == nullptr && !is_any(type)) throw mismatch(input, *type);
     const c10::TypePtr name = wanted == nullptr ? c10::StringType::get() : wanted->getKeyType();
     const c10::TypePtr entry = wanted == nullptr ? type : wanted->getValueType();
     c10::impl::GenericDict entries(name, entry);
-    for (const auto& [key, item] : dict.entries) {
-      entries.insert(convert_key(input, key, *name), convert(item, entry));
+    for (const InputSpec& item : dict) {
+      entries.insert(convert_key(input, item.name, *name), convert(item, entry));
     }
     return entries;
   }

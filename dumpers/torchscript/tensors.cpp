@@ -302,17 +302,14 @@ std::optional<at::Tensor> read_tensor(const configs::InputSpec& input, const Hdf
   if (const auto* generated = std::get_if<configs::GeneratedInput>(&input.source)) {
     return generate_tensor(*generated, pointer);
   }
-  if (const auto* npy = std::get_if<configs::NpyInput>(&input.source)) {
-    return at_pointer(pointer,
-                      [&] { return to_tensor(core::read_npy(npy->path), npy->path.string()); });
-  }
-  if (const auto* saved = std::get_if<configs::TorchInput>(&input.source)) {
-    return at_pointer(pointer, [&] { return read_saved(saved->path); });
-  }
-  if (const auto* stored = std::get_if<configs::Hdf5Input>(&input.source)) {
+  if (const auto* file = std::get_if<configs::FileInput>(&input.source)) {
+    using Kind = configs::FileInput::Kind;
     return at_pointer(pointer, [&] {
+      if (file->kind == Kind::kTorch) return read_saved(file->path);
+      if (file->kind == Kind::kNpy)
+        return to_tensor(core::read_npy(file->path), file->path.string());
       if (!hdf5) throw usage_error("HDF5 files cannot be read here", "give the tensor as .npy");
-      return to_tensor(hdf5(stored->path, stored->dataset), stored->path.string());
+      return to_tensor(hdf5(file->path, file->dataset), file->path.string());
     });
   }
   return std::nullopt;

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "cmd/recording/space.h"
+
 #include <doctest/doctest.h>
 
 #include <chrono>
@@ -9,7 +11,6 @@
 #include <string>
 #include <utility>
 
-#include "cmd/recording/space.h"
 #include "configs/parser/config_parser.h"
 #include "dumpers/store/dump_writer.h"
 #include "tests/support/dump_fixture.h"
@@ -216,11 +217,14 @@ TEST_CASE("what a run is given: its files, and the inputs that are made, however
   made.shape = {2, 3};
   made.dtype = core::Dtype::kFloat64;
   const configs::InputSpec leaf{"", "", made};
-  const configs::InputSpec file{"", "", configs::NpyInput{directory / "x.npy"}};
-  const configs::InputSpec missing{"", "", configs::TorchInput{directory / "missing.pt"}};
+  using File = configs::FileInput;
+  using Container = configs::ContainerInput;
+  const configs::InputSpec file{"", "", File{File::Kind::kNpy, directory / "x.npy"}};
+  const configs::InputSpec missing{"", "", File{File::Kind::kTorch, directory / "missing.pt"}};
+  const configs::InputSpec tuple{"k", "", Container{Container::Kind::kTuple, {leaf}}};
   run.calls = {{leaf},
-               {{"", "", configs::ListInput{{leaf, file}}},
-                {"", "", configs::DictInput{{{"k", {"", "", configs::TupleInput{{leaf}}}}}}},
+               {{"", "", Container{Container::Kind::kList, {leaf, file}}},
+                {"", "", Container{Container::Kind::kDict, {tuple}}},
                 missing}};
   CHECK(given_bytes(run) == 1000 + 3 * 48 + 200);
   std::ofstream(directory / "other.pt") << std::string(200, 'w');

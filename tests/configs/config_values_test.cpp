@@ -47,7 +47,7 @@ TEST_CASE("the configuration of the documentation, value by value") {
   CHECK(tokens.dtype == Dtype::kInt64);
   CHECK(tokens.seed == 7);
   CHECK(tokens.high == 1000);
-  CHECK(std::get<NpyInput>(run.calls[0][1].source).path ==
+  CHECK(std::get<FileInput>(run.calls[0][1].source).path ==
         test::fixture_directory() / "files" / "mask.npy");
   CHECK(std::get<double>(std::get<ValueInput>(run.calls[0][2].source).value) == 0.5);
   CHECK(config.report.formats == std::vector<std::string>{"text", "json"});
@@ -151,7 +151,7 @@ TEST_CASE("random inputs without a seed differ from each other, and call by call
       {"inputs": [{"generate": "normal", "shape": [1]}]}]})");
   const auto& calls = config.runs[0].calls;
   CHECK(std::get<GeneratedInput>(calls[0][0].source).seed == 0);
-  const auto& list = std::get<ListInput>(calls[0][1].source);
+  const auto& list = std::get<ContainerInput>(calls[0][1].source);
   CHECK(std::get<GeneratedInput>(list.items[0].source).seed == 1);
   CHECK(list.items[0].pointer == "/calls/0/inputs/1/list/0");
   CHECK(std::get<GeneratedInput>(calls[1][0].source).seed == 0);
@@ -164,10 +164,10 @@ TEST_CASE("dictionaries and inputs by name keep their order") {
   REQUIRE(call.size() == 2);
   CHECK(call[0].name == "z");
   CHECK(call[1].name == "b");
-  const auto& entries = std::get<DictInput>(call[0].source).entries;
-  CHECK(entries[0].key == "y");
-  CHECK(entries[1].key == "a/b");
-  CHECK(entries[1].value.pointer == "/inputs/z/dict/a~1b");
+  const auto& entries = std::get<ContainerInput>(call[0].source).items;
+  CHECK(entries[0].name == "y");
+  CHECK(entries[1].name == "a/b");
+  CHECK(entries[1].pointer == "/inputs/z/dict/a~1b");
 }
 
 TEST_CASE("paths: relative ones to the configuration, absolute ones as they are") {

@@ -40,7 +40,7 @@ TEST_CASE("missing objects are made, lists grow at their end, keys are unescaped
   CHECK(config.runs[0].calls[0].size() == 4);
   REQUIRE(config.runs.size() == 3);
   CHECK(config.runs[2].settings.at("x.y") == "on");
-  CHECK(std::get<DictInput>(config.runs[0].calls[0][0].source).entries.at(0).key == "a/b~c");
+  CHECK(std::get<ContainerInput>(config.runs[0].calls[0][0].source).items.at(0).name == "a/b~c");
 }
 
 TEST_CASE("later ones see what earlier ones did") {

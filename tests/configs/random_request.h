@@ -126,28 +126,27 @@ class RandomRequest {
         spec.source = generated();
         break;
       case 1:
-        spec.source = NpyInput{"/" + text()};
+        spec.source = FileInput{FileInput::Kind::kNpy, "/" + text()};
         break;
       case 2:
-        spec.source = TorchInput{"/" + text()};
+        spec.source = FileInput{FileInput::Kind::kTorch, "/" + text()};
         break;
       case 3:
-        spec.source = Hdf5Input{"/" + text(), text()};
+        spec.source = FileInput{FileInput::Kind::kHdf5, "/" + text(), text()};
         break;
       case 4:
         spec.source = value();
         break;
       case 5:
-        spec.source = ListInput{items(depth)};
+        spec.source = ContainerInput{ContainerInput::Kind::kList, items(depth)};
         break;
       case 6:
-        spec.source = TupleInput{items(depth)};
+        spec.source = ContainerInput{ContainerInput::Kind::kTuple, items(depth)};
         break;
       default: {
-        DictInput dict;
-        for (std::uint64_t i = below(3); i > 0; --i) {
-          std::string key = text() + std::to_string(i);
-          dict.entries.push_back({std::move(key), input(depth + 1)});
+        ContainerInput dict{ContainerInput::Kind::kDict, items(depth)};
+        for (std::size_t i = 0; i < dict.items.size(); ++i) {
+          dict.items[i].name = text() + std::to_string(i);
         }
         spec.source = std::move(dict);
       }

@@ -54,6 +54,12 @@ core::Error failure(const std::string& arguments, const configs::CallSpec& call)
   throw std::runtime_error("the inputs were accepted");
 }
 
+using Kind = configs::ContainerInput::Kind;
+
+configs::ContainerInput container(Kind kind, std::vector<InputSpec> items) {
+  return {kind, std::move(items)};
+}
+
 InputSpec named(std::string name, InputSpec input) {
   input.name = std::move(name);
   return input;
@@ -113,26 +119,27 @@ DOCTEST_TEST_CASE("values become what the schema asks for") {
 
 DOCTEST_TEST_CASE("lists, tuples and dicts nest") {
   const auto list =
-      build("Tensor[] xs", {with(configs::ListInput{{generated({2}), generated({3})}})});
+      build("Tensor[] xs", {with(container(Kind::kList, {generated({2}), generated({3})}))});
   DOCTEST_CHECK(list[0].toTensorList().size() == 2);
-  DOCTEST_CHECK(build("int[] xs", {with(configs::ListInput{})})[0].toIntList().empty());
+  DOCTEST_CHECK(build("int[] xs", {with(container(Kind::kList, {}))})[0].toIntList().empty());
 
   const auto tuple =
-      build("(Tensor, int) pair", {with(configs::TupleInput{{generated({2}), number(7)}})});
+      build("(Tensor, int) pair", {with(container(Kind::kTuple, {generated({2}), number(7)}))});
   DOCTEST_CHECK(tuple[0].toTupleRef().elements()[1].toInt() == 7);
 
-  const configs::DictInput entries{{{"mask", generated({2})}}};
+  const auto entries = container(Kind::kDict, {named("mask", generated({2}))});
   const auto dict = build("Dict(str, Tensor) batch", {with(entries)});
   DOCTEST_CHECK(dict[0].toGenericDict().at("mask").isTensor());
-  const auto by_number =
-      build("Dict(int, Tensor) batch", {with(configs::DictInput{{{"4", generated({2})}}})});
+  const auto by_number = build("Dict(int, Tensor) batch",
+                               {with(container(Kind::kDict, {named("4", generated({2}))}))});
   DOCTEST_CHECK(by_number[0].toGenericDict().contains(4));
   DOCTEST_CHECK(contains(failure("Dict(int, Tensor) batch", {with(entries)}).what(),
                          "\"mask\" is no key of type int"));
-  DOCTEST_CHECK(contains(failure("(Tensor, int) pair", {with(configs::TupleInput{})}).what(),
+  DOCTEST_CHECK(contains(failure("(Tensor, int) pair", {with(container(Kind::kTuple, {}))}).what(),
                          "is given a tuple of 0"));
-  DOCTEST_CHECK(contains(failure("int[] xs", {with(configs::ListInput{{value_of({0.5})}})}).what(),
-                         "wants int, but is given the number 0.5"));
+  DOCTEST_CHECK(
+      contains(failure("int[] xs", {with(container(Kind::kList, {value_of({0.5})}))}).what(),
+               "wants int, but is given the number 0.5"));
 }
 
 DOCTEST_TEST_CASE("floating inputs are cast to the run's dtype, others are not") {
@@ -152,8 +159,8 @@ DOCTEST_TEST_CASE("tensors of nested inputs are named") {
   const auto schema = torch::jit::parseSchema("forward(Any self, " + arguments + ") -> Any");
   const auto values = build(arguments,
                             {generated({2}),
-                             with(configs::ListInput{{generated({2}), generated({2})}}),
-                             with(configs::DictInput{{{"mask", generated({2})}}})});
+                             with(container(Kind::kList, {generated({2}), generated({2})})),
+                             with(container(Kind::kDict, {named("mask", generated({2}))}))});
   std::vector<std::string> names;
   for (const auto& [name, tensor] : named_input_tensors(schema, values)) names.push_back(name);
   DOCTEST_CHECK(names == std::vector<std::string>{"tokens", "states.0", "states.1", "batch.mask"});
@@ -175,13 +182,17 @@ DOCTEST_TEST_CASE("npy and hdf5 tensors come as they are") {
   context.hdf5 = &reader;
   const auto values =
       build("Tensor x, Tensor y",
-            {with(configs::NpyInput{dir / "x.npy"}), with(configs::Hdf5Input{"x.h5", "/x"})},
+            {with(configs::FileInput{configs::FileInput::Kind::kNpy, dir / "x.npy"}),
+             with(configs::FileInput{configs::FileInput::Kind::kHdf5, "x.h5", "/x"})},
             context);
   const at::Tensor expected = at::arange(6, at::kInt).reshape({2, 3});
   DOCTEST_CHECK(values[0].toTensor().equal(expected));
   DOCTEST_CHECK(values[1].toTensor().equal(expected));
-  DOCTEST_CHECK(contains(failure("Tensor x", {with(configs::NpyInput{dir / "no.npy"})}).what(),
-                         "/inputs/0: "));
+  DOCTEST_CHECK(
+      contains(failure("Tensor x",
+                       {with(configs::FileInput{configs::FileInput::Kind::kNpy, dir / "no.npy"})})
+                   .what(),
+               "/inputs/0: "));
 }
 
 void save_value(const std::filesystem::path& file, const c10::IValue& value) {
@@ -193,21 +204,31 @@ DOCTEST_TEST_CASE("a saved tensor is read, anything else that was saved is refus
   const TempDirectory dir;
   const at::Tensor tensor = at::arange(6, at::kBFloat16).reshape({2, 3}).t();
   save_value(dir / "tensor.pt", tensor);
-  const auto values = build("Tensor x", {with(configs::TorchInput{dir / "tensor.pt"})});
+  const auto values = build(
+      "Tensor x", {with(configs::FileInput{configs::FileInput::Kind::kTorch, dir / "tensor.pt"})});
   DOCTEST_CHECK(values[0].toTensor().equal(tensor));
   DOCTEST_CHECK(values[0].toTensor().strides() == tensor.strides());
 
   c10::Dict<std::string, at::Tensor> weights;
   weights.insert("w", tensor);
   save_value(dir / "dict.pt", weights);
-  DOCTEST_CHECK(contains(failure("Tensor x", {with(configs::TorchInput{dir / "dict.pt"})}).what(),
-                         "not a tensor"));
+  DOCTEST_CHECK(contains(
+      failure("Tensor x",
+              {with(configs::FileInput{configs::FileInput::Kind::kTorch, dir / "dict.pt"})})
+          .what(),
+      "not a tensor"));
   test::make_linear("Linear", 1).save((dir / "module.pt").string());
-  DOCTEST_CHECK(contains(failure("Tensor x", {with(configs::TorchInput{dir / "module.pt"})}).what(),
-                         "not a tensor written by torch.save but a TorchScript module"));
+  DOCTEST_CHECK(contains(
+      failure("Tensor x",
+              {with(configs::FileInput{configs::FileInput::Kind::kTorch, dir / "module.pt"})})
+          .what(),
+      "not a tensor written by torch.save but a TorchScript module"));
   test_support::write_file(dir / "text.pt", "hello");
-  DOCTEST_CHECK(contains(failure("Tensor x", {with(configs::TorchInput{dir / "text.pt"})}).what(),
-                         "a text file"));
+  DOCTEST_CHECK(contains(
+      failure("Tensor x",
+              {with(configs::FileInput{configs::FileInput::Kind::kTorch, dir / "text.pt"})})
+          .what(),
+      "a text file"));
 }
 
 at::Tensor make(Distribution distribution, core::Dtype dtype, double low, double high) {
