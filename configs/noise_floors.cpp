@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <filesystem>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <span>
 
@@ -99,105 +100,49 @@ Json operator_of(const OperatorFloors& floors, std::size_t index) {
   return line;
 }
 
-/// Reads line after line of one text.
-class NoiseReader {
- public:
-  NoiseReader(const std::string& text, const std::string& origin) : text_(text), origin_(origin) {}
+using Refuse = std::function<void(const std::string&)>;
 
-  NoiseFloors read() {
-    NoiseFloors floors;
-    floors.file = origin_;
-    const std::size_t end = last_line();
-    check_sum(end);
-    try {
-      const std::size_t operators = read_head(next_line(), floors);
-      while (at_ < end) read_operator(next_line(), floors);
-      if (floors.operators.size() != operators)
-        refuse("it does not hold as many operators as it says");
-    } catch (const Json::exception&) {
-      refuse(fmt::format("line {} is not what `repro-check calibrate` writes", line_));
+std::size_t read_head(const Json& head, NoiseFloors& floors, const Refuse& refuse) {
+  if (head.value("format", "") != kNoiseFormat) refuse("it holds no noise floors");
+  const auto version = head.at("version").get<std::string>();
+  if (!version.starts_with("1.")) {
+    refuse(fmt::format("it is of version {}, and this tool reads 1", core::printable(version)));
+  }
+  head.at("tool").get_to(floors.tool_version);
+  head.at("runs").get_to(floors.runs);
+  head.at("model").at("digest").get_to(floors.subject.model_digest);
+  head.at("model").at("method").get_to(floors.subject.method);
+  head.at("inputs").get_to(floors.subject.inputs);
+  head.at("libtorch").get_to(floors.subject.libtorch);
+  floors.subject.configuration = nlohmann::json(head.at("configuration")).dump();
+  return head.at("operators").get<std::size_t>();
+}
+
+void read_operator(const Json& line,
+                   std::size_t number,
+                   NoiseFloors& floors,
+                   const Refuse& refuse) {
+  if (line.at("op").get<std::size_t>() != floors.operators.size()) {
+    refuse(fmt::format("line {} is not in its place", number));
+  }
+  OperatorFloors& known = floors.operators.emplace_back();
+  line.at("operator").get_to(known.op);
+  line.at("module").get_to(known.module);
+  for (const auto& [slot, json] : line.at("floors").items()) {
+    OutputFloor& floor = known.outputs[slot];
+    if (json.contains("none")) {
+      json.at("none").get_to(floor.problem);
+      if (floor.problem.empty()) floor.problem = "it is not said why";
+      continue;
     }
-    return floors;
-  }
-
- private:
-  [[noreturn]] void refuse(const std::string& why) const {
-    throw core::Error(core::ErrorKind::kUsage,
-                      fmt::format("{}: {}", core::printable(origin_), why),
-                      "make it anew with `repro-check calibrate -c config.json -n 10 -o FILE`");
-  }
-
-  [[nodiscard]] std::size_t last_line() const {
-    if (text_.empty() || text_.back() != '\n') refuse("it is not whole");
-    const std::size_t before =
-        text_.size() < 2 ? std::string::npos : text_.rfind('\n', text_.size() - 2);
-    if (before == std::string::npos) refuse("it is not whole");
-    return before + 1;
-  }
-
-  void check_sum(std::size_t end) const {
-    Json json = Json::parse(text_.substr(end), nullptr, false);
-    const bool is_sum = json.is_object() && json.contains("checksum");
-    if (!is_sum) refuse("it is not whole: its last line is no checksum");
-    if (json["checksum"] != Json(checksum_of(std::string_view(text_).substr(0, end)))) {
-      refuse("it does not match its checksum: it was changed after it was made");
+    json.at("l2_rel").get_to(floor.l2_rel);
+    json.at("max_abs").get_to(floor.max_abs);
+    for (const double value : {floor.l2_rel, floor.max_abs}) {
+      if (std::isfinite(value) && value >= 0) continue;
+      refuse(fmt::format("line {} holds a floor below 0", number));
     }
   }
-
-  Json next_line() {
-    const std::size_t end = text_.find('\n', at_);
-    const Json json = Json::parse(text_.substr(at_, end - at_), nullptr, false);
-    at_ = end + 1;
-    ++line_;
-    if (!json.is_object()) refuse(fmt::format("line {} is no JSON object", line_));
-    return json;
-  }
-
-  std::size_t read_head(const Json& head, NoiseFloors& floors) const {
-    if (head.value("format", "") != kNoiseFormat) refuse("it holds no noise floors");
-    if (!head.at("version").get<std::string>().starts_with("1.")) {
-      refuse(fmt::format("it is of version {}, and this tool reads 1",
-                         core::printable(head.at("version").get<std::string>())));
-    }
-    floors.tool_version = head.at("tool").get<std::string>();
-    floors.runs = head.at("runs").get<std::uint64_t>();
-    floors.subject.model_digest = head.at("model").at("digest").get<std::string>();
-    floors.subject.method = head.at("model").at("method").get<std::string>();
-    floors.subject.inputs = head.at("inputs").get<std::map<std::string, std::string>>();
-    floors.subject.libtorch = head.at("libtorch").get<std::string>();
-    floors.subject.configuration = nlohmann::json(head.at("configuration")).dump();
-    return head.at("operators").get<std::size_t>();
-  }
-
-  void read_operator(const Json& line, NoiseFloors& floors) const {
-    if (line.at("op").get<std::size_t>() != floors.operators.size()) {
-      refuse(fmt::format("line {} is not in its place", line_));
-    }
-    OperatorFloors& known = floors.operators.emplace_back();
-    known.op = line.at("operator").get<std::string>();
-    known.module = line.at("module").get<std::string>();
-    for (const auto& [slot, json] : line.at("floors").items()) {
-      OutputFloor& floor = known.outputs[slot];
-      if (json.contains("none")) {
-        floor.problem = json.at("none").get<std::string>();
-        if (floor.problem.empty()) floor.problem = "it is not said why";
-        continue;
-      }
-      floor.l2_rel = json.at("l2_rel").get<double>();
-      floor.max_abs = json.at("max_abs").get<double>();
-      for (const double number : {floor.l2_rel, floor.max_abs}) {
-        if (!std::isfinite(number) || number < 0) {
-          refuse(fmt::format("line {} holds a floor below 0", line_));
-        }
-      }
-    }
-  }
-
-  const std::string& text_;
-  const std::string& origin_;
-  std::size_t at_ = 0;
-  std::size_t line_ = 0;
-};
+}
 
 }  // namespace
 
@@ -272,7 +217,44 @@ std::string to_noise_text(const NoiseFloors& floors) {
 }
 
 NoiseFloors parse_noise_text(const std::string& text, const std::string& origin) {
-  return NoiseReader(text, origin).read();
+  const Refuse refuse = [&](const std::string& why) {
+    throw core::Error(core::ErrorKind::kUsage,
+                      fmt::format("{}: {}", core::printable(origin), why),
+                      "make it anew with `repro-check calibrate -c config.json -n 10 -o FILE`");
+  };
+  const std::size_t before =
+      text.size() < 2 ? std::string::npos : text.rfind('\n', text.size() - 2);
+  if (before == std::string::npos || text.back() != '\n') refuse("it is not whole");
+  const std::string_view lines = std::string_view(text).substr(0, before + 1);
+  const Json sum = Json::parse(text.substr(lines.size()), nullptr, false);
+  if (!sum.is_object() || !sum.contains("checksum")) {
+    refuse("it is not whole: its last line is no checksum");
+  }
+  if (sum["checksum"] != Json(checksum_of(lines))) {
+    refuse("it does not match its checksum: it was changed after it was made");
+  }
+  NoiseFloors floors;
+  floors.file = origin;
+  std::size_t operators = 0;
+  std::size_t number = 0;
+  for (std::size_t at = 0; at < lines.size(); at = lines.find('\n', at) + 1) {
+    ++number;
+    try {
+      const Json line = Json::parse(lines.substr(at, lines.find('\n', at) - at), nullptr, false);
+      if (!line.is_object()) refuse(fmt::format("line {} is no JSON object", number));
+      if (number == 1) {
+        operators = read_head(line, floors, refuse);
+      } else {
+        read_operator(line, number, floors, refuse);
+      }
+    } catch (const Json::exception&) {
+      refuse(fmt::format("line {} is not what `repro-check calibrate` writes", number));
+    }
+  }
+  if (floors.operators.size() != operators) {
+    refuse("it does not hold as many operators as it says");
+  }
+  return floors;
 }
 
 NoiseFloors load_noise(const std::filesystem::path& file) {

@@ -89,43 +89,24 @@ const path& source_of(const ModelSpec& model, const DifferingWeight& weight) {
   return is_taken ? *model.weights_from : model.path;
 }
 
-/// A model of which it is said tensor by tensor where it comes from.
-class Exchange {
- public:
-  Exchange(WeightFiles files, std::vector<DifferingWeight> weights)
-      : files_(std::move(files)), weights_(std::move(weights)) {}
+/// Says of a model tensor by tensor where it comes from.
+struct Exchange {
+  WeightFiles files;
+  std::vector<DifferingWeight> weights;
 
-  void set_source(ModelSpec& model, std::size_t number, const path& file) const {
-    std::vector<path> sources = sources_of(model);
-    sources[number] = file;
-    write(model, sources);
-  }
-
-  void set_rest(ModelSpec& model, const path& file) const {
-    const std::vector<path> sources = sources_of(model);
-    model.path = file;
-    write(model, sources);
-  }
-
- private:
-  [[nodiscard]] std::vector<path> sources_of(const ModelSpec& model) const {
+  /// @param number  of the tensor that is to come from `file`; empty = all but these tensors
+  void set(ModelSpec& model, std::optional<std::size_t> number, const path& file) const {
     std::vector<path> sources;
-    for (const DifferingWeight& weight : weights_) sources.push_back(source_of(model, weight));
-    return sources;
-  }
-
-  void write(ModelSpec& model, const std::vector<path>& sources) const {
+    for (const DifferingWeight& weight : weights) sources.push_back(source_of(model, weight));
+    (number ? sources[*number] : model.path) = file;
     model.weights_from.reset();
     model.weights.clear();
     for (std::size_t i = 0; i < sources.size(); ++i) {
-      if (sources[i] != model.path) model.weights.push_back(weights_[i].names.front());
+      if (sources[i] != model.path) model.weights.push_back(weights[i].names.front());
     }
     if (model.weights.empty()) return;
-    model.weights_from = model.path == files_.first ? files_.second : files_.first;
+    model.weights_from = model.path == files.first ? files.second : files.first;
   }
-
-  WeightFiles files_;
-  std::vector<DifferingWeight> weights_;
 };
 
 std::string text_of(const DifferingWeight& weight) {
@@ -198,7 +179,7 @@ std::vector<SettingChange> weight_changes(const RunSpec& baseline,
                                           const RunSpec& candidate,
                                           const WeightFiles& files,
                                           const std::vector<DifferingWeight>& differing) {
-  const Exchange exchange(files, differing);
+  const Exchange exchange{files, differing};
   const auto name_of = [](const path& file) { return file.filename().string(); };
   std::vector<SettingChange> changes;
   for (std::size_t i = 0; i < differing.size(); ++i) {
@@ -208,14 +189,14 @@ std::vector<SettingChange> weight_changes(const RunSpec& baseline,
     changes.push_back({"/model/weights/" + differing[i].names.front(),
                        name_of(from),
                        fmt::format("{} ({})", name_of(to), text_of(differing[i])),
-                       [exchange, i, to](RunSpec& run) { exchange.set_source(run.model, i, to); }});
+                       [exchange, i, to](RunSpec& run) { exchange.set(run.model, i, to); }});
   }
   if (baseline.model.path != candidate.model.path) {
     const path to = candidate.model.path;
     changes.push_back({"/model/path",
                        name_of(baseline.model.path),
                        name_of(to) + " (all but these tensors)",
-                       [exchange, to](RunSpec& run) { exchange.set_rest(run.model, to); }});
+                       [exchange, to](RunSpec& run) { exchange.set(run.model, {}, to); }});
   }
   return changes;
 }
