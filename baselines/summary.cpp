@@ -15,7 +15,7 @@
 #include <variant>
 
 #include "core/trace/lane.h"
-#include "core/trace/manifest_lookup.h"
+#include "core/trace/run_manifest.h"
 
 namespace repro_check::baselines {
 namespace {

@@ -62,7 +62,7 @@ class Recording {
     const auto bytes = std::as_bytes(std::span(output));
     tensor.digest = output.empty() ? core::Digest{seed, ~seed} : core::digest_bytes(bytes);
     tensor.stored = !output.empty();
-    writer_.enter({record.index, record.op.get(), record.site.get()});
+    writer_.enter(record);
     if (tensor.stored) writer_.put_content(tensor.content_key(), bytes);
     if (last_.state == core::ContentState::kHashed) record.tensors.push_back(last_);
     record.tensors.push_back(tensor);

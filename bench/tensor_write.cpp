@@ -100,7 +100,7 @@ void write_dump(const fs::path& directory, const std::vector<Content>& contents)
   core::OpRecord record;
   record.op = std::make_shared<core::OperatorInfo>(core::OperatorInfo{"aten::relu", "", false});
   for (const Content& content : contents) {
-    writer.enter({record.index, record.op.get(), nullptr});
+    writer.enter(record);
     writer.put_content(content.key, content.bytes);
     writer.append(record);
     ++record.index;

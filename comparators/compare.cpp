@@ -28,7 +28,7 @@
 #include "comparators/report/op_text.h"
 #include "comparators/report/report.h"
 #include "comparators/walk/walk.h"
-#include "core/content/content_size.h"
+#include "core/content/content.h"
 #include "core/error.h"
 #include "core/trace/content_check.h"
 #include "core/trace/dump_source.h"

@@ -15,7 +15,7 @@
 #include "core/digest/digest.h"
 #include "core/error.h"
 #include "core/text/printable.h"
-#include "core/trace/manifest_lookup.h"
+#include "core/trace/run_manifest.h"
 
 namespace repro_check::configs {
 namespace {

@@ -19,7 +19,7 @@
 #include "cmd/reports/verdict.h"
 #include "cmd/terminal/logging.h"
 #include "core/error.h"
-#include "dumpers/store/directory/discard.h"
+#include "dumpers/store/directory/dump_directory.h"
 #include "dumpers/store/dump_reader.h"
 
 namespace repro_check::cmd {

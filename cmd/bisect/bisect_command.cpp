@@ -34,12 +34,12 @@
 #include "comparators/measure/policy.h"
 #include "configs/parser/config_parser.h"
 #include "configs/setting_changes.h"
-#include "core/digest/file_digest.h"
+#include "core/digest/digest.h"
 #include "core/error.h"
 #include "core/text/near_miss.h"
 #include "core/text/printable.h"
 #include "core/trace/run_manifest.h"
-#include "dumpers/store/directory/discard.h"
+#include "dumpers/store/directory/dump_directory.h"
 #include "dumpers/store/dump_reader.h"
 
 namespace repro_check::cmd {

@@ -29,7 +29,7 @@
 #include "configs/spec/noise_floors.h"
 #include "configs/spec/run_config.h"
 #include "core/error.h"
-#include "dumpers/store/directory/discard.h"
+#include "dumpers/store/directory/dump_directory.h"
 #include "dumpers/store/dump_reader.h"
 
 namespace repro_check::cmd {

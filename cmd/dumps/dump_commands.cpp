@@ -26,7 +26,7 @@
 #include "cmd/terminal/signals.h"
 #include "core/error.h"
 #include "core/trace/content_check.h"
-#include "dumpers/store/directory/pack_name.h"
+#include "dumpers/store/directory/dump_directory.h"
 #include "dumpers/store/dump_reader.h"
 #include "dumpers/store/pack.h"
 #include "dumpers/store/recovery/recovery.h"

@@ -22,10 +22,10 @@
 #include "cmd/terminal/output.h"
 #include "comparators/runs/second_pair.h"
 #include "configs/parser/config_parser.h"
-#include "core/digest/file_digest.h"
+#include "core/digest/digest.h"
 #include "core/error.h"
 #include "core/text/printable.h"
-#include "core/trace/manifest_lookup.h"
+#include "core/trace/run_manifest.h"
 #include "dumpers/store/dump_reader.h"
 
 namespace repro_check::cmd {

@@ -18,7 +18,7 @@
 #include "cmd/terminal/output.h"
 #include "core/error.h"
 #include "dumpers/store/dump_reader.h"
-#include "dumpers/store/recovery/partial_dump.h"
+#include "dumpers/store/recovery/recovery.h"
 
 namespace repro_check::cmd {
 namespace {

@@ -21,7 +21,6 @@
 #include "core/system/file_descriptor.h"
 #include "core/system/pinned.h"
 #include "core/system/signals_blocked.h"
-#include "core/system/temporary_file.h"
 
 namespace repro_check::cmd {
 namespace {
@@ -479,14 +478,14 @@ RecorderOutcome run_recorder(const RecorderCall& call,
 }
 
 std::string ask_recorder(const RecorderCall& call, const std::string& about) {
-  const core::OpenedTemporary complaints = core::open_temporary(core::temporary_directory());
+  core::TemporaryFile complaints = core::open_temporary(core::temporary_directory());
   if (complaints.file.get() < 0) {
     throw core::Error(core::ErrorKind::kIo,
                       "cannot make a temporary file in " + core::temporary_directory() + ": " +
                           std::strerror(errno),
                       "point TMPDIR at a directory that can be written");
   }
-  if (!complaints.name.empty()) ::unlink(complaints.name.c_str());
+  complaints.name = {};
   std::string answer;
   const Ending ending = run_child(
       call,

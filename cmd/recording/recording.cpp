@@ -22,9 +22,7 @@
 #include "configs/spec/run_config.h"
 #include "core/error.h"
 #include "core/text/printable.h"
-#include "dumpers/store/directory/discard.h"
-#include "dumpers/store/directory/pack_name.h"
-#include "dumpers/store/directory/reference.h"
+#include "dumpers/store/directory/dump_directory.h"
 #include "dumpers/store/dump_reader.h"
 
 namespace repro_check::cmd {

@@ -21,13 +21,12 @@
 #include "configs/parser/config_parser.h"
 #include "configs/setting_changes.h"
 #include "configs/spec/run_config.h"
-#include "core/content/content_size.h"
+#include "core/content/content.h"
 #include "core/error.h"
 #include "core/system/pinned.h"
 #include "core/tensor/dtype.h"
 #include "core/trace/run_modes.h"
-#include "dumpers/store/directory/discard.h"
-#include "dumpers/store/directory/reference.h"
+#include "dumpers/store/directory/dump_directory.h"
 #include "dumpers/store/dump_reader.h"
 
 namespace repro_check::cmd {

@@ -12,7 +12,7 @@
 
 #include "core/tensor/element_number.h"
 #include "core/tensor/float_format.h"
-#include "core/text/utf8.h"
+#include "core/text/printable.h"
 
 namespace repro_check::cmd {
 namespace {

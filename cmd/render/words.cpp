@@ -12,7 +12,7 @@
 #include "cmd/render/render.h"
 #include "cmd/render/text.h"
 #include "comparators/measure/policy.h"
-#include "core/content/content_slice.h"
+#include "core/content/content.h"
 #include "core/tensor/tensor_view.h"
 
 namespace repro_check::cmd {

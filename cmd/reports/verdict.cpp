@@ -15,9 +15,9 @@
 #include "cmd/render/render.h"
 #include "cmd/terminal/output.h"
 #include "comparators/common_prefix.h"
-#include "dumpers/store/directory/pack_name.h"
+#include "dumpers/store/directory/dump_directory.h"
 #include "dumpers/store/dump_reader.h"
-#include "dumpers/store/recovery/partial_dump.h"
+#include "dumpers/store/recovery/recovery.h"
 
 namespace repro_check::cmd {
 namespace {

@@ -10,7 +10,7 @@
 #include "cmd/replay/replay.h"
 #include "comparators/cause/explanation.h"
 #include "core/error.h"
-#include "core/trace/manifest_lookup.h"
+#include "core/trace/run_manifest.h"
 
 namespace repro_check::cmd {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "cmd/recording/space.h"
 #include "core/trace/run_modes.h"
-#include "dumpers/store/directory/discard.h"
+#include "dumpers/store/directory/dump_directory.h"
 
 namespace repro_check::cmd {
 namespace {

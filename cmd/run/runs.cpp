@@ -19,8 +19,7 @@
 #include "cmd/terminal/output.h"
 #include "comparators/runs/second_pair.h"
 #include "core/error.h"
-#include "dumpers/store/directory/discard.h"
-#include "dumpers/store/directory/reference.h"
+#include "dumpers/store/directory/dump_directory.h"
 #include "dumpers/store/dump_reader.h"
 
 namespace repro_check::cmd {

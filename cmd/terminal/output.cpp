@@ -12,8 +12,8 @@
 #include <system_error>
 
 #include "core/error.h"
+#include "core/system/file_descriptor.h"
 #include "core/system/signals_blocked.h"
-#include "core/system/temporary_file.h"
 
 namespace repro_check::cmd {
 namespace {

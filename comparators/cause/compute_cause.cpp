@@ -16,7 +16,7 @@
 #include "comparators/cause/differences.h"
 #include "comparators/cause/nondeterministic_operators.h"
 #include "comparators/report/op_text.h"
-#include "core/trace/manifest_lookup.h"
+#include "core/trace/run_manifest.h"
 
 namespace repro_check::comparators::detail {
 

@@ -14,7 +14,7 @@
 #include "configs/setting_changes.h"
 #include "configs/spec/run_config.h"
 #include "core/digest/digest.h"
-#include "core/trace/manifest_lookup.h"
+#include "core/trace/run_manifest.h"
 
 namespace repro_check::comparators {
 namespace {

@@ -6,7 +6,7 @@
 #include <map>
 #include <utility>
 
-#include "core/content/content_slice.h"
+#include "core/content/content.h"
 #include "core/tensor/tensor_view.h"
 
 namespace repro_check::comparators {

@@ -9,7 +9,7 @@
 #include "comparators/measure/float_block.h"
 #include "comparators/measure/leaf_pass.h"
 #include "comparators/measure/pair_measurer.h"
-#include "core/content/content_parts.h"
+#include "core/content/content.h"
 #include "core/error.h"
 #include "core/system/instruction_set.h"
 

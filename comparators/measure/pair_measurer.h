@@ -11,7 +11,7 @@
 #include "comparators/measure/leaf_pass.h"
 #include "comparators/measure/policy.h"
 #include "comparators/report/report.h"
-#include "core/content/content_parts.h"
+#include "core/content/content.h"
 #include "core/digest/digest.h"
 #include "core/system/aligned_buffer.h"
 #include "core/system/worker_pool.h"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "configs/spec/compare_spec.h"
-#include "core/content/content_parts.h"
+#include "core/content/content.h"
 #include "core/tensor/dtype.h"
 #include "core/tensor/tensor_record.h"
 #include "core/tensor/tensor_view.h"

@@ -18,7 +18,7 @@
 #include "comparators/report/random_draws.h"
 #include "comparators/report/repeat_summary.h"
 #include "comparators/report/replay_evidence.h"
-#include "core/content/content_slice.h"
+#include "core/content/content.h"
 #include "core/tensor/dtype.h"
 #include "core/trace/op_record.h"
 #include "core/trace/run_manifest.h"

@@ -19,7 +19,7 @@
 #include "comparators/report/compare_options.h"
 #include "comparators/report/op_text.h"
 #include "comparators/walk/returned.h"
-#include "core/content/content_size.h"
+#include "core/content/content.h"
 #include "core/error.h"
 #include "core/trace/dump_source.h"
 

@@ -15,7 +15,6 @@
 #include "configs/parser/reader.h"
 #include "core/error.h"
 #include "core/text/printable.h"
-#include "core/text/utf8.h"
 
 namespace repro_check::configs {
 namespace {

@@ -7,9 +7,9 @@
 #include <array>
 #include <bit>
 #include <charconv>
-#include <vector>
+#include <fstream>
 
-#include "core/digest/leaf_hash.h"
+#include "core/error.h"
 #include "core/system/instruction_set.h"
 
 namespace repro_check::core {
@@ -64,6 +64,43 @@ std::optional<Digest> parse_digest(std::string_view hex) noexcept {
     std::from_chars(part.data(), part.data() + part.size(), halves[i], kBase);
   }
   return Digest{halves[0], halves[1]};
+}
+
+DigestStream::DigestStream() { detail::fastest_leaf_hash().begin(state_); }
+
+void DigestStream::add(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    if (in_leaf_ == kDigestChunk) close_leaf();  // only once more bytes follow it
+    const std::size_t taken = std::min(bytes.size(), kDigestChunk - in_leaf_);
+    detail::fastest_leaf_hash().add(state_, bytes.data(), taken);
+    in_leaf_ += taken;
+    bytes = bytes.subspan(taken);
+  }
+}
+
+Digest DigestStream::finish() {
+  close_leaf();
+  return digest_of_leaves(leaves_);
+}
+
+void DigestStream::close_leaf() {
+  leaves_.push_back(detail::fastest_leaf_hash().finish(state_));
+  detail::fastest_leaf_hash().begin(state_);
+  in_leaf_ = 0;
+}
+
+Digest digest_file(const std::filesystem::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  std::vector<char> piece(kDigestChunk);
+  DigestStream digest;
+  while (in) {
+    in.read(piece.data(), static_cast<std::streamsize>(piece.size()));
+    digest.add(std::as_bytes(std::span(piece).first(static_cast<std::size_t>(in.gcount()))));
+  }
+  if (!in.eof()) {
+    throw Error(ErrorKind::kUsage, file.string() + ": cannot be read", "check its permissions");
+  }
+  return digest.finish();
 }
 
 }  // namespace repro_check::core

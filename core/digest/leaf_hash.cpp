@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/digest/leaf_hash.h"
+#include "core/digest/digest.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>

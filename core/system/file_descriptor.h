@@ -6,6 +6,11 @@
 
 #include <cerrno>
 #include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -50,5 +55,58 @@ inline bool write_all(int descriptor, std::string_view text) noexcept {
   }
   return true;
 }
+
+inline bool write_all(int descriptor, std::span<const std::byte> bytes) noexcept {
+  return write_all(descriptor, {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+}
+
+/// Writes all of `bytes` from `offset` on. @return false with errno set
+bool write_all_at(int descriptor, std::uint64_t offset, std::span<const std::byte> bytes) noexcept;
+
+/// Reads from `offset` on until `into` is full or the file ends.
+/// @return how many bytes that were; empty, with errno set, where the system refused
+std::optional<std::size_t> read_at(int descriptor,
+                                   std::uint64_t offset,
+                                   std::span<std::byte> into) noexcept;
+
+/// The name of a file that shall have none for long: it is removed with the object, the file itself
+/// with the last process that has it open, however that ends.
+class TemporaryName {
+ public:
+  TemporaryName() = default;
+  explicit TemporaryName(std::string path) : path_(std::move(path)) {}
+  TemporaryName(const TemporaryName&) = delete;
+  TemporaryName& operator=(const TemporaryName&) = delete;
+  TemporaryName(TemporaryName&& other) noexcept : path_(std::exchange(other.path_, {})) {}
+  TemporaryName& operator=(TemporaryName&& other) noexcept {
+    path_.swap(other.path_);
+    return *this;
+  }
+  ~TemporaryName() {
+    if (!path_.empty()) ::unlink(path_.c_str());
+  }
+  /// Empty where there is none.
+  [[nodiscard]] const std::string& path() const noexcept { return path_; }
+
+ private:
+  std::string path_;
+};
+
+/// Where temporary files belong: TMPDIR, else /tmp.
+std::string temporary_directory();
+
+/// An empty file to read and write, for nobody but its owner.
+struct TemporaryFile {
+  FileDescriptor file;  ///< negative, with errno, where none could be made
+  TemporaryName name;   ///< only where the file system knows no files without
+};
+TemporaryFile open_temporary(const std::string& directory);
+
+/// @param code  errno of what the system refused
+/// @throws Error{kIo} with the path, the reason, and how to mend it where that is known
+[[noreturn]] void write_failed(const std::filesystem::path& file, std::string_view what, int code);
+
+/// Forces a file, or a directory, to the disk. @throws as write_failed()
+void sync_path(const std::filesystem::path& path);
 
 }  // namespace repro_check::core

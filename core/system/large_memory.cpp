@@ -22,7 +22,6 @@
 
 #include "core/system/file_descriptor.h"
 #include "core/system/signals_blocked.h"
-#include "core/system/temporary_file.h"
 
 namespace repro_check::core {
 namespace {
@@ -44,10 +43,9 @@ void* map_file(std::size_t bytes) {
   // Beyond the limit on the size of files, taking space is a signal too.
   struct rlimit limit {};
   if (::getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur < bytes) return nullptr;
-  const OpenedTemporary made = open_temporary(temporary_directory());
+  const TemporaryFile made = open_temporary(temporary_directory());
   const int fd = made.file.get();
   if (fd < 0) return nullptr;
-  if (!made.name.empty()) ::unlink(made.name.c_str());
   if (::posix_fallocate(fd, 0, static_cast<off_t>(bytes)) != 0) return nullptr;
   void* at = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   return at == MAP_FAILED ? nullptr : at;

@@ -22,4 +22,17 @@ class SignalsBlocked : core::Pinned {
   sigset_t before_{};
 };
 
+/// While it lives, a write beyond the file size limit (`ulimit -f`) fails with EFBIG on this thread
+/// instead of killing the process by SIGXFSZ. Whatever the process does with that signal otherwise
+/// is left as it was.
+class SizeSignalGuard : Pinned {
+ public:
+  SizeSignalGuard() noexcept;
+  ~SizeSignalGuard();
+
+ private:
+  sigset_t previous_{};
+  bool active_ = false;
+};
+
 }  // namespace repro_check::core

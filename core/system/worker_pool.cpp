@@ -11,7 +11,7 @@
 
 namespace repro_check::core {
 
-class WorkerPool::Impl {
+class WorkerPool::Impl : Pinned {
  public:
   explicit Impl(unsigned threads) {
     failures_.resize(threads);
@@ -19,10 +19,6 @@ class WorkerPool::Impl {
       threads_.emplace_back([this, worker] { serve(worker); });
     }
   }
-  Impl(const Impl&) = delete;
-  Impl& operator=(const Impl&) = delete;
-  Impl(Impl&&) = delete;
-  Impl& operator=(Impl&&) = delete;
   ~Impl() {
     {
       const std::lock_guard lock(mutex_);

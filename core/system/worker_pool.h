@@ -4,19 +4,17 @@
 #include <functional>
 #include <memory>
 
+#include "core/system/pinned.h"
+
 namespace repro_check::core {
 
 /// Threads that share the parts of one piece of work after the other. They are started when the
 /// first work comes that is worth more than one. For one owner, from one thread.
-class WorkerPool {
+class WorkerPool : Pinned {
  public:
   /// @param threads  that work together, the calling one included; 0 = as many as there are
   ///                 processors for this process
   explicit WorkerPool(unsigned threads);
-  WorkerPool(const WorkerPool&) = delete;
-  WorkerPool& operator=(const WorkerPool&) = delete;
-  WorkerPool(WorkerPool&&) = delete;
-  WorkerPool& operator=(WorkerPool&&) = delete;
   ~WorkerPool();
 
   [[nodiscard]] unsigned size() const noexcept { return size_; }

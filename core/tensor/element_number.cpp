@@ -9,7 +9,6 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <string>
 
 #include "core/error.h"
 #include "core/tensor/dtype_table.h"

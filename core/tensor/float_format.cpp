@@ -2,7 +2,6 @@
 #include "core/tensor/float_format.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <limits>
 

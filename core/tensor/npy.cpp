@@ -6,16 +6,14 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstring>
 #include <fstream>
 #include <limits>
-#include <optional>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <system_error>
 #include <utility>
-#include <vector>
 
 #include "core/error.h"
 #include "core/tensor/dtype_table.h"
@@ -38,90 +36,38 @@ struct NpyHeader {
 };
 
 constexpr std::size_t kMostDimensions = 64;
-constexpr std::size_t kShown = 60;
+constexpr std::size_t kShownLetters = 60;
 
-[[noreturn]] void malformed(std::string_view what) {
-  throw Error(ErrorKind::kUsage, fmt::format("malformed .npy header: {}", what));
-}
-
-/// A cursor over the header; every read either consumes what it says or throws.
-class Scanner {
- public:
-  explicit Scanner(std::string_view text) : rest_(text) {}
-
-  /// Skips blanks, then takes `wanted` if it stands there.
-  bool accept(std::string_view wanted) {
-    while (!rest_.empty() && (rest_.front() == ' ' || rest_.front() == '\n'))
-      rest_.remove_prefix(1);
-    if (!rest_.starts_with(wanted)) return false;
-    rest_.remove_prefix(wanted.size());
-    return true;
-  }
-
-  void expect(std::string_view wanted) {
-    if (!accept(wanted)) {
-      malformed(fmt::format("expected {} at \"{}\"", wanted, printable(rest_, kShown)));
+/// The Python literal `{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }` as JSON.
+std::string as_json(std::string_view literal) {
+  std::string json;
+  char quote = '\0';
+  for (const char c : literal) {
+    if (c == quote || (quote == '\0' && (c == '\'' || c == '"'))) {
+      quote = quote == '\0' ? c : '\0';
+      json += '"';
+    } else if (quote != '\0') {
+      json += c;
+    } else if (c == ')' || c == '}') {
+      // Behind the last item stands a comma.
+      const std::size_t last = json.find_last_not_of(" \n");
+      const bool comma = last != std::string::npos && last > 0 && json[last] == ',';
+      if (comma && json[last - 1] != '[' && json[last - 1] != '{') json.resize(last);
+      json += c == ')' ? ']' : c;
+    } else if (c == '(') {
+      json += '[';
+    } else if (c == 'T' || c == 'F') {
+      json += c == 'T' ? 't' : 'f';
+    } else if (c != 'L') {  // Python 2 wrote long integers so
+      json += c;
     }
   }
-
-  [[nodiscard]] bool at_end() {
-    accept("");
-    return rest_.empty();
-  }
-
-  /// A quoted string; escapes do not occur in the headers we take.
-  std::string_view string() {
-    const char quote = accept("'") ? '\'' : '"';
-    if (quote == '"') expect("\"");
-    const std::size_t end = rest_.find(quote);
-    if (end == std::string_view::npos) malformed("a string does not end");
-    const std::string_view text = rest_.substr(0, end);
-    rest_.remove_prefix(end + 1);
-    return text;
-  }
-
-  std::int64_t size() {
-    accept("");
-    std::int64_t value = 0;
-    const auto [end, error] = std::from_chars(rest_.data(), rest_.data() + rest_.size(), value);
-    if (error != std::errc{} || value < 0) {
-      malformed(fmt::format("no size at \"{}\"", printable(rest_, kShown)));
-    }
-    rest_.remove_prefix(static_cast<std::size_t>(end - rest_.data()));
-    accept("L");  // Python 2 wrote long integers so
-    return value;
-  }
-
- private:
-  std::string_view rest_;
-};
-
-/// A tuple; the comma after the last size is Python's and may be missing.
-std::vector<std::int64_t> read_shape(Scanner& scanner) {
-  std::vector<std::int64_t> shape;
-  scanner.expect("(");
-  while (!scanner.accept(")")) {
-    if (shape.size() == kMostDimensions) malformed("more than 64 dimensions");
-    shape.push_back(scanner.size());
-    if (!scanner.accept(",")) {
-      scanner.expect(")");
-      break;
-    }
-  }
-  return shape;
-}
-
-bool read_bool(Scanner& scanner) {
-  if (scanner.accept("True")) return true;
-  scanner.expect("False");
-  return false;
+  return json;
 }
 
 /// Byte order and kind; `=` is the writer's own order, which on every machine we know is little.
-void read_descr(Scanner& scanner, NpyHeader& header) {
-  if (scanner.accept("[")) throw Error(ErrorKind::kUsage, "structured arrays are not supported");
-  const std::string_view descr = scanner.string();
-  std::string native(descr);
+void read_descr(const std::string& descr, NpyHeader& header) {
+  std::string native = descr;
   if (!native.empty() && (native[0] == '>' || native[0] == '=')) {
     header.big_endian = native[0] == '>';
     native[0] = '<';
@@ -136,42 +82,45 @@ void read_descr(Scanner& scanner, NpyHeader& header) {
       return;
     }
   }
-  throw Error(ErrorKind::kUsage,
-              fmt::format("dtype \"{}\" has no counterpart in LibTorch", printable(descr, kShown)));
+  throw Error(
+      ErrorKind::kUsage,
+      fmt::format("dtype \"{}\" has no counterpart in LibTorch", printable(descr, kShownLetters)));
 }
 
-/// Reads the Python literal `{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }`: these
-/// three keys, in any order, once each.
+/// Three keys, in any order, once each.
 /// @throws Error{kUsage} without the file's name
 NpyHeader parse_npy_header(std::string_view text) {
-  Scanner scanner(text);
+  using Json = nlohmann::json;
+  std::size_t keys = 0;
+  const auto count_keys = [&](int /*depth*/, Json::parse_event_t event, const Json& /*parsed*/) {
+    keys += event == Json::parse_event_t::key ? 1 : 0;
+    return true;
+  };
+  const Json json = Json::parse(as_json(text), count_keys, /*allow_exceptions=*/false);
+  const auto member = [&](const char* name) {
+    return json.is_object() && json.contains(name) ? json[name] : Json();
+  };
+  const Json descr = member("descr");
+  const Json order = member("fortran_order");
+  const Json shape = member("shape");
+  if (descr.is_array()) throw Error(ErrorKind::kUsage, "structured arrays are not supported");
+  const bool sizes =
+      shape.is_array() && std::ranges::all_of(shape, [](const Json& size) {
+        return size.is_number_unsigned() && std::in_range<std::int64_t>(size.get<std::uint64_t>());
+      });
+  if (keys != 3 || !descr.is_string() || !order.is_boolean() || !sizes) {
+    throw Error(ErrorKind::kUsage,
+                fmt::format("malformed .npy header: {}: descr, fortran_order and shape must all be "
+                            "given, once, and nothing else",
+                            printable(text, kShownLetters)));
+  }
+  if (shape.size() > kMostDimensions) {
+    throw Error(ErrorKind::kUsage, "malformed .npy header: more than 64 dimensions");
+  }
   NpyHeader header;
-  std::optional<bool> fortran_order;
-  std::optional<std::vector<std::int64_t>> shape;
-  scanner.expect("{");
-  while (!scanner.accept("}")) {
-    const std::string_view key = scanner.string();
-    scanner.expect(":");
-    if (key == "descr" && header.dtype == Dtype::kUnknown) {
-      read_descr(scanner, header);
-    } else if (key == "fortran_order" && !fortran_order) {
-      fortran_order = read_bool(scanner);
-    } else if (key == "shape" && !shape) {
-      shape = read_shape(scanner);
-    } else {
-      malformed(fmt::format("unexpected key \"{}\"", printable(key, kShown)));
-    }
-    if (!scanner.accept(",")) {
-      scanner.expect("}");
-      break;
-    }
-  }
-  if (!scanner.at_end()) malformed("something follows the dictionary");
-  if (header.dtype == Dtype::kUnknown || !fortran_order || !shape) {
-    malformed("descr, fortran_order and shape must all be given");
-  }
-  header.fortran_order = *fortran_order;
-  header.shape = std::move(*shape);
+  read_descr(descr.get<std::string>(), header);
+  header.fortran_order = order.get<bool>();
+  header.shape = shape.get<std::vector<std::int64_t>>();
   return header;
 }
 

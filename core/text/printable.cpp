@@ -3,12 +3,97 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <iterator>
 
-#include "core/text/utf8.h"
-
 namespace repro_check::core {
+
+namespace {
+
+struct Range {
+  char32_t first;
+  char32_t last;
+};
+
+// Beyond the C0 and C1 controls: soft hyphen, the bidirectional controls (Unicode Standard Annex 9,
+// table 2.1), line and paragraph separators, and the format characters that take no column, tag
+// characters included; and the two that XML has no way to write. Sorted.
+constexpr std::array<Range, 12> kHostileRanges = {{{0x00, 0x1F},
+                                                   {0x7F, 0x9F},
+                                                   {0xAD, 0xAD},
+                                                   {0x61C, 0x61C},
+                                                   {0x180E, 0x180E},
+                                                   {0x200B, 0x200F},
+                                                   {0x2028, 0x202E},
+                                                   {0x2060, 0x206F},
+                                                   {0xFEFF, 0xFEFF},
+                                                   {0xFFF9, 0xFFFB},
+                                                   {0xFFFE, 0xFFFF},
+                                                   {0xE0000, 0xE007F}}};
+
+std::size_t expected_length(unsigned char lead) noexcept {
+  if (lead < 0x80) {
+    return 1;
+  }
+  if (lead >= 0xC2 && lead <= 0xDF) {
+    return 2;
+  }
+  if (lead >= 0xE0 && lead <= 0xEF) {
+    return 3;
+  }
+  return lead >= 0xF0 && lead <= 0xF4 ? 4 : 0;
+}
+
+// The least value that needs so many bytes: anything below it is an overlong form.
+bool is_in_range(char32_t value, std::size_t length) noexcept {
+  constexpr std::array<char32_t, 5> kLeast = {0, 0, 0x80, 0x800, 0x10000};
+  const bool is_surrogate = value >= 0xD800 && value <= 0xDFFF;
+  return value >= kLeast.at(length) && value <= 0x10FFFF && !is_surrogate;
+}
+
+}  // namespace
+
+Utf8Char first_char(std::string_view text) noexcept {
+  const auto lead = static_cast<unsigned char>(text.front());
+  const std::size_t length = expected_length(lead);
+  const Utf8Char invalid{lead, 1, false};
+  if (length == 0 || length > text.size()) {
+    return invalid;
+  }
+  if (length == 1) {
+    return {lead, 1, true};
+  }
+  char32_t value = lead & (0xFFU >> (length + 1));
+  for (std::size_t i = 1; i < length; ++i) {
+    const auto next = static_cast<unsigned char>(text[i]);
+    if ((next & 0xC0U) != 0x80U) {
+      return invalid;
+    }
+    value = (value << 6U) | (next & 0x3FU);
+  }
+  return is_in_range(value, length) ? Utf8Char{value, length, true} : invalid;
+}
+
+bool is_utf8(std::string_view text) noexcept {
+  while (!text.empty()) {
+    const Utf8Char next = first_char(text);
+    if (!next.valid) return false;
+    text.remove_prefix(next.bytes);
+  }
+  return true;
+}
+
+bool is_hostile(char32_t character) noexcept {
+  if (character >= 0x20 && character <= 0x7E) {
+    return false;  // nearly every character there is
+  }
+  return std::any_of(kHostileRanges.begin(), kHostileRanges.end(), [&](const Range& range) {
+    return character >= range.first && character <= range.last;
+  });
+}
+
 namespace {
 
 /// The short forms that everybody knows, hexadecimal for the rest.

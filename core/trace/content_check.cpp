@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/content/content_parts.h"
+#include "core/content/content.h"
 #include "core/digest/digest.h"
 #include "core/system/aligned_buffer.h"
 #include "core/system/worker_pool.h"

@@ -2,29 +2,15 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <span>
 #include <string>
 
-#include "core/content/content_bytes.h"
+#include "core/content/content.h"
+#include "core/system/pinned.h"
 #include "core/trace/op_record.h"
 #include "core/trace/run_manifest.h"
 
 namespace repro_check::core {
-
-/// Told before an operator runs, so that a crash inside it can be named.
-struct OpEntry {
-  std::uint64_t index = 0;
-  const OperatorInfo* op = nullptr;  ///< borrowed for the call
-  const CallSite* site = nullptr;    ///< borrowed for the call; may be null
-  /// As in the record that follows.
-  std::int64_t parent = -1;
-  Phase phase = Phase::kForward;
-  std::uint32_t depth = 0;
-  std::uint32_t step = 0;
-  std::uint32_t rank = 0;
-  std::uint32_t lane = 0;
-};
 
 /// What `bytes`, read for `key`, are kept under.
 inline ContentKey key_of_read(const ContentKey& key, const ContentBytes& bytes) {
@@ -35,20 +21,16 @@ inline ContentKey key_of_read(const ContentKey& key, const ContentBytes& bytes) 
 /// order begin, if at all, then enter, then put_content and append when the operator is done;
 /// nested calls enter before their parent is appended. Every method throws Error{kIo} when the
 /// system refuses to write.
-class DumpSink {
+class DumpSink : Pinned {
  public:
-  DumpSink() = default;
-  DumpSink(const DumpSink&) = delete;
-  DumpSink& operator=(const DumpSink&) = delete;
-  DumpSink(DumpSink&&) = delete;
-  DumpSink& operator=(DumpSink&&) = delete;
   virtual ~DumpSink() = default;
 
   /// What is known of the run before its first operator: who records what, and how. Kept for the
   /// case that the run never ends.
   virtual void begin(const RunManifest& /*manifest*/) {}
 
-  virtual void enter(const OpEntry& entry) = 0;
+  /// Told before an operator runs, so that a crash inside it can be named.
+  virtual void enter(const OpHead& call) = 0;
 
   [[nodiscard]] virtual bool has_content(const ContentKey& key) const = 0;
 

@@ -8,21 +8,16 @@
 #include <string>
 #include <vector>
 
-#include "core/content/content_parts.h"
-#include "core/content/content_slice.h"
+#include "core/content/content.h"
+#include "core/system/pinned.h"
 #include "core/trace/op_record.h"
 #include "core/trace/run_manifest.h"
 
 namespace repro_check::core {
 
 /// A complete recording, read. Implementations are safe to call from one thread at a time.
-class DumpSource {
+class DumpSource : Pinned {
  public:
-  DumpSource() = default;
-  DumpSource(const DumpSource&) = delete;
-  DumpSource& operator=(const DumpSource&) = delete;
-  DumpSource(DumpSource&&) = delete;
-  DumpSource& operator=(DumpSource&&) = delete;
   virtual ~DumpSource() = default;
 
   /// For messages: the directory as the user gave it.

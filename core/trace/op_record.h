@@ -1,17 +1,65 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <complex>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "core/tensor/tensor_record.h"
-#include "core/trace/value.h"
 
 namespace repro_check::core {
+
+struct Value;
+
+/// Stands for the tensor `tensors[index]` of the record that holds the value.
+struct TensorSlot {
+  std::uint32_t index = 0;
+  bool operator==(const TensorSlot&) const = default;
+};
+
+/// Something without a value to compare (a stream, a custom class): only its type is known.
+struct Opaque {
+  std::string type;
+  bool operator==(const Opaque&) const = default;
+};
+
+/// Device, dtype, layout, memory format and the like, by name.
+struct Symbol {
+  std::string name;
+  bool operator==(const Symbol&) const = default;
+};
+
+struct ValueList {
+  std::vector<Value> items;
+  bool operator==(const ValueList& other) const;
+};
+
+/// One argument or result of an operator, exactly. monostate is None. A dict is a list of
+/// two-element lists in its own order.
+struct Value {
+  std::variant<std::monostate,
+               bool,
+               std::int64_t,
+               double,
+               std::complex<double>,
+               std::string,
+               Symbol,
+               TensorSlot,
+               Opaque,
+               ValueList>
+      data;
+
+  /// Exact equality; doubles by their bits, so a NaN equals itself and +0 is not -0.
+  bool operator==(const Value& other) const;
+};
+
+/// As a person reads it: `None`, `True`, `0.5`, `[1, 2]`, `<tensor 0>`, `"mean"`, `cpu`.
+std::string to_text(const Value& value);
 
 /// What does not change from call to call; one object per operator, shared by its records.
 struct OperatorInfo {
@@ -77,23 +125,27 @@ struct GeneratorUse {
   bool operator==(const GeneratorUse&) const = default;
 };
 
-/// One operator call.
-struct OpRecord {
+/// What is known of an operator call before it runs.
+struct OpHead {
   std::uint64_t index = 0;  ///< op index: 0-based, in order of entry
   std::shared_ptr<const OperatorInfo> op;
   std::shared_ptr<const CallSite> site;
-  std::uint32_t depth = 0;   ///< 0 = called by the model
   std::int64_t parent = -1;  ///< op index of the enclosing recorded call; -1 = none
   Phase phase = Phase::kForward;
-  std::uint32_t step = 0;  ///< which of the configuration's `calls`
+  std::uint32_t depth = 0;  ///< 0 = called by the model
+  std::uint32_t step = 0;   ///< which of the configuration's `calls`
   std::uint32_t rank = 0;
-  std::uint32_t lane = 0;             ///< where in the program it was called, see core/trace/lane.h
-  std::vector<Argument> arguments;    ///< in schema order; a tensor is a TensorSlot
-  std::vector<Value> results;         ///< in schema order; a tensor is a TensorSlot
-  std::vector<TensorRecord> tensors;  ///< inputs first, then outputs
-  std::vector<Substitution> substitutions;
-  std::optional<GeneratorUse> generator;  ///< set when a generator was consumed
-  std::uint64_t wall_ns = 0;              ///< of the operator alone, without recording
+  std::uint32_t lane = 0;  ///< where in the program it was called, see core/trace/lane.h
+};
+
+/// One operator call.
+struct OpRecord : OpHead {
+  std::vector<Argument> arguments = {};    ///< in schema order; a tensor is a TensorSlot
+  std::vector<Value> results = {};         ///< in schema order; a tensor is a TensorSlot
+  std::vector<TensorRecord> tensors = {};  ///< inputs first, then outputs
+  std::vector<Substitution> substitutions = {};
+  std::optional<GeneratorUse> generator = {};  ///< set when a generator was consumed
+  std::uint64_t wall_ns = 0;                   ///< of the operator alone, without recording
 };
 
 /// Stands for no operator: the last record of a call, of what it returned. Its arguments are named

@@ -9,7 +9,7 @@
 #include <string>
 #include <utility>
 
-#include "core/content/content_size.h"
+#include "core/content/content.h"
 #include "core/error.h"
 #include "core/tensor/tensor_view.h"
 #include "core/text/printable.h"

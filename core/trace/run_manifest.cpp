@@ -10,7 +10,6 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <span>
-#include <string_view>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -20,6 +19,7 @@
 #include "core/text/strict_json.h"
 
 namespace repro_check::core {
+
 namespace {
 
 using Json = nlohmann::ordered_json;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/digest/digest.h"
@@ -133,5 +134,25 @@ Digest manifest_digest(const std::string& text);
 /// @throws Error{kDumpUnknown} on another format name or a newer major, Error{kDumpDamaged} on
 ///         anything malformed or of the wrong type; `origin` (a path) is named in the message
 RunManifest manifest_from_json_text(const std::string& text, const std::string& origin);
+
+/// The value a setting had in the run; null where it was not recorded. Borrowed from the manifest.
+inline const std::string* used_setting(const RunManifest& manifest, std::string_view name) {
+  const auto found = std::ranges::find(manifest.settings, name, &Setting::name);
+  return found == manifest.settings.end() ? nullptr : &found->used;
+}
+
+/// A fact of the environment; null where it was not recorded. Borrowed from the manifest.
+inline const std::string* environment_fact(const RunManifest& manifest, std::string_view name) {
+  const auto found = std::ranges::find(manifest.environment, name, &EnvironmentFact::name);
+  return found == manifest.environment.end() ? nullptr : &found->value;
+}
+
+/// Facts of the environment: the mode that was asked for, and the one the modules say they are in.
+inline constexpr std::string_view kModelMode = "model.mode";
+inline constexpr std::string_view kModelTraining = "model.training";
+
+inline std::string text_or_empty(const std::string* text) {
+  return text == nullptr ? std::string() : *text;
+}
 
 }  // namespace repro_check::core

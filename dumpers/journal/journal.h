@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -9,19 +10,161 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
+#include "core/digest/digest.h"
+#include "core/system/file_descriptor.h"
+#include "core/system/pinned.h"
 #include "core/tensor/tensor_record.h"
 #include "core/trace/dump_sink.h"
 #include "core/trace/op_record.h"
 #include "core/trace/run_manifest.h"
-#include "dumpers/journal/detail/entry_buffer.h"
-#include "dumpers/journal/detail/entry_reader.h"
-#include "dumpers/journal/detail/mapped_log.h"
-#include "dumpers/journal/detail/record_encoder.h"
+#include "dumpers/journal/entry.h"
 #include "dumpers/journal/journal_event.h"
 
 namespace repro_check::journal {
+
+/// A new file that grows at its end through a shared mapping. What append() has returned for is in
+/// the page cache and survives the death of the process; it is not forced to the disk.
+class MappedLog : core::Pinned {
+ public:
+  /// @throws core::Error{kIo}; an existing file is refused
+  explicit MappedLog(std::filesystem::path file);
+  ~MappedLog();
+
+  /// @throws core::Error{kIo} when the file cannot grow; it is as before then
+  void append(std::span<const std::byte> bytes) {
+    if (bytes.size() > room_) grow(bytes.size());
+    store(bytes);
+  }
+
+  /// As append(), but may use the space that every window keeps back for a last word.
+  /// @return the bytes written: fewer when even that space is too small
+  [[nodiscard]] std::size_t last_room() const noexcept { return room_ + reserve_; }
+  void append_last(std::span<const std::byte> bytes);
+
+  /// Unmaps and cuts the file to what was appended.
+  void close();
+
+ private:
+  void grow(std::size_t needed);
+  void store(std::span<const std::byte> bytes) noexcept;
+  void unmap() noexcept;
+  [[noreturn]] void fail(std::string_view what, int code) const;
+
+  std::filesystem::path file_;
+  int fd_ = -1;
+  std::byte* window_ = nullptr;
+  std::size_t window_size_ = 0;
+  std::uint64_t window_begin_ = 0;  ///< offset of the window in the file
+  std::size_t next_size_;
+  std::size_t used_ = 0;     ///< of the window
+  std::size_t room_ = 0;     ///< left in the window, without the reserve
+  std::size_t reserve_ = 0;  ///< left for a last word
+};
+
+/// Spells records and entries as payloads. What many of them have in common is written once, as a
+/// form, and referred to: a third of the bytes, and what a page of the file costs is the larger
+/// part of what a record costs. Operators, sites and forms are numbered as they first appear, and
+/// defined in the log before anything refers to them.
+class RecordEncoder {
+ public:
+  explicit RecordEncoder(MappedLog& log) : log_(log) {}
+
+  /// @throws core::Error{kInternal} when the call has more values or tensors than a reader takes
+  void encode(const core::OpRecord& record, EntryBuffer& into);
+  void encode(const core::OpHead& call, EntryBuffer& into);
+
+ private:
+  /// Definitions of one kind: their numbers by what they say.
+  struct Hash {
+    std::size_t operator()(const core::Digest& digest) const noexcept { return digest.low; }
+  };
+  using Numbers = std::unordered_map<core::Digest, std::uint32_t, Hash>;
+
+  /// An object kept alive, so that its address is proof enough when it comes again.
+  struct Pin {
+    std::uint64_t reference = kNothing;
+    std::shared_ptr<const void> object;
+  };
+  /// A pin looked up lately: a record asks for what its entry has just asked for.
+  struct RecentPin {
+    const void* object = nullptr;
+    std::uint64_t reference = kNothing;
+  };
+  // What stood at a place last, which is mostly what stands there again. The first ones refer to
+  // nothing: they are like nothing.
+  struct RecentCall {
+    std::uint64_t reference = kNothing;
+    std::string form;
+  };
+  struct RecentTensor {
+    std::uint64_t reference = kNothing;
+    core::TensorRecord tensor;
+  };
+
+  /// By address where it is known, else by content.
+  template <typename Object>
+  std::uint64_t refer(EntryKind kind, const std::shared_ptr<const Object>& object);
+  std::uint64_t pinned(const void* object);
+  void pin(std::shared_ptr<const void> object, std::uint64_t reference);
+  // Apart, so that what runs for every record stays short.
+  template <typename Object>
+  [[gnu::noinline]] std::uint64_t define_object(EntryKind kind, const Object& object);
+  [[gnu::noinline]] std::uint64_t define(EntryKind kind,
+                                         std::string_view body,
+                                         const core::Digest& digest);
+  std::uint64_t put_form(EntryBuffer& into);
+  void put_call_form(RecentCall& recent, EntryBuffer& into);
+  void put_tensor_form(const core::TensorRecord& tensor, RecentTensor& recent, EntryBuffer& into);
+
+  MappedLog& log_;
+  EntryBuffer body_;  ///< of an operator or a site, without its number: what makes it the same
+  EntryBuffer definition_;
+  EntryBuffer form_;
+  std::array<Numbers, kLastDefinition + 1> numbers_;  ///< by kind
+  std::unordered_map<const void*, Pin> pins_;
+  std::array<RecentPin, 64> recent_pins_;
+  std::array<RecentCall, 64> recent_calls_;
+  std::array<RecentTensor, 256> recent_tensors_;
+};
+
+struct Entry {
+  EntryKind kind = EntryKind::kFail;
+  std::uint64_t offset = 0;            ///< of its header in the file
+  std::span<const std::byte> payload;  ///< borrowed until the next call
+};
+
+/// Reads a journal entry by entry, up to the first that is not whole. Nothing in the file is
+/// believed: a length is checked against what the file holds before memory is asked for.
+class EntryReader {
+ public:
+  /// @throws core::Error{kDumpUnknown} when it is no journal or of another version; {kIo}
+  explicit EntryReader(const std::filesystem::path& file);
+
+  std::optional<Entry> next();
+  /// Goes on at an entry that was read before.
+  void go_to(std::uint64_t offset) noexcept {
+    position_ = offset;
+    ended_ = false;
+  }
+  [[nodiscard]] const std::string& path() const noexcept { return path_; }
+
+ private:
+  void check_header();
+  /// The bytes at the current position, or fewer where the file ends.
+  std::span<const std::byte> peek(std::size_t size);
+
+  std::string path_;
+  core::FileDescriptor file_;
+  std::uint64_t file_size_ = 0;
+  std::uint64_t position_ = 0;
+  std::vector<std::byte> buffer_;
+  std::uint64_t buffer_begin_ = 0;
+  std::size_t buffer_size_ = 0;
+  bool ended_ = false;
+};
 
 /// The files of a recording, in its directory.
 inline constexpr const char* kJournalName = "journal.bin";
@@ -40,7 +183,7 @@ class JournalWriter {
   explicit JournalWriter(const std::filesystem::path& file);
 
   /// @throws core::Error{kIo} when the disk is full
-  void enter(const core::OpEntry& entry) { put(entry); }
+  void enter(const core::OpHead& call) { put(call); }
   void append(const core::OpRecord& record);
   void fail(std::string_view message);
 

@@ -3,12 +3,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <string>
 #include <variant>
 
-#include "core/content/content_slice.h"
+#include "core/content/content.h"
 #include "core/tensor/tensor_record.h"
 #include "core/trace/op_record.h"
 
@@ -16,19 +15,6 @@ namespace repro_check::journal {
 
 /// Lists in lists in an argument are kept this deep; a deeper one becomes core::Opaque.
 inline constexpr int kMaxListDepth = 64;
-
-/// An operator entered, as far as it is defined.
-struct EnteredOp {
-  std::uint64_t index = 0;
-  std::shared_ptr<const core::OperatorInfo> op;
-  std::shared_ptr<const core::CallSite> site;
-  std::int64_t parent = -1;
-  core::Phase phase = core::Phase::kForward;
-  std::uint32_t depth = 0;
-  std::uint32_t step = 0;
-  std::uint32_t rank = 0;
-  std::uint32_t lane = 0;
-};
 
 struct Failure {
   std::string message;
@@ -76,9 +62,9 @@ struct Finished {
   std::string manifest;
 };
 
-/// What happened in a recording, in order.
+/// What happened in a recording, in order: a head is an operator entered.
 using Event = std::variant<core::OpRecord,
-                           EnteredOp,
+                           core::OpHead,
                            Failure,
                            StoredContent,
                            Begun,

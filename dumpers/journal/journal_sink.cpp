@@ -1,15 +1,54 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dumpers/journal/journal_sink.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <system_error>
 #include <utility>
 
 #include "core/error.h"
-#include "dumpers/journal/write_error.h"
+#include "core/system/signals_blocked.h"
 
 namespace repro_check::journal {
+
+namespace {
+
+constexpr std::uint64_t kPage = 4096;
+constexpr std::size_t kPiece = std::size_t{1} << 20U;
+
+}  // namespace
+
+ContentsFile::ContentsFile(std::filesystem::path file) : file_(std::move(file)) {}
+
+std::uint64_t ContentsFile::append(const core::ContentBytes& bytes) {
+  const core::SizeSignalGuard guard;
+  if (opened_.get() < 0) {
+    constexpr mode_t kMode = 0666;
+    opened_ =
+        core::FileDescriptor(::open(file_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kMode));
+    if (opened_.get() < 0) core::write_failed(file_, "cannot create the file", errno);
+  }
+  const std::uint64_t begin = (end_ + kPage - 1) / kPage * kPage;
+  for (std::size_t done = 0; done < bytes.size(); done += piece_.size()) {
+    piece_.resize(std::min(kPiece, bytes.size() - done));
+    bytes.read(done, piece_);
+    if (!core::write_all_at(opened_.get(), begin + done, piece_)) {
+      core::write_failed(file_, "cannot write", errno);
+    }
+  }
+  end_ = begin + bytes.size();
+  return begin;
+}
+
+void ContentsFile::sync() {
+  if (opened_.get() >= 0 && ::fsync(opened_.get()) != 0)
+    core::write_failed(file_, "cannot force to the disk", errno);
+}
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -29,7 +68,7 @@ const fs::path& prepared(const fs::path& directory) {
         busy ? "wait for it, or record to another directory" : "record to another directory");
   }
   fs::create_directories(directory, code);
-  if (code) write_failed(directory, "cannot create the directory", code.value());
+  if (code) core::write_failed(directory, "cannot create the directory", code.value());
   return directory;
 }
 
@@ -79,11 +118,11 @@ void JournalSink::finish(core::RunManifest manifest) {
   trace.stored_bytes = stored_bytes_;
   // The last word is said when all that it speaks of has reached the disk.
   contents_.sync();
-  sync_path(directory_ / kJournalName);
+  core::sync_path(directory_ / kJournalName);
   journal_.finished(core::to_json_text(manifest));
   journal_.close();
-  sync_path(directory_ / kJournalName);
-  sync_path(directory_);
+  core::sync_path(directory_ / kJournalName);
+  core::sync_path(directory_);
 }
 
 }  // namespace repro_check::journal

@@ -9,12 +9,33 @@
 #include <string>
 #include <vector>
 
+#include "core/content/content.h"
+#include "core/system/file_descriptor.h"
 #include "core/trace/dump_sink.h"
 #include "core/trace/run_manifest.h"
-#include "dumpers/journal/detail/contents_file.h"
 #include "dumpers/journal/journal.h"
 
 namespace repro_check::journal {
+
+/// Bytes of contents, one behind the other, each at the beginning of a page. The file is made when
+/// the first come.
+class ContentsFile {
+ public:
+  explicit ContentsFile(std::filesystem::path file);
+
+  /// @return where in the file they are; after a failure the place is used again
+  /// @throws core::Error{kIo}
+  std::uint64_t append(const core::ContentBytes& bytes);
+
+  /// Forces what was appended to the disk.
+  void sync();
+
+ private:
+  std::filesystem::path file_;
+  core::FileDescriptor opened_;
+  std::uint64_t end_ = 0;
+  std::vector<std::byte> piece_;
+};
 
 /// A complete recording without HDF5, for a process that must not hold it: `journal.bin`, and
 /// `contents.bin` beside it for contents above kSmallContent. What a call has returned for survives
@@ -28,7 +49,7 @@ class JournalSink final : public core::DumpSink {
   void begin(const core::RunManifest& manifest) override {
     journal_.begun(core::to_json_text(manifest));
   }
-  void enter(const core::OpEntry& entry) override { journal_.enter(entry); }
+  void enter(const core::OpHead& call) override { journal_.enter(call); }
   [[nodiscard]] bool has_content(const core::ContentKey& key) const override {
     return known_.contains(key);
   }

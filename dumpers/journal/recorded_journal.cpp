@@ -14,7 +14,7 @@
 #include "core/system/file_descriptor.h"
 #include "core/tensor/tensor_view.h"
 #include "core/text/printable.h"
-#include "dumpers/journal/detail/journal_format.h"
+#include "dumpers/journal/entry.h"
 
 namespace repro_check::journal {
 namespace {
@@ -22,13 +22,13 @@ namespace {
 constexpr std::uint64_t kMissing = 0;  // the header is there, no entry
 
 /// `aten::conv2d (backbone.conv1, model.py:40)`, without what is not known.
-std::string describe(const core::OperatorInfo* op, const core::CallSite* site) {
+std::string describe(const core::OpHead& call) {
   constexpr std::size_t kLongest = 200;  // names come from outside: one line is for reading
   std::string text =
-      core::printable(op != nullptr ? op->full_name() : "an unknown operator", kLongest);
-  if (site == nullptr) return text;
-  std::string place = core::printable(site->module_path, kLongest);
-  if (const core::SourceFrame* frame = core::display_frame(*site)) {
+      core::printable(call.op ? call.op->full_name() : "an unknown operator", kLongest);
+  if (!call.site) return text;
+  std::string place = core::printable(call.site->module_path, kLongest);
+  if (const core::SourceFrame* frame = core::display_frame(*call.site)) {
     if (!place.empty()) place += ", ";
     place += fmt::format(
         "{}:{}",
@@ -41,29 +41,27 @@ std::string describe(const core::OperatorInfo* op, const core::CallSite* site) {
 }  // namespace
 
 void SummaryBuilder::add(const Event& event) {
-  if (const auto* entered = std::get_if<EnteredOp>(&event)) {
-    open_.insert_or_assign(entered->index, *entered);
+  if (const auto* entered = std::get_if<core::OpHead>(&event)) {
+    open.insert_or_assign(entered->index, *entered);
   } else if (const auto* failure = std::get_if<Failure>(&event)) {
-    summary_.failure = failure->message;
+    summary.failure = failure->message;
   } else if (const auto* record = std::get_if<core::OpRecord>(&event)) {
-    ++summary_.completed;
-    summary_.last = record->index;
-    last_op_ = record->op;
-    last_site_ = record->site;
-    open_.erase(record->index);
+    ++summary.completed;
+    summary.last = record->index;
+    last = *record;
+    open.erase(record->index);
   }
 }
 
 JournalSummary SummaryBuilder::finish() const {
-  JournalSummary summary = summary_;
-  if (summary.last) summary.last_operator = describe(last_op_.get(), last_site_.get());
-  if (!open_.empty()) {
+  JournalSummary whole = summary;
+  if (whole.last) whole.last_operator = describe(last);
+  if (!open.empty()) {
     // Indices follow the order of entry: the highest is the innermost call.
-    const EnteredOp& innermost = open_.rbegin()->second;
-    summary.entered = innermost.index;
-    summary.entered_operator = describe(innermost.op.get(), innermost.site.get());
+    whole.entered = open.rbegin()->first;
+    whole.entered_operator = describe(open.rbegin()->second);
   }
-  return summary;
+  return whole;
 }
 
 JournalSummary summarise(const std::filesystem::path& file) {
@@ -84,11 +82,11 @@ RecordedJournal::RecordedJournal(const std::filesystem::path& file)
     std::visit([this](const auto& kind) { add(kind); }, *event);
     builder_.add(*event);
   }
-  summary_ = builder_.finish();
+  summary = builder_.finish();
   for (std::uint64_t index = 0; index < offsets_.size(); ++index) {
     if (offsets_[index] != kMissing) continue;
-    if (!builder_.open().contains(index)) damaged(fmt::format("op {} is missing", index));
-    unfinished_.push_back(index);
+    if (!builder_.open.contains(index)) damaged(fmt::format("op {} is missing", index));
+    unfinished.push_back(index);
   }
   if (std::cmp_greater_equal(last_producer_, offsets_.size())) {
     damaged("a tensor was produced by an operator that is not there");
@@ -103,13 +101,11 @@ void RecordedJournal::damaged(const std::string& what) const {
 
 /// Every operator is entered before it is recorded, in the order of the indices: an index that
 /// runs ahead would have us ask for memory without end.
-void RecordedJournal::check(std::uint64_t index,
-                            const core::OperatorInfo* op,
-                            std::int64_t parent) const {
-  if (index >= entered_) damaged(fmt::format("op {} was never entered", index));
-  if (op == nullptr) damaged(fmt::format("op {} names no operator", index));
-  if (parent < -1 || std::cmp_greater_equal(parent, index)) {
-    damaged(fmt::format("op {} has the impossible parent {}", index, parent));
+void RecordedJournal::check(const core::OpHead& call) const {
+  if (call.index >= entered_) damaged(fmt::format("op {} was never entered", call.index));
+  if (!call.op) damaged(fmt::format("op {} names no operator", call.index));
+  if (call.parent < -1 || std::cmp_greater_equal(call.parent, call.index)) {
+    damaged(fmt::format("op {} has the impossible parent {}", call.index, call.parent));
   }
 }
 
@@ -123,52 +119,41 @@ void RecordedJournal::check(const core::TensorRecord& tensor) {
 }
 
 void RecordedJournal::add(const core::OpRecord& record) {
-  check(record.index, record.op.get(), record.parent);
+  check(static_cast<const core::OpHead&>(record));
   if (record.index >= offsets_.size()) offsets_.resize(record.index + 1, kMissing);
   if (std::exchange(offsets_[record.index], reader_.begin()) != kMissing) {
     damaged(fmt::format("op {} is there twice", record.index));
   }
   for (const core::TensorRecord& tensor : record.tensors) check(tensor);
-  totals_.tensors += record.tensors.size();
-  totals_.substitutions += record.substitutions.size();
-  totals_.drawing_operators += record.generator ? 1U : 0U;
-  totals_.returned += core::is_returned(record) ? 1U : 0U;
-  totals_.deepest = std::max(totals_.deepest, record.depth);
+  totals.tensors += record.tensors.size();
+  totals.substitutions += record.substitutions.size();
+  totals.drawing_operators += record.generator ? 1U : 0U;
+  totals.returned += core::is_returned(record) ? 1U : 0U;
+  totals.deepest = std::max(totals.deepest, record.depth);
 }
 
-void RecordedJournal::add(const EnteredOp& entered) {
+void RecordedJournal::add(const core::OpHead& call) {
   ++entered_;
-  check(entered.index, entered.op.get(), entered.parent);
+  check(call);
 }
 
 void RecordedJournal::add(const StoredContent& content) {
   const bool is_inline = content.place == ContentPlace::kInline;
-  if (content.place == ContentPlace::kReference && !reference_) {
+  if (content.place == ContentPlace::kReference && !reference) {
     damaged("a content lies in another dump, and none was named");
   }
   const std::uint64_t offset = is_inline ? reader_.end() - content.size : content.offset;
-  contents_.try_emplace(content.key, ContentSpot{content.place, offset, content.size});
+  contents.try_emplace(content.key, ContentSpot{content.place, offset, content.size});
 }
 
 void RecordedJournal::add(const Referred& dump) {
-  if (reference_ && *reference_ != dump) damaged("it refers to two dumps");
-  reference_ = dump;
+  if (reference && *reference != dump) damaged("it refers to two dumps");
+  reference = dump;
 }
 
 core::OpRecord RecordedJournal::record(std::uint64_t index) const {
   if (offsets_.at(index) != kMissing) return reader_.record_at(offsets_[index]);
-  const EnteredOp& entered = builder_.open().at(index);
-  core::OpRecord record;
-  record.index = entered.index;
-  record.op = entered.op;
-  record.site = entered.site;
-  record.parent = entered.parent;
-  record.phase = entered.phase;
-  record.depth = entered.depth;
-  record.step = entered.step;
-  record.rank = entered.rank;
-  record.lane = entered.lane;
-  return record;
+  return {builder_.open.at(index)};
 }
 
 }  // namespace repro_check::journal

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -32,20 +31,13 @@ struct JournalTotals {
 };
 
 /// Takes the events of a journal, one by one, and says what they come to.
-class SummaryBuilder {
- public:
+struct SummaryBuilder {
+  std::map<std::uint64_t, core::OpHead> open;  ///< entered and not yet left, by op index
+  JournalSummary summary;                      ///< but for what finish() adds
+  core::OpHead last;                           ///< of the last whole record
+
   void add(const Event& event);
-
-  /// Entered and not yet left, by op index.
-  [[nodiscard]] const std::map<std::uint64_t, EnteredOp>& open() const noexcept { return open_; }
-
   [[nodiscard]] JournalSummary finish() const;
-
- private:
-  JournalSummary summary_;
-  std::shared_ptr<const core::OperatorInfo> last_op_;
-  std::shared_ptr<const core::CallSite> last_site_;
-  std::map<std::uint64_t, EnteredOp> open_;
 };
 
 /// A journal gone through once, whose records can then be read in any order. Holds some bytes an
@@ -57,39 +49,28 @@ class RecordedJournal {
 
   /// One more than the highest index of a whole record.
   [[nodiscard]] std::uint64_t op_count() const noexcept { return offsets_.size(); }
-  /// Operators below op_count() that were entered and never left, ascending.
-  [[nodiscard]] const std::vector<std::uint64_t>& unfinished() const noexcept {
-    return unfinished_;
-  }
-  /// @param index  below op_count(); of one that is unfinished only what was known when it was
-  ///               entered: operator, place and position
+  /// @param index  below op_count(); of one that is unfinished only its head
   [[nodiscard]] core::OpRecord record(std::uint64_t index) const;
 
-  [[nodiscard]] const std::map<core::ContentKey, ContentSpot>& contents() const noexcept {
-    return contents_;
-  }
-  /// Of which contents only a slice was kept.
-  [[nodiscard]] const std::map<core::ContentKey, core::ContentSlice>& slices() const noexcept {
-    return slices_;
-  }
-  /// The dump that contents of the place kReference are in.
-  [[nodiscard]] const std::optional<Referred>& reference() const noexcept { return reference_; }
-  [[nodiscard]] const JournalTotals& totals() const noexcept { return totals_; }
-  [[nodiscard]] const JournalSummary& summary() const noexcept { return summary_; }
-  /// Manifest as far as it was known in the beginning, and of the whole recording.
-  [[nodiscard]] const std::optional<std::string>& begun() const noexcept { return begun_; }
-  [[nodiscard]] const std::optional<std::string>& finished() const noexcept { return finished_; }
+  std::vector<std::uint64_t> unfinished;  ///< below op_count(), entered and never left; ascending
+  std::map<core::ContentKey, ContentSpot> contents;
+  std::map<core::ContentKey, core::ContentSlice> slices;  ///< contents that were not kept whole
+  std::optional<Referred> reference;  ///< the dump that contents of the place kReference are in
+  JournalTotals totals;
+  JournalSummary summary;
+  std::optional<std::string> begun;     ///< manifest as far as it was known in the beginning
+  std::optional<std::string> finished;  ///< of the whole recording
 
  private:
   void add(const core::OpRecord& record);
   void add(const StoredContent& content);
   void add(const Referred& dump);
-  void add(const EnteredOp& entered);
-  void add(const SlicedContent& sliced) { slices_.try_emplace(sliced.key, sliced.slice); }
-  void add(const Begun& begun) { begun_ = begun.manifest; }
-  void add(const Finished& finished) { finished_ = finished.manifest; }
+  void add(const core::OpHead& call);
+  void add(const SlicedContent& sliced) { slices.try_emplace(sliced.key, sliced.slice); }
+  void add(const Begun& first) { begun = first.manifest; }
+  void add(const Finished& last) { finished = last.manifest; }
   void add(const Failure& /*failure*/) {}
-  void check(std::uint64_t index, const core::OperatorInfo* op, std::int64_t parent) const;
+  void check(const core::OpHead& call) const;
   void check(const core::TensorRecord& tensor);
   [[noreturn]] void damaged(const std::string& what) const;
 
@@ -99,14 +80,6 @@ class RecordedJournal {
   std::vector<std::uint64_t> offsets_;  ///< of the records, by op index
   std::uint64_t entered_ = 0;
   std::int64_t last_producer_ = core::kNoProducer;
-  std::vector<std::uint64_t> unfinished_;
-  std::map<core::ContentKey, ContentSpot> contents_;
-  std::map<core::ContentKey, core::ContentSlice> slices_;
-  std::optional<Referred> reference_;
-  JournalTotals totals_;
-  JournalSummary summary_;
-  std::optional<std::string> begun_;
-  std::optional<std::string> finished_;
 };
 
 }  // namespace repro_check::journal

@@ -9,9 +9,9 @@
 #include <algorithm>
 #include <cmath>
 #include <span>
-#include <utility>
 
 #include "core/error.h"
+#include "core/system/pinned.h"
 #include "core/tensor/element_number.h"
 #include "core/trace/replay_inputs.h"
 #include "dumpers/replay/call.h"
@@ -160,13 +160,9 @@ c10::Device device_for(const std::string& name) {
   }
 }
 
-class ThreadCount {
+class ThreadCount : core::Pinned {
  public:
   ThreadCount() : found_(at::get_num_threads()) {}
-  ThreadCount(const ThreadCount&) = delete;
-  ThreadCount& operator=(const ThreadCount&) = delete;
-  ThreadCount(ThreadCount&&) = delete;
-  ThreadCount& operator=(ThreadCount&&) = delete;
   ~ThreadCount() { at::set_num_threads(found_); }
 
  private:

@@ -6,12 +6,10 @@
 #include <sys/stat.h>
 
 #include <new>
-#include <optional>
 #include <system_error>
 #include <utility>
-#include <vector>
 
-#include "core/content/content_size.h"
+#include "core/content/content.h"
 #include "core/digest/digest.h"
 #include "core/error.h"
 #include "core/system/file_descriptor.h"
@@ -19,14 +17,11 @@
 #include "dumpers/store/contents/content_table.h"
 #include "dumpers/store/contents/content_writer.h"
 #include "dumpers/store/directory/dump_directory.h"
-#include "dumpers/store/directory/locate_dump.h"
-#include "dumpers/store/directory/pack_name.h"
-#include "dumpers/store/file/element_types.h"
-#include "dumpers/store/file/packed_window.h"
+#include "dumpers/store/file/hdf5.h"
 #include "dumpers/store/file/trace_file.h"
 #include "dumpers/store/index/index_reader.h"
 #include "dumpers/store/pack.h"
-#include "dumpers/store/pack/pack_reader.h"
+#include "dumpers/store/pack_file.h"
 #include "dumpers/store/reference_dump.h"
 
 namespace repro_check::store {

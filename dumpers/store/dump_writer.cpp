@@ -3,27 +3,21 @@
 
 #include <fmt/format.h>
 
-#include <optional>
-#include <string>
 #include <utility>
 #include <variant>
 #include <vector>
 
-#include "core/content/content_slice.h"
+#include "core/content/content.h"
 #include "core/digest/digest.h"
 #include "core/error.h"
+#include "core/system/signals_blocked.h"
 #include "dumpers/journal/journal.h"
-#include "dumpers/journal/size_signal_guard.h"
-#include "dumpers/store/contents/byte_limit.h"
 #include "dumpers/store/contents/content_writer.h"
-#include "dumpers/store/contents/slice_bytes.h"
 #include "dumpers/store/directory/browse_tree.h"
 #include "dumpers/store/directory/dump_directory.h"
-#include "dumpers/store/directory/reference.h"
 #include "dumpers/store/file/trace_creation.h"
 #include "dumpers/store/index/index_writer.h"
-#include "dumpers/store/index/row_counts.h"
-#include "dumpers/store/index/table_writer.h"
+#include "dumpers/store/index/tables.h"
 #include "dumpers/store/reference_dump.h"
 
 namespace repro_check::store {
@@ -48,7 +42,7 @@ class DumpWriter::Impl {
   }
 
   void begin(const core::RunManifest& manifest) { journal_.begun(core::to_json_text(manifest)); }
-  void enter(const core::OpEntry& entry) { journal_.enter(entry); }
+  void enter(const core::OpHead& call) { journal_.enter(call); }
   [[nodiscard]] bool has_content(const core::ContentKey& key) const { return contents_.has(key); }
   bool put_content(const core::ContentKey& key, const core::ContentBytes& bytes) {
     if (is_kept(key)) return true;
@@ -86,7 +80,7 @@ class DumpWriter::Impl {
     }
     finished_ = true;
     journal_.check_counts(manifest.trace);
-    const journal::SizeSignalGuard guard;
+    const core::SizeSignalGuard guard;
     contents_.drain();
     manifest.trace.contents = contents_.kept().size();
     manifest.trace.stored_bytes = contents_.stored_bytes();
@@ -147,7 +141,7 @@ class DumpWriter::Impl {
 
   bool keep(const core::ContentKey& key, const core::ContentBytes& bytes) {
     if (!limit_.admits(contents_.stored_bytes(), bytes.size())) return false;
-    const journal::SizeSignalGuard guard;
+    const core::SizeSignalGuard guard;
     contents_.put(key, bytes);
     return true;
   }
@@ -235,13 +229,13 @@ DumpWriter::DumpWriter(const std::filesystem::path& directory, const DumpWriterO
 
 DumpWriter::~DumpWriter() {
   // Closing an unfinished trace writes what HDF5 still holds.
-  const journal::SizeSignalGuard guard;
+  const core::SizeSignalGuard guard;
   impl_.reset();
 }
 
 void DumpWriter::begin(const core::RunManifest& manifest) { impl_->begin(manifest); }
 
-void DumpWriter::enter(const core::OpEntry& entry) { impl_->enter(entry); }
+void DumpWriter::enter(const core::OpHead& call) { impl_->enter(call); }
 
 bool DumpWriter::has_content(const core::ContentKey& key) const { return impl_->has_content(key); }
 

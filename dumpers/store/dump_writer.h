@@ -49,7 +49,7 @@ class DumpWriter final : public core::DumpSink {
   ~DumpWriter() override;
 
   void begin(const core::RunManifest& manifest) override;
-  void enter(const core::OpEntry& entry) override;
+  void enter(const core::OpHead& call) override;
   [[nodiscard]] bool has_content(const core::ContentKey& key) const override;
   using core::DumpSink::put_content;
   bool put_content(const core::ContentKey& key, const core::ContentBytes& bytes) override;

@@ -7,7 +7,6 @@
 #include <array>
 #include <cerrno>
 #include <cstdio>
-#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -18,12 +17,9 @@
 #include "core/text/printable.h"
 #include "core/trace/content_check.h"
 #include "dumpers/store/directory/dump_directory.h"
-#include "dumpers/store/directory/locate_dump.h"
-#include "dumpers/store/directory/pack_name.h"
 #include "dumpers/store/dump_reader.h"
 #include "dumpers/store/file/plain_file.h"
-#include "dumpers/store/pack/pack_reader.h"
-#include "dumpers/store/pack/pack_writer.h"
+#include "dumpers/store/pack_file.h"
 
 namespace repro_check::store {
 namespace {
@@ -136,7 +132,7 @@ PackSummary pack_dump(const fs::path& dump,
 
   const fs::path working = temporary_beside(pack);
   const core::FileDescriptor made = create_plain(working);
-  const TemporaryName unless_placed(working.string());
+  const core::TemporaryName unless_placed(working.string());
   const std::array files{
       PackedFile{inside + kManifestName, manifest, (directory / kManifestName).string()},
       PackedFile{inside + kTraceName, trace, (directory / kTraceName).string()}};

@@ -3,14 +3,19 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <vector>
 
 #include "core/trace/dump_source.h"
 #include "core/trace/run_manifest.h"
-#include "dumpers/store/pack/pack_progress.h"
 
 namespace repro_check::store {
+
+enum class PackPhase { kVerifying, kPacking, kUnpacking };
+
+/// Told how many bytes of how many are done.
+using PackProgress = std::function<void(PackPhase, std::uint64_t, std::uint64_t)>;
 
 inline constexpr int kPackLevel = 3;
 inline constexpr int kHighestPackLevel = 19;

@@ -17,7 +17,6 @@
 #include <utility>
 
 #include "dumpers/capture/engine/lane.h"
-#include "dumpers/torchscript/sites.h"
 
 namespace repro_check::torchscript {
 namespace {

@@ -12,8 +12,6 @@
 #include <utility>
 
 #include "dumpers/torchscript/failures.h"
-#include "dumpers/torchscript/instrument.h"
-#include "dumpers/torchscript/sites.h"
 
 namespace repro_check::torchscript {
 namespace {

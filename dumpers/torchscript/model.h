@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <ATen/core/Tensor.h>
 #include <torch/csrc/jit/api/module.h>
 
+#include <cstddef>
 #include <filesystem>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "configs/spec/run_config.h"
+#include "core/error.h"
 
 namespace repro_check::torchscript {
 
@@ -35,5 +37,42 @@ std::vector<std::string> method_names(const torch::jit::Module& module);
 torch::jit::Method find_method(const torch::jit::Module& module,
                                const std::string& name,
                                const std::filesystem::path& path);
+
+/// A parameter, a buffer or another tensor attribute of a module.
+struct OwnedTensor {
+  std::string name;  ///< `encoder.3.weight`; a module that stands twice gives two names
+  at::Tensor tensor;
+  std::size_t memory = 0;  ///< number of the first tensor that lies in the same storage
+};
+
+/// In the order of the model: a module's own, then those of its children. What lists, dictionaries
+/// and TorchScript classes hold is not among them, nor are constants of a graph.
+std::vector<OwnedTensor> owned_tensors(const torch::jit::Module& module);
+
+/// Why tensors of one file cannot stand in the other, and how to mend it.
+struct Obstacle {
+  std::string problem;  ///< empty = they can
+  std::string mend;
+};
+
+/// @param first, second  of files `a` and `b`, which messages name
+Obstacle obstacle_between(const std::vector<OwnedTensor>& first,
+                          const std::filesystem::path& a,
+                          const std::vector<OwnedTensor>& second,
+                          const std::filesystem::path& b);
+
+/// `float32 [4, 4]`.
+std::string describe_tensor(const at::Tensor& tensor);
+
+/// Puts the values of another version of the model into tensors of this one. Those that lie in the
+/// same memory are taken together; strides, device and grad mode stay.
+/// @param from   the file; loaded on the CPU
+/// @param names  empty = all
+/// @throws core::Error{kUsage} when there is an obstacle, or no such name
+void take_weights(const torch::jit::Module& module,
+                  const std::filesystem::path& path,
+                  const torch::jit::Module& other,
+                  const std::filesystem::path& from,
+                  const std::vector<std::string>& names);
 
 }  // namespace repro_check::torchscript

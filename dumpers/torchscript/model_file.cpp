@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dumpers/torchscript/model_file.h"
 
+#include <archive.h>
+#include <archive_entry.h>
+
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <fstream>
 #include <ios>
-#include <span>
+#include <memory>
 
 #include "core/error.h"
 #include "dumpers/torchscript/failures.h"
@@ -69,7 +72,10 @@ bool has_folder(const std::vector<std::string>& names, const std::string& folder
   });
 }
 
-FileKind identify_zip(const std::filesystem::path& file) {
+FileKind identify_zip(const std::filesystem::path& file, std::string_view head) {
+  // libarchive refuses what is nothing but the record that ends an archive.
+  constexpr std::size_t kEndRecord = 22;
+  if (head.starts_with("PK\x05\x06") && head.size() >= kEndRecord) return FileKind::kOtherZip;
   const auto names = zip_entry_names(file);
   if (!names) return FileKind::kTruncatedZip;
   if (has_entry(*names, "serialized_exported_program.json") ||
@@ -133,7 +139,7 @@ FileKind identify_file(const std::filesystem::path& file) {
   const std::string head = read_head(file);
   const std::string_view view(head);
   if (view.empty()) return FileKind::kEmpty;
-  if (view.starts_with("PK")) return identify_zip(file);
+  if (view.starts_with("PK")) return identify_zip(file, view);
   if (view.starts_with("\x89HDF\r\n\x1a\n")) return FileKind::kHdf5;
   if (view.starts_with("\x93NUMPY")) return FileKind::kNumpy;
   if (view.size() >= 8 && view.substr(4, 2) == "ET") return FileKind::kExecuTorch;
@@ -156,112 +162,22 @@ void require_torchscript(const std::filesystem::path& file) {
                     advice(kind, file.stem().string() + ".pt"));
 }
 
-core::Digest digest_file(const std::filesystem::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  std::vector<std::byte> chunk(core::kDigestChunk);
-  std::vector<core::Digest> leaves;
-  while (in) {
-    in.read(reinterpret_cast<char*>(chunk.data()), static_cast<std::streamsize>(chunk.size()));
-    const auto got = static_cast<std::size_t>(in.gcount());
-    if (got > 0) leaves.push_back(core::digest_leaf(std::span(chunk).first(got)));
-  }
-  if (!in.eof()) throw usage_error(file.string() + ": cannot be read", "check its permissions");
-  if (leaves.empty()) leaves.push_back(core::digest_leaf({}));
-  return core::digest_of_leaves(leaves);
-}
-
-namespace {
-
-// Record layouts are those of the .ZIP File Format Specification (APPNOTE.TXT 6.3, PKWARE).
-constexpr std::string_view kEndMark("PK\x05\x06", 4);
-constexpr std::string_view kEnd64Mark("PK\x06\x06", 4);
-constexpr std::string_view kLocatorMark("PK\x06\x07", 4);
-constexpr std::string_view kEntryMark("PK\x01\x02", 4);
-constexpr std::size_t kEndSize = 22;
-constexpr std::size_t kEnd64Size = 56;
-constexpr std::size_t kLocatorSize = 20;
-constexpr std::size_t kEntrySize = 46;
-constexpr std::size_t kMaxComment = 0xFFFF;
-// A model has thousands of entries, not millions: beyond this it is an attack or no model.
-constexpr std::uint64_t kMaxDirectory = std::uint64_t{256} << 20U;
-
-struct DirectoryPlace {
-  std::uint64_t offset = 0;
-  std::uint64_t size = 0;
-};
-
-std::uint64_t little_endian(std::string_view bytes, std::size_t at, std::size_t width) {
-  std::uint64_t value = 0;
-  for (std::size_t i = 0; i < width; ++i) {
-    value |= std::uint64_t{static_cast<unsigned char>(bytes[at + i])} << (8 * i);
-  }
-  return value;
-}
-
-std::optional<std::string> read_range(std::ifstream& in, std::uint64_t offset, std::uint64_t size) {
-  std::string bytes(static_cast<std::size_t>(size), '\0');
-  in.clear();
-  in.seekg(static_cast<std::streamoff>(offset));
-  in.read(bytes.data(), static_cast<std::streamsize>(size));
-  if (!in) return std::nullopt;
-  return bytes;
-}
-
-/// Archives beyond 4 GiB keep the true numbers in a second record, found through a locator that
-/// stands right before the first.
-std::optional<DirectoryPlace> read_end64(std::ifstream& in,
-                                         std::uint64_t end_offset,
-                                         std::uint64_t file_size) {
-  if (end_offset < kLocatorSize) return std::nullopt;
-  const auto locator = read_range(in, end_offset - kLocatorSize, kLocatorSize);
-  if (!locator || !locator->starts_with(kLocatorMark)) return std::nullopt;
-  const std::uint64_t at = little_endian(*locator, 8, 8);
-  if (file_size < kEnd64Size || at > file_size - kEnd64Size) return std::nullopt;
-  const auto end64 = read_range(in, at, kEnd64Size);
-  if (!end64 || !end64->starts_with(kEnd64Mark)) return std::nullopt;
-  return DirectoryPlace{little_endian(*end64, 48, 8), little_endian(*end64, 40, 8)};
-}
-
-std::optional<DirectoryPlace> find_directory(std::ifstream& in, std::uint64_t file_size) {
-  const std::uint64_t tail = std::min<std::uint64_t>(file_size, kEndSize + kMaxComment);
-  const auto bytes = read_range(in, file_size - tail, tail);
-  if (!bytes) return std::nullopt;
-  const std::size_t at = bytes->rfind(kEndMark);
-  if (at == std::string::npos || bytes->size() - at < kEndSize) return std::nullopt;
-  const DirectoryPlace place{little_endian(*bytes, at + 16, 4), little_endian(*bytes, at + 12, 4)};
-  if (place.offset == 0xFFFFFFFFU || place.size == 0xFFFFFFFFU) {
-    return read_end64(in, file_size - tail + at, file_size);
-  }
-  return place;
-}
-
-std::vector<std::string> names_in(std::string_view directory) {
-  std::vector<std::string> names;
-  while (directory.size() >= kEntrySize && directory.starts_with(kEntryMark)) {
-    const std::uint64_t name = little_endian(directory, 28, 2);
-    const std::uint64_t extra = little_endian(directory, 30, 2);
-    const std::uint64_t comment = little_endian(directory, 32, 2);
-    const std::uint64_t whole = kEntrySize + name + extra + comment;
-    if (whole > directory.size()) break;
-    names.emplace_back(directory.substr(kEntrySize, static_cast<std::size_t>(name)));
-    directory.remove_prefix(static_cast<std::size_t>(whole));
-  }
-  return names;
-}
-
-}  // namespace
-
 std::optional<std::vector<std::string>> zip_entry_names(const std::filesystem::path& file) {
-  std::error_code failure;
-  const std::uint64_t size = std::filesystem::file_size(file, failure);
-  if (failure || size < kEndSize) return std::nullopt;
-  std::ifstream in(file, std::ios::binary);
-  const auto place = in ? find_directory(in, size) : std::nullopt;
-  if (!place || place->size > kMaxDirectory) return std::nullopt;
-  if (place->size > size || place->offset > size - place->size) return std::nullopt;
-  const auto directory = read_range(in, place->offset, place->size);
-  if (!directory) return std::nullopt;
-  return names_in(*directory);
+  constexpr std::size_t kBlock = std::size_t{16} << 10U;
+  const std::unique_ptr<archive, int (*)(archive*)> zip(archive_read_new(), &archive_read_free);
+  archive_read_support_format_zip_seekable(zip.get());
+  if (archive_read_open_filename(zip.get(), file.c_str(), kBlock) != ARCHIVE_OK) {
+    return std::nullopt;
+  }
+  std::vector<std::string> names;
+  for (;;) {
+    archive_entry* entry = nullptr;
+    const int code = archive_read_next_header(zip.get(), &entry);
+    if (code == ARCHIVE_EOF) return names;
+    if (code != ARCHIVE_OK && code != ARCHIVE_WARN) return std::nullopt;
+    const char* name = archive_entry_pathname(entry);
+    names.emplace_back(name == nullptr ? "" : name);
+  }
 }
 
 }  // namespace repro_check::torchscript

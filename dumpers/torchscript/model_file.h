@@ -8,8 +8,6 @@
 #include <string_view>
 #include <vector>
 
-#include "core/digest/digest.h"
-
 namespace repro_check::torchscript {
 
 /// What a file given as a model, or as a saved tensor, turns out to be.
@@ -41,12 +39,7 @@ std::string_view describe_kind(FileKind kind) noexcept;
 /// @throws core::Error{kUsage} unless the file is TorchScript, saying what it is and how to mend it
 void require_torchscript(const std::filesystem::path& file);
 
-/// By the rule of core::kDigestAlgorithm, read in pieces.
-/// @throws core::Error{kUsage} when it cannot be read
-core::Digest digest_file(const std::filesystem::path& file);
-
-/// Names of the entries of a zip archive, in the order of its central directory. Reads nothing but
-/// that directory and trusts none of its numbers.
+/// Names of the entries of a zip archive, by its central directory.
 /// @return empty when there is no whole central directory: no zip, or a truncated one
 std::optional<std::vector<std::string>> zip_entry_names(const std::filesystem::path& file);
 

@@ -6,14 +6,12 @@
 #include <torch/csrc/jit/serialization/pickle.h>
 #include <torch/version.h>
 
-#include <algorithm>
 #include <cfenv>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <fstream>
 #include <iterator>
-#include <limits>
 #include <utility>
 #include <variant>
 #include <vector>

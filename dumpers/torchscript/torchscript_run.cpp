@@ -18,11 +18,11 @@
 #include "configs/parser/config_parser.h"
 #include "core/digest/digest.h"
 #include "core/text/utc_time.h"
-#include "core/trace/manifest_lookup.h"
 #include "core/trace/run_modes.h"
-#include "dumpers/capture/engine/returned_leaves.h"
+#include "dumpers/capture/engine/capture.h"
+#include "dumpers/capture/engine/values.h"
 #include "dumpers/capture/settings/determinism.h"
-#include "dumpers/capture/settings/numeric_probe.h"
+#include "dumpers/capture/settings/environment.h"
 #include "dumpers/torchscript/failures.h"
 #include "dumpers/torchscript/first_layers.h"
 #include "dumpers/torchscript/inputs.h"
@@ -98,7 +98,7 @@ std::vector<core::EnvironmentFact> facts_of_weights(const configs::ModelSpec& mo
   std::string names;
   for (const std::string& name : model.weights) names += (names.empty() ? "" : ", ") + name;
   return {{"model.weights_path", model.weights_from->string()},
-          {"model.weights_digest", core::to_hex(digest_file(*model.weights_from))},
+          {"model.weights_digest", core::to_hex(core::digest_file(*model.weights_from))},
           {"model.weights", names.empty() ? "all" : names}};
 }
 
@@ -197,7 +197,7 @@ class TorchScriptRun::Impl {
         device_(parse_device(run.device)),
         facts_(load_extensions(run.extensions)),
         model_(load_model(run, device_)),
-        model_digest_(digest_file(run.model.path)),
+        model_digest_(core::digest_file(run.model.path)),
         method_(find_method(model_.module, run.model.method, run.model.path)) {
     for (const auto& facts : {facts_of_weights(run.model), facts_of_mode(run.model, model_)}) {
       facts_.insert(facts_.end(), facts.begin(), facts.end());

@@ -15,7 +15,7 @@
 #include "core/tensor/npy.h"
 #include "core/trace/dump_sink.h"
 #include "core/trace/run_manifest.h"
-#include "dumpers/capture/engine/capture.h"
+#include "dumpers/capture/engine/capture_options.h"
 
 namespace repro_check::torchscript {
 

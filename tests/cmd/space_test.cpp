@@ -53,7 +53,7 @@ void write_recording(const std::filesystem::path& place,
     }
   }
   for (const core::OpRecord& op : fixture.ops) {
-    writer.enter({op.index, op.op.get(), op.site.get()});
+    writer.enter(op);
     writer.append(op);
   }
   writer.finish(fixture.manifest);

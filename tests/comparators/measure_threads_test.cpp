@@ -11,7 +11,7 @@
 #include "comparators/measure/metrics.h"
 #include "comparators/measure/pair_measurer.h"
 #include "comparators/measure/samples.h"
-#include "core/content/content_parts.h"
+#include "core/content/content.h"
 #include "tests/comparators/tensor_pair.h"
 
 namespace repro_check::comparators {

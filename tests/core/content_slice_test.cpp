@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/content/content_slice.h"
-
 #include <doctest/doctest.h>
 
 #include <cstdint>
+
+#include "core/content/content.h"
 
 namespace repro_check::core {
 namespace {

@@ -10,8 +10,6 @@
 #include <string_view>
 #include <vector>
 
-#include "core/digest/leaf_hash.h"
-
 namespace repro_check::core {
 namespace {
 

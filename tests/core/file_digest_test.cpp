@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/digest/file_digest.h"
-
 #include <doctest/doctest.h>
 
 #include <fstream>
 #include <span>
 #include <string>
 
+#include "core/digest/digest.h"
 #include "core/error.h"
 #include "tests/support/temp_directory.h"
 

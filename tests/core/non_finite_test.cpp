@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/tensor/non_finite.h"
-
 #include <doctest/doctest.h>
 
 #include <array>

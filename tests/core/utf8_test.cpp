@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/text/utf8.h"
-
 #include <doctest/doctest.h>
 
 #include <string>
+
+#include "core/text/printable.h"
 
 namespace repro_check::core {
 namespace {

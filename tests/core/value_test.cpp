@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/trace/value.h"
-
 #include <doctest/doctest.h>
 
 #include <cmath>
 #include <limits>
+
+#include "core/trace/op_record.h"
 
 namespace repro_check::core {
 namespace {

@@ -30,15 +30,7 @@ int main(int argc, char** argv) {
     repro_check::test_support::put_contents(fixture, writer);
     for (std::size_t i = 0; i < fixture.ops.size(); ++i) {
       const auto& op = fixture.ops[i];
-      writer.enter({op.index,
-                    op.op.get(),
-                    op.site.get(),
-                    op.parent,
-                    op.phase,
-                    op.depth,
-                    op.step,
-                    op.rank,
-                    op.lane});
+      writer.enter(op);
       if (i + 1 < fixture.ops.size()) writer.append(op);
     }
     // No destructor may run: nothing is tidied up by a process that was killed.

@@ -28,7 +28,7 @@ LIBRARIES = {
     "LibTorch": (r"(ATen|c10|torch|caffe2)/", {"dumpers/capture", "dumpers/replay",
                                                    "dumpers/torchscript", "dumpers/probe"}),
     "HDF5": (r"(hdf5|H5\w+)\.h$", {"dumpers/store"}),
-    "libarchive": (r"archive(_entry)?\.h$", {"dumpers/store"}),
+    "libarchive": (r"archive(_entry)?\.h$", {"dumpers/store", "dumpers/torchscript"}),
     "RE2": (r"re2/.*\.h$", {"configs"}),
     "zstd": (r"zstd\w*\.h$", {"dumpers/store"}),
     "CLI11": (r"CLI/", {"cmd"}),

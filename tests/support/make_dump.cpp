@@ -31,7 +31,7 @@ void make_dump(const char* description,
   repro_check::store::DumpWriter writer(directory, options);
   repro_check::test_support::put_contents(fixture, writer);
   for (const auto& op : fixture.ops) {
-    writer.enter({op.index, op.op.get(), op.site.get()});
+    writer.enter(op);
     writer.append(op);
   }
   writer.finish(fixture.manifest);

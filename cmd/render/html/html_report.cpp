@@ -19,7 +19,7 @@
 #include "cmd/render/text/report_sections.h"
 #include "cmd/render/words.h"
 #include "comparators/compare.h"
-#include "core/trace/manifest_lookup.h"
+#include "core/trace/run_manifest.h"
 
 namespace repro_check::cmd {
 namespace {

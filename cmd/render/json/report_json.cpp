@@ -16,7 +16,7 @@
 #include "cmd/render/words.h"
 #include "comparators/compare.h"
 #include "core/error.h"
-#include "core/trace/manifest_lookup.h"
+#include "core/trace/run_manifest.h"
 
 namespace repro_check::cmd {
 

@@ -1,94 +1,575 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dumpers/capture/engine/capture.h"
 
-#include <exception>
+#include <fmt/format.h>
+#include <pthread.h>
+#include <torch/library.h>
 
-#include "dumpers/capture/engine/engine.h"
-#include "dumpers/capture/engine/fallback.h"
+#include <algorithm>
+#include <thread>
+
+#include "core/text/glob.h"
+#include "core/trace/lane.h"
+#include "dumpers/capture/engine/values.h"
+#include "dumpers/capture/torch/torch_compat.h"
 
 namespace repro_check::capture {
 
-class Capture::Impl {
- public:
-  Impl(const CaptureOptions& options, core::DumpSink& sink, SiteProvider* sites)
-      : engine_(options, sink, sites) {
-    ensure_fallback();
-  }
-  Impl(const Impl&) = delete;
-  Impl& operator=(const Impl&) = delete;
-  Impl(Impl&&) = delete;
-  Impl& operator=(Impl&&) = delete;
-  ~Impl() { drain(engine_); }
+namespace {
 
-  Engine& engine() noexcept { return engine_; }
-
- private:
-  Engine engine_;
+/// Who records. The counters are what lets a thread that still runs an operator (one that inherited
+/// the key and outlived its scope) finish before the capture goes.
+struct Active {
+  std::atomic<Capture*> capture = nullptr;
+  std::atomic<int> inside = 0;
+  std::mutex mutex;
+  int scopes = 0;
 };
 
-Capture::Capture(const CaptureOptions& options, core::DumpSink& sink, SiteProvider* sites)
-    : impl_(std::make_unique<Impl>(options, sink, sites)) {}
+Active& active() {
+  static auto* state = new Active;  // outlives every thread
+  return *state;
+}
 
-Capture::~Capture() = default;
+struct InUse : core::Pinned {
+  InUse() { active().inside.fetch_add(1); }
+  ~InUse() { active().inside.fetch_sub(1); }
+};
+
+void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  const InUse until_done;
+  const Call call{op, below_capture(keys), *stack};
+  if (Capture* capture = active().capture.load()) {
+    capture->intercept(call);
+  } else {
+    op.redispatchBoxed(call.keys, stack);
+  }
+}
+
+/// A forked child has the key and the capture of its parent, but not the parent's dump.
+void forget_in_child() {
+  active().capture = nullptr;
+  active().inside = 0;
+}
+
+/// Registers the boxed fallback, once in the life of the process. It stays: taking it away at exit
+/// while a thread still has the key set would be a crash.
+void ensure_fallback() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    auto* library = new torch::Library(torch::Library::IMPL, "_", kCaptureKey, __FILE__, __LINE__);
+    library->fallback(torch::CppFunction::makeFromBoxedFunction<&fallback>());
+    pthread_atfork(nullptr, nullptr, &forget_in_child);
+  });
+}
+
+/// Makes it the one that records; scopes of the same one nest.
+void activate(Capture& capture) {
+  Active& state = active();
+  const std::lock_guard<std::mutex> lock(state.mutex);
+  if (state.scopes > 0 && state.capture.load() != &capture) {
+    throw core::Error(core::ErrorKind::kInternal, "two recordings at once in one process");
+  }
+  state.capture = &capture;
+  ++state.scopes;
+}
+
+void forget(Capture& capture) noexcept {
+  Capture* expected = &capture;
+  active().capture.compare_exchange_strong(expected, nullptr);
+}
+
+void deactivate(Capture& capture) noexcept {
+  Active& state = active();
+  const std::lock_guard<std::mutex> lock(state.mutex);
+  if (--state.scopes == 0) forget(capture);
+}
+
+std::uint64_t next_capture_id() {
+  static std::atomic<std::uint64_t> next = 1;
+  return next++;
+}
+
+/// Texts kept of each kind of warning.
+constexpr std::size_t kMaxWarnings = 100;
+
+/// The frame is open, and the inside hidden, for the life of the guard.
+class OpenFrame : core::Pinned {
+ public:
+  OpenFrame(ThreadState& thread, Frame* frame, Inside inside)
+      : thread_(thread), open_(frame != nullptr), hides_(inside == Inside::kWatched) {
+    if (open_) thread_.open.push_back(frame);
+    if (hides_) ++thread_.hidden;
+  }
+  ~OpenFrame() {
+    if (hides_) --thread_.hidden;
+    if (open_) thread_.open.pop_back();
+  }
+
+ private:
+  ThreadState& thread_;
+  bool open_;
+  bool hides_;
+};
+
+bool matches_any(const std::vector<std::string>& patterns, const std::string& text) {
+  return std::any_of(patterns.begin(), patterns.end(), [&](const std::string& pattern) {
+    return core::glob_match(pattern, text);
+  });
+}
+
+/// The thread's own, whichever capture it worked for last.
+ThreadState& thread_state() {
+  thread_local ThreadState thread;
+  return thread;
+}
+
+/// `aten::conv2d (backbone.conv1, model.py:40)`
+std::string call_text(const core::OperatorInfo& op, const core::CallSite* site) {
+  if (site == nullptr) return op.full_name();
+  std::string place = site->module_path;
+  if (const core::SourceFrame* frame = core::display_frame(*site)) {
+    place += fmt::format("{}{}:{}", place.empty() ? "" : ", ", frame->file, frame->line);
+  }
+  return place.empty() ? op.full_name() : fmt::format("{} ({})", op.full_name(), place);
+}
+
+void redispatch(const Call& call) { call.op.redispatchBoxed(call.keys, &call.stack); }
+
+}  // namespace
+
+std::string running_call() {
+  const std::vector<Frame*>& open = thread_state().open;
+  if (open.empty()) return {};
+  const core::OpRecord& record = open.front()->record;
+  return call_text(*record.op, record.site.get());
+}
+
+Capture::Capture(const CaptureOptions& options, core::DumpSink& sink, SiteProvider* sites)
+    : id_(next_capture_id()),
+      options_(options),
+      sink_(&sink),
+      sites_(sites),
+      host_rng_(options.seed),
+      plans_(options.include, options.exclude),
+      tensors_(options.level, options.unseen_writes, sink) {
+  this_thread().lane = core::kMainLane;
+  ensure_fallback();
+}
+
+/// Waits until no thread is inside any more.
+Capture::~Capture() {
+  forget(*this);
+  while (active().inside.load() > 0) std::this_thread::yield();
+}
+
+Capture::Scope::Scope(Capture& capture, std::optional<std::uint32_t> lane)
+    : capture_(capture),
+      previous_(c10::impl::tls_is_dispatch_key_included(kCaptureKey)),
+      exceptions_(std::uncaught_exceptions()) {
+  lane_.emplace(LaneState::kind(), capture.begin_lane(lane));
+  activate(capture);
+  c10::impl::tls_set_dispatch_key_included(kCaptureKey, true);
+}
+
+Capture::Scope::~Scope() {
+  c10::impl::tls_set_dispatch_key_included(kCaptureKey, previous_);
+  lane_.reset();
+  deactivate(capture_);
+  // A call that raised and left the scope with its exception is the operator the run died in: it
+  // stays open in the dump.
+  if (std::uncaught_exceptions() == exceptions_) capture_.settle();
+}
+
+ThreadState& Capture::this_thread() {
+  ThreadState& thread = thread_state();
+  if (thread.capture != id_) {
+    thread = ThreadState{};
+    thread.capture = id_;
+  }
+  return thread;
+}
+
+Capture::Place Capture::place() const {
+  if (sites_ == nullptr) return {};
+  return {sites_->current_site(), sites_->current_phase()};
+}
+
+std::optional<std::uint32_t> Capture::fork_lane() {
+  LaneState* lane = LaneState::current();
+  if (lane == nullptr || lane->capture() != id_ || !lane->is_held_here()) return std::nullopt;
+  return lane->fork()->number();
+}
+
+std::shared_ptr<LaneState> Capture::begin_lane(std::optional<std::uint32_t> forked) {
+  ThreadState& thread = this_thread();
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (forked) thread.lane = forked;
+  if (!thread.lane) thread.lane = core::forked_lane(core::kMainLane, lanes_begun_++);
+  auto lane = std::make_shared<LaneState>(id_, *thread.lane);
+  lane->hold();
+  return lane;
+}
+
+const LaneState* Capture::inherited_lane() const noexcept {
+  const LaneState* lane = LaneState::current();
+  return lane != nullptr && lane->capture() == id_ ? lane : nullptr;
+}
+
+std::uint32_t Capture::lane_number() const noexcept {
+  const LaneState* lane = inherited_lane();
+  if (lane == nullptr) return core::pool_lane(core::kMainLane);
+  return lane->is_held_here() ? lane->number() : core::pool_lane(lane->number());
+}
+
+bool Capture::is_of_program() const {
+  const LaneState* lane = inherited_lane();
+  if (lane == nullptr) return true;
+  if (lane->is_launched_here()) return false;
+  return sites_ == nullptr || !lane->is_held_here() || sites_->runs_model();
+}
+
+OperatorPlan* Capture::find_plan(const Call& call, ThreadState& thread) noexcept {
+  const c10::FunctionSchema* schema = &call.op.schema();
+  ThreadState::KnownPlan& known = thread.plan_of(schema);
+  if (known.schema == schema) return known.plan;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  try {
+    known = {schema, &plans_.find(call.op)};
+    return known.plan;
+  } catch (...) {
+    fail(std::current_exception());
+    return nullptr;
+  }
+}
+
+bool Capture::decomposes(const Call& call, const OperatorPlan& plan) const {
+  if (!plan.composite) return false;
+  constexpr c10::DispatchKeySet kBackends(c10::DispatchKeySet::FULL_AFTER,
+                                          c10::DispatchKey::BackendSelect);
+  const c10::DispatchKey backend = (call.keys & kBackends).highestPriorityTypeId();
+  return backend == c10::DispatchKey::Undefined || !call.op.hasKernelForDispatchKey(backend);
+}
+
+void Capture::intercept(const Call& call) {
+  if (failed_.load(std::memory_order_relaxed)) return redispatch(call);
+  ThreadState& thread = this_thread();
+  if (thread.open.empty() && !is_of_program()) return redispatch(call);
+  OperatorPlan* plan = find_plan(call, thread);
+  if (plan == nullptr) return redispatch(call);
+  if (thread.hidden > 0) return intercept_hidden(call, *plan, thread);
+
+  std::vector<core::Substitution> noted;
+  if (options_.disable_dropout && !plan->doors.empty()) close_doors(*plan, call.stack, noted);
+  Inside inside = options_.disable_dropout || options_.rng == core::RngMode::kHost
+                      ? Inside::kWatched
+                      : Inside::kUnseen;
+  if (options_.depth == core::DumpDepth::kAll) {
+    inside = Inside::kRecorded;
+  } else if (options_.depth == core::DumpDepth::kLeaf && decomposes(call, *plan)) {
+    // A door that was closed here is recorded here, even though the operator is no leaf.
+    if (noted.empty()) return redispatch(call);
+    inside = Inside::kRecorded;
+  }
+  record(call, *plan, thread, inside, std::move(noted));
+}
+
+void Capture::intercept_hidden(const Call& call, const OperatorPlan& plan, ThreadState& thread) {
+  if (options_.disable_dropout && !plan.doors.empty()) {
+    std::vector<core::Substitution> noted;
+    close_doors(plan, call.stack, noted);
+    for (core::Substitution& substitution : noted) {
+      if (thread.open.empty()) break;
+      substitution.argument = fmt::format("{}({})", plan.info->name, substitution.argument);
+      thread.open.back()->record.substitutions.push_back(std::move(substitution));
+    }
+  }
+  if (!draw_on_host(call, plan, thread)) redispatch(call);
+}
+
+bool Capture::draw_on_host(const Call& call, const OperatorPlan& plan, ThreadState& thread) {
+  if (options_.rng != core::RngMode::kHost || plan.host_draw == HostDraw::kNone) return false;
+  const c10::impl::ExcludeDispatchKeyGuard unseen(kCaptureKey);
+  DrawTicket ticket{lane_number(), 0};
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    ticket.ordinal = host_draws_[ticket.lane];
+  }
+  const std::optional<core::GeneratorUse> use = host_rng_.draw(call.op, plan, call.stack, ticket);
+  if (!use) return false;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    ++host_draws_[ticket.lane];
+  }
+  if (thread.open.empty()) return true;
+  core::OpRecord& record = thread.open.back()->record;
+  const std::string argument =
+      thread.hidden > 0 && record.op != plan.info ? fmt::format("{}(rng)", plan.info->name) : "rng";
+  record.substitutions.push_back(
+      {argument, "device", fmt::format("host, seed {}", use->seed), "rng: host"});
+  if (!record.generator) {
+    record.generator = use;
+  } else {
+    record.generator->drawn += use->drawn;
+    record.generator->position_after = use->position_after;
+  }
+  return true;
+}
+
+void Capture::execute(const Call& call,
+                      const OperatorPlan& plan,
+                      ThreadState& thread,
+                      Inside inside) {
+  if (draw_on_host(call, plan, thread)) return;
+  if (inside == Inside::kUnseen) {
+    const c10::impl::ExcludeDispatchKeyGuard unseen(kCaptureKey);
+    redispatch(call);
+  } else {
+    redispatch(call);
+  }
+}
+
+void Capture::record(const Call& call,
+                     OperatorPlan& plan,
+                     ThreadState& thread,
+                     Inside inside,
+                     std::vector<core::Substitution> noted) {
+  std::unique_ptr<Frame> frame = begin(call, plan, thread, std::move(noted));
+  try {
+    const OpenFrame open(thread, frame.get(), inside);
+    execute(call, plan, thread, inside);
+  } catch (...) {
+    // The operator's own exception; it is not ours to change.
+    raised(std::move(frame));
+    throw;
+  }
+  end(call, std::move(frame), thread);
+}
 
 void Capture::name_tensor(const at::Tensor& tensor, const std::string& name) {
-  impl_->engine().name_tensor(tensor, name);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for_each_strided(tensor, [&](const at::Tensor& part) {
+    const c10::Storage& storage = part.unsafeGetTensorImpl()->unsafe_storage();
+    tensors_.storages().find(storage).put_name(part, name);
+    if (!part.is_quantized()) return;
+    std::string unused;
+    for (const auto& [ending, scales] : parts_of(part, TensorForm::kStrided, unused)) {
+      const c10::Storage& its = scales.unsafeGetTensorImpl()->unsafe_storage();
+      tensors_.storages().find(its).put_name(scales, name);
+    }
+  });
 }
 
 std::vector<core::TensorRecord> Capture::describe(const at::Tensor& tensor,
                                                   const std::string& slot) {
-  return impl_->engine().describe(tensor, slot);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  std::vector<core::TensorRecord> records;
+  RecordList list(records);
+  RecordingOrder order;
+  order.keep_bytes = false;
+  tensors_.add(tensor, slot, order, list);
+  return records;
 }
 
 NamedTensors Capture::unpack(const c10::IValue& object, const std::string& name) {
-  return impl_->engine().unpack(object, name);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  NamedTensors tensors;
+  core::Value unused;
+  const auto collect = [&](const at::Tensor& tensor, const std::string& slot) {
+    tensors.emplace_back(slot, tensor);
+    return std::uint32_t{0};
+  };
+  build_value(object, IntegerMeaning::kNumber, name, packed_, collect, unused);
+  return tensors;
 }
 
-void Capture::set_step(std::uint32_t step) { impl_->engine().set_step(step); }
-
-void Capture::set_phase(core::Phase phase) { impl_->engine().set_phase(phase); }
-
-void Capture::record_returned(const c10::IValue& value) { impl_->engine().record_returned(value); }
-
-void Capture::record_values(const std::string& name, const NamedValues& values) {
-  impl_->engine().record_values(name, values);
+void Capture::set_step(std::uint32_t step) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  step_ = step;
 }
 
-std::optional<std::uint32_t> Capture::fork_lane() { return impl_->engine().fork_lane(); }
+void Capture::set_phase(core::Phase phase) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  phase_ = phase;
+}
 
-CaptureCounts Capture::counts() const { return impl_->engine().counts(); }
+CaptureCounts Capture::counts() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  CaptureCounts counts = counts_;
+  counts.hashed_bytes = tensors_.hashed_bytes();
+  return counts;
+}
 
-std::vector<std::string> Capture::warnings() const { return impl_->engine().warnings(); }
-
-void Capture::rethrow_failure() const { impl_->engine().rethrow_failure(); }
+std::vector<std::string> Capture::warnings() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return warnings_;
+}
 
 std::vector<std::string> Capture::unmatched_include() const {
-  return impl_->engine().unmatched_include();
+  const std::lock_guard<std::mutex> lock(mutex_);
+  std::vector<std::string> unmatched;
+  for (const std::string& pattern : options_.include) {
+    const bool by_place =
+        std::any_of(site_matches_.begin(), site_matches_.end(), [&](const auto& entry) {
+          return matches_any({pattern}, entry.first->module_path);
+        });
+    if (!by_place && !plans_.any_matches(pattern)) unmatched.push_back(pattern);
+  }
+  return unmatched;
 }
 
-std::string Capture::last_operator() const { return impl_->engine().last_operator(); }
-
-struct Capture::Scope::LaneGuard {
-  LaneGuard(Engine& engine, std::optional<std::uint32_t> lane)
-      : guard(LaneState::kind(), engine.begin_lane(lane)) {}
-
-  c10::DebugInfoGuard guard;
-};
-
-Capture::Scope::Scope(Capture& capture, std::optional<std::uint32_t> lane)
-    : impl_(capture.impl_.get()), exceptions_(std::uncaught_exceptions()) {
-  lane_ = std::make_unique<LaneGuard>(impl_->engine(), lane);
-  activate(impl_->engine());
-  previous_ = set_intercepting(true);
+void Capture::rethrow_failure() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (failure_) throw core::Error(*failure_);
 }
 
-Capture::Scope::~Scope() {
-  set_intercepting(previous_);
-  lane_.reset();
-  deactivate(impl_->engine());
-  // A call that raised and left the scope with its exception is the operator the run died in: it
-  // stays open in the dump.
-  if (std::uncaught_exceptions() == exceptions_) impl_->engine().settle();
+std::string Capture::last_operator() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return describe_last();
+}
+
+std::string Capture::describe_last() const {
+  if (last_.op == nullptr) return {};
+  return fmt::format("op {} {}", last_.index, call_text(*last_.op, last_.site.get()));
+}
+
+void Capture::warn(std::string text) {
+  if (warnings_.size() >= kMaxWarnings || !warned_.insert(text).second) return;
+  warnings_.push_back(std::move(text));
+}
+
+void Capture::fail(std::exception_ptr why) noexcept {
+  try {
+    if (failed_.exchange(true)) return;
+    const std::string where = describe_last();
+    const auto say = [&](const std::string& what) {
+      return fmt::format("recording{}{}: {}", where.empty() ? "" : " ", where, what);
+    };
+    try {
+      std::rethrow_exception(std::move(why));
+    } catch (const core::Error& error) {
+      failure_.emplace(error.kind(), say(error.what()), error.hint());
+    } catch (const c10::Error& error) {
+      failure_.emplace(core::ErrorKind::kInternal, say(error.what_without_backtrace()));
+    } catch (const std::bad_alloc&) {
+      failure_.emplace(core::ErrorKind::kRunFailed,
+                       say("out of memory"),
+                       "record at level digest, or leave operators out with dump.exclude");
+    } catch (const std::exception& error) {
+      failure_.emplace(core::ErrorKind::kInternal, say(error.what()));
+    }
+    sink_->fail(failure_->what());
+  } catch (...) {
+    // The sink that failed cannot note that it failed; failed_ and failure_ stand.
+  }
+}
+
+void Capture::settle() noexcept {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (failed_) return;
+  try {
+    append_raised();
+  } catch (...) {
+    fail(std::current_exception());
+  }
+}
+
+bool Capture::is_excluded(const OperatorPlan& plan,
+                          const std::shared_ptr<const core::CallSite>& site) {
+  if (options_.include.empty() && options_.exclude.empty()) return false;
+  SiteMatch match;
+  if (site) {
+    const auto [found, fresh] = site_matches_.try_emplace(site);
+    if (fresh) {
+      found->second = {matches_any(options_.include, site->module_path),
+                       matches_any(options_.exclude, site->module_path)};
+    }
+    match = found->second;
+  }
+  const bool included = plan.matches_include || match.include;
+  return !included || plan.matches_exclude || match.exclude;
+}
+
+void Capture::note_stale(const Frame& frame) {
+  if (!options_.verify_inputs) return;
+  for (const std::string& slot : tensors_.take_stale()) {
+    ++counts_.stale_inputs;
+    warn(
+        fmt::format("op {} {}: argument {} had been changed by something the recording did not see",
+                    frame.record.index,
+                    frame.plan->full_name,
+                    slot));
+  }
+}
+
+void Capture::note_raced(const core::OpRecord& record) {
+  for (const std::string& slot : tensors_.take_raced()) {
+    warn(fmt::format(
+        "race on a tensor in use: op {} {}: {} was written by another thread while it was stored",
+        record.index,
+        record.op->full_name(),
+        slot));
+  }
+}
+
+void Capture::record_returned(const c10::IValue& value) {
+  NamedValues values;
+  for_each_returned(value, [&](const std::string& path, const c10::IValue& leaf) {
+    values.emplace_back(path, leaf);
+  });
+  append_values(std::string(core::kReturnedOperator), values, {}, core::kMainLane);
+}
+
+void Capture::record_values(const std::string& name, const NamedValues& values) {
+  append_values(name, values, place(), lane_number());
+}
+
+void Capture::append_values(const std::string& name,
+                            const NamedValues& values,
+                            const Place& place,
+                            std::uint32_t lane) {
+  if (failed_.load(std::memory_order_relaxed)) return;
+  const c10::impl::ExcludeDispatchKeyGuard unseen(kCaptureKey);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  try {
+    append_raised();
+    core::OpRecord record;
+    record.index = next_index_++;
+    std::shared_ptr<const core::OperatorInfo>& op = value_operators_[name];
+    if (!op) op = std::make_shared<core::OperatorInfo>(core::OperatorInfo{name, "", false});
+    record.op = op;
+    record.site = place.site;
+    record.phase = place.phase.value_or(phase_);
+    record.step = step_;
+    record.lane = lane;
+    last_ = {false, record.index, record.op.get(), record.site};
+    sink_->enter(record);
+    RecordList tensors(record.tensors);
+    RecordingOrder order;
+    const auto add = [&](const at::Tensor& tensor, const std::string& slot) {
+      return static_cast<std::uint32_t>(tensors_.add(tensor, slot, order, tensors));
+    };
+    const auto build = [&](const c10::IValue& value, const std::string& path, core::Value& into) {
+      build_value(value, IntegerMeaning::kNumber, path, packed_, std::ref(add), into);
+    };
+    for (const auto& [path, value] : values) {
+      core::Argument& argument = record.arguments.emplace_back();
+      argument.name = path;
+      build(value, path, argument.value);
+    }
+    // As an input it is what it was to every operator; what came out of the program is a value,
+    // whoever wrote it.
+    order.role = core::TensorRole::kOutput;
+    order.hands_out = true;
+    for (const auto& [path, value] : values) build(value, path, record.results.emplace_back());
+    note_raced(record);
+    ++counts_.operators;
+    if (core::is_returned(record)) ++counts_.returned;
+    counts_.tensors += tensors.size();
+    sink_->append(record);
+  } catch (...) {
+    fail(std::current_exception());
+  }
 }
 
 }  // namespace repro_check::capture

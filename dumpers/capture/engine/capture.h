@@ -1,57 +1,47 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/stack.h>
+
+#include <array>
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <exception>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <set>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "core/error.h"
+#include "core/system/pinned.h"
 #include "core/trace/dump_sink.h"
-#include "core/trace/op_range.h"
 #include "core/trace/op_record.h"
-#include "core/trace/run_modes.h"
-
-namespace at {
-class Tensor;
-}
-namespace c10 {
-struct IValue;
-}
+#include "dumpers/capture/engine/capture_options.h"
+#include "dumpers/capture/engine/host_rng.h"
+#include "dumpers/capture/engine/lane.h"
+#include "dumpers/capture/engine/operator_plan.h"
+#include "dumpers/capture/tensors/frame.h"
+#include "dumpers/capture/tensors/packed_object.h"
+#include "dumpers/capture/tensors/tensor_recorder.h"
 
 namespace repro_check::capture {
 
-struct CaptureOptions {
-  core::DumpLevel level = core::DumpLevel::kTensor;
-  core::DumpDepth depth = core::DumpDepth::kTop;
-  bool verify_inputs = false;  ///< hash every input anew instead of trusting the digest cache
-  bool disable_dropout = false;
-  core::RngMode rng = core::RngMode::kDevice;
-  std::uint64_t seed = 0;            ///< base of the host generator under RngMode::kHost
-  std::vector<std::string> include;  ///< globs on operator name or module path; empty = all
-  std::vector<std::string> exclude;
-  /// The program may write memory without an operator, as Python does from lists, files and shared
-  /// memory: what nobody was seen to write counts as written once it is read.
-  bool unseen_writes = false;
-  core::OpRanges keep_ops;  ///< at level tensor, the operators whose bytes are kept; empty = all
-};
-
 /// Tensors by name.
 using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
-
 /// Values by name.
 using NamedValues = std::vector<std::pair<std::string, c10::IValue>>;
 
 /// Says where in the model the calling thread stands. Implemented by the front end; called on the
 /// thread that runs the operator, inside the fallback.
-class SiteProvider {
+class SiteProvider : core::Pinned {
  public:
-  SiteProvider() = default;
-  SiteProvider(const SiteProvider&) = delete;
-  SiteProvider& operator=(const SiteProvider&) = delete;
-  SiteProvider(SiteProvider&&) = delete;
-  SiteProvider& operator=(SiteProvider&&) = delete;
   virtual ~SiteProvider() = default;
 
   /// Null when nothing is known. Equal places should be the same object.
@@ -70,30 +60,51 @@ class SiteProvider {
   [[nodiscard]] virtual bool fills_memory() const { return false; }
 };
 
-/// Progress, readable from any thread while the run goes on.
-struct CaptureCounts {
-  std::uint64_t operators = 0;  ///< records, those of returned values included
-  std::uint64_t returned = 0;
-  std::uint64_t tensors = 0;
-  std::uint64_t substitutions = 0;
-  std::uint64_t drawing_operators = 0;
-  /// Operators that may have drawn while somebody else held their generator.
-  std::uint64_t uncounted_draws = 0;
-  std::uint64_t hashed_bytes = 0;
-  /// Under verify_inputs: inputs that had changed though no recorded operator wrote them.
-  std::uint64_t stale_inputs = 0;
+/// An operator call as the fallback gets it.
+struct Call {
+  const c10::OperatorHandle& op;
+  c10::DispatchKeySet keys;  ///< below the engine's own
+  torch::jit::Stack& stack;
+};
+
+/// What is kept for each thread that runs operators.
+struct ThreadState {
+  std::uint64_t capture = 0;          ///< of which one this is
+  std::optional<std::uint32_t> lane;  ///< that begins on this thread
+  std::vector<Frame*> open;           ///< recorded calls this thread is inside of
+  unsigned hidden = 0;                ///< above 0 inside a call whose inside is not recorded
+
+  struct KnownPlan {
+    const c10::FunctionSchema* schema = nullptr;
+    OperatorPlan* plan = nullptr;
+  };
+  /// Plans of operators called lately, to be found without the lock.
+  std::array<KnownPlan, 64> known_plans;
+
+  KnownPlan& plan_of(const c10::FunctionSchema* schema) noexcept {
+    const auto address = reinterpret_cast<std::uintptr_t>(schema) / alignof(std::max_align_t);
+    return known_plans[(address ^ (address >> 6U)) % known_plans.size()];
+  }
+};
+
+/// The recorded call that this thread is inside of, the outermost where they are nested:
+/// `aten::conv2d (backbone.conv1, model.py:40)`; empty outside of all.
+std::string running_call();
+
+/// What becomes of the calls an operator makes itself.
+enum class Inside : std::uint8_t {
+  kRecorded,  ///< records of their own
+  kWatched,   ///< not recorded, but dropout and draws in them are still substituted
+  kUnseen,
 };
 
 /// Records every operator that passes the dispatcher while a Scope is alive. One Capture at a time
-/// is active in a process. Knows no front end and no file format.
-class Capture {
+/// is active in a process. Knows no front end and no file format. The state shared by threads is
+/// behind one lock, which is never held while an operator or the site provider runs.
+class Capture : core::Pinned {
  public:
   /// @param sink, sites  borrowed for the life of the object; `sites` may be null
   Capture(const CaptureOptions& options, core::DumpSink& sink, SiteProvider* sites);
-  Capture(const Capture&) = delete;
-  Capture& operator=(const Capture&) = delete;
-  Capture(Capture&&) = delete;
-  Capture& operator=(Capture&&) = delete;
   ~Capture();
 
   /// Names a tensor's storage, `state:encoder.3.weight` or `input:tokens`, until an operator writes
@@ -128,51 +139,135 @@ class Capture {
   /// Scope; empty where the calling thread is in no lane.
   std::optional<std::uint32_t> fork_lane();
 
+  /// Readable from any thread while the run goes on.
   [[nodiscard]] CaptureCounts counts() const;
-
   /// What a person should know of the recording, each once: draws that could not be moved to the
   /// host, draws that could not be counted, inputs that changed unseen (verify_inputs).
   [[nodiscard]] std::vector<std::string> warnings() const;
-
   /// Rethrows what went wrong inside the recording itself (a full disk, a defect of ours), which a
   /// model may have swallowed. To be called after the run; does nothing when nothing did.
   /// @throws core::Error
   void rethrow_failure() const;
-
   /// Patterns of CaptureOptions::include that no operator and no module of the run matched.
   [[nodiscard]] std::vector<std::string> unmatched_include() const;
-
   /// The operator that was running, or the last one, for messages: `op 57 aten::conv2d
   /// (backbone.conv1, model.py:40)`. Empty before the first.
   [[nodiscard]] std::string last_operator() const;
 
-  class Impl;
+  /// Runs the operator, recording it and changing what the options ask for. Called by the fallback.
+  void intercept(const Call& call);
 
   /// Interception on the calling thread, and the threads that inherit its state, while alive.
-  class Scope {
+  class Scope : core::Pinned {
    public:
-    /// @throws core::Error{kInternal} while another Capture records
-    explicit Scope(Capture& capture) : Scope(capture, std::nullopt) {}
     /// @param lane  from fork_lane(); empty = the thread that made the Capture, or one of which
     ///              nobody knows who started it
-    Scope(Capture& capture, std::optional<std::uint32_t> lane);
-    Scope(const Scope&) = delete;
-    Scope& operator=(const Scope&) = delete;
-    Scope(Scope&&) = delete;
-    Scope& operator=(Scope&&) = delete;
+    /// @throws core::Error{kInternal} while another Capture records
+    explicit Scope(Capture& capture, std::optional<std::uint32_t> lane = std::nullopt);
     ~Scope();
 
    private:
-    struct LaneGuard;
-
-    Impl* impl_;
-    std::unique_ptr<LaneGuard> lane_;
-    bool previous_ = false;
+    Capture& capture_;
+    std::optional<c10::DebugInfoGuard> lane_;
+    bool previous_;
     int exceptions_;
   };
 
  private:
-  std::unique_ptr<Impl> impl_;
+  class OutputVisitor;
+  /// Where a call stands, as the front end says.
+  struct Place {
+    std::shared_ptr<const core::CallSite> site;
+    std::optional<core::Phase> phase;
+  };
+
+  [[nodiscard]] Place place() const;
+  ThreadState& this_thread();
+  /// The lane that begins on this thread, with none of its forks made.
+  std::shared_ptr<LaneState> begin_lane(std::optional<std::uint32_t> forked);
+  /// Null on a thread that inherited none of this capture's.
+  [[nodiscard]] const LaneState* inherited_lane() const noexcept;
+  [[nodiscard]] std::uint32_t lane_number() const noexcept;
+  /// False for what its compiler runs; asked where no recorded call is open.
+  [[nodiscard]] bool is_of_program() const;
+  OperatorPlan* find_plan(const Call& call, ThreadState& thread) noexcept;
+  [[nodiscard]] bool decomposes(const Call& call, const OperatorPlan& plan) const;
+  void record(const Call& call,
+              OperatorPlan& plan,
+              ThreadState& thread,
+              Inside inside,
+              std::vector<core::Substitution> noted);
+  void intercept_hidden(const Call& call, const OperatorPlan& plan, ThreadState& thread);
+  void execute(const Call& call, const OperatorPlan& plan, ThreadState& thread, Inside inside);
+  bool draw_on_host(const Call& call, const OperatorPlan& plan, ThreadState& thread);
+
+  /// Null when recording has failed.
+  std::unique_ptr<Frame> begin(const Call& call,
+                               OperatorPlan& plan,
+                               const ThreadState& thread,
+                               std::vector<core::Substitution> noted) noexcept;
+  std::unique_ptr<Frame> take_frame(OperatorPlan& plan);
+  void fill_head(Frame& frame,
+                 const ThreadState& thread,
+                 std::vector<core::Substitution> noted,
+                 const Place& place);
+  void fill_inputs(const Call& call, Frame& frame);
+  void note_picked(const c10::IValue* arguments, Frame& frame);
+  void end(const Call& call, std::unique_ptr<Frame> frame, const ThreadState& thread) noexcept;
+  void note_movement(Frame& frame);
+  void note_uncounted(const Frame& frame);
+  void fill_outputs(const Call& call, Frame& frame);
+  void apply_writes(Frame& frame);
+  void append(std::unique_ptr<Frame> frame);
+  void append_values(const std::string& name,
+                     const NamedValues& values,
+                     const Place& place,
+                     std::uint32_t lane);
+  void raised(std::unique_ptr<Frame> frame) noexcept;
+  void append_raised();
+  /// Appends the calls that ended in an exception which the program survived.
+  void settle() noexcept;
+  [[nodiscard]] bool is_excluded(const OperatorPlan& plan,
+                                 const std::shared_ptr<const core::CallSite>& site);
+  void note_stale(const Frame& frame);
+  void note_raced(const core::OpRecord& record);
+  void warn(std::string text);
+  void fail(std::exception_ptr why) noexcept;
+  [[nodiscard]] std::string describe_last() const;
+
+  const std::uint64_t id_;
+  const CaptureOptions options_;
+  core::DumpSink* sink_;
+  SiteProvider* sites_;
+  HostRng host_rng_;
+  mutable std::mutex mutex_;
+  OperatorPlans plans_;
+  /// What records of values carry in the place of an operator.
+  std::map<std::string, std::shared_ptr<const core::OperatorInfo>> value_operators_;
+  TensorRecorder tensors_;
+  PackedObjects packed_;
+  std::uint64_t next_index_ = 0;
+  std::uint32_t lanes_begun_ = 0;                                ///< but for the main one
+  std::unordered_map<std::uint32_t, std::uint64_t> host_draws_;  ///< by lane
+  std::uint32_t step_ = 0;
+  core::Phase phase_ = core::Phase::kForward;
+  std::vector<std::unique_ptr<Frame>> raised_;
+  struct SiteMatch {
+    bool include = false;
+    bool exclude = false;
+  };
+  std::unordered_map<std::shared_ptr<const core::CallSite>, SiteMatch> site_matches_;
+  std::vector<std::string> warnings_;
+  std::set<std::string> warned_;
+  std::optional<core::Error> failure_;
+  struct Last {
+    bool raised = false;
+    std::uint64_t index = 0;
+    const core::OperatorInfo* op = nullptr;  ///< kept by its plan; null = none yet
+    std::shared_ptr<const core::CallSite> site;
+  } last_;
+  CaptureCounts counts_;  ///< but for hashed_bytes
+  std::atomic<bool> failed_ = false;
 };
 
 }  // namespace repro_check::capture

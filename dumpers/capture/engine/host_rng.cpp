@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "core/digest/digest.h"
-#include "dumpers/capture/engine/substitution.h"
 #include "dumpers/capture/generators/generator_watch.h"
 #include "dumpers/capture/tensors/tensor_form.h"
 #include "dumpers/capture/torch/torch_compat.h"

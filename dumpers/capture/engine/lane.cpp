@@ -2,12 +2,11 @@
 #include "dumpers/capture/engine/lane.h"
 
 #include "core/trace/lane.h"
-#include "dumpers/capture/engine/lane_state.h"
 
 namespace repro_check::capture {
 
 std::shared_ptr<LaneState> LaneState::fork() {
-  auto forked = std::make_shared<LaneState>(engine_, core::forked_lane(number_, forks_++));
+  auto forked = std::make_shared<LaneState>(capture_, core::forked_lane(number_, forks_++));
   forked->launcher_ = this_thread();
   return forked;
 }

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <c10/util/ThreadLocalDebugInfo.h>
+
+#include <atomic>
 #include <cstdint>
+#include <memory>
 #include <optional>
 
 namespace repro_check::capture {
@@ -27,5 +31,55 @@ void end_fork() noexcept;
 
 /// The lane may go on on another thread.
 void leave_thread() noexcept;
+
+/// One lane. Travels with LibTorch's thread-local state, which forks and what goes on after a wait
+/// take along from thread to thread.
+class LaneState final : public c10::DebugInfoBase {
+ public:
+  /// One that LibTorch itself uses in tests alone.
+  static c10::DebugInfoKind kind() noexcept { return c10::DebugInfoKind::TEST_INFO_2; }
+
+  LaneState(std::uint64_t capture, std::uint32_t number) : capture_(capture), number_(number) {}
+
+  /// Null when this thread inherited none.
+  static LaneState* current() noexcept {
+    return static_cast<LaneState*>(c10::ThreadLocalDebugInfo::get(kind()));
+  }
+
+  [[nodiscard]] std::uint64_t capture() const noexcept { return capture_; }
+  [[nodiscard]] std::uint32_t number() const noexcept { return number_; }
+
+  void hold() noexcept { holder_.store(this_thread(), std::memory_order_relaxed); }
+  void release() noexcept { holder_.store(nullptr, std::memory_order_relaxed); }
+  [[nodiscard]] bool is_held_here() const noexcept {
+    return holder_.load(std::memory_order_relaxed) == this_thread();
+  }
+
+  void set_place(std::int64_t place) noexcept { place_.store(place, std::memory_order_relaxed); }
+  [[nodiscard]] std::int64_t place() const noexcept {
+    return place_.load(std::memory_order_relaxed);
+  }
+
+  /// The next fork, which this thread is about to launch.
+  std::shared_ptr<LaneState> fork();
+  void launched() noexcept { launcher_.store(nullptr, std::memory_order_relaxed); }
+  [[nodiscard]] bool is_launched_here() const noexcept {
+    return launcher_.load(std::memory_order_relaxed) == this_thread();
+  }
+
+ private:
+  /// An address that only this thread has.
+  static const void* this_thread() noexcept {
+    thread_local const char own = 0;
+    return &own;
+  }
+
+  const std::uint64_t capture_;  ///< ThreadState::capture
+  const std::uint32_t number_;
+  std::uint32_t forks_ = 0;  ///< whoever holds the lane counts them
+  std::atomic<const void*> holder_ = nullptr;
+  std::atomic<const void*> launcher_ = nullptr;
+  std::atomic<std::int64_t> place_ = -1;
+};
 
 }  // namespace repro_check::capture

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/stack.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -95,5 +96,15 @@ class OperatorPlans {
   std::vector<std::string> exclude_;
   std::unordered_map<const c10::FunctionSchema*, std::unique_ptr<OperatorPlan>> plans_;
 };
+
+/// The arguments of the call: the last ones of the interpreter's whole stack (trap 1).
+inline c10::IValue* arguments_of(const OperatorPlan& plan, torch::jit::Stack& stack) {
+  return stack.data() + (stack.size() - plan.arguments.size());
+}
+
+/// Closes every dropout door that stands open, and notes each.
+void close_doors(const OperatorPlan& plan,
+                 torch::jit::Stack& stack,
+                 std::vector<core::Substitution>& noted);
 
 }  // namespace repro_check::capture

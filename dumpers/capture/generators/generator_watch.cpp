@@ -13,6 +13,7 @@
 #include "dumpers/capture/generators/generator_engine.h"
 
 namespace repro_check::capture {
+
 namespace {
 
 /// Draws counted before giving up; as many take about as long as the operator that made them.

@@ -6,19 +6,25 @@
 #include <ATen/core/grad_mode.h>
 #include <c10/core/InferenceMode.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
+#include <c10/util/Exception.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <mutex>
 #include <string_view>
 #include <utility>
 
 #include "core/error.h"
 #include "core/text/near_miss.h"
 #include "core/trace/known_variables.h"
+#include "dumpers/capture/engine/capture.h"
 #include "dumpers/capture/settings/environment.h"
 #include "dumpers/capture/settings/setting_table.h"
+#include "dumpers/capture/torch/torch_compat.h"
 
 namespace repro_check::capture {
+
 namespace {
 
 constexpr std::string_view kUnreadable = "unreadable: ";
@@ -126,7 +132,7 @@ std::vector<core::EnvironmentFact> read_settings() {
   return facts;
 }
 
-class DeterminismPin::Impl {
+class DeterminismPin::Impl : core::Pinned {
  public:
   explicit Impl(const PinRequest& request) {
     for (const SettingRow& row : setting_rows()) found_.push_back(read_setting(row));
@@ -137,10 +143,6 @@ class DeterminismPin::Impl {
       throw;
     }
   }
-  Impl(const Impl&) = delete;
-  Impl& operator=(const Impl&) = delete;
-  Impl(Impl&&) = delete;
-  Impl& operator=(Impl&&) = delete;
   ~Impl() { restore(); }
 
   [[nodiscard]] std::vector<core::Setting> settings() const {
@@ -234,5 +236,60 @@ void seed_generators(std::uint64_t seed, std::vector<core::Setting>& settings) {
     }
   }
 }
+
+namespace {
+
+/// A model that warns in a loop must not fill the memory.
+constexpr std::size_t kMaxTexts = 1000;
+
+class Handler final : public WarningListener {
+ public:
+  [[nodiscard]] std::vector<std::string> texts() const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return texts_;
+  }
+
+ private:
+  void hear(const std::string& said) override {
+    // LibTorch says what a kernel lacks, and not who called it.
+    const std::string call = running_call();
+    std::string text = call.empty() ? said : call + ": " + said;
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (texts_.size() >= kMaxTexts) return;
+    if (std::find(texts_.begin(), texts_.end(), text) == texts_.end())
+      texts_.push_back(std::move(text));
+  }
+
+  mutable std::mutex mutex_;
+  std::vector<std::string> texts_;
+};
+
+}  // namespace
+
+class WarningCollector::Impl : core::Pinned {
+ public:
+  Impl() : previous_(warnings_of::get_warning_handler()), always_(warnings_of::get_warnAlways()) {
+    warnings_of::set_warning_handler(&handler_);
+    // Warnings given once in a process would be missing from the second run of a warm one.
+    warnings_of::set_warnAlways(true);
+  }
+  ~Impl() {
+    warnings_of::set_warning_handler(previous_);
+    warnings_of::set_warnAlways(always_);
+  }
+
+  [[nodiscard]] std::vector<std::string> texts() const { return handler_.texts(); }
+
+ private:
+  Handler handler_;
+  c10::WarningHandler* previous_;
+  bool always_;
+};
+
+WarningCollector::WarningCollector() : impl_(std::make_unique<Impl>()) {}
+
+WarningCollector::~WarningCollector() = default;
+
+std::vector<std::string> WarningCollector::warnings() const { return impl_->texts(); }
 
 }  // namespace repro_check::capture

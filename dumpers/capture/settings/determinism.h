@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "core/system/pinned.h"
 #include "core/trace/run_manifest.h"
 #include "core/trace/run_modes.h"
 
@@ -32,16 +33,12 @@ std::vector<core::EnvironmentFact> read_settings();
 /// determinism warn and error also: deterministic algorithms and their filling of fresh memory,
 /// cuDNN deterministic without autotuning, TF32 off, reduced-precision reductions off, NNPACK off,
 /// ahead-of-time kernels off. `settings` comes last and may name any of them.
-class DeterminismPin {
+class DeterminismPin : core::Pinned {
  public:
   /// @throws core::Error{kUsage} on a setting this LibTorch does not have or a value it does not
   ///         take, with the near miss; core::Error{kRunFailed} when LibTorch does not report what
   ///         was set
   explicit DeterminismPin(const PinRequest& request);
-  DeterminismPin(const DeterminismPin&) = delete;
-  DeterminismPin& operator=(const DeterminismPin&) = delete;
-  DeterminismPin(DeterminismPin&&) = delete;
-  DeterminismPin& operator=(DeterminismPin&&) = delete;
   ~DeterminismPin();
 
   /// All settings, as found before and as they are now.
@@ -69,13 +66,9 @@ void check_variables();
 
 /// Collects LibTorch's warnings instead of printing them, while alive. Each text is kept once, for
 /// each place of the model that it came from: `aten::put_ (m, model.py:3): put_ does not ...`.
-class WarningCollector {
+class WarningCollector : core::Pinned {
  public:
   WarningCollector();
-  WarningCollector(const WarningCollector&) = delete;
-  WarningCollector& operator=(const WarningCollector&) = delete;
-  WarningCollector(WarningCollector&&) = delete;
-  WarningCollector& operator=(WarningCollector&&) = delete;
   ~WarningCollector();
 
   [[nodiscard]] std::vector<std::string> warnings() const;

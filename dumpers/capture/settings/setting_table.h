@@ -20,19 +20,7 @@ struct UnknownSettingValue {};
 
 using SettingRows = std::vector<SettingRow>;
 
-std::string on_off(bool on);
-
-/// A setting that is `on` or `off`.
-SettingRow toggle_row(std::string name, std::function<bool()> get, std::function<void(bool)> set);
-
-/// The settings of at::globalContext() that this LibTorch has (determinism.md 1.2).
-void add_context_rows(SettingRows& rows);
-void add_precision_rows(SettingRows& rows);
-
-/// Threads, autocast, grad mode, default dtype, flush-denormal (determinism.md 1.3).
-void add_thread_rows(SettingRows& rows);
-
-/// All of them, in a fixed order.
+/// The settings that this LibTorch has, in a fixed order (determinism.md 1.2 and 1.3).
 const SettingRows& setting_rows();
 
 /// What the getter says, or `unreadable: <why>`.

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <ATen/core/ivalue.h>
 
 #include <cstddef>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 namespace repro_check::capture {
@@ -55,5 +57,14 @@ class ByteRanges {
  private:
   std::vector<ByteRange> ranges_;  ///< ascending, none touches the next
 };
+
+/// Whether an operator (`scatter_`) writes those elements of its first argument that others pick.
+bool picks_elements(std::string_view base);
+
+/// Which bytes of the storage of the first argument such an operator is going to write; empty where
+/// that cannot be told.
+/// @param arguments  as its schema has them
+std::optional<std::vector<ByteRange>> picked_bytes(std::string_view base,
+                                                   const c10::IValue* arguments);
 
 }  // namespace repro_check::capture

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "core/system/pinned.h"
 #include "core/trace/op_record.h"
 #include "dumpers/capture/generators/generator_watch.h"
 #include "dumpers/capture/tensors/byte_ranges.h"
@@ -68,13 +69,8 @@ struct WatchedArgument {
 
 /// One recorded call while it runs. Kept by its plan afterwards, so that the next call of the same
 /// operator finds every string and vector at its size.
-struct Frame {
+struct Frame : core::Pinned {
   Frame() : tensors(record.tensors) {}
-  Frame(const Frame&) = delete;
-  Frame& operator=(const Frame&) = delete;
-  Frame(Frame&&) = delete;
-  Frame& operator=(Frame&&) = delete;
-  ~Frame() = default;
 
   /// @param tensor   an argument, of which tensors[index] is the record
   /// @param version  of it before it was digested

@@ -11,7 +11,6 @@
 #include <span>
 #include <vector>
 
-#include "core/tensor/non_finite.h"
 #include "core/tensor/tensor_stats.h"
 
 #if defined(__SSE2__)

@@ -1,17 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dumpers/capture/tensors/tensor_recorder.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <optional>
 #include <tuple>
-#include <vector>
 
-#include "core/digest/digest_stream.h"
+#include "core/digest/digest.h"
 #include "core/text/short_text.h"
 #include "dumpers/capture/tensors/hashing.h"
-#include "dumpers/capture/tensors/packed_form.h"
 #include "dumpers/capture/torch/torch_compat.h"
 #include "dumpers/capture/torch/torch_names.h"
 

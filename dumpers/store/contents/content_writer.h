@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -11,15 +12,57 @@
 #include <unordered_set>
 #include <vector>
 
-#include "core/content/content_bytes.h"
-#include "core/content/content_slice.h"
+#include "core/content/content.h"
 #include "core/tensor/tensor_record.h"
+#include "core/trace/op_record.h"
 #include "dumpers/journal/journal.h"
 #include "dumpers/store/contents/staging_queue.h"
-#include "dumpers/store/file/content_datasets.h"
-#include "dumpers/store/file/direct_file.h"
+#include "dumpers/store/file/trace_creation.h"
 
 namespace repro_check::store {
+
+/// How many elements of a content `rule` has stored; empty where it is to be stored whole.
+/// @param bytes  of the content
+std::optional<std::uint64_t> sliced_length(const core::SliceRule& rule,
+                                           const core::ContentKey& key,
+                                           std::uint64_t bytes);
+
+/// The elements of a slice, one behind the other.
+/// @param length  as of sliced_length()
+std::vector<std::byte> slice_bytes(const core::ContentBytes& bytes,
+                                   std::size_t element_size,
+                                   std::uint64_t length,
+                                   std::uint64_t stride);
+
+/// Which contents are left out because of DumpWriterOptions::max_bytes, and where that shows.
+class ByteLimit {
+ public:
+  explicit ByteLimit(std::optional<std::uint64_t> most) noexcept : most_(most) {}
+
+  /// Whether `more` bytes may be stored beside `stored`; an answer of no is remembered.
+  bool admits(std::uint64_t stored, std::uint64_t more) noexcept {
+    if (!most_ || (stored <= *most_ && more <= *most_ - stored)) return true;
+    refused_ = true;
+    return false;
+  }
+
+  /// Told of every record that is appended.
+  void note(const core::OpRecord& record) {
+    if (!refused_ || (reached_at_ && *reached_at_ < record.index)) return;
+    const bool lacks = std::ranges::any_of(record.tensors, [](const core::TensorRecord& tensor) {
+      return tensor.state == core::ContentState::kHashed && !tensor.stored;
+    });
+    if (lacks) reached_at_ = record.index;
+  }
+
+  /// The lowest op index of a record that lacks bytes.
+  [[nodiscard]] std::optional<std::uint64_t> reached_at() const noexcept { return reached_at_; }
+
+ private:
+  std::optional<std::uint64_t> most_;
+  bool refused_ = false;
+  std::optional<std::uint64_t> reached_at_;
+};
 
 struct ContentKeyHash {
   std::size_t operator()(const core::ContentKey& key) const noexcept {

@@ -9,8 +9,6 @@
 #include <utility>
 
 #include "core/text/printable.h"
-#include "core/text/utf8.h"
-#include "dumpers/store/file/element_types.h"
 #include "dumpers/store/file/trace_creation.h"
 
 namespace repro_check::store {

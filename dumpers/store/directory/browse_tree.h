@@ -6,8 +6,7 @@
 #include <string_view>
 
 #include "core/trace/op_record.h"
-#include "dumpers/store/file/hdf5_handle.h"
-#include "dumpers/store/file/hdf5_scope.h"
+#include "dumpers/store/file/hdf5.h"
 
 namespace repro_check::store {
 

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -10,22 +11,22 @@
 #include <array>
 #include <cerrno>
 #include <cstdio>
+#include <span>
 #include <system_error>
 #include <vector>
 
 #include "core/error.h"
 #include "core/text/printable.h"
-#include "dumpers/journal/write_error.h"
-#include "dumpers/store/directory/discard.h"
-#include "dumpers/store/directory/pack_name.h"
+#include "dumpers/store/file/plain_file.h"
 
 namespace repro_check::store {
+
 namespace {
 
 namespace fs = std::filesystem;
 using core::Error;
 using core::ErrorKind;
-using journal::write_failed;
+using core::write_failed;
 
 constexpr const char* kManifestTemporary = "manifest.json.tmp";
 constexpr std::array<const char*, 5> kOurFiles{
@@ -230,15 +231,7 @@ void write_file_atomically(const fs::path& file, std::string_view text) {
   constexpr mode_t kMode = 0666;
   const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, kMode);
   if (fd < 0) write_failed(temporary, "cannot create", errno);
-  int code = 0;
-  while (code == 0 && !text.empty()) {
-    const ssize_t written = ::write(fd, text.data(), text.size());
-    if (written >= 0) {
-      text.remove_prefix(static_cast<std::size_t>(written));
-    } else if (errno != EINTR) {
-      code = errno;
-    }
-  }
+  int code = core::write_all(fd, text) ? 0 : errno;
   if (code == 0 && ::fsync(fd) != 0) code = errno;
   if (::close(fd) != 0 && code == 0) code = errno;
   if (code != 0) write_failed(temporary, "cannot write", code);
@@ -253,25 +246,22 @@ void remove_file(const fs::path& file) {
 
 std::string read_text_file(const fs::path& file, std::uintmax_t limit) {
   // A FIFO must not hang us, and a dump must not lead out of its directory.
-  const int fd = ::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
-  if (fd < 0 && errno == ELOOP) {
+  const core::FileDescriptor opened(
+      ::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW));
+  if (opened.get() < 0 && errno == ELOOP) {
     throw Error(ErrorKind::kDumpDamaged,
                 fmt::format("{}: is a link to somewhere else", file.string()),
                 "a dump holds its files itself: copy what the link leads to in its place");
   }
-  if (fd < 0) read_failed(file, "cannot open", errno);
+  if (opened.get() < 0) read_failed(file, "cannot open", errno);
   std::string text;
-  std::vector<char> block(std::size_t{64} << 10U);
-  int code = 0;
-  for (;;) {
-    const ssize_t got = ::read(fd, block.data(), block.size());
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) code = errno;
-    if (got <= 0 || text.size() > limit) break;
-    text.append(block.data(), static_cast<std::size_t>(got));
+  std::vector<std::byte> block(std::size_t{64} << 10U);
+  for (std::size_t got = block.size(); got == block.size() && text.size() <= limit;) {
+    const auto read = core::read_at(opened.get(), text.size(), block);
+    if (!read) read_failed(file, "cannot read", errno);
+    got = *read;
+    text.append(reinterpret_cast<const char*>(block.data()), got);
   }
-  ::close(fd);
-  if (code != 0) read_failed(file, "cannot read", code);
   if (text.size() > limit) {
     throw Error(ErrorKind::kDumpDamaged,
                 fmt::format("{}: larger than {} bytes", file.string(), limit));
@@ -283,6 +273,182 @@ core::RunManifest read_manifest(const fs::path& directory) {
   constexpr std::uintmax_t kLargest = std::uintmax_t{256} << 20U;
   const fs::path file = directory / kManifestName;
   return core::manifest_from_json_text(read_text_file(file, kLargest), file.string());
+}
+
+namespace {
+
+bool begins_as_zstd(const fs::path& file) {
+  constexpr std::string_view kMagic = "\x28\xb5\x2f\xfd";
+  try {
+    const core::FileDescriptor opened = open_plain(fs::canonical(file));
+    std::string start(kMagic.size(), '\0');
+    return read_some(opened.get(), 0, std::as_writable_bytes(std::span(start)), "") ==
+               start.size() &&
+           start == kMagic;
+  } catch (const Error&) {
+    return false;
+  } catch (const fs::filesystem_error&) {
+    return false;
+  }
+}
+
+/// `out/` names `out`.
+fs::path without_slash(const fs::path& path) {
+  const fs::path normal = path.lexically_normal();
+  return normal.has_filename() ? normal : normal.parent_path();
+}
+
+}  // namespace
+
+bool has_pack_name(const fs::path& path) {
+  const std::string name = path.filename().string();
+  return name.size() > std::string_view(kPackSuffix).size() && name.ends_with(kPackSuffix);
+}
+
+bool is_pack(const fs::path& path) {
+  std::error_code code;
+  if (!fs::is_regular_file(path, code)) return false;
+  return has_pack_name(path) || begins_as_zstd(path);
+}
+
+void expect_pack(const fs::path& pack) {
+  if (begins_as_zstd(pack)) return;
+  std::error_code code;
+  const std::string name = core::printable(pack.string());
+  const bool there = fs::is_regular_file(pack, code);
+  throw Error(ErrorKind::kDumpUnknown,
+              there ? fmt::format("{}: is no packed dump: it is not compressed with zstd", name)
+                    : fmt::format("{}: no such file", name),
+              "give a file that `repro-check pack` has made");
+}
+
+fs::path temporary_beside(const fs::path& path) {
+  std::error_code code;
+  fs::path beside = fs::weakly_canonical(fs::absolute(without_slash(path)), code);
+  if (code) beside = without_slash(path);
+  return beside += fmt::format(".{}.tmp", ::getpid());
+}
+
+fs::path default_pack(const fs::path& dump) {
+  fs::path directory = without_slash(dump);
+  std::error_code code;
+  const fs::path file = directory.filename();
+  if ((file == kManifestName || file == kTraceName) && !fs::is_directory(directory, code)) {
+    directory = directory.parent_path();
+  }
+  const fs::path last = directory.filename();
+  if (last.empty() || last == "." || last == "..") {
+    directory = fs::weakly_canonical(fs::absolute(directory), code);
+  }
+  return directory += kPackSuffix;
+}
+
+fs::path default_dump(const fs::path& pack) {
+  if (!has_pack_name(pack)) {
+    throw Error(ErrorKind::kUsage,
+                fmt::format("{}: is not called <name>{}, so the dump has no name",
+                            core::printable(pack.string()),
+                            kPackSuffix),
+                "name its directory with -o DIR");
+  }
+  const std::string name = pack.filename().string();
+  return pack.parent_path() / name.substr(0, name.size() - std::string_view(kPackSuffix).size());
+}
+
+namespace {
+
+constexpr const char* kUsualHint =
+    "give a directory that `repro-check record` or `repro-check run` has written";
+
+/// Dumps one level below, which is what the directory of a whole `run` holds.
+std::string hint_for(const fs::path& directory) {
+  constexpr std::size_t kShown = 4;
+  std::vector<std::string> names;
+  std::error_code code;
+  for (const fs::directory_entry& entry : fs::directory_iterator(directory, code)) {
+    std::error_code ignored;
+    if (fs::exists(entry.path() / kManifestName, ignored)) {
+      names.push_back(core::printable(entry.path().string()));
+    }
+  }
+  if (names.empty()) return kUsualHint;
+  std::ranges::sort(names);
+  if (names.size() > kShown) names.resize(kShown);
+  return fmt::format("did you mean {}?", fmt::join(names, " or "));
+}
+
+[[noreturn]] void refuse_incomplete(const std::string& name, const fs::path& directory) {
+  std::string message = fmt::format("{}: incomplete recording", name);
+  const fs::path file = directory / kJournalName;
+  std::error_code code;
+  if (fs::exists(file, code)) {
+    try {
+      const journal::JournalSummary reached = journal::summarise(file);
+      message += fmt::format(
+          ": {} operator{} whole", reached.completed, reached.completed == 1 ? "" : "s");
+      if (reached.entered) {
+        message += fmt::format(
+            "; op {} {} was entered and never left", *reached.entered, reached.entered_operator);
+      } else if (reached.last) {
+        message += fmt::format("; the last was op {} {}", *reached.last, reached.last_operator);
+      }
+      if (!reached.failure.empty()) message += "; " + core::printable(reached.failure);
+    } catch (const Error& failure) {
+      message += fmt::format("; its journal cannot be read: {}", failure.what());
+    }
+  }
+  std::string hint = "record the run again";
+  if (journal::is_being_written(file)) {
+    hint = "it is still being recorded: wait for it";
+  } else if (fs::exists(file, code)) {
+    hint += ", or keep what there is: repro-check recover " + name;
+  }
+  throw Error(ErrorKind::kDumpIncomplete, message, hint);
+}
+
+/// A link has a refusal of its own.
+void refuse_unless_file(const fs::path& file) {
+  std::error_code code;
+  const fs::file_status status = fs::symlink_status(file, code);
+  if (fs::is_regular_file(status) || fs::is_symlink(status)) return;
+  throw Error(ErrorKind::kDumpDamaged,
+              fmt::format("{}: is not a file", core::printable(file.string())),
+              "the dump is damaged; copy it again or record the run again");
+}
+
+}  // namespace
+
+fs::path locate_dump(const fs::path& path) {
+  std::error_code code;
+  const std::string name = core::printable(path.string());
+  const fs::file_status status = fs::status(path, code);
+  if (!fs::exists(status)) {
+    throw Error(ErrorKind::kDumpUnknown, fmt::format("{}: no such directory", name), kUsualHint);
+  }
+  fs::path directory = path;
+  if (!fs::is_directory(status)) {
+    const fs::path file = path.filename();
+    if (file != kManifestName && file != kTraceName) {
+      throw Error(
+          ErrorKind::kDumpUnknown, fmt::format("{}: is a file, not a dump", name), kUsualHint);
+    }
+    directory = path.has_parent_path() ? path.parent_path() : fs::path(".");
+  }
+  if (fs::exists(directory / kManifestName, code)) {
+    refuse_unless_file(directory / kManifestName);
+    return directory;
+  }
+  if (code == std::errc::permission_denied) {
+    throw Error(ErrorKind::kDumpUnknown,
+                fmt::format("{}: cannot look into it: {}", name, code.message()),
+                "ask whom it belongs to, or copy it as somebody who may read it");
+  }
+  if (fs::exists(directory / kJournalName, code) || fs::exists(directory / kTraceName, code)) {
+    refuse_incomplete(name, directory);
+  }
+  throw Error(ErrorKind::kDumpUnknown,
+              fmt::format("{}: there is no dump in this directory", name),
+              hint_for(directory));
 }
 
 }  // namespace repro_check::store

@@ -6,17 +6,13 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
-#include <string>
 #include <system_error>
 #include <vector>
 
 #include "core/error.h"
 #include "core/tensor/dtype.h"
 #include "core/text/printable.h"
-#include "dumpers/store/file/element_types.h"
-#include "dumpers/store/file/hdf5_handle.h"
-#include "dumpers/store/file/hdf5_scope.h"
+#include "dumpers/store/file/hdf5.h"
 #include "dumpers/store/file/trace_creation.h"
 
 namespace repro_check::store {

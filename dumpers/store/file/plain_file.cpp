@@ -12,9 +12,8 @@
 #include <utility>
 
 #include "core/error.h"
-#include "core/system/temporary_file.h"
+#include "core/system/signals_blocked.h"
 #include "core/text/printable.h"
-#include "dumpers/journal/size_signal_guard.h"
 
 namespace repro_check::store {
 namespace {
@@ -40,26 +39,17 @@ std::string printable_name(const std::filesystem::path& file) {
 }  // namespace
 
 void write_whole(int fd, std::span<const std::byte> bytes, const std::string& name) {
-  const journal::SizeSignalGuard guard;
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(fd, bytes.data(), bytes.size());
-    if (written >= 0) {
-      bytes = bytes.subspan(static_cast<std::size_t>(written));
-    } else if (errno != EINTR) {
-      system_refused(name, "cannot write", errno);
-    }
-  }
+  const core::SizeSignalGuard guard;
+  if (!core::write_all(fd, bytes)) system_refused(name, "cannot write", errno);
 }
 
 std::size_t read_some(int fd,
                       std::uint64_t offset,
                       std::span<std::byte> into,
                       const std::string& name) {
-  for (;;) {
-    const ssize_t got = ::pread(fd, into.data(), into.size(), static_cast<off_t>(offset));
-    if (got >= 0) return static_cast<std::size_t>(got);
-    if (errno != EINTR) system_refused(name, "cannot read", errno);
-  }
+  const std::optional<std::size_t> got = core::read_at(fd, offset, into);
+  if (!got) system_refused(name, "cannot read", errno);
+  return *got;
 }
 
 core::FileDescriptor open_plain(const std::filesystem::path& file) {
@@ -101,16 +91,16 @@ void expect_free_space(const core::FileDescriptor& file,
 }
 
 void take_space(const core::FileDescriptor& file, std::uint64_t bytes, const std::string& name) {
-  const journal::SizeSignalGuard guard;
+  const core::SizeSignalGuard guard;
   int code = EINTR;
   while (code == EINTR) code = ::posix_fallocate(file.get(), 0, static_cast<off_t>(bytes));
   if (code != 0) system_refused(name, "cannot take the space for it", code);
 }
 
-TemporaryFile create_temporary(std::uint64_t needed_space) {
+core::TemporaryFile create_temporary(std::uint64_t needed_space) {
   const std::string directory = core::temporary_directory();
-  core::OpenedTemporary opened = core::open_temporary(directory);
-  if (opened.file.get() < 0) {
+  core::TemporaryFile made = core::open_temporary(directory);
+  if (made.file.get() < 0) {
     throw Error(
         ErrorKind::kIo,
         fmt::format("{}: cannot create a temporary file: {}",
@@ -119,14 +109,11 @@ TemporaryFile create_temporary(std::uint64_t needed_space) {
         "packs, and datasets stored in chunks, are laid out there for reading: point TMPDIR at "
         "another directory");
   }
-  TemporaryFile made;
-  made.file = std::move(opened.file);
-  if (!opened.name.empty()) made.name = TemporaryName(std::move(opened.name));
   expect_free_space(made.file, core::printable(directory), needed_space);
   return made;
 }
 
-TemporaryName name_temporary(const core::FileDescriptor& file) {
+core::TemporaryName name_temporary(const core::FileDescriptor& file) {
   constexpr int kTrials = 100;
   const std::string source = fmt::format("/proc/self/fd/{}", file.get());
   const std::string directory = core::temporary_directory();
@@ -135,7 +122,7 @@ TemporaryName name_temporary(const core::FileDescriptor& file) {
     std::string name =
         fmt::format("{}/repro-check-{}-{}-{}", directory, ::getpid(), file.get(), trial);
     if (::linkat(AT_FDCWD, source.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) == 0) {
-      return TemporaryName(std::move(name));
+      return core::TemporaryName(std::move(name));
     }
     code = errno;
   }

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -14,10 +15,82 @@
 #include "core/error.h"
 #include "core/text/printable.h"
 #include "core/trace/run_manifest.h"
-#include "dumpers/store/file/plain_copy.h"
 #include "dumpers/store/file/trace_creation.h"
 
 namespace repro_check::store {
+
+namespace {
+
+constexpr const char* kUnreadable = "has a type that cannot be read";
+
+/// HDF5 keeps it, so it is asked to free it.
+struct FreeName {
+  void operator()(char* name) const noexcept { H5free_memory(name); }
+};
+
+TypeHandle little_endian_compound(hid_t type, const Blame& blame) {
+  TypeHandle made(blame.id(H5Tcreate(H5T_COMPOUND, H5Tget_size(type)), kUnreadable));
+  const int members = H5Tget_nmembers(type);
+  for (int i = 0; i < members; ++i) {
+    const auto at = static_cast<unsigned>(i);
+    const std::unique_ptr<char, FreeName> name(H5Tget_member_name(type, at));
+    const TypeHandle theirs(blame.id(H5Tget_member_type(type, at), kUnreadable));
+    const TypeHandle ours = little_endian(theirs.get(), blame);
+    if (name == nullptr) blame.fail(kUnreadable);
+    blame.ok(H5Tinsert(made.get(), name.get(), H5Tget_member_offset(type, at), ours.get()),
+             kUnreadable);
+  }
+  return made;
+}
+
+/// A file of so many bytes mapped into memory, for HDF5 to write to.
+class Mapping : core::Pinned {
+ public:
+  Mapping(const core::FileDescriptor& file, std::uint64_t bytes, const Blame& blame)
+      : bytes_(bytes),
+        at_(::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0)) {
+    if (at_ == MAP_FAILED) blame.fail("needs more address space than there is");
+  }
+  ~Mapping() { ::munmap(at_, bytes_); }
+
+  [[nodiscard]] void* get() const noexcept { return at_; }
+
+ private:
+  std::uint64_t bytes_;
+  void* at_;
+};
+
+}  // namespace
+
+TypeHandle little_endian(hid_t type, const Blame& blame) {
+  switch (H5Tget_class(type)) {
+    case H5T_COMPOUND:
+      return little_endian_compound(type, blame);
+    case H5T_INTEGER:
+    case H5T_FLOAT: {
+      TypeHandle copy(blame.id(H5Tcopy(type), kUnreadable));
+      blame.ok(H5Tset_order(copy.get(), H5T_ORDER_LE), kUnreadable);
+      return copy;
+    }
+    case H5T_ENUM:
+      return TypeHandle(blame.id(H5Tcopy(type), kUnreadable));
+    default:
+      // HDF5 would put pointers into the bytes for some of them.
+      blame.fail("has elements of a kind that no dump holds");
+  }
+}
+
+core::FileDescriptor plain_copy(hid_t dataset,
+                                hid_t type,
+                                std::uint64_t bytes,
+                                const Blame& blame) {
+  core::TemporaryFile made = create_temporary(bytes);
+  take_space(made.file, bytes, "a temporary file");
+  const Mapping mapping(made.file, bytes, blame);
+  blame.ok(H5Dread(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, mapping.get()), "cannot be read");
+  return std::move(made.file);
+}
+
 namespace {
 
 constexpr const char* kHint = "the dump is damaged; copy it again or record the run again";
@@ -120,7 +193,7 @@ TraceFile::TraceFile(OpenTrace trace)
   const PropertyHandle access = file_access(blame_);
   file_ = FileHandle(
       blame_.id(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get()), "is not a whole HDF5 file"));
-  const TemporaryName no_longer_needed(std::move(trace_.temporary));
+  const core::TemporaryName no_longer_needed(std::move(trace_.temporary));
   check_identity();
 }
 
@@ -220,19 +293,35 @@ Extent TraceFile::copied_extent(hid_t dataset,
 
 void TraceFile::read(const Extent& extent, std::uint64_t begin, std::span<std::byte> into) const {
   const int file = extent.copy != nullptr ? extent.copy->get() : trace_.file.get();
-  std::uint64_t offset = extent.offset + begin;
-  while (!into.empty()) {
-    const ssize_t got = ::pread(file, into.data(), into.size(), static_cast<off_t>(offset));
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) {
-      throw core::Error(
-          core::ErrorKind::kIo,
-          fmt::format("{}: cannot read: {}", trace_.name, std::generic_category().message(errno)));
-    }
-    if (got == 0) blame_.fail("ends before its content does");
-    into = into.subspan(static_cast<std::size_t>(got));
-    offset += static_cast<std::uint64_t>(got);
+  if (read_some(file, extent.offset + begin, into, trace_.name) < into.size()) {
+    blame_.fail("ends before its content does");
   }
+}
+
+namespace {
+
+constexpr std::uint64_t kWindow = std::uint64_t{1} << 20U;
+
+}  // namespace
+
+LentBytes PackedWindow::find(const TraceFile& file, const Extent& packed, const Extent& content) {
+  const std::uint64_t end = content.offset + content.bytes;
+  const bool follows = std::exchange(expected_, end) == content.offset;
+  const bool inside =
+      bytes_ != nullptr && content.offset >= begin_ && end <= begin_ + bytes_->size();
+  if (!inside) {
+    const std::uint64_t left = packed.offset + packed.bytes - content.offset;
+    if (!follows || content.bytes > kWindow) return {};
+    auto bytes = std::make_shared<std::vector<std::byte>>(std::min(kWindow, left));
+    try {
+      file.read(packed, content.offset - packed.offset, *bytes);
+    } catch (const core::Error&) {
+      return {};
+    }
+    begin_ = content.offset;
+    bytes_ = std::move(bytes);
+  }
+  return {bytes_, std::span(*bytes_).subspan(content.offset - begin_, content.bytes)};
 }
 
 }  // namespace repro_check::store

@@ -10,11 +10,21 @@
 #include <vector>
 
 #include "core/system/file_descriptor.h"
-#include "dumpers/store/file/hdf5_handle.h"
-#include "dumpers/store/file/hdf5_scope.h"
+#include "core/system/pinned.h"
+#include "dumpers/store/file/hdf5.h"
 #include "dumpers/store/file/plain_file.h"
 
 namespace repro_check::store {
+
+/// The same type, laid out alike, with every number in it little-endian: what our own dumps hold.
+TypeHandle little_endian(hid_t type, const Blame& blame);
+
+/// The elements of a dataset as a contiguous one would hold them, in a temporary file without a
+/// name: disk instead of memory, because a tensor may be larger than that.
+/// @param type   little_endian() of the dataset's
+/// @param bytes  of all elements; not 0
+/// @throws core::Error{kDumpDamaged} when HDF5 cannot read it, {kIo} when there is no room
+core::FileDescriptor plain_copy(hid_t dataset, hid_t type, std::uint64_t bytes, const Blame& blame);
 
 /// Where a dataset's bytes lie.
 struct Extent {
@@ -34,9 +44,10 @@ struct PlainDataset {
 /// trace.h5, opened, and not looked into yet.
 struct OpenTrace {
   core::FileDescriptor file;
-  std::string name;              ///< for messages
-  std::filesystem::path path;    ///< where HDF5 finds it; empty for a temporary file
-  TemporaryName temporary = {};  ///< where it finds that; made when it is needed, and then removed
+  std::string name;            ///< for messages
+  std::filesystem::path path;  ///< where HDF5 finds it; empty for a temporary file
+  core::TemporaryName temporary =
+      {};  ///< where it finds that; made when it is needed, and then removed
 };
 
 /// @throws core::Error{kDumpDamaged} when it is missing or a link; {kIo}
@@ -44,16 +55,11 @@ OpenTrace open_trace(const std::filesystem::path& file);
 
 /// trace.h5, opened for reading, and trusted in nothing: HDF5 only tells where bytes lie, within
 /// bounds that are checked here; the bytes are read past it.
-class TraceFile {
+class TraceFile : core::Pinned {
  public:
   /// @throws core::Error{kDumpDamaged} when it is no HDF5 file or not a trace; {kIo}
   explicit TraceFile(OpenTrace trace);
   explicit TraceFile(const std::filesystem::path& file) : TraceFile(open_trace(file)) {}
-  TraceFile(const TraceFile&) = delete;
-  TraceFile& operator=(const TraceFile&) = delete;
-  TraceFile(TraceFile&&) = delete;
-  TraceFile& operator=(TraceFile&&) = delete;
-  ~TraceFile() = default;
 
   /// A group of the root, reached by a hard link. `name` names it in messages too.
   [[nodiscard]] GroupHandle group(const char* name) const;
@@ -92,6 +98,27 @@ class TraceFile {
   Blame blame_;
   std::uint64_t size_ = 0;
   FileHandle file_;
+};
+
+/// Bytes of the file, lent for as long as they are held.
+struct LentBytes {
+  std::shared_ptr<const std::vector<std::byte>> owner;
+  std::span<const std::byte> bytes;
+};
+
+/// Reads small contents that are asked for in the order in which they lie many at once: a system
+/// call each would cost more than everything else that is done with them. For one thread at a time.
+class PackedWindow {
+ public:
+  /// @param packed  where all of them lie
+  /// @return the bytes of `content`, or nothing where it does not follow the one asked for before,
+  ///         or the file cannot be read so: then whoever reads it alone will see why
+  LentBytes find(const TraceFile& file, const Extent& packed, const Extent& content);
+
+ private:
+  std::uint64_t expected_ = 0;  ///< where the last content ended
+  std::uint64_t begin_ = 0;
+  std::shared_ptr<const std::vector<std::byte>> bytes_;
 };
 
 }  // namespace repro_check::store

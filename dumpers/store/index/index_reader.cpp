@@ -3,10 +3,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <bit>
 #include <complex>
-#include <utility>
 
 #include "core/error.h"
 #include "core/tensor/tensor_view.h"
@@ -14,6 +11,7 @@
 #include "dumpers/store/contents/content_writer.h"
 
 namespace repro_check::store {
+
 namespace {
 
 constexpr std::size_t kMostTables = 256;

@@ -14,10 +14,22 @@
 #include "core/trace/op_record.h"
 #include "dumpers/store/contents/content_writer.h"
 #include "dumpers/store/index/index_rows.h"
-#include "dumpers/store/index/row_counts.h"
-#include "dumpers/store/index/table_writer.h"
+#include "dumpers/store/index/tables.h"
 
 namespace repro_check::store {
+
+/// How many rows the records of a trace take in the tables that are written front to back.
+struct RowCounts {
+  std::uint64_t ops = 0;
+  std::uint64_t values = 0;
+  std::uint64_t tensors = 0;
+  std::uint64_t stats = 0;
+  std::uint64_t non_finite = 0;
+  std::uint64_t substitutions = 0;
+  std::uint64_t generators = 0;
+
+  void add(const core::OpRecord& record);
+};
 
 /// Numbers byte strings as they first appear and keeps them one behind the other.
 class BytePool {

@@ -6,8 +6,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cerrno>
-#include <span>
 #include <system_error>
 #include <utility>
 
@@ -15,7 +13,6 @@
 #include "core/error.h"
 #include "core/text/printable.h"
 #include "dumpers/store/directory/dump_directory.h"
-#include "dumpers/store/directory/pack_name.h"
 
 namespace repro_check::store {
 namespace {
@@ -27,16 +24,16 @@ core::RunManifest bare_manifest(const journal::RecordedJournal& journal, const s
   core::RunManifest manifest;
   manifest.run_name = name;
   manifest.tool_version = "unknown";
-  manifest.trace.level = journal.contents().empty() ? "digest" : "tensor";
-  manifest.trace.depth = journal.totals().deepest == 0 ? "top" : "all";
+  manifest.trace.level = journal.contents.empty() ? "digest" : "tensor";
+  manifest.trace.depth = journal.totals.deepest == 0 ? "top" : "all";
   manifest.trace.digest_algorithm = core::kDigestAlgorithm;
   return manifest;
 }
 
 std::string reason_of(const journal::RecordedJournal& journal, std::uint64_t lost_contents) {
-  const journal::JournalSummary& reached = journal.summary();
+  const journal::JournalSummary& reached = journal.summary;
   if (!reached.failure.empty()) return core::printable(reached.failure);
-  if (journal.finished() && lost_contents != 0) {
+  if (journal.finished && lost_contents != 0) {
     return fmt::format("the bytes of {} tensor{} never reached the disk",
                        lost_contents,
                        lost_contents == 1 ? "" : "s");
@@ -51,22 +48,22 @@ std::string reason_of(const journal::RecordedJournal& journal, std::uint64_t los
 
 core::PartialTrace partial_trace(const journal::RecordedJournal& journal,
                                  std::uint64_t lost_contents) {
-  const journal::JournalSummary& reached = journal.summary();
+  const journal::JournalSummary& reached = journal.summary;
   core::PartialTrace partial;
   partial.reason = reason_of(journal, lost_contents);
   const bool inside = reached.entered && (!reached.last || *reached.entered > *reached.last);
   partial.last = inside ? *reached.entered : reached.last.value_or(0);
   partial.last_operator = inside ? reached.entered_operator : reached.last_operator;
-  partial.unfinished = journal.unfinished();
+  partial.unfinished = journal.unfinished;
   partial.lost_contents = lost_contents;
   return partial;
 }
 
 std::optional<core::TraceReference> reference_of(const journal::RecordedJournal& journal) {
-  if (!journal.reference()) return std::nullopt;
+  if (!journal.reference) return std::nullopt;
   core::TraceReference reference{
-      journal.reference()->run_name, journal.reference()->index_digest, 0, 0};
-  for (const auto& [key, spot] : journal.contents()) {
+      journal.reference->run_name, journal.reference->index_digest, 0, 0};
+  for (const auto& [key, spot] : journal.contents) {
     if (spot.place != journal::ContentPlace::kReference) continue;
     ++reference.contents;
     reference.bytes += spot.size;
@@ -109,8 +106,8 @@ Recording::Recording(fs::path directory)
     : directory_(std::move(directory)), journal_(directory_ / kJournalName) {}
 
 bool Recording::is_referred(const core::ContentKey& key) const {
-  const auto found = journal_.contents().find(key);
-  return found != journal_.contents().end() &&
+  const auto found = journal_.contents.find(key);
+  return found != journal_.contents.end() &&
          found->second.place == journal::ContentPlace::kReference;
 }
 
@@ -128,8 +125,8 @@ int Recording::file(journal::ContentPlace place) const {
 }
 
 bool Recording::read(const core::ContentKey& key, std::vector<std::byte>& into) const {
-  const auto found = journal_.contents().find(key);
-  if (found == journal_.contents().end() || is_referred(key)) return false;
+  const auto found = journal_.contents.find(key);
+  if (found == journal_.contents.end() || is_referred(key)) return false;
   const journal::ContentSpot& spot = found->second;
   const int fd = file(spot.place);
   struct stat status {};
@@ -138,26 +135,20 @@ bool Recording::read(const core::ContentKey& key, std::vector<std::byte>& into) 
   const auto size = static_cast<std::uint64_t>(status.st_size);
   if (spot.offset > size || spot.size > size - spot.offset) return false;
   into.resize(spot.size);
-  for (std::span<std::byte> left(into); !left.empty();) {
-    const std::uint64_t at = spot.offset + spot.size - left.size();
-    const ssize_t got = ::pread(fd, left.data(), left.size(), static_cast<off_t>(at));
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return false;
-    left = left.subspan(static_cast<std::size_t>(got));
-  }
-  return core::digest_bytes(into) == key.digest;
+  return core::read_at(fd, spot.offset, into) == spot.size &&
+         core::digest_bytes(into) == key.digest;
 }
 
 core::RunManifest Recording::manifest(const std::string& name, std::uint64_t lost_contents) const {
-  const auto& text = journal_.finished() ? journal_.finished() : journal_.begun();
+  const auto& text = journal_.finished ? journal_.finished : journal_.begun;
   core::RunManifest manifest =
       text ? core::manifest_from_json_text(*text, name + ": the manifest in its journal")
            : bare_manifest(journal_, name);
   core::TraceSummary& trace = manifest.trace;
   trace.reference = reference_of(journal_);
-  trace.slices = journal_.slices().size();
-  const journal::JournalTotals& totals = journal_.totals();
-  const bool whole = journal_.finished() && lost_contents == 0 && journal_.unfinished().empty() &&
+  trace.slices = journal_.slices.size();
+  const journal::JournalTotals& totals = journal_.totals;
+  const bool whole = journal_.finished && lost_contents == 0 && journal_.unfinished.empty() &&
                      trace.operators == journal_.op_count() && trace.tensors == totals.tensors;
   if (whole) return manifest;
   trace.operators = journal_.op_count();

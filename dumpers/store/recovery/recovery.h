@@ -4,12 +4,24 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <optional>
+#include <vector>
 
+#include "core/trace/dump_source.h"
 #include "core/trace/run_manifest.h"
 #include "dumpers/store/dump_writer.h"
 
 namespace repro_check::store {
+
+/// Opens a dump, or what an unfinished recording has left, without writing anything. The latter
+/// reads like a dump whose manifest says `trace.partial`; contents whose bytes never arrived are
+/// not stored.
+/// @param references  as for open_dump
+/// @throws as open_dump; core::Error{kDumpIncomplete} when there is no journal to read
+std::unique_ptr<core::DumpSource> open_partial(
+    const std::filesystem::path& directory,
+    const std::vector<std::filesystem::path>& references = {});
 
 /// Told how many operators of how many are done.
 using RecoveryProgress = std::function<void(std::uint64_t, std::uint64_t)>;

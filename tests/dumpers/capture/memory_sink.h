@@ -58,11 +58,11 @@ struct Trace {
 /// Keeps everything in memory.
 class MemorySink final : public core::DumpSink, public Trace {
  public:
-  void enter(const core::OpEntry& entry) override {
-    if (fail_at && entry.index == *fail_at) {
+  void enter(const core::OpHead& call) override {
+    if (fail_at && call.index == *fail_at) {
       throw core::Error(core::ErrorKind::kIo, "no space left on the disk", "free some");
     }
-    entered.push_back(entry.index);
+    entered.push_back(call.index);
   }
 
   [[nodiscard]] bool has_content(const core::ContentKey& key) const override {

@@ -26,7 +26,7 @@ class Interruption final : public core::DumpSink {
  public:
   Interruption(core::Digest at, std::function<void()> act) : at_(at), act_(std::move(act)) {}
 
-  void enter(const core::OpEntry& entry) override { trace.entered.push_back(entry.index); }
+  void enter(const core::OpHead& call) override { trace.entered.push_back(call.index); }
   [[nodiscard]] bool has_content(const core::ContentKey& /*key*/) const override { return false; }
   using core::DumpSink::put_content;
   bool put_content(const core::ContentKey& key, const core::ContentBytes& /*bytes*/) override {
@@ -66,7 +66,7 @@ class RacedStore final : public core::DumpSink {
   RacedStore(core::Digest at, When when, at::Tensor victim)
       : at_(at), when_(when), victim_(std::move(victim)) {}
 
-  void enter(const core::OpEntry& /*entry*/) override {}
+  void enter(const core::OpHead& /*call*/) override {}
   [[nodiscard]] bool has_content(const core::ContentKey& key) const override {
     return trace.contents.contains(key);
   }

@@ -25,7 +25,7 @@ int main() {
   for (std::uint64_t round = 0; round < kRecords / records.size(); ++round) {
     const auto begin = Clock::now();
     for (const auto& record : records) {
-      writer.enter({record.index, record.op.get(), record.site.get()});
+      writer.enter(record);
     }
     const auto middle = Clock::now();
     for (const auto& record : records) writer.append(record);

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dumpers/journal/detail/journal_format.h"
-
 #include <doctest/doctest.h>
 
 #include <fstream>
@@ -9,6 +7,7 @@
 #include <string>
 
 #include "core/digest/digest.h"
+#include "dumpers/journal/entry.h"
 #include "dumpers/journal/journal.h"
 #include "tests/dumpers/journal/random_record.h"
 #include "tests/support/temp_directory.h"
@@ -38,7 +37,7 @@ std::string sample_bytes() {
     record.substitutions = {{"p", "0.5", "0.0", "disable_dropout"}};
     record.generator = core::GeneratorUse{"cpu", 1, 2, 3, 4};
     writer.begun("[]");
-    writer.enter({0, record.op.get(), record.site.get(), -1, core::Phase::kBackward, 1, 2, 3, 4});
+    writer.enter({0, record.op, record.site, -1, core::Phase::kBackward, 1, 2, 3, 4});
     writer.append(record);
     record.arguments.resize(70, record.arguments.back());  // too much for a shared form
     writer.append(record);

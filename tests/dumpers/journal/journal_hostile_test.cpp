@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "core/error.h"
-#include "dumpers/journal/detail/entry_buffer.h"
+#include "dumpers/journal/entry.h"
 #include "dumpers/journal/journal.h"
 #include "tests/dumpers/journal/random_record.h"
 #include "tests/dumpers/journal/same_record.h"
@@ -38,7 +38,7 @@ std::vector<core::OpRecord> write_sample(const std::filesystem::path& file, std:
   for (std::size_t i = 0; i < count; ++i) {
     // The generator's long texts would only make the file long, not the test better.
     records.push_back(i % 2 == 0 ? test_support::small_record(i) : random.next(i));
-    writer.enter({i, records.back().op.get(), records.back().site.get()});
+    writer.enter(records.back());
     const std::vector<std::byte> bytes(4 * i, std::byte{7});
     const core::ContentKey key{core::Dtype::kInt16, {2, static_cast<std::int64_t>(i)}, {i, i}};
     writer.content(key, bytes);

@@ -21,7 +21,7 @@ namespace {
   JournalWriter writer(file);
   for (std::uint64_t i = 0;; ++i) {
     const core::OpRecord record = test_support::small_record(i);
-    writer.enter({i, record.op.get(), record.site.get()});
+    writer.enter(record);
     writer.append(record);
     appended.store(i + 1);
   }

@@ -29,7 +29,7 @@ TEST_CASE("every member of a record survives, whatever its value") {
       for (std::uint64_t i = 0; i < 400; ++i) {
         written.push_back(random.next(i));
         const core::OpRecord& record = written.back();
-        writer.enter({i, record.op.get(), record.site.get()});
+        writer.enter(record);
         writer.append(record);
       }
       writer.close();
@@ -73,7 +73,7 @@ TEST_CASE("what records have in common is written once") {
     JournalWriter writer(file);
     for (std::uint64_t i = 0; i < kCalls; ++i) {
       const core::OpRecord record = small_record(i);
-      writer.enter({i, record.op.get(), record.site.get()});
+      writer.enter(record);
       writer.append(record);
     }
   }
@@ -146,10 +146,11 @@ TEST_CASE("the summary names what was reached") {
   const core::OpRecord outer = small_record(0);
   const core::OperatorInfo conv{"aten::conv2d", "", false};
   const core::CallSite site{"backbone.conv1", "Conv2d", {{"/src/model.py", 40, "forward"}}};
-  writer.enter({0, outer.op.get(), outer.site.get()});
+  writer.enter({0, outer.op, outer.site});
   writer.append(outer);
-  writer.enter({1, outer.op.get(), nullptr});
-  writer.enter({2, &conv, &site});
+  writer.enter({1, outer.op, nullptr});
+  writer.enter(
+      {2, std::make_shared<core::OperatorInfo>(conv), std::make_shared<core::CallSite>(site)});
 
   JournalSummary summary = summarise(file);
   CHECK(summary.completed == 1);

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "core/content/content_bytes.h"
+#include "core/content/content.h"
 #include "core/digest/digest.h"
 #include "core/error.h"
 #include "core/trace/content_check.h"
@@ -35,7 +35,7 @@ using test_support::TempDirectory;
 using Browse = DumpWriterOptions::Browse;
 using Contents = std::map<core::ContentKey, std::vector<std::byte>>;
 
-constexpr std::size_t kMemory = std::size_t{8} << 20U;
+constexpr std::size_t kWritingMemory = std::size_t{8} << 20U;
 
 /// As a tensor hands itself over that does not lie in one piece: whole elements, any piece.
 class PieceByPiece final : public core::ContentBytes {
@@ -109,7 +109,7 @@ bool holds(const core::DumpSource& dump, const Contents& contents) {
 
 void check_every_size(const fs::path& dump, Browse browse) {
   const Contents contents = awkward_contents();
-  DumpWriter writer(dump, {.memory = kMemory, .browse = browse});
+  DumpWriter writer(dump, {.memory = kWritingMemory, .browse = browse});
   for (const auto& [key, bytes] : contents) writer.put_content(key, bytes);
   for (const auto& [key, bytes] : contents) writer.put_content(key, bytes);
   writer.finish(manifest_of(0));
@@ -136,10 +136,10 @@ TEST_CASE("scattered content is read piece by piece") {
   const TempDirectory directory;
   const auto [big, big_bytes] = make_content(core::Dtype::kComplex128, {1'000'001}, 1);
   const auto [small, small_bytes] = make_content(core::Dtype::kFloat64, {5}, 2);
-  DumpWriter writer(directory / "dump", {.memory = kMemory});
+  DumpWriter writer(directory / "dump", {.memory = kWritingMemory});
   const PieceByPiece big_pieces(big_bytes, 16);
   CHECK(writer.put_content(big, big_pieces));
-  CHECK(big_pieces.longest <= kMemory);
+  CHECK(big_pieces.longest <= kWritingMemory);
   CHECK(writer.put_content(small, PieceByPiece(small_bytes, 8)));
   writer.finish(manifest_of(0));
   CHECK(holds(*open_dump(directory / "dump"), {{big, big_bytes}, {small, small_bytes}}));
@@ -148,7 +148,7 @@ TEST_CASE("scattered content is read piece by piece") {
 TEST_CASE("what changed while it was stored is kept as what it became, and once") {
   const TempDirectory directory;
   Contents contents;
-  DumpWriter writer(directory / "dump", {.memory = kMemory});
+  DumpWriter writer(directory / "dump", {.memory = kWritingMemory});
   for (const std::int64_t size : {100, 32'769, 5 << 20}) {
     for (const std::uint64_t seed : {1U, 2U}) {
       const auto digested = make_content(core::Dtype::kUInt8, {size}, seed).first;

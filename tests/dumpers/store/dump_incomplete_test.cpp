@@ -36,7 +36,7 @@ TEST_CASE("an incomplete recording is refused, and says how far it came") {
     DumpWriter writer(dump, {});
     for (std::uint64_t i = 0; i < 57; ++i) {
       const core::OpRecord record = test_support::small_record(i);
-      writer.enter({i, record.op.get(), record.site.get()});
+      writer.enter(record);
       writer.append(record);
     }
     const std::string running = error_of(ErrorKind::kDumpIncomplete, [&] { open_dump(dump); });
@@ -46,7 +46,8 @@ TEST_CASE("an incomplete recording is refused, and says how far it came") {
     CHECK(contains(running, "still being recorded"));
     const core::OperatorInfo conv{"aten::conv2d", "", false};
     const core::CallSite site{"backbone.conv1", "Conv2d", {{"/src/model.py", 40, "forward"}}};
-    writer.enter({57, &conv, &site});
+    writer.enter(
+        {57, std::make_shared<core::OperatorInfo>(conv), std::make_shared<core::CallSite>(site)});
     writer.fail("out of memory");
   }
   for (const fs::path& path : {dump, dump / "trace.h5"}) {

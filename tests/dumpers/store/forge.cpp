@@ -4,8 +4,7 @@
 #include <fstream>
 #include <stdexcept>
 
-#include "dumpers/store/index/index_digest.h"
-#include "dumpers/store/index/table_reader.h"
+#include "dumpers/store/index/tables.h"
 #include "tests/dumpers/store/sample_dump.h"
 
 namespace repro_check::test_support {

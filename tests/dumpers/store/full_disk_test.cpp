@@ -66,7 +66,7 @@ int record_until_full(Sink& sink, std::uint64_t& appended) {
       record.tensors[0].dtype = key.dtype;
       record.tensors[0].shape = key.shape;
       record.tensors[0].digest = key.digest;
-      sink.enter({i, record.op.get(), record.site.get()});
+      sink.enter(record);
       sink.put_content(key, bytes);
       sink.append(record);
       appended = i + 1;

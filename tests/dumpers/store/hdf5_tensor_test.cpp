@@ -11,9 +11,7 @@
 
 #include "core/error.h"
 #include "core/tensor/dtype.h"
-#include "dumpers/store/file/element_types.h"
-#include "dumpers/store/file/hdf5_handle.h"
-#include "dumpers/store/file/hdf5_scope.h"
+#include "dumpers/store/file/hdf5.h"
 #include "tests/dumpers/store/error_of.h"
 #include "tests/dumpers/store/sample_dump.h"
 #include "tests/support/temp_directory.h"

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dumpers/store/recovery/partial_dump.h"
-
 #include <doctest/doctest.h>
 
 #include <filesystem>

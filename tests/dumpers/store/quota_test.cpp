@@ -89,7 +89,7 @@ void record_one(Sink& sink, std::uint64_t i) {
   record.tensors[0].dtype = key.dtype;
   record.tensors[0].shape = key.shape;
   record.tensors[0].digest = key.digest;
-  sink.enter({i, record.op.get(), record.site.get()});
+  sink.enter(record);
   sink.put_content(key, bytes);
   sink.append(record);
 }

@@ -10,16 +10,13 @@
 #include <string_view>
 #include <utility>
 
-#include "core/content/content_slice.h"
+#include "core/content/content.h"
 #include "core/digest/digest.h"
 #include "core/error.h"
 #include "core/trace/content_check.h"
-#include "dumpers/journal/detail/entry_buffer.h"
-#include "dumpers/journal/detail/entry_fields.h"
-#include "dumpers/journal/detail/journal_format.h"
+#include "dumpers/journal/entry.h"
 #include "dumpers/journal/journal_sink.h"
 #include "dumpers/store/dump_reader.h"
-#include "dumpers/store/recovery/partial_dump.h"
 #include "dumpers/store/recovery/recovery.h"
 #include "tests/dumpers/store/mutate.h"
 #include "tests/dumpers/store/sample_dump.h"

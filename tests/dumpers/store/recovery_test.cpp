@@ -157,15 +157,7 @@ TEST_CASE("calls that were never left keep their place among those inside them")
       core::OpRecord record = test_support::small_record(i);
       record.depth = i < 2 ? 0 : 1;
       record.parent = i < 2 ? -1 : 1;
-      sink.enter({i,
-                  record.op.get(),
-                  record.site.get(),
-                  record.parent,
-                  record.phase,
-                  record.depth,
-                  0,
-                  0,
-                  0});
+      sink.enter(record);
       if (i != 1 && i != 5) sink.append(record);
     }
   }

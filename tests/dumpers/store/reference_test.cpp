@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Dumps that refer to what another dump holds.
-#include "dumpers/store/directory/reference.h"
-
 #include <doctest/doctest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -18,8 +16,8 @@
 #include "core/trace/content_check.h"
 #include "dumpers/journal/journal.h"
 #include "dumpers/journal/recorded_journal.h"
+#include "dumpers/store/directory/dump_directory.h"
 #include "dumpers/store/dump_reader.h"
-#include "dumpers/store/recovery/partial_dump.h"
 #include "dumpers/store/recovery/recovery.h"
 #include "tests/dumpers/store/error_of.h"
 #include "tests/dumpers/store/forge.h"

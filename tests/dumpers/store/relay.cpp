@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "dumpers/store/file/hdf5_handle.h"
+#include "dumpers/store/file/hdf5.h"
 #include "tests/dumpers/store/forge.h"
 
 namespace repro_check::test_support {

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dumpers/store/index/row_cache.h"
-
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -8,6 +6,8 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+
+#include "dumpers/store/index/index_reader.h"
 
 namespace repro_check::store {
 namespace {

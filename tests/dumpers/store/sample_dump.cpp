@@ -82,15 +82,7 @@ Sample make_sample(std::uint64_t seed, std::size_t random_ops) {
 void play(core::DumpSink& sink, const Sample& sample) {
   sink.begin(sample.manifest);
   for (core::OpRecord op : sample.ops) {
-    sink.enter({op.index,
-                op.op.get(),
-                op.site.get(),
-                op.parent,
-                op.phase,
-                op.depth,
-                op.step,
-                op.rank,
-                op.lane});
+    sink.enter(op);
     for (core::TensorRecord& tensor : op.tensors) {
       const core::ContentKey key = tensor.content_key();
       if (tensor.stored && !sink.has_content(key)) {

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/content/content_slice.h"
+#include "core/content/content.h"
 #include "core/digest/digest.h"
 #include "core/error.h"
 #include "core/tensor/dtype.h"
@@ -21,7 +21,6 @@
 #include "dumpers/journal/journal.h"
 #include "dumpers/journal/recorded_journal.h"
 #include "dumpers/store/dump_reader.h"
-#include "dumpers/store/recovery/partial_dump.h"
 #include "dumpers/store/recovery/recovery.h"
 #include "tests/dumpers/store/error_of.h"
 #include "tests/dumpers/store/forge.h"

@@ -13,9 +13,8 @@
 #include <string>
 #include <vector>
 
-#include "core/content/content_bytes.h"
+#include "core/content/content.h"
 #include "core/error.h"
-#include "dumpers/store/file/direct_file.h"
 #include "tests/dumpers/store/error_of.h"
 #include "tests/support/files.h"
 #include "tests/support/temp_directory.h"

@@ -23,7 +23,6 @@
 #include "dumpers/journal/journal_sink.h"
 #include "dumpers/store/dump_reader.h"
 #include "dumpers/store/dump_writer.h"
-#include "dumpers/store/recovery/partial_dump.h"
 #include "dumpers/store/recovery/recovery.h"
 #include "tests/dumpers/journal/same_record.h"
 #include "tests/dumpers/store/sample_dump.h"
@@ -47,7 +46,7 @@ class CountingSink final : public core::DumpSink {
       : sink_(sink), appended_(appended) {}
 
   void begin(const core::RunManifest& manifest) override { sink_.begin(manifest); }
-  void enter(const core::OpEntry& entry) override { sink_.enter(entry); }
+  void enter(const core::OpHead& call) override { sink_.enter(call); }
   [[nodiscard]] bool has_content(const core::ContentKey& key) const override {
     return sink_.has_content(key);
   }
@@ -222,8 +221,8 @@ const std::array<std::pair<const char*, std::function<void()>>, 4> kDeaths{{
   const rlimit none{0, 0};
   ::setrlimit(RLIMIT_CORE, &none);
   test_support::play(sink, sample);
-  static const core::OperatorInfo kConv{"aten::conv2d", "", false};
-  sink.enter({sample.ops.size(), &kConv, nullptr});
+  const core::OperatorInfo conv{"aten::conv2d", "", false};
+  sink.enter({sample.ops.size(), std::make_shared<core::OperatorInfo>(conv), nullptr});
   death();
   ::_exit(1);
 }

@@ -19,7 +19,7 @@ namespace repro_check::test {
 /// Keeps everything in memory.
 class MemorySink final : public core::DumpSink {
  public:
-  void enter(const core::OpEntry&) override { ++entered; }
+  void enter(const core::OpHead&) override { ++entered; }
   [[nodiscard]] bool has_content(const core::ContentKey& key) const override {
     return contents.contains(key);
   }

@@ -94,15 +94,5 @@ TEST_CASE("missing files and directories are usage errors") {
       identify_file(dir.path()), (dir.path().string() + ": is a directory").c_str(), core::Error);
 }
 
-TEST_CASE("a file's digest follows the rule for tensors") {
-  const TempDirectory dir;
-  for (const std::size_t size :
-       {std::size_t{0}, std::size_t{5}, core::kDigestChunk, 2 * core::kDigestChunk + 17}) {
-    const std::string bytes(size, 'x');
-    write_file(dir / "m", bytes);
-    CHECK(digest_file(dir / "m") == core::digest_bytes(std::as_bytes(std::span(bytes))));
-  }
-}
-
 }  // namespace
 }  // namespace repro_check::torchscript

@@ -76,7 +76,7 @@ DOCTEST_TEST_CASE("the manifest says what ran, with inputs, weights and settings
   const core::RunManifest& manifest = recording.manifest;
 
   DOCTEST_CHECK(manifest.tool_version == REPRO_CHECK_VERSION);
-  DOCTEST_CHECK(manifest.model_digest == digest_file(dir / "m.pt"));
+  DOCTEST_CHECK(manifest.model_digest == core::digest_file(dir / "m.pt"));
   DOCTEST_CHECK(manifest.trace.operator_calls() == recording.sink.records.size());
   DOCTEST_CHECK(manifest.trace.digest_algorithm == core::kDigestAlgorithm);
   DOCTEST_CHECK(manifest.created.size() == std::string("2000-01-01T00:00:00Z").size());

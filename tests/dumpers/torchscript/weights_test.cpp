@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #define DOCTEST_CONFIG_NO_SHORT_MACRO_NAMES
-#include "dumpers/torchscript/weights.h"
-
 #include <ATen/Functions.h>
 #include <doctest/doctest.h>
 
@@ -110,9 +108,9 @@ DOCTEST_TEST_CASE("the manifest says what was taken, and from which file") {
     return std::string("absent");
   };
   const core::RunManifest some = record(taking(first, second, {"scale", "lin.bias"}));
-  DOCTEST_CHECK(some.model_digest == digest_file(first));
+  DOCTEST_CHECK(some.model_digest == core::digest_file(first));
   DOCTEST_CHECK(fact(some, "model.weights_path") == second.string());
-  DOCTEST_CHECK(fact(some, "model.weights_digest") == core::to_hex(digest_file(second)));
+  DOCTEST_CHECK(fact(some, "model.weights_digest") == core::to_hex(core::digest_file(second)));
   DOCTEST_CHECK(fact(some, "model.weights") == "scale, lin.bias");
   DOCTEST_CHECK(fact(record(taking(first, second)), "model.weights") == "all");
   configs::RunSpec plain = taking(first, second);

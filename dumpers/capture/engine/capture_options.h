@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/trace/op_range.h"
+#include "core/trace/run_modes.h"
+
+namespace repro_check::capture {
+
+struct CaptureOptions {
+  core::DumpLevel level = core::DumpLevel::kTensor;
+  core::DumpDepth depth = core::DumpDepth::kTop;
+  bool verify_inputs = false;  ///< hash every input anew instead of trusting the digest cache
+  bool disable_dropout = false;
+  core::RngMode rng = core::RngMode::kDevice;
+  std::uint64_t seed = 0;            ///< base of the host generator under RngMode::kHost
+  std::vector<std::string> include;  ///< globs on operator name or module path; empty = all
+  std::vector<std::string> exclude;
+  /// The program may write memory without an operator, as Python does from lists, files and shared
+  /// memory: what nobody was seen to write counts as written once it is read.
+  bool unseen_writes = false;
+  core::OpRanges keep_ops;  ///< at level tensor, the operators whose bytes are kept; empty = all
+};
+
+/// Progress of a Capture.
+struct CaptureCounts {
+  std::uint64_t operators = 0;  ///< records, those of returned values included
+  std::uint64_t returned = 0;
+  std::uint64_t tensors = 0;
+  std::uint64_t substitutions = 0;
+  std::uint64_t drawing_operators = 0;
+  /// Operators that may have drawn while somebody else held their generator.
+  std::uint64_t uncounted_draws = 0;
+  std::uint64_t hashed_bytes = 0;
+  /// Under verify_inputs: inputs that had changed though no recorded operator wrote them.
+  std::uint64_t stale_inputs = 0;
+};
+
+}  // namespace repro_check::capture
