@@ -4,28 +4,28 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <limits>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "comparators/align/alignment_summary.h"
-#include "comparators/align/pace.h"
 #include "comparators/align/pairing.h"
-#include "comparators/align/record_bits.h"
+#include "comparators/align/renames.h"
 #include "comparators/cause/differences.h"
-#include "comparators/cause/named_tensors.h"
 #include "comparators/cause/observations.h"
-#include "comparators/judge/coverage.h"
-#include "comparators/judge/error_flow.h"
-#include "comparators/judge/fp64_reference.h"
+#include "comparators/cause/spread.h"
+#include "comparators/judge/rule_book.h"
 #include "comparators/judge/tensor_judge.h"
 #include "comparators/judge/verdict.h"
 #include "comparators/measure/policy.h"
-#include "comparators/report/op_text.h"
+#include "comparators/report/compare_options.h"
+#include "comparators/report/damage.h"
 #include "comparators/report/report.h"
 #include "comparators/walk/walk.h"
 #include "core/content/content.h"
@@ -35,6 +35,10 @@
 
 namespace repro_check::comparators {
 namespace {
+
+void append(std::vector<std::string> more, std::vector<std::string>& to) {
+  std::ranges::move(more, std::back_inserter(to));
+}
 
 /// Who the two runs are.
 std::vector<RunSummary> summarise_runs(const core::DumpSource& baseline,
@@ -55,12 +59,10 @@ std::vector<RunSummary> summarise_runs(const core::DumpSource& baseline,
 const core::DumpSource* unreadable(const core::DumpSource& baseline,
                                    const core::DumpSource& candidate) {
   for (const core::DumpSource* source : {&baseline, &candidate}) {
-    try {
+    const auto damage = damage_in([&] {
       for (std::uint64_t i = 0; i < source->op_count(); ++i) static_cast<void>(source->op(i));
-    } catch (const core::Error& error) {
-      if (error.kind() != core::ErrorKind::kDumpDamaged) throw;
-      return source;
-    }
+    });
+    if (damage) return source;
   }
   return nullptr;
 }
@@ -86,6 +88,108 @@ std::uint64_t readable_bytes(const core::DumpSource& dump) {
   return trace.stored_bytes + (is_whole ? trace.reference->bytes : 0);
 }
 
+/// How records of the two recordings may be paired. What was recorded at depth `all` is compared
+/// with what was recorded at depth `top` by its outermost calls.
+/// @return empty when the depths leave nothing to compare
+std::optional<PairingOptions> pairing_options_of(const core::RunManifest& baseline,
+                                                 const core::RunManifest& candidate,
+                                                 const configs::CompareSpec& spec) {
+  const std::string& here = baseline.trace.depth;
+  const std::string& there = candidate.trace.depth;
+  PairingOptions options;
+  options.mode = spec.align;
+  options.map = &spec.map;
+  options.top_of_baseline = here == "all" && there == "top";
+  options.top_of_candidate = there == "all" && here == "top";
+  if (here == there || options.top_of_baseline || options.top_of_candidate) return options;
+  return std::nullopt;
+}
+
+AlignmentSummary summarise(const Pairing& pairing) {
+  AlignmentSummary summary;
+  std::uint64_t unpaired = 0;
+  const std::array counts{&unpaired,
+                          &summary.position,
+                          &summary.lcs,
+                          &summary.anchor,
+                          &summary.partial,
+                          &summary.map,
+                          &summary.order};
+  for (const MatchedBy by : pairing.how) ++*counts.at(static_cast<std::size_t>(by));
+  summary.by_position = pairing.by_position;
+  summary.reordered = pairing.moved.size();
+  summary.left_out_baseline = pairing.baseline.left_out();
+  summary.left_out_candidate = pairing.candidate.left_out();
+  summary.work = pairing.work;
+  summary.work_limit = pairing.work_limit;
+  summary.gave_up = pairing.gave_up;
+  return summary;
+}
+
+/// What every entry of the map matched.
+/// @param tensors  per entry, named tensors of the candidate
+NameMapUse map_use(const configs::NameMap& map,
+                   const Pairing& pairing,
+                   const std::vector<std::uint64_t>& tensors) {
+  NameMapUse use;
+  use.file = map.file;
+  for (std::size_t i = 0; i < map.entries.size(); ++i) {
+    const configs::NameRewrite& entry = map.entries[i];
+    use.entries.push_back({entry.line,
+                           std::string(configs::name_of(entry.kind)),
+                           entry.pattern.text(),
+                           entry.replacement,
+                           pairing.rewritten[i],
+                           tensors[i]});
+  }
+  return use;
+}
+
+/// What a reader has to know of the pairing beside the divergences.
+void add_alignment_warnings(Report& report) {
+  const AlignmentSummary& alignment = report.alignment;
+  std::vector<std::string>& warnings = report.warnings;
+  for (const NameMapUse::Entry& entry : report.name_map.entries) {
+    if (entry.operators != 0 || entry.tensors != 0) continue;
+    warnings.push_back(fmt::format("{}:{}: {} {} matched nothing in the candidate",
+                                   report.name_map.file,
+                                   entry.line,
+                                   entry.kind,
+                                   entry.pattern));
+  }
+  if (alignment.gave_up) {
+    warnings.emplace_back(
+        "the alignment gave up on a part of the two streams: operators there count as missing "
+        "although some may correspond");
+  }
+  if (alignment.order != 0) {
+    warnings.push_back(
+        fmt::format("{} came in another order, with all inputs and outputs bit-equal: \"order\": "
+                    "\"relaxed\" lets that pass",
+                    counted(alignment.order, "call")));
+  }
+  for (const bool baseline : {true, false}) {
+    const std::uint64_t count =
+        baseline ? alignment.left_out_baseline : alignment.left_out_candidate;
+    if (count == 0) continue;
+    warnings.push_back(
+        fmt::format("{} of the {} left out: it was recorded at depth \"all\", the {} "
+                    "at \"top\"",
+                    counted(count, "nested call"),
+                    baseline ? "baseline" : "candidate",
+                    baseline ? "candidate" : "baseline"));
+  }
+}
+
+/// `{0, 1}`, at most 16 of them.
+std::string ranks_text(std::span<const std::uint32_t> ranks) {
+  constexpr std::size_t kMost = 16;
+  const auto shown = ranks.first(std::min(ranks.size(), kMost));
+  const std::size_t more = ranks.size() - shown.size();
+  return fmt::format(
+      "{{{}{}}}", fmt::join(shown, ", "), more == 0 ? "" : fmt::format(", and {} more", more));
+}
+
 class Comparison {
  public:
   Comparison(const core::DumpSource& baseline,
@@ -100,11 +204,14 @@ class Comparison {
     describe_runs();
     if (comparable()) {
       if (pair()) {
-        detail::Walk(
-            {baseline_, candidate_, options_, pairing_, judge_, observations_, verdict_, report_})
-            .run();
+        walk({baseline_, candidate_, options_, pairing_, judge_, observations_, verdict_, report_});
+        if (!pairing_.moved.empty()) {
+          report_.reasons.push_back(fmt::format(
+              "{} operators were called on both sides in another order", pairing_.moved.size()));
+        }
+        add_alignment_warnings(report_);
         report_.rules = judge_.rules().uses();
-        detail::report_unused_rules(options_.spec, report_);
+        report_unused_rules(options_.spec, report_);
       }
       verify_the_rest();
     }
@@ -124,7 +231,7 @@ class Comparison {
   bool comparable() {
     if (!holds_noise() || !holds_fp64()) return false;
     pairing_options_ =
-        detail::pairing_options(baseline_.manifest(), candidate_.manifest(), options_.spec);
+        pairing_options_of(baseline_.manifest(), candidate_.manifest(), options_.spec);
     if (pairing_options_) return true;
     refuse(fmt::format("recorded at other depths: baseline \"{}\", candidate \"{}\"",
                        baseline_.manifest().trace.depth,
@@ -157,7 +264,7 @@ class Comparison {
     if (!configs::uses_fp64(options_.spec) || !options_.fp64) return true;
     const core::RunManifest& exact = options_.fp64->manifest();
     const core::RunManifest& baseline = baseline_.manifest();
-    const auto options = detail::pairing_options(baseline, exact, options_.spec);
+    const auto options = pairing_options_of(baseline, exact, options_.spec);
     std::string why;
     if (exact.model_digest != baseline.model_digest ||
         exact.model_method != baseline.model_method) {
@@ -180,13 +287,10 @@ class Comparison {
   }
 
   /// Why it cannot be aligned, or nothing.
-  std::string align_fp64(detail::PairingOptions options) {
+  std::string align_fp64(PairingOptions options) {
     options.map = nullptr;  // the candidate's
-    try {
-      fp64_.emplace(baseline_, *options_.fp64, options);
-    } catch (const core::Error& error) {
-      if (error.kind() != core::ErrorKind::kDumpDamaged) throw;
-      judge_.note_damage(unreadable(baseline_, *options_.fp64), error.what());
+    if (const auto damage = damage_in([&] { fp64_.emplace(baseline_, *options_.fp64, options); })) {
+      judge_.note_damage(unreadable(baseline_, *options_.fp64), *damage);
       return "it is damaged";
     }
     judge_.rules().set_fp64(&*fp64_);
@@ -195,6 +299,10 @@ class Comparison {
 
   void refuse(std::string sentence) {
     verdict_.incomparable.push_back(std::move(sentence));
+    count_as_missing();
+  }
+
+  void count_as_missing() {
     report_.coverage.missing_in_baseline = report_.coverage.candidate_ops;
     report_.coverage.missing_in_candidate = report_.coverage.baseline_ops;
   }
@@ -202,7 +310,7 @@ class Comparison {
   /// What was compared has been verified with it.
   void verify_the_rest() {
     if (!options_.verify_all) return;
-    detail::Pace pace(
+    Pace pace(
         options_, ComparePhase::kVerifying, readable_bytes(baseline_) + readable_bytes(candidate_));
     std::mutex mutex;
     const auto count = [&](std::uint64_t bytes) {
@@ -219,67 +327,57 @@ class Comparison {
       };
       // Nobody is told, nobody waits for his turn to tell.
       if (options_.progress) rest.progress = count;
-      try {
-        core::verify_contents(*source, rest);
-      } catch (const core::Error& error) {
-        if (error.kind() != core::ErrorKind::kDumpDamaged) throw;
-        judge_.note_damage(source, error.what());
+      if (const auto damage = damage_in([&] { core::verify_contents(*source, rest); })) {
+        judge_.note_damage(source, *damage);
       }
     }
     pace.finish();
   }
 
-  void look_for_renames(detail::PairingOptions& options) {
+  void look_for_renames(PairingOptions& options) {
     // Whoever brings a map, or wants places alone, says himself what belongs together.
     if (!options_.spec.map.entries.empty() || options.mode != configs::AlignMode::kKeyed) return;
-    try {
-      renames_ = detail::find_renames(baseline_, candidate_, options);
+    damage_in([&] {  // pairing will say so
+      renames_ = find_renames(baseline_, candidate_, options);
       options.renames = &renames_;
-    } catch (const core::Error& error) {
-      if (error.kind() != core::ErrorKind::kDumpDamaged) throw;  // pairing will say so
-    }
+    });
   }
 
   /// False when there is nothing to walk through.
   bool pair() {
-    detail::Pace pace(
-        options_, ComparePhase::kAligning, baseline_.op_count() + candidate_.op_count());
+    Pace pace(options_, ComparePhase::kAligning, baseline_.op_count() + candidate_.op_count());
     std::vector<std::uint64_t> renamed_tensors;
-    detail::PairingOptions pairing_options = *pairing_options_;
+    PairingOptions pairing_options = *pairing_options_;
     pairing_options.pace = &pace;
     look_for_renames(pairing_options);
-    report_.named_tensors =
-        differing_named_tensors(baseline_.manifest(),
-                                candidate_.manifest(),
-                                detail::NameRewriter(options_.spec.map, &renames_),
-                                judge_,
-                                renamed_tensors);
-    try {
-      pairing_ = detail::pair_records(baseline_, candidate_, pairing_options);
+    report_.named_tensors = differing_named_tensors(baseline_.manifest(),
+                                                    candidate_.manifest(),
+                                                    NameRewriter(options_.spec.map, &renames_),
+                                                    judge_,
+                                                    renamed_tensors);
+    const auto damage = damage_in([&] {
+      pairing_ = pair_records(baseline_, candidate_, pairing_options);
       if (options_.spec.order == configs::OperatorOrder::kRelaxed) {
-        detail::pair_moved(baseline_, candidate_, pairing_);
+        pair_moved(baseline_, candidate_, pairing_);
       }
       if (options_.paired) options_.paired(pairing_.candidate_of);
-    } catch (const core::Error& error) {
-      if (error.kind() != core::ErrorKind::kDumpDamaged) throw;
-      judge_.note_damage(unreadable(baseline_, candidate_), error.what());
-      report_.coverage.missing_in_baseline = report_.coverage.candidate_ops;
-      report_.coverage.missing_in_candidate = report_.coverage.baseline_ops;
+    });
+    if (damage) {
+      judge_.note_damage(unreadable(baseline_, candidate_), *damage);
+      count_as_missing();
       return false;
     }
     pace.finish();
     const bool both = !pairing_.baseline.ranks.empty() && !pairing_.candidate.ranks.empty();
     if (both && pairing_.baseline.ranks != pairing_.candidate.ranks) {
       refuse(fmt::format("rank sets differ: {} against {}",
-                         detail::ranks_text(pairing_.baseline.ranks),
-                         detail::ranks_text(pairing_.candidate.ranks)));
+                         ranks_text(pairing_.baseline.ranks),
+                         ranks_text(pairing_.candidate.ranks)));
       return false;
     }
-    report_.alignment = detail::summarise(pairing_);
-    for (std::string& note : detail::rename_notes(renames_)) {
-      report_.warnings.push_back(std::move(note));
-    }
-    report_.name_map = detail::map_use(options_.spec.map, pairing_, renamed_tensors);
+    report_.alignment = summarise(pairing_);
+    append(rename_notes(renames_), report_.warnings);
+    report_.name_map = map_use(options_.spec.map, pairing_, renamed_tensors);
     report_.coverage.baseline_ops = pairing_.baseline.completion.size();
     report_.coverage.candidate_ops = pairing_.candidate.completion.size();
     verdict_.matched = pairing_.matched;
@@ -303,30 +401,26 @@ class Comparison {
       judge_.note_damage(options_.fp64.get(), fp64_->damage());
     }
     take_damage();
-    for (std::string& warning :
-         observations_.warnings(baseline_.manifest(), candidate_.manifest())) {
-      report_.warnings.push_back(std::move(warning));
-    }
-    const std::vector<std::string> non_finite = observations_.non_finite();
-    report_.warnings.insert(report_.warnings.begin(), non_finite.begin(), non_finite.end());
-    for (std::string& warning : missing_references(report_.runs)) {
-      report_.warnings.push_back(std::move(warning));
-    }
-    detail::judge_growth(options_.spec.max_growth, report_);
-    detail::check_coverage(report_.coverage, verdict_.matched);
-    detail::decide(verdict_, report_);
+    std::vector<std::string> warnings = observations_.non_finite();
+    append(std::exchange(report_.warnings, {}), warnings);
+    append(observations_.warnings(baseline_.manifest(), candidate_.manifest()), warnings);
+    append(missing_references(report_.runs), warnings);
+    report_.warnings = std::move(warnings);
+    judge_growth(options_.spec.max_growth, report_);
+    check_coverage(report_.coverage, verdict_.matched);
+    decide(verdict_, report_);
   }
 
   const core::DumpSource& baseline_;
   const core::DumpSource& candidate_;
   const CompareOptions& options_;
-  detail::TensorJudge judge_;
-  std::optional<detail::PairingOptions> pairing_options_;
-  detail::ModuleRenames renames_;
-  detail::Pairing pairing_;
-  std::optional<detail::Fp64Reference> fp64_;
-  detail::Observations observations_;
-  detail::VerdictInput verdict_;
+  TensorJudge judge_;
+  std::optional<PairingOptions> pairing_options_;
+  ModuleRenames renames_;
+  Pairing pairing_;
+  std::optional<Fp64Reference> fp64_;
+  Observations observations_;
+  VerdictInput verdict_;
   Report report_;
 };
 
@@ -338,6 +432,111 @@ Report compare(const core::DumpSource& baseline,
   const auto begin = std::chrono::steady_clock::now();
   Report report = Comparison(baseline, candidate, options).run();
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return report;
+}
+
+namespace {
+
+/// What a partial dump and its counterpart have in common.
+struct Scope {
+  std::uint64_t end = std::numeric_limits<std::uint64_t>::max();  ///< no op from here on
+  std::set<std::uint64_t> unfinished;
+};
+
+/// The first operators of a dump. Those that one side never left have no values on either: they
+/// are skipped, whatever the other side holds.
+class PrefixSource final : public core::DumpSource {
+ public:
+  PrefixSource(const core::DumpSource& dump, const Scope& scope) : dump_(dump), scope_(scope) {}
+
+  [[nodiscard]] const std::string& location() const override { return dump_.location(); }
+  [[nodiscard]] const core::RunManifest& manifest() const override { return dump_.manifest(); }
+  [[nodiscard]] std::uint64_t op_count() const override {
+    return std::min(dump_.op_count(), scope_.end);
+  }
+  [[nodiscard]] core::OpRecord op_head(std::uint64_t index) const override {
+    return dump_.op_head(index);
+  }
+  [[nodiscard]] core::OpRecord op(std::uint64_t index) const override {
+    if (!scope_.unfinished.contains(index)) return dump_.op(index);
+    core::OpRecord record = dump_.op_head(index);
+    core::TensorRecord& output = record.tensors.emplace_back();
+    output.role = core::TensorRole::kOutput;
+    output.state = core::ContentState::kExcluded;
+    return record;
+  }
+  [[nodiscard]] bool has_content(const core::ContentKey& key) const override {
+    return dump_.has_content(key);
+  }
+  [[nodiscard]] std::optional<core::ContentSlice> find_slice(
+      const core::ContentKey& key) const override {
+    return dump_.find_slice(key);
+  }
+  void read_content(const core::ContentKey& key, std::vector<std::byte>& into) const override {
+    dump_.read_content(key, into);
+  }
+  [[nodiscard]] std::string missing_reference() const override { return dump_.missing_reference(); }
+  [[nodiscard]] std::unique_ptr<core::ContentParts> open_content(
+      const core::ContentKey& key) const override {
+    return dump_.open_content(key);
+  }
+  [[nodiscard]] std::uint64_t content_count() const override { return dump_.content_count(); }
+  [[nodiscard]] std::optional<core::ContentKey> content(std::uint64_t position) const override {
+    return dump_.content(position);
+  }
+
+ private:
+  const core::DumpSource& dump_;
+  const Scope& scope_;
+};
+
+Scope common_scope(const core::DumpSource& baseline, const core::DumpSource& candidate) {
+  Scope scope;
+  for (const core::DumpSource* dump : {&baseline, &candidate}) {
+    if (!is_partial(*dump)) continue;
+    scope.end = std::min(scope.end, dump->op_count());
+    const std::vector<std::uint64_t>& unfinished = dump->manifest().trace.partial->unfinished;
+    scope.unfinished.insert(unfinished.begin(), unfinished.end());
+  }
+  return scope;
+}
+
+/// `reproducible up to op 41: 42 of 42 operators bit-identical; nothing beyond was compared`.
+std::string how_far(const Coverage& coverage) {
+  const std::uint64_t end = std::max(coverage.baseline_ops, coverage.candidate_ops);
+  return fmt::format("reproducible up to op {}: {} of {} operators {}; nothing beyond was compared",
+                     end - 1,
+                     coverage.equal + coverage.within_policy,
+                     end,
+                     coverage.within_policy == 0 ? "bit-identical" : "within policy");
+}
+
+void mark(RunSummary& run, const core::DumpSource& dump, std::vector<std::string>& warnings) {
+  if (!is_partial(dump)) return;
+  const core::PartialTrace& partial = *dump.manifest().trace.partial;
+  if (run.status == "complete") run.status = "partial";
+  run.last_op = partial.last;
+  run.message = partial.reason;
+  warnings.insert(warnings.begin(),
+                  fmt::format("{} is a partial recording: {}", dump.location(), partial.reason));
+}
+
+}  // namespace
+
+bool is_partial(const core::DumpSource& dump) { return dump.manifest().trace.partial.has_value(); }
+
+Report compare_common_prefix(const core::DumpSource& baseline,
+                             const core::DumpSource& candidate,
+                             const CompareOptions& options) {
+  const Scope scope = common_scope(baseline, candidate);
+  Report report = compare(PrefixSource(baseline, scope), PrefixSource(candidate, scope), options);
+  mark(report.runs[0], baseline, report.warnings);
+  mark(report.runs[1], candidate, report.warnings);
+  if (report.status == Status::kReproducible) {
+    report.status = Status::kPartial;
+    report.reasons.insert(report.reasons.begin(), how_far(report.coverage));
+    report.mend = "record the run again to its end: this is no pass";
+  }
   return report;
 }
 

@@ -15,4 +15,14 @@ Report compare(const core::DumpSource& baseline,
                const core::DumpSource& candidate,
                const CompareOptions& options);
 
+/// Whether a dump ends before its run did.
+bool is_partial(const core::DumpSource& dump);
+
+/// As compare(), where at least one dump is partial: only what every partial side reached is
+/// compared, operators that were never left are skipped, and nothing that is found equal is more
+/// than Status::kPartial.
+Report compare_common_prefix(const core::DumpSource& baseline,
+                             const core::DumpSource& candidate,
+                             const CompareOptions& options);
+
 }  // namespace repro_check::comparators

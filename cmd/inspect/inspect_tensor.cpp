@@ -389,7 +389,7 @@ std::string tensor_view(const core::DumpSource& dump,
 std::uint64_t counterpart(const core::DumpSource& dump,
                           std::uint64_t index,
                           const core::DumpSource& other) {
-  const auto pairing = comparators::detail::pair_records(dump, other);
+  const auto pairing = comparators::pair_records(dump, other);
   const std::uint32_t found = pairing.candidate_of[index];
   if (found != comparators::kUnmatched) return found;
   throw core::Error(ErrorKind::kNotComparable,

@@ -11,7 +11,6 @@
 
 #include "cmd/render/page.h"
 #include "cmd/render/render.h"
-#include "comparators/report/op_text.h"
 #include "comparators/report/report.h"
 
 namespace repro_check::cmd {

@@ -14,7 +14,7 @@
 #include "cmd/recording/output_lock.h"
 #include "cmd/render/render.h"
 #include "cmd/terminal/output.h"
-#include "comparators/common_prefix.h"
+#include "comparators/compare.h"
 #include "dumpers/store/directory/dump_directory.h"
 #include "dumpers/store/dump_reader.h"
 #include "dumpers/store/recovery/recovery.h"

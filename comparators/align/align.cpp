@@ -12,7 +12,6 @@
 namespace repro_check::comparators {
 namespace {
 
-/// A bounded search for a shortest edit script.
 struct MyersResult {
   bool complete =
       false;  ///< both sequences were used up: the matches are a longest common subsequence
@@ -23,33 +22,22 @@ struct MyersResult {
   std::uint64_t steps = 0;
 };
 
-/// Furthest baseline position on each diagonal k = x - y after d differences, for every d so far:
-/// what it takes to walk the path back. Row d holds k = -d, -d+2, ..., d.
-class Trace {
+/// A bounded search for a shortest edit script.
+class MyersSearch {
  public:
-  [[nodiscard]] std::int64_t at(std::int64_t d, std::int64_t k) const {
-    return cells_[static_cast<std::size_t>(d * (d + 1) / 2 + (k + d) / 2)];
-  }
-  void push(std::int64_t x) { cells_.push_back(static_cast<std::uint32_t>(x)); }
-
- private:
-  std::vector<std::uint32_t> cells_;
-};
-
-class Search {
- public:
-  Search(std::span<const std::uint32_t> baseline, std::span<const std::uint32_t> candidate)
+  MyersSearch(std::span<const std::uint32_t> baseline, std::span<const std::uint32_t> candidate)
       : baseline_(baseline),
         candidate_(candidate),
         n_(static_cast<std::int64_t>(baseline.size())),
         m_(static_cast<std::int64_t>(candidate.size())) {}
 
+  /// @param max_differences  at most this many insertions and deletions together
+  /// @param max_steps        diagonals and snake steps before the search is given up
   MyersResult run(std::int64_t max_differences, std::uint64_t max_steps) {
     MyersResult result;
-    max_steps_ = max_steps;
     std::int64_t last = 0;
     for (std::int64_t d = 0; d <= max_differences; ++d) {
-      const Row row = advance(d, result);
+      const Row row = advance(d, max_steps, result);
       if (row == Row::kArrived) {
         result.complete = true;
         walk_back(d, n_ - m_, result);
@@ -69,19 +57,29 @@ class Search {
     kCut,      ///< the steps are used up; the row is of no use
   };
 
-  /// Where diagonal k starts in row d, before its snake: below (an insertion) or to the right (a
-  /// deletion) of the better neighbour in row d - 1.
+  /// The furthest baseline position on diagonal k = x - y after d differences.
+  [[nodiscard]] std::int64_t at(std::int64_t d, std::int64_t k) const {
+    return trace_[static_cast<std::size_t>(d * (d + 1) / 2 + (k + d) / 2)];
+  }
+  void push(std::int64_t x) { trace_.push_back(static_cast<std::uint32_t>(x)); }
+
+  /// Whether the better neighbour in row d - 1 is the one below: an insertion.
+  [[nodiscard]] bool comes_down(std::int64_t d, std::int64_t k) const {
+    return k == -d || (k != d && at(d - 1, k - 1) < at(d - 1, k + 1));
+  }
+
+  /// Where diagonal k starts in row d, before its snake: below or to the right (a deletion) of
+  /// that neighbour.
   [[nodiscard]] std::int64_t start(std::int64_t d, std::int64_t k) const {
     if (d == 0) return 0;
-    const bool down = k == -d || (k != d && trace_.at(d - 1, k - 1) < trace_.at(d - 1, k + 1));
-    return down ? trace_.at(d - 1, k + 1) : trace_.at(d - 1, k - 1) + 1;
+    return comes_down(d, k) ? at(d - 1, k + 1) : at(d - 1, k - 1) + 1;
   }
 
   /// Fills row d; the first one always whole. Cells outside the rectangle are kept as they are: no
   /// snake starts there.
-  Row advance(std::int64_t d, MyersResult& result) {
+  Row advance(std::int64_t d, std::uint64_t max_steps, MyersResult& result) {
     for (std::int64_t k = -d; k <= d; k += 2) {
-      if (d != 0 && result.steps > max_steps_) return Row::kCut;
+      if (d != 0 && result.steps > max_steps) return Row::kCut;
       std::int64_t x = start(d, k);
       ++result.steps;
       while (x < n_ && x - k < m_ && x - k >= 0 &&
@@ -90,9 +88,9 @@ class Search {
         ++x;
         ++result.steps;
       }
-      trace_.push(x);
+      push(x);
       if (x == n_ && x - k == m_) {
-        for (std::int64_t rest = k + 2; rest <= d; rest += 2) trace_.push(start(d, rest));
+        for (std::int64_t rest = k + 2; rest <= d; rest += 2) push(start(d, rest));
         return Row::kArrived;
       }
     }
@@ -104,7 +102,7 @@ class Search {
     std::int64_t best = 0;
     std::int64_t best_sum = -1;
     for (std::int64_t k = -d; k <= d; k += 2) {
-      const std::int64_t x = trace_.at(d, k);
+      const std::int64_t x = at(d, k);
       if (x > n_ || x - k > m_ || x - k < 0) continue;
       if (2 * x - k > best_sum) {
         best_sum = 2 * x - k;
@@ -115,7 +113,7 @@ class Search {
   }
 
   void walk_back(std::int64_t d, std::int64_t k, MyersResult& result) const {
-    std::int64_t x = trace_.at(d, k);
+    std::int64_t x = at(d, k);
     result.baseline_reached = static_cast<std::uint32_t>(x);
     result.candidate_reached = static_cast<std::uint32_t>(x - k);
     for (; d >= 0; --d) {
@@ -125,9 +123,8 @@ class Search {
                                     static_cast<std::uint32_t>(x - 1 - k));
       }
       if (d == 0) break;
-      const bool down = k == -d || (k != d && trace_.at(d - 1, k - 1) < trace_.at(d - 1, k + 1));
-      k += down ? 1 : -1;
-      x = trace_.at(d - 1, k);
+      k += comes_down(d, k) ? 1 : -1;
+      x = at(d - 1, k);
     }
     std::ranges::reverse(result.matches);
   }
@@ -136,43 +133,42 @@ class Search {
   std::span<const std::uint32_t> candidate_;
   std::int64_t n_ = 0;
   std::int64_t m_ = 0;
-  std::uint64_t max_steps_ = 0;
-  Trace trace_;
+  /// What it takes to walk the path back: row d holds k = -d, -d+2, ..., d.
+  std::vector<std::uint32_t> trace_;
 };
-
-/// @param max_differences  at most this many insertions and deletions together
-/// @param max_steps        diagonals and snake steps before the search is given up
-MyersResult myers(std::span<const std::uint32_t> baseline,
-                  std::span<const std::uint32_t> candidate,
-                  std::uint32_t max_differences,
-                  std::uint64_t max_steps) {
-  return Search(baseline, candidate).run(max_differences, max_steps);
-}
 
 using Anchor = std::pair<std::uint32_t, std::uint32_t>;  ///< positions, baseline and candidate
 
-/// How often each key occurs in two gaps, in arrays that are as long as there are keys and are
-/// clean again when the object dies: a gap costs its own length and not the number of keys.
+/// How often each key occurs in two gaps, in arrays that are clean again when the object dies: a
+/// gap costs its own length and not the number of keys.
 class KeyCounts {
  public:
-  KeyCounts(core::LargeVector<std::uint32_t>& baseline_scratch,
-            core::LargeVector<std::uint32_t>& candidate_scratch,
+  KeyCounts(KeyScratch& scratch,
             std::span<const std::uint32_t> baseline,
-            std::span<const std::uint32_t> candidate);
+            std::span<const std::uint32_t> candidate)
+      : scratch_(scratch), baseline_(baseline), candidate_(candidate) {
+    for (const std::uint32_t key : baseline_) ++scratch_.baseline[key];
+    for (const std::uint32_t key : candidate_) ++scratch_.candidate[key];
+  }
   KeyCounts(const KeyCounts&) = delete;
   KeyCounts& operator=(const KeyCounts&) = delete;
   KeyCounts(KeyCounts&&) = delete;
   KeyCounts& operator=(KeyCounts&&) = delete;
-  ~KeyCounts();
+  ~KeyCounts() {
+    for (const std::uint32_t key : baseline_) scratch_.baseline[key] = 0;
+    for (const std::uint32_t key : candidate_) scratch_.candidate[key] = 0;
+  }
 
-  [[nodiscard]] std::uint32_t in_baseline(std::uint32_t key) const { return baseline_counts_[key]; }
-  [[nodiscard]] std::uint32_t in_candidate(std::uint32_t key) const {
-    return candidate_counts_[key];
+  /// Whether it is as frequent here as there.
+  [[nodiscard]] bool alike(std::uint32_t key) const {
+    return scratch_.baseline[key] == scratch_.candidate[key];
+  }
+  [[nodiscard]] bool unique(std::uint32_t key) const {
+    return scratch_.baseline[key] == 1 && scratch_.candidate[key] == 1;
   }
 
  private:
-  core::LargeVector<std::uint32_t>& baseline_counts_;
-  core::LargeVector<std::uint32_t>& candidate_counts_;
+  KeyScratch& scratch_;
   std::span<const std::uint32_t> baseline_;
   std::span<const std::uint32_t> candidate_;
 };
@@ -202,23 +198,9 @@ core::LargeVector<Anchor> increasing(const core::LargeVector<Anchor>& pairs) {
   return run;
 }
 
-/// Which keys may be anchors.
-class Eligible {
- public:
-  Eligible(const KeyCounts& counts, bool unique) : counts_(counts), unique_(unique) {}
-
-  bool operator()(std::uint32_t key) const {
-    const std::uint32_t here = counts_.in_baseline(key);
-    return here == counts_.in_candidate(key) && (!unique_ || here == 1);
-  }
-
- private:
-  const KeyCounts& counts_;
-  bool unique_;
-};
-
 /// The k-th place of each eligible key with the k-th.
 /// @param scratch  per key, all 0; left so: what is eligible is as frequent on both sides
+template <typename Eligible>
 core::LargeVector<Anchor> equal_occurrences(std::span<const std::uint32_t> baseline,
                                             std::span<const std::uint32_t> candidate,
                                             const Eligible& eligible,
@@ -278,23 +260,6 @@ std::uint64_t left_between(std::span<const std::uint32_t> baseline,
   return common + in_common(baseline.subspan(from), candidate.subspan(to), leave_out, scratch);
 }
 
-KeyCounts::KeyCounts(core::LargeVector<std::uint32_t>& baseline_scratch,
-                     core::LargeVector<std::uint32_t>& candidate_scratch,
-                     std::span<const std::uint32_t> baseline,
-                     std::span<const std::uint32_t> candidate)
-    : baseline_counts_(baseline_scratch),
-      candidate_counts_(candidate_scratch),
-      baseline_(baseline),
-      candidate_(candidate) {
-  for (const std::uint32_t key : baseline_) ++baseline_counts_[key];
-  for (const std::uint32_t key : candidate_) ++candidate_counts_[key];
-}
-
-KeyCounts::~KeyCounts() {
-  for (const std::uint32_t key : baseline_) baseline_counts_[key] = 0;
-  for (const std::uint32_t key : candidate_) candidate_counts_[key] = 0;
-}
-
 /// Pairs that are safe to split at: the one occurrence on each side of the keys that are unique,
 /// or, where there are none, the k-th with the k-th of keys that are equally frequent; of those the
 /// longest run that increases on both sides. Empty also where such a split would cost more than
@@ -306,13 +271,14 @@ core::LargeVector<Anchor> find_anchors(std::span<const std::uint32_t> baseline,
                                        core::LargeVector<std::uint32_t>& scratch) {
   // Of keys that are unique the longest run in order is the best there is; what it costs is what
   // the other keys can no longer match.
-  const Eligible unique(counts, true);
+  const auto unique = [&](std::uint32_t key) { return counts.unique(key); };
   core::LargeVector<Anchor> anchors = equal_occurrences(baseline, candidate, unique, scratch);
   if (!anchors.empty() && 2 * left_between(baseline, candidate, anchors, unique, scratch) >=
                               in_common(baseline, candidate, unique, scratch)) {
     return anchors;
   }
-  anchors = equal_occurrences(baseline, candidate, Eligible(counts, false), scratch);
+  const auto alike = [&](std::uint32_t key) { return counts.alike(key); };
+  anchors = equal_occurrences(baseline, candidate, alike, scratch);
   const auto none = [](std::uint32_t) { return false; };
   if (2 * (anchors.size() + left_between(baseline, candidate, anchors, none, scratch)) <
       in_common(baseline, candidate, none, scratch)) {
@@ -321,7 +287,7 @@ core::LargeVector<Anchor> find_anchors(std::span<const std::uint32_t> baseline,
   return anchors;
 }
 
-constexpr std::uint32_t kMaxDifferences = 256;
+constexpr std::int64_t kMaxDifferences = 256;
 constexpr std::uint64_t kGapStepsPerRecord = 4;
 constexpr std::uint64_t kGapStepsBase = 65'536;
 constexpr std::uint64_t kWorkPerRecord = 32;
@@ -332,15 +298,10 @@ constexpr std::uint32_t kMaxAnchorDepth = 8;
 struct Kept {
   core::LargeVector<std::uint32_t> keys;
   core::LargeVector<std::uint32_t> places;
-
-  void clear() noexcept {
-    keys.clear();
-    places.clear();
-  }
 };
 
 /// A part of one side's kept records.
-struct Range {
+struct KeptRange {
   std::size_t begin = 0;
   std::size_t end = 0;
 
@@ -369,9 +330,12 @@ struct Gap {
 
 class Aligner {
  public:
-  Aligner(std::span<const std::uint32_t> baseline, std::span<const std::uint32_t> candidate)
+  Aligner(std::span<const std::uint32_t> baseline,
+          std::span<const std::uint32_t> candidate,
+          KeyScratch& scratch)
       : baseline_(baseline),
         candidate_(candidate),
+        scratch_(scratch),
         limit_(most_work(baseline.size() + candidate.size())) {
     result_.candidate_of.assign(baseline.size(), kUnmatched);
     result_.how.assign(baseline.size(), MatchedBy::kNone);
@@ -426,14 +390,14 @@ class Aligner {
     }
   }
 
-  /// The arrays by key are made when the streams first turn out to differ.
   void size_scratch() {
-    if (!baseline_counts_.empty()) return;
-    const std::uint32_t keys =
-        1 + std::max(*std::ranges::max_element(baseline_), *std::ranges::max_element(candidate_));
-    baseline_counts_.assign(keys, 0);
-    candidate_counts_.assign(keys, 0);
-    anchor_scratch_.assign(keys, 0);
+    if (std::exchange(is_sized_, true)) return;
+    const std::size_t keys = std::size_t{1} + std::max(*std::ranges::max_element(baseline_),
+                                                       *std::ranges::max_element(candidate_));
+    if (scratch_.anchors.size() >= keys) return;
+    for (auto* counts : {&scratch_.baseline, &scratch_.candidate, &scratch_.anchors}) {
+      counts->resize(keys);
+    }
   }
 
   /// Fills kept_ with the records that have a counterpart at all; false when there are none.
@@ -442,19 +406,21 @@ class Aligner {
         baseline_.subspan(gap.baseline_begin, gap.baseline_end - gap.baseline_begin);
     const auto candidate =
         candidate_.subspan(gap.candidate_begin, gap.candidate_end - gap.candidate_begin);
-    const KeyCounts counts(baseline_counts_, candidate_counts_, baseline, candidate);
-    kept_baseline_.clear();
-    kept_candidate_.clear();
-    for (std::size_t i = 0; i < baseline.size(); ++i) {
-      if (counts.in_candidate(baseline[i]) == 0) continue;
-      kept_baseline_.keys.push_back(baseline[i]);
-      kept_baseline_.places.push_back(gap.baseline_begin + static_cast<std::uint32_t>(i));
-    }
-    for (std::size_t i = 0; i < candidate.size(); ++i) {
-      if (counts.in_baseline(candidate[i]) == 0) continue;
-      kept_candidate_.keys.push_back(candidate[i]);
-      kept_candidate_.places.push_back(gap.candidate_begin + static_cast<std::uint32_t>(i));
-    }
+    const KeyCounts counts(scratch_, baseline, candidate);
+    const auto keep = [](std::span<const std::uint32_t> keys,
+                         std::uint32_t begin,
+                         const core::LargeVector<std::uint32_t>& there,
+                         Kept& kept) {
+      kept.keys.clear();
+      kept.places.clear();
+      for (std::uint32_t i = 0; i < keys.size(); ++i) {
+        if (there[keys[i]] == 0) continue;
+        kept.keys.push_back(keys[i]);
+        kept.places.push_back(begin + i);
+      }
+    };
+    keep(baseline, gap.baseline_begin, scratch_.candidate, kept_baseline_);
+    keep(candidate, gap.candidate_begin, scratch_.baseline, kept_candidate_);
     result_.work += gap.records();
     return !kept_baseline_.keys.empty();
   }
@@ -482,7 +448,7 @@ class Aligner {
   }
 
   /// Goes through the kept records window by window until both ranges are used up.
-  void search(const Gap& gap, Range left, Range right) {
+  void search(const Gap& gap, KeptRange left, KeptRange right) {
     bool may_split = gap.depth < kMaxAnchorDepth;
     MatchedBy how = MatchedBy::kLcs;
     while (left.size() != 0 && right.size() != 0) {
@@ -491,10 +457,9 @@ class Aligner {
         return;
       }
       const std::uint64_t steps = kGapStepsPerRecord * (left.size() + right.size()) + kGapStepsBase;
-      const MyersResult path = myers(left.of(kept_baseline_.keys),
-                                     right.of(kept_candidate_.keys),
-                                     kMaxDifferences,
-                                     std::min(steps, limit_ - result_.work));
+      const MyersResult path =
+          MyersSearch(left.of(kept_baseline_.keys), right.of(kept_candidate_.keys))
+              .run(kMaxDifferences, std::min(steps, limit_ - result_.work));
       result_.work += path.steps;
       if (!path.complete && may_split && split_at_anchors(gap, left, right)) return;
       // Nothing to split at: what the search found stands, and it goes on behind it.
@@ -510,13 +475,13 @@ class Aligner {
     }
   }
 
-  bool split_at_anchors(const Gap& gap, const Range& left, const Range& right) {
+  bool split_at_anchors(const Gap& gap, const KeptRange& left, const KeptRange& right) {
     core::LargeVector<Anchor> anchors;
     {
       const auto baseline = left.of(kept_baseline_.keys);
       const auto candidate = right.of(kept_candidate_.keys);
-      const KeyCounts counts(baseline_counts_, candidate_counts_, baseline, candidate);
-      anchors = find_anchors(baseline, candidate, counts, anchor_scratch_);
+      const KeyCounts counts(scratch_, baseline, candidate);
+      anchors = find_anchors(baseline, candidate, counts, scratch_.anchors);
     }
     result_.work += 2 * (left.size() + right.size());
     if (anchors.empty()) return false;
@@ -545,20 +510,26 @@ class Aligner {
 
   std::span<const std::uint32_t> baseline_;
   std::span<const std::uint32_t> candidate_;
+  KeyScratch& scratch_;
+  bool is_sized_ = false;
   std::uint64_t limit_ = 0;
   Alignment result_;
   core::LargeVector<Gap> gaps_;
-  core::LargeVector<std::uint32_t> baseline_counts_;
-  core::LargeVector<std::uint32_t> candidate_counts_;
-  core::LargeVector<std::uint32_t> anchor_scratch_;
   Kept kept_baseline_;
   Kept kept_candidate_;
 };
 
 }  // namespace
 
+Alignment align(std::span<const std::uint32_t> baseline,
+                std::span<const std::uint32_t> candidate,
+                KeyScratch& scratch) {
+  return Aligner(baseline, candidate, scratch).run();
+}
+
 Alignment align(std::span<const std::uint32_t> baseline, std::span<const std::uint32_t> candidate) {
-  return Aligner(baseline, candidate).run();
+  KeyScratch scratch;
+  return align(baseline, candidate, scratch);
 }
 
 Alignment align_by_position(std::span<const std::uint32_t> baseline,

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <span>
 
-#include "comparators/report/alignment_report.h"
+#include "comparators/report/report.h"
 #include "core/system/large_memory.h"
 
 namespace repro_check::comparators {
@@ -21,6 +21,14 @@ struct Alignment {
   std::uint64_t work = 0;  ///< steps taken
 };
 
+/// Arrays as long as there are keys, made when streams first turn out to differ. All 0 but while
+/// align() runs, which then takes no more of them than a stream is long.
+struct KeyScratch {
+  core::LargeVector<std::uint32_t> baseline;
+  core::LargeVector<std::uint32_t> candidate;
+  core::LargeVector<std::uint32_t> anchors;
+};
+
 /// Pairs records of equal key in order, as many as bounded work finds: equal streams by position,
 /// else common prefix and suffix, records whose key is on one side only, Myers' greedy O(ND) up to
 /// 256 differences, then anchors (keys that are equally frequent on both sides) and again in the
@@ -28,6 +36,10 @@ struct Alignment {
 /// walk over a gap.
 /// @param baseline, candidate  interned keys, fewer than 2^32 - 1 each
 /// Sources: E. Myers, Algorithmica 1 (1986); the histogram and patience diffs of git.
+/// @param scratch  for the next streams of the same keys
+Alignment align(std::span<const std::uint32_t> baseline,
+                std::span<const std::uint32_t> candidate,
+                KeyScratch& scratch);
 Alignment align(std::span<const std::uint32_t> baseline, std::span<const std::uint32_t> candidate);
 
 /// Pairs record i with record i where their keys are equal, and nothing else.

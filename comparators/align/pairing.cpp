@@ -4,118 +4,235 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <map>
-#include <numeric>
 #include <optional>
 #include <span>
+#include <string>
+#include <string_view>
 #include <tuple>
+#include <type_traits>
 #include <utility>
+#include <variant>
 #include <vector>
 
-#include "comparators/align/key_numbers.h"
-#include "comparators/align/pool_pairing.h"
-#include "comparators/align/side_records.h"
-#include "comparators/align/stream_numbers.h"
+#include "comparators/measure/records.h"
+#include "comparators/report/damage.h"
+#include "core/digest/digest.h"
+#include "core/system/large_memory.h"
 #include "core/trace/lane.h"
 
-namespace repro_check::comparators::detail {
+namespace repro_check::comparators {
 namespace {
 
+bool same_tensor(const core::TensorRecord& left, const core::TensorRecord& right) {
+  if (left.role != right.role || left.slot != right.slot || left.state != right.state) return false;
+  if (left.state == core::ContentState::kUndefined) return true;
+  return left.state == core::ContentState::kHashed && left.layout == right.layout &&
+         left.attributes == right.attributes && left.content_key() == right.content_key();
+}
+
+bool same_argument(const core::Argument& left, const core::Argument& right) {
+  return left.name == right.name && same_scalars(left.value, right.value);
+}
+
+using core::ContentState;
 using Ops = core::LargeVector<std::uint32_t>;
 
-/// Op indices of one side without a counterpart, by key.
-class LeftOver {
+/// A digest that is equal exactly where what was put is; texts and lists say how long they are.
+class Print {
  public:
-  /// @param keys  of every record, below `key_count`
-  LeftOver(const Ops& keys, const Ops& counterparts, std::size_t key_count)
-      : begins_(key_count + 1) {
-    for (std::size_t i = 0; i < keys.size(); ++i) {
-      if (counterparts[i] == kUnmatched) ++begins_[keys[i] + std::size_t{1}];
-    }
-    std::partial_sum(begins_.begin(), begins_.end(), begins_.begin());
-    places_.resize(begins_.back());
-    next_ = begins_;
-    for (std::size_t i = 0; i < keys.size(); ++i) {
-      if (counterparts[i] == kUnmatched) places_[next_[keys[i]]++] = static_cast<std::uint32_t>(i);
-    }
-    next_ = begins_;
+  template <typename T>
+  requires std::is_trivially_copyable_v<T>
+  void put(const T& value) { stream_.add(std::as_bytes(std::span(&value, 1))); }
+  void put(std::string_view text) {
+    put(text.size());
+    stream_.add(std::as_bytes(std::span(text)));
+  }
+  void put(const std::string& text) { put(std::string_view(text)); }
+  void put(std::monostate /*none*/) {}
+  void put(core::TensorSlot /*slot*/) {}  // what it holds is told by the tensor records
+  void put(const core::Symbol& value) { put(value.name); }
+  void put(const core::Opaque& value) { put(value.type); }
+  void put(const core::ValueList& list) {
+    put(list.items.size());
+    for (const core::Value& item : list.items) put(item);
+  }
+  void put(const core::Value& value) {
+    put(value.data.index());
+    std::visit([this](const auto& held) { put(held); }, value.data);
+  }
+  void put(const core::TensorRecord& tensor) {
+    put(tensor.slot);
+    put(tensor.dtype);
+    put(tensor.shape.size());
+    for (const std::int64_t size : tensor.shape) put(size);
+    put(tensor.layout);
+    put(tensor.attributes);
+    put(tensor.state);
+    if (tensor.state == ContentState::kHashed) put(tensor.digest);
   }
 
-  /// The first of a key that was not taken yet, or kUnmatched.
-  std::uint32_t take(std::uint32_t key) {
-    return next_[key] == begins_[key + std::size_t{1}] ? kUnmatched : places_[next_[key]++];
+  [[nodiscard]] core::Digest finish() { return stream_.finish(); }
+
+ private:
+  core::DigestStream stream_;
+};
+
+/// A record as it is looked for: its key, then how much of it has to be equal.
+struct Entry {
+  std::array<std::uint64_t, 5> print{};
+  std::uint32_t op = 0;
+
+  // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 misreads the default
+  auto operator<=>(const Entry&) const = default;
+};
+
+enum class Likeness { kWhole, kInputs, kKey };
+
+/// The records of one side of a stream that has no order.
+class Pool {
+ public:
+  Pool(const core::DumpSource& source, const Ops& keys, std::span<const StreamOp> stream)
+      : keys_(keys), stream_(stream) {
+    for (const StreamOp& at : stream) {
+      std::optional<OpPrints> prints;
+      damage_in([&] { prints = op_prints(source.op(at.op)); });  // whoever compares it says so
+      prints_.push_back(prints);
+    }
+  }
+
+  /// Those without a counterpart, sorted.
+  [[nodiscard]] core::LargeVector<Entry> entries(Likeness likeness, const Ops& counterparts) const {
+    core::LargeVector<Entry> entries;
+    for (std::size_t i = 0; i < stream_.size(); ++i) {
+      const std::uint32_t op = stream_[i].op;
+      if (counterparts[op] != kUnmatched) continue;
+      Entry entry{{keys_[op]}, op};
+      if (likeness != Likeness::kKey) {
+        if (!prints_[i]) continue;
+        const auto& [inputs, results] = *prints_[i];
+        entry.print[1] = inputs.high;
+        entry.print[2] = inputs.low;
+        if (likeness == Likeness::kWhole) {
+          entry.print[3] = results.high;
+          entry.print[4] = results.low;
+        }
+      }
+      entries.push_back(entry);
+    }
+    std::ranges::sort(entries);
+    return entries;
   }
 
  private:
-  Ops places_;
-  Ops begins_;  ///< of each key in places_, and the end of the last
-  Ops next_;
+  const Ops& keys_;
+  std::span<const StreamOp> stream_;
+  core::LargeVector<std::optional<OpPrints>> prints_;
 };
 
+/// Pairs the records of two streams that have no order: of each key first those that agree in
+/// inputs and results, then those with equal inputs, and what is left as it comes. A record that
+/// cannot be read agrees with none.
+void pair_unordered(const Pool& here, const Pool& there, Pairing& pairing) {
+  for (const Likeness likeness : {Likeness::kWhole, Likeness::kInputs, Likeness::kKey}) {
+    const core::LargeVector<Entry> ours = here.entries(likeness, pairing.candidate_of);
+    const core::LargeVector<Entry> theirs = there.entries(likeness, pairing.baseline_of);
+    auto other = theirs.begin();
+    for (const Entry& entry : ours) {
+      while (other != theirs.end() && other->print < entry.print) ++other;
+      if (other == theirs.end()) break;
+      if (other->print != entry.print) continue;
+      pairing.match(entry.op, other->op, MatchedBy::kPosition);
+      ++other;
+    }
+    pairing.work += ours.size() + theirs.size();
+  }
+}
+
 /// The k-th record of a key that is left over here is the k-th that is left over there.
-core::LargeVector<Moved> find_moved(const Pairing& pairing) {
-  core::LargeVector<Moved> moved;
-  const std::size_t operators = pairing.baseline_of.size() - pairing.candidate.returned.size();
-  if (pairing.matched == operators) return moved;
-  LeftOver extra(pairing.candidate.keys, pairing.baseline_of, pairing.distinct_keys);
+core::LargeVector<OpPair> find_moved(const Pairing& pairing) {
+  core::LargeVector<OpPair> moved;
+  const Ops& counterparts = pairing.baseline_of;
+  if (pairing.matched == counterparts.size() - pairing.candidate.returned.size()) return moved;
+  // Per key a chain of places there, each 1 more than it is: from the first on.
+  Ops first(pairing.distinct_keys);
+  Ops next(counterparts.size());
+  for (std::size_t i = counterparts.size(); i-- > 0;) {
+    if (counterparts[i] != kUnmatched) continue;
+    std::uint32_t& of_key = first[pairing.candidate.keys[i]];
+    next[i] = std::exchange(of_key, static_cast<std::uint32_t>(i + 1));
+  }
   for (std::uint32_t i = 0; i < pairing.candidate_of.size(); ++i) {
-    if (pairing.candidate_of[i] != kUnmatched) continue;
-    const std::uint32_t candidate = extra.take(pairing.baseline.keys[i]);
-    if (candidate != kUnmatched) moved.push_back({i, candidate});
+    std::uint32_t& of_key = first[pairing.baseline.keys[i]];
+    if (pairing.candidate_of[i] != kUnmatched || of_key == 0) continue;
+    moved.push_back({i, of_key - 1});
+    of_key = next[of_key - 1];
   }
   return moved;
 }
 
-/// Pairs what an alignment of one stream found.
-/// @param left, right  op indices of the stream's records
-/// @param renamed      as SideRecords has it
-void take_alignment(const Alignment& alignment,
-                    std::span<const std::uint32_t> left,
-                    std::span<const std::uint32_t> right,
-                    const core::LargeVector<bool>& renamed,
-                    Pairing& pairing) {
+/// The records of the first stream at `at`, behind which it is then.
+std::span<const StreamOp> take_stream(const core::LargeVector<StreamOp>& streams, std::size_t& at) {
+  const std::size_t begin = at;
+  while (at < streams.size() && streams[at].stream() == streams[begin].stream()) ++at;
+  return std::span(streams).subspan(begin, at - begin);
+}
+
+/// Aligns two streams that have an order.
+void align_stream(std::span<const StreamOp> left,
+                  std::span<const StreamOp> right,
+                  const core::LargeVector<bool>& renamed,
+                  KeyScratch& scratch,
+                  Pairing& pairing) {
+  const auto keys_of = [](std::span<const StreamOp> stream, const Ops& keys, Ops& own) {
+    // The only stream there is has all of them, in order.
+    if (stream.size() == keys.size()) return std::span(keys);
+    own.reserve(stream.size());
+    for (const StreamOp& at : stream) own.push_back(keys[at.op]);
+    return std::span<const std::uint32_t>(own);
+  };
+  Ops own_left;
+  Ops own_right;
+  const auto here = keys_of(left, pairing.baseline.keys, own_left);
+  const auto there = keys_of(right, pairing.candidate.keys, own_right);
+  const Alignment alignment =
+      pairing.by_position ? align_by_position(here, there) : align(here, there, scratch);
   for (std::size_t i = 0; i < left.size(); ++i) {
     if (alignment.candidate_of[i] == kUnmatched) continue;
-    const std::uint32_t other = right[alignment.candidate_of[i]];
+    const std::uint32_t other = right[alignment.candidate_of[i]].op;
     const bool by_map = !renamed.empty() && renamed[other];
-    pairing.match(left[i], other, by_map ? MatchedBy::kMap : alignment.how[i]);
+    pairing.match(left[i].op, other, by_map ? MatchedBy::kMap : alignment.how[i]);
   }
   pairing.work += alignment.work;
-  pairing.work_limit += most_work(left.size() + right.size());
   pairing.gave_up = pairing.gave_up || alignment.gave_up;
 }
 
-/// Aligns each stream that both sides have.
+/// Pairs what each stream that both sides have holds.
 void align_streams(const core::DumpSource& baseline,
                    const core::DumpSource& candidate,
                    const SideRecords& here,
                    const SideRecords& there,
                    Pairing& pairing) {
-  const auto find = pairing.by_position ? align_by_position : align;
-  const Ops& left_keys = pairing.baseline.keys;
-  const Ops& right_keys = pairing.candidate.keys;
-  std::optional<StreamNumbers> numbers;
+  KeyScratch scratch;
+  std::size_t of_here = 0;
   std::size_t of_there = 0;
-  for (std::size_t of_here = 0; of_here < here.streams.size(); ++of_here) {
-    const StreamId id = here.streams.id(of_here);
-    while (of_there < there.streams.size() && there.streams.id(of_there) < id) ++of_there;
-    if (of_there == there.streams.size()) break;
-    if (there.streams.id(of_there) != id) continue;
-    const std::span<const std::uint32_t> left = here.streams.ops(of_here);
-    const std::span<const std::uint32_t> right = there.streams.ops(of_there);
-    if (core::is_unordered(id.lane)) {
-      pair_unordered(baseline, candidate, left, right, pairing);
-      continue;
+  std::span<const StreamOp> right = take_stream(there.streams, of_there);
+  while (of_here < here.streams.size()) {
+    const std::span<const StreamOp> left = take_stream(here.streams, of_here);
+    while (!right.empty() && right.front().stream() < left.front().stream()) {
+      right = take_stream(there.streams, of_there);
     }
-    if (left.size() == left_keys.size() && right.size() == right_keys.size()) {
-      take_alignment(find(left_keys, right_keys), left, right, there.renamed, pairing);
-      continue;
+    if (right.empty()) break;
+    if (left.front().stream() != right.front().stream()) continue;
+    if (core::is_unordered(left.front().lane)) {
+      pair_unordered(Pool(baseline, pairing.baseline.keys, left),
+                     Pool(candidate, pairing.candidate.keys, right),
+                     pairing);
+    } else {
+      align_stream(left, right, there.renamed, scratch, pairing);
     }
-    if (!numbers) numbers.emplace(pairing.distinct_keys);
-    numbers->begin_stream();
-    const Ops left_numbers = numbers->number(left_keys, left);
-    const Ops right_numbers = numbers->number(right_keys, right);
-    take_alignment(find(left_numbers, right_numbers), left, right, there.renamed, pairing);
+    pairing.work_limit += most_work(left.size() + right.size());
   }
 }
 
@@ -151,21 +268,21 @@ void pair_returned(const core::DumpSource& baseline,
                    Pairing& pairing) {
   using Place =
       std::tuple<std::uint32_t, std::uint32_t, std::size_t>;  // rank, step, how many before
-  std::map<Place, Pairing::Returned> calls;
+  std::map<Place, OpPair> calls;
   const auto add = [&calls](const core::DumpSource& source,
                             const std::vector<std::uint32_t>& ops,
-                            std::uint32_t Pairing::Returned::*side) {
+                            std::uint32_t OpPair::*side) {
     std::map<std::pair<std::uint32_t, std::uint32_t>, std::size_t> before;
     for (const std::uint32_t op : ops) {
       const core::OpRecord head = source.op_head(op);
       calls[{head.rank, head.step, before[{head.rank, head.step}]++}].*side = op;
     }
   };
-  add(baseline, pairing.baseline.returned, &Pairing::Returned::baseline);
-  add(candidate, pairing.candidate.returned, &Pairing::Returned::candidate);
+  add(baseline, pairing.baseline.returned, &OpPair::baseline);
+  add(candidate, pairing.candidate.returned, &OpPair::candidate);
   for (const auto& [place, call] : calls) {
     pairing.returned.push_back(call);
-    if (call.baseline == kUnmatched || call.candidate == kUnmatched) continue;
+    if (!call.matched()) continue;
     pairing.candidate_of[call.baseline] = call.candidate;
     pairing.baseline_of[call.candidate] = call.baseline;
   }
@@ -173,11 +290,51 @@ void pair_returned(const core::DumpSource& baseline,
 
 }  // namespace
 
-std::array<std::uint64_t, 7> Pairing::counts() const {
-  std::array<std::uint64_t, 7> counts{};
-  for (const MatchedBy by : how) ++counts[static_cast<std::size_t>(by)];
-  counts[static_cast<std::size_t>(MatchedBy::kNone)] = 0;
-  return counts;
+bool bit_equal(const core::OpRecord& baseline, const core::OpRecord& candidate) {
+  return baseline.generator == candidate.generator &&
+         std::ranges::equal(baseline.tensors, candidate.tensors, same_tensor) &&
+         std::ranges::equal(baseline.arguments, candidate.arguments, same_argument) &&
+         std::ranges::equal(baseline.results, candidate.results, same_scalars);
+}
+
+void pair_moved(const core::DumpSource& baseline,
+                const core::DumpSource& candidate,
+                Pairing& pairing) {
+  if (baseline.manifest().trace.digest_algorithm != candidate.manifest().trace.digest_algorithm) {
+    return;
+  }
+  std::erase_if(pairing.moved, [&](const OpPair& moved) {
+    // What cannot be read is not known to be equal; whoever reads it again says that it is damaged.
+    bool equal = false;
+    const auto damage = damage_in(
+        [&] { equal = bit_equal(baseline.op(moved.baseline), candidate.op(moved.candidate)); });
+    if (damage || !equal) return false;
+    pairing.match(moved.baseline, moved.candidate, MatchedBy::kOrder);
+    return true;
+  });
+}
+
+std::optional<OpPrints> op_prints(const core::OpRecord& record) {
+  Print inputs;
+  Print results;
+  for (const core::Argument& argument : record.arguments) {
+    inputs.put(argument.name);
+    inputs.put(argument.value);
+  }
+  if (record.generator) {
+    inputs.put(record.generator->seed);
+    inputs.put(record.generator->position_before);
+  }
+  for (const core::Value& value : record.results) results.put(value);
+  bool has_result = has_scalar_results(record);
+  for (const core::TensorRecord& tensor : record.tensors) {
+    if (tensor.state == ContentState::kExcluded || has_unread_values(tensor)) return std::nullopt;
+    const bool is_input = tensor.role == core::TensorRole::kInput;
+    (is_input ? inputs : results).put(tensor);
+    has_result = has_result || (!is_input && tensor.state == ContentState::kHashed);
+  }
+  if (!has_result) return std::nullopt;
+  return OpPrints{inputs.finish(), results.finish()};
 }
 
 void Pairing::match(std::uint32_t baseline_op, std::uint32_t candidate_op, MatchedBy by) {
@@ -211,4 +368,4 @@ void lift_producers(const RecordKeys& keys, core::OpRecord& record) {
   }
 }
 
-}  // namespace repro_check::comparators::detail
+}  // namespace repro_check::comparators

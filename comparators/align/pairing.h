@@ -1,24 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "comparators/align/align.h"
-#include "comparators/align/name_rewriter.h"
-#include "comparators/align/side_records.h"
+#include "comparators/align/names.h"
+#include "comparators/align/record_keys.h"
 #include "configs/spec/run_config.h"
+#include "core/digest/digest.h"
 #include "core/system/large_memory.h"
 #include "core/trace/dump_source.h"
+#include "core/trace/op_record.h"
 
-namespace repro_check::comparators::detail {
+namespace repro_check::comparators {
 
-/// Records of one key that the alignment left over on both sides: the same call elsewhere.
-struct Moved {
-  std::uint32_t baseline = 0;
-  std::uint32_t candidate = 0;
+/// Op indices of what belongs together; kUnmatched where a side has nothing.
+struct OpPair {
+  std::uint32_t baseline = kUnmatched;
+  std::uint32_t candidate = kUnmatched;
+
+  [[nodiscard]] bool matched() const noexcept {
+    return baseline != kUnmatched && candidate != kUnmatched;
+  }
 };
 
 /// Which records of two dumps belong together.
@@ -29,7 +35,9 @@ struct Pairing {
   core::LargeVector<std::uint32_t> candidate_of;  ///< per baseline op index, or kUnmatched
   core::LargeVector<std::uint32_t> baseline_of;   ///< per candidate op index, or kUnmatched
   core::LargeVector<MatchedBy> how;               ///< per baseline op index
-  core::LargeVector<Moved> moved;        ///< of those without a counterpart; in baseline order
+  /// Records of one key that were left over on both sides: the same call elsewhere. In baseline
+  /// order.
+  core::LargeVector<OpPair> moved;
   NameRewriter names;                    ///< of the candidate
   std::vector<std::uint64_t> rewritten;  ///< per entry of the map, records of the candidate
   std::uint64_t matched = 0;             ///< operators; returned values are none
@@ -38,16 +46,9 @@ struct Pairing {
   bool gave_up = false;
   bool by_position = false;  ///< nothing but the place counted
 
-  /// Pairs by what found them, in the order of MatchedBy.
-  [[nodiscard]] std::array<std::uint64_t, 7> counts() const;
   void match(std::uint32_t baseline_op, std::uint32_t candidate_op, MatchedBy by);
 
-  /// What one call returned, as op indices; kUnmatched where a side has no such call.
-  struct Returned {
-    std::uint32_t baseline = kUnmatched;
-    std::uint32_t candidate = kUnmatched;
-  };
-  std::vector<Returned> returned;  ///< by rank and step
+  std::vector<OpPair> returned;  ///< what the calls returned, by rank and step
 };
 
 struct PairingOptions {
@@ -76,4 +77,25 @@ Pairing pair_records(const core::DumpSource& baseline,
 /// left out.
 void lift_producers(const RecordKeys& keys, core::OpRecord& record);
 
-}  // namespace repro_check::comparators::detail
+/// Whether two records agree in all that was recorded of their values: tensors by dtype, shape,
+/// layout and digest, inputs included, scalars exactly, and the place of the generator. A tensor
+/// without a digest is known to be equal to nothing, unless it is undefined. Digests have to be of
+/// one rule.
+bool bit_equal(const core::OpRecord& baseline, const core::OpRecord& candidate);
+
+/// Pairs what was called in another order, where it is bit-equal; what is not stays unmatched.
+void pair_moved(const core::DumpSource& baseline,
+                const core::DumpSource& candidate,
+                Pairing& pairing);
+
+/// An operator call in two digests, to find equal ones among many.
+struct OpPrints {
+  core::Digest inputs;  ///< arguments, input tensors, seed and place of the generator
+  core::Digest results;
+};
+
+/// @return empty where there is no result to compare: none at all, none with a content, or one
+///         that was left out of the recording
+std::optional<OpPrints> op_prints(const core::OpRecord& record);
+
+}  // namespace repro_check::comparators

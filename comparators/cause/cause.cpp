@@ -5,18 +5,460 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdlib>
+#include <limits>
 #include <optional>
 #include <string_view>
 #include <utility>
 
-#include "comparators/cause/compute_cause.h"
-#include "comparators/cause/named_tensors.h"
-#include "comparators/report/op_text.h"
+#include "comparators/cause/differences.h"
+#include "comparators/cause/nondeterministic_operators.h"
+#include "comparators/report/report.h"
+#include "core/tensor/dtype_table.h"
 #include "core/trace/dataflow.h"
 #include "core/trace/lane.h"
+#include "core/trace/run_manifest.h"
 
-namespace repro_check::comparators::detail {
+namespace repro_check::comparators {
+
 namespace {
+
+constexpr std::string_view kEqualInputs =
+    "its inputs and weights were bit-equal, its output was not";
+constexpr std::string_view kKnownInputs =
+    "those of its inputs that were recorded were bit-equal, its output was not";
+
+/// One operator and what is known of it, asked row by row.
+struct Case {
+  const core::OpRecord& baseline;
+  const core::OpRecord& candidate;
+  const OpFindings& findings;
+  const Evidence& evidence;
+};
+
+std::string_view equal_inputs(const OpFindings& findings) {
+  return findings.inputs_unknown ? kKnownInputs : kEqualInputs;
+}
+
+/// Where the model file or the mode in which it runs says what the argument is; empty where the
+/// model itself does.
+std::string_view argument_advice(const Case& c) {
+  if (c.evidence.baseline.manifest().model_digest != c.evidence.candidate.manifest().model_digest) {
+    return "two model files were run, and each holds an argument of its own: run one \"model\" in "
+           "both, or write the same value into both";
+  }
+  const auto is_of_mode = [](const ScalarDifference& argument) {
+    return is_word_of("train training p dropout dropout_p cudnn_enabled", argument.name);
+  };
+  if (std::ranges::any_of(c.findings.arguments, is_of_mode)) {
+    return "run both in the same \"model\": {\"mode\"}, with the same \"disable_dropout\"";
+  }
+  return {};
+}
+
+std::optional<Cause> argument_differs(const Case& c) {
+  if (c.findings.arguments.empty()) return std::nullopt;
+  std::vector<std::string> texts;
+  for (const ScalarDifference& argument : c.findings.arguments) texts.push_back(argument.text());
+  Cause cause(CauseKind::kArgument,
+              fmt::format("it was called with other arguments: {}", fmt::join(texts, "; ")));
+  if (const std::string_view advice = argument_advice(c); !advice.empty()) cause.advice = advice;
+  return cause;
+}
+
+bool draws(const Case& c) {
+  return c.baseline.op->seeded || c.candidate.op->seeded || c.baseline.generator ||
+         c.candidate.generator;
+}
+
+std::optional<Cause> rng_stream(const Case& c) {
+  if (!draws(c)) return std::nullopt;
+  const auto elsewhere = c.evidence.rng.stood_elsewhere(c.baseline, c.candidate);
+  if (!elsewhere.value_or(false)) return std::nullopt;
+  std::string parting = c.evidence.rng.parting();
+  bool seeds = c.evidence.rng.started_apart();
+  if (parting.empty() &&
+      c.evidence.baseline.manifest().seed != c.evidence.candidate.manifest().seed) {
+    seeds = true;
+    parting = fmt::format("the generators started apart (seed {} against {})",
+                          c.evidence.baseline.manifest().seed,
+                          c.evidence.candidate.manifest().seed);
+  }
+  if (parting.empty()) parting = "its generator stood at another place";
+  Cause cause(CauseKind::kRngStream,
+              fmt::format("it draws random numbers, its inputs were bit-equal, and {}", parting));
+  if (seeds) cause.advice = "set one \"seed\" for both runs";
+  if (is_dropout(*c.baseline.op)) {
+    cause.advice += "; \"disable_dropout\": true takes this randomness out";
+  }
+  return cause;
+}
+
+std::string version_of(const core::RunManifest& manifest) {
+  return core::text_or_empty(core::environment_fact(manifest, "libtorch.version"));
+}
+
+/// To be asked where the generators stood at one place.
+std::optional<Cause> generator_algorithm(const Case& c) {
+  if (!c.baseline.generator || !c.candidate.generator) return std::nullopt;
+  const std::string& here = c.baseline.generator->device;
+  const std::string& there = c.candidate.generator->device;
+  if (here != there) {
+    return Cause(
+        CauseKind::kGeneratorAlgorithm,
+        fmt::format(
+            "it drew on {} and on {}, whose generators do not give the same numbers", here, there));
+  }
+  const std::string from = version_of(c.evidence.baseline.manifest());
+  const std::string to = version_of(c.evidence.candidate.manifest());
+  if (from == to) return std::nullopt;
+  return Cause(CauseKind::kGeneratorAlgorithm,
+               fmt::format("it drew from one place of the stream, in LibTorch {} and {}, which may "
+                           "turn the same draws into other numbers",
+                           from,
+                           to),
+               "set \"rng\": \"host\", or take one LibTorch for both runs");
+}
+
+std::optional<Cause> surroundings(const Case& c, DifferenceGroup group) {
+  const std::vector<Suspect>& suspects = c.evidence.suspects;
+  if (std::ranges::find(suspects, group, &Suspect::group) == suspects.end()) return std::nullopt;
+  const std::string evidence =
+      fmt::format("{}; suspect: {}", equal_inputs(c.findings), suspects_text(suspects));
+  if (group == DifferenceGroup::kThreads) {
+    return Cause(CauseKind::kThreads,
+                 evidence + "; work split among other threads adds in another order");
+  }
+  if (group == DifferenceGroup::kSettings) {
+    return Cause(CauseKind::kSettings, evidence, settings_advice(suspects));
+  }
+  return Cause(CauseKind::kEnvironment, evidence);
+}
+
+std::uint64_t threads_of(const core::RunManifest& manifest) {
+  const std::string* text = core::used_setting(manifest, "threads.intra_op");
+  return text == nullptr ? 0 : std::strtoull(text->c_str(), nullptr, 10);
+}
+
+Cause likely_kernel(std::string known) {
+  Cause cause(CauseKind::kNondeterministicKernel, known + " (likely)");
+  cause.known = std::move(known);
+  return cause;
+}
+
+std::optional<Cause> nondeterministic_kernel(const Case& c) {
+  if (const auto why = known_nondeterminism(c.baseline)) {
+    Cause cause = likely_kernel(fmt::format(
+        "{}; {} is known for it: {}", equal_inputs(c.findings), operator_text(c.baseline), *why));
+    if (!on_accelerator(c.baseline)) cause.advice += ", or \"threads\": 1";
+    return cause;
+  }
+  const std::uint64_t threads = std::max(threads_of(c.evidence.baseline.manifest()),
+                                         threads_of(c.evidence.candidate.manifest()));
+  const auto why = differs_between_processes(c.baseline, threads);
+  if (!why) return std::nullopt;
+  Cause cause = likely_kernel(fmt::format("{}; of {} on {} threads it is known that {}",
+                                          equal_inputs(c.findings),
+                                          operator_text(c.baseline),
+                                          threads,
+                                          *why));
+  cause.advice = "set \"threads\": 1";
+  return cause;
+}
+
+const core::TensorRecord* moved_tensor(const core::OpRecord& record) {
+  const auto moved = std::ranges::find(record.tensors,
+                                       core::InputWatch::kMoved,
+                                       [](const core::TensorRecord& t) { return t.watch; });
+  return moved == record.tensors.end() ? nullptr : &*moved;
+}
+
+bool has_layout(const core::OpRecord& record) {
+  return std::ranges::all_of(record.tensors, [](const core::TensorRecord& tensor) {
+    return tensor.role != core::TensorRole::kInput || tensor.shape.empty() ||
+           tensor.layout != "strided" || !tensor.strides.empty();
+  });
+}
+
+/// Whether some output lies where an input does: an operator that works in place, or a view.
+bool writes_in_place(const core::OpRecord& record) {
+  return std::ranges::any_of(record.tensors, [&](const core::TensorRecord& output) {
+    return output.role == core::TensorRole::kOutput && output.storage >= 0 &&
+           output.producer == static_cast<std::int64_t>(record.index) &&
+           std::ranges::any_of(record.tensors, [&](const core::TensorRecord& input) {
+             return input.role == core::TensorRole::kInput && input.storage == output.storage;
+           });
+  });
+}
+
+bool was_watched(const core::OpRecord& record) {
+  return std::ranges::all_of(record.tensors, [](const core::TensorRecord& tensor) {
+    return tensor.role != core::TensorRole::kInput || tensor.storage < 0 ||
+           tensor.state != core::ContentState::kHashed ||
+           tensor.watch != core::InputWatch::kNotWatched;
+  });
+}
+
+/// Of a format with a sign, and a zero of each; null for other dtypes.
+const core::FloatLayout* format_of(core::Dtype dtype) {
+  const core::FloatLayout& layout = core::row_of(dtype).layout;
+  const bool is_known =
+      layout.ends == core::FloatEnds::kIeee || layout.ends == core::FloatEnds::kOneNan;
+  return is_known ? &layout : nullptr;
+}
+
+double number(const std::string& text) { return std::strtod(text.c_str(), nullptr); }
+
+bool flushed(const Sample& sample, const core::FloatLayout& format) {
+  const double from = std::abs(number(sample.baseline));
+  const double to = std::abs(number(sample.candidate));
+  const auto subnormal = [&](double value) { return value > 0 && value < format.min_normal(); };
+  return (from == 0 && subnormal(to)) || (to == 0 && subnormal(from));
+}
+
+bool overflowed(double from, double to, const core::FloatLayout& format) {
+  if (!std::isfinite(from) || std::abs(from) <= format.max_finite() / 2) return false;
+  if (std::isinf(to)) return true;
+  if (std::isnan(to)) return !format.has_infinity();
+  return std::abs(to) == format.max_finite() && std::abs(from) != format.max_finite();
+}
+
+std::optional<Cause> uninitialised_cause(const Case& c) {
+  if (!may_read_unwritten(c.baseline) && !may_read_unwritten(c.candidate)) return std::nullopt;
+  std::string what = describe_unwritten(c.baseline, c.candidate, c.evidence);
+  if (what.empty()) what = "an argument is memory that no operator has written in whole";
+  return Cause(CauseKind::kUninitialised, std::move(what));
+}
+
+std::optional<Cause> flush_cause(const OpFindings& findings) {
+  std::uint64_t seen = 0;
+  std::uint64_t differing = 0;
+  for (const TensorComparison& output : findings.outputs) {
+    const core::FloatLayout* format = format_of(output.baseline.dtype);
+    if (format == nullptr || !output.metrics || output.samples.empty()) return std::nullopt;
+    const bool all = std::ranges::all_of(
+        output.samples, [&](const Sample& sample) { return flushed(sample, *format); });
+    // Larger than any subnormal: something else differs too.
+    if (!all || output.metrics->max_abs.value_or(0) >= format->min_normal()) return std::nullopt;
+    seen += output.samples.size();
+    differing += output.metrics->n_diff;
+  }
+  if (seen == 0) return std::nullopt;
+  return Cause(CauseKind::kFlushToZero,
+               fmt::format("{} of {} differing elements were looked at: each is 0 on one side and "
+                           "below the smallest normal number on the other",
+                           seen,
+                           differing));
+}
+
+std::optional<Cause> overflow_cause(const OpFindings& findings) {
+  for (const TensorComparison& output : findings.outputs) {
+    const core::FloatLayout* format = format_of(output.baseline.dtype);
+    if (format == nullptr) continue;
+    for (const Sample& sample : output.samples) {
+      const double from = number(sample.baseline);
+      const double to = number(sample.candidate);
+      if (!overflowed(from, to, *format) && !overflowed(to, from, *format)) continue;
+      return Cause(CauseKind::kOverflow,
+                   fmt::format("{} became {}: overflow of {}",
+                               sample.baseline,
+                               sample.candidate,
+                               core::dtype_name(output.baseline.dtype)));
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<Cause> ties_cause(const Case& c) {
+  if (!c.baseline.op || !breaks_ties(*c.baseline.op) || c.findings.outputs.empty())
+    return std::nullopt;
+  // argmax and its like return nothing but indices, the others return them after the values.
+  const bool indices_alone = c.baseline.op->name.starts_with("aten::arg");
+  const bool only_indices =
+      std::ranges::all_of(c.findings.outputs, [&](const TensorComparison& output) {
+        return output.baseline.dtype == core::Dtype::kInt64 &&
+               (indices_alone || output.baseline.slot != "0");
+      });
+  if (!only_indices) return std::nullopt;
+  return Cause(CauseKind::kTies,
+               indices_alone
+                   ? "its input is equal and the indices it returns are not: equal values were "
+                     "taken in another order"
+                   : "its values are equal and its indices are not: equal values were taken in "
+                     "another order");
+}
+
+std::optional<Cause> layout_cause(const OpFindings& findings) {
+  if (!findings.input_strides_differ) return std::nullopt;
+  return Cause(CauseKind::kLayout,
+               "its inputs hold the same values in another memory layout, which selects another "
+               "kernel or order of addition");
+}
+
+/// What some row of the table looks at.
+struct Asked {
+  bool is_missing;           ///< no dump holds it
+  std::string_view what;     ///< that it is
+  std::string_view checked;  ///< in the list of what is equal; empty where it does not belong there
+};
+
+std::vector<Asked> asked_of(const Case& c) {
+  const auto& from = c.evidence.baseline.manifest();
+  const auto& to = c.evidence.candidate.manifest();
+  const bool is_unmeasured =
+      std::ranges::any_of(c.findings.outputs, [](const TensorComparison& output) {
+        return output.outcome == TensorOutcome::kBeyond && !output.metrics;
+      });
+  return {{c.findings.inputs_unknown, "the content of some of its inputs", ""},
+          {draws(c) && !c.baseline.generator && !c.candidate.generator,
+           "generator positions",
+           draws(c) ? "generator" : ""},
+          {is_unmeasured, "values (overflow, flush to zero)", ""},
+          {!has_layout(c.baseline) || !has_layout(c.candidate), "memory layout", "memory layout"},
+          {writes_in_place(c.baseline) && !(was_watched(c.baseline) && was_watched(c.candidate)),
+           "whether its value was changed by another thread while in use",
+           ""},
+          {from.settings.empty() || to.settings.empty(), "settings", "settings"},
+          {from.environment.empty() || to.environment.empty(), "environment", "environment"},
+          {core::used_setting(from, "threads.intra_op") == nullptr ||
+               core::used_setting(to, "threads.intra_op") == nullptr,
+           "thread counts",
+           "threads"}};
+}
+
+std::string unexplained_text(const Case& c, const std::vector<Asked>& asked) {
+  std::vector<std::string_view> checked{"arguments"};
+  std::vector<std::string_view> missing;
+  for (const Asked& each : asked) {
+    if (each.is_missing) {
+      missing.push_back(each.what);
+    } else if (!each.checked.empty()) {
+      checked.push_back(each.checked);
+    }
+  }
+  std::string evidence =
+      fmt::format("{}; checked and equal: {}", equal_inputs(c.findings), fmt::join(checked, ", "));
+  if (!missing.empty()) evidence += fmt::format("; not recorded: {}", fmt::join(missing, ", "));
+  return evidence;
+}
+
+/// First row that holds is the cause, later ones hold as well.
+void add_cause(Cause& cause, std::optional<Cause> found) {
+  if (!found) return;
+  if (cause.kind == CauseKind::kNone) {
+    cause = std::move(*found);
+  } else {
+    cause.also.push_back(std::move(*found));
+  }
+}
+
+/// Where one of these, an input or output of an operator, was written by somebody else while it was
+/// recorded. Either may be null.
+std::optional<Cause> race_cause(const core::TensorRecord* baseline,
+                                const core::TensorRecord* candidate) {
+  const auto moved = [](const core::TensorRecord* tensor) {
+    return tensor != nullptr && tensor->watch == core::InputWatch::kMoved;
+  };
+  if (!moved(baseline) && !moved(candidate)) return std::nullopt;
+  const char* where = moved(candidate) ? "the candidate" : "the baseline";
+  if (moved(baseline) && moved(candidate)) where = "both runs";
+  const core::TensorRecord& tensor = moved(baseline) ? *baseline : *candidate;
+  const bool input = tensor.role == core::TensorRole::kInput;
+  return Cause(CauseKind::kRace,
+               fmt::format("another thread or stream wrote its {} {} after it was digested and "
+                           "before {}, in {}: what was {} is not what was compared",
+                           input ? "input" : "output",
+                           tensor.slot,
+                           input ? "the operator ran" : "it was stored",
+                           where,
+                           input ? "read" : "computed"));
+}
+
+/// The cause when every tensor input was bit-equal: rows 10 to 24 of comparison.md 5.
+Attribution attribute_compute(const Case& c) {
+  Attribution result;
+  Cause& cause = result.cause;
+  add_cause(cause, argument_differs(c));
+  const auto stream = rng_stream(c);
+  add_cause(cause, stream);
+  if (!stream) add_cause(cause, generator_algorithm(c));
+  add_cause(cause, uninitialised_cause(c));
+  add_cause(cause, race_cause(moved_tensor(c.baseline), moved_tensor(c.candidate)));
+  add_cause(cause, flush_cause(c.findings));
+  add_cause(cause, overflow_cause(c.findings));
+  add_cause(cause, ties_cause(c));
+  add_cause(cause, layout_cause(c.findings));
+  add_cause(cause, surroundings(c, DifferenceGroup::kSettings));
+  add_cause(cause, surroundings(c, DifferenceGroup::kEnvironment));
+  add_cause(cause, surroundings(c, DifferenceGroup::kThreads));
+  add_cause(cause, nondeterministic_kernel(c));
+  const std::vector<Asked> asked = asked_of(c);
+  if (cause.kind == CauseKind::kNone) {
+    cause = {CauseKind::kUnexplained, unexplained_text(c, asked)};
+  }
+  for (const Asked& each : asked) {
+    if (each.is_missing) cause.not_recorded.emplace_back(each.what);
+  }
+  if (cause.kind == CauseKind::kRngStream) {
+    result.kind = DivergenceKind::kRng;
+  } else if (cause.kind == CauseKind::kUninitialised) {
+    result.kind = DivergenceKind::kUninitialised;
+  }
+  return result;
+}
+
+/// Another dtype from inputs of one: the operator promoted otherwise, or was told to.
+std::optional<Cause> promotion(const OpFindings& findings) {
+  if (!findings.inputs.empty()) return std::nullopt;
+  for (const TensorComparison& output : findings.outputs) {
+    if (output.outcome != TensorOutcome::kMismatch ||
+        output.baseline.dtype == output.candidate.dtype || output.baseline.slot.empty() ||
+        output.candidate.slot.empty()) {
+      continue;
+    }
+    std::string evidence = fmt::format(
+        "output {} {}, and its tensor inputs are equal", output.baseline.slot, output.note);
+    for (const ScalarDifference& argument : findings.arguments) evidence += "; " + argument.text();
+    return Cause(CauseKind::kDtypePromotion, evidence);
+  }
+  return std::nullopt;
+}
+
+/// Whether it may turn a result into one of another dtype, shape or layout, and not only into other
+/// numbers.
+bool can_change_types(const Difference& difference) {
+  constexpr std::string_view kNames =
+      "device default_dtype libtorch.version model.digest model.method";
+  return is_word_of(kNames, difference.pointer) || difference.pointer.starts_with("autocast.") ||
+         difference.pointer == "jit.autocast";
+}
+
+Cause shape_mismatch(const OpFindings& findings, const Evidence& evidence) {
+  std::string what = "the number of its results differs";
+  for (const TensorComparison& output : findings.outputs) {
+    if (output.outcome != TensorOutcome::kMismatch) continue;
+    what = fmt::format("output {} {}",
+                       output.baseline.slot.empty() ? output.candidate.slot : output.baseline.slot,
+                       output.note);
+    break;
+  }
+  std::vector<std::string> suspected;
+  for (const Difference& difference : evidence.report.differences) {
+    if (can_change_types(difference)) suspected.push_back(to_text(difference));
+  }
+  if (!suspected.empty()) what += fmt::format("; suspect: {}", fmt::join(suspected, ", "));
+  return {CauseKind::kMismatch, what};
+}
+
+/// Results of another dtype, shape, layout or number from equal inputs.
+Cause mismatch_cause(const OpFindings& findings, const Evidence& evidence) {
+  Cause cause;
+  add_cause(cause, promotion(findings));
+  add_cause(cause, shape_mismatch(findings, evidence));
+  return cause;
+}
 
 /// Where a differing input came from, by the cause that this is of what the operator returns:
 /// kPropagated of an operator whose output diverged, is missing, or was not judged; kAmplified of
@@ -49,12 +491,17 @@ class Tracer {
     traced.changed = changed_since(comparison);
     const std::int64_t here = comparison.baseline.producer;
     const std::int64_t there = comparison.candidate.producer;
-    if (here >= 0 && there >= 0 && !same_producer(here, there)) {
-      set_other_writer(static_cast<std::uint64_t>(there), traced);
-    } else if (here >= 0) {
+    if (here >= 0 && (there < 0 || is_one(here, there))) {
       set_producer(static_cast<std::uint64_t>(here), traced);
     } else if (there >= 0) {
-      set_candidate_producer(static_cast<std::uint64_t>(there), traced);
+      // Another operator wrote it than in the baseline, or one that the baseline lacks: that alone
+      // makes it differ.
+      traced.origin = CauseKind::kPropagated;
+      if (here >= 0) {
+        traced.producer = baseline_of(there);
+      } else if (const auto producer = baseline_of(there)) {
+        set_producer(*producer, traced);
+      }
     } else {
       set_name(either(comparison).name, traced);
     }
@@ -67,11 +514,10 @@ class Tracer {
   /// Whether each side was written last by another call, of which one at least is of another lane,
   /// and neither is missing in the other run: only their order differs.
   [[nodiscard]] bool is_raced(std::int64_t here, std::int64_t there) const {
-    if ((here < 0 && there < 0) || (there >= 0 && same_producer(here, there))) return false;
-    return is_of_both(*evidence_.baseline_dump, here, evidence_.pairing->candidate_of) &&
-           is_of_both(*evidence_.candidate_dump, there, evidence_.pairing->baseline_of) &&
-           (is_elsewhere(*evidence_.baseline_dump, here) ||
-            is_elsewhere(*evidence_.candidate_dump, there));
+    if ((here < 0 && there < 0) || is_one(here, there)) return false;
+    return is_of_both(evidence_.baseline, here, evidence_.pairing.candidate_of) &&
+           is_of_both(evidence_.candidate, there, evidence_.pairing.baseline_of) &&
+           (is_elsewhere(evidence_.baseline, here) || is_elsewhere(evidence_.candidate, there));
   }
 
   /// Nobody's writing is on both sides too.
@@ -90,34 +536,29 @@ class Tracer {
 
   /// On which side the value is not what its producer returned; empty where nothing shows it.
   [[nodiscard]] std::string_view changed_since(const TensorComparison& comparison) const {
-    const bool here = evidence_.baseline_writes->contradicts(comparison.baseline);
-    const bool there = evidence_.candidate_writes->contradicts(comparison.candidate);
+    const bool here = evidence_.baseline_writes.contradicts(comparison.baseline);
+    const bool there = evidence_.candidate_writes.contradicts(comparison.candidate);
     if (here && there) return "in both runs";
     if (here) return "in the baseline";
     return there ? "in the candidate" : "";
   }
 
-  /// Whether two op indices are one matched operator.
-  [[nodiscard]] bool same_producer(std::int64_t here, std::int64_t there) const {
-    const auto& baseline_of = evidence_.pairing->baseline_of;
+  /// The baseline's counterpart of an operator of the candidate.
+  [[nodiscard]] std::optional<std::uint64_t> baseline_of(std::int64_t there) const {
+    const auto& counterparts = evidence_.pairing.baseline_of;
     const auto place = static_cast<std::size_t>(there);
-    return place < baseline_of.size() && std::cmp_equal(baseline_of[place], here);
+    if (place >= counterparts.size() || counterparts[place] == kUnmatched) return std::nullopt;
+    return counterparts[place];
   }
 
-  /// Each side was written by another operator: that alone makes it differ.
-  void set_other_writer(std::uint64_t there, TracedInput& traced) const {
-    const auto& baseline_of = evidence_.pairing->baseline_of;
-    traced.origin = CauseKind::kPropagated;
-    if (there < baseline_of.size() && baseline_of[there] != kUnmatched) {
-      traced.producer = baseline_of[there];
-    }
+  /// Whether two op indices are one matched operator.
+  [[nodiscard]] bool is_one(std::int64_t here, std::int64_t there) const {
+    return here >= 0 && baseline_of(there) == static_cast<std::uint64_t>(here);
   }
 
   void set_producer(std::uint64_t producer, TracedInput& traced) const {
     traced.producer = producer;
-    const OpOutcome outcome =
-        producer < evidence_.outcomes.size() ? evidence_.outcomes[producer] : OpOutcome::kUnseen;
-    switch (outcome) {
+    switch (evidence_.outcomes.at(producer)) {
       case OpOutcome::kEqual:
         set_earlier_writer(producer, traced);
         return;
@@ -134,19 +575,9 @@ class Tracer {
   void set_earlier_writer(std::uint64_t producer, TracedInput& traced) const {
     traced.origin = CauseKind::kUnobservedWrite;
     const std::int64_t earlier =
-        evidence_.baseline_writes->differing_writer(traced.comparison->baseline);
+        evidence_.baseline_writes.differing_writer(traced.comparison->baseline);
     if (earlier >= 0 && std::cmp_less(earlier, producer)) {
       set_producer(static_cast<std::uint64_t>(earlier), traced);
-    }
-  }
-
-  /// Written in the candidate only: by an operator that the baseline lacks, or by one that did not
-  /// write there.
-  void set_candidate_producer(std::uint64_t producer, TracedInput& traced) const {
-    const auto& baseline_of = evidence_.pairing->baseline_of;
-    traced.origin = CauseKind::kPropagated;
-    if (producer < baseline_of.size() && baseline_of[producer] != kUnmatched) {
-      set_producer(baseline_of[producer], traced);
     }
   }
 
@@ -173,12 +604,12 @@ std::string argument_text(const TracedInput& input) {
 
 /// `, 1 of 4096 elements, max 1 ULP`, from whatever measured the tensor.
 std::string measured_size(const TracedInput& input, const Evidence& evidence) {
-  for (const NamedTensorDifference& named : *evidence.named_tensors) {
+  for (const NamedTensorDifference& named : evidence.report.named_tensors) {
     if (named.name != input.name) continue;
-    if (named.metrics) return ", " + size_text(*named.metrics);
+    if (named.metrics) return ", " + extent_text(*named.metrics);
     return named.note.empty() ? std::string() : ", " + named.note;
   }
-  if (input.comparison->metrics) return ", " + size_text(*input.comparison->metrics);
+  if (input.comparison->metrics) return ", " + extent_text(*input.comparison->metrics);
   const std::string& note = input.comparison->note;
   return note.empty() ? note : ", " + note;
 }
@@ -228,8 +659,8 @@ Cause cause_of(const TracedInput& input, const OpFindings& findings, const Evide
               fmt::format("{} was last written by {} in the baseline and by {} in the candidate, "
                           "and nothing keeps these lanes in order",
                           argument,
-                          writer_text(*evidence.baseline_dump, tensor.baseline.producer),
-                          writer_text(*evidence.candidate_dump, tensor.candidate.producer)),
+                          writer_text(evidence.baseline, tensor.baseline.producer),
+                          writer_text(evidence.candidate, tensor.candidate.producer)),
               "wait for the other fork before the tensor is written or read, or give each a "
               "clone()"};
     case CauseKind::kInputData:
@@ -344,6 +775,37 @@ std::optional<Attribution> from_scalars(const OpFindings& findings, const Eviden
 
 }  // namespace
 
+std::string describe_unwritten(const core::OpRecord& baseline,
+                               const core::OpRecord& candidate,
+                               const Evidence& evidence) {
+  const core::TensorRecord* tensor = unwritten_argument(baseline);
+  if (tensor != nullptr) {
+    return evidence.baseline_writes.describe_unwritten(*tensor);
+  }
+  tensor = unwritten_argument(candidate);
+  if (tensor == nullptr) return {};
+  return evidence.candidate_writes.describe_unwritten(*tensor);
+}
+
+void lead_with_mode(const core::RunManifest& baseline,
+                    const core::RunManifest& candidate,
+                    Cause& cause) {
+  std::vector<std::string> texts;
+  for (const std::string_view name : {core::kModelMode, core::kModelTraining}) {
+    const std::string* from = core::environment_fact(baseline, name);
+    const std::string* to = core::environment_fact(candidate, name);
+    if (from == nullptr || to == nullptr || *from == *to) continue;
+    texts.push_back(fmt::format("{} {} -> {}", name, *from, *to));
+  }
+  if (texts.empty()) return;
+  Cause mode(CauseKind::kMode,
+             fmt::format("the model ran in another mode: {}", fmt::join(texts, ", ")));
+  mode.also = std::exchange(cause.also, {});
+  mode.not_recorded = std::exchange(cause.not_recorded, {});
+  if (cause.kind != CauseKind::kUnexplained) mode.also.insert(mode.also.begin(), std::move(cause));
+  cause = std::move(mode);
+}
+
 Attribution attribute(const core::OpRecord& baseline,
                       const core::OpRecord& candidate,
                       const OpFindings& findings,
@@ -358,7 +820,7 @@ Attribution attribute(const core::OpRecord& baseline,
   } else if (auto by_scalars = from_scalars(findings, evidence)) {
     result = std::move(*by_scalars);
   } else {
-    result = attribute_compute(baseline, candidate, findings, evidence);
+    result = attribute_compute({baseline, candidate, findings, evidence});
   }
   const bool mismatched = findings.outcome == OpOutcome::kMismatched;
   if (mismatched && result.relation == Relation::kOrigin &&
@@ -366,7 +828,7 @@ Attribution attribute(const core::OpRecord& baseline,
     result.cause = mismatch_cause(findings, evidence);
   }
   if (result.relation == Relation::kOrigin) {
-    lead_with_mode(*evidence.baseline, *evidence.candidate, result.cause);
+    lead_with_mode(evidence.baseline.manifest(), evidence.candidate.manifest(), result.cause);
   }
   if (!mismatched) return result;
   result.relation = Relation::kMismatch;
@@ -374,4 +836,4 @@ Attribution attribute(const core::OpRecord& baseline,
   return result;
 }
 
-}  // namespace repro_check::comparators::detail
+}  // namespace repro_check::comparators

@@ -13,7 +13,9 @@
 
 #include "configs/setting_changes.h"
 #include "configs/spec/run_config.h"
+#include "core/content/content.h"
 #include "core/digest/digest.h"
+#include "core/tensor/tensor_view.h"
 #include "core/trace/run_manifest.h"
 
 namespace repro_check::comparators {
@@ -28,70 +30,48 @@ bool is_known_since_lately(std::string_view name) {
 
 /// Words of a name that say it cannot change a number.
 bool is_cosmetic(std::string_view pointer) {
-  constexpr std::array<std::string_view, 18> kWords{"host",
-                                                    "hostname",
-                                                    "path",
-                                                    "directory",
-                                                    "time",
-                                                    "date",
-                                                    "created",
-                                                    "pid",
-                                                    "user",
-                                                    "memory",
-                                                    "uptime",
-                                                    "kernel",
-                                                    "loadavg",
-                                                    "label",
-                                                    "process",
-                                                    "cwd",
-                                                    "PYTHONHASHSEED",
-                                                    "locale"};
-  std::string word;
-  const auto hit = [&] { return std::ranges::find(kWords, word) != kWords.end(); };
-  for (const char letter : pointer) {
-    if (letter != '.' && letter != '_') {
-      word += letter;
-      continue;
-    }
-    if (hit()) return true;
-    word.clear();
+  constexpr std::string_view kWords =
+      "host hostname path directory time date created pid user memory uptime kernel loadavg label "
+      "process cwd PYTHONHASHSEED locale";
+  while (!pointer.empty()) {
+    const std::string_view word = pointer.substr(0, pointer.find_first_of("._"));
+    if (is_word_of(kWords, word)) return true;
+    pointer.remove_prefix(std::min(word.size() + 1, pointer.size()));
   }
-  return hit();
+  return false;
 }
 
-class Collector {
- public:
-  void add(std::string pointer, std::string baseline, std::string candidate, bool numbers) {
-    if (baseline == candidate) return;
-    found_.push_back({std::move(pointer), std::move(baseline), std::move(candidate), numbers});
+void add(std::string pointer,
+         std::string baseline,
+         std::string candidate,
+         bool affects_numbers,
+         std::vector<Difference>& found) {
+  if (baseline == candidate) return;
+  found.push_back({std::move(pointer), std::move(baseline), std::move(candidate), affects_numbers});
+}
+
+/// Values by name; what one side lacks is absent there.
+template <typename Entry>
+void add_named(const std::vector<Entry>& baseline,
+               const std::vector<Entry>& candidate,
+               std::string Entry::*value,
+               std::vector<Difference>& found) {
+  std::map<std::string, std::string> theirs;
+  for (const Entry& entry : candidate) theirs.emplace(entry.name, entry.*value);
+  for (const Entry& entry : baseline) {
+    const auto node = theirs.extract(entry.name);
+    if (node.empty() && is_known_since_lately(entry.name)) continue;
+    add(entry.name,
+        entry.*value,
+        node.empty() ? std::string(kAbsent) : node.mapped(),
+        !is_cosmetic(entry.name),
+        found);
   }
-
-  /// Values by name; what one side lacks is absent there.
-  template <typename Entry>
-  void add_named(const std::vector<Entry>& baseline,
-                 const std::vector<Entry>& candidate,
-                 std::string Entry::*value) {
-    std::map<std::string, std::string> theirs;
-    for (const Entry& entry : candidate) theirs.emplace(entry.name, entry.*value);
-    for (const Entry& entry : baseline) {
-      const auto node = theirs.extract(entry.name);
-      if (node.empty() && is_known_since_lately(entry.name)) continue;
-      add(entry.name,
-          entry.*value,
-          node.empty() ? std::string(kAbsent) : node.mapped(),
-          !is_cosmetic(entry.name));
-    }
-    for (const auto& [name, other] : theirs) {
-      if (is_known_since_lately(name)) continue;
-      add(name, std::string(kAbsent), other, !is_cosmetic(name));
-    }
+  for (const auto& [name, other] : theirs) {
+    if (is_known_since_lately(name)) continue;
+    add(name, std::string(kAbsent), other, !is_cosmetic(name), found);
   }
-
-  std::vector<Difference> take() { return std::move(found_); }
-
- private:
-  std::vector<Difference> found_;
-};
+}
 
 std::string text(bool value) { return value ? "true" : "false"; }
 
@@ -103,38 +83,46 @@ bool starts_with_any(std::string_view text, std::initializer_list<std::string_vi
   return std::ranges::any_of(prefixes, [&](std::string_view p) { return text.starts_with(p); });
 }
 
+/// What a manifest says of its run beside settings and facts.
+struct RunFact {
+  std::string_view pointer;
+  bool affects_numbers;
+  std::string (*value)(const core::RunManifest& of);
+};
+
+constexpr auto kRunFacts = std::to_array<RunFact>({
+    {"model.digest", true, [](const auto& of) { return core::to_hex(of.model_digest); }},
+    {"model.path", false, [](const auto& of) { return of.model_path; }},
+    {"model.method", true, [](const auto& of) { return of.model_method; }},
+    {"device", true, [](const auto& of) { return of.device; }},
+    {"seed", true, [](const auto& of) { return std::to_string(of.seed); }},
+    {"determinism", true, [](const auto& of) { return of.determinism; }},
+    {"disable_dropout", true, [](const auto& of) { return text(of.disable_dropout); }},
+    {"rng", true, [](const auto& of) { return of.rng; }},
+    {"grad", true, [](const auto& of) { return of.grad; }},
+    {"dump.level", false, [](const auto& of) { return of.trace.level; }},
+    {"dump.depth", false, [](const auto& of) { return of.trace.depth; }},
+    {"dump.include", false, [](const auto& of) { return patterns(of.trace.include); }},
+    {"dump.exclude", false, [](const auto& of) { return patterns(of.trace.exclude); }},
+    {"dump.digest_algorithm", false, [](const auto& of) { return of.trace.digest_algorithm; }},
+    {"tool.version", false, [](const auto& of) { return of.tool_version; }},
+});
+
 }  // namespace
 
 std::vector<Difference> manifest_differences(const core::RunManifest& baseline,
                                              const core::RunManifest& candidate) {
-  Collector found;
-  found.add("model.digest",
-            core::to_hex(baseline.model_digest),
-            core::to_hex(candidate.model_digest),
-            true);
-  found.add("model.path", baseline.model_path, candidate.model_path, false);
-  found.add("model.method", baseline.model_method, candidate.model_method, true);
-  found.add("device", baseline.device, candidate.device, true);
-  found.add("seed", std::to_string(baseline.seed), std::to_string(candidate.seed), true);
-  found.add("determinism", baseline.determinism, candidate.determinism, true);
-  found.add(
-      "disable_dropout", text(baseline.disable_dropout), text(candidate.disable_dropout), true);
-  found.add("rng", baseline.rng, candidate.rng, true);
-  found.add("grad", baseline.grad, candidate.grad, true);
-  found.add("dump.level", baseline.trace.level, candidate.trace.level, false);
-  found.add("dump.depth", baseline.trace.depth, candidate.trace.depth, false);
-  found.add(
-      "dump.include", patterns(baseline.trace.include), patterns(candidate.trace.include), false);
-  found.add(
-      "dump.exclude", patterns(baseline.trace.exclude), patterns(candidate.trace.exclude), false);
-  found.add("dump.digest_algorithm",
-            baseline.trace.digest_algorithm,
-            candidate.trace.digest_algorithm,
-            false);
-  found.add("tool.version", baseline.tool_version, candidate.tool_version, false);
-  found.add_named(baseline.settings, candidate.settings, &core::Setting::used);
-  found.add_named(baseline.environment, candidate.environment, &core::EnvironmentFact::value);
-  return found.take();
+  std::vector<Difference> found;
+  for (const RunFact& fact : kRunFacts) {
+    add(std::string(fact.pointer),
+        fact.value(baseline),
+        fact.value(candidate),
+        fact.affects_numbers,
+        found);
+  }
+  add_named(baseline.settings, candidate.settings, &core::Setting::used, found);
+  add_named(baseline.environment, candidate.environment, &core::EnvironmentFact::value, found);
+  return found;
 }
 
 namespace {
@@ -153,21 +141,10 @@ bool is_symptom(std::string_view pointer) {
 }
 
 bool is_fact(std::string_view pointer) {
-  constexpr std::array<std::string_view, 13> kNames{"device",
-                                                    "devices",
-                                                    "mkl",
-                                                    "onednn",
-                                                    "openmp",
-                                                    "cuda",
-                                                    "cudnn",
-                                                    "compiler",
-                                                    "libc",
-                                                    "blas",
-                                                    "lapack",
-                                                    "cpu.cores",
-                                                    "cpu.usable_cores"};
-  return std::ranges::find(kNames, pointer) != kNames.end() || is_symptom(pointer) ||
-         pointer.ends_with(".version") ||
+  constexpr std::string_view kNames =
+      "device devices mkl onednn openmp cuda cudnn compiler libc blas lapack cpu.cores "
+      "cpu.usable_cores";
+  return is_word_of(kNames, pointer) || is_symptom(pointer) || pointer.ends_with(".version") ||
          starts_with_any(pointer,
                          {"libtorch", "os.", "cpu.model", "cpu.microcode", "gpu", "npu", "arch"});
 }
@@ -219,9 +196,9 @@ std::vector<Suspect> configured(const core::RunManifest& baseline,
   for (const configs::SettingChange& change :
        configs::recorded_changes(baseline.configuration, candidate.configuration)) {
     const bool is_named = starts_with_any(change.pointer, {"/env/", "/settings/"});
-    constexpr std::array<std::string_view, 5> kOthers{
-        "/determinism", "/grad", "/threads", "/interop_threads", "/optimize_executor"};
-    if (!is_named && std::ranges::find(kOthers, change.pointer) == kOthers.end()) continue;
+    constexpr std::string_view kOthers =
+        "/determinism /grad /threads /interop_threads /optimize_executor";
+    if (!is_named && !is_word_of(kOthers, change.pointer)) continue;
     const auto seen = by_pointer.find(change.pointer);
     if (seen == by_pointer.end()) continue;
     const bool own_words = change.pointer == "/optimize_executor";
@@ -323,6 +300,109 @@ std::string settings_advice(const std::vector<Suspect>& suspects) {
   if (settable.size() == 1) return "give both runs " + in_configuration(*settable.front());
   return "give both runs the same values, in one configuration; repro-check bisect finds which of "
          "them it is";
+}
+
+namespace {
+
+using core::NamedTensor;
+
+core::ContentKey key_of(const NamedTensor& tensor) {
+  return {tensor.dtype, tensor.shape, tensor.digest};
+}
+
+NamedTensorDifference one_sided(const NamedTensor& tensor, std::string_view missing_in) {
+  NamedTensorDifference difference;
+  difference.kind = tensor.kind;
+  difference.name = tensor.name;
+  difference.note = fmt::format("missing in {}", missing_in);
+  return difference;
+}
+
+/// Empty when the two are the same, or nothing tells whether they are.
+std::optional<NamedTensorDifference> compare(const NamedTensor& baseline,
+                                             const NamedTensor& candidate,
+                                             TensorJudge& judge) {
+  NamedTensorDifference difference;
+  difference.kind = baseline.kind;
+  difference.name = baseline.name;
+  if (candidate.name != baseline.name) difference.candidate_name = candidate.name;
+  if (baseline.dtype != candidate.dtype || baseline.shape != candidate.shape) {
+    difference.note = fmt::format("{} against {}",
+                                  dtype_and_shape(baseline.dtype, baseline.shape),
+                                  dtype_and_shape(candidate.dtype, candidate.shape));
+    return difference;
+  }
+  const std::string where = fmt::format("{} {}", kind_text(baseline.kind), baseline.name);
+  if (judge.same_content(key_of(baseline), key_of(candidate), where).value_or(true)) {
+    return std::nullopt;
+  }
+  if (auto measured = judge.measure_pair(
+          {key_of(baseline), key_of(candidate)}, where, judge.rules().fallback())) {
+    difference.metrics = measured->metrics;
+    difference.samples = std::move(measured->samples);
+    difference.note = describe_metrics(*difference.metrics);
+    if (measured->slice) {
+      const auto total = static_cast<std::uint64_t>(core::element_count(baseline.shape));
+      difference.note += fmt::format("{}in {}",
+                                     difference.note.empty() ? "" : "; ",
+                                     core::describe_slice(*measured->slice, total));
+    }
+  } else {
+    difference.note = "size unknown: no bytes to measure";
+  }
+  return difference;
+}
+
+}  // namespace
+
+std::string_view kind_text(core::NamedTensorKind kind) noexcept {
+  switch (kind) {
+    case core::NamedTensorKind::kInput:
+      return "input";
+    case core::NamedTensorKind::kParameter:
+      return "parameter";
+    case core::NamedTensorKind::kBuffer:
+      return "buffer";
+  }
+  return "tensor";
+}
+
+std::string extent_text(const TensorMetrics& metrics) {
+  const std::string text =
+      fmt::format("{} of {}", metrics.n_diff, counted(metrics.elements, "element"));
+  if (metrics.ulp_max) return fmt::format("{}, max {} ULP", text, *metrics.ulp_max);
+  if (metrics.max_abs) return fmt::format("{}, abs max {:.4g}", text, *metrics.max_abs);
+  return text;
+}
+
+std::vector<NamedTensorDifference> differing_named_tensors(const core::RunManifest& baseline,
+                                                           const core::RunManifest& candidate,
+                                                           const NameRewriter& names,
+                                                           TensorJudge& judge,
+                                                           std::vector<std::uint64_t>& matched) {
+  using Name = std::pair<core::NamedTensorKind, std::string>;
+  std::map<Name, const NamedTensor*> theirs;
+  matched.assign(names.entries(), 0);
+  for (const NamedTensor& tensor : candidate.named_tensors) {
+    if (tensor.kind == core::NamedTensorKind::kInput) {
+      theirs.emplace(Name(tensor.kind, tensor.name), &tensor);
+      continue;
+    }
+    const NameRewriter::Name name = names.tensor_name(tensor.name);
+    if (name.entry) ++matched[*name.entry];
+    theirs.emplace(Name(tensor.kind, name.text), &tensor);
+  }
+  std::vector<NamedTensorDifference> differences;
+  for (const NamedTensor& tensor : baseline.named_tensors) {
+    const auto node = theirs.extract(Name(tensor.kind, tensor.name));
+    if (node.empty()) {
+      differences.push_back(one_sided(tensor, "candidate"));
+    } else if (auto difference = compare(tensor, *node.mapped(), judge)) {
+      differences.push_back(std::move(*difference));
+    }
+  }
+  for (const auto& [name, tensor] : theirs) differences.push_back(one_sided(*tensor, "baseline"));
+  return differences;
 }
 
 }  // namespace repro_check::comparators

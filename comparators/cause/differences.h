@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "comparators/align/names.h"
+#include "comparators/judge/tensor_judge.h"
 #include "comparators/report/report.h"
 #include "core/trace/run_manifest.h"
 
@@ -47,5 +51,22 @@ std::string suspects_text(const std::vector<Suspect>& suspects);
 
 /// What to write into a configuration so that both runs have the same.
 std::string settings_advice(const std::vector<Suspect>& suspects);
+
+/// Forward arguments, parameters and buffers that were not the same before the first operator, with
+/// metrics where both dumps hold their bytes. Parameters and buffers of the candidate go by the
+/// names that `names` gives their modules.
+/// @param matched  gets, per line of its map, how many names it matched
+std::vector<NamedTensorDifference> differing_named_tensors(const core::RunManifest& baseline,
+                                                           const core::RunManifest& candidate,
+                                                           const NameRewriter& names,
+                                                           TensorJudge& judge,
+                                                           std::vector<std::uint64_t>& matched);
+
+/// `input`, `parameter`, `buffer`
+std::string_view kind_text(core::NamedTensorKind kind) noexcept;
+
+/// `1 of 4096 elements, max 1 ULP`, `3 of 8 elements, abs max 0.5`; the note where there are no
+/// metrics.
+std::string extent_text(const TensorMetrics& metrics);
 
 }  // namespace repro_check::comparators

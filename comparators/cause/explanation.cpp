@@ -10,7 +10,7 @@
 #include <string_view>
 #include <utility>
 
-#include "comparators/report/op_text.h"
+#include "comparators/report/report.h"
 
 namespace repro_check::comparators {
 namespace {
@@ -41,17 +41,12 @@ std::vector<const Setting*> of_side(const ReplayEvidence& evidence, bool baselin
 
 bool varies(const Setting& setting) { return setting.results.size() > 1; }
 
-/// `gives 4 results in 10 calls on 2 threads, 1 result in 10 calls on 1 thread`
-std::string results_text(const std::vector<const Setting*>& settings) {
-  std::vector<std::string> texts;
-  texts.reserve(settings.size());
-  for (const Setting* setting : settings) {
-    texts.push_back(fmt::format("{} in {} {}",
-                                counted(setting->results.size(), "result"),
-                                counted(setting->calls, "call"),
-                                setting_text(*setting)));
-  }
-  return fmt::format("gives {}", fmt::join(texts, ", "));
+/// `4 results in 10 calls on 2 threads`
+std::string count_text(const Setting& setting) {
+  return fmt::format("{} in {} {}",
+                     counted(setting.results.size(), "result"),
+                     counted(setting.calls, "call"),
+                     setting_text(setting));
 }
 
 std::string side_text(const ReplayEvidence& evidence, bool baseline) {
@@ -62,19 +57,22 @@ std::string side_text(const ReplayEvidence& evidence, bool baseline) {
   bool known = true;
   bool recorded = true;
   std::vector<std::string> names;
+  std::vector<std::string> counts;
   for (const Setting* setting : settings) {
     distinct.insert(setting->results.begin(), setting->results.end());
     calls += setting->calls;
     known = known && setting->as_recorded.has_value();
     recorded = recorded && setting->as_recorded.value_or(false);
     names.push_back(setting_text(*setting));
+    counts.push_back(count_text(*setting));
   }
   std::string text =
       fmt::format("executed again by itself, op {} of the {} ",
                   baseline ? evidence.baseline_op.value_or(0) : evidence.candidate_op.value_or(0),
                   baseline ? "baseline" : "candidate");
   const auto is_varying = [](const Setting* setting) { return varies(*setting); };
-  if (std::ranges::any_of(settings, is_varying)) return text + results_text(settings);
+  if (std::ranges::any_of(settings, is_varying))
+    return text + fmt::format("gives {}", fmt::join(counts, ", "));
   if (distinct.size() > 1) {
     return text + fmt::format("repeats at every setting, but not with the same result: {}",
                               fmt::join(names, " | "));
@@ -130,13 +128,10 @@ bool steady_on_one_thread(const ReplayEvidence& evidence) {
 }
 
 Cause confirmed(const ReplayEvidence& evidence, const Setting& setting) {
-  Cause cause(
-      kKernel,
-      fmt::format(
-          "its inputs were bit-equal, and executed again by itself it gave {} in {} {} (confirmed)",
-          counted(setting.results.size(), "result"),
-          counted(setting.calls, "call"),
-          setting_text(setting)));
+  Cause cause(kKernel,
+              fmt::format("its inputs were bit-equal, and executed again by itself it gave {} "
+                          "(confirmed)",
+                          count_text(setting)));
   if (steady_on_one_thread(evidence)) {
     cause.advice =
         "set \"threads\": 1, with which it repeats, or \"determinism\": \"error\", which takes a "
@@ -169,8 +164,8 @@ void note_steady(const ReplayEvidence& evidence, Cause& cause) {
   for (const Setting& setting : evidence.settings) calls += setting.calls;
   const auto rewrite = [&](Cause& each) {
     if (each.kind != kKernel) return;
-    each.evidence.resize(each.evidence.size() - kLikely.size());
-    each.evidence += fmt::format(" (likely; {} by itself did not show it)", counted(calls, "call"));
+    each.evidence = fmt::format(
+        "{} (likely; {} by itself did not show it)", each.known, counted(calls, "call"));
   };
   rewrite(cause);
   std::ranges::for_each(cause.also, rewrite);

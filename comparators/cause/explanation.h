@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <optional>
 
-#include "comparators/report/replay_evidence.h"
 #include "comparators/report/report.h"
 
 namespace repro_check::comparators {

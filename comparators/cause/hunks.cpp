@@ -11,13 +11,34 @@
 #include <string_view>
 #include <utility>
 
-#include "comparators/align/record_bits.h"
-#include "comparators/cause/compute_cause.h"
-#include "comparators/measure/scalars.h"
-#include "comparators/report/op_text.h"
+#include "comparators/align/pairing.h"
+#include "comparators/cause/cause.h"
+#include "comparators/measure/records.h"
+#include "comparators/report/report.h"
 
-namespace repro_check::comparators::detail {
+namespace repro_check::comparators {
 namespace {
+
+/// A hunk larger than this is no matter of single operators.
+constexpr std::size_t kMostSplit = 10'000;
+
+/// Neighbouring records of one module.
+struct ModuleRun {
+  std::string module;
+  core::LargeVector<std::uint32_t> places;
+};
+
+std::vector<ModuleRun> module_runs(const core::DumpSource& source,
+                                   const core::LargeVector<std::uint32_t>& places,
+                                   const NameRewriter& names) {
+  std::vector<ModuleRun> runs;
+  for (const std::uint32_t place : places) {
+    std::string module = names.module_of(source.op_head(place));
+    if (runs.empty() || runs.back().module != module) runs.push_back({std::move(module), {}});
+    runs.back().places.push_back(place);
+  }
+  return runs;
+}
 
 constexpr std::size_t kDescribedParts = 4;
 
@@ -77,29 +98,21 @@ bool end_alike(const core::OpRecord& whole, const core::OpRecord& last) {
          left.state == right.state && left.content_key() == right.content_key();
 }
 
-}  // namespace
-
-HunkJudge::HunkJudge(const core::DumpSource& baseline,
-                     const core::DumpSource& candidate,
-                     const Pairing& pairing,
-                     const std::vector<Suspect>& suspects)
-    : baseline_(baseline),
-      candidate_(candidate),
-      pairing_(pairing),
-      suspects_(suspects),
-      moved_from_(pairing.moved) {
-  std::ranges::sort(moved_from_, {}, &Moved::candidate);
-}
+/// What a hunk, or a part of it, is.
+struct HunkVerdict {
+  DivergenceKind kind = DivergenceKind::kMissing;
+  Cause cause;
+};
 
 /// One operator in the place of another; of several, each the same with another overload or in
 /// place.
-bool HunkJudge::replaced(const Hunk& hunk) const {
+bool replaced(const HunkJudge& of, const Hunk& hunk) {
   if (hunk.missing.empty() || hunk.missing.size() != hunk.extra.size()) return false;
   const bool single = hunk.missing.size() == 1;
   for (std::size_t i = 0; i < hunk.missing.size(); ++i) {
-    const core::OpRecord from = baseline_.op_head(hunk.missing[i]);
-    const core::OpRecord to = candidate_.op_head(hunk.extra[i]);
-    if (module_of(from) != pairing_.names.module_of(to) || from.depth != to.depth ||
+    const core::OpRecord from = of.evidence.baseline.op_head(hunk.missing[i]);
+    const core::OpRecord to = of.evidence.candidate.op_head(hunk.extra[i]);
+    if (module_of(from) != of.evidence.pairing.names.module_of(to) || from.depth != to.depth ||
         from.step != to.step || !from.op || !to.op ||
         !(single || plain_name(*from.op) == plain_name(*to.op))) {
       return false;
@@ -108,38 +121,46 @@ bool HunkJudge::replaced(const Hunk& hunk) const {
   return true;
 }
 
-HunkJudge::Verdict HunkJudge::replacement(const Hunk& hunk, std::size_t i) const {
-  const core::OpRecord from = baseline_.op_head(hunk.missing[i]);
-  const core::OpRecord to = candidate_.op_head(hunk.extra[i]);
+/// Nothing that is left over here is left over on this side alone.
+bool is_reordered(const HunkJudge& of, const Hunk& hunk) {
+  return std::ranges::all_of(hunk.missing,
+                             [&](std::uint32_t op) {
+                               return std::ranges::binary_search(
+                                   of.evidence.pairing.moved, op, {}, &OpPair::baseline);
+                             }) &&
+         std::ranges::all_of(hunk.extra, [&](std::uint32_t op) {
+           return std::ranges::binary_search(of.moved_from, op, {}, &OpPair::candidate);
+         });
+}
+
+/// Records of both sides that are one finding.
+std::size_t pairs_in(const HunkJudge& of, const Hunk& hunk) {
+  if (of.evidence.pairing.by_position) return std::min(hunk.missing.size(), hunk.extra.size());
+  return !is_reordered(of, hunk) && replaced(of, hunk) ? hunk.missing.size() : 0;
+}
+
+HunkVerdict replacement(const HunkJudge& of, const Hunk& hunk, std::size_t i) {
+  const core::OpRecord from = of.evidence.baseline.op_head(hunk.missing[i]);
+  const core::OpRecord to = of.evidence.candidate.op_head(hunk.extra[i]);
   std::string evidence = fmt::format(
       "{} in the baseline, {} in the candidate", operator_text(from), operator_text(to));
-  if (module_of(from) != pairing_.names.module_of(to)) {
+  if (module_of(from) != of.evidence.pairing.names.module_of(to)) {
     evidence += fmt::format("; module {} against {}", module_of(from), module_of(to));
   }
   return {DivergenceKind::kMismatch, {CauseKind::kOperatorDiffers, std::move(evidence)}};
 }
 
-/// Nothing that is left over here is left over on this side alone.
-bool HunkJudge::is_reordered(const Hunk& hunk) const {
-  return std::ranges::all_of(hunk.missing,
-                             [&](std::uint32_t op) {
-                               return std::ranges::binary_search(
-                                   pairing_.moved, op, {}, &Moved::baseline);
-                             }) &&
-         std::ranges::all_of(hunk.extra, [&](std::uint32_t op) {
-           return std::ranges::binary_search(moved_from_, op, {}, &Moved::candidate);
-         });
-}
-
-HunkJudge::Verdict HunkJudge::reordering(const Hunk& hunk) const {
+HunkVerdict reordering(const HunkJudge& of, const Hunk& hunk) {
   const auto moved =
       hunk.missing.empty()
-          ? std::ranges::lower_bound(moved_from_, hunk.extra.front(), {}, &Moved::candidate)
-          : std::ranges::lower_bound(pairing_.moved, hunk.missing.front(), {}, &Moved::baseline);
+          ? std::ranges::lower_bound(of.moved_from, hunk.extra.front(), {}, &OpPair::candidate)
+          : std::ranges::lower_bound(
+                of.evidence.pairing.moved, hunk.missing.front(), {}, &OpPair::baseline);
   const auto [baseline, candidate] = *moved;
-  const bool same_rule =
-      baseline_.manifest().trace.digest_algorithm == candidate_.manifest().trace.digest_algorithm;
-  const bool equal = same_rule && bit_equal(baseline_.op(baseline), candidate_.op(candidate));
+  const bool same_rule = of.evidence.baseline.manifest().trace.digest_algorithm ==
+                         of.evidence.candidate.manifest().trace.digest_algorithm;
+  const bool equal = same_rule && bit_equal(of.evidence.baseline.op(baseline),
+                                            of.evidence.candidate.op(candidate));
   return {
       DivergenceKind::kMissing,
       {CauseKind::kReordered,
@@ -151,56 +172,60 @@ HunkJudge::Verdict HunkJudge::reordering(const Hunk& hunk) const {
 }
 
 /// One operator against several of the same module, in its place.
-std::optional<HunkJudge::Verdict> HunkJudge::decomposed(const Hunk& hunk) const {
+std::optional<HunkVerdict> decomposed(const HunkJudge& of, const Hunk& hunk) {
   const bool whole_in_baseline = hunk.missing.size() == 1 && hunk.extra.size() > 1;
   const bool whole_in_candidate = hunk.extra.size() == 1 && hunk.missing.size() > 1;
   if (!whole_in_baseline && !whole_in_candidate) return std::nullopt;
-  const core::DumpSource& whole_source = whole_in_baseline ? baseline_ : candidate_;
-  const core::DumpSource& part_source = whole_in_baseline ? candidate_ : baseline_;
+  const core::DumpSource& whole_source =
+      whole_in_baseline ? of.evidence.baseline : of.evidence.candidate;
+  const core::DumpSource& part_source =
+      whole_in_baseline ? of.evidence.candidate : of.evidence.baseline;
   const auto& parts = whole_in_baseline ? hunk.extra : hunk.missing;
   const core::OpRecord whole =
       whole_source.op(whole_in_baseline ? hunk.missing.front() : hunk.extra.front());
   std::string names;
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const core::OpRecord head = part_source.op_head(parts[i]);
-    const std::string whole_module =
-        whole_in_baseline ? std::string(module_of(whole)) : pairing_.names.module_of(whole);
-    const std::string part_module =
-        whole_in_baseline ? pairing_.names.module_of(head) : std::string(module_of(head));
+    const std::string whole_module = whole_in_baseline ? std::string(module_of(whole))
+                                                       : of.evidence.pairing.names.module_of(whole);
+    const std::string part_module = whole_in_baseline ? of.evidence.pairing.names.module_of(head)
+                                                      : std::string(module_of(head));
     if (part_module != whole_module) return std::nullopt;
     if (i < kDescribedParts) names += (i == 0 ? "" : ", ") + operator_text(head);
   }
   if (parts.size() > kDescribedParts) names += ", ...";
   const core::OpRecord last = part_source.op(parts.back());
   const bool equal = end_alike(whole, last);
-  return Verdict{DivergenceKind::kMissing,
-                 {CauseKind::kDecomposed,
-                  fmt::format("{} in the {} stands in the place of {} in the {}; their outputs {}",
-                              operator_text(whole),
-                              whole_in_baseline ? "baseline" : "candidate",
-                              names,
-                              whole_in_baseline ? "candidate" : "baseline",
-                              equal ? "are bit-equal" : "are not equal, or not known to be")}};
+  return HunkVerdict{
+      DivergenceKind::kMissing,
+      {CauseKind::kDecomposed,
+       fmt::format("{} in the {} stands in the place of {} in the {}; their outputs {}",
+                   operator_text(whole),
+                   whole_in_baseline ? "baseline" : "candidate",
+                   names,
+                   whole_in_baseline ? "candidate" : "baseline",
+                   equal ? "are bit-equal" : "are not equal, or not known to be")}};
 }
 
 /// A body that repeats more often on one side.
-std::optional<HunkJudge::Verdict> HunkJudge::loop(const Hunk& hunk) const {
+std::optional<HunkVerdict> loop(const HunkJudge& of, const Hunk& hunk) {
   const bool longer_in_baseline = hunk.extra.empty();
   if (!longer_in_baseline && !hunk.missing.empty()) return std::nullopt;
   core::LargeVector<std::uint32_t> places = longer_in_baseline ? hunk.missing : hunk.extra;
   std::ranges::sort(places);  // nested calls come in the order in which they ended
   if (!consecutive(places)) return std::nullopt;
   const std::span<const std::uint32_t> keys =
-      longer_in_baseline ? pairing_.baseline.keys : pairing_.candidate.keys;
+      longer_in_baseline ? of.evidence.pairing.baseline.keys : of.evidence.pairing.candidate.keys;
   const auto own = keys.subspan(places.front(), places.size());
   const auto body = own.first(shortest_period(own));
   const std::size_t common = repeats_before(keys, places.front(), body);
   // A single operator after its like is as well a missing call as a loop.
   if (common == 0 || (common < 2 && body.size() < 2)) return std::nullopt;
   const std::size_t more = common + own.size() / body.size();
-  const core::DumpSource& source = longer_in_baseline ? baseline_ : candidate_;
+  const core::DumpSource& source =
+      longer_in_baseline ? of.evidence.baseline : of.evidence.candidate;
   const std::string module(module_of(source.op_head(places.front())));
-  return Verdict{
+  return HunkVerdict{
       DivergenceKind::kControlFlow,
       {CauseKind::kLoop,
        fmt::format("loop{} ran {} against {} times; the first extra iteration begins at op {} of "
@@ -212,11 +237,13 @@ std::optional<HunkJudge::Verdict> HunkJudge::loop(const Hunk& hunk) const {
                    longer_in_baseline ? "baseline" : "candidate")}};
 }
 
-HunkJudge::Verdict HunkJudge::judge(const Hunk& hunk, const PartingContext& context) const {
-  if (is_reordered(hunk)) return reordering(hunk);
-  if (auto verdict = decomposed(hunk)) return *verdict;
-  if (auto verdict = loop(hunk)) {
-    verdict->cause.evidence += decision_text(context.decision, false);
+HunkVerdict judge_hunk(const HunkJudge& of,
+                       const Hunk& hunk,
+                       const std::optional<Decision>& decision) {
+  if (is_reordered(of, hunk)) return reordering(of, hunk);
+  if (auto verdict = decomposed(of, hunk)) return *verdict;
+  if (auto verdict = loop(of, hunk)) {
+    verdict->cause.evidence += decision_text(decision, false);
     return *verdict;
   }
   const bool parted = !hunk.missing.empty() && !hunk.extra.empty();
@@ -227,7 +254,7 @@ HunkJudge::Verdict HunkJudge::judge(const Hunk& hunk, const PartingContext& cont
                          "candidate {} others{}",
                          hunk.missing.size(),
                          hunk.extra.size(),
-                         decision_text(context.decision, true))}};
+                         decision_text(decision, true))}};
   }
   const bool missing = !hunk.missing.empty();
   const std::size_t count = missing ? hunk.missing.size() : hunk.extra.size();
@@ -236,40 +263,112 @@ HunkJudge::Verdict HunkJudge::judge(const Hunk& hunk, const PartingContext& cont
            fmt::format("{} in the {} only{}",
                        counted(count, "operator"),
                        missing ? "baseline" : "candidate",
-                       decision_text(context.decision, false))}};
+                       decision_text(decision, false))}};
 }
 
-OpDivergence HunkJudge::item(std::uint32_t baseline,
-                             std::uint32_t candidate,
-                             const Verdict& verdict) const {
+OpDivergence item(const HunkJudge& of,
+                  std::uint32_t baseline,
+                  std::uint32_t candidate,
+                  const HunkVerdict& verdict) {
   OpDivergence divergence;
   if (baseline != kUnmatched) {
     divergence.baseline_index = baseline;
-    divergence.baseline = baseline_.op(baseline);
+    divergence.baseline = of.evidence.baseline.op(baseline);
   }
   if (candidate != kUnmatched) {
     divergence.candidate_index = candidate;
-    divergence.candidate = candidate_.op(candidate);
+    divergence.candidate = of.evidence.candidate.op(candidate);
   }
   const bool both = baseline != kUnmatched && candidate != kUnmatched;
   divergence.relation = both ? Relation::kMismatch : Relation::kMissing;
   divergence.kind = verdict.kind;
   divergence.cause = verdict.cause;
   // Other settings select kernels; this one rewrites the program.
-  const auto executor = std::ranges::find(suspects_, "/optimize_executor", &Suspect::pointer);
-  if (executor != suspects_.end()) {
+  const auto executor =
+      std::ranges::find(of.evidence.suspects, "/optimize_executor", &Suspect::pointer);
+  if (executor != of.evidence.suspects.end()) {
     divergence.cause.evidence += "; suspect: " + executor->text;
     divergence.cause.advice = settings_advice({*executor});
   }
-  lead_with_mode(baseline_.manifest(), candidate_.manifest(), divergence.cause);
+  lead_with_mode(
+      of.evidence.baseline.manifest(), of.evidence.candidate.manifest(), divergence.cause);
   divergence.severity = std::numeric_limits<double>::infinity();
   return divergence;
 }
 
+/// What `if tensor:`, `while tensor:`, `int(tensor)` and their like call.
+bool asks_tensor(const core::OperatorInfo& op) {
+  return is_word_of(
+      "aten::Bool aten::Float aten::Int aten::ScalarImplicit aten::_local_scalar_dense "
+      "aten::allclose aten::equal aten::is_nonzero aten::item",
+      op.name);
+}
+
+}  // namespace
+
+core::LargeVector<OpPair> order_events(const Pairing& pairing) {
+  core::LargeVector<OpPair> events;
+  events.reserve(pairing.candidate_of.size() + pairing.baseline_of.size() - pairing.matched);
+  const core::LargeVector<std::uint32_t>& theirs = pairing.candidate.completion;
+  std::size_t next = 0;
+  const auto flush_until = [&](std::uint32_t stop) {
+    while (next < theirs.size() && theirs[next] != stop) {
+      const std::uint32_t candidate = theirs[next];
+      if (pairing.baseline_of[candidate] != kUnmatched) break;
+      events.push_back({kUnmatched, candidate});
+      ++next;
+    }
+  };
+  core::LargeVector<bool> passed(theirs.size(), false);
+  for (const std::uint32_t baseline : pairing.baseline.completion) {
+    const std::uint32_t candidate = pairing.candidate_of[baseline];
+    if (candidate != kUnmatched) {
+      // Pairs that this loop has met already may stand in the way when calls ended in another
+      // order.
+      for (;;) {
+        flush_until(candidate);
+        if (next >= theirs.size() || !passed[theirs[next]]) break;
+        ++next;
+      }
+      passed[candidate] = true;
+      if (next < theirs.size() && theirs[next] == candidate) ++next;
+    }
+    events.push_back({baseline, candidate});
+  }
+  for (; next < theirs.size(); ++next) {
+    if (pairing.baseline_of[theirs[next]] == kUnmatched)
+      events.push_back({kUnmatched, theirs[next]});
+  }
+  return events;
+}
+
+std::vector<Hunk> split_by_module(const Hunk& hunk,
+                                  const core::DumpSource& baseline,
+                                  const core::DumpSource& candidate,
+                                  const NameRewriter& names) {
+  const bool small = hunk.missing.size() + hunk.extra.size() <= kMostSplit;
+  if (!small || hunk.missing.size() < 2 || hunk.extra.size() < 2) return {hunk};
+  std::vector<ModuleRun> missing = module_runs(baseline, hunk.missing, {});
+  std::vector<ModuleRun> extra = module_runs(candidate, hunk.extra, names);
+  if (!std::ranges::equal(missing, extra, {}, &ModuleRun::module, &ModuleRun::module)) {
+    return {hunk};
+  }
+  std::vector<Hunk> parts;
+  for (std::size_t i = 0; i < missing.size(); ++i) {
+    parts.push_back({std::move(missing[i].places),
+                     std::move(extra[i].places),
+                     hunk.before,
+                     hunk.rejoined || i + 1 < missing.size()});
+  }
+  return parts;
+}
+
+HunkJudge::HunkJudge(const Evidence& of) : evidence(of), moved_from(of.pairing.moved) {
+  std::ranges::sort(moved_from, {}, &OpPair::candidate);
+}
+
 std::uint64_t HunkJudge::items(const Hunk& hunk) const {
-  const std::size_t all = hunk.missing.size() + hunk.extra.size();
-  if (pairing_.by_position) return std::max(hunk.missing.size(), hunk.extra.size());
-  return !is_reordered(hunk) && replaced(hunk) ? hunk.missing.size() : all;
+  return hunk.missing.size() + hunk.extra.size() - pairs_in(*this, hunk);
 }
 
 void HunkJudge::describe(const Hunk& hunk,
@@ -281,31 +380,26 @@ void HunkJudge::describe(const Hunk& hunk,
   const std::string when = context.earlier.empty()
                                ? "; all operators before it agree"
                                : fmt::format("; a consequence of {}", context.earlier);
-  const auto add = [&](std::uint32_t baseline, std::uint32_t candidate, Verdict verdict) {
+  const auto add = [&](std::uint32_t baseline, std::uint32_t candidate, HunkVerdict verdict) {
     const std::string what = verdict.cause.evidence;
     verdict.cause.evidence += when;
-    OpDivergence made = item(baseline, candidate, verdict);
+    OpDivergence made = item(*this, baseline, candidate, verdict);
     if (verdict.kind == DivergenceKind::kMismatch) {
       made.notes.push_back("operator differs: " + what);
     }
     ++described;
     take(std::move(made));
   };
-  std::size_t both = 0;
-  if (pairing_.by_position) {
-    both = std::min(hunk.missing.size(), hunk.extra.size());
-  } else if (!is_reordered(hunk) && replaced(hunk)) {
-    both = hunk.missing.size();
-  }
+  const std::size_t both = pairs_in(*this, hunk);
   for (std::size_t i = 0; i < both && described < keep; ++i) {
-    add(hunk.missing[i], hunk.extra[i], replacement(hunk, i));
+    add(hunk.missing[i], hunk.extra[i], replacement(*this, hunk, i));
   }
   if (both == std::max(hunk.missing.size(), hunk.extra.size())) return;
   Hunk rest = hunk;
-  rest.missing.erase(rest.missing.begin(),
-                     rest.missing.begin() + static_cast<std::ptrdiff_t>(both));
-  rest.extra.erase(rest.extra.begin(), rest.extra.begin() + static_cast<std::ptrdiff_t>(both));
-  const Verdict verdict = judge(rest, context);
+  for (auto* places : {&rest.missing, &rest.extra}) {
+    places->erase(places->begin(), places->begin() + static_cast<std::ptrdiff_t>(both));
+  }
+  const HunkVerdict verdict = judge_hunk(*this, rest, context.decision);
   for (std::size_t i = 0; i < rest.missing.size() && described < keep; ++i) {
     add(rest.missing[i], kUnmatched, verdict);
   }
@@ -314,9 +408,10 @@ void HunkJudge::describe(const Hunk& hunk,
   }
 }
 
-ControlFlow HunkJudge::control_flow(const Hunk& hunk, const PartingContext& context) const {
+ControlFlow HunkJudge::control_flow(const Hunk& hunk,
+                                    const std::optional<Decision>& decision) const {
   ControlFlow flow;
-  flow.decision = context.decision;
+  flow.decision = decision;
   flow.rejoined = hunk.rejoined;
   flow.unmatched_baseline = hunk.missing.size();
   flow.unmatched_candidate = hunk.extra.size();
@@ -325,36 +420,18 @@ ControlFlow HunkJudge::control_flow(const Hunk& hunk, const PartingContext& cont
   if (hunk.before) {
     flow.last_common_baseline = hunk.before->baseline;
     flow.last_common_candidate = hunk.before->candidate;
-    flow.last_common = baseline_.op_head(hunk.before->baseline);
+    flow.last_common = evidence.baseline.op_head(hunk.before->baseline);
     if (hunk.missing.empty()) baseline_next = hunk.before->baseline + std::uint64_t{1};
     if (hunk.extra.empty()) candidate_next = hunk.before->candidate + std::uint64_t{1};
   }
-  if (baseline_next < baseline_.op_count()) {
-    flow.baseline_next = operator_text(baseline_.op_head(baseline_next));
+  if (baseline_next < evidence.baseline.op_count()) {
+    flow.baseline_next = operator_text(evidence.baseline.op_head(baseline_next));
   }
-  if (candidate_next < candidate_.op_count()) {
-    flow.candidate_next = operator_text(candidate_.op_head(candidate_next));
+  if (candidate_next < evidence.candidate.op_count()) {
+    flow.candidate_next = operator_text(evidence.candidate.op_head(candidate_next));
   }
   return flow;
 }
-
-namespace {
-
-/// What `if tensor:`, `while tensor:`, `int(tensor)` and their like call.
-bool asks_tensor(const core::OperatorInfo& op) {
-  static constexpr auto kNames = std::to_array<std::string_view>({"aten::Bool",
-                                                                  "aten::Float",
-                                                                  "aten::Int",
-                                                                  "aten::ScalarImplicit",
-                                                                  "aten::_local_scalar_dense",
-                                                                  "aten::allclose",
-                                                                  "aten::equal",
-                                                                  "aten::is_nonzero",
-                                                                  "aten::item"});
-  return std::ranges::find(kNames, op.name) != kNames.end();
-}
-
-}  // namespace
 
 void DecisionWatch::see(const core::OpRecord& baseline,
                         const core::OpRecord& candidate,
@@ -370,4 +447,4 @@ void DecisionWatch::see(const core::OpRecord& baseline,
 
 std::optional<Decision> DecisionWatch::last() const { return differing_ ? differing_ : asked_; }
 
-}  // namespace repro_check::comparators::detail
+}  // namespace repro_check::comparators

@@ -8,15 +8,37 @@
 #include <string>
 #include <vector>
 
-#include "comparators/align/events.h"
 #include "comparators/align/pairing.h"
 #include "comparators/cause/cause.h"
 #include "comparators/cause/differences.h"
 #include "comparators/judge/op_judge.h"
 #include "comparators/report/report.h"
 #include "core/system/large_memory.h"
+#include "core/trace/dump_source.h"
 
-namespace repro_check::comparators::detail {
+namespace repro_check::comparators {
+
+/// All records of both dumps that are compared, in the order in which calls ended: matched pairs,
+/// and records of one side alone. Between two matched pairs the missing ones come before the extra
+/// ones.
+core::LargeVector<OpPair> order_events(const Pairing& pairing);
+
+/// Unmatched records between two matched pairs.
+struct Hunk {
+  core::LargeVector<std::uint32_t> missing;  ///< baseline op indices
+  core::LargeVector<std::uint32_t> extra;    ///< candidate op indices
+  std::optional<OpPair> before;              ///< the last matched pair
+  bool rejoined = false;                     ///< a matched pair follows
+
+  [[nodiscard]] bool empty() const noexcept { return missing.empty() && extra.empty(); }
+};
+
+/// Cuts a hunk at the borders of modules where both sides went through the same ones: two
+/// neighbouring modules, each with an operator replaced, are two findings.
+std::vector<Hunk> split_by_module(const Hunk& hunk,
+                                  const core::DumpSource& baseline,
+                                  const core::DumpSource& candidate,
+                                  const NameRewriter& names);
 
 /// What is known when the streams part.
 struct PartingContext {
@@ -27,12 +49,9 @@ struct PartingContext {
 
 /// Says what a hunk is. Constructed once a comparison, because what was reordered can only be seen
 /// over all of it.
-class HunkJudge {
- public:
-  HunkJudge(const core::DumpSource& baseline,
-            const core::DumpSource& candidate,
-            const Pairing& pairing,
-            const std::vector<Suspect>& suspects);
+struct HunkJudge {
+  /// @param of  borrowed
+  explicit HunkJudge(const Evidence& of);
 
   /// @param keep  items wanted at most; the others are only counted
   /// @param take  given one item an unmatched record; one for both where an operator was replaced
@@ -41,32 +60,14 @@ class HunkJudge {
                 std::size_t keep,
                 const std::function<void(OpDivergence)>& take) const;
 
-  [[nodiscard]] ControlFlow control_flow(const Hunk& hunk, const PartingContext& context) const;
+  [[nodiscard]] ControlFlow control_flow(const Hunk& hunk,
+                                         const std::optional<Decision>& decision) const;
 
   /// Items that describe() would give without a limit.
   [[nodiscard]] std::uint64_t items(const Hunk& hunk) const;
 
- private:
-  struct Verdict {
-    DivergenceKind kind = DivergenceKind::kMissing;
-    Cause cause;
-  };
-  [[nodiscard]] bool replaced(const Hunk& hunk) const;
-  [[nodiscard]] Verdict replacement(const Hunk& hunk, std::size_t i) const;
-  [[nodiscard]] std::optional<Verdict> decomposed(const Hunk& hunk) const;
-  [[nodiscard]] std::optional<Verdict> loop(const Hunk& hunk) const;
-  [[nodiscard]] bool is_reordered(const Hunk& hunk) const;
-  [[nodiscard]] Verdict reordering(const Hunk& hunk) const;
-  [[nodiscard]] Verdict judge(const Hunk& hunk, const PartingContext& context) const;
-  [[nodiscard]] OpDivergence item(std::uint32_t baseline,
-                                  std::uint32_t candidate,
-                                  const Verdict& verdict) const;
-
-  const core::DumpSource& baseline_;
-  const core::DumpSource& candidate_;
-  const Pairing& pairing_;
-  const std::vector<Suspect>& suspects_;
-  core::LargeVector<Moved> moved_from_;  ///< Pairing::moved by candidate
+  const Evidence& evidence;
+  core::LargeVector<OpPair> moved_from;  ///< Pairing::moved by candidate
 };
 
 /// Remembers what operators answered to the program, for when the streams part.
@@ -86,4 +87,4 @@ class DecisionWatch {
   std::optional<Decision> asked_;
 };
 
-}  // namespace repro_check::comparators::detail
+}  // namespace repro_check::comparators

@@ -10,11 +10,11 @@
 #include <utility>
 #include <variant>
 
-#include "comparators/cause/compute_cause.h"
-#include "comparators/report/op_text.h"
+#include "comparators/cause/cause.h"
+#include "comparators/report/report.h"
 #include "core/tensor/dtype.h"
 
-namespace repro_check::comparators::detail {
+namespace repro_check::comparators {
 namespace {
 
 /// `op 4 aten::log (head, model.py:12)`
@@ -154,17 +154,10 @@ std::string NonFiniteTally::text() const {
                      made_.empty() ? "in " + first_ : "made by " + made_);
 }
 
-void Observations::Tally::add(const core::OpRecord& record) {
-  if (count++ == 0) first = op_text(record);
-}
-
-void Observations::Specials::see(const core::OpRecord& record) {
-  nan.see(record);
-  infinity.see(record);
-}
-
 void Observations::see_alone(const core::OpRecord& record, bool in_baseline) {
-  (in_baseline ? baseline_specials_ : candidate_specials_).see(record);
+  Side& side = in_baseline ? baseline_ : candidate_;
+  side.nan.see(record);
+  side.infinity.see(record);
 }
 
 void Observations::see(const core::OpRecord& baseline,
@@ -172,24 +165,22 @@ void Observations::see(const core::OpRecord& baseline,
                        const OpFindings& findings) {
   zeros_ += findings.zeros;
   counted_ += findings.counted;
-  baseline_unstored_ += unstored(baseline);
-  candidate_unstored_ += unstored(candidate);
-  if (findings.output_strides_differ) strides_.add(baseline);
-  if (!findings.alias_differs.empty()) {
-    if (alias_.count == 0) first_alias_ = findings.alias_differs;
-    alias_.add(baseline);
-  }
+  baseline_.unstored += unstored(baseline);
+  candidate_.unstored += unstored(candidate);
+  const auto name = [&] { return op_text(baseline); };
+  if (findings.output_strides_differ) strides_.add(name);
+  if (!findings.alias_differs.empty()) alias_.add([&] { return findings.alias_differs; });
   const bool inputs_differ = !findings.inputs.empty() || !findings.arguments.empty();
-  if (inputs_differ && findings.outcome == OpOutcome::kEqual) absorbed_.add(baseline);
-  baseline_specials_.see(baseline);
-  candidate_specials_.see(candidate);
+  if (inputs_differ && findings.outcome == OpOutcome::kEqual) absorbed_.add(name);
+  see_alone(baseline, true);
+  see_alone(candidate, false);
   uncounted_ += uncounted(baseline, candidate);
 }
 
 std::vector<std::string> Observations::non_finite() const {
   std::vector<std::string> warnings;
-  note_kind("NaN", baseline_specials_.nan, candidate_specials_.nan, warnings);
-  note_kind("Infinity", baseline_specials_.infinity, candidate_specials_.infinity, warnings);
+  note_kind("NaN", baseline_.nan, candidate_.nan, warnings);
+  note_kind("Infinity", baseline_.infinity, candidate_.infinity, warnings);
   if (uncounted_ != 0) {
     warnings.push_back("NaN and infinity were not counted in " + counted(uncounted_, "output"));
   }
@@ -199,12 +190,12 @@ std::vector<std::string> Observations::non_finite() const {
 void Observations::note_unwritten(const core::OpRecord& baseline,
                                   const core::OpRecord& candidate,
                                   const Evidence& evidence) {
-  std::string what = describe_unwritten(baseline, candidate, evidence);
+  const std::string what = describe_unwritten(baseline, candidate, evidence);
   if (what.empty()) return;
-  unwritten_.add(baseline);
-  if (unwritten_.count > 1) return;
-  first_unwritten_ = core::is_returned(baseline) ? "what the model returns: " + what
-                                                 : fmt::format("{}: {}", op_text(baseline), what);
+  unwritten_.add([&] {
+    const bool is_returned = core::is_returned(baseline);
+    return fmt::format("{}: {}", is_returned ? "what the model returns" : op_text(baseline), what);
+  });
 }
 
 std::vector<std::string> Observations::warnings(const core::RunManifest& baseline,
@@ -216,7 +207,7 @@ std::vector<std::string> Observations::warnings(const core::RunManifest& baselin
                     "was there before, or a fill pattern, and agreement on it says nothing; first "
                     "{}",
                     counted(unwritten_.count, "time"),
-                    first_unwritten_));
+                    unwritten_.first));
   }
   if (counted_ != 0 &&
       static_cast<double>(zeros_) >= kTrivialShare * static_cast<double>(counted_)) {
@@ -240,12 +231,12 @@ std::vector<std::string> Observations::warnings(const core::RunManifest& baselin
         fmt::format("of {} a result shares its memory with other tensors in the "
                     "candidate than in the baseline; first {}",
                     counted(alias_.count, "operator"),
-                    first_alias_));
+                    alias_.first));
   }
-  warn_of_limits(baseline, candidate, {baseline_unstored_, candidate_unstored_}, warnings);
+  warn_of_limits(baseline, candidate, {baseline_.unstored, candidate_.unstored}, warnings);
   for (const std::string& text : baseline.warnings) warnings.push_back("baseline: " + text);
   for (const std::string& text : candidate.warnings) warnings.push_back("candidate: " + text);
   return warnings;
 }
 
-}  // namespace repro_check::comparators::detail
+}  // namespace repro_check::comparators

@@ -11,7 +11,7 @@
 #include "core/trace/op_record.h"
 #include "core/trace/run_manifest.h"
 
-namespace repro_check::comparators::detail {
+namespace repro_check::comparators {
 
 /// What the outputs of one run's operators hold of NaN, or of infinities, and where it began. NaN
 /// made of infinities began there, whatever made those.
@@ -62,20 +62,22 @@ class Observations {
                                                   const core::RunManifest& candidate) const;
 
  private:
-  /// Operators counted, and the first of them.
+  /// Operators counted, and the first of them in words.
   struct Tally {
     std::uint64_t count = 0;
     std::string first;
 
-    void add(const core::OpRecord& record);
+    template <typename Text>
+    void add(const Text& text) {
+      if (count++ == 0) first = text();
+    }
   };
 
-  /// NaN and infinities of one run.
-  struct Specials {
+  /// What is counted of one run.
+  struct Side {
     NonFiniteTally nan{NonFiniteTally::Kind::kNan};
     NonFiniteTally infinity{NonFiniteTally::Kind::kInfinity};
-
-    void see(const core::OpRecord& record);
+    std::uint64_t unstored = 0;  ///< tensors with a digest alone, of the matched operators
   };
 
   std::uint64_t zeros_ = 0;
@@ -84,13 +86,9 @@ class Observations {
   Tally strides_;
   Tally alias_;
   Tally unwritten_;
-  std::string first_unwritten_;
-  std::string first_alias_;
-  Specials baseline_specials_;
-  Specials candidate_specials_;
-  std::uint64_t uncounted_ = 0;          ///< outputs of floats of which neither run knows it
-  std::uint64_t baseline_unstored_ = 0;  ///< tensors with a digest alone
-  std::uint64_t candidate_unstored_ = 0;
+  Side baseline_;
+  Side candidate_;
+  std::uint64_t uncounted_ = 0;  ///< outputs of floats of which neither run knows it
 };
 
-}  // namespace repro_check::comparators::detail
+}  // namespace repro_check::comparators

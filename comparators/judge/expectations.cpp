@@ -11,7 +11,8 @@
 #include <unordered_map>
 #include <utility>
 
-#include "comparators/report/op_text.h"
+#include "comparators/judge/rule_book.h"
+#include "comparators/report/report.h"
 #include "core/error.h"
 
 namespace repro_check::comparators {
@@ -20,23 +21,14 @@ namespace {
 using configs::ExpectedSpec;
 
 bool matches(const ExpectedSpec& entry, const core::OpRecord& record) {
-  if (record.op == nullptr) return false;
-  const bool named =
-      !entry.op || entry.op->matches(record.op->name) || entry.op->matches(record.op->full_name());
-  return named && (!entry.module || entry.module->matches(module_of(record))) &&
-         (!entry.phase || entry.phase->matches(core::phase_name(record.phase)));
+  return record.op != nullptr && takes_operator(entry.op, record) &&
+         takes(entry.module, module_of(record)) &&
+         takes(entry.phase, core::phase_name(record.phase));
 }
 
 std::string describe(const ExpectedSpec& entry) {
-  std::string text;
-  const auto add = [&](std::string_view what, const auto& pattern) {
-    if (!pattern) return;
-    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", what, pattern->text());
-  };
-  add("operator", entry.op);
-  add("module", entry.module);
-  add("phase", entry.phase);
-  return text;
+  return describe_patterns(
+      {{"operator", entry.op}, {"module", entry.module}, {"phase", entry.phase}});
 }
 
 std::string date_text(std::chrono::sys_days day) {

@@ -11,10 +11,10 @@
 #include <utility>
 #include <variant>
 
-#include "comparators/align/pace.h"
 #include "comparators/align/pairing.h"
 #include "comparators/judge/tensor_judge.h"
-#include "comparators/measure/scalars.h"
+#include "comparators/measure/records.h"
+#include "comparators/report/compare_options.h"
 #include "core/error.h"
 
 namespace repro_check::comparators {
@@ -37,7 +37,7 @@ OperatorFloors empty_floors(const core::OpRecord& record) {
     if (tensor.role == core::TensorRole::kOutput) floors.outputs[slot_name(tensor)] = {};
   }
   for (std::size_t i = 0; i < record.results.size(); ++i) {
-    if (!detail::is_tensor(record.results[i])) floors.outputs[result_name(i)] = {};
+    if (!is_tensor(record.results[i])) floors.outputs[result_name(i)] = {};
   }
   return floors;
 }
@@ -71,7 +71,7 @@ OutputFloor distance_of(double baseline, double other) {
 }
 
 OutputFloor distance_of(const core::Value& baseline, const core::Value& other) {
-  if (detail::same_scalars(baseline, other)) return {};
+  if (same_scalars(baseline, other)) return {};
   const auto* left = std::get_if<double>(&baseline.data);
   const auto* right = std::get_if<double>(&other.data);
   if (left != nullptr && right != nullptr) return distance_of(*left, *right);
@@ -102,7 +102,7 @@ class RunDistance {
       widen(distance(from.index, tensor, to), floors.outputs[slot_name(tensor)]);
     }
     for (std::size_t i = 0; i < from.results.size(); ++i) {
-      if (detail::is_tensor(from.results[i])) continue;
+      if (is_tensor(from.results[i])) continue;
       widen(i < to.results.size() ? distance_of(from.results[i], to.results[i])
                                   : none("another number of results in some runs"),
             floors.outputs[result_name(i)]);
@@ -113,10 +113,8 @@ class RunDistance {
 
  private:
   OutputFloor distance(std::uint64_t op, const TensorRecord& from, const core::OpRecord& record) {
-    const auto found = std::ranges::find_if(record.tensors, [&](const TensorRecord& tensor) {
-      return tensor.role == from.role && tensor.slot == from.slot;
-    });
-    if (found == record.tensors.end()) return none("another number of outputs in some runs");
+    const TensorRecord* found = find_tensor(record, from.role, from.slot);
+    if (found == nullptr) return none("another number of outputs in some runs");
     const TensorRecord& to = *found;
     const bool alike = from.dtype == to.dtype && from.shape == to.shape &&
                        from.layout == to.layout && from.attributes == to.attributes &&
@@ -128,15 +126,14 @@ class RunDistance {
     }
     if (from.state != core::ContentState::kHashed) return none("its content is not recorded");
     if (from.digest == to.digest) return {};
-    const auto measured = judge_.measure_pair({from.content_key(),
-                                               to.content_key(),
-                                               fmt::format("op {} output {}", op, from.slot),
-                                               judge_.rules().fallback()});
+    const auto measured = judge_.measure_pair({from.content_key(), to.content_key()},
+                                              fmt::format("op {} output {}", op, from.slot),
+                                              judge_.rules().fallback());
     if (!measured || measured->slice) return none("not all of its values are recorded");
     return distance_of(measured->metrics);
   }
 
-  detail::TensorJudge judge_;
+  TensorJudge judge_;
 };
 
 }  // namespace
@@ -165,11 +162,11 @@ void NoiseMeter::add(const core::DumpSource& run,
     throw core::Error(core::ErrorKind::kNotComparable,
                       run.location() + " has digests of another rule");
   }
-  const detail::Pairing pairing = detail::pair_records(first_, run);
+  const Pairing pairing = pair_records(first_, run);
   CompareOptions options;
   options.progress = progress;
   RunDistance distance(first_, run, options);
-  detail::Pace pace(options, ComparePhase::kComparing, first_.op_count());
+  Pace pace(options, ComparePhase::kComparing, first_.op_count());
   for (std::uint64_t i = 0; i < first_.op_count(); ++i) {
     pace.add(1);
     OperatorFloors& floors = floors_.operators[i];

@@ -9,12 +9,11 @@
 #include <optional>
 #include <utility>
 
-#include "comparators/judge/op_tensors.h"
 #include "comparators/measure/policy.h"
-#include "comparators/measure/tensor_metadata.h"
+#include "comparators/measure/records.h"
 #include "core/tensor/tensor_view.h"
 
-namespace repro_check::comparators::detail {
+namespace repro_check::comparators {
 namespace {
 
 using Choice = RuleBook::Choice;
@@ -103,17 +102,12 @@ class OpComparison {
     TensorComparison comparison =
         judge_.judge({b, c, baseline_, candidate_}, Depth::kRemember, where("input", b), choice);
     // What nobody recorded cannot be said to differ, nor to be equal.
-    if (comparison.outcome == TensorOutcome::kUncomparable ||
-        (comparison.outcome == TensorOutcome::kSkipped &&
-         b.state != ContentState::kUninitialised)) {
-      found_.inputs_unknown = true;
+    const bool is_skipped = comparison.outcome == TensorOutcome::kSkipped;
+    if (is_skipped || comparison.outcome == TensorOutcome::kUncomparable) {
+      if (!is_skipped || b.state != ContentState::kUninitialised) found_.inputs_unknown = true;
+    } else if (comparison.outcome != TensorOutcome::kEqual) {
+      found_.inputs.push_back(std::move(comparison));
     }
-    if (comparison.outcome == TensorOutcome::kEqual ||
-        comparison.outcome == TensorOutcome::kSkipped ||
-        comparison.outcome == TensorOutcome::kUncomparable) {
-      return;
-    }
-    found_.inputs.push_back(std::move(comparison));
   }
 
   /// A view of memory that is written in part has no digest as an input, for it reads nothing. It
@@ -165,8 +159,9 @@ class OpComparison {
     add_one_sided(left, right, found_.outputs);
     found_.tally.outputs = std::max(left.size(), right.size());
     found_.tally.metadata_only += found_.tally.outputs - common;
-    mismatched_ = left.size() != right.size();
-    if (mismatched_) found_.severity = std::numeric_limits<double>::infinity();
+    if (left.size() == right.size()) return;
+    mismatched_ = true;
+    found_.severity = std::numeric_limits<double>::infinity();
   }
 
   /// Empty where both share the same memory with the same tensors, or a side does not say.
@@ -186,11 +181,13 @@ class OpComparison {
     }
     const Choice choice = judge_.rules().choose_for_output(baseline_, b);
     judge_.rules().count(choice);
-    const bool is_judged =
-        choice.policy != nullptr && choice.policy->kind != configs::PolicyKind::kIgnore;
-    if (!is_judged) return pass_over(b, c, choice);
+    if (!choice.judges()) return pass_over(b, c, choice);
     if (!alias.empty() && alias_ == configs::AttributeRule::kStrict) {
-      return mismatch(b, c, choice, "shares its memory with other tensors: " + alias);
+      return tally(add_output(b,
+                              c,
+                              choice,
+                              TensorOutcome::kMismatch,
+                              "shares its memory with other tensors: " + alias));
     }
     if (choice.policy->equal_nan != configs::EqualNan::kNever && judge_.same_algorithm() &&
         plainly_equal(b, c) && same_channels({b, c, baseline_, candidate_}) &&
@@ -229,20 +226,21 @@ class OpComparison {
     return choice.policy != nullptr && quantisers_of(*from, *to, choice.policy->kind).has_value();
   }
 
-  void mismatch(const TensorRecord& b,
-                const TensorRecord& c,
-                const Choice& choice,
-                std::string why) {
-    TensorComparison comparison;
+  /// An output that is not judged by its values.
+  TensorComparison& add_output(const TensorRecord& b,
+                               const TensorRecord& c,
+                               const Choice& choice,
+                               TensorOutcome outcome,
+                               std::string why) {
+    TensorComparison& comparison = found_.outputs.emplace_back();
     comparison.role = b.role;
     comparison.baseline = b;
     comparison.candidate = c;
-    comparison.outcome = TensorOutcome::kMismatch;
+    comparison.outcome = outcome;
     comparison.note = std::move(why);
-    comparison.policy = *choice.text;
     comparison.rule = choice.rule;
-    tally(comparison);
-    found_.outputs.push_back(std::move(comparison));
+    if (choice.text != nullptr) comparison.policy = *choice.text;
+    return comparison;
   }
 
   void note_yardstick(const Choice& choice) {
@@ -254,25 +252,16 @@ class OpComparison {
 
   /// What a rule leaves out, or no rule speaks of.
   void pass_over(const TensorRecord& b, const TensorRecord& c, const Choice& choice) {
-    TensorComparison comparison;
-    comparison.role = b.role;
-    comparison.baseline = b;
-    comparison.candidate = c;
-    comparison.rule = choice.rule;
     if (choice.policy == nullptr) {
       if (found_.unruled.empty()) found_.unruled = where("output", b);
-      comparison.outcome = TensorOutcome::kUncomparable;
-      comparison.note = "no rule for it";
+      add_output(b, c, choice, TensorOutcome::kUncomparable, "no rule for it");
       uncomparable_ = true;
       ++found_.tally.not_judged;
     } else {
-      comparison.policy = *choice.text;
-      comparison.outcome = TensorOutcome::kSkipped;
-      comparison.note = "left out by a rule";
+      add_output(b, c, choice, TensorOutcome::kSkipped, "left out by a rule");
       skipped_ = true;
       ++found_.tally.ignored;
     }
-    found_.outputs.push_back(std::move(comparison));
   }
 
   /// Under a policy that looks at no single element, how many of those would not pass one that
@@ -358,7 +347,7 @@ class OpComparison {
       case TensorOutcome::kMismatch:
         count(comparison.baseline, false);
         found_.bits_differ = true;
-        mismatched_tensor_ = true;
+        mismatched_ = true;
         return;
       case TensorOutcome::kUncomparable:
         uncomparable_ = true;
@@ -381,7 +370,7 @@ class OpComparison {
     // Scales of a quantised tensor say nothing of numbers that could not be read.
     const bool nothing =
         unread_ || (skipped_ && found_.tally.tensors == 0 && !has_scalar_results(baseline_));
-    if (mismatched_ || mismatched_tensor_) {
+    if (mismatched_) {
       found_.outcome = OpOutcome::kMismatched;
     } else if (beyond_) {
       found_.outcome = OpOutcome::kDiverged;
@@ -400,8 +389,7 @@ class OpComparison {
   bool note_strides_ = true;
   configs::AttributeRule alias_ = configs::AttributeRule::kNote;
   OpFindings found_;
-  bool mismatched_ = false;         ///< in the number of outputs
-  bool mismatched_tensor_ = false;  ///< in dtype, shape, layout or state
+  bool mismatched_ = false;  ///< in the number of outputs, or in dtype, shape, layout or state
   bool beyond_ = false;
   bool within_ = false;
   bool uncomparable_ = false;
@@ -419,4 +407,4 @@ OpFindings judge_op(const core::OpRecord& baseline,
   return OpComparison(baseline, candidate, options, judge).run(ignore_symbols);
 }
 
-}  // namespace repro_check::comparators::detail
+}  // namespace repro_check::comparators

@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "comparators/judge/tensor_judge.h"
-#include "comparators/measure/scalars.h"
+#include "comparators/measure/records.h"
 #include "comparators/report/report.h"
 
-namespace repro_check::comparators::detail {
+namespace repro_check::comparators {
 
 /// What became of one operator. The order has no meaning.
 enum class OpOutcome : std::uint8_t {
@@ -69,4 +69,4 @@ OpFindings judge_op(const core::OpRecord& baseline,
                     bool ignore_symbols,
                     TensorJudge& judge);
 
-}  // namespace repro_check::comparators::detail
+}  // namespace repro_check::comparators

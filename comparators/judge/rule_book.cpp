@@ -3,30 +3,48 @@
 
 #include <fmt/format.h>
 
-#include "comparators/judge/op_tensors.h"
+#include <algorithm>
+#include <utility>
+
 #include "comparators/measure/policy.h"
-#include "comparators/report/op_text.h"
+#include "comparators/measure/records.h"
+#include "comparators/report/damage.h"
+#include "comparators/report/report.h"
 #include "core/error.h"
 
-namespace repro_check::comparators::detail {
+namespace repro_check::comparators {
+
+Fp64Reference::Fp64Reference(const core::DumpSource& baseline,
+                             const core::DumpSource& float64,
+                             const PairingOptions& options)
+    : float64_(float64), last_index_(kUnmatched) {
+  Pairing pairing = pair_records(baseline, float64, options);
+  counterpart_ = std::move(pairing.candidate_of);
+  matched_ = pairing.matched;
+}
+
+const core::TensorRecord* Fp64Reference::find(const core::OpRecord& baseline,
+                                              std::string_view slot) {
+  if (baseline.index >= counterpart_.size()) return nullptr;
+  const std::uint32_t index = counterpart_[baseline.index];
+  if (index == kUnmatched) return nullptr;
+  if (index != last_index_) {
+    if (const auto damage = damage_in([&] { last_ = float64_.op(index); })) {
+      damage_ = *damage;
+      return nullptr;
+    }
+    last_index_ = index;
+  }
+  return find_tensor(last_, core::TensorRole::kOutput, slot);
+}
+
 namespace {
 
-using configs::NamePattern;
 using configs::Unmatched;
 
 constexpr std::size_t kMostRemembered = 16'384;
 
-bool takes(const std::optional<NamePattern>& pattern, std::string_view name) {
-  return !pattern || pattern->matches(name);
-}
-
-bool takes_operator(const std::optional<NamePattern>& pattern, const core::OpRecord& record) {
-  if (!pattern) return true;
-  if (!record.op) return false;
-  return pattern->matches(record.op->name) || pattern->matches(record.op->full_name());
-}
-
-bool takes_tensor(const std::optional<NamePattern>& pattern, const RuleBook::Subject& subject) {
+bool takes_tensor(const MaybePattern& pattern, const RuleBook::Subject& subject) {
   return !pattern || pattern->matches(subject.slot) ||
          pattern->matches(fmt::format("{} {}", subject.role, subject.slot));
 }
@@ -48,9 +66,7 @@ RuleBook::Choice RuleBook::choose_for_output(const core::OpRecord& record,
   const Choice choice = choose(
       record,
       {.role = "output", .slot = output.slot, .dtype = output.dtype, .device = output.device});
-  const bool judged =
-      choice.policy != nullptr && choice.policy->kind != configs::PolicyKind::kIgnore;
-  return judged && is_packed_values(record, output) ? exactly(choice) : choice;
+  return choice.judges() && is_packed_values(record, output) ? exactly(choice) : choice;
 }
 
 RuleBook::Choice RuleBook::choose_for_input(const core::OpRecord& record,
@@ -164,7 +180,14 @@ void RuleBook::count(const Choice& choice) noexcept {
 std::vector<RuleUse> RuleBook::uses() const {
   std::vector<RuleUse> uses;
   for (std::size_t i = 0; i < spec_.rules.size(); ++i) {
-    uses.push_back({describe_match(spec_.rules[i].match), texts_[i], counts_[i]});
+    const configs::MatchSpec& match = spec_.rules[i].match;
+    const std::string patterns = describe_patterns({{"operator", match.op},
+                                                    {"module", match.module},
+                                                    {"phase", match.phase},
+                                                    {"tensor", match.tensor},
+                                                    {"dtype", match.dtype},
+                                                    {"device", match.device}});
+    uses.push_back({patterns.empty() ? "everything" : patterns, texts_[i], counts_[i]});
   }
   return uses;
 }
@@ -184,19 +207,24 @@ void report_unused_rules(const configs::CompareSpec& spec, Report& report) {
   }
 }
 
-std::string describe_match(const configs::MatchSpec& match) {
-  std::string text;
-  const auto add = [&text](std::string_view name, const std::optional<NamePattern>& pattern) {
-    if (!pattern) return;
-    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name, pattern->text());
-  };
-  add("operator", match.op);
-  add("module", match.module);
-  add("phase", match.phase);
-  add("tensor", match.tensor);
-  add("dtype", match.dtype);
-  add("device", match.device);
-  return text.empty() ? "everything" : text;
+bool takes(const MaybePattern& pattern, std::string_view name) {
+  return !pattern || pattern->matches(name);
 }
 
-}  // namespace repro_check::comparators::detail
+bool takes_operator(const MaybePattern& pattern, const core::OpRecord& record) {
+  if (!pattern) return true;
+  if (!record.op) return false;
+  return pattern->matches(record.op->name) || pattern->matches(record.op->full_name());
+}
+
+std::string describe_patterns(
+    std::initializer_list<std::pair<std::string_view, const MaybePattern&>> patterns) {
+  std::string text;
+  for (const auto& [name, pattern] : patterns) {
+    if (!pattern) continue;
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name, pattern->text());
+  }
+  return text;
+}
+
+}  // namespace repro_check::comparators

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <map>
 #include <optional>
 #include <string>
@@ -12,13 +13,45 @@
 #include <utility>
 #include <vector>
 
-#include "comparators/judge/fp64_reference.h"
+#include "comparators/align/pairing.h"
 #include "comparators/report/report.h"
 #include "configs/spec/compare_spec.h"
 #include "configs/spec/noise_floors.h"
+#include "core/system/large_memory.h"
+#include "core/trace/dump_source.h"
 #include "core/trace/op_record.h"
 
-namespace repro_check::comparators::detail {
+namespace repro_check::comparators {
+
+/// The results of a run in float64, found by the operators of the baseline.
+class Fp64Reference {
+ public:
+  /// Aligns the two runs. Memory: 4 bytes an operator of the baseline once it is done.
+  /// @param baseline, float64  both borrowed for the life of the reference
+  /// @throws core::Error{kDumpDamaged}
+  Fp64Reference(const core::DumpSource& baseline,
+                const core::DumpSource& float64,
+                const PairingOptions& options);
+
+  /// @return null where the run in float64 has no such output, or it cannot be read; else valid
+  ///         until the next call
+  [[nodiscard]] const core::TensorRecord* find(const core::OpRecord& baseline,
+                                               std::string_view slot);
+
+  [[nodiscard]] const core::DumpSource& source() const noexcept { return float64_; }
+  /// Operators of the baseline that the other run has too.
+  [[nodiscard]] std::uint64_t matched() const noexcept { return matched_; }
+  /// What could not be read of it, in words; empty = all that was asked for.
+  [[nodiscard]] const std::string& damage() const noexcept { return damage_; }
+
+ private:
+  const core::DumpSource& float64_;
+  core::LargeVector<std::uint32_t> counterpart_;  ///< per op index of the baseline, or kUnmatched
+  std::uint64_t matched_ = 0;
+  core::OpRecord last_;  ///< read last: the outputs of one operator are asked for in a row
+  std::uint32_t last_index_;
+  std::string damage_;
+};
 
 /// Which policy judges which tensor: the first rule that matches.
 class RuleBook {
@@ -36,6 +69,11 @@ class RuleBook {
     /// Under fp64: the same output in float64, valid until the next choice; null: there is none.
     const core::TensorRecord* fp64 = nullptr;
     bool exact = false;  ///< bitwise, whatever the rule says
+
+    /// Whether a policy judges it: some rule speaks of it, and does not leave it out.
+    [[nodiscard]] bool judges() const noexcept {
+      return policy != nullptr && policy->kind != configs::PolicyKind::kIgnore;
+    }
   };
 
   /// What a tensor is known by; what it is of a scalar is empty.
@@ -117,7 +155,14 @@ class RuleBook {
 /// @throws core::Error{kUsage} instead, under CompareSpec::strict_rules
 void report_unused_rules(const configs::CompareSpec& spec, Report& report);
 
-/// `operator aten::.*, tensor output 0`; `everything` for a rule without patterns.
-std::string describe_match(const configs::MatchSpec& match);
+using MaybePattern = std::optional<configs::NamePattern>;
 
-}  // namespace repro_check::comparators::detail
+/// What has no pattern takes everything. Of an operator, the name with its overload or without.
+bool takes(const MaybePattern& pattern, std::string_view name);
+bool takes_operator(const MaybePattern& pattern, const core::OpRecord& record);
+
+/// `operator aten::.*, tensor output 0`; empty without patterns.
+std::string describe_patterns(
+    std::initializer_list<std::pair<std::string_view, const MaybePattern&>> patterns);
+
+}  // namespace repro_check::comparators

@@ -3,13 +3,70 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
-#include "comparators/report/op_text.h"
+#include "comparators/report/report.h"
+#include "core/error.h"
 
 namespace repro_check::comparators {
-namespace detail {
+
+void check_coverage(const Coverage& coverage, std::uint64_t matched) {
+  const bool holds =
+      matched + coverage.missing_in_candidate == coverage.baseline_ops &&
+      matched + coverage.missing_in_baseline == coverage.candidate_ops &&
+      coverage.compared ==
+          coverage.equal + coverage.within_policy + coverage.diverged + coverage.mismatched &&
+      coverage.compared + coverage.skipped + coverage.not_judged == matched &&
+      coverage.origins + coverage.propagated == coverage.diverged + coverage.mismatched &&
+      coverage.tensors + coverage.metadata_only + coverage.ignored + coverage.not_judged_tensors ==
+          coverage.outputs;
+  if (holds) return;
+  throw core::Error(
+      core::ErrorKind::kInternal,
+      fmt::format(
+          "the accounting of the comparison does not close: {} matched, {} compared, {} "
+          "skipped, {} not judged, {} and {} missing, of {} and {} operators; {} outputs compared, "
+          "{} without content, {} ignored, {} not judged, of {}",
+          matched,
+          coverage.compared,
+          coverage.skipped,
+          coverage.not_judged,
+          coverage.missing_in_candidate,
+          coverage.missing_in_baseline,
+          coverage.baseline_ops,
+          coverage.candidate_ops,
+          coverage.tensors,
+          coverage.metadata_only,
+          coverage.ignored,
+          coverage.not_judged_tensors,
+          coverage.outputs),
+      "please report this with both dumps");
+}
+
 namespace {
+
+/// A trace at whose end the error is more than so many times as great as where it began is worth a
+/// warning.
+constexpr double kGrowing = 100;
+
+std::string step_text(const GrowthStep& step) {
+  std::string text = fmt::format("op {} {}", step.op, step.operator_name);
+  if (!step.module_path.empty()) text += fmt::format(" ({})", step.module_path);
+  return text;
+}
+
+/// `relative L2 error 1e-07 at op 3 aten::mul (m) grew to 0.0005 at op 40 aten::mm (m), 5000
+/// times`; empty where it is not known how far it grew.
+std::string growth_text(const Growth& growth) {
+  if (!growth.ratio || !growth.first || !growth.last) return {};
+  return fmt::format("relative L2 error {:.3g} at {} grew to {:.3g} at {}, {:.4g} times",
+                     growth.first->out.value_or(0),
+                     step_text(*growth.first),
+                     growth.last->out.value_or(0),
+                     step_text(*growth.last),
+                     *growth.ratio);
+}
 
 std::string nothing_compared(const VerdictInput& input, const Coverage& coverage) {
   if (coverage.baseline_ops == 0 && coverage.candidate_ops == 0) {
@@ -82,6 +139,31 @@ void settle_first(bool operators_differ, Report& report) {
 
 }  // namespace
 
+void judge_growth(const std::optional<double>& max_growth, Report& report) {
+  Growth& growth = report.growth;
+  const double ratio = growth.ratio.value_or(0);
+  if (max_growth && ratio > *max_growth) {
+    growth.exceeded = true;
+    report.reasons.push_back(
+        fmt::format("{}, and max_growth is {:.4g}", growth_text(growth), *max_growth));
+  }
+  // Operators that fail say more than how they came to.
+  if (report.coverage.diverged + report.coverage.mismatched != 0) return;
+  if (ratio > kGrowing) {
+    report.warnings.push_back("every operator is within its policy, but the error grows: " +
+                              growth_text(growth));
+  }
+  if (growth.steep == 0 || !growth.steepest) return;
+  report.warnings.push_back(
+      fmt::format("{} operator{} the relative L2 error more than {:g} times as great; most {}, "
+                  "{:.4g} times",
+                  growth.steep,
+                  growth.steep == 1 ? " makes" : "s make",
+                  kSteepGrowth,
+                  step_text(*growth.steepest),
+                  growth.steepest->factor.value_or(0)));
+}
+
 void decide(const VerdictInput& input, Report& report) {
   const Coverage& coverage = report.coverage;
   const std::uint64_t unmatched = coverage.missing_in_baseline + coverage.missing_in_candidate;
@@ -126,8 +208,6 @@ void decide(const VerdictInput& input, Report& report) {
   }
   report.mend = mend_for(report.status, input, coverage);
 }
-
-}  // namespace detail
 
 core::ExitCode exit_code_of(const Report& report) noexcept {
   switch (report.status) {

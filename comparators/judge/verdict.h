@@ -5,10 +5,18 @@
 #include <string>
 #include <vector>
 
+#include "comparators/judge/op_judge.h"
 #include "comparators/report/report.h"
 #include "core/exit_code.h"
 
-namespace repro_check::comparators::detail {
+namespace repro_check::comparators {
+
+/// @throws core::Error{kInternal} when the sums of Coverage do not hold
+void check_coverage(const Coverage& coverage, std::uint64_t matched);
+
+/// Warns of errors that grow although every operator is within its policy, and marks those that
+/// grow beyond `max_growth`.
+void judge_growth(const std::optional<double>& max_growth, Report& report);
 
 /// What decides, once everything was looked at.
 struct VerdictInput {
@@ -28,10 +36,6 @@ struct VerdictInput {
 /// over diverged over not comparable over nothing compared; missing operators are a divergence only
 /// if something matched.
 void decide(const VerdictInput& input, Report& report);
-
-}  // namespace repro_check::comparators::detail
-
-namespace repro_check::comparators {
 
 core::ExitCode exit_code_of(const Report& report) noexcept;
 

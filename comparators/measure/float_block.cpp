@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two passes over a block that is in the cache: sums and relative errors in double, then distances
-// and what bits alone tell in whole registers of integers.
 #include "comparators/measure/float_block.h"
 
 #include "core/system/vectors.h"
 
-namespace repro_check::comparators::detail {
+namespace repro_check::comparators {
+
+// Two passes over a block that is in the cache: sums and relative errors in double, then distances
+// and what bits alone tell in whole registers of integers.
+
 namespace {
 
 using core::detail::Doubles;
@@ -410,4 +412,4 @@ BlockLoops REPRO_CHECK_OF_ISA(block_loops)() noexcept {
           add_squares<double>};
 }
 
-}  // namespace repro_check::comparators::detail
+}  // namespace repro_check::comparators

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "configs/parser/config_parser.h"
 #include "core/tensor/float_format.h"
@@ -28,8 +29,7 @@ bool signed_zero_distinct(const PolicySpec& policy) noexcept {
 
 /// Elements that fail every policy with these rules for NaN and zeros.
 std::uint64_t refused(const PolicySpec& policy, const TensorMetrics& m) noexcept {
-  std::uint64_t count =
-      m.nan_baseline + m.nan_candidate + m.inf_sign + m.inf_baseline + m.inf_candidate;
+  std::uint64_t count = m.apart();
   const EqualNan nan = equal_nan_of(policy);
   if (nan != EqualNan::kAny) count += m.nan_both_payload;
   if (nan == EqualNan::kNever) count += m.nan_both_same;
@@ -42,10 +42,9 @@ TensorVerdict judge_ulps(const PolicySpec& policy, const TensorMetrics& m) {
   const bool passes = refused(policy, m) == 0 && static_cast<double>(m.n_beyond) <= allowed;
   if (policy.share == 0) return {passes, {}};
   return {passes,
-          fmt::format("{} of {} element{} beyond {} ULP, {:.4g} allowed",
+          fmt::format("{} of {} beyond {} ULP, {:.4g} allowed",
                       m.n_beyond,
-                      m.elements,
-                      m.elements == 1 ? "" : "s",
+                      counted(m.elements, "element"),
                       policy.ulp,
                       std::floor(allowed))};
 }
@@ -77,10 +76,7 @@ double times_the_floor(const Metric& value, double floor) noexcept {
   return floor == 0 ? std::numeric_limits<double>::infinity() : *value / floor;
 }
 
-struct Tolerance {
-  double rtol = 0;
-  double atol = 0;
-};
+using Tolerance = std::pair<double, double>;  ///< rtol, atol
 
 Tolerance default_tolerance(core::Dtype dtype) noexcept {
   switch (core::part_dtype(dtype)) {
@@ -109,9 +105,9 @@ ElementPolicy element_policy(const PolicySpec& policy, core::Dtype dtype) noexce
     element.atol = std::numeric_limits<double>::infinity();
     element.max_ulp = policy.ulp;
   } else if (policy.kind != PolicyKind::kBitwise) {
-    const Tolerance standard = default_tolerance(dtype);
-    element.rtol = policy.rtol.value_or(standard.rtol);
-    element.atol = policy.atol.value_or(standard.atol);
+    const auto [rtol, atol] = default_tolerance(dtype);
+    element.rtol = policy.rtol.value_or(rtol);
+    element.atol = policy.atol.value_or(atol);
   }
   return element;
 }
@@ -259,7 +255,7 @@ std::string describe_policy(const configs::CompareSpec& spec) {
   if (spec.rules.empty()) {
     text = describe_policy(spec.policy);
   } else {
-    text = fmt::format("{} rule{}, else ", spec.rules.size(), spec.rules.size() == 1 ? "" : "s");
+    text = counted(spec.rules.size(), "rule") + ", else ";
     switch (spec.unmatched) {
       case configs::Unmatched::kError:
         text += "an error";

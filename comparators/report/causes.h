@@ -51,9 +51,6 @@ inline constexpr CauseKind kLastCause = CauseKind::kExtra;
 /// `rng stream`, as reports and docs/CAUSES.md call it; empty for kNone.
 std::string_view cause_name(CauseKind kind) noexcept;
 
-/// How the evidence of a nondeterministic kernel ends until its call has been executed again.
-inline constexpr std::string_view kLikely = " (likely)";
-
 /// Why an origin is an origin, or what made an input differ.
 struct Cause {
   CauseKind kind = CauseKind::kNone;
@@ -63,6 +60,7 @@ struct Cause {
   std::vector<Cause> also = {};
   /// What could not be asked because its evidence is not in the dumps: `generator positions`.
   std::vector<std::string> not_recorded = {};
+  std::string known = {};  ///< `evidence` but for how likely it is, where it says that
 
   Cause() = default;
   /// With the advice that every cause of its kind gets.

@@ -41,7 +41,7 @@ struct OpErrors {
 };
 
 /// One operator, by numbers into the tables of its OpTrail.
-struct OpRow {
+struct TrailRow {
   static constexpr std::uint32_t kNone = UINT32_MAX;
 
   std::uint32_t baseline = kNone;   ///< op index; kNone where the baseline has none
@@ -83,8 +83,8 @@ struct DifferenceMap {
 
 /// One call that drew random numbers on a side.
 struct TrailDraw {
-  std::uint32_t row_baseline = OpRow::kNone;  ///< op index
-  std::uint32_t row_candidate = OpRow::kNone;
+  std::uint32_t row_baseline = TrailRow::kNone;  ///< op index
+  std::uint32_t row_candidate = TrailRow::kNone;
   std::uint32_t op = 0;
   std::optional<core::GeneratorUse> baseline;
   std::optional<core::GeneratorUse> candidate;
@@ -99,7 +99,7 @@ struct OpTrail {
   std::vector<std::string> operators;  ///< with their overloads
   std::vector<OpPlace> places;
   std::vector<std::string> types;  ///< `float32 [8, 512]`; empty for no output
-  std::vector<OpRow> rows;         ///< by OpRow::shown(), those of the baseline first
+  std::vector<TrailRow> rows;      ///< by TrailRow::shown(), those of the baseline first
   std::vector<OpErrors> errors;
   std::vector<std::uint32_t> producers;  ///< op indices of the side that a row is shown by
   std::vector<TrailDraw> draws;

@@ -1,29 +1,253 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "comparators/report/alignment_report.h"
 #include "comparators/report/causes.h"
-#include "comparators/report/histograms.h"
-#include "comparators/report/module_tally.h"
-#include "comparators/report/observer_finding.h"
 #include "comparators/report/op_trail.h"
-#include "comparators/report/policy_use.h"
-#include "comparators/report/random_draws.h"
-#include "comparators/report/repeat_summary.h"
-#include "comparators/report/replay_evidence.h"
+#include "comparators/report/run_statistics.h"
 #include "core/content/content.h"
+#include "core/digest/digest.h"
 #include "core/tensor/dtype.h"
 #include "core/trace/op_record.h"
 #include "core/trace/run_manifest.h"
 
 namespace repro_check::comparators {
+
+/// By what a pair of records was found.
+enum class MatchedBy : std::uint8_t {
+  kNone,      ///< no pair
+  kPosition,  ///< at the same place from the start or the end; without an order, of equal inputs
+  kLcs,       ///< in a longest common subsequence of what lies between
+  kAnchor,    ///< its key is equally frequent on both sides of a gap
+  kPartial,   ///< on the best path of a search that was cut short
+  kMap,       ///< under a name that the map rewrote, whatever found the place
+  kOrder,     ///< out of order, which `order: relaxed` allows where everything is bit-equal
+};
+
+/// How records were paired, and how much it took.
+struct AlignmentSummary {
+  bool by_position = false;    ///< `align: strict`
+  std::uint64_t position = 0;  ///< pairs by what found them (MatchedBy)
+  std::uint64_t lcs = 0;
+  std::uint64_t anchor = 0;
+  std::uint64_t partial = 0;
+  std::uint64_t map = 0;
+  std::uint64_t order = 0;
+  std::uint64_t reordered = 0;  ///< calls of both sides that stand elsewhere and were not paired
+  std::uint64_t left_out_baseline = 0;  ///< nested calls, where the other side recorded none
+  std::uint64_t left_out_candidate = 0;
+  std::uint64_t work = 0;        ///< steps taken
+  std::uint64_t work_limit = 0;  ///< steps after which it would have given up
+  bool gave_up = false;
+};
+
+/// What became of a map of names (configs::NameMap); empty without one.
+struct NameMapUse {
+  struct Entry {
+    std::size_t line = 0;
+    std::string kind;  ///< `operator`, `module`
+    std::string pattern;
+    std::string replacement;
+    std::uint64_t operators = 0;  ///< records of the candidate whose name it matched
+    std::uint64_t tensors = 0;    ///< parameters and buffers of the candidate
+  };
+  std::string file;
+  std::vector<Entry> entries;
+};
+
+/// The operators that one module called, on either side.
+struct ModuleTally {
+  std::string path;  ///< as CallSite has it
+  std::uint64_t operators = 0;
+  std::uint64_t not_fine = 0;    ///< diverged, mismatched or missing
+  std::uint64_t not_judged = 0;  ///< and those skipped
+};
+
+/// What `--check-observer` found of one run.
+struct ObserverFinding {
+  enum class Outcome {
+    kUnchanged,
+    kChanged,
+    kNotJudged,  ///< the run without recording does not return the same twice
+  };
+  std::string run;
+  Outcome outcome = Outcome::kUnchanged;
+  std::uint64_t outputs = 0;  ///< tensors and other values the run returns
+  std::string level;          ///< of the recording that changed one
+  std::string output;         ///< the first that differs: `0.logits`
+  std::string detail;         ///< `float32 [8, 10]: other bits`
+};
+
+/// How far a tensor is from the floor of repeated runs.
+struct NoiseDistance {
+  double l2_rel_floor = 0;
+  double max_abs_floor = 0;
+  double times = 0;  ///< the greater of l2_rel and max_abs over its floor; inf where that is 0
+
+  bool operator==(const NoiseDistance&) const = default;
+};
+
+/// How far both sides of a tensor are from the same one in float64.
+struct Fp64Distance {
+  double baseline_rmse = 0;  ///< root mean square error, over elements that are finite in both
+  double candidate_rmse = 0;
+  double allowed = 0;  ///< what candidate_rmse may be
+
+  bool operator==(const Fp64Distance&) const = default;
+};
+
+/// One rule of CompareSpec, and what it was good for.
+struct RuleUse {
+  std::string match;  ///< `operator aten::.*, dtype float16`
+  std::string policy;
+  std::uint64_t tensors = 0;  ///< outputs it judged, or ignored
+};
+
+/// Elements that passed under a policy that does not look at each of them.
+struct Screened {
+  std::uint64_t tensors = 0;
+  std::uint64_t elements = 0;
+  std::uint64_t beyond = 0;  ///< the default tolerance of their dtype
+};
+
+/// Operators that drew random numbers in both runs, those left out that another recorded one
+/// called. Where the runs agree, they do because their generators were seeded alike.
+struct RandomDraws {
+  static constexpr std::size_t kMostSeeds = 4;
+
+  std::uint64_t operators = 0;
+  std::vector<std::string> devices;  ///< of the generators, `cpu`, by their first draw
+  /// The generators' own, at most kMostSeeds; where draws are moved to the host, the run's.
+  std::vector<std::uint64_t> seeds;
+  std::string parting;  ///< where the generators parted, in words; empty where they did not
+};
+
+/// Pairs by ULP distance: names of the buckets, the last one for NaN and Inf on either side.
+inline constexpr std::array<std::string_view, 12> kUlpBuckets{"0",
+                                                              "1",
+                                                              "2",
+                                                              "3-4",
+                                                              "5-8",
+                                                              "9-16",
+                                                              "17-64",
+                                                              "65-256",
+                                                              "257-1024",
+                                                              "1025-65536",
+                                                              "above",
+                                                              "incomparable"};
+using UlpHistogram = std::array<std::uint64_t, kUlpBuckets.size()>;
+
+/// Finite pairs by floor(log2(|c-b|/|b|)), so that any percentile is known within a factor of 2.
+struct RelHistogram {
+  static constexpr int kLeast = -64;                              ///< and whatever is less
+  static constexpr int kGreatest = 8;                             ///< and whatever is more
+  std::uint64_t zero = 0;                                         ///< no difference
+  std::uint64_t infinite = 0;                                     ///< baseline 0, candidate not
+  std::array<std::uint64_t, kGreatest - kLeast + 1> exponents{};  ///< from kLeast on
+
+  bool operator==(const RelHistogram&) const = default;
+};
+
+/// The relative error that `share` of the finite pairs do not exceed lies in [at_least, at_most].
+struct RelBounds {
+  double at_least = 0;
+  double at_most = 0;  ///< infinite where a baseline of 0 has another candidate
+};
+
+/// @param share  0 to 1
+/// @return empty when there is no finite pair
+std::optional<RelBounds> rel_percentile(const RelHistogram& histogram, double share) noexcept;
+
+/// What two recorded calls of one operator gave when each was executed again by itself, with its
+/// own recorded inputs, scalars and generator.
+struct ReplayEvidence {
+  /// Calls of one side under one setting.
+  struct Setting {
+    bool of_baseline = true;
+    std::string isa;             ///< as asked; empty = as recorded
+    std::string cpu_capability;  ///< as LibTorch reports it
+    std::uint64_t threads = 0;
+    std::uint64_t calls = 0;
+    std::vector<core::Digest> results;  ///< distinct ones, over all outputs
+    std::optional<bool> as_recorded;    ///< whether all results are the recorded one, where known
+  };
+
+  std::optional<std::uint64_t> baseline_op;  ///< which call; empty = there was none to execute
+  std::optional<std::uint64_t> candidate_op;
+  std::string problem;  ///< why it could not be done; empty = it was
+  std::vector<Setting> settings;
+  bool same_inputs = true;  ///< of the two recorded calls
+  /// Root mean square distance of the recorded results from the float64 result, where measured.
+  std::optional<double> baseline_rmse;
+  std::optional<double> candidate_rmse;
+  /// baseline_rmse over candidate_rmse: above 1 the candidate is nearer. inf and NaN as
+  /// ReplayFindings::reference_ratio() has them.
+  std::optional<double> reference_ratio;
+  std::vector<std::string> sentences;  ///< what all this says, in plain words
+};
+
+/// An operator that gave more than one result for equal inputs.
+struct FlakyOp {
+  std::uint64_t index = 0;  ///< op index in the first run
+  core::OpRecord record;    ///< its head in the first run
+  /// Runs that gave each distinct result, of those whose inputs were equal; the most frequent
+  /// first. Their sum is the number of runs that count.
+  std::vector<std::uint64_t> counts;
+  double disagreement = 0;  ///< see run_statistics.h
+  /// Chance that a run differs from the first one that counts, at a confidence that holds for all
+  /// operators at once.
+  Interval differs;
+  /// Worst over one run of every further result, against the first; empty where there are no bytes.
+  std::optional<double> l2_rel;
+  std::optional<std::uint64_t> ulp_max;
+
+  [[nodiscard]] std::uint64_t runs() const noexcept {
+    return std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
+  }
+};
+
+/// What N recordings of one configuration say of its operators.
+struct OpRepeatability {
+  std::uint64_t runs = 0;      ///< recordings looked at; 0 = none was
+  std::uint64_t assessed = 0;  ///< operators with an output in two runs of equal inputs, or more
+  std::uint64_t flaky = 0;     ///< of those with more than one result
+  std::uint64_t not_assessed = 0;  ///< of the first run's operators
+  std::vector<FlakyOp> ops;        ///< the least repeatable first, then by op index
+  std::vector<std::string> notes;  ///< what was left out, and why
+};
+
+/// One of N runs of a configuration.
+struct RepeatedRun {
+  std::string name;
+  std::string location;
+  std::string status;  ///< of its comparison with the first run; the first run's own is empty
+  /// Baseline op index of its first divergence from the first run.
+  std::optional<std::uint64_t> first_divergence;
+};
+
+/// What N runs of one configuration say together.
+struct RepeatSummary {
+  std::vector<RepeatedRun> runs;
+  std::uint64_t judged = 0;     ///< runs that could be compared with the first
+  std::uint64_t differing = 0;  ///< of those
+  bool alike = true;            ///< no setting that affects numbers differs between the runs
+  OpRepeatability ops;
+
+  /// Chance that a run differs from the first one.
+  [[nodiscard]] Interval chance() const noexcept { return clopper_pearson(differing, judged); }
+  /// More than half differ from the first run.
+  [[nodiscard]] bool first_is_odd() const noexcept { return 2 * differing > judged; }
+};
 
 /// The closed set of first words of a verdict.
 enum class Status {
@@ -210,6 +434,10 @@ struct Origin {
   std::uint64_t path_steps = 0;
 };
 
+/// An operator that makes the error more than so many times as great is worth a warning; the factor
+/// of msprobe's own row warning.
+inline constexpr double kSteepGrowth = 10;
+
 /// How the error went through the trace. An operator amplifies above a factor of 2, damps below
 /// 0.5, and absorbs when differing inputs give bit-equal outputs.
 struct Growth {
@@ -221,7 +449,7 @@ struct Growth {
   std::uint64_t damped = 0;
   std::uint64_t carried = 0;
   std::uint64_t absorbed = 0;
-  std::uint64_t steep = 0;  ///< of the amplified ones those with a factor above 10
+  std::uint64_t steep = 0;  ///< of the amplified ones those above kSteepGrowth
   bool exceeded = false;    ///< ratio is above max_growth
 };
 
@@ -387,5 +615,27 @@ struct Report {
   bool from_accepted = false;  ///< the first run is what a gate has accepted
   double seconds = 0;
 };
+
+/// The record that stands for a call: the baseline's where it has one.
+const core::OpRecord& shown_record(const OpDivergence& op) noexcept;
+std::uint64_t shown_index(const OpDivergence& op) noexcept;
+
+/// Path of the module that called it, empty where that is not known. Borrowed.
+std::string_view module_of(const core::OpRecord& record) noexcept;
+
+/// Whether `word` is one of those in `words`, between which one space stands.
+bool is_word_of(std::string_view words, std::string_view word) noexcept;
+
+/// `1 operator`, `2 operators`.
+std::string counted(std::uint64_t count, std::string_view noun);
+
+/// `aten::add.Tensor`; `unknown operator` for a record without one.
+std::string operator_text(const core::OpRecord& record);
+
+/// `op 41 aten::addmm (encoder.layers.3.linear1)`
+std::string op_text(const core::OpRecord& record);
+
+/// What names an operator, without its tensors, arguments and results.
+core::OpRecord head_of(const core::OpRecord& record);
 
 }  // namespace repro_check::comparators

@@ -10,11 +10,10 @@
 #include <utility>
 
 #include "comparators/align/pairing.h"
-#include "comparators/align/record_bits.h"
 #include "comparators/judge/tensor_judge.h"
 #include "comparators/report/compare_options.h"
-#include "comparators/report/op_text.h"
-#include "core/error.h"
+#include "comparators/report/damage.h"
+#include "comparators/report/report.h"
 #include "core/system/large_memory.h"
 
 namespace repro_check::comparators {
@@ -40,19 +39,10 @@ class Follower {
   /// @param like  the first run's record at `index`
   /// @return empty where this run has no such record
   std::optional<core::OpRecord> record(std::uint64_t index, const core::OpRecord& like) {
-    if (!trouble_.empty()) return std::nullopt;
-    try {
-      if (!aligned_.empty()) return aligned(index);
-      if (index < run_.op_count()) {
-        core::OpRecord found = run_.op(index);
-        if (is_same_place(like, found)) return found;
-      }
-      return part(index);
-    } catch (const core::Error& error) {
-      if (error.kind() != core::ErrorKind::kDumpDamaged) throw;
-      trouble_ = error.what();
-      return std::nullopt;
-    }
+    std::optional<core::OpRecord> found;
+    if (!trouble_.empty()) return found;
+    if (const auto damage = damage_in([&] { found = find(index, like); })) trouble_ = *damage;
+    return found;
   }
 
   [[nodiscard]] const core::DumpSource& source() const noexcept { return run_; }
@@ -60,6 +50,15 @@ class Follower {
   [[nodiscard]] const std::string& trouble() const noexcept { return trouble_; }
 
  private:
+  std::optional<core::OpRecord> find(std::uint64_t index, const core::OpRecord& like) {
+    if (!aligned_.empty()) return aligned(index);
+    if (index < run_.op_count()) {
+      core::OpRecord found = run_.op(index);
+      if (is_same_place(like, found)) return found;
+    }
+    return part(index);
+  }
+
   std::optional<core::OpRecord> aligned(std::uint64_t index) {
     if (aligned_[index] == kUnmatched) return std::nullopt;
     return run_.op(aligned_[index]);
@@ -74,7 +73,7 @@ class Follower {
           index);
       return std::nullopt;
     }
-    aligned_ = detail::pair_records(first_, run_).candidate_of;
+    aligned_ = pair_records(first_, run_).candidate_of;
     return aligned(index);
   }
 
@@ -110,7 +109,7 @@ bool is_less_repeatable(const Found& left, const Found& right) {
 /// comes first.
 class Groups {
  public:
-  void add(const detail::OpPrints& prints, const core::DumpSource& source, std::uint64_t index) {
+  void add(const OpPrints& prints, const core::DumpSource& source, std::uint64_t index) {
     auto group = std::ranges::find(groups_, prints.inputs, &Group::inputs);
     if (group == groups_.end()) {
       groups_.push_back({prints.inputs, 0, {}});
@@ -165,7 +164,7 @@ void widen(const TensorMetrics& metrics, FlakyOp& op) {
 
 void measure_result(const Result& first, const Result& other, FlakyOp& op) {
   const CompareOptions options;
-  detail::TensorJudge judge(*first.source, *other.source, options);
+  TensorJudge judge(*first.source, *other.source, options);
   const core::OpRecord left = first.source->op(first.index);
   const core::OpRecord right = other.source->op(other.index);
   const std::size_t count = std::min(left.tensors.size(), right.tensors.size());
@@ -175,10 +174,9 @@ void measure_result(const Result& first, const Result& other, FlakyOp& op) {
     const bool is_alike = from.dtype == to.dtype && from.shape == to.shape &&
                           from.state == core::ContentState::kHashed && to.state == from.state;
     if (from.role != core::TensorRole::kOutput || !is_alike || from.digest == to.digest) continue;
-    const auto measured = judge.measure_pair({from.content_key(),
-                                              to.content_key(),
-                                              fmt::format("op {} output {}", op.index, from.slot),
-                                              judge.rules().fallback()});
+    const auto measured = judge.measure_pair({from.content_key(), to.content_key()},
+                                             fmt::format("op {} output {}", op.index, from.slot),
+                                             judge.rules().fallback());
     // A slice would say less than the worst.
     if (measured && !measured->slice) widen(measured->metrics, op);
   }
@@ -228,7 +226,7 @@ class Assessment {
           is_first ? read_first(index) : follower.record(index, like);
       if (is_first && !record) return false;
       if (!record) continue;
-      if (const auto prints = detail::op_prints(*record)) {
+      if (const auto prints = op_prints(*record)) {
         groups.add(*prints, follower.source(), record->index);
       }
       if (is_first) like = std::move(*record);
@@ -244,13 +242,11 @@ class Assessment {
   }
 
   std::optional<core::OpRecord> read_first(std::uint64_t index) {
-    try {
-      return first_.op(index);
-    } catch (const core::Error& error) {
-      if (error.kind() != core::ErrorKind::kDumpDamaged) throw;
-      result_.notes.emplace_back(error.what());
-      return std::nullopt;
+    std::optional<core::OpRecord> record;
+    if (const auto damage = damage_in([&] { record = first_.op(index); })) {
+      result_.notes.push_back(*damage);
     }
+    return record;
   }
 
   void prune() {
@@ -269,12 +265,9 @@ class Assessment {
 
   void measure(Found& found) {
     for (std::size_t i = 1; i < found.results.size(); ++i) {
-      try {
-        measure_result(found.results.front(), found.results[i], found.op);
-      } catch (const core::Error& error) {
-        if (error.kind() != core::ErrorKind::kDumpDamaged) throw;
-        result_.notes.emplace_back(error.what());
-      }
+      const auto damage =
+          damage_in([&] { measure_result(found.results.front(), found.results[i], found.op); });
+      if (damage) result_.notes.push_back(*damage);
     }
   }
 

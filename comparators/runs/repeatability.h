@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <span>
 
-#include "comparators/report/repeat_summary.h"
+#include "comparators/report/report.h"
 #include "core/trace/dump_source.h"
 
 namespace repro_check::comparators {

@@ -4,151 +4,462 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
+#include <map>
+#include <memory>
+#include <optional>
 #include <span>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <unordered_map>
 #include <utility>
+#include <variant>
 #include <vector>
 
-#include "comparators/align/alignment_summary.h"
-#include "comparators/align/events.h"
-#include "comparators/align/pace.h"
-#include "comparators/judge/coverage.h"
-#include "comparators/judge/op_tensors.h"
+#include "comparators/cause/cause.h"
+#include "comparators/cause/hunks.h"
+#include "comparators/cause/spread.h"
 #include "comparators/judge/tensor_judge.h"
+#include "comparators/judge/verdict.h"
+#include "comparators/measure/records.h"
+#include "comparators/measure/samples.h"
 #include "comparators/report/compare_options.h"
-#include "comparators/report/op_text.h"
-#include "comparators/walk/returned.h"
+#include "comparators/report/damage.h"
+#include "comparators/report/op_trail.h"
+#include "comparators/report/report.h"
 #include "core/content/content.h"
 #include "core/error.h"
+#include "core/system/large_memory.h"
+#include "core/tensor/tensor_view.h"
 #include "core/trace/dump_source.h"
 
-namespace repro_check::comparators::detail {
+namespace repro_check::comparators {
 namespace {
 
-/// Where operators differ, reads on in the order of the walk and has the outputs that differ
-/// measured together: most are too small to keep more than one thread busy. It changes how long a
-/// comparison takes, and nothing else. Everything is borrowed.
-class Lookahead {
+/// Counts operators by the module that called them, for the first kMostModules of those, and at
+/// most kMostBytes of names: a trace may name another one at every call.
+class ModuleCounter {
  public:
-  Lookahead(const core::DumpSource& baseline,
-            const core::DumpSource& candidate,
-            const CompareOptions& options,
-            std::span<const Event> events,
-            TensorJudge& judge);
+  /// @param modules  borrowed, and filled
+  explicit ModuleCounter(std::vector<ModuleTally>& modules) : modules_(modules) {}
 
-  /// To be called for every event before it is walked.
-  void reach(std::size_t at);
-  /// An operator differs, so that more of them probably will.
-  void expect_more() noexcept { expected_ = true; }
+  /// @param outcome  kUnseen of a record without a counterpart
+  void see(const core::OpRecord& record, OpOutcome outcome) {
+    static const std::string root;
+    const std::size_t place = find_or_add(record.site ? record.site->module_path : root);
+    if (place == kNowhere) return;
+    ModuleTally& tally = modules_[place];
+    ++tally.operators;
+    if (outcome == OpOutcome::kSkipped || outcome == OpOutcome::kNotJudged) ++tally.not_judged;
+    if (outcome == OpOutcome::kDiverged || outcome == OpOutcome::kMismatched ||
+        outcome == OpOutcome::kUnseen) {
+      ++tally.not_fine;
+    }
+  }
 
  private:
-  /// @return bytes a side
-  std::uint64_t add_outputs(const Event& event, std::vector<TensorJudge::Upcoming>& into);
+  static constexpr std::size_t kMostModules = 10'000;
+  static constexpr std::size_t kMostBytes = std::size_t{4} << 20U;
+  static constexpr std::size_t kNowhere = SIZE_MAX;
+
+  std::size_t find_or_add(const std::string& path) {
+    const auto found = place_of_.find(path);
+    if (found != place_of_.end()) return found->second;
+    if (place_of_.size() == kMostModules || bytes_ + path.size() > kMostBytes) return kNowhere;
+    bytes_ += path.size();
+    place_of_.emplace(path, modules_.size());
+    modules_.emplace_back().path = path;
+    return modules_.size() - 1;
+  }
+
+  std::vector<ModuleTally>& modules_;
+  std::unordered_map<std::string, std::size_t> place_of_;
+  std::size_t bytes_ = 0;  ///< of their names
+};
+
+/// The first record of each rank that is not fine, for the kMostRanks ranks that part first. A dump
+/// may say that every record has a rank of its own: that must cost no more than other nonsense.
+class RankFirsts {
+ public:
+  static constexpr std::size_t kMostRanks = 1024;
+
+  /// @param ranks  of the dumps, distinct and sorted; borrowed
+  explicit RankFirsts(std::span<const std::uint32_t> ranks) : ranks_(ranks) {}
+
+  void see(const core::OpRecord& record, bool in_baseline) {
+    if (ranks_.size() < 2) return;
+    if (firsts_.size() == kMostRanks && !firsts_.contains(record.rank)) return;
+    const auto [place, is_first] = firsts_.try_emplace(record.rank);
+    if (!is_first) return;
+    RankDivergence& first = place->second;
+    first.rank = record.rank;
+    first.in_baseline = in_baseline;
+    first.op_index = record.index;
+    first.op = head_of(record);
+  }
+
+  /// Fills Report::ranks and rank_divergences, with a warning where that is not all. The object is
+  /// empty afterwards.
+  void finish(Report& report) {
+    // Beside those that part the lowest of the others, as many as there is room for.
+    std::size_t others = std::min(ranks_.size(), kMostRanks) - firsts_.size();
+    for (const std::uint32_t rank : ranks_) {
+      const bool parts = firsts_.contains(rank);
+      if (parts || others != 0) report.ranks.push_back(rank);
+      if (!parts && others != 0) --others;
+    }
+    for (auto& [rank, first] : firsts_) report.rank_divergences.push_back(std::move(first));
+    firsts_.clear();
+    if (ranks_.size() <= kMostRanks) return;
+    report.warnings.push_back(fmt::format(
+        "{} of {} ranks are listed, those that part first among them", kMostRanks, ranks_.size()));
+  }
+
+ private:
+  std::span<const std::uint32_t> ranks_;
+  std::map<std::uint32_t, RankDivergence> firsts_;
+};
+
+/// How many earlier records of its side share the key of a record: what tells the calls of one
+/// operator in one module apart. 4 bytes a record of a side, from the first one that is asked for.
+class Occurrences {
+ public:
+  /// @param pairing  borrowed
+  explicit Occurrences(const Pairing& pairing) : pairing_(pairing) {}
+
+  /// Fills OpDivergence::occurrence: by the baseline's record, where there is one.
+  void fill(OpDivergence& item) {
+    const bool in_baseline = item.baseline_index.has_value();
+    core::LargeVector<std::uint32_t>& earlier = in_baseline ? baseline_ : candidate_;
+    if (earlier.empty()) {
+      core::LargeVector<std::uint32_t> seen(pairing_.distinct_keys, 0);
+      for (const std::uint32_t key : (in_baseline ? pairing_.baseline : pairing_.candidate).keys) {
+        earlier.push_back(seen[key]++);
+      }
+    }
+    item.occurrence = earlier[in_baseline ? *item.baseline_index : *item.candidate_index];
+  }
+
+ private:
+  const Pairing& pairing_;
+  // Operators are met in the order in which calls ended, which is not that of the records: counted
+  // on the way, an outer one would count its side from the start.
+  core::LargeVector<std::uint32_t> baseline_;
+  core::LargeVector<std::uint32_t> candidate_;
+};
+
+/// A map is worth a look at so many bytes of a tensor, and at so many of all of them.
+constexpr std::uint64_t kMostBytesOfMap = 64ULL << 20U;
+constexpr std::uint64_t kMostBytesOfMaps = 1ULL << 30U;
+
+using Numbers = std::unordered_map<std::string, std::uint32_t>;
+
+/// The place of `key` in a table, where it is put if it is new.
+template <typename Entry>
+std::uint32_t intern(Numbers& numbers, std::vector<Entry>& table, std::string key, Entry entry) {
+  const auto [found, is_new] =
+      numbers.try_emplace(std::move(key), static_cast<std::uint32_t>(table.size()));
+  if (is_new) table.push_back(std::move(entry));
+  return found->second;
+}
+
+/// The greater of two, where NaN stands for not known.
+void raise(double& greatest, const Metric& value) {
+  if (value && !(greatest >= *value)) greatest = *value;
+}
+
+void add_counts(const core::OpRecord& record, std::uint64_t& nans, std::uint64_t& infs) {
+  for (const core::TensorRecord& tensor : record.tensors) {
+    const auto counts = tensor.non_finite();
+    if (tensor.role != core::TensorRole::kOutput || !counts) continue;
+    nans += counts->nans;
+    infs += counts->infs();
+  }
+}
+
+void add_metrics(const TensorMetrics& m, OpErrors& errors) {
+  raise(errors.max_abs, m.max_abs);
+  raise(errors.max_rel, m.max_rel_finite ? m.max_rel_finite : m.max_rel);
+  raise(errors.l2_rel, m.l2_rel);
+  if (m.ulp_max) errors.ulp_max = std::max(errors.ulp_max.value_or(0), *m.ulp_max);
+  errors.differing += m.n_diff;
+  errors.elements += m.elements;
+}
+
+/// Where nobody counted, what the metrics know of NaN and Inf.
+void add_specials(const TensorMetrics& m, OpErrors& errors) {
+  const std::uint64_t nan_both = m.nan_both_same + m.nan_both_payload;
+  errors.nan_baseline = std::max(errors.nan_baseline, nan_both + m.nan_baseline);
+  errors.nan_candidate = std::max(errors.nan_candidate, nan_both + m.nan_candidate);
+  errors.inf_baseline = std::max(errors.inf_baseline, m.inf_sign + m.inf_baseline);
+  errors.inf_candidate = std::max(errors.inf_candidate, m.inf_sign + m.inf_candidate);
+}
+
+/// @param why  null for an operator that does not fail
+OpState state_of(OpOutcome outcome, const Attribution* why) {
+  if (why != nullptr) {
+    switch (why->relation) {
+      case Relation::kOrigin:
+        return OpState::kOrigin;
+      case Relation::kPropagated:
+        return OpState::kPropagated;
+      case Relation::kMismatch:
+      case Relation::kMissing:
+        return OpState::kMismatch;
+    }
+  }
+  switch (outcome) {
+    case OpOutcome::kEqual:
+      return OpState::kEqual;
+    case OpOutcome::kWithin:
+      return OpState::kWithin;
+    case OpOutcome::kSkipped:
+      return OpState::kSkipped;
+    default:
+      return OpState::kNotJudged;
+  }
+}
+
+/// Writes down a row for every operator that a walk meets; nothing at all where that is not wanted.
+class TrailKeeper {
+ public:
+  /// The sources are borrowed.
+  TrailKeeper(const core::DumpSource& baseline, const core::DumpSource& candidate, bool wanted)
+      : baseline_(baseline),
+        candidate_(candidate),
+        trail_(wanted ? std::make_shared<OpTrail>() : nullptr) {}
+
+  /// @param why  null for an operator that does not fail
+  void see(const core::OpRecord& from,
+           const core::OpRecord& to,
+           const OpFindings& findings,
+           const Attribution* why) {
+    if (!trail_ || !takes(from.generator || to.generator)) return;
+    TrailRow row = row_of(from);
+    row.baseline = static_cast<std::uint32_t>(from.index);
+    row.candidate = static_cast<std::uint32_t>(to.index);
+    row.state = state_of(findings.outcome, why);
+    note_producers(from, row);
+    note_errors(from, to, findings, row);
+    if (from.generator || to.generator) note_draw(from, to, row);
+    if (why != nullptr) map_outputs(from, findings);
+    trail_->rows.push_back(row);
+  }
+
+  void see_hunk(const Hunk& hunk) {
+    if (!trail_) return;
+    for (const std::uint32_t place : hunk.missing) add_unmatched(baseline_, place, true);
+    for (const std::uint32_t place : hunk.extra) add_unmatched(candidate_, place, false);
+  }
+
+  void see_damaged(const OpPair& event) {
+    if (!trail_ || !takes(false)) return;
+    TrailRow row = row_of(baseline_.op_head(event.baseline));
+    row.baseline = event.baseline;
+    row.candidate = event.candidate;
+    row.state = OpState::kNotJudged;
+    trail_->rows.push_back(row);
+  }
+
+  /// The rows in order, or null. To be called once, last.
+  std::shared_ptr<const OpTrail> finish() {
+    if (!trail_) return nullptr;
+    std::ranges::stable_sort(trail_->rows, {}, [](const TrailRow& row) {
+      return std::tuple(row.shown(), row.baseline == TrailRow::kNone);
+    });
+    return std::exchange(trail_, nullptr);
+  }
+
+ private:
+  TrailRow row_of(const core::OpRecord& record) {
+    TrailRow row;
+    const std::string name = record.op == nullptr ? "" : record.op->full_name();
+    row.op = intern(operators_, trail_->operators, name, name);
+    row.place = place_of(record.site.get());
+    row.phase = record.phase;
+    const auto outputs = tensors_of(record, core::TensorRole::kOutput);
+    const std::string type =
+        outputs.empty() ? "" : dtype_and_shape(outputs.front()->dtype, outputs.front()->shape);
+    row.type = intern(types_, trail_->types, type, type);
+    return row;
+  }
+
+  /// Counts an operator. False where there is no room for its row: then nothing is kept of it.
+  bool takes(bool draws) {
+    ++trail_->rows_total;
+    if (trail_->rows.size() < OpTrail::kMostRows) return true;
+    if (draws) ++trail_->draws_total;
+    return false;
+  }
+
+  void add_unmatched(const core::DumpSource& source, std::uint32_t place, bool in_baseline) {
+    core::OpRecord record;
+    // Of a damaged one what names it.
+    if (damage_in([&] { record = source.op(place); })) record = source.op_head(place);
+    if (!takes(record.generator.has_value())) return;
+    TrailRow row = row_of(record);
+    (in_baseline ? row.baseline : row.candidate) = place;
+    row.state = in_baseline ? OpState::kBaselineOnly : OpState::kCandidateOnly;
+    note_producers(record, row);
+    if (record.generator) {
+      note_draw(
+          in_baseline ? record : core::OpRecord{}, in_baseline ? core::OpRecord{} : record, row);
+    }
+    trail_->rows.push_back(row);
+  }
+
+  std::uint32_t place_of(const core::CallSite* site) {
+    OpPlace place;
+    if (site != nullptr) {
+      place.module_path = site->module_path;
+      if (const core::SourceFrame* frame = core::display_frame(*site)) {
+        place.file = frame->file;
+        place.line = frame->line;
+      }
+    }
+    std::string key = place.module_path + '\0' + place.file + '\0' + std::to_string(place.line);
+    return intern(places_, trail_->places, std::move(key), std::move(place));
+  }
+
+  void note_producers(const core::OpRecord& record, TrailRow& row) {
+    std::vector<std::uint32_t>& all = trail_->producers;
+    row.first_producer = static_cast<std::uint32_t>(all.size());
+    for (const core::TensorRecord& tensor : record.tensors) {
+      if (tensor.role != core::TensorRole::kInput || tensor.producer < 0) continue;
+      const auto producer = static_cast<std::uint32_t>(tensor.producer);
+      const auto own = all.begin() + static_cast<std::ptrdiff_t>(row.first_producer);
+      if (std::find(own, all.end(), producer) == all.end()) all.push_back(producer);
+    }
+    row.producers = static_cast<std::uint32_t>(all.size()) - row.first_producer;
+  }
+
+  void note_errors(const core::OpRecord& from,
+                   const core::OpRecord& to,
+                   const OpFindings& findings,
+                   TrailRow& row) {
+    OpErrors errors;
+    add_counts(from, errors.nan_baseline, errors.inf_baseline);
+    add_counts(to, errors.nan_candidate, errors.inf_candidate);
+    for (const TensorComparison& output : findings.outputs) {
+      if (!output.metrics) continue;
+      add_metrics(*output.metrics, errors);
+      const bool is_counted = output.baseline.non_finite() && output.candidate.non_finite();
+      if (!is_counted) add_specials(*output.metrics, errors);
+    }
+    const bool is_finite =
+        errors.nan_baseline + errors.nan_candidate + errors.inf_baseline + errors.inf_candidate ==
+        0;
+    if (findings.outputs.empty() && is_finite) return;
+    row.errors = static_cast<std::uint32_t>(trail_->errors.size());
+    trail_->errors.push_back(errors);
+  }
+
+  void note_draw(const core::OpRecord& from, const core::OpRecord& to, const TrailRow& row) {
+    ++trail_->draws_total;
+    if (trail_->draws.size() >= OpTrail::kMostDraws) return;
+    trail_->draws.push_back({row.baseline, row.candidate, row.op, from.generator, to.generator});
+  }
+
+  void map_outputs(const core::OpRecord& from, const OpFindings& findings) {
+    for (const TensorComparison& output : findings.outputs) {
+      if (trail_->maps.size() >= OpTrail::kMostMaps) return;
+      const core::ContentKey left = output.baseline.content_key();
+      const core::ContentKey right = output.candidate.content_key();
+      const bool has_bytes = output.metrics && !output.slice && left.dtype == right.dtype &&
+                             baseline_.has_content(left) && candidate_.has_content(right);
+      const std::size_t size = core::element_size(left.dtype);
+      const std::uint64_t bytes = has_bytes ? output.metrics->elements * size : 0;
+      if (bytes == 0 || bytes > kMostBytesOfMap || mapped_bytes_ + bytes > kMostBytesOfMaps)
+        continue;
+      mapped_bytes_ += bytes;
+      // The verdict speaks of damage, which was found when the pair was measured.
+      const auto damage = damage_in([&] {
+        baseline_.read_content(left, left_);
+        candidate_.read_content(right, right_);
+      });
+      if (damage || left_.size() != bytes || right_.size() != bytes) continue;
+      DifferenceMap map = map_differences(left.shape, size, left_, right_);
+      map.op = from.index;
+      map.slot = output.baseline.slot;
+      trail_->maps.push_back(std::move(map));
+    }
+  }
 
   const core::DumpSource& baseline_;
   const core::DumpSource& candidate_;
-  std::span<const Event> events_;
-  TensorJudge& judge_;
-  bool useful_;
-  bool expected_ = false;
-  std::size_t end_ = 0;  ///< of what was looked at
+  std::shared_ptr<OpTrail> trail_;
+  Numbers operators_;
+  Numbers places_;
+  Numbers types_;
+  std::uint64_t mapped_bytes_ = 0;
+  std::vector<std::byte> left_;
+  std::vector<std::byte> right_;
 };
 
-constexpr std::size_t kEvents = 256;
-/// A side: enough that all threads end at about the same time.
-constexpr std::uint64_t kBytes = std::uint64_t{128} << 20U;
-
-bool will_be_measured(const core::TensorRecord& from, const core::TensorRecord& to) {
-  return from.state == core::ContentState::kHashed && to.state == core::ContentState::kHashed &&
-         from.digest != to.digest && from.dtype == to.dtype && from.shape == to.shape &&
-         from.layout == to.layout && from.attributes == to.attributes;
-}
-
-bool has_contents(const core::DumpSource& source) { return source.manifest().trace.contents != 0; }
-
-Lookahead::Lookahead(const core::DumpSource& baseline,
-                     const core::DumpSource& candidate,
-                     const CompareOptions& options,
-                     std::span<const Event> events,
-                     TensorJudge& judge)
-    : baseline_(baseline),
-      candidate_(candidate),
-      events_(events),
-      judge_(judge),
-      // The run in float64 is asked for one output after the other.
-      useful_(options.fp64 == nullptr && judge.same_algorithm() && has_contents(baseline) &&
-              has_contents(candidate)) {}
-
-void Lookahead::reach(std::size_t at) {
-  if (!useful_ || !expected_ || at < end_) return;
-  expected_ = false;
-  end_ = at;
-  std::vector<TensorJudge::Upcoming> upcoming;
-  std::uint64_t bytes = 0;
-  const std::size_t last = std::min(at + kEvents, events_.size());
-  while (end_ < last && bytes < kBytes) bytes += add_outputs(events_[end_++], upcoming);
-  judge_.measure_ahead(upcoming);
-}
-
-std::uint64_t Lookahead::add_outputs(const Event& event, std::vector<TensorJudge::Upcoming>& into) {
-  if (!event.matched()) return 0;
-  core::OpRecord from;
-  core::OpRecord to;
-  try {
-    from = baseline_.op(event.baseline);
-    to = candidate_.op(event.candidate);
-  } catch (const core::Error& error) {
-    if (error.kind() != core::ErrorKind::kDumpDamaged) throw;
-    return 0;  // the walk says so
+/// @return whether it was compared
+/// @param mismatched  where results of other shapes are counted
+template <typename Counts>
+bool count_outcome(OpOutcome outcome, std::uint64_t& mismatched, Counts& counts) noexcept {
+  switch (outcome) {
+    case OpOutcome::kEqual:
+      ++counts.equal;
+      break;
+    case OpOutcome::kWithin:
+      ++counts.within_policy;
+      break;
+    case OpOutcome::kDiverged:
+      ++counts.diverged;
+      break;
+    case OpOutcome::kMismatched:
+      ++mismatched;
+      break;
+    case OpOutcome::kSkipped:
+      ++counts.skipped;
+      return false;
+    default:
+      ++counts.not_judged;
+      return false;
   }
-  const auto left = tensors_of(from, core::TensorRole::kOutput);
-  const auto right = tensors_of(to, core::TensorRole::kOutput);
-  std::uint64_t bytes = 0;
-  for (std::size_t i = 0; i < std::min(left.size(), right.size()); ++i) {
-    if (!will_be_measured(*left[i], *right[i])) continue;
-    const RuleBook::Choice choice = judge_.rules().choose_for_output(from, *left[i]);
-    const bool judged =
-        choice.policy != nullptr && choice.policy->kind != configs::PolicyKind::kIgnore;
-    if (!judged || choice.policy->flush_subnormals) continue;
-    into.push_back({left[i]->content_key(), right[i]->content_key(), choice});
-    bytes += core::content_size(into.back().baseline);
-  }
-  return bytes;
+  ++counts.compared;
+  return true;
 }
 
-constexpr std::size_t kRememberedScalars = 10'000;
-constexpr std::uint64_t kMostAlone = 100'000;
-
-ModuleOutcome module_outcome(const OpFindings& findings) {
-  if (findings.fails()) return ModuleOutcome::kNotFine;
-  const bool is_judged =
-      findings.outcome == OpOutcome::kEqual || findings.outcome == OpOutcome::kWithin;
-  return is_judged ? ModuleOutcome::kFine : ModuleOutcome::kNotJudged;
+/// What the verdict has to know of a pair.
+void note_obstacles(const OpFindings& findings, VerdictInput& verdict) {
+  if (verdict.first_unruled.empty()) verdict.first_unruled = findings.unruled;
+  verdict.lacks_floor = verdict.lacks_floor || findings.lacks_floor;
+  verdict.lacks_fp64 = verdict.lacks_fp64 || findings.lacks_fp64;
 }
 
-}  // namespace
+const TensorComparison* first_uncomparable(const OpFindings& findings) {
+  const auto found =
+      std::ranges::find(findings.outputs, TensorOutcome::kUncomparable, &TensorComparison::outcome);
+  return found == findings.outputs.end() ? nullptr : &*found;
+}
 
+/// False where one of them is damaged, which is noted.
 bool read_pair(const WalkContext& context,
                std::uint32_t baseline,
                std::uint32_t candidate,
                core::OpRecord& from,
                core::OpRecord& to) {
   const core::DumpSource* reading = &context.baseline;
-  try {
-    from = reading->op(baseline);
+  const auto damage = damage_in([&] {
+    from = context.baseline.op(baseline);
     lift_producers(context.pairing.baseline, from);
     reading = &context.candidate;
-    to = reading->op(candidate);
+    to = context.candidate.op(candidate);
     lift_producers(context.pairing.candidate, to);
-    return true;
-  } catch (const core::Error& error) {
-    if (error.kind() != core::ErrorKind::kDumpDamaged) throw;
-    context.judge.note_damage(reading, error.what());
-    return false;
-  }
+  });
+  if (damage) context.judge.note_damage(reading, *damage);
+  return !damage;
 }
 
+/// A pair of records that is judged, as a report has it.
 OpDivergence to_item(const core::OpRecord& from,
                      const core::OpRecord& to,
                      OpFindings findings,
@@ -171,127 +482,528 @@ OpDivergence to_item(const core::OpRecord& from,
   return item;
 }
 
-Walk::Walk(const WalkContext& context)
-    : context_(context),
-      other_device_(context.baseline.manifest().device != context.candidate.manifest().device),
-      rng_(context.baseline.manifest(), context.candidate.manifest()),
-      taint_(context.pairing),
-      list_(context.options.max_items, context.report),
-      modules_(context.report),
-      trail_(context.baseline, context.candidate, context.options.keep_trail),
-      occurrences_(context.pairing),
-      rank_firsts_(context.pairing.baseline.ranks) {
-  evidence_.baseline = &context.baseline.manifest();
-  evidence_.candidate = &context.candidate.manifest();
-  evidence_.baseline_dump = &context.baseline;
-  evidence_.candidate_dump = &context.candidate;
-  evidence_.differences = &context.report.differences;
-  evidence_.suspects =
-      suspects_of(*evidence_.baseline, *evidence_.candidate, context.report.differences);
-  evidence_.named_tensors = &context.report.named_tensors;
-  evidence_.pairing = &context.pairing;
-  evidence_.rng = &rng_;
-  evidence_.baseline_writes = &baseline_writes_;
-  evidence_.candidate_writes = &candidate_writes_;
-  evidence_.baseline_allocations = &baseline_allocations_;
-  evidence_.candidate_allocations = &candidate_allocations_;
-  evidence_.outcomes.assign(context.pairing.candidate_of.size(), OpOutcome::kUnseen);
+using core::Argument;
+using core::OpRecord;
+using core::TensorRecord;
+using core::TensorRole;
+
+constexpr std::size_t kShownOpaque = 16;
+
+const core::TensorSlot* slot_of(const core::Value& value) {
+  return std::get_if<core::TensorSlot>(&value.data);
 }
 
-void Walk::run() {
-  const HunkJudge hunks(
-      context_.baseline, context_.candidate, context_.pairing, evidence_.suspects);
-  const core::LargeVector<Event> events = order_events(context_.pairing);
-  Lookahead ahead(context_.baseline, context_.candidate, context_.options, events, context_.judge);
-  Pace pace(context_.options, ComparePhase::kComparing, events.size());
-  Hunk hunk;
-  for (std::size_t at = 0; at < events.size(); ++at) {
-    const Event& event = events[at];
-    ahead.reach(at);
-    pace.add(1);
-    if (event.matched()) {
-      if (!hunk.empty()) {
-        hunk.rejoined = true;
-        take_hunk(hunk, hunks);
-        hunk = {};
+std::size_t place_of(const OpRecord& record, std::string_view path) {
+  const auto found = std::ranges::find(record.arguments, path, &Argument::name);
+  return static_cast<std::size_t>(found - record.arguments.begin());
+}
+
+bool has_path(const OpRecord& record, std::string_view path) {
+  return place_of(record, path) < record.arguments.size();
+}
+
+/// Not of a baseline of a gate, which knows no more than the text of what is no tensor.
+bool is_whole(const OpRecord& record) { return record.arguments.size() == record.results.size(); }
+
+bool same_paths(const OpRecord& left, const OpRecord& right) {
+  return std::ranges::equal(left.arguments, right.arguments, {}, &Argument::name, &Argument::name);
+}
+
+/// The tensor in `slot` and its parts, which follow it.
+void copy_tensor(const OpRecord& from, std::size_t slot, OpRecord& into) {
+  if (slot >= from.tensors.size()) return;
+  const std::string part = from.tensors[slot].slot + ".";
+  do {
+    into.tensors.push_back(from.tensors[slot]);
+    ++slot;
+  } while (slot < from.tensors.size() && from.tensors[slot].slot.starts_with(part));
+}
+
+/// The record with the given paths alone, in their order.
+OpRecord with_paths(const OpRecord& record, const std::vector<std::string>& paths) {
+  OpRecord reduced = head_of(record);
+  const auto copy = [&](core::Value value) {
+    if (auto* slot = std::get_if<core::TensorSlot>(&value.data)) {
+      const std::size_t from = slot->index;
+      slot->index = static_cast<std::uint32_t>(reduced.tensors.size());
+      copy_tensor(record, from, reduced);
+    }
+    return value;
+  };
+  for (const std::string& path : paths) {
+    reduced.arguments.push_back({path, copy(record.arguments[place_of(record, path)].value)});
+  }
+  for (const std::string& path : paths) {
+    reduced.results.push_back(copy(record.results[place_of(record, path)]));
+  }
+  return reduced;
+}
+
+std::string made_by(const TensorRecord& tensor, const core::DumpSource& source) {
+  if (tensor.producer >= 0 && static_cast<std::uint64_t>(tensor.producer) < source.op_count()) {
+    return "made by " + op_text(source.op_head(static_cast<std::uint64_t>(tensor.producer)));
+  }
+  return tensor.name.empty() ? "made by no recorded operator" : tensor.name;
+}
+
+class ReturnedJudge {
+ public:
+  ReturnedJudge(const WalkContext& context, const Evidence& evidence, bool other_device)
+      : context_(context),
+        evidence_(evidence),
+        other_device_(other_device),
+        found_(context.report.returned) {}
+
+  void run() {
+    const Pairing& pairing = context_.pairing;
+    found_.baseline = pairing.baseline.returned.size();
+    found_.candidate = pairing.candidate.returned.size();
+    for (const OpPair& call : pairing.returned) {
+      if (call.matched()) {
+        take_pair(call);
+      } else if (found_.baseline != 0 && found_.candidate != 0) {
+        take_missing(call);
       }
-      if (take_pair(event)) ahead.expect_more();
-      hunk.before = event;
-    } else if (event.candidate == kUnmatched) {
-      hunk.missing.push_back(event.baseline);
-    } else {
-      hunk.extra.push_back(event.candidate);
     }
   }
-  if (!hunk.empty()) take_hunk(hunk, hunks);
-  pace.finish();
-  judge_returned(context_, evidence_, other_device_);
-  context_.report.draws = rng_.draws();
-  taint_.finish(context_.baseline, context_.report);
-  context_.report.trail = trail_.finish();
-  rank_firsts_.finish(context_.report);
-  if (!context_.pairing.moved.empty()) {
-    context_.report.reasons.push_back(fmt::format(
-        "{} operators were called on both sides in another order", context_.pairing.moved.size()));
+
+ private:
+  void take_missing(const OpPair& call) {
+    ++found_.missing;
+    if (found_.first) return;
+    const bool here = call.baseline != kUnmatched;
+    OpDivergence item;
+    item.relation = Relation::kMissing;
+    item.kind = DivergenceKind::kMissing;
+    if (here) {
+      item.baseline_index = call.baseline;
+      item.baseline = context_.baseline.op_head(call.baseline);
+    } else {
+      item.candidate_index = call.candidate;
+      item.candidate = context_.candidate.op_head(call.candidate);
+    }
+    const std::uint64_t step = (here ? item.baseline : item.candidate).step;
+    item.cause = {CauseKind::kMissing,
+                  fmt::format("call {} returned in the {} alone: {} against {}",
+                              step + 1,
+                              here ? "baseline" : "candidate",
+                              counted(found_.baseline, "call"),
+                              found_.candidate),
+                  "give both runs the same \"calls\""};
+    found_.first = std::move(item);
   }
-  for (std::string& warning : alignment_warnings(context_.report)) {
-    context_.report.warnings.push_back(std::move(warning));
+
+  void take_pair(const OpPair& call) {
+    OpRecord from;
+    OpRecord to;
+    if (!read_pair(context_, call.baseline, call.candidate, from, to)) {
+      ++found_.not_judged;
+      return;
+    }
+    set_makers(from);
+    OpFindings findings = judge(from, to);
+    context_.observations.note_unwritten(from, to, evidence_);
+    count(from, findings);
+    note_progress(findings);
+    if (!findings.fails()) return;
+    Attribution why = attribute_returned(from, to, findings);
+    const bool inherits = why.relation == Relation::kPropagated;
+    if (found_.first && (inherits || found_.first->relation != Relation::kPropagated)) return;
+    findings.arguments.clear();  // the results say the same
+    found_.first = to_item(from, to, std::move(findings), std::move(why));
   }
+
+  /// By which rule each tensor was judged where it was made.
+  void set_makers(const OpRecord& from) {
+    std::map<std::string, RuleBook::Maker, std::less<>> makers;
+    if (context_.judge.rules().has_rules()) {
+      for (const TensorRecord& tensor : from.tensors) {
+        if (tensor.role != TensorRole::kInput || tensor.producer < 0) continue;
+        if (auto maker = maker_of(tensor)) makers.insert_or_assign(tensor.slot, std::move(*maker));
+      }
+    }
+    context_.judge.rules().set_makers(std::move(makers));
+  }
+
+  [[nodiscard]] std::optional<RuleBook::Maker> maker_of(const TensorRecord& tensor) const {
+    const auto producer = static_cast<std::uint64_t>(tensor.producer);
+    if (producer >= context_.baseline.op_count()) return std::nullopt;
+    OpRecord op = context_.baseline.op(producer);
+    if (core::is_returned(op)) return std::nullopt;
+    for (const bool by_content : {true, false}) {
+      for (const TensorRecord& output : op.tensors) {
+        if (output.role != TensorRole::kOutput) continue;
+        const bool same = by_content ? output.content_key() == tensor.content_key()
+                                     : output.storage == tensor.storage;
+        if (!same) continue;
+        TensorRecord made = output;
+        return RuleBook::Maker{std::move(op), std::move(made)};
+      }
+    }
+    return std::nullopt;
+  }
+
+  OpFindings judge(const OpRecord& from, const OpRecord& to) {
+    if (same_paths(from, to) || !is_whole(from) || !is_whole(to)) {
+      return judge_op(from, to, context_.options, other_device_, context_.judge);
+    }
+    std::vector<std::string> common;
+    for (const Argument& argument : from.arguments) {
+      if (has_path(to, argument.name)) common.push_back(argument.name);
+    }
+    OpFindings findings = judge_op(with_paths(from, common),
+                                   with_paths(to, common),
+                                   context_.options,
+                                   other_device_,
+                                   context_.judge);
+    add_one_sided(from, to, true, findings);
+    add_one_sided(to, from, false, findings);
+    findings.outcome = OpOutcome::kMismatched;
+    findings.severity = std::numeric_limits<double>::infinity();
+    return findings;
+  }
+
+  /// What `record` holds under paths that `other` does not have.
+  static void add_one_sided(const OpRecord& record,
+                            const OpRecord& other,
+                            bool in_baseline,
+                            OpFindings& findings) {
+    for (std::size_t i = 0; i < record.arguments.size(); ++i) {
+      const std::string& path = record.arguments[i].name;
+      if (has_path(other, path)) continue;
+      const std::string text = short_text(record.results[i]);
+      findings.results.push_back(
+          {path, in_baseline ? text : "nothing", in_baseline ? "nothing" : text, true});
+    }
+  }
+
+  void count(const OpRecord& from, const OpFindings& findings) {
+    if (!count_outcome(findings.outcome, found_.diverged, found_)) return;
+    found_.tensors += findings.tally.tensors;
+    for (const Argument& argument : from.arguments) {
+      if (slot_of(argument.value) != nullptr) continue;
+      if (!std::holds_alternative<core::Opaque>(argument.value.data)) {
+        ++found_.others;
+      } else if (found_.opaque.size() < kShownOpaque) {
+        found_.opaque.push_back(argument.name);
+      }
+    }
+  }
+
+  void note_progress(const OpFindings& findings) {
+    note_obstacles(findings, context_.verdict);
+    const TensorComparison* output = first_uncomparable(findings);
+    std::string& text = context_.verdict.returned_not_judged;
+    if (text.empty() && output != nullptr) {
+      text = fmt::format("{}: {}", output->baseline.slot, output->note);
+    }
+  }
+
+  Attribution attribute_returned(const OpRecord& from, const OpRecord& to, OpFindings& findings) {
+    for (TensorComparison& input : findings.inputs) {
+      // The same tensor was measured as an output.
+      for (const TensorComparison& output : findings.outputs) {
+        if (output.baseline.slot == input.baseline.slot) input.metrics = output.metrics;
+      }
+    }
+    Attribution why = attribute(from, to, findings, evidence_);
+    if (has_divergent_producer(why)) return why;
+    if (std::optional<Cause> own = own_cause(from, to, findings)) {
+      why.kind = findings.outcome == OpOutcome::kMismatched ? DivergenceKind::kMismatch
+                                                            : DivergenceKind::kOrigin;
+      why.relation =
+          findings.outcome == OpOutcome::kMismatched ? Relation::kMismatch : Relation::kOrigin;
+      why.producers.clear();
+      why.cause = std::move(*own);
+    }
+    return why;
+  }
+
+  [[nodiscard]] bool has_divergent_producer(const Attribution& why) const {
+    return std::ranges::any_of(why.producers, [this](std::uint64_t op) {
+      return op < evidence_.outcomes.size() && evidence_.outcomes.at(op) != OpOutcome::kEqual;
+    });
+  }
+
+  [[nodiscard]] std::optional<Cause> own_cause(const OpRecord& from,
+                                               const OpRecord& to,
+                                               const OpFindings& findings) const {
+    if (!same_paths(from, to)) {
+      const ScalarDifference* first = nullptr;
+      for (const ScalarDifference& result : findings.results) {
+        if (!has_path(from, result.name) || !has_path(to, result.name)) first = &result;
+        if (first != nullptr) break;
+      }
+      return Cause(CauseKind::kOtherStructure,
+                   first == nullptr ? "the same values come back in another order" : first->text());
+    }
+    if (auto other = other_value(findings)) return other;
+    if (std::ranges::any_of(findings.inputs, is_one_sided) && !findings.results.empty()) {
+      return Cause(CauseKind::kOtherValue, findings.results.front().text());
+    }
+    if (findings.inputs.empty() && !findings.results.empty()) {
+      return Cause(CauseKind::kOutsideOperators,
+                   fmt::format("{}; no operator returned it: the program computed it between "
+                               "operators",
+                               findings.results.front().text()));
+    }
+    return std::nullopt;
+  }
+
+  /// Under one path the two sides return what different operators made, or different inputs.
+  [[nodiscard]] std::optional<Cause> other_value(const OpFindings& findings) const {
+    const auto& counterpart = context_.pairing.candidate_of;
+    for (const TensorComparison& input : findings.inputs) {
+      const std::int64_t here = input.baseline.producer;
+      const std::int64_t there = input.candidate.producer;
+      const bool same = here >= 0 && there >= 0
+                            ? std::cmp_less(here, counterpart.size()) &&
+                                  std::cmp_equal(counterpart[static_cast<std::size_t>(here)], there)
+                            : here < 0 && there < 0 && input.baseline.name == input.candidate.name;
+      if (same || is_one_sided(input)) continue;
+      const bool both_equal = is_equal(here) && is_equal(baseline_of(there));  // where made
+      return Cause(CauseKind::kOtherValue,
+                   fmt::format("{} is {} in the baseline and {} in the candidate{}",
+                               input.baseline.slot,
+                               made_by(input.baseline, context_.baseline),
+                               made_by(input.candidate, context_.candidate),
+                               both_equal ? "; each is bit-equal where it was made" : ""),
+                   std::string("compare what the two programs return, and in which order") +
+                       (both_equal ? "; no operator is at fault" : ""));
+    }
+    return std::nullopt;
+  }
+
+  /// Of an operator of the candidate.
+  [[nodiscard]] std::int64_t baseline_of(std::int64_t producer) const {
+    const auto& counterpart = context_.pairing.baseline_of;
+    if (producer < 0 || std::cmp_greater_equal(producer, counterpart.size())) return producer;
+    return counterpart[static_cast<std::size_t>(producer)];
+  }
+
+  /// What no operator of the trace made is looked at elsewhere.
+  [[nodiscard]] bool is_equal(std::int64_t producer) const {
+    return producer < 0 ||
+           evidence_.outcomes.at(static_cast<std::uint64_t>(producer)) == OpOutcome::kEqual;
+  }
+
+  static bool is_one_sided(const TensorComparison& tensor) {
+    return tensor.baseline.slot.empty() || tensor.candidate.slot.empty();
+  }
+
+  WalkContext context_;
+  const Evidence& evidence_;
+  bool other_device_;
+  ReturnedValues& found_;
+};
+
+constexpr std::size_t kEvents = 256;
+/// A side: enough that all threads end at about the same time.
+constexpr std::uint64_t kBytes = std::uint64_t{128} << 20U;
+
+bool will_be_measured(const core::TensorRecord& from, const core::TensorRecord& to) {
+  return from.state == core::ContentState::kHashed && to.state == core::ContentState::kHashed &&
+         from.digest != to.digest && from.dtype == to.dtype && from.shape == to.shape &&
+         from.layout == to.layout && from.attributes == to.attributes;
 }
 
-void Walk::take_hunk(const Hunk& hunk, const HunkJudge& hunks) {
-  Report& report = context_.report;
-  const PartingContext context{list_.first_text(), decisions_.last()};
-  if (!report.control_flow) report.control_flow = hunks.control_flow(hunk, context);
-  note_ranks(hunk);
-  for (const std::uint32_t op : hunk.missing) {
-    modules_.see(context_.baseline.op_head(op), ModuleOutcome::kNotFine);
-  }
-  for (const std::uint32_t op : hunk.extra) {
-    modules_.see(context_.candidate.op_head(op), ModuleOutcome::kNotFine);
-  }
-  for (const std::uint32_t place : hunk.missing) see_alone(context_.baseline, place, true);
-  for (const std::uint32_t place : hunk.extra) see_alone(context_.candidate, place, false);
-  taint_.see_hunk(hunk, context_.baseline, context_.candidate);
-  trail_.see_hunk(hunk);
-  for (const Hunk& part :
-       split_by_module(hunk, context_.baseline, context_.candidate, context_.pairing.names)) {
-    report.divergences_total += hunks.items(part);
-    hunks.describe(part,
-                   {list_.first_text(), context.decision},
-                   context_.options.observer.see ? SIZE_MAX : list_.room(),
-                   [this](OpDivergence item) { keep(std::move(item)); });
-  }
-}
+bool has_contents(const core::DumpSource& source) { return source.manifest().trace.contents != 0; }
 
-void Walk::note_ranks(const Hunk& hunk) {
-  if (context_.pairing.baseline.ranks.size() < 2) return;
-  for (const std::uint32_t op : hunk.missing) {
-    rank_firsts_.see(context_.baseline.op_head(op), true);
-  }
-  for (const std::uint32_t op : hunk.extra) {
-    rank_firsts_.see(context_.candidate.op_head(op), false);
-  }
-}
+/// Where operators differ, reads on in the order of the walk and has the outputs that differ
+/// measured together: most are too small to keep more than one thread busy. It changes how long a
+/// comparison takes, and nothing else. Everything is borrowed.
+class Lookahead {
+ public:
+  Lookahead(const WalkContext& context, std::span<const OpPair> events)
+      : context_(context),
+        events_(events),
+        // The run in float64 is asked for one output after the other.
+        useful_(context.options.fp64 == nullptr && context.judge.same_algorithm() &&
+                has_contents(context.baseline) && has_contents(context.candidate)) {}
 
-/// All of them are read only where some may draw: traces of another order have millions.
-void Walk::see_alone(const core::DumpSource& source, std::uint32_t place, bool in_baseline) {
-  const bool draws = source.manifest().trace.drawing_operators != 0;
-  if (!draws && alone_ >= kMostAlone) return;
-  ++alone_;
-  try {
-    const core::OpRecord record = source.op(place);
-    if (draws) rng_.see_unmatched(record, in_baseline);
-    context_.observations.see_alone(record, in_baseline);
-  } catch (const core::Error& error) {
-    if (draws || error.kind() != core::ErrorKind::kDumpDamaged) throw;
+  /// To be called for every event before it is walked.
+  void reach(std::size_t at) {
+    if (!useful_ || !expected_ || at < end_) return;
+    expected_ = false;
+    end_ = at;
+    std::vector<TensorJudge::Upcoming> upcoming;
+    std::uint64_t bytes = 0;
+    const std::size_t last = std::min(at + kEvents, events_.size());
+    while (end_ < last && bytes < kBytes) bytes += add_outputs(events_[end_++], upcoming);
+    context_.judge.measure_ahead(upcoming);
   }
-}
 
-bool Walk::take_pair(const Event& event) {
-  core::OpRecord from;
-  core::OpRecord to;
-  if (!read_pair(context_, event.baseline, event.candidate, from, to)) {
+  /// An operator differs, so that more of them probably will.
+  void expect_more() noexcept { expected_ = true; }
+
+ private:
+  /// @return bytes a side
+  std::uint64_t add_outputs(const OpPair& event, std::vector<TensorJudge::Upcoming>& into) {
+    if (!event.matched()) return 0;
+    core::OpRecord from;
+    core::OpRecord to;
+    const auto damage = damage_in([&] {
+      from = context_.baseline.op(event.baseline);
+      to = context_.candidate.op(event.candidate);
+    });
+    if (damage) return 0;  // the walk says so
+    const auto left = tensors_of(from, core::TensorRole::kOutput);
+    const auto right = tensors_of(to, core::TensorRole::kOutput);
+    std::uint64_t bytes = 0;
+    for (std::size_t i = 0; i < std::min(left.size(), right.size()); ++i) {
+      if (!will_be_measured(*left[i], *right[i])) continue;
+      const RuleBook::Choice choice = context_.judge.rules().choose_for_output(from, *left[i]);
+      if (!choice.judges() || choice.policy->flush_subnormals) continue;
+      into.push_back({left[i]->content_key(), right[i]->content_key(), choice});
+      bytes += core::content_size(into.back().baseline);
+    }
+    return bytes;
+  }
+
+  const WalkContext& context_;
+  std::span<const OpPair> events_;
+  bool useful_;
+  bool expected_ = false;
+  std::size_t end_ = 0;  ///< of what was looked at
+};
+
+constexpr std::size_t kRememberedScalars = 10'000;
+constexpr std::uint64_t kMostAlone = 100'000;
+
+/// Goes through both traces once, in the order in which calls ended: judges every matched pair,
+/// describes what has no counterpart, and looks for the cause of what fails.
+class Walk {
+ public:
+  explicit Walk(const WalkContext& context)
+      : context_(context),
+        report_(context.report),
+        other_device_(context.baseline.manifest().device != context.candidate.manifest().device),
+        evidence_(context.baseline, context.candidate, context.pairing, context.report),
+        hunks_(evidence_),
+        taint_(evidence_),
+        modules_(context.report.modules),
+        trail_(context.baseline, context.candidate, context.options.keep_trail),
+        occurrences_(context.pairing),
+        rank_firsts_(context.pairing.baseline.ranks) {}
+
+  void run() {
+    const core::LargeVector<OpPair> events = order_events(context_.pairing);
+    Lookahead ahead(context_, events);
+    Pace pace(context_.options, ComparePhase::kComparing, events.size());
+    Hunk hunk;
+    for (std::size_t at = 0; at < events.size(); ++at) {
+      const OpPair& event = events[at];
+      ahead.reach(at);
+      pace.add(1);
+      if (event.matched()) {
+        if (!hunk.empty()) {
+          hunk.rejoined = true;
+          take_hunk(hunk);
+          hunk = {};
+        }
+        if (take_pair(event)) ahead.expect_more();
+        hunk.before = event;
+      } else if (event.candidate == kUnmatched) {
+        hunk.missing.push_back(event.baseline);
+      } else {
+        hunk.extra.push_back(event.candidate);
+      }
+    }
+    if (!hunk.empty()) take_hunk(hunk);
+    pace.finish();
+    ReturnedJudge(context_, evidence_, other_device_).run();
+    report_.draws = evidence_.rng.draws();
+    taint_.finish(report_);
+    report_.trail = trail_.finish();
+    rank_firsts_.finish(report_);
+  }
+
+ private:
+  /// The first divergence, for those that come after it: `op 3 aten::relu (m)`; empty while all is
+  /// fine.
+  [[nodiscard]] std::string first_text() const {
+    return report_.first_divergence ? op_text(shown_record(*report_.first_divergence)) : "";
+  }
+
+  /// How many more divergences would be kept.
+  [[nodiscard]] std::size_t room() const noexcept {
+    const std::size_t most = context_.options.max_items;
+    const std::size_t free = most - std::min(most, report_.divergences.size());
+    // The first one comes on top; without a limit there is nothing above.
+    return free + (!report_.first_divergence && free < SIZE_MAX ? 1U : 0U);
+  }
+
+  void take_hunk(const Hunk& hunk) {
+    const std::optional<Decision> decision = decisions_.last();
+    if (!report_.control_flow) report_.control_flow = hunks_.control_flow(hunk, decision);
+    for (const std::uint32_t op : hunk.missing) take_alone(context_.baseline, op, true);
+    for (const std::uint32_t op : hunk.extra) take_alone(context_.candidate, op, false);
+    taint_.see_hunk(hunk);
+    trail_.see_hunk(hunk);
+    for (const Hunk& part :
+         split_by_module(hunk, context_.baseline, context_.candidate, context_.pairing.names)) {
+      report_.divergences_total += hunks_.items(part);
+      hunks_.describe(part,
+                      {first_text(), decision},
+                      context_.options.observer.see ? SIZE_MAX : room(),
+                      [this](OpDivergence item) { keep(std::move(item)); });
+    }
+  }
+
+  void take_alone(const core::DumpSource& source, std::uint32_t place, bool in_baseline) {
+    const core::OpRecord head = source.op_head(place);
+    rank_firsts_.see(head, in_baseline);
+    modules_.see(head, OpOutcome::kUnseen);
+    // All of them are read only where some may draw: traces of another order have millions.
+    const bool draws = source.manifest().trace.drawing_operators != 0;
+    if (!draws && alone_ >= kMostAlone) return;
+    ++alone_;
+    try {
+      const core::OpRecord record = source.op(place);
+      if (draws) evidence_.rng.see_unmatched(record, in_baseline);
+      context_.observations.see_alone(record, in_baseline);
+    } catch (const core::Error& error) {
+      if (draws || error.kind() != core::ErrorKind::kDumpDamaged) throw;
+    }
+  }
+
+  /// @return whether bits differ
+  bool take_pair(const OpPair& event) {
+    core::OpRecord from;
+    core::OpRecord to;
+    if (!read_pair(context_, event.baseline, event.candidate, from, to)) {
+      take_damaged(event);
+      return false;
+    }
+    evidence_.rng.see(from, to);
+    OpFindings findings = judge_op(from, to, context_.options, other_device_, context_.judge);
+    context_.observations.see(from, to, findings);
+    context_.observations.note_unwritten(from, to, evidence_);
+    decisions_.see(from, to, findings);
+    const bool differs = findings.bits_differ;
+    conclude(event.baseline, findings.outcome);
+    modules_.see(from, findings.outcome);
+    note_progress(from, findings);
+    remember(from, findings);
+    std::optional<Attribution> why;
+    if (findings.fails()) why = diverge(from, to, findings);
+    taint_.see(from, to, findings, why ? &*why : nullptr);
+    trail_.see(from, to, findings, why ? &*why : nullptr);
+    const OpObserver& observer = context_.options.observer;
+    const bool is_wanted = why ? room() != 0 || observer.see : observer.see_fine != nullptr;
+    if (is_wanted) {
+      const OpState state = state_of(findings.outcome, nullptr);
+      OpDivergence item =
+          to_item(from, to, std::move(findings), why ? std::move(*why) : Attribution());
+      item.matched_by = context_.pairing.how[from.index];
+      why ? keep(std::move(item)) : tell_fine(std::move(item), state);
+    }
+    evidence_.baseline_writes.see(from, differs);
+    evidence_.candidate_writes.see(to, differs);
+    return differs;
+  }
+
+  void take_damaged(const OpPair& event) {
     std::string& first = context_.verdict.first_not_judged;
     if (first.empty()) first = fmt::format("op {}: its record is damaged", event.baseline);
     conclude(event.baseline, OpOutcome::kNotJudged);
@@ -300,143 +1012,124 @@ bool Walk::take_pair(const Event& event) {
     item.baseline_index = event.baseline;
     item.candidate_index = event.candidate;
     tell_fine(std::move(item), OpState::kNotJudged);
-    return false;
   }
-  rng_.see(from, to);
-  OpFindings findings = judge_op(from, to, context_.options, other_device_, context_.judge);
-  context_.observations.see(from, to, findings);
-  context_.observations.note_unwritten(from, to, evidence_);
-  decisions_.see(from, to, findings);
-  const bool differs = findings.bits_differ;
-  conclude(event.baseline, findings.outcome);
-  modules_.see(from, module_outcome(findings));
-  note_progress(from, findings);
-  remember(from, findings);
-  if (findings.fails()) {
-    Attribution why = diverge(from, to, findings);
-    taint_.see(from, to, findings, &why);
-    trail_.see(from, to, findings, &why);
-    if (list_.room() != 0 || context_.options.observer.see) {
-      OpDivergence item = to_item(from, to, std::move(findings), std::move(why));
-      item.matched_by = context_.pairing.how[from.index];
-      keep(std::move(item));
-    }
-  } else {
-    taint_.see(from, to, findings, nullptr);
-    trail_.see(from, to, findings, nullptr);
-    if (context_.options.observer.see_fine) {
-      const OpState state = state_of(findings.outcome, nullptr);
-      OpDivergence item = to_item(from, to, std::move(findings), {});
-      item.matched_by = context_.pairing.how[from.index];
-      tell_fine(std::move(item), state);
+
+  /// One that is not fine: for the observer, and for the report where that has room.
+  void keep(OpDivergence item) {
+    occurrences_.fill(item);
+    if (context_.options.observer.see) context_.options.observer.see(item);
+    if (room() == 0) return;
+    if (!report_.first_divergence) {
+      report_.first_divergence = std::move(item);
+    } else {
+      report_.divergences.push_back(std::move(item));
     }
   }
-  baseline_writes_.see(from, differs);
-  candidate_writes_.see(to, differs);
-  baseline_allocations_.see(from);
-  candidate_allocations_.see(to);
-  return differs;
-}
 
-void Walk::keep(OpDivergence item) {
-  occurrences_.fill(item);
-  if (context_.options.observer.see) context_.options.observer.see(item);
-  list_.keep(std::move(item));
-}
-
-void Walk::tell_fine(OpDivergence item, OpState state) {
-  if (!context_.options.observer.see_fine) return;
-  occurrences_.fill(item);
-  context_.options.observer.see_fine(item, state);
-}
-
-void Walk::conclude(std::uint32_t baseline, OpOutcome outcome) {
-  evidence_.outcomes[baseline] = outcome;
-  count_outcome(outcome, context_.report.coverage);
-}
-
-void Walk::note_progress(const core::OpRecord& from, const OpFindings& findings) {
-  Report& report = context_.report;
-  count_outputs(findings, report.coverage);
-  report.screened.tensors += findings.screened.tensors;
-  report.screened.elements += findings.screened.elements;
-  report.screened.beyond += findings.screened.beyond;
-  if (context_.verdict.first_unruled.empty()) context_.verdict.first_unruled = findings.unruled;
-  if (findings.lacks_floor) context_.verdict.lacks_floor = true;
-  if (findings.lacks_fp64) context_.verdict.lacks_fp64 = true;
-  context_.verdict.values += findings.values;
-  if (findings.bits_differ && !report.first_bit_difference) {
-    report.first_bit_difference = from.index;
+  void tell_fine(OpDivergence item, OpState state) {
+    if (!context_.options.observer.see_fine) return;
+    occurrences_.fill(item);
+    context_.options.observer.see_fine(item, state);
   }
-  if (findings.outcome == OpOutcome::kNotJudged && context_.verdict.first_not_judged.empty()) {
-    note_not_judged(from, findings);
-  }
-}
 
-void Walk::note_not_judged(const core::OpRecord& from, const OpFindings& findings) {
-  std::string& text = context_.verdict.first_not_judged;
-  text = op_text(from);
-  for (const TensorComparison& output : findings.outputs) {
-    if (output.outcome != TensorOutcome::kUncomparable) continue;
-    text += fmt::format(" output {}: {}", output.baseline.slot, output.note);
-    return;
+  void conclude(std::uint32_t baseline, OpOutcome outcome) {
+    evidence_.outcomes.set(baseline, outcome);
+    count_outcome(outcome, report_.coverage.mismatched, report_.coverage);
   }
-}
 
-/// What causes of later operators are seen by.
-void Walk::remember(const core::OpRecord& from, const OpFindings& findings) {
-  if (findings.outcome == OpOutcome::kWithin) {
-    double worst = 0;
-    for (const TensorComparison& output : findings.outputs) {
-      if (output.metrics) worst = std::max(worst, output.metrics->l2_rel.value_or(0));
+  void note_progress(const core::OpRecord& from, const OpFindings& findings) {
+    Coverage& coverage = report_.coverage;
+    coverage.outputs += findings.tally.outputs;
+    coverage.tensors += findings.tally.tensors;
+    coverage.metadata_only += findings.tally.metadata_only;
+    coverage.ignored += findings.tally.ignored;
+    coverage.not_judged_tensors += findings.tally.not_judged;
+    coverage.sliced += static_cast<std::uint64_t>(std::ranges::count_if(
+        findings.outputs, [](const TensorComparison& output) { return output.slice.has_value(); }));
+    coverage.elements += findings.elements;
+    coverage.bytes += findings.bytes;
+    report_.screened.tensors += findings.screened.tensors;
+    report_.screened.elements += findings.screened.elements;
+    report_.screened.beyond += findings.screened.beyond;
+    note_obstacles(findings, context_.verdict);
+    context_.verdict.values += findings.values;
+    if (findings.bits_differ && !report_.first_bit_difference) {
+      report_.first_bit_difference = from.index;
     }
-    if (worst > 0) evidence_.passed_error.set(from.index, worst, evidence_.outcomes.size());
+    std::string& first = context_.verdict.first_not_judged;
+    if (findings.outcome != OpOutcome::kNotJudged || !first.empty()) return;
+    first = op_text(from);
+    if (const TensorComparison* output = first_uncomparable(findings)) {
+      first += fmt::format(" output {}: {}", output->baseline.slot, output->note);
+    }
   }
-  for (const ScalarDifference& result : findings.results) {
-    if (evidence_.scalar_results.size() >= kRememberedScalars) return;
-    evidence_.scalar_results.try_emplace({result.baseline, result.candidate}, from.index);
-  }
-}
 
-Attribution Walk::diverge(const core::OpRecord& from,
-                          const core::OpRecord& to,
-                          OpFindings& findings) {
-  Report& report = context_.report;
-  if (list_.empty()) measure_inputs(from, to, findings);
-  Attribution why = attribute(from, to, findings, evidence_);
-  const bool has_producer = why.relation == Relation::kPropagated || !why.producers.empty();
-  ++(has_producer ? report.coverage.propagated : report.coverage.origins);
-  remember_root(from, why);
-  ++report.divergences_total;
-  rank_firsts_.see(from, true);
-  return why;
-}
-
-void Walk::remember_root(const core::OpRecord& from, const Attribution& why) {
-  const std::size_t ops = evidence_.outcomes.size();
-  auto root = static_cast<std::uint32_t>(from.index);
-  if (!why.producers.empty()) {
-    const std::uint32_t known = evidence_.root_of.at(why.producers.front());
-    root = known != kUnmatched ? known : static_cast<std::uint32_t>(why.producers.front());
+  /// What causes of later operators are seen by.
+  void remember(const core::OpRecord& from, const OpFindings& findings) {
+    if (findings.outcome == OpOutcome::kWithin) {
+      double worst = 0;
+      for (const TensorComparison& output : findings.outputs) {
+        if (output.metrics) worst = std::max(worst, output.metrics->l2_rel.value_or(0));
+      }
+      if (worst > 0) evidence_.passed_error.set(from.index, worst);
+    }
+    for (const ScalarDifference& result : findings.results) {
+      if (evidence_.scalar_results.size() >= kRememberedScalars) return;
+      evidence_.scalar_results.try_emplace({result.baseline, result.candidate}, from.index);
+    }
   }
-  evidence_.root_of.set(from.index, root, ops);
-  const auto parent = static_cast<std::uint64_t>(from.parent);
-  if (from.parent >= 0 && evidence_.divergent_child.at(parent) == kUnmatched) {
-    evidence_.divergent_child.set(parent, static_cast<std::uint32_t>(from.index), ops);
-  }
-}
 
-/// Of the first divergence a reader wants to know how far its inputs were apart.
-void Walk::measure_inputs(const core::OpRecord& from,
-                          const core::OpRecord& to,
-                          OpFindings& findings) {
-  for (TensorComparison& input : findings.inputs) {
-    if (input.outcome == TensorOutcome::kMismatch || input.metrics) continue;
-    input = context_.judge.judge({input.baseline, input.candidate, from, to},
-                                 Depth::kValues,
-                                 fmt::format("op {} input {}", from.index, input.baseline.slot),
-                                 context_.judge.rules().choose_for_input(from, input.baseline));
+  Attribution diverge(const core::OpRecord& from, const core::OpRecord& to, OpFindings& findings) {
+    if (!report_.first_divergence) measure_inputs(from, to, findings);
+    Attribution why = attribute(from, to, findings, evidence_);
+    const bool has_producer = why.relation == Relation::kPropagated || !why.producers.empty();
+    ++(has_producer ? report_.coverage.propagated : report_.coverage.origins);
+    remember_root(from, why);
+    ++report_.divergences_total;
+    rank_firsts_.see(from, true);
+    return why;
   }
-}
 
-}  // namespace repro_check::comparators::detail
+  void remember_root(const core::OpRecord& from, const Attribution& why) {
+    auto root = static_cast<std::uint32_t>(from.index);
+    if (!why.producers.empty()) {
+      const std::uint32_t known = evidence_.root_of.at(why.producers.front());
+      root = known != kUnmatched ? known : static_cast<std::uint32_t>(why.producers.front());
+    }
+    evidence_.root_of.set(from.index, root);
+    const auto parent = static_cast<std::uint64_t>(from.parent);
+    if (from.parent >= 0 && evidence_.divergent_child.at(parent) == kUnmatched) {
+      evidence_.divergent_child.set(parent, static_cast<std::uint32_t>(from.index));
+    }
+  }
+
+  /// Of the first divergence a reader wants to know how far its inputs were apart.
+  void measure_inputs(const core::OpRecord& from, const core::OpRecord& to, OpFindings& findings) {
+    for (TensorComparison& input : findings.inputs) {
+      if (input.outcome == TensorOutcome::kMismatch || input.metrics) continue;
+      input = context_.judge.judge({input.baseline, input.candidate, from, to},
+                                   Depth::kValues,
+                                   fmt::format("op {} input {}", from.index, input.baseline.slot),
+                                   context_.judge.rules().choose_for_input(from, input.baseline));
+    }
+  }
+
+  WalkContext context_;
+  Report& report_;
+  bool other_device_;
+  Evidence evidence_;
+  HunkJudge hunks_;
+  Taint taint_;
+  DecisionWatch decisions_;
+  ModuleCounter modules_;
+  TrailKeeper trail_;
+  Occurrences occurrences_;
+  RankFirsts rank_firsts_;
+  std::uint64_t alone_ = 0;  ///< operators without a counterpart that were read
+};
+
+}  // namespace
+
+void walk(const WalkContext& context) { Walk(context).run(); }
+
+}  // namespace repro_check::comparators

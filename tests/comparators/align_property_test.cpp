@@ -19,7 +19,6 @@
 namespace repro_check::comparators {
 namespace {
 
-using detail::Pairing;
 using test_support::DumpFixture;
 using test_support::MemorySource;
 
@@ -156,14 +155,13 @@ void check_pairs(const std::vector<core::OpRecord>& baseline,
     before = other;
   }
   CHECK(matched == pairing.matched);
-  std::uint64_t counted = 0;
-  for (const std::uint64_t count : pairing.counts()) counted += count;
-  CHECK(counted == matched);
+  const auto is_said_how = [](MatchedBy by) { return by != MatchedBy::kNone; };
+  CHECK(static_cast<std::uint64_t>(std::ranges::count_if(pairing.how, is_said_how)) == matched);
   const auto back =
       std::ranges::count_if(pairing.baseline_of, [](std::uint32_t op) { return op != kUnmatched; });
   CHECK(static_cast<std::uint64_t>(back) == matched);
   CHECK(pairing.work <= pairing.work_limit);
-  for (const detail::Moved& moved : pairing.moved) {
+  for (const OpPair& moved : pairing.moved) {
     CHECK(pairing.candidate_of[moved.baseline] == kUnmatched);
     CHECK(pairing.baseline_of[moved.candidate] == kUnmatched);
     CHECK(same_call(baseline[moved.baseline], candidate[moved.candidate]));
@@ -198,7 +196,7 @@ TEST_CASE("random edits: the same operators, in order, as many as can be") {
     const EditedTrace traces(seed);
     const std::vector<core::OpRecord>& baseline = traces.baseline;
     const std::vector<core::OpRecord>& candidate = traces.candidate;
-    const Pairing pairing = detail::pair_records(traces.left, traces.right);
+    const Pairing pairing = pair_records(traces.left, traces.right);
     check_pairs(baseline, candidate, pairing);
     CHECK_FALSE(pairing.gave_up);
     std::uint64_t best = 0;
@@ -216,8 +214,9 @@ TEST_CASE("a trace and itself match by position alone") {
     const std::vector<core::OpRecord> trace = random_trace(random);
     const MemorySource left = source_of(trace);
     const MemorySource right = source_of(trace);
-    const Pairing pairing = detail::pair_records(left, right);
-    CHECK(pairing.counts()[static_cast<std::size_t>(MatchedBy::kPosition)] == trace.size());
+    const Pairing pairing = pair_records(left, right);
+    const auto by_position = std::ranges::count(pairing.how, MatchedBy::kPosition);
+    CHECK(static_cast<std::size_t>(by_position) == trace.size());
     for (std::uint32_t i = 0; i < trace.size(); ++i) CHECK(pairing.candidate_of[i] == i);
   }
 }
@@ -228,8 +227,8 @@ TEST_CASE("by position, the k-th call of a stream is paired with the k-th or wit
     const EditedTrace traces(seed);
     const std::vector<core::OpRecord>& baseline = traces.baseline;
     const std::vector<core::OpRecord>& candidate = traces.candidate;
-    const Pairing pairing = detail::pair_records(
-        traces.left, traces.right, {configs::AlignMode::kStrict, false, false});
+    const Pairing pairing =
+        pair_records(traces.left, traces.right, {configs::AlignMode::kStrict, false, false});
     check_pairs(baseline, candidate, pairing);
     CHECK(pairing.moved.empty());
     std::uint64_t expected = 0;
@@ -266,7 +265,7 @@ TEST_CASE("a rank for every other record costs no more than one rank for all") {
   constexpr std::uint32_t kRanks = 200'000;
   const MemorySource left = many_streams(kRanks, false);
   const MemorySource right = many_streams(kRanks, true);
-  const Pairing pairing = detail::pair_records(left, right);
+  const Pairing pairing = pair_records(left, right);
   CHECK(pairing.matched == kRanks);
   CHECK(pairing.moved.size() == kRanks);
   CHECK(pairing.baseline.ranks.size() == kRanks);

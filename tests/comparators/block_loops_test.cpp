@@ -14,7 +14,7 @@
 #include "core/tensor/float_format.h"
 #include "tests/comparators/random_block.h"
 
-namespace repro_check::comparators::detail {
+namespace repro_check::comparators {
 namespace {
 
 constexpr std::uint32_t kSeed = 20260104;
@@ -174,4 +174,4 @@ TEST_CASE("the comparison of two outcomes sees one bit") {
 }
 
 }  // namespace
-}  // namespace repro_check::comparators::detail
+}  // namespace repro_check::comparators

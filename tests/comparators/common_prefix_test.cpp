@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "comparators/common_prefix.h"
-
 #include <doctest/doctest.h>
 
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "comparators/compare.h"
 #include "tests/support/memory_source.h"
 
 namespace repro_check::comparators {

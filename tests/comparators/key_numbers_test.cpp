@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "comparators/align/key_numbers.h"
-
 #include <doctest/doctest.h>
 
 #include <cstddef>
@@ -12,7 +10,9 @@
 #include <tuple>
 #include <vector>
 
-namespace repro_check::comparators::detail {
+#include "comparators/align/record_keys.h"
+
+namespace repro_check::comparators {
 namespace {
 
 TEST_CASE("keys are equal where every part of them is") {
@@ -78,4 +78,4 @@ TEST_CASE("numbers are those of the keys, however many passes they take") {
 }
 
 }  // namespace
-}  // namespace repro_check::comparators::detail
+}  // namespace repro_check::comparators

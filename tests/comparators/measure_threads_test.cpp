@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "comparators/measure/metrics.h"
-#include "comparators/measure/pair_measurer.h"
 #include "comparators/measure/samples.h"
 #include "core/content/content.h"
 #include "tests/comparators/tensor_pair.h"
@@ -88,7 +87,7 @@ TEST_CASE("a part that is read gives what memory gives, samples and digests incl
   for (const unsigned threads : {1U, 8U}) {
     CAPTURE(threads);
     const auto found =
-        detail::PairMeasurer(threads).measure({{pair.dtype, pair.shape, &left, &right}, {}, 10});
+        PairMeasurer(threads).measure({pair.dtype, pair.shape, &left, &right, {}, 10});
     CHECK(found.metrics == measure(pair.baseline(), pair.candidate(), {}));
     CHECK(core::digest_of_leaves(found.chunks[0]) == core::digest_bytes(pair.baseline_bytes));
     CHECK(core::digest_of_leaves(found.chunks[1]) == core::digest_bytes(pair.candidate_bytes));
@@ -107,16 +106,16 @@ TEST_CASE("pairs measured at the same time give what each gives alone") {
     pairs.push_back(random_pair(dtype));
   }
   std::deque<StoredParts> parts;
-  std::vector<detail::MeasureRequest> requests;
+  std::vector<MeasureRequest> requests;
   for (const TensorPair& pair : pairs) {
     const core::ContentParts* left = &parts.emplace_back(pair.baseline_bytes);
     const core::ContentParts* right = &parts.emplace_back(pair.candidate_bytes);
-    requests.push_back({{pair.dtype, pair.shape, left, right}, {}, 5});
+    requests.push_back({pair.dtype, pair.shape, left, right, {}, 5});
   }
   parts[3].fail_at(2 * core::kDigestChunk);
   for (const unsigned threads : {1U, 2U, 8U}) {
     CAPTURE(threads);
-    detail::PairMeasurer measurer(threads);
+    PairMeasurer measurer(threads);
     const auto found = measurer.measure_each(requests);
     REQUIRE(found.size() == pairs.size());
     CHECK(found[1].failures[1]);
@@ -140,7 +139,7 @@ TEST_CASE("a side that cannot be read is told from the other") {
   right.fail_at(5 * core::kDigestChunk);
   for (const unsigned threads : {1U, 2U}) {
     const auto found =
-        detail::PairMeasurer(threads).measure({{pair.dtype, pair.shape, &left, &right}, {}, 10});
+        PairMeasurer(threads).measure({pair.dtype, pair.shape, &left, &right, {}, 10});
     CHECK_FALSE(found.failures[0]);
     REQUIRE(found.failures[1]);
     CHECK_THROWS_AS(std::rethrow_exception(found.failures[1]), std::runtime_error);

@@ -14,7 +14,7 @@
 #include "comparators/measure/float_block.h"
 #include "tests/comparators/random_block.h"
 
-namespace repro_check::comparators::detail {
+namespace repro_check::comparators {
 namespace {
 
 constexpr std::uint32_t kSeed = 20261122;
@@ -141,4 +141,4 @@ TEST_CASE("float32: what a block holds is what its pairs are, one by one") {
 }
 
 }  // namespace
-}  // namespace repro_check::comparators::detail
+}  // namespace repro_check::comparators

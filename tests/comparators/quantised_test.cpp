@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "comparators/measure/quantiser.h"
+#include "comparators/measure/conversion.h"
 #include "tests/comparators/corpus.h"
 
 namespace repro_check::comparators {
@@ -23,11 +23,11 @@ template <class Integer>
 Numbers dequantise(core::Dtype dtype,
                    const std::vector<std::int64_t>& shape,
                    const std::vector<Integer>& integers,
-                   const detail::Quantiser& quantiser,
+                   const Quantiser& quantiser,
                    std::size_t piece) {
   std::vector<std::byte> bytes(integers.size() * sizeof(Integer));
   std::memcpy(bytes.data(), integers.data(), bytes.size());
-  const detail::DequantisedParts parts(
+  const DequantisedParts parts(
       std::make_unique<core::MemoryParts>(std::move(bytes)), dtype, shape, quantiser);
   CHECK(parts.size() == integers.size() * sizeof(double));
   Numbers out(integers.size());

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "comparators/align/streams.h"
-
 #include <doctest/doctest.h>
 
 #include <cstddef>
@@ -8,53 +6,61 @@
 #include <map>
 #include <random>
 #include <set>
+#include <string>
+#include <utility>
 #include <vector>
 
-namespace repro_check::comparators::detail {
+#include "tests/comparators/trace_builder.h"
+
+namespace repro_check::comparators {
 namespace {
 
-TEST_CASE("no records are no streams") {
-  Streams streams;
-  streams.finish();
-  CHECK(streams.size() == 0);
-  CHECK(streams.ranks().empty());
+using Stream = std::pair<std::uint32_t, std::uint32_t>;  // rank, lane
+
+/// The streams' operators, those of each in order, interleaved as chance has it.
+Trace interleaved(std::map<Stream, std::size_t> left, std::mt19937& random) {
+  Trace trace("run");
+  trace.tensor("x", {1});
+  std::map<Stream, std::size_t> made;
+  while (!left.empty()) {
+    auto next = left.begin();
+    std::advance(next, random() % left.size());
+    const auto& [rank, lane] = next->first;
+    // No two of a stream are alike, so that only their own order pairs them.
+    trace.op(
+        numbered("aten::op", made[next->first]++), {"x"}, {"x"}, {{"rank", rank}, {"lane", lane}});
+    if (--next->second == 0) left.erase(next);
+  }
+  return trace;
 }
 
-TEST_CASE("op indices by rank and lane, as a map has them") {
+TEST_CASE("streams of ranks and lanes are paired each in its order, however they interleave") {
   std::mt19937 random(12);
   const auto below = [&](std::uint32_t limit) {
     return static_cast<std::uint32_t>(random() % limit);
   };
-  for (int round = 0; round < 100; ++round) {
+  for (int round = 0; round < 20; ++round) {
     CAPTURE(round);
-    Streams streams;
-    std::map<StreamId, std::vector<std::uint32_t>> expected;
+    std::map<Stream, std::size_t> streams;
     std::set<std::uint32_t> ranks;
-    const std::uint32_t kinds = 1 + below(40);
-    const std::uint32_t count = below(2000);
-    for (std::uint32_t op = 0; op < count; ++op) {
-      core::OpRecord head;
-      head.rank = below(kinds) * 0x0100'0193U;
-      head.lane = below(3);
-      const bool left_out = below(5) == 0;
-      streams.add(head, left_out);
-      if (left_out) continue;
-      expected[{head.rank, head.lane}].push_back(op);
-      ranks.insert(head.rank);
+    std::size_t count = 0;
+    const std::uint32_t kinds = 1 + below(10);
+    for (std::uint32_t i = 0; i < 1 + below(15); ++i) {
+      const Stream stream(below(kinds) * 0x0100'0193U, below(3));
+      const std::size_t operators = 1 + below(8);
+      count += operators;
+      streams[stream] += operators;
+      ranks.insert(stream.first);
     }
-    streams.finish();
-    REQUIRE(streams.size() == expected.size());
-    std::size_t stream = 0;
-    for (const auto& [id, ops] : expected) {
-      CHECK(streams.id(stream) == id);
-      const auto found = streams.ops(stream++);
-      CHECK(std::vector(found.begin(), found.end()) == ops);
-    }
-    const auto found = streams.ranks();
-    CHECK(std::set(found.begin(), found.end()) == ranks);
-    CHECK(found.size() == ranks.size());
+    Trace baseline = interleaved(streams, random);
+    Trace candidate = interleaved(streams, random);
+    const Report report = compare_traces(baseline, candidate);
+    CHECK(report.status == Status::kReproducible);
+    CHECK(report.alignment.position == count);
+    CHECK(std::set(report.ranks.begin(), report.ranks.end()) == ranks);
+    CHECK(report.ranks.size() == ranks.size());
   }
 }
 
 }  // namespace
-}  // namespace repro_check::comparators::detail
+}  // namespace repro_check::comparators

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "comparators/measure/difference_map.h"
+#include "comparators/measure/samples.h"
 #include "tests/comparators/cause_traces.h"
 
 namespace repro_check::comparators {
@@ -37,7 +37,7 @@ Report chain_with(const std::vector<double>& errors, const CompareOptions& optio
 }
 
 std::uint64_t count(const OpTrail& trail, OpState state) {
-  return static_cast<std::uint64_t>(std::ranges::count(trail.rows, state, &OpRow::state));
+  return static_cast<std::uint64_t>(std::ranges::count(trail.rows, state, &TrailRow::state));
 }
 
 TEST_CASE("without keep_trail there is none") {
@@ -53,7 +53,7 @@ TEST_CASE("every operator has its row, in order, with its state and its errors")
   const std::array expected{
       OpState::kEqual, OpState::kWithin, OpState::kOrigin, OpState::kPropagated, OpState::kEqual};
   for (std::uint32_t i = 0; i < 5; ++i) {
-    const OpRow& row = trail.rows[i];
+    const TrailRow& row = trail.rows[i];
     CHECK(row.baseline == i);
     CHECK(row.candidate == i);
     CHECK(row.shown() == i);
@@ -63,8 +63,8 @@ TEST_CASE("every operator has its row, in order, with its state and its errors")
   CHECK(trail.rows[0].state == expected[0]);
   CHECK(trail.rows[1].state == expected[1]);
   CHECK(trail.rows[4].state == expected[4]);
-  CHECK(trail.rows[0].errors == OpRow::kNone);
-  REQUIRE(trail.rows[2].errors != OpRow::kNone);
+  CHECK(trail.rows[0].errors == TrailRow::kNone);
+  REQUIRE(trail.rows[2].errors != TrailRow::kNone);
   const OpErrors& errors = trail.errors.at(trail.rows[2].errors);
   CHECK(errors.max_abs == doctest::Approx(0.5));
   CHECK(errors.differing == 1);
@@ -99,9 +99,9 @@ TEST_CASE("what one side alone has stands in a row of its own") {
   CHECK(trail.rows_total == 4);
   CHECK(count(trail, OpState::kBaselineOnly) == report.coverage.missing_in_candidate);
   CHECK(count(trail, OpState::kCandidateOnly) == report.coverage.missing_in_baseline);
-  const auto only = std::ranges::find(trail.rows, OpState::kCandidateOnly, &OpRow::state);
+  const auto only = std::ranges::find(trail.rows, OpState::kCandidateOnly, &TrailRow::state);
   REQUIRE(only != trail.rows.end());
-  CHECK(only->baseline == OpRow::kNone);
+  CHECK(only->baseline == TrailRow::kNone);
   CHECK(only->candidate == 1);
   CHECK(trail.operators.at(only->op) == "aten::tanh");
 }
@@ -135,13 +135,13 @@ TEST_CASE("a map counts every differing element once, in the block it lies in") 
       ++differing;
     }
     const DifferenceMap map =
-        detail::map_differences(shape, sizeof(float), bytes_of(left), bytes_of(right));
+        map_differences(shape, sizeof(float), bytes_of(left), bytes_of(right));
     std::uint64_t counted = 0;
     for (const std::uint64_t block : map.differing) counted += block;
     CHECK(counted == differing);
     CHECK(map.differing.size() == std::size_t{map.row_blocks} * map.column_blocks);
     CHECK(map.leading * map.rows * map.columns == elements);
-    CHECK(map.row_blocks <= detail::kMapBlocks);
+    CHECK(map.row_blocks <= kMapBlocks);
   }
 }
 
@@ -149,8 +149,8 @@ TEST_CASE("a map puts an element where it is, and takes NaN for what its bits ar
   std::vector<float> left(std::size_t{128} * 128, std::nanf(""));
   std::vector<float> right = left;
   right[std::size_t{127} * 128 + 2] = 0.0F;
-  const DifferenceMap map = detail::map_differences(
-      std::vector<std::int64_t>{128, 128}, 4, bytes_of(left), bytes_of(right));
+  const DifferenceMap map =
+      map_differences(std::vector<std::int64_t>{128, 128}, 4, bytes_of(left), bytes_of(right));
   CHECK(map.differing.at(std::size_t{63} * 64 + 1) == 1);
   CHECK(std::ranges::count(map.differing, 0U) == 64 * 64 - 1);
 }

@@ -25,7 +25,7 @@ namespace repro_check::cmd {
 namespace {
 
 using comparators::OpErrors;
-using comparators::OpRow;
+using comparators::TrailRow;
 using comparators::OpTrail;
 
 /// Operators that a page lists for browsers that run no script in it.
@@ -264,9 +264,9 @@ class ColumnWriter {
   Json* out_;
 };
 
-/// An op index or a place in another table; null for OpRow::kNone.
+/// An op index or a place in another table; null for TrailRow::kNone.
 std::optional<std::uint32_t> known(std::uint32_t number) {
-  return number == OpRow::kNone ? std::nullopt : std::optional(number);
+  return number == TrailRow::kNone ? std::nullopt : std::optional(number);
 }
 
 /// Null for NaN, which stands for not known here.
@@ -280,7 +280,7 @@ void describe(ColumnWriter f, const comparators::OpPlace& place) {
   f("line", place.line);
 }
 
-void describe(ColumnWriter f, const OpRow& row) {
+void describe(ColumnWriter f, const TrailRow& row) {
   f("baseline", known(row.baseline));
   f("candidate", known(row.candidate));
   f("op", row.op);

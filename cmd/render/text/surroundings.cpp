@@ -14,7 +14,7 @@
 #include "cmd/render/text.h"
 #include "cmd/render/text/report_sections.h"
 #include "cmd/render/words.h"
-#include "comparators/report/repeat_summary.h"
+#include "comparators/report/report.h"
 #include "comparators/report/run_statistics.h"
 #include "core/trace/op_range.h"
 

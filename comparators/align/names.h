@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "configs/spec/name_pattern.h"
+#include "core/trace/op_record.h"
+
+namespace repro_check::comparators {
+
+/// Paths of the candidate's modules, and what they are in the baseline (see renames.h).
+using ModuleRenames = std::map<std::string, std::string>;
+
+/// Says by which names the baseline would know what the candidate calls otherwise. Without a map
+/// every name stays as it is.
+class NameRewriter {
+ public:
+  struct Name {
+    std::string text;
+    std::optional<std::size_t> entry;  ///< of the map, that matched it
+    bool changed = false;              ///< another one than the candidate's own
+  };
+
+  NameRewriter() = default;
+  /// @param map      borrowed
+  /// @param renames  borrowed, of modules that no line of the map matches; null = none
+  explicit NameRewriter(const configs::NameMap& map, const ModuleRenames* renames = nullptr)
+      : map_(&map), renames_(renames) {}
+
+  /// One that takes every module for the root.
+  static NameRewriter without_modules() {
+    NameRewriter rewriter;
+    rewriter.without_modules_ = true;
+    return rewriter;
+  }
+
+  /// Lines of the map.
+  [[nodiscard]] std::size_t entries() const { return map_ == nullptr ? 0 : map_->entries.size(); }
+
+  /// Name and overload. A pattern that matches the name alone leaves the overload as it is.
+  [[nodiscard]] Name operator_name(const core::OperatorInfo& op) const;
+  [[nodiscard]] Name module_path(const std::string& path) const;
+  /// Of a parameter or buffer: the path of its module and its own name.
+  [[nodiscard]] Name tensor_name(const std::string& name) const;
+
+  /// Path of the module that made a call of the candidate.
+  [[nodiscard]] std::string module_of(const core::OpRecord& head) const;
+
+ private:
+  const configs::NameMap* map_ = nullptr;
+  const ModuleRenames* renames_ = nullptr;
+  bool without_modules_ = false;
+};
+
+}  // namespace repro_check::comparators

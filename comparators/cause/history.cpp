@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comparators/cause/history.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <utility>
+#include <variant>
+
+#include "comparators/report/report.h"
+
+namespace repro_check::comparators {
+namespace {
+
+std::string drawn_text(std::int64_t drawn) {
+  return drawn < 0 ? std::string("an unknown count of") : fmt::format("{}", drawn);
+}
+
+void mix(std::uint64_t& hash, std::uint64_t value) noexcept {
+  // Steps of splitmix64 (Steele, Lea, Flood 2014).
+  hash += 0x9E3779B97F4A7C15U + value;
+  hash = (hash ^ (hash >> 30U)) * 0xBF58476D1CE4E5B9U;
+  hash = (hash ^ (hash >> 27U)) * 0x94D049BB133111EBU;
+  hash ^= hash >> 31U;
+}
+
+std::uint64_t view_of(const core::TensorRecord& tensor) noexcept {
+  std::uint64_t hash = 0;
+  mix(hash, static_cast<std::uint64_t>(tensor.dtype));
+  mix(hash, static_cast<std::uint64_t>(tensor.storage_offset));
+  mix(hash, tensor.shape.size());
+  for (const auto* list : {&tensor.shape, &tensor.strides}) {
+    for (const std::int64_t value : *list) mix(hash, static_cast<std::uint64_t>(value));
+  }
+  return hash;
+}
+
+bool is_plain(const core::TensorRecord& tensor) noexcept {
+  return tensor.storage >= 0 && tensor.producer >= 0 && tensor.layout == "strided" &&
+         tensor.state == core::ContentState::kHashed;
+}
+
+using core::ContentState;
+using core::TensorRecord;
+using core::TensorRole;
+
+std::string_view base_name(const core::OpRecord& record) {
+  if (!record.op) return {};
+  const std::string_view name = record.op->name;
+  const std::size_t colons = name.find("::");
+  return colons == std::string_view::npos ? name : name.substr(colons + 2);
+}
+
+/// Whether an argument only says of which shape, dtype or device something else is to be.
+bool takes_no_values(std::string_view base, const TensorRecord& tensor) {
+  return base.ends_with("_like") || base.starts_with("new_") || base.starts_with("empty") ||
+         (tensor.slot == "other" && (base == "to" || base.ends_with("_as")));
+}
+
+bool is_shared_with_output(const core::OpRecord& record, const TensorRecord& input) {
+  return std::ranges::any_of(record.tensors, [&](const TensorRecord& output) {
+    return output.role == TensorRole::kOutput && output.storage >= 0 &&
+           output.storage == input.storage;
+  });
+}
+
+bool has_values(const core::OpRecord& record) {
+  return std::ranges::any_of(record.tensors, [](const TensorRecord& output) {
+    return output.role == TensorRole::kOutput && output.state == ContentState::kHashed;
+  });
+}
+
+/// `baddbmm(self, ..., beta=0)` is documented to ignore `self`.
+bool is_ignored(const core::OpRecord& record, const TensorRecord& input) {
+  if (input.slot != "self" && input.slot != "input") return false;
+  return std::ranges::any_of(record.arguments, [](const core::Argument& argument) {
+    if (argument.name != "beta") return false;
+    const auto* number = std::get_if<double>(&argument.value.data);
+    const auto* integer = std::get_if<std::int64_t>(&argument.value.data);
+    return (number != nullptr && *number == 0) || (integer != nullptr && *integer == 0);
+  });
+}
+
+/// The first argument that is unwritten memory, and of which more than the form is taken.
+const TensorRecord* unwritten_input(const core::OpRecord& record) {
+  const std::string_view base = base_name(record);
+  for (const TensorRecord& tensor : record.tensors) {
+    if (tensor.role != TensorRole::kInput || tensor.state != ContentState::kUninitialised) continue;
+    if (core::is_returned(record)) return &tensor;
+    if (!takes_no_values(base, tensor) && !is_shared_with_output(record, tensor) &&
+        !is_ignored(record, tensor)) {
+      return &tensor;
+    }
+  }
+  return nullptr;
+}
+
+/// They look at some elements, which may be written ones.
+bool is_picking(const core::OpRecord& record) {
+  return is_word_of(
+      "embedding embedding_bag gather index index_select masked_fill masked_scatter masked_select "
+      "scatter index_put index_copy index_fill take take_along_dim where _unsafe_index",
+      base_name(record));
+}
+
+}  // namespace
+
+const TensorRecord* unwritten_argument(const core::OpRecord& record) {
+  const TensorRecord* input = unwritten_input(record);
+  if (input == nullptr || core::is_returned(record)) return input;
+  return is_picking(record) || !has_values(record) ? nullptr : input;
+}
+
+bool may_read_unwritten(const core::OpRecord& record) { return unwritten_input(record) != nullptr; }
+
+void WriteHistory::see(const core::OpRecord& record, bool differs) {
+  for (const core::TensorRecord& tensor : record.tensors) {
+    if (tensor.role != core::TensorRole::kOutput || !is_plain(tensor)) continue;
+    // An alias that nobody has touched says nothing new of its storage.
+    if (tensor.producer != static_cast<std::int64_t>(record.index)) continue;
+    const Write write{tensor.producer, view_of(tensor), tensor.digest};
+    writes_[tensor.storage] = write;
+    const Write* before = differing_.find(tensor.storage);
+    if (differs || (before != nullptr && before->view == write.view)) {
+      differing_[tensor.storage] = differs ? write : Write{};
+    }
+  }
+  see_allocations(record);
+}
+
+std::int64_t WriteHistory::differing_writer(const core::TensorRecord& tensor) const {
+  const Write* found = differing_.find(tensor.storage);
+  return found == nullptr ? core::kNoProducer : found->producer;
+}
+
+bool WriteHistory::contradicts(const core::TensorRecord& input) const {
+  if (!is_plain(input)) return false;
+  const Write* found = writes_.find(input.storage);
+  return found != nullptr && found->producer == input.producer && found->view == view_of(input) &&
+         found->content != input.digest;
+}
+
+void WriteHistory::see_allocations(const core::OpRecord& record) {
+  // A kernel may write what it has allocated without an operator.
+  if (record.depth != 0) return;
+  for (const TensorRecord& output : record.tensors) {
+    if (output.role != TensorRole::kOutput || output.state != ContentState::kUninitialised)
+      continue;
+    if (output.storage < 0 || output.producer != static_cast<std::int64_t>(record.index)) continue;
+    const bool given = std::ranges::any_of(record.tensors, [&](const TensorRecord& input) {
+      return input.role == TensorRole::kInput && input.storage == output.storage;
+    });
+    if (!given || base_name(record).starts_with("resize"))
+      allocators_[output.storage] = output.producer;
+  }
+}
+
+std::string WriteHistory::describe_unwritten(const TensorRecord& tensor) const {
+  const std::int64_t* allocator = allocators_.find(tensor.storage);
+  if (allocator == nullptr) return {};
+  const auto text = [&](std::int64_t op) {
+    return op_text(dump_.op_head(static_cast<std::uint64_t>(op)));
+  };
+  std::string what = fmt::format("`{}` is memory that {} allocated", tensor.slot, text(*allocator));
+  const bool known =
+      tensor.producer >= 0 && static_cast<std::uint64_t>(tensor.producer) < dump_.op_count();
+  if (tensor.producer == *allocator || !known) {
+    return what + " and that no operator has written since";
+  }
+  return what +
+         fmt::format(" and that has been written in part alone, last by {}", text(tensor.producer));
+}
+
+RngLedger::RngLedger(const core::RunManifest& baseline, const core::RunManifest& candidate)
+    : baseline_seed_(baseline.seed),
+      candidate_seed_(candidate.seed),
+      on_host_(baseline.rng == "host") {}
+
+void RngLedger::part(std::string sentence) {
+  if (!parting_.empty()) return;
+  parting_ = std::move(sentence);
+  if (!last_draw_.empty()) parting_ += fmt::format("; {} was the last to draw alike", last_draw_);
+}
+
+void RngLedger::count_calls(const core::OpRecord& record) {
+  const auto found = below_.find(record.index);
+  std::uint64_t drew = found == below_.end() ? 0 : found->second;
+  if (found != below_.end()) below_.erase(found);
+  if (record.generator) {
+    draws_.operators -= std::exchange(drew, 1);
+    count(record);
+  }
+  if (drew > 0 && record.parent >= 0) below_[static_cast<std::uint64_t>(record.parent)] += drew;
+}
+
+void RngLedger::count(const core::OpRecord& record) {
+  ++draws_.operators;
+  if (std::ranges::find(draws_.devices, record.generator->device) == draws_.devices.end()) {
+    draws_.devices.push_back(record.generator->device);
+  }
+  // On the host every draw has a seed of its own, made from the run's.
+  const std::uint64_t seed = on_host_ ? baseline_seed_ : record.generator->seed;
+  const bool is_known = std::ranges::find(draws_.seeds, seed) != draws_.seeds.end();
+  if (!is_known && draws_.seeds.size() < RandomDraws::kMostSeeds) draws_.seeds.push_back(seed);
+}
+
+RandomDraws RngLedger::draws() const {
+  RandomDraws draws = draws_;
+  draws.parting = parting_;
+  return draws;
+}
+
+void RngLedger::see(const core::OpRecord& baseline, const core::OpRecord& candidate) {
+  const auto& from = baseline.generator;
+  const auto& to = candidate.generator;
+  if (from.has_value() == to.has_value()) count_calls(baseline);
+  if (!from && !to) return;
+  if (!from || !to) {
+    see_unmatched(from ? baseline : candidate, from.has_value());
+    return;
+  }
+  const bool elsewhere = from->position_before != to->position_before;
+  // Not by the seeds of the runs: the model may have seeded its generators alike since.
+  if (from->seed != to->seed) {
+    const bool of_runs = on_host_ && baseline_seed_ != candidate_seed_;
+    started_apart_ = started_apart_ || parting_.empty();
+    part(fmt::format("the generators started apart (seed {} against {})",
+                     of_runs ? baseline_seed_ : from->seed,
+                     of_runs ? candidate_seed_ : to->seed));
+  } else if (elsewhere) {
+    part(fmt::format("{} found the generator at another place; what moved it there is not recorded",
+                     op_text(baseline)));
+  } else if (from->position_after != to->position_after) {
+    part(fmt::format("the stream parted at {}: it drew {} against {} numbers",
+                     op_text(baseline),
+                     drawn_text(from->drawn),
+                     drawn_text(to->drawn)));
+  } else if (parting_.empty()) {
+    last_draw_ = op_text(baseline);
+  }
+}
+
+void RngLedger::see_unmatched(const core::OpRecord& record, bool in_baseline) {
+  if (!record.generator) return;
+  part(fmt::format("the stream parted at {}, which drew {} numbers in the {} only",
+                   op_text(record),
+                   drawn_text(record.generator->drawn),
+                   in_baseline ? "baseline" : "candidate"));
+}
+
+std::optional<bool> RngLedger::stood_elsewhere(const core::OpRecord& baseline,
+                                               const core::OpRecord& candidate) const {
+  const auto& from = baseline.generator;
+  const auto& to = candidate.generator;
+  if (from && to) return from->seed != to->seed || from->position_before != to->position_before;
+  if (from || to) return true;
+  if (baseline_seed_ != candidate_seed_) return true;
+  return std::nullopt;
+}
+
+}  // namespace repro_check::comparators

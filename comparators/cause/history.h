@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "comparators/align/numbering.h"
+#include "comparators/report/report.h"
+#include "core/system/large_memory.h"
+#include "core/trace/dump_source.h"
+#include "core/trace/op_record.h"
+#include "core/trace/run_manifest.h"
+
+namespace repro_check::comparators {
+
+/// Something a storage of one run. An operator may have a storage of its own, so that a trace of a
+/// million operators has a million of these.
+template <typename Value>
+class StorageMap {
+ public:
+  /// Made where there is none yet.
+  Value& operator[](std::int64_t storage) {
+    const std::uint32_t number = numbers_.number_of(storage);
+    if (number == values_.size()) values_.emplace_back();
+    return values_[number];
+  }
+
+  /// Null where there is none.
+  [[nodiscard]] const Value* find(std::int64_t storage) const {
+    const auto number = numbers_.find(storage);
+    return number ? &values_[*number] : nullptr;
+  }
+
+  /// In the order in which they were made.
+  [[nodiscard]] const core::LargeVector<Value>& values() const { return values_; }
+
+ private:
+  /// Storages are mostly numbered as they come, and then each has a slot of its own beside its
+  /// neighbour's. Numbers far apart are mixed, so that few fall together.
+  struct Hash {
+    std::size_t operator()(std::int64_t storage) const noexcept {
+      const auto number = static_cast<std::uint64_t>(storage);
+      const std::uint64_t mixed = (number >> 24U) * 0x9E37'79B9'7F4A'7C15U;
+      return number + (mixed ^ (mixed >> 32U));
+    }
+  };
+
+  Numbering<std::int64_t, Hash> numbers_;
+  core::LargeVector<Value> values_;
+};
+
+/// What was last written to each storage of one run, to notice a value that changed although no
+/// operator wrote it, and who allocated memory that nobody had written yet. 40 bytes a storage,
+/// twice that of those that came to differ.
+class WriteHistory {
+ public:
+  /// @param dump  of the run; borrowed
+  explicit WriteHistory(const core::DumpSource& dump) : dump_(dump) {}
+
+  /// To be told every record, in the order in which calls ended.
+  /// @param differs  whether some output is not that of the other run
+  void see(const core::OpRecord& record, bool differs);
+
+  /// Whether `input` is seen through the view that its producer returned, and holds something else
+  /// than it returned. False where that cannot be told.
+  [[nodiscard]] bool contradicts(const core::TensorRecord& input) const;
+  /// The last operator that wrote something else into the storage than its counterpart, and whose
+  /// view of it no other has written since; kNoProducer where there is none.
+  [[nodiscard]] std::int64_t differing_writer(const core::TensorRecord& tensor) const;
+
+  /// `` `self` is memory that op 3 aten::empty allocated and that no operator has written since``;
+  /// empty where a call inside an operator allocated it, or nobody did.
+  [[nodiscard]] std::string describe_unwritten(const core::TensorRecord& tensor) const;
+
+ private:
+  void see_allocations(const core::OpRecord& record);
+
+  struct Write {
+    std::int64_t producer = core::kNoProducer;
+    std::uint64_t view = 0;  ///< dtype, shape, strides and offset
+    core::Digest content;
+  };
+  const core::DumpSource& dump_;
+  StorageMap<Write> writes_;
+  StorageMap<Write> differing_;
+  StorageMap<std::int64_t> allocators_;  ///< op indices
+};
+
+/// The first argument that is memory of which not all has been written, and that the operator
+/// reads; null where there is none. What only takes its shape, shows it otherwise or writes it does
+/// not read it, and neither is it known of what picks elements (`index_select`).
+const core::TensorRecord* unwritten_argument(const core::OpRecord& record);
+
+/// Whether an argument is such memory, and the operator reads it or picks elements of it.
+bool may_read_unwritten(const core::OpRecord& record);
+
+/// Follows the generators of both runs through the trace and remembers where they first parted.
+class RngLedger {
+ public:
+  RngLedger(const core::RunManifest& baseline, const core::RunManifest& candidate);
+
+  /// To be told every matched pair, in the order in which the calls ended, before its cause is
+  /// asked for.
+  void see(const core::OpRecord& baseline, const core::OpRecord& candidate);
+  /// And every operator that is on one side only.
+  void see_unmatched(const core::OpRecord& record, bool in_baseline);
+
+  /// Whether a generator stood elsewhere, or had another seed, when this pair drew. Empty when it
+  /// was not recorded for either side.
+  [[nodiscard]] std::optional<bool> stood_elsewhere(const core::OpRecord& baseline,
+                                                    const core::OpRecord& candidate) const;
+
+  /// `the generators started apart (seed 1 against 2)`, `the stream parted at op 3 aten::rand,
+  /// which drew 8 against 4 numbers`; empty while they are together.
+  [[nodiscard]] const std::string& parting() const noexcept { return parting_; }
+  /// They parted before the first draw, by their seeds.
+  [[nodiscard]] bool started_apart() const noexcept { return started_apart_; }
+  /// Of all that it was told.
+  [[nodiscard]] RandomDraws draws() const;
+
+ private:
+  void part(std::string sentence);
+  /// Of calls in calls the outermost that drew counts. To be told every call, in the order in which
+  /// they ended: those that draw nothing stand between those that do.
+  void count_calls(const core::OpRecord& record);
+  void count(const core::OpRecord& record);
+
+  std::uint64_t baseline_seed_ = 0;
+  std::uint64_t candidate_seed_ = 0;
+  bool on_host_ = false;
+  bool started_apart_ = false;
+  std::string parting_;
+  std::string last_draw_;  ///< the last operator that drew alike on both sides
+  RandomDraws draws_;
+  std::map<std::uint64_t, std::uint64_t> below_;  ///< counted under a call that has not ended
+};
+
+}  // namespace repro_check::comparators
