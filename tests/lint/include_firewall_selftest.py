@@ -13,7 +13,7 @@ import source_tree
 PLANTS = [
     ("core/error.h", '#include "configs/spec/run_config.h"', "core may not include configs"),
     ("core/error.cpp", "#include <ATen/ATen.h>", "core may not include LibTorch"),
-    ("core/trace/value.h", "#include <nlohmann/json.hpp>", "a public header may not include json"),
+    ("core/trace/op_record.h", "#include <nlohmann/json.hpp>", "a public header may not include json"),
     ("configs/parser/config_parser.h", '#include "comparators/report/report.h"',
      "may not include comparators"),
     ("comparators/compare.h", '#include "dumpers/store/dump_reader.h"',
@@ -38,7 +38,7 @@ PLANTS = [
     ("core/digest/digest.cpp", "#include <zstd.h>", "core may not include zstd"),
     ("dumpers/store/pack.h", "#include <zstd.h>", "a public header may not include zstd"),
     ("cmd/main.cpp", '#include "dumpers/journal/detail/anything.h"', "private to dumpers/journal"),
-    ("core/digest/digest.h", '#include "core/trace/value.h"', "has core/trace below core/digest"),
+    ("core/digest/digest.h", '#include "core/trace/op_record.h"', "has core/trace below core/digest"),
     ("comparators/align/align.cpp", '#include "comparators/compare.h"',
      "has comparators/. below comparators/align"),
     ("cmd/main.cpp", '#include "cmd/attic/anything.h"', "cmd/attic is no room of"),
