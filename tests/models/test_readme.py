@@ -72,7 +72,8 @@ class Shown(harness.ToolTest):
                 config["inputs"][0]["shape"] = [2, 8]
                 (self.folder / "config.json").write_text(json.dumps(config))
         self.assertEqual(len([*(self.folder / "baselines").glob("config-*.repro")]), 1)
-        self.assertIn("--set /inputs/0/shape=...", self.check("repro-check run model.pt", 2))
+        torch.jit.script(nn.Conv2d(3, 4, 3)).save(str(self.folder / "open.pt"))
+        self.assertIn("--set /inputs/0/shape=...", self.check("repro-check run open.pt", 2))
         torch.jit.script(nn.Linear(8, 4)).save(str(self.folder / "model.pt"))
         self.assertIn("in the weights", self.check("repro-check gate -c config.json", 1))
 
