@@ -100,8 +100,7 @@ TEST_CASE("looking up elements keeps to what may be resident, for however long")
   const Limited limited(0);
   constexpr std::size_t kCount = std::size_t{96} << 20U;  // 384 MiB
   constexpr std::size_t kWindow = kMostLargeResident >> 20U;
-  // MiB that come in between two readings, the more the longer the thread waits for a processor.
-  constexpr std::size_t kBetween = 64;
+  constexpr std::size_t kBetween = 32;  // MiB, that come in between two readings
   const std::size_t before = status("RssFile") + status("RssShmem");
   LargeVector<std::uint32_t> numbers(kCount);
   std::uint64_t at = 1;
