@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What `repro-check exec` costs a step of training: `exec.py REPRO_CHECK SCRATCH ROUNDS`. In each round every
-program runs once bare, once recorded, and once under PyTorch's DebugMode; a round's ratio is that of
-its median steps. Printed are medians over the rounds, the middle half, and what the start costs."""
+"""What `repro-check exec` costs a step of training: `exec.py REPRO_CHECK SCRATCH ROUNDS`. In each round
+every program runs once bare, once recorded, and once under PyTorch's DebugMode; a round's ratio is
+that of its median steps. Printed are medians over the rounds, the middle half, and what the start
+costs."""
 import json
 import shutil
 import statistics

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A training program for bench/exec: `exec_step.py MODEL STEPS [debug-mode]`. Trains MODEL with AdamW on made-up data and prints
-the milliseconds of each step after the first two, as JSON. With debug-mode each step runs under
-PyTorch's own DebugMode, which hashes outputs and inputs."""
+"""A training program for bench/exec: `exec_step.py MODEL STEPS [debug-mode]`. Trains MODEL with AdamW
+on made-up data and prints the milliseconds of each step after the first two, as JSON. With debug-mode
+each step runs under PyTorch's own DebugMode, which hashes outputs and inputs."""
 import contextlib
 import json
 import sys

@@ -133,9 +133,9 @@ def _on_compiler(module):
 
     @contextlib.contextmanager
     def install_callbacks(handler, *args, **kwargs):
-        with contextlib.nullcontext() if _recording is None else _recording.unseen():
-            with original(handler, *args, **kwargs):
-                yield
+        unseen = contextlib.nullcontext() if _recording is None else _Unseen(_recording.torch._C)
+        with unseen, original(handler, *args, **kwargs):
+            yield
 
     cls.install_callbacks = install_callbacks
 
@@ -168,6 +168,27 @@ def _leaves(name, value, depth=0):
         return [leaf for number, part in enumerate(value)
                 for leaf in _leaves(f"{name}[{number}]", part, depth + 1)]
     return []
+
+
+class _Unseen:
+    """While it is entered, operators of the calling thread are not recorded."""
+
+    def __init__(self, bindings):
+        self._bindings = bindings
+        self._before = None
+
+    def __enter__(self):
+        _guarded(self._exclude)()
+
+    def __exit__(self, *_error):
+        if self._before is not None:
+            self._bindings._dispatch_tls_set_dispatch_key_excluded(self._key, self._before)
+
+    def _exclude(self):
+        self._key = self._bindings._parse_dispatch_key("TESTING_ONLY_GenericMode")
+        before = self._bindings._dispatch_tls_is_dispatch_key_excluded(self._key)
+        self._bindings._dispatch_tls_set_dispatch_key_excluded(self._key, True)
+        self._before = before
 
 
 class _Recording:
@@ -396,7 +417,6 @@ class _Recording:
 
     def _watch_clipping(self):
         import functools
-        import sys
 
         original = self.torch.nn.utils.clip_grad_norm_
 
@@ -420,7 +440,7 @@ class _Recording:
             values = _guarded(self._found_inf)(scaler) or []
             result = original(scaler, *args, **kwargs)
             if scaler.is_enabled():
-                values += _guarded(_leaves)("scale", scaler._scale) or []
+                values += _guarded(lambda: _leaves("scale", scaler._scale))() or []
                 self.record("repro_check::grad_scaler", values)
             return result
 
@@ -435,23 +455,6 @@ class _Recording:
                 for device, tensor in state["found_inf_per_device"].items()]
 
     # Compiled code.
-
-    def unseen(self):
-        """While it is entered, operators of this thread are not recorded."""
-        import contextlib
-
-        @contextlib.contextmanager
-        def excluded():
-            c = self.torch._C
-            key = c._parse_dispatch_key("TESTING_ONLY_GenericMode")
-            before = c._dispatch_tls_is_dispatch_key_excluded(key)
-            c._dispatch_tls_set_dispatch_key_excluded(key, True)
-            try:
-                yield
-            finally:
-                c._dispatch_tls_set_dispatch_key_excluded(key, before)
-
-        return excluded() if self.failure is None else contextlib.nullcontext()
 
     def region(self, compiled, traced):
         """`compiled`, with a record of what goes in and one of what comes out: operators that were fused
