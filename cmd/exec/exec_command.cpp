@@ -31,7 +31,7 @@
 #include "configs/spec/run_config.h"
 #include "core/error.h"
 #include "core/system/pinned.h"
-#include "dumpers/journal/journal.h"
+#include "dumpers/journal/journal_reader.h"
 #include "dumpers/store/recovery/recovery.h"
 
 namespace repro_check::cmd {

@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <charconv>
 #include <csignal>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <exception>
+#include <filesystem>
 #include <iostream>
 #include <string>
-#include <variant>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "cmd/recorder/verbs.h"
@@ -22,74 +26,77 @@ namespace {
 using repro_check::core::Error;
 namespace recorder = repro_check::recorder;
 
-/// What a recorder was asked to do.
-struct CommandLine {
-  /// @return what goes to stdout
-  using Work = std::string (*)(const CommandLine& line, recorder::StatusChannel& status);
+constexpr const char* kUsage =
+    "Records one run of a model; started by repro-check.\n"
+    "  repro-check-recorder [--extension LIBRARY]... VERB ...\n"
+    "  record REQUEST [--status-fd N]    Record the run a request file describes\n"
+    "  describe MODEL [--method NAME]    Print a method's arguments as JSON\n"
+    "  weights FIRST SECOND              Compare the tensors of two versions, as JSON\n"
+    "  replay REQUEST                    Execute a recorded operator again, as JSON\n"
+    "  environment                       Print settings and machine as JSON\n"
+    "  version                           Print the versions in use as JSON\n"
+    "  --version, --help\n";
 
-  Work work = nullptr;
-  std::string file;   ///< the request of record and replay, the model of describe and weights
-  std::string other;  ///< the other version of it, of weights
+/// What a recorder was asked to do: our own tool says it.
+struct CommandLine {
+  std::vector<std::string> words;  ///< the verb, and its files
   std::string method = "forward";
-  std::vector<std::string> extensions;  ///< loaded first, whatever the verb
+  std::vector<std::filesystem::path> extensions;  ///< loaded first, whatever the verb
   int status_descriptor = 1;
-  bool records = false;
+
+  [[nodiscard]] bool records() const { return words.front() == "record"; }
 };
 
-/// @return what was asked, or the exit code when there is nothing left to do: help and complaints
-///     have been printed
-std::variant<CommandLine, int> parse_command_line(int argc, char** argv) {
-  using Line = CommandLine;
-  using Status = recorder::StatusChannel;
-  CommandLine line;
-  CLI::App app("Records one run of a model; started by repro-check.", "repro-check-recorder");
-  app.require_subcommand(1);
-  app.add_option("--extension", line.extensions, "Library of operators to load first; repeatable")
-      ->take_all()
-      ->allow_extra_args(false);
-  const auto add = [&](const char* name, const char* help, Line::Work work) {
-    CLI::App* verb = app.add_subcommand(name, help);
-    verb->callback([&line, work] { line.work = work; });
-    return verb;
+/// @throws Error{kUsage}
+CommandLine parse_command_line(const std::vector<std::string>& arguments) {
+  constexpr std::array<std::pair<std::string_view, std::size_t>, 6> kFiles{{{"record", 1},
+                                                                            {"describe", 1},
+                                                                            {"weights", 2},
+                                                                            {"replay", 1},
+                                                                            {"environment", 0},
+                                                                            {"version", 0}}};
+  const auto refuse = [](const std::string& why) -> Error {
+    return {repro_check::core::ErrorKind::kUsage, why, kUsage};
   };
-  CLI::App* record = add(
-      "record", "Record the run a request file describes", [](const Line& given, Status& status) {
-        recorder::record(given.file, status);
-        return std::string();
-      });
-  record->add_option("request", line.file, "Request file")->required();
-  record->add_option("--status-fd", line.status_descriptor, "Descriptor for status lines (1)");
-  CLI::App* describe =
-      add("describe", "Print a method's arguments as JSON", [](const Line& given, Status&) {
-        return recorder::describe(given.file, given.method);
-      });
-  describe->add_option("model", line.file, "TorchScript file")->required();
-  describe->add_option("--method", line.method, "Method (forward)");
-  add("replay",
-      "Execute a recorded operator again, as JSON",
-      [](const Line& given, Status&) { return recorder::replay(given.file); })
-      ->add_option("request", line.file, "Request file")
-      ->required();
-  CLI::App* weights = add(
-      "weights", "Compare the tensors of two versions, as JSON", [](const Line& given, Status&) {
-        return recorder::weights(given.file, given.other);
-      });
-  weights->add_option("first", line.file, "TorchScript file")->required();
-  weights->add_option("second", line.other, "Another version of it")->required();
-  add("environment", "Print settings and machine as JSON", [](const Line&, Status&) {
-    return recorder::environment();
-  });
-  add("version", "Print the versions in use as JSON", [](const Line&, Status&) {
-    return recorder::version();
-  });
-  app.set_version_flag("--version", std::string("repro-check-recorder ") + REPRO_CHECK_VERSION);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : static_cast<int>(repro_check::core::ExitCode::kUsage);
+  CommandLine line;
+  for (auto word = arguments.begin(); word != arguments.end(); ++word) {
+    if (!word->starts_with("--")) {
+      line.words.push_back(*word);
+      continue;
+    }
+    const std::string& option = *word;
+    if (++word == arguments.end()) throw refuse(option + ": is followed by nothing");
+    if (option == "--extension") {
+      line.extensions.emplace_back(*word);
+    } else if (option == "--method") {
+      line.method = *word;
+    } else if (option == "--status-fd") {
+      const char* end = word->data() + word->size();
+      if (std::from_chars(word->data(), end, line.status_descriptor).ptr != end) {
+        throw refuse("--status-fd takes a number, not " + *word);
+      }
+    } else {
+      throw refuse(option + ": there is no such option");
+    }
   }
-  line.records = record->parsed();
+  if (line.words.empty()) throw refuse("a verb is required");
+  const auto* verb = std::ranges::find(
+      kFiles, std::string_view(line.words.front()), [](const auto& known) { return known.first; });
+  if (verb == kFiles.end()) throw refuse(line.words.front() + ": there is no such verb");
+  if (line.words.size() != verb->second + 1) {
+    throw refuse(line.words.front() + " takes " + std::to_string(verb->second) + " files");
+  }
   return line;
+}
+
+/// @return what goes to stdout
+std::string work(const CommandLine& line, recorder::StatusChannel& status) {
+  const std::string& verb = line.words.front();
+  if (verb == "record") return recorder::record(line.words[1], status), "";
+  if (verb == "describe") return recorder::describe(line.words[1], line.method);
+  if (verb == "weights") return recorder::weights(line.words[1], line.words[2]);
+  if (verb == "replay") return recorder::replay(line.words[1]);
+  return verb == "version" ? recorder::version() : recorder::environment();
 }
 
 volatile std::sig_atomic_t status_descriptor = -1;
@@ -128,25 +135,37 @@ Error as_error(const std::exception& exception) {
   return {repro_check::core::ErrorKind::kInternal, std::string("unexpected: ") + exception.what()};
 }
 
-int run(int argc, char** argv) {
-  const auto parsed = parse_command_line(argc, argv);
-  if (const auto* code = std::get_if<int>(&parsed)) return *code;
-  const auto& line = std::get<CommandLine>(parsed);
+int fail(const std::exception& exception, recorder::StatusChannel* status) {
+  const Error error = as_error(exception);
+  if (status != nullptr) {
+    status->say(repro_check::cmd::RecorderFailure{error.kind(), error.what(), error.hint()});
+  }
+  std::cerr << error.what() << '\n';
+  // Indented, which is how the caller knows it.
+  if (!error.hint().empty()) std::cerr << "  " << error.hint() << '\n';
+  return static_cast<int>(repro_check::core::exit_code_for(error.kind()));
+}
 
-  recorder::StatusChannel status(line.status_descriptor);
-  install_termination(line.records ? line.status_descriptor : -1);
+int run(const std::vector<std::string>& arguments) {
+  for (const std::string& word : arguments) {
+    if (word != "--version" && word != "--help" && word != "-h") continue;
+    std::cout << (word == "--version" ? "repro-check-recorder " REPRO_CHECK_VERSION "\n" : kUsage);
+    return 0;
+  }
+  CommandLine line;
   try {
-    repro_check::torchscript::load_extensions({line.extensions.begin(), line.extensions.end()});
-    std::cout << line.work(line, status);
+    line = parse_command_line(arguments);
+  } catch (const Error& error) {
+    return fail(error, nullptr);
+  }
+  recorder::StatusChannel status(line.status_descriptor);
+  install_termination(line.records() ? line.status_descriptor : -1);
+  try {
+    repro_check::torchscript::load_extensions(line.extensions);
+    std::cout << work(line, status);
     return 0;
   } catch (const std::exception& exception) {
-    const Error error = as_error(exception);
-    if (line.records)
-      status.say(repro_check::cmd::RecorderFailure{error.kind(), error.what(), error.hint()});
-    std::cerr << error.what() << '\n';
-    // Indented, which is how the caller knows it.
-    if (!error.hint().empty()) std::cerr << "  " << error.hint() << '\n';
-    return static_cast<int>(repro_check::core::exit_code_for(error.kind()));
+    return fail(exception, line.records() ? &status : nullptr);
   }
 }
 
@@ -154,7 +173,7 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   try {
-    return run(argc, argv);
+    return run({argv + 1, argv + argc});
   } catch (const std::exception& exception) {  // telling of an error has failed
     std::fprintf(stderr, "%s\n", exception.what());
     return static_cast<int>(repro_check::core::ExitCode::kInternal);

@@ -22,7 +22,7 @@
 #include "core/error.h"
 #include "core/text/printable.h"
 #include "core/trace/run_manifest.h"
-#include "dumpers/journal/journal.h"
+#include "dumpers/journal/journal_reader.h"
 
 namespace repro_check::cmd {
 namespace {

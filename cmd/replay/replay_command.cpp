@@ -125,41 +125,11 @@ std::string nearer_row(const ReplayFindings& findings) {
           "{} is nearer to it{}", escape_name(*ratio > 1 ? findings.against : findings.dump), by));
 }
 
-Json distances_json(const std::vector<replay::OutputDistance>& distances) {
-  Json list = Json::array();
-  for (const replay::OutputDistance& output : distances) {
-    list.push_back({{"slot", clean_utf8(output.slot)},
-                    {"elements", output.elements},
-                    {"differing", output.differing},
-                    {"incomparable", output.incomparable},
-                    {"max_abs", output.max_abs ? json_number(*output.max_abs) : nullptr},
-                    {"rmse", output.rmse ? json_number(*output.rmse) : nullptr}});
-  }
-  return list;
-}
-
 Json setting_json(const ReplaySetting& setting) {
-  Json results = Json::array();
-  for (const replay::Result& result : setting.round.results) {
-    results.push_back({{"digest", core::to_hex(result.digest)},
-                       {"calls", result.calls},
-                       {"first_call", result.first},
-                       {"as_recorded", result.as_recorded ? Json(*result.as_recorded) : nullptr},
-                       {"to_recorded", distances_json(result.to_recorded)}});
-  }
-  return {{"isa", json_text_or_null(setting.isa)},
-          {"cpu_capability", clean_utf8(setting.cpu_capability)},
-          {"threads", setting.round.threads},
-          {"calls", setting.round.sequence.size()},
-          {"distinct", setting.round.results.size()},
-          {"sequence", setting.round.sequence},
-          {"results", std::move(results)}};
-}
-
-Json reference_json(const std::optional<replay::ReferenceDistance>& distance) {
-  if (!distance) return nullptr;
-  return {{"outputs", distances_json(distance->outputs)},
-          {"problem", json_text_or_null(distance->problem)}};
+  Json json{{"isa", json_text_or_null(setting.isa)},
+            {"cpu_capability", json_text(setting.cpu_capability)}};
+  describe(JsonWriter(json), setting.round);
+  return json;
 }
 
 Json float64_json(const ReplayFindings& findings) {
@@ -167,9 +137,9 @@ Json float64_json(const ReplayFindings& findings) {
   const auto ratio = findings.reference_ratio();
   Json nearer = nullptr;
   if (ratio) nearer = *ratio == 1 ? "neither" : *ratio > 1 ? "against" : "dump";
-  return {{"dump", reference_json(findings.baseline)},
-          {"against", reference_json(findings.candidate)},
-          {"ratio", ratio ? json_number(*ratio) : nullptr},
+  return {{"dump", json_of(findings.baseline)},
+          {"against", json_of(findings.candidate)},
+          {"ratio", json_of(ratio)},
           {"nearer", std::move(nearer)}};
 }
 
@@ -226,8 +196,6 @@ std::string replay_json(const ReplayFindings& findings, bool pretty) {
   }
   Json settings = Json::array();
   for (const ReplaySetting& setting : findings.settings) settings.push_back(setting_json(setting));
-  Json notes = Json::array();
-  for (const std::string& note : findings.notes) notes.push_back(clean_utf8(note));
   const Json document{{"format", "repro-check-replay"},
                       {"version", "1.0"},
                       {"verdict", findings.verdict().name},
@@ -245,7 +213,7 @@ std::string replay_json(const ReplayFindings& findings, bool pretty) {
                       {"distinct", findings.distinct()},
                       {"settings", std::move(settings)},
                       {"float64", float64_json(findings)},
-                      {"notes", std::move(notes)}};
+                      {"notes", json_of(findings.notes)}};
   return to_document(document, pretty);
 }
 

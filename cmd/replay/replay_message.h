@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cmd/render/json/json_form.h"
 #include "dumpers/replay/replay.h"
 
 namespace repro_check::cmd {
@@ -37,16 +38,44 @@ struct ReplayAnswer {
   std::vector<std::string> notes;
 };
 
-/// A question is a file, an answer one line on stdout:
-///   {"dump": D, "references": [...], "op": I, "calls": N, "threads": [...], "device": "",
-///    "float64": true, "against": {"dump": D, "references": [...], "op": I}}
-///   {"libtorch", "cpu_capability", "rounds": [{"threads", "sequence", "results": [{"digest",
-///    "calls", "first", "as_recorded", "to_recorded": [DISTANCE]}]}],
-///    "float64": {"baseline": {"outputs": [DISTANCE], "problem"}, "candidate": ...}, "notes":
-///    [...]}
-/// with DISTANCE {"slot", "elements", "differing", "incomparable", "max_abs", "rmse"}; numbers that
-/// are not finite are strings. `against` and `float64` may be missing from both. What is not UTF-8
-/// in what they quote is replaced.
+/// What calls of an operator gave, as docs/replay.schema.json has it; the answer is made of the
+/// same.
+template <typename F>
+void describe(F f, Of<F, replay::OutputDistance>& output) {
+  f("slot", output.slot);
+  f("elements", output.elements);
+  f("differing", output.differing);
+  f("incomparable", output.incomparable);
+  f("max_abs", output.max_abs);
+  f("rmse", output.rmse);
+}
+
+template <typename F>
+void describe(F f, Of<F, replay::Result>& result) {
+  f("digest", result.digest);
+  f("calls", result.calls);
+  f("first_call", result.first);
+  f("as_recorded", result.as_recorded);
+  f("to_recorded", result.to_recorded);
+}
+
+template <typename F>
+void describe(F f, Of<F, replay::Round>& round) {
+  f("threads", round.threads);
+  f.derived("calls", [&] { return round.sequence.size(); });
+  f.derived("distinct", [&] { return round.results.size(); });
+  f("sequence", round.sequence);
+  f("results", round.results);
+}
+
+template <typename F>
+void describe(F f, Of<F, replay::ReferenceDistance>& distance) {
+  f("outputs", distance.outputs);
+  text_or_null(f.at("problem"), distance.problem);
+}
+
+/// A question is a file, an answer one line on stdout, both of them JSON; what is not UTF-8 in what
+/// they quote is replaced.
 std::string to_text(const ReplayQuestion& question);
 std::string to_text(const ReplayAnswer& answer);
 

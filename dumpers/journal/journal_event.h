@@ -13,6 +13,14 @@
 
 namespace repro_check::journal {
 
+/// The files of a recording, in its directory.
+inline constexpr const char* kJournalName = "journal.bin";
+inline constexpr const char* kContentsName = "contents.bin";
+
+/// Contents up to this size belong into the journal; it takes none above kLargestInline.
+inline constexpr std::size_t kSmallContent = std::size_t{32} << 10U;
+inline constexpr std::size_t kLargestInline = std::size_t{16} << 20U;
+
 /// Lists in lists in an argument are kept this deep; a deeper one becomes core::Opaque.
 inline constexpr int kMaxListDepth = 64;
 

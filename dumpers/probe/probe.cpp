@@ -21,7 +21,7 @@
 #include "dumpers/capture/engine/capture.h"
 #include "dumpers/capture/settings/determinism.h"
 #include "dumpers/capture/torch/torch_compat.h"
-#include "dumpers/journal/journal_sink.h"
+#include "dumpers/journal/journal_writer.h"
 #include "dumpers/probe/program_sites.h"
 
 namespace repro_check::probe {

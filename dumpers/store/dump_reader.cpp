@@ -19,7 +19,7 @@
 #include "dumpers/store/directory/dump_directory.h"
 #include "dumpers/store/file/hdf5.h"
 #include "dumpers/store/file/trace_file.h"
-#include "dumpers/store/index/index_reader.h"
+#include "dumpers/store/index/index.h"
 #include "dumpers/store/pack.h"
 #include "dumpers/store/pack_file.h"
 #include "dumpers/store/reference_dump.h"
@@ -90,7 +90,9 @@ class Dump final : public core::DumpSource {
   }
 
   void read_content(const core::ContentKey& key, std::vector<std::byte>& into) const override {
-    if (place_of(key) == kInReference) return reference_.read_content(location_, key, into);
+    if (place_of(key) == kInReference) {
+      return reference_.holding(location_, key).read_content(key, into);
+    }
     const OwnContent content = find_own(key);
     into.resize(content.extent.bytes);
     file_.read(content.extent, 0, into);
@@ -99,7 +101,7 @@ class Dump final : public core::DumpSource {
 
   [[nodiscard]] std::unique_ptr<core::ContentParts> open_content(
       const core::ContentKey& key) const override {
-    if (place_of(key) == kInReference) return reference_.open_content(location_, key);
+    if (place_of(key) == kInReference) return reference_.holding(location_, key).open_content(key);
     OwnContent content = find_own(key);
     LentBytes lent;
     if (content.packed) lent = window_.find(file_, packed_, content.extent);

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/trace/dump_source.h"
-#include "dumpers/journal/journal.h"
+#include "dumpers/journal/journal_reader.h"
 
 namespace repro_check::store {
 

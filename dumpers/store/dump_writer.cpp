@@ -11,12 +11,13 @@
 #include "core/digest/digest.h"
 #include "core/error.h"
 #include "core/system/signals_blocked.h"
-#include "dumpers/journal/journal.h"
+#include "dumpers/journal/journal_reader.h"
+#include "dumpers/journal/journal_writer.h"
 #include "dumpers/store/contents/content_writer.h"
 #include "dumpers/store/directory/browse_tree.h"
 #include "dumpers/store/directory/dump_directory.h"
 #include "dumpers/store/file/trace_creation.h"
-#include "dumpers/store/index/index_writer.h"
+#include "dumpers/store/index/index.h"
 #include "dumpers/store/index/tables.h"
 #include "dumpers/store/reference_dump.h"
 
@@ -37,7 +38,7 @@ class DumpWriter::Impl {
         content_group_(make_group(file_.get(), "content", blame_)),
         datasets_(content_group_.get(), blame_),
         contents_(trace_path_, datasets_, journal_, options.memory),
-        limit_(options.max_bytes) {
+        limit_{options.max_bytes} {
     if (reference_) journal_.refers(reference_->identity);
   }
 
@@ -46,7 +47,7 @@ class DumpWriter::Impl {
   [[nodiscard]] bool has_content(const core::ContentKey& key) const { return contents_.has(key); }
   bool put_content(const core::ContentKey& key, const core::ContentBytes& bytes) {
     if (is_kept(key)) return true;
-    if (contents_.is_sliced(key)) return false;
+    if (contents_.slices.contains(key)) return false;
     const auto length =
         options_.slice ? sliced_length(*options_.slice, key, bytes.size()) : std::nullopt;
     if (!length) return keep(key, bytes);
@@ -71,7 +72,7 @@ class DumpWriter::Impl {
   void put_slice(const core::ContentKey& key, const core::ContentSlice& slice) {
     contents_.note_slice(key, slice);
   }
-  [[nodiscard]] std::uint64_t stored_bytes() const noexcept { return contents_.stored_bytes(); }
+  [[nodiscard]] std::uint64_t stored_bytes() const noexcept { return contents_.stored_bytes; }
 
   core::Digest finish(core::RunManifest manifest) {
     if (failed_ || finished_) {
@@ -82,11 +83,11 @@ class DumpWriter::Impl {
     journal_.check_counts(manifest.trace);
     const core::SizeSignalGuard guard;
     contents_.drain();
-    manifest.trace.contents = contents_.kept().size();
-    manifest.trace.stored_bytes = contents_.stored_bytes();
-    manifest.trace.slices = contents_.slices().size();
+    manifest.trace.contents = contents_.kept.size();
+    manifest.trace.stored_bytes = contents_.stored_bytes;
+    manifest.trace.slices = contents_.slices.size();
     manifest.trace.reference = referred();
-    if (limit_.reached_at()) manifest.trace.bytes_limit_reached_at = limit_.reached_at();
+    if (limit_.reached_at) manifest.trace.bytes_limit_reached_at = limit_.reached_at;
     manifest.trace.io = contents_.direct() ? "direct" : "buffered";
     // Killed from here on, the recording is recovered as a whole one.
     journal_.finished(core::to_json_text(manifest));
@@ -113,11 +114,11 @@ class DumpWriter::Impl {
 
   /// Empty as well where nothing was the same: such a dump needs no other.
   [[nodiscard]] std::optional<core::TraceReference> referred() const {
-    if (!reference_ || contents_.referred_contents() == 0) return std::nullopt;
+    if (!reference_ || contents_.referred.size() == 0) return std::nullopt;
     return core::TraceReference{reference_->identity.run_name,
                                 reference_->identity.index_digest,
-                                contents_.referred_contents(),
-                                contents_.referred_bytes()};
+                                contents_.referred.size(),
+                                contents_.referred_bytes};
   }
 
   void cut_slice(const core::ContentKey& key,
@@ -140,7 +141,7 @@ class DumpWriter::Impl {
   }
 
   bool keep(const core::ContentKey& key, const core::ContentBytes& bytes) {
-    if (!limit_.admits(contents_.stored_bytes(), bytes.size())) return false;
+    if (!limit_.admits(contents_.stored_bytes, bytes.size())) return false;
     const core::SizeSignalGuard guard;
     contents_.put(key, bytes);
     return true;
@@ -158,14 +159,14 @@ class DumpWriter::Impl {
     std::optional<BrowseTree> tree;
     if (browsable()) {
       const auto is_here = [this](const core::ContentKey& key) {
-        return !contents_.is_referred(key);
+        return !contents_.referred.contains(key);
       };
       tree.emplace(file_.get(), content_group_.get(), is_here, blame_);
     }
     // Each small content into a dataset of its own, for people who browse, or, where there are too
     // many for that, all into `/packed`.
     std::optional<TableWriter> packed;
-    if (!tree) packed.emplace(file_.get(), kPackedTable, contents_.small_bytes(), blame_);
+    if (!tree) packed.emplace(file_.get(), kPackedTable, contents_.small_bytes, blame_);
     std::uint64_t small_contents = 0;
     std::uint64_t small_bytes = 0;
     journal::JournalReader reader(place_.working / kJournalName);
@@ -188,8 +189,8 @@ class DumpWriter::Impl {
       ++folded;
     }
     // A journal is read up to the first entry that is not whole: fewer means that it was damaged.
-    if (folded != counts_.ops || small_contents != contents_.small_contents() ||
-        small_bytes != contents_.small_bytes()) {
+    if (folded != counts_.ops || small_contents != contents_.small_contents ||
+        small_bytes != contents_.small_bytes) {
       throw core::Error(core::ErrorKind::kIo,
                         fmt::format("{}: {} records were written and {} came back",
                                     (place_.working / kJournalName).string(),
@@ -198,7 +199,7 @@ class DumpWriter::Impl {
                         "the disk or its memory returned other bytes; record the run again");
     }
     if (packed) packed->finish();
-    return index.finish(contents_.kept(), !tree.has_value(), contents_.slices());
+    return index.finish(contents_.kept, !tree.has_value(), contents_.slices);
   }
 
   void close_trace() {

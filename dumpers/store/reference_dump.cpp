@@ -12,7 +12,7 @@
 #include "dumpers/store/directory/dump_directory.h"
 #include "dumpers/store/dump_reader.h"
 #include "dumpers/store/file/trace_file.h"
-#include "dumpers/store/index/index_reader.h"
+#include "dumpers/store/index/index.h"
 
 namespace repro_check::store {
 namespace {
@@ -121,8 +121,8 @@ FoundReference::FoundReference(const std::optional<core::TraceReference>& wanted
       "they are in the dump it refers to, {}, which was not given{}", description_of(*wanted), why);
 }
 
-void FoundReference::expect_content(const std::string& location,
-                                    const core::ContentKey& key) const {
+const core::DumpSource& FoundReference::holding(const std::string& location,
+                                                const core::ContentKey& key) const {
   if (!dump_) {
     throw Error(ErrorKind::kNotComparable,
                 fmt::format("{}: the bytes of content {} are not here: {}",
@@ -139,19 +139,7 @@ void FoundReference::expect_content(const std::string& location,
                             dump_->location()),
                 "record the run again");
   }
-}
-
-void FoundReference::read_content(const std::string& location,
-                                  const core::ContentKey& key,
-                                  std::vector<std::byte>& into) const {
-  expect_content(location, key);
-  dump_->read_content(key, into);
-}
-
-std::unique_ptr<core::ContentParts> FoundReference::open_content(
-    const std::string& location, const core::ContentKey& key) const {
-  expect_content(location, key);
-  return dump_->open_content(key);
+  return *dump_;
 }
 
 }  // namespace repro_check::store

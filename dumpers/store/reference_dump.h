@@ -36,21 +36,16 @@ class FoundReference {
   [[nodiscard]] bool has_content(const core::ContentKey& key) const {
     return dump_ && dump_->has_content(key);
   }
+  /// The dump itself, for a content of it that the dump at `location` refers to.
   /// @throws core::Error{kNotComparable} when it was not given, {kDumpDamaged} when it lacks the
-  ///         content or has other bytes
-  void read_content(const std::string& location,
-                    const core::ContentKey& key,
-                    std::vector<std::byte>& into) const;
-  /// As read_content().
-  [[nodiscard]] std::unique_ptr<core::ContentParts> open_content(const std::string& location,
-                                                                 const core::ContentKey& key) const;
+  ///         content
+  [[nodiscard]] const core::DumpSource& holding(const std::string& location,
+                                                const core::ContentKey& key) const;
   [[nodiscard]] bool given() const noexcept { return dump_ != nullptr; }
   /// As core::DumpSource::missing_reference().
   [[nodiscard]] const std::string& missing() const noexcept { return missing_; }
 
  private:
-  void expect_content(const std::string& location, const core::ContentKey& key) const;
-
   std::unique_ptr<core::DumpSource> dump_;
   std::string missing_;
 };

@@ -311,8 +311,7 @@ class Converter {
     const auto parsed = std::from_chars(key.data(), end, number);
     const bool whole = parsed.ec == std::errc{} && parsed.ptr == end;
     if (type.kind() == TypeKind::IntType && whole) return number;
-    throw core::Error(core::ErrorKind::kUsage,
-                      input.pointer + ": argument \"" + argument_ + "\": \"" + key +
+    throw usage_error(input.pointer + ": argument \"" + argument_ + "\": \"" + key +
                           "\" is no key of type " + type.repr_str(),
                       "keys are strings, or whole numbers written as strings");
   }
@@ -364,8 +363,7 @@ class Converter {
     try {
       return at::Device(text);
     } catch (const std::exception& error) {
-      throw core::Error(core::ErrorKind::kUsage,
-                        input.pointer + ": argument \"" + argument_ + "\": \"" + text +
+      throw usage_error(input.pointer + ": argument \"" + argument_ + "\": \"" + text +
                             "\" is no device: " + first_useful_line(error),
                         R"(give {"value": "cpu"} or {"value": "cuda:0"})");
     }

@@ -132,8 +132,7 @@ LoadedModel load_model(const configs::RunSpec& run, at::Device device) {
   if (run.dtype) {
     const auto dtype = to_scalar_type(*run.dtype);
     if (!dtype || !core::is_floating(*run.dtype)) {
-      throw core::Error(core::ErrorKind::kUsage,
-                        "dtype \"" + std::string(core::dtype_name(*run.dtype)) +
+      throw usage_error("dtype \"" + std::string(core::dtype_name(*run.dtype)) +
                             "\" is no floating dtype of LibTorch " TORCH_VERSION,
                         "take float16, bfloat16, float32 or float64");
     }
@@ -176,8 +175,7 @@ torch::jit::Method find_method(const torch::jit::Module& module,
   if (const auto method = module.find_method(name)) return *method;
   const std::vector<std::string> names = method_names(module);
   const std::string others = names.empty() ? "; it has no methods at all" : suggest(name, names);
-  throw core::Error(core::ErrorKind::kUsage,
-                    path.string() + ": the model has no method \"" + name + "\"" + others,
+  throw usage_error(path.string() + ": the model has no method \"" + name + "\"" + others,
                     "set model.method; a method is exported with @torch.jit.export");
 }
 
@@ -339,8 +337,7 @@ void take_weights(const torch::jit::Module& module,
   const std::vector<OwnedTensor> there = owned_tensors(other);
   const Obstacle obstacle = obstacle_between(here, path, there, from);
   if (!obstacle.problem.empty()) {
-    throw core::Error(
-        core::ErrorKind::kUsage, "/model/weights_from: " + obstacle.problem, obstacle.mend);
+    throw usage_error("/model/weights_from: " + obstacle.problem, obstacle.mend);
   }
   std::set<std::size_t> wanted;
   std::vector<std::string> known;
@@ -349,8 +346,7 @@ void take_weights(const torch::jit::Module& module,
   for (const std::string& name : names) {
     const auto found = std::ranges::find(here, name, &OwnedTensor::name);
     if (found == here.end()) {
-      throw core::Error(
-          core::ErrorKind::kUsage,
+      throw usage_error(
           "/model/weights: " + path.string() + " has no \"" + name + "\"" + suggest(name, known),
           "`repro-check inspect DUMP -v` lists the names of a recorded model");
     }

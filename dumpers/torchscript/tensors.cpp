@@ -53,8 +53,7 @@ std::optional<at::ScalarType> to_scalar_type(core::Dtype dtype) noexcept {
 at::Tensor to_tensor(const core::HostTensor& host, const std::string& what) {
   const auto type = to_scalar_type(host.dtype);
   if (!type) {
-    throw core::Error(core::ErrorKind::kUsage,
-                      what + ": dtype " + std::string(core::dtype_name(host.dtype)) +
+    throw usage_error(what + ": dtype " + std::string(core::dtype_name(host.dtype)) +
                           " cannot be given to a model under LibTorch " TORCH_VERSION,
                       "convert the tensor, or use a recorder built against a newer LibTorch");
   }
@@ -78,8 +77,7 @@ at::Device parse_device(const std::string& text) {
     reason = first_useful_line(error);
   }
   const std::string problem = device ? " is not available: " : " is not a device: ";
-  throw core::Error(core::ErrorKind::kUsage,
-                    "device \"" + text + "\"" + problem + reason,
+  throw usage_error("device \"" + text + "\"" + problem + reason,
                     "devices of this recorder: " + present_devices());
 }
 

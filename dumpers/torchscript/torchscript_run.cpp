@@ -378,8 +378,7 @@ class TorchScriptRun::Impl {
   static void expect_included(const capture::Capture& capture) {
     const std::vector<std::string> unmatched = capture.unmatched_include();
     if (unmatched.empty()) return;
-    throw core::Error(
-        core::ErrorKind::kUsage,
+    throw usage_error(
         "/dump/include: \"" + unmatched.front() +
             "\" matches no operator and no module of the model",
         "`repro-check inspect DUMP --list` lists them; patterns match whole names, with "

@@ -242,8 +242,20 @@ namespace {
 /// A model that warns in a loop must not fill the memory.
 constexpr std::size_t kMaxTexts = 1000;
 
-class Handler final : public WarningListener {
+}  // namespace
+
+class WarningCollector::Impl final : public WarningListener, core::Pinned {
  public:
+  Impl() : previous_(warnings_of::get_warning_handler()), always_(warnings_of::get_warnAlways()) {
+    warnings_of::set_warning_handler(this);
+    // Warnings given once in a process would be missing from the second run of a warm one.
+    warnings_of::set_warnAlways(true);
+  }
+  ~Impl() override {
+    warnings_of::set_warning_handler(previous_);
+    warnings_of::set_warnAlways(always_);
+  }
+
   [[nodiscard]] std::vector<std::string> texts() const {
     const std::lock_guard<std::mutex> lock(mutex_);
     return texts_;
@@ -262,26 +274,6 @@ class Handler final : public WarningListener {
 
   mutable std::mutex mutex_;
   std::vector<std::string> texts_;
-};
-
-}  // namespace
-
-class WarningCollector::Impl : core::Pinned {
- public:
-  Impl() : previous_(warnings_of::get_warning_handler()), always_(warnings_of::get_warnAlways()) {
-    warnings_of::set_warning_handler(&handler_);
-    // Warnings given once in a process would be missing from the second run of a warm one.
-    warnings_of::set_warnAlways(true);
-  }
-  ~Impl() {
-    warnings_of::set_warning_handler(previous_);
-    warnings_of::set_warnAlways(always_);
-  }
-
-  [[nodiscard]] std::vector<std::string> texts() const { return handler_.texts(); }
-
- private:
-  Handler handler_;
   c10::WarningHandler* previous_;
   bool always_;
 };

@@ -6,21 +6,6 @@
 
 namespace repro_check::capture {
 
-void clear(core::TensorRecord& record) {
-  record.role = core::TensorRole::kInput;
-  record.slot.clear();
-  record.dtype = core::Dtype::kUnknown;
-  record.shape.clear();
-  record.strides.clear();
-  record.storage_offset = 0;
-  record.device.clear();
-  record.requires_grad = false;
-  record.storage = -1;
-  record.producer = core::kNoProducer;
-  record.name.clear();
-  clear_optional(record);
-}
-
 void clear_optional(core::TensorRecord& record) {
   core::set_text(record.layout, "strided");
   record.attributes.clear();

@@ -43,9 +43,6 @@ class RecordList {
   std::size_t used_ = 0;
 };
 
-/// Puts every field at its default.
-void clear(core::TensorRecord& record);
-
 /// Puts those at their default that an ordinary tensor with elements in a storage need not have;
 /// its slot, kind, sizes, strides and storage are left for whoever describes it.
 void clear_optional(core::TensorRecord& record);

@@ -16,6 +16,25 @@ void gather(const std::byte* from, std::int64_t step, std::size_t count, std::by
   }
 }
 
+/// Calls work<size>(), so that what it copies by is a constant. False for no power of two up to 16.
+template <typename Work>
+bool with_size(std::size_t size, const Work& work) {
+  switch (size) {
+    case 1:
+      return work.template operator()<1>(), true;
+    case 2:
+      return work.template operator()<2>(), true;
+    case 4:
+      return work.template operator()<4>(), true;
+    case 8:
+      return work.template operator()<8>(), true;
+    case 16:
+      return work.template operator()<16>(), true;
+    default:
+      return false;
+  }
+}
+
 void copy_run(const std::byte* from,
               std::int64_t stride,
               std::size_t element_size,
@@ -26,22 +45,13 @@ void copy_run(const std::byte* from,
     return;
   }
   const std::int64_t step = stride * static_cast<std::int64_t>(element_size);
-  switch (element_size) {
-    case 1:
-      return gather<1>(from, step, count, into);
-    case 2:
-      return gather<2>(from, step, count, into);
-    case 4:
-      return gather<4>(from, step, count, into);
-    case 8:
-      return gather<8>(from, step, count, into);
-    case 16:
-      return gather<16>(from, step, count, into);
-    default:
-      for (std::size_t i = 0; i < count; ++i) {
-        std::memcpy(into + i * element_size, from, element_size);
-        from += step;
-      }
+  if (with_size(element_size,
+                [&]<std::size_t kSize>() { gather<kSize>(from, step, count, into); })) {
+    return;
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    std::memcpy(into + i * element_size, from, element_size);
+    from += step;
   }
 }
 
@@ -73,24 +83,6 @@ void copy_tiles(const std::byte* from, const Block& block, std::byte* into) {
                       into + (r * block.columns + column) * kSize);
       }
     }
-  }
-}
-
-void copy_block(const std::byte* from,
-                const Block& block,
-                std::size_t element_size,
-                std::byte* into) {
-  switch (element_size) {
-    case 1:
-      return copy_tiles<1>(from, block, into);
-    case 2:
-      return copy_tiles<2>(from, block, into);
-    case 4:
-      return copy_tiles<4>(from, block, into);
-    case 8:
-      return copy_tiles<8>(from, block, into);
-    default:
-      return copy_tiles<16>(from, block, into);
   }
 }
 
@@ -157,10 +149,8 @@ void StridedBytes::copy(std::size_t begin, std::span<std::byte> into) const {
     std::size_t run = std::min(left, inner.size - index.back());
     if (rows > 1) {
       const std::int64_t row_stride = dimensions_[dimensions_.size() - 2].stride;
-      copy_block(from,
-                 {rows, inner.size, row_stride * element, inner.stride * element},
-                 element_size_,
-                 out);
+      const Block block{rows, inner.size, row_stride * element, inner.stride * element};
+      with_size(element_size_, [&]<std::size_t kSize>() { copy_tiles<kSize>(from, block, out); });
       run = rows * inner.size;
       index[index.size() - 2] += rows;
       position += static_cast<std::int64_t>(rows) * row_stride;

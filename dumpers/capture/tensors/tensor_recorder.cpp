@@ -115,7 +115,7 @@ std::size_t TensorRecorder::add(const at::Tensor& tensor,
   if (form == TensorForm::kStrided) {
     clear_optional(record);  // the rest is written below
   } else {
-    clear(record);
+    record = {};
   }
   record.role = order.role;
   core::set_text(record.slot, slot);

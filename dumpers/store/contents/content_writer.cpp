@@ -91,24 +91,24 @@ void ContentWriter::put(const core::ContentKey& key, const core::ContentBytes& b
   } else {
     journal_.content(read, journal::ContentPlace::kTrace, offset);
   }
-  kept_.push_back({&*known_.insert(std::move(read)).first,
-                   small ? static_cast<std::int64_t>(small_bytes_) : kOwnDataset});
-  stored_bytes_ += bytes.size();
+  kept.push_back({&*known_.insert(std::move(read)).first,
+                  small ? static_cast<std::int64_t>(small_bytes) : kOwnDataset});
+  stored_bytes += bytes.size();
   if (!small) return;
-  small_bytes_ += bytes.size();
-  ++small_contents_;
+  small_bytes += bytes.size();
+  ++small_contents;
 }
 
 void ContentWriter::note_slice(const core::ContentKey& key, const core::ContentSlice& slice) {
-  if (slices_.try_emplace(key, slice).second) journal_.sliced({key, slice});
+  if (slices.try_emplace(key, slice).second) journal_.sliced({key, slice});
 }
 
 void ContentWriter::refer(const core::ContentKey& key) {
   if (known_.contains(key)) return;
   journal_.content(key, journal::ContentPlace::kReference, 0);
-  kept_.push_back({&*known_.insert(key).first, kInReference});
-  referred_.insert(key);
-  referred_bytes_ += core::content_size(key);
+  kept.push_back({&*known_.insert(key).first, kInReference});
+  referred.insert(key);
+  referred_bytes += core::content_size(key);
 }
 
 std::uint64_t ContentWriter::stage(const core::ContentKey& key, const core::ContentBytes& bytes) {

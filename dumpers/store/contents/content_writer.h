@@ -15,7 +15,7 @@
 #include "core/content/content.h"
 #include "core/tensor/tensor_record.h"
 #include "core/trace/op_record.h"
-#include "dumpers/journal/journal.h"
+#include "dumpers/journal/journal_writer.h"
 #include "dumpers/store/contents/staging_queue.h"
 #include "dumpers/store/file/trace_creation.h"
 
@@ -35,33 +35,27 @@ std::vector<std::byte> slice_bytes(const core::ContentBytes& bytes,
                                    std::uint64_t stride);
 
 /// Which contents are left out because of DumpWriterOptions::max_bytes, and where that shows.
-class ByteLimit {
- public:
-  explicit ByteLimit(std::optional<std::uint64_t> most) noexcept : most_(most) {}
+struct ByteLimit {
+  std::optional<std::uint64_t> most;
+  std::optional<std::uint64_t> reached_at =
+      {};  ///< the lowest op index of a record that lacks bytes
+  bool refused = false;
 
   /// Whether `more` bytes may be stored beside `stored`; an answer of no is remembered.
   bool admits(std::uint64_t stored, std::uint64_t more) noexcept {
-    if (!most_ || (stored <= *most_ && more <= *most_ - stored)) return true;
-    refused_ = true;
-    return false;
+    const bool fits = !most || (stored <= *most && more <= *most - stored);
+    refused = refused || !fits;
+    return fits;
   }
 
   /// Told of every record that is appended.
   void note(const core::OpRecord& record) {
-    if (!refused_ || (reached_at_ && *reached_at_ < record.index)) return;
+    if (!refused || (reached_at && *reached_at < record.index)) return;
     const bool lacks = std::ranges::any_of(record.tensors, [](const core::TensorRecord& tensor) {
       return tensor.state == core::ContentState::kHashed && !tensor.stored;
     });
-    if (lacks) reached_at_ = record.index;
+    if (lacks) reached_at = record.index;
   }
-
-  /// The lowest op index of a record that lacks bytes.
-  [[nodiscard]] std::optional<std::uint64_t> reached_at() const noexcept { return reached_at_; }
-
- private:
-  std::optional<std::uint64_t> most_;
-  bool refused_ = false;
-  std::optional<std::uint64_t> reached_at_;
 };
 
 struct ContentKeyHash {
@@ -103,8 +97,6 @@ class ContentWriter {
   void put(const core::ContentKey& key, const core::ContentBytes& bytes);
   /// Notes what is stored of a content: that was put before, as the content core::slice_key().
   void note_slice(const core::ContentKey& key, const core::ContentSlice& slice);
-  [[nodiscard]] bool is_sliced(const core::ContentKey& key) const { return slices_.contains(key); }
-  [[nodiscard]] const Slices& slices() const noexcept { return slices_; }
   /// Keeps no bytes: they are in the dump that the journal has named.
   void refer(const core::ContentKey& key);
   /// @throws core::Error{kIo} when a content put before could not be written
@@ -112,19 +104,13 @@ class ContentWriter {
   /// Waits until all that was put is written. @throws core::Error{kIo}
   void drain();
 
-  /// In order of arrival.
-  [[nodiscard]] std::span<const KeptContent> kept() const noexcept { return kept_; }
-  /// Of those, the ones in the journal: how many, and their bytes.
-  [[nodiscard]] std::uint64_t small_contents() const noexcept { return small_contents_; }
-  [[nodiscard]] std::uint64_t small_bytes() const noexcept { return small_bytes_; }
-  /// Those that were referred to, and their bytes.
-  [[nodiscard]] std::uint64_t referred_contents() const noexcept { return referred_.size(); }
-  [[nodiscard]] std::uint64_t referred_bytes() const noexcept { return referred_bytes_; }
-  [[nodiscard]] bool is_referred(const core::ContentKey& key) const {
-    return referred_.contains(key);
-  }
-  /// Readable from any thread.
-  [[nodiscard]] std::uint64_t stored_bytes() const noexcept { return stored_bytes_; }
+  std::vector<KeptContent> kept;     ///< in order of arrival; keys are in known_
+  std::uint64_t small_contents = 0;  ///< of those, the ones in the journal
+  std::uint64_t small_bytes = 0;
+  std::unordered_set<core::ContentKey, ContentKeyHash> referred;
+  std::uint64_t referred_bytes = 0;
+  Slices slices;
+  std::atomic<std::uint64_t> stored_bytes{0};  ///< readable from any thread
   /// Whether bytes have gone past the page cache.
   [[nodiscard]] bool direct() const noexcept { return file_ && file_->direct(); }
 
@@ -139,14 +125,7 @@ class ContentWriter {
   journal::JournalWriter& journal_;
   std::size_t memory_;
   std::unordered_set<core::ContentKey, ContentKeyHash> known_;
-  std::vector<KeptContent> kept_;  ///< keys are in known_
   std::vector<std::byte> small_;
-  Slices slices_;
-  std::unordered_set<core::ContentKey, ContentKeyHash> referred_;
-  std::uint64_t referred_bytes_ = 0;
-  std::uint64_t small_contents_ = 0;
-  std::uint64_t small_bytes_ = 0;
-  std::atomic<std::uint64_t> stored_bytes_{0};
   std::optional<DirectFile> file_;     ///< from the first big content on
   std::optional<StagingQueue> queue_;  ///< likewise; goes before the file it writes to
 };

@@ -17,6 +17,7 @@
 
 #include "core/error.h"
 #include "core/text/printable.h"
+#include "dumpers/journal/journal_reader.h"
 #include "dumpers/store/file/plain_file.h"
 
 namespace repro_check::store {

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <type_traits>
+
 #include "core/tensor/dtype_table.h"
 #include "core/tensor/tensor_view.h"
 #include "core/text/printable.h"
@@ -101,35 +103,6 @@ TypeHandle make_complex(hid_t part, const Blame& blame) {
   return type;
 }
 
-hid_t plain_type(Dtype dtype) {
-  switch (dtype) {
-    case Dtype::kUInt16:
-      return H5T_STD_U16LE;
-    case Dtype::kUInt32:
-      return H5T_STD_U32LE;
-    case Dtype::kUInt64:
-      return H5T_STD_U64LE;
-    case Dtype::kInt8:
-    case Dtype::kQInt8:
-      return H5T_STD_I8LE;
-    case Dtype::kInt16:
-      return H5T_STD_I16LE;
-    case Dtype::kInt32:
-    case Dtype::kQInt32:
-      return H5T_STD_I32LE;
-    case Dtype::kInt64:
-      return H5T_STD_I64LE;
-    case Dtype::kFloat32:
-      return H5T_IEEE_F32LE;
-    case Dtype::kFloat64:
-      return H5T_IEEE_F64LE;
-    default:
-      // uint8, quint8, and the two formats HDF5 has no words for: float8_e8m0fnu is without a sign,
-      // float4_e2m1fn_x2 packs two values in a byte.
-      return H5T_STD_U8LE;
-  }
-}
-
 TypeHandle make_type(Dtype dtype, const Blame& blame) {
   switch (dtype) {
     case Dtype::kBool:
@@ -148,7 +121,7 @@ TypeHandle make_type(Dtype dtype, const Blame& blame) {
     case Dtype::kComplex128:
       return make_complex(H5T_IEEE_F64LE, blame);
     default:
-      return TypeHandle(blame.id(H5Tcopy(plain_type(dtype)), "cannot copy a type"));
+      return TypeHandle(blame.id(H5Tcopy(number_type(dtype)), "cannot copy a type"));
   }
 }
 
@@ -165,6 +138,20 @@ TypeHandle make_swapped(hid_t type, Dtype dtype, const Blame& blame) {
 }
 
 }  // namespace
+
+hid_t number_type(Dtype dtype) {
+  if (dtype == Dtype::kFloat32) return H5T_IEEE_F32LE;
+  if (dtype == Dtype::kFloat64) return H5T_IEEE_F64LE;
+  hid_t type = H5T_STD_U8LE;
+  core::visit_integer(dtype, [&](auto zero) {
+    constexpr bool kSigned = std::is_signed_v<decltype(zero)>;
+    if (sizeof(zero) == 1) type = kSigned ? H5T_STD_I8LE : H5T_STD_U8LE;
+    if (sizeof(zero) == 2) type = kSigned ? H5T_STD_I16LE : H5T_STD_U16LE;
+    if (sizeof(zero) == 4) type = kSigned ? H5T_STD_I32LE : H5T_STD_U32LE;
+    if (sizeof(zero) == 8) type = kSigned ? H5T_STD_I64LE : H5T_STD_U64LE;
+  });
+  return type;
+}
 
 ElementTypes::ElementTypes(const Blame& blame) {
   for (std::size_t i = 1; i < types_.size(); ++i) {

@@ -96,6 +96,11 @@ class Blame {
   std::string hint_;
 };
 
+/// What HDF5 calls a plain number. The two formats it has no words for are bytes: float8_e8m0fnu is
+/// without a sign, float4_e2m1fn_x2 packs two values in a byte.
+/// @param dtype  no float of 16 bits or less but those two, not complex
+hid_t number_type(core::Dtype dtype);
+
 /// The HDF5 type that contents of each dtype are stored with, made once. DUMP_FORMAT.md has the
 /// table.
 class ElementTypes {

@@ -7,7 +7,7 @@
 
 #include "core/tensor/dtype.h"
 #include "core/trace/run_manifest.h"
-#include "dumpers/journal/journal.h"
+#include "dumpers/journal/journal_event.h"
 #include "dumpers/store/file/plain_file.h"
 
 namespace repro_check::store {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/tensor/dtype_table.h"
 #include "dumpers/store/file/trace_creation.h"
 
 namespace repro_check::store {
@@ -29,34 +30,37 @@ namespace {
 
 constexpr std::size_t kBatch = std::size_t{1} << 20U;
 
-hid_t scalar_type(Scalar scalar) {
-  switch (scalar) {
-    case Scalar::kUInt8:
-      return H5T_STD_U8LE;
-    case Scalar::kUInt16:
-      return H5T_STD_U16LE;
-    case Scalar::kUInt32:
-      return H5T_STD_U32LE;
-    case Scalar::kUInt64:
-      return H5T_STD_U64LE;
-    case Scalar::kInt64:
-      return H5T_STD_I64LE;
-    case Scalar::kFloat64:
-      return H5T_IEEE_F64LE;
-  }
-  return H5I_INVALID_HID;
-}
-
 }  // namespace
 
+std::vector<Member> members_of(const TableLayout& layout) {
+  std::vector<Member> members;
+  std::size_t offset = 0;
+  for (std::string_view rest = layout.members; !rest.empty();) {
+    std::string_view word = rest.substr(0, rest.find(' '));
+    rest.remove_prefix(std::min(rest.size(), word.size() + 1));
+    Member& member = members.emplace_back();
+    member.may_lack = word.ends_with('?');
+    const std::size_t colon = word.find(':');
+    if (colon != std::string_view::npos) member.name = word.substr(0, colon);
+    const std::string_view code = word.substr(colon + 1, 2);
+    for (const core::DtypeRow& row : core::kDtypes) {
+      if (row.numpy.ends_with(code)) member.type = row.dtype;
+    }
+    member.offset = offset;
+    offset += core::element_size(member.type);
+  }
+  return members;
+}
+
 TypeHandle row_type(const TableLayout& layout, const Blame& blame) {
-  if (*layout.members.front().name == '\0') {
+  const std::vector<Member> members = members_of(layout);
+  if (members.front().name.empty()) {
     return TypeHandle(
-        blame.id(H5Tcopy(scalar_type(layout.members.front().type)), "cannot make a row type"));
+        blame.id(H5Tcopy(number_type(members.front().type)), "cannot make a row type"));
   }
   TypeHandle type(blame.id(H5Tcreate(H5T_COMPOUND, layout.row_size), "cannot make a row type"));
-  for (const Member& member : layout.members) {
-    blame.ok(H5Tinsert(type.get(), member.name, member.offset, scalar_type(member.type)),
+  for (const Member& member : members) {
+    blame.ok(H5Tinsert(type.get(), member.name.c_str(), member.offset, number_type(member.type)),
              "cannot make a row type");
   }
   return type;
@@ -142,10 +146,11 @@ void TableReader::expect_layout(const TableLayout& layout) const {
   if (!compound || H5Tget_class(expected.get()) != H5T_COMPOUND) {
     blame_.fail("has rows of another type");
   }
-  for (std::size_t i = 0; i < layout.members.size(); ++i) {
-    const Member& member = layout.members[i];
+  const std::vector<Member> members = members_of(layout);
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    const Member& member = members[i];
     if (member.may_lack && row_size_ == member.offset) break;
-    const int index = H5Tget_member_index(type_.get(), member.name);
+    const int index = H5Tget_member_index(type_.get(), member.name.c_str());
     if (index < 0) blame_.fail(fmt::format("has no member \"{}\"", member.name));
     const auto at = static_cast<unsigned>(index);
     const TypeHandle theirs(blame_.id(H5Tget_member_type(type_.get(), at), "cannot be read"));

@@ -11,7 +11,7 @@
 
 #include "core/system/file_descriptor.h"
 #include "core/trace/run_manifest.h"
-#include "dumpers/journal/recorded_journal.h"
+#include "dumpers/journal/journal_reader.h"
 
 namespace repro_check::store {
 

@@ -13,12 +13,11 @@
 
 #include "core/error.h"
 #include "core/text/printable.h"
-#include "dumpers/journal/journal.h"
+#include "dumpers/journal/journal_reader.h"
 #include "dumpers/store/directory/dump_directory.h"
 #include "dumpers/store/dump_reader.h"
 #include "dumpers/store/file/hdf5.h"
 #include "dumpers/store/file/trace_file.h"
-#include "dumpers/store/index/index_rows.h"
 #include "dumpers/store/index/tables.h"
 #include "dumpers/store/recovery/recording.h"
 #include "dumpers/store/reference_dump.h"
@@ -85,7 +84,9 @@ class UnfinishedDump final : public core::DumpSource {
   }
 
   void read_content(const core::ContentKey& key, std::vector<std::byte>& into) const override {
-    if (recording_.is_referred(key)) return reference_.read_content(location_, key, into);
+    if (recording_.is_referred(key)) {
+      return reference_.holding(location_, key).read_content(key, into);
+    }
     if (recording_.read(key, into)) return;
     throw core::Error(
         core::ErrorKind::kNotComparable,

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "dumpers/journal/journal.h"
+#include "dumpers/journal/journal_writer.h"
 #include "tests/dumpers/journal/random_record.h"
 #include "tests/support/temp_directory.h"
 

@@ -6,7 +6,8 @@
 #include <vector>
 
 #include "core/error.h"
-#include "dumpers/journal/journal.h"
+#include "dumpers/journal/journal_reader.h"
+#include "dumpers/journal/journal_writer.h"
 #include "tests/dumpers/journal/random_record.h"
 #include "tests/dumpers/journal/same_record.h"
 #include "tests/support/temp_directory.h"

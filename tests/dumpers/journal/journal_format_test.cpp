@@ -8,7 +8,7 @@
 
 #include "core/digest/digest.h"
 #include "dumpers/journal/entry.h"
-#include "dumpers/journal/journal.h"
+#include "dumpers/journal/journal_writer.h"
 #include "tests/dumpers/journal/random_record.h"
 #include "tests/support/temp_directory.h"
 

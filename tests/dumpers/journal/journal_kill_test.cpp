@@ -7,7 +7,8 @@
 #include <csignal>
 #include <random>
 
-#include "dumpers/journal/journal.h"
+#include "dumpers/journal/journal_reader.h"
+#include "dumpers/journal/journal_writer.h"
 #include "tests/dumpers/journal/random_record.h"
 #include "tests/dumpers/journal/same_record.h"
 #include "tests/support/shared_counter.h"

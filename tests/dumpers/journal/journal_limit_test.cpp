@@ -7,7 +7,8 @@
 #include <csignal>
 
 #include "core/error.h"
-#include "dumpers/journal/journal.h"
+#include "dumpers/journal/journal_reader.h"
+#include "dumpers/journal/journal_writer.h"
 #include "tests/dumpers/journal/random_record.h"
 #include "tests/support/temp_directory.h"
 

@@ -12,6 +12,7 @@
 #include "dumpers/store/dump_reader.h"
 #include "tests/dumpers/store/error_of.h"
 #include "tests/dumpers/store/forge.h"
+#include "tests/dumpers/store/index_tables.h"
 #include "tests/dumpers/store/sample_dump.h"
 #include "tests/support/temp_directory.h"
 
@@ -72,7 +73,7 @@ TEST_CASE("one flipped byte of a stored tensor is a damaged dump, and names the 
 TEST_CASE("one flipped byte of the index is a damaged dump") {
   const Victim victim;
   const fs::path file = victim.dump / "trace.h5";
-  for (const TableLayout* table : index_tables()) {
+  for (const TableLayout* table : kIndexTables) {
     const Extent extent = test_support::index_extent(victim.dump, table->name);
     for (const std::uint64_t at : {std::uint64_t{0}, extent.bytes / 2, extent.bytes - 1}) {
       CAPTURE(table->name);

@@ -7,7 +7,7 @@
 
 #include "core/error.h"
 #include "core/trace/content_check.h"
-#include "dumpers/journal/journal_sink.h"
+#include "dumpers/journal/journal_writer.h"
 #include "dumpers/store/recovery/recovery.h"
 #include "tests/dumpers/journal/same_record.h"
 #include "tests/dumpers/store/error_of.h"

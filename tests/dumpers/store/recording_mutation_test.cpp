@@ -15,7 +15,7 @@
 #include "core/error.h"
 #include "core/trace/content_check.h"
 #include "dumpers/journal/entry.h"
-#include "dumpers/journal/journal_sink.h"
+#include "dumpers/journal/journal_writer.h"
 #include "dumpers/store/dump_reader.h"
 #include "dumpers/store/recovery/recovery.h"
 #include "tests/dumpers/store/mutate.h"

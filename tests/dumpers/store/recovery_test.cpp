@@ -10,7 +10,7 @@
 
 #include "core/error.h"
 #include "core/trace/content_check.h"
-#include "dumpers/journal/journal_sink.h"
+#include "dumpers/journal/journal_writer.h"
 #include "dumpers/store/dump_reader.h"
 #include "tests/dumpers/journal/random_record.h"
 #include "tests/dumpers/journal/same_record.h"

@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-#include "dumpers/store/index/index_reader.h"
+#include "dumpers/store/index/index.h"
 
 namespace repro_check::store {
 namespace {

@@ -18,8 +18,8 @@
 #include "core/tensor/dtype.h"
 #include "core/tensor/tensor_view.h"
 #include "core/trace/content_check.h"
-#include "dumpers/journal/journal.h"
-#include "dumpers/journal/recorded_journal.h"
+#include "dumpers/journal/journal_reader.h"
+#include "dumpers/journal/journal_writer.h"
 #include "dumpers/store/dump_reader.h"
 #include "dumpers/store/recovery/recovery.h"
 #include "tests/dumpers/store/error_of.h"
@@ -177,7 +177,7 @@ TEST_CASE("slices that cannot be are a damaged dump") {
   FORGE_SLICE(stride, 0, "is no slice of")
   FORGE_SLICE(stride, UINT64_MAX, "is no slice of")
   FORGE_SLICE(elements, 1, "which the index does not list")
-  FORGE_SLICE(slice_high, 1, "which the index does not list")
+  FORGE_SLICE(slice.high, 1, "which the index does not list")
   FORGE_SLICE(dtype, 77, "unknown dtype 77")
   FORGE_SLICE(dtype, 0, "is no slice of")
   FORGE_SLICE(shape_begin, UINT64_MAX, "/index/dims: has no")

@@ -5,8 +5,13 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
+#include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -14,11 +19,91 @@
 #include "core/digest/digest.h"
 #include "core/system/large_memory.h"
 #include "core/trace/op_record.h"
+#include "dumpers/store/contents/content_writer.h"
 #include "dumpers/store/file/trace_file.h"
-#include "dumpers/store/index/index_rows.h"
 #include "dumpers/store/index/tables.h"
 
 namespace repro_check::store {
+
+/// How many rows the records of a trace take in the tables that are written front to back.
+struct RowCounts {
+  std::uint64_t ops = 0;
+  std::uint64_t values = 0;
+  std::uint64_t tensors = 0;
+  std::uint64_t stats = 0;
+  std::uint64_t non_finite = 0;
+  std::uint64_t substitutions = 0;
+  std::uint64_t generators = 0;
+
+  void add(const core::OpRecord& record);
+};
+
+/// Numbers byte strings as they first appear and keeps them one behind the other.
+struct BytePool {
+  std::vector<char> bytes;
+  std::vector<std::uint64_t> offsets{0};  ///< where each begins, and the end of the last
+
+  /// @return position among the distinct strings
+  std::uint32_t number(std::string_view text);
+
+ private:
+  struct Hash {
+    using is_transparent = void;
+    std::size_t operator()(std::string_view text) const noexcept {
+      return std::hash<std::string_view>{}(text);
+    }
+  };
+  std::unordered_map<std::string, std::uint32_t, Hash, std::equal_to<>> numbers_;
+};
+
+/// Folds records into the packed index. What there is one of per record goes to the file at once;
+/// what records share, and the operators themselves (they come in order of completion), is kept
+/// until the end.
+class IndexWriter {
+ public:
+  /// @param group  `/index`, borrowed
+  IndexWriter(hid_t group, const RowCounts& counts, const Blame& blame);
+
+  /// @param record  its index is below counts.ops and has not come before
+  void add(const core::OpRecord& record);
+
+  /// @param contents  all that is stored
+  /// @param packed    whether those from the journal lie in `/packed`
+  /// @param slices    by the contents of which no more is stored
+  core::Digest finish(std::span<const KeptContent> contents, bool packed, const Slices& slices);
+
+ private:
+  struct ToRow;
+
+  template <typename Row, typename Object>
+  Row row_of(const Object& object);
+  std::uint32_t op(const std::shared_ptr<const core::OperatorInfo>& op);
+  std::uint32_t site(const std::shared_ptr<const core::CallSite>& site);
+  void add_value(const core::Value& value, std::uint32_t name, std::uint16_t level);
+  void add_tensor(const core::TensorRecord& tensor);
+  void add_values(const core::OpRecord& record, OpRow& row);
+  template <typename Rows>
+  TableDigest write_whole(const TableLayout& layout, const Rows& rows);
+
+  hid_t group_;
+  Blame blame_;
+  TableWriter values_;
+  TableWriter tensors_;
+  TableWriter stats_;
+  std::optional<TableWriter> non_finite_;  ///< where there are any
+  TableWriter substitutions_;
+  TableWriter generators_;
+  std::vector<OpRow> ops_;
+  std::vector<bool> present_;
+  BytePool texts_;
+  BytePool dims_;  ///< shapes and strides, as the bytes of their numbers
+  std::unordered_map<const core::OperatorInfo*, std::uint32_t> op_ids_;
+  std::unordered_map<const core::CallSite*, std::uint32_t> site_ids_;
+  std::vector<std::shared_ptr<const void>> kept_;  ///< so that no address above comes twice
+  std::vector<OperatorRow> operators_;
+  std::vector<SiteRow> sites_;
+  std::vector<FrameRow> frames_;
+};
 
 /// What was made of rows of a table, handed out again: direct-mapped and bounded in bytes, so that
 /// a dump in which every operator has a place of its own takes no more memory than another.
@@ -83,6 +168,10 @@ class IndexReader {
   [[nodiscard]] std::pair<core::ContentKey, core::ContentSlice> slice(std::uint64_t index) const;
 
  private:
+  struct FromRow;
+
+  template <typename Row, typename Object>
+  void read(const TableReader& table, Row& row, Object& object) const;
   [[nodiscard]] std::string text(std::uint64_t id) const;
   [[nodiscard]] std::vector<std::int64_t> dims(std::uint64_t begin, std::uint64_t count) const;
   [[nodiscard]] std::shared_ptr<const core::OperatorInfo> operator_info(std::uint32_t id) const;
@@ -91,8 +180,6 @@ class IndexReader {
   core::Value value(std::uint64_t& at, std::uint64_t end, int level, std::size_t tensors) const;
   [[nodiscard]] core::TensorRecord tensor(std::uint64_t index) const;
   [[nodiscard]] core::NonFinite non_finite(std::uint64_t tensor) const;
-  [[nodiscard]] core::GeneratorUse generator(std::uint64_t index) const;
-  [[nodiscard]] core::Dtype dtype(std::uint64_t number, const TableReader& table) const;
 
   const TraceFile& file_;
   GroupHandle group_;

@@ -1,18 +1,96 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "core/system/file_descriptor.h"
 #include "core/tensor/tensor_record.h"
 #include "core/trace/op_record.h"
-#include "dumpers/journal/journal.h"
+#include "dumpers/journal/entry.h"
+#include "dumpers/journal/journal_event.h"
 
 namespace repro_check::journal {
+
+/// Reads entries in the order they were written, up to the first that is not whole. Nothing in the
+/// file is believed: a length is checked against what the file holds before memory is asked for.
+class JournalReader {
+ public:
+  /// @throws core::Error{kDumpUnknown} when it is no journal or of another version; {kIo}
+  explicit JournalReader(const std::filesystem::path& file);
+
+  /// The next completed record; empty at the end. Other events are passed over.
+  /// @throws core::Error{kDumpDamaged} when a whole entry with a good checksum makes no sense
+  std::optional<core::OpRecord> next();
+
+  /// The next event of any kind. @throws as next()
+  std::optional<Event> next_event();
+
+  /// Of the entry that made the last event: where it begins, and where its payload ends.
+  [[nodiscard]] std::uint64_t begin() const noexcept { return begin_; }
+  [[nodiscard]] std::uint64_t end() const noexcept { return end_; }
+
+  /// Reads the record at an offset that begin() has said.
+  /// @throws core::Error{kDumpDamaged} when it is no longer there
+  core::OpRecord record_at(std::uint64_t offset);
+
+ private:
+  template <typename Object>
+  using Objects = std::vector<std::shared_ptr<const Object>>;
+  using Forms = std::vector<std::string>;
+
+  struct Entry {
+    EntryKind kind = EntryKind::kFail;
+    std::span<const std::byte> payload;  ///< borrowed until the next one is read
+  };
+
+  std::optional<Entry> next_entry();
+  std::optional<Event> take(const Entry& entry);
+  std::optional<Event> checked(const Entry& entry);
+  void check_header();
+  /// The bytes at the current position, or fewer where the file ends.
+  std::span<const std::byte> peek(std::size_t size);
+  core::OpRecord record(std::span<const std::byte> payload) const;
+
+  std::string path_;
+  core::FileDescriptor file_;
+  std::uint64_t file_size_ = 0;
+  std::uint64_t position_ = 0;
+  std::vector<std::byte> buffer_;
+  std::uint64_t buffer_begin_ = 0;
+  std::size_t buffer_size_ = 0;
+  bool ended_ = false;
+  std::uint64_t begin_ = 0;
+  std::uint64_t end_ = 0;
+  Objects<core::OperatorInfo> ops_;
+  Objects<core::CallSite> sites_;
+  Forms call_forms_;
+  Forms tensor_forms_;
+};
+
+/// What a recording reached before it stopped.
+struct JournalSummary {
+  std::uint64_t completed = 0;           ///< whole records
+  std::optional<std::uint64_t> entered;  ///< op index entered and never left
+  std::string entered_operator;          ///< `aten::conv2d (backbone.conv1, model.py:40)`
+  std::optional<std::uint64_t> last;     ///< op index of the last whole record
+  std::string last_operator;
+  std::string failure;  ///< the message of fail(), if it came to that
+};
+
+/// @throws core::Error as JournalReader
+JournalSummary summarise(const std::filesystem::path& file);
+
+/// Whether a JournalWriter, in this process or another, still holds `file`; false where it is
+/// missing or the file system has no locks.
+bool is_being_written(const std::filesystem::path& file) noexcept;
 
 /// Where the bytes of a content are.
 struct ContentSpot {

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "core/content/content.h"
+#include "core/digest/digest.h"
+#include "core/system/file_descriptor.h"
+#include "core/system/pinned.h"
+#include "core/trace/dump_sink.h"
+#include "core/trace/op_record.h"
+#include "core/trace/run_manifest.h"
+#include "dumpers/journal/entry.h"
+#include "dumpers/journal/journal_event.h"
+
+namespace repro_check::journal {
+
+/// A new file that grows at its end through a shared mapping. What append() has returned for is in
+/// the page cache and survives the death of the process; it is not forced to the disk.
+class MappedLog : core::Pinned {
+ public:
+  /// @throws core::Error{kIo}; an existing file is refused
+  explicit MappedLog(std::filesystem::path file);
+  ~MappedLog();
+
+  /// @throws core::Error{kIo} when the file cannot grow; it is as before then
+  void append(std::span<const std::byte> bytes) {
+    if (bytes.size() > room_) grow(bytes.size());
+    store(bytes);
+  }
+
+  /// As append(), but may use the space that every window keeps back for a last word.
+  /// @return the bytes written: fewer when even that space is too small
+  [[nodiscard]] std::size_t last_room() const noexcept { return room_ + reserve_; }
+  void append_last(std::span<const std::byte> bytes);
+
+  /// Unmaps and cuts the file to what was appended.
+  void close();
+
+ private:
+  void grow(std::size_t needed);
+  void store(std::span<const std::byte> bytes) noexcept;
+  void unmap() noexcept;
+  [[noreturn]] void fail(std::string_view what, int code) const;
+
+  std::filesystem::path file_;
+  int fd_ = -1;
+  std::byte* window_ = nullptr;
+  std::size_t window_size_ = 0;
+  std::uint64_t window_begin_ = 0;  ///< offset of the window in the file
+  std::size_t next_size_;
+  std::size_t used_ = 0;     ///< of the window
+  std::size_t room_ = 0;     ///< left in the window, without the reserve
+  std::size_t reserve_ = 0;  ///< left for a last word
+};
+
+/// Append-only file of one recording. Every entry carries its length and checksum, and goes into a
+/// shared mapping of the file, so that what was appended survives the death of the process at any
+/// instant without a system call an entry. The format is in docs/DUMP_FORMAT.md.
+///
+/// What many records have in common is written once, as a form, and referred to: a third of the
+/// bytes, and what a page of the file costs is the larger part of what a record costs. Operators,
+/// sites and forms are numbered as they first appear, and defined before anything refers to them.
+class JournalWriter {
+ public:
+  /// @throws core::Error{kIo}; an existing file is refused
+  explicit JournalWriter(const std::filesystem::path& file);
+
+  /// @throws core::Error{kIo} when the disk is full
+  void enter(const core::OpHead& call);
+  /// @throws core::Error{kInternal} also when the call has more values or tensors than a reader
+  ///         takes
+  void append(const core::OpRecord& record);
+  void fail(std::string_view message);
+
+  /// Keeps a content in the journal itself.
+  /// @param bytes  as many as dtype and shape make, and no more than kLargestInline
+  void content(const core::ContentKey& key, std::span<const std::byte> bytes);
+  /// Notes where the bytes of a content are, or will be: the entry may come before they do.
+  /// @param place  not kInline
+  void content(const core::ContentKey& key, ContentPlace place, std::uint64_t offset);
+  /// Names the dump that contents of the place kReference are in; before the first of them.
+  void refers(const Referred& dump);
+  /// Notes that of a content only a slice is kept, behind the content that the slice is.
+  void sliced(const SlicedContent& content);
+  /// What is known of the run before its first operator.
+  void begun(std::string_view manifest) { text(EntryKind::kBegun, manifest); }
+  /// The last entry: the recording is whole.
+  void finished(std::string_view manifest) { text(EntryKind::kFinished, manifest); }
+
+  /// Holds what the recorder counted against what was appended.
+  /// @throws core::Error{kInternal} where they differ
+  void check_counts(const core::TraceSummary& trace) const;
+
+  /// Cuts the file to what was written.
+  void close() { log_.close(); }
+
+ private:
+  /// Definitions of one kind: their numbers by what they say.
+  struct Hash {
+    std::size_t operator()(const core::Digest& digest) const noexcept { return digest.low; }
+  };
+  using Numbers = std::unordered_map<core::Digest, std::uint32_t, Hash>;
+
+  /// An object kept alive, so that its address is proof enough when it comes again.
+  struct Pin {
+    std::uint64_t reference = kNothing;
+    std::shared_ptr<const void> object;
+  };
+  /// A pin looked up lately: a record asks for what its entry has just asked for.
+  struct RecentPin {
+    const void* object = nullptr;
+    std::uint64_t reference = kNothing;
+  };
+  // What stood at a place last, which is mostly what stands there again. The first ones refer to
+  // nothing: they are like nothing.
+  struct RecentCall {
+    std::uint64_t reference = kNothing;
+    std::string form;
+  };
+  struct RecentTensor {
+    std::uint64_t reference = kNothing;
+    core::TensorRecord tensor;
+  };
+
+  /// By address where it is known, else by content.
+  template <typename Object>
+  std::uint64_t refer(EntryKind kind, const std::shared_ptr<const Object>& object);
+  std::uint64_t pinned(const void* object);
+  void pin(std::shared_ptr<const void> object, std::uint64_t reference);
+  // Apart, so that what runs for every record stays short.
+  template <typename Object>
+  [[gnu::noinline]] std::uint64_t define_object(EntryKind kind, const Object& object);
+  [[gnu::noinline]] std::uint64_t define(EntryKind kind,
+                                         std::string_view body,
+                                         const core::Digest& digest);
+  std::uint64_t put_form();
+  void put_call_form(RecentCall& recent);
+  void put_tensor_form(const core::TensorRecord& tensor, RecentTensor& recent);
+  void text(EntryKind kind, std::string_view bytes);
+  void put() { log_.append(entry_.finish()); }
+
+  MappedLog log_;
+  EntryBuffer entry_;
+  EntryBuffer body_;  ///< of an operator or a site, without its number: what makes it the same
+  EntryBuffer definition_;
+  EntryBuffer form_;
+  std::array<Numbers, kLastDefinition + 1> numbers_;  ///< by kind
+  std::unordered_map<const void*, Pin> pins_;
+  std::array<RecentPin, 64> recent_pins_;
+  std::array<RecentCall, 64> recent_calls_;
+  std::array<RecentTensor, 256> recent_tensors_;
+  std::uint64_t operators_ = 0;
+  std::uint64_t returned_ = 0;
+  std::uint64_t tensors_ = 0;
+};
+
+/// Bytes of contents, one behind the other, each at the beginning of a page. The file is made when
+/// the first come.
+class ContentsFile {
+ public:
+  explicit ContentsFile(std::filesystem::path file);
+
+  /// @return where in the file they are; after a failure the place is used again
+  /// @throws core::Error{kIo}
+  std::uint64_t append(const core::ContentBytes& bytes);
+
+  /// Forces what was appended to the disk.
+  void sync();
+
+ private:
+  std::filesystem::path file_;
+  core::FileDescriptor opened_;
+  std::uint64_t end_ = 0;
+  std::vector<std::byte> piece_;
+};
+
+/// A complete recording without HDF5, for a process that must not hold it: `journal.bin`, and
+/// `contents.bin` beside it for contents above kSmallContent. What a call has returned for survives
+/// the death of the process. `repro-check import` makes a dump of it.
+class JournalSink final : public core::DumpSink {
+ public:
+  /// Creates the directory.
+  /// @throws core::Error{kUsage} when a recording or a dump is already there; core::Error{kIo}
+  explicit JournalSink(const std::filesystem::path& directory);
+
+  void begin(const core::RunManifest& manifest) override {
+    journal_.begun(core::to_json_text(manifest));
+  }
+  void enter(const core::OpHead& call) override { journal_.enter(call); }
+  [[nodiscard]] bool has_content(const core::ContentKey& key) const override {
+    return known_.contains(key);
+  }
+  using core::DumpSink::put_content;
+  bool put_content(const core::ContentKey& key, const core::ContentBytes& bytes) override;
+  void append(const core::OpRecord& record) override { journal_.append(record); }
+  void fail(const std::string& message) override;
+
+  /// Bytes of contents so far; readable from any thread.
+  [[nodiscard]] std::uint64_t stored_bytes() const noexcept { return stored_bytes_; }
+
+  /// Notes that the recording is whole, and forces it to the disk. Fills manifest.trace.contents
+  /// and stored_bytes; the index, and its digest, are made by whoever imports.
+  /// @throws core::Error{kIo}
+  void finish(core::RunManifest manifest);
+
+ private:
+  std::filesystem::path directory_;
+  JournalWriter journal_;
+  ContentsFile contents_;
+  std::set<core::ContentKey> known_;
+  std::vector<std::byte> small_;
+  std::atomic<std::uint64_t> stored_bytes_{0};
+  bool failed_ = false;
+};
+
+}  // namespace repro_check::journal
