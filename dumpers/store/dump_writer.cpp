@@ -3,6 +3,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstring>
+#include <iterator>
+#include <set>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -11,17 +15,153 @@
 #include "core/digest/digest.h"
 #include "core/error.h"
 #include "core/system/signals_blocked.h"
+#include "core/text/printable.h"
 #include "dumpers/journal/journal_reader.h"
 #include "dumpers/journal/journal_writer.h"
 #include "dumpers/store/contents/content_writer.h"
-#include "dumpers/store/directory/browse_tree.h"
 #include "dumpers/store/directory/dump_directory.h"
-#include "dumpers/store/file/trace_creation.h"
+#include "dumpers/store/file/trace_file.h"
 #include "dumpers/store/index/index.h"
-#include "dumpers/store/index/tables.h"
 #include "dumpers/store/reference_dump.h"
 
 namespace repro_check::store {
+
+namespace {
+
+bool is_plain(char c) noexcept {
+  const auto byte = static_cast<unsigned char>(c);
+  return byte >= 0x20 && byte != 0x7f && c != '/' && c != '%';
+}
+
+std::string source_of(const core::OpRecord& record) {
+  const core::SourceFrame* frame =
+      record.site == nullptr ? nullptr : core::display_frame(*record.site);
+  return frame == nullptr ? "" : fmt::format("{}:{}", frame->file, frame->line);
+}
+
+void write_index(hid_t group, std::uint64_t index, const Blame& blame) {
+  const SpaceHandle space = make_space({}, blame);
+  const AttributeHandle attribute(
+      blame.id(H5Acreate2(group, "op_index", H5T_STD_U64LE, space.get(), H5P_DEFAULT, H5P_DEFAULT),
+               "cannot make an attribute"));
+  blame.ok(H5Awrite(attribute.get(), H5T_NATIVE_UINT64, &index), "cannot write an attribute");
+}
+
+/// `text` as the name of one link: `/`, `%`, control characters and bytes that are not UTF-8 as
+/// `%2F`; never empty, never `.` or `..`, at most 200 bytes.
+std::string link_name(std::string_view text) {
+  constexpr std::size_t kLongest = 200;
+  if (text.empty()) return "%";  // a lone percent sign stands for nothing else
+  const bool utf8 = core::is_utf8(text);
+  std::string name;
+  for (const char c : text) {
+    if (name.size() >= kLongest) break;
+    if (is_plain(c) && (utf8 || static_cast<unsigned char>(c) < 0x80)) {
+      name += c;
+    } else {
+      fmt::format_to(std::back_inserter(name), "%{:02X}", static_cast<unsigned char>(c));
+    }
+  }
+  while (!core::is_utf8(name)) name.pop_back();  // the cut may have gone through a character
+  if (name == "." || name == "..") name.replace(0, 1, "%2E");
+  return name;
+}
+
+/// The tree a person browses: `/ops/000041 aten::addmm/inputs/self`, hard links to the contents.
+class BrowseTree {
+ public:
+  /// @param group     `/content`, borrowed
+  /// @param contents  of that group, and others that are referred to; borrowed
+  BrowseTree(hid_t file, hid_t group, const ContentWriter& contents, const Blame& blame)
+      : group_(group), contents_(contents), blame_(blame), ops_(make_group(file, "ops", blame)) {}
+
+  /// Tensors whose content is not here get no link: one to another file would lead out of the dump.
+  void add(const core::OpRecord& record) {
+    const Hdf5Scope scope;
+    const std::string op = record.op->full_name();
+    const GroupHandle group =
+        make_group(ops_.get(), fmt::format("{:06} {}", record.index, link_name(op)), blame_);
+    // An attribute holds 64 KiB at most.
+    constexpr std::size_t kLongest = 4096;
+    const auto write = [&](const char* name, const std::string& text) {
+      write_text_attribute(group.get(), name, core::printable(text, kLongest), blame_);
+    };
+    write("operator", op);
+    write("module", record.site == nullptr ? "" : record.site->module_path);
+    write("source", source_of(record));
+    write_index(group.get(), record.index, blame_);
+    link_tensors(group.get(), record, core::TensorRole::kInput);
+    link_tensors(group.get(), record, core::TensorRole::kOutput);
+  }
+
+ private:
+  void link_tensors(hid_t parent, const core::OpRecord& record, core::TensorRole role) {
+    const char* folder = role == core::TensorRole::kInput ? "inputs" : "outputs";
+    GroupHandle group;
+    std::set<std::string> taken;
+    for (const core::TensorRecord& tensor : record.tensors) {
+      if (tensor.role != role || !tensor.stored ||
+          contents_.referred.contains(tensor.content_key()))
+        continue;
+      if (group.get() < 0) group = make_group(parent, folder, blame_);
+      std::string name = link_name(tensor.slot);
+      for (int copy = 2; !taken.insert(name).second; ++copy) {
+        name = fmt::format("{} ({})", link_name(tensor.slot), copy);
+      }
+      const std::string content = core::content_name(tensor.content_key());
+      blame_.ok(H5Lcreate_hard(
+                    group_, content.c_str(), group.get(), name.c_str(), H5P_DEFAULT, H5P_DEFAULT),
+                "cannot link a tensor");
+    }
+  }
+
+  hid_t group_;
+  const ContentWriter& contents_;
+  Blame blame_;
+  GroupHandle ops_;
+};
+
+/// Elements that lie closer together than this are read with what is between them.
+constexpr std::size_t kReadAtOnce = std::size_t{1} << 20U;
+
+/// How many elements of a content `rule` has stored; empty where it is to be stored whole.
+/// @param bytes  of the content
+std::optional<std::uint64_t> sliced_length(const core::SliceRule& rule,
+                                           const core::ContentKey& key,
+                                           std::uint64_t bytes) {
+  const std::uint64_t total = bytes / std::max<std::uint64_t>(1, core::element_size(key.dtype));
+  if (rule.above ? bytes <= *rule.above : total <= rule.elements) return std::nullopt;
+  const std::uint64_t length = std::min(rule.elements, core::slice_length(total, rule.stride));
+  return length < total ? std::optional(length) : std::nullopt;
+}
+
+/// The elements of a slice, one behind the other.
+/// @param length  as of sliced_length()
+std::vector<std::byte> slice_bytes(const core::ContentBytes& bytes,
+                                   std::size_t element_size,
+                                   std::uint64_t length,
+                                   std::uint64_t stride) {
+  std::vector<std::byte> slice(length * element_size);
+  if (stride == 1 || length == 1) {
+    bytes.read(0, slice);
+    return slice;
+  }
+  // Two elements lie inside the content, so that this is no more than its size.
+  const std::uint64_t step = stride * element_size;
+  const std::uint64_t at_once = std::max<std::uint64_t>(1, kReadAtOnce / step);
+  std::vector<std::byte> block;
+  for (std::uint64_t done = 0; done < length; done += at_once) {
+    const std::uint64_t count = std::min(at_once, length - done);
+    block.resize((count - 1) * step + element_size);
+    bytes.read(done * step, block);
+    for (std::uint64_t i = 0; i < count; ++i) {
+      std::memcpy(slice.data() + (done + i) * element_size, block.data() + i * step, element_size);
+    }
+  }
+  return slice;
+}
+
+}  // namespace
 
 class DumpWriter::Impl {
  public:
@@ -37,8 +177,7 @@ class DumpWriter::Impl {
         file_(create_trace(trace_path_, blame_)),
         content_group_(make_group(file_.get(), "content", blame_)),
         datasets_(content_group_.get(), blame_),
-        contents_(trace_path_, datasets_, journal_, options.memory),
-        limit_{options.max_bytes} {
+        contents_(trace_path_, datasets_, journal_, options.memory) {
     if (reference_) journal_.refers(reference_->identity);
   }
 
@@ -58,7 +197,7 @@ class DumpWriter::Impl {
     contents_.check();
     journal_.append(record);
     counts_.add(record);
-    limit_.note(record);
+    note_limit(record);
   }
   void fail(const std::string& message) {
     failed_ = true;
@@ -87,7 +226,7 @@ class DumpWriter::Impl {
     manifest.trace.stored_bytes = contents_.stored_bytes;
     manifest.trace.slices = contents_.slices.size();
     manifest.trace.reference = referred();
-    if (limit_.reached_at) manifest.trace.bytes_limit_reached_at = limit_.reached_at;
+    if (limit_reached_at_) manifest.trace.bytes_limit_reached_at = limit_reached_at_;
     manifest.trace.io = contents_.direct() ? "direct" : "buffered";
     // Killed from here on, the recording is recovered as a whole one.
     journal_.finished(core::to_json_text(manifest));
@@ -140,8 +279,22 @@ class DumpWriter::Impl {
     return true;
   }
 
+  /// Where DumpWriterOptions::max_bytes shows.
+  void note_limit(const core::OpRecord& record) {
+    if (!limit_refused_ || (limit_reached_at_ && *limit_reached_at_ < record.index)) return;
+    const bool lacks = std::ranges::any_of(record.tensors, [](const core::TensorRecord& tensor) {
+      return tensor.state == core::ContentState::kHashed && !tensor.stored;
+    });
+    if (lacks) limit_reached_at_ = record.index;
+  }
+
   bool keep(const core::ContentKey& key, const core::ContentBytes& bytes) {
-    if (!limit_.admits(contents_.stored_bytes, bytes.size())) return false;
+    const std::uint64_t stored = contents_.stored_bytes;
+    const auto most = options_.max_bytes;
+    if (most && (stored > *most || bytes.size() > *most - stored)) {
+      limit_refused_ = true;
+      return false;
+    }
     const core::SizeSignalGuard guard;
     contents_.put(key, bytes);
     return true;
@@ -158,10 +311,7 @@ class DumpWriter::Impl {
     IndexWriter index(group.get(), counts_, blame_);
     std::optional<BrowseTree> tree;
     if (browsable()) {
-      const auto is_here = [this](const core::ContentKey& key) {
-        return !contents_.referred.contains(key);
-      };
-      tree.emplace(file_.get(), content_group_.get(), is_here, blame_);
+      tree.emplace(file_.get(), content_group_.get(), contents_, blame_);
     }
     // Each small content into a dataset of its own, for people who browse, or, where there are too
     // many for that, all into `/packed`.
@@ -219,7 +369,8 @@ class DumpWriter::Impl {
   GroupHandle content_group_;
   ContentDatasets datasets_;
   ContentWriter contents_;
-  ByteLimit limit_;
+  bool limit_refused_ = false;                     ///< of bytes, by max_bytes
+  std::optional<std::uint64_t> limit_reached_at_;  ///< lowest op index of a record that lacks bytes
   RowCounts counts_;
   bool failed_ = false;
   bool finished_ = false;

@@ -1,16 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dumpers/store/pack.h"
 
+#include <archive.h>
+#include <archive_entry.h>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <zstd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstddef>
 #include <cstdio>
+#include <exception>
+#include <new>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <thread>
 #include <utility>
 
 #include "core/error.h"
@@ -22,11 +31,438 @@
 #include "dumpers/store/pack_file.h"
 
 namespace repro_check::store {
+
 namespace {
 
 namespace fs = std::filesystem;
 using core::Error;
 using core::ErrorKind;
+
+/// A file that goes into a pack.
+struct PackedFile {
+  std::string name;                  ///< in the pack
+  const core::FileDescriptor& file;  ///< borrowed
+  std::string source;                ///< what it is called, for messages
+};
+
+/// Bytes that no file in a pack of so many may have: 1 GiB, and 1,024 for each of them. zstd makes
+/// 32,768 of one, and whoever forges a pack would have us unpack those before we see it.
+constexpr std::uint64_t largest_member(std::uint64_t packed_bytes) noexcept {
+  return (std::uint64_t{1} << 30U) + (packed_bytes << 10U);
+}
+
+/// Makes the file that the trace goes to; so many bytes will be written.
+using MakeTraceFile = std::function<OpenTrace(std::uint64_t bytes)>;
+
+/// What is still in its buffer shall not be written where nobody closed it.
+struct Abandon {
+  void operator()(archive* made) const noexcept {
+    archive_write_fail(made);
+    archive_write_free(made);
+  }
+};
+
+class PackWriter {
+ public:
+  PackWriter(int fd, std::string name, int level)
+      : fd_(fd),
+        name_(std::move(name)),
+        zstd_(ZSTD_createCCtx(), &ZSTD_freeCCtx),
+        buffer_(ZSTD_CStreamOutSize()),
+        archive_(archive_write_new()) {
+    if (!zstd_ || !archive_) throw std::bad_alloc();
+    set(ZSTD_c_compressionLevel, level);
+    set(ZSTD_c_checksumFlag, 1);
+    constexpr unsigned kMostWorkers = 8;
+    // Not zero, even on one processor: how the input is cut into jobs shows in the output. A
+    // library without threads refuses it, and has one way of its own.
+    const unsigned workers = std::clamp(std::thread::hardware_concurrency(), 1U, kMostWorkers);
+    ZSTD_CCtx_setParameter(zstd_.get(), ZSTD_c_nbWorkers, static_cast<int>(workers));
+    constexpr int kPiece = 1 << 20;
+    constexpr int kTarBlock = 512;
+    archive_write_set_format_pax_restricted(
+        archive_.get());  // plain tar, but for sizes beyond 8 GiB
+    archive_write_set_bytes_per_block(archive_.get(), kPiece);
+    archive_write_set_bytes_in_last_block(archive_.get(), kTarBlock);
+    archive_write_open2(archive_.get(), this, nullptr, &PackWriter::write, nullptr, nullptr);
+  }
+  void add(const PackedFile& file, const std::function<void(std::uint64_t)>& progress) {
+    const std::uint64_t size = size_of(file.file, file.source);
+    start_member(file.name, size);
+    std::vector<std::byte> piece(std::min<std::uint64_t>(size, std::uint64_t{1} << 20U));
+    for (std::uint64_t done = 0; done < size;) {
+      const std::size_t wanted = std::min<std::uint64_t>(piece.size(), size - done);
+      const std::size_t got =
+          read_some(file.file.get(), done, std::span(piece).first(wanted), file.source);
+      if (got == 0) {
+        throw Error(ErrorKind::kDumpDamaged,
+                    fmt::format("{}: became shorter while it was read", file.source));
+      }
+      expect(archive_write_data(archive_.get(), piece.data(), got) == static_cast<la_ssize_t>(got));
+      done += got;
+      packed_ += got;
+      progress(packed_);
+    }
+  }
+
+  std::uint64_t finish() {
+    expect(archive_write_close(archive_.get()) == ARCHIVE_OK);
+    while (compress({}, ZSTD_e_end) != 0) {
+    }
+    return written_;
+  }
+
+ private:
+  /// Where libarchive's bytes go. No exception may cross it: it waits in `failure_`.
+  static la_ssize_t write(archive* /*archive*/, void* self, const void* bytes, std::size_t size) {
+    auto* writer = static_cast<PackWriter*>(self);
+    try {
+      writer->compress({static_cast<const std::byte*>(bytes), size}, ZSTD_e_continue);
+      return static_cast<la_ssize_t>(size);
+    } catch (...) {
+      writer->failure_ = std::current_exception();
+      return -1;
+    }
+  }
+
+  void set(ZSTD_cParameter parameter, int value) {
+    const std::size_t code = ZSTD_CCtx_setParameter(zstd_.get(), parameter, value);
+    if (ZSTD_isError(code) == 0) return;
+    throw Error(ErrorKind::kInternal, fmt::format("zstd: {}", ZSTD_getErrorName(code)));
+  }
+
+  /// All of `bytes`. @return what the frame still keeps back
+  std::size_t compress(std::span<const std::byte> bytes, ZSTD_EndDirective directive) {
+    ZSTD_inBuffer input{bytes.data(), bytes.size(), 0};
+    std::size_t left = 0;
+    do {
+      ZSTD_outBuffer output{buffer_.data(), buffer_.size(), 0};
+      left = ZSTD_compressStream2(zstd_.get(), &output, &input, directive);
+      if (ZSTD_isError(left) != 0) {
+        throw Error(ErrorKind::kIo, fmt::format("{}: zstd: {}", name_, ZSTD_getErrorName(left)));
+      }
+      write_whole(fd_, std::span(buffer_).first(output.pos), name_);
+      written_ += output.pos;
+    } while (input.pos < input.size);
+    return left;
+  }
+
+  void start_member(const std::string& name, std::uint64_t size) {
+    constexpr int kMode = 0644;
+    const std::unique_ptr<archive_entry, void (*)(archive_entry*)> entry(archive_entry_new(),
+                                                                         &archive_entry_free);
+    if (!entry) throw std::bad_alloc();
+    archive_entry_set_pathname(entry.get(), name.c_str());
+    archive_entry_set_filetype(entry.get(), AE_IFREG);
+    archive_entry_set_perm(entry.get(), kMode);
+    archive_entry_set_uid(entry.get(), 0);
+    archive_entry_set_gid(entry.get(), 0);
+    archive_entry_set_mtime(entry.get(), 0, 0);
+    archive_entry_set_size(entry.get(), static_cast<la_int64_t>(size));
+    expect(archive_write_header(archive_.get(), entry.get()) == ARCHIVE_OK);
+  }
+
+  void expect(bool good) {
+    if (failure_) std::rethrow_exception(failure_);
+    if (good) return;
+    const char* reason = archive_error_string(archive_.get());
+    throw Error(ErrorKind::kInternal,
+                fmt::format("libarchive: {}", reason == nullptr ? "no reason" : reason));
+  }
+
+  int fd_;
+  std::string name_;
+  std::unique_ptr<ZSTD_CCtx, std::size_t (*)(ZSTD_CCtx*)> zstd_;
+  std::vector<std::byte> buffer_;
+  std::unique_ptr<archive, Abandon> archive_;
+  std::exception_ptr failure_;
+  std::uint64_t packed_ = 0;
+  std::uint64_t written_ = 0;
+};
+
+/// Writes a tar archive as one zstd frame with a checksum. What comes out depends on the bytes, the
+/// names, the level and the version of zstd: not on the time, owner or mode of the files, nor on
+/// the number of processors.
+/// @param fd        written from where it stands
+/// @param name      of it, for messages
+/// @param level     1 to 19
+/// @param progress  told how many bytes of all files are done after each piece
+/// @return bytes written
+/// @throws core::Error{kIo}, {kDumpDamaged} when a file shrinks meanwhile
+std::uint64_t write_pack(int fd,
+                         const std::string& name,
+                         int level,
+                         std::span<const PackedFile> files,
+                         const std::function<void(std::uint64_t)>& progress) {
+  PackWriter writer(fd, name, level);
+  for (const PackedFile& file : files) writer.add(file, progress);
+  return writer.finish();
+}
+
+constexpr const char* kPackHint = "give a file that `repro-check pack` has made";
+
+std::string_view path_of(archive_entry* entry) {
+  // In a locale that cannot spell a name, only one of the two is there.
+  if (const char* name = archive_entry_pathname(entry)) return name;
+  if (const char* name = archive_entry_pathname_utf8(entry)) return name;
+  return {};
+}
+
+std::vector<std::string_view> parts_of(std::string_view path) {
+  while (path.starts_with("./")) path.remove_prefix(2);
+  if (path == ".") return {};
+  std::vector<std::string_view> parts;
+  for (std::size_t end = path.find('/'); end != std::string_view::npos; end = path.find('/')) {
+    parts.push_back(path.substr(0, end));
+    path.remove_prefix(end + 1);
+  }
+  if (!path.empty()) parts.push_back(path);
+  return parts;
+}
+
+class PackReader {
+ public:
+  PackReader(const fs::path& pack, const PackProgress& progress)
+      : name_(core::printable(pack.string())),
+        file_(open_plain(fs::canonical(pack))),
+        packed_bytes_(size_of(file_, name_)),
+        progress_(progress),
+        zstd_(ZSTD_createDCtx(), &ZSTD_freeDCtx),
+        packed_(ZSTD_DStreamInSize()),
+        plain_(ZSTD_DStreamOutSize()),
+        archive_(archive_read_new(), &archive_read_free) {
+    if (!archive_ || !zstd_) throw std::bad_alloc();
+    archive_read_support_format_tar(archive_.get());
+    check(archive_read_open(archive_.get(), this, nullptr, &PackReader::read, nullptr));
+  }
+
+  PackContents read_all(const MakeTraceFile& make_trace) {
+    PackContents contents;
+    archive_entry* entry = nullptr;
+    while (next(&entry)) {
+      const char* member = accept(entry);
+      if (member == nullptr) continue;
+      const std::uint64_t bytes = bytes_of(entry, member);
+      if (member == kManifestName) {
+        copy(member, bytes, [&](std::span<const std::byte> piece) {
+          contents.manifest.append(reinterpret_cast<const char*>(piece.data()), piece.size());
+        });
+      } else {
+        contents.trace = make_trace(bytes);
+        contents.trace_bytes = bytes;
+        contents.trace.name = name_ + ": " + kTraceName;
+        copy(member, bytes, [&](std::span<const std::byte> piece) {
+          write_whole(contents.trace.file.get(), piece, contents.trace.name);
+        });
+      }
+    }
+    if (!has_manifest_ || !has_trace_) {
+      throw Error(ErrorKind::kDumpUnknown,
+                  fmt::format("{}: is no packed dump: it holds no {}",
+                              name_,
+                              has_manifest_ ? kTraceName : kManifestName),
+                  kPackHint);
+    }
+    read_rest();
+    return contents;
+  }
+
+ private:
+  /// Hands libarchive the next bytes of the tar. No exception may cross it: it waits in `failure_`.
+  static la_ssize_t read(archive* /*archive*/, void* self, const void** bytes) {
+    auto* reader = static_cast<PackReader*>(self);
+    try {
+      const std::span<const std::byte> piece = reader->decompress();
+      *bytes = piece.data();
+      if (reader->progress_) {
+        reader->progress_(PackPhase::kUnpacking, reader->consumed_, reader->packed_bytes_);
+      }
+      return static_cast<la_ssize_t>(piece.size());
+    } catch (...) {
+      reader->failure_ = std::current_exception();
+      return -1;
+    }
+  }
+
+  void check(int code) const {
+    if (failure_) std::rethrow_exception(failure_);
+    if (code == ARCHIVE_OK || code == ARCHIVE_WARN) return;
+    const char* reason = archive_error_string(archive_.get());
+    damaged(fmt::format("is not a whole tar archive ({})",
+                        core::printable(reason == nullptr ? "no reason" : reason)));
+  }
+
+  bool next(archive_entry** entry) {
+    const int code = archive_read_next_header(archive_.get(), entry);
+    check(code == ARCHIVE_EOF ? ARCHIVE_OK : code);
+    return code != ARCHIVE_EOF;
+  }
+
+  template <typename Take>
+  void copy(const char* member, std::uint64_t bytes, Take take) {
+    std::uint64_t done = 0;
+    for (;;) {
+      const void* piece = nullptr;
+      std::size_t size = 0;
+      la_int64_t offset = 0;
+      const int code = archive_read_data_block(archive_.get(), &piece, &size, &offset);
+      check(code == ARCHIVE_EOF || code == ARCHIVE_OK ? ARCHIVE_OK : ARCHIVE_FATAL);
+      if (code == ARCHIVE_EOF) break;
+      if (static_cast<std::uint64_t>(offset) != done || size > bytes - done) break;
+      take(std::span(static_cast<const std::byte*>(piece), size));
+      done += size;
+    }
+    if (done == bytes) return;
+    damaged(fmt::format("{} is not as long as it says", member));
+  }
+
+  /// Checksums stand at the end of what they cover, behind the end of the archive. Programs fill
+  /// that up with zeros, but not endlessly.
+  void read_rest() {
+    constexpr std::uint64_t kMost = std::uint64_t{1} << 20U;
+    std::uint64_t rest = 0;
+    for (;;) {
+      const std::span<const std::byte> piece = decompress();
+      if (piece.empty()) return;
+      rest += piece.size();
+      if (rest > kMost ||
+          std::ranges::any_of(piece, [](std::byte b) { return b != std::byte{}; })) {
+        damaged("goes on behind the end of its archive");
+      }
+    }
+  }
+
+  [[noreturn]] void damaged(std::string_view what) const {
+    throw Error(ErrorKind::kDumpDamaged,
+                fmt::format("{}: {}", name_, what),
+                "the pack is damaged; copy it again, or pack the dump again");
+  }
+
+  [[noreturn]] void refuse(std::string_view member, const char* why) const {
+    constexpr std::size_t kLongest = 200;
+    throw Error(
+        ErrorKind::kDumpUnknown,
+        fmt::format(
+            "{}: is no packed dump: \"{}\" {}", name_, core::printable(member, kLongest), why),
+        kPackHint);
+  }
+
+  /// The next bytes of the tar, valid until the next call; none at the end. The frames of zstd must
+  /// be whole, and reach to the end of the file.
+  std::span<const std::byte> decompress() {
+    for (;;) {
+      if (input_.pos == input_.size && !full_) {
+        const std::size_t got = read_some(file_.get(), consumed_, packed_, name_);
+        consumed_ += got;
+        input_ = {packed_.data(), got, 0};
+        if (got == 0 && !inside_frame_) return {};
+        if (got == 0) damaged("ends too early");
+      }
+      ZSTD_outBuffer output{plain_.data(), plain_.size(), 0};
+      const std::size_t left = ZSTD_decompressStream(zstd_.get(), &output, &input_);
+      if (ZSTD_isError(left) != 0) {
+        damaged(fmt::format("cannot be decompressed: {}", ZSTD_getErrorName(left)));
+      }
+      inside_frame_ = left != 0;
+      full_ = inside_frame_ && output.pos == output.size;
+      if (output.pos != 0) return std::span(plain_).first(output.pos);
+    }
+  }
+
+  /// Decides what may be in a pack: manifest.json and trace.h5, each once and a plain file, in one
+  /// directory or in none; the directory itself may be there too, because `tar` puts it there.
+  /// @return which of the two it is; null for the directory
+  const char* accept(archive_entry* entry) {
+    const std::string_view name = path_of(entry);
+    const std::vector<std::string_view> parts = parts_of(name);
+    for (const std::string_view part : parts) {
+      if (part.empty() || part == "." || part == "..") refuse(name, "leads out of its directory");
+    }
+    if (archive_entry_filetype(entry) == AE_IFDIR) {
+      if (parts.size() > 1) refuse(name, "is a directory inside another");
+      if (std::exchange(has_directory_entry_, true)) refuse(name, "is a second directory");
+      expect_directory(name, parts.empty() ? "" : parts.front());
+      return nullptr;
+    }
+    if (archive_entry_filetype(entry) != AE_IFREG || archive_entry_hardlink(entry) != nullptr ||
+        archive_entry_sparse_count(entry) != 0) {
+      refuse(name, "is no plain file");
+    }
+    if (parts.empty() || parts.size() > 2) refuse(name, "belongs to no dump");
+    expect_directory(name, parts.size() == 2 ? parts.front() : "");
+    const bool is_manifest = parts.back() == kManifestName;
+    if (!is_manifest && parts.back() != kTraceName) refuse(name, "belongs to no dump");
+    if (std::exchange(is_manifest ? has_manifest_ : has_trace_, true))
+      refuse(name, "is there twice");
+    return is_manifest ? kManifestName : kTraceName;
+  }
+
+  void expect_directory(std::string_view name, std::string_view directory) {
+    if (!directory_) directory_ = directory;
+    if (*directory_ != directory) refuse(name, "is in another directory than the rest");
+  }
+
+  [[nodiscard]] std::uint64_t bytes_of(archive_entry* entry, const char* member) const {
+    constexpr std::uint64_t kLargestManifest = std::uint64_t{256} << 20U;
+    const la_int64_t bytes = archive_entry_size(entry);
+    const std::uint64_t largest = largest_member(packed_bytes_);
+    if (bytes < 0 || static_cast<std::uint64_t>(bytes) > largest ||
+        (member == kManifestName && static_cast<std::uint64_t>(bytes) > kLargestManifest)) {
+      throw Error(ErrorKind::kDumpDamaged,
+                  fmt::format("{}: {} says that it has {} bytes, more than so small a pack is "
+                              "unpacked to",
+                              name_,
+                              member,
+                              bytes),
+                  "if you trust it: tar --zstd -xf, and read the directory");
+    }
+    return static_cast<std::uint64_t>(bytes);
+  }
+
+  std::string name_;
+  core::FileDescriptor file_;
+  std::uint64_t packed_bytes_;
+  const PackProgress& progress_;
+  std::unique_ptr<ZSTD_DCtx, std::size_t (*)(ZSTD_DCtx*)> zstd_;
+  std::vector<std::byte> packed_;
+  std::vector<std::byte> plain_;
+  ZSTD_inBuffer input_{nullptr, 0, 0};
+  std::uint64_t consumed_ = 0;
+  bool inside_frame_ = false;
+  bool full_ = false;  ///< the last call filled its buffer, so there may be more without input
+  std::optional<std::string> directory_;
+  bool has_directory_entry_ = false;
+  bool has_manifest_ = false;
+  bool has_trace_ = false;
+  std::exception_ptr failure_;
+  std::unique_ptr<archive, int (*)(archive*)> archive_;
+};
+
+/// Reads a pack from its first byte to its last. It is trusted in nothing: exactly the two files of
+/// a dump may be in it, each as long as it says.
+/// @throws core::Error{kDumpUnknown} when it holds anything else; {kDumpDamaged}; {kIo}
+PackContents read_pack(const fs::path& pack,
+                       const MakeTraceFile& make_trace,
+                       const PackProgress& progress) {
+  expect_pack(pack);
+  return PackReader(pack, progress).read_all(make_trace);
+}
+
+}  // namespace
+
+PackContents read_pack(const fs::path& pack, const PackProgress& progress) {
+  const auto make = [](std::uint64_t bytes) {
+    core::TemporaryFile made = create_temporary(bytes);
+    return OpenTrace{std::move(made.file), "", "", std::move(made.name)};
+  };
+  return read_pack(pack, make, progress);
+}
+
+std::string name_inside(const fs::path& pack, const char* file) {
+  return fmt::format("{}: {}", core::printable(pack.string()), file);
+}
+
+namespace {
 
 [[noreturn]] void refuse_existing(const std::string& name) {
   throw Error(ErrorKind::kUsage,

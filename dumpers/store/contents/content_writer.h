@@ -1,62 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <map>
 #include <optional>
-#include <span>
 #include <unordered_set>
 #include <vector>
 
 #include "core/content/content.h"
 #include "core/tensor/tensor_record.h"
-#include "core/trace/op_record.h"
 #include "dumpers/journal/journal_writer.h"
 #include "dumpers/store/contents/staging_queue.h"
-#include "dumpers/store/file/trace_creation.h"
+#include "dumpers/store/file/trace_file.h"
 
 namespace repro_check::store {
-
-/// How many elements of a content `rule` has stored; empty where it is to be stored whole.
-/// @param bytes  of the content
-std::optional<std::uint64_t> sliced_length(const core::SliceRule& rule,
-                                           const core::ContentKey& key,
-                                           std::uint64_t bytes);
-
-/// The elements of a slice, one behind the other.
-/// @param length  as of sliced_length()
-std::vector<std::byte> slice_bytes(const core::ContentBytes& bytes,
-                                   std::size_t element_size,
-                                   std::uint64_t length,
-                                   std::uint64_t stride);
-
-/// Which contents are left out because of DumpWriterOptions::max_bytes, and where that shows.
-struct ByteLimit {
-  std::optional<std::uint64_t> most;
-  std::optional<std::uint64_t> reached_at =
-      {};  ///< the lowest op index of a record that lacks bytes
-  bool refused = false;
-
-  /// Whether `more` bytes may be stored beside `stored`; an answer of no is remembered.
-  bool admits(std::uint64_t stored, std::uint64_t more) noexcept {
-    const bool fits = !most || (stored <= *most && more <= *most - stored);
-    refused = refused || !fits;
-    return fits;
-  }
-
-  /// Told of every record that is appended.
-  void note(const core::OpRecord& record) {
-    if (!refused || (reached_at && *reached_at < record.index)) return;
-    const bool lacks = std::ranges::any_of(record.tensors, [](const core::TensorRecord& tensor) {
-      return tensor.state == core::ContentState::kHashed && !tensor.stored;
-    });
-    if (lacks) reached_at = record.index;
-  }
-};
 
 struct ContentKeyHash {
   std::size_t operator()(const core::ContentKey& key) const noexcept {

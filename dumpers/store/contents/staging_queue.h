@@ -48,8 +48,6 @@ class DirectFile : core::Pinned {
   std::atomic<bool> direct_ = false;
 };
 
-class DirectFile;
-
 /// Bytes on their way to the disk: a block of aligned memory that holds pieces of contents, each
 /// with the place in the file where it belongs.
 class StagingBuffer {
@@ -90,8 +88,6 @@ class StagingBuffer {
   std::size_t used_ = 0;  ///< a multiple of the block
   std::vector<Piece> pieces_;
 };
-
-class DirectFile;
 
 /// Copies contents into a bounded number of buffers, which a thread of its own writes to the file.
 /// Whoever puts waits only while every buffer is on its way to the disk. Used by one thread at a

@@ -13,7 +13,7 @@
 #include "core/tensor/dtype.h"
 #include "core/text/printable.h"
 #include "dumpers/store/file/hdf5.h"
-#include "dumpers/store/file/trace_creation.h"
+#include "dumpers/store/file/trace_file.h"
 
 namespace repro_check::store {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "core/error.h"
 #include "core/tensor/dtype_table.h"
-#include "dumpers/store/file/trace_creation.h"
+#include "dumpers/store/file/trace_file.h"
 
 namespace repro_check::store {
 

@@ -13,7 +13,7 @@
 #include "core/tensor/dtype.h"
 #include "core/trace/run_manifest.h"
 #include "dumpers/store/file/hdf5.h"
-#include "dumpers/store/file/trace_creation.h"
+#include "dumpers/store/file/trace_file.h"
 #include "tests/dumpers/store/sample_dump.h"
 #include "tests/support/temp_directory.h"
 
