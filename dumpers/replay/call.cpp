@@ -25,7 +25,7 @@
 #include "core/system/pinned.h"
 #include "core/tensor/tensor_view.h"
 #include "dumpers/capture/generators/generator_watch.h"
-#include "dumpers/capture/tensors/packed_object.h"
+#include "dumpers/capture/engine/values.h"
 #include "dumpers/capture/torch/torch_compat.h"
 #include "dumpers/capture/torch/torch_names.h"
 

@@ -17,7 +17,7 @@
 #include "dumpers/capture/engine/capture.h"
 #include "dumpers/capture/engine/operator_plan.h"
 #include "dumpers/capture/engine/values.h"
-#include "dumpers/capture/tensors/byte_ranges.h"
+#include "dumpers/capture/tensors/storage_table.h"
 #include "dumpers/capture/torch/torch_compat.h"
 
 namespace repro_check::capture {
@@ -57,6 +57,21 @@ const at::Generator* generator_of(const OperatorPlan& plan,
 }
 
 }  // namespace
+
+void Frame::watch(const at::Tensor& tensor, std::int64_t version, std::size_t index) {
+  const core::ContentState state = tensors[index].state;
+  const bool read = state == core::ContentState::kHashed || state == core::ContentState::kComposite;
+  if (version >= 0 && read) watched.push_back({tensor.unsafeGetTensorImpl(), version, index});
+}
+
+void Frame::settle_watch() {
+  for (const WatchedArgument& argument : watched) {
+    core::InputWatch& watch = tensors[argument.record].watch;
+    if (watch == core::InputWatch::kMoved) continue;
+    const bool moved = version_of(*argument.tensor) != argument.version;
+    watch = moved ? core::InputWatch::kMoved : core::InputWatch::kSteady;
+  }
+}
 
 /// Records the tensors among the results, and settles whose writing made them.
 class Capture::OutputVisitor {

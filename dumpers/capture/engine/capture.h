@@ -27,8 +27,7 @@
 #include "dumpers/capture/engine/host_rng.h"
 #include "dumpers/capture/engine/lane.h"
 #include "dumpers/capture/engine/operator_plan.h"
-#include "dumpers/capture/tensors/frame.h"
-#include "dumpers/capture/tensors/packed_object.h"
+#include "dumpers/capture/engine/values.h"
 #include "dumpers/capture/tensors/tensor_recorder.h"
 
 namespace repro_check::capture {

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "core/text/glob.h"
-#include "dumpers/capture/tensors/byte_ranges.h"
+#include "dumpers/capture/tensors/storage_table.h"
 
 namespace repro_check::capture {
 

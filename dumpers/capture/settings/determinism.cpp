@@ -3,29 +3,512 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>
+#include <ATen/Parallel.h>
+#include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
+#include <c10/core/DefaultDtype.h>
 #include <c10/core/InferenceMode.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <c10/util/Exception.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
+#include <cctype>
+#include <charconv>
 #include <cstdlib>
+#include <exception>
+#include <limits>
 #include <mutex>
+#include <sstream>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
 #include "core/error.h"
+#include "core/tensor/dtype.h"
 #include "core/text/near_miss.h"
 #include "core/trace/known_variables.h"
 #include "dumpers/capture/engine/capture.h"
 #include "dumpers/capture/settings/environment.h"
-#include "dumpers/capture/settings/setting_table.h"
+#include "dumpers/capture/tensors/hashing.h"
 #include "dumpers/capture/torch/torch_compat.h"
+#include "dumpers/capture/torch/torch_names.h"
+
+// Which settings exist differs from release to release. Each is asked for with `requires` on a
+// template parameter, so that one source serves all of them.
+
+// NOLINTNEXTLINE(cppcoreguidelines-macro-usage): names that may not exist cannot be passed
+#define REPRO_CHECK_TOGGLE(rows, name, getter, setter)                                          \
+  if constexpr (requires(C & c) {                                                               \
+                  c.getter();                                                                   \
+                  c.setter(true);                                                               \
+                }) {                                                                            \
+    (rows).push_back(toggle_row(                                                                \
+        name, [] { return context<C>().getter(); }, [](bool on) { context<C>().setter(on); })); \
+  }
+
+// NOLINTNEXTLINE(cppcoreguidelines-macro-usage): likewise
+#define REPRO_CHECK_ENUM(rows, name, getter, setter)                                       \
+  if constexpr (requires(C & c) { c.getter(); }) {                                         \
+    using Enum = decltype(context<C>().getter());                                          \
+    (rows).push_back(                                                                      \
+        {name,                                                                             \
+         [] { return enum_text(context<C>().getter()); },                                  \
+         [](const std::string& text) { context<C>().setter(enum_from_text<Enum>(text)); }, \
+         fmt::format("{}", fmt::join(enum_texts<Enum>(), ", "))});                         \
+  }
+
+// NOLINTNEXTLINE(cppcoreguidelines-macro-usage): likewise
+#define REPRO_CHECK_REDUCTION(rows, name, getter, setter)              \
+  if constexpr (requires(C & c) { c.getter(); }) {                     \
+    (rows).push_back(reduction_row(                                    \
+        name,                                                          \
+        [] { return context<C>().getter(); },                          \
+        [](bool reduced, [[maybe_unused]] bool split) {                \
+          if constexpr (requires(C & c) { c.setter(reduced, split); }) \
+            context<C>().setter(reduced, split);                       \
+          else                                                         \
+            context<C>().setter(reduced);                              \
+        }));                                                           \
+  }
 
 namespace repro_check::capture {
 
 namespace {
+
+/// One setting of LibTorch's, by name and as text.
+struct SettingRow {
+  std::string name;
+  std::function<std::string()> get;             ///< may throw
+  std::function<void(const std::string&)> set;  ///< empty = can only be read
+  std::string accepts;                          ///< `on, off`; for messages
+};
+
+/// Thrown by a setter for a text it does not take.
+struct UnknownSettingValue {};
+
+using SettingRows = std::vector<SettingRow>;
+
+using Get = std::function<std::string()>;
+using Set = std::function<void(const std::string&)>;
+
+/// A c10 message carries a backtrace of many lines.
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+std::string on_off(bool on) { return on ? "on" : "off"; }
+
+/// A setting that takes one of a few words.
+SettingRow word_row(std::string name, std::vector<std::string> words, Get get, Set set) {
+  std::string accepts = fmt::format("{}", fmt::join(words, ", "));
+  Set checked = [words = std::move(words), set = std::move(set)](const std::string& text) {
+    if (std::find(words.begin(), words.end(), text) == words.end()) throw UnknownSettingValue{};
+    set(text);
+  };
+  return {std::move(name), std::move(get), std::move(checked), std::move(accepts)};
+}
+
+/// A setting that is `on` or `off`.
+SettingRow toggle_row(std::string name, std::function<bool()> get, std::function<void(bool)> set) {
+  return word_row(
+      std::move(name),
+      {"on", "off"},
+      [get = std::move(get)] { return on_off(get()); },
+      [set = std::move(set)](const std::string& text) { set(text == "on"); });
+}
+
+int parse_integer(const std::string& text, int least = std::numeric_limits<int>::min()) {
+  int number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const bool whole = error == std::errc{} && end == text.data() + text.size();
+  if (!whole || number < least) throw UnknownSettingValue{};
+  return number;
+}
+
+/// `at::BlasBackend::Cublaslt` to `cublaslt`.
+template <class Enum>
+std::string enum_text(Enum value) {
+  std::ostringstream stream;
+  stream << value;
+  std::string text = stream.str();
+  const std::size_t colons = text.rfind("::");
+  if (colons != std::string::npos) text.erase(0, colons + 2);
+  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) {
+    return static_cast<char>(std::tolower(c));
+  });
+  return text;
+}
+
+/// Every name, by number. The numbers shift between releases; the names do not.
+template <class Enum>
+std::vector<std::string> enum_texts() {
+  constexpr int kMost = 16;  // LibTorch's enums are smaller
+  std::vector<std::string> all;
+  try {
+    for (int number = 0; number < kMost; ++number) {
+      all.push_back(enum_text(static_cast<Enum>(number)));
+    }
+  } catch (const std::exception&) {
+    // Past the last one.
+  }
+  return all;
+}
+
+template <class Enum>
+Enum enum_from_text(const std::string& text) {
+  const std::vector<std::string> all = enum_texts<Enum>();
+  const auto found = std::find(all.begin(), all.end(), text);
+  if (found == all.end()) throw UnknownSettingValue{};
+  return static_cast<Enum>(found - all.begin());
+}
+
+template <class C>
+void add_deterministic_rows(SettingRows& rows) {
+  rows.push_back(word_row(
+      "deterministic_algorithms",
+      {"off", "warn", "error"},
+      []() -> std::string {
+        if (!context<C>().deterministicAlgorithms()) return "off";
+        return context<C>().deterministicAlgorithmsWarnOnly() ? "warn" : "error";
+      },
+      [](const std::string& text) {
+        context<C>().setDeterministicAlgorithms(text != "off", text == "warn");
+      }));
+  REPRO_CHECK_TOGGLE(rows,
+                     "deterministic_fill_uninitialized_memory",
+                     deterministicFillUninitializedMemory,
+                     setDeterministicFillUninitializedMemory)
+}
+
+template <class C>
+void add_cudnn_rows(SettingRows& rows) {
+  REPRO_CHECK_TOGGLE(rows, "cudnn.enabled", userEnabledCuDNN, setUserEnabledCuDNN)
+  REPRO_CHECK_TOGGLE(rows, "cudnn.deterministic", deterministicCuDNN, setDeterministicCuDNN)
+  REPRO_CHECK_TOGGLE(rows, "cudnn.benchmark", benchmarkCuDNN, setBenchmarkCuDNN)
+  rows.push_back(
+      {"cudnn.benchmark_limit",
+       [] { return std::to_string(context<C>().benchmarkLimitCuDNN()); },
+       [](const std::string& text) { context<C>().setBenchmarkLimitCuDNN(parse_integer(text)); },
+       "a whole number"});
+#if REPRO_CHECK_TORCH_AT_LEAST(2, 13)
+  rows.push_back({"cudnn.depthwise_kernel",
+                  [] { return at::cudnn_depthwise2str(context<C>().cudnnDepthwiseKernel()); },
+                  [](const std::string& text) {
+                    context<C>().setCuDNNDepthwiseKernel(at::str2cudnn_depthwise(text));
+                  },
+                  "auto, cudnn, native"});
+#endif
+  REPRO_CHECK_TOGGLE(rows, "miopen.immediate", immediateMiopen, setImmediateMiopen)
+}
+
+template <class C>
+void add_attention_rows(SettingRows& rows) {
+  REPRO_CHECK_TOGGLE(rows, "sdp.flash", userEnabledFlashSDP, setSDPUseFlash)
+  REPRO_CHECK_TOGGLE(rows, "sdp.math", userEnabledMathSDP, setSDPUseMath)
+  REPRO_CHECK_TOGGLE(rows, "sdp.mem_efficient", userEnabledMemEfficientSDP, setSDPUseMemEfficient)
+  REPRO_CHECK_TOGGLE(rows, "sdp.cudnn", userEnabledCuDNNSDP, setSDPUseCuDNN)
+  REPRO_CHECK_TOGGLE(rows, "sdp.overrideable", userEnabledOverrideableSDP, setSDPUseOverrideable)
+  REPRO_CHECK_TOGGLE(rows, "sdp.fa3", userEnabledFA3SDP, setSDPUseFA3)
+  REPRO_CHECK_TOGGLE(rows, "sdp.fa4", userEnabledFA4SDP, setSDPUseFA4)
+  REPRO_CHECK_TOGGLE(
+      rows, "sdp.math_reduction", allowFP16BF16ReductionMathSDP, setAllowFP16BF16ReductionMathSDP)
+}
+
+/// SDPBackend has had these numbers since the order could be set.
+constexpr std::array<const char*, 5> kAttentionBackends = {
+    "math", "flash", "efficient", "cudnn", "overrideable"};
+
+std::string attention_name(std::int64_t number) {
+  const auto index = static_cast<std::size_t>(number);
+  return index < kAttentionBackends.size() ? kAttentionBackends[index] : std::to_string(number);
+}
+
+std::int64_t attention_number(const std::string& name) {
+  for (std::size_t i = 0; i < kAttentionBackends.size(); ++i) {
+    if (name == kAttentionBackends[i]) return static_cast<std::int64_t>(i);
+  }
+  return parse_integer(name);
+}
+
+template <class C>
+void add_attention_order(SettingRows& rows) {
+  if constexpr (requires(C & c) { c.sDPPriorityOrder(); }) {
+    rows.push_back({"sdp.priority_order",
+                    [] {
+                      std::string text;
+                      for (const auto backend : context<C>().sDPPriorityOrder()) {
+                        text += text.empty() ? "" : ",";
+                        text += attention_name(static_cast<std::int64_t>(backend));
+                      }
+                      return text;
+                    },
+                    [](const std::string& text) {
+                      std::vector<std::int64_t> order;
+                      std::istringstream names(text);
+                      for (std::string name; std::getline(names, name, ',');) {
+                        order.push_back(attention_number(name));
+                      }
+                      context<C>().setSDPPriorityOrder(order);
+                    },
+                    "math, flash, efficient, cudnn, overrideable, in order, with commas between"});
+  }
+}
+
+template <class C>
+void add_backend_rows(SettingRows& rows) {
+  REPRO_CHECK_TOGGLE(rows, "mkldnn.enabled", userEnabledMkldnn, setUserEnabledMkldnn)
+  REPRO_CHECK_TOGGLE(rows, "mkldnn.deterministic", deterministicMkldnn, setDeterministicMkldnn)
+  REPRO_CHECK_TOGGLE(rows, "nnpack.enabled", userEnabledNNPACK, setUserEnabledNNPACK)
+  rows.push_back({"xnnpack.available", [] { return on_off(C::isXNNPACKAvailable()); }, {}, {}});
+  rows.push_back({"quantized.engine",
+                  [] { return std::string(c10::toString(context<C>().qEngine())); },
+                  [](const std::string& text) {
+                    for (const c10::QEngine engine : C::supportedQEngines()) {
+                      if (c10::toString(engine) == text) return context<C>().setQEngine(engine);
+                    }
+                    throw UnknownSettingValue{};
+                  },
+                  "an engine this LibTorch supports, as it is spelt there"});
+  REPRO_CHECK_ENUM(
+      rows, "linalg.preferred_backend", linalgPreferredBackend, setLinalgPreferredBackend)
+}
+
+template <class C>
+void add_blas_rows(SettingRows& rows) {
+  REPRO_CHECK_ENUM(rows, "blas.preferred_backend", blasPreferredBackend, setBlasPreferredBackend)
+  if constexpr (requires(C & c) { c.blasDefaultBackend(); }) {
+    rows.push_back({"blas.default_backend",
+                    [] { return enum_text(context<C>().blasDefaultBackend()); },
+                    {},
+                    {}});
+  }
+  REPRO_CHECK_ENUM(
+      rows, "rocm.fa_preferred_backend", getROCmFAPreferredBackend, setROCmFAPreferredBackend)
+  REPRO_CHECK_TOGGLE(
+      rows, "cublaslt.grouped_gemm", preferCublasltGroupedGemm, setPreferCublasltGroupedGemm)
+  REPRO_CHECK_TOGGLE(rows, "native_aot.allow", allowNativeAot, setAllowNativeAot)
+  REPRO_CHECK_TOGGLE(rows,
+                     "native_aot.mask_unconditional",
+                     maskUnconditionalNativeAot,
+                     setMaskUnconditionalNativeAot)
+  if constexpr (requires(C & c) { c._SMCarveout_EXPERIMENTAL(); }) {
+    rows.push_back({"cublas.sm_carveout",
+                    []() -> std::string {
+                      const auto carveout = context<C>()._SMCarveout_EXPERIMENTAL();
+                      return carveout.has_value() ? std::to_string(*carveout) : "none";
+                    },
+                    [](const std::string& text) {
+                      if (text == "none") return context<C>()._setSMCarveout_EXPERIMENTAL({});
+                      context<C>()._setSMCarveout_EXPERIMENTAL(parse_integer(text));
+                    },
+                    "none, or a whole number"});
+  }
+}
+
+// TF32 and reduced-precision sums: the part of at::Context that was rewritten most often.
+
+template <class C>
+bool cudnn_tf32() {
+  if constexpr (requires(C & c) { c.allowTF32CuDNN(); }) {
+    return context<C>().allowTF32CuDNN();
+  } else {
+    return context<C>().allowTF32CuDNN("all");
+  }
+}
+
+/// A plain bool up to 2.9; from 2.10 an enum in which 0 means allowed.
+template <class Value>
+std::string reduction_text(Value value) {
+  if constexpr (std::is_same_v<Value, bool>) {
+    return on_off(value);
+  } else {
+    const auto number = static_cast<int>(value);
+    return number == 0 ? "on" : (number == 1 ? "splitk_only" : "off");
+  }
+}
+
+template <class GetValue, class SetBoth>
+SettingRow reduction_row(std::string name, GetValue get, SetBoth set) {
+  std::vector<std::string> words{"on", "off"};
+  if (!std::is_same_v<decltype(get()), bool>) words.insert(words.begin() + 1, "splitk_only");
+  return word_row(
+      std::move(name),
+      std::move(words),
+      [get] { return reduction_text(get()); },
+      [set](const std::string& text) { set(text == "on", text != "off"); });
+}
+
+template <class C>
+void add_tf32_rows(SettingRows& rows) {
+  REPRO_CHECK_TOGGLE(rows, "tf32.cublas", allowTF32CuBLAS, setAllowTF32CuBLAS)
+  rows.push_back(toggle_row(
+      "tf32.cudnn",
+      [] { return cudnn_tf32<C>(); },
+      [](bool on) { context<C>().setAllowTF32CuDNN(on); }));
+  REPRO_CHECK_TOGGLE(rows, "tf32.onednn", allowTF32OneDNN, setAllowTF32OneDNN)
+  // Without an Intel GPU the setter does nothing but warn.
+  if constexpr (requires { C::hasXPU(); }) {
+    if (rows.back().name == "tf32.onednn" && !C::hasXPU()) {
+      rows.back().set = nullptr;
+      rows.back().accepts.clear();
+    }
+  }
+  rows.push_back(word_row(
+      "float32_matmul_precision",
+      {"highest", "high", "medium"},
+      []() -> std::string {
+        using Precision = at::Float32MatmulPrecision;
+        const Precision precision = context<C>().float32MatmulPrecision();
+        if (precision == Precision::HIGHEST) return "highest";
+        return precision == Precision::HIGH ? "high" : "medium";
+      },
+      [](const std::string& text) { context<C>().setFloat32MatmulPrecision(text); }));
+}
+
+#if REPRO_CHECK_TORCH_AT_LEAST(2, 9)
+std::string float32_precision(const char* backend, const char* op) {
+#if REPRO_CHECK_TORCH_AT_LEAST(2, 10)
+  return at::precision2str(
+      at::globalContext().float32Precision(at::str2backend(backend), at::str2op(op)));
+#else
+  return at::globalContext().float32Precision(backend, op);
+#endif
+}
+
+void set_float32_precision(const char* backend, const char* op, const std::string& text) {
+#if REPRO_CHECK_TORCH_AT_LEAST(2, 10)
+  at::globalContext().setFloat32Precision(
+      at::str2backend(backend), at::str2op(op), at::str2precision(text));
+#else
+  at::globalContext().setFloat32Precision(backend, op, text);
+#endif
+}
+#endif
+
+/// The newer interface beside the old one. Never pinned: mixing the two makes the old getters
+/// throw.
+void add_float32_rows([[maybe_unused]] SettingRows& rows) {
+#if REPRO_CHECK_TORCH_AT_LEAST(2, 9)
+  const auto add = [&](const char* backend, const char* op) {
+    rows.push_back(
+        {fmt::format("float32_precision.{}.{}", backend, op),
+         [backend, op] { return float32_precision(backend, op); },
+         [backend, op](const std::string& text) { set_float32_precision(backend, op, text); },
+         "none, ieee, tf32, bf16, as far as the backend has them"});
+  };
+  add("generic", "all");
+  for (const char* backend : {"cuda", "mkldnn"}) {
+    for (const char* op : {"all", "conv", "rnn", "matmul"}) add(backend, op);
+  }
+#endif
+}
+
+template <class C>
+void add_reduction_rows(SettingRows& rows) {
+  REPRO_CHECK_REDUCTION(
+      rows, "cublas.fp16_reduction", allowFP16ReductionCuBLAS, setAllowFP16ReductionCuBLAS)
+  REPRO_CHECK_REDUCTION(
+      rows, "cublas.bf16_reduction", allowBF16ReductionCuBLAS, setAllowBF16ReductionCuBLAS)
+  REPRO_CHECK_TOGGLE(
+      rows, "cublas.fp16_accumulation", allowFP16AccumulationCuBLAS, setAllowFP16AccumulationCuBLAS)
+  REPRO_CHECK_TOGGLE(rows, "cpu.fp16_reduction", allowFP16ReductionCPU, setAllowFP16ReductionCPU)
+}
+
+void add_thread_counts(SettingRows& rows) {
+  rows.push_back({"threads.intra_op",
+                  [] { return std::to_string(at::get_num_threads()); },
+                  [](const std::string& text) { at::set_num_threads(parse_integer(text, 1)); },
+                  "a whole number from 1"});
+  rows.push_back({"threads.inter_op",
+                  [] { return std::to_string(at::get_num_interop_threads()); },
+                  [](const std::string& text) {
+                    // LibTorch takes this once in a process; asking for what is there is no change.
+                    const int wanted = parse_integer(text, 1);
+                    if (static_cast<int>(at::get_num_interop_threads()) != wanted) {
+                      at::set_num_interop_threads(wanted);
+                    }
+                  },
+                  "a whole number from 1, once in a process"});
+}
+
+void add_autocast(SettingRows& rows) {
+  namespace autocast = at::autocast;
+#if REPRO_CHECK_TORCH_AT_LEAST(2, 4)
+  for (const auto& [name, type] : {std::pair{"autocast.cpu", c10::DeviceType::CPU},
+                                   std::pair{"autocast.cuda", c10::DeviceType::CUDA},
+                                   std::pair{"autocast.xpu", c10::DeviceType::XPU},
+                                   std::pair{"autocast.npu", c10::DeviceType::PrivateUse1}}) {
+    const c10::DeviceType device = type;
+    rows.push_back(toggle_row(
+        name,
+        [device] { return autocast::is_autocast_enabled(device); },
+        [device](bool on) { autocast::set_autocast_enabled(device, on); }));
+  }
+#else
+  rows.push_back(toggle_row("autocast.cpu", autocast::is_cpu_enabled, autocast::set_cpu_enabled));
+  rows.push_back(toggle_row("autocast.cuda", autocast::is_enabled, autocast::set_enabled));
+  rows.push_back(toggle_row("autocast.xpu", autocast::is_xpu_enabled, autocast::set_xpu_enabled));
+#endif
+  rows.push_back(toggle_row(
+      "autocast.cache", autocast::is_autocast_cache_enabled, autocast::set_autocast_cache_enabled));
+}
+
+void add_modes(SettingRows& rows) {
+  constexpr std::uint32_t kFlushToZero = 1U << 15U;
+  constexpr std::uint32_t kDenormalsAreZero = 1U << 6U;
+  rows.push_back(toggle_row("grad_mode", at::GradMode::is_enabled, at::GradMode::set_enabled));
+  rows.push_back(
+      {"inference_mode", [] { return on_off(c10::InferenceMode::is_enabled()); }, {}, {}});
+  rows.push_back(
+      {"default_dtype",
+       [] { return scalar_type_name(c10::typeMetaToScalarType(c10::get_default_dtype())); },
+       [](const std::string& text) {
+         const std::optional<core::Dtype> dtype = core::parse_dtype(text);
+         if (!dtype || !core::is_floating(*dtype)) throw UnknownSettingValue{};
+         const std::optional<c10::ScalarType> type = scalar_type_of(*dtype);
+         if (!type) throw UnknownSettingValue{};
+         c10::set_default_dtype(c10::scalarTypeToTypeMeta(*type));
+       },
+       "float16, bfloat16, float32, float64"});
+  rows.push_back(toggle_row(
+      "flush_denormal",
+      [] { return (read_mxcsr() & (kFlushToZero | kDenormalsAreZero)) != 0; },
+      [](bool on) { set_flush_denormal(on); }));
+}
+
+/// The settings that this LibTorch has, in a fixed order (determinism.md 1.2 and 1.3).
+const SettingRows& setting_rows() {
+  static const SettingRows rows = [] {
+    SettingRows all;
+    add_deterministic_rows<at::Context>(all);
+    add_cudnn_rows<at::Context>(all);
+    add_attention_rows<at::Context>(all);
+    add_attention_order<at::Context>(all);
+    add_backend_rows<at::Context>(all);
+    add_blas_rows<at::Context>(all);
+    // Restored backwards: the old setters first, because they change what the newer ones say.
+    add_float32_rows(all);
+    add_tf32_rows<at::Context>(all);
+    add_reduction_rows<at::Context>(all);
+    add_thread_counts(all);
+    add_autocast(all);
+    add_modes(all);
+    return all;
+  }();
+  return rows;
+}
+
+/// What the getter says, or `unreadable: <why>`.
+std::string read_setting(const SettingRow& row) {
+  try {
+    return row.get();
+  } catch (const c10::Error& error) {
+    return "unreadable: " + first_line(error.what_without_backtrace());
+  } catch (const std::exception& error) {
+    return "unreadable: " + first_line(error.what());
+  }
+}
 
 constexpr std::string_view kUnreadable = "unreadable: ";
 

@@ -70,6 +70,19 @@ void set_numbers(at::IntArrayRef from, std::vector<std::int64_t>& into) {
   }
 }
 
+/// Puts those at their default that an ordinary tensor with elements in a storage need not have;
+/// its slot, kind, sizes, strides and storage are left for whoever describes it.
+void clear_optional(core::TensorRecord& record) {
+  core::set_text(record.layout, "strided");
+  record.attributes.clear();
+  record.state = core::ContentState::kNone;
+  record.digest = {};
+  record.stored = false;
+  record.watch = core::InputWatch::kNotWatched;
+  record.stats.reset();
+  record.counted.reset();
+}
+
 void fill_sizes(const at::Tensor& tensor, core::TensorRecord& record) {
   set_numbers(tensor.sizes(), record.shape);
 }

@@ -3,6 +3,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -11,12 +12,35 @@
 
 #include "core/trace/dump_sink.h"
 #include "core/trace/run_modes.h"
-#include "dumpers/capture/tensors/frame.h"
 #include "dumpers/capture/tensors/storage_table.h"
 #include "dumpers/capture/tensors/strided_bytes.h"
 #include "dumpers/capture/tensors/tensor_form.h"
 
 namespace repro_check::capture {
+
+/// Tensor records being filled. The vector keeps its elements between calls, so that their strings
+/// and vectors keep their memory.
+class RecordList {
+ public:
+  explicit RecordList(std::vector<core::TensorRecord>& records) : records_(&records) {}
+
+  void restart() noexcept { used_ = 0; }
+  [[nodiscard]] std::size_t size() const noexcept { return used_; }
+  core::TensorRecord& operator[](std::size_t index) { return (*records_)[index]; }
+
+  /// The next one, as an earlier call left it. Invalidates references to the others.
+  core::TensorRecord& add() {
+    if (used_ == records_->size()) records_->emplace_back();
+    return (*records_)[used_++];
+  }
+
+  /// Drops what is left over from a longer call.
+  void finish() { records_->resize(used_); }
+
+ private:
+  std::vector<core::TensorRecord>* records_;
+  std::size_t used_ = 0;
+};
 
 /// How one tensor is to be recorded.
 struct RecordingOrder {
