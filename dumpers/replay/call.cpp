@@ -24,8 +24,8 @@
 #include "core/error.h"
 #include "core/system/pinned.h"
 #include "core/tensor/tensor_view.h"
-#include "dumpers/capture/generators/generator_watch.h"
 #include "dumpers/capture/engine/values.h"
+#include "dumpers/capture/generators/generator_watch.h"
 #include "dumpers/capture/torch/torch_compat.h"
 #include "dumpers/capture/torch/torch_names.h"
 
@@ -204,7 +204,7 @@ using PartOf = std::function<at::Tensor(const std::string& ending)>;
                      tensor.slot,
                      tensor.layout,
                      tensor.attributes,
-                     why.substr(0, why.find('\n'))),
+                     why),
          "replay another operator");
 }
 
@@ -350,7 +350,7 @@ at::Tensor Arguments::make_whole(std::size_t index) const {
     if (tensor.layout == "nested") return nested(tensor, part);
     return sparse(tensor, part, options_.device.value_or(c10::Device(c10::kCPU)));
   } catch (const c10::Error& error) {
-    cannot_make(tensor, error.what_without_backtrace());
+    cannot_make(tensor, capture::reason_of(error));
   }
 }
 
@@ -440,9 +440,8 @@ c10::IValue Arguments::packed(const core::ValueList& data,
   try {
     return capture::pack(type, c10::ivalue::Tuple::create(std::move(items)));
   } catch (const c10::Error& error) {
-    const std::string text = error.what_without_backtrace();
     cannot("an argument is a " + known +
-               ", which cannot be packed again: " + text.substr(0, text.find('\n')),
+               ", which cannot be packed again: " + capture::reason_of(error),
            "use a recorder that has the engine it was packed for");
   }
 }
@@ -483,18 +482,6 @@ capture::CaptureOptions whole_call() {
   options.level = core::DumpLevel::kTensor;
   options.depth = core::DumpDepth::kTop;
   return options;
-}
-
-[[noreturn]] void rethrow_as_failure(const core::OpRecord& record, const std::exception& error) {
-  std::string text = error.what();
-  if (const auto* torch = dynamic_cast<const c10::Error*>(&error)) {
-    text = torch->what_without_backtrace();
-  }
-  throw core::Error(
-      core::ErrorKind::kRunFailed,
-      fmt::format(
-          "op {} {}: {}", record.index, record.op->full_name(), text.substr(0, text.find('\n'))),
-      "");
 }
 
 }  // namespace
@@ -626,7 +613,10 @@ const CallSink& Call::run() {
     try {
       op_->callBoxed(&stack);
     } catch (const std::exception& error) {
-      rethrow_as_failure(record_, error);
+      throw core::Error(
+          core::ErrorKind::kRunFailed,
+          fmt::format(
+              "op {} {}: {}", record_.index, record_.op->full_name(), capture::reason_of(error)));
     }
   }
   capture_.rethrow_failure();

@@ -37,4 +37,19 @@ bool is_determinism_refusal(const std::exception& error);
 /// there are no names at all.
 std::string suggest(const std::string& given, const std::vector<std::string>& names);
 
+/// Whatever else LibTorch may throw, as the one exception that leaves this folder.
+/// @param mend  what helps where memory ran out
+template <typename Work>
+auto translated(const char* what, const char* mend, Work&& work) {
+  try {
+    return work();
+  } catch (const core::Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw core::Error(core::ErrorKind::kRunFailed,
+                      std::string(what) + " failed: " + first_useful_line(error),
+                      is_out_of_memory(error) ? std::string("memory ran out: ") + mend : "");
+  }
+}
+
 }  // namespace repro_check::torchscript

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <ATen/core/Tensor.h>
 #include <ATen/core/function_schema.h>
 #include <ATen/core/ivalue.h>
 #include <ATen/core/jit_type.h>
+#include <c10/core/Device.h>
+#include <c10/core/ScalarType.h>
 
 #include <optional>
 #include <string>
@@ -11,9 +14,33 @@
 #include <vector>
 
 #include "configs/spec/run_config.h"
+#include "core/tensor/dtype.h"
+#include "core/tensor/npy.h"
 #include "dumpers/torchscript/torchscript_run.h"
 
 namespace repro_check::torchscript {
+
+/// Empty when this LibTorch does not have the dtype.
+std::optional<at::ScalarType> to_scalar_type(core::Dtype dtype) noexcept;
+
+/// A tensor of its own on the CPU.
+/// @throws core::Error{kUsage} when this LibTorch does not have the dtype; `what` names the source
+at::Tensor to_tensor(const core::HostTensor& host, const std::string& what);
+
+/// @throws core::Error{kUsage} when `text` is no device, or one that is not available here
+at::Device parse_device(const std::string& text);
+
+/// Makes the tensor on the CPU with RandomNumbers, in float64 or int64, and rounds it to its dtype
+/// (to nearest, ties to even). Complex dtypes get the same number as real and imaginary part in
+/// turn; bool is "not zero".
+/// @param where  JSON pointer, for messages
+/// @throws core::Error{kUsage} when the shape, dtype or range makes no sense
+at::Tensor generate_tensor(const configs::GeneratedInput& input, const std::string& where);
+
+/// The tensor that one input names, new each time, on the CPU and in its own dtype. Empty when the
+/// input is no tensor (a value, a list, ...).
+/// @throws core::Error{kUsage} with the JSON pointer, when it cannot be read or made
+std::optional<at::Tensor> read_tensor(const configs::InputSpec& input, const Hdf5Reader& hdf5);
 
 struct InputContext {
   const Hdf5Reader* hdf5 = nullptr;

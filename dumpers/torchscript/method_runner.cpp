@@ -194,15 +194,6 @@ std::shared_ptr<const core::CallSite> MethodRunner::place_between_operators() {
 
 namespace {
 
-std::string place_text(const core::CallSite& site) {
-  std::string text = site.module_path;
-  if (const core::SourceFrame* frame = core::display_frame(site)) {
-    if (!text.empty()) text += ", ";
-    text += frame->file + ":" + std::to_string(frame->line);
-  }
-  return text.empty() ? "the model" : text;
-}
-
 /// `op 57 aten::conv2d (backbone.conv1, model.py:40): <reason>` for an operator; what TorchScript
 /// does by itself, `raise` or an index into a list, has no op index.
 std::string message_for(const std::string& reason,
@@ -211,7 +202,8 @@ std::string message_for(const std::string& reason,
   const std::string last = capture.last_operator();
   const auto between = runner.place_between_operators();
   if (between) {
-    return place_text(*between) + ": " + reason +
+    const std::string place = capture::place_text(*between);
+    return (place.empty() ? "the model" : place) + ": " + reason +
            (last.empty() ? " (before the first operator)" : " (after " + last + ")");
   }
   return (last.empty() ? "before the first operator" : last) + ": " + reason;

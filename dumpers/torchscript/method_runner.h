@@ -20,7 +20,6 @@
 #include "core/trace/run_manifest.h"
 #include "dumpers/capture/engine/capture.h"
 #include "dumpers/torchscript/instrument.h"
-#include "dumpers/torchscript/sites.h"
 
 namespace repro_check::torchscript {
 

@@ -16,8 +16,8 @@
 #include "core/digest/digest.h"
 #include "dumpers/capture/torch/torch_names.h"
 #include "dumpers/torchscript/failures.h"
+#include "dumpers/torchscript/inputs.h"
 #include "dumpers/torchscript/model_file.h"
-#include "dumpers/torchscript/tensors.h"
 #include "dumpers/torchscript/torchscript_run.h"
 
 namespace repro_check::torchscript {
@@ -427,15 +427,9 @@ WeightVersions compare(const std::filesystem::path& first, const std::filesystem
 
 WeightVersions compare_weights(const std::filesystem::path& first,
                                const std::filesystem::path& second) {
-  try {
+  return translated("comparing the weights", "both files are held at once", [&] {
     return compare(first, second);
-  } catch (const core::Error&) {
-    throw;
-  } catch (const std::exception& error) {
-    throw core::Error(core::ErrorKind::kRunFailed,
-                      "comparing the weights failed: " + first_useful_line(error),
-                      is_out_of_memory(error) ? "memory ran out: both files are held at once" : "");
-  }
+  });
 }
 
 }  // namespace repro_check::torchscript

@@ -24,17 +24,16 @@
 #include "dumpers/capture/settings/determinism.h"
 #include "dumpers/capture/settings/environment.h"
 #include "dumpers/torchscript/failures.h"
-#include "dumpers/torchscript/first_layers.h"
 #include "dumpers/torchscript/inputs.h"
 #include "dumpers/torchscript/method_runner.h"
 #include "dumpers/torchscript/model.h"
-#include "dumpers/torchscript/model_file.h"
-#include "dumpers/torchscript/tensors.h"
 
 namespace repro_check::torchscript {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+constexpr const char* kFreeMemory = "free some, or take a smaller model";
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -81,17 +80,6 @@ void put_found(const Variables& found, std::vector<core::Setting>& settings) {
   }
 }
 
-MethodArgument describe_argument(const c10::Argument& argument) {
-  MethodArgument described{argument.name(), argument.type()->repr_str(), false, {}};
-  if (argument.default_value()) {
-    std::ostringstream text;
-    text << *argument.default_value();
-    described.has_default = true;
-    described.default_value = text.str();
-  }
-  return described;
-}
-
 /// Where weights come from that are not those of the model's file.
 std::vector<core::EnvironmentFact> facts_of_weights(const configs::ModelSpec& model) {
   if (!model.weights_from) return {};
@@ -115,9 +103,8 @@ core::Digest digest_of_text(const std::string& text) {
 
 std::string form_of(const at::Tensor& tensor) {
   std::ostringstream text;
-  text << c10::toString(tensor.scalar_type()) << ' ' << tensor.sizes() << ' ' << tensor.layout();
+  text << describe_tensor(tensor);
   if (tensor.layout() == at::kStrided) text << ", strides " << tensor.strides();
-  if (tensor.is_quantized()) text << ' ' << toString(tensor.qscheme());
   return text.str();
 }
 
@@ -169,21 +156,6 @@ std::jthread report_regularly(std::function<void()> report) {
     std::unique_lock lock(mutex);
     while (!wake.wait_for(lock, stop, kInterval, [&] { return stop.stop_requested(); })) report();
   });
-}
-
-/// Whatever else LibTorch may throw, as the one exception that leaves this file.
-template <typename Work>
-auto translated(const char* what, Work&& work) {
-  try {
-    return work();
-  } catch (const core::Error&) {
-    throw;
-  } catch (const std::exception& error) {
-    throw core::Error(
-        core::ErrorKind::kRunFailed,
-        std::string(what) + " failed: " + first_useful_line(error),
-        is_out_of_memory(error) ? "memory ran out: free some, or take a smaller model" : "");
-  }
 }
 
 }  // namespace
@@ -429,17 +401,18 @@ class TorchScriptRun::Impl {
 };
 
 TorchScriptRun::TorchScriptRun(const configs::RunSpec& run, const Hdf5Reader& hdf5)
-    : impl_(translated("preparing the run", [&] { return std::make_unique<Impl>(run, hdf5); })) {}
+    : impl_(translated(
+          "preparing the run", kFreeMemory, [&] { return std::make_unique<Impl>(run, hdf5); })) {}
 
 TorchScriptRun::~TorchScriptRun() = default;
 
 core::RunManifest TorchScriptRun::record(
     core::DumpSink& sink, const std::function<void(const capture::CaptureCounts&)>& progress) {
-  return translated("recording", [&] { return impl_->record(sink, progress); });
+  return translated("recording", kFreeMemory, [&] { return impl_->record(sink, progress); });
 }
 
 void TorchScriptRun::run_bare() {
-  translated("running the model", [&] { impl_->run_bare(); });
+  translated("running the model", kFreeMemory, [&] { impl_->run_bare(); });
 }
 
 void TorchScriptRun::note_found(std::map<std::string, std::optional<std::string>> variables) {
@@ -450,20 +423,6 @@ void TorchScriptRun::keep_returned_values() { impl_->keep_returned_values(); }
 
 const std::vector<ReturnedValue>& TorchScriptRun::returned_values() const {
   return impl_->returned_values();
-}
-
-ModelDescription describe_model(const std::filesystem::path& path, const std::string& method) {
-  return translated("reading the model", [&] {
-    const torch::jit::Module module = load_module(path, at::kCPU);
-    ModelDescription description{method, method_names(module), {}};
-    const torch::jit::Method found = find_method(module, method, path);
-    const c10::FunctionSchema& schema = found.function().getSchema();
-    for (std::size_t i = 1; i < schema.arguments().size(); ++i) {
-      description.arguments.push_back(describe_argument(schema.arguments()[i]));
-    }
-    describe_by_weights(module, found, description);
-    return description;
-  });
 }
 
 }  // namespace repro_check::torchscript

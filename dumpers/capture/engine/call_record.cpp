@@ -207,14 +207,10 @@ void Capture::fill_head(Frame& frame,
                         std::vector<core::Substitution> noted,
                         const Place& place) {
   core::OpRecord& record = frame.record;
-  record.index = next_index_++;
-  record.site = place.site;
+  number(record, place, lane_number());
   record.depth = static_cast<std::uint32_t>(thread.open.size());
   record.parent =
       thread.open.empty() ? -1 : static_cast<std::int64_t>(thread.open.back()->record.index);
-  record.phase = place.phase.value_or(phase_);
-  record.step = step_;
-  record.lane = lane_number();
   record.substitutions = std::move(noted);
   record.generator.reset();
   record.wall_ns = 0;
@@ -225,7 +221,7 @@ void Capture::fill_head(Frame& frame,
                                           : std::min(thread.open.front()->first_number,
                                                      thread.open.front()->first_inner);
   frame.first_number = tensors_.storages().next_number();
-  last_ = {false, record.index, record.op.get(), record.site};
+  note_last(record, false);
   sink_->enter(record);
 }
 
@@ -305,12 +301,7 @@ void Capture::end(const Call& call,
     fill_outputs(call, *frame);
     append_raised();
     append(std::move(frame));
-    if (!thread.open.empty()) {
-      const core::OpRecord& parent = thread.open.back()->record;
-      last_.index = parent.index;
-      last_.op = parent.op.get();
-      last_.site = parent.site;
-    }
+    if (!thread.open.empty()) note_last(thread.open.back()->record, last_.raised);
   } catch (...) {
     fail(std::current_exception());
   }
@@ -402,12 +393,7 @@ void Capture::raised(std::unique_ptr<Frame> frame) noexcept {
   if (failed_) return;
   try {
     // The innermost call that raised is the one to name; its callers raise after it.
-    if (!last_.raised) {
-      last_.raised = true;
-      last_.index = frame->record.index;
-      last_.op = frame->record.op.get();
-      last_.site = frame->record.site;
-    }
+    if (!last_.raised) note_last(frame->record, true);
     frame->record.results.clear();
     apply_writes(*frame);
     frame->written.clear();

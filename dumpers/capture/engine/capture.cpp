@@ -126,17 +126,21 @@ ThreadState& thread_state() {
 
 /// `aten::conv2d (backbone.conv1, model.py:40)`
 std::string call_text(const core::OperatorInfo& op, const core::CallSite* site) {
-  if (site == nullptr) return op.full_name();
-  std::string place = site->module_path;
-  if (const core::SourceFrame* frame = core::display_frame(*site)) {
-    place += fmt::format("{}{}:{}", place.empty() ? "" : ", ", frame->file, frame->line);
-  }
+  const std::string place = site == nullptr ? "" : place_text(*site);
   return place.empty() ? op.full_name() : fmt::format("{} ({})", op.full_name(), place);
 }
 
 void redispatch(const Call& call) { call.op.redispatchBoxed(call.keys, &call.stack); }
 
 }  // namespace
+
+std::string place_text(const core::CallSite& site) {
+  std::string place = site.module_path;
+  if (const core::SourceFrame* frame = core::display_frame(site)) {
+    place += fmt::format("{}{}:{}", place.empty() ? "" : ", ", frame->file, frame->line);
+  }
+  return place;
+}
 
 std::string running_call() {
   const std::vector<Frame*>& open = thread_state().open;
@@ -197,8 +201,8 @@ Capture::Place Capture::place() const {
 
 std::optional<std::uint32_t> Capture::fork_lane() {
   LaneState* lane = LaneState::current();
-  if (lane == nullptr || lane->capture() != id_ || !lane->is_held_here()) return std::nullopt;
-  return lane->fork()->number();
+  if (lane == nullptr || lane->capture != id_ || !lane->is_held_here()) return std::nullopt;
+  return lane->fork()->number;
 }
 
 std::shared_ptr<LaneState> Capture::begin_lane(std::optional<std::uint32_t> forked) {
@@ -213,13 +217,13 @@ std::shared_ptr<LaneState> Capture::begin_lane(std::optional<std::uint32_t> fork
 
 const LaneState* Capture::inherited_lane() const noexcept {
   const LaneState* lane = LaneState::current();
-  return lane != nullptr && lane->capture() == id_ ? lane : nullptr;
+  return lane != nullptr && lane->capture == id_ ? lane : nullptr;
 }
 
 std::uint32_t Capture::lane_number() const noexcept {
   const LaneState* lane = inherited_lane();
   if (lane == nullptr) return core::pool_lane(core::kMainLane);
-  return lane->is_held_here() ? lane->number() : core::pool_lane(lane->number());
+  return lane->is_held_here() ? lane->number : core::pool_lane(lane->number);
 }
 
 bool Capture::is_of_program() const {
@@ -524,6 +528,14 @@ void Capture::record_values(const std::string& name, const NamedValues& values) 
   append_values(name, values, place(), lane_number());
 }
 
+void Capture::number(core::OpRecord& record, const Place& place, std::uint32_t lane) {
+  record.index = next_index_++;
+  record.site = place.site;
+  record.phase = place.phase.value_or(phase_);
+  record.step = step_;
+  record.lane = lane;
+}
+
 void Capture::append_values(const std::string& name,
                             const NamedValues& values,
                             const Place& place,
@@ -534,15 +546,11 @@ void Capture::append_values(const std::string& name,
   try {
     append_raised();
     core::OpRecord record;
-    record.index = next_index_++;
+    number(record, place, lane);
     std::shared_ptr<const core::OperatorInfo>& op = value_operators_[name];
     if (!op) op = std::make_shared<core::OperatorInfo>(core::OperatorInfo{name, "", false});
     record.op = op;
-    record.site = place.site;
-    record.phase = place.phase.value_or(phase_);
-    record.step = step_;
-    record.lane = lane;
-    last_ = {false, record.index, record.op.get(), record.site};
+    note_last(record, false);
     sink_->enter(record);
     RecordList tensors(record.tensors);
     RecordingOrder order;

@@ -86,6 +86,9 @@ struct ThreadState {
   }
 };
 
+/// `backbone.conv1, model.py:40`; empty where nothing is known.
+std::string place_text(const core::CallSite& site);
+
 /// The recorded call that this thread is inside of, the outermost where they are nested:
 /// `aten::conv2d (backbone.conv1, model.py:40)`; empty outside of all.
 std::string running_call();
@@ -210,6 +213,11 @@ class Capture : core::Pinned {
                  const ThreadState& thread,
                  std::vector<core::Substitution> noted,
                  const Place& place);
+  /// Gives a record its index, and what stands around it.
+  void number(core::OpRecord& record, const Place& place, std::uint32_t lane);
+  void note_last(const core::OpRecord& record, bool raised) {
+    last_ = {raised, record.index, record.op.get(), record.site};
+  }
   void fill_inputs(const Call& call, Frame& frame);
   void note_picked(const c10::IValue* arguments, Frame& frame);
   void end(const Call& call, std::unique_ptr<Frame> frame, const ThreadState& thread) noexcept;

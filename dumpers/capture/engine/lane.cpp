@@ -6,7 +6,7 @@
 namespace repro_check::capture {
 
 std::shared_ptr<LaneState> LaneState::fork() {
-  auto forked = std::make_shared<LaneState>(capture_, core::forked_lane(number_, forks_++));
+  auto forked = std::make_shared<LaneState>(capture, core::forked_lane(number, forks_++));
   forked->launcher_ = this_thread();
   return forked;
 }
@@ -15,19 +15,19 @@ void go_on_at(std::int64_t place) noexcept {
   LaneState* lane = LaneState::current();
   if (lane == nullptr) return;
   lane->hold();
-  lane->set_place(place);
+  lane->place.store(place, std::memory_order_relaxed);
 }
 
 std::optional<std::int64_t> place_here() noexcept {
   const LaneState* lane = LaneState::current();
   if (lane == nullptr || !lane->is_held_here()) return std::nullopt;
-  return lane->place();
+  return lane->place.load(std::memory_order_relaxed);
 }
 
 std::optional<std::int64_t> place_of_lane() noexcept {
   const LaneState* lane = LaneState::current();
   if (lane == nullptr) return std::nullopt;
-  return lane->place();
+  return lane->place.load(std::memory_order_relaxed);
 }
 
 void begin_fork() {

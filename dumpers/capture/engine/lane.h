@@ -39,25 +39,21 @@ class LaneState final : public c10::DebugInfoBase {
   /// One that LibTorch itself uses in tests alone.
   static c10::DebugInfoKind kind() noexcept { return c10::DebugInfoKind::TEST_INFO_2; }
 
-  LaneState(std::uint64_t capture, std::uint32_t number) : capture_(capture), number_(number) {}
+  LaneState(std::uint64_t capture_id, std::uint32_t lane) : capture(capture_id), number(lane) {}
 
   /// Null when this thread inherited none.
   static LaneState* current() noexcept {
     return static_cast<LaneState*>(c10::ThreadLocalDebugInfo::get(kind()));
   }
 
-  [[nodiscard]] std::uint64_t capture() const noexcept { return capture_; }
-  [[nodiscard]] std::uint32_t number() const noexcept { return number_; }
+  const std::uint64_t capture;  ///< ThreadState::capture
+  const std::uint32_t number;
+  std::atomic<std::int64_t> place = -1;
 
   void hold() noexcept { holder_.store(this_thread(), std::memory_order_relaxed); }
   void release() noexcept { holder_.store(nullptr, std::memory_order_relaxed); }
   [[nodiscard]] bool is_held_here() const noexcept {
     return holder_.load(std::memory_order_relaxed) == this_thread();
-  }
-
-  void set_place(std::int64_t place) noexcept { place_.store(place, std::memory_order_relaxed); }
-  [[nodiscard]] std::int64_t place() const noexcept {
-    return place_.load(std::memory_order_relaxed);
   }
 
   /// The next fork, which this thread is about to launch.
@@ -74,12 +70,9 @@ class LaneState final : public c10::DebugInfoBase {
     return &own;
   }
 
-  const std::uint64_t capture_;  ///< ThreadState::capture
-  const std::uint32_t number_;
   std::uint32_t forks_ = 0;  ///< whoever holds the lane counts them
   std::atomic<const void*> holder_ = nullptr;
   std::atomic<const void*> launcher_ = nullptr;
-  std::atomic<std::int64_t> place_ = -1;
 };
 
 }  // namespace repro_check::capture

@@ -65,6 +65,22 @@ std::string packed_class_name(const c10::Type& type) {
   return packed ? name : std::string();
 }
 
+c10::IValue pack(const c10::ClassTypePtr& type, c10::IValue state) {
+  c10::IValue object = c10::ivalue::Object::create(c10::StrongTypePtr(nullptr, type), 1);
+  torch::jit::Stack stack{object, std::move(state)};
+  type->getMethod("__setstate__").run(stack);
+  return object;
+}
+
+c10::TypePtr type_of_state(const c10::ClassTypePtr& type) {
+  return type->getMethod("__getstate__").getSchema().returns().at(0).type();
+}
+
+namespace {
+
+/// What the weights of a quantised layer are packed from: the state that the object itself gives
+/// for saving. Empty for what is no such object; other custom classes are nobody's business to
+/// call.
 std::optional<c10::IValue> packed_state(const c10::IValue& value) {
   const c10::ClassTypePtr type = class_of(value);
   if (!type) return std::nullopt;
@@ -77,11 +93,16 @@ std::optional<c10::IValue> packed_state(const c10::IValue& value) {
   return std::move(stack.back());
 }
 
+/// The items of a state: of a tuple its own, of anything else that alone.
 std::vector<c10::IValue> items_of_state(const c10::IValue& state) {
   if (!state.isTuple()) return {state};
   return state.toTupleRef().elements().vec();
 }
 
+/// What an item of the state is, as a part of a slot: `weight`, `bias`; its position where nobody
+/// has named it.
+/// @param item   position in the state
+/// @param place  in the list that the item is; empty for the item itself
 std::string packed_part_name(const std::string& type,
                              std::size_t item,
                              std::optional<std::size_t> place) {
@@ -94,16 +115,7 @@ std::string packed_part_name(const std::string& type,
   return place ? std::to_string(item) + '.' + std::to_string(*place) : std::to_string(item);
 }
 
-c10::IValue pack(const c10::ClassTypePtr& type, c10::IValue state) {
-  c10::IValue object = c10::ivalue::Object::create(c10::StrongTypePtr(nullptr, type), 1);
-  torch::jit::Stack stack{object, std::move(state)};
-  type->getMethod("__setstate__").run(stack);
-  return object;
-}
-
-c10::TypePtr type_of_state(const c10::ClassTypePtr& type) {
-  return type->getMethod("__getstate__").getSchema().returns().at(0).type();
-}
+}  // namespace
 
 std::optional<c10::IValue> PackedObjects::state_of(const c10::IValue& value) {
   if (!class_of(value)) return std::nullopt;

@@ -15,28 +15,12 @@
 
 namespace repro_check::capture {
 
-/// What the weights of a quantised layer are packed from: the state that the object itself gives
-/// for saving. Empty for what is no such object; other custom classes are nobody's business to
-/// call.
-std::optional<c10::IValue> packed_state(const c10::IValue& value);
-
-/// Of such an object, `__torch__.torch.classes.quantized.LinearPackedParamsBase`; empty for what is
-/// none.
+/// Of the packed weights of a quantised layer,
+/// `__torch__.torch.classes.quantized.LinearPackedParamsBase`; empty for what is none.
 std::string packed_class_name(const c10::Type& type);
 
-/// The items of a state: of a tuple its own, of anything else that alone.
-std::vector<c10::IValue> items_of_state(const c10::IValue& state);
-
-/// What an item of the state is, as a part of a slot: `weight`, `bias`; its position where nobody
-/// has named it.
-/// @param item   position in the state
-/// @param place  in the list that the item is; empty for the item itself
-std::string packed_part_name(const std::string& type,
-                             std::size_t item,
-                             std::optional<std::size_t> place);
-
 /// Makes the object again.
-/// @param state  as packed_state() gives it
+/// @param state  as PackedObjects::state_of() gives it
 c10::IValue pack(const c10::ClassTypePtr& type, c10::IValue state);
 /// The type of that state.
 c10::TypePtr type_of_state(const c10::ClassTypePtr& type);

@@ -91,11 +91,10 @@ struct UnknownSettingValue {};
 
 using SettingRows = std::vector<SettingRow>;
 
+constexpr std::string_view kUnreadable = "unreadable: ";
+
 using Get = std::function<std::string()>;
 using Set = std::function<void(const std::string&)>;
-
-/// A c10 message carries a backtrace of many lines.
-std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 std::string on_off(bool on) { return on ? "on" : "off"; }
 
@@ -503,14 +502,10 @@ const SettingRows& setting_rows() {
 std::string read_setting(const SettingRow& row) {
   try {
     return row.get();
-  } catch (const c10::Error& error) {
-    return "unreadable: " + first_line(error.what_without_backtrace());
   } catch (const std::exception& error) {
-    return "unreadable: " + first_line(error.what());
+    return std::string(kUnreadable) + reason_of(error);
   }
 }
-
-constexpr std::string_view kUnreadable = "unreadable: ";
 
 const SettingRow* find_row(std::string_view name) {
   for (const SettingRow& row : setting_rows()) {
@@ -544,13 +539,10 @@ void set_and_check(const SettingRow& row, const std::string& value) {
                       fmt::format("setting {} does not take `{}`", row.name, value),
                       fmt::format("it takes {}", row.accepts));
   } catch (const c10::Error& error) {
-    const std::string text = error.what_without_backtrace();
-    throw core::Error(core::ErrorKind::kUsage,
-                      fmt::format("LibTorch refused to set {} to `{}`: {}",
-                                  row.name,
-                                  value,
-                                  text.substr(0, text.find('\n'))),
-                      fmt::format("it takes {}", row.accepts));
+    throw core::Error(
+        core::ErrorKind::kUsage,
+        fmt::format("LibTorch refused to set {} to `{}`: {}", row.name, value, reason_of(error)),
+        fmt::format("it takes {}", row.accepts));
   }
   const std::string reported = read_setting(row);
   if (reported != value) {
@@ -714,8 +706,7 @@ void seed_generators(std::uint64_t seed, std::vector<core::Setting>& settings) {
     try {
       seed_one(at::globalContext().defaultGenerator(device), name, seed, settings);
     } catch (const c10::Error& error) {
-      const std::string text = error.what_without_backtrace();
-      settings.push_back({name, "none", "none: " + text.substr(0, text.find('\n'))});
+      settings.push_back({name, "none", "none: " + reason_of(error)});
     }
   }
 }

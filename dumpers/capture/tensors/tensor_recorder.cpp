@@ -83,10 +83,6 @@ void clear_optional(core::TensorRecord& record) {
   record.counted.reset();
 }
 
-void fill_sizes(const at::Tensor& tensor, core::TensorRecord& record) {
-  set_numbers(tensor.sizes(), record.shape);
-}
-
 void fill_kind(const at::Tensor& tensor, TensorForm form, core::TensorRecord& record) {
   record.dtype = dtype_of(tensor.scalar_type());
   device_name(tensor.device(), record.device);
@@ -139,14 +135,14 @@ std::size_t TensorRecorder::add(const at::Tensor& tensor,
   fill_kind(tensor, form, record);
   switch (form) {
     case TensorForm::kStrided:
-      fill_sizes(tensor, record);
+      set_numbers(tensor.sizes(), record.shape);
       add_strided(tensor, order, record);
       if (tensor.is_quantized() || into[index].dtype == core::Dtype::kUnknown) {
         add_parts(tensor, form, order, index, into);
       }
       break;
     case TensorForm::kMkldnn:
-      fill_sizes(tensor, record);
+      set_numbers(tensor.sizes(), record.shape);
       fill_content(tensor, nullptr, order, record);
       break;
     case TensorForm::kNested:
@@ -155,7 +151,7 @@ std::size_t TensorRecorder::add(const at::Tensor& tensor,
       break;
     case TensorForm::kSparseCoo:
     case TensorForm::kSparseCompressed:
-      fill_sizes(tensor, record);
+      set_numbers(tensor.sizes(), record.shape);
       record.state = core::ContentState::kComposite;
       add_parts(tensor, form, order, index, into);
       break;

@@ -19,6 +19,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <string>
 #include <type_traits>
 
@@ -90,6 +91,13 @@ class UnheardWarnings {
   Deaf deaf_;
   warnings_of::WarningHandlerGuard guard_{&deaf_};
 };
+
+/// Of what was thrown the line that says what is wrong; LibTorch adds a backtrace of many.
+inline std::string reason_of(const std::exception& error) {
+  const auto* torch = dynamic_cast<const c10::Error*>(&error);
+  const std::string text = torch != nullptr ? torch->what_without_backtrace() : error.what();
+  return text.substr(0, text.find('\n'));
+}
 
 /// Bytes of a storage, without asking for a private copy of shared memory.
 inline const std::byte* storage_bytes(const c10::StorageImpl& storage) {

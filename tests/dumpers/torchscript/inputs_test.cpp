@@ -14,7 +14,6 @@
 
 #include "core/error.h"
 #include "core/tensor/npy.h"
-#include "dumpers/torchscript/tensors.h"
 #include "fixtures.h"
 #include "tests/support/files.h"
 

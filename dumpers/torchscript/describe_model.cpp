@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dumpers/torchscript/first_layers.h"
-
 #include <torch/csrc/jit/api/function_impl.h>
 #include <torch/csrc/jit/ir/constants.h>
 #include <torch/csrc/jit/passes/inliner.h>
@@ -10,6 +8,7 @@
 #include <cstddef>
 #include <optional>
 #include <set>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -17,6 +16,9 @@
 
 #include "core/tensor/dtype.h"
 #include "dumpers/capture/torch/torch_names.h"
+#include "dumpers/torchscript/failures.h"
+#include "dumpers/torchscript/model.h"
+#include "dumpers/torchscript/torchscript_run.h"
 
 namespace repro_check::torchscript {
 namespace {
@@ -135,8 +137,18 @@ class FirstLayers {
   std::set<const Value*> seen_;
 };
 
-}  // namespace
+MethodArgument describe_argument(const c10::Argument& argument) {
+  MethodArgument described{argument.name(), argument.type()->repr_str(), false, {}};
+  if (argument.default_value()) {
+    std::ostringstream text;
+    text << *argument.default_value();
+    described.has_default = true;
+    described.default_value = text.str();
+  }
+  return described;
+}
 
+/// Adds what the weights of the model tell of its tensors.
 void describe_by_weights(const torch::jit::Module& module,
                          const torch::jit::Method& method,
                          ModelDescription& description) {
@@ -154,6 +166,22 @@ void describe_by_weights(const torch::jit::Module& module,
     MethodArgument& argument = description.arguments[i];
     if (argument.type == "Tensor") layers.describe(graph->inputs()[i + 1], argument);
   }
+}
+
+}  // namespace
+
+ModelDescription describe_model(const std::filesystem::path& path, const std::string& method) {
+  return translated("reading the model", "free some, or take a smaller model", [&] {
+    const torch::jit::Module module = load_module(path, at::kCPU);
+    ModelDescription description{method, method_names(module), {}};
+    const torch::jit::Method found = find_method(module, method, path);
+    const c10::FunctionSchema& schema = found.function().getSchema();
+    for (std::size_t i = 1; i < schema.arguments().size(); ++i) {
+      description.arguments.push_back(describe_argument(schema.arguments()[i]));
+    }
+    describe_by_weights(module, found, description);
+    return description;
+  });
 }
 
 }  // namespace repro_check::torchscript
