@@ -234,10 +234,10 @@ class Dump:
                 **{name: getattr(operator, name) for name in of_operator},
                 **{name: getattr(tensor, name) for name in of_tensor},
                 "digest": str(tensor.digest) if tensor.digest else None,
-                **statistics.as_row(stats),
+                **dict(zip(Stats._fields, stats or [None] * len(Stats._fields))),
             }
 
-        columns = ["op", "operator", *of_operator, *of_tensor, *Stats.__dataclass_fields__]
+        columns = ["op", "operator", *of_operator, *of_tensor, *Stats._fields]
         rows = [row(operator, tensor) for operator in self for tensor in operator.tensors]
         return pandas.DataFrame(rows, columns=columns)
 

@@ -75,10 +75,7 @@ class Index:
         return rows.tolist() if names is None else [dict(zip(names, row)) for row in rows.tolist()]
 
     def row(self, table: str, number: int) -> Row:
-        rows = self._tables[table]
-        if not 0 <= number < len(rows):
-            self._trace.fail(f"has no row {number}", "/index/" + table)
-        return self._as_dicts(rows[number : number + 1])[0]
+        return self.rows(table, number, 1)[0]
 
     def rows(self, table: str, begin: int, count: int) -> list[Row]:
         rows = self._tables[table]

@@ -134,7 +134,12 @@ def write(directory: str, fields: Json) -> None:
         file.flush()
         os.fsync(file.fileno())
     os.replace(path + ".tmp", path)
-    descriptor = os.open(directory, os.O_RDONLY)
+    sync(directory)
+
+
+def sync(path: str) -> None:
+    """Forces a file, or what a directory lists, to the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:

@@ -18,8 +18,7 @@ if typing.TYPE_CHECKING:
 Array = np.ndarray[typing.Any, typing.Any]
 
 
-@dataclasses.dataclass(frozen=True)
-class Slice:
+class Slice(typing.NamedTuple):
     """Elements of a tensor that is not stored whole: those at `stride * i`, row-major."""
 
     digest: Digest
@@ -27,8 +26,7 @@ class Slice:
     stride: int
 
 
-@dataclasses.dataclass(frozen=True)
-class Stats:
+class Stats(typing.NamedTuple):
     """As recorded. mean, std and l2 are over finite elements, std is the population's."""
 
     min: float

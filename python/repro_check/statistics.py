@@ -78,8 +78,3 @@ def non_finite(raw: Array, dtype: str) -> NonFinite:
     odd = count(exponent, exponent)
     infinities = [count(2 * sign - 1, wanted) for wanted in (exponent, exponent | sign) if odd] or [0, 0]
     return NonFinite(odd - sum(infinities), *infinities)
-
-
-def as_row(stats: Stats | None) -> dict[str, typing.Any]:
-    names = Stats.__dataclass_fields__
-    return {name: None if stats is None else getattr(stats, name) for name in names}

@@ -13,7 +13,7 @@ import typing
 import h5py
 import numpy as np
 
-from . import dtypes, layout
+from . import dtypes, layout, manifest
 from .errors import DamagedDump, ReproCheckError
 
 Bytes: typing.TypeAlias = "np.ndarray[typing.Any, np.dtype[np.uint8]]"
@@ -267,18 +267,11 @@ class TraceWriter:
         for name, rows in tables:
             self._write(index, name, h5py.h5t.py_create(rows.dtype), rows.shape, rows)
         if self._packed:
-            self._write_packed()
+            self._small.seek(0)
+            data = np.frombuffer(self._small.read(), "u1")
+            self._write(self._file["/"], "packed", h5py.h5t.STD_U8LE.copy(), data.shape, data)
         self.close()
-        descriptor = os.open(self.path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-
-    def _write_packed(self) -> None:
-        self._small.seek(0)
-        data = np.frombuffer(self._small.read(), "u1")
-        self._write(self._file["/"], "packed", h5py.h5t.STD_U8LE.copy(), data.shape, data)
+        manifest.sync(self.path)
 
     def close(self) -> None:
         self._file.close()
