@@ -15,7 +15,6 @@
 #include "core/tensor/tensor_record.h"
 #include "core/trace/op_record.h"
 #include "dumpers/journal/entry.h"
-#include "dumpers/journal/journal_event.h"
 
 namespace repro_check::journal {
 

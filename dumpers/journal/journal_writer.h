@@ -22,7 +22,6 @@
 #include "core/trace/op_record.h"
 #include "core/trace/run_manifest.h"
 #include "dumpers/journal/entry.h"
-#include "dumpers/journal/journal_event.h"
 
 namespace repro_check::journal {
 

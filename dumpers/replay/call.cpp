@@ -27,7 +27,6 @@
 #include "dumpers/capture/engine/values.h"
 #include "dumpers/capture/generators/generator_watch.h"
 #include "dumpers/capture/torch/torch_compat.h"
-#include "dumpers/capture/torch/torch_names.h"
 
 namespace repro_check::replay {
 

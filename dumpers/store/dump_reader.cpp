@@ -14,7 +14,6 @@
 #include "core/error.h"
 #include "core/system/file_descriptor.h"
 #include "core/text/printable.h"
-#include "dumpers/store/contents/content_table.h"
 #include "dumpers/store/contents/content_writer.h"
 #include "dumpers/store/directory/dump_directory.h"
 #include "dumpers/store/file/hdf5.h"

@@ -10,7 +10,7 @@
 
 #include "core/trace/dump_sink.h"
 #include "core/trace/run_manifest.h"
-#include "dumpers/journal/journal_event.h"
+#include "dumpers/journal/entry.h"
 
 namespace repro_check::store {
 

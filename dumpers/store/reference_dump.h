@@ -10,7 +10,7 @@
 
 #include "core/trace/dump_source.h"
 #include "core/trace/run_manifest.h"
-#include "dumpers/journal/journal_event.h"
+#include "dumpers/journal/entry.h"
 #include "dumpers/store/contents/content_writer.h"
 
 namespace repro_check::store {

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "core/tensor/dtype.h"
-#include "dumpers/capture/torch/torch_names.h"
+#include "dumpers/capture/torch/torch_compat.h"
 #include "dumpers/torchscript/failures.h"
 #include "dumpers/torchscript/model.h"
 #include "dumpers/torchscript/torchscript_run.h"

@@ -24,7 +24,7 @@
 #include "core/error.h"
 #include "core/system/pinned.h"
 #include "dumpers/capture/settings/environment.h"
-#include "dumpers/capture/torch/torch_names.h"
+#include "dumpers/capture/torch/torch_compat.h"
 #include "dumpers/torchscript/failures.h"
 #include "dumpers/torchscript/model_file.h"
 #include "dumpers/torchscript/random_numbers.h"

@@ -14,7 +14,7 @@
 #include <unordered_map>
 
 #include "core/digest/digest.h"
-#include "dumpers/capture/torch/torch_names.h"
+#include "dumpers/capture/torch/torch_compat.h"
 #include "dumpers/torchscript/failures.h"
 #include "dumpers/torchscript/inputs.h"
 #include "dumpers/torchscript/model_file.h"

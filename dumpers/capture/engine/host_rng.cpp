@@ -11,7 +11,7 @@
 
 #include "core/digest/digest.h"
 #include "dumpers/capture/generators/generator_watch.h"
-#include "dumpers/capture/tensors/tensor_form.h"
+#include "dumpers/capture/tensors/tensor_recorder.h"
 #include "dumpers/capture/torch/torch_compat.h"
 
 namespace repro_check::capture {

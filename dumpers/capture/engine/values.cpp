@@ -23,7 +23,6 @@
 #include "core/error.h"
 #include "core/text/printable.h"
 #include "dumpers/capture/torch/torch_compat.h"
-#include "dumpers/capture/torch/torch_names.h"
 
 namespace repro_check::capture {
 

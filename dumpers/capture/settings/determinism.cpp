@@ -32,9 +32,7 @@
 #include "core/trace/known_variables.h"
 #include "dumpers/capture/engine/capture.h"
 #include "dumpers/capture/settings/environment.h"
-#include "dumpers/capture/tensors/hashing.h"
 #include "dumpers/capture/torch/torch_compat.h"
-#include "dumpers/capture/torch/torch_names.h"
 
 // Which settings exist differs from release to release. Each is asked for with `requires` on a
 // template parameter, so that one source serves all of them.

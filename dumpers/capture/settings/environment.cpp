@@ -9,6 +9,7 @@
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <fmt/format.h>
 #include <gnu/libc-version.h>
+#include <omp.h>
 #include <sched.h>
 #include <sys/utsname.h>
 
@@ -29,10 +30,44 @@
 #include "core/digest/digest.h"
 #include "core/error.h"
 #include "dumpers/capture/settings/determinism.h"
-#include "dumpers/capture/tensors/hashing.h"
 #include "dumpers/capture/torch/torch_compat.h"
 
+#if defined(__SSE2__)
+#include <xmmintrin.h>
+#endif
+
+#ifndef _OPENMP
+#error "environment.cpp needs -fopenmp"
+#endif
+
 namespace repro_check::capture {
+
+ThreadTeam measure_team() {
+  const int reported = at::get_num_threads();  // the first call on a thread sizes its team
+  std::atomic<int> measured = 0;
+#pragma omp parallel
+  {
+    if (omp_get_thread_num() == 0) measured = omp_get_num_threads();
+  }
+  return {reported, measured};
+}
+
+bool set_flush_denormal(bool on) {
+  std::atomic<bool> supported = true;
+#pragma omp parallel
+  {
+    if (!at::Context::setFlushDenormal(on)) supported = false;
+  }
+  return supported;
+}
+
+std::uint32_t read_mxcsr() noexcept {
+#if defined(__SSE2__)
+  return _mm_getcsr();
+#else
+  return 0;
+#endif
+}
 
 namespace {
 

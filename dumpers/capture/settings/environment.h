@@ -3,6 +3,7 @@
 
 #include <c10/core/Device.h>
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -25,5 +26,19 @@ std::string cpu_capability();
 /// What a device cannot compute is `unavailable`.
 /// @param device  `cpu`, `cuda:0`
 std::vector<core::EnvironmentFact> probe_numbers(const std::string& device);
+
+/// How many threads an OpenMP region of this process really gets, and what LibTorch says.
+struct ThreadTeam {
+  int reported = 0;
+  int measured = 0;
+};
+ThreadTeam measure_team();
+
+/// Flush-to-zero and denormals-are-zero on every thread of the team.
+/// @return whether the processor can
+bool set_flush_denormal(bool on);
+
+/// Control register of SSE on the calling thread; 0 where there is none.
+std::uint32_t read_mxcsr() noexcept;
 
 }  // namespace repro_check::capture

@@ -3,8 +3,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
+
+#include "core/digest/digest.h"
+#include "core/tensor/dtype.h"
+#include "core/tensor/tensor_record.h"
 
 namespace repro_check::capture {
 
@@ -50,5 +55,16 @@ class StridedBytes {
   bool contiguous_ = true;
   std::vector<Dimension> dimensions_;  ///< merged where they follow each other in memory
 };
+
+struct ContentSummary {
+  core::Digest digest;
+  core::NonFinite non_finite;  ///< only where there are no statistics
+  std::optional<core::TensorStats> stats;
+};
+
+/// Digest of the content by the rule of core::kDigestAlgorithm, and its NaN and infinities or,
+/// where `with_stats`, all statistics, in one walk over the leaves, which are shared out over
+/// LibTorch's own threads. Nothing is written, no operator is called, no generator moves.
+ContentSummary summarise_content(const StridedBytes& content, core::Dtype dtype, bool with_stats);
 
 }  // namespace repro_check::capture

@@ -10,7 +10,11 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/_nested_view_from_buffer.h>
 #include <ATen/ops/tensor.h>
+#include <c10/core/Device.h>
 #include <c10/core/DispatchKeySet.h>
+#include <c10/core/Layout.h>
+#include <c10/core/MemoryFormat.h>
+#include <c10/core/ScalarType.h>
 #include <c10/core/StorageImpl.h>
 #include <c10/core/TensorImpl.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
@@ -20,8 +24,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <optional>
 #include <string>
 #include <type_traits>
+
+#include "core/tensor/dtype.h"
 
 #define REPRO_CHECK_TORCH_AT_LEAST(major, minor) \
   (TORCH_VERSION_MAJOR > (major) ||              \
@@ -171,5 +178,21 @@ Tensor nested_view(const Tensor& buffer,
                                                         static_cast<std::size_t>(numbers.numel())));
   }
 }
+
+/// kUnknown for element types a dump has no name for (sub-byte integers, undefined).
+core::Dtype dtype_of(c10::ScalarType type) noexcept;
+std::optional<c10::ScalarType> scalar_type_of(core::Dtype dtype) noexcept;
+
+/// `float32`, as core::dtype_name has it, or LibTorch's own word in lower case.
+std::string scalar_type_name(c10::ScalarType type);
+
+/// `strided`, `sparse_coo`, `sparse_csr`, `mkldnn`, ...
+std::string layout_name(c10::Layout layout);
+
+/// `contiguous_format`, `preserve_format`, `channels_last`, `channels_last_3d`.
+std::string memory_format_name(c10::MemoryFormat format);
+
+/// `cpu`, `cuda:0`.
+void device_name(const c10::Device& device, std::string& into);
 
 }  // namespace repro_check::capture

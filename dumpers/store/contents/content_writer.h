@@ -2,21 +2,152 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <filesystem>
 #include <map>
+#include <memory>
+#include <mutex>
 #include <optional>
+#include <span>
+#include <thread>
 #include <unordered_set>
 #include <vector>
 
 #include "core/content/content.h"
+#include "core/error.h"
+#include "core/system/pinned.h"
 #include "core/tensor/tensor_record.h"
 #include "dumpers/journal/journal_writer.h"
-#include "dumpers/store/contents/staging_queue.h"
+#include "dumpers/store/file/plain_file.h"
 #include "dumpers/store/file/trace_file.h"
 
 namespace repro_check::store {
+
+/// An existing file, written at given offsets: whole blocks past the page cache where the file
+/// system can, everything else through it. Nothing outside the given range is touched, so that
+/// somebody else may write what lies next to it.
+class DirectFile : core::Pinned {
+ public:
+  /// @throws core::Error{kIo}
+  explicit DirectFile(std::filesystem::path file);
+  ~DirectFile();
+
+  /// Whether blocks go past the page cache; the first write may show that they cannot. From any
+  /// thread.
+  [[nodiscard]] bool direct() const noexcept { return direct_; }
+
+  /// Writes all of `bytes`; fastest where both `offset` and their address are aligned.
+  /// @throws core::Error{kIo}
+  void write(std::uint64_t offset, std::span<const std::byte> bytes);
+
+ private:
+  [[nodiscard]] bool can_be_direct(std::uint64_t offset,
+                                   std::span<const std::byte> bytes) const noexcept;
+
+  std::filesystem::path file_;
+  int ordinary_fd_ = -1;
+  int direct_fd_ = -1;
+  std::atomic<bool> direct_ = false;
+};
+
+/// Bytes on their way to the disk: a block of aligned memory that holds pieces of contents, each
+/// with the place in the file where it belongs.
+class StagingBuffer {
+ public:
+  /// How large one may be. Fewer and larger writes reach more of a disk.
+  static constexpr std::size_t kLeastBytes = std::size_t{4} << 20U;
+  static constexpr std::size_t kMostBytes = std::size_t{16} << 20U;
+
+  /// The size for buffers that share `memory` bytes.
+  [[nodiscard]] static std::size_t size_for(std::size_t memory) noexcept;
+
+  /// @param bytes  from size_for()
+  /// @throws core::Error{kIo} when there is no memory
+  explicit StagingBuffer(std::size_t bytes);
+
+  /// Copies as much of `bytes` from `begin` on as there is room for.
+  /// @param offset  where byte 0 of `bytes` belongs in the file
+  /// @return how many bytes that were; at least one block where the buffer is not full
+  std::size_t take(std::uint64_t offset, const core::ContentBytes& bytes, std::size_t begin);
+
+  [[nodiscard]] bool full() const noexcept { return used_ == bytes_; }
+  [[nodiscard]] bool empty() const noexcept { return used_ == 0; }
+
+  void write_to(DirectFile& file) const;
+  void clear() noexcept;
+
+ private:
+  struct Free {
+    void operator()(std::byte* memory) const noexcept;
+  };
+  struct Piece {
+    std::uint64_t offset;  ///< in the file
+    std::span<const std::byte> bytes;
+  };
+
+  std::size_t bytes_;
+  std::unique_ptr<std::byte, Free> memory_;
+  std::size_t used_ = 0;  ///< a multiple of the block
+  std::vector<Piece> pieces_;
+};
+
+/// Copies contents into a bounded number of buffers, which a thread of its own writes to the file.
+/// Whoever puts waits only while every buffer is on its way to the disk. Used by one thread at a
+/// time.
+class StagingQueue : core::Pinned {
+ public:
+  /// @param file    borrowed; only the queue's thread writes to it
+  /// @param memory  bytes of all buffers together; at least two are used
+  StagingQueue(DirectFile& file, std::size_t memory);
+  /// Writes what has been put, unless writing has failed.
+  ~StagingQueue();
+
+  /// @param offset  where `bytes` belong in the file
+  /// @throws core::Error{kIo} when writing, these or earlier bytes, has failed
+  void put(std::uint64_t offset, const core::ContentBytes& bytes);
+
+  /// Waits until everything is written. @throws core::Error{kIo}
+  void drain();
+
+  /// Costs nothing where all is well. @throws core::Error{kIo} when writing has failed
+  void check();
+
+  /// Bytes of the buffers there are by now.
+  [[nodiscard]] std::size_t memory() const noexcept { return buffers_ * buffer_bytes_; }
+
+ private:
+  using BufferPtr = std::unique_ptr<StagingBuffer>;
+
+  void start_thread();
+  void run() noexcept;
+  [[nodiscard]] BufferPtr next_full();
+  void write(const StagingBuffer& buffer) noexcept;
+  [[nodiscard]] BufferPtr open_buffer();
+  void hand_over(BufferPtr buffer);
+
+  DirectFile& file_;
+  const std::size_t buffer_bytes_;
+  const std::size_t most_buffers_;
+  std::size_t buffers_ = 0;  ///< allocated; of the putting thread
+  std::atomic<bool> failed_ = false;
+
+  std::mutex mutex_;  ///< guards all that follows
+  std::condition_variable work_;
+  std::condition_variable progress_;
+  std::deque<BufferPtr> full_;
+  /// Begun and not full. The thread takes it when there is nothing else, so that the disk is never
+  /// idle; until then the next content goes on filling it.
+  BufferPtr begun_;
+  std::vector<BufferPtr> free_;
+  bool writing_ = false;
+  bool stop_ = false;
+  std::optional<core::Error> failure_;
+
+  std::thread thread_;
+};
 
 struct ContentKeyHash {
   std::size_t operator()(const core::ContentKey& key) const noexcept {

@@ -8,7 +8,7 @@
 
 #include "core/system/file_descriptor.h"
 #include "core/trace/run_manifest.h"
-#include "dumpers/journal/journal_event.h"
+#include "dumpers/journal/entry.h"
 
 namespace repro_check::store {
 

@@ -23,7 +23,7 @@
 #include "dumpers/store/dump_reader.h"
 #include "dumpers/store/file/hdf5.h"
 #include "dumpers/store/file/trace_file.h"
-#include "dumpers/store/index/tables.h"
+#include "dumpers/store/index/index.h"
 #include "dumpers/store/reference_dump.h"
 
 namespace repro_check::store {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dumpers/store/contents/content_table.h"
+#include "dumpers/store/index/index.h"
 
 #include <doctest/doctest.h>
 

@@ -11,7 +11,7 @@
 
 #include "core/error.h"
 #include "dumpers/store/dump_reader.h"
-#include "dumpers/store/index/tables.h"
+#include "dumpers/store/index/index.h"
 #include "tests/dumpers/store/error_of.h"
 #include "tests/dumpers/store/forge.h"
 #include "tests/dumpers/store/index_tables.h"

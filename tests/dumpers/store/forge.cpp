@@ -4,7 +4,7 @@
 #include <fstream>
 #include <stdexcept>
 
-#include "dumpers/store/index/tables.h"
+#include "dumpers/store/index/index.h"
 #include "tests/dumpers/store/sample_dump.h"
 
 namespace repro_check::test_support {

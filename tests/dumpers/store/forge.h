@@ -10,7 +10,7 @@
 
 #include "core/trace/run_manifest.h"
 #include "dumpers/store/file/trace_file.h"
-#include "dumpers/store/index/tables.h"
+#include "dumpers/store/index/index.h"
 
 namespace repro_check::test_support {
 

@@ -3,7 +3,7 @@
 
 #include <array>
 
-#include "dumpers/store/index/tables.h"
+#include "dumpers/store/index/index.h"
 
 namespace repro_check::store {
 

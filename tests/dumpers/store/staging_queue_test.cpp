@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dumpers/store/contents/staging_queue.h"
+#include "dumpers/store/contents/content_writer.h"
 
 #include <doctest/doctest.h>
 #include <pthread.h>

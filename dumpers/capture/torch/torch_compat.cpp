@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dumpers/capture/torch/torch_names.h"
+#include "dumpers/capture/torch/torch_compat.h"
 
 #include <algorithm>
 #include <array>
