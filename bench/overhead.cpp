@@ -136,11 +136,11 @@ Timing time_recorded(const Subject& subject,
   const fs::path dump = scratch / "dump";
   fs::remove_all(dump);
   Timing timing;
-  torchscript::TorchScriptRun run(spec, store::read_hdf5_tensor);
+  const auto run = torchscript::prepare_run(spec, store::read_hdf5_tensor);
   const auto start = std::chrono::steady_clock::now();
   {
     store::DumpWriter writer(dump, {});
-    core::RunManifest manifest = run.record(writer, {});
+    core::RunManifest manifest = run->record(writer, {});
     timing.forward = manifest.seconds;
     timing.operators = manifest.trace.operators;
     writer.finish(std::move(manifest));

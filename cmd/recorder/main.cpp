@@ -4,27 +4,282 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <chrono>
 #include <csignal>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <exception>
 #include <filesystem>
+#include <fstream>
 #include <iostream>
+#include <iterator>
+#include <map>
+#include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "cmd/recorder/verbs.h"
+#include "cmd/recording/recorder_messages.h"
+#include "cmd/replay/replay_message.h"
+#include "configs/parser/config_parser.h"
 #include "core/error.h"
 #include "core/exit_code.h"
+#include "core/system/file_descriptor.h"
+#include "core/trace/run_manifest.h"
+#include "dumpers/capture/settings/determinism.h"
+#include "dumpers/replay/replay.h"
+#include "dumpers/store/dump_reader.h"
+#include "dumpers/store/dump_writer.h"
+#include "dumpers/store/file/hdf5_tensor.h"
 #include "dumpers/torchscript/torchscript_run.h"
 
+namespace repro_check {
+
+namespace cmd {
+
+inline void describe(JsonWriter f, const core::EnvironmentFact& fact) {
+  f("name", fact.name);
+  f("value", fact.value);
+}
+
+inline void describe(JsonWriter f, const torchscript::MethodArgument& argument) {
+  f("name", argument.name);
+  f("type", argument.type);
+  f("has_default", argument.has_default);
+  f("default_value", argument.default_value);
+  if (argument.layer.empty()) return;
+  f("layer", argument.layer);
+  f("dtype", argument.dtype);
+  f("shape", argument.shape);
+  f("rows", argument.rows);
+}
+
+inline void describe(JsonWriter f, const torchscript::ModelDescription& description) {
+  f("method", description.method);
+  f("methods", description.methods);
+  f("arguments", description.arguments);
+  f("dtype", description.dtype);
+}
+
+inline void describe(JsonWriter f, const torchscript::WeightDifference& difference) {
+  f("names", difference.names);
+  f("what", difference.what);
+  f("elements", difference.elements);
+  f("differing", difference.differing);
+}
+
+inline void describe(JsonWriter f, const torchscript::WeightVersions& versions) {
+  f("names", versions.names);
+  f("different", versions.different);
+  f("obstacle", versions.obstacle);
+  f("mend", versions.mend);
+}
+
+}  // namespace cmd
+
+namespace recorder {
 namespace {
 
-using repro_check::core::Error;
-namespace recorder = repro_check::recorder;
+using cmd::Json;
+
+/// What a recorder says to whoever started it: a message a line, each in one write, so that lines
+/// of two threads never mix. A reader that went away is no error: the run goes on.
+class StatusChannel {
+ public:
+  /// @param descriptor  borrowed
+  explicit StatusChannel(int descriptor) noexcept : descriptor_(descriptor) {}
+
+  void say(const cmd::RecorderMessage& message) {
+    const std::lock_guard lock(mutex_);
+    static_cast<void>(core::write_all(descriptor_, to_line(message)));
+  }
+
+ private:
+  int descriptor_;
+  std::mutex mutex_;
+};
+
+std::string read_request(const std::filesystem::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  if (!in) {
+    throw core::Error(core::ErrorKind::kUsage,
+                      file.string() + ": cannot be read",
+                      "a recorder is started by `repro-check run` or `repro-check record`");
+  }
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+store::DumpWriterOptions options_for(const configs::RecordRequest& request) {
+  using Browse = store::DumpWriterOptions::Browse;
+  store::DumpWriterOptions options;
+  options.replace_existing = request.replace_existing;
+  options.memory = request.run.dump.memory;
+  options.max_bytes = request.run.dump.max_bytes;
+  if (request.run.dump.level == configs::DumpLevel::kTensor) {
+    options.needed_space = options.max_bytes.value_or(options.memory);
+    options.reference = request.run.dump.reference;
+    options.slice = request.run.dump.slice;
+  }
+  options.browse = request.run.dump.browse == configs::BrowseMode::kAlways  ? Browse::kAlways
+                   : request.run.dump.browse == configs::BrowseMode::kNever ? Browse::kNever
+                                                                            : Browse::kAuto;
+  return options;
+}
+
+void say_outputs(const torchscript::TorchScriptRun& run, StatusChannel& status) {
+  for (const torchscript::ReturnedValue& value : run.returned) {
+    status.say(cmd::RecorderOutput{value.name, value.what, core::to_hex(value.digest)});
+  }
+}
+
+/// The answers to what can be asked of a recorder, each one line of JSON.
+std::string to_line(const Json& json) { return cmd::to_document(json, false); }
+
+std::string fact(const std::string& name) {
+  for (const core::EnvironmentFact& fact : capture::read_environment()) {
+    if (fact.name == name) return fact.value;
+  }
+  return "unknown";
+}
+
+core::GradMode grad_mode(const std::string& name) {
+  for (const auto mode : {core::GradMode::kEnabled, core::GradMode::kInference}) {
+    if (core::name_of(mode) == name) return mode;
+  }
+  return core::GradMode::kDisabled;
+}
+
+/// Whether this process can have the setting.
+bool can_be_set(const std::string& name, const std::string& value) {
+  try {
+    capture::PinRequest request;
+    request.settings = {{name, value}};
+    const capture::DeterminismPin tried(request);
+    return true;
+  } catch (const core::Error&) {
+    return false;
+  }
+}
+
+/// The settings of the recorded run, as far as they can be had here.
+capture::PinRequest recorded_pins(const core::RunManifest& manifest,
+                                  std::vector<std::string>& notes) {
+  std::map<std::string, std::string> now;
+  for (const core::EnvironmentFact& fact : capture::read_settings()) now[fact.name] = fact.value;
+  capture::PinRequest request;
+  request.grad = grad_mode(manifest.grad);
+  for (const core::Setting& setting : manifest.settings) {
+    const auto here = now.find(setting.name);
+    const bool elsewhere = setting.name == "grad_mode" || setting.name == "threads.inter_op" ||
+                           setting.used.rfind("unreadable", 0) == 0;
+    if (here == now.end() || elsewhere || here->second == setting.used) continue;
+    if (can_be_set(setting.name, setting.used)) {
+      request.settings[setting.name] = setting.used;
+    } else {
+      notes.push_back("setting " + setting.name + " was `" + setting.used +
+                      "` in the recorded run and is `" + here->second + "` here");
+    }
+  }
+  return request;
+}
+
+/// Records the one run that the request file describes. Nothing is written before the model is
+/// loaded and its inputs are made; what fails afterwards leaves an incomplete dump that says why.
+/// @throws core::Error
+void record(const std::filesystem::path& request_file, StatusChannel& status) {
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point start = Clock::now();
+  const auto seconds = [&] { return std::chrono::duration<double>(Clock::now() - start).count(); };
+  const configs::RecordRequest request =
+      configs::record_request_from_json_text(read_request(request_file), request_file.string());
+
+  status.say(cmd::RecorderPhase{"loading"});
+  const auto run = torchscript::prepare_run(request.run, store::read_hdf5_tensor);
+  run->keep_returned = request.report_outputs;
+  run->found = request.found_environment;
+
+  status.say(cmd::RecorderPhase{"recording"});
+  if (request.bare) {
+    run->run_bare();
+    say_outputs(*run, status);
+    status.say(cmd::RecorderTotals{0, 0, 0, seconds(), {}});
+    return;
+  }
+  store::DumpWriter writer(request.dump, options_for(request));
+  core::RunManifest manifest;
+  try {
+    manifest = run->record(writer, [&](const capture::CaptureCounts& counts) {
+      status.say(cmd::RecorderCounts{counts.operators, writer.stored_bytes()});
+    });
+  } catch (const core::Error& error) {
+    writer.fail(error.what());
+    throw;
+  }
+
+  status.say(cmd::RecorderPhase{"finishing"});
+  const core::TraceSummary summary = manifest.trace;
+  const core::Digest dump = writer.finish(std::move(manifest));
+  if (request.report_outputs) say_outputs(*run, status);
+  status.say(cmd::RecorderTotals{
+      summary.operator_calls(), summary.tensors, writer.stored_bytes(), seconds(), dump});
+}
+
+/// {"method", "methods": [...], "arguments": [{"name","type","has_default","default_value"}],
+/// "dtype"}, see torchscript::ModelDescription; of a tensor whose first layer is known an argument
+/// has "layer", "dtype", "shape" and "rows" too
+std::string describe(const std::filesystem::path& model, const std::string& method) {
+  return to_line(cmd::json_of(torchscript::describe_model(model, method)));
+}
+
+/// Which tensors two versions of a model file hold with other bits:
+/// {"names": [...], "different": [{"names": [...], "what", "elements", "differing"}], "obstacle",
+/// "mend"}, see torchscript::WeightVersions
+std::string weights(const std::filesystem::path& first, const std::filesystem::path& second) {
+  return to_line(cmd::json_of(torchscript::compare_weights(first, second)));
+}
+
+/// {"settings": [{"name","value"}], "environment": [{"name","value"}]}
+std::string environment() {
+  return to_line({{"settings", cmd::json_of(capture::read_settings())},
+                  {"environment", cmd::json_of(capture::read_environment())}});
+}
+
+/// {"tool","libtorch","hdf5","dump_format"}
+std::string version() {
+  return to_line(
+      {{"tool", REPRO_CHECK_VERSION},
+       {"libtorch", fact("libtorch.version")},
+       {"hdf5", store::hdf5_version()},
+       {"dump_format",
+        std::to_string(core::kDumpFormatMajor) + "." + std::to_string(core::kDumpFormatMinor)}});
+}
+
+/// Executes one recorded operator again, as the request file says, under the settings of the dump's
+/// manifest. Both, and the answer, are as cmd/replay/replay_message.h has them.
+/// @throws core::Error
+std::string replay(const std::filesystem::path& request_file) {
+  const cmd::ReplayQuestion question = cmd::parse_question(read_request(request_file));
+  capture::check_variables();
+  const auto dump = store::open_dump(question.recorded.dump, question.recorded.references);
+  cmd::ReplayAnswer answer;
+  const capture::DeterminismPin pin(recorded_pins(dump->manifest(), answer.notes));
+  replay::Outcome outcome = replay::replay(*dump, question.how);
+  answer.libtorch = fact("libtorch.version");
+  answer.cpu_capability = fact("cpu.capability");
+  answer.rounds = std::move(outcome.rounds);
+  answer.notes.insert(answer.notes.end(), outcome.notes.begin(), outcome.notes.end());
+  if (question.float64) {
+    answer.baseline = replay::distance_to_float64(*dump, question.recorded.op);
+    if (const auto& side = question.against) {
+      const auto other = store::open_dump(side->dump, side->references);
+      answer.candidate = replay::distance_to_float64(*other, side->op);
+    }
+  }
+  return cmd::to_text(answer);
+}
 
 constexpr const char* kUsage =
     "Records one run of a model; started by repro-check.\n"
@@ -47,7 +302,7 @@ struct CommandLine {
   [[nodiscard]] bool records() const { return words.front() == "record"; }
 };
 
-/// @throws Error{kUsage}
+/// @throws core::Error{kUsage}
 CommandLine parse_command_line(const std::vector<std::string>& arguments) {
   constexpr std::array<std::pair<std::string_view, std::size_t>, 6> kFiles{{{"record", 1},
                                                                             {"describe", 1},
@@ -55,8 +310,8 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments) {
                                                                             {"replay", 1},
                                                                             {"environment", 0},
                                                                             {"version", 0}}};
-  const auto refuse = [](const std::string& why) -> Error {
-    return {repro_check::core::ErrorKind::kUsage, why, kUsage};
+  const auto refuse = [](const std::string& why) -> core::Error {
+    return {core::ErrorKind::kUsage, why, kUsage};
   };
   CommandLine line;
   for (auto word = arguments.begin(); word != arguments.end(); ++word) {
@@ -90,13 +345,13 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments) {
 }
 
 /// @return what goes to stdout
-std::string work(const CommandLine& line, recorder::StatusChannel& status) {
+std::string work(const CommandLine& line, StatusChannel& status) {
   const std::string& verb = line.words.front();
-  if (verb == "record") return recorder::record(line.words[1], status), "";
-  if (verb == "describe") return recorder::describe(line.words[1], line.method);
-  if (verb == "weights") return recorder::weights(line.words[1], line.words[2]);
-  if (verb == "replay") return recorder::replay(line.words[1]);
-  return verb == "version" ? recorder::version() : recorder::environment();
+  if (verb == "record") return record(line.words[1], status), "";
+  if (verb == "describe") return describe(line.words[1], line.method);
+  if (verb == "weights") return weights(line.words[1], line.words[2]);
+  if (verb == "replay") return replay(line.words[1]);
+  return verb == "version" ? version() : environment();
 }
 
 volatile std::sig_atomic_t status_descriptor = -1;
@@ -111,7 +366,7 @@ extern "C" void end_at_once(int) {
         ::write(static_cast<int>(status_descriptor), kLine, sizeof kLine - std::size_t{1});
     static_cast<void>(ignored);
   }
-  ::_exit(static_cast<int>(repro_check::core::ExitCode::kInterrupted));
+  ::_exit(static_cast<int>(core::ExitCode::kInterrupted));
 }
 
 /// SIGINT and SIGTERM end the process at once with exit code 130, after a line on the status
@@ -130,20 +385,20 @@ void install_termination(int descriptor) {
   ::sigaction(SIGPIPE, &ignore, nullptr);
 }
 
-Error as_error(const std::exception& exception) {
-  if (const auto* error = dynamic_cast<const Error*>(&exception)) return *error;
-  return {repro_check::core::ErrorKind::kInternal, std::string("unexpected: ") + exception.what()};
+core::Error as_error(const std::exception& exception) {
+  if (const auto* error = dynamic_cast<const core::Error*>(&exception)) return *error;
+  return {core::ErrorKind::kInternal, std::string("unexpected: ") + exception.what()};
 }
 
-int fail(const std::exception& exception, recorder::StatusChannel* status) {
-  const Error error = as_error(exception);
+int fail(const std::exception& exception, StatusChannel* status) {
+  const core::Error error = as_error(exception);
   if (status != nullptr) {
-    status->say(repro_check::cmd::RecorderFailure{error.kind(), error.what(), error.hint()});
+    status->say(cmd::RecorderFailure{error.kind(), error.what(), error.hint()});
   }
   std::cerr << error.what() << '\n';
   // Indented, which is how the caller knows it.
   if (!error.hint().empty()) std::cerr << "  " << error.hint() << '\n';
-  return static_cast<int>(repro_check::core::exit_code_for(error.kind()));
+  return static_cast<int>(core::exit_code_for(error.kind()));
 }
 
 int run(const std::vector<std::string>& arguments) {
@@ -155,13 +410,13 @@ int run(const std::vector<std::string>& arguments) {
   CommandLine line;
   try {
     line = parse_command_line(arguments);
-  } catch (const Error& error) {
+  } catch (const core::Error& error) {
     return fail(error, nullptr);
   }
-  recorder::StatusChannel status(line.status_descriptor);
+  StatusChannel status(line.status_descriptor);
   install_termination(line.records() ? line.status_descriptor : -1);
   try {
-    repro_check::torchscript::load_extensions(line.extensions);
+    torchscript::load_extensions(line.extensions);
     std::cout << work(line, status);
     return 0;
   } catch (const std::exception& exception) {
@@ -170,10 +425,12 @@ int run(const std::vector<std::string>& arguments) {
 }
 
 }  // namespace
+}  // namespace recorder
+}  // namespace repro_check
 
 int main(int argc, char** argv) {
   try {
-    return run({argv + 1, argv + argc});
+    return repro_check::recorder::run({argv + 1, argv + argc});
   } catch (const std::exception& exception) {  // telling of an error has failed
     std::fprintf(stderr, "%s\n", exception.what());
     return static_cast<int>(repro_check::core::ExitCode::kInternal);

@@ -158,11 +158,9 @@ std::jthread report_regularly(std::function<void()> report) {
   });
 }
 
-}  // namespace
-
-class TorchScriptRun::Impl {
+class PreparedRun final : public TorchScriptRun {
  public:
-  Impl(const configs::RunSpec& run, const Hdf5Reader& hdf5)
+  PreparedRun(const configs::RunSpec& run, const Hdf5Reader& hdf5)
       : run_(run),
         pin_(checked_request(run)),
         executor_(run.optimize_executor),
@@ -181,8 +179,25 @@ class TorchScriptRun::Impl {
     load_seconds_ = seconds_since(start_);
   }
 
-  core::RunManifest record(core::DumpSink& sink,
-                           const std::function<void(const capture::CaptureCounts&)>& progress) {
+  core::RunManifest record(
+      core::DumpSink& sink,
+      const std::function<void(const capture::CaptureCounts&)>& progress) override {
+    return translated("recording", kFreeMemory, [&] { return record_calls(sink, progress); });
+  }
+
+  void run_bare() override {
+    translated("running the model", kFreeMemory, [&] {
+      std::vector<core::Setting> generators;
+      capture::seed_generators(run_.seed, generators);
+      for (std::size_t call = 0; call < calls_.size(); ++call) {
+        keep(runner_->run(std::move(calls_[call])), call);
+      }
+    });
+  }
+
+ private:
+  core::RunManifest record_calls(
+      core::DumpSink& sink, const std::function<void(const capture::CaptureCounts&)>& progress) {
     capture::Capture capture(options_of(run_), sink, runner_.get());
     core::RunManifest manifest = describe_run();
     name_tensors(capture, manifest);
@@ -211,22 +226,9 @@ class TorchScriptRun::Impl {
     return manifest;
   }
 
-  void run_bare() {
-    std::vector<core::Setting> generators;
-    capture::seed_generators(run_.seed, generators);
-    for (std::size_t call = 0; call < calls_.size(); ++call) {
-      keep(runner_->run(std::move(calls_[call])), call);
-    }
-  }
-
-  void keep_returned_values() { keep_returned_ = true; }
-  void note_found(Variables variables) { found_ = std::move(variables); }
-  [[nodiscard]] const std::vector<ReturnedValue>& returned_values() const { return returned_; }
-
- private:
   /// After the call, when nothing is recorded any more.
   void keep(const c10::IValue& result, std::size_t call) {
-    if (keep_returned_) add_returned_values(result, call, returned_);
+    if (keep_returned) add_returned_values(result, call, returned);
   }
 
   void build_calls(const Hdf5Reader& hdf5) {
@@ -283,7 +285,7 @@ class TorchScriptRun::Impl {
     manifest.settings = pin_.settings();
     for (auto& setting : executor_.settings()) manifest.settings.push_back(std::move(setting));
     for (auto& setting : generators) manifest.settings.push_back(std::move(setting));
-    put_found(found_, manifest.settings);
+    put_found(found, manifest.settings);
     manifest.environment = environment();
   }
 
@@ -338,9 +340,9 @@ class TorchScriptRun::Impl {
     const std::jthread thread = report_regularly(std::move(report));
     for (std::size_t call = 0; call < calls_.size(); ++call) {
       capture.set_step(static_cast<std::uint32_t>(call));
-      const c10::IValue returned = run_call(capture, std::move(calls_[call]));
-      capture.record_returned(returned);
-      keep(returned, call);
+      const c10::IValue result = run_call(capture, std::move(calls_[call]));
+      capture.record_returned(result);
+      keep(result, call);
     }
     capture.rethrow_failure();
     expect_included(capture);
@@ -395,34 +397,13 @@ class TorchScriptRun::Impl {
   std::vector<std::vector<c10::IValue>> calls_;
   std::unique_ptr<MethodRunner> runner_;
   double load_seconds_ = 0;
-  Variables found_;
-  bool keep_returned_ = false;
-  std::vector<ReturnedValue> returned_;
 };
 
-TorchScriptRun::TorchScriptRun(const configs::RunSpec& run, const Hdf5Reader& hdf5)
-    : impl_(translated(
-          "preparing the run", kFreeMemory, [&] { return std::make_unique<Impl>(run, hdf5); })) {}
+}  // namespace
 
-TorchScriptRun::~TorchScriptRun() = default;
-
-core::RunManifest TorchScriptRun::record(
-    core::DumpSink& sink, const std::function<void(const capture::CaptureCounts&)>& progress) {
-  return translated("recording", kFreeMemory, [&] { return impl_->record(sink, progress); });
-}
-
-void TorchScriptRun::run_bare() {
-  translated("running the model", kFreeMemory, [&] { impl_->run_bare(); });
-}
-
-void TorchScriptRun::note_found(std::map<std::string, std::optional<std::string>> variables) {
-  impl_->note_found(std::move(variables));
-}
-
-void TorchScriptRun::keep_returned_values() { impl_->keep_returned_values(); }
-
-const std::vector<ReturnedValue>& TorchScriptRun::returned_values() const {
-  return impl_->returned_values();
+std::unique_ptr<TorchScriptRun> prepare_run(const configs::RunSpec& run, const Hdf5Reader& hdf5) {
+  return translated(
+      "preparing the run", kFreeMemory, [&] { return std::make_unique<PreparedRun>(run, hdf5); });
 }
 
 }  // namespace repro_check::torchscript

@@ -90,40 +90,35 @@ struct ReturnedValue {
   bool operator==(const ReturnedValue&) const = default;
 };
 
-/// One recorded run of a TorchScript model: construction loads the model and builds the inputs
-/// (nothing of the dump exists yet), record() runs the calls.
-class TorchScriptRun : core::Pinned {
- public:
-  /// Pins determinism, loads, moves to device and dtype, checks the inputs against the schema.
-  /// @throws core::Error{kUsage} for what the configuration got wrong: the model file, the method,
-  ///         number, names or types of inputs, an unknown device; core::Error{kRunFailed} otherwise
-  TorchScriptRun(const configs::RunSpec& run, const Hdf5Reader& hdf5);
-  ~TorchScriptRun();
+/// One recorded run of a TorchScript model, loaded, with its inputs built (nothing of the dump
+/// exists yet).
+struct TorchScriptRun : core::Pinned {
+  virtual ~TorchScriptRun() = default;
 
   /// Runs every call, recording into `sink`.
   /// @param progress  called from another thread about ten times a second; may be empty
   /// @return the manifest but for what the dump writer knows (contents, bytes, index digest)
   /// @throws core::Error{kRunFailed} when the model throws, with operator, module path and source
   ///         line; when determinism mode refused an operator the hint says what to do
-  core::RunManifest record(core::DumpSink& sink,
-                           const std::function<void(const capture::CaptureCounts&)>& progress);
+  virtual core::RunManifest record(
+      core::DumpSink& sink, const std::function<void(const capture::CaptureCounts&)>& progress) = 0;
 
   /// Runs every call as record() does, with nothing intercepted: what there is to compare with.
   /// Arguments that record() would change (dropout, host draws) stay as they are.
   /// @throws core::Error{kRunFailed} when the model throws
-  void run_bare();
+  virtual void run_bare() = 0;
 
   /// What stood in the environment before this process was given its own: what the manifest calls
   /// found. Of other variables it is what they are.
-  void note_found(std::map<std::string, std::optional<std::string>> variables);
+  std::map<std::string, std::optional<std::string>> found;
 
-  /// What the calls returned; to be asked for before they run.
-  void keep_returned_values();
-  [[nodiscard]] const std::vector<ReturnedValue>& returned_values() const;
-
- private:
-  class Impl;
-  std::unique_ptr<Impl> impl_;
+  bool keep_returned = false;           ///< to be said before the calls run
+  std::vector<ReturnedValue> returned;  ///< what they returned
 };
+
+/// Pins determinism, loads, moves to device and dtype, checks the inputs against the schema.
+/// @throws core::Error{kUsage} for what the configuration got wrong: the model file, the method,
+///         number, names or types of inputs, an unknown device; core::Error{kRunFailed} otherwise
+std::unique_ptr<TorchScriptRun> prepare_run(const configs::RunSpec& run, const Hdf5Reader& hdf5);
 
 }  // namespace repro_check::torchscript

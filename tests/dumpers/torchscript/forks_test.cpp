@@ -62,7 +62,7 @@ Lanes record_lanes(const std::filesystem::path& model) {
   run.interop_threads = 4;
   run.calls[0].push_back(test::generated({48, 48}));
   MemorySink sink;
-  TorchScriptRun(run, {}).record(sink, {});
+  prepare_run(run, {})->record(sink, {});
   return lanes_of(sink);
 }
 

@@ -32,7 +32,7 @@ void check_model(const std::filesystem::path& facts_file) {
   generated.dtype = core::parse_dtype(facts.at("dtype").get<std::string>()).value();
   run.calls[0].push_back(input);
   test::MemorySink sink;
-  TorchScriptRun(run, {}).record(sink, {});
+  prepare_run(run, {})->record(sink, {});
 
   const std::vector<std::string> modules = facts.at("modules");
   std::vector<std::string> linear;

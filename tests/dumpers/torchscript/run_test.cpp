@@ -31,7 +31,7 @@ struct Recording {
 };
 
 void record(const configs::RunSpec& run, Recording& into) {
-  into.manifest = TorchScriptRun(run, {}).record(into.sink, {});
+  into.manifest = prepare_run(run, {})->record(into.sink, {});
 }
 
 core::Error failure_of(const configs::RunSpec& run) {

@@ -81,7 +81,7 @@ torch::jit::Module make_nested(bool shared = true) {
 }
 
 MemorySink& recorded(configs::RunSpec run, MemorySink& sink) {
-  TorchScriptRun(run, {}).record(sink, {});
+  prepare_run(run, {})->record(sink, {});
   return sink;
 }
 

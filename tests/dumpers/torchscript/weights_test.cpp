@@ -99,7 +99,7 @@ DOCTEST_TEST_CASE("the manifest says what was taken, and from which file") {
   const auto second = files.save("v2.pt", net(0.75, 3));
   const auto record = [](const configs::RunSpec& run) {
     test::MemorySink sink;
-    return TorchScriptRun(run, {}).record(sink, {});
+    return prepare_run(run, {})->record(sink, {});
   };
   const auto fact = [](const core::RunManifest& manifest, const std::string& name) {
     for (const auto& each : manifest.environment) {
