@@ -1,28 +1,653 @@
 // SPDX-License-Identifier: Apache-2.0
+// `extract`: a stand-alone reproducer of one recorded operator, in Python or in C++.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <complex>
 #include <cstdint>
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <system_error>
+#include <type_traits>
+#include <utility>
 #include <variant>
 #include <vector>
 
-#include "cmd/extract/reproducer.h"
 #include "cmd/options/command_line.h"
 #include "cmd/render/text.h"
 #include "cmd/terminal/command.h"
 #include "cmd/terminal/output.h"
 #include "core/error.h"
+#include "core/tensor/dtype.h"
 #include "core/tensor/dtype_table.h"
 #include "core/tensor/npy.h"
+#include "core/tensor/tensor_view.h"
 #include "core/text/printable.h"
+#include "core/trace/dump_source.h"
+#include "core/trace/replay_inputs.h"
 #include "dumpers/store/dump_reader.h"
 
 namespace repro_check::cmd {
 namespace {
+
+/// One recorded output of the operator.
+struct ExpectedOutput {
+  const core::TensorRecord* tensor = nullptr;  ///< borrowed from Reproducer::op
+  std::string file;                            ///< empty = its values are not stored
+};
+
+/// What a stand-alone reproducer is made of.
+struct Reproducer {
+  core::OpRecord op;
+  core::RunManifest manifest;
+  std::vector<core::InputStorage> storages;
+  std::vector<std::string> files;  ///< by storage, below `data`
+  std::vector<ExpectedOutput> outputs;
+  std::vector<std::string> result_slots;  ///< of the tensors among the results, in order
+  std::string script;                     ///< file name of the reproducer
+  std::string data;                       ///< name of the directory beside it
+  std::optional<std::uint64_t> drawn;     ///< 32-bit numbers drawn since the seed; if known
+};
+
+/// How a language of reproducers writes recorded values, and statements of them. Formats are those
+/// of fmt.
+struct ReproducerDialect {
+  std::string_view yes;
+  std::string_view no;
+  std::string_view truth;  ///< of one of these
+  std::string_view integer;
+  std::string (*real)(double);
+  std::string (*complex)(double real, double imaginary);
+  std::string_view text;                      ///< of a literal
+  std::string (*symbol)(const std::string&);  ///< a dtype, layout, memory format or device
+  std::string_view tensor;                    ///< of the literal of its slot
+  std::string_view undefined;                 ///< tensor
+  std::string_view list;                      ///< of items with commas
+  std::string_view none;                      ///< a generator too: the default one stands in
+  std::string (*dtype)(core::Dtype);
+  std::string_view storage;  ///< `storage` from a file, with its dtype and what follows
+  std::string_view move;     ///< that follows, to a device
+  std::string_view view;     ///< of it by slot, with sizes, strides and offset
+  std::string_view sizes;    ///< of numbers with commas
+  std::string_view threads;  ///< to this number
+  std::string_view strict;   ///< deterministic algorithms, whether they only warn
+  std::string_view seed;
+  std::string_view skip;      ///< so many numbers that were drawn since
+  std::string_view expected;  ///< output, by slot, file and dtype
+  std::string_view unstored;  ///< one without a file
+  std::string_view unplaced;  ///< a generator of a device, at an offset
+};
+
+template <typename... Arguments>
+std::string formatted(std::string_view format, const Arguments&... arguments) {
+  return fmt::format(fmt::runtime(format), arguments...);
+}
+
+/// A literal in Python and in C++ alike: nothing but plain characters goes through as it is, since
+/// names come from a file, and escapes end after three digits, whatever follows.
+std::string string_literal(std::string_view text) {
+  std::string literal = "\"";
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    const bool plain = byte >= 0x20 && byte <= 0x7e && c != '"' && c != '\\' && c != '?';
+    literal += plain ? std::string(1, c) : fmt::format("\\{:03o}", byte);
+  }
+  return literal + "\"";
+}
+
+/// The slots of the results, with commas.
+std::string slot_literals(const Reproducer& reproducer) {
+  std::string slots;
+  for (const std::string& slot : reproducer.result_slots) {
+    slots += (slots.empty() ? "" : ", ") + string_literal(slot);
+  }
+  return slots;
+}
+
+/// An argument in the words of a language.
+std::string value_literal(const core::OpRecord& op,
+                          const core::Value& value,
+                          const ReproducerDialect& dialect) {
+  return std::visit(
+      [&](const auto& data) -> std::string {
+        using T = std::decay_t<decltype(data)>;
+        if constexpr (std::is_same_v<T, bool>) {
+          return formatted(dialect.truth, data ? dialect.yes : dialect.no);
+        } else if constexpr (std::is_same_v<T, std::int64_t>) {
+          return formatted(dialect.integer, data);
+        } else if constexpr (std::is_same_v<T, double>) {
+          return dialect.real(data);
+        } else if constexpr (std::is_same_v<T, std::complex<double>>) {
+          return dialect.complex(data.real(), data.imag());
+        } else if constexpr (std::is_same_v<T, std::string>) {
+          return formatted(dialect.text, string_literal(data));
+        } else if constexpr (std::is_same_v<T, core::Symbol>) {
+          return dialect.symbol(data.name);
+        } else if constexpr (std::is_same_v<T, core::TensorSlot>) {
+          const core::TensorRecord& tensor = op.tensors.at(data.index);
+          const bool undefined = tensor.state == core::ContentState::kUndefined;
+          return undefined ? std::string(dialect.undefined)
+                           : formatted(dialect.tensor, string_literal(tensor.slot));
+        } else if constexpr (std::is_same_v<T, core::ValueList>) {
+          std::string items;
+          for (const core::Value& item : data.items) {
+            items += (items.empty() ? "" : ", ") + value_literal(op, item, dialect);
+          }
+          return formatted(dialect.list, items);
+        } else {
+          return std::string(dialect.none);
+        }
+      },
+      value.data);
+}
+
+// Statements, one a line.
+
+std::string tensor_statements(const Reproducer& reproducer, const ReproducerDialect& dialect) {
+  std::string text;
+  for (std::size_t i = 0; i < reproducer.storages.size(); ++i) {
+    const core::InputStorage& storage = reproducer.storages[i];
+    const std::string& device = reproducer.op.tensors.at(storage.tensors.front()).device;
+    text += formatted(dialect.storage,
+                      string_literal(reproducer.files[i]),
+                      dialect.dtype(storage.dtype),
+                      device == "cpu" ? "" : formatted(dialect.move, string_literal(device)));
+    for (const std::uint32_t member : storage.tensors) {
+      const core::TensorRecord& tensor = reproducer.op.tensors[member];
+      const bool empty = core::element_count(tensor.shape) == 0;
+      text += formatted(dialect.view,
+                        string_literal(tensor.slot),
+                        formatted(dialect.sizes, fmt::join(tensor.shape, ", ")),
+                        formatted(dialect.sizes, fmt::join(tensor.strides, ", ")),
+                        empty ? 0 : tensor.storage_offset - storage.first);
+    }
+  }
+  return text;
+}
+
+std::string setting_statements(const Reproducer& reproducer, const ReproducerDialect& dialect) {
+  std::string text;
+  for (const core::Setting& setting : reproducer.manifest.settings) {
+    const bool number =
+        !setting.used.empty() && setting.used.find_first_not_of("0123456789") == std::string::npos;
+    if (setting.name == "threads.intra_op" && number) {
+      text += formatted(dialect.threads, setting.used);
+    }
+    if (setting.name == "deterministic_algorithms" && setting.used != "off") {
+      text += formatted(dialect.strict, setting.used == "warn" ? dialect.yes : dialect.no);
+    }
+  }
+  return text;
+}
+
+/// Empty when nothing was drawn.
+std::string seed_statements(const Reproducer& reproducer, const ReproducerDialect& dialect) {
+  const auto& use = reproducer.op.generator;
+  if (!use) return "";
+  std::string text = formatted(dialect.seed, use->seed);
+  if (!reproducer.drawn) {
+    return text + formatted(dialect.unplaced, core::printable(use->device), use->position_before);
+  }
+  return *reproducer.drawn > 0 ? text + formatted(dialect.skip, *reproducer.drawn) : text;
+}
+
+std::string expected_statements(const Reproducer& reproducer, const ReproducerDialect& dialect) {
+  std::string text;
+  for (const ExpectedOutput& output : reproducer.outputs) {
+    text += formatted(output.file.empty() ? dialect.unstored : dialect.expected,
+                      string_literal(output.tensor->slot),
+                      string_literal(output.file),
+                      dialect.dtype(output.tensor->dtype));
+  }
+  return text;
+}
+
+/// What the run was recorded with, as comments.
+std::string fact_comments(const Reproducer& reproducer, std::string_view comment) {
+  std::string text;
+  for (const core::EnvironmentFact& fact : reproducer.manifest.environment) {
+    if (fact.name != "libtorch.version" && fact.name != "cpu.model") continue;
+    text += fmt::format("{} {}: {}\n", comment, fact.name, core::printable(fact.value));
+  }
+  return text;
+}
+
+std::string cpp_number(double value) {
+  if (std::isnan(value)) return "double(NAN)";
+  if (std::isinf(value)) return value > 0 ? "double(INFINITY)" : "double(-INFINITY)";
+  return fmt::format("double({})", value);
+}
+
+std::string cpp_scalar_type(core::Dtype dtype) {
+  return fmt::format("c10::ScalarType::{}", core::row_of(dtype).torch);
+}
+
+constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kCppEnumerators{
+    {{"contiguous_format", "c10::MemoryFormat::Contiguous"},
+     {"preserve_format", "c10::MemoryFormat::Preserve"},
+     {"channels_last", "c10::MemoryFormat::ChannelsLast"},
+     {"channels_last_3d", "c10::MemoryFormat::ChannelsLast3d"},
+     {"strided", "c10::Layout::Strided"},
+     {"sparse_coo", "c10::Layout::Sparse"}}};
+
+std::string cpp_symbol(const std::string& name) {
+  for (const auto& [known, word] : kCppEnumerators) {
+    if (known == name) return fmt::format("Given(static_cast<int64_t>({}))", word);
+  }
+  const auto dtype = core::parse_dtype(name);
+  if (dtype && core::dtype_name(*dtype) == name) {
+    return "Given(static_cast<int64_t>(" + cpp_scalar_type(*dtype) + "))";
+  }
+  return "Given(c10::Device(std::string(" + string_literal(name) + ")))";
+}
+
+constexpr ReproducerDialect kCpp{
+    .yes = "true",
+    .no = "false",
+    .truth = "Given({})",
+    .integer = "Given(int64_t({}LL))",
+    .real = [](double value) { return "Given(" + cpp_number(value) + ")"; },
+    .complex =
+        [](double real, double imaginary) {
+          return "Given(c10::complex<double>(" + cpp_number(real) + ", " + cpp_number(imaginary) +
+                 "))";
+        },
+    .text = "Given(std::string({}))",
+    .symbol = cpp_symbol,
+    .tensor = "Given(tensors.at({}))",
+    .undefined = "Given(at::Tensor())",
+    .list = "Given::list({{{}}})",
+    .none = "Given(c10::IValue())",
+    .dtype = cpp_scalar_type,
+    .storage = "  storage = load({}, {}){};\n",
+    .move = ".to(c10::Device(std::string({})))",
+    .view = "  tensors[{}] = storage.as_strided({}, {}, {});\n",
+    .sizes = "{{{}}}",
+    .threads = "  at::set_num_threads({});\n",
+    .strict = "  at::globalContext().setDeterministicAlgorithms(true, {});\n",
+    .seed = "  at::manual_seed({}ULL);\n",
+    .skip = "  at::empty({{{}}}, at::kByte).random_();  // drawn before the call\n",
+    .expected = "    {{{}, {{{}, {}}}}},\n",
+    .unstored = "",
+    .unplaced = "  // the generator of {} stood at offset {}\n"};
+
+/// What the program includes, in its order.
+constexpr std::string_view kCppHeaders =
+    "ATen/ATen.h ATen/Parallel.h ATen/core/dispatch/Dispatcher.h ATen/core/jit_type.h "
+    "c10/core/InferenceMode.h cmath cstdint cstdio cstdlib cstring fstream iterator map string "
+    "vector ";
+
+constexpr std::string_view kCppHelpers = R"(
+// An argument before the schema has said what it is a list of.
+struct Given {
+  explicit Given(c10::IValue v) : value(std::move(v)) {}
+  static Given list(std::vector<Given> items) {
+    Given given{c10::IValue()};
+    given.is_list = true;
+    given.items = std::move(items);
+    return given;
+  }
+  c10::IValue as(const c10::TypePtr& type) const {
+    if (auto optional = type->cast<c10::OptionalType>()) {
+      return value.isNone() && !is_list ? value : as(optional->getElementType());
+    }
+    if (!is_list) return value;
+    const auto element = type->expect<c10::ListType>()->getElementType();
+    c10::impl::GenericList out(element);
+    for (const Given& item : items) out.push_back(item.as(element));
+    return out;
+  }
+  c10::IValue value;
+  bool is_list = false;
+  std::vector<Given> items;
+};
+
+// The elements of a .npy file, version 1, in one dimension.
+static at::Tensor load(const std::string& name, c10::ScalarType type) {
+  std::ifstream in(kData + name, std::ios::binary);
+  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  TORCH_CHECK(text.size() >= 10, kData + name, ": no .npy file");
+  const size_t begin = 10 + static_cast<unsigned char>(text[8]) +
+                       256 * static_cast<size_t>(static_cast<unsigned char>(text[9]));
+  const auto count = static_cast<int64_t>((text.size() - begin) / c10::elementSize(type));
+  at::Tensor tensor = at::empty({count}, at::TensorOptions().dtype(type));
+  if (count > 0) std::memcpy(tensor.data_ptr(), text.data() + begin, tensor.nbytes());
+  return tensor;
+}
+)";
+
+constexpr std::string_view kCppMain = R"(
+static void flatten(const c10::IValue& value, std::vector<at::Tensor>& into) {
+  if (value.isTensor()) into.push_back(value.toTensor());
+  if (value.isList()) {
+    for (const c10::IValue& item : value.toListRef()) flatten(item, into);
+  }
+}
+
+static bool same_bits(const at::Tensor& left, const at::Tensor& right) {
+  const at::Tensor a = left.detach().to(at::kCPU).contiguous();
+  return a.nbytes() == right.nbytes() &&
+         (a.nbytes() == 0 || std::memcmp(a.data_ptr(), right.data_ptr(), a.nbytes()) == 0);
+}
+
+static std::map<std::string, at::Tensor> call_once(const c10::OperatorHandle& op) {
+  std::map<std::string, at::Tensor> tensors = make_tensors();
+  const std::map<std::string, Given> arguments = make_arguments(tensors);
+  std::vector<c10::IValue> stack;
+  for (const c10::Argument& argument : op.schema().arguments()) {
+    const auto found = arguments.find(argument.name());
+    stack.push_back(found == arguments.end() ? *argument.default_value()
+                                             : found->second.as(argument.type()));
+  }
+  seed();
+  op.callBoxed(&stack);
+  std::vector<at::Tensor> results;
+  for (const c10::IValue& value : stack) flatten(value, results);
+  for (size_t i = 0; i < results.size() && i < kResultSlots.size(); ++i) {
+    tensors[kResultSlots[i]] = results[i];
+  }
+  return tensors;
+}
+
+int main(int argc, char** argv) {
+  const int calls = argc > 1 ? std::atoi(argv[1]) : 20;
+  c10::InferenceMode no_gradients;
+  settings();
+  const auto op = c10::Dispatcher::singleton().findSchemaOrThrow(kOperator, kOverload);
+  int wrong = 0;
+  for (int call = 0; call < calls; ++call) {
+    const auto tensors = call_once(op);
+    for (const auto& [slot, file] : kExpected) {
+      const at::Tensor recorded = load(file.first, file.second);
+      const at::Tensor& got = tensors.at(slot);
+      if (same_bits(got, recorded)) continue;
+      ++wrong;
+      const auto type = got.is_complex() ? at::kComplexDouble : at::kDouble;
+      const at::Tensor gap = (got.cpu().to(type).reshape({-1}) - recorded.to(type)).abs();
+      std::printf("call %d output %s: not as recorded, max difference %.9g\n",
+                  call,
+                  slot.c_str(),
+                  gap.max().item<double>());
+    }
+  }
+  std::printf("%d calls; outputs that are not as recorded: %d\n", calls, wrong);
+  return wrong == 0 ? 0 : 1;
+}
+)";
+
+std::string cpp_header(const Reproducer& reproducer) {
+  std::string text =
+      fmt::format("// {}, by itself.\n", core::printable(reproducer.op.op->full_name()));
+  text += fact_comments(reproducer, "//");
+  text += fmt::format(
+      "// Run it where {0}/ is: PROGRAM [CALLS]. Exit code 0: as recorded; 1: not. "
+      "CMakeLists.txt:\n"
+      "//   cmake_minimum_required(VERSION 3.18)\n"
+      "//   project(reproducer CXX)\n"
+      "//   set(CMAKE_CXX_STANDARD 20)\n"
+      "//   find_package(Torch REQUIRED)  # -DCMAKE_PREFIX_PATH=<LibTorch>\n"
+      "//   add_executable(reproducer {1})\n"
+      "//   target_link_libraries(reproducer ${{TORCH_LIBRARIES}})\n",
+      core::printable(reproducer.data),
+      core::printable(reproducer.script));
+  for (const core::Setting& setting : reproducer.manifest.settings) {
+    if (!setting.name.starts_with("env.") || setting.used == "unset") continue;
+    text += fmt::format("// set in the environment: {}={}\n",
+                        core::printable(setting.name.substr(4)),
+                        core::printable(setting.used));
+  }
+  for (std::string_view rest = kCppHeaders; !rest.empty(); rest.remove_prefix(rest.find(' ') + 1)) {
+    text += fmt::format("#include <{}>\n", rest.substr(0, rest.find(' ')));
+  }
+  return text;
+}
+
+std::string cpp_arguments(const Reproducer& reproducer) {
+  std::string text;
+  for (const core::Argument& argument : reproducer.op.arguments) {
+    text += fmt::format("  arguments.emplace({}, {});\n",
+                        string_literal(argument.name),
+                        value_literal(reproducer.op, argument.value, kCpp));
+  }
+  return text;
+}
+
+std::string python_number(double value) {
+  if (std::isnan(value)) return "float(\"nan\")";
+  if (std::isinf(value)) return value > 0 ? "float(\"inf\")" : "float(\"-inf\")";
+  const std::string text = fmt::format("{}", value);
+  return text.find_first_of(".e") == std::string::npos ? text + ".0" : text;
+}
+
+std::string python_symbol(const std::string& name) {
+  // Names of layouts and memory formats have a `_`, but for one; those of devices have none.
+  const auto dtype = core::parse_dtype(name);
+  const bool known = (dtype && core::dtype_name(*dtype) == name) || name == "strided" ||
+                     name.find('_') != std::string::npos;
+  return known ? "torch." + name : "torch.device(" + string_literal(name) + ")";
+}
+
+constexpr ReproducerDialect kPython{
+    .yes = "True",
+    .no = "False",
+    .truth = "{}",
+    .integer = "{}",
+    .real = python_number,
+    .complex =
+        [](double real, double imaginary) {
+          return "complex(" + python_number(real) + ", " + python_number(imaginary) + ")";
+        },
+    .text = "{}",
+    .symbol = python_symbol,
+    .tensor = "tensors[{}]",
+    .undefined = "None",
+    .list = "[{}]",
+    .none = "None",
+    .dtype = [](core::Dtype dtype) { return fmt::format("torch.{}", core::dtype_name(dtype)); },
+    .storage = "    storage = load({}, {}){}\n",
+    .move = ".to({})",
+    .view = "    tensors[{}] = storage.as_strided({}, {}, {})\n",
+    .sizes = "[{}]",
+    .threads = "torch.set_num_threads({})\n",
+    .strict = "torch.use_deterministic_algorithms(True, warn_only={})\n",
+    .seed = "    torch.manual_seed({})\n",
+    .skip = "    torch.empty({}, dtype=torch.uint8).random_()  # drawn before the call\n",
+    .expected = "    {}: ({}, {}),\n",
+    .unstored = "    {}: None,\n",
+    .unplaced = "    # the generator of {} stood at offset {}\n"};
+
+/// Settings of the run that Python can make, by the recorder's names; {} is on or off.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kPythonSwitches{
+    {{"cudnn.benchmark", "torch.backends.cudnn.benchmark = {}"},
+     {"cudnn.deterministic", "torch.backends.cudnn.deterministic = {}"},
+     {"tf32.cublas", "torch.backends.cuda.matmul.allow_tf32 = {}"},
+     {"tf32.cudnn", "torch.backends.cudnn.allow_tf32 = {}"},
+     {"flush_denormal", "torch.set_flush_denormal({})"},
+     {"deterministic_fill_uninitialized_memory",
+      "torch.utils.deterministic.fill_uninitialized_memory = {}"}}};
+
+std::string python_switches(const core::RunManifest& manifest) {
+  std::string text;
+  for (const core::Setting& setting : manifest.settings) {
+    const auto known = std::ranges::find(kPythonSwitches,
+                                         std::string_view(setting.name),
+                                         &decltype(kPythonSwitches)::value_type::first);
+    const bool on = setting.used == "on";
+    if (known == kPythonSwitches.end() || (!on && setting.used != "off")) continue;
+    text += fmt::format(fmt::runtime(known->second), on ? "True" : "False") + "\n";
+  }
+  return text;
+}
+
+std::string python_environment(const core::RunManifest& manifest) {
+  constexpr std::string_view kPrefix = "env.";
+  std::string text;
+  for (const core::Setting& setting : manifest.settings) {
+    if (!setting.name.starts_with(kPrefix) || setting.used == "unset") continue;
+    text += fmt::format("os.environ[{}] = {}\n",
+                        string_literal(setting.name.substr(kPrefix.size())),
+                        string_literal(setting.used));
+  }
+  return text;
+}
+
+constexpr std::string_view kPythonLoad = R"(
+DATA = pathlib.Path(__file__).resolve().parent / DATA_NAME
+
+
+def load(name, dtype):
+    """The elements of a file, in one dimension; dtypes that NumPy lacks are stored as bytes."""
+    raw = numpy.load(DATA / name).reshape(-1).view(numpy.uint8)
+    return torch.from_numpy(raw.copy()).view(dtype)
+
+)";
+
+constexpr std::string_view kPythonMain = R"(
+
+def flatten(result):
+    if isinstance(result, (list, tuple)):
+        return [tensor for item in result for tensor in flatten(item)]
+    return [result] if result is None or isinstance(result, torch.Tensor) else []
+
+
+def call():
+    tensors = make_tensors()
+    positional, named = make_arguments(tensors)
+    seed()
+    result = OPERATOR(*positional, **named)
+    outputs = dict(zip(RESULT_SLOTS, flatten(result)))
+    return {slot: outputs.get(slot, tensors.get(slot)) for slot in EXPECTED}
+
+
+def bits(tensor):
+    return tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
+
+
+def wide(tensor):
+    kind = torch.complex128 if tensor.is_complex() else torch.float64
+    return tensor.detach().cpu().to(kind).reshape(-1)
+
+
+def main():
+    calls = int(sys.argv[1]) if len(sys.argv) > 1 else 20
+    seen = {}
+    good = True
+    for number in range(calls):
+        outputs = call()
+        digest = hashlib.sha256(b"".join(bits(t) for t in outputs.values() if t is not None))
+        seen[digest.hexdigest()] = seen.get(digest.hexdigest(), 0) + 1
+        if seen[digest.hexdigest()] > 1:
+            continue
+        for slot, expected in EXPECTED.items():  # a slot without a file was not stored
+            if expected is None:
+                continue
+            if outputs[slot] is None:
+                print(f"call {number} output {slot}: there is none")
+                good = False
+                continue
+            recorded = load(*expected)
+            same = bits(outputs[slot]) == bits(recorded)
+            good = good and same
+            gap = (wide(outputs[slot]) - wide(recorded)).abs()
+            worst = gap.max().item() if gap.numel() else 0.0
+            print(f"call {number} output {slot}: "
+                  + ("as recorded" if same else f"not as recorded, max difference {worst:.9g}"))
+    print(f"{len(seen)} distinct results in {calls} calls")
+    for digest, count in seen.items():
+        print(f"  {digest[:16]} {count} calls")
+    return 0 if good and len(seen) == 1 else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
+)";
+
+/// `self` goes by position, since a method's own first argument has that name; the others by name.
+std::string python_arguments(const Reproducer& reproducer) {
+  std::string positional;
+  std::string named;
+  for (const core::Argument& argument : reproducer.op.arguments) {
+    const std::string value = value_literal(reproducer.op, argument.value, kPython);
+    if (argument.name == "self" && named.empty()) {
+      positional = value;
+    } else {
+      named += fmt::format("        {}: {},\n", string_literal(argument.name), value);
+    }
+  }
+  return fmt::format("    return [{}], {{{}{}}}\n",
+                     positional,
+                     named.empty() ? "" : "\n" + named,
+                     named.empty() ? "" : "    ");
+}
+
+/// A C++ program for LibTorch, with the CMake file it needs in its first comment.
+std::string cpp_reproducer(const Reproducer& reproducer) {
+  const core::OperatorInfo& op = *reproducer.op.op;
+  std::string text = cpp_header(reproducer);
+  text += "\nstatic const std::string kData = " + string_literal(reproducer.data + "/") +
+          ";\nstatic const char* const kOperator = " + string_literal(op.name) +
+          ";\nstatic const char* const kOverload = " + string_literal(op.overload) + ";\n";
+  text += kCppHelpers;
+  text +=
+      "\nstatic std::map<std::string, at::Tensor> make_tensors() {\n"
+      "  std::map<std::string, at::Tensor> tensors;\n  at::Tensor storage;\n" +
+      tensor_statements(reproducer, kCpp) +
+      "  return tensors;\n}\n"
+      "\nstatic std::map<std::string, Given> make_arguments(\n"
+      "    const std::map<std::string, at::Tensor>& tensors) {\n"
+      "  static_cast<void>(tensors);\n  std::map<std::string, Given> arguments;\n" +
+      cpp_arguments(reproducer) + "  return arguments;\n}\n\nstatic void settings() {\n" +
+      setting_statements(reproducer, kCpp) + "}\n\nstatic void seed() {\n" +
+      seed_statements(reproducer, kCpp) +
+      "}\n\nstatic const std::vector<std::string> kResultSlots{" + slot_literals(reproducer) +
+      "};\n"
+      "static const std::map<std::string, std::pair<std::string, c10::ScalarType>> "
+      "kExpected{\n" +
+      expected_statements(reproducer, kCpp) + "};\n";
+  return text + std::string(kCppMain);
+}
+
+/// Needs torch and numpy alone; exits 0 when every call gives the recorded result, else 1.
+std::string python_reproducer(const Reproducer& reproducer) {
+  const core::OperatorInfo& op = *reproducer.op.op;
+  const std::size_t colons = op.name.find("::");
+  const std::string library = colons == std::string::npos ? "aten" : op.name.substr(0, colons);
+  const std::string name = colons == std::string::npos ? op.name : op.name.substr(colons + 2);
+  const std::string place = place_text(reproducer.op.site.get());
+  const std::string seeds = seed_statements(reproducer, kPython);
+  std::string text = fmt::format("#!/usr/bin/env python3\n# {}, by itself{}.\n",
+                                 core::printable(op.full_name()),
+                                 place.empty() ? "" : ": it was called in " + place);
+  text += fact_comments(reproducer, "#");
+  text += fmt::format(
+      "#\n# Needs torch and numpy, and {}/ beside it. Usage: {} [CALLS]\n"
+      "# Exit code 0: every call gave the recorded result; 1: not.\n"
+      "import hashlib\nimport os\nimport pathlib\nimport sys\n\n",
+      core::printable(reproducer.data),
+      core::printable(reproducer.script));
+  text += python_environment(reproducer.manifest) + "\nimport numpy\nimport torch\n\n";
+  text += setting_statements(reproducer, kPython) + python_switches(reproducer.manifest);
+  text += "torch.set_grad_enabled(False)\n";
+  text += fmt::format("OPERATOR = getattr(getattr(getattr(torch.ops, {}), {}), {})\n",
+                      string_literal(library),
+                      string_literal(name),
+                      string_literal(op.overload.empty() ? "default" : op.overload));
+  text += "DATA_NAME = " + string_literal(reproducer.data) + "\n";
+  text += kPythonLoad;
+  text += "\ndef make_tensors():\n    tensors = {}\n" + tensor_statements(reproducer, kPython) +
+          "    return tensors\n\n\ndef make_arguments(tensors):\n" + python_arguments(reproducer) +
+          "\n\ndef seed():\n" + (seeds.empty() ? "    pass  # nothing was drawn\n" : seeds) +
+          "\n\nRESULT_SLOTS = [" + slot_literals(reproducer) + "]\nEXPECTED = {\n" +
+          expected_statements(reproducer, kPython) + "}\n";
+  return text + std::string(kPythonMain);
+}
 
 void collect_slots(const core::Value& value,
                    const core::OpRecord& op,
