@@ -39,14 +39,6 @@ std::string source_of(const core::OpRecord& record) {
   return frame == nullptr ? "" : fmt::format("{}:{}", frame->file, frame->line);
 }
 
-void write_index(hid_t group, std::uint64_t index, const Blame& blame) {
-  const SpaceHandle space = make_space({}, blame);
-  const AttributeHandle attribute(
-      blame.id(H5Acreate2(group, "op_index", H5T_STD_U64LE, space.get(), H5P_DEFAULT, H5P_DEFAULT),
-               "cannot make an attribute"));
-  blame.ok(H5Awrite(attribute.get(), H5T_NATIVE_UINT64, &index), "cannot write an attribute");
-}
-
 /// `text` as the name of one link: `/`, `%`, control characters and bytes that are not UTF-8 as
 /// `%2F`; never empty, never `.` or `..`, at most 200 bytes.
 std::string link_name(std::string_view text) {
@@ -89,7 +81,7 @@ class BrowseTree {
     write("operator", op);
     write("module", record.site == nullptr ? "" : record.site->module_path);
     write("source", source_of(record));
-    write_index(group.get(), record.index, blame_);
+    write_attribute(group.get(), "op_index", H5T_STD_U64LE, &record.index, blame_);
     link_tensors(group.get(), record, core::TensorRole::kInput);
     link_tensors(group.get(), record, core::TensorRole::kOutput);
   }
@@ -163,8 +155,7 @@ std::vector<std::byte> slice_bytes(const core::ContentBytes& bytes,
 
 }  // namespace
 
-class DumpWriter::Impl {
- public:
+struct DumpWriter::Impl {
   Impl(const std::filesystem::path& directory, const DumpWriterOptions& options)
       : options_(options),
         reference_(reference_for(directory, options)),
@@ -181,70 +172,6 @@ class DumpWriter::Impl {
     if (reference_) journal_.refers(reference_->identity);
   }
 
-  void begin(const core::RunManifest& manifest) { journal_.begun(core::to_json_text(manifest)); }
-  void enter(const core::OpHead& call) { journal_.enter(call); }
-  [[nodiscard]] bool has_content(const core::ContentKey& key) const { return contents_.has(key); }
-  bool put_content(const core::ContentKey& key, const core::ContentBytes& bytes) {
-    if (is_kept(key)) return true;
-    if (contents_.slices.contains(key)) return false;
-    const auto length =
-        options_.slice ? sliced_length(*options_.slice, key, bytes.size()) : std::nullopt;
-    if (!length) return keep(key, bytes);
-    cut_slice(key, bytes, *length);
-    return false;
-  }
-  void append(const core::OpRecord& record) {
-    contents_.check();
-    journal_.append(record);
-    counts_.add(record);
-    note_limit(record);
-  }
-  void fail(const std::string& message) {
-    failed_ = true;
-    journal_.fail(message);
-  }
-  void refer_to(const journal::Referred& dump) {
-    reference_.emplace(ReferenceDump{dump, {}});
-    journal_.refers(dump);
-  }
-  void put_reference(const core::ContentKey& key) { contents_.refer(key); }
-  void put_slice(const core::ContentKey& key, const core::ContentSlice& slice) {
-    contents_.note_slice(key, slice);
-  }
-  [[nodiscard]] std::uint64_t stored_bytes() const noexcept { return contents_.stored_bytes; }
-
-  core::Digest finish(core::RunManifest manifest) {
-    if (failed_ || finished_) {
-      throw core::Error(core::ErrorKind::kInternal,
-                        "a recording that failed, or is finished, cannot be finished");
-    }
-    finished_ = true;
-    journal_.check_counts(manifest.trace);
-    const core::SizeSignalGuard guard;
-    contents_.drain();
-    manifest.trace.contents = contents_.kept.size();
-    manifest.trace.stored_bytes = contents_.stored_bytes;
-    manifest.trace.slices = contents_.slices.size();
-    manifest.trace.reference = referred();
-    if (limit_reached_at_) manifest.trace.bytes_limit_reached_at = limit_reached_at_;
-    manifest.trace.io = contents_.direct() ? "direct" : "buffered";
-    // Killed from here on, the recording is recovered as a whole one.
-    journal_.finished(core::to_json_text(manifest));
-    journal_.close();
-    manifest.trace.index_digest = fold();
-    close_trace();
-    sync_path(trace_path_);
-    // From here on it is a dump. The journal goes last: until the manifest stands, it is what names
-    // the last operator; afterwards nobody reads it.
-    const std::string text = core::to_json_text(manifest);
-    write_file_atomically(place_.working / kManifestName, text);
-    remove_file(place_.working / kJournalName);
-    sync_path(place_.working);
-    publish(place_);
-    return core::manifest_digest(text);
-  }
-
- private:
   static std::optional<ReferenceDump> reference_for(const std::filesystem::path& directory,
                                                     const DumpWriterOptions& options) {
     if (!options.reference || is_same_place(*options.reference, directory)) return std::nullopt;
@@ -385,32 +312,80 @@ DumpWriter::~DumpWriter() {
   impl_.reset();
 }
 
-void DumpWriter::begin(const core::RunManifest& manifest) { impl_->begin(manifest); }
+void DumpWriter::begin(const core::RunManifest& manifest) {
+  impl_->journal_.begun(core::to_json_text(manifest));
+}
 
-void DumpWriter::enter(const core::OpHead& call) { impl_->enter(call); }
+void DumpWriter::enter(const core::OpHead& call) { impl_->journal_.enter(call); }
 
-bool DumpWriter::has_content(const core::ContentKey& key) const { return impl_->has_content(key); }
+bool DumpWriter::has_content(const core::ContentKey& key) const {
+  return impl_->contents_.has(key);
+}
 
 bool DumpWriter::put_content(const core::ContentKey& key, const core::ContentBytes& bytes) {
-  return impl_->put_content(key, bytes);
+  if (impl_->is_kept(key)) return true;
+  if (impl_->contents_.slices.contains(key)) return false;
+  const auto& slice = impl_->options_.slice;
+  const auto length = slice ? sliced_length(*slice, key, bytes.size()) : std::nullopt;
+  if (!length) return impl_->keep(key, bytes);
+  impl_->cut_slice(key, bytes, *length);
+  return false;
 }
 
-void DumpWriter::append(const core::OpRecord& record) { impl_->append(record); }
+void DumpWriter::append(const core::OpRecord& record) {
+  impl_->contents_.check();
+  impl_->journal_.append(record);
+  impl_->counts_.add(record);
+  impl_->note_limit(record);
+}
 
-void DumpWriter::fail(const std::string& message) { impl_->fail(message); }
+void DumpWriter::fail(const std::string& message) {
+  impl_->failed_ = true;
+  impl_->journal_.fail(message);
+}
 
-void DumpWriter::refer_to(const journal::Referred& dump) { impl_->refer_to(dump); }
+void DumpWriter::refer_to(const journal::Referred& dump) {
+  impl_->reference_.emplace(ReferenceDump{dump, {}});
+  impl_->journal_.refers(dump);
+}
 
-void DumpWriter::put_reference(const core::ContentKey& key) { impl_->put_reference(key); }
+void DumpWriter::put_reference(const core::ContentKey& key) { impl_->contents_.refer(key); }
 
 void DumpWriter::put_slice(const core::ContentKey& key, const core::ContentSlice& slice) {
-  impl_->put_slice(key, slice);
+  impl_->contents_.note_slice(key, slice);
 }
 
-std::uint64_t DumpWriter::stored_bytes() const noexcept { return impl_->stored_bytes(); }
+std::uint64_t DumpWriter::stored_bytes() const noexcept { return impl_->contents_.stored_bytes; }
 
 core::Digest DumpWriter::finish(core::RunManifest manifest) {
-  return impl_->finish(std::move(manifest));
+  if (impl_->failed_ || impl_->finished_) {
+    throw core::Error(core::ErrorKind::kInternal,
+                      "a recording that failed, or is finished, cannot be finished");
+  }
+  impl_->finished_ = true;
+  impl_->journal_.check_counts(manifest.trace);
+  const core::SizeSignalGuard guard;
+  impl_->contents_.drain();
+  manifest.trace.contents = impl_->contents_.kept.size();
+  manifest.trace.stored_bytes = impl_->contents_.stored_bytes;
+  manifest.trace.slices = impl_->contents_.slices.size();
+  manifest.trace.reference = impl_->referred();
+  if (impl_->limit_reached_at_) manifest.trace.bytes_limit_reached_at = impl_->limit_reached_at_;
+  manifest.trace.io = impl_->contents_.direct() ? "direct" : "buffered";
+  // Killed from here on, the recording is recovered as a whole one.
+  impl_->journal_.finished(core::to_json_text(manifest));
+  impl_->journal_.close();
+  manifest.trace.index_digest = impl_->fold();
+  impl_->close_trace();
+  sync_path(impl_->trace_path_);
+  // From here on it is a dump. The journal goes last: until the manifest stands, it is what names
+  // the last operator; afterwards nobody reads it.
+  const std::string text = core::to_json_text(manifest);
+  write_file_atomically(impl_->place_.working / kManifestName, text);
+  remove_file(impl_->place_.working / kJournalName);
+  sync_path(impl_->place_.working);
+  publish(impl_->place_);
+  return core::manifest_digest(text);
 }
 
 }  // namespace repro_check::store

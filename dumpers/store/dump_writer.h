@@ -74,7 +74,7 @@ class DumpWriter final : public core::DumpSink {
   core::Digest finish(core::RunManifest manifest);
 
  private:
-  class Impl;
+  struct Impl;
   std::unique_ptr<Impl> impl_;
 };
 

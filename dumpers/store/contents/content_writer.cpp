@@ -45,17 +45,12 @@ bool may_be_direct(int fd) noexcept {
 
 }  // namespace
 
-DirectFile::DirectFile(std::filesystem::path file) : file_(std::move(file)) {
-  ordinary_fd_ = ::open(file_.c_str(), O_WRONLY | O_CLOEXEC);
-  if (ordinary_fd_ < 0) core::write_failed(file_, "cannot open", errno);
-  if (!may_be_direct(ordinary_fd_)) return;
-  direct_fd_ = ::open(file_.c_str(), O_WRONLY | O_CLOEXEC | O_DIRECT);
-  direct_ = direct_fd_ >= 0;
-}
-
-DirectFile::~DirectFile() {
-  ::close(ordinary_fd_);
-  if (direct_fd_ >= 0) ::close(direct_fd_);
+DirectFile::DirectFile(std::filesystem::path file)
+    : file_(std::move(file)), ordinary_fd_(::open(file_.c_str(), O_WRONLY | O_CLOEXEC)) {
+  if (ordinary_fd_.get() < 0) core::write_failed(file_, "cannot open", errno);
+  if (!may_be_direct(ordinary_fd_.get())) return;
+  direct_fd_ = core::FileDescriptor(::open(file_.c_str(), O_WRONLY | O_CLOEXEC | O_DIRECT));
+  direct_ = direct_fd_.get() >= 0;
 }
 
 bool DirectFile::can_be_direct(std::uint64_t offset,
@@ -68,8 +63,10 @@ void DirectFile::write(std::uint64_t offset, std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     const bool direct = can_be_direct(offset, bytes);
     const std::size_t length = direct ? bytes.size() / kDirectBlock * kDirectBlock : bytes.size();
-    const ssize_t written = ::pwrite(
-        direct ? direct_fd_ : ordinary_fd_, bytes.data(), length, static_cast<off_t>(offset));
+    const ssize_t written = ::pwrite((direct ? direct_fd_ : ordinary_fd_).get(),
+                                     bytes.data(),
+                                     length,
+                                     static_cast<off_t>(offset));
     if (written > 0) {
       bytes = bytes.subspan(static_cast<std::size_t>(written));
       offset += static_cast<std::uint64_t>(written);

@@ -18,6 +18,7 @@
 
 #include "core/content/content.h"
 #include "core/error.h"
+#include "core/system/file_descriptor.h"
 #include "core/system/pinned.h"
 #include "core/tensor/tensor_record.h"
 #include "dumpers/journal/journal_writer.h"
@@ -33,7 +34,6 @@ class DirectFile : core::Pinned {
  public:
   /// @throws core::Error{kIo}
   explicit DirectFile(std::filesystem::path file);
-  ~DirectFile();
 
   /// Whether blocks go past the page cache; the first write may show that they cannot. From any
   /// thread.
@@ -48,8 +48,8 @@ class DirectFile : core::Pinned {
                                    std::span<const std::byte> bytes) const noexcept;
 
   std::filesystem::path file_;
-  int ordinary_fd_ = -1;
-  int direct_fd_ = -1;
+  core::FileDescriptor ordinary_fd_;
+  core::FileDescriptor direct_fd_;
   std::atomic<bool> direct_ = false;
 };
 

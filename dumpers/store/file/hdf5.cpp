@@ -191,6 +191,15 @@ SpaceHandle make_space(std::span<const hsize_t> dims, const Blame& blame) {
                               "cannot make a dataspace"));
 }
 
+void write_attribute(
+    hid_t object, const char* name, hid_t type, const void* value, const Blame& blame) {
+  const SpaceHandle space = make_space({}, blame);
+  const AttributeHandle attribute(
+      blame.id(H5Acreate2(object, name, type, space.get(), H5P_DEFAULT, H5P_DEFAULT),
+               "cannot make an attribute"));
+  blame.ok(H5Awrite(attribute.get(), type, value), "cannot write an attribute");
+}
+
 void write_text_attribute(hid_t object,
                           const char* name,
                           std::string_view text,
@@ -198,13 +207,9 @@ void write_text_attribute(hid_t object,
   const TypeHandle type(blame.id(H5Tcopy(H5T_C_S1), "cannot make a text type"));
   blame.ok(H5Tset_size(type.get(), H5T_VARIABLE), "cannot make a text type");
   blame.ok(H5Tset_cset(type.get(), H5T_CSET_UTF8), "cannot make a text type");
-  const SpaceHandle space = make_space({}, blame);
-  const AttributeHandle attribute(
-      blame.id(H5Acreate2(object, name, type.get(), space.get(), H5P_DEFAULT, H5P_DEFAULT),
-               "cannot make an attribute"));
   const std::string terminated(text);
   const char* pointer = terminated.c_str();
-  blame.ok(H5Awrite(attribute.get(), type.get(), &pointer), "cannot write an attribute");
+  write_attribute(object, name, type.get(), &pointer, blame);
 }
 
 }  // namespace repro_check::store

@@ -127,6 +127,10 @@ std::vector<hsize_t> dataset_dims(std::span<const std::int64_t> shape);
 /// A dataspace for `dims`; scalar where there are none.
 SpaceHandle make_space(std::span<const hsize_t> dims, const Blame& blame);
 
+/// @param value  of `type`, little-endian
+void write_attribute(
+    hid_t object, const char* name, hid_t type, const void* value, const Blame& blame);
+
 /// `text` as a variable-length UTF-8 attribute, which h5py shows as `str`.
 void write_text_attribute(hid_t object,
                           const char* name,

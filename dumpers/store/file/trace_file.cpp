@@ -36,11 +36,7 @@ void write_fixed_attribute(hid_t file,
   const TypeHandle type(blame.id(H5Tcopy(H5T_C_S1), "cannot make a text type"));
   blame.ok(H5Tset_size(type.get(), text.size()), "cannot make a text type");
   blame.ok(H5Tset_strpad(type.get(), H5T_STR_NULLPAD), "cannot make a text type");
-  const SpaceHandle space = make_space({}, blame);
-  const AttributeHandle attribute(
-      blame.id(H5Acreate2(file, name, type.get(), space.get(), H5P_DEFAULT, H5P_DEFAULT),
-               "cannot make an attribute"));
-  blame.ok(H5Awrite(attribute.get(), type.get(), text.data()), "cannot write an attribute");
+  write_attribute(file, name, type.get(), text.data(), blame);
 }
 
 }  // namespace
