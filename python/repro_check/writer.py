@@ -339,36 +339,23 @@ class DumpWriter:
         check_place(number, phase, parent)
         # All that may be refused comes before the first row is written.
         tensors = [*uses("input", inputs), *uses("output", outputs)]
-        given, returned = value_rows(tensors, arguments or {}, results, self._index.text)
+        rows = value_rows(tensors, arguments or {}, results, self._index.text)
         origins = [self._origin(number, use) for use in tensors]
         self._expect_whole()
         self._broken = True
-        index, count = self._index, self._index.count
-        places = {
-            "generator": index.generator(generator),
-            "op": index.operator(name, overload, seeded),
-            "site": index.site(module, module_type, frame_of(source)),
-            "values_begin": count("values"),
-            "tensors_begin": count("tensors"),
-            "substitutions_begin": count("substitutions"),
-        }
-        for use, origin in zip(tensors, origins):
-            self._add_tensor(use, origin)
-        for row in given + returned:
-            index.add_tuple("values", row)
-        index.add(
+        self._index.add(
             "ops",
             parent=-1 if parent is None else parent,
             wall_ns=int(seconds * 1e9),
+            generator=self._index.generator(generator),
+            op=self._index.operator(name, overload, seeded),
+            site=self._index.site(module, module_type, frame_of(source)),
             depth=depth,
             phase=phase,
             step=step,
             rank=rank,
             lane=lane,
-            **places,
-            argument_rows=len(given),
-            result_rows=len(returned),
-            tensor_count=len(tensors),
+            **self._add_rows(tensors, origins, rows),
         )
         self._trace_head["drawing_operators"] += generator is not None and generator.drawn != 0
         if self._browse:
@@ -392,6 +379,27 @@ class DumpWriter:
         )
         self._returned += 1
         return number
+
+    def _add_rows(
+        self,
+        tensors: list[Use],
+        origins: list[Origin | None],
+        rows: tuple[list[values.Encoded], list[values.Encoded]],
+    ) -> dict[str, int]:
+        """Where the rows of one operator are, that other tables hold."""
+        places = {
+            "values_begin": self._index.count("values"),
+            "tensors_begin": self._index.count("tensors"),
+            "substitutions_begin": self._index.count("substitutions"),
+            "argument_rows": len(rows[0]),
+            "result_rows": len(rows[1]),
+            "tensor_count": len(tensors),
+        }
+        for use, origin in zip(tensors, origins):
+            self._add_tensor(use, origin)
+        for row in rows[0] + rows[1]:
+            self._index.add_tuple("values", row)
+        return places
 
     def _expect_whole(self) -> None:
         if self._broken:
