@@ -4,12 +4,11 @@
 #include <algorithm>
 #include <cstddef>
 #include <iterator>
-#include <memory>
 #include <utility>
 
-#include "baselines/summary.h"
+#include "baselines/baseline.h"
 #include "core/error.h"
-#include "core/trace/lane.h"
+#include "core/trace/op_record.h"
 
 namespace repro_check::baselines {
 namespace {
@@ -18,13 +17,9 @@ std::string prefix_of(core::NamedTensorKind kind) {
   return kind == core::NamedTensorKind::kInput ? "input:" : "state:";
 }
 
-bool is_output(const core::TensorRecord& tensor) {
-  return tensor.role == core::TensorRole::kOutput;
-}
-
 std::vector<core::TensorRecord> outputs_of(const core::OpRecord& record) {
   std::vector<core::TensorRecord> outputs;
-  std::ranges::copy_if(record.tensors, std::back_inserter(outputs), is_output);
+  std::ranges::copy_if(record.tensors, std::back_inserter(outputs), core::is_output);
   return outputs;
 }
 
@@ -201,7 +196,7 @@ core::OpRecord AcceptedSource::op(std::uint64_t index) const {
     record.tensors.push_back(std::move(tensor));
   };
   for (const core::TensorRecord& input : now.tensors) {
-    if (is_output(input)) continue;
+    if (core::is_output(input)) continue;
     core::TensorRecord known = input;
     if (input.state == core::ContentState::kHashed) {
       known.digest = accepted_digest(input, partner);

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "baselines/baseline.h"
-#include "core/trace/dump_source.h"
+#include "core/trace/dump.h"
 
 namespace repro_check::baselines {
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "core/exit_code.h"
+#include "core/error.h"
 
 namespace repro_check::cmd {
 

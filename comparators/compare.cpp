@@ -5,10 +5,10 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <limits>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
@@ -16,43 +16,24 @@
 #include <vector>
 
 #include "comparators/align/pairing.h"
-#include "comparators/align/renames.h"
 #include "comparators/cause/differences.h"
 #include "comparators/cause/observations.h"
 #include "comparators/cause/spread.h"
 #include "comparators/judge/rule_book.h"
 #include "comparators/judge/tensor_judge.h"
-#include "comparators/judge/verdict.h"
 #include "comparators/measure/policy.h"
 #include "comparators/report/compare_options.h"
-#include "comparators/report/damage.h"
 #include "comparators/report/report.h"
 #include "comparators/walk/walk.h"
-#include "core/content/content.h"
 #include "core/error.h"
-#include "core/trace/content_check.h"
-#include "core/trace/dump_source.h"
+#include "core/tensor/content.h"
+#include "core/trace/dump.h"
 
 namespace repro_check::comparators {
 namespace {
 
 void append(std::vector<std::string> more, std::vector<std::string>& to) {
   std::ranges::move(more, std::back_inserter(to));
-}
-
-/// Who the two runs are.
-std::vector<RunSummary> summarise_runs(const core::DumpSource& baseline,
-                                       const core::DumpSource& candidate) {
-  std::vector<RunSummary> runs;
-  for (const core::DumpSource* source : {&baseline, &candidate}) {
-    RunSummary run;
-    run.name = source->manifest().run_name;
-    run.location = source->location();
-    run.manifest = source->manifest();
-    run.missing_reference = source->missing_reference();
-    runs.push_back(std::move(run));
-  }
-  return runs;
 }
 
 /// The first of two dumps that cannot be read; null where both can.
@@ -103,27 +84,6 @@ std::optional<PairingOptions> pairing_options_of(const core::RunManifest& baseli
   options.top_of_candidate = there == "all" && here == "top";
   if (here == there || options.top_of_baseline || options.top_of_candidate) return options;
   return std::nullopt;
-}
-
-AlignmentSummary summarise(const Pairing& pairing) {
-  AlignmentSummary summary;
-  std::uint64_t unpaired = 0;
-  const std::array counts{&unpaired,
-                          &summary.position,
-                          &summary.lcs,
-                          &summary.anchor,
-                          &summary.partial,
-                          &summary.map,
-                          &summary.order};
-  for (const MatchedBy by : pairing.how) ++*counts.at(static_cast<std::size_t>(by));
-  summary.by_position = pairing.by_position;
-  summary.reordered = pairing.moved.size();
-  summary.left_out_baseline = pairing.baseline.left_out();
-  summary.left_out_candidate = pairing.candidate.left_out();
-  summary.work = pairing.work;
-  summary.work_limit = pairing.work_limit;
-  summary.gave_up = pairing.gave_up;
-  return summary;
 }
 
 /// What every entry of the map matched.
@@ -190,15 +150,206 @@ std::string ranks_text(std::span<const std::uint32_t> ranks) {
       "{{{}{}}}", fmt::join(shown, ", "), more == 0 ? "" : fmt::format(", and {} more", more));
 }
 
+/// @throws core::Error{kInternal} when the sums of Coverage do not hold
+void check_coverage(const Coverage& c, std::uint64_t matched) {
+  struct Sum {
+    std::string_view of;
+    std::uint64_t parts;
+    std::uint64_t whole;
+  };
+  for (const auto& [of, parts, whole] :
+       {Sum{"baseline operators", matched + c.missing_in_candidate, c.baseline_ops},
+        Sum{"candidate operators", matched + c.missing_in_baseline, c.candidate_ops},
+        Sum{"compared", c.equal + c.within_policy + c.diverged + c.mismatched, c.compared},
+        Sum{"matched", c.compared + c.skipped + c.not_judged, matched},
+        Sum{"not fine", c.origins + c.propagated, c.diverged + c.mismatched},
+        Sum{"outputs",
+            c.tensors + c.metadata_only + c.ignored + c.not_judged_tensors,
+            c.outputs}}) {
+    if (parts == whole) continue;
+    throw core::Error(
+        core::ErrorKind::kInternal,
+        fmt::format("the accounting of the comparison does not close: {}: {}, and their parts "
+                    "are {}",
+                    of,
+                    whole,
+                    parts),
+        "please report this with both dumps");
+  }
+}
+
+/// A trace at whose end the error is more than so many times as great as where it began is worth a
+/// warning.
+constexpr double kGrowing = 100;
+
+std::string step_text(const GrowthStep& step) {
+  std::string text = fmt::format("op {} {}", step.op, step.operator_name);
+  if (!step.module_path.empty()) text += fmt::format(" ({})", step.module_path);
+  return text;
+}
+
+/// `relative L2 error 1e-07 at op 3 aten::mul (m) grew to 0.0005 at op 40 aten::mm (m), 5000
+/// times`; empty where it is not known how far it grew.
+std::string growth_text(const Growth& growth) {
+  if (!growth.ratio || !growth.first || !growth.last) return {};
+  return fmt::format("relative L2 error {:.3g} at {} grew to {:.3g} at {}, {:.4g} times",
+                     growth.first->out.value_or(0),
+                     step_text(*growth.first),
+                     growth.last->out.value_or(0),
+                     step_text(*growth.last),
+                     *growth.ratio);
+}
+
+std::string nothing_compared(const VerdictInput& input, const Coverage& coverage) {
+  if (coverage.baseline_ops == 0 && coverage.candidate_ops == 0) {
+    return "both dumps hold no operators";
+  }
+  if (coverage.baseline_ops == 0) return "the baseline holds no operators";
+  if (coverage.candidate_ops == 0) return "the candidate holds no operators";
+  if (input.matched == 0) {
+    return fmt::format("no operator of the baseline ({}) is also in the candidate ({})",
+                       coverage.baseline_ops,
+                       coverage.candidate_ops);
+  }
+  if (coverage.ignored != 0 && coverage.tensors == 0) return "every output is ignored by a rule";
+  return "no element of any output could be compared by value";
+}
+
+std::string mend_for(Status status, const VerdictInput& input, const Coverage& coverage) {
+  switch (status) {
+    case Status::kDamaged:
+      return "record again and check the disk; this is not a divergence";
+    case Status::kNotComparable:
+      if (!input.first_unruled.empty()) {
+        return "add a rule that matches it, or set \"unmatched\" to \"policy\" or \"ignore\"";
+      }
+      if (!input.mend.empty()) return input.mend;
+      if (input.lacks_floor) {
+        return "calibrate anew on the runs that are compared, or set \"unmatched\" beside a rule "
+               "that says what else to judge by";
+      }
+      if (input.lacks_fp64) {
+        return "record the baseline in float64 with \"dump\": {\"level\": \"tensor\"}, or set "
+               "\"unmatched\" beside a rule that says what else to judge by";
+      }
+      return input.first_not_judged.empty() && input.returned_not_judged.empty()
+                 ? "record both runs with the same \"dump\" settings"
+                 : "record with \"dump\": {\"level\": \"tensor\"}, or compare with policy "
+                   "\"bitwise\"";
+    case Status::kNothingCompared:
+      if (input.matched != 0 && coverage.ignored != 0) {
+        return "let a rule other than \"ignore\" match some of the outputs";
+      }
+      return input.matched == 0 ? "check that both dumps are of the same model, recorded at the "
+                                  "same \"dump\": {\"depth\"}"
+                                : "check that the model runs operators with outputs, and that "
+                                  "\"include\" and \"exclude\" leave some in";
+    default:
+      return {};
+  }
+}
+
+/// What the report leads with.
+void settle_first(bool operators_differ, Report& report) {
+  if (!operators_differ) {
+    // Records that found no counterpart at all are no divergence: nothing was compared.
+    report.first_divergence.reset();
+    report.divergences.clear();
+    report.divergences_total = 0;
+    report.control_flow.reset();
+  }
+  if (!report.first_divergence && report.returned.first) {
+    report.first_divergence = report.returned.first;
+    report.divergences_total = 1;
+  }
+  if (report.first_divergence) {
+    report.kind = report.first_divergence->kind;
+  } else if (report.growth.exceeded) {
+    report.kind = DivergenceKind::kGrowth;
+  }
+}
+
+/// Warns of errors that grow although every operator is within its policy, and marks those that
+/// grow beyond `max_growth`.
+void judge_growth(const std::optional<double>& max_growth, Report& report) {
+  Growth& growth = report.growth;
+  const double ratio = growth.ratio.value_or(0);
+  if (max_growth && ratio > *max_growth) {
+    growth.exceeded = true;
+    report.reasons.push_back(
+        fmt::format("{}, and max_growth is {:.4g}", growth_text(growth), *max_growth));
+  }
+  // Operators that fail say more than how they came to.
+  if (report.coverage.diverged + report.coverage.mismatched != 0) return;
+  if (ratio > kGrowing) {
+    report.warnings.push_back("every operator is within its policy, but the error grows: " +
+                              growth_text(growth));
+  }
+  if (growth.steep == 0 || !growth.steepest) return;
+  report.warnings.push_back(
+      fmt::format("{} operator{} the relative L2 error more than {:g} times as great; most {}, "
+                  "{:.4g} times",
+                  growth.steep,
+                  growth.steep == 1 ? " makes" : "s make",
+                  kSteepGrowth,
+                  step_text(*growth.steepest),
+                  growth.steepest->factor.value_or(0)));
+}
+
+/// Sets status, also, kind, reasons and mend. The most severe of several statuses wins: damaged
+/// over diverged over not comparable over nothing compared; missing operators are a divergence only
+/// if something matched.
+void decide(const VerdictInput& input, Report& report) {
+  const Coverage& coverage = report.coverage;
+  const std::uint64_t unmatched = coverage.missing_in_baseline + coverage.missing_in_candidate;
+  const ReturnedValues& returned = report.returned;
+  const bool operators_differ = coverage.diverged + coverage.mismatched != 0 ||
+                                (unmatched != 0 && input.matched != 0) || report.growth.exceeded;
+  const bool diverged = operators_differ || returned.diverged + returned.missing != 0;
+  std::vector<Status> statuses;
+  if (!input.damage.empty()) statuses.push_back(Status::kDamaged);
+  if (diverged) statuses.push_back(Status::kDiverged);
+  const bool incomparable = !input.incomparable.empty() ||
+                            coverage.not_judged + returned.not_judged != 0 ||
+                            !input.first_unruled.empty();
+  if (incomparable) statuses.push_back(Status::kNotComparable);
+  // A program without operators is judged by what it returns; that alone says nothing of those of
+  // which none could be compared.
+  const bool is_all = coverage.baseline_ops + coverage.candidate_ops == 0;
+  const bool nothing =
+      input.values == 0 && input.incomparable.empty() && !(is_all && returned.compared != 0);
+  if (nothing) statuses.push_back(Status::kNothingCompared);
+  if (statuses.empty()) statuses.push_back(Status::kReproducible);
+  report.status = statuses.front();
+  report.also.assign(statuses.begin() + 1, statuses.end());
+  settle_first(operators_differ, report);
+  for (const std::string& sentence : input.damage) report.reasons.push_back(sentence);
+  for (const std::string& sentence : input.incomparable) report.reasons.push_back(sentence);
+  if (!input.first_unruled.empty()) {
+    report.reasons.push_back(fmt::format("no rule for {}", input.first_unruled));
+  }
+  if (coverage.not_judged != 0) {
+    report.reasons.push_back(fmt::format("{} could not be judged; first {}",
+                                         counted(coverage.not_judged, "operator"),
+                                         input.first_not_judged));
+  }
+  if (returned.not_judged != 0) {
+    report.reasons.push_back(fmt::format("what {} returned could not be judged: {}",
+                                         counted(returned.not_judged, "call"),
+                                         input.returned_not_judged));
+  }
+  if (nothing) {
+    report.reasons.push_back(nothing_compared(input, coverage));
+  }
+  report.mend = mend_for(report.status, input, coverage);
+}
+
 class Comparison {
  public:
   Comparison(const core::DumpSource& baseline,
              const core::DumpSource& candidate,
              const CompareOptions& options)
-      : baseline_(baseline),
-        candidate_(candidate),
-        options_(options),
-        judge_(baseline, candidate, options) {}
+      : baseline_(baseline), candidate_(candidate), options_(options) {}
 
   Report run() {
     describe_runs();
@@ -221,7 +372,13 @@ class Comparison {
 
  private:
   void describe_runs() {
-    report_.runs = summarise_runs(baseline_, candidate_);
+    for (const core::DumpSource* source : {&baseline_, &candidate_}) {
+      RunSummary& run = report_.runs.emplace_back();
+      run.name = source->manifest().run_name;
+      run.location = source->location();
+      run.manifest = source->manifest();
+      run.missing_reference = source->missing_reference();
+    }
     report_.policy = describe_policy(options_.spec);
     report_.differences = manifest_differences(baseline_.manifest(), candidate_.manifest());
     report_.coverage.baseline_ops = baseline_.op_count();
@@ -312,21 +469,15 @@ class Comparison {
     if (!options_.verify_all) return;
     Pace pace(
         options_, ComparePhase::kVerifying, readable_bytes(baseline_) + readable_bytes(candidate_));
-    std::mutex mutex;
-    const auto count = [&](std::uint64_t bytes) {
-      const std::lock_guard lock(mutex);
-      pace.add(bytes);
-    };
     for (const core::DumpSource* source : {&baseline_, &candidate_}) {
       core::ContentCheck rest;
       rest.threads = options_.spec.threads.value_or(0);
       rest.skip = [&](const core::ContentKey& key) {
         const bool is_checked = judge_.has_checked(*source, key);
-        if (is_checked && options_.progress) count(core::content_size(key));
+        if (is_checked) pace.add(core::content_size(key));
         return is_checked;
       };
-      // Nobody is told, nobody waits for his turn to tell.
-      if (options_.progress) rest.progress = count;
+      rest.progress = [&](std::uint64_t bytes) { pace.add(bytes); };
       if (const auto damage = damage_in([&] { core::verify_contents(*source, rest); })) {
         judge_.note_damage(source, *damage);
       }
@@ -375,7 +526,10 @@ class Comparison {
                          ranks_text(pairing_.candidate.ranks)));
       return false;
     }
-    report_.alignment = summarise(pairing_);
+    report_.alignment = pairing_.summary;
+    report_.alignment.reordered = pairing_.moved.size();
+    report_.alignment.left_out_baseline = pairing_.baseline.left_out();
+    report_.alignment.left_out_candidate = pairing_.candidate.left_out();
     append(rename_notes(renames_), report_.warnings);
     report_.name_map = map_use(options_.spec.map, pairing_, renamed_tensors);
     report_.coverage.baseline_ops = pairing_.baseline.completion.size();
@@ -414,7 +568,7 @@ class Comparison {
   const core::DumpSource& baseline_;
   const core::DumpSource& candidate_;
   const CompareOptions& options_;
-  TensorJudge judge_;
+  TensorJudge judge_{baseline_, candidate_, options_};
   std::optional<PairingOptions> pairing_options_;
   ModuleRenames renames_;
   Pairing pairing_;
@@ -425,6 +579,24 @@ class Comparison {
 };
 
 }  // namespace
+
+core::ExitCode exit_code_of(const Report& report) noexcept {
+  using enum core::ExitCode;
+  // By Status.
+  constexpr std::array kCodes{kReproducible,
+                              kNotComparable,
+                              kDivergence,
+                              kDumpUnusable,
+                              kDumpUnusable,
+                              kNotComparable,
+                              kNotComparable,
+                              kRunFailed,
+                              kDivergence,
+                              kNotComparable,
+                              kNotComparable};
+  static_assert(kCodes.size() == static_cast<std::size_t>(Status::kNoBaseline) + 1);
+  return kCodes[static_cast<std::size_t>(report.status)];
+}
 
 Report compare(const core::DumpSource& baseline,
                const core::DumpSource& candidate,

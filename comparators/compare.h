@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "comparators/judge/verdict.h"
 #include "comparators/report/compare_options.h"
 #include "comparators/report/report.h"
-#include "core/trace/dump_source.h"
+#include "core/error.h"
+#include "core/trace/dump.h"
 
 namespace repro_check::comparators {
 
@@ -14,6 +14,8 @@ namespace repro_check::comparators {
 Report compare(const core::DumpSource& baseline,
                const core::DumpSource& candidate,
                const CompareOptions& options);
+
+core::ExitCode exit_code_of(const Report& report) noexcept;
 
 /// Whether a dump ends before its run did.
 bool is_partial(const core::DumpSource& dump);

@@ -14,7 +14,7 @@
 #include "configs/setting_changes.h"
 #include "core/digest/digest.h"
 #include "core/error.h"
-#include "core/text/printable.h"
+#include "core/text/text.h"
 #include "core/trace/run_manifest.h"
 
 namespace repro_check::configs {

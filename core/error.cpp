@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/error.h"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <utility>
@@ -8,16 +9,22 @@
 namespace repro_check::core {
 namespace {
 
-constexpr std::array<std::string_view, 10> kKindNames{"usage",
-                                                      "dump_incomplete",
-                                                      "dump_damaged",
-                                                      "dump_unknown",
-                                                      "not_comparable",
-                                                      "unsupported_dtype",
-                                                      "run_failed",
-                                                      "io",
-                                                      "interrupted",
-                                                      "internal"};
+struct KindFacts {
+  std::string_view name;
+  ExitCode exit_code;
+};
+
+/// In the order of ErrorKind.
+constexpr std::array<KindFacts, 10> kKinds{{{"usage", ExitCode::kUsage},
+                                            {"dump_incomplete", ExitCode::kDumpUnusable},
+                                            {"dump_damaged", ExitCode::kDumpUnusable},
+                                            {"dump_unknown", ExitCode::kDumpUnusable},
+                                            {"not_comparable", ExitCode::kNotComparable},
+                                            {"unsupported_dtype", ExitCode::kNotComparable},
+                                            {"run_failed", ExitCode::kRunFailed},
+                                            {"io", ExitCode::kRunFailed},
+                                            {"interrupted", ExitCode::kInterrupted},
+                                            {"internal", ExitCode::kInternal}}};
 
 }  // namespace
 
@@ -25,36 +32,17 @@ Error::Error(ErrorKind kind, const std::string& message, std::string hint)
     : std::runtime_error(message), kind_(kind), hint_(std::move(hint)) {}
 
 ExitCode exit_code_for(ErrorKind kind) noexcept {
-  switch (kind) {
-    case ErrorKind::kUsage:
-      return ExitCode::kUsage;
-    case ErrorKind::kDumpIncomplete:
-    case ErrorKind::kDumpDamaged:
-    case ErrorKind::kDumpUnknown:
-      return ExitCode::kDumpUnusable;
-    case ErrorKind::kNotComparable:
-    case ErrorKind::kUnsupportedDtype:
-      return ExitCode::kNotComparable;
-    case ErrorKind::kRunFailed:
-    case ErrorKind::kIo:
-      return ExitCode::kRunFailed;
-    case ErrorKind::kInterrupted:
-      return ExitCode::kInterrupted;
-    case ErrorKind::kInternal:
-      return ExitCode::kInternal;
-  }
-  return ExitCode::kInternal;
+  return kKinds[static_cast<std::size_t>(kind)].exit_code;
 }
 
 std::string_view error_kind_name(ErrorKind kind) noexcept {
-  return kKindNames[static_cast<std::size_t>(kind)];
+  return kKinds[static_cast<std::size_t>(kind)].name;
 }
 
 ErrorKind parse_error_kind(std::string_view name) noexcept {
-  for (std::size_t i = 0; i < kKindNames.size(); ++i) {
-    if (kKindNames[i] == name) return static_cast<ErrorKind>(i);
-  }
-  return ErrorKind::kInternal;
+  const auto found = std::ranges::find(kKinds, name, &KindFacts::name);
+  return found == kKinds.end() ? ErrorKind::kInternal
+                               : static_cast<ErrorKind>(found - kKinds.begin());
 }
 
 }  // namespace repro_check::core

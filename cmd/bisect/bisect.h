@@ -17,7 +17,7 @@
 #include "comparators/runs/reduction.h"
 #include "configs/setting_changes.h"
 #include "configs/spec/run_config.h"
-#include "core/exit_code.h"
+#include "core/error.h"
 
 namespace repro_check::cmd {
 

@@ -25,7 +25,7 @@
 #include "cmd/terminal/output.h"
 #include "cmd/terminal/signals.h"
 #include "core/error.h"
-#include "core/trace/content_check.h"
+#include "core/trace/dump.h"
 #include "dumpers/store/directory/dump_directory.h"
 #include "dumpers/store/dump_reader.h"
 #include "dumpers/store/pack.h"

@@ -15,7 +15,7 @@
 #include <utility>
 
 #include "baselines/accepted_source.h"
-#include "baselines/summary.h"
+#include "baselines/baseline.h"
 #include "cmd/recording/output_lock.h"
 #include "cmd/render/text.h"
 #include "cmd/reports/verdict.h"
@@ -24,7 +24,7 @@
 #include "configs/parser/config_parser.h"
 #include "core/digest/digest.h"
 #include "core/error.h"
-#include "core/text/printable.h"
+#include "core/text/text.h"
 #include "core/trace/run_manifest.h"
 #include "dumpers/store/dump_reader.h"
 

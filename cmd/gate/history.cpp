@@ -26,7 +26,7 @@
 #include "cmd/terminal/output.h"
 #include "comparators/compare.h"
 #include "core/error.h"
-#include "core/text/utc_time.h"
+#include "core/text/text.h"
 
 namespace repro_check::cmd {
 namespace {

@@ -13,7 +13,7 @@
 #include "cmd/gate/gate.h"
 #include "cmd/render/json/json_form.h"
 #include "cmd/render/render.h"
-#include "core/exit_code.h"
+#include "core/error.h"
 
 namespace repro_check::cmd {
 

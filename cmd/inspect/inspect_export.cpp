@@ -16,7 +16,7 @@
 #include "cmd/terminal/logging.h"
 #include "cmd/terminal/output.h"
 #include "core/error.h"
-#include "core/tensor/dtype_table.h"
+#include "core/tensor/dtype.h"
 #include "core/tensor/element_number.h"
 #include "core/tensor/npy.h"
 

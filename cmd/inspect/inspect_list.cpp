@@ -20,9 +20,8 @@
 #include "cmd/options/command_line.h"
 #include "cmd/render/text.h"
 #include "core/tensor/dtype.h"
-#include "core/tensor/tensor_view.h"
-#include "core/text/glob.h"
-#include "core/text/printable.h"
+#include "core/tensor/tensor_record.h"
+#include "core/text/text.h"
 
 namespace repro_check::cmd {
 namespace {

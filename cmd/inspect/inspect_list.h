@@ -12,7 +12,7 @@
 #include "cmd/inspect/inspect_view.h"
 #include "configs/spec/name_pattern.h"
 #include "core/error.h"
-#include "core/trace/dump_source.h"
+#include "core/trace/dump.h"
 
 namespace repro_check::cmd {
 

@@ -14,9 +14,8 @@
 #include "comparators/align/pairing.h"
 #include "comparators/measure/metrics.h"
 #include "comparators/measure/policy.h"
-#include "comparators/measure/samples.h"
-#include "core/content/content.h"
 #include "core/error.h"
+#include "core/tensor/content.h"
 #include "core/tensor/element_number.h"
 #include "core/tensor/tensor_stats.h"
 

@@ -14,8 +14,8 @@
 #include "cmd/inspect/inspect_view.h"
 #include "comparators/report/report.h"
 #include "core/tensor/subarray.h"
-#include "core/tensor/tensor_view.h"
-#include "core/trace/dump_source.h"
+#include "core/tensor/tensor_record.h"
+#include "core/trace/dump.h"
 
 namespace repro_check::cmd {
 

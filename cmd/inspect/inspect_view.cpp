@@ -12,9 +12,9 @@
 #include "cmd/inspect/inspect_tensor.h"
 #include "cmd/render/text.h"
 #include "cmd/render/words.h"
-#include "core/trace/content_check.h"
 #include "core/trace/dataflow.h"
-#include "core/trace/lane.h"
+#include "core/trace/dump.h"
+#include "core/trace/op_record.h"
 #include "core/trace/run_manifest.h"
 
 namespace repro_check::cmd {

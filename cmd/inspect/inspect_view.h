@@ -12,7 +12,7 @@
 #include "cmd/terminal/output.h"
 #include "core/tensor/dtype.h"
 #include "core/tensor/tensor_record.h"
-#include "core/trace/dump_source.h"
+#include "core/trace/dump.h"
 
 namespace repro_check::cmd {
 

@@ -14,8 +14,7 @@
 #include "cmd/render/page.h"
 #include "cmd/render/render.h"
 #include "core/error.h"
-#include "core/text/near_miss.h"
-#include "core/text/printable.h"
+#include "core/text/text.h"
 
 namespace repro_check::cmd {
 namespace {

@@ -26,7 +26,6 @@
 #include "cmd/replay/replay_message.h"
 #include "configs/parser/config_parser.h"
 #include "core/error.h"
-#include "core/exit_code.h"
 #include "core/system/file_descriptor.h"
 #include "core/trace/run_manifest.h"
 #include "dumpers/capture/settings/determinism.h"

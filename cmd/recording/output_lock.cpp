@@ -20,7 +20,7 @@
 #include "cmd/terminal/logging.h"
 #include "cmd/terminal/output.h"
 #include "core/error.h"
-#include "core/text/printable.h"
+#include "core/text/text.h"
 #include "core/trace/run_manifest.h"
 #include "dumpers/journal/journal_reader.h"
 

@@ -11,7 +11,7 @@
 #include "core/digest/digest.h"
 #include "core/system/file_descriptor.h"
 #include "core/system/pinned.h"
-#include "core/trace/dump_source.h"
+#include "core/trace/dump.h"
 
 namespace repro_check::cmd {
 

@@ -21,7 +21,7 @@
 #include "configs/parser/config_parser.h"
 #include "configs/spec/run_config.h"
 #include "core/error.h"
-#include "core/text/printable.h"
+#include "core/text/text.h"
 #include "dumpers/store/directory/dump_directory.h"
 #include "dumpers/store/dump_reader.h"
 

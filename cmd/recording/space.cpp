@@ -21,11 +21,11 @@
 #include "configs/parser/config_parser.h"
 #include "configs/setting_changes.h"
 #include "configs/spec/run_config.h"
-#include "core/content/content.h"
 #include "core/error.h"
 #include "core/system/pinned.h"
+#include "core/tensor/content.h"
 #include "core/tensor/dtype.h"
-#include "core/trace/run_modes.h"
+#include "core/trace/run_manifest.h"
 #include "dumpers/store/directory/dump_directory.h"
 #include "dumpers/store/dump_reader.h"
 

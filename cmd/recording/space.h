@@ -9,7 +9,7 @@
 #include "cmd/recording/progress.h"
 #include "cmd/recording/recording.h"
 #include "configs/spec/run_config.h"
-#include "core/trace/op_range.h"
+#include "core/trace/run_manifest.h"
 
 namespace repro_check::cmd {
 

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "baselines/summary.h"
+#include "baselines/baseline.h"
 #include "comparators/judge/expectations.h"
 #include "comparators/report/report.h"
 

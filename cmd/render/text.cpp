@@ -10,9 +10,9 @@
 #include <iterator>
 #include <string>
 
+#include "core/tensor/dtype.h"
 #include "core/tensor/element_number.h"
-#include "core/tensor/float_format.h"
-#include "core/text/printable.h"
+#include "core/text/text.h"
 
 namespace repro_check::cmd {
 namespace {

@@ -12,8 +12,8 @@
 #include "cmd/render/render.h"
 #include "cmd/render/text.h"
 #include "comparators/measure/policy.h"
-#include "core/content/content.h"
-#include "core/tensor/tensor_view.h"
+#include "core/tensor/content.h"
+#include "core/tensor/tensor_record.h"
 
 namespace repro_check::cmd {
 namespace {

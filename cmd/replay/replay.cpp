@@ -15,7 +15,7 @@
 #include "cmd/recording/recorder_process.h"
 #include "cmd/terminal/output.h"
 #include "core/error.h"
-#include "core/text/printable.h"
+#include "core/text/text.h"
 #include "core/trace/replay_inputs.h"
 #include "dumpers/store/dump_reader.h"
 

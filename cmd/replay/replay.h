@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "cmd/replay/replay_message.h"
-#include "core/exit_code.h"
+#include "core/error.h"
 #include "core/trace/op_record.h"
 
 namespace repro_check::cmd {

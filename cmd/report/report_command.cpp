@@ -19,7 +19,7 @@
 #include "cmd/terminal/logging.h"
 #include "cmd/terminal/output.h"
 #include "core/error.h"
-#include "core/text/printable.h"
+#include "core/text/text.h"
 
 namespace repro_check::cmd {
 namespace {

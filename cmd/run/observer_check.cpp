@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "cmd/recording/space.h"
-#include "core/trace/run_modes.h"
+#include "core/trace/run_manifest.h"
 #include "dumpers/store/directory/dump_directory.h"
 
 namespace repro_check::cmd {

@@ -21,7 +21,6 @@
 #include "cmd/terminal/output.h"
 #include "configs/spec/run_config.h"
 #include "core/error.h"
-#include "core/trace/known_variables.h"
 #include "core/trace/run_manifest.h"
 
 namespace repro_check::cmd {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "cmd/render/color.h"
-#include "core/exit_code.h"
+#include "core/error.h"
 #include "core/system/pinned.h"
 
 namespace repro_check::cmd {

@@ -8,7 +8,7 @@
 #include <csignal>
 #include <string_view>
 
-#include "core/exit_code.h"
+#include "core/error.h"
 
 namespace repro_check::cmd {
 namespace {

@@ -7,7 +7,8 @@
 #include <span>
 #include <utility>
 
-#include "core/system/large_memory.h"
+#include "core/system/memory.h"
+#include "core/system/pinned.h"
 
 namespace repro_check::comparators {
 namespace {
@@ -26,10 +27,7 @@ struct MyersResult {
 class MyersSearch {
  public:
   MyersSearch(std::span<const std::uint32_t> baseline, std::span<const std::uint32_t> candidate)
-      : baseline_(baseline),
-        candidate_(candidate),
-        n_(static_cast<std::int64_t>(baseline.size())),
-        m_(static_cast<std::int64_t>(candidate.size())) {}
+      : baseline_(baseline), candidate_(candidate) {}
 
   /// @param max_differences  at most this many insertions and deletions together
   /// @param max_steps        diagonals and snake steps before the search is given up
@@ -131,8 +129,8 @@ class MyersSearch {
 
   std::span<const std::uint32_t> baseline_;
   std::span<const std::uint32_t> candidate_;
-  std::int64_t n_ = 0;
-  std::int64_t m_ = 0;
+  std::int64_t n_ = std::ssize(baseline_);
+  std::int64_t m_ = std::ssize(candidate_);
   /// What it takes to walk the path back: row d holds k = -d, -d+2, ..., d.
   std::vector<std::uint32_t> trace_;
 };
@@ -141,7 +139,7 @@ using Anchor = std::pair<std::uint32_t, std::uint32_t>;  ///< positions, baselin
 
 /// How often each key occurs in two gaps, in arrays that are clean again when the object dies: a
 /// gap costs its own length and not the number of keys.
-class KeyCounts {
+class KeyCounts : core::Pinned {
  public:
   KeyCounts(KeyScratch& scratch,
             std::span<const std::uint32_t> baseline,
@@ -150,10 +148,6 @@ class KeyCounts {
     for (const std::uint32_t key : baseline_) ++scratch_.baseline[key];
     for (const std::uint32_t key : candidate_) ++scratch_.candidate[key];
   }
-  KeyCounts(const KeyCounts&) = delete;
-  KeyCounts& operator=(const KeyCounts&) = delete;
-  KeyCounts(KeyCounts&&) = delete;
-  KeyCounts& operator=(KeyCounts&&) = delete;
   ~KeyCounts() {
     for (const std::uint32_t key : baseline_) scratch_.baseline[key] = 0;
     for (const std::uint32_t key : candidate_) scratch_.candidate[key] = 0;
@@ -177,9 +171,8 @@ class KeyCounts {
 /// already.
 core::LargeVector<Anchor> increasing(const core::LargeVector<Anchor>& pairs) {
   constexpr auto kNone = static_cast<std::uint32_t>(-1);
-  core::LargeVector<std::uint32_t>
-      tails;  // tails[l]: the pair that ends the best run of length l + 1
-  core::LargeVector<std::uint32_t> previous(pairs.size(), kNone);
+  Ops tails;  // tails[l]: the pair that ends the best run of length l + 1
+  Ops previous(pairs.size(), kNone);
   for (std::uint32_t i = 0; i < pairs.size(); ++i) {
     const auto place = std::ranges::lower_bound(
         tails, pairs[i].second, {}, [&](std::uint32_t at) { return pairs[at].second; });
@@ -204,9 +197,9 @@ template <typename Eligible>
 core::LargeVector<Anchor> equal_occurrences(std::span<const std::uint32_t> baseline,
                                             std::span<const std::uint32_t> candidate,
                                             const Eligible& eligible,
-                                            core::LargeVector<std::uint32_t>& scratch) {
+                                            Ops& scratch) {
   // Per key a chain of places, each 1 more than it is: from the first, which scratch has, on.
-  core::LargeVector<std::uint32_t> next(candidate.size());
+  Ops next(candidate.size());
   for (std::size_t i = candidate.size(); i-- > 0;) {
     if (!eligible(candidate[i])) continue;
     next[i] = scratch[candidate[i]];
@@ -229,7 +222,7 @@ template <typename LeaveOut>
 std::uint64_t in_common(std::span<const std::uint32_t> baseline,
                         std::span<const std::uint32_t> candidate,
                         const LeaveOut& leave_out,
-                        core::LargeVector<std::uint32_t>& scratch) {
+                        Ops& scratch) {
   for (const std::uint32_t key : baseline) ++scratch[key];
   std::uint64_t common = 0;
   for (const std::uint32_t key : candidate) {
@@ -247,7 +240,7 @@ std::uint64_t left_between(std::span<const std::uint32_t> baseline,
                            std::span<const std::uint32_t> candidate,
                            const core::LargeVector<Anchor>& anchors,
                            const LeaveOut& leave_out,
-                           core::LargeVector<std::uint32_t>& scratch) {
+                           Ops& scratch) {
   std::uint64_t common = 0;
   std::size_t from = 0;
   std::size_t to = 0;
@@ -268,7 +261,7 @@ std::uint64_t left_between(std::span<const std::uint32_t> baseline,
 core::LargeVector<Anchor> find_anchors(std::span<const std::uint32_t> baseline,
                                        std::span<const std::uint32_t> candidate,
                                        const KeyCounts& counts,
-                                       core::LargeVector<std::uint32_t>& scratch) {
+                                       Ops& scratch) {
   // Of keys that are unique the longest run in order is the best there is; what it costs is what
   // the other keys can no longer match.
   const auto unique = [&](std::uint32_t key) { return counts.unique(key); };
@@ -296,8 +289,8 @@ constexpr std::uint32_t kMaxAnchorDepth = 8;
 
 /// Records whose key also occurs on the other side of a gap, and where they stand in the stream.
 struct Kept {
-  core::LargeVector<std::uint32_t> keys;
-  core::LargeVector<std::uint32_t> places;
+  Ops keys;
+  Ops places;
 };
 
 /// A part of one side's kept records.
@@ -306,8 +299,7 @@ struct KeptRange {
   std::size_t end = 0;
 
   [[nodiscard]] std::size_t size() const noexcept { return end - begin; }
-  [[nodiscard]] std::span<const std::uint32_t> of(
-      const core::LargeVector<std::uint32_t>& keys) const {
+  [[nodiscard]] std::span<const std::uint32_t> of(const Ops& keys) const {
     return std::span(keys).subspan(begin, size());
   }
 };
@@ -333,10 +325,7 @@ class Aligner {
   Aligner(std::span<const std::uint32_t> baseline,
           std::span<const std::uint32_t> candidate,
           KeyScratch& scratch)
-      : baseline_(baseline),
-        candidate_(candidate),
-        scratch_(scratch),
-        limit_(most_work(baseline.size() + candidate.size())) {
+      : baseline_(baseline), candidate_(candidate), scratch_(scratch) {
     result_.candidate_of.assign(baseline.size(), kUnmatched);
     result_.how.assign(baseline.size(), MatchedBy::kNone);
   }
@@ -407,18 +396,16 @@ class Aligner {
     const auto candidate =
         candidate_.subspan(gap.candidate_begin, gap.candidate_end - gap.candidate_begin);
     const KeyCounts counts(scratch_, baseline, candidate);
-    const auto keep = [](std::span<const std::uint32_t> keys,
-                         std::uint32_t begin,
-                         const core::LargeVector<std::uint32_t>& there,
-                         Kept& kept) {
-      kept.keys.clear();
-      kept.places.clear();
-      for (std::uint32_t i = 0; i < keys.size(); ++i) {
-        if (there[keys[i]] == 0) continue;
-        kept.keys.push_back(keys[i]);
-        kept.places.push_back(begin + i);
-      }
-    };
+    const auto keep =
+        [](std::span<const std::uint32_t> keys, std::uint32_t begin, const Ops& there, Kept& kept) {
+          kept.keys.clear();
+          kept.places.clear();
+          for (std::uint32_t i = 0; i < keys.size(); ++i) {
+            if (there[keys[i]] == 0) continue;
+            kept.keys.push_back(keys[i]);
+            kept.places.push_back(begin + i);
+          }
+        };
     keep(baseline, gap.baseline_begin, scratch_.candidate, kept_baseline_);
     keep(candidate, gap.candidate_begin, scratch_.baseline, kept_candidate_);
     result_.work += gap.records();
@@ -429,8 +416,8 @@ class Aligner {
   void solve_kept(const Gap& gap) {
     std::size_t front = 0;
     std::size_t back = 0;
-    const core::LargeVector<std::uint32_t>& left = kept_baseline_.keys;
-    const core::LargeVector<std::uint32_t>& right = kept_candidate_.keys;
+    const Ops& left = kept_baseline_.keys;
+    const Ops& right = kept_candidate_.keys;
     const std::size_t least = std::min(left.size(), right.size());
     while (front < least && left[front] == right[front]) {
       match(kept_baseline_.places[front], kept_candidate_.places[front], MatchedBy::kLcs);
@@ -512,7 +499,7 @@ class Aligner {
   std::span<const std::uint32_t> candidate_;
   KeyScratch& scratch_;
   bool is_sized_ = false;
-  std::uint64_t limit_ = 0;
+  std::uint64_t limit_ = most_work(baseline_.size() + candidate_.size());
   Alignment result_;
   core::LargeVector<Gap> gaps_;
   Kept kept_baseline_;
@@ -525,26 +512,6 @@ Alignment align(std::span<const std::uint32_t> baseline,
                 std::span<const std::uint32_t> candidate,
                 KeyScratch& scratch) {
   return Aligner(baseline, candidate, scratch).run();
-}
-
-Alignment align(std::span<const std::uint32_t> baseline, std::span<const std::uint32_t> candidate) {
-  KeyScratch scratch;
-  return align(baseline, candidate, scratch);
-}
-
-Alignment align_by_position(std::span<const std::uint32_t> baseline,
-                            std::span<const std::uint32_t> candidate) {
-  Alignment result;
-  result.candidate_of.assign(baseline.size(), kUnmatched);
-  result.how.assign(baseline.size(), MatchedBy::kNone);
-  result.work = std::min(baseline.size(), candidate.size());
-  for (std::uint32_t i = 0; i < result.work; ++i) {
-    if (baseline[i] != candidate[i]) continue;
-    result.candidate_of[i] = i;
-    result.how[i] = MatchedBy::kPosition;
-    ++result.matched;
-  }
-  return result;
 }
 
 std::uint64_t most_work(std::uint64_t records) noexcept {

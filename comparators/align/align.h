@@ -5,16 +5,19 @@
 #include <span>
 
 #include "comparators/report/report.h"
-#include "core/system/large_memory.h"
+#include "core/system/memory.h"
 
 namespace repro_check::comparators {
 
 inline constexpr std::uint32_t kUnmatched = 0xFFFF'FFFF;
 
+/// Op indices, or a number for each of them.
+using Ops = core::LargeVector<std::uint32_t>;
+
 /// Which records of two streams belong together.
 struct Alignment {
   /// Per baseline record its candidate record, strictly increasing, or kUnmatched.
-  core::LargeVector<std::uint32_t> candidate_of;
+  Ops candidate_of;
   core::LargeVector<MatchedBy> how;  ///< per baseline record
   std::uint64_t matched = 0;
   bool gave_up = false;    ///< the work limit was reached; the rest of a gap is left unmatched
@@ -24,9 +27,9 @@ struct Alignment {
 /// Arrays as long as there are keys, made when streams first turn out to differ. All 0 but while
 /// align() runs, which then takes no more of them than a stream is long.
 struct KeyScratch {
-  core::LargeVector<std::uint32_t> baseline;
-  core::LargeVector<std::uint32_t> candidate;
-  core::LargeVector<std::uint32_t> anchors;
+  Ops baseline;
+  Ops candidate;
+  Ops anchors;
 };
 
 /// Pairs records of equal key in order, as many as bounded work finds: equal streams by position,
@@ -40,11 +43,6 @@ struct KeyScratch {
 Alignment align(std::span<const std::uint32_t> baseline,
                 std::span<const std::uint32_t> candidate,
                 KeyScratch& scratch);
-Alignment align(std::span<const std::uint32_t> baseline, std::span<const std::uint32_t> candidate);
-
-/// Pairs record i with record i where their keys are equal, and nothing else.
-Alignment align_by_position(std::span<const std::uint32_t> baseline,
-                            std::span<const std::uint32_t> candidate);
 
 /// Steps after which align() gives up on what is left: 32 a record and 10^6 more.
 std::uint64_t most_work(std::uint64_t records) noexcept;

@@ -1,6 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comparators/align/names.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "comparators/align/pairing.h"
+#include "comparators/report/report.h"
+
 namespace repro_check::comparators {
 
 using configs::NameRewrite;
@@ -48,6 +62,187 @@ NameRewriter::Name NameRewriter::tensor_name(const std::string& name) const {
 
 std::string NameRewriter::module_of(const core::OpRecord& head) const {
   return module_path(head.site ? head.site->module_path : std::string()).text;
+}
+
+namespace {
+
+constexpr std::size_t kMostNotes = 4;
+
+using Paths = std::set<std::string, std::less<>>;
+
+std::string parent_of(std::string_view path) {
+  const std::size_t dot = path.rfind('.');
+  return std::string(path.substr(0, dot == std::string_view::npos ? 0 : dot));
+}
+
+/// What makes one path of another: `enc` and `encoder` of `enc.0.lin` and `encoder.0.lin`.
+struct Renamed {
+  std::string candidate;
+  std::string baseline;
+
+  auto operator<=>(const Renamed&) const = default;
+};
+
+/// Leaves out the last components that both have in common, and nothing before.
+Renamed renamed_part(std::string candidate, std::string baseline) {
+  while (!candidate.empty() && !baseline.empty()) {
+    const std::string outer = parent_of(candidate);
+    const std::string other = parent_of(baseline);
+    if (std::string_view(candidate).substr(outer.empty() ? 0 : outer.size() + 1) !=
+        std::string_view(baseline).substr(other.empty() ? 0 : other.size() + 1)) {
+      break;
+    }
+    candidate = outer;
+    baseline = other;
+  }
+  return {std::move(candidate), std::move(baseline)};
+}
+
+/// `path` with `part.baseline` where it begins with `part.candidate`.
+std::optional<std::string> rewritten(const std::string& path, const Renamed& part) {
+  if (path == part.candidate) return part.baseline;
+  const std::string prefix = part.candidate.empty() ? "" : part.candidate + ".";
+  if (!path.starts_with(prefix)) return std::nullopt;
+  return (part.baseline.empty() ? "" : part.baseline + ".") + path.substr(prefix.size());
+}
+
+/// The modules that one side is known to have.
+struct Modules {
+  Paths running;  ///< that made calls
+  Paths owners;   ///< of parameters and buffers
+  Paths known;    ///< owners, and all that encloses them but the root
+
+  explicit Modules(const core::DumpSource& source) {
+    for (std::uint64_t i = 0; i < source.op_count(); ++i) {
+      const core::OpRecord head = source.op_head(i);
+      if (core::is_returned(head)) continue;  // of the run, whatever its root is called
+      const std::string_view path = module_of(head);
+      if (!running.contains(path)) running.emplace(path);
+    }
+    for (const core::NamedTensor& tensor : source.manifest().named_tensors) {
+      if (tensor.kind == core::NamedTensorKind::kInput) continue;
+      std::string path = parent_of(tensor.name);
+      owners.insert(path);
+      while (!path.empty() && known.insert(path).second) path = parent_of(path);
+    }
+  }
+};
+
+bool any_apart(const Paths& left, const Paths& right) {
+  return std::ranges::any_of(left, [&](const std::string& path) { return !right.contains(path); });
+}
+
+class Search {
+ public:
+  Search(const core::DumpSource& baseline,
+         const core::DumpSource& candidate,
+         const PairingOptions& options)
+      : baseline_(baseline), candidate_(candidate), options_(options) {}
+
+  ModuleRenames run() {
+    if (!any_apart(here_.running, there_.running) || !any_apart(there_.running, here_.running)) {
+      return {};
+    }
+    count();
+    for (const auto& [path, names] : of_candidate_) {
+      if (names.size() == 1 && of_baseline_[*names.begin()].size() == 1) {
+        propose(path, *names.begin());
+      }
+    }
+    rename_owners();
+    return std::move(renames_);
+  }
+
+ private:
+  static std::string path_of(const core::OpRecord& head) { return std::string(module_of(head)); }
+
+  void count() {
+    PairingOptions options = options_;
+    options.without_modules = true;
+    options.pace = nullptr;
+    const Pairing pairing = pair_records(baseline_, candidate_, options);
+    for (std::uint32_t i = 0; i < pairing.candidate_of.size(); ++i) {
+      if (pairing.candidate_of[i] == kUnmatched) continue;
+      const core::OpRecord head = baseline_.op_head(i);
+      if (core::is_returned(head)) continue;
+      const std::string path = path_of(candidate_.op_head(pairing.candidate_of[i]));
+      const std::string name = path_of(head);
+      of_candidate_[path].insert(name);
+      of_baseline_[name].insert(path);
+    }
+  }
+
+  void propose(const std::string& path, const std::string& name) {
+    if (path == name || here_.running.contains(path) || there_.running.contains(name)) return;
+    Renamed part = renamed_part(path, name);
+    // A branch of the model that the other one has as well was not renamed: it was not taken.
+    if (is_other(part.candidate, here_, part.baseline) ||
+        is_other(part.baseline, there_, part.candidate)) {
+      return;
+    }
+    renames_.emplace(path, name);
+    parts_.insert(std::move(part));
+  }
+
+  /// Whether the other side has a module of this path too, and not only as what encloses `like`.
+  static bool is_other(const std::string& path, const Modules& modules, const std::string& like) {
+    return modules.known.contains(path) && !like.starts_with(path + ".");
+  }
+
+  /// Those whose parameters are read by others run no operator of their own.
+  void rename_owners() {
+    for (const std::string& owner : there_.owners) {
+      if (here_.owners.contains(owner) || renames_.contains(owner)) continue;
+      std::set<std::string> names;
+      for (const Renamed& part : parts_) {
+        const auto name = rewritten(owner, part);
+        if (name && here_.owners.contains(*name) && !there_.owners.contains(*name)) {
+          names.insert(*name);
+        }
+      }
+      if (names.size() == 1) renames_.emplace(owner, *names.begin());
+    }
+  }
+
+  const core::DumpSource& baseline_;
+  const core::DumpSource& candidate_;
+  const PairingOptions& options_;
+  Modules here_{baseline_};
+  Modules there_{candidate_};
+  std::map<std::string, Paths> of_candidate_;  ///< by its paths, whose place they are in
+  std::map<std::string, Paths> of_baseline_;
+  std::set<Renamed> parts_;
+  ModuleRenames renames_;
+};
+
+std::string text_of(const std::string& path) { return path.empty() ? "the root" : path; }
+
+}  // namespace
+
+ModuleRenames find_renames(const core::DumpSource& baseline,
+                           const core::DumpSource& candidate,
+                           const PairingOptions& options) {
+  if (baseline.manifest().model_digest == candidate.manifest().model_digest) return {};
+  return Search(baseline, candidate, options).run();
+}
+
+std::vector<std::string> rename_notes(const ModuleRenames& renames) {
+  std::map<Renamed, std::uint64_t> parts;
+  for (const auto& [candidate, baseline] : renames) ++parts[renamed_part(candidate, baseline)];
+  std::vector<std::string> notes;
+  for (const auto& [part, count] : parts) {
+    if (notes.size() == kMostNotes) {
+      notes.push_back(fmt::format("{} more renamed modules", parts.size() - kMostNotes));
+      break;
+    }
+    notes.push_back(
+        fmt::format("module {} of the candidate is taken for {} of the baseline ({} {})",
+                    text_of(part.candidate),
+                    text_of(part.baseline),
+                    count,
+                    count == 1 ? "module" : "modules"));
+  }
+  return notes;
 }
 
 }  // namespace repro_check::comparators

@@ -5,13 +5,17 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "configs/spec/name_pattern.h"
+#include "core/trace/dump.h"
 #include "core/trace/op_record.h"
 
 namespace repro_check::comparators {
 
-/// Paths of the candidate's modules, and what they are in the baseline (see renames.h).
+struct PairingOptions;
+
+/// Paths of the candidate's modules, and what they are in the baseline (see find_renames()).
 using ModuleRenames = std::map<std::string, std::string>;
 
 /// Says by which names the baseline would know what the candidate calls otherwise. Without a map
@@ -54,5 +58,18 @@ class NameRewriter {
   const ModuleRenames* renames_ = nullptr;
   bool without_modules_ = false;
 };
+
+/// Modules of the candidate that the baseline knows under another path: renamed, or put into a
+/// module that does nothing but call them. Told by what they ran: all operators of the one path
+/// stand in the place of operators of the other, and neither path names a module of both models.
+/// Dumps of one model file have none, since there another path is another module.
+/// @throws core::Error{kDumpDamaged} when a record cannot be read
+ModuleRenames find_renames(const core::DumpSource& baseline,
+                           const core::DumpSource& candidate,
+                           const PairingOptions& options);
+
+/// A sentence for each part of a path that was renamed: `module enc of the candidate is taken for
+/// encoder of the baseline (24 modules)`; of many the first ones.
+std::vector<std::string> rename_notes(const ModuleRenames& renames);
 
 }  // namespace repro_check::comparators

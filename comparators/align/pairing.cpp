@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comparators/align/pairing.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <string>
@@ -16,14 +20,239 @@
 #include <variant>
 #include <vector>
 
+#include "comparators/align/align.h"
 #include "comparators/measure/records.h"
-#include "comparators/report/damage.h"
+#include "comparators/report/compare_options.h"
 #include "core/digest/digest.h"
-#include "core/system/large_memory.h"
-#include "core/trace/lane.h"
+#include "core/error.h"
+#include "core/system/memory.h"
+#include "core/trace/op_record.h"
 
 namespace repro_check::comparators {
+core::Digest digest_of_name(std::string_view name) noexcept {
+  return core::digest_leaf(std::as_bytes(std::span(name)));
+}
+
+core::Digest key_of(const core::OpRecord& head,
+                    const core::Digest& module,
+                    const core::Digest& op) noexcept {
+  const std::array<std::uint64_t, 9> parts{head.rank,
+                                           head.lane,
+                                           head.step,
+                                           static_cast<std::uint64_t>(head.phase),
+                                           head.depth,
+                                           module.high,
+                                           module.low,
+                                           op.high,
+                                           op.low};
+  return core::digest_leaf(std::as_bytes(std::span(parts)));
+}
+
 namespace {
+
+/// A record and what gives it an order: the calls of one lane of one rank.
+struct StreamOp {
+  std::uint32_t rank = 0;
+  std::uint32_t lane = 0;
+  std::uint32_t op = 0;
+
+  [[nodiscard]] std::pair<std::uint32_t, std::uint32_t> stream() const { return {rank, lane}; }
+  // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 misreads the default
+  auto operator<=>(const StreamOp&) const = default;
+};
+
+/// One side's records as they are read: what is kept of them, and what is needed until they are
+/// aligned.
+struct SideRecords {
+  RecordKeys kept;
+  core::LargeVector<StreamOp> streams;  ///< of the records to align, sorted
+  core::LargeVector<bool> renamed;      ///< per record; empty where the map rewrote a name of none
+};
+
+struct LowHalf {
+  std::size_t operator()(const core::Digest& key) const noexcept { return key.low; }
+};
+
+/// Of both sides.
+using KnownKeys = core::Numbering<core::Digest, LowHalf>;
+
+/// What was found out about objects that a source hands out again and again, as it does one for
+/// all calls of an operator or of a place. Of those that fall together the last is remembered: a
+/// dump in which every call has a place of its own takes no more memory than another.
+template <typename Object, typename Value>
+class ObjectMemo {
+ public:
+  /// @param object  may be null. It is held, so that its address cannot be another's later
+  /// @param find    gives the value where it is not remembered
+  template <typename Find>
+  const Value& of(const std::shared_ptr<const Object>& object, const Find& find) {
+    const auto address = reinterpret_cast<std::uintptr_t>(object.get());
+    Slot& slot = slots_[(address * 0x9E37'79B9'7F4A'7C15U >> 32U) % kSlots];
+    if (!slot.set || slot.object != object) slot = {object, find(), true};
+    return slot.value;
+  }
+
+ private:
+  static constexpr std::size_t kSlots = 4096;
+
+  struct Slot {
+    std::shared_ptr<const Object> object;
+    Value value{};
+    bool set = false;
+  };
+
+  std::vector<Slot> slots_ = std::vector<Slot>(kSlots);
+};
+
+/// Keys of one side's records, by the names that the other side may know them by.
+class SideKeys {
+ public:
+  SideKeys(const NameRewriter& names, std::vector<std::uint64_t>& rewritten)
+      : names_(names), rewritten_(rewritten) {}
+
+  /// @param renamed  set where the map rewrote a name of it
+  core::Digest key_of(const core::OpRecord& head, bool& renamed) {
+    const Id op = operators_.of(head.op, [&] { return id_of(names_.operator_name(*head.op)); });
+    const Id module = sites_.of(head.site, [&] {
+      return id_of(names_.module_path(head.site ? head.site->module_path : std::string()));
+    });
+    for (const Id& id : {op, module}) {
+      if (id.entry) ++rewritten_[*id.entry];
+      renamed = renamed || id.changed;
+    }
+    return comparators::key_of(head, module.name, op.name);
+  }
+
+ private:
+  struct Id {
+    core::Digest name;
+    std::optional<std::size_t> entry;  ///< of the map, that matched it
+    bool changed = false;
+  };
+
+  static Id id_of(const NameRewriter::Name& name) {
+    return {digest_of_name(name.text), name.entry, name.changed};
+  }
+
+  const NameRewriter& names_;
+  std::vector<std::uint64_t>& rewritten_;
+  ObjectMemo<core::OperatorInfo, Id> operators_;
+  ObjectMemo<core::CallSite, Id> sites_;
+};
+
+/// A call ends after all it encloses. Nested calls have higher op indices than what encloses them,
+/// so the end of a call is known by the greatest index inside it; of several calls that end there
+/// the innermost ends first.
+/// @param parents  kUnmatched where there is none
+/// @param depths   as many as parents; both empty where nothing is nested
+Ops completion_order(std::size_t count, const Ops& parents, const Ops& depths) {
+  Ops order(count);
+  std::iota(order.begin(), order.end(), 0U);
+  if (parents.empty()) return order;
+  Ops last = order;
+  for (std::size_t i = count; i-- > 0;) {
+    if (parents[i] == kUnmatched) continue;
+    std::uint32_t& of_parent = last[parents[i]];
+    of_parent = std::max(of_parent, last[i]);
+  }
+  std::ranges::sort(order, [&](std::uint32_t left, std::uint32_t right) {
+    return std::tuple(last[left], depths[right], right) <
+           std::tuple(last[right], depths[left], left);
+  });
+  return order;
+}
+
+/// Leaves out the calls that another one encloses.
+/// @param parents  empty where nothing is nested
+void keep_top(const Ops& parents, RecordKeys& keys) {
+  keys.visible_of.resize(parents.size());
+  for (std::size_t i = 0; i < parents.size(); ++i) {
+    // A parent comes before what it encloses.
+    keys.visible_of[i] =
+        parents[i] == kUnmatched ? static_cast<std::uint32_t>(i) : keys.visible_of[parents[i]];
+  }
+  if (parents.empty()) return;
+  std::erase_if(keys.completion, [&](std::uint32_t op) { return parents[op] != kUnmatched; });
+}
+
+void expect_sound(const core::DumpSource& source, const core::OpRecord& head, std::uint64_t index) {
+  const bool has_sound_parent = head.parent < static_cast<std::int64_t>(index);
+  if (has_sound_parent && head.op) return;
+  throw core::Error(
+      core::ErrorKind::kDumpDamaged,
+      fmt::format("{}: op {} names {}",
+                  source.location(),
+                  index,
+                  has_sound_parent ? "no operator" : "a parent that does not come before it"));
+}
+
+/// @param top_only   leave out the calls that another one encloses
+/// @param rewritten  per entry of the map, the records whose names it rewrote are added
+/// @param pace       is told every record; may be null
+SideRecords read_side(const core::DumpSource& source,
+                      bool top_only,
+                      const NameRewriter& names,
+                      std::vector<std::uint64_t>& rewritten,
+                      Pace* pace,
+                      KnownKeys& known) {
+  SideRecords side;
+  SideKeys keys(names, rewritten);
+  const std::uint64_t count = source.op_count();
+  if (count >= kUnmatched) {
+    throw core::Error(core::ErrorKind::kNotComparable,
+                      source.location() + " holds more operators than can be aligned");
+  }
+  // What encloses each record; empty as long as nothing is nested.
+  Ops parents;
+  Ops depths;
+  side.kept.keys.reserve(count);
+  side.streams.reserve(count);
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const core::OpRecord head = source.op_head(i);
+    const auto op = static_cast<std::uint32_t>(i);
+    expect_sound(source, head, i);
+    bool renamed = false;
+    side.kept.keys.push_back(known.number_of(keys.key_of(head, renamed)));
+    if (known.size() >= kUnmatched) {
+      throw core::Error(core::ErrorKind::kNotComparable,
+                        "the dumps hold more kinds of operators than can be aligned");
+    }
+    if (renamed) {
+      side.renamed.resize(count);
+      side.renamed[i] = true;
+    }
+    const bool is_nested = head.parent >= 0;
+    if (core::is_returned(head)) {
+      side.kept.returned.push_back(op);
+    } else if (!top_only || !is_nested) {
+      side.streams.push_back({head.rank, head.lane, op});
+    }
+    if (is_nested && parents.empty()) {
+      parents.assign(count, kUnmatched);
+      depths.assign(count, 0);
+    }
+    if (is_nested) {
+      parents[i] = static_cast<std::uint32_t>(head.parent);
+      depths[i] = head.depth;
+    }
+    if (pace != nullptr) pace->add(1);
+  }
+  if (!std::ranges::is_sorted(side.streams)) std::ranges::sort(side.streams);
+  for (const StreamOp& at : side.streams) {
+    if (side.kept.ranks.empty() || side.kept.ranks.back() != at.rank) {
+      side.kept.ranks.push_back(at.rank);
+    }
+  }
+  Ops& completion = side.kept.completion;
+  completion = completion_order(count, parents, depths);
+  if (top_only) keep_top(parents, side.kept);
+  if (!side.kept.returned.empty()) {
+    std::erase_if(completion, [&](std::uint32_t op) {
+      return std::ranges::binary_search(side.kept.returned, op);
+    });
+  }
+  return side;
+}
 
 bool same_tensor(const core::TensorRecord& left, const core::TensorRecord& right) {
   if (left.role != right.role || left.slot != right.slot || left.state != right.state) return false;
@@ -37,7 +266,6 @@ bool same_argument(const core::Argument& left, const core::Argument& right) {
 }
 
 using core::ContentState;
-using Ops = core::LargeVector<std::uint32_t>;
 
 /// A digest that is equal exactly where what was put is; texts and lists say how long they are.
 class Print {
@@ -146,7 +374,7 @@ void pair_unordered(const Pool& here, const Pool& there, Pairing& pairing) {
       pairing.match(entry.op, other->op, MatchedBy::kPosition);
       ++other;
     }
-    pairing.work += ours.size() + theirs.size();
+    pairing.summary.work += ours.size() + theirs.size();
   }
 }
 
@@ -196,16 +424,25 @@ void align_stream(std::span<const StreamOp> left,
   Ops own_right;
   const auto here = keys_of(left, pairing.baseline.keys, own_left);
   const auto there = keys_of(right, pairing.candidate.keys, own_right);
-  const Alignment alignment =
-      pairing.by_position ? align_by_position(here, there) : align(here, there, scratch);
+  const auto match = [&](std::size_t i, std::size_t j, MatchedBy how) {
+    const bool by_map = !renamed.empty() && renamed[right[j].op];
+    pairing.match(left[i].op, right[j].op, by_map ? MatchedBy::kMap : how);
+  };
+  if (pairing.summary.by_position) {
+    const std::size_t common = std::min(left.size(), right.size());
+    for (std::size_t i = 0; i < common; ++i) {
+      if (here[i] == there[i]) match(i, i, MatchedBy::kPosition);
+    }
+    pairing.summary.work += common;
+    return;
+  }
+  const Alignment alignment = align(here, there, scratch);
   for (std::size_t i = 0; i < left.size(); ++i) {
     if (alignment.candidate_of[i] == kUnmatched) continue;
-    const std::uint32_t other = right[alignment.candidate_of[i]].op;
-    const bool by_map = !renamed.empty() && renamed[other];
-    pairing.match(left[i].op, other, by_map ? MatchedBy::kMap : alignment.how[i]);
+    match(i, alignment.candidate_of[i], alignment.how[i]);
   }
-  pairing.work += alignment.work;
-  pairing.gave_up = pairing.gave_up || alignment.gave_up;
+  pairing.summary.work += alignment.work;
+  pairing.summary.gave_up = pairing.summary.gave_up || alignment.gave_up;
 }
 
 /// Pairs what each stream that both sides have holds.
@@ -232,7 +469,7 @@ void align_streams(const core::DumpSource& baseline,
     } else {
       align_stream(left, right, there.renamed, scratch, pairing);
     }
-    pairing.work_limit += most_work(left.size() + right.size());
+    pairing.summary.work_limit += most_work(left.size() + right.size());
   }
 }
 
@@ -244,18 +481,16 @@ void align_all(const core::DumpSource& baseline,
   // The baseline keeps its names, if there are to be any.
   const NameRewriter as_they_are =
       options.without_modules ? NameRewriter::without_modules() : NameRewriter();
-  SideRecords here =
-      read_side(baseline, options.top_of_baseline, as_they_are, pairing.rewritten, options.pace);
-  SideRecords there = read_side(
-      candidate, options.top_of_candidate, pairing.names, pairing.rewritten, options.pace);
-  KeyNumbers numbers = number_keys(here.keys, there.keys);
-  here.keys = {};
-  there.keys = {};
+  KnownKeys known;
+  const auto read = [&](const core::DumpSource& source, bool top_only, const NameRewriter& names) {
+    return read_side(source, top_only, names, pairing.rewritten, options.pace, known);
+  };
+  SideRecords here = read(baseline, options.top_of_baseline, as_they_are);
+  SideRecords there = read(candidate, options.top_of_candidate, pairing.names);
+  pairing.distinct_keys = known.size();
+  known = {};
   pairing.baseline = std::move(here.kept);
   pairing.candidate = std::move(there.kept);
-  pairing.baseline.keys = std::move(numbers.baseline);
-  pairing.candidate.keys = std::move(numbers.candidate);
-  pairing.distinct_keys = numbers.distinct;
   pairing.candidate_of.assign(pairing.baseline.keys.size(), kUnmatched);
   pairing.baseline_of.assign(pairing.candidate.keys.size(), kUnmatched);
   pairing.how.assign(pairing.baseline.keys.size(), MatchedBy::kNone);
@@ -329,7 +564,7 @@ std::optional<OpPrints> op_prints(const core::OpRecord& record) {
   bool has_result = has_scalar_results(record);
   for (const core::TensorRecord& tensor : record.tensors) {
     if (tensor.state == ContentState::kExcluded || has_unread_values(tensor)) return std::nullopt;
-    const bool is_input = tensor.role == core::TensorRole::kInput;
+    const bool is_input = core::is_input(tensor);
     (is_input ? inputs : results).put(tensor);
     has_result = has_result || (!is_input && tensor.state == ContentState::kHashed);
   }
@@ -342,13 +577,20 @@ void Pairing::match(std::uint32_t baseline_op, std::uint32_t candidate_op, Match
   baseline_of[candidate_op] = baseline_op;
   how[baseline_op] = by;
   ++matched;
+  const std::array counts{&summary.position,
+                          &summary.lcs,
+                          &summary.anchor,
+                          &summary.partial,
+                          &summary.map,
+                          &summary.order};
+  ++*counts.at(static_cast<std::size_t>(by) - 1);
 }
 
 Pairing pair_records(const core::DumpSource& baseline,
                      const core::DumpSource& candidate,
                      const PairingOptions& options) {
   Pairing pairing;
-  pairing.by_position = options.mode == configs::AlignMode::kStrict;
+  pairing.summary.by_position = options.mode == configs::AlignMode::kStrict;
   if (options.map != nullptr) {
     pairing.names = NameRewriter(*options.map, options.renames);
     pairing.rewritten.resize(options.map->entries.size());
@@ -356,7 +598,7 @@ Pairing pair_records(const core::DumpSource& baseline,
   if (options.without_modules) pairing.names = NameRewriter::without_modules();
   align_all(baseline, candidate, options, pairing);
   pair_returned(baseline, candidate, pairing);
-  if (!pairing.by_position) pairing.moved = find_moved(pairing);
+  if (!pairing.summary.by_position) pairing.moved = find_moved(pairing);
   return pairing;
 }
 

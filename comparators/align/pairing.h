@@ -1,21 +1,47 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "comparators/align/align.h"
 #include "comparators/align/names.h"
-#include "comparators/align/record_keys.h"
+#include "comparators/report/compare_options.h"
+#include "comparators/report/report.h"
 #include "configs/spec/run_config.h"
 #include "core/digest/digest.h"
-#include "core/system/large_memory.h"
-#include "core/trace/dump_source.h"
+#include "core/system/memory.h"
+#include "core/trace/dump.h"
 #include "core/trace/op_record.h"
 
 namespace repro_check::comparators {
+
+/// Of a module path or of an operator.
+core::Digest digest_of_name(std::string_view name) noexcept;
+
+/// Of rank, lane, step, phase, depth, and the two names: 16 bytes, however long they are.
+core::Digest key_of(const core::OpRecord& head,
+                    const core::Digest& module,
+                    const core::Digest& op) noexcept;
+
+/// What is kept of every record of one dump while it is compared.
+struct RecordKeys {
+  Ops keys;  ///< numbers, the same for the same key on both sides
+  /// Op indices in the order in which the calls ended; those left out of the comparison are not in
+  /// it.
+  Ops completion;
+  Ops ranks;  ///< distinct, sorted
+  /// Per op index the call to compare that encloses it, or itself; empty where nothing is left out.
+  Ops visible_of;
+  /// Op indices of what calls returned, ascending. They are aligned by call, as no operators are.
+  std::vector<std::uint32_t> returned;
+
+  [[nodiscard]] std::uint64_t left_out() const noexcept {
+    return keys.size() - completion.size() - returned.size();
+  }
+};
 
 /// Op indices of what belongs together; kUnmatched where a side has nothing.
 struct OpPair {
@@ -31,20 +57,17 @@ struct OpPair {
 struct Pairing {
   RecordKeys baseline;
   RecordKeys candidate;
-  std::uint32_t distinct_keys = 0;                ///< of both sides; every key is below it
-  core::LargeVector<std::uint32_t> candidate_of;  ///< per baseline op index, or kUnmatched
-  core::LargeVector<std::uint32_t> baseline_of;   ///< per candidate op index, or kUnmatched
-  core::LargeVector<MatchedBy> how;               ///< per baseline op index
+  std::uint32_t distinct_keys = 0;   ///< of both sides; every key is below it
+  Ops candidate_of;                  ///< per baseline op index, or kUnmatched
+  Ops baseline_of;                   ///< per candidate op index, or kUnmatched
+  core::LargeVector<MatchedBy> how;  ///< per baseline op index
   /// Records of one key that were left over on both sides: the same call elsewhere. In baseline
   /// order.
   core::LargeVector<OpPair> moved;
   NameRewriter names;                    ///< of the candidate
   std::vector<std::uint64_t> rewritten;  ///< per entry of the map, records of the candidate
   std::uint64_t matched = 0;             ///< operators; returned values are none
-  std::uint64_t work = 0;
-  std::uint64_t work_limit = 0;  ///< what the work was held to, over all streams
-  bool gave_up = false;
-  bool by_position = false;  ///< nothing but the place counted
+  AlignmentSummary summary;              ///< but for what was left over
 
   void match(std::uint32_t baseline_op, std::uint32_t candidate_op, MatchedBy by);
 

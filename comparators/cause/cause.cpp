@@ -8,22 +8,140 @@
 #include <array>
 #include <cmath>
 #include <cstdlib>
-#include <limits>
 #include <optional>
 #include <string_view>
 #include <utility>
+#include <variant>
 
 #include "comparators/cause/differences.h"
-#include "comparators/cause/nondeterministic_operators.h"
 #include "comparators/report/report.h"
-#include "core/tensor/dtype_table.h"
+#include "core/tensor/dtype.h"
+#include "core/tensor/tensor_record.h"
 #include "core/trace/dataflow.h"
-#include "core/trace/lane.h"
+#include "core/trace/op_record.h"
 #include "core/trace/run_manifest.h"
 
 namespace repro_check::comparators {
-
 namespace {
+
+constexpr std::string_view kArrival = "it adds in the order in which threads arrive";
+constexpr std::string_view kLastWriter = "of several values for one place any may come last";
+constexpr std::string_view kPut = "several values for one place come in the order of their threads";
+constexpr std::string_view kBlocks =
+    "a device may add the parts of a sum in the order in which its blocks finish";
+constexpr std::string_view kAlgorithm =
+    "the device's library chooses among algorithms, by timing where it is let, and some of them "
+    "add in the order in which threads arrive";
+constexpr std::string_view kRecurrent =
+    "the device's library computes layers side by side, in streams that share a workspace";
+
+struct Reason {
+  bool on_cpu;
+  std::string_view why;
+  std::string_view operators;  ///< of aten
+};
+
+constexpr auto kReasons = std::to_array<Reason>({
+    {true, kPut, "_index_put_impl_ _unsafe_index_put index_put index_put_ put put_"},
+    {true, kLastWriter, "index_copy index_copy_"},
+    {true, kArrival, "index_backward take_backward"},
+    {false,
+     kArrival,
+     "index_add index_add_ index_reduce index_reduce_ scatter_add scatter_add_ "
+     "scatter_reduce scatter_reduce_ bincount histc cumsum embedding_bag "
+     "embedding_dense_backward _embedding_bag_dense_backward grid_sampler_2d_backward "
+     "grid_sampler_3d_backward upsample_bilinear2d_backward upsample_bicubic2d_backward "
+     "upsample_nearest2d_backward nll_loss2d_forward _ctc_loss_backward "
+     "_scaled_dot_product_flash_attention_backward "
+     "_scaled_dot_product_efficient_attention_backward"},
+    {false, kLastWriter, "scatter scatter_ max_unpool2d max_unpool3d"},
+    {false, "of equal values any may be chosen", "median kthvalue"},
+    {false,
+     kRecurrent,
+     "lstm gru rnn_tanh rnn_relu _cudnn_rnn _cudnn_rnn_backward miopen_rnn "
+     "miopen_rnn_backward"},
+    {false,
+     kAlgorithm,
+     "conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d convolution "
+     "_convolution convolution_backward cudnn_convolution cudnn_convolution_transpose "
+     "cudnn_convolution_relu cudnn_convolution_add_relu miopen_convolution "
+     "miopen_convolution_transpose miopen_depthwise_convolution"},
+    {false,
+     kBlocks,
+     "sum nansum mean prod norm linalg_vector_norm std std_mean var var_mean logsumexp"},
+});
+
+constexpr std::string_view kTieBreakers =
+    "topk sort argsort argmax argmin max min median nanmedian mode kthvalue";
+
+/// Elementwise functions that ATen hands to MKL's vector mathematics. trunc is left out: it is
+/// exact in every kernel, which sqrt is not in those of lower accuracy.
+constexpr std::string_view kVectorFunctions =
+    "acos asin atan cos erf erfc erfinv exp expm1 lgamma log log10 log1p log2 sin sqrt tan tanh";
+/// ATen splits these functions among threads beyond so many elements (UnaryOpsKernel.cpp,
+/// IMPLEMENT_VML_KERNEL), not at::internal::GRAIN_SIZE as other elementwise work.
+constexpr std::int64_t kGrain = 2'048;
+
+/// `conv2d` of aten::conv2d; empty for operators of others.
+std::string_view aten_name(const core::OperatorInfo& op) noexcept {
+  constexpr std::string_view kPrefix = "aten::";
+  const std::string_view name = op.name;
+  return name.starts_with(kPrefix) ? name.substr(kPrefix.size()) : std::string_view();
+}
+
+/// Whether what is put is added; empty where the record does not say.
+std::optional<bool> accumulates(const core::OpRecord& record) {
+  const auto found = std::ranges::find(record.arguments, "accumulate", &core::Argument::name);
+  if (found == record.arguments.end()) return std::nullopt;
+  if (const auto* flag = std::get_if<bool>(&found->value.data)) return *flag;
+  return std::nullopt;
+}
+
+std::string_view reason_of(const Reason& reason, const core::OpRecord& record) {
+  const auto adds = accumulates(record);
+  if (reason.why != kPut || !adds) return reason.why;
+  return *adds ? kArrival : kLastWriter;
+}
+
+bool on_accelerator(const core::OpRecord& record) {
+  return std::ranges::any_of(record.tensors, [](const core::TensorRecord& tensor) {
+    return !tensor.device.empty() && !tensor.device.starts_with("cpu");
+  });
+}
+
+std::optional<std::string_view> known_nondeterminism(const core::OpRecord& record) {
+  if (!record.op) return std::nullopt;
+  const std::string_view name = aten_name(*record.op);
+  for (const Reason& reason : kReasons) {
+    if (!is_word_of(reason.operators, name)) continue;
+    if (reason.on_cpu || on_accelerator(record)) return reason_of(reason, record);
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string_view> differs_between_processes(const core::OpRecord& record,
+                                                          std::uint64_t threads) {
+  if (!record.op || threads < 2) return std::nullopt;
+  std::string_view name = aten_name(*record.op);
+  if (name.ends_with('_')) name.remove_suffix(1);
+  if (!is_word_of(kVectorFunctions, name)) return std::nullopt;
+  const bool large = std::ranges::any_of(record.tensors, [](const core::TensorRecord& tensor) {
+    const bool real =
+        tensor.dtype == core::Dtype::kFloat32 || tensor.dtype == core::Dtype::kFloat64;
+    return real && core::is_output(tensor) && core::element_count(tensor.shape) > kGrain;
+  });
+  if (!large || on_accelerator(record)) return std::nullopt;
+  return "MKL may give one of its threads a kernel of lower accuracy on the first call in a "
+         "process";
+}
+
+bool breaks_ties(const core::OperatorInfo& op) noexcept {
+  return is_word_of(kTieBreakers, aten_name(op));
+}
+
+bool is_dropout(const core::OperatorInfo& op) noexcept {
+  return op.name.find("dropout") != std::string::npos;
+}
 
 constexpr std::string_view kEqualInputs =
     "its inputs and weights were bit-equal, its output was not";
@@ -32,10 +150,11 @@ constexpr std::string_view kKnownInputs =
 
 /// One operator and what is known of it, asked row by row.
 struct Case {
-  const core::OpRecord& baseline;
-  const core::OpRecord& candidate;
-  const OpFindings& findings;
+  const JudgedCall& call;
   const Evidence& evidence;
+  const core::OpRecord& baseline = call.baseline;
+  const core::OpRecord& candidate = call.candidate;
+  const OpFindings& findings = call.findings;
 };
 
 std::string_view equal_inputs(const OpFindings& findings) {
@@ -75,7 +194,7 @@ bool draws(const Case& c) {
 
 std::optional<Cause> rng_stream(const Case& c) {
   if (!draws(c)) return std::nullopt;
-  const auto elsewhere = c.evidence.rng.stood_elsewhere(c.baseline, c.candidate);
+  const auto elsewhere = c.evidence.rng.stood_elsewhere(c.call);
   if (!elsewhere.value_or(false)) return std::nullopt;
   std::string parting = c.evidence.rng.parting();
   bool seeds = c.evidence.rng.started_apart();
@@ -177,25 +296,25 @@ const core::TensorRecord* moved_tensor(const core::OpRecord& record) {
 
 bool has_layout(const core::OpRecord& record) {
   return std::ranges::all_of(record.tensors, [](const core::TensorRecord& tensor) {
-    return tensor.role != core::TensorRole::kInput || tensor.shape.empty() ||
-           tensor.layout != "strided" || !tensor.strides.empty();
+    return !core::is_input(tensor) || tensor.shape.empty() || tensor.layout != "strided" ||
+           !tensor.strides.empty();
   });
 }
 
 /// Whether some output lies where an input does: an operator that works in place, or a view.
 bool writes_in_place(const core::OpRecord& record) {
   return std::ranges::any_of(record.tensors, [&](const core::TensorRecord& output) {
-    return output.role == core::TensorRole::kOutput && output.storage >= 0 &&
+    return core::is_output(output) && output.storage >= 0 &&
            output.producer == static_cast<std::int64_t>(record.index) &&
            std::ranges::any_of(record.tensors, [&](const core::TensorRecord& input) {
-             return input.role == core::TensorRole::kInput && input.storage == output.storage;
+             return core::is_input(input) && input.storage == output.storage;
            });
   });
 }
 
 bool was_watched(const core::OpRecord& record) {
   return std::ranges::all_of(record.tensors, [](const core::TensorRecord& tensor) {
-    return tensor.role != core::TensorRole::kInput || tensor.storage < 0 ||
+    return !core::is_input(tensor) || tensor.storage < 0 ||
            tensor.state != core::ContentState::kHashed ||
            tensor.watch != core::InputWatch::kNotWatched;
   });
@@ -227,7 +346,7 @@ bool overflowed(double from, double to, const core::FloatLayout& format) {
 
 std::optional<Cause> uninitialised_cause(const Case& c) {
   if (!may_read_unwritten(c.baseline) && !may_read_unwritten(c.candidate)) return std::nullopt;
-  std::string what = describe_unwritten(c.baseline, c.candidate, c.evidence);
+  std::string what = describe_unwritten(c.call, c.evidence);
   if (what.empty()) what = "an argument is memory that no operator has written in whole";
   return Cause(CauseKind::kUninitialised, std::move(what));
 }
@@ -365,7 +484,7 @@ std::optional<Cause> race_cause(const core::TensorRecord* baseline,
   const char* where = moved(candidate) ? "the candidate" : "the baseline";
   if (moved(baseline) && moved(candidate)) where = "both runs";
   const core::TensorRecord& tensor = moved(baseline) ? *baseline : *candidate;
-  const bool input = tensor.role == core::TensorRole::kInput;
+  const bool input = core::is_input(tensor);
   return Cause(CauseKind::kRace,
                fmt::format("another thread or stream wrote its {} {} after it was digested and "
                            "before {}, in {}: what was {} is not what was compared",
@@ -523,7 +642,7 @@ class Tracer {
   /// Nobody's writing is on both sides too.
   static bool is_of_both(const core::DumpSource& dump,
                          std::int64_t writer,
-                         const core::LargeVector<std::uint32_t>& counterparts) {
+                         const Ops& counterparts) {
     if (writer < 0) return true;
     const auto place = static_cast<std::size_t>(writer);
     return place < dump.op_count() && place < counterparts.size() &&
@@ -775,25 +894,18 @@ std::optional<Attribution> from_scalars(const OpFindings& findings, const Eviden
 
 }  // namespace
 
-std::string describe_unwritten(const core::OpRecord& baseline,
-                               const core::OpRecord& candidate,
-                               const Evidence& evidence) {
-  const core::TensorRecord* tensor = unwritten_argument(baseline);
-  if (tensor != nullptr) {
-    return evidence.baseline_writes.describe_unwritten(*tensor);
-  }
-  tensor = unwritten_argument(candidate);
-  if (tensor == nullptr) return {};
-  return evidence.candidate_writes.describe_unwritten(*tensor);
+std::string describe_unwritten(const JudgedCall& call, const Evidence& evidence) {
+  const core::TensorRecord* tensor = unwritten_argument(call.baseline);
+  if (tensor != nullptr) return evidence.baseline_writes.describe_unwritten(*tensor);
+  tensor = unwritten_argument(call.candidate);
+  return tensor == nullptr ? "" : evidence.candidate_writes.describe_unwritten(*tensor);
 }
 
-void lead_with_mode(const core::RunManifest& baseline,
-                    const core::RunManifest& candidate,
-                    Cause& cause) {
+void lead_with_mode(const Evidence& evidence, Cause& cause) {
   std::vector<std::string> texts;
   for (const std::string_view name : {core::kModelMode, core::kModelTraining}) {
-    const std::string* from = core::environment_fact(baseline, name);
-    const std::string* to = core::environment_fact(candidate, name);
+    const std::string* from = core::environment_fact(evidence.baseline.manifest(), name);
+    const std::string* to = core::environment_fact(evidence.candidate.manifest(), name);
     if (from == nullptr || to == nullptr || *from == *to) continue;
     texts.push_back(fmt::format("{} {} -> {}", name, *from, *to));
   }
@@ -806,30 +918,26 @@ void lead_with_mode(const core::RunManifest& baseline,
   cause = std::move(mode);
 }
 
-Attribution attribute(const core::OpRecord& baseline,
-                      const core::OpRecord& candidate,
-                      const OpFindings& findings,
-                      const Evidence& evidence) {
+Attribution attribute(const JudgedCall& call, const Evidence& evidence) {
+  const OpFindings& findings = call.findings;
   Attribution result;
-  const std::uint32_t child = evidence.divergent_child.at(baseline.index);
+  const std::uint32_t child = evidence.divergent_child.at(call.baseline.index);
   if (child != kUnmatched) {
     // On whose account nothing inside it is at fault.
     result = inherited_from(child, fmt::format("op {}, which it calls, diverged", child));
-  } else if (auto by_inputs = from_inputs(findings, baseline.lane, evidence)) {
+  } else if (auto by_inputs = from_inputs(findings, call.baseline.lane, evidence)) {
     result = std::move(*by_inputs);
   } else if (auto by_scalars = from_scalars(findings, evidence)) {
     result = std::move(*by_scalars);
   } else {
-    result = attribute_compute({baseline, candidate, findings, evidence});
+    result = attribute_compute({call, evidence});
   }
   const bool mismatched = findings.outcome == OpOutcome::kMismatched;
   if (mismatched && result.relation == Relation::kOrigin &&
       result.kind == DivergenceKind::kOrigin) {
     result.cause = mismatch_cause(findings, evidence);
   }
-  if (result.relation == Relation::kOrigin) {
-    lead_with_mode(evidence.baseline.manifest(), evidence.candidate.manifest(), result.cause);
-  }
+  if (result.relation == Relation::kOrigin) lead_with_mode(evidence, result.cause);
   if (!mismatched) return result;
   result.relation = Relation::kMismatch;
   result.kind = DivergenceKind::kMismatch;

@@ -11,13 +11,135 @@
 
 #include "comparators/align/pairing.h"
 #include "comparators/cause/differences.h"
-#include "comparators/cause/history.h"
 #include "comparators/judge/op_judge.h"
 #include "comparators/report/report.h"
-#include "core/system/large_memory.h"
-#include "core/trace/dump_source.h"
+#include "core/system/memory.h"
+#include "core/trace/dump.h"
+#include "core/trace/op_record.h"
+#include "core/trace/run_manifest.h"
 
 namespace repro_check::comparators {
+
+/// Something a storage of one run. An operator may have a storage of its own, so that a trace of a
+/// million operators has a million of these.
+template <typename Value>
+class StorageMap {
+ public:
+  /// Made where there is none yet.
+  Value& operator[](std::int64_t storage) {
+    const std::uint32_t number = numbers_.number_of(storage);
+    if (number == values_.size()) values_.emplace_back();
+    return values_[number];
+  }
+
+  /// Null where there is none.
+  [[nodiscard]] const Value* find(std::int64_t storage) const {
+    const auto number = numbers_.find(storage);
+    return number ? &values_[*number] : nullptr;
+  }
+
+  /// In the order in which they were made.
+  [[nodiscard]] const core::LargeVector<Value>& values() const { return values_; }
+
+ private:
+  /// Storages are mostly numbered as they come, and then each has a slot of its own beside its
+  /// neighbour's. Numbers far apart are mixed, so that few fall together.
+  struct Hash {
+    std::size_t operator()(std::int64_t storage) const noexcept {
+      const auto number = static_cast<std::uint64_t>(storage);
+      const std::uint64_t mixed = (number >> 24U) * 0x9E37'79B9'7F4A'7C15U;
+      return number + (mixed ^ (mixed >> 32U));
+    }
+  };
+
+  core::Numbering<std::int64_t, Hash> numbers_;
+  core::LargeVector<Value> values_;
+};
+
+/// What was last written to each storage of one run, to notice a value that changed although no
+/// operator wrote it, and who allocated memory that nobody had written yet. 40 bytes a storage,
+/// twice that of those that came to differ.
+class WriteHistory {
+ public:
+  /// @param dump  of the run; borrowed
+  explicit WriteHistory(const core::DumpSource& dump) : dump_(dump) {}
+
+  /// To be told every record, in the order in which calls ended.
+  /// @param differs  whether some output is not that of the other run
+  void see(const core::OpRecord& record, bool differs);
+
+  /// Whether `input` is seen through the view that its producer returned, and holds something else
+  /// than it returned. False where that cannot be told.
+  [[nodiscard]] bool contradicts(const core::TensorRecord& input) const;
+  /// The last operator that wrote something else into the storage than its counterpart, and whose
+  /// view of it no other has written since; kNoProducer where there is none.
+  [[nodiscard]] std::int64_t differing_writer(const core::TensorRecord& tensor) const;
+
+  /// `` `self` is memory that op 3 aten::empty allocated and that no operator has written since``;
+  /// empty where a call inside an operator allocated it, or nobody did.
+  [[nodiscard]] std::string describe_unwritten(const core::TensorRecord& tensor) const;
+
+ private:
+  void see_allocations(const core::OpRecord& record);
+
+  struct Write {
+    std::int64_t producer = core::kNoProducer;
+    std::uint64_t view = 0;  ///< dtype, shape, strides and offset
+    core::Digest content;
+  };
+  const core::DumpSource& dump_;
+  StorageMap<Write> writes_;
+  StorageMap<Write> differing_;
+  StorageMap<std::int64_t> allocators_;  ///< op indices
+};
+
+/// The first argument that is memory of which not all has been written, and that the operator
+/// reads; null where there is none. What only takes its shape, shows it otherwise or writes it does
+/// not read it, and neither is it known of what picks elements (`index_select`).
+const core::TensorRecord* unwritten_argument(const core::OpRecord& record);
+
+/// Whether an argument is such memory, and the operator reads it or picks elements of it.
+bool may_read_unwritten(const core::OpRecord& record);
+
+/// Follows the generators of both runs through the trace and remembers where they first parted.
+class RngLedger {
+ public:
+  RngLedger(const core::RunManifest& baseline, const core::RunManifest& candidate);
+
+  /// To be told every matched pair, in the order in which the calls ended, before its cause is
+  /// asked for.
+  void see(const JudgedCall& call);
+  /// And every operator that is on one side only.
+  void see_unmatched(const core::OpRecord& record, bool in_baseline);
+
+  /// Whether a generator stood elsewhere, or had another seed, when this pair drew. Empty when it
+  /// was not recorded for either side.
+  [[nodiscard]] std::optional<bool> stood_elsewhere(const JudgedCall& call) const;
+
+  /// `the generators started apart (seed 1 against 2)`, `the stream parted at op 3 aten::rand,
+  /// which drew 8 against 4 numbers`; empty while they are together.
+  [[nodiscard]] const std::string& parting() const noexcept { return parting_; }
+  /// They parted before the first draw, by their seeds.
+  [[nodiscard]] bool started_apart() const noexcept { return started_apart_; }
+  /// Of all that it was told.
+  [[nodiscard]] RandomDraws draws() const;
+
+ private:
+  void part(std::string sentence);
+  /// Of calls in calls the outermost that drew counts. To be told every call, in the order in which
+  /// they ended: those that draw nothing stand between those that do.
+  void count_calls(const core::OpRecord& record);
+  void count(const core::OpRecord& record);
+
+  std::uint64_t baseline_seed_ = 0;
+  std::uint64_t candidate_seed_ = 0;
+  bool on_host_ = false;
+  bool started_apart_ = false;
+  std::string parting_;
+  std::string last_draw_;  ///< the last operator that drew alike on both sides
+  RandomDraws draws_;
+  std::map<std::uint64_t, std::uint64_t> below_;  ///< counted under a call that has not ended
+};
 
 /// Something an op index, of those that have it; the array is made with the first.
 template <typename Value>
@@ -45,69 +167,37 @@ class OpTable {
 /// What is known of the whole comparison when one operator's cause is sought. It grows while
 /// operators are judged in the order in which they ended.
 struct Evidence {
-  /// All are borrowed, and the dumps and the report are described already.
-  Evidence(const core::DumpSource& from,
-           const core::DumpSource& to,
-           const Pairing& pairs,
-           const Report& of)
-      : baseline(from),
-        candidate(to),
-        pairing(pairs),
-        report(of),
-        suspects(suspects_of(from.manifest(), to.manifest(), of.differences)),
-        rng(from.manifest(), to.manifest()),
-        baseline_writes(from),
-        candidate_writes(to),
-        outcomes(pairs.candidate_of.size(), OpOutcome::kUnseen),
-        root_of(outcomes.size(), kUnmatched),
-        divergent_child(outcomes.size(), kUnmatched),
-        passed_error(outcomes.size(), 0) {}
-
   const core::DumpSource& baseline;
   const core::DumpSource& candidate;
   const Pairing& pairing;
   const Report& report;  ///< its `differences` and `named_tensors`
-  std::vector<Suspect> suspects;
-  RngLedger rng;
-  WriteHistory baseline_writes;
-  WriteHistory candidate_writes;
-  /// Per baseline op.
-  OpTable<OpOutcome> outcomes;
+  std::vector<Suspect> suspects =
+      suspects_of(baseline.manifest(), candidate.manifest(), report.differences);
+  RngLedger rng{baseline.manifest(), candidate.manifest()};
+  WriteHistory baseline_writes{baseline};
+  WriteHistory candidate_writes{candidate};
+  std::size_t ops = pairing.candidate_of.size();  ///< of the baseline
+  OpTable<OpOutcome> outcomes{ops, OpOutcome::kUnseen};
   /// Per baseline op the first of its chain of divergent producers; itself when it has none.
-  OpTable<std::uint32_t> root_of;
+  OpTable<std::uint32_t> root_of{ops, kUnmatched};
   /// Per baseline op its first divergent nested call.
-  OpTable<std::uint32_t> divergent_child;
+  OpTable<std::uint32_t> divergent_child{ops, kUnmatched};
   /// Greatest l2_rel of an operator's outputs that passed although they differ.
-  OpTable<double> passed_error;
+  OpTable<double> passed_error{ops, 0};
   /// Differing scalar results, and the first baseline op that returned such a pair.
-  std::map<std::pair<std::string, std::string>, std::uint64_t> scalar_results;
-};
-
-/// Whose fault it is.
-struct Attribution {
-  Relation relation = Relation::kOrigin;
-  DivergenceKind kind = DivergenceKind::kOrigin;
-  std::vector<std::uint64_t> producers;  ///< divergent baseline ops that made differing inputs
-  Cause cause;
+  std::map<std::pair<std::string, std::string>, std::uint64_t> scalar_results = {};
 };
 
 /// Finds relation and cause of an operator that fails: the first row of the decision table
 /// (comparison.md 5) that holds, and the later ones beside it.
-Attribution attribute(const core::OpRecord& baseline,
-                      const core::OpRecord& candidate,
-                      const OpFindings& findings,
-                      const Evidence& evidence);
+Attribution attribute(const JudgedCall& call, const Evidence& evidence);
 
 /// `` `self` is memory that op 3 aten::empty allocated and that no operator has written since``, of
 /// what either run reads of such memory; empty where neither is known to.
-std::string describe_unwritten(const core::OpRecord& baseline,
-                               const core::OpRecord& candidate,
-                               const Evidence& evidence);
+std::string describe_unwritten(const JudgedCall& call, const Evidence& evidence);
 
 /// Where one model was in training mode and the other was not, or other modules of it were: that
 /// comes before `cause`, which follows from it. Nothing where a manifest does not say.
-void lead_with_mode(const core::RunManifest& baseline,
-                    const core::RunManifest& candidate,
-                    Cause& cause);
+void lead_with_mode(const Evidence& evidence, Cause& cause);
 
 }  // namespace repro_check::comparators

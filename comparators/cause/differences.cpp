@@ -13,9 +13,9 @@
 
 #include "configs/setting_changes.h"
 #include "configs/spec/run_config.h"
-#include "core/content/content.h"
 #include "core/digest/digest.h"
-#include "core/tensor/tensor_view.h"
+#include "core/tensor/content.h"
+#include "core/tensor/tensor_record.h"
 #include "core/trace/run_manifest.h"
 
 namespace repro_check::comparators {
@@ -332,7 +332,7 @@ std::optional<NamedTensorDifference> compare(const NamedTensor& baseline,
                                   dtype_and_shape(candidate.dtype, candidate.shape));
     return difference;
   }
-  const std::string where = fmt::format("{} {}", kind_text(baseline.kind), baseline.name);
+  const std::string where = fmt::format("{} {}", core::name_of(baseline.kind), baseline.name);
   if (judge.same_content(key_of(baseline), key_of(candidate), where).value_or(true)) {
     return std::nullopt;
   }
@@ -354,18 +354,6 @@ std::optional<NamedTensorDifference> compare(const NamedTensor& baseline,
 }
 
 }  // namespace
-
-std::string_view kind_text(core::NamedTensorKind kind) noexcept {
-  switch (kind) {
-    case core::NamedTensorKind::kInput:
-      return "input";
-    case core::NamedTensorKind::kParameter:
-      return "parameter";
-    case core::NamedTensorKind::kBuffer:
-      return "buffer";
-  }
-  return "tensor";
-}
 
 std::string extent_text(const TensorMetrics& metrics) {
   const std::string text =

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "comparators/align/names.h"
@@ -61,9 +60,6 @@ std::vector<NamedTensorDifference> differing_named_tensors(const core::RunManife
                                                            const NameRewriter& names,
                                                            TensorJudge& judge,
                                                            std::vector<std::uint64_t>& matched);
-
-/// `input`, `parameter`, `buffer`
-std::string_view kind_text(core::NamedTensorKind kind) noexcept;
 
 /// `1 of 4096 elements, max 1 ULP`, `3 of 8 elements, abs max 0.5`; the note where there are no
 /// metrics.

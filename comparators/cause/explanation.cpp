@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <array>
 #include <set>
-#include <string_view>
 #include <utility>
 
 #include "comparators/report/report.h"

@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "comparators/cause/history.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
 #include <utility>
 #include <variant>
 
+#include "comparators/cause/cause.h"
 #include "comparators/report/report.h"
 
 namespace repro_check::comparators {
@@ -63,14 +61,13 @@ bool takes_no_values(std::string_view base, const TensorRecord& tensor) {
 
 bool is_shared_with_output(const core::OpRecord& record, const TensorRecord& input) {
   return std::ranges::any_of(record.tensors, [&](const TensorRecord& output) {
-    return output.role == TensorRole::kOutput && output.storage >= 0 &&
-           output.storage == input.storage;
+    return core::is_output(output) && output.storage >= 0 && output.storage == input.storage;
   });
 }
 
 bool has_values(const core::OpRecord& record) {
   return std::ranges::any_of(record.tensors, [](const TensorRecord& output) {
-    return output.role == TensorRole::kOutput && output.state == ContentState::kHashed;
+    return core::is_output(output) && output.state == ContentState::kHashed;
   });
 }
 
@@ -89,7 +86,7 @@ bool is_ignored(const core::OpRecord& record, const TensorRecord& input) {
 const TensorRecord* unwritten_input(const core::OpRecord& record) {
   const std::string_view base = base_name(record);
   for (const TensorRecord& tensor : record.tensors) {
-    if (tensor.role != TensorRole::kInput || tensor.state != ContentState::kUninitialised) continue;
+    if (!core::is_input(tensor) || tensor.state != ContentState::kUninitialised) continue;
     if (core::is_returned(record)) return &tensor;
     if (!takes_no_values(base, tensor) && !is_shared_with_output(record, tensor) &&
         !is_ignored(record, tensor)) {
@@ -119,7 +116,7 @@ bool may_read_unwritten(const core::OpRecord& record) { return unwritten_input(r
 
 void WriteHistory::see(const core::OpRecord& record, bool differs) {
   for (const core::TensorRecord& tensor : record.tensors) {
-    if (tensor.role != core::TensorRole::kOutput || !is_plain(tensor)) continue;
+    if (!core::is_output(tensor) || !is_plain(tensor)) continue;
     // An alias that nobody has touched says nothing new of its storage.
     if (tensor.producer != static_cast<std::int64_t>(record.index)) continue;
     const Write write{tensor.producer, view_of(tensor), tensor.digest};
@@ -148,11 +145,10 @@ void WriteHistory::see_allocations(const core::OpRecord& record) {
   // A kernel may write what it has allocated without an operator.
   if (record.depth != 0) return;
   for (const TensorRecord& output : record.tensors) {
-    if (output.role != TensorRole::kOutput || output.state != ContentState::kUninitialised)
-      continue;
+    if (!core::is_output(output) || output.state != ContentState::kUninitialised) continue;
     if (output.storage < 0 || output.producer != static_cast<std::int64_t>(record.index)) continue;
     const bool given = std::ranges::any_of(record.tensors, [&](const TensorRecord& input) {
-      return input.role == TensorRole::kInput && input.storage == output.storage;
+      return core::is_input(input) && input.storage == output.storage;
     });
     if (!given || base_name(record).starts_with("resize"))
       allocators_[output.storage] = output.producer;
@@ -214,13 +210,14 @@ RandomDraws RngLedger::draws() const {
   return draws;
 }
 
-void RngLedger::see(const core::OpRecord& baseline, const core::OpRecord& candidate) {
+void RngLedger::see(const JudgedCall& call) {
+  const core::OpRecord& baseline = call.baseline;
   const auto& from = baseline.generator;
-  const auto& to = candidate.generator;
+  const auto& to = call.candidate.generator;
   if (from.has_value() == to.has_value()) count_calls(baseline);
   if (!from && !to) return;
   if (!from || !to) {
-    see_unmatched(from ? baseline : candidate, from.has_value());
+    see_unmatched(from ? baseline : call.candidate, from.has_value());
     return;
   }
   const bool elsewhere = from->position_before != to->position_before;
@@ -252,10 +249,9 @@ void RngLedger::see_unmatched(const core::OpRecord& record, bool in_baseline) {
                    in_baseline ? "baseline" : "candidate"));
 }
 
-std::optional<bool> RngLedger::stood_elsewhere(const core::OpRecord& baseline,
-                                               const core::OpRecord& candidate) const {
-  const auto& from = baseline.generator;
-  const auto& to = candidate.generator;
+std::optional<bool> RngLedger::stood_elsewhere(const JudgedCall& call) const {
+  const auto& from = call.baseline.generator;
+  const auto& to = call.candidate.generator;
   if (from && to) return from->seed != to->seed || from->position_before != to->position_before;
   if (from || to) return true;
   if (baseline_seed_ != candidate_seed_) return true;

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <limits>
 #include <span>
@@ -25,11 +24,11 @@ constexpr std::size_t kMostSplit = 10'000;
 /// Neighbouring records of one module.
 struct ModuleRun {
   std::string module;
-  core::LargeVector<std::uint32_t> places;
+  Ops places;
 };
 
 std::vector<ModuleRun> module_runs(const core::DumpSource& source,
-                                   const core::LargeVector<std::uint32_t>& places,
+                                   const Ops& places,
                                    const NameRewriter& names) {
   std::vector<ModuleRun> runs;
   for (const std::uint32_t place : places) {
@@ -44,7 +43,7 @@ constexpr std::size_t kDescribedParts = 4;
 
 /// Length of the shortest body that the keys are a whole number of repetitions of.
 std::size_t shortest_period(std::span<const std::uint32_t> keys) {
-  core::LargeVector<std::uint32_t> border(keys.size(), 0);
+  Ops border(keys.size(), 0);
   for (std::size_t i = 1; i < keys.size(); ++i) {
     std::size_t length = border[i - 1];
     while (length > 0 && keys[i] != keys[length]) length = border[length - 1];
@@ -85,7 +84,7 @@ std::string decision_text(const std::optional<Decision>& decision, bool parted) 
 }
 
 /// Consecutive op indices, as a hunk of one side in a plain stream has.
-bool consecutive(const core::LargeVector<std::uint32_t>& places) {
+bool consecutive(const Ops& places) {
   return !places.empty() && places.back() - places.front() + 1 == places.size();
 }
 
@@ -94,7 +93,7 @@ bool end_alike(const core::OpRecord& whole, const core::OpRecord& last) {
   if (whole.tensors.empty() || last.tensors.empty()) return false;
   const core::TensorRecord& left = whole.tensors.back();
   const core::TensorRecord& right = last.tensors.back();
-  return left.role == core::TensorRole::kOutput && left.state == core::ContentState::kHashed &&
+  return core::is_output(left) && left.state == core::ContentState::kHashed &&
          left.state == right.state && left.content_key() == right.content_key();
 }
 
@@ -135,7 +134,8 @@ bool is_reordered(const HunkJudge& of, const Hunk& hunk) {
 
 /// Records of both sides that are one finding.
 std::size_t pairs_in(const HunkJudge& of, const Hunk& hunk) {
-  if (of.evidence.pairing.by_position) return std::min(hunk.missing.size(), hunk.extra.size());
+  if (of.evidence.pairing.summary.by_position)
+    return std::min(hunk.missing.size(), hunk.extra.size());
   return !is_reordered(of, hunk) && replaced(of, hunk) ? hunk.missing.size() : 0;
 }
 
@@ -211,7 +211,7 @@ std::optional<HunkVerdict> decomposed(const HunkJudge& of, const Hunk& hunk) {
 std::optional<HunkVerdict> loop(const HunkJudge& of, const Hunk& hunk) {
   const bool longer_in_baseline = hunk.extra.empty();
   if (!longer_in_baseline && !hunk.missing.empty()) return std::nullopt;
-  core::LargeVector<std::uint32_t> places = longer_in_baseline ? hunk.missing : hunk.extra;
+  Ops places = longer_in_baseline ? hunk.missing : hunk.extra;
   std::ranges::sort(places);  // nested calls come in the order in which they ended
   if (!consecutive(places)) return std::nullopt;
   const std::span<const std::uint32_t> keys =
@@ -290,10 +290,18 @@ OpDivergence item(const HunkJudge& of,
     divergence.cause.evidence += "; suspect: " + executor->text;
     divergence.cause.advice = settings_advice({*executor});
   }
-  lead_with_mode(
-      of.evidence.baseline.manifest(), of.evidence.candidate.manifest(), divergence.cause);
+  lead_with_mode(of.evidence, divergence.cause);
   divergence.severity = std::numeric_limits<double>::infinity();
   return divergence;
+}
+
+/// The results that are no tensors, as a report shows them: `True`; empty where there are none.
+std::string results_text(const core::OpRecord& record) {
+  std::string text;
+  for (const core::Value& value : record.results) {
+    if (!is_tensor(value)) text += (text.empty() ? "" : ", ") + short_text(value);
+  }
+  return text;
 }
 
 /// What `if tensor:`, `while tensor:`, `int(tensor)` and their like call.
@@ -309,7 +317,7 @@ bool asks_tensor(const core::OperatorInfo& op) {
 core::LargeVector<OpPair> order_events(const Pairing& pairing) {
   core::LargeVector<OpPair> events;
   events.reserve(pairing.candidate_of.size() + pairing.baseline_of.size() - pairing.matched);
-  const core::LargeVector<std::uint32_t>& theirs = pairing.candidate.completion;
+  const Ops& theirs = pairing.candidate.completion;
   std::size_t next = 0;
   const auto flush_until = [&](std::uint32_t stop) {
     while (next < theirs.size() && theirs[next] != stop) {
@@ -342,14 +350,12 @@ core::LargeVector<OpPair> order_events(const Pairing& pairing) {
   return events;
 }
 
-std::vector<Hunk> split_by_module(const Hunk& hunk,
-                                  const core::DumpSource& baseline,
-                                  const core::DumpSource& candidate,
-                                  const NameRewriter& names) {
+std::vector<Hunk> HunkJudge::split(const Hunk& hunk) const {
   const bool small = hunk.missing.size() + hunk.extra.size() <= kMostSplit;
   if (!small || hunk.missing.size() < 2 || hunk.extra.size() < 2) return {hunk};
-  std::vector<ModuleRun> missing = module_runs(baseline, hunk.missing, {});
-  std::vector<ModuleRun> extra = module_runs(candidate, hunk.extra, names);
+  std::vector<ModuleRun> missing = module_runs(evidence.baseline, hunk.missing, {});
+  std::vector<ModuleRun> extra =
+      module_runs(evidence.candidate, hunk.extra, evidence.pairing.names);
   if (!std::ranges::equal(missing, extra, {}, &ModuleRun::module, &ModuleRun::module)) {
     return {hunk};
   }
@@ -372,14 +378,14 @@ std::uint64_t HunkJudge::items(const Hunk& hunk) const {
 }
 
 void HunkJudge::describe(const Hunk& hunk,
-                         const PartingContext& context,
+                         const std::string& earlier,
+                         const std::optional<Decision>& decision,
                          std::size_t keep,
                          const std::function<void(OpDivergence)>& take) const {
   if (keep == 0) return;
   std::size_t described = 0;
-  const std::string when = context.earlier.empty()
-                               ? "; all operators before it agree"
-                               : fmt::format("; a consequence of {}", context.earlier);
+  const std::string when = earlier.empty() ? "; all operators before it agree"
+                                           : fmt::format("; a consequence of {}", earlier);
   const auto add = [&](std::uint32_t baseline, std::uint32_t candidate, HunkVerdict verdict) {
     const std::string what = verdict.cause.evidence;
     verdict.cause.evidence += when;
@@ -399,7 +405,7 @@ void HunkJudge::describe(const Hunk& hunk,
   for (auto* places : {&rest.missing, &rest.extra}) {
     places->erase(places->begin(), places->begin() + static_cast<std::ptrdiff_t>(both));
   }
-  const HunkVerdict verdict = judge_hunk(*this, rest, context.decision);
+  const HunkVerdict verdict = judge_hunk(*this, rest, decision);
   for (std::size_t i = 0; i < rest.missing.size() && described < keep; ++i) {
     add(rest.missing[i], kUnmatched, verdict);
   }
@@ -433,15 +439,17 @@ ControlFlow HunkJudge::control_flow(const Hunk& hunk,
   return flow;
 }
 
-void DecisionWatch::see(const core::OpRecord& baseline,
-                        const core::OpRecord& candidate,
-                        const OpFindings& findings) {
-  const bool differs = !findings.results.empty();
+void DecisionWatch::see(const JudgedCall& call) {
+  const core::OpRecord& baseline = call.baseline;
+  const bool differs = !call.findings.results.empty();
   if (!differs && !(baseline.op && asks_tensor(*baseline.op))) return;
   std::string from = results_text(baseline);
   if (from.empty() && !differs) return;
-  Decision decision{
-      baseline.index, candidate.index, head_of(baseline), std::move(from), results_text(candidate)};
+  Decision decision{baseline.index,
+                    call.candidate.index,
+                    head_of(baseline),
+                    std::move(from),
+                    results_text(call.candidate)};
   (differs ? differing_ : asked_) = std::move(decision);
 }
 

@@ -10,11 +10,10 @@
 
 #include "comparators/align/pairing.h"
 #include "comparators/cause/cause.h"
-#include "comparators/cause/differences.h"
 #include "comparators/judge/op_judge.h"
 #include "comparators/report/report.h"
-#include "core/system/large_memory.h"
-#include "core/trace/dump_source.h"
+#include "core/system/memory.h"
+#include "core/trace/dump.h"
 
 namespace repro_check::comparators {
 
@@ -25,26 +24,12 @@ core::LargeVector<OpPair> order_events(const Pairing& pairing);
 
 /// Unmatched records between two matched pairs.
 struct Hunk {
-  core::LargeVector<std::uint32_t> missing;  ///< baseline op indices
-  core::LargeVector<std::uint32_t> extra;    ///< candidate op indices
-  std::optional<OpPair> before;              ///< the last matched pair
-  bool rejoined = false;                     ///< a matched pair follows
+  Ops missing;                   ///< baseline op indices
+  Ops extra;                     ///< candidate op indices
+  std::optional<OpPair> before;  ///< the last matched pair
+  bool rejoined = false;         ///< a matched pair follows
 
   [[nodiscard]] bool empty() const noexcept { return missing.empty() && extra.empty(); }
-};
-
-/// Cuts a hunk at the borders of modules where both sides went through the same ones: two
-/// neighbouring modules, each with an operator replaced, are two findings.
-std::vector<Hunk> split_by_module(const Hunk& hunk,
-                                  const core::DumpSource& baseline,
-                                  const core::DumpSource& candidate,
-                                  const NameRewriter& names);
-
-/// What is known when the streams part.
-struct PartingContext {
-  std::string
-      earlier;  ///< the first divergence before it, in words; empty when all was fine so far
-  std::optional<Decision> decision;  ///< the last value before it that can have decided
 };
 
 /// Says what a hunk is. Constructed once a comparison, because what was reordered can only be seen
@@ -53,10 +38,18 @@ struct HunkJudge {
   /// @param of  borrowed
   explicit HunkJudge(const Evidence& of);
 
-  /// @param keep  items wanted at most; the others are only counted
-  /// @param take  given one item an unmatched record; one for both where an operator was replaced
+  /// Cuts a hunk at the borders of modules where both sides went through the same ones: two
+  /// neighbouring modules, each with an operator replaced, are two findings.
+  [[nodiscard]] std::vector<Hunk> split(const Hunk& hunk) const;
+
+  /// @param earlier   the first divergence before it, in words; empty when all was fine so far
+  /// @param decision  the last value before it that can have decided
+  /// @param keep      items wanted at most; the others are only counted
+  /// @param take      given one item an unmatched record; one for both where an operator was
+  ///                  replaced
   void describe(const Hunk& hunk,
-                const PartingContext& context,
+                const std::string& earlier,
+                const std::optional<Decision>& decision,
                 std::size_t keep,
                 const std::function<void(OpDivergence)>& take) const;
 
@@ -74,9 +67,7 @@ struct HunkJudge {
 class DecisionWatch {
  public:
   /// To be called for every matched pair, in order.
-  void see(const core::OpRecord& baseline,
-           const core::OpRecord& candidate,
-           const OpFindings& findings);
+  void see(const JudgedCall& call);
 
   /// The last answer that was not the same on both sides; else the last of an operator that turns a
   /// tensor into a number or truth, by which a branch can have been taken.

@@ -57,8 +57,8 @@ std::uint64_t uncounted(const core::OpRecord& baseline, const core::OpRecord& ca
   const auto unknown = [](const core::OpRecord& record) {
     return static_cast<std::uint64_t>(
         std::ranges::count_if(record.tensors, [](const core::TensorRecord& tensor) {
-          return tensor.role == core::TensorRole::kOutput &&
-                 tensor.state == core::ContentState::kHashed && !tensor.non_finite() &&
+          return core::is_output(tensor) && tensor.state == core::ContentState::kHashed &&
+                 !tensor.non_finite() &&
                  (core::is_floating(tensor.dtype) || core::is_complex(tensor.dtype));
         }));
   };
@@ -122,11 +122,10 @@ void NonFiniteTally::see(const core::OpRecord& record) {
   bool unwritten = false;
   bool holds = false;
   for (const core::TensorRecord& tensor : record.tensors) {
-    unwritten |= tensor.role == core::TensorRole::kInput &&
-                 tensor.state == core::ContentState::kUninitialised;
+    unwritten |= core::is_input(tensor) && tensor.state == core::ContentState::kUninitialised;
     const std::uint64_t count = count_in(tensor);
     if (count == 0) continue;
-    if (tensor.role == core::TensorRole::kInput) {
+    if (core::is_input(tensor)) {
       if (given == nullptr) given = &tensor;
       continue;
     }
@@ -160,9 +159,10 @@ void Observations::see_alone(const core::OpRecord& record, bool in_baseline) {
   side.infinity.see(record);
 }
 
-void Observations::see(const core::OpRecord& baseline,
-                       const core::OpRecord& candidate,
-                       const OpFindings& findings) {
+void Observations::see(const JudgedCall& call) {
+  const core::OpRecord& baseline = call.baseline;
+  const core::OpRecord& candidate = call.candidate;
+  const OpFindings& findings = call.findings;
   zeros_ += findings.zeros;
   counted_ += findings.counted;
   baseline_.unstored += unstored(baseline);
@@ -187,14 +187,13 @@ std::vector<std::string> Observations::non_finite() const {
   return warnings;
 }
 
-void Observations::note_unwritten(const core::OpRecord& baseline,
-                                  const core::OpRecord& candidate,
-                                  const Evidence& evidence) {
-  const std::string what = describe_unwritten(baseline, candidate, evidence);
+void Observations::note_unwritten(const JudgedCall& call, const Evidence& evidence) {
+  const std::string what = describe_unwritten(call, evidence);
   if (what.empty()) return;
   unwritten_.add([&] {
-    const bool is_returned = core::is_returned(baseline);
-    return fmt::format("{}: {}", is_returned ? "what the model returns" : op_text(baseline), what);
+    const bool is_returned = core::is_returned(call.baseline);
+    return fmt::format(
+        "{}: {}", is_returned ? "what the model returns" : op_text(call.baseline), what);
   });
 }
 

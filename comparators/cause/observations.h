@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -43,16 +42,12 @@ class NonFiniteTally {
 class Observations {
  public:
   /// To be told every matched pair, in trace order.
-  void see(const core::OpRecord& baseline,
-           const core::OpRecord& candidate,
-           const OpFindings& findings);
+  void see(const JudgedCall& call);
   /// One that has no counterpart.
   void see_alone(const core::OpRecord& record, bool in_baseline);
 
   /// The same for what either run reads of memory that nobody has written, returned values too.
-  void note_unwritten(const core::OpRecord& baseline,
-                      const core::OpRecord& candidate,
-                      const Evidence& evidence);
+  void note_unwritten(const JudgedCall& call, const Evidence& evidence);
 
   /// Which outputs hold NaN or infinity: a sentence of each that both runs say, or of each run.
   [[nodiscard]] std::vector<std::string> non_finite() const;

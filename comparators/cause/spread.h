@@ -14,13 +14,12 @@
 
 #include "comparators/align/pairing.h"
 #include "comparators/cause/cause.h"
-#include "comparators/cause/history.h"
 #include "comparators/cause/hunks.h"
 #include "comparators/judge/op_judge.h"
 #include "comparators/report/report.h"
-#include "core/system/large_memory.h"
+#include "core/system/memory.h"
 #include "core/tensor/dtype.h"
-#include "core/trace/dump_source.h"
+#include "core/trace/dump.h"
 
 namespace repro_check::comparators {
 
@@ -203,11 +202,11 @@ class FinalValues {
   /// To be told every record of one run, in the order in which calls ended.
   void see(const core::OpRecord& record) {
     for (const core::TensorRecord& tensor : record.tensors) {
-      if (tensor.role != core::TensorRole::kInput || tensor.storage < 0) continue;
+      if (!core::is_input(tensor) || tensor.storage < 0) continue;
       if (const std::uint64_t* op = holder_.find(tensor.storage)) read_.set(*op, true);
     }
     for (const core::TensorRecord& tensor : record.tensors) {
-      if (tensor.role != core::TensorRole::kOutput || tensor.storage < 0) continue;
+      if (!core::is_output(tensor) || tensor.storage < 0) continue;
       holder_[tensor.storage] = record.index;
     }
   }
@@ -233,19 +232,12 @@ class FinalValues {
 class Taint {
  public:
   /// @param evidence  borrowed
-  explicit Taint(const Evidence& evidence)
-      : evidence_(evidence),
-        flow_(evidence.outcomes.size()),
-        finals_(evidence.outcomes.size()),
-        masks_(evidence.outcomes.size(), 0),
-        candidate_masks_(evidence.pairing.baseline_of.size(), 0) {}
+  explicit Taint(const Evidence& evidence) : evidence_(evidence) {}
 
   /// To be told every matched pair, in the order in which calls ended.
-  /// @param why  where the pair fails its policy, else null
-  void see(const core::OpRecord& from,
-           const core::OpRecord& to,
-           const OpFindings& findings,
-           const Attribution* why) {
+  void see(const JudgedCall& call) {
+    const core::OpRecord& from = call.baseline;
+    const OpFindings& findings = call.findings;
     finals_.see(from);
     const bool differs = findings.bits_differ || findings.outcome == OpOutcome::kNotJudged;
     if (!differs) {
@@ -257,21 +249,21 @@ class Taint {
     // An inner call that differs has left its mask here.
     Mask mask = masks_.at(from.index);
     const bool inner = mask != 0;
-    const std::vector<std::uint32_t> sources = sources_of(findings, why, mask);
+    const std::vector<std::uint32_t> sources = sources_of(call, mask);
     flow_.see(from.index, findings, sources);
     if (mask != 0) {
       for_each_bit(inner ? 0 : mask, [&](std::size_t bit) {
         if (bit < origins_.size()) ++*origins_[bit].tainted;
       });
-    } else if (findings.bits_differ && (why == nullptr || why->relation != Relation::kPropagated)) {
+    } else if (findings.bits_differ && (!call.why || call.why->relation != Relation::kPropagated)) {
       Origin origin;
       origin.baseline_index = from.index;
-      origin.candidate_index = to.index;
+      origin.candidate_index = call.candidate.index;
       origin.record = head_of(from);
       origin.beyond_policy = findings.fails();
-      if (why != nullptr) {
-        origin.relation = why->relation;
-        origin.cause = why->cause.kind;
+      if (call.why) {
+        origin.relation = call.why->relation;
+        origin.cause = call.why->cause.kind;
       }
       const double error = flow_.error_of(from.index);
       if (!std::isnan(error)) origin.l2_rel = error;
@@ -335,16 +327,14 @@ class Taint {
   }
 
   /// The operators that made its differing inputs, and what taints those.
-  [[nodiscard]] std::vector<std::uint32_t> sources_of(const OpFindings& findings,
-                                                      const Attribution* why,
-                                                      Mask& mask) const {
+  [[nodiscard]] std::vector<std::uint32_t> sources_of(const JudgedCall& call, Mask& mask) const {
     std::vector<std::uint32_t> sources;
     const auto take = [&](std::uint64_t op) {
       if (masks_.at(op) == 0) return;
       mask |= masks_.at(op);
       sources.push_back(static_cast<std::uint32_t>(op));
     };
-    for (const TensorComparison& input : findings.inputs) {
+    for (const TensorComparison& input : call.findings.inputs) {
       if (input.baseline.producer >= 0) take(static_cast<std::uint64_t>(input.baseline.producer));
       if (input.candidate.producer < 0) continue;
       const auto there = static_cast<std::uint64_t>(input.candidate.producer);
@@ -355,9 +345,7 @@ class Taint {
       const bool same = std::cmp_equal(matched, input.baseline.producer);
       if (matched != kUnmatched && !same) take(matched);
     }
-    if (why != nullptr) {
-      for (const std::uint64_t op : why->producers) take(op);
-    }
+    if (call.why) std::ranges::for_each(call.why->producers, take);
     return sources;
   }
 
@@ -407,10 +395,11 @@ class Taint {
   }
 
   const Evidence& evidence_;
-  ErrorFlow flow_;
-  FinalValues finals_;
-  OpTable<Mask> masks_;            ///< by baseline op
-  OpTable<Mask> candidate_masks_;  ///< by candidate op, where the baseline has none
+  ErrorFlow flow_{evidence_.ops};
+  FinalValues finals_{evidence_.ops};
+  OpTable<Mask> masks_{evidence_.ops, 0};  ///< by baseline op
+  /// By candidate op, where the baseline has none.
+  OpTable<Mask> candidate_masks_{evidence_.pairing.baseline_of.size(), 0};
   std::vector<Origin> origins_;
   std::uint64_t total_ = 0;
 };

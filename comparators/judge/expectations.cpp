@@ -6,9 +6,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <iterator>
-#include <set>
-#include <string_view>
-#include <unordered_map>
 #include <utility>
 
 #include "comparators/judge/rule_book.h"
@@ -86,37 +83,25 @@ void keep(const OpDivergence& op, std::vector<OpDivergence>& found) {
   found.push_back(op);
 }
 
-/// Takes operators that are excused out of the sums of a report.
-class Uncounter {
- public:
-  explicit Uncounter(Report& report) : coverage_(report.coverage), returned_(report.returned) {
-    for (ModuleTally& module : report.modules) modules_.emplace(module.path, &module);
+/// Takes an operator that is excused out of the sums of a report.
+void uncount(const OpDivergence& op, Report& report) {
+  const core::OpRecord& record = shown_record(op);
+  if (core::is_returned(record)) {
+    report.returned.compared -= report.returned.diverged;
+    report.returned.not_judged += std::exchange(report.returned.diverged, 0);
+    report.returned.first.reset();
+    return;
   }
-
-  void take(const OpDivergence& op) {
-    if (core::is_returned(shown_record(op))) return take_returned();
-    --(op.relation == Relation::kMismatch ? coverage_.mismatched : coverage_.diverged);
-    --(is_root(op) ? coverage_.origins : coverage_.propagated);
-    --coverage_.compared;
-    ++coverage_.not_judged;
-    const core::OpRecord& record = shown_record(op);
-    const auto module = modules_.find(module_of(record));
-    if (module == modules_.end() || module->second->not_fine == 0) return;
-    --module->second->not_fine;
-    ++module->second->not_judged;
-  }
-
- private:
-  void take_returned() {
-    returned_.compared -= returned_.diverged;
-    returned_.not_judged += std::exchange(returned_.diverged, 0);
-    returned_.first.reset();
-  }
-
-  Coverage& coverage_;
-  ReturnedValues& returned_;
-  std::unordered_map<std::string_view, ModuleTally*> modules_;
-};
+  Coverage& coverage = report.coverage;
+  --(op.relation == Relation::kMismatch ? coverage.mismatched : coverage.diverged);
+  --(is_root(op) ? coverage.origins : coverage.propagated);
+  --coverage.compared;
+  ++coverage.not_judged;
+  const auto module = std::ranges::find(report.modules, module_of(record), &ModuleTally::path);
+  if (module == report.modules.end() || module->not_fine == 0) return;
+  --module->not_fine;
+  ++module->not_judged;
+}
 
 void set_divergences(std::vector<OpDivergence> left, Report& report) {
   report.divergences_total = left.size();
@@ -176,16 +161,11 @@ void Expectations::require_matches(const core::DumpSource& dump) {
   }
 }
 
-bool Expectations::is_here(const ExpectedSpec& entry) const {
-  return platform_.starts_with(entry.platform);
-}
-
-bool Expectations::is_expired(const ExpectedSpec& entry) const { return today_ > entry.expires; }
-
 void Expectations::note_expired(const OpDivergence& op) {
   for (std::size_t i = 0; i < entries_.size(); ++i) {
     const ExpectedSpec& entry = entries_[i];
-    if (is_here(entry) && is_expired(entry) && matches(entry, shown_record(op))) {
+    if (platform_.starts_with(entry.platform) && (today_ > entry.expires) &&
+        matches(entry, shown_record(op))) {
       keep(op, seen_[i].found);
     }
   }
@@ -195,7 +175,9 @@ bool Expectations::takes(const OpDivergence& op) {
   bool taken = false;
   for (std::size_t i = 0; i < entries_.size(); ++i) {
     const ExpectedSpec& entry = entries_[i];
-    if (!is_here(entry) || is_expired(entry) || !matches(entry, shown_record(op))) continue;
+    if (!platform_.starts_with(entry.platform) || (today_ > entry.expires) ||
+        !matches(entry, shown_record(op)))
+      continue;
     std::string why = excess(entry.limit, op);
     if (why.empty()) {
       ++seen_[i].excused;
@@ -221,7 +203,6 @@ void Expectations::excuse(Report& report) {
     if (is_root(op)) note_expired(op);
   }
   if (!is_open_to_excuses(report)) return;
-  Uncounter uncounter(report);
   std::vector<OpDivergence> left;
   bool any = false;
   for (OpDivergence& op : all) {
@@ -230,7 +211,7 @@ void Expectations::excuse(Report& report) {
     // Before the first origin that nobody expects, what is propagated comes from expected ones.
     const bool downstream = any && left.empty() && op.relation == Relation::kPropagated;
     if (excused || downstream) {
-      uncounter.take(op);
+      uncount(op, report);
     } else {
       left.push_back(std::move(op));
     }
@@ -251,9 +232,9 @@ ExpectedOutcome Expectations::outcome_of(std::size_t index) const {
                           seen.excused,
                           seen.beyond,
                           seen.found};
-  if (!is_here(entry)) {
+  if (!platform_.starts_with(entry.platform)) {
     outcome.what = kElsewhere;
-  } else if (is_expired(entry)) {
+  } else if ((today_ > entry.expires)) {
     outcome.what = kExpired;
   } else if (!seen.beyond.empty()) {
     outcome.what = kBeyondLimit;

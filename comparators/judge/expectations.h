@@ -10,7 +10,7 @@
 
 #include "comparators/report/report.h"
 #include "configs/spec/gate_spec.h"
-#include "core/trace/dump_source.h"
+#include "core/trace/dump.h"
 
 namespace repro_check::comparators {
 
@@ -79,8 +79,6 @@ class Expectations {
     OpDivergence named;  ///< the first operator that the entry matches, as the dump has it
   };
 
-  [[nodiscard]] bool is_here(const configs::ExpectedSpec& entry) const;
-  [[nodiscard]] bool is_expired(const configs::ExpectedSpec& entry) const;
   void note_expired(const OpDivergence& op);
   [[nodiscard]] bool takes(const OpDivergence& op);
   [[nodiscard]] ExpectedOutcome outcome_of(std::size_t index) const;

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <optional>
 #include <utility>
 #include <variant>
 
@@ -34,7 +33,7 @@ OperatorFloors empty_floors(const core::OpRecord& record) {
   if (record.op) floors.op = record.op->full_name();
   if (record.site) floors.module = record.site->module_path;
   for (const TensorRecord& tensor : record.tensors) {
-    if (tensor.role == core::TensorRole::kOutput) floors.outputs[slot_name(tensor)] = {};
+    if (core::is_output(tensor)) floors.outputs[slot_name(tensor)] = {};
   }
   for (std::size_t i = 0; i < record.results.size(); ++i) {
     if (!is_tensor(record.results[i])) floors.outputs[result_name(i)] = {};
@@ -98,7 +97,7 @@ class RunDistance {
 
   void measure(const core::OpRecord& from, const core::OpRecord& to, OperatorFloors& floors) {
     for (const TensorRecord& tensor : from.tensors) {
-      if (tensor.role != core::TensorRole::kOutput) continue;
+      if (!core::is_output(tensor)) continue;
       widen(distance(from.index, tensor, to), floors.outputs[slot_name(tensor)]);
     }
     for (std::size_t i = 0; i < from.results.size(); ++i) {

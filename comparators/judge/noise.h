@@ -3,12 +3,11 @@
 
 #include <cstdint>
 #include <functional>
-#include <string>
 #include <vector>
 
 #include "comparators/report/compare_options.h"
 #include "configs/spec/noise_floors.h"
-#include "core/trace/dump_source.h"
+#include "core/trace/dump.h"
 
 namespace repro_check::comparators {
 

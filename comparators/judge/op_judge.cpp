@@ -4,14 +4,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <limits>
 #include <optional>
 #include <utility>
+#include <variant>
 
+#include "comparators/measure/conversion.h"
 #include "comparators/measure/policy.h"
 #include "comparators/measure/records.h"
-#include "core/tensor/tensor_view.h"
+#include "core/tensor/tensor_record.h"
 
 namespace repro_check::comparators {
 namespace {
@@ -60,26 +63,108 @@ double severity_of(const TensorComparison& comparison) {
   return metrics.apart() != 0 ? infinity : metrics.l2_rel.value_or(0);
 }
 
+/// What a number keeps to, and the dtype of the tensor it came from.
+struct ScalarPolicy {
+  ElementPolicy element;
+  core::Dtype dtype = core::Dtype::kFloat64;
+};
+
+/// A number that came out of a tensor is one of the tensor's dtype.
+bool within_ulps(double baseline, double candidate, const ScalarPolicy& policy) {
+  if (policy.element.max_ulp == std::numeric_limits<std::uint64_t>::max()) return true;
+  const auto distance = core::ulp_distance(policy.dtype,
+                                           core::encode_float(policy.dtype, baseline),
+                                           core::encode_float(policy.dtype, candidate));
+  return distance && *distance <= policy.element.max_ulp;
+}
+
+bool passes(double baseline, double candidate, const ScalarPolicy& chosen) {
+  const ElementPolicy& policy = chosen.element;
+  if (std::isnan(baseline) && std::isnan(candidate)) {
+    return policy.equal_nan == configs::EqualNan::kAny;
+  }
+  if (!std::isfinite(baseline) || !std::isfinite(candidate)) return baseline == candidate;
+  if (baseline == candidate) return !policy.signed_zero_distinct;
+  return std::abs(candidate - baseline) <= policy.atol + policy.rtol * std::abs(baseline) &&
+         within_ulps(baseline, candidate, chosen);
+}
+
+/// Whether two values that are not the same pass the policy.
+bool within(const core::Value& baseline, const core::Value& candidate, const ScalarPolicy& policy) {
+  if (const auto* left = std::get_if<double>(&baseline.data)) {
+    const auto* right = std::get_if<double>(&candidate.data);
+    return right != nullptr && passes(*left, *right, policy);
+  }
+  const auto* left = std::get_if<core::ValueList>(&baseline.data);
+  const auto* right = std::get_if<core::ValueList>(&candidate.data);
+  if (left == nullptr || right == nullptr || left->items.size() != right->items.size()) {
+    return false;
+  }
+  for (std::size_t i = 0; i < left->items.size(); ++i) {
+    if (same_scalars(left->items[i], right->items[i])) continue;
+    if (!within(left->items[i], right->items[i], policy)) return false;
+  }
+  return true;
+}
+
+void add_count(std::string_view of,
+               std::size_t baseline,
+               std::size_t candidate,
+               std::vector<ScalarDifference>& differences) {
+  if (baseline == candidate) return;
+  differences.push_back(
+      {fmt::format("number of {}", of), std::to_string(baseline), std::to_string(candidate), true});
+}
+
+/// @param ignore_symbols  leave out devices, layouts and the like, which say where and not what
+std::vector<ScalarDifference> differing_arguments(const core::OpRecord& baseline,
+                                                  const core::OpRecord& candidate,
+                                                  bool ignore_symbols) {
+  std::vector<ScalarDifference> differences;
+  const std::size_t common = std::min(baseline.arguments.size(), candidate.arguments.size());
+  for (std::size_t i = 0; i < common; ++i) {
+    const core::Argument& left = baseline.arguments[i];
+    const core::Argument& right = candidate.arguments[i];
+    const bool symbols = std::get_if<core::Symbol>(&left.value.data) != nullptr &&
+                         std::get_if<core::Symbol>(&right.value.data) != nullptr;
+    if ((ignore_symbols && symbols) || same_scalars(left.value, right.value)) continue;
+    differences.push_back({left.name, short_text(left.value), short_text(right.value), true});
+  }
+  add_count("arguments", baseline.arguments.size(), candidate.arguments.size(), differences);
+  return differences;
+}
+
+/// What else of the record lies in the memory of one of its outputs: `input self, output 0`.
+std::string shared_with(const core::OpRecord& record, const TensorRecord& output) {
+  std::string names;
+  for (const TensorRecord& other : record.tensors) {
+    // Each pair of outputs is told of once, at the later one.
+    if (&other == &output) break;
+    if (output.storage < 0 || other.storage != output.storage) continue;
+    names += fmt::format("{}{} {}",
+                         names.empty() ? "" : ", ",
+                         core::is_input(other) ? "input" : "output",
+                         other.slot);
+  }
+  return names.empty() ? "nothing" : names;
+}
+
 class OpComparison {
  public:
-  OpComparison(const core::OpRecord& baseline,
-               const core::OpRecord& candidate,
-               const CompareOptions& options,
-               TensorJudge& judge)
-      : baseline_(baseline),
-        candidate_(candidate),
+  OpComparison(JudgedCall& call, const CompareOptions& options, TensorJudge& judge)
+      : baseline_(call.baseline),
+        candidate_(call.candidate),
+        found_(call.findings),
         judge_(judge),
-        note_strides_(options.spec.strides != configs::AttributeRule::kIgnore),
-        alias_(options.spec.alias) {}
+        options_(options.spec) {}
 
-  OpFindings run(bool ignore_symbols) {
+  void run() {
     compare_inputs();
-    found_.arguments = differing_arguments(baseline_, candidate_, ignore_symbols);
+    found_.arguments = differing_arguments(baseline_, candidate_, !judge_.same_device());
     compare_outputs();
     add_shown_inputs();
     compare_results();
     conclude();
-    return std::move(found_);
   }
 
  private:
@@ -166,7 +251,8 @@ class OpComparison {
 
   /// Empty where both share the same memory with the same tensors, or a side does not say.
   [[nodiscard]] std::string alias_difference(const TensorRecord& b, const TensorRecord& c) const {
-    if (alias_ == configs::AttributeRule::kIgnore || b.storage < 0 || c.storage < 0) return {};
+    if (options_.alias == configs::AttributeRule::kIgnore || b.storage < 0 || c.storage < 0)
+      return {};
     const std::string left = shared_with(baseline_, b);
     const std::string right = shared_with(candidate_, c);
     if (left == right) return {};
@@ -174,7 +260,9 @@ class OpComparison {
   }
 
   void compare_output(const TensorRecord& b, const TensorRecord& c) {
-    if (note_strides_ && b.strides != c.strides) found_.output_strides_differ = true;
+    if (options_.strides != configs::AttributeRule::kIgnore && b.strides != c.strides) {
+      found_.output_strides_differ = true;
+    }
     const std::string alias = alias_difference(b, c);
     if (!alias.empty() && found_.alias_differs.empty()) {
       found_.alias_differs = fmt::format("{}: {}", where("output", b), alias);
@@ -182,7 +270,7 @@ class OpComparison {
     const Choice choice = judge_.rules().choose_for_output(baseline_, b);
     judge_.rules().count(choice);
     if (!choice.judges()) return pass_over(b, c, choice);
-    if (!alias.empty() && alias_ == configs::AttributeRule::kStrict) {
+    if (!alias.empty() && options_.alias == configs::AttributeRule::kStrict) {
       return tally(add_output(b,
                               c,
                               choice,
@@ -276,10 +364,29 @@ class OpComparison {
     found_.screened.beyond += comparison.metrics->n_beyond;
   }
 
+  /// Results other than tensors. Real numbers are judged by their policy, all else is exact.
   void compare_results() {
     const core::Dtype dtype = result_dtype(baseline_);
-    found_.results = differing_results(
-        baseline_, candidate_, [&](std::string_view slot) { return result_policy(slot, dtype); });
+    const std::size_t common = std::min(baseline_.results.size(), candidate_.results.size());
+    for (std::size_t i = 0; i < common; ++i) {
+      const core::Value& left = baseline_.results[i];
+      const core::Value& right = candidate_.results[i];
+      const auto* number = std::get_if<double>(&left.data);
+      const bool is_nan = number != nullptr && std::isnan(*number);
+      const bool same = same_scalars(left, right);
+      if (same && !is_nan) continue;
+      const bool has_path = core::is_returned(baseline_) && i < baseline_.arguments.size();
+      const std::string slot = has_path ? baseline_.arguments[i].name : std::to_string(i);
+      const auto policy = result_policy(slot, dtype);
+      if (!policy) continue;
+      const bool refused = is_nan && policy->element.equal_nan == configs::EqualNan::kNever;
+      if (same && !refused) continue;
+      found_.results.push_back({has_path ? slot : "result " + slot,
+                                short_text(left),
+                                short_text(right),
+                                refused || !within(left, right, *policy)});
+    }
+    add_count("results", baseline_.results.size(), candidate_.results.size(), found_.results);
   }
 
   /// Empty where a rule leaves the result out or none speaks of it.
@@ -385,10 +492,9 @@ class OpComparison {
 
   const core::OpRecord& baseline_;
   const core::OpRecord& candidate_;
+  OpFindings& found_;
   TensorJudge& judge_;
-  bool note_strides_ = true;
-  configs::AttributeRule alias_ = configs::AttributeRule::kNote;
-  OpFindings found_;
+  const configs::CompareSpec& options_;
   bool mismatched_ = false;  ///< in the number of outputs, or in dtype, shape, layout or state
   bool beyond_ = false;
   bool within_ = false;
@@ -399,12 +505,8 @@ class OpComparison {
 
 }  // namespace
 
-OpFindings judge_op(const core::OpRecord& baseline,
-                    const core::OpRecord& candidate,
-                    const CompareOptions& options,
-                    bool ignore_symbols,
-                    TensorJudge& judge) {
-  return OpComparison(baseline, candidate, options, judge).run(ignore_symbols);
+void judge_op(JudgedCall& call, const CompareOptions& options, TensorJudge& judge) {
+  OpComparison(call, options, judge).run();
 }
 
 }  // namespace repro_check::comparators

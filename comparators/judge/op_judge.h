@@ -11,7 +11,7 @@
 
 namespace repro_check::comparators {
 
-/// What became of one operator. The order has no meaning.
+/// What became of one operator. What tables are made of goes by the order.
 enum class OpOutcome : std::uint8_t {
   kUnseen,  ///< not reached yet, or without a counterpart
   kEqual,
@@ -60,13 +60,17 @@ struct OpFindings {
   }
 };
 
+/// A matched pair of records, and what was found of it.
+struct JudgedCall {
+  core::OpRecord baseline;
+  core::OpRecord candidate;
+  OpFindings findings = {};
+  std::optional<Attribution> why = {};  ///< where it fails
+};
+
 /// Compares two records of the same key: every output by the policy, every input by its digest,
 /// every scalar exactly. Whether an input is within the policy is known only where the same pair of
 /// contents was measured before.
-OpFindings judge_op(const core::OpRecord& baseline,
-                    const core::OpRecord& candidate,
-                    const CompareOptions& options,
-                    bool ignore_symbols,
-                    TensorJudge& judge);
+void judge_op(JudgedCall& call, const CompareOptions& options, TensorJudge& judge);
 
 }  // namespace repro_check::comparators

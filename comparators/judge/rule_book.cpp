@@ -3,12 +3,11 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <utility>
 
 #include "comparators/measure/policy.h"
 #include "comparators/measure/records.h"
-#include "comparators/report/damage.h"
+#include "comparators/report/compare_options.h"
 #include "comparators/report/report.h"
 #include "core/error.h"
 

@@ -17,8 +17,8 @@
 #include "comparators/report/report.h"
 #include "configs/spec/compare_spec.h"
 #include "configs/spec/noise_floors.h"
-#include "core/system/large_memory.h"
-#include "core/trace/dump_source.h"
+#include "core/system/memory.h"
+#include "core/trace/dump.h"
 #include "core/trace/op_record.h"
 
 namespace repro_check::comparators {
@@ -46,7 +46,7 @@ class Fp64Reference {
 
  private:
   const core::DumpSource& float64_;
-  core::LargeVector<std::uint32_t> counterpart_;  ///< per op index of the baseline, or kUnmatched
+  Ops counterpart_;  ///< per op index of the baseline, or kUnmatched
   std::uint64_t matched_ = 0;
   core::OpRecord last_;  ///< read last: the outputs of one operator are asked for in a row
   std::uint32_t last_index_;

@@ -4,18 +4,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <exception>
 #include <utility>
 
 #include "comparators/measure/conversion.h"
 #include "comparators/measure/policy.h"
 #include "comparators/measure/records.h"
-#include "comparators/report/damage.h"
-#include "core/content/content.h"
+#include "comparators/report/compare_options.h"
 #include "core/digest/digest.h"
 #include "core/error.h"
-#include "core/system/aligned_buffer.h"
-#include "core/tensor/tensor_view.h"
+#include "core/system/memory.h"
+#include "core/tensor/content.h"
+#include "core/tensor/tensor_record.h"
 
 namespace repro_check::comparators {
 namespace {
@@ -29,6 +30,121 @@ bool written_parts_differ(const TensorRecord& baseline, const TensorRecord& cand
     return tensor.state == ContentState::kUninitialised && tensor.digest != core::Digest{};
   };
   return has_part(baseline) && has_part(candidate) && baseline.digest != candidate.digest;
+}
+
+/// What need not agree, since values are compared in a common form.
+struct Relaxed {
+  bool dtype = false;
+  bool quantiser = false;
+};
+
+std::string_view state_text(ContentState state) noexcept {
+  constexpr std::array<std::string_view, 6> kTexts{"values",
+                                                   "uninitialised memory",
+                                                   "no content",
+                                                   "an undefined tensor",
+                                                   "a composite",
+                                                   "excluded from the recording"};
+  return kTexts[static_cast<std::size_t>(state)];
+}
+
+/// As the recording calls it, where it is none of those that have a number: `quint4x2`.
+std::string_view dtype_text(const TensorRecord& tensor) noexcept {
+  constexpr std::string_view kKey = "dtype=";
+  const std::string_view text = tensor.attributes;
+  if (tensor.dtype != core::Dtype::kUnknown || !text.starts_with(kKey)) {
+    return core::dtype_name(tensor.dtype);
+  }
+  return text.substr(kKey.size(), text.find(' ') - kKey.size());
+}
+
+/// What must agree before any value is looked at, and does not; empty when all does.
+std::string metadata_mismatch(const TensorRecord& b,
+                              const TensorRecord& c,
+                              const AttributeRules& rules,
+                              Relaxed relaxed) {
+  const bool one_undefined =
+      (b.state == ContentState::kUndefined) != (c.state == ContentState::kUndefined);
+  if (one_undefined) {
+    return fmt::format("{} against {}",
+                       b.state == ContentState::kUndefined ? "undefined" : "a tensor",
+                       c.state == ContentState::kUndefined ? "undefined" : "a tensor");
+  }
+  if (b.state == ContentState::kUndefined) return {};
+  const bool same_dtype = b.dtype == c.dtype && dtype_text(b) == dtype_text(c);
+  // Of two dtypes that have no number there is no wider one.
+  if (!same_dtype && (!relaxed.dtype || b.dtype == c.dtype)) {
+    return fmt::format("dtype differs: {} against {}", dtype_text(b), dtype_text(c));
+  }
+  if (b.shape != c.shape) {
+    return fmt::format(
+        "shape differs: [{}] against [{}]", fmt::join(b.shape, ", "), fmt::join(c.shape, ", "));
+  }
+  if (b.layout != c.layout) {
+    return fmt::format("layout differs: {} against {}", b.layout, c.layout);
+  }
+  if (b.attributes != c.attributes && !relaxed.quantiser) {
+    return fmt::format("{} differs: {} against {}",
+                       b.layout == "quantised" ? "quantiser" : "layout structure",
+                       b.attributes,
+                       c.attributes);
+  }
+  if (rules.strict_strides && b.strides != c.strides) {
+    return fmt::format("strides differ: [{}] against [{}]",
+                       fmt::join(b.strides, ", "),
+                       fmt::join(c.strides, ", "));
+  }
+  if (rules.strict_device && b.device != c.device) {
+    return fmt::format("device differs: {} against {}", b.device, c.device);
+  }
+  return {};
+}
+
+/// Whether nobody can say what is in the tensor.
+bool has_no_content(ContentState state) noexcept {
+  return state == ContentState::kNone || state == ContentState::kExcluded;
+}
+
+/// Sets the outcome of two records of which at least one has no digest; the metadata agree.
+void judge_states(TensorComparison& comparison) {
+  const ContentState b = comparison.baseline.state;
+  const ContentState c = comparison.candidate.state;
+  if (b == c) {
+    const bool whole = b == ContentState::kUndefined || b == ContentState::kComposite;
+    comparison.outcome = whole ? TensorOutcome::kEqual : TensorOutcome::kSkipped;
+    if (!whole) comparison.note = fmt::format("{} on both sides", state_text(b));
+    return;
+  }
+  comparison.note = fmt::format("{} against {}", state_text(b), state_text(c));
+  comparison.outcome = has_no_content(b) || has_no_content(c) ? TensorOutcome::kUncomparable
+                                                              : TensorOutcome::kMismatch;
+}
+
+/// `first beyond: 2.29e-05 > 2.28e-05`: the absolute error of the first of `samples` that is beyond
+/// the tolerance, and what |baseline| allows there, with as many digits as tell them apart. Empty
+/// where none of them is, or the dtype is not a real floating one.
+/// @param samples  of tensors that are both of `dtype`
+std::string first_beyond_text(const std::vector<Sample>& samples,
+                              core::Dtype dtype,
+                              const ElementPolicy& policy) {
+  if (!core::is_floating(dtype) || dtype == core::Dtype::kFloat4E2M1FNX2) return {};
+  const auto value = [&](const std::string& hex) {
+    return core::decode_float(dtype, std::stoull(hex, nullptr, 16));
+  };
+  for (const Sample& sample : samples) {
+    const double baseline = value(sample.baseline_bits);
+    const double error = std::abs(value(sample.candidate_bits) - baseline);
+    const double allowed = policy.atol + policy.rtol * std::abs(baseline);
+    if (!std::isfinite(error) || error <= allowed) continue;
+    constexpr int kExact = 17;
+    for (int digits = 3;; ++digits) {
+      const std::string left = fmt::format("{:.{}g}", error, digits);
+      const std::string right = fmt::format("{:.{}g}", allowed, digits);
+      if (left != right || digits == kExact)
+        return fmt::format("first beyond: {} > {}", left, right);
+    }
+  }
+  return {};
 }
 
 constexpr std::size_t kRememberedPairs = 4096;
@@ -58,14 +174,11 @@ TensorJudge::TensorJudge(const core::DumpSource& baseline,
       candidate_(candidate),
       options_(options),
       measurer_(options.spec.threads.value_or(0)),
-      same_algorithm_(baseline.manifest().trace.digest_algorithm ==
-                      candidate.manifest().trace.digest_algorithm),
       rules_(options.spec, options.noise.get()) {
   // Where both say where they ran, a tensor elsewhere is no matter of course.
-  const bool same_device = baseline.manifest().device == candidate.manifest().device;
   attributes_.strict_strides = options.spec.strides == configs::AttributeRule::kStrict;
   attributes_.strict_device =
-      options.spec.device ? *options.spec.device == configs::AttributeRule::kStrict : same_device;
+      options.spec.device ? *options.spec.device == configs::AttributeRule::kStrict : same_device_;
 }
 
 void TensorJudge::note_damage(const core::DumpSource* source, const std::string& sentence) {
@@ -91,8 +204,7 @@ class TensorJudge::Work {
         of_.options_.spec.promote && baseline.dtype != candidate.dtype &&
         common_dtype(baseline.dtype, candidate.dtype, choice_.policy->kind).has_value();
     // An input is judged where it was made, by its content; where it lies is the operator's matter.
-    const AttributeRules rules =
-        baseline.role == core::TensorRole::kOutput ? of_.attributes_ : AttributeRules{};
+    const AttributeRules rules = core::is_output(baseline) ? of_.attributes_ : AttributeRules{};
     const auto quantisers = quantisers_of(baseline, candidate, choice_.policy->kind);
     comparison.note = metadata_mismatch(
         baseline, candidate, rules, {.dtype = promoted, .quantiser = quantisers.has_value()});
@@ -462,8 +574,7 @@ class TensorJudge::Work {
                 choice_.policy->flush_subnormals && comparison.metrics->n_diff == 0,
                 "only subnormals differ, which count as zero");
     if (comparison.slice) return judge_slice(comparison);
-    if (comparison.baseline.role == core::TensorRole::kOutput &&
-        !judge_by_yardstick(pair, *measured, comparison)) {
+    if (core::is_output(comparison.baseline) && !judge_by_yardstick(pair, *measured, comparison)) {
       comparison.outcome = TensorOutcome::kUncomparable;
       return;
     }

@@ -9,18 +9,16 @@
 #include <optional>
 #include <set>
 #include <string>
-#include <string_view>
 #include <tuple>
 #include <vector>
 
 #include "comparators/judge/rule_book.h"
-#include "comparators/measure/conversion.h"
 #include "comparators/measure/metrics.h"
 #include "comparators/measure/policy.h"
 #include "comparators/measure/records.h"
 #include "comparators/report/compare_options.h"
 #include "comparators/report/report.h"
-#include "core/trace/dump_source.h"
+#include "core/trace/dump.h"
 
 namespace repro_check::comparators {
 
@@ -83,6 +81,7 @@ class TensorJudge {
 
   /// Whether both dumps made their digests by the same rule.
   [[nodiscard]] bool same_algorithm() const noexcept { return same_algorithm_; }
+  [[nodiscard]] bool same_device() const noexcept { return same_device_; }
 
   /// Whether the digest of this content of a side was verified here, or found wrong. What is small
   /// and right is soon verified again, and not remembered.
@@ -121,7 +120,9 @@ class TensorJudge {
   const core::DumpSource& candidate_;
   const CompareOptions& options_;
   PairMeasurer measurer_;
-  bool same_algorithm_ = true;
+  bool same_algorithm_ =
+      baseline_.manifest().trace.digest_algorithm == candidate_.manifest().trace.digest_algorithm;
+  bool same_device_ = baseline_.manifest().device == candidate_.manifest().device;
   RuleBook rules_;
   AttributeRules attributes_;
   std::map<PairKey, Measured> measured_;

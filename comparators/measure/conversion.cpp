@@ -6,14 +6,12 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
-#include <string>
 #include <string_view>
 #include <system_error>
 #include <utility>
 
-#include "core/tensor/dtype_table.h"
+#include "core/tensor/dtype.h"
 #include "core/tensor/element_number.h"
-#include "core/tensor/float_format.h"
 
 namespace repro_check::comparators {
 namespace {

@@ -9,10 +9,9 @@
 #include <vector>
 
 #include "configs/spec/compare_spec.h"
-#include "core/content/content.h"
+#include "core/tensor/content.h"
 #include "core/tensor/dtype.h"
 #include "core/tensor/tensor_record.h"
-#include "core/tensor/tensor_view.h"
 
 namespace repro_check::comparators {
 

@@ -5,20 +5,52 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
-#include <functional>
+#include <span>
+#include <string>
 #include <vector>
 
-#include "comparators/measure/leaf_pass.h"
 #include "comparators/measure/policy.h"
 #include "comparators/report/report.h"
-#include "core/content/content.h"
 #include "core/digest/digest.h"
-#include "core/system/aligned_buffer.h"
-#include "core/system/worker_pool.h"
+#include "core/system/memory.h"
+#include "core/system/workers.h"
+#include "core/tensor/content.h"
 #include "core/tensor/dtype.h"
-#include "core/tensor/tensor_view.h"
+#include "core/tensor/tensor_record.h"
 
 namespace repro_check::comparators {
+
+/// The first elements whose bits differ, at most `limit`, in row-major order.
+/// @param baseline, candidate  same dtype and shape
+std::vector<Sample> first_differences(core::TensorView baseline,
+                                      core::TensorView candidate,
+                                      std::size_t limit);
+
+/// The same of a part of a tensor, behind what `samples` already holds, until they are `limit`.
+/// @param baseline, candidate  of the shape of the whole tensor and with the bytes of the part
+/// @param first  index of the first element of the part
+void add_differences(core::TensorView baseline,
+                     core::TensorView candidate,
+                     std::uint64_t first,
+                     std::size_t limit,
+                     std::vector<Sample>& samples);
+
+/// Shortest text that reads back as this element, 8 and 16 bit floats through float32: `0.1`, `-0`,
+/// `nan`, `inf`, `(1-2j)`, `True`.
+/// @param element  element_size(dtype) bytes, little-endian
+std::string element_text(core::Dtype dtype, std::span<const std::byte> element);
+
+/// Greatest number of blocks in a row and in a column of a map.
+inline constexpr std::uint32_t kMapBlocks = 64;
+
+/// Where two tensors of one dtype and shape differ in some bit; NaN is no special case.
+/// @param element_size  bytes of an element, at least 1
+/// @param baseline, candidate  element_count(shape) elements each, at least one
+/// @return without op and slot
+DifferenceMap map_differences(std::span<const std::int64_t> shape,
+                              std::size_t element_size,
+                              std::span<const std::byte> baseline,
+                              std::span<const std::byte> candidate);
 
 /// Every metric of TensorMetrics in one pass over the two contents. Inside a leaf, element i is
 /// added to lane i mod 8 in index order, then ((0+1)+(2+3))+((4+5)+(6+7)): the result depends on
@@ -57,12 +89,12 @@ struct MeasureRequest {
 };
 
 /// Measures pairs in parts on several threads, none of which holds more than one part of each side.
-/// The result depends on nothing but the bytes: threads take leaves of kMetricLeaf elements, whose
+/// The result depends on nothing but the bytes: threads take leaves of a fixed size, whose
 /// sums are added in order.
 class PairMeasurer {
  public:
   /// @param threads  0 = as many as there are processors
-  explicit PairMeasurer(unsigned threads) : pool_(threads), buffers_(pool_.size()) {}
+  explicit PairMeasurer(unsigned threads) : buffers_(core::worker_count(threads)) {}
 
   /// All threads on one pair.
   PairMeasurement measure(const MeasureRequest& request);
@@ -75,7 +107,6 @@ class PairMeasurer {
   class Scan;
   using Buffers = std::array<core::AlignedBuffer, 2>;
 
-  core::WorkerPool pool_;
   std::vector<Buffers> buffers_;  ///< of a worker, one a side
 };
 

@@ -4,12 +4,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <utility>
 
 #include "configs/parser/config_parser.h"
-#include "core/tensor/float_format.h"
+#include "core/tensor/dtype.h"
 
 namespace repro_check::comparators {
 namespace {
@@ -233,16 +234,8 @@ std::string describe_policy(const PolicySpec& policy) {
       text += ", cosine above 0.99, abs max below 0.001";
       break;
   }
-  switch (equal_nan_of(policy)) {
-    case EqualNan::kBits:
-      break;
-    case EqualNan::kAny:
-      text += ", NaN equals NaN";
-      break;
-    case EqualNan::kNever:
-      text += ", NaN equals nothing";
-      break;
-  }
+  constexpr std::array<std::string_view, 3> kNan{"", ", NaN equals NaN", ", NaN equals nothing"};
+  text += kNan.at(static_cast<std::size_t>(equal_nan_of(policy)));
   const bool bitwise = policy.kind == PolicyKind::kBitwise;
   if (bitwise && !signed_zero_distinct(policy)) text += ", -0 equals +0";
   if (!bitwise && signed_zero_distinct(policy)) text += ", -0 is not +0";
@@ -255,18 +248,12 @@ std::string describe_policy(const configs::CompareSpec& spec) {
   if (spec.rules.empty()) {
     text = describe_policy(spec.policy);
   } else {
-    text = counted(spec.rules.size(), "rule") + ", else ";
-    switch (spec.unmatched) {
-      case configs::Unmatched::kError:
-        text += "an error";
-        break;
-      case configs::Unmatched::kPolicy:
-        text += describe_policy(spec.policy);
-        break;
-      case configs::Unmatched::kIgnore:
-        text += "ignored";
-        break;
-    }
+    using enum configs::Unmatched;
+    text = fmt::format("{}, else {}",
+                       counted(spec.rules.size(), "rule"),
+                       spec.unmatched == kError    ? "an error"
+                       : spec.unmatched == kIgnore ? "ignored"
+                                                   : describe_policy(spec.policy));
   }
   if (spec.promote) text += ", dtypes promoted";
   if (spec.strides == configs::AttributeRule::kStrict) text += ", strides strict";

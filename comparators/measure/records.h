@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <functional>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "comparators/measure/policy.h"
 #include "comparators/report/report.h"
 #include "core/tensor/dtype.h"
 #include "core/tensor/tensor_record.h"
@@ -30,35 +27,11 @@ struct ScalarDifference {
 /// to any other here, but not to None.
 bool same_scalars(const core::Value& baseline, const core::Value& candidate);
 
-/// @param ignore_symbols  leave out devices, layouts and the like, which say where and not what
-std::vector<ScalarDifference> differing_arguments(const core::OpRecord& baseline,
-                                                  const core::OpRecord& candidate,
-                                                  bool ignore_symbols);
-
-/// What a number keeps to, and the dtype of the tensor it came from.
-struct ScalarPolicy {
-  ElementPolicy element;
-  core::Dtype dtype = core::Dtype::kFloat64;
-};
-
-/// The policy of the result in one slot (`0`, of a returned value its path); empty where it is not
-/// to be judged.
-using PolicyOfResult = std::function<std::optional<ScalarPolicy>(std::string_view slot)>;
-
-/// Results other than tensors. Real numbers are judged by their policy, all else is exact.
-/// @param policy_of  asked for differing results only, and for NaN
-std::vector<ScalarDifference> differing_results(const core::OpRecord& baseline,
-                                                const core::OpRecord& candidate,
-                                                const PolicyOfResult& policy_of);
-
 /// Whether a value is a tensor, or a list of nothing but tensors.
 bool is_tensor(const core::Value& value);
 
 /// A scalar as a report shows it, cut where it is long.
 std::string short_text(const core::Value& value);
-
-/// The results that are no tensors, as a report shows them: `True`; empty where there are none.
-std::string results_text(const core::OpRecord& record);
 
 /// Whether a record returned anything that is not a tensor.
 bool has_scalar_results(const core::OpRecord& record);
@@ -73,27 +46,9 @@ struct AttributeRules {
   }
 };
 
-/// What need not agree, since values are compared in a common form.
-struct Relaxed {
-  bool dtype = false;
-  bool quantiser = false;
-};
-
-/// What must agree before any value is looked at, and does not; empty when all does.
-std::string metadata_mismatch(const core::TensorRecord& b,
-                              const core::TensorRecord& c,
-                              const AttributeRules& rules,
-                              Relaxed relaxed);
-
-/// Whether nobody can say what is in the tensor.
-bool has_no_content(core::ContentState state) noexcept;
-
 /// Whether the tensor has values that the recording could not read: an opaque layout, a dtype whose
 /// numbers LibTorch does not give out. A tensor on `meta` has none.
 bool has_unread_values(const core::TensorRecord& tensor) noexcept;
-
-/// Sets the outcome of two records of which at least one has no digest; the metadata agree.
-void judge_states(TensorComparison& comparison);
 
 /// `float32 [2, 3]`
 std::string dtype_and_shape(core::Dtype dtype, const std::vector<std::int64_t>& shape);
@@ -101,14 +56,6 @@ std::string dtype_and_shape(core::Dtype dtype, const std::vector<std::int64_t>& 
 /// What the metrics say in words: `only zero signs differ`, `NaN in baseline only`; empty when the
 /// numbers say it all.
 std::string describe_metrics(const TensorMetrics& metrics);
-
-/// `first beyond: 2.29e-05 > 2.28e-05`: the absolute error of the first of `samples` that is beyond
-/// the tolerance, and what |baseline| allows there, with as many digits as tell them apart. Empty
-/// where none of them is, or the dtype is not a real floating one.
-/// @param samples  of tensors that are both of `dtype`
-std::string first_beyond_text(const std::vector<Sample>& samples,
-                              core::Dtype dtype,
-                              const ElementPolicy& policy);
 
 /// Adds `words` to a note, where `holds`.
 void append_note(std::string& text, bool holds, std::string_view words);
@@ -145,8 +92,5 @@ bool same_channels(const RecordedPair& pair);
 /// Whether the numbers are bytes with elements packed into them, which are equal or not and nothing
 /// in between: the part `values` of a tensor of dtype unknown.
 bool is_packed_values(const core::OpRecord& record, const core::TensorRecord& tensor);
-
-/// What else of the record lies in the memory of one of its outputs: `input self, output 0`.
-std::string shared_with(const core::OpRecord& record, const core::TensorRecord& output);
 
 }  // namespace repro_check::comparators

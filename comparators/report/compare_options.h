@@ -6,12 +6,15 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
+#include <string>
 
 #include "comparators/report/report.h"
 #include "configs/spec/compare_spec.h"
 #include "configs/spec/noise_floors.h"
-#include "core/trace/dump_source.h"
+#include "core/error.h"
+#include "core/trace/dump.h"
 
 namespace repro_check::comparators {
 
@@ -95,5 +98,18 @@ class Pace {
   std::uint64_t done_ = 0;
   std::uint64_t next_ = 0;
 };
+
+/// What `action` finds damaged of a dump, in words; empty where it finds all whole. What else it
+/// throws goes on.
+template <typename Action>
+std::optional<std::string> damage_in(const Action& action) {
+  try {
+    action();
+    return std::nullopt;
+  } catch (const core::Error& error) {
+    if (error.kind() != core::ErrorKind::kDumpDamaged) throw;
+    return error.what();
+  }
+}
 
 }  // namespace repro_check::comparators

@@ -4,10 +4,87 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstddef>
 #include <limits>
 
 namespace repro_check::comparators {
+namespace {
+
+/// Enough to halve [0, 1] down to neighbouring doubles.
+constexpr int kHalvings = 200;
+
+/// Chance of at most `hits` of `trials`, each with chance p in (0, 1). Terms are made from their
+/// logarithms: the first one alone underflows from a few thousand trials on.
+double at_most(std::uint64_t hits, std::uint64_t trials, double p) {
+  const double odds = std::log(p) - std::log1p(-p);
+  double term = static_cast<double>(trials) * std::log1p(-p);
+  double sum = std::exp(term);
+  for (std::uint64_t k = 0; k < hits; ++k) {
+    const auto left = static_cast<double>(trials - k);
+    term += std::log(left / static_cast<double>(k + 1)) + odds;
+    sum += std::exp(term);
+  }
+  return std::min(sum, 1.0);
+}
+
+/// The p at which at_most() has fallen to `target`; it falls as p grows.
+double solve(std::uint64_t hits, std::uint64_t trials, double target) {
+  double low = 0;
+  double high = 1;
+  for (int i = 0; i < kHalvings; ++i) {
+    const double middle = low + (high - low) / 2;
+    if (middle <= low || middle >= high) break;
+    (at_most(hits, trials, middle) > target ? low : high) = middle;
+  }
+  return low + (high - low) / 2;
+}
+
+double chance_of_one_result(double share, std::uint64_t runs) {
+  const auto n = static_cast<double>(runs);
+  return std::pow(1 - share, n) + std::pow(share, n);
+}
+
+}  // namespace
+
+double disagreement(std::span<const std::uint64_t> counts) noexcept {
+  double runs = 0;
+  double alike = 0;
+  for (const std::uint64_t count : counts) {
+    const auto n = static_cast<double>(count);
+    runs += n;
+    alike += n * (n - 1);
+  }
+  return runs < 2 ? 0 : 1 - alike / (runs * (runs - 1));
+}
+
+Interval clopper_pearson(std::uint64_t hits, std::uint64_t trials, double alpha) noexcept {
+  Interval interval;
+  if (trials == 0) return interval;
+  const double tail = alpha / 2;
+  // At least h hits of n are at most n - h misses, each with chance 1 - p.
+  if (hits != 0) interval.low = 1 - solve(trials - hits, trials, tail);
+  if (hits != trials) interval.high = solve(hits, trials, tail);
+  return interval;
+}
+
+double undetected_share(std::uint64_t trials, double alpha) noexcept {
+  return trials == 0 ? 1 : -std::expm1(std::log(alpha) / static_cast<double>(trials));
+}
+
+std::optional<std::uint64_t> runs_needed(double share, double alpha) noexcept {
+  if (!(share > 0 && share < 1) || 1 - share == 1) return std::nullopt;
+  std::uint64_t enough = 1;
+  while (chance_of_one_result(share, enough) > alpha) enough *= 2;
+  std::uint64_t few = enough / 2;
+  while (enough - few > 1) {
+    const std::uint64_t middle = few + (enough - few) / 2;
+    (chance_of_one_result(share, middle) > alpha ? few : enough) = middle;
+  }
+  return enough;
+}
+
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -77,5 +154,136 @@ core::OpRecord head_of(const core::OpRecord& record) {
   head.rank = record.rank;
   return head;
 }
+
+namespace {
+
+struct CauseFacts {
+  CauseKind kind;
+  std::string_view name;
+  std::string_view advice;  ///< empty where it depends on the operator
+};
+
+constexpr auto kCauses = std::to_array<CauseFacts>({
+    {CauseKind::kNone, "", ""},
+    {CauseKind::kMode,
+     "eval against train",
+     "give both runs one \"mode\", \"eval\" or \"train\"; a traced or frozen model keeps the mode "
+     "that it was made in"},
+    {CauseKind::kInputData,
+     "input data",
+     "give both runs the same data: look at the file, the seed and the preprocessing of this "
+     "input"},
+    {CauseKind::kWeights,
+     "weights",
+     "load the same checkpoint in both runs; look at \"model\", at casts of dtype and at what "
+     "changes the weights before the run"},
+    {CauseKind::kConstant,
+     "constant differs",
+     "trace or script the model again, once, with a seed, and use that file in both runs"},
+    {CauseKind::kArgument,
+     "argument differs",
+     "the model computes it: look at what it computes it from, \"inputs\" or a value of the host"},
+    {CauseKind::kRngStream, "rng stream", "mend where the stream parted, or set \"rng\": \"host\""},
+    {CauseKind::kGeneratorAlgorithm,
+     "generator algorithm",
+     "set \"rng\": \"host\", so that both draw on the CPU"},
+    {CauseKind::kUninitialised,
+     "uninitialised memory",
+     "fill the tensor in the model (zeros instead of empty); \"determinism\": \"error\" fills "
+     "fresh memory where LibTorch can, and shows who reads it"},
+    {CauseKind::kRace,
+     "race on a tensor in use",
+     "wait for the other thread or stream before the tensor is written or read, or give the "
+     "operator a clone()"},
+    {CauseKind::kFlushToZero,
+     "flush to zero",
+     "set the same \"settings\": {\"flush_denormal\"} in both runs; a GPU kernel may flush by "
+     "itself"},
+    {CauseKind::kOverflow,
+     "overflow",
+     "use a wider \"dtype\", scale the values (loss scale, normalisation), or cast with "
+     "saturation"},
+    {CauseKind::kTies,
+     "ties broken differently",
+     "use a stable sort, or do not let the order of equal values matter"},
+    {CauseKind::kLayout,
+     "layout differs",
+     "bring the tensor into one memory format in both runs (contiguous(memory_format))"},
+    {CauseKind::kSettings, "settings differ", ""},
+    {CauseKind::kEnvironment,
+     "environment differs",
+     "numbers of two environments agree only within a tolerance: set \"compare\": {\"policy\": "
+     "\"tolerance\"}, or give both the same versions and, in \"env\", the same ATEN_CPU_CAPABILITY "
+     "and MKL_CBWR"},
+    {CauseKind::kThreads, "threads", "set the same \"threads\" in both runs"},
+    {CauseKind::kNondeterministicKernel,
+     "nondeterministic kernel",
+     "set \"determinism\": \"error\", which takes a deterministic kernel or refuses"},
+    {CauseKind::kUnexplained,
+     "unexplained",
+     "record again with \"dump\": {\"depth\": \"all\"} to see the kernel inside, and repeat the "
+     "run to see whether it differs each time"},
+    {CauseKind::kPropagated, "propagated", "look at where the control flow parted"},
+    {CauseKind::kAmplified, "amplified", ""},
+    {CauseKind::kUnobservedWrite,
+     "unobserved write",
+     "look for writes past the dispatcher (`.data`, another stream, custom operators); record with "
+     "\"dump\": {\"depth\": \"all\"}"},
+    {CauseKind::kOutsideOperators,
+     "computed outside of operators",
+     "compare how the two programs compute this value: arithmetic on numbers taken out of tensors "
+     "is in no trace"},
+    {CauseKind::kOtherValue, "another value is returned", "compare what the two programs return"},
+    {CauseKind::kOtherStructure,
+     "another structure is returned",
+     "compare what the two programs return; nothing that the operators made differs"},
+    {CauseKind::kDtypePromotion,
+     "dtype promotion",
+     "bring both runs to one type: the same autocast, the same default dtype, the same \"dtype\" "
+     "argument; another LibTorch may promote otherwise"},
+    {CauseKind::kMismatch,
+     "mismatch",
+     "run both with the same \"model\", \"dtype\" and autocast; another LibTorch may return "
+     "another type"},
+    {CauseKind::kOperatorDiffers,
+     "operator differs",
+     "compare the model files, and the LibTorch versions of the two runs"},
+    {CauseKind::kReordered,
+     "reordered",
+     "make the order of the calls fixed: it may follow a set, a dict or threads; \"order\": "
+     "\"relaxed\" lets it pass where everything is bit-equal"},
+    {CauseKind::kDecomposed,
+     "decomposed",
+     "record both runs with the same LibTorch and the same \"dump\": {\"depth\"}"},
+    {CauseKind::kLoop,
+     "loop",
+     "look at what ends the loop: a value computed by the model, or an input of another length"},
+    {CauseKind::kControlFlow,
+     "control flow",
+     "look at the branch: another graph or version, a value of the host, or random numbers"},
+    {CauseKind::kMissing,
+     "missing",
+     "compare the model files, \"mode\" and \"dump\": {\"depth\"} of the two runs"},
+    {CauseKind::kExtra,
+     "extra",
+     "compare the model files, \"mode\" and \"dump\": {\"depth\"} of the two runs"},
+});
+
+constexpr bool is_in_order() {
+  for (std::size_t i = 0; i < kCauses.size(); ++i) {
+    if (kCauses[i].kind != static_cast<CauseKind>(i)) return false;
+  }
+  return kCauses.back().kind == kLastCause;
+}
+static_assert(is_in_order());
+
+const CauseFacts& facts(CauseKind kind) { return kCauses.at(static_cast<std::size_t>(kind)); }
+
+}  // namespace
+
+std::string_view cause_name(CauseKind kind) noexcept { return facts(kind).name; }
+
+Cause::Cause(CauseKind kind_, std::string evidence_)
+    : Cause(kind_, std::move(evidence_), std::string(facts(kind_).advice)) {}
 
 }  // namespace repro_check::comparators

@@ -8,20 +8,210 @@
 #include <memory>
 #include <numeric>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
-#include "comparators/report/causes.h"
-#include "comparators/report/op_trail.h"
-#include "comparators/report/run_statistics.h"
-#include "core/content/content.h"
 #include "core/digest/digest.h"
+#include "core/tensor/content.h"
 #include "core/tensor/dtype.h"
 #include "core/trace/op_record.h"
 #include "core/trace/run_manifest.h"
 
 namespace repro_check::comparators {
+
+/// The chance of a wrong statement that is taken by default.
+inline constexpr double kAlpha = 0.05;
+
+/// Two probabilities, low <= high.
+struct Interval {
+  double low = 0;
+  double high = 1;
+};
+
+/// How likely two runs are to differ, from how often each result came: 1 - sum n_j (n_j - 1) /
+/// (n (n - 1)), unbiased when the runs are independent.
+/// @param counts  runs that gave each of the distinct results
+/// @return 0 to 1; 0 for fewer than two runs
+double disagreement(std::span<const std::uint64_t> counts) noexcept;
+
+/// Exact two-sided interval of the chance behind `hits` of `trials`.
+/// @param hits   at most `trials`; no trials give [0, 1]
+/// @param alpha  chance that the interval misses, shared by its two ends; above 0, below 1
+/// Source: C. Clopper, E. Pearson, Biometrika 26 (1934).
+Interval clopper_pearson(std::uint64_t hits, std::uint64_t trials, double alpha = kAlpha) noexcept;
+
+/// Upper bound, with confidence 1 - alpha, of the chance of something that never came in `trials`
+/// independent trials: 1 - alpha^(1/trials), about 3/trials. Of n runs that agree, n - 1 are trials
+/// of "differs from the first": which result the first one gave is not known beforehand.
+/// @return 1 for no trials
+double undetected_share(std::uint64_t trials, double alpha = kAlpha) noexcept;
+
+/// Runs in all after which a second result that comes with chance `share` has been seen, with
+/// confidence 1 - alpha, beside the first one: the least n with (1-f)^n + f^n <= alpha.
+/// @param share  of all runs; empty for 0, 1, NaN and what is outside
+std::optional<std::uint64_t> runs_needed(double share, double alpha = kAlpha) noexcept;
+
+/// Why an operator is not fine: the sections of docs/CAUSES.md.
+enum class CauseKind : std::uint8_t {
+  kNone,
+  kMode,
+  kInputData,
+  kWeights,
+  kConstant,
+  kArgument,
+  kRngStream,
+  kGeneratorAlgorithm,
+  kUninitialised,
+  kRace,
+  kFlushToZero,
+  kOverflow,
+  kTies,
+  kLayout,
+  kSettings,
+  kEnvironment,
+  kThreads,
+  kNondeterministicKernel,
+  kUnexplained,
+  kPropagated,
+  kAmplified,
+  kUnobservedWrite,
+  kOutsideOperators,
+  kOtherValue,
+  kOtherStructure,
+  kDtypePromotion,
+  kMismatch,
+  kOperatorDiffers,
+  kReordered,
+  kDecomposed,
+  kLoop,
+  kControlFlow,
+  kMissing,
+  kExtra,
+};
+inline constexpr CauseKind kLastCause = CauseKind::kExtra;
+
+/// `rng stream`, as reports and docs/CAUSES.md call it; empty for kNone.
+std::string_view cause_name(CauseKind kind) noexcept;
+
+/// Why an origin is an origin, or what made an input differ.
+struct Cause {
+  CauseKind kind = CauseKind::kNone;
+  std::string evidence;  ///< one sentence in plain words
+  std::string advice;    ///< what to change
+  /// Further causes that hold as well, the likeliest first. Theirs are empty.
+  std::vector<Cause> also = {};
+  /// What could not be asked because its evidence is not in the dumps: `generator positions`.
+  std::vector<std::string> not_recorded = {};
+  std::string known = {};  ///< `evidence` but for how likely it is, where it says that
+
+  Cause() = default;
+  /// With the advice that every cause of its kind gets.
+  Cause(CauseKind kind_, std::string evidence_);
+  /// With one of its own.
+  Cause(CauseKind kind_, std::string evidence_, std::string advice_)
+      : kind(kind_), evidence(std::move(evidence_)), advice(std::move(advice_)) {}
+
+  [[nodiscard]] std::string_view name() const noexcept { return cause_name(kind); }
+};
+
+/// What became of one operator, as a reader of the whole trace wants to see it.
+enum class OpState : std::uint8_t {
+  kEqual,
+  kWithin,
+  kOrigin,
+  kPropagated,
+  kMismatch,
+  kBaselineOnly,
+  kCandidateOnly,
+  kSkipped,
+  kNotJudged,
+};
+
+/// Of all outputs of one operator the greatest error; NaN where it is not known. The counts are of
+/// elements, and of NaN and Inf on either side.
+struct OpErrors {
+  double max_abs = std::numeric_limits<double>::quiet_NaN();
+  double max_rel = std::numeric_limits<double>::quiet_NaN();  ///< over nonzero baselines
+  double l2_rel = std::numeric_limits<double>::quiet_NaN();
+  std::optional<std::uint64_t> ulp_max;
+  std::uint64_t differing = 0;
+  std::uint64_t elements = 0;  ///< of the outputs that were measured
+  std::uint64_t nan_baseline = 0;
+  std::uint64_t nan_candidate = 0;
+  std::uint64_t inf_baseline = 0;
+  std::uint64_t inf_candidate = 0;
+};
+
+/// One operator, by numbers into the tables of its OpTrail.
+struct TrailRow {
+  static constexpr std::uint32_t kNone = UINT32_MAX;
+
+  std::uint32_t baseline = kNone;   ///< op index; kNone where the baseline has none
+  std::uint32_t candidate = kNone;  ///< the same of the candidate
+  std::uint32_t op = 0;             ///< in OpTrail::operators
+  std::uint32_t place = 0;          ///< in OpTrail::places
+  std::uint32_t type = 0;           ///< in OpTrail::types: of its first output
+  std::uint32_t errors = kNone;     ///< in OpTrail::errors; kNone where nothing differs
+  std::uint32_t producers = 0;      ///< how many in OpTrail::producers are its own
+  std::uint32_t first_producer = 0;
+  OpState state = OpState::kEqual;
+  core::Phase phase = core::Phase::kForward;
+
+  /// The op index to call it by: the baseline's, where that has one.
+  [[nodiscard]] std::uint32_t shown() const noexcept {
+    return baseline != kNone ? baseline : candidate;
+  }
+};
+
+/// Where in the model an operator is called.
+struct OpPlace {
+  std::string module_path;
+  std::string file;  ///< of the display frame; empty where unknown
+  std::uint32_t line = 0;
+};
+
+/// Where the elements of one output differ: the last two dimensions cut into blocks, the leading
+/// ones summed up. A tensor of one dimension has one row.
+struct DifferenceMap {
+  std::uint64_t op = 0;  ///< baseline op index
+  std::string slot;
+  std::uint64_t rows = 0;  ///< of elements
+  std::uint64_t columns = 0;
+  std::uint64_t leading = 1;  ///< how many matrices lie on top of each other
+  std::uint32_t row_blocks = 0;
+  std::uint32_t column_blocks = 0;
+  std::vector<std::uint64_t> differing;  ///< elements whose bits differ, by block, row-major
+};
+
+/// One call that drew random numbers on a side.
+struct TrailDraw {
+  std::uint32_t row_baseline = TrailRow::kNone;  ///< op index
+  std::uint32_t row_candidate = TrailRow::kNone;
+  std::uint32_t op = 0;
+  std::optional<core::GeneratorUse> baseline;
+  std::optional<core::GeneratorUse> candidate;
+};
+
+/// Every operator of a comparison in a row each, small enough to hold all of a long trace.
+struct OpTrail {
+  static constexpr std::size_t kMostRows = 1'000'000;
+  static constexpr std::size_t kMostDraws = 10'000;
+  static constexpr std::size_t kMostMaps = 200;
+
+  std::vector<std::string> operators;  ///< with their overloads
+  std::vector<OpPlace> places;
+  std::vector<std::string> types;  ///< `float32 [8, 512]`; empty for no output
+  std::vector<TrailRow> rows;      ///< by TrailRow::shown(), those of the baseline first
+  std::vector<OpErrors> errors;
+  std::vector<std::uint32_t> producers;  ///< op indices of the side that a row is shown by
+  std::vector<TrailDraw> draws;
+  std::vector<DifferenceMap> maps;
+  std::uint64_t rows_total = 0;
+  std::uint64_t draws_total = 0;
+};
 
 /// By what a pair of records was found.
 enum class MatchedBy : std::uint8_t {
@@ -203,7 +393,7 @@ struct FlakyOp {
   /// Runs that gave each distinct result, of those whose inputs were equal; the most frequent
   /// first. Their sum is the number of runs that count.
   std::vector<std::uint64_t> counts;
-  double disagreement = 0;  ///< see run_statistics.h
+  double disagreement = 0;  ///< as disagreement() has it
   /// Chance that a run differs from the first one that counts, at a confidence that holds for all
   /// operators at once.
   Interval differs;
@@ -383,21 +573,25 @@ struct TensorComparison {
   std::optional<std::size_t> rule;     ///< index in Report::rules; empty where none of them matched
 };
 
+/// Whose fault it is that an operator is not fine.
+struct Attribution {
+  Relation relation = Relation::kOrigin;
+  DivergenceKind kind = DivergenceKind::kOrigin;
+  std::vector<std::uint64_t> producers = {};  ///< divergent baseline ops that made differing inputs
+  Cause cause = {};
+};
+
 /// One operator that is not fine.
-struct OpDivergence {
+struct OpDivergence : Attribution {
   std::optional<std::uint64_t> baseline_index;
   std::optional<std::uint64_t> candidate_index;
   core::OpRecord baseline;  ///< the side that has none is default-constructed
   core::OpRecord candidate;
   MatchedBy matched_by = MatchedBy::kNone;  ///< what paired the two records, where there are two
   std::uint64_t occurrence = 0;             ///< how many earlier baseline records share its key
-  Relation relation = Relation::kOrigin;
-  DivergenceKind kind = DivergenceKind::kOrigin;
-  std::vector<TensorComparison> outputs;  ///< those that are not equal
-  std::vector<TensorComparison> inputs;   ///< those that are not equal
-  std::vector<std::string> notes;         ///< differing scalar arguments and results, by name
-  std::vector<std::uint64_t> producers;   ///< baseline op indices of differing inputs
-  Cause cause;
+  std::vector<TensorComparison> outputs;    ///< those that are not equal
+  std::vector<TensorComparison> inputs;     ///< those that are not equal
+  std::vector<std::string> notes;           ///< differing scalar arguments and results, by name
   double severity = 0;  ///< orders propagated ones: l2_rel, inf for NaN, Inf and mismatches
 };
 

@@ -6,15 +6,13 @@
 #include <algorithm>
 #include <functional>
 #include <limits>
-#include <string_view>
 #include <utility>
 
 #include "comparators/align/pairing.h"
 #include "comparators/judge/tensor_judge.h"
 #include "comparators/report/compare_options.h"
-#include "comparators/report/damage.h"
 #include "comparators/report/report.h"
-#include "core/system/large_memory.h"
+#include "core/system/memory.h"
 
 namespace repro_check::comparators {
 namespace {
@@ -80,8 +78,7 @@ class Follower {
   const core::DumpSource& first_;
   const core::DumpSource& run_;
   std::uint64_t memory_;
-  core::LargeVector<std::uint32_t>
-      aligned_;  ///< per op index of the first run; empty = by position
+  Ops aligned_;  ///< per op index of the first run; empty = by position
   std::string trouble_;
 };
 
@@ -173,7 +170,7 @@ void measure_result(const Result& first, const Result& other, FlakyOp& op) {
     const core::TensorRecord& to = right.tensors[i];
     const bool is_alike = from.dtype == to.dtype && from.shape == to.shape &&
                           from.state == core::ContentState::kHashed && to.state == from.state;
-    if (from.role != core::TensorRole::kOutput || !is_alike || from.digest == to.digest) continue;
+    if (!core::is_output(from) || !is_alike || from.digest == to.digest) continue;
     const auto measured = judge.measure_pair({from.content_key(), to.content_key()},
                                              fmt::format("op {} output {}", op.index, from.slot),
                                              judge.rules().fallback());

@@ -5,7 +5,7 @@
 #include <span>
 
 #include "comparators/report/report.h"
-#include "core/trace/dump_source.h"
+#include "core/trace/dump.h"
 
 namespace repro_check::comparators {
 

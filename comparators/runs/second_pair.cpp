@@ -2,9 +2,7 @@
 #include "comparators/runs/second_pair.h"
 
 #include <algorithm>
-#include <optional>
 #include <utility>
-#include <vector>
 
 #include "comparators/judge/expectations.h"
 #include "comparators/measure/policy.h"
@@ -33,7 +31,7 @@ core::OpRange around(std::uint64_t index, std::uint64_t window, std::uint64_t op
 
 void add_producers(const core::OpRecord& record, core::OpRanges& ranges) {
   for (const core::TensorRecord& tensor : record.tensors) {
-    if (tensor.role != core::TensorRole::kInput || tensor.producer < 0) continue;
+    if (!core::is_input(tensor) || tensor.producer < 0) continue;
     const auto producer = static_cast<std::uint64_t>(tensor.producer);
     ranges.push_back({producer, producer});
   }

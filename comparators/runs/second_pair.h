@@ -6,7 +6,7 @@
 
 #include "comparators/report/report.h"
 #include "configs/spec/run_config.h"
-#include "core/trace/op_range.h"
+#include "core/trace/run_manifest.h"
 
 namespace repro_check::comparators {
 

@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -24,18 +24,15 @@
 #include "comparators/cause/hunks.h"
 #include "comparators/cause/spread.h"
 #include "comparators/judge/tensor_judge.h"
-#include "comparators/judge/verdict.h"
+#include "comparators/measure/metrics.h"
 #include "comparators/measure/records.h"
-#include "comparators/measure/samples.h"
 #include "comparators/report/compare_options.h"
-#include "comparators/report/damage.h"
-#include "comparators/report/op_trail.h"
 #include "comparators/report/report.h"
-#include "core/content/content.h"
 #include "core/error.h"
-#include "core/system/large_memory.h"
-#include "core/tensor/tensor_view.h"
-#include "core/trace/dump_source.h"
+#include "core/system/memory.h"
+#include "core/tensor/content.h"
+#include "core/tensor/tensor_record.h"
+#include "core/trace/dump.h"
 
 namespace repro_check::comparators {
 namespace {
@@ -134,9 +131,9 @@ class Occurrences {
   /// Fills OpDivergence::occurrence: by the baseline's record, where there is one.
   void fill(OpDivergence& item) {
     const bool in_baseline = item.baseline_index.has_value();
-    core::LargeVector<std::uint32_t>& earlier = in_baseline ? baseline_ : candidate_;
+    Ops& earlier = in_baseline ? baseline_ : candidate_;
     if (earlier.empty()) {
-      core::LargeVector<std::uint32_t> seen(pairing_.distinct_keys, 0);
+      Ops seen(pairing_.distinct_keys, 0);
       for (const std::uint32_t key : (in_baseline ? pairing_.baseline : pairing_.candidate).keys) {
         earlier.push_back(seen[key]++);
       }
@@ -148,8 +145,8 @@ class Occurrences {
   const Pairing& pairing_;
   // Operators are met in the order in which calls ended, which is not that of the records: counted
   // on the way, an outer one would count its side from the start.
-  core::LargeVector<std::uint32_t> baseline_;
-  core::LargeVector<std::uint32_t> candidate_;
+  Ops baseline_;
+  Ops candidate_;
 };
 
 /// A map is worth a look at so many bytes of a tensor, and at so many of all of them.
@@ -175,7 +172,7 @@ void raise(double& greatest, const Metric& value) {
 void add_counts(const core::OpRecord& record, std::uint64_t& nans, std::uint64_t& infs) {
   for (const core::TensorRecord& tensor : record.tensors) {
     const auto counts = tensor.non_finite();
-    if (tensor.role != core::TensorRole::kOutput || !counts) continue;
+    if (!core::is_output(tensor) || !counts) continue;
     nans += counts->nans;
     infs += counts->infs();
   }
@@ -199,29 +196,13 @@ void add_specials(const TensorMetrics& m, OpErrors& errors) {
   errors.inf_candidate = std::max(errors.inf_candidate, m.inf_sign + m.inf_candidate);
 }
 
-/// @param why  null for an operator that does not fail
-OpState state_of(OpOutcome outcome, const Attribution* why) {
-  if (why != nullptr) {
-    switch (why->relation) {
-      case Relation::kOrigin:
-        return OpState::kOrigin;
-      case Relation::kPropagated:
-        return OpState::kPropagated;
-      case Relation::kMismatch:
-      case Relation::kMissing:
-        return OpState::kMismatch;
-    }
-  }
-  switch (outcome) {
-    case OpOutcome::kEqual:
-      return OpState::kEqual;
-    case OpOutcome::kWithin:
-      return OpState::kWithin;
-    case OpOutcome::kSkipped:
-      return OpState::kSkipped;
-    default:
-      return OpState::kNotJudged;
-  }
+OpState state_of(const JudgedCall& call) {
+  using enum OpState;
+  constexpr std::array kOfRelation{kOrigin, kPropagated, kMismatch, kMismatch};
+  constexpr std::array kOfOutcome{
+      kNotJudged, kEqual, kWithin, kNotJudged, kNotJudged, kSkipped, kNotJudged};
+  return call.why ? kOfRelation[static_cast<std::size_t>(call.why->relation)]
+                  : kOfOutcome[static_cast<std::size_t>(call.findings.outcome)];
 }
 
 /// Writes down a row for every operator that a walk meets; nothing at all where that is not wanted.
@@ -233,20 +214,18 @@ class TrailKeeper {
         candidate_(candidate),
         trail_(wanted ? std::make_shared<OpTrail>() : nullptr) {}
 
-  /// @param why  null for an operator that does not fail
-  void see(const core::OpRecord& from,
-           const core::OpRecord& to,
-           const OpFindings& findings,
-           const Attribution* why) {
+  void see(const JudgedCall& call) {
+    const core::OpRecord& from = call.baseline;
+    const core::OpRecord& to = call.candidate;
     if (!trail_ || !takes(from.generator || to.generator)) return;
     TrailRow row = row_of(from);
     row.baseline = static_cast<std::uint32_t>(from.index);
     row.candidate = static_cast<std::uint32_t>(to.index);
-    row.state = state_of(findings.outcome, why);
+    row.state = state_of(call);
     note_producers(from, row);
-    note_errors(from, to, findings, row);
+    note_errors(call, row);
     if (from.generator || to.generator) note_draw(from, to, row);
-    if (why != nullptr) map_outputs(from, findings);
+    if (call.why) map_outputs(call);
     trail_->rows.push_back(row);
   }
 
@@ -329,7 +308,7 @@ class TrailKeeper {
     std::vector<std::uint32_t>& all = trail_->producers;
     row.first_producer = static_cast<std::uint32_t>(all.size());
     for (const core::TensorRecord& tensor : record.tensors) {
-      if (tensor.role != core::TensorRole::kInput || tensor.producer < 0) continue;
+      if (!core::is_input(tensor) || tensor.producer < 0) continue;
       const auto producer = static_cast<std::uint32_t>(tensor.producer);
       const auto own = all.begin() + static_cast<std::ptrdiff_t>(row.first_producer);
       if (std::find(own, all.end(), producer) == all.end()) all.push_back(producer);
@@ -337,14 +316,11 @@ class TrailKeeper {
     row.producers = static_cast<std::uint32_t>(all.size()) - row.first_producer;
   }
 
-  void note_errors(const core::OpRecord& from,
-                   const core::OpRecord& to,
-                   const OpFindings& findings,
-                   TrailRow& row) {
+  void note_errors(const JudgedCall& call, TrailRow& row) {
     OpErrors errors;
-    add_counts(from, errors.nan_baseline, errors.inf_baseline);
-    add_counts(to, errors.nan_candidate, errors.inf_candidate);
-    for (const TensorComparison& output : findings.outputs) {
+    add_counts(call.baseline, errors.nan_baseline, errors.inf_baseline);
+    add_counts(call.candidate, errors.nan_candidate, errors.inf_candidate);
+    for (const TensorComparison& output : call.findings.outputs) {
       if (!output.metrics) continue;
       add_metrics(*output.metrics, errors);
       const bool is_counted = output.baseline.non_finite() && output.candidate.non_finite();
@@ -353,7 +329,7 @@ class TrailKeeper {
     const bool is_finite =
         errors.nan_baseline + errors.nan_candidate + errors.inf_baseline + errors.inf_candidate ==
         0;
-    if (findings.outputs.empty() && is_finite) return;
+    if (call.findings.outputs.empty() && is_finite) return;
     row.errors = static_cast<std::uint32_t>(trail_->errors.size());
     trail_->errors.push_back(errors);
   }
@@ -364,8 +340,8 @@ class TrailKeeper {
     trail_->draws.push_back({row.baseline, row.candidate, row.op, from.generator, to.generator});
   }
 
-  void map_outputs(const core::OpRecord& from, const OpFindings& findings) {
-    for (const TensorComparison& output : findings.outputs) {
+  void map_outputs(const JudgedCall& call) {
+    for (const TensorComparison& output : call.findings.outputs) {
       if (trail_->maps.size() >= OpTrail::kMostMaps) return;
       const core::ContentKey left = output.baseline.content_key();
       const core::ContentKey right = output.candidate.content_key();
@@ -383,7 +359,7 @@ class TrailKeeper {
       });
       if (damage || left_.size() != bytes || right_.size() != bytes) continue;
       DifferenceMap map = map_differences(left.shape, size, left_, right_);
-      map.op = from.index;
+      map.op = call.baseline.index;
       map.slot = output.baseline.slot;
       trail_->maps.push_back(std::move(map));
     }
@@ -404,28 +380,17 @@ class TrailKeeper {
 /// @param mismatched  where results of other shapes are counted
 template <typename Counts>
 bool count_outcome(OpOutcome outcome, std::uint64_t& mismatched, Counts& counts) noexcept {
-  switch (outcome) {
-    case OpOutcome::kEqual:
-      ++counts.equal;
-      break;
-    case OpOutcome::kWithin:
-      ++counts.within_policy;
-      break;
-    case OpOutcome::kDiverged:
-      ++counts.diverged;
-      break;
-    case OpOutcome::kMismatched:
-      ++mismatched;
-      break;
-    case OpOutcome::kSkipped:
-      ++counts.skipped;
-      return false;
-    default:
-      ++counts.not_judged;
-      return false;
-  }
-  ++counts.compared;
-  return true;
+  const std::array into{&counts.not_judged,
+                        &counts.equal,
+                        &counts.within_policy,
+                        &counts.diverged,
+                        &mismatched,
+                        &counts.skipped,
+                        &counts.not_judged};
+  ++*into[static_cast<std::size_t>(outcome)];
+  const bool is_compared = outcome >= OpOutcome::kEqual && outcome <= OpOutcome::kMismatched;
+  if (is_compared) ++counts.compared;
+  return is_compared;
 }
 
 /// What the verdict has to know of a pair.
@@ -441,38 +406,31 @@ const TensorComparison* first_uncomparable(const OpFindings& findings) {
   return found == findings.outputs.end() ? nullptr : &*found;
 }
 
-/// False where one of them is damaged, which is noted.
-bool read_pair(const WalkContext& context,
-               std::uint32_t baseline,
-               std::uint32_t candidate,
-               core::OpRecord& from,
-               core::OpRecord& to) {
+/// Empty where one of them is damaged, which is noted.
+std::optional<JudgedCall> read_call(const WalkContext& context, const OpPair& pair) {
+  JudgedCall call;
   const core::DumpSource* reading = &context.baseline;
   const auto damage = damage_in([&] {
-    from = context.baseline.op(baseline);
-    lift_producers(context.pairing.baseline, from);
+    call.baseline = context.baseline.op(pair.baseline);
+    lift_producers(context.pairing.baseline, call.baseline);
     reading = &context.candidate;
-    to = context.candidate.op(candidate);
-    lift_producers(context.pairing.candidate, to);
+    call.candidate = context.candidate.op(pair.candidate);
+    lift_producers(context.pairing.candidate, call.candidate);
   });
-  if (damage) context.judge.note_damage(reading, *damage);
-  return !damage;
+  if (!damage) return call;
+  context.judge.note_damage(reading, *damage);
+  return std::nullopt;
 }
 
-/// A pair of records that is judged, as a report has it.
-OpDivergence to_item(const core::OpRecord& from,
-                     const core::OpRecord& to,
-                     OpFindings findings,
-                     Attribution why) {
+/// As a report has it.
+OpDivergence to_item(JudgedCall call) {
+  OpFindings& findings = call.findings;
   OpDivergence item;
-  item.baseline_index = from.index;
-  item.candidate_index = to.index;
-  item.baseline = from;
-  item.candidate = to;
-  item.relation = why.relation;
-  item.kind = why.kind;
-  item.producers = std::move(why.producers);
-  item.cause = std::move(why.cause);
+  if (call.why) static_cast<Attribution&>(item) = *std::move(call.why);
+  item.baseline_index = call.baseline.index;
+  item.candidate_index = call.candidate.index;
+  item.baseline = std::move(call.baseline);
+  item.candidate = std::move(call.candidate);
   item.severity = findings.severity;
   item.outputs = std::move(findings.outputs);
   item.inputs = std::move(findings.inputs);
@@ -548,11 +506,8 @@ std::string made_by(const TensorRecord& tensor, const core::DumpSource& source) 
 
 class ReturnedJudge {
  public:
-  ReturnedJudge(const WalkContext& context, const Evidence& evidence, bool other_device)
-      : context_(context),
-        evidence_(evidence),
-        other_device_(other_device),
-        found_(context.report.returned) {}
+  ReturnedJudge(const WalkContext& context, const Evidence& evidence)
+      : context_(context), evidence_(evidence), found_(context.report.returned) {}
 
   void run() {
     const Pairing& pairing = context_.pairing;
@@ -593,24 +548,24 @@ class ReturnedJudge {
     found_.first = std::move(item);
   }
 
-  void take_pair(const OpPair& call) {
-    OpRecord from;
-    OpRecord to;
-    if (!read_pair(context_, call.baseline, call.candidate, from, to)) {
+  void take_pair(const OpPair& pair) {
+    std::optional<JudgedCall> read = read_call(context_, pair);
+    if (!read) {
       ++found_.not_judged;
       return;
     }
-    set_makers(from);
-    OpFindings findings = judge(from, to);
-    context_.observations.note_unwritten(from, to, evidence_);
-    count(from, findings);
-    note_progress(findings);
-    if (!findings.fails()) return;
-    Attribution why = attribute_returned(from, to, findings);
-    const bool inherits = why.relation == Relation::kPropagated;
+    JudgedCall& call = *read;
+    set_makers(call.baseline);
+    judge(call);
+    context_.observations.note_unwritten(call, evidence_);
+    count(call);
+    note_progress(call.findings);
+    if (!call.findings.fails()) return;
+    call.why = attribute_returned(call);
+    const bool inherits = call.why->relation == Relation::kPropagated;
     if (found_.first && (inherits || found_.first->relation != Relation::kPropagated)) return;
-    findings.arguments.clear();  // the results say the same
-    found_.first = to_item(from, to, std::move(findings), std::move(why));
+    call.findings.arguments.clear();  // the results say the same
+    found_.first = to_item(std::move(call));
   }
 
   /// By which rule each tensor was judged where it was made.
@@ -618,7 +573,7 @@ class ReturnedJudge {
     std::map<std::string, RuleBook::Maker, std::less<>> makers;
     if (context_.judge.rules().has_rules()) {
       for (const TensorRecord& tensor : from.tensors) {
-        if (tensor.role != TensorRole::kInput || tensor.producer < 0) continue;
+        if (!core::is_input(tensor) || tensor.producer < 0) continue;
         if (auto maker = maker_of(tensor)) makers.insert_or_assign(tensor.slot, std::move(*maker));
       }
     }
@@ -632,7 +587,7 @@ class ReturnedJudge {
     if (core::is_returned(op)) return std::nullopt;
     for (const bool by_content : {true, false}) {
       for (const TensorRecord& output : op.tensors) {
-        if (output.role != TensorRole::kOutput) continue;
+        if (!core::is_output(output)) continue;
         const bool same = by_content ? output.content_key() == tensor.content_key()
                                      : output.storage == tensor.storage;
         if (!same) continue;
@@ -643,24 +598,23 @@ class ReturnedJudge {
     return std::nullopt;
   }
 
-  OpFindings judge(const OpRecord& from, const OpRecord& to) {
+  void judge(JudgedCall& call) {
+    const OpRecord& from = call.baseline;
+    const OpRecord& to = call.candidate;
     if (same_paths(from, to) || !is_whole(from) || !is_whole(to)) {
-      return judge_op(from, to, context_.options, other_device_, context_.judge);
+      return judge_op(call, context_.options, context_.judge);
     }
     std::vector<std::string> common;
     for (const Argument& argument : from.arguments) {
       if (has_path(to, argument.name)) common.push_back(argument.name);
     }
-    OpFindings findings = judge_op(with_paths(from, common),
-                                   with_paths(to, common),
-                                   context_.options,
-                                   other_device_,
-                                   context_.judge);
-    add_one_sided(from, to, true, findings);
-    add_one_sided(to, from, false, findings);
-    findings.outcome = OpOutcome::kMismatched;
-    findings.severity = std::numeric_limits<double>::infinity();
-    return findings;
+    JudgedCall in_common{with_paths(from, common), with_paths(to, common)};
+    judge_op(in_common, context_.options, context_.judge);
+    call.findings = std::move(in_common.findings);
+    add_one_sided(from, to, true, call.findings);
+    add_one_sided(to, from, false, call.findings);
+    call.findings.outcome = OpOutcome::kMismatched;
+    call.findings.severity = std::numeric_limits<double>::infinity();
   }
 
   /// What `record` holds under paths that `other` does not have.
@@ -677,10 +631,10 @@ class ReturnedJudge {
     }
   }
 
-  void count(const OpRecord& from, const OpFindings& findings) {
-    if (!count_outcome(findings.outcome, found_.diverged, found_)) return;
-    found_.tensors += findings.tally.tensors;
-    for (const Argument& argument : from.arguments) {
+  void count(const JudgedCall& call) {
+    if (!count_outcome(call.findings.outcome, found_.diverged, found_)) return;
+    found_.tensors += call.findings.tally.tensors;
+    for (const Argument& argument : call.baseline.arguments) {
       if (slot_of(argument.value) != nullptr) continue;
       if (!std::holds_alternative<core::Opaque>(argument.value.data)) {
         ++found_.others;
@@ -699,22 +653,22 @@ class ReturnedJudge {
     }
   }
 
-  Attribution attribute_returned(const OpRecord& from, const OpRecord& to, OpFindings& findings) {
+  Attribution attribute_returned(JudgedCall& call) {
+    OpFindings& findings = call.findings;
     for (TensorComparison& input : findings.inputs) {
       // The same tensor was measured as an output.
       for (const TensorComparison& output : findings.outputs) {
         if (output.baseline.slot == input.baseline.slot) input.metrics = output.metrics;
       }
     }
-    Attribution why = attribute(from, to, findings, evidence_);
+    Attribution why = attribute(call, evidence_);
     if (has_divergent_producer(why)) return why;
-    if (std::optional<Cause> own = own_cause(from, to, findings)) {
-      why.kind = findings.outcome == OpOutcome::kMismatched ? DivergenceKind::kMismatch
-                                                            : DivergenceKind::kOrigin;
-      why.relation =
-          findings.outcome == OpOutcome::kMismatched ? Relation::kMismatch : Relation::kOrigin;
-      why.producers.clear();
-      why.cause = std::move(*own);
+    if (std::optional<Cause> own = own_cause(call)) {
+      const bool mismatched = findings.outcome == OpOutcome::kMismatched;
+      why = {mismatched ? Relation::kMismatch : Relation::kOrigin,
+             mismatched ? DivergenceKind::kMismatch : DivergenceKind::kOrigin,
+             {},
+             std::move(*own)};
     }
     return why;
   }
@@ -725,9 +679,10 @@ class ReturnedJudge {
     });
   }
 
-  [[nodiscard]] std::optional<Cause> own_cause(const OpRecord& from,
-                                               const OpRecord& to,
-                                               const OpFindings& findings) const {
+  [[nodiscard]] std::optional<Cause> own_cause(const JudgedCall& call) const {
+    const OpRecord& from = call.baseline;
+    const OpRecord& to = call.candidate;
+    const OpFindings& findings = call.findings;
     if (!same_paths(from, to)) {
       const ScalarDifference* first = nullptr;
       for (const ScalarDifference& result : findings.results) {
@@ -793,7 +748,6 @@ class ReturnedJudge {
 
   WalkContext context_;
   const Evidence& evidence_;
-  bool other_device_;
   ReturnedValues& found_;
 };
 
@@ -815,11 +769,7 @@ bool has_contents(const core::DumpSource& source) { return source.manifest().tra
 class Lookahead {
  public:
   Lookahead(const WalkContext& context, std::span<const OpPair> events)
-      : context_(context),
-        events_(events),
-        // The run in float64 is asked for one output after the other.
-        useful_(context.options.fp64 == nullptr && context.judge.same_algorithm() &&
-                has_contents(context.baseline) && has_contents(context.candidate)) {}
+      : context_(context), events_(events) {}
 
   /// To be called for every event before it is walked.
   void reach(std::size_t at) {
@@ -862,7 +812,9 @@ class Lookahead {
 
   const WalkContext& context_;
   std::span<const OpPair> events_;
-  bool useful_;
+  /// The run in float64 is asked for one output after the other.
+  bool useful_ = context_.options.fp64 == nullptr && context_.judge.same_algorithm() &&
+                 has_contents(context_.baseline) && has_contents(context_.candidate);
   bool expected_ = false;
   std::size_t end_ = 0;  ///< of what was looked at
 };
@@ -874,17 +826,7 @@ constexpr std::uint64_t kMostAlone = 100'000;
 /// describes what has no counterpart, and looks for the cause of what fails.
 class Walk {
  public:
-  explicit Walk(const WalkContext& context)
-      : context_(context),
-        report_(context.report),
-        other_device_(context.baseline.manifest().device != context.candidate.manifest().device),
-        evidence_(context.baseline, context.candidate, context.pairing, context.report),
-        hunks_(evidence_),
-        taint_(evidence_),
-        modules_(context.report.modules),
-        trail_(context.baseline, context.candidate, context.options.keep_trail),
-        occurrences_(context.pairing),
-        rank_firsts_(context.pairing.baseline.ranks) {}
+  explicit Walk(const WalkContext& context) : context_(context) {}
 
   void run() {
     const core::LargeVector<OpPair> events = order_events(context_.pairing);
@@ -911,7 +853,7 @@ class Walk {
     }
     if (!hunk.empty()) take_hunk(hunk);
     pace.finish();
-    ReturnedJudge(context_, evidence_, other_device_).run();
+    ReturnedJudge(context_, evidence_).run();
     report_.draws = evidence_.rng.draws();
     taint_.finish(report_);
     report_.trail = trail_.finish();
@@ -940,11 +882,11 @@ class Walk {
     for (const std::uint32_t op : hunk.extra) take_alone(context_.candidate, op, false);
     taint_.see_hunk(hunk);
     trail_.see_hunk(hunk);
-    for (const Hunk& part :
-         split_by_module(hunk, context_.baseline, context_.candidate, context_.pairing.names)) {
+    for (const Hunk& part : hunks_.split(hunk)) {
       report_.divergences_total += hunks_.items(part);
       hunks_.describe(part,
-                      {first_text(), decision},
+                      first_text(),
+                      decision,
                       context_.options.observer.see ? SIZE_MAX : room(),
                       [this](OpDivergence item) { keep(std::move(item)); });
     }
@@ -969,37 +911,35 @@ class Walk {
 
   /// @return whether bits differ
   bool take_pair(const OpPair& event) {
-    core::OpRecord from;
-    core::OpRecord to;
-    if (!read_pair(context_, event.baseline, event.candidate, from, to)) {
+    std::optional<JudgedCall> read = read_call(context_, event);
+    if (!read) {
       take_damaged(event);
       return false;
     }
-    evidence_.rng.see(from, to);
-    OpFindings findings = judge_op(from, to, context_.options, other_device_, context_.judge);
-    context_.observations.see(from, to, findings);
-    context_.observations.note_unwritten(from, to, evidence_);
-    decisions_.see(from, to, findings);
-    const bool differs = findings.bits_differ;
-    conclude(event.baseline, findings.outcome);
-    modules_.see(from, findings.outcome);
-    note_progress(from, findings);
-    remember(from, findings);
-    std::optional<Attribution> why;
-    if (findings.fails()) why = diverge(from, to, findings);
-    taint_.see(from, to, findings, why ? &*why : nullptr);
-    trail_.see(from, to, findings, why ? &*why : nullptr);
+    JudgedCall& call = *read;
+    evidence_.rng.see(call);
+    judge_op(call, context_.options, context_.judge);
+    context_.observations.see(call);
+    context_.observations.note_unwritten(call, evidence_);
+    decisions_.see(call);
+    const bool differs = call.findings.bits_differ;
+    conclude(event.baseline, call.findings.outcome);
+    modules_.see(call.baseline, call.findings.outcome);
+    note_progress(call);
+    remember(call);
+    if (call.findings.fails()) diverge(call);
+    taint_.see(call);
+    trail_.see(call);
+    evidence_.baseline_writes.see(call.baseline, differs);
+    evidence_.candidate_writes.see(call.candidate, differs);
     const OpObserver& observer = context_.options.observer;
-    const bool is_wanted = why ? room() != 0 || observer.see : observer.see_fine != nullptr;
-    if (is_wanted) {
-      const OpState state = state_of(findings.outcome, nullptr);
-      OpDivergence item =
-          to_item(from, to, std::move(findings), why ? std::move(*why) : Attribution());
-      item.matched_by = context_.pairing.how[from.index];
-      why ? keep(std::move(item)) : tell_fine(std::move(item), state);
+    const bool fails = call.why.has_value();
+    if (fails ? room() != 0 || observer.see : observer.see_fine != nullptr) {
+      const OpState state = state_of(call);
+      OpDivergence item = to_item(std::move(call));
+      item.matched_by = context_.pairing.how[event.baseline];
+      fails ? keep(std::move(item)) : tell_fine(std::move(item), state);
     }
-    evidence_.baseline_writes.see(from, differs);
-    evidence_.candidate_writes.see(to, differs);
     return differs;
   }
 
@@ -1037,7 +977,8 @@ class Walk {
     count_outcome(outcome, report_.coverage.mismatched, report_.coverage);
   }
 
-  void note_progress(const core::OpRecord& from, const OpFindings& findings) {
+  void note_progress(const JudgedCall& call) {
+    const OpFindings& findings = call.findings;
     Coverage& coverage = report_.coverage;
     coverage.outputs += findings.tally.outputs;
     coverage.tensors += findings.tally.tensors;
@@ -1054,40 +995,41 @@ class Walk {
     note_obstacles(findings, context_.verdict);
     context_.verdict.values += findings.values;
     if (findings.bits_differ && !report_.first_bit_difference) {
-      report_.first_bit_difference = from.index;
+      report_.first_bit_difference = call.baseline.index;
     }
     std::string& first = context_.verdict.first_not_judged;
     if (findings.outcome != OpOutcome::kNotJudged || !first.empty()) return;
-    first = op_text(from);
+    first = op_text(call.baseline);
     if (const TensorComparison* output = first_uncomparable(findings)) {
       first += fmt::format(" output {}: {}", output->baseline.slot, output->note);
     }
   }
 
   /// What causes of later operators are seen by.
-  void remember(const core::OpRecord& from, const OpFindings& findings) {
+  void remember(const JudgedCall& call) {
+    const OpFindings& findings = call.findings;
     if (findings.outcome == OpOutcome::kWithin) {
       double worst = 0;
       for (const TensorComparison& output : findings.outputs) {
         if (output.metrics) worst = std::max(worst, output.metrics->l2_rel.value_or(0));
       }
-      if (worst > 0) evidence_.passed_error.set(from.index, worst);
+      if (worst > 0) evidence_.passed_error.set(call.baseline.index, worst);
     }
     for (const ScalarDifference& result : findings.results) {
       if (evidence_.scalar_results.size() >= kRememberedScalars) return;
-      evidence_.scalar_results.try_emplace({result.baseline, result.candidate}, from.index);
+      evidence_.scalar_results.try_emplace({result.baseline, result.candidate},
+                                           call.baseline.index);
     }
   }
 
-  Attribution diverge(const core::OpRecord& from, const core::OpRecord& to, OpFindings& findings) {
-    if (!report_.first_divergence) measure_inputs(from, to, findings);
-    Attribution why = attribute(from, to, findings, evidence_);
+  void diverge(JudgedCall& call) {
+    if (!report_.first_divergence) measure_inputs(call);
+    const Attribution& why = call.why.emplace(attribute(call, evidence_));
     const bool has_producer = why.relation == Relation::kPropagated || !why.producers.empty();
     ++(has_producer ? report_.coverage.propagated : report_.coverage.origins);
-    remember_root(from, why);
+    remember_root(call.baseline, why);
     ++report_.divergences_total;
-    rank_firsts_.see(from, true);
-    return why;
+    rank_firsts_.see(call.baseline, true);
   }
 
   void remember_root(const core::OpRecord& from, const Attribution& why) {
@@ -1104,10 +1046,11 @@ class Walk {
   }
 
   /// Of the first divergence a reader wants to know how far its inputs were apart.
-  void measure_inputs(const core::OpRecord& from, const core::OpRecord& to, OpFindings& findings) {
-    for (TensorComparison& input : findings.inputs) {
+  void measure_inputs(JudgedCall& call) {
+    const core::OpRecord& from = call.baseline;
+    for (TensorComparison& input : call.findings.inputs) {
       if (input.outcome == TensorOutcome::kMismatch || input.metrics) continue;
-      input = context_.judge.judge({input.baseline, input.candidate, from, to},
+      input = context_.judge.judge({input.baseline, input.candidate, from, call.candidate},
                                    Depth::kValues,
                                    fmt::format("op {} input {}", from.index, input.baseline.slot),
                                    context_.judge.rules().choose_for_input(from, input.baseline));
@@ -1115,16 +1058,15 @@ class Walk {
   }
 
   WalkContext context_;
-  Report& report_;
-  bool other_device_;
-  Evidence evidence_;
-  HunkJudge hunks_;
-  Taint taint_;
+  Report& report_ = context_.report;
+  Evidence evidence_{context_.baseline, context_.candidate, context_.pairing, report_};
+  HunkJudge hunks_{evidence_};
+  Taint taint_{evidence_};
   DecisionWatch decisions_;
-  ModuleCounter modules_;
-  TrailKeeper trail_;
-  Occurrences occurrences_;
-  RankFirsts rank_firsts_;
+  ModuleCounter modules_{report_.modules};
+  TrailKeeper trail_{context_.baseline, context_.candidate, context_.options.keep_trail};
+  Occurrences occurrences_{context_.pairing};
+  RankFirsts rank_firsts_{context_.pairing.baseline.ranks};
   std::uint64_t alone_ = 0;  ///< operators without a counterpart that were read
 };
 

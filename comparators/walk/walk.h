@@ -1,15 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
+#include <string>
+#include <vector>
+
 #include "comparators/align/pairing.h"
 #include "comparators/cause/observations.h"
 #include "comparators/judge/tensor_judge.h"
-#include "comparators/judge/verdict.h"
 #include "comparators/report/compare_options.h"
 #include "comparators/report/report.h"
-#include "core/trace/dump_source.h"
+#include "core/trace/dump.h"
 
 namespace repro_check::comparators {
+
+/// What decides, once everything was looked at.
+struct VerdictInput {
+  std::vector<std::string> damage;        ///< sentences; not empty = a dump is damaged
+  std::vector<std::string> incomparable;  ///< sentences; not empty = the dumps cannot be judged
+  std::uint64_t values = 0;               ///< elements compared by value
+  std::uint64_t matched = 0;
+  bool lacks_floor = false;         ///< an output that differs has no noise floor
+  bool lacks_fp64 = false;          ///< or nothing usable in float64
+  std::string mend;                 ///< where `incomparable` asks for another than the usual
+  std::string first_unruled;        ///< `op 8 output 0`, of which no rule speaks
+  std::string first_not_judged;     ///< `op 8 aten::mul output 0: digests differ, ...`
+  std::string returned_not_judged;  ///< `out.logits: digests differ, ...`
+};
 
 /// What a walk looks at, and what it fills. Everything is borrowed.
 struct WalkContext {

@@ -14,7 +14,7 @@
 #include "configs/parser/builtin_files.h"
 #include "configs/parser/reader.h"
 #include "core/error.h"
-#include "core/text/printable.h"
+#include "core/text/text.h"
 
 namespace repro_check::configs {
 namespace {

@@ -13,9 +13,8 @@
 
 #include "configs/parser/builtin_files.h"
 #include "core/error.h"
-#include "core/text/near_miss.h"
-#include "core/text/printable.h"
 #include "core/text/strict_json.h"
+#include "core/text/text.h"
 
 namespace repro_check::configs::detail {
 namespace {

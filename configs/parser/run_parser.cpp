@@ -6,7 +6,7 @@
 
 #include "configs/parser/reader.h"
 #include "core/error.h"
-#include "core/text/printable.h"
+#include "core/text/text.h"
 
 namespace repro_check::configs::detail {
 namespace {

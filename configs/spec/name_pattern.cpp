@@ -10,8 +10,7 @@
 #include <utility>
 
 #include "core/error.h"
-#include "core/text/near_miss.h"
-#include "core/text/printable.h"
+#include "core/text/text.h"
 
 namespace repro_check::configs {
 namespace {

@@ -12,10 +12,9 @@
 
 #include "configs/spec/compare_spec.h"
 #include "configs/spec/gate_spec.h"
-#include "core/content/content.h"
+#include "core/tensor/content.h"
 #include "core/tensor/dtype.h"
-#include "core/trace/op_range.h"
-#include "core/trace/run_modes.h"
+#include "core/trace/run_manifest.h"
 
 namespace repro_check::configs {
 

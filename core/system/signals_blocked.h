@@ -2,6 +2,7 @@
 #pragma once
 
 #include <csignal>
+#include <ctime>
 
 #include "core/system/pinned.h"
 
@@ -27,10 +28,23 @@ class SignalsBlocked : core::Pinned {
 /// is left as it was.
 class SizeSignalGuard : Pinned {
  public:
-  SizeSignalGuard() noexcept;
-  ~SizeSignalGuard();
+  SizeSignalGuard() noexcept {
+    sigemptyset(&only_that_);
+    sigaddset(&only_that_, SIGXFSZ);
+    if (pthread_sigmask(SIG_BLOCK, &only_that_, &previous_) != 0) return;
+    active_ = sigismember(&previous_, SIGXFSZ) == 0;
+  }
+  ~SizeSignalGuard() {
+    if (!active_) return;
+    // The kernel sends this signal to the writing thread: what is pending now is ours to swallow.
+    const timespec at_once{};
+    while (sigtimedwait(&only_that_, nullptr, &at_once) == SIGXFSZ) {
+    }
+    pthread_sigmask(SIG_SETMASK, &previous_, nullptr);
+  }
 
  private:
+  sigset_t only_that_{};
   sigset_t previous_{};
   bool active_ = false;
 };

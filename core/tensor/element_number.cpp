@@ -11,8 +11,7 @@
 #include <limits>
 
 #include "core/error.h"
-#include "core/tensor/dtype_table.h"
-#include "core/tensor/float_format.h"
+#include "core/tensor/dtype.h"
 
 namespace repro_check::core {
 namespace {

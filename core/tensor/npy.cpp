@@ -16,8 +16,8 @@
 #include <utility>
 
 #include "core/error.h"
-#include "core/tensor/dtype_table.h"
-#include "core/text/printable.h"
+#include "core/tensor/dtype.h"
+#include "core/text/text.h"
 
 namespace repro_check::core {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/tensor/dtype.h"
-#include "core/tensor/tensor_view.h"
+#include "core/tensor/tensor_record.h"
 
 namespace repro_check::core {
 

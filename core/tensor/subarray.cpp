@@ -11,7 +11,7 @@
 #include <string_view>
 
 #include "core/error.h"
-#include "core/text/printable.h"
+#include "core/text/text.h"
 
 namespace repro_check::core {
 namespace {

@@ -8,8 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "core/tensor/tensor_view.h"
-
 namespace repro_check::core {
 
 /// One dimension of a subscript.

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,6 +13,22 @@
 #include "core/tensor/dtype.h"
 
 namespace repro_check::core {
+
+/// Borrowed tensor content: contiguous, row-major, little-endian, conj and neg bits resolved.
+/// Valid only as long as whoever lent the two spans says.
+struct TensorView {
+  Dtype dtype = Dtype::kUnknown;
+  std::span<const std::int64_t> shape;
+  std::span<const std::byte> bytes;  ///< element_count(shape) * element_size(dtype) of them
+};
+
+/// Product of the sizes; 1 for a 0-d shape.
+/// @throws Error{kDumpDamaged} on a negative size or a product beyond 2^63-1
+std::int64_t element_count(std::span<const std::int64_t> shape);
+
+/// The index of the element at a flat row-major position.
+/// @param flat  below element_count(shape)
+std::vector<std::int64_t> unravel(std::uint64_t flat, std::span<const std::int64_t> shape);
 
 enum class TensorRole : std::uint8_t { kInput = 0, kOutput = 1 };
 
@@ -48,6 +66,45 @@ struct ContentKey {
 
 /// `digest-dtype-2x3`, the name of the content's dataset; a 0-d shape is written `scalar`.
 std::string content_name(const ContentKey& key);
+
+/// Bytes of a content whose key has been checked: its shape has no negative sizes, and the product
+/// fits.
+std::uint64_t content_size(const ContentKey& key);
+
+/// Which contents are stored as some of their elements, and which elements those are: the ones at
+/// the row-major positions 0, stride, 2 * stride and so on.
+struct SliceRule {
+  std::uint64_t elements = 0;          ///< so many at most; not 0
+  std::uint64_t stride = 1;            ///< not 0
+  std::optional<std::uint64_t> above;  ///< contents of more bytes; empty = of more than `elements`
+  bool operator==(const SliceRule&) const = default;
+};
+
+/// The elements that are stored of a content, which is not stored whole.
+struct ContentSlice {
+  std::uint64_t elements = 0;
+  std::uint64_t stride = 1;
+  Digest digest;  ///< of those elements
+  bool operator==(const ContentSlice&) const = default;
+};
+
+/// How many of `total` elements stand at the positions 0, stride and so on.
+/// @param stride  not 0
+constexpr std::uint64_t slice_length(std::uint64_t total, std::uint64_t stride) noexcept {
+  return total == 0 ? 0 : (total - 1) / stride + 1;
+}
+
+/// Whether a content of `total` elements can have such a slice.
+constexpr bool is_slice_of(const ContentSlice& slice, std::uint64_t total) noexcept {
+  return slice.elements != 0 && slice.stride != 0 &&
+         slice.elements <= slice_length(total, slice.stride) && slice.elements < total;
+}
+
+/// What a slice is stored as: a content of one dimension.
+ContentKey slice_key(const ContentKey& whole, const ContentSlice& slice);
+
+/// `the first 8 of 4096 elements`, `8 of 4096 elements, one in 512 from the first on`
+std::string describe_slice(const ContentSlice& slice, std::uint64_t total);
 
 /// Summary of the values, in float64, over the tensor's own elements. mean, std and l2 over finite
 /// elements only; null (NaN) where there are none. std is the population's.
@@ -115,5 +172,12 @@ struct TensorRecord {
   [[nodiscard]] std::optional<NonFinite> non_finite() const noexcept;
   [[nodiscard]] ContentKey content_key() const { return {dtype, shape, digest}; }
 };
+
+inline bool is_input(const TensorRecord& tensor) noexcept {
+  return tensor.role == TensorRole::kInput;
+}
+inline bool is_output(const TensorRecord& tensor) noexcept {
+  return tensor.role == TensorRole::kOutput;
+}
 
 }  // namespace repro_check::core

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/tensor/tensor_stats.h"
 
+#if defined(__SSE2__)
+#include <xmmintrin.h>
+#endif
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -12,8 +16,8 @@
 #include "core/digest/digest.h"
 #include "core/error.h"
 #include "core/system/instruction_set.h"
-#include "core/tensor/dtype_table.h"
-#include "core/tensor/float_format.h"
+#include "core/system/pinned.h"
+#include "core/tensor/dtype.h"
 
 namespace repro_check::core {
 
@@ -205,18 +209,6 @@ LeafStats over_floats(const Walk& walk) {
   return total;
 }
 
-LeafStats over_halves(const Walk& walk) {
-  return over<float, std::uint16_t>(
-      walk, 0x1p-14, [](std::uint16_t raw, float* into) { *into = half_to_float(raw); });
-}
-
-LeafStats over_bfloats(const Walk& walk) {
-  return over<float, std::uint16_t>(
-      walk,
-      static_cast<double>(std::numeric_limits<float>::min()),
-      [](std::uint16_t raw, float* into) { *into = bfloat_to_float(raw); });
-}
-
 LeafStats over_byte_floats(Dtype dtype, const Walk& walk) {
   std::array<float, 256> values{};
   for (std::size_t code = 0; code < values.size(); ++code) {
@@ -237,21 +229,39 @@ LeafStats over_nibbles(const Walk& walk) {
   });
 }
 
+/// Rounding to nearest and true subnormals on this thread for as long as it lives, whatever the
+/// audited program has set.
+#if defined(__SSE2__)
+class DefaultArithmetic : Pinned {
+ public:
+  DefaultArithmetic() noexcept { _mm_setcsr(0x1F80); }
+  ~DefaultArithmetic() { _mm_setcsr(found_); }
+
+ private:
+  unsigned found_ = _mm_getcsr();
+};
+#else
+struct DefaultArithmetic {};
+#endif
+
 LeafStats walk_through(Dtype dtype, const Walk& walk) {
-  const detail::DefaultArithmetic arithmetic;
+  [[maybe_unused]] const DefaultArithmetic arithmetic;
   LeafStats stats{};
   if (visit_integer(dtype, [&](auto zero) { stats = over_integers<decltype(zero)>(walk); })) {
     return stats;
   }
+  const double normal = row_of(part_dtype(dtype)).layout.min_normal();
   switch (part_dtype(dtype)) {
     case Dtype::kFloat32:
       return over_floats<float>(walk);
     case Dtype::kFloat64:
       return over_floats<double>(walk);
     case Dtype::kFloat16:
-      return over_halves(walk);
+      return over<float, std::uint16_t>(
+          walk, normal, [](std::uint16_t raw, float* into) { *into = half_to_float(raw); });
     case Dtype::kBFloat16:
-      return over_bfloats(walk);
+      return over<float, std::uint16_t>(
+          walk, normal, [](std::uint16_t raw, float* into) { *into = bfloat_to_float(raw); });
     case Dtype::kFloat4E2M1FNX2:
       return over_nibbles(walk);
     case Dtype::kUnknown:

@@ -5,41 +5,11 @@
 #include <span>
 
 #include "core/digest/digest.h"
-#include "core/system/pinned.h"
 #include "core/tensor/dtype.h"
 #include "core/tensor/stats_block.h"
 #include "core/tensor/tensor_record.h"
 
-#if defined(__SSE2__)
-#include <xmmintrin.h>
-#endif
-
 namespace repro_check::core {
-
-namespace detail {
-
-/// Rounding to nearest and true subnormals on this thread for as long as it lives, whatever the
-/// audited program has set.
-class DefaultArithmetic : Pinned {
- public:
-#if defined(__SSE2__)
-  DefaultArithmetic() noexcept : found_(_mm_getcsr()) {
-    constexpr unsigned kDefault = 0x1F80;
-    _mm_setcsr(kDefault);
-  }
-  ~DefaultArithmetic() { _mm_setcsr(found_); }
-#else
-  DefaultArithmetic() noexcept = default;
-  ~DefaultArithmetic() = default;
-#endif
-
- private:
-#if defined(__SSE2__)
-  unsigned found_;
-#endif
-};
-
-}  // namespace detail
 
 /// By the bits of every element: what the processor does with subnormal numbers is no matter. A
 /// dtype without NaN and infinities (integers, bool, quantised ones, float4) has none.

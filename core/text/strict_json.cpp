@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/error.h"
-#include "core/text/printable.h"
+#include "core/text/text.h"
 
 namespace repro_check::core {
 namespace {

@@ -10,8 +10,6 @@ namespace {
 constexpr std::string_view kInputPrefix = "input:";
 constexpr std::string_view kStatePrefix = "state:";
 
-bool is_output(const TensorRecord& tensor) noexcept { return tensor.role == TensorRole::kOutput; }
-
 bool wrote(const OpRecord& op, const TensorRecord& output) noexcept {
   return output.producer >= 0 && std::cmp_equal(output.producer, op.index);
 }

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "core/tensor/tensor_record.h"
-#include "core/trace/dump_source.h"
+#include "core/trace/dump.h"
 #include "core/trace/op_record.h"
 
 namespace repro_check::core {

@@ -6,10 +6,57 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <span>
 
-#include "core/text/printable.h"
+#include "core/digest/digest.h"
+#include "core/text/text.h"
 
 namespace repro_check::core {
+namespace {
+
+constexpr std::uint32_t kUnordered = std::uint32_t{1} << 31U;
+constexpr std::uint32_t kDigested = std::uint32_t{1} << 30U;
+
+/// Where a level's ordinal stands, one more than it is; 0 = no such level.
+struct Level {
+  unsigned shift;
+  std::uint32_t most;
+};
+constexpr std::array<Level, 3> kLevels{{{0, 0x3FFF}, {14, 0xFF}, {22, 0xFF}}};
+
+std::uint32_t at(std::uint32_t lane, const Level& level) noexcept {
+  return (lane >> level.shift) & level.most;
+}
+
+}  // namespace
+
+std::uint32_t forked_lane(std::uint32_t creator, std::uint32_t ordinal) noexcept {
+  if ((creator & (kUnordered | kDigested)) == 0) {
+    for (const Level& level : kLevels) {
+      if (at(creator, level) != 0) continue;
+      if (ordinal >= level.most) break;
+      return creator | ((ordinal + 1) << level.shift);
+    }
+  }
+  const std::array<std::uint32_t, 2> path{creator, ordinal};
+  const Digest digest = digest_leaf(std::as_bytes(std::span(path)));
+  return kDigested | (static_cast<std::uint32_t>(digest.low) & (kDigested - 1));
+}
+
+std::uint32_t pool_lane(std::uint32_t creator) noexcept { return creator | kUnordered; }
+
+bool is_unordered(std::uint32_t lane) noexcept { return (lane & kUnordered) != 0; }
+
+std::string lane_text(std::uint32_t lane) {
+  if (is_unordered(lane)) return "pool of " + lane_text(lane & ~kUnordered);
+  if ((lane & kDigested) != 0) return fmt::format("fork {:08x}", lane & ~kDigested);
+  std::string text = "main";
+  for (const Level& level : kLevels) {
+    if (at(lane, level) == 0) break;
+    text += fmt::format(".{}", at(lane, level) - 1);
+  }
+  return text;
+}
 
 namespace {
 
@@ -101,15 +148,8 @@ const SourceFrame* display_frame(const CallSite& site) noexcept {
 }
 
 std::string_view phase_name(Phase phase) noexcept {
-  switch (phase) {
-    case Phase::kForward:
-      return "forward";
-    case Phase::kBackward:
-      return "backward";
-    case Phase::kOptimizer:
-      return "optimizer";
-  }
-  return "forward";
+  constexpr std::array<std::string_view, 3> kNames{"forward", "backward", "optimizer"};
+  return kNames[static_cast<std::size_t>(phase)];
 }
 
 }  // namespace repro_check::core

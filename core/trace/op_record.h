@@ -14,6 +14,23 @@
 
 namespace repro_check::core {
 
+/// Number of a lane: the place in the program that makes work, never the thread that happens to run
+/// it. The same place has the same number in every run.
+
+inline constexpr std::uint32_t kMainLane = 0;
+
+/// Of what `creator` forks as its `ordinal`-th, from 0. Distinct for three levels of 16,383, 255
+/// and 255 forks; beyond them a digest of the path, 30 bits of it.
+std::uint32_t forked_lane(std::uint32_t creator, std::uint32_t ordinal) noexcept;
+
+/// Of the work that threads do for `creator` of which nobody knows the place: it has no order.
+std::uint32_t pool_lane(std::uint32_t creator) noexcept;
+
+bool is_unordered(std::uint32_t lane) noexcept;
+
+/// The path of creation: `main`, `main.0`, `main.0.2`; `fork 1a2b3c4d` beyond; `pool of main.0`.
+std::string lane_text(std::uint32_t lane);
+
 struct Value;
 
 /// Stands for the tensor `tensors[index]` of the record that holds the value.
@@ -135,7 +152,7 @@ struct OpHead {
   std::uint32_t depth = 0;  ///< 0 = called by the model
   std::uint32_t step = 0;   ///< which of the configuration's `calls`
   std::uint32_t rank = 0;
-  std::uint32_t lane = 0;  ///< where in the program it was called, see core/trace/lane.h
+  std::uint32_t lane = 0;  ///< where in the program it was called, see forked_lane()
 };
 
 /// One operator call.

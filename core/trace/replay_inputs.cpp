@@ -9,10 +9,10 @@
 #include <string>
 #include <utility>
 
-#include "core/content/content.h"
 #include "core/error.h"
-#include "core/tensor/tensor_view.h"
-#include "core/text/printable.h"
+#include "core/tensor/content.h"
+#include "core/tensor/tensor_record.h"
+#include "core/text/text.h"
 
 namespace repro_check::core {
 namespace {
@@ -29,8 +29,7 @@ constexpr std::uint64_t kMostPerByte = 64;
 
 bool is_written(const OpRecord& op, const TensorRecord& tensor) {
   return std::ranges::any_of(op.tensors, [&](const TensorRecord& other) {
-    return other.role == TensorRole::kOutput && other.storage >= 0 &&
-           other.storage == tensor.storage;
+    return is_output(other) && other.storage >= 0 && other.storage == tensor.storage;
   });
 }
 
@@ -175,7 +174,7 @@ OpRecord require_replayable(const DumpSource& dump, std::uint64_t op) {
                "` names it");
   }
   for (const TensorRecord& tensor : record.tensors) {
-    if (tensor.role == TensorRole::kInput) require_values(dump, record, tensor);
+    if (is_input(tensor)) require_values(dump, record, tensor);
   }
   require_room(dump, record);
   return record;
@@ -185,8 +184,7 @@ std::vector<InputStorage> input_storages(const OpRecord& op) {
   std::vector<InputStorage> storages;
   for (std::uint32_t i = 0; i < op.tensors.size(); ++i) {
     const TensorRecord& tensor = op.tensors[i];
-    if (tensor.role != TensorRole::kInput || tensor.state == ContentState::kUndefined ||
-        is_composed(tensor)) {
+    if (!is_input(tensor) || tensor.state == ContentState::kUndefined || is_composed(tensor)) {
       continue;
     }
     const auto shared = std::ranges::find_if(storages, [&](const InputStorage& storage) {

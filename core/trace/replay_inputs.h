@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/trace/dump_source.h"
+#include "core/trace/dump.h"
 #include "core/trace/op_record.h"
 
 namespace repro_check::core {

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <concepts>
@@ -15,10 +17,69 @@
 #include <utility>
 
 #include "core/error.h"
-#include "core/text/printable.h"
 #include "core/text/strict_json.h"
+#include "core/text/text.h"
 
 namespace repro_check::core {
+
+OpRanges united(OpRanges ranges) {
+  std::sort(ranges.begin(), ranges.end(), [](const OpRange& left, const OpRange& right) {
+    return left.first < right.first;
+  });
+  OpRanges merged;
+  for (const OpRange& range : ranges) {
+    const bool touches = !merged.empty() && (range.first <= merged.back().last ||
+                                             range.first - merged.back().last == 1);
+    if (touches) {
+      merged.back().last = std::max(merged.back().last, range.last);
+    } else {
+      merged.push_back(range);
+    }
+  }
+  return merged;
+}
+
+bool contains(const OpRanges& ranges, std::uint64_t index) noexcept {
+  const auto after = std::upper_bound(
+      ranges.begin(), ranges.end(), index, [](std::uint64_t at, const OpRange& range) {
+        return at < range.first;
+      });
+  return after != ranges.begin() && index <= std::prev(after)->last;
+}
+
+std::string describe(const OpRanges& ranges) {
+  std::string text;
+  for (std::size_t i = 0; i < ranges.size(); ++i) {
+    const OpRange& range = ranges[i];
+    if (i > 0) text += i + 1 == ranges.size() ? " and " : ", ";
+    text += range.first == range.last ? fmt::format("op {}", range.first)
+                                      : fmt::format("op {} to {}", range.first, range.last);
+  }
+  return text;
+}
+
+namespace {
+
+template <std::size_t N, typename Enum>
+std::string_view pick(const std::array<std::string_view, N>& names, Enum value) noexcept {
+  return names[static_cast<std::size_t>(value)];
+}
+
+constexpr std::array<std::string_view, 3> kDeterminism{"off", "warn", "error"};
+constexpr std::array<std::string_view, 2> kRng{"device", "host"};
+constexpr std::array<std::string_view, 3> kGrad{"disabled", "enabled", "inference"};
+constexpr std::array<std::string_view, 3> kLevel{"digest", "stats", "tensor"};
+constexpr std::array<std::string_view, 3> kDepth{"top", "leaf", "all"};
+constexpr std::array<std::string_view, 3> kNamed{"input", "parameter", "buffer"};
+
+}  // namespace
+
+std::string_view name_of(DeterminismMode mode) noexcept { return pick(kDeterminism, mode); }
+std::string_view name_of(RngMode mode) noexcept { return pick(kRng, mode); }
+std::string_view name_of(GradMode mode) noexcept { return pick(kGrad, mode); }
+std::string_view name_of(DumpLevel level) noexcept { return pick(kLevel, level); }
+std::string_view name_of(DumpDepth depth) noexcept { return pick(kDepth, depth); }
+std::string_view name_of(NamedTensorKind kind) noexcept { return pick(kNamed, kind); }
 
 namespace {
 
@@ -26,18 +87,6 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kDigestText = 32;
 constexpr const char* kDigestField = "manifest_digest";
-
-std::string_view kind_name(NamedTensorKind kind) noexcept {
-  switch (kind) {
-    case NamedTensorKind::kInput:
-      return "input";
-    case NamedTensorKind::kParameter:
-      return "parameter";
-    case NamedTensorKind::kBuffer:
-      return "buffer";
-  }
-  return "input";
-}
 
 /// JSON has no NaN and no infinity: they are written as text.
 Json real_to_json(double value) {
@@ -166,7 +215,7 @@ Json json_of(const T& member) {
   } else if constexpr (std::is_same_v<T, Dtype>) {
     return dtype_name(member);
   } else if constexpr (std::is_same_v<T, NamedTensorKind>) {
-    return kind_name(member);
+    return name_of(member);
   } else if constexpr (std::is_same_v<T, OpRange>) {
     return Json::array({member.first, member.last});
   } else if constexpr (requires { member.value(); }) {
@@ -260,7 +309,7 @@ class Node {
     read(text);
     using enum NamedTensorKind;
     for (const NamedTensorKind kind : {kInput, kParameter, kBuffer}) {
-      if (kind_name(kind) == text) {
+      if (name_of(kind) == text) {
         into = kind;
         return;
       }
@@ -380,5 +429,122 @@ RunManifest manifest_from_json_text(const std::string& text, const std::string& 
   manifest.digest = check_digest(root, text);
   return manifest;
 }
+
+namespace {
+
+// "No effect" means that a library was seen to read the variable without any change of numbers: a
+// manifest still records it, because that was one machine.
+constexpr auto kVariables = std::to_array<KnownVariable>({
+    {"ATB_LLM_LCOC_ENABLE", "Ascend ATB", "overlaps matmul with communication: order of sums"},
+    {"ATB_MATMUL_SHUFFLE_K_ENABLE", "Ascend ATB", "shuffles the K axis of matmul: order of sums"},
+    {"ATEN_CPU_CAPABILITY",
+     "ATen",
+     "vector width of CPU kernels: norms, softmax, randn, gradients"},
+    {"CAUSAL_CONV1D_DETERMINISTIC", "causal-conv1d", "deterministic backward kernels"},
+    {"CLOSE_MATMUL_K_SHIFT", "Ascend matmul", "1 turns the shifting of the K axis off"},
+    {"CUBLASLT_WORKSPACE_SIZE",
+     "PyTorch CUDA",
+     "workspace that cuBLASLt may choose algorithms for"},
+    {"CUBLAS_EMULATE_DOUBLE_PRECISION", "cuBLAS", "float64 products emulated on tensor cores"},
+    {"CUBLAS_EMULATE_SINGLE_PRECISION", "cuBLAS", "float32 products emulated on tensor cores"},
+    {"CUBLAS_EMULATION_STRATEGY", "cuBLAS", "when emulated products are chosen"},
+    {"CUBLAS_FIXEDPOINT_EMULATION_MANTISSA_BIT_COUNT", "cuBLAS", "mantissa of emulated products"},
+    {"CUBLAS_WORKSPACE_CONFIG", "cuBLAS", "fixed workspace; determinism mode up to 2.9 demands it"},
+    {"CUDA_LAUNCH_BLOCKING", "CUDA", "kernels one at a time; no effect on numbers known"},
+    {"CUDNN_ERRATA_JSON_FILE", "cuDNN", "forbids engines by a file"},
+    {"CUSTOM_MATMUL_SHUFFLE", "Ascend matmul", "shuffles the K axis of matmul: order of sums"},
+    {"DISABLE_ADDMM_CUDA_LT", "PyTorch CUDA", "addmm by cuBLAS instead of cuBLASLt"},
+    {"DNNL_DEFAULT_FPMATH_MODE", "oneDNN", "may lower float32 to bfloat16 where the CPU has it"},
+    {"DNNL_MAX_CPU_ISA", "oneDNN", "instruction set of convolution, LSTM, gelu"},
+    {"DNNL_PRIMITIVE_CACHE_CAPACITY", "oneDNN", "kernel cache; no effect on numbers known"},
+    {"FBGEMM_ENABLE_AVX512_256", "FBGEMM", "vector width of quantised and embedding_bag kernels"},
+    {"FBGEMM_ENABLE_INSTRUCTIONS", "FBGEMM", "instruction set of quantised, embedding_bag kernels"},
+    {"FBGEMM_NO_ASMJIT", "FBGEMM", "generated kernels off: other quantised, embedding_bag kernels"},
+    {"GOMP_CPU_AFFINITY", "libgomp", "where threads run"},
+    {"GOTO_NUM_THREADS", "OpenBLAS", "threads of products, where OPENBLAS_NUM_THREADS is not set"},
+    {"GRAPH_SDPA_FORCE_PRIMITIVE", "oneDNN", "which kernel computes attention"},
+    {"HCCL_DETERMINISTIC", "Ascend HCCL", "order of reductions between devices"},
+    {"HIPBLASLT_ALLOW_TF32", "PyTorch ROCm", "TF32 in hipBLASLt products"},
+    {"LCCL_DETERMINISTIC", "Ascend LCCL", "order of reductions between devices"},
+    {"LRU_CACHE_CAPACITY", "oneDNN", "kernel cache; no effect on numbers known"},
+    {"MAMBA_DETERMINISTIC", "Mamba", "deterministic backward kernels"},
+    {"MIOPEN_DEBUG_CONVOLUTION_DETERMINISTIC",
+     "MIOpen",
+     "1 drops solvers that are not deterministic"},
+    {"MIOPEN_FIND_ENFORCE", "MIOpen", "when solvers are searched for by timing"},
+    {"MIOPEN_FIND_MODE", "MIOpen", "how solvers are searched for by timing"},
+    {"MKLDNN_DEFAULT_FPMATH_MODE", "oneDNN", "may lower float32 to bfloat16 where the CPU has it"},
+    {"MKLDNN_MAX_CPU_ISA", "oneDNN", "instruction set of convolution, LSTM, gelu"},
+    {"MKLDNN_PRIMITIVE_CACHE_CAPACITY", "oneDNN", "kernel cache; no effect on numbers known"},
+    {"MKL_CBWR", "MKL", "code branch of products and LAPACK; STRICT: same for any thread count"},
+    {"MKL_DEBUG_CPU_TYPE", "MKL", "instruction set, in MKL up to 2020.0"},
+    {"MKL_DISABLE_FAST_MM", "MKL", "memory manager; alignment of its buffers"},
+    {"MKL_DOMAIN_NUM_THREADS", "MKL", "threads of one domain only, over MKL_NUM_THREADS"},
+    {"MKL_DYNAMIC", "MKL", "TRUE lets MKL take fewer threads than asked"},
+    {"MKL_ENABLE_INSTRUCTIONS", "MKL", "highest instruction set; no effect seen"},
+    {"MKL_FAST_MEMORY_LIMIT", "MKL", "memory manager; alignment of its buffers"},
+    {"MKL_NUM_STRIPES", "MKL", "how a product is divided among threads"},
+    {"MKL_NUM_THREADS", "MKL, ATen", "threads; wins over OMP_NUM_THREADS for LibTorch as well"},
+    {"NCCL_ALGO", "NCCL, RCCL", "order of reductions between devices"},
+    {"NCCL_COLLNET_ENABLE", "NCCL, RCCL", "reductions inside the network"},
+    {"NCCL_MAX_NCHANNELS", "NCCL, RCCL", "how reductions are divided"},
+    {"NCCL_MIN_NCHANNELS", "NCCL, RCCL", "how reductions are divided"},
+    {"NCCL_NTHREADS", "NCCL, RCCL", "how reductions are divided"},
+    {"NCCL_NVLS_ENABLE", "NCCL", "reductions inside the NVLink switch"},
+    {"NCCL_PROTO", "NCCL, RCCL", "order of reductions between devices"},
+    {"NVIDIA_TF32_OVERRIDE", "cuBLAS, cuDNN", "0 or 1: TF32 off or on, over every call"},
+    {"NVTE_ALLOW_NONDETERMINISTIC_ALGO", "Transformer Engine", "0 forbids unordered attention"},
+    {"OMP_DYNAMIC", "libgomp", "TRUE lets a team be smaller than asked"},
+    {"OMP_NUM_THREADS", "libgomp, ATen", "threads, and with them the order of sums"},
+    {"OMP_PLACES", "libgomp", "where threads run"},
+    {"OMP_PROC_BIND", "libgomp", "where threads run"},
+    {"OMP_SCHEDULE", "libgomp", "division of loops that ask for it at run time"},
+    {"OMP_THREAD_LIMIT",
+     "libgomp",
+     "shrinks a team silently: LibTorch still reports what was asked"},
+    {"OMP_WAIT_POLICY", "libgomp", "how idle threads wait; no effect on numbers known"},
+    {"ONEDNN_DEFAULT_FPMATH_MODE", "oneDNN", "may lower float32 to bfloat16 where the CPU has it"},
+    {"ONEDNN_MAX_CPU_ISA", "oneDNN", "instruction set of convolution, LSTM, gelu"},
+    {"ONEDNN_PRIMITIVE_CACHE_CAPACITY", "oneDNN", "kernel cache; no effect on numbers known"},
+    {"OPENBLAS_CORETYPE", "OpenBLAS", "which kernels compute products"},
+    {"OPENBLAS_NUM_THREADS", "OpenBLAS", "threads of products, where LibTorch links OpenBLAS"},
+    {"PYTHONHASHSEED", "Python", "order of sets in a script; LibTorch does not read it"},
+    {"PYTORCH_JIT_ENABLE_NVFUSER", "TorchScript 1.13", "fusion on CUDA: rewritten arithmetic"},
+    {"PYTORCH_MIOPEN_SUGGEST_NHWC", "PyTorch ROCm", "memory layout, and with it the kernel"},
+    {"PYTORCH_NVFUSER_DISABLE", "TorchScript 1.13", "operators kept out of fusion on CUDA"},
+    {"PYTORCH_TENSOREXPR", "TorchScript", "fusion: rewritten arithmetic after the first runs"},
+    {"PYTORCH_TENSOREXPR_DONT_FUSE", "TorchScript", "operators kept out of fusion"},
+    {"PYTORCH_TUNABLEOP_ENABLED", "PyTorch CUDA, ROCm", "products chosen by timing"},
+    {"PYTORCH_TUNABLEOP_FILENAME", "PyTorch CUDA, ROCm", "file with earlier choices of products"},
+    {"PYTORCH_TUNABLEOP_TUNING", "PyTorch CUDA, ROCm", "whether unknown products are timed"},
+    {"ROCBLAS_DEFAULT_ATOMICS_MODE", "rocBLAS", "0 forbids products that sum by atomics"},
+    {"ROCBLAS_USE_HIPBLASLT", "rocBLAS", "which library computes products"},
+    {"TF_CUDNN_DETERMINISTIC", "TensorFlow", "deterministic cuDNN; LibTorch does not read it"},
+    {"TF_DETERMINISTIC_OPS", "TensorFlow", "deterministic kernels; LibTorch does not read it"},
+    {"TF_ENABLE_ONEDNN_OPTS", "TensorFlow", "oneDNN kernels; LibTorch does not read it"},
+    {"TORCH_ALLOW_TF32_CUBLAS_OVERRIDE", "ATen", "1 turns TF32 in products on"},
+    {"TORCH_BLAS_PREFER_CUBLASLT", "ATen", "which library computes products on CUDA"},
+    {"TORCH_CUBLASLT_UNIFIED_WORKSPACE", "PyTorch CUDA", "workspace cuBLASLt may choose for"},
+    {"TORCH_CUBLAS_WORKSPACE_CACHE", "PyTorch CUDA", "workspace cuBLAS may choose for"},
+    {"TORCH_CUDNN_SDPA_DEPRIORITIZED", "PyTorch CUDA", "which kernel computes attention"},
+    {"TORCH_CUDNN_USE_HEURISTIC_MODE_B", "PyTorch CUDA", "how cuDNN engines are chosen"},
+    {"TORCH_CUDNN_V8_API_DISABLED", "PyTorch CUDA 2", "how cuDNN engines are chosen"},
+    {"TORCH_CUDNN_V8_API_ENABLED", "PyTorch CUDA 1.13", "how cuDNN engines are chosen"},
+    {"TORCH_JIT_DISABLE_NEW_EXECUTOR", "TorchScript", "the profiling executor, and with it fusion"},
+    {"TORCH_LINALG_PREFER_CUSOLVER", "ATen", "which library does linear algebra on CUDA"},
+    {"TORCH_LINALG_PREFER_HIPSOLVER", "ATen", "which library does linear algebra on ROCm"},
+    {"TORCH_LINEAR_FLATTEN_3D", "ATen", "which kernel computes a linear layer"},
+    {"TORCH_MKLDNN_MATMUL_MIN_DIM", "ATen", "from which size on oneDNN computes products"},
+    {"TORCH_MKLDNN_MATMUL_MIN_SIZE", "ATen", "from which size on oneDNN computes products"},
+    {"TORCH_ROCM_FA_PREFER_CK", "ATen", "which kernel computes attention on ROCm"},
+    {"XLA_FLAGS", "XLA", "--xla_gpu_deterministic_ops and the like"},
+});
+
+static_assert(std::ranges::is_sorted(kVariables, {}, &KnownVariable::name),
+              "a manifest lists them by name");
+
+}  // namespace
+
+std::span<const KnownVariable> known_variables() noexcept { return kVariables; }
 
 }  // namespace repro_check::core

@@ -4,15 +4,50 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "core/digest/digest.h"
 #include "core/tensor/dtype.h"
-#include "core/trace/op_range.h"
 
 namespace repro_check::core {
+
+/// Operators by op index, `last` included.
+struct OpRange {
+  std::uint64_t first = 0;
+  std::uint64_t last = 0;
+
+  bool operator==(const OpRange&) const = default;
+};
+
+/// In ascending order, neither overlapping nor touching.
+using OpRanges = std::vector<OpRange>;
+
+/// The same operators as a sorted list without overlaps.
+OpRanges united(OpRanges ranges);
+
+/// @param ranges  as united() gives them
+bool contains(const OpRanges& ranges, std::uint64_t index) noexcept;
+
+/// `op 3`, `op 3 to 11 and op 40`; empty for no ranges.
+std::string describe(const OpRanges& ranges);
+
+enum class DeterminismMode { kOff, kWarn, kError };
+/// Where random numbers are drawn: by each device's own generator, or on the host and then moved.
+enum class RngMode { kDevice, kHost };
+enum class GradMode { kDisabled, kEnabled, kInference };
+/// What is kept of a tensor: its digest, its statistics as well, or its bytes as well.
+enum class DumpLevel { kDigest, kStats, kTensor };
+/// Operators as the model calls them, the kernels they decompose into, or the whole tree.
+enum class DumpDepth { kTop, kLeaf, kAll };
+
+std::string_view name_of(DeterminismMode mode) noexcept;  ///< off, warn, error
+std::string_view name_of(RngMode mode) noexcept;          ///< device, host
+std::string_view name_of(GradMode mode) noexcept;         ///< disabled, enabled, inference
+std::string_view name_of(DumpLevel level) noexcept;       ///< digest, stats, tensor
+std::string_view name_of(DumpDepth depth) noexcept;       ///< top, leaf, all
 
 inline constexpr const char* kDumpFormatName = "repro-check-dump";
 inline constexpr std::uint32_t kDumpFormatMajor = 1;  ///< another major is refused
@@ -36,6 +71,7 @@ struct EnvironmentFact {
 };
 
 enum class NamedTensorKind : std::uint8_t { kInput, kParameter, kBuffer };
+std::string_view name_of(NamedTensorKind kind) noexcept;  ///< input, parameter, buffer
 
 /// A tensor the model was given, or one it owns, before the first operator.
 struct NamedTensor {
@@ -154,5 +190,15 @@ inline constexpr std::string_view kModelTraining = "model.training";
 inline std::string text_or_empty(const std::string* text) {
   return text == nullptr ? std::string() : *text;
 }
+
+/// An environment variable that can change the numbers a model gives.
+struct KnownVariable {
+  std::string_view name;
+  std::string_view reader;  ///< `libgomp`, `MKL`, `ATen`, `oneDNN`, `cuBLAS`, ...
+  std::string_view effect;  ///< one line: what it changes
+};
+
+/// Every variable that is recorded in a manifest whether set or not, sorted by name.
+std::span<const KnownVariable> known_variables() noexcept;
 
 }  // namespace repro_check::core

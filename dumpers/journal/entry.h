@@ -16,8 +16,8 @@
 #include <variant>
 #include <vector>
 
-#include "core/content/content.h"
 #include "core/error.h"
+#include "core/tensor/content.h"
 #include "core/tensor/tensor_record.h"
 #include "core/text/short_text.h"
 #include "core/trace/op_record.h"

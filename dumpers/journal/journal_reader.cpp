@@ -14,10 +14,10 @@
 #include <utility>
 #include <variant>
 
-#include "core/content/content.h"
 #include "core/error.h"
-#include "core/tensor/tensor_view.h"
-#include "core/text/printable.h"
+#include "core/tensor/content.h"
+#include "core/tensor/tensor_record.h"
+#include "core/text/text.h"
 
 namespace repro_check::journal {
 

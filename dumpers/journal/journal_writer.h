@@ -14,11 +14,11 @@
 #include <unordered_map>
 #include <vector>
 
-#include "core/content/content.h"
 #include "core/digest/digest.h"
 #include "core/system/file_descriptor.h"
 #include "core/system/pinned.h"
-#include "core/trace/dump_sink.h"
+#include "core/tensor/content.h"
+#include "core/trace/dump.h"
 #include "core/trace/op_record.h"
 #include "core/trace/run_manifest.h"
 #include "dumpers/journal/entry.h"

@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "core/error.h"
-#include "core/text/utc_time.h"
-#include "core/trace/run_modes.h"
+#include "core/text/text.h"
+#include "core/trace/run_manifest.h"
 #include "dumpers/capture/engine/capture.h"
 #include "dumpers/capture/settings/determinism.h"
 #include "dumpers/capture/torch/torch_compat.h"

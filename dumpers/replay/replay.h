@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/digest/digest.h"
-#include "core/trace/dump_source.h"
+#include "core/trace/dump.h"
 
 namespace repro_check::replay {
 

@@ -9,11 +9,11 @@
 #include <system_error>
 #include <utility>
 
-#include "core/content/content.h"
 #include "core/digest/digest.h"
 #include "core/error.h"
 #include "core/system/file_descriptor.h"
-#include "core/text/printable.h"
+#include "core/tensor/content.h"
+#include "core/text/text.h"
 #include "dumpers/store/contents/content_writer.h"
 #include "dumpers/store/directory/dump_directory.h"
 #include "dumpers/store/file/hdf5.h"

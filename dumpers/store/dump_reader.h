@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/trace/dump_source.h"
+#include "core/trace/dump.h"
 #include "dumpers/journal/journal_reader.h"
 
 namespace repro_check::store {

@@ -11,11 +11,11 @@
 #include <variant>
 #include <vector>
 
-#include "core/content/content.h"
 #include "core/digest/digest.h"
 #include "core/error.h"
 #include "core/system/signals_blocked.h"
-#include "core/text/printable.h"
+#include "core/tensor/content.h"
+#include "core/text/text.h"
 #include "dumpers/journal/journal_reader.h"
 #include "dumpers/journal/journal_writer.h"
 #include "dumpers/store/contents/content_writer.h"

@@ -8,7 +8,7 @@
 #include <optional>
 #include <string>
 
-#include "core/trace/dump_sink.h"
+#include "core/trace/dump.h"
 #include "core/trace/run_manifest.h"
 #include "dumpers/journal/entry.h"
 

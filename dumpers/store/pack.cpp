@@ -23,8 +23,8 @@
 #include <utility>
 
 #include "core/error.h"
-#include "core/text/printable.h"
-#include "core/trace/content_check.h"
+#include "core/text/text.h"
+#include "core/trace/dump.h"
 #include "dumpers/store/directory/dump_directory.h"
 #include "dumpers/store/dump_reader.h"
 #include "dumpers/store/file/plain_file.h"

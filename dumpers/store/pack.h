@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "core/trace/dump_source.h"
+#include "core/trace/dump.h"
 #include "core/trace/run_manifest.h"
 
 namespace repro_check::store {

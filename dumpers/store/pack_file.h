@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/trace/dump_source.h"
+#include "core/trace/dump.h"
 #include "dumpers/store/file/trace_file.h"
 #include "dumpers/store/pack.h"
 

@@ -8,7 +8,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "core/trace/dump_source.h"
+#include "core/trace/dump.h"
 #include "core/trace/run_manifest.h"
 #include "dumpers/journal/entry.h"
 #include "dumpers/store/contents/content_writer.h"

@@ -11,7 +11,7 @@
 #include <new>
 #include <string_view>
 
-#include "core/text/near_miss.h"
+#include "core/text/text.h"
 
 namespace repro_check::torchscript {
 namespace {

@@ -13,7 +13,7 @@
 #include "configs/spec/run_config.h"
 #include "core/system/pinned.h"
 #include "core/tensor/npy.h"
-#include "core/trace/dump_sink.h"
+#include "core/trace/dump.h"
 #include "core/trace/run_manifest.h"
 #include "dumpers/capture/engine/capture_options.h"
 

@@ -9,7 +9,6 @@
 #include <span>
 #include <utility>
 
-#include "baselines/summary.h"
 #include "core/error.h"
 #include "tests/baselines/sample_baseline.h"
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "baselines/accepted_source.h"
-#include "baselines/summary.h"
-#include "core/trace/lane.h"
+#include "baselines/baseline.h"
+#include "core/trace/op_record.h"
 #include "tests/baselines/sample_baseline.h"
 #include "tests/support/memory_source.h"
 

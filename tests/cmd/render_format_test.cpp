@@ -10,7 +10,7 @@
 #include "cmd/render/color.h"
 #include "cmd/render/page.h"
 #include "cmd/render/text.h"
-#include "core/text/printable.h"
+#include "core/text/text.h"
 #include "tests/cmd/render_reports.h"
 
 namespace repro_check::cmd {

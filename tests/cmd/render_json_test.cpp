@@ -9,7 +9,7 @@
 #include "cmd/render/render.h"
 #include "cmd/render/text.h"
 #include "comparators/compare.h"
-#include "core/text/printable.h"
+#include "core/text/text.h"
 #include "tests/cmd/render_reports.h"
 
 namespace repro_check::cmd {

@@ -160,7 +160,7 @@ void check_pairs(const std::vector<core::OpRecord>& baseline,
   const auto back =
       std::ranges::count_if(pairing.baseline_of, [](std::uint32_t op) { return op != kUnmatched; });
   CHECK(static_cast<std::uint64_t>(back) == matched);
-  CHECK(pairing.work <= pairing.work_limit);
+  CHECK(pairing.summary.work <= pairing.summary.work_limit);
   for (const OpPair& moved : pairing.moved) {
     CHECK(pairing.candidate_of[moved.baseline] == kUnmatched);
     CHECK(pairing.baseline_of[moved.candidate] == kUnmatched);
@@ -198,7 +198,7 @@ TEST_CASE("random edits: the same operators, in order, as many as can be") {
     const std::vector<core::OpRecord>& candidate = traces.candidate;
     const Pairing pairing = pair_records(traces.left, traces.right);
     check_pairs(baseline, candidate, pairing);
-    CHECK_FALSE(pairing.gave_up);
+    CHECK_FALSE(pairing.summary.gave_up);
     std::uint64_t best = 0;
     for (const Stream& stream : {Stream{0, 0}, Stream{0, 1}, Stream{1, 0}, Stream{1, 1}}) {
       best += longest_common(in_stream(baseline, stream), in_stream(candidate, stream));

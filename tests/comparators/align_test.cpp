@@ -6,11 +6,17 @@
 #include <algorithm>
 #include <cstdint>
 #include <random>
+#include <span>
 #include <string>
 #include <vector>
 
 namespace repro_check::comparators {
 namespace {
+
+Alignment align(std::span<const std::uint32_t> baseline, std::span<const std::uint32_t> candidate) {
+  KeyScratch scratch;
+  return align(baseline, candidate, scratch);
+}
 
 using Keys = std::vector<std::uint32_t>;
 

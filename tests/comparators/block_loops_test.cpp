@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "comparators/measure/float_block.h"
-#include "core/tensor/float_format.h"
+#include "core/tensor/dtype.h"
 #include "tests/comparators/random_block.h"
 
 namespace repro_check::comparators {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/trace/lane.h"
+#include "core/trace/op_record.h"
 #include "tests/comparators/trace_builder.h"
 
 namespace repro_check::comparators {

@@ -9,8 +9,7 @@
 #include <vector>
 
 #include "comparators/measure/metrics.h"
-#include "comparators/measure/samples.h"
-#include "core/content/content.h"
+#include "core/tensor/content.h"
 #include "tests/comparators/tensor_pair.h"
 
 namespace repro_check::comparators {

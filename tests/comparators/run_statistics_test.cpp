@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "comparators/report/run_statistics.h"
-
 #include <doctest/doctest.h>
 
 #include <array>
@@ -8,6 +6,8 @@
 #include <cstdint>
 #include <limits>
 #include <vector>
+
+#include "comparators/report/report.h"
 
 namespace repro_check::comparators {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/tensor/dtype.h"
-#include "core/tensor/tensor_view.h"
+#include "core/tensor/tensor_record.h"
 #include "tests/support/element_codec.h"
 
 namespace repro_check::comparators {

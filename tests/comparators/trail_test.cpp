@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "comparators/measure/samples.h"
+#include "comparators/measure/metrics.h"
 #include "tests/comparators/cause_traces.h"
 
 namespace repro_check::comparators {

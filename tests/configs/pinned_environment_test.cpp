@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "configs/spec/run_config.h"
-#include "core/trace/known_variables.h"
+#include "core/trace/run_manifest.h"
 
 namespace repro_check::configs {
 namespace {

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/trace/content_check.h"
-
 #include <doctest/doctest.h>
 
 #include <atomic>
@@ -12,6 +10,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/trace/dump.h"
 
 namespace repro_check::core {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "core/content/content.h"
+#include "core/tensor/content.h"
 
 namespace repro_check::core {
 namespace {

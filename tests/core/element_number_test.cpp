@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/error.h"
-#include "core/tensor/float_format.h"
+#include "core/tensor/dtype.h"
 
 namespace repro_check::core {
 namespace {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/tensor/float_format.h"
-
 #include <doctest/doctest.h>
 
 #include <cmath>
 #include <limits>
+
+#include "core/tensor/dtype.h"
 
 namespace repro_check::core {
 namespace {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/text/glob.h"
-
 #include <doctest/doctest.h>
 
 #include <string>
+
+#include "core/text/text.h"
 
 namespace repro_check::core {
 namespace {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/trace/known_variables.h"
-
 #include <doctest/doctest.h>
 
 #include <algorithm>
 #include <string_view>
+
+#include "core/trace/run_manifest.h"
 
 namespace repro_check::core {
 namespace {

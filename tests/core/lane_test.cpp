@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/trace/lane.h"
-
 #include <doctest/doctest.h>
 
 #include <cstdint>
 #include <set>
+
+#include "core/trace/op_record.h"
 
 namespace repro_check::core {
 namespace {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/text/near_miss.h"
-
 #include <doctest/doctest.h>
 
 #include <array>
 #include <string>
+
+#include "core/text/text.h"
 
 namespace repro_check::core {
 namespace {

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/tensor/float_format.h"
+#include "core/tensor/dtype.h"
 #include "core/tensor/stats_block.h"
 #include "core/tensor/tensor_stats.h"
 

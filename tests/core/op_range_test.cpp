@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/trace/op_range.h"
-
 #include <doctest/doctest.h>
 
 #include <cstdint>
 #include <limits>
+
+#include "core/trace/run_manifest.h"
 
 namespace repro_check::core {
 namespace {

@@ -4,7 +4,7 @@
 #include <doctest/doctest.h>
 
 #include "core/tensor/tensor_record.h"
-#include "core/trace/run_modes.h"
+#include "core/trace/run_manifest.h"
 
 namespace repro_check::core {
 namespace {

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "core/error.h"
-#include "core/tensor/tensor_view.h"
+#include "core/tensor/tensor_record.h"
 
 namespace repro_check::core {
 namespace {

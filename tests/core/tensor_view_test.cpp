@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/tensor/tensor_view.h"
-
 #include <doctest/doctest.h>
 
 #include <limits>
 #include <vector>
 
 #include "core/error.h"
+#include "core/tensor/tensor_record.h"
 
 namespace repro_check::core {
 namespace {

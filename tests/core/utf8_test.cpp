@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "core/text/printable.h"
+#include "core/text/text.h"
 
 namespace repro_check::core {
 namespace {

@@ -6,7 +6,7 @@ import re
 import sys
 from pathlib import Path
 
-TABLE = "comparators/report/causes.cpp"
+TABLE = "comparators/report/report.cpp"
 NAME = re.compile(r'\{CauseKind::k\w+,\s*"([a-z][a-z ]*)"')
 REPORTED = re.compile(r'"cause":\s*\{\s*"name":\s*"([^"]+)"')
 PARTS = ("**Recognised**", "**Why", "mend")

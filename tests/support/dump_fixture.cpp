@@ -10,8 +10,8 @@
 
 #include "core/digest/digest.h"
 #include "core/error.h"
+#include "core/tensor/tensor_record.h"
 #include "core/tensor/tensor_stats.h"
-#include "core/tensor/tensor_view.h"
 #include "tests/support/element_codec.h"
 #include "tests/support/fixture_manifest.h"
 

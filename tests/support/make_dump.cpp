@@ -8,7 +8,6 @@
 #include <string>
 
 #include "core/error.h"
-#include "core/exit_code.h"
 #include "dumpers/store/dump_writer.h"
 #include "tests/support/dump_fixture.h"
 #include "tests/support/writer_options.h"

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/trace/dump_source.h"
+#include "core/trace/dump.h"
 #include "tests/support/dump_fixture.h"
 
 namespace repro_check::test_support {

@@ -13,7 +13,7 @@
 #include "cmd/render/text.h"
 #include "cmd/render/words.h"
 #include "comparators/compare.h"
-#include "core/trace/lane.h"
+#include "core/trace/op_record.h"
 
 namespace repro_check::cmd {
 namespace {

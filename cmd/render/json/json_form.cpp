@@ -9,7 +9,7 @@
 #include <stdexcept>
 
 #include "cmd/render/text.h"
-#include "core/text/printable.h"
+#include "core/text/text.h"
 
 namespace repro_check::cmd {
 namespace {

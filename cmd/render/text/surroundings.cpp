@@ -15,8 +15,7 @@
 #include "cmd/render/text/report_sections.h"
 #include "cmd/render/words.h"
 #include "comparators/report/report.h"
-#include "comparators/report/run_statistics.h"
-#include "core/trace/op_range.h"
+#include "core/trace/run_manifest.h"
 
 namespace repro_check::cmd {
 namespace {

@@ -16,8 +16,8 @@
 #include <utility>
 #include <vector>
 
-#include "core/text/glob.h"
-#include "core/trace/lane.h"
+#include "core/text/text.h"
+#include "core/trace/op_record.h"
 #include "dumpers/capture/engine/operator_plan.h"
 #include "dumpers/capture/engine/values.h"
 #include "dumpers/capture/tensors/storage_table.h"

@@ -21,7 +21,7 @@
 
 #include "core/error.h"
 #include "core/system/pinned.h"
-#include "core/trace/dump_sink.h"
+#include "core/trace/dump.h"
 #include "core/trace/op_record.h"
 #include "dumpers/capture/engine/capture_options.h"
 #include "dumpers/capture/engine/host_rng.h"

@@ -5,8 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "core/trace/op_range.h"
-#include "core/trace/run_modes.h"
+#include "core/trace/run_manifest.h"
 
 namespace repro_check::capture {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dumpers/capture/engine/lane.h"
 
-#include "core/trace/lane.h"
+#include "core/trace/op_record.h"
 
 namespace repro_check::capture {
 

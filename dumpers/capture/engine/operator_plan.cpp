@@ -10,7 +10,7 @@
 #include <string_view>
 #include <utility>
 
-#include "core/text/glob.h"
+#include "core/text/text.h"
 #include "dumpers/capture/tensors/storage_table.h"
 
 namespace repro_check::capture {

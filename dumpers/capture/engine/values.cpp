@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "core/error.h"
-#include "core/text/printable.h"
+#include "core/text/text.h"
 #include "dumpers/capture/torch/torch_compat.h"
 
 namespace repro_check::capture {

@@ -28,8 +28,8 @@
 
 #include "core/error.h"
 #include "core/tensor/dtype.h"
-#include "core/text/near_miss.h"
-#include "core/trace/known_variables.h"
+#include "core/text/text.h"
+#include "core/trace/run_manifest.h"
 #include "dumpers/capture/engine/capture.h"
 #include "dumpers/capture/settings/environment.h"
 #include "dumpers/capture/torch/torch_compat.h"

@@ -10,7 +10,6 @@
 
 #include "core/system/pinned.h"
 #include "core/trace/run_manifest.h"
-#include "core/trace/run_modes.h"
 
 namespace repro_check::capture {
 

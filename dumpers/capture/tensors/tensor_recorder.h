@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "core/trace/dump_sink.h"
-#include "core/trace/run_modes.h"
+#include "core/trace/dump.h"
+#include "core/trace/run_manifest.h"
 #include "dumpers/capture/tensors/storage_table.h"
 #include "dumpers/capture/tensors/strided_bytes.h"
 

@@ -7,7 +7,7 @@
 #include <sstream>
 #include <string_view>
 
-#include "core/tensor/dtype_table.h"
+#include "core/tensor/dtype.h"
 #include "core/text/short_text.h"
 
 namespace repro_check::capture {

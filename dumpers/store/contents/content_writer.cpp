@@ -20,8 +20,8 @@
 #include "core/system/file_descriptor.h"
 #include "core/system/signals_blocked.h"
 #include "core/tensor/dtype.h"
-#include "core/tensor/tensor_view.h"
-#include "core/trace/dump_sink.h"
+#include "core/tensor/tensor_record.h"
+#include "core/trace/dump.h"
 
 namespace repro_check::store {
 

@@ -16,10 +16,10 @@
 #include <unordered_set>
 #include <vector>
 
-#include "core/content/content.h"
 #include "core/error.h"
 #include "core/system/file_descriptor.h"
 #include "core/system/pinned.h"
+#include "core/tensor/content.h"
 #include "core/tensor/tensor_record.h"
 #include "dumpers/journal/journal_writer.h"
 #include "dumpers/store/file/plain_file.h"

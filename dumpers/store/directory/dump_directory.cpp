@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "core/error.h"
-#include "core/text/printable.h"
+#include "core/text/text.h"
 #include "dumpers/journal/journal_reader.h"
 #include "dumpers/store/file/plain_file.h"
 

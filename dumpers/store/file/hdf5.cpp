@@ -5,9 +5,9 @@
 
 #include <type_traits>
 
-#include "core/tensor/dtype_table.h"
-#include "core/tensor/tensor_view.h"
-#include "core/text/printable.h"
+#include "core/tensor/dtype.h"
+#include "core/tensor/tensor_record.h"
+#include "core/text/text.h"
 
 namespace repro_check::store {
 

@@ -13,7 +13,7 @@
 
 #include "core/error.h"
 #include "core/system/signals_blocked.h"
-#include "core/text/printable.h"
+#include "core/text/text.h"
 
 namespace repro_check::store {
 namespace {

@@ -17,7 +17,7 @@
 
 #include "core/error.h"
 #include "core/tensor/dtype.h"
-#include "core/text/printable.h"
+#include "core/text/text.h"
 #include "core/trace/run_manifest.h"
 #include "dumpers/journal/entry.h"
 #include "dumpers/store/file/hdf5.h"

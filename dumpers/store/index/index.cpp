@@ -10,8 +10,8 @@
 #include <variant>
 
 #include "core/error.h"
-#include "core/tensor/dtype_table.h"
-#include "core/tensor/tensor_view.h"
+#include "core/tensor/dtype.h"
+#include "core/tensor/tensor_record.h"
 #include "dumpers/journal/entry.h"
 #include "dumpers/store/file/trace_file.h"
 

@@ -17,10 +17,9 @@
 #include <utility>
 #include <vector>
 
-#include "core/content/content.h"
 #include "core/digest/digest.h"
-#include "core/system/id_slots.h"
-#include "core/system/large_memory.h"
+#include "core/system/memory.h"
+#include "core/tensor/content.h"
 #include "core/tensor/dtype.h"
 #include "core/tensor/tensor_record.h"
 #include "core/trace/op_record.h"

@@ -17,7 +17,7 @@
 #include "core/digest/digest.h"
 #include "core/error.h"
 #include "core/system/file_descriptor.h"
-#include "core/text/printable.h"
+#include "core/text/text.h"
 #include "dumpers/journal/journal_reader.h"
 #include "dumpers/store/directory/dump_directory.h"
 #include "dumpers/store/dump_reader.h"

@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-#include "core/trace/dump_source.h"
+#include "core/trace/dump.h"
 #include "core/trace/run_manifest.h"
 #include "dumpers/store/dump_writer.h"
 

@@ -12,7 +12,7 @@
 #include <set>
 
 #include "core/error.h"
-#include "core/trace/known_variables.h"
+#include "core/trace/run_manifest.h"
 #include "tests/dumpers/capture/recording.h"
 
 #define DOCTEST_CONFIG_NO_SHORT_MACRO_NAMES

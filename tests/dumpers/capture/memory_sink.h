@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "core/error.h"
-#include "core/trace/dump_sink.h"
+#include "core/trace/dump.h"
 
 namespace repro_check::capture {
 

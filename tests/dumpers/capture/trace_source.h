@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/error.h"
-#include "core/trace/dump_source.h"
+#include "core/trace/dump.h"
 #include "tests/dumpers/capture/memory_sink.h"
 
 namespace repro_check::capture {

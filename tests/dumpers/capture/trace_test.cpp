@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "core/trace/lane.h"
+#include "core/trace/op_record.h"
 #include "dumpers/capture/engine/lane.h"
 #include "tests/dumpers/capture/recording.h"
 

@@ -12,10 +12,10 @@
 #include <string>
 #include <vector>
 
-#include "core/content/content.h"
 #include "core/digest/digest.h"
 #include "core/error.h"
-#include "core/trace/content_check.h"
+#include "core/tensor/content.h"
+#include "core/trace/dump.h"
 #include "dumpers/store/dump_reader.h"
 #include "dumpers/store/dump_writer.h"
 #include "tests/dumpers/journal/random_record.h"

@@ -8,7 +8,7 @@
 
 #include "core/digest/digest.h"
 #include "core/error.h"
-#include "core/trace/content_check.h"
+#include "core/trace/dump.h"
 #include "dumpers/store/dump_reader.h"
 #include "tests/dumpers/store/error_of.h"
 #include "tests/dumpers/store/forge.h"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/error.h"
-#include "core/trace/content_check.h"
+#include "core/trace/dump.h"
 #include "dumpers/journal/journal_writer.h"
 #include "dumpers/store/directory/dump_directory.h"
 #include "dumpers/store/dump_reader.h"

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/error.h"
-#include "core/trace/content_check.h"
+#include "core/trace/dump.h"
 #include "dumpers/journal/journal_writer.h"
 #include "dumpers/store/recovery/recovery.h"
 #include "tests/dumpers/journal/same_record.h"

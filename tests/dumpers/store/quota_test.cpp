@@ -20,7 +20,7 @@
 #include <string>
 
 #include "core/error.h"
-#include "core/trace/content_check.h"
+#include "core/trace/dump.h"
 #include "dumpers/journal/journal_writer.h"
 #include "dumpers/store/dump_reader.h"
 #include "dumpers/store/dump_writer.h"

@@ -10,10 +10,10 @@
 #include <string_view>
 #include <utility>
 
-#include "core/content/content.h"
 #include "core/digest/digest.h"
 #include "core/error.h"
-#include "core/trace/content_check.h"
+#include "core/tensor/content.h"
+#include "core/trace/dump.h"
 #include "dumpers/journal/entry.h"
 #include "dumpers/journal/journal_writer.h"
 #include "dumpers/store/dump_reader.h"

@@ -13,7 +13,7 @@
 
 #include "core/digest/digest.h"
 #include "core/error.h"
-#include "core/trace/content_check.h"
+#include "core/trace/dump.h"
 #include "dumpers/journal/journal_reader.h"
 #include "dumpers/journal/journal_writer.h"
 #include "dumpers/store/directory/dump_directory.h"

@@ -7,8 +7,8 @@
 
 #include "core/digest/digest.h"
 #include "core/tensor/dtype.h"
-#include "core/tensor/tensor_view.h"
-#include "core/trace/content_check.h"
+#include "core/tensor/tensor_record.h"
+#include "core/trace/dump.h"
 #include "tests/dumpers/journal/random_record.h"
 #include "tests/dumpers/journal/same_record.h"
 

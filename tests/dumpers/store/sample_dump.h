@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/tensor/tensor_record.h"
-#include "core/trace/dump_source.h"
+#include "core/trace/dump.h"
 #include "core/trace/op_record.h"
 #include "core/trace/run_manifest.h"
 #include "dumpers/store/dump_writer.h"

@@ -12,12 +12,12 @@
 #include <utility>
 #include <vector>
 
-#include "core/content/content.h"
 #include "core/digest/digest.h"
 #include "core/error.h"
+#include "core/tensor/content.h"
 #include "core/tensor/dtype.h"
-#include "core/tensor/tensor_view.h"
-#include "core/trace/content_check.h"
+#include "core/tensor/tensor_record.h"
+#include "core/trace/dump.h"
 #include "dumpers/journal/journal_reader.h"
 #include "dumpers/journal/journal_writer.h"
 #include "dumpers/store/dump_reader.h"

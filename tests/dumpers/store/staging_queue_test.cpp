@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dumpers/store/contents/content_writer.h"
-
 #include <doctest/doctest.h>
 #include <pthread.h>
 #include <unistd.h>
@@ -13,8 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "core/content/content.h"
 #include "core/error.h"
+#include "core/tensor/content.h"
+#include "dumpers/store/contents/content_writer.h"
 #include "tests/dumpers/store/error_of.h"
 #include "tests/support/files.h"
 #include "tests/support/temp_directory.h"

@@ -17,8 +17,8 @@
 
 #include "core/error.h"
 #include "core/tensor/dtype.h"
-#include "core/tensor/tensor_view.h"
-#include "core/trace/content_check.h"
+#include "core/tensor/tensor_record.h"
+#include "core/trace/dump.h"
 #include "dumpers/journal/journal_writer.h"
 #include "dumpers/store/dump_reader.h"
 #include "dumpers/store/dump_writer.h"

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "configs/spec/run_config.h"
-#include "core/trace/dump_sink.h"
+#include "core/trace/dump.h"
 #include "tests/support/temp_directory.h"
 
 namespace repro_check::test {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "core/trace/lane.h"
+#include "core/trace/op_record.h"
 #include "dumpers/torchscript/torchscript_run.h"
 #include "fixtures.h"
 

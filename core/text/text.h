@@ -3,6 +3,8 @@
 
 #include <cstddef>
 #include <limits>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -40,5 +42,19 @@ std::string printable(std::string_view text,
 /// can only stand in strings, where \uXXXX means the same text; a byte that is not UTF-8 becomes
 /// U+FFFD.
 std::string tame_json(std::string_view document);
+
+/// Whether the whole of `text` matches `pattern`: `*` any run of characters, `?` one character, all
+/// else itself. Time is at most proportional to the product of the lengths; nothing recurses.
+bool glob_match(std::string_view pattern, std::string_view text) noexcept;
+
+/// The candidate a person most likely meant by `word`: the one fewest edits away (insertion,
+/// deletion, replacement, neighbours swapped; case counts as nothing), if that is at most a third
+/// of its length, and never less than one edit is forgiven. Ties go to the first.
+/// @return borrowed from `candidates`; empty when nothing is near
+std::optional<std::string_view> near_miss(std::string_view word,
+                                          std::span<const std::string_view> candidates);
+
+/// `2026-01-31T23:59:59Z`, in seconds.
+std::string utc_now();
 
 }  // namespace repro_check::core

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/system/large_memory.h"
+#include "core/system/memory.h"
 
 #include <doctest/doctest.h>
 #include <sys/resource.h>
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <fstream>
@@ -68,16 +67,6 @@ TEST_CASE("what the limit leaves no room for lies in files, and is given back") 
   CHECK(large_memory_use().in_files == before.in_files);
 }
 
-/// As soon as the thread that hands pages back has been given a processor, however busy the
-/// machine.
-bool comes_down_to(std::size_t mib) {
-  for (int tries = 0; tries < 6000; ++tries) {
-    if (status("RssFile") + status("RssShmem") <= mib) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
-  return false;
-}
-
 TEST_CASE("arrays of files keep what is written, and their pages are handed back") {
   const Limited limited(0);
   constexpr std::size_t kCount = std::size_t{64} << 20U;  // 256 MiB
@@ -87,15 +76,13 @@ TEST_CASE("arrays of files keep what is written, and their pages are handed back
   // Grown step by step, so that old and new are there together; and read while pages are dropped.
   for (std::uint32_t i = 0; i < kCount; ++i) numbers.push_back(i * 2654435761U);
   CHECK(large_memory_use().in_files >= 4 * kCount);
-  CHECK(comes_down_to(before + kAllowed));
+  CHECK(status("RssFile") + status("RssShmem") <= before + kAllowed);
   bool same = true;
   for (std::uint32_t i = 0; i < kCount; ++i) same = same && numbers[i] == i * 2654435761U;
   CHECK(same);
-  CHECK(comes_down_to(before + kAllowed));
+  CHECK(status("RssFile") + status("RssShmem") <= before + kAllowed);
 }
 
-// While a thread handed pages back another one brought some in; they were taken for those of other
-// files, and from then on more were allowed.
 TEST_CASE("looking up elements keeps to what may be resident, for however long") {
   const Limited limited(0);
   constexpr std::size_t kCount = std::size_t{96} << 20U;  // 384 MiB
