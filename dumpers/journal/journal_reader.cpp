@@ -289,13 +289,6 @@ std::optional<Event> JournalReader::next_event() {
   return std::nullopt;
 }
 
-std::optional<core::OpRecord> JournalReader::next() {
-  while (std::optional<Event> event = next_event()) {
-    if (auto* record = std::get_if<core::OpRecord>(&*event)) return std::move(*record);
-  }
-  return std::nullopt;
-}
-
 core::OpRecord JournalReader::record_at(std::uint64_t offset) {
   position_ = offset;
   ended_ = false;

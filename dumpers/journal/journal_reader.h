@@ -25,11 +25,8 @@ class JournalReader {
   /// @throws core::Error{kDumpUnknown} when it is no journal or of another version; {kIo}
   explicit JournalReader(const std::filesystem::path& file);
 
-  /// The next completed record; empty at the end. Other events are passed over.
+  /// The next event; empty at the end.
   /// @throws core::Error{kDumpDamaged} when a whole entry with a good checksum makes no sense
-  std::optional<core::OpRecord> next();
-
-  /// The next event of any kind. @throws as next()
   std::optional<Event> next_event();
 
   /// Of the entry that made the last event: where it begins, and where its payload ends.

@@ -176,10 +176,6 @@ void add_deterministic_rows(SettingRows& rows) {
                      "deterministic_fill_uninitialized_memory",
                      deterministicFillUninitializedMemory,
                      setDeterministicFillUninitializedMemory)
-}
-
-template <class C>
-void add_cudnn_rows(SettingRows& rows) {
   REPRO_CHECK_TOGGLE(rows, "cudnn.enabled", userEnabledCuDNN, setUserEnabledCuDNN)
   REPRO_CHECK_TOGGLE(rows, "cudnn.deterministic", deterministicCuDNN, setDeterministicCuDNN)
   REPRO_CHECK_TOGGLE(rows, "cudnn.benchmark", benchmarkCuDNN, setBenchmarkCuDNN)
@@ -199,19 +195,6 @@ void add_cudnn_rows(SettingRows& rows) {
   REPRO_CHECK_TOGGLE(rows, "miopen.immediate", immediateMiopen, setImmediateMiopen)
 }
 
-template <class C>
-void add_attention_rows(SettingRows& rows) {
-  REPRO_CHECK_TOGGLE(rows, "sdp.flash", userEnabledFlashSDP, setSDPUseFlash)
-  REPRO_CHECK_TOGGLE(rows, "sdp.math", userEnabledMathSDP, setSDPUseMath)
-  REPRO_CHECK_TOGGLE(rows, "sdp.mem_efficient", userEnabledMemEfficientSDP, setSDPUseMemEfficient)
-  REPRO_CHECK_TOGGLE(rows, "sdp.cudnn", userEnabledCuDNNSDP, setSDPUseCuDNN)
-  REPRO_CHECK_TOGGLE(rows, "sdp.overrideable", userEnabledOverrideableSDP, setSDPUseOverrideable)
-  REPRO_CHECK_TOGGLE(rows, "sdp.fa3", userEnabledFA3SDP, setSDPUseFA3)
-  REPRO_CHECK_TOGGLE(rows, "sdp.fa4", userEnabledFA4SDP, setSDPUseFA4)
-  REPRO_CHECK_TOGGLE(
-      rows, "sdp.math_reduction", allowFP16BF16ReductionMathSDP, setAllowFP16BF16ReductionMathSDP)
-}
-
 /// SDPBackend has had these numbers since the order could be set.
 constexpr std::array<const char*, 5> kAttentionBackends = {
     "math", "flash", "efficient", "cudnn", "overrideable"};
@@ -229,7 +212,16 @@ std::int64_t attention_number(const std::string& name) {
 }
 
 template <class C>
-void add_attention_order(SettingRows& rows) {
+void add_attention_rows(SettingRows& rows) {
+  REPRO_CHECK_TOGGLE(rows, "sdp.flash", userEnabledFlashSDP, setSDPUseFlash)
+  REPRO_CHECK_TOGGLE(rows, "sdp.math", userEnabledMathSDP, setSDPUseMath)
+  REPRO_CHECK_TOGGLE(rows, "sdp.mem_efficient", userEnabledMemEfficientSDP, setSDPUseMemEfficient)
+  REPRO_CHECK_TOGGLE(rows, "sdp.cudnn", userEnabledCuDNNSDP, setSDPUseCuDNN)
+  REPRO_CHECK_TOGGLE(rows, "sdp.overrideable", userEnabledOverrideableSDP, setSDPUseOverrideable)
+  REPRO_CHECK_TOGGLE(rows, "sdp.fa3", userEnabledFA3SDP, setSDPUseFA3)
+  REPRO_CHECK_TOGGLE(rows, "sdp.fa4", userEnabledFA4SDP, setSDPUseFA4)
+  REPRO_CHECK_TOGGLE(
+      rows, "sdp.math_reduction", allowFP16BF16ReductionMathSDP, setAllowFP16BF16ReductionMathSDP)
   if constexpr (requires(C & c) { c.sDPPriorityOrder(); }) {
     rows.push_back({"sdp.priority_order",
                     [] {
@@ -269,10 +261,6 @@ void add_backend_rows(SettingRows& rows) {
                   "an engine this LibTorch supports, as it is spelt there"});
   REPRO_CHECK_ENUM(
       rows, "linalg.preferred_backend", linalgPreferredBackend, setLinalgPreferredBackend)
-}
-
-template <class C>
-void add_blas_rows(SettingRows& rows) {
   REPRO_CHECK_ENUM(rows, "blas.preferred_backend", blasPreferredBackend, setBlasPreferredBackend)
   if constexpr (requires(C & c) { c.blasDefaultBackend(); }) {
     rows.push_back({"blas.default_backend",
@@ -305,15 +293,6 @@ void add_blas_rows(SettingRows& rows) {
 
 // TF32 and reduced-precision sums: the part of at::Context that was rewritten most often.
 
-template <class C>
-bool cudnn_tf32() {
-  if constexpr (requires(C & c) { c.allowTF32CuDNN(); }) {
-    return context<C>().allowTF32CuDNN();
-  } else {
-    return context<C>().allowTF32CuDNN("all");
-  }
-}
-
 /// A plain bool up to 2.9; from 2.10 an enum in which 0 means allowed.
 template <class Value>
 std::string reduction_text(Value value) {
@@ -334,33 +313,6 @@ SettingRow reduction_row(std::string name, GetValue get, SetBoth set) {
       std::move(words),
       [get] { return reduction_text(get()); },
       [set](const std::string& text) { set(text == "on", text != "off"); });
-}
-
-template <class C>
-void add_tf32_rows(SettingRows& rows) {
-  REPRO_CHECK_TOGGLE(rows, "tf32.cublas", allowTF32CuBLAS, setAllowTF32CuBLAS)
-  rows.push_back(toggle_row(
-      "tf32.cudnn",
-      [] { return cudnn_tf32<C>(); },
-      [](bool on) { context<C>().setAllowTF32CuDNN(on); }));
-  REPRO_CHECK_TOGGLE(rows, "tf32.onednn", allowTF32OneDNN, setAllowTF32OneDNN)
-  // Without an Intel GPU the setter does nothing but warn.
-  if constexpr (requires { C::hasXPU(); }) {
-    if (rows.back().name == "tf32.onednn" && !C::hasXPU()) {
-      rows.back().set = nullptr;
-      rows.back().accepts.clear();
-    }
-  }
-  rows.push_back(word_row(
-      "float32_matmul_precision",
-      {"highest", "high", "medium"},
-      []() -> std::string {
-        using Precision = at::Float32MatmulPrecision;
-        const Precision precision = context<C>().float32MatmulPrecision();
-        if (precision == Precision::HIGHEST) return "highest";
-        return precision == Precision::HIGH ? "high" : "medium";
-      },
-      [](const std::string& text) { context<C>().setFloat32MatmulPrecision(text); }));
 }
 
 #if REPRO_CHECK_TORCH_AT_LEAST(2, 9)
@@ -402,7 +354,36 @@ void add_float32_rows([[maybe_unused]] SettingRows& rows) {
 }
 
 template <class C>
-void add_reduction_rows(SettingRows& rows) {
+void add_tf32_rows(SettingRows& rows) {
+  REPRO_CHECK_TOGGLE(rows, "tf32.cublas", allowTF32CuBLAS, setAllowTF32CuBLAS)
+  rows.push_back(toggle_row(
+      "tf32.cudnn",
+      [] {
+        if constexpr (requires(C & c) { c.allowTF32CuDNN(); }) {
+          return context<C>().allowTF32CuDNN();
+        } else {
+          return context<C>().allowTF32CuDNN("all");
+        }
+      },
+      [](bool on) { context<C>().setAllowTF32CuDNN(on); }));
+  REPRO_CHECK_TOGGLE(rows, "tf32.onednn", allowTF32OneDNN, setAllowTF32OneDNN)
+  // Without an Intel GPU the setter does nothing but warn.
+  if constexpr (requires { C::hasXPU(); }) {
+    if (rows.back().name == "tf32.onednn" && !C::hasXPU()) {
+      rows.back().set = nullptr;
+      rows.back().accepts.clear();
+    }
+  }
+  rows.push_back(word_row(
+      "float32_matmul_precision",
+      {"highest", "high", "medium"},
+      []() -> std::string {
+        using Precision = at::Float32MatmulPrecision;
+        const Precision precision = context<C>().float32MatmulPrecision();
+        if (precision == Precision::HIGHEST) return "highest";
+        return precision == Precision::HIGH ? "high" : "medium";
+      },
+      [](const std::string& text) { context<C>().setFloat32MatmulPrecision(text); }));
   REPRO_CHECK_REDUCTION(
       rows, "cublas.fp16_reduction", allowFP16ReductionCuBLAS, setAllowFP16ReductionCuBLAS)
   REPRO_CHECK_REDUCTION(
@@ -479,15 +460,11 @@ const SettingRows& setting_rows() {
   static const SettingRows rows = [] {
     SettingRows all;
     add_deterministic_rows<at::Context>(all);
-    add_cudnn_rows<at::Context>(all);
     add_attention_rows<at::Context>(all);
-    add_attention_order<at::Context>(all);
     add_backend_rows<at::Context>(all);
-    add_blas_rows<at::Context>(all);
     // Restored backwards: the old setters first, because they change what the newer ones say.
     add_float32_rows(all);
     add_tf32_rows<at::Context>(all);
-    add_reduction_rows<at::Context>(all);
     add_thread_counts(all);
     add_autocast(all);
     add_modes(all);

@@ -548,12 +548,7 @@ core::HostTensor read_hdf5_tensor(const std::filesystem::path& file, const std::
   const std::optional<core::Dtype> dtype = types.recognise(type.get());
   if (!dtype) blame.fail(fmt::format("holds {}, which no tensor can", describe(type.get())));
 
-  const SpaceHandle space(blame.id(H5Dget_space(found.get()), "cannot be read"));
-  if (H5Sget_simple_extent_type(space.get()) == H5S_NULL) blame.fail("holds nothing");
-  std::array<hsize_t, H5S_MAX_RANK> room{};
-  const int rank = H5Sget_simple_extent_dims(space.get(), room.data(), nullptr);
-  if (rank < 0) blame.library_failed("cannot be read");
-  const std::vector<hsize_t> dims(room.begin(), room.begin() + rank);
+  const std::vector<hsize_t> dims = dims_of(found.get(), blame);
   core::HostTensor tensor;
   tensor.dtype = *dtype;
   tensor.shape.assign(dims.begin(), dims.end());

@@ -20,6 +20,7 @@
 namespace repro_check::journal {
 namespace {
 
+using test_support::next_record;
 using test_support::same_record;
 using test_support::TempDirectory;
 
@@ -55,7 +56,7 @@ std::size_t read_prefix(const std::filesystem::path& file,
                         const std::vector<core::OpRecord>& expected) {
   JournalReader reader(file);
   std::size_t count = 0;
-  while (const auto record = reader.next()) {
+  while (const auto record = next_record(reader)) {
     REQUIRE(count < expected.size());
     REQUIRE(same_record(*record, expected[count]));
     ++count;
@@ -131,7 +132,7 @@ TEST_CASE("entries that are whole but make no sense are an error, never a crash"
     write_file(forged, changed);
     try {
       JournalReader reader(forged);
-      while (reader.next()) {
+      while (next_record(reader)) {
       }
     } catch (const core::Error& error) {
       REQUIRE(error.kind() == core::ErrorKind::kDumpDamaged);
@@ -145,7 +146,7 @@ TEST_CASE("entries that are whole but make no sense are an error, never a crash"
 std::string error_of(const std::filesystem::path& file, core::ErrorKind kind) {
   try {
     JournalReader reader(file);
-    reader.next();
+    next_record(reader);
   } catch (const core::Error& error) {
     CHECK(error.kind() == kind);
     return error.what();
@@ -177,7 +178,7 @@ TEST_CASE("a file that never got its header is an empty journal") {
   const auto file = directory / "journal.bin";
   for (const std::string& bytes : {std::string(), std::string("RCJ"), std::string(262144, '\0')}) {
     write_file(file, bytes);
-    CHECK_FALSE(JournalReader(file).next().has_value());
+    CHECK_FALSE(next_record(JournalReader(file)).has_value());
     CHECK(summarise(file).completed == 0);
   }
 }

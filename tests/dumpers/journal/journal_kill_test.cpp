@@ -47,7 +47,7 @@ TEST_CASE("killed at any instant, every appended record is recovered") {
     JournalReader reader(file);
     std::uint64_t read = 0;
     bool right = true;
-    while (const auto record = reader.next()) {
+    while (const auto record = test_support::next_record(reader)) {
       right = right && test_support::same_record(*record, test_support::small_record(read));
       ++read;
     }

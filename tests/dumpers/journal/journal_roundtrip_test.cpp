@@ -14,6 +14,7 @@
 namespace repro_check::journal {
 namespace {
 
+using test_support::next_record;
 using test_support::RandomRecords;
 using test_support::same_record;
 using test_support::small_record;
@@ -37,11 +38,11 @@ TEST_CASE("every member of a record survives, whatever its value") {
     }
     JournalReader reader(file);
     for (const core::OpRecord& expected : written) {
-      const auto read = reader.next();
+      const auto read = next_record(reader);
       REQUIRE(read.has_value());
       CHECK(same_record(*read, expected));
     }
-    CHECK_FALSE(reader.next().has_value());
+    CHECK_FALSE(next_record(reader).has_value());
   }
 }
 
@@ -59,8 +60,8 @@ TEST_CASE("operators and sites are objects shared by the records that are read")
     }
   }
   JournalReader reader(file);
-  const auto first = reader.next();
-  const auto second = reader.next();
+  const auto first = next_record(reader);
+  const auto second = next_record(reader);
   REQUIRE((first && second));
   CHECK(first->op == second->op);
   CHECK(first->site == second->site);
@@ -97,7 +98,7 @@ TEST_CASE("a trace in which everything changes all the time is read back") {
   }
   JournalReader reader(file);
   for (std::int64_t size = 0; size < kShapes; ++size) {
-    REQUIRE(same_record(reader.next().value(), shaped(size)));
+    REQUIRE(same_record(next_record(reader).value(), shaped(size)));
   }
 }
 
@@ -112,8 +113,8 @@ TEST_CASE("a record larger than a window of the mapping is written whole") {
     writer.append(small_record(1));
   }
   JournalReader reader(file);
-  CHECK(same_record(reader.next().value(), huge));
-  CHECK(same_record(reader.next().value(), small_record(1)));
+  CHECK(same_record(next_record(reader).value(), huge));
+  CHECK(same_record(next_record(reader).value(), small_record(1)));
 }
 
 TEST_CASE("lists nested deeper than the format holds become opaque, and are read back") {
@@ -128,7 +129,7 @@ TEST_CASE("lists nested deeper than the format holds become opaque, and are read
   core::OpRecord record = small_record(0);
   record.arguments.push_back({"deep", nested});
   JournalWriter(file).append(record);
-  const auto read = JournalReader(file).next();
+  const auto read = next_record(JournalReader(file));
   REQUIRE(read.has_value());
   const core::Value* inner = &read->arguments.back().value;
   int depth = 0;

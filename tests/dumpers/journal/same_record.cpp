@@ -27,7 +27,8 @@ bool same_tensor(const core::TensorRecord& left, const core::TensorRecord& right
          left.requires_grad == right.requires_grad && left.state == right.state &&
          left.digest == right.digest && left.stored == right.stored && left.watch == right.watch &&
          left.storage == right.storage && left.producer == right.producer &&
-         left.name == right.name && same_stats(left.stats, right.stats) && left.counted == right.counted;
+         left.name == right.name && same_stats(left.stats, right.stats) &&
+         left.counted == right.counted;
 }
 
 }  // namespace
