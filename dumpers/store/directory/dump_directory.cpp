@@ -33,12 +33,10 @@ constexpr const char* kManifestTemporary = "manifest.json.tmp";
 constexpr std::array<const char*, 5> kOurFiles{
     kManifestName, kTraceName, kContentsName, kJournalName, kManifestTemporary};
 
-[[noreturn]] void read_failed(const fs::path& path, const char* doing, int code) {
-  const bool forbidden = code == EACCES;
-  throw Error(
-      forbidden ? ErrorKind::kDumpUnknown : ErrorKind::kIo,
-      fmt::format("{}: {}: {}", path.string(), doing, std::generic_category().message(code)),
-      forbidden ? "ask whom it belongs to, or copy it as somebody who may read it" : "");
+/// `out/` names `out`.
+fs::path without_slash(const fs::path& path) {
+  const fs::path normal = path.lexically_normal();
+  return normal.has_filename() ? normal : normal.parent_path();
 }
 
 /// The first entry that no recording of ours has made; empty when there is none.
@@ -154,9 +152,7 @@ void expect_replaceable(const fs::path& directory, const fs::path& final, bool r
 }  // namespace
 
 fs::path recording_beside(const fs::path& directory) {
-  fs::path beside = directory.lexically_normal();
-  if (beside.filename().empty()) beside = beside.parent_path();  // `out/` names `out`
-  return beside += ".recording";
+  return without_slash(directory) += ".recording";
 }
 
 RecordingPlace prepare_place(const fs::path& directory,
@@ -291,12 +287,6 @@ bool begins_as_zstd(const fs::path& file) {
   } catch (const fs::filesystem_error&) {
     return false;
   }
-}
-
-/// `out/` names `out`.
-fs::path without_slash(const fs::path& path) {
-  const fs::path normal = path.lexically_normal();
-  return normal.has_filename() ? normal : normal.parent_path();
 }
 
 }  // namespace

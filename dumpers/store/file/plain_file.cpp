@@ -38,6 +38,14 @@ std::string printable_name(const std::filesystem::path& file) {
 
 }  // namespace
 
+void read_failed(const std::filesystem::path& path, const char* doing, int code) {
+  const bool forbidden = code == EACCES;
+  throw Error(
+      forbidden ? ErrorKind::kDumpUnknown : ErrorKind::kIo,
+      fmt::format("{}: {}: {}", path.string(), doing, std::generic_category().message(code)),
+      forbidden ? "ask whom it belongs to, or copy it as somebody who may read it" : "");
+}
+
 void write_whole(int fd, std::span<const std::byte> bytes, const std::string& name) {
   const core::SizeSignalGuard guard;
   if (!core::write_all(fd, bytes)) system_refused(name, "cannot write", errno);

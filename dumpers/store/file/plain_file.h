@@ -14,6 +14,10 @@ namespace repro_check::store {
 /// What offset, length and memory of a write past the page cache are multiples of.
 inline constexpr std::size_t kDirectBlock = 4096;
 
+/// @param code  why a file of a dump cannot be read
+/// @throws core::Error{kDumpUnknown} where it is somebody else's, else {kIo}
+[[noreturn]] void read_failed(const std::filesystem::path& file, const char* doing, int code);
+
 /// Writes all of `bytes` where the file stands.
 /// @param name  for messages
 /// @throws core::Error{kIo}

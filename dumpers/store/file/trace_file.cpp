@@ -298,11 +298,7 @@ OpenTrace open_trace(const std::filesystem::path& file) {
     const Blame blame(core::ErrorKind::kDumpDamaged, file.string(), kHint);
     if (code == ENOENT) blame.fail("is missing");
     if (code == ELOOP) blame.fail("is a link to somewhere else");
-    const bool forbidden = code == EACCES;
-    throw core::Error(
-        forbidden ? core::ErrorKind::kDumpUnknown : core::ErrorKind::kIo,
-        fmt::format("{}: cannot open: {}", file.string(), std::generic_category().message(code)),
-        forbidden ? "ask whom it belongs to, or copy it as somebody who may read it" : "");
+    read_failed(file, "cannot open", code);
   }
   return {std::move(opened), file.string(), file, {}};
 }
