@@ -35,7 +35,7 @@ constexpr std::string_view kPendingMagic = "repro-pending 1\n";
 
 // By value of the enumerations that they stand for.
 constexpr std::string_view kKinds = "iwb";
-constexpr std::string_view kPhases = "fgo";
+constexpr std::string_view kPhases = "fgosdlrae";
 
 /// Printable ASCII without spaces; other bytes and the backslash are `\x5c`, the empty text is `-`,
 /// a lone dash `\x2d`.
@@ -403,7 +403,9 @@ void describe(Io& io, File& baseline) {
     end.count(all.count);
     end.digest(all.digest);
   });
-  io.each(baseline.ops, is_of<'f', 'g', 'o'>, [](auto& end, auto& line) { end.op(line); });
+  io.each(baseline.ops,
+          is_of<'f', 'g', 'o', 's', 'd', 'l', 'r', 'a', 'e'>,
+          [](auto& end, auto& line) { end.op(line); });
   std::uint64_t operators = baseline.ops.size();
   io.each(baseline.modules, is_of<'m'>, [&](auto& end, auto& module) {
     end.literal("m");

@@ -76,6 +76,16 @@ std::string examples_text(const Command& command, const std::string& about = {})
   return text;
 }
 
+/// Whether `-c` stands among the options of a verb, and no command behind `--`.
+bool names_configuration(const std::vector<const char*>& words) {
+  bool found = false;
+  for (const std::string_view word : words) {
+    if (word == "--") return false;
+    found = found || word.starts_with("-c") || word.starts_with("--config");
+  }
+  return found;
+}
+
 std::string libtorch_text() {
   const auto recorder = find_recorder();
   if (!recorder) return "none (no recorder found)";
@@ -123,6 +133,10 @@ core::ExitCode run_application(int argc, const char* const* argv) {
   if (argc > 1 && words[1] == std::string_view("help")) {
     words.erase(words.begin() + 1);
     words.push_back("--help");
+  }
+  // Of a configuration it is what `run` does, with all that `run` takes.
+  if (argc > 1 && words[1] == std::string_view("exec") && names_configuration(words)) {
+    words[1] = "run";
   }
   // What a script of `completion` asks.
   if (words.size() > 4 && words[1] == std::string_view("completion") &&

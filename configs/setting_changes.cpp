@@ -22,7 +22,8 @@ using detail::Json;
 
 /// Members that are settings themselves, and not parts of one.
 bool is_opened(std::string_view pointer) {
-  return pointer.empty() || pointer == "/env" || pointer == "/settings" || pointer == "/model";
+  return pointer.empty() || pointer == "/env" || pointer == "/settings" || pointer == "/model" ||
+         pointer == "/program";
 }
 
 /// In the order of the documentation; names of variables and settings in that of the alphabet.
@@ -143,6 +144,7 @@ std::vector<std::filesystem::path> files_of(const RunSpec& run) {
   const auto add = [&](const std::filesystem::path& file) {
     if (std::ranges::find(files, file) == files.end()) files.push_back(file);
   };
+  if (run.program) return {};  // nobody knows what it reads
   add(run.model.path);
   if (run.model.weights_from) add(*run.model.weights_from);
   for_each_leaf(run, [&](const InputSpec& input) {

@@ -382,7 +382,7 @@ class BisectCommand final : public Command {
     const configs::Config config = config_.load();
     BisectPlan bisect_plan = plan(config);
     bisect_plan.times = times_;
-    for (const configs::RunSpec& run : config.runs) require_recorder(run.recorder);
+    for (const configs::RunSpec& run : config.runs) require_recorder_of(run);
     const OutputLock held(bisect_plan.directory);
     std::error_code error;
     if (force_) clear(bisect_plan);

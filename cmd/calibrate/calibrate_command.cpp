@@ -210,7 +210,7 @@ class CalibrateCommand final : public Command {
       require_free(job);
       jobs.push_back(std::move(job));
     }
-    require_recorder(baseline.recorder);
+    require_recorder_of(baseline);
     require_references(jobs);
     return jobs;
   }

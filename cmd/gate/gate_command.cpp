@@ -267,7 +267,7 @@ class GateCommand final : public Command {
     place.name = gate_name(config.gate.baselines);
     place.baselines = baselines_spec(config.gate.baselines).directory;
     place.config = config_.file();
-    if (!config.runs.empty()) {
+    if (!config.runs.empty() && !config.runs.front().program) {
       place.model = config.runs.front().model.path;
       place.weights_from = config.runs.front().model.weights_from;
     }

@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "cmd/recording/recorder_messages.h"
+#include "cmd/recording/writer_options.h"
 #include "cmd/replay/replay_message.h"
 #include "configs/parser/config_parser.h"
 #include "core/error.h"
@@ -111,23 +112,6 @@ std::string read_request(const std::filesystem::path& file) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-store::DumpWriterOptions options_for(const configs::RecordRequest& request) {
-  using Browse = store::DumpWriterOptions::Browse;
-  store::DumpWriterOptions options;
-  options.replace_existing = request.replace_existing;
-  options.memory = request.run.dump.memory;
-  options.max_bytes = request.run.dump.max_bytes;
-  if (request.run.dump.level == configs::DumpLevel::kTensor) {
-    options.needed_space = options.max_bytes.value_or(options.memory);
-    options.reference = request.run.dump.reference;
-    options.slice = request.run.dump.slice;
-  }
-  options.browse = request.run.dump.browse == configs::BrowseMode::kAlways  ? Browse::kAlways
-                   : request.run.dump.browse == configs::BrowseMode::kNever ? Browse::kNever
-                                                                            : Browse::kAuto;
-  return options;
-}
-
 void say_outputs(const torchscript::TorchScriptRun& run, StatusChannel& status) {
   for (const torchscript::ReturnedValue& value : run.returned) {
     status.say(cmd::RecorderOutput{value.name, value.what, core::to_hex(value.digest)});
@@ -207,7 +191,7 @@ void record(const std::filesystem::path& request_file, StatusChannel& status) {
     status.say(cmd::RecorderTotals{0, 0, 0, seconds(), {}});
     return;
   }
-  store::DumpWriter writer(request.dump, options_for(request));
+  store::DumpWriter writer(request.dump, cmd::writer_options(request));
   core::RunManifest manifest;
   try {
     manifest = run->record(writer, [&](const capture::CaptureCounts& counts) {

@@ -126,6 +126,7 @@ struct ChildSetup {
   const char* program;
   char* const* arguments;
   char* const* environment;
+  const char* cwd;
   int null_input;
   int output;
   int pipe;
@@ -149,17 +150,19 @@ void restore_signals() noexcept {
   // The parent may have gone between fork and prctl, and then no signal comes.
   if (::getppid() != plan.parent) ::_exit(127);
   restore_signals();
-  const bool ready =
-      ::dup2(plan.null_input, STDIN_FILENO) >= 0 && ::dup2(plan.output, STDOUT_FILENO) >= 0 &&
-      ::dup2(plan.output, STDERR_FILENO) >= 0 && ::dup2(plan.pipe, plan.pipe_target) >= 0;
-  if (ready) ::execve(plan.program, plan.arguments, plan.environment);
+  const bool ready = ::dup2(plan.null_input, STDIN_FILENO) >= 0 &&
+                     ::dup2(plan.output, STDOUT_FILENO) >= 0 &&
+                     ::dup2(plan.output, STDERR_FILENO) >= 0 &&
+                     (plan.pipe_target < 0 || ::dup2(plan.pipe, plan.pipe_target) >= 0) &&
+                     (*plan.cwd == '\0' || ::chdir(plan.cwd) == 0);
+  if (ready) ::execvpe(plan.program, plan.arguments, plan.environment);
   const int error = errno;
   // A short write leaves the parent without the reason, but it still sees that exec failed.
   [[maybe_unused]] const ssize_t written = ::write(plan.exec_error, &error, sizeof error);
   ::_exit(127);
 }
 
-void check_started(Pipe& exec_result, const std::filesystem::path& program, pid_t pid) {
+void check_started(Pipe& exec_result, const ProcessPlan& plan, pid_t pid) {
   exec_result.write.close();
   int error = 0;
   ssize_t got = 0;
@@ -170,9 +173,10 @@ void check_started(Pipe& exec_result, const std::filesystem::path& program, pid_
   int status = 0;
   ::waitpid(pid, &status, 0);
   throw core::Error(core::ErrorKind::kUsage,
-                    "cannot start " + program.string() + ": " + std::strerror(error),
-                    "name a recorder that can be run, in the configuration (\"recorder\") or in "
-                    "REPRO_CHECK_RECORDER");
+                    "cannot start " + plan.program.string() + ": " + std::strerror(error),
+                    plan.mend.empty() ? "name a recorder that can be run, in the configuration "
+                                        "(\"recorder\") or in REPRO_CHECK_RECORDER"
+                                      : plan.mend);
 }
 
 /// A running child, leader of its own process group, with the reading end of one pipe from it. Dies
@@ -185,6 +189,7 @@ class Child : core::Pinned {
     if (!reaped_) static_cast<void>(reap());
   }
 
+  [[nodiscard]] pid_t pid() const noexcept { return pid_; }
   [[nodiscard]] int pipe() const noexcept { return pipe_.get(); }  ///< non-blocking
   /// Whether it has ended; it stays a zombie until reaped, so that its group cannot be reused.
   [[nodiscard]] bool has_ended() const noexcept {
@@ -211,7 +216,7 @@ class Child : core::Pinned {
 
 /// stdin is /dev/null, signal handlers and mask are the default ones.
 /// @param output       descriptor of what becomes its stdout and stderr
-/// @param pipe_target  the descriptor, of its own, that the pipe is; stdout too
+/// @param pipe_target  the descriptor, of its own, that the pipe is; stdout too; -1 = it gets none
 /// @throws core::Error{kUsage} when the program cannot be started
 Child spawn(const ProcessPlan& plan, int output, int pipe_target) {
   const ExecWords words(plan);
@@ -224,6 +229,7 @@ Child spawn(const ProcessPlan& plan, int output, int pipe_target) {
   const ChildSetup setup{words.arguments.front(),
                          words.arguments.data(),
                          words.environment.data(),
+                         plan.cwd.c_str(),
                          null_input.get(),
                          output_here.get(),
                          channel.write.get(),
@@ -237,7 +243,7 @@ Child spawn(const ProcessPlan& plan, int output, int pipe_target) {
   if (pid == 0) become(setup);
   if (pid < 0) throw failed("cannot start a recorder");
   ::setpgid(pid, pid);
-  check_started(exec_result, plan.program, pid);
+  check_started(exec_result, plan, pid);
   return {pid, std::move(channel.read)};
 }
 
@@ -259,6 +265,7 @@ bool drain(int descriptor, Consumer&& consume) {
 struct Ending {
   int status = 0;         ///< as waitpid has it
   bool too_slow = false;  ///< the time was over before it had ended by itself
+  pid_t process = 0;      ///< reaped
 };
 
 /// Starts a child and waits until it has ended, handing on what comes down its pipe. The end of the
@@ -278,7 +285,8 @@ Ending run_child(const RecorderCall& call,
   while (!child.has_ended() && Clock::now() < until) {
     pollfd waiting{open ? child.pipe() : -1, POLLIN, 0};
     // Once the pipe is closed the end is near, and nothing will wake us for it.
-    const auto patience = open ? tick : std::min(tick, std::chrono::milliseconds(5));
+    const bool is_near = !open && pipe_target >= 0;
+    const auto patience = is_near ? std::min(tick, std::chrono::milliseconds(5)) : tick;
     const int ready = ::poll(&waiting, 1, static_cast<int>(patience.count()));
     if (ready > 0) open = drain(child.pipe(), consume);
     on_tick();
@@ -286,7 +294,7 @@ Ending run_child(const RecorderCall& call,
   if (open) drain(child.pipe(), consume);
   const int status = child.reap();
   const bool killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
-  return {status, killed && Clock::now() >= until};
+  return {status, killed && Clock::now() >= until, child.pid()};
 }
 
 std::string signal_name(int signal) {
@@ -340,11 +348,6 @@ void judge_ending(int status, RecorderOutcome& outcome) {
   if (outcome.failure) outcome.totals.reset();
 }
 
-void throw_if_interrupted() {
-  if (!interrupted()) return;
-  throw core::Error(core::ErrorKind::kInterrupted, "interrupted; the recorder was stopped");
-}
-
 core::ErrorKind kind_of_exit(int status) {
   if (!WIFEXITED(status)) return core::ErrorKind::kRunFailed;
   switch (static_cast<core::ExitCode>(WEXITSTATUS(status))) {
@@ -372,6 +375,19 @@ core::Error complaint(const RecorderCall& call, int status, std::string text) {
     return {kind_of_exit(status), text};
   }
   return {kind_of_exit(status), text.substr(0, last), text.substr(last + 3)};
+}
+
+core::FileDescriptor open_log(const std::filesystem::path& log) {
+  core::FileDescriptor output(::open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  if (output.get() >= 0) return output;
+  throw core::Error(core::ErrorKind::kUsage, log.string() + ": " + std::strerror(errno));
+}
+
+void remove_if_empty(const std::filesystem::path& log) {
+  std::error_code ignored;
+  if (std::filesystem::file_size(log, ignored) == 0 && !ignored) {
+    std::filesystem::remove(log, ignored);
+  }
 }
 
 std::string read_all(int descriptor) {
@@ -440,6 +456,11 @@ std::filesystem::path require_recorder(const std::optional<std::filesystem::path
                     "repro-check-recorder; diff, inspect and validate work without");
 }
 
+void throw_if_interrupted() {
+  if (!interrupted()) return;
+  throw core::Error(core::ErrorKind::kInterrupted, "interrupted; the recorder was stopped");
+}
+
 RecorderOutcome run_recorder(const RecorderCall& call,
                              const std::filesystem::path& log,
                              const std::function<void(const RecorderProgress&)>& on_progress,
@@ -449,11 +470,7 @@ RecorderOutcome run_recorder(const RecorderCall& call,
                              {"--status-fd", std::to_string(kStatusDescriptor)});
   const Clock::time_point start = Clock::now();
   StatusChannel channel(on_progress);
-  const core::FileDescriptor output(
-      ::open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
-  if (output.get() < 0) {
-    throw core::Error(core::ErrorKind::kUsage, log.string() + ": " + std::strerror(errno));
-  }
+  const core::FileDescriptor output = open_log(log);
   const Ending ending = run_child(
       recording,
       output.get(),
@@ -462,10 +479,7 @@ RecorderOutcome run_recorder(const RecorderCall& call,
       [&](const char* data, std::size_t size) { channel.feed(data, size); },
       [&] { channel.tick(); });
 
-  std::error_code ignored;
-  if (std::filesystem::file_size(log, ignored) == 0 && !ignored) {
-    std::filesystem::remove(log, ignored);
-  }
+  remove_if_empty(log);
   throw_if_interrupted();
   RecorderOutcome outcome = std::move(channel).take();
   outcome.seconds = std::chrono::duration<double>(Clock::now() - start).count();
@@ -475,6 +489,34 @@ RecorderOutcome run_recorder(const RecorderCall& call,
     judge_ending(ending.status, outcome);
   }
   return outcome;
+}
+
+LoggedEnd run_logged(const RecorderCall& call,
+                     const std::filesystem::path& log,
+                     const std::function<void()>& on_tick) {
+  constexpr int kNoPipe = -1;
+  const core::FileDescriptor output = open_log(log);
+  const auto ending = run_child(
+      call,
+      output.get(),
+      kNoPipe,
+      std::chrono::milliseconds(20),
+      [](const char*, std::size_t) {},
+      on_tick);
+  remove_if_empty(log);
+  LoggedEnd end;
+  end.process = ending.process;
+  RecorderOutcome& outcome = end.outcome;
+  if (ending.too_slow) {
+    judge_timeout(*call.timeout, outcome);
+  } else if (WIFSIGNALED(ending.status)) {
+    judge_ending(ending.status, outcome);
+  } else if (const int code = WEXITSTATUS(ending.status); code != 0) {
+    outcome.failure = RecorderFailure{core::ErrorKind::kRunFailed,
+                                      "the program ended with exit code " + std::to_string(code),
+                                      "what it printed is in " + log.string()};
+  }
+  return end;
 }
 
 std::string ask_recorder(const RecorderCall& call, const std::string& about) {

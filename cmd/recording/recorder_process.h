@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sys/types.h>
+
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
@@ -59,6 +61,8 @@ struct ProcessPlan {
   std::vector<std::string> arguments;  ///< without the program's own name
   /// Set over the inherited one; empty = taken out of it.
   std::map<std::string, std::optional<std::string>> environment = {};
+  std::filesystem::path cwd = {};  ///< where it is started; empty = here
+  std::string mend = {};           ///< said when it cannot be started
 };
 
 /// `plan` as execve takes it.
@@ -85,6 +89,22 @@ RecorderOutcome run_recorder(const RecorderCall& call,
                              const std::filesystem::path& log,
                              const std::function<void(const RecorderProgress&)>& on_progress,
                              std::chrono::milliseconds tick = std::chrono::milliseconds(100));
+
+/// How a program ended that does not speak to us.
+struct LoggedEnd {
+  RecorderOutcome outcome;  ///< without totals: a failure, or nothing where it ended with 0
+  pid_t process = 0;
+};
+
+/// As run_recorder(), of such a program, looked for in PATH.
+/// @param on_tick  called every now and then
+/// @throws core::Error{kUsage} when it cannot be started; not when it was interrupted
+LoggedEnd run_logged(const RecorderCall& call,
+                     const std::filesystem::path& log,
+                     const std::function<void()>& on_tick);
+
+/// @throws core::Error{kInterrupted} when a signal has asked this process to end
+void throw_if_interrupted();
 
 /// Runs a recorder that answers on stdout, and gives the answer.
 /// @param about  what is said to have been killed; empty = the recorder

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "cmd/recording/output_lock.h"
+#include "cmd/recording/program_recording.h"
 #include "cmd/recording/recorder_process.h"
 #include "cmd/terminal/logging.h"
 #include "cmd/terminal/output.h"
@@ -117,6 +118,19 @@ void take_ownership(const RecordingJob& job, RecorderOutcome& outcome) {
                                     "use a repro-check-recorder of the version of repro-check"};
 }
 
+RecorderOutcome record_model(const configs::RecordRequest& asked,
+                             const std::filesystem::path& log,
+                             const std::function<void(const RecorderProgress&)>& on_progress) {
+  const TemporaryFile request("repro-check-request");
+  write_file(request.path(), configs::to_json_text(asked));
+  RecorderCall call{{require_recorder(asked.run.recorder),
+                     {"record", request.path().string()},
+                     configs::pinned_environment(asked.run)}};
+  if (asked.run.timeout) call.timeout = std::chrono::seconds(*asked.run.timeout);
+  log_debug("starting " + call.program.string() + " for run " + asked.run.name);
+  return run_recorder(call, log, on_progress);
+}
+
 void create_parent(const std::filesystem::path& directory, const std::filesystem::path& dump) {
   std::error_code error;
   std::filesystem::create_directories(directory, error);
@@ -135,6 +149,23 @@ void create_parent(const std::filesystem::path& directory, const std::filesystem
 }
 
 }  // namespace
+
+std::map<std::string, std::optional<std::string>> found_environment(const configs::RunSpec& run) {
+  std::map<std::string, std::optional<std::string>> found;
+  for (const auto& [name, pinned] : configs::pinned_environment(run)) {
+    const char* value = std::getenv(name.c_str());
+    found[name] = value == nullptr ? std::nullopt : std::optional(core::printable(value));
+  }
+  return found;
+}
+
+void require_recorder_of(const configs::RunSpec& run) {
+  if (run.program) {
+    require_probes();
+  } else {
+    require_recorder(run.recorder);
+  }
+}
 
 void require_free(const RecordingJob& job) {
   std::error_code error;
@@ -221,22 +252,12 @@ RecordingResult record(const RecordingJob& job, Progress& progress) {
   result.summary.location = job.dump.string();
   create_parent(std::filesystem::absolute(job.log).parent_path(), job.dump);
 
-  const TemporaryFile request("repro-check-request");
   configs::RecordRequest asked = job;
   asked.dump = std::filesystem::absolute(job.dump);
-  for (const auto& [name, pinned] : configs::pinned_environment(job.run)) {
-    const char* value = std::getenv(name.c_str());
-    asked.found_environment[name] =
-        value == nullptr ? std::nullopt : std::optional(core::printable(value));
-  }
-  write_file(request.path(), configs::to_json_text(asked));
-  RecorderCall call{{require_recorder(job.run.recorder),
-                     {"record", request.path().string()},
-                     configs::pinned_environment(job.run)}};
-  if (job.run.timeout) call.timeout = std::chrono::seconds(*job.run.timeout);
-  log_debug("starting " + call.program.string() + " for run " + job.run.name);
-  RecorderOutcome outcome =
-      run_recorder(call, job.log, [&](const RecorderProgress& state) { progress.update(state); });
+  asked.found_environment = found_environment(job.run);
+  const auto on_progress = [&](const RecorderProgress& state) { progress.update(state); };
+  RecorderOutcome outcome = job.run.program ? record_program(asked, job.log, on_progress)
+                                            : record_model(asked, job.log, on_progress);
   progress.clear();
   if (!job.bare) take_ownership(job, outcome);
   const bool is_usage = outcome.failure && outcome.failure->kind == core::ErrorKind::kUsage;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -29,6 +30,13 @@ struct RecordingResult {
   std::vector<RecorderOutput> outputs;   ///< when the job asks for them
   std::string hint;                      ///< how to mend a failure
 };
+
+/// What the user's shell has of the variables that a run pins.
+std::map<std::string, std::optional<std::string>> found_environment(const configs::RunSpec& run);
+
+/// What records a run: its recorder, or the probes of programs.
+/// @throws core::Error{kUsage} where it is not there
+void require_recorder_of(const configs::RunSpec& run);
 
 /// Refuses to write where something is already, unless the job may replace it.
 /// @throws core::Error{kUsage} naming the directory and both ways out

@@ -105,8 +105,14 @@ void put_relation(Line& line, Relation relation) {
   line.put(", ").put(relation_name(relation), relation_role(relation));
 }
 
-void put_at_op(Line& line, const OpDivergence& op, DivergenceKind kind) {
-  line.put(" at ").put(op_line(op));
+void put_at_op(Line& line, const Report& report, const OpDivergence& op) {
+  const DivergenceKind kind = report.kind;
+  line.put(" at ");
+  if (!report.runs.empty() && report.runs.front().manifest.is_of_program()) {
+    const core::OpRecord& record = shown_record(op);
+    line.put(fmt::format("step {}, {}, ", record.step, core::phase_name(record.phase)));
+  }
+  line.put(op_line(op));
   const bool is_shifted =
       op.baseline_index && op.candidate_index && *op.baseline_index != *op.candidate_index;
   line.put(is_shifted ? fmt::format(" (op {} in candidate)", *op.candidate_index) : "");
@@ -243,7 +249,7 @@ void put_divergence(Line& line, const Report& report) {
       break;
   }
   if (first) {
-    put_at_op(line, *first, report.kind);
+    put_at_op(line, report, *first);
   } else if (!report.reasons.empty()) {
     line.put(": " + report.reasons.front());
   }

@@ -401,7 +401,7 @@ std::vector<RecordingJob> plan_jobs(
     if (digests_first) job.run.dump.level = core::DumpLevel::kDigest;
     if (digests_first || job.replace_aside) require_free_aside(job);
     // Found now, so that a missing one does not show after the first run was recorded.
-    require_recorder(run.recorder);
+    require_recorder_of(run);
     jobs.push_back(std::move(job));
   }
   std::vector<RecordingJob> with_values = jobs;

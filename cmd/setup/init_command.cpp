@@ -7,6 +7,7 @@
 
 #include "cmd/options/command_line.h"
 #include "cmd/options/starting_config.h"
+#include "cmd/render/json/json_form.h"
 #include "cmd/terminal/command.h"
 #include "cmd/terminal/logging.h"
 #include "cmd/terminal/output.h"
@@ -19,12 +20,18 @@ class InitCommand final : public Command {
  public:
   InitCommand()
       : Command({"init",
-                 "Write a starting configuration for a model",
+                 "Write a starting configuration for a model or a program",
                  {"repro-check init model.pt -o config.json",
-                  "repro-check init model.pt --method generate > config.json"}}) {}
+                  "repro-check init model.pt --method generate > config.json",
+                  "repro-check init --program -o config.json -- python train.py --epochs 1"}}) {}
 
   void define(Options& options) override {
-    options.value("model", "MODEL.pt", &model_, "TorchScript file", {.required = true});
+    options.value("model",
+                  "MODEL.pt",
+                  &words_,
+                  "TorchScript file; with --program the command, behind --",
+                  {.required = true});
+    options.flag("--program", &is_program_, "For a program that uses PyTorch from Python");
     options.value("--method", "NAME", &method_, "Method to run (forward)");
     options.value("-o,--output", "FILE", &output_, "Write to a file, not to stdout");
     options.flag("--force", &force_, "Replace the file if it exists");
@@ -32,7 +39,7 @@ class InitCommand final : public Command {
 
   core::ExitCode run(const GlobalOptions&) override {
     require_free_output();
-    const StartingConfig config = ask_starting_config(model_, model_path(), method_);
+    const StartingConfig config = starting_config();
     if (output_) {
       write_file(*output_, config.text);
       log_info("wrote " + *output_);
@@ -44,6 +51,27 @@ class InitCommand final : public Command {
   }
 
  private:
+  [[nodiscard]] StartingConfig starting_config() const {
+    if (is_program_) return {program_config(), {}};
+    if (words_.size() == 1) return ask_starting_config(words_.front(), model_path(), method_);
+    throw core::Error(core::ErrorKind::kUsage,
+                      "init takes one model",
+                      "for a program: repro-check init --program -- COMMAND");
+  }
+
+  /// A program is started where it is now, wherever its configuration is written to.
+  [[nodiscard]] std::string program_config() const {
+    Json document;
+    Json& program = document["program"];
+    program["command"] = words_;
+    const std::filesystem::path here = std::filesystem::current_path();
+    const std::filesystem::path folder =
+        output_ ? std::filesystem::absolute(*output_).parent_path() : here;
+    const std::string cwd = std::filesystem::proximate(here, folder).string();
+    if (cwd != ".") program["cwd"] = cwd;
+    return document.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  }
+
   void require_free_output() const {
     if (!output_) return;
     std::error_code ignored;
@@ -56,13 +84,14 @@ class InitCommand final : public Command {
   }
 
   [[nodiscard]] std::string model_path() const {
-    const std::filesystem::path model(model_);
-    if (!output_ || model.is_absolute()) return model_;
+    const std::filesystem::path model(words_.front());
+    if (!output_ || model.is_absolute()) return words_.front();
     const std::filesystem::path folder = std::filesystem::absolute(*output_).parent_path();
     return std::filesystem::proximate(std::filesystem::absolute(model), folder).string();
   }
 
-  std::string model_;
+  std::vector<std::string> words_;
+  bool is_program_ = false;
   std::string method_ = "forward";
   std::optional<std::string> output_;
   bool force_ = false;

@@ -25,15 +25,21 @@ std::string judged_text(const configs::CompareSpec& spec) {
 }
 
 std::string run_text(const configs::RunSpec& run) {
-  std::string text = fmt::format("  {}: {} {} on {}, seed {}, determinism {}, rng {}, dropout {}",
-                                 escape_name(run.name),
-                                 escape_name(run.model.path.filename().string()),
-                                 escape_name(run.model.method),
-                                 escape_name(run.device),
-                                 run.seed,
-                                 core::name_of(run.determinism),
-                                 core::name_of(run.rng),
-                                 run.disable_dropout ? "off" : "as the model has it");
+  const std::string seed = run.seed ? fmt::format("seed {}", *run.seed) : "generators left alone";
+  const std::string what =
+      run.program
+          ? fmt::format("{}, {}",
+                        escape_name(fmt::format("{}", fmt::join(run.program->command, " "))),
+                        seed)
+          : fmt::format("{} {} on {}, {}",
+                        escape_name(run.model.path.filename().string()),
+                        escape_name(run.model.method),
+                        escape_name(run.device),
+                        seed);
+  std::string text = fmt::format(
+      "  {}: {}, determinism {}", escape_name(run.name), what, core::name_of(run.determinism));
+  if (!run.program) text += fmt::format(", rng {}", core::name_of(run.rng));
+  text += fmt::format(", dropout {}", run.disable_dropout ? "off" : "as the model has it");
   if (run.threads) text += fmt::format(", threads {}", *run.threads);
   if (run.dtype) text += fmt::format(", dtype {}", core::dtype_name(*run.dtype));
   for (const auto& [name, value] : run.env) {
@@ -70,10 +76,11 @@ class ValidateCommand final : public Command {
     const configs::Config config = config_.load();
     expect_reference(config);
     const configs::RunSpec& first = config.runs.front();
-    std::string text = fmt::format("OK: {}, {}, compared {}\n",
-                                   format_count(config.runs.size(), "run"),
-                                   format_count(first.calls.size(), "call"),
-                                   judged_text(config.compare));
+    std::string text =
+        fmt::format("OK: {}, {}, compared {}\n",
+                    format_count(config.runs.size(), "run"),
+                    first.program ? "a program" : format_count(first.calls.size(), "call"),
+                    judged_text(config.compare));
     if (!globals.quiet) {
       for (const configs::RunSpec& run : config.runs) text += run_text(run);
       text += fmt::format("  dumps: {}, level {}, depth {}\n",

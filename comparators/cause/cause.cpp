@@ -601,8 +601,9 @@ const core::TensorRecord& either(const TensorComparison& comparison) {
 /// Where inputs that differ got their values.
 class Tracer {
  public:
-  /// @param lane  of the operator whose inputs are traced
-  Tracer(const Evidence& evidence, std::uint32_t lane) : evidence_(evidence), lane_(lane) {}
+  /// @param reader  whose inputs are traced, in the baseline
+  Tracer(const Evidence& evidence, const core::OpHead& reader)
+      : evidence_(evidence), reader_(reader) {}
 
   [[nodiscard]] TracedInput trace(const TensorComparison& comparison) const {
     TracedInput traced;
@@ -623,6 +624,7 @@ class Tracer {
       }
     } else {
       set_name(either(comparison).name, traced);
+      if (traced.origin == CauseKind::kConstant) set_forward_call(traced);
     }
     if (!traced.changed.empty()) traced.origin = CauseKind::kUnobservedWrite;
     if (is_raced(here, there)) traced.origin = CauseKind::kRace;
@@ -650,7 +652,7 @@ class Tracer {
   }
 
   [[nodiscard]] bool is_elsewhere(const core::DumpSource& dump, std::int64_t writer) const {
-    return writer >= 0 && dump.op_head(static_cast<std::uint64_t>(writer)).lane != lane_;
+    return writer >= 0 && dump.op_head(static_cast<std::uint64_t>(writer)).lane != reader_.lane;
   }
 
   /// On which side the value is not what its producer returned; empty where nothing shows it.
@@ -700,6 +702,44 @@ class Tracer {
     }
   }
 
+  /// What a forward operator makes inside and keeps for the backward pass, no record shows being
+  /// written: it comes from that operator, which is the latest of the same step, module and line.
+  void set_forward_call(TracedInput& traced) const {
+    if (reader_.phase != core::Phase::kBackward || reader_.site == nullptr) return;
+    for (std::uint64_t op = reader_.index; op-- > 0;) {
+      const core::OpRecord call{evidence_.baseline.op_head(op)};
+      if (call.step < reader_.step) return;
+      if (call.phase == core::Phase::kBackward || !is_one_place(call.site.get())) continue;
+      const bool differs = evidence_.outcomes.at(op) == OpOutcome::kDiverged;
+      if (!differs && !reads_differing(op)) continue;
+      traced.producer = op;
+      traced.origin = CauseKind::kPropagated;
+      return;
+    }
+  }
+
+  /// What comes out may be equal all the same, and what is kept inside differ.
+  [[nodiscard]] bool reads_differing(std::uint64_t op) const {
+    const std::uint32_t there = evidence_.pairing.candidate_of[static_cast<std::size_t>(op)];
+    if (there == kUnmatched) return false;
+    const auto digests = [](const core::OpRecord& record) {
+      std::vector<core::Digest> of_inputs;
+      for (const core::TensorRecord& tensor : record.tensors) {
+        if (tensor.role == core::TensorRole::kInput) of_inputs.push_back(tensor.digest);
+      }
+      return of_inputs;
+    };
+    return digests(evidence_.baseline.op(op)) != digests(evidence_.candidate.op(there));
+  }
+
+  [[nodiscard]] bool is_one_place(const core::CallSite* site) const {
+    if (site == nullptr || site->module_path != reader_.site->module_path) return false;
+    const core::SourceFrame* here = core::display_frame(*reader_.site);
+    const core::SourceFrame* there = core::display_frame(*site);
+    return here != nullptr && there != nullptr && here->file == there->file &&
+           here->line == there->line;
+  }
+
   static void set_name(std::string_view name, TracedInput& traced) {
     const core::TensorSource source = core::named_source(name);
     traced.name = source.name;
@@ -709,7 +749,7 @@ class Tracer {
   }
 
   const Evidence& evidence_;
-  std::uint32_t lane_;
+  const core::OpHead& reader_;
 };
 
 const TracedInput* first_of(const std::vector<TracedInput>& inputs, CauseKind origin) {
@@ -769,6 +809,20 @@ Cause propagated_cause(const TracedInput& input, const Evidence& evidence) {
   return {CauseKind::kPropagated, std::move(what), fmt::format("look at op {}", look)};
 }
 
+/// `; it asked os.urandom (2 calls, first at data.py:7)`: what no seed of ours pins.
+std::string unpinned_text(const core::RunManifest& manifest) {
+  constexpr std::string_view kPrefix = "unpinned.";
+  std::string text;
+  for (const core::EnvironmentFact& fact : manifest.environment) {
+    if (!fact.name.starts_with(kPrefix)) continue;
+    text += fmt::format("{}{} ({})",
+                        text.empty() ? "; what no seed pins it took from " : ", ",
+                        fact.name.substr(kPrefix.size()),
+                        fact.value);
+  }
+  return text;
+}
+
 Cause cause_of(const TracedInput& input, const OpFindings& findings, const Evidence& evidence) {
   const TensorComparison& tensor = *input.comparison;
   const std::string argument = argument_text(input);
@@ -811,6 +865,13 @@ Cause cause_of(const TracedInput& input, const OpFindings& findings, const Evide
               fmt::format("look at op {}, or allow more at this operator", *input.producer)};
     }
     default:
+      if (evidence.baseline.manifest().is_of_program()) {
+        return {CauseKind::kConstant,
+                argument + " differs" + measured_size(input, evidence) +
+                    ", and no recorded operator made it: the program did" +
+                    unpinned_text(evidence.baseline.manifest()),
+                "compare what the two runs hand to the operator at this line"};
+      }
       return {CauseKind::kConstant,
               argument +
                   " is a constant of the graph that differs; a traced random value may be "
@@ -855,12 +916,12 @@ Cause input_causes(const std::vector<TracedInput>& inputs,
 
 /// A differing tensor input decides, whatever else differs. Rows 5 to 9.
 std::optional<Attribution> from_inputs(const OpFindings& findings,
-                                       std::uint32_t lane,
+                                       const core::OpHead& reader,
                                        const Evidence& evidence) {
   if (findings.inputs.empty()) return std::nullopt;
   std::vector<TracedInput> inputs;
   for (const TensorComparison& input : findings.inputs)
-    inputs.push_back(Tracer(evidence, lane).trace(input));
+    inputs.push_back(Tracer(evidence, reader).trace(input));
   Attribution result;
   result.cause = input_causes(inputs, findings, evidence);
   if (first_of(inputs, CauseKind::kRace) != nullptr) return result;
@@ -925,7 +986,7 @@ Attribution attribute(const JudgedCall& call, const Evidence& evidence) {
   if (child != kUnmatched) {
     // On whose account nothing inside it is at fault.
     result = inherited_from(child, fmt::format("op {}, which it calls, diverged", child));
-  } else if (auto by_inputs = from_inputs(findings, call.baseline.lane, evidence)) {
+  } else if (auto by_inputs = from_inputs(findings, call.baseline, evidence)) {
     result = std::move(*by_inputs);
   } else if (auto by_scalars = from_scalars(findings, evidence)) {
     result = std::move(*by_scalars);

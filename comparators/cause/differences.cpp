@@ -92,7 +92,12 @@ struct RunFact {
 
 constexpr auto kRunFacts = std::to_array<RunFact>({
     {"model.digest", true, [](const auto& of) { return core::to_hex(of.model_digest); }},
-    {"model.path", false, [](const auto& of) { return of.model_path; }},
+    {"model.path",
+     false,
+     [](const auto& of) { return of.is_of_program() ? std::string() : of.model_path; }},
+    {"program",
+     true,
+     [](const auto& of) { return of.is_of_program() ? of.model_path : std::string(); }},
     {"model.method", true, [](const auto& of) { return of.model_method; }},
     {"device", true, [](const auto& of) { return of.device; }},
     {"seed", true, [](const auto& of) { return std::to_string(of.seed); }},
@@ -104,6 +109,7 @@ constexpr auto kRunFacts = std::to_array<RunFact>({
     {"dump.depth", false, [](const auto& of) { return of.trace.depth; }},
     {"dump.include", false, [](const auto& of) { return patterns(of.trace.include); }},
     {"dump.exclude", false, [](const auto& of) { return patterns(of.trace.exclude); }},
+    {"dump.only", false, [](const auto& of) { return of.trace.only; }},
     {"dump.digest_algorithm", false, [](const auto& of) { return of.trace.digest_algorithm; }},
     {"tool.version", false, [](const auto& of) { return of.tool_version; }},
 });
@@ -154,7 +160,9 @@ bool is_fact(std::string_view pointer) {
 DifferenceGroup group_of(const Difference& difference) {
   const std::string_view pointer = difference.pointer;
   if (!difference.affects_numbers ||
-      starts_with_any(pointer, {"model.", "seed", "generator", "rng", "disable_dropout"})) {
+      starts_with_any(
+          pointer,
+          {"model.", "program", "unpinned.", "seed", "generator", "rng", "disable_dropout"})) {
     return DifferenceGroup::kOther;
   }
   if (is_of_threads(pointer)) return DifferenceGroup::kThreads;

@@ -8,6 +8,7 @@
 
 #include "configs/parser/reader.h"
 #include "core/error.h"
+#include "core/trace/op_record.h"
 
 namespace repro_check::configs {
 namespace detail {
@@ -150,6 +151,14 @@ std::vector<std::string> dtype_names() {
   return names;
 }
 
+std::vector<std::string> phase_names() {
+  std::vector<std::string> names;
+  for (int phase = 0; phase <= static_cast<int>(core::kLastPhase); ++phase) {
+    names.emplace_back(core::phase_name(static_cast<core::Phase>(phase)));
+  }
+  return names;
+}
+
 /// Under `strict_rules` what no recording can mend is told before there is one.
 void check_strict_rules(const ObjectReader& object,
                         const CompareSpec& compare,
@@ -157,7 +166,7 @@ void check_strict_rules(const ObjectReader& object,
   const auto list = object.find("rules");
   // A pattern that could not be read would look like one that takes everything.
   if (!compare.strict_rules || !list || !problems.empty()) return;
-  const std::vector<std::string> phases{"forward", "backward", "optimizer"};
+  const std::vector<std::string> phases = phase_names();
   const std::vector<std::string> dtypes = dtype_names();
   for (std::size_t i = 0; i < compare.rules.size(); ++i) {
     const MatchSpec& match = compare.rules[i].match;

@@ -125,7 +125,10 @@ void merge_preset(Json& document, const ParseContext& context) {
   const Json& schema = detail::config_schema().at("properties").at("preset");
   const auto index = detail::read_word({&document["preset"], "/preset", &schema}, context);
   if (!index) return;
-  const Json preset = Json::parse(detail::builtin_presets()[*index].json);
+  Json preset = Json::parse(detail::builtin_presets()[*index].json);
+  if (document.contains("program")) {
+    for (const std::string_view key : detail::kOnlyOfModels) preset.erase(std::string(key));
+  }
   // `"model": "model.pt"` is short for an object, and only objects merge.
   if (document.contains("model") && document["model"].is_string() && preset.contains("model")) {
     document["model"] = Json{{"path", document["model"]}};
@@ -159,7 +162,10 @@ class Builder {
     if (const auto node = object_.find("report")) read_report(*node);
     detail::read_gate_members(object_, context_, config_.gate);
     read_runs();
-    check_given("model", R"(give "model": {"path": "model.pt"})", &detail::Given::model);
+    check_given(
+        "model",
+        R"(give "model": {"path": "model.pt"}, or "program": {"command": ["python", "train.py"]})",
+        &detail::Given::model);
     check_given("inputs",
                 R"(give one input an argument, such as {"generate": "normal", "shape": [2, 16]}, )"
                 "or [] for none",

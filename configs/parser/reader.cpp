@@ -32,6 +32,11 @@ std::string flaw_of(const std::filesystem::path& path, PathKind kind) {
   if (kind == PathKind::kDirectoryToMake) {
     return exists && !std::filesystem::is_directory(status) ? "is not a directory" : "";
   }
+  if (kind == PathKind::kDirectory) {
+    return !exists                                 ? "no such directory"
+           : std::filesystem::is_directory(status) ? ""
+                                                   : "is not a directory";
+  }
   const bool to_make = kind == PathKind::kFileToMake || kind == PathKind::kDumpToMake;
   if (to_make && !exists) return "";
   if (kind == PathKind::kDumpToMake && std::filesystem::is_directory(status)) return "";
@@ -252,6 +257,34 @@ bool read(const Node& node, const ParseContext& context, std::uint64_t& into, As
         context.problems);
   }
   into = *size;
+  return true;
+}
+
+bool read(const Node& node, const ParseContext& context, core::OpRanges& into, AsSteps /*as*/) {
+  constexpr const char* kForm = "steps such as \"0:3,100\": the first three, and number 100";
+  const auto text = read_text(node, context, kForm);
+  if (!text) return false;
+  core::OpRanges steps;
+  const auto number = [](std::string_view digits) -> std::optional<std::uint64_t> {
+    std::uint64_t value = 0;
+    const auto [end, code] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+    const bool whole = code == std::errc() && end == digits.data() + digits.size();
+    return whole ? std::optional(value) : std::nullopt;
+  };
+  for (std::size_t start = 0; start <= text->size();) {
+    const std::size_t end = std::min(text->find(',', start), text->size());
+    const std::string_view part = std::string_view(*text).substr(start, end - start);
+    const std::size_t colon = part.find(':');
+    const auto first = number(part.substr(0, colon));
+    const auto past = colon == std::string_view::npos ? first : number(part.substr(colon + 1));
+    const std::uint64_t one = colon == std::string_view::npos ? 0 : 1;
+    if (!first || !past || *past < *first + one) {
+      return report_unexpected(node, kForm, context.problems);
+    }
+    steps.push_back({*first, *past - one});
+    start = end + 1;
+  }
+  into = core::united(std::move(steps));
   return true;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -113,11 +114,13 @@ std::optional<std::string> read_text(const Node& node,
                                      std::string_view what,
                                      std::string_view form = {});
 
-enum class PathKind { kFile, kExecutable, kDirectoryToMake, kFileToMake, kDumpToMake };
+enum class PathKind { kFile, kExecutable, kDirectory, kDirectoryToMake, kFileToMake, kDumpToMake };
 /// Two words that stand for false and true.
 struct AsWord {};
 /// A number of bytes, or a text such as 256MiB.
 struct AsBytes {};
+/// Steps of a program, `0:3,100`.
+struct AsSteps {};
 
 // Read into a member, which keeps what it has when there is a problem.
 // @return whether there was none
@@ -125,6 +128,7 @@ bool read(const Node& node, const ParseContext& context, bool& into);
 bool read(const Node& node, const ParseContext& context, bool& into, AsWord as);
 bool read(const Node& node, const ParseContext& context, double& into);
 bool read(const Node& node, const ParseContext& context, std::uint64_t& into, AsBytes as);
+bool read(const Node& node, const ParseContext& context, core::OpRanges& into, AsSteps as);
 bool read(const Node& node, const ParseContext& context, std::optional<NamePattern>& into);
 bool read(const Node& node, const ParseContext& context, core::Dtype& into);
 /// Not `auto`, which is for RecordingPlan.
@@ -258,9 +262,23 @@ inline constexpr const char* kWhyNoLargerSeed =
     "LibTorch's CPU generator uses the low 32 bits only, so a larger seed would repeat the numbers "
     "of a smaller one";
 
+/// Keys that say nothing of a program.
+inline constexpr std::array<std::string_view, 12> kOnlyOfModels{"model",
+                                                                "inputs",
+                                                                "calls",
+                                                                "rng",
+                                                                "grad",
+                                                                "device",
+                                                                "dtype",
+                                                                "interop_threads",
+                                                                "optimize_executor",
+                                                                "settings",
+                                                                "recorder",
+                                                                "extensions"};
+
 /// What an object said, whether or not it was right: what is missing is not reported twice.
 struct Given {
-  bool model = false;
+  bool model = false;  ///< or a program
   bool inputs = false;
 };
 

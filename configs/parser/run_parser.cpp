@@ -33,19 +33,31 @@ void visit_model(const Visitor& member, Model& model) {
                       "the name of a parameter or buffer");
 }
 
+template <typename Visitor, typename Program>
+void visit_program(const Visitor& member, Program& program) {
+  member("command", program.command, "a list: the program, and its arguments", "a text");
+  member("cwd", program.cwd, PathKind::kDirectory, "the directory that it is started in");
+}
+
+/// Of a program and of a model alike.
 template <typename Visitor, typename Run>
 void visit_run(const Visitor& member, Run& run) {
   member("seed", run.seed, kWhyNoLargerSeed);
   member("determinism", run.determinism);
   member("disable_dropout", run.disable_dropout);
-  member("rng", run.rng);
-  member("grad", run.grad);
-  member("device", run.device, kDevice);
-  member("dtype", run.dtype);
+  if (!run.program) {
+    member("rng", run.rng);
+    member("grad", run.grad);
+    member("device", run.device, kDevice);
+    member("dtype", run.dtype);
+  }
   member("threads", run.threads);
-  member("interop_threads", run.interop_threads);
-  member("optimize_executor", run.optimize_executor);
+  if (!run.program) {
+    member("interop_threads", run.interop_threads);
+    member("optimize_executor", run.optimize_executor);
+  }
   member("env", run.env);
+  if (run.program) return;
   member("settings", run.settings);
   member("recorder",
          run.recorder,
@@ -79,6 +91,9 @@ void visit_dump(const Visitor& member, Dump& dump) {
   member.unless_empty("slice", dump.slice);
   member.unless_empty(
       "reference", dump.reference, PathKind::kDirectoryToMake, "the directory of a dump");
+  member.unless_empty("steps", dump.steps, AsSteps{});
+  member.unless_empty("phases", dump.phases, "a list of phases");
+  member.unless_empty("first_ops", dump.first_ops);
 }
 
 /// @return whether a path was given, right or wrong
@@ -102,6 +117,26 @@ bool read_model(const Node& node, const ParseContext& context, ModelSpec& model)
                          "the name is in the list already");
   }
   return object.is_meant("path");
+}
+
+/// Over what `run` holds of a program already.
+void read_program(const Node& node, const ParseContext& context, RunSpec& run) {
+  if (!run.program) run.program.emplace().cwd = context.base;
+  const ObjectReader object(node, context);
+  visit_program(object, *run.program);
+  object("env", run.env);
+  if (run.program->command.empty()) {
+    object.require("command", R"(; such as ["python", "train.py"])");
+  }
+}
+
+/// What a program decides by itself is refused, not passed over.
+void refuse_of_models(const ObjectReader& object, Problems& problems) {
+  for (const std::string_view key : kOnlyOfModels) {
+    if (!object.has(key)) continue;
+    problems.add(child_pointer(object.pointer(), key),
+                 "is of a TorchScript model; a program sees to it itself");
+  }
 }
 
 std::vector<CallSpec> read_calls(const Node& node, const ParseContext& context) {
@@ -145,6 +180,8 @@ class ObjectWriter {
     }
   }
   static Json value_of(const std::filesystem::path& path) { return path.string(); }
+  static Json value_of(core::Phase phase) { return std::string(core::phase_name(phase)); }
+  static Json value_of(const core::OpRanges& steps) { return steps_text(steps); }
   static Json value_of(const core::SliceRule& slice) {
     Json json;
     visit_slice(ObjectWriter(json), slice);
@@ -214,6 +251,17 @@ bool read(const Node& node, const ParseContext& context, core::SliceRule& slice)
 }
 
 Given read_run_members(const ObjectReader& object, const ParseContext& context, RunSpec& run) {
+  if (const auto program = object.find("program")) {
+    // Whoever trains with dropout means to; of a model that is called once it is in the way.
+    if (!run.program && !context.resolved) run.disable_dropout = false;
+    read_program(*program, context, run);
+  }
+  if (run.program) {
+    refuse_of_models(object, context.problems);
+    visit_run(object, run);
+    object("timeout", run.timeout);
+    return {true, true};
+  }
   const auto model = object.find("model");
   const auto inputs = object.find("inputs");
   const auto calls = object.find("calls");
@@ -245,6 +293,10 @@ Given read_run_entry(const Node& node, const ParseContext& context, RunSpec& run
 bool check_run(const RunSpec& run, const std::string& pointer, Problems& problems) {
   constexpr std::size_t kShown = 20;
   const std::size_t before = problems.all().size();
+  if (!run.seed && !run.program) {
+    problems.add(child_pointer(pointer, "seed"),
+                 "null leaves the generators of a program alone; a model is always seeded");
+  }
   if (!run.model.weights.empty() && !run.model.weights_from) {
     problems.add(
         child_pointer(pointer, "model"),
@@ -276,11 +328,14 @@ void read_dump(const Node& node, const ParseContext& context, DumpSpec& dump, Re
 Json to_json(const RunSpec& run, bool with_pointers) {
   Json json = Json::object();
   json["name"] = run.name;
-  Json& model = json["model"];
-  visit_model(ObjectWriter(model), run.model);
-  json["calls"] = Json::array();
-  for (const CallSpec& call : run.calls) {
-    json["calls"].push_back(Json::object({{"inputs", inputs_json(call, with_pointers)}}));
+  if (run.program) {
+    visit_program(ObjectWriter(json["program"]), *run.program);
+  } else {
+    visit_model(ObjectWriter(json["model"]), run.model);
+    json["calls"] = Json::array();
+    for (const CallSpec& call : run.calls) {
+      json["calls"].push_back(Json::object({{"inputs", inputs_json(call, with_pointers)}}));
+    }
   }
   visit_run(ObjectWriter(json), run);
   Json& dump = json["dump"];

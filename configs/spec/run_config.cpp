@@ -123,10 +123,37 @@ std::string_view name_of(OperatorOrder order) noexcept {
   return pick({"strict", "relaxed"}, order);
 }
 
+std::string steps_text(const core::OpRanges& steps) {
+  std::string text;
+  for (const core::OpRange& range : steps) {
+    text += (text.empty() ? "" : ",") + std::to_string(range.first);
+    if (range.last != range.first) text += ":" + std::to_string(range.last + 1);
+  }
+  return text;
+}
+
+std::string part_text(const DumpSpec& dump) {
+  std::vector<std::string> parts;
+  if (!dump.steps.empty()) parts.push_back("steps " + steps_text(dump.steps));
+  if (!dump.phases.empty()) {
+    std::string names;
+    for (const core::Phase phase : dump.phases) {
+      names += (names.empty() ? "" : ", ") + std::string(core::phase_name(phase));
+    }
+    parts.push_back("phases " + names);
+  }
+  if (dump.first_ops > 0) {
+    parts.push_back("the first " + std::to_string(dump.first_ops) + " operators");
+  }
+  std::string text;
+  for (const std::string& part : parts) text += (text.empty() ? "" : "; ") + part;
+  return text;
+}
+
 Environment pinned_environment(const RunSpec& run) {
   Environment environment;
   pin(kAlways, environment);
-  environment["PYTHONHASHSEED"] = std::to_string(run.seed);
+  if (run.seed) environment["PYTHONHASHSEED"] = std::to_string(*run.seed);
   if (run.threads) {
     pin(kWithThreads, environment);
     for (const char* name : {"MKL_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"}) {

@@ -14,6 +14,7 @@
 #include "configs/spec/gate_spec.h"
 #include "core/tensor/content.h"
 #include "core/tensor/dtype.h"
+#include "core/trace/op_record.h"
 #include "core/trace/run_manifest.h"
 
 namespace repro_check::configs {
@@ -35,6 +36,13 @@ struct ModelSpec {
   std::optional<std::filesystem::path> weights_from;
   std::vector<std::string> weights;  ///< which of them, `encoder.3.weight`; empty = all
   bool operator==(const ModelSpec&) const = default;
+};
+
+/// A program that a run starts in place of a model: any that uses PyTorch from Python.
+struct ProgramSpec {
+  std::vector<std::string> command;  ///< looked for in PATH, and its arguments
+  std::filesystem::path cwd;         ///< where it is started; absolute once parsed
+  bool operator==(const ProgramSpec&) const = default;
 };
 
 enum class Distribution { kZeros, kOnes, kArange, kNormal, kUniform, kRandint };
@@ -102,6 +110,10 @@ struct DumpSpec {
   std::optional<core::SliceRule> slice;              ///< how much is stored of what is too large
   /// A dump whose contents are referred to instead of stored again; absolute once parsed.
   std::optional<std::filesystem::path> reference;
+  // Of a program: the part of it that is recorded.
+  core::OpRanges steps;             ///< as united() gives them; empty = all
+  std::vector<core::Phase> phases;  ///< empty = all
+  std::uint64_t first_ops = 0;      ///< so many operators at most; 0 = all
   /// Made by `run`, no key of a configuration: at level tensor the operators whose bytes are kept;
   /// empty = all.
   core::OpRanges keep_ops;
@@ -123,9 +135,13 @@ struct RecordingPlan {
 /// Everything one recorder process is told: the base configuration with a run's overrides applied.
 struct RunSpec {
   std::string name;
+  /// What is run: a program, of which then only the members count that docs/CONFIGURATION.md names;
+  /// else the model, called with inputs.
+  std::optional<ProgramSpec> program;
   ModelSpec model;
   std::vector<CallSpec> calls;
-  std::uint64_t seed = 0;  ///< 0 to 2^32-1
+  /// 0 to 2^32-1; empty, for a program only: its generators are left as they are.
+  std::optional<std::uint64_t> seed = 0;
   DeterminismMode determinism = DeterminismMode::kOff;
   bool disable_dropout = true;
   RngMode rng = RngMode::kDevice;
@@ -188,6 +204,12 @@ void for_each_leaf(const RunSpec& run, const Visit& visit) {
     for (const InputSpec& input : call) for_each_leaf(input, visit);
   }
 }
+
+/// `0:3,100`, half-open as in Python; empty for no ranges.
+std::string steps_text(const core::OpRanges& steps);
+
+/// `steps 0:3, phases forward, backward, the first 500 operators`; empty for all of it.
+std::string part_text(const DumpSpec& dump);
 
 /// Variables a run sets, or takes away where the value is empty, before its recorder starts; all
 /// others are inherited. What the configuration's `env` says wins over what is pinned here. Which

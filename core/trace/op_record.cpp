@@ -148,8 +148,9 @@ const SourceFrame* display_frame(const CallSite& site) noexcept {
 }
 
 std::string_view phase_name(Phase phase) noexcept {
-  constexpr std::array<std::string_view, 3> kNames{"forward", "backward", "optimizer"};
-  return kNames[static_cast<std::size_t>(phase)];
+  constexpr std::array<std::string_view, static_cast<std::size_t>(kLastPhase) + 1> kNames{
+      "forward", "backward", "optimizer", "setup", "data", "loss", "reduce", "recompute", "eval"};
+  return kNames.at(static_cast<std::size_t>(phase));
 }
 
 }  // namespace repro_check::core

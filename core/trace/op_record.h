@@ -111,7 +111,20 @@ struct CallSite {
 /// there is none.
 const SourceFrame* display_frame(const CallSite& site) noexcept;
 
-enum class Phase : std::uint8_t { kForward = 0, kBackward = 1, kOptimizer = 2 };
+/// What a program was doing. Of a model it is always kForward. Numbers are those of the dump.
+enum class Phase : std::uint8_t {
+  kForward = 0,
+  kBackward = 1,
+  kOptimizer = 2,  ///< steps, and clipping of gradients
+  kSetup = 3,      ///< before the first batch and the first call of a module
+  kData = 4,       ///< a data loader hands out a batch
+  kLoss = 5,       ///< outside of modules, behind the forward pass
+  kReduce = 6,     ///< collectives
+  kRecompute = 7,  ///< a forward pass again, inside of a backward pass
+  kEval = 8,       ///< a module in evaluation mode, without gradients
+};
+inline constexpr Phase kLastPhase = Phase::kEval;
+/// `forward`, in lower case.
 std::string_view phase_name(Phase phase) noexcept;
 
 struct Argument {

@@ -119,6 +119,7 @@ struct TraceSummary {
   std::string depth = "top";            ///< top | leaf | all
   std::vector<std::string> include;     ///< patterns in force; empty = all
   std::vector<std::string> exclude;
+  std::string only;   ///< `steps 0:3`: the part of a program that was recorded; empty = all of it
   OpRanges keep_ops;  ///< at level tensor, the operators whose bytes were kept; empty = all
   std::string digest_algorithm;
   std::string io =
@@ -136,15 +137,18 @@ struct TraceSummary {
   }
 };
 
+/// Of a recording of a program, where no model has been called.
+inline constexpr const char* kProgramMethod = "program";
+
 /// Who recorded what, with what, in which environment. Written last: no manifest, no dump.
 struct RunManifest {
   std::string tool_version;
-  std::string run_name;       ///< `baseline`
-  std::string created;        ///< UTC, ISO 8601
-  std::string configuration;  ///< the resolved run, as JSON text
-  std::string model_path;     ///< as given
-  std::string model_method = "forward";
-  Digest model_digest;  ///< of the file
+  std::string run_name;                  ///< `baseline`
+  std::string created;                   ///< UTC, ISO 8601
+  std::string configuration;             ///< the resolved run, as JSON text
+  std::string model_path;                ///< as given; of a program its command
+  std::string model_method = "forward";  ///< kProgramMethod of a program
+  Digest model_digest;                   ///< of the file
   std::uint64_t seed = 0;
   std::string device = "cpu";
   std::string determinism = "off";
@@ -159,6 +163,8 @@ struct RunManifest {
   double seconds = 0;  ///< of the forward calls, recording included
   double load_seconds = 0;
   Digest digest;  ///< of its text, as that says itself; set by manifest_from_json_text()
+
+  [[nodiscard]] bool is_of_program() const noexcept { return model_method == kProgramMethod; }
 };
 
 /// UTF-8 JSON with a trailing newline; field order fixed. Strings that are not UTF-8 are cleaned.

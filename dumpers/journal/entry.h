@@ -264,7 +264,7 @@ std::uint64_t entry_checksum(std::span<const std::byte> covered) noexcept;
 template <typename Enum>
 inline constexpr Enum kLast = Enum{};
 template <>
-inline constexpr core::Phase kLast<core::Phase> = core::Phase::kOptimizer;
+inline constexpr core::Phase kLast<core::Phase> = core::kLastPhase;
 template <>
 inline constexpr core::TensorRole kLast<core::TensorRole> = core::TensorRole::kOutput;
 template <>

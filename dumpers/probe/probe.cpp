@@ -4,6 +4,7 @@
 #include <ATen/core/ivalue.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <exception>
 #include <initializer_list>
@@ -20,6 +21,7 @@
 #include "core/trace/run_manifest.h"
 #include "dumpers/capture/engine/capture.h"
 #include "dumpers/capture/settings/determinism.h"
+#include "dumpers/capture/settings/environment.h"
 #include "dumpers/capture/torch/torch_compat.h"
 #include "dumpers/journal/journal_writer.h"
 #include "dumpers/probe/program_sites.h"
@@ -38,6 +40,12 @@ Choice named(const std::string& name, std::initializer_list<Choice> choices) {
   throw core::Error(core::ErrorKind::kUsage, "nothing is called \"" + name + "\"");
 }
 
+core::OpRanges ranges_of(const Json& list) {
+  core::OpRanges ranges;
+  for (const Json& range : list) ranges.push_back({range[0], range[1]});
+  return ranges;
+}
+
 capture::CaptureOptions options_of(const Json& plan) {
   using Level = core::DumpLevel;
   using Depth = core::DumpDepth;
@@ -48,7 +56,17 @@ capture::CaptureOptions options_of(const Json& plan) {
   options.unseen_writes = true;
   options.include = plan.at("include");
   options.exclude = plan.at("exclude");
+  options.verify_inputs = plan.at("verify_inputs");
+  options.keep_ops = ranges_of(plan.at("keep_ops"));
   return options;
+}
+
+ProgramSites::Part part_of(const Json& plan) {
+  ProgramSites::Part part{ranges_of(plan.at("steps")), {}, plan.at("first_ops")};
+  for (const Json& phase : plan.at("phases")) {
+    part.phases.push_back(static_cast<core::Phase>(phase.get<int>()));
+  }
+  return part;
 }
 
 /// The recording of this process. Made once, and never destroyed: threads of the program may run
@@ -56,16 +74,25 @@ capture::CaptureOptions options_of(const Json& plan) {
 class Recording {
  public:
   Recording(const std::string& directory, const Json& plan)
-      : options_(options_of(plan)), sink_(directory) {
+      : options_(options_of(plan)),
+        bare_(plan.at("bare")),
+        sink_(directory),
+        only_(plan.at("only")) {
     if (!plan.at("seed").is_null()) {
       capture::seed_generators(plan.at("seed").get<std::uint64_t>(), generators_);
     }
     describe(plan);
+    sites_.record_only(part_of(plan));
     capture_.emplace(options_, sink_, &sites_);
     sink_.begin(manifest_);
+    sites_.leave_phase(core::Phase::kSetup);
     scope_.emplace(*capture_);
+    begin_step(0);
   }
 
+  [[nodiscard]] bool has_ended() const { return ended_; }
+  /// No operator is intercepted: there is only what Python says.
+  [[nodiscard]] bool is_bare() const { return bare_; }
   [[nodiscard]] bool is_of_this_process() const { return ::getpid() == process_; }
 
   void end() {
@@ -76,6 +103,10 @@ class Recording {
     capture_->rethrow_failure();
     for (std::string& text : capture_->warnings()) manifest_.warnings.push_back(std::move(text));
     capture_.reset();  // waits for threads that are inside of an operator
+    // Not before: a team of threads that is there before the program forks can hang its children.
+    for (core::EnvironmentFact& fact : capture::probe_numbers(manifest_.device)) {
+      manifest_.environment.push_back(std::move(fact));
+    }
     manifest_.seconds = std::chrono::duration<double>(Clock::now() - begun_).count();
     summarise(counts);
     sink_.finish(manifest_);
@@ -99,9 +130,16 @@ class Recording {
     }
   }
 
+  void add_fact(core::EnvironmentFact fact) { manifest_.environment.push_back(std::move(fact)); }
+
+  /// On the thread that trains. In steps that are not recorded the engine is off there.
   void begin_step(std::uint32_t step) {
     capture_->set_step(step);
-    sites_.end_step();
+    sites_.begin_step(step);
+    const bool wanted = !bare_ && sites_.is_recorded(step);
+    if (wanted && !intercepts_) capture_->forget_contents();
+    intercepts_ = wanted;
+    c10::impl::tls_set_dispatch_key_included(capture::kCaptureKey, wanted);
   }
 
   ProgramSites& sites() { return sites_; }
@@ -117,7 +155,7 @@ class Recording {
     manifest_.created = core::utc_now();
     manifest_.configuration = plan.at("configuration").dump();
     manifest_.model_path = plan.at("program");
-    manifest_.model_method = "program";
+    manifest_.model_method = core::kProgramMethod;
     manifest_.determinism = plan.at("determinism");
     manifest_.disable_dropout = options_.disable_dropout;
     manifest_.grad = "program";
@@ -125,6 +163,11 @@ class Recording {
     for (core::EnvironmentFact& fact : capture::read_settings()) {
       manifest_.settings.push_back({fact.name, fact.value, fact.value});
     }
+    std::map<std::string, std::optional<std::string>> found;
+    for (const auto& [name, value] : plan.at("found").items()) {
+      found[name] = value.is_null() ? std::nullopt : std::optional(value.get<std::string>());
+    }
+    capture::put_found(found, manifest_.settings);
     for (core::Setting& setting : generators_) manifest_.settings.push_back(std::move(setting));
     manifest_.environment = capture::read_environment();
     summarise({});
@@ -140,27 +183,35 @@ class Recording {
     trace.depth = core::name_of(options_.depth);
     trace.include = options_.include;
     trace.exclude = options_.exclude;
+    trace.only = only_;
+    if (options_.level == core::DumpLevel::kTensor) trace.keep_ops = options_.keep_ops;
     trace.digest_algorithm = core::kDigestAlgorithm;
   }
 
   const pid_t process_ = ::getpid();
   const Clock::time_point begun_ = Clock::now();
   capture::CaptureOptions options_;
+  bool bare_;
   journal::JournalSink sink_;
   std::vector<core::Setting> generators_;
+  std::string only_;
   core::RunManifest manifest_;
   std::map<std::string, core::NamedTensorKind> named_;
   ProgramSites sites_;
   std::optional<capture::Capture> capture_;
   std::optional<capture::Capture::Scope> scope_;
-  bool ended_ = false;
+  bool intercepts_ = true;
+  std::atomic<bool> ended_ = false;
 };
 
-Recording* recording = nullptr;
+std::atomic<Recording*> latest = nullptr;
+
+Recording* recording() { return latest.load(); }
 
 /// Null in a child that was forked, and before and after the recording.
 capture::Capture* active() {
-  return recording != nullptr && recording->is_of_this_process() ? recording->capture() : nullptr;
+  return recording() != nullptr && recording()->is_of_this_process() ? recording()->capture()
+                                                                     : nullptr;
 }
 
 at::Tensor borrowed(void* tensor) {
@@ -196,8 +247,13 @@ void when_active(Work&& work) noexcept {
 }
 
 /// Of the calling thread. Not destroyed with it: the capture may be gone by then.
-capture::Capture::Scope*& thread_scope() {
-  thread_local capture::Capture::Scope* scope = nullptr;
+struct ThreadScope {
+  capture::Capture* capture = nullptr;  ///< of which it is
+  capture::Capture::Scope* scope = nullptr;
+};
+
+ThreadScope& thread_scope() {
+  thread_local ThreadScope scope;
   return scope;
 }
 
@@ -207,47 +263,58 @@ constexpr std::uint32_t kNoLane = 0xffffffff;
 
 const char* repro_check_begin(const char* directory, const char* plan) {
   return told([&] {
-    if (recording != nullptr) return;
-    recording = new Recording(directory, Json::parse(plan));
+    // One that has ended stays: threads may be in it, or hold a scope of it.
+    if (recording() != nullptr && !recording()->has_ended()) return;
+    latest = new Recording(directory, Json::parse(plan));
   });
 }
 
 const char* repro_check_end() {
   return told([] {
-    if (recording != nullptr && recording->is_of_this_process()) {
-      recording->end();
+    if (recording() != nullptr && recording()->is_of_this_process()) {
+      recording()->end();
     }
   });
 }
 
-std::uint64_t repro_check_operators() { return recording == nullptr ? 0 : recording->operators(); }
-
-void repro_check_define_module(std::uint32_t number, const char* path, const char* type) {
-  when_active([&](capture::Capture&) { recording->sites().define_module(number, path, type); });
+void repro_check_fact(const char* name, const char* value) {
+  when_active([&](capture::Capture&) { recording()->add_fact({name, value}); });
 }
 
-void repro_check_enter_module(std::uint32_t number) {
-  when_active([&](capture::Capture&) { recording->sites().enter_module(number); });
+std::uint64_t repro_check_operators() {
+  return recording() == nullptr ? 0 : recording()->operators();
+}
+
+void repro_check_define_module(std::uint32_t number, const char* path, const char* type) {
+  when_active([&](capture::Capture&) { recording()->sites().define_module(number, path, type); });
+}
+
+void repro_check_enter_module(std::uint32_t number, int training) {
+  when_active([&](capture::Capture&) { recording()->sites().enter_module(number, training != 0); });
 }
 
 void repro_check_leave_module() {
-  when_active([](capture::Capture&) { recording->sites().leave_module(); });
+  when_active([](capture::Capture&) { recording()->sites().leave_module(); });
 }
 
-void repro_check_optimizer(int inside) {
+void repro_check_enter_phase(int phase) {
   when_active([&](capture::Capture&) {
-    recording->sites().set_phase(inside != 0 ? std::optional(core::Phase::kOptimizer)
-                                             : std::nullopt);
+    recording()->sites().enter_phase(static_cast<core::Phase>(phase));
   });
 }
 
+void repro_check_leave_phase(int next) {
+  when_active(
+      [&](capture::Capture&) { recording()->sites().leave_phase(static_cast<core::Phase>(next)); });
+}
+
 void repro_check_step(std::uint32_t step) {
-  when_active([&](capture::Capture&) { recording->begin_step(step); });
+  when_active([&](capture::Capture&) { recording()->begin_step(step); });
 }
 
 void repro_check_name(void* tensor, const char* name, int kind) {
   when_active([&](capture::Capture&) {
-    recording->name(borrowed(tensor), name, static_cast<core::NamedTensorKind>(kind));
+    recording()->name(borrowed(tensor), name, static_cast<core::NamedTensorKind>(kind));
   });
 }
 
@@ -276,15 +343,19 @@ std::uint32_t repro_check_fork_thread() {
 
 void repro_check_begin_thread(std::uint32_t lane) {
   when_active([&](capture::Capture& capture) {
-    if (thread_scope() != nullptr) return;
-    thread_scope() =
-        new capture::Capture::Scope(capture, lane == kNoLane ? std::nullopt : std::optional(lane));
+    if (thread_scope().capture == &capture || recording()->is_bare()) return;
+    thread_scope() = {
+        &capture,
+        new capture::Capture::Scope(capture, lane == kNoLane ? std::nullopt : std::optional(lane))};
   });
 }
 
 void repro_check_end_thread() {
   // Of a capture that is gone nothing may be touched any more.
-  when_active([](capture::Capture&) { delete std::exchange(thread_scope(), nullptr); });
+  when_active([](capture::Capture& capture) {
+    const ThreadScope held = std::exchange(thread_scope(), {});
+    if (held.capture == &capture) delete held.scope;
+  });
 }
 
 }  // namespace repro_check::probe

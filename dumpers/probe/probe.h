@@ -22,16 +22,21 @@ const char* repro_check_begin(const char* directory, const char* plan);
 /// without the interpreter's lock: other threads may have to end an operator first.
 const char* repro_check_end();
 
+/// A fact of the environment, to be told before the end.
+void repro_check_fact(const char* name, const char* value);
+
 /// Records so far; any thread.
 std::uint64_t repro_check_operators();
 
 /// The module `number`, from 1, as named_modules() has it.
 void repro_check_define_module(std::uint32_t number, const char* path, const char* type);
-void repro_check_enter_module(std::uint32_t number);
+void repro_check_enter_module(std::uint32_t number, int training);
 void repro_check_leave_module();
 
-/// The calling thread runs an optimizer, or no longer.
-void repro_check_optimizer(int inside);
+/// What the calling thread does from here on, until it leaves that, and what it does then outside
+/// of modules; numbers as core::Phase has them.
+void repro_check_enter_phase(int phase);
+void repro_check_leave_phase(int next);
 /// The step that begins, from 0.
 void repro_check_step(std::uint32_t step);
 

@@ -3,6 +3,7 @@
 
 #include <ATen/SequenceNumber.h>
 #include <ATen/record_function.h>
+#include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/accumulate_grad.h>
 
@@ -19,8 +20,14 @@ namespace {
 
 /// What Python's hooks told of the calling thread.
 struct Told {
-  std::vector<std::uint32_t> modules;  ///< entered and not left
+  struct Module {
+    std::uint32_t number;
+    bool in_backward;  ///< entered there: a forward pass again
+  };
+  std::vector<Module> modules;  ///< entered and not left
+  bool evaluates = false;       ///< the outermost of them, or that which was left last
   std::optional<core::Phase> phase;
+  core::Phase between = core::Phase::kForward;  ///< outside of modules
 };
 
 Told& told() {
@@ -55,13 +62,26 @@ void ProgramSites::define_module(std::uint32_t number, std::string path, std::st
   modules_[number] = {std::move(path), std::move(type)};
 }
 
-void ProgramSites::enter_module(std::uint32_t number) { told().modules.push_back(number); }
-
-void ProgramSites::leave_module() {
-  if (!told().modules.empty()) told().modules.pop_back();
+void ProgramSites::enter_module(std::uint32_t number, bool training) {
+  Told& thread = told();
+  if (thread.modules.empty()) thread.evaluates = !training && !c10::GradMode::is_enabled();
+  thread.modules.push_back({number, in_backward()});
 }
 
-void ProgramSites::set_phase(std::optional<core::Phase> phase) { told().phase = phase; }
+void ProgramSites::leave_module() {
+  Told& thread = told();
+  if (thread.modules.empty()) return;
+  thread.modules.pop_back();
+  if (!thread.modules.empty() || in_backward()) return;
+  thread.between = thread.evaluates ? core::Phase::kEval : core::Phase::kLoss;
+}
+
+void ProgramSites::enter_phase(core::Phase phase) { told().phase = phase; }
+
+void ProgramSites::leave_phase(core::Phase next) {
+  told().phase.reset();
+  told().between = next;
+}
 
 void ProgramSites::name_parameter(const c10::TensorImpl* parameter, const std::string& name) {
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -69,7 +89,8 @@ void ProgramSites::name_parameter(const c10::TensorImpl* parameter, const std::s
   if (!site || site->module_path != name) site = make_site(name, "AccumulateGrad", nullptr);
 }
 
-void ProgramSites::end_step() {
+void ProgramSites::begin_step(std::uint32_t step) {
+  in_step_ = is_recorded(step);
   const std::lock_guard<std::mutex> lock(mutex_);
   for (auto& [thread, calls] : calls_) {
     calls.made.erase(calls.made.begin(),
@@ -90,7 +111,7 @@ ProgramSites::Site ProgramSites::make_site(const std::string& path,
 
 ProgramSites::Site ProgramSites::forward_site() {
   const PythonChain* chain = python_frames();
-  const std::uint32_t module = told().modules.empty() ? kNoModule : told().modules.back();
+  const std::uint32_t module = told().modules.empty() ? kNoModule : told().modules.back().number;
   const std::lock_guard<std::mutex> lock(mutex_);
   Site& site = sites_[{module, chain == nullptr ? 0 : chain->id}];
   if (!site) {
@@ -130,9 +151,16 @@ ProgramSites::Site ProgramSites::backward_site(const torch::autograd::Node& node
   return after == made.begin() ? nullptr : std::prev(after)->second;
 }
 
+bool ProgramSites::runs_model() const {
+  if (!in_step_ || (part_.most > 0 && recorded_ >= part_.most)) return false;
+  return part_.phases.empty() ||
+         std::ranges::find(part_.phases, current_phase().value_or(core::Phase::kForward)) !=
+             part_.phases.end();
+}
+
 std::shared_ptr<const core::CallSite> ProgramSites::current_site() {
-  // What is run again for its activations is a forward call inside of a backward pass.
-  if (in_backward() && told().modules.empty()) {
+  ++recorded_;
+  if (current_phase() == core::Phase::kBackward) {
     const auto node = running_node();
     if (Site site = node ? backward_site(*node) : nullptr) return site;
   }
@@ -140,8 +168,14 @@ std::shared_ptr<const core::CallSite> ProgramSites::current_site() {
 }
 
 std::optional<core::Phase> ProgramSites::current_phase() const {
-  if (in_backward()) return core::Phase::kBackward;
-  return told().phase;
+  const Told& thread = told();
+  if (in_backward()) {
+    const bool again = !thread.modules.empty() && thread.modules.back().in_backward;
+    return again ? core::Phase::kRecompute : core::Phase::kBackward;
+  }
+  if (thread.phase) return thread.phase;
+  if (thread.modules.empty()) return thread.between;
+  return thread.evaluates ? core::Phase::kEval : core::Phase::kForward;
 }
 
 }  // namespace repro_check::probe

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/trace/op_range.h"
 #include "dumpers/capture/engine/capture.h"
 #include "dumpers/probe/python_frames.h"
 
@@ -31,20 +32,36 @@ class ProgramSites final : public capture::SiteProvider {
   /// @param number  of the module, as enter_module() will give it
   void define_module(std::uint32_t number, std::string path, std::string type);
   /// On the thread that runs the module.
-  void enter_module(std::uint32_t number);
+  void enter_module(std::uint32_t number, bool training);
   void leave_module();
 
-  /// The phase of what the calling thread does outside of backward passes; empty = forward.
-  void set_phase(std::optional<core::Phase> phase);
+  /// What the calling thread does until it leaves the phase.
+  void enter_phase(core::Phase phase);
+  /// @param next  of what follows outside of modules
+  void leave_phase(core::Phase next);
+
+  /// Which operators are recorded.
+  struct Part {
+    core::OpRanges steps;             ///< empty = of all
+    std::vector<core::Phase> phases;  ///< empty = of all
+    std::uint64_t most = 0;           ///< so many; 0 = all
+  };
+  /// Before any is.
+  void record_only(Part part) { part_ = std::move(part); }
+  [[nodiscard]] bool is_recorded(std::uint32_t step) const {
+    return part_.steps.empty() || core::contains(part_.steps, step);
+  }
 
   /// Names a parameter for the node that accumulates its gradient.
   void name_parameter(const c10::TensorImpl* parameter, const std::string& name);
 
-  /// A step has ended: nodes of the one before it are not looked for any more.
-  void end_step();
+  /// A step has ended, and the next one begins: nodes of the one before it are not looked for any
+  /// more.
+  void begin_step(std::uint32_t step);
 
   std::shared_ptr<const core::CallSite> current_site() override;
   [[nodiscard]] std::optional<core::Phase> current_phase() const override;
+  [[nodiscard]] bool runs_model() const override;
 
  private:
   using Site = std::shared_ptr<const core::CallSite>;
@@ -61,6 +78,9 @@ class ProgramSites final : public capture::SiteProvider {
   Site make_site(const std::string& path, const std::string& type, const PythonChain* chain);
   void note_call(const Site& site);
 
+  Part part_;
+  std::atomic<bool> in_step_ = true;  ///< one that is recorded
+  std::atomic<std::uint64_t> recorded_ = 0;
   std::mutex mutex_;
   std::unordered_map<std::uint32_t, std::pair<std::string, std::string>> modules_;
   std::map<std::pair<std::uint32_t, std::uint64_t>, Site> sites_;  ///< by module and chain

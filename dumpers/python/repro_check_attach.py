@@ -9,6 +9,9 @@ import sys
 
 PLAN_VARIABLE = "REPRO_CHECK_EXEC"
 
+# As the probe numbers them.
+_FORWARD, _OPTIMIZER, _DATA = 0, 2, 4
+
 _plan = None
 _notes = []
 _hooks = {}
@@ -24,16 +27,75 @@ def start():
 
     with open(path, encoding="utf-8") as file:
         _plan = json.load(file)
+    for name in ("urandom", "listdir", "scandir"):
+        setattr(os, name, _counted(os, name))
+    _hook_imports(random=_on_random, **{"numpy.random": _on_numpy})
+
+
+def begin_here(plan):
+    """For a process that records a part of itself: the recording, whose end() ends it."""
+    global _plan
+    if os.environ.get(PLAN_VARIABLE) or (_recording is not None and not _recording.ended):
+        raise RuntimeError("this process is being recorded already")
+    _plan = plan
+    if _recording is not None:
+        _recording.begin()
+    else:
+        import torch  # noqa: F401 (its hook makes the recording)
+
+        _hook_imports()
+    return _recording
+
+
+def _hook_imports(**more):
     _hooks["torch"] = _on_torch
     _hooks["torch.utils.data.dataloader"] = _on_dataloader
     _hooks["torch._dynamo.callback"] = _on_compiler
     _hooks["torch._dynamo.output_graph"] = _on_compiled_graph
-    if _plan["seed"] is not None:
-        _hooks["random"] = lambda module: module.seed(_plan["seed"])
-        _hooks["numpy.random"] = _seed_numpy
+    _hooks.update(more)
     for name in [name for name in _hooks if name in sys.modules]:
         _guarded(_hooks.pop(name))(sys.modules[name])
     sys.meta_path.insert(0, _Finder())
+
+
+# What no seed pins, by name: how often the program itself asked for it, and where first.
+_unpinned = {}
+_ASKS_FOR_OTHERS = ("random.py", "secrets.py", "uuid.py", "glob.py", "pathlib.py", "os.py")
+
+
+def _line_of_program():
+    """Of the caller of what is counted, behind the modules that ask for others; empty where it is a
+    library, which asks for reasons of its own."""
+    frame = sys._getframe(3)
+    library = os.path.dirname(os.__file__)
+    while frame is not None:
+        folder, name = os.path.split(frame.f_code.co_filename)
+        if folder == library and name in _ASKS_FOR_OTHERS:
+            frame = frame.f_back
+        elif folder.startswith((library, "<")) or "-packages" in folder or not folder and name[0] == "<":
+            return ""
+        else:
+            return f"{name}:{frame.f_lineno}"
+    return ""
+
+
+def _note_unpinned(name):
+    line = _line_of_program()
+    if line:
+        _unpinned.setdefault(name, [0, line])[0] += 1
+
+
+def _counted(module, name):
+    original = getattr(module, name)
+    full = f"{module.__name__}.{name}"
+
+    def call(*args, **kwargs):
+        _note_unpinned(full)
+        return original(*args, **kwargs)
+
+    call.__name__ = call.__qualname__ = name
+    call.__module__, call.__doc__ = module.__name__, original.__doc__
+    return call
 
 
 def _guarded(function):
@@ -87,12 +149,22 @@ class _Loader:
         _guarded(self._hook)(module)
 
 
-def _seed_numpy(module):
+def _on_random(module):
+    if hasattr(module, "_urandom"):
+        module._urandom = os.urandom
+    if _plan["seed"] is not None:
+        module.seed(_plan["seed"])
+
+
+def _on_numpy(module):
     seed = _plan["seed"]
-    module.seed(seed)
+    if seed is not None:
+        module.seed(seed)
     original = module.default_rng
 
     def default_rng(given=None):
+        if given is None and seed is None:
+            _note_unpinned("numpy.random.default_rng")
         return original(seed if given is None else given)
 
     default_rng.__doc__ = original.__doc__
@@ -113,8 +185,10 @@ def _on_dataloader(module):
     original = cls.__next__
 
     def __next__(self):
-        batch = original(self)
-        if _recording is not None:
+        if _recording is None or not _recording.attached or _recording.ended:
+            return original(self)
+        with _recording.phase(_DATA, _FORWARD):
+            batch = original(self)
             _recording.record("repro_check::batch", _guarded(_leaves)("batch", batch) or [])
         return batch
 
@@ -191,22 +265,48 @@ class _Unseen:
         self._before = before
 
 
+class _Phase:
+    """While it is entered, what the calling thread does is of one phase."""
+
+    def __init__(self, probe, phase, following):
+        self._probe, self._phase, self._following = probe, phase, following
+
+    def __enter__(self):
+        self._probe.repro_check_enter_phase(self._phase)
+
+    def __exit__(self, *_error):
+        self._probe.repro_check_leave_phase(self._following)
+
+
 class _Recording:
     def __init__(self, torch):
         import ctypes
 
         self.process = os.getpid()
+        self.probe = None
+        self.attached = False
+        self.torch = torch
+        self.ctypes = ctypes
+        self.begin()
+
+    def begin(self):
         self.directory = os.path.join(_plan["directory"], str(self.process))
         self.failure = None
         self.ended = False
-        self.torch = torch
-        self.ctypes = ctypes
+        self.numbers = {}  # id of a module -> its number
+        self.kept = {}  # id -> weak reference, which says when the id is free again
+        self.roots = {}  # class name of root modules -> how many there were
+        self.names = {}  # id of a parameter -> name
+        self.steps = {}  # id of an optimizer -> steps that it has made
+        self.main_optimizer = None
         try:
-            self._load()
+            if self.probe is None:
+                self._load()
+            self._begin()
         except Exception as error:
             self.failure = str(error)
         self._write_state()
-        if self.failure is None:
+        if self.failure is None and not self.attached:
             self._attach()
 
     def _load(self):
@@ -215,15 +315,19 @@ class _Recording:
         if not os.path.exists(path):
             raise RuntimeError(f"there is no probe for PyTorch {release}, which the program has; "
                                f"in {_plan['probes']} is {_plan['there']}")
-        self.probe = self.ctypes.PyDLL(path, mode=os.RTLD_LOCAL | os.RTLD_NOW)
+        probe = self.ctypes.PyDLL(path, mode=os.RTLD_LOCAL | os.RTLD_NOW)
         # The interpreter's lock is let go in these: other threads may have to go on meanwhile.
         self.unlocked = self.ctypes.CDLL(path, mode=os.RTLD_LOCAL | os.RTLD_NOW)
         for function in (self.unlocked.repro_check_begin, self.unlocked.repro_check_end):
             function.restype = self.ctypes.c_char_p
-        self.probe.repro_check_operators.restype = self.ctypes.c_uint64
-        self.probe.repro_check_fork_thread.restype = self.ctypes.c_uint32
-        self._pin()
+        probe.repro_check_operators.restype = self.ctypes.c_uint64
+        probe.repro_check_fork_thread.restype = self.ctypes.c_uint32
+        self.probe = probe
+
+    def _begin(self):
         import json
+
+        self._pin()
 
         why = self.unlocked.repro_check_begin(
             os.fsencode(self.directory), json.dumps({**_plan, "argv": sys.argv}).encode())
@@ -258,6 +362,9 @@ class _Recording:
             return
         self.ended = True
         if self.failure is None:
+            for name, (count, line) in _unpinned.items():
+                text = f"{count} call{'s' if count > 1 else ''}, first at {line}"
+                self.probe.repro_check_fact(f"unpinned.{name}".encode(), text.encode())
             why = self.unlocked.repro_check_end()
             if why:
                 self.failure = why.decode(errors="replace")
@@ -271,17 +378,12 @@ class _Recording:
         self._exit = os._exit
         os._exit = self._leave
         self.weakref = weakref
-        self.numbers = {}  # id of a module -> its number
-        self.kept = {}  # id -> weak reference, which says when the id is free again
-        self.roots = {}  # class name of root modules -> how many there were
-        self.names = {}  # id of a parameter -> name
-        self.steps = {}  # id of an optimizer -> steps that it has made
-        self.main_optimizer = None
         compiling = getattr(getattr(self.torch, "compiler", None), "is_compiling", None)
         self.compiling = compiling or (lambda: False)
         for attach in (self._watch_modules, self._watch_optimizers, self._watch_backward,
                        self._watch_clipping, self._watch_scaler, self._watch_threads):
             _guarded(attach)()
+        self.attached = True
 
     def _leave(self, status):
         _guarded(self.end)()
@@ -294,18 +396,18 @@ class _Recording:
 
         enter, leave = self.probe.repro_check_enter_module, self.probe.repro_check_leave_module
         enter.restype = leave.restype = None
-        numbers, compiling = self.numbers, self.compiling
+        compiling = self.compiling
 
         def before(module, _args):
-            if compiling():
+            if self.ended or compiling():
                 return
-            number = numbers.get(id(module))
+            number = self.numbers.get(id(module))
             if number is None:
                 number = self._number(module)
-            enter(number or 0)
+            enter(number or 0, module.training)
 
         def after(_module, _args, _result):
-            if not compiling():
+            if not (self.ended or compiling()):
                 leave()
 
         modules.register_module_forward_pre_hook(before)
@@ -340,8 +442,10 @@ class _Recording:
         path = path.replace("_orig_mod.", "")
         number = len(self.kept) + 1
 
+        numbers = self.numbers
+
         def forget(_reference, key=key):
-            self.numbers.pop(key, None)
+            numbers.pop(key, None)
 
         # Numbers are never used twice, so the reference stays as their count.
         self.kept[number] = self.weakref.ref(module, forget)
@@ -363,14 +467,23 @@ class _Recording:
         optimizer.register_optimizer_step_post_hook(lambda *args: after(args[0]) and None)
 
     def _before_step(self, optimizer):
+        if self.ended:
+            return
         for name, tensor in self._parameters(optimizer):
             self.names.setdefault(id(tensor), name)
             self._name(tensor, self.names[id(tensor)], 1)
-        self.probe.repro_check_optimizer(1)
+        self.probe.repro_check_enter_phase(_OPTIMIZER)
 
     def _after_step(self, optimizer):
-        self.probe.repro_check_optimizer(0)
-        self.record("repro_check::optimizer_step", self._state(optimizer))
+        if self.ended:
+            return
+        try:
+            self.record("repro_check::optimizer_step", self._state(optimizer))
+            self._count_step(optimizer)
+        finally:
+            self.probe.repro_check_leave_phase(_FORWARD)
+
+    def _count_step(self, optimizer):
         made = self.steps[id(optimizer)] = self.steps.get(id(optimizer), 0) + 1
         size = sum(1 for _ in self._parameters(optimizer))
         if self.main_optimizer is None or size > self.main_optimizer[1]:
@@ -408,7 +521,11 @@ class _Recording:
         def backward(tensors, *args, **kwargs):
             if not self.compiling():
                 self.record("repro_check::loss", _guarded(_leaves)("loss", tensors) or [])
-            return original(tensors, *args, **kwargs)
+            try:
+                return original(tensors, *args, **kwargs)
+            finally:
+                # Until the step, gradients are what is worked on.
+                self.probe.repro_check_leave_phase(_OPTIMIZER)
 
         backward.__doc__ = original.__doc__
         autograd.backward = backward
@@ -498,6 +615,9 @@ class _Recording:
             return original(run, *args, **kwargs)
 
         return start
+
+    def phase(self, phase, following):
+        return _Phase(self.probe, phase, following)
 
     def record(self, kind, values):
         if values and not self.ended:

@@ -61,7 +61,7 @@ capture::CaptureOptions options_of(const configs::RunSpec& run) {
   options.verify_inputs = run.dump.verify_inputs;
   options.disable_dropout = run.disable_dropout;
   options.rng = run.rng;
-  options.seed = run.seed;
+  options.seed = run.seed.value_or(0);
   options.include = run.dump.include;
   options.exclude = run.dump.exclude;
   options.keep_ops = run.dump.keep_ops;
@@ -69,16 +69,6 @@ capture::CaptureOptions options_of(const configs::RunSpec& run) {
 }
 
 using Variables = std::map<std::string, std::optional<std::string>>;
-
-/// Puts what the user's shell had in place of what this process was started with.
-void put_found(const Variables& found, std::vector<core::Setting>& settings) {
-  constexpr std::string_view kPrefix = "env.";
-  for (core::Setting& setting : settings) {
-    if (!setting.name.starts_with(kPrefix)) continue;
-    const auto variable = found.find(setting.name.substr(kPrefix.size()));
-    if (variable != found.end()) setting.found = variable->second.value_or("unset");
-  }
-}
 
 /// Where weights come from that are not those of the model's file.
 std::vector<core::EnvironmentFact> facts_of_weights(const configs::ModelSpec& model) {
@@ -188,7 +178,7 @@ class PreparedRun final : public TorchScriptRun {
   void run_bare() override {
     translated("running the model", kFreeMemory, [&] {
       std::vector<core::Setting> generators;
-      capture::seed_generators(run_.seed, generators);
+      capture::seed_generators(run_.seed.value_or(0), generators);
       for (std::size_t call = 0; call < calls_.size(); ++call) {
         keep(runner_->run(std::move(calls_[call])), call);
       }
@@ -204,7 +194,7 @@ class PreparedRun final : public TorchScriptRun {
     // Loading draws nothing, but what comes before the first operator must not decide what it
     // draws.
     std::vector<core::Setting> generators;
-    capture::seed_generators(run_.seed, generators);
+    capture::seed_generators(run_.seed.value_or(0), generators);
     describe_surroundings(std::move(generators), manifest);
     summarise(capture.counts(), manifest.trace);
     sink.begin(manifest);
@@ -270,7 +260,7 @@ class PreparedRun final : public TorchScriptRun {
     manifest.model_path = run_.model.path.string();
     manifest.model_method = run_.model.method;
     manifest.model_digest = model_digest_;
-    manifest.seed = run_.seed;
+    manifest.seed = run_.seed.value_or(0);
     manifest.device = run_.device;
     manifest.determinism = core::name_of(run_.determinism);
     manifest.disable_dropout = run_.disable_dropout;
@@ -285,7 +275,7 @@ class PreparedRun final : public TorchScriptRun {
     manifest.settings = pin_.settings();
     for (auto& setting : executor_.settings()) manifest.settings.push_back(std::move(setting));
     for (auto& setting : generators) manifest.settings.push_back(std::move(setting));
-    put_found(found, manifest.settings);
+    capture::put_found(found, manifest.settings);
     manifest.environment = environment();
   }
 

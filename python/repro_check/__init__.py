@@ -4,6 +4,10 @@
     dump = repro_check.open("repro-check-out/baseline")
     dump["aten::addmm", 3].outputs[0]        # the fourth call of it, as an ndarray
 
+    with repro_check.record("DUMP"):         # every operator that PyTorch calls in this process
+        train_step()
+    repro_check.compare(train_step).text     # called twice, and judged
+
     with repro_check.DumpWriter("candidate") as writer:
         writer.op("aten::addmm", module="encoder", inputs=[a, b, c], outputs=[d])
 """
@@ -23,6 +27,7 @@ from .errors import (
     UnknownFormat,
     UnsupportedDtype,
 )
+from .program import compare, record
 from .records import Operator, Tensor, Tensors
 from .values import Opaque, Symbol, TensorSlot
 from .writer import DumpWriter
@@ -48,7 +53,9 @@ __all__ = [
     "ToolError",
     "UnknownFormat",
     "UnsupportedDtype",
+    "compare",
     "open",
+    "record",
     "tensor",
 ]
 

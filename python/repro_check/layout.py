@@ -22,7 +22,7 @@ MOST_DIMS, MOST_LEVELS, MOST_TABLES = 1024, 64, 256
 
 STATES = ("hashed", "uninitialised", "none", "undefined", "composite", "excluded")
 ROLES = ("input", "output")
-PHASES = ("forward", "backward", "optimizer")
+PHASES = ("forward", "backward", "optimizer", "setup", "data", "loss", "reduce", "recompute", "eval")
 #: What the numbers in these members stand for.
 WORDS: dict[str, typing.Sequence[str]] = {
     "state": STATES,

@@ -139,14 +139,15 @@ Config = typing.Union[str, "os.PathLike[str]", typing.Mapping[str, typing.Any]]
 
 
 def assert_reproducible(
-    config: Config,
+    config: Config | typing.Callable[[], object],
     *,
     tool: str | os.PathLike[str] | None = None,
     directory: str | os.PathLike[str] | None = None,
     timeout: float | None = None,
     **overrides: typing.Any,
 ) -> Outcome:
-    """Runs a configuration of repro-check (a file, or its content) and passes when the runs agree.
+    """Runs a configuration of repro-check (a file, or its content) and passes when the runs agree. Of a function,
+    which is called in this process, the keywords are those of `repro_check.compare`.
 
     overrides: values of the configuration: `threads=1`, `compare={"policy": "ulp", "ulp": 4}`.
     tool: the program; else $REPRO_CHECK, else the `repro-check` of PATH.
@@ -161,7 +162,12 @@ def assert_reproducible(
         where = pathlib.Path(directory)
         where.mkdir(parents=True, exist_ok=True)
         try:
-            outcome = run(config, overrides=overrides, tool=tool, directory=where, timeout=timeout)
+            if callable(config):
+                from .program import compare  # which needs this module
+
+                outcome = compare(config, directory=where, tool=tool, **overrides)
+            else:
+                outcome = run(config, overrides=overrides, tool=tool, directory=where, timeout=timeout)
         except ToolError as error:
             # What was wrong is in the message; how we came to know it helps nobody.
             raise error.with_traceback(None) from None

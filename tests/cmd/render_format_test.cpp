@@ -2,8 +2,8 @@
 #include <doctest/doctest.h>
 
 #include <array>
-#include <chrono>
 #include <cstring>
+#include <ctime>
 #include <limits>
 #include <map>
 
@@ -90,7 +90,7 @@ TEST_CASE("text is cut in the middle and wrapped at spaces") {
 }
 
 TEST_CASE("a name of a million characters is cut in linear time") {
-  const auto begin = std::chrono::steady_clock::now();
+  const std::clock_t begin = std::clock();  // of the processor: the machine may be busy
   for (const char* unit : {"x", ":", "##[", "\xe5\xb1\x82", "a "}) {
     std::string name;
     while (name.size() < 1'000'000) name += unit;
@@ -101,7 +101,7 @@ TEST_CASE("a name of a million characters is cut in linear time") {
       CHECK(page.str(false, {}, width).find("##[") == std::string::npos);
     }
   }
-  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(30));
+  CHECK(std::clock() - begin < 30 * CLOCKS_PER_SEC);
 }
 
 TEST_CASE("a percentage is never rounded to a lie") {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 
-#include <chrono>
+#include <ctime>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <vector>
@@ -173,9 +173,9 @@ TEST_CASE("very many named tensors are written in linear time") {
     tensor.kind = core::NamedTensorKind::kParameter;
     tensor.name = name;
   }
-  const auto begin = std::chrono::steady_clock::now();
+  const std::clock_t begin = std::clock();  // of the processor: the machine may be busy
   const Json json = Json::parse(render_json(report, {}));
-  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(30));
+  CHECK(std::clock() - begin < 30 * CLOCKS_PER_SEC);
   CHECK(json["differences"].back()["candidate"] == "00000000000000010000000000030d3f");
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 
-#include <chrono>
 #include <cstdlib>
+#include <ctime>
 #include <fstream>
 #include <regex>
 #include <sstream>
@@ -79,9 +79,9 @@ TEST_CASE("a module path that is all dots is a tree of bounded depth") {
       tests::divergence(41, "aten::add", {dots, "model.py", 1}, comparators::Relation::kOrigin);
   RenderOptions options;
   options.verbosity = 1;
-  const auto begin = std::chrono::steady_clock::now();
+  const std::clock_t begin = std::clock();  // of the processor: the machine may be busy
   CHECK(lines_of(render_text(report, options)).size() < 400);
-  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(30));
+  CHECK(std::clock() - begin < 30 * CLOCKS_PER_SEC);
 }
 
 TEST_CASE("every status and kind reads as agreed") {

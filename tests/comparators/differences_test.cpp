@@ -3,8 +3,8 @@
 
 #include <doctest/doctest.h>
 
-#include <chrono>
 #include <cstddef>
+#include <ctime>
 #include <string>
 
 namespace repro_check::comparators {
@@ -22,9 +22,9 @@ TEST_CASE("very many settings that differ are told apart in linear time") {
   constexpr std::size_t kMany = 160'000;
   const core::RunManifest baseline = with_settings(kMany, "on");
   const core::RunManifest candidate = with_settings(kMany, "off");
-  const auto begin = std::chrono::steady_clock::now();
+  const std::clock_t begin = std::clock();  // of the processor: the machine may be busy
   const auto suspects = suspects_of(baseline, candidate, manifest_differences(baseline, candidate));
-  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(20));
+  CHECK(std::clock() - begin < 20 * CLOCKS_PER_SEC);
   REQUIRE(suspects.size() == kMany);
   CHECK(suspects.front().text == "setting0 on -> off");
   CHECK(suspects.front().pointer == "/settings/setting0");

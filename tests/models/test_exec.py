@@ -63,7 +63,11 @@ class Training(Exec):
         by_phase = {}
         for record in records:
             by_phase.setdefault(record["phase"], []).append(record)
-        self.assertEqual(set(by_phase), {"forward", "backward", "optimizer"})
+        self.assertEqual(set(by_phase), {"setup", "data", "forward", "loss", "backward", "optimizer"})
+        self.assertEqual({r["operator"] for r in by_phase["loss"]},
+                         {"aten::cross_entropy_loss", "repro_check::loss"})
+        self.assertEqual({r["module"] for r in by_phase["forward"]} - {"norm", "head"},
+                         {"encoder.0", "encoder.1", "encoder.2"})
         linear = [r for r in by_phase["forward"] if r["module"] == "encoder.0"]
         self.assertTrue(linear)
         self.assertEqual({r["module"] for r in by_phase["backward"]} & {"encoder.0", "norm", "head"},

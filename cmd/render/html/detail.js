@@ -87,7 +87,7 @@
       return [
         ["module", model.module(row)],
         ["source", model.source(row, true)],
-        ["phase", model.phase[row] ? ["", "backward", "optimizer"][model.phase[row]] : ""],
+        ["phase", ["", "backward", "optimizer", "setup", "data", "loss", "reduce", "recompute", "eval"][model.phase[row]]],
         ["output", model.typeText(row)],
         ["in candidate", other === "" ? "" : `op ${other}`],
         ["max abs", Page.error(model.measured.abs[row])],

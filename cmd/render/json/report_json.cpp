@@ -207,9 +207,11 @@ void describe_sentence(auto f, Of<decltype(f), comparators::Cause>& cause) {
 void describe_key(auto f,
                   Of<decltype(f), core::OpRecord>& record,
                   Of<decltype(f), std::uint64_t>& occurrence) {
-  f.at("phase").word(record.phase, core::Phase::kOptimizer, core::phase_name);
+  f.at("phase").word(record.phase, core::kLastPhase, core::phase_name);
   describe_names(f, record);
   f("occurrence", occurrence);
+  // Of a model, which most reports are about, it is that of a call; 0 is left out.
+  if (f.kReads ? f.json().contains("step") : record.step != 0) f("step", record.step);
 }
 
 void describe_call(auto f,
@@ -772,6 +774,9 @@ void describe_run(auto f, Of<decltype(f), RunSummary>& run, bool is_baseline) {
   text_or_null(f.at("model"), m.model_path);
   f("include", m.trace.include);
   f("exclude", m.trace.exclude);
+  // Of programs alone, and so left out of most.
+  if (f.kReads ? f.json().contains("only") : !m.trace.only.empty()) f("only", m.trace.only);
+  if (f.kReads ? f.json().contains("method") : m.is_of_program()) f("method", m.model_method);
 }
 
 void describe_runs(auto f, Of<decltype(f), std::vector<RunSummary>>& runs) {

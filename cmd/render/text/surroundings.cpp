@@ -554,6 +554,13 @@ void add_runs(Page& page, const Report& report) {
   }
 }
 
+/// A pass is about what was recorded, and of a program that may be a part.
+std::string part_text(const Report& report) {
+  if (report.runs.empty()) return {};
+  const std::string& only = report.runs.front().manifest.trace.only;
+  return only.empty() ? only : "recorded of the program: " + escape_name(only);
+}
+
 }  // namespace
 
 void add_coverage(Page& page, const Report& report, const Detail& detail) {
@@ -568,6 +575,7 @@ void add_coverage(Page& page, const Report& report, const Detail& detail) {
   const bool is_one_line = report.status != Status::kReproducible && columns(joined) <= kOneLine;
   page.prose("compared", is_one_line ? joined : compared);
   if (!is_one_line) page.prose("policy", policy + pair_text(report));
+  page.prose("part", part_text(report));
   page.prose("random", random_text(report));
   page.prose("map", map_text(report));
   page.prose("rules", rules_text(report));
@@ -613,7 +621,9 @@ std::string random_text(const Report& report) {
 std::string returned_text(const Report& report) {
   const ReturnedValues& returned = report.returned;
   if (returned.baseline == 0 && returned.candidate == 0) {
-    const bool passes = report.status == Status::kReproducible;
+    // A program hands nothing back: what it makes are its losses and weights, which are records.
+    const bool is_program = !report.runs.empty() && report.runs.front().manifest.is_of_program();
+    const bool passes = report.status == Status::kReproducible && !is_program;
     return passes ? "not recorded, so not compared" : "";
   }
   if (returned.baseline == 0 || returned.candidate == 0) {

@@ -270,7 +270,7 @@ void Capture::intercept(const Call& call) {
   ThreadState& thread = this_thread();
   if (thread.open.empty() && !is_of_program()) return redispatch(call);
   OperatorPlan* plan = find_plan(call, thread);
-  if (plan == nullptr) return redispatch(call);
+  if (plan == nullptr || plan->is_marker) return redispatch(call);
   if (thread.hidden > 0) return intercept_hidden(call, *plan, thread);
 
   std::vector<core::Substitution> noted;
@@ -400,6 +400,11 @@ NamedTensors Capture::unpack(const c10::IValue& object, const std::string& name)
 void Capture::set_step(std::uint32_t step) {
   const std::lock_guard<std::mutex> lock(mutex_);
   step_ = step;
+}
+
+void Capture::forget_contents() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  tensors_.storages().forget_contents();
 }
 
 void Capture::set_phase(core::Phase phase) {

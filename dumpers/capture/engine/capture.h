@@ -124,6 +124,8 @@ class Capture : core::Pinned {
   NamedTensors unpack(const c10::IValue& object, const std::string& name);
 
   void set_step(std::uint32_t step);
+  /// To be told before recording goes on after a time in which operators ran unseen.
+  void forget_contents();
   void set_phase(core::Phase phase);
 
   /// Appends the record of what the call of this step returned (core::kReturnedOperator). To be

@@ -668,6 +668,16 @@ DeterminismPin::~DeterminismPin() = default;
 
 std::vector<core::Setting> DeterminismPin::settings() const { return impl_->settings(); }
 
+void put_found(const std::map<std::string, std::optional<std::string>>& variables,
+               std::vector<core::Setting>& settings) {
+  constexpr std::string_view kPrefix = "env.";
+  for (core::Setting& setting : settings) {
+    if (!setting.name.starts_with(kPrefix)) continue;
+    const auto variable = variables.find(setting.name.substr(kPrefix.size()));
+    if (variable != variables.end()) setting.found = variable->second.value_or("unset");
+  }
+}
+
 void seed_generators(std::uint64_t seed, std::vector<core::Setting>& settings) {
   constexpr std::uint64_t kMaxSeed = 0xffffffff;
   if (seed > kMaxSeed) {

@@ -54,6 +54,11 @@ class DeterminismPin : core::Pinned {
 /// @param seed  0 to 2^32-1
 void seed_generators(std::uint64_t seed, std::vector<core::Setting>& settings);
 
+/// Puts what the user's shell had in place of what this process was started with.
+/// @param variables  of those that were set for it; empty = not set in the shell
+void put_found(const std::map<std::string, std::optional<std::string>>& variables,
+               std::vector<core::Setting>& settings);
+
 /// The machine and the libraries: `libtorch.version`, `cpu.capability`, `cpu.model`, `mkl`,
 /// `onednn`, `openmp.team`, `cuda.devices`, ... Names are listed in docs/CONFIGURATION.md.
 std::vector<core::EnvironmentFact> read_environment();

@@ -177,6 +177,8 @@ class StorageTable {
  public:
   /// The entry of a storage, made when it is new.
   StorageEntry& find(const c10::Storage& storage);
+  /// Operators were not seen: whatever the storages hold, somebody else has written it.
+  void forget_contents();
   /// Number the next new storage will get.
   [[nodiscard]] std::int64_t next_number() const noexcept { return next_number_; }
 

@@ -373,21 +373,21 @@ class Replay {
 
 /// Makes the dump; `judge` says what its manifest is, or throws, when it is known what was lost.
 template <typename Judge>
-core::TraceSummary replay_into(const fs::path& directory,
-                               const Recording& recording,
-                               const fs::path& dump,
-                               const DumpWriterOptions& options,
-                               const RecoveryProgress& progress,
-                               Judge judge) {
+MadeDump replay_into(const fs::path& directory,
+                     const Recording& recording,
+                     const fs::path& dump,
+                     const DumpWriterOptions& options,
+                     const RecoveryProgress& progress,
+                     Judge judge) {
   DumpWriter writer(dump, options);
   try {
     Replay replay(recording, writer);
     replay.run(directory / kJournalName, progress);
     core::RunManifest manifest = judge(replay.lost());
-    core::TraceSummary trace = manifest.trace;
-    writer.finish(std::move(manifest));
-    trace.stored_bytes = writer.stored_bytes();
-    return trace;
+    MadeDump made{manifest.trace, {}};
+    made.manifest = writer.finish(std::move(manifest));
+    made.stored_bytes = writer.stored_bytes();
+    return made;
   } catch (const Error& failure) {
     writer.fail(failure.what());
     throw;
@@ -440,10 +440,10 @@ void refuse_loss(const fs::path& directory, std::uint64_t found) {
 
 }  // namespace
 
-core::TraceSummary import_journal(const fs::path& recording,
-                                  const fs::path& dump,
-                                  const DumpWriterOptions& options,
-                                  const RecoveryProgress& progress) {
+MadeDump import_journal(const fs::path& recording,
+                        const fs::path& dump,
+                        const DumpWriterOptions& options,
+                        const RecoveryProgress& progress) {
   const fs::path directory = locate_journal(recording);
   refuse_busy(directory);
   const Recording recorded(directory);
@@ -470,10 +470,10 @@ core::TraceSummary import_journal(const fs::path& recording,
       });
 }
 
-core::TraceSummary recover_dump(const fs::path& recording,
-                                const std::optional<fs::path>& dump,
-                                DumpWriterOptions options,
-                                const RecoveryProgress& progress) {
+MadeDump recover_dump(const fs::path& recording,
+                      const std::optional<fs::path>& dump,
+                      DumpWriterOptions options,
+                      const RecoveryProgress& progress) {
   const fs::path directory = locate_journal(recording);
   std::error_code code;
   if (fs::exists(directory / kManifestName, code)) {

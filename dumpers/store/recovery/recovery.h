@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "core/digest/digest.h"
 #include "core/trace/dump.h"
 #include "core/trace/run_manifest.h"
 #include "dumpers/store/dump_writer.h"
@@ -23,19 +24,23 @@ std::unique_ptr<core::DumpSource> open_partial(
     const std::filesystem::path& directory,
     const std::vector<std::filesystem::path>& references = {});
 
+/// What a dump holds that was made of a recording, and which it is.
+struct MadeDump : core::TraceSummary {
+  core::Digest manifest;  ///< of the manifest's file
+};
+
 /// Told how many operators of how many are done.
 using RecoveryProgress = std::function<void(std::uint64_t, std::uint64_t)>;
 
 /// Makes the dump of a complete recording by journal::JournalSink. Index and contents are those
 /// that a DumpWriter would have written in its place.
 /// @param recording  journal.bin, or its directory
-/// @return what the dump holds
 /// @throws core::Error{kDumpIncomplete} when the recording never finished, {kDumpDamaged} when it
 ///         is not what was recorded; otherwise as DumpWriter
-core::TraceSummary import_journal(const std::filesystem::path& recording,
-                                  const std::filesystem::path& dump,
-                                  const DumpWriterOptions& options,
-                                  const RecoveryProgress& progress = {});
+MadeDump import_journal(const std::filesystem::path& recording,
+                        const std::filesystem::path& dump,
+                        const DumpWriterOptions& options,
+                        const RecoveryProgress& progress = {});
 
 /// Makes a dump of what a killed recording has left: a whole one where everything was there, else
 /// one that is marked partial. The recording is only touched once the dump is complete.
@@ -44,9 +49,9 @@ core::TraceSummary import_journal(const std::filesystem::path& recording,
 /// @throws core::Error{kUsage} when there is nothing to recover or it is still being written;
 ///         core::Error{kDumpDamaged} when the journal makes no sense, or holds less than the trace
 ///         whose place the dump would take; otherwise as DumpWriter
-core::TraceSummary recover_dump(const std::filesystem::path& recording,
-                                const std::optional<std::filesystem::path>& dump,
-                                DumpWriterOptions options,
-                                const RecoveryProgress& progress = {});
+MadeDump recover_dump(const std::filesystem::path& recording,
+                      const std::optional<std::filesystem::path>& dump,
+                      DumpWriterOptions options,
+                      const RecoveryProgress& progress = {});
 
 }  // namespace repro_check::store

@@ -3,8 +3,8 @@
 
 #include <doctest/doctest.h>
 
-#include <chrono>
 #include <cmath>
+#include <ctime>
 #include <limits>
 #include <span>
 #include <string>
@@ -162,12 +162,12 @@ TEST_CASE("a manifest of very many keys is read in linear time") {
   for (int i = 0; i < 400'000; ++i) many += ", \"key" + std::to_string(i) + "\": 1";
   std::string text = to_json_text(full_manifest());
   text = replaced(text, "\"version\": \"1.3\"", "\"version\": \"1.3\"" + many);
-  const auto begin = std::chrono::steady_clock::now();
+  const std::clock_t begin = std::clock();  // of the processor: the machine may be busy
   CHECK(parse(signed_again(text)).run_name == full_manifest().run_name);
   const std::string twice = replaced(text, "\"key399999\"", "\"key0\"");
   CHECK(contains(error_of(ErrorKind::kDumpDamaged, [&] { parse(twice); }),
                  "\"key0\" is there twice"));
-  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(30));
+  CHECK(std::clock() - begin < 30 * CLOCKS_PER_SEC);
 }
 
 TEST_CASE("another format or another major version is unknown") {

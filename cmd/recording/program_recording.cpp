@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/recording/program_recording.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <optional>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "cmd/recording/writer_options.h"
+#include "cmd/render/json/json_form.h"
+#include "cmd/render/text.h"
+#include "cmd/terminal/logging.h"
+#include "cmd/terminal/signals.h"
+#include "core/error.h"
+#include "dumpers/journal/journal.h"
+#include "dumpers/store/directory/dump_directory.h"
+#include "dumpers/store/dump_reader.h"
+#include "dumpers/store/recovery/recovery.h"
+
+namespace repro_check::cmd {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kProbeName = "librepro_check_probe-";
+constexpr const char* kNothingRecorded =
+    "nothing was recorded: no Python below the program imported PyTorch. Python started with -I, "
+    "-E or "
+    "-S, a frozen or static program, and a program that clears its environment are not reached";
+
+Json texts(const std::vector<std::string>& list) {
+  Json array = Json::array();
+  for (const std::string& text : list) array.push_back(clean_utf8(text));
+  return array;
+}
+
+std::optional<AttachedProcess> read_state(const fs::path& file) {
+  std::ifstream stream(file, std::ios::binary);
+  const std::string text{std::istreambuf_iterator<char>(stream), {}};
+  const Json state = Json::parse(text, nullptr, false);
+  if (!state.is_object() || !state.contains("process")) return std::nullopt;
+  AttachedProcess process;
+  process.process = state.value("process", 0);
+  process.ended = state.value("ended", false);
+  if (state["failure"].is_string()) process.failure = state["failure"];
+  process.notes = state.value("notes", std::vector<std::string>{});
+  process.journal = fs::path(file).replace_extension();
+  const fs::path journal = process.journal / journal::kJournalName;
+  if (process.ended) {
+    process.recorded = state.value("operators", std::uint64_t{0}) > 0;
+  } else if (std::error_code ignored; fs::exists(journal, ignored)) {
+    const journal::JournalSummary reached = journal::summarise(journal);
+    process.recorded = reached.completed > 0 || reached.entered;
+  }
+  return process;
+}
+
+Json pairs(const core::OpRanges& ranges) {
+  Json array = Json::array();
+  for (const core::OpRange& range : ranges) array.push_back(Json::array({range.first, range.last}));
+  return array;
+}
+
+/// What the processes below are to record, and to set before the first line.
+Json recording_plan(const configs::RunSpec& run) {
+  Json document;
+  document["level"] = core::name_of(run.dump.level);
+  document["depth"] = core::name_of(run.dump.depth);
+  document["include"] = texts(run.dump.include);
+  document["exclude"] = texts(run.dump.exclude);
+  document["verify_inputs"] = run.dump.verify_inputs;
+  document["keep_ops"] = pairs(run.dump.keep_ops);
+  document["steps"] = pairs(run.dump.steps);
+  document["phases"] = Json::array();
+  for (const core::Phase phase : run.dump.phases) {
+    document["phases"].push_back(static_cast<int>(phase));
+  }
+  document["first_ops"] = run.dump.first_ops;
+  document["only"] = configs::part_text(run.dump);
+  document["determinism"] = core::name_of(run.determinism);
+  document["disable_dropout"] = run.disable_dropout;
+  document["seed"] = run.seed ? Json(*run.seed) : Json(nullptr);
+  document["run"] = run.name;
+  document["program"] = clean_utf8(fmt::format("{}", fmt::join(run.program->command, " ")));
+  return document;
+}
+
+}  // namespace
+
+Probes require_probes() {
+  std::string looked;
+  for (const fs::path& place : places_beside("REPRO_CHECK_LIBEXEC", {"../libexec/repro-check"})) {
+    Probes probes{place, {}};
+    std::error_code ignored;
+    for (const auto& entry : fs::directory_iterator(place, ignored)) {
+      const std::string name = entry.path().filename().string();
+      if (name.starts_with(kProbeName)) probes.names += (probes.names.empty() ? "" : ", ") + name;
+    }
+    if (!probes.names.empty()) return probes;
+    looked += (looked.empty() ? "" : ", ") + place.string();
+  }
+  throw core::Error(core::ErrorKind::kUsage,
+                    "there is no probe, so no program can be recorded (looked in " + looked + ")",
+                    "install the package repro-check-recorder, or build with "
+                    "-DREPRO_CHECK_WITH_TORCH=ON, or point REPRO_CHECK_LIBEXEC at the folder that "
+                    "holds " +
+                        std::string(kProbeName) + "*.so");
+}
+
+ProgramRecording::ProgramRecording(const configs::RecordRequest& request)
+    : request_(request), probes_(require_probes()) {
+  folder_ = fs::absolute(request.dump);
+  folder_ += ".processes-" + std::to_string(::getpid());
+  std::error_code error;
+  fs::create_directories(folder_, error);
+  if (error) {
+    throw core::Error(core::ErrorKind::kUsage,
+                      folder_.string() + ": cannot be made: " + error.message(),
+                      "give --out a place that can be written");
+  }
+  write_plan();
+  const std::vector<std::string>& command = request.run.program->command;
+  plan_.program = command.front();
+  plan_.arguments.assign(command.begin() + 1, command.end());
+  plan_.cwd = request.run.program->cwd;
+  plan_.mend = "give /program/command as the shell has it, and /program/cwd";
+  plan_.environment = configs::pinned_environment(request.run);
+  plan_.environment["REPRO_CHECK_EXEC"] = (folder_ / "plan.json").string();
+  // What the run's own variables say comes first, then what is inherited.
+  const auto given = request.run.env.find("PYTHONPATH");
+  const char* inherited = std::getenv("PYTHONPATH");
+  const std::string path = given != request.run.env.end() ? given->second.value_or("")
+                           : inherited != nullptr         ? inherited
+                                                          : "";
+  plan_.environment["PYTHONPATH"] =
+      (probes_.folder / "python").string() + (path.empty() ? "" : ":" + path);
+}
+
+ProgramRecording::~ProgramRecording() {
+  std::error_code ignored;
+  if (!keeps_folder_) fs::remove_all(folder_, ignored);
+}
+
+void ProgramRecording::write_plan() const {
+  Json document = recording_plan(request_.run);
+  configs::RunSpec run = request_.run;
+  for (std::string& word : run.program->command) word = clean_utf8(word);
+  run.program->cwd = clean_utf8(run.program->cwd.string());
+  document["configuration"] = Json::parse(configs::to_json_text(run));
+  document["directory"] = folder_.string();
+  document["probes"] = probes_.folder.string();
+  document["there"] = probes_.names;
+  document["bare"] = request_.bare;
+  document["found"] = Json::object();
+  for (const auto& [name, value] : request_.found_environment) {
+    document["found"][name] = value ? Json(*value) : Json(nullptr);
+  }
+  std::ofstream(folder_ / "plan.json", std::ios::binary) << document.dump();
+}
+
+/// Those that attached, in the order of their numbers.
+std::vector<AttachedProcess> ProgramRecording::processes() const {
+  std::vector<AttachedProcess> found;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder_)) {
+    if (entry.path().extension() != ".json" || entry.path().filename() == "plan.json") continue;
+    if (auto process = read_state(entry.path())) found.push_back(std::move(*process));
+  }
+  std::ranges::sort(found, {}, &AttachedProcess::process);
+  return found;
+}
+
+bool ProgramRecording::find(pid_t program) {
+  processes_ = processes();
+  std::size_t recorded = 0;
+  for (const AttachedProcess& process : processes_) {
+    if (!process.failure.empty()) {
+      log_warning(fmt::format("process {}: {}", process.process, process.failure));
+    }
+    for (const std::string& note : process.notes) {
+      log_warning(fmt::format("process {}: not all of it was seen: {}", process.process, note));
+    }
+    if (!process.recorded) continue;
+    ++recorded;
+    if (chosen_ == nullptr || process.process == program) chosen_ = &process;
+  }
+  if (recorded > 1) {
+    log_warning(fmt::format("{} ran operators too, and are not kept",
+                            format_count(recorded - 1, "further process")));
+  }
+  return chosen_ != nullptr;
+}
+
+void ProgramRecording::throw_nothing_recorded() const {
+  const bool refused = std::ranges::any_of(
+      processes_, [](const AttachedProcess& process) { return !process.failure.empty(); });
+  throw core::Error(
+      core::ErrorKind::kNotComparable,
+      refused ? "nothing was recorded: the probe could not be attached" : kNothingRecorded,
+      refused ? "see the warnings above" : "");
+}
+
+store::MadeDump ProgramRecording::make_dump() {
+  try {
+    const store::DumpWriterOptions options = writer_options(request_);
+    const bool whole = chosen_->ended && chosen_->failure.empty();
+    return whole ? store::import_journal(chosen_->journal, request_.dump, options)
+                 : store::recover_dump(chosen_->journal, request_.dump, options);
+  } catch (const core::Error& error) {
+    keeps_folder_ = true;
+    throw core::Error(error.kind(),
+                      error.what(),
+                      "what was recorded is still there: repro-check recover " +
+                          chosen_->journal.string() + " -o DIR");
+  }
+}
+
+void ProgramRecording::keep_unfinished() noexcept {
+  if (chosen_ == nullptr) return;
+  try {
+    const fs::path place = store::recording_beside(request_.dump);
+    store::discard_recording(place);
+    fs::rename(chosen_->journal, place);
+  } catch (const std::exception& error) {
+    keeps_folder_ = true;
+    log_warning("what was recorded is left in " + chosen_->journal.string() + ": " + error.what());
+  }
+}
+
+namespace {
+
+/// What a program said itself, and no operator: `step 3 optimizer_step param.head.weight`.
+std::vector<RecorderOutput> outputs_of(const fs::path& dump) {
+  constexpr std::string_view kOwn = "repro_check::";
+  std::vector<RecorderOutput> outputs;
+  const auto source = store::open_dump(dump);
+  for (std::uint64_t index = 0; index < source->op_count(); ++index) {
+    if (!source->op_head(index).op->name.starts_with(kOwn)) continue;
+    const core::OpRecord record = source->op(index);
+    for (const core::TensorRecord& tensor : record.tensors) {
+      if (tensor.role != core::TensorRole::kOutput) continue;
+      outputs.push_back(
+          {fmt::format(
+               "step {} {} {}", record.step, record.op->name.substr(kOwn.size()), tensor.slot),
+           fmt::format("{} [{}]", core::dtype_name(tensor.dtype), fmt::join(tensor.shape, ", ")),
+           core::to_hex(tensor.digest)});
+    }
+  }
+  return outputs;
+}
+
+std::vector<RecorderOutput> bare_outputs(const configs::RecordRequest& request,
+                                         ProgramRecording& recording) {
+  static_cast<void>(recording.make_dump());
+  std::vector<RecorderOutput> outputs = outputs_of(request.dump);
+  store::discard_recording(request.dump);
+  return outputs;
+}
+
+}  // namespace
+
+RecorderOutcome record_program(const configs::RecordRequest& request,
+                               const fs::path& log,
+                               const std::function<void(const RecorderProgress&)>& on_progress) {
+  ProgramRecording recording(request);
+  RecorderCall call{recording.plan()};
+  if (request.run.timeout) call.timeout = std::chrono::seconds(*request.run.timeout);
+  const auto begun = std::chrono::steady_clock::now();
+  LoggedEnd end = run_logged(call, log, [&] { on_progress({"recording", 0, 0}); });
+  const bool recorded = recording.find(end.process);
+  if (interrupted() || end.outcome.failure) {
+    recording.keep_unfinished();
+    throw_if_interrupted();
+    return std::move(end.outcome);
+  }
+  const auto seconds = [&] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
+  };
+  if (request.bare) {
+    if (recorded) end.outcome.outputs = bare_outputs(request, recording);
+    end.outcome.totals = {0, 0, 0, seconds(), {}};
+    return std::move(end.outcome);
+  }
+  if (!recorded) recording.throw_nothing_recorded();
+  const store::MadeDump made = recording.make_dump();
+  if (request.report_outputs) end.outcome.outputs = outputs_of(request.dump);
+  end.outcome.totals = {
+      made.operator_calls(), made.tensors, made.stored_bytes, seconds(), made.manifest};
+  return std::move(end.outcome);
+}
+
+}  // namespace repro_check::cmd

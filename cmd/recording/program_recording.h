@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <sys/types.h>
+
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "cmd/recording/recorder_process.h"
+#include "configs/parser/config_parser.h"
+#include "core/digest/digest.h"
+#include "core/system/pinned.h"
+#include "dumpers/store/recovery/recovery.h"
+
+namespace repro_check::cmd {
+
+/// A process below a program that has loaded PyTorch, as it says itself.
+struct AttachedProcess {
+  pid_t process = 0;
+  std::filesystem::path journal;  ///< its directory
+  std::string failure;            ///< why nothing was recorded, or no more; empty = nothing failed
+  std::vector<std::string> notes;
+  bool ended = false;  ///< it came to its end, and its journal is whole
+  bool recorded = false;
+};
+
+/// What is loaded into a program's processes. Which of them fits, only the program's own PyTorch
+/// tells.
+struct Probes {
+  std::filesystem::path folder;  ///< with their Python side
+  std::string names;             ///< of the files
+};
+
+/// @throws core::Error{kUsage} when there is none, saying where it was looked for
+Probes require_probes();
+
+/// A program that records itself: a folder for the journals of its Python processes, a plan that
+/// they read, and variables that lead them to it. The folder is beside the dump, and goes with the
+/// object.
+class ProgramRecording : core::Pinned {
+ public:
+  /// @param request  of a run with a program
+  /// @throws core::Error{kUsage} when there is no probe, or nothing can be written there
+  explicit ProgramRecording(const configs::RecordRequest& request);
+  ~ProgramRecording();
+
+  /// How the program is started.
+  [[nodiscard]] const ProcessPlan& plan() const noexcept { return plan_; }
+
+  /// To be called once the program has ended: finds the process whose recording the dump will be
+  /// (of several that ran operators the program itself, else the one that began first), and says on
+  /// stderr what was not seen.
+  /// @param program  the process that was started
+  /// @return whether any recorded
+  bool find(pid_t program);
+  /// That nothing was recorded, and why.
+  /// @throws core::Error{kNotComparable} always
+  [[noreturn]] void throw_nothing_recorded() const;
+
+  /// Makes the dump of the process that was found, which is there: a partial one where it did not
+  /// come to its end.
+  /// @throws core::Error as store::recover_dump(), when what was recorded is kept
+  store::MadeDump make_dump();
+
+  /// Leaves what was recorded of it where readers look for the recording of a dump that was never
+  /// finished: `<dump>.recording`.
+  void keep_unfinished() noexcept;
+
+ private:
+  void write_plan() const;
+  [[nodiscard]] std::vector<AttachedProcess> processes() const;
+
+  configs::RecordRequest request_;
+  Probes probes_;
+  std::filesystem::path folder_;
+  bool keeps_folder_ = false;
+  ProcessPlan plan_;
+  std::vector<AttachedProcess> processes_;
+  const AttachedProcess* chosen_ = nullptr;
+};
+
+/// As run_recorder(), of a run with a program, which is started with its streams on `log`. It must
+/// end with 0. What it returned is what it said itself: its losses, and what its optimizers made;
+/// where the request is `bare`, nothing else is recorded, and there is no dump.
+/// @throws core::Error{kNotComparable} when it did, and nothing was recorded; otherwise as
+///         run_recorder() and ProgramRecording
+RecorderOutcome record_program(const configs::RecordRequest& request,
+                               const std::filesystem::path& log,
+                               const std::function<void(const RecorderProgress&)>& on_progress);
+
+}  // namespace repro_check::cmd

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A small network that is trained, with one fault that is switched on from outside: run as
+`faulty_training.py FAULT ON`, where ON is 0 in the run that is right."""
+import random
+import sys
+
+import numpy
+import torch
+from torch import nn
+
+FAULT, ON = sys.argv[1], sys.argv[2] != "0"
+FAULTY = [FAULT if ON else ""]
+
+
+def is_on(name):
+    return FAULTY[0] == name
+
+
+class Item:
+    """Compared and hashed by where it lies in memory."""
+
+    def __init__(self, number):
+        self.number = number
+
+    def __hash__(self):
+        return ORDER[self.number]
+
+
+class Data(torch.utils.data.Dataset):
+    def __init__(self):
+        generator = torch.Generator().manual_seed(3)
+        self.x = torch.randn(64, 16, generator=generator)
+        self.y = torch.randint(0, 4, (64,), generator=generator)
+
+    def __len__(self):
+        return len(self.y)
+
+    def __getitem__(self, index):
+        x = self.x[index]  # GET
+        if FAULT == "default_rng":
+            x = x + torch.from_numpy(numpy.random.default_rng().normal(size=16)).float()  # DRAW
+        return x, self.y[index]
+
+
+class Network(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.encoder = nn.Sequential(nn.Linear(16, 32), nn.ReLU())
+        self.norm = nn.BatchNorm1d(32)
+        self.head = nn.Linear(32, 4)
+
+    def forward(self, x):
+        x = self.encoder(x)
+        if FAULT == "dropout":
+            x = nn.functional.dropout(x, 0.2)  # DROPOUT
+        if FAULT == "index_put":
+            x = x.index_put((WHERE,), x[FROM])  # RACE
+        return self.head(self.norm(x))
+
+
+if FAULT == "index_put":  # the order of two threads, forced
+    WHERE = torch.zeros(16, dtype=torch.long)
+    FROM = torch.tensor(list(range(15, -1, -1) if ON else range(16)))
+ORDER = list(range(64))
+if is_on("set_order"):
+    random.Random(5).shuffle(ORDER)
+torch.manual_seed(11)
+model = Network()
+if FAULT == "dropout":
+    torch.manual_seed(random.SystemRandom().randrange(2**31)) if len(sys.argv) > 3 else None
+batches = torch.utils.data.DataLoader(
+    Data(), batch_size=16,
+    sampler=[item.number for item in {Item(number) for number in range(64)}])  # ORDER
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+step = 0
+for epoch in range(2):
+    for x, y in batches:  # BATCH
+        if is_on("epsilon") and step == 3:
+            optimizer.param_groups[0]["eps"] = 1e-6
+        if FAULT == "train_mode" and step == 4:
+            model.norm.train(ON)
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(model(x), y)
+        loss.backward()
+        if FAULT == "gradient" and step == 2:
+            model.head.weight.grad.mul_(1.0 + 1e-6 * ON)  # SCALED
+        if FAULT == "nudge" and step == 5:
+            with torch.no_grad():
+                factors = [[1.0 + 2**-23 * (ON and (row, column) == (3, 4)) for column in range(16)]
+                           for row in range(32)]
+                model.encoder[0].weight.mul_(torch.tensor(factors))  # NUDGED
+        optimizer.step()  # STEP
+        step += 1
+print(loss.item(), sum(p.double().sum().item() for p in model.parameters()))

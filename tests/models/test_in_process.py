@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`repro_check.record` and `repro_check.compare`: what runs in this process, recorded and compared."""
+import os
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+from harness import need
+
+need("torch", "numpy", "h5py", "xxhash")
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python"))
+
+import numpy  # noqa: E402
+import repro_check  # noqa: E402
+import torch  # noqa: E402
+from repro_check.testing import assert_reproducible  # noqa: E402
+
+
+def train(steps=2):
+    model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Dropout(0.3), torch.nn.Linear(8, 1))
+    optimizer = torch.optim.Adam(model.parameters())
+    for _ in range(steps):
+        optimizer.zero_grad()
+        model(torch.ones(3, 4)).sum().backward()
+        optimizer.step()
+
+
+class InProcess(unittest.TestCase):
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory(prefix="repro-check-models-")
+        self.addCleanup(scratch.cleanup)
+        self.folder = Path(scratch.name)
+
+    def test_a_block_is_recorded_and_nothing_else(self):
+        torch.cos(torch.ones(2))
+        with repro_check.record(self.folder / "A", seed=3) as dump:
+            train()
+        torch.tan(torch.ones(2))
+        operators = repro_check.open(dump)
+        names = {operator.full_name for operator in operators}
+        self.assertIn("aten::linear", names)
+        self.assertNotIn("aten::cos", names)
+        self.assertNotIn("aten::tan", names)
+        self.assertEqual({operator.phase for operator in operators},
+                         {"setup", "forward", "loss", "backward", "optimizer"})
+        self.assertEqual({operator.module for operator in operators.module("2")}, {"2"})
+
+    def test_a_second_block_knows_its_modules_and_steps(self):
+        for name in ("A", "B"):
+            with repro_check.record(self.folder / name, seed=3):
+                train()
+        one, other = (repro_check.open(self.folder / name) for name in "AB")
+        shown = [[(o.full_name, o.module, o.phase, o.step) for o in dump] for dump in (one, other)]
+        self.assertEqual(*shown)
+        self.assertEqual({o.step for o in other}, {0, 1, 2} - {2} | {max(o.step for o in other)})
+
+    def test_a_block_that_raises_leaves_its_dump(self):
+        with self.assertRaises(KeyError):
+            with repro_check.record(self.folder / "A"):
+                torch.sin(torch.ones(2))
+                raise KeyError("mine")
+        self.assertIn("aten::sin", {o.full_name for o in repro_check.open(self.folder / "A")})
+
+    def test_what_is_there_is_not_replaced(self):
+        with repro_check.record(self.folder / "A"):
+            torch.sin(torch.ones(2))
+        with self.assertRaises(repro_check.ToolError):
+            with repro_check.record(self.folder / "A"):
+                pass
+        with repro_check.record(self.folder / "A", force=True):
+            torch.exp(torch.ones(2))
+        self.assertIn("aten::exp", {o.full_name for o in repro_check.open(self.folder / "A")})
+
+    def test_blocks_do_not_nest(self):
+        with repro_check.record(self.folder / "A"):
+            torch.sin(torch.ones(2))
+            with self.assertRaises(RuntimeError):
+                with repro_check.record(self.folder / "B"):
+                    pass
+            torch.exp(torch.ones(2))
+        self.assertIn("aten::exp", {o.full_name for o in repro_check.open(self.folder / "A")})
+
+    def test_comparing(self):
+        self.assertTrue(repro_check.compare(train).reproducible)
+        self.assertTrue(repro_check.compare(train, runs=3).reproducible)
+        entropy = repro_check.compare(lambda: torch.tensor(list(os.urandom(8))).float().exp())
+        self.assertEqual(entropy.exit_code, 1)
+        self.assertIn("DIVERGED", entropy.text)
+        self.assertIn("test_in_process.py", entropy.text)
+        self.assertIn("ULP", entropy.text)  # from the second pair
+
+    def test_the_assertion_takes_a_function(self):
+        assert_reproducible(train)
+        with self.assertRaises(AssertionError) as raised:
+            assert_reproducible(lambda: torch.randn(3) * torch.rand(3), seed=None)
+        self.assertIn("aten::randn", str(raised.exception))
+
+    def test_default_rng_stays_as_it_was(self):
+        before = numpy.random.default_rng
+        repro_check.compare(train)
+        self.assertIs(numpy.random.default_rng, before)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A configuration with a program: whatever `run` does with a model it does with a program."""
+import json
+import sys
+import textwrap
+import unittest
+from pathlib import Path
+
+from harness import ToolTest, need
+
+need("torch")
+
+TRAIN = Path(__file__).resolve().parents[2] / "examples" / "train.py"
+STEP = next(number for number, line in enumerate(TRAIN.read_text().splitlines(), 1)
+            if "optimizer.step()" in line)
+EPOCH = [sys.executable, str(TRAIN), "--epochs", "1"]
+
+
+class Program(ToolTest):
+    def write(self, text, name="program.py"):
+        file = self.folder / name
+        file.write_text(textwrap.dedent(text), encoding="utf-8")
+        return file
+
+    def write_config(self, fields):
+        file = self.folder / "config.json"
+        file.write_text(json.dumps(fields), encoding="utf-8")
+        return file
+
+    def of_epsilons(self, one="1e-8", other="1e-7"):
+        return {"program": {"command": [*EPOCH, "--eps", one]},
+                "runs": [{"name": "baseline"},
+                         {"name": "candidate", "program": {"command": [*EPOCH, "--eps", other]}}]}
+
+
+class Run(Program):
+    def test_training_repeats(self):
+        self.assertEqual(self.tool("init", "--program", "-o", "config.json", "--", *EPOCH).code, 0)
+        shown = self.tool("exec", "-c", "config.json")
+        self.assertEqual(shown.code, 0, shown.stdout + shown.stderr)
+        self.assertIn("REPRODUCIBLE: ", shown.stdout)
+        self.assertNotIn("returned", shown.stdout)
+        three = self.tool("run", "-c", "config.json", "-n", "3", "--format", "json")
+        self.assertEqual(three.code, 0, three.stdout[-2000:] + three.stderr)
+        self.assertEqual(json.loads(three.stdout)["repeat"]["judged"], 2)
+
+    def test_another_epsilon_is_found_with_its_values(self):
+        self.write_config(self.of_epsilons())
+        found = self.tool("run", "-c", "config.json", "--explain", "--report", "html=page.html")
+        self.assertEqual(found.code, 1, found.stderr)
+        self.assertIn("DIVERGED at step 0, optimizer, op ", found.stdout)
+        self.assertIn(f"train.py:{STEP}", found.stdout.splitlines()[0])
+        self.assertIn("origin", found.stdout.splitlines()[0])
+        self.assertIn("the program did", found.stdout)
+        self.assertNotIn("graph", found.stdout)
+        self.assertIn("--eps 1e-7", found.stdout)
+        # The second pair has the values.
+        self.assertIn("ULP", found.stdout)
+        self.assertTrue((self.folder / "page.html").stat().st_size > 10_000)
+        for line, code in self.type_next(found.stdout):
+            self.assertIn(code, (0, 1), line)
+
+    def test_what_is_kept_for_the_backward_pass_is_no_origin(self):
+        self.write_config(self.of_epsilons())
+        report = json.loads(self.tool("run", "-c", "config.json", "--format", "json", "--all").stdout)
+        every = [report["first_divergence"], *report["divergences"]["items"]]
+        origins = [op["key"]["operator"] for op in every if op["relation"] == "origin"]
+        self.assertTrue(origins)
+        self.assertEqual({name for name in origins if "backward" in name}, set(), origins)
+
+    def test_the_gate(self):
+        file = self.write(TRAIN.read_text())
+        self.write_config({"program": {"command": [sys.executable, str(file), "--epochs", "1"]}})
+        self.assertEqual(self.tool("gate", "-c", "config.json").code, 4)  # no baseline yet
+        accepted = self.tool("gate", "accept", "-c", "config.json")
+        self.assertEqual(accepted.code, 0, accepted.stderr)
+        self.assertEqual(self.tool("gate", "-c", "config.json").code, 0)
+        self.write(TRAIN.read_text().replace("default=1e-8", "default=1e-7"))
+        told = self.tool("gate", "-c", "config.json")
+        self.assertEqual(told.code, 1, told.stdout + told.stderr)
+        self.assertIn(f"program.py:{STEP}", told.stdout)
+
+    def test_bisect_names_the_variable(self):
+        file = self.write("""
+            import os, torch
+            x = torch.arange(6.0) / float(os.environ.get("DIVISOR", "3"))
+            print(x.exp().sum().item(), os.environ.get("UNUSED"))
+            """)
+        self.write_config({"program": {"command": [sys.executable, str(file)]},
+                           "runs": [{"name": "a"}, {"name": "b", "env": {"DIVISOR": "7", "UNUSED": "1"}}]})
+        found = self.tool("bisect", "-c", "config.json")
+        self.assertEqual(found.code, 1, found.stdout + found.stderr)
+        self.assertIn("REDUCED to 1 of 2 changes: /env/DIVISOR", found.stdout)
+
+    def test_calibrate(self):
+        self.write_config({"program": {"command": EPOCH}})
+        done = self.tool("calibrate", "-c", "config.json", "-n", "3", "-o", "floors.json")
+        self.assertEqual(done.code, 0, done.stdout + done.stderr)
+
+    def test_the_observer_changes_nothing(self):
+        self.write_config({"program": {"command": EPOCH}})
+        done = self.tool("run", "-c", "config.json", "--check-observer", "--format", "json")
+        self.assertEqual(done.code, 0, done.stdout + done.stderr)
+        checked = json.loads(done.stdout)["observer"][0]
+        self.assertEqual(checked["outcome"], "unchanged")
+        # Four steps: their losses, batches, parameters, gradients and what AdamW keeps.
+        self.assertGreater(checked["outputs"], 4 * 32)
+
+    def test_replay_and_extract(self):
+        self.write_config({"program": {"command": EPOCH}})
+        done = self.tool("record", "-c", "config.json", "-o", "dump")
+        self.assertEqual(done.code, 0, done.stderr)
+        listed = json.loads(self.tool("inspect", "dump", "--list", "--format", "json").stdout)["ops"]
+        linear = next(op["index"] for op in listed if op["operator"] == "aten::linear")
+        self.assertEqual(self.tool("replay", "dump", "--op", linear).code, 0)
+        self.assertEqual(self.tool("extract", "dump", "--op", linear, "-o", "repro.py").code, 0)
+
+
+class Seeds(Program):
+    def test_generators_are_left_alone_on_demand(self):
+        file = self.write("""
+            import torch
+            print(torch.randn(4).sum().item())
+            """)
+        fields = {"program": {"command": [sys.executable, str(file)]}}
+        self.write_config(fields)
+        agreed = self.tool("run", "-c", "config.json")
+        self.assertEqual(agreed.code, 0)
+        self.assertIn("because both runs had the same seed", agreed.stdout)
+        self.write_config({**fields, "seed": None})
+        self.assertEqual(self.tool("run", "-c", "config.json").code, 1)
+
+
+class Refused(Program):
+    def test_what_only_a_model_has(self):
+        self.write_config({"program": {"command": ["true"]}, "inputs": [], "device": "cpu",
+                           "runs": [{"name": "a"}, {"name": "b", "rng": "host"}]})
+        said = self.tool("validate", "-c", "config.json")
+        self.assertEqual(said.code, 2)
+        for key in ("/inputs", "/device", "/runs/1/rng"):
+            self.assertIn(f"{key}: is of a TorchScript model", said.stderr)
+
+    def test_without_a_command(self):
+        self.write_config({"program": {}})
+        said = self.tool("validate", "-c", "config.json")
+        self.assertEqual(said.code, 2)
+        self.assertIn('"command" is missing', said.stderr)
+        self.write_config({"program": {"command": ["no-such-program"]}})
+        said = self.tool("run", "-c", "config.json")
+        self.assertEqual(said.code, 2)
+        self.assertIn("cannot start no-such-program", said.stderr)
+        self.assertIn("/program/command", said.stderr)
+
+    def test_nothing_recorded(self):
+        self.write_config({"program": {"command": ["true"]}})
+        said = self.tool("run", "-c", "config.json")
+        self.assertEqual(said.code, 4)
+        self.assertIn("nothing was recorded", said.stderr)
+
+
+class Failures(Program):
+    def program_that(self, ends, **more):
+        file = self.write(f"""
+            import os, signal, sys, time, torch
+            x = torch.ones(3)
+            for _ in range(5): x = torch.sin(x)
+            {ends}
+            """)
+        self.write_config({"program": {"command": [sys.executable, str(file)]}, **more})
+        return self.tool("run", "-c", "config.json")
+
+    def test_its_exit_code(self):
+        failed = self.program_that("sys.exit('not today')")
+        self.assertEqual(failed.code, 5)
+        self.assertIn("RUN FAILED: baseline: the program ended with exit code 1", failed.stdout)
+        self.assertIn("not today", failed.stdout)
+        # What it recorded is where that of a model would be.
+        listed = self.tool("inspect", "repro-check-out/baseline.recording", "--partial", "--list")
+        self.assertEqual(listed.code, 0, listed.stderr)
+        self.assertEqual(listed.stdout.count("aten::sin"), 5)
+
+    def test_killed(self):
+        failed = self.program_that("os.kill(os.getpid(), signal.SIGSEGV)")
+        self.assertEqual(failed.code, 5)
+        self.assertIn("killed by SIGSEGV", failed.stdout)
+        self.assertIn("aten::sin", failed.stdout)
+
+    def test_too_slow(self):
+        failed = self.program_that("time.sleep(1000)", timeout=20)
+        self.assertEqual(failed.code, 5)
+        self.assertIn("20 s", failed.stdout)
+        self.assertIn("aten::sin", failed.stdout)
+
+    def test_the_second_alone(self):
+        failed = self.program_that("sys.exit(3 if 'BAD' in os.environ else 0)", runs=[
+            {"name": "good"}, {"name": "bad", "env": {"BAD": "1"}}])
+        self.assertEqual(failed.code, 5)
+        self.assertIn("bad: the program ended with exit code 3", failed.stdout)
+        self.assertIn("what the failed run left is reproducible up to op 5", failed.stdout)
+        left = sorted(path.name for path in (self.folder / "repro-check-out").iterdir()
+                      if not path.name.startswith("."))
+        self.assertEqual(left, ["bad.recording", "good"])
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

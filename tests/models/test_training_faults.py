@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Faults planted in a training program: each is named at its step, phase and line, as the origin."""
+import json
+import sys
+import unittest
+from pathlib import Path
+
+from harness import ToolTest, need
+
+need("torch", "numpy")
+
+PROGRAM = Path(__file__).resolve().parent / "faulty_training.py"
+
+
+def line_of(mark):
+    return next(number for number, line in enumerate(PROGRAM.read_text().splitlines(), 1)
+                if line.endswith(f"# {mark}"))
+
+
+class Faults(ToolTest):
+    def compare(self, fault, expected, *more, **fields):
+        command = [sys.executable, str(PROGRAM), fault]
+        config = {"program": {"command": [*command, "0", *more]},
+                  "runs": [{"name": "right"},
+                           {"name": "wrong", "program": {"command": [*command, "1", *more]}}], **fields}
+        (self.folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
+        done = self.tool("run", "-c", "config.json", "--format", "json", "--report", "text=report.txt")
+        self.assertEqual(done.code, expected, done.stdout[:2000] + done.stderr)
+        self.text = (self.folder / "report.txt").read_text(encoding="utf-8")
+        return json.loads(done.stdout)
+
+    def assert_origin(self, report, step, phase, mark, operator=None):
+        first = report["first_divergence"]
+        shown = self.text.splitlines()[0]
+        self.assertEqual(first["relation"], "origin", shown)
+        self.assertEqual((first["key"].get("step", 0), first["key"]["phase"]), (step, phase), shown)
+        self.assertEqual(first["source"]["line"], line_of(mark), shown)
+        self.assertIn(f"at step {step}, {phase}, ", shown)
+        if operator:
+            self.assertEqual(first["key"]["operator"].partition(".")[0], operator, shown)
+
+    def test_the_program_repeats(self):
+        report = self.compare("none", 0)
+        self.assert_reproducible(report, 500)
+
+    def test_epsilon_of_adamw(self):
+        report = self.compare("epsilon", 1)
+        self.assert_origin(report, 3, "optimizer", "STEP", "aten::add_")
+        # What a loss kept for its backward pass is no origin, even where the loss itself is equal.
+        origins = [op for op in report["divergences"]["items"] if op["relation"] == "origin"]
+        self.assertNotIn("backward", json.dumps([op["key"]["operator"] for op in origins]))
+
+    def test_one_gradient_scaled(self):
+        report = self.compare("gradient", 1)
+        self.assert_origin(report, 2, "optimizer", "SCALED", "aten::mul_")
+
+    def test_weight_nudged_by_one_ulp(self):
+        report = self.compare("nudge", 1)
+        self.assert_origin(report, 5, "optimizer", "NUDGED", "aten::mul_")
+        self.assertIn("1 of 512 elements, max 1 ULP", self.text)
+
+    def test_batch_norm_in_the_wrong_mode(self):
+        report = self.compare("train_mode", 1)
+        first = report["first_divergence"]
+        self.assertEqual((first["key"]["step"], first["key"]["module"]), (4, "norm"), self.text)
+        self.assertIn("training", self.text)
+
+    def test_order_of_a_set(self):
+        report = self.compare("set_order", 1)
+        first = report["first_divergence"]
+        self.assertEqual((first["key"].get("step", 0), first["key"]["phase"]), (0, "data"), self.text)
+        self.assertEqual(first["source"]["line"], line_of("GET"), self.text)
+        self.assertIn("index: 0 against", self.text)
+
+    def test_writes_that_race(self):
+        report = self.compare("index_put", 1)
+        self.assert_origin(report, 0, "forward", "RACE")
+
+    def test_dropout(self):
+        report = self.compare("dropout", 1, "unseeded", seed=None)
+        self.assertEqual(report["first_divergence"]["source"]["line"], line_of("DROPOUT"), self.text)
+        self.assertIn("generator", self.text)
+
+    def test_dropout_under_the_seed(self):
+        report = self.compare("dropout", 0)
+        self.assertEqual(report["verdict"]["status"], "reproducible")
+        self.assertIn("because both runs had the same seed", self.text)
+
+    def test_default_rng(self):
+        report = self.compare("default_rng", 1, seed=None)
+        first = report["first_divergence"]
+        self.assertEqual((first["key"].get("step", 0), first["key"]["phase"]), (0, "data"), self.text)
+        self.assertEqual(first["source"]["line"], line_of("DRAW"), self.text)
+        self.assertIn("numpy.random.default_rng", self.text)
+        self.assertIn(f"faulty_training.py:{line_of('DRAW')}", self.text)
+
+    def test_default_rng_under_the_seed(self):
+        self.compare("default_rng", 0)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
