@@ -22,7 +22,7 @@
 #include "cmd/terminal/logging.h"
 #include "cmd/terminal/signals.h"
 #include "core/error.h"
-#include "dumpers/journal/journal.h"
+#include "dumpers/journal/journal_reader.h"
 #include "dumpers/store/directory/dump_directory.h"
 #include "dumpers/store/dump_reader.h"
 #include "dumpers/store/recovery/recovery.h"

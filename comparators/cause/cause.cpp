@@ -686,6 +686,13 @@ class Tracer {
       case OpOutcome::kWithin:
         traced.origin = CauseKind::kAmplified;
         return;
+      case OpOutcome::kSkipped:
+        // Memory that was handed out empty: Python has filled it since, with no operator.
+        if (evidence_.baseline.manifest().is_of_program()) {
+          traced.producer.reset();
+          return;
+        }
+        [[fallthrough]];
       default:
         traced.origin = CauseKind::kPropagated;
     }

@@ -137,7 +137,7 @@ class Recording {
     capture_->set_step(step);
     sites_.begin_step(step);
     const bool wanted = !bare_ && sites_.is_recorded(step);
-    if (wanted && !intercepts_) capture_->forget_contents();
+    if (!wanted || !intercepts_) capture_->forget_contents();
     intercepts_ = wanted;
     c10::impl::tls_set_dispatch_key_included(capture::kCaptureKey, wanted);
   }

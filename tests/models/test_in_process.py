@@ -44,7 +44,7 @@ class InProcess(unittest.TestCase):
         self.assertNotIn("aten::tan", names)
         self.assertEqual({operator.phase for operator in operators},
                          {"setup", "forward", "loss", "backward", "optimizer"})
-        self.assertEqual({operator.module for operator in operators.module("2")}, {"2"})
+        self.assertEqual({operator.module for operator in operators.module("2")}, {"2", "2.weight", "2.bias"})
 
     def test_a_second_block_knows_its_modules_and_steps(self):
         for name in ("A", "B"):

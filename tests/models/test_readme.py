@@ -77,6 +77,13 @@ class Shown(harness.ToolTest):
         torch.jit.script(nn.Linear(8, 4)).save(str(self.folder / "model.pt"))
         self.assertIn("in the weights", self.check("repro-check gate -c config.json", 1))
 
+    def test_a_program_and_a_model(self):
+        (lines,) = blocks(README, "sh", "repro-check init --program")
+        shutil.copy(ROOT / "examples" / "train.py", self.folder / "train.py")
+        torch.jit.script(nn.Linear(8, 4)).save(str(self.folder / "model.pt"))
+        for line in lines.splitlines():
+            self.check(line.replace("-- python ", "-- python3 "))
+
     def test_the_configuration(self):
         (text,) = blocks(README, "json", '"model"')
         (self.folder / "config.json").write_text(text)
