@@ -986,6 +986,48 @@ void lead_with_mode(const Evidence& evidence, Cause& cause) {
   cause = std::move(mode);
 }
 
+namespace {
+
+/// Of a part of a program that was not recorded there are only its losses, its batches and what its
+/// optimizers left: `gradients were equal, what the optimizer keeps parts first: exp_avg of ...`.
+std::string parting_of_step(const OpFindings& findings) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kParts{
+      {{"grad.", "the gradient of `{}` parts first"},
+       {"state.", "gradients were equal, and what the optimizer keeps parts first: `{}`"},
+       {"param.", "gradients and what the optimizer keeps were equal, and `{}` parts first"}}};
+  for (const auto& [prefix, text] : kParts) {
+    for (const TensorComparison& output : findings.outputs) {
+      const std::string& slot = either(output).slot;
+      if (!slot.starts_with(prefix)) continue;
+      return fmt::format(fmt::runtime(text), std::string_view(slot).substr(prefix.size()));
+    }
+  }
+  return "what the program made parts here";
+}
+
+std::optional<Attribution> from_unrecorded_step(const JudgedCall& call, const Evidence& evidence) {
+  constexpr std::string_view kOwn = "repro_check::";
+  if (evidence.baseline.manifest().trace.only.empty() ||
+      !call.baseline.op->name.starts_with(kOwn)) {
+    return std::nullopt;
+  }
+  for (std::uint64_t op = call.baseline.index; op-- > 0;) {
+    if (evidence.outcomes.at(op) != OpOutcome::kDiverged) continue;
+    return inherited_from(op,
+                          fmt::format("op {}, before it, diverged, and what lies between was not "
+                                      "recorded",
+                                      op));
+  }
+  Attribution result;
+  result.cause = {
+      CauseKind::kUnobservedWrite,
+      fmt::format("operators of this part were not recorded: {}", parting_of_step(call.findings)),
+      fmt::format("record the step as well: --steps {}, or dump.steps", call.baseline.step)};
+  return result;
+}
+
+}  // namespace
+
 Attribution attribute(const JudgedCall& call, const Evidence& evidence) {
   const OpFindings& findings = call.findings;
   Attribution result;
@@ -995,6 +1037,9 @@ Attribution attribute(const JudgedCall& call, const Evidence& evidence) {
     result = inherited_from(child, fmt::format("op {}, which it calls, diverged", child));
   } else if (auto by_inputs = from_inputs(findings, call.baseline, evidence)) {
     result = std::move(*by_inputs);
+    if (result.relation == Relation::kOrigin) {
+      if (auto by_step = from_unrecorded_step(call, evidence)) result = std::move(*by_step);
+    }
   } else if (auto by_scalars = from_scalars(findings, evidence)) {
     result = std::move(*by_scalars);
   } else {

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/trace/op_range.h"
+#include "core/trace/run_manifest.h"
 #include "dumpers/capture/engine/capture.h"
 #include "dumpers/probe/python_frames.h"
 

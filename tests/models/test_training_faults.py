@@ -50,6 +50,17 @@ class Faults(ToolTest):
         origins = [op for op in report["divergences"]["items"] if op["relation"] == "origin"]
         self.assertNotIn("backward", json.dumps([op["key"]["operator"] for op in origins]))
 
+    def test_a_step_that_was_not_recorded(self):
+        report = self.compare("epsilon", 1, dump={"steps": "0:2"})
+        first = report["first_divergence"]
+        self.assertEqual((first["key"]["step"], first["key"]["operator"]),
+                         (3, "repro_check::optimizer_step"), self.text)
+        self.assertIn("gradients and what the optimizer keeps were equal", self.text)
+        self.assertIn("--steps 3", self.text)
+        self.assertIn("steps 0:2", self.text)
+        origins = [op for op in report["divergences"]["items"] if op["relation"] == "origin"]
+        self.assertEqual(origins, [], self.text)
+
     def test_one_gradient_scaled(self):
         report = self.compare("gradient", 1)
         self.assert_origin(report, 2, "optimizer", "SCALED", "aten::mul_")
