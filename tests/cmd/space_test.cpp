@@ -95,7 +95,7 @@ TEST_CASE("the next run of the same calls takes what the first took; another one
   }
   configs::RunSpec done = job_named("baseline").run;
   configs::RunSpec next = job_named("candidate").run;
-  next.seed = done.seed + 1;
+  next.seed = done.seed.value() + 1;
   next.threads = 1;
   const auto estimate = estimate_from(done, directory.path(), next);
   REQUIRE(estimate);
