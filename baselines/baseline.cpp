@@ -353,6 +353,11 @@ bool is_of(std::string_view line) {
   return ((line.starts_with(kLetters) && line.substr(1).starts_with(' ')) || ...);
 }
 
+bool is_of_phase(std::string_view line) {
+  return !line.empty() && kPhases.find(line.front()) != std::string_view::npos &&
+         line.substr(1).starts_with(' ');
+}
+
 bool is_folded(std::string_view line) { return line.substr(1).starts_with(" * "); }
 
 /// All lines but the last. `File` is const for the writer.
@@ -403,9 +408,7 @@ void describe(Io& io, File& baseline) {
     end.count(all.count);
     end.digest(all.digest);
   });
-  io.each(baseline.ops,
-          is_of<'f', 'g', 'o', 's', 'd', 'l', 'r', 'a', 'e'>,
-          [](auto& end, auto& line) { end.op(line); });
+  io.each(baseline.ops, is_of_phase, [](auto& end, auto& line) { end.op(line); });
   std::uint64_t operators = baseline.ops.size();
   io.each(baseline.modules, is_of<'m'>, [&](auto& end, auto& module) {
     end.literal("m");

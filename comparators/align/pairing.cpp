@@ -107,11 +107,11 @@ class ObjectMemo {
 /// Keys of one side's records, by the names that the other side may know them by.
 class SideKeys {
  public:
-  SideKeys(const NameRewriter& names, std::vector<std::uint64_t>& rewritten)
-      : names_(names), rewritten_(rewritten) {}
+  SideKeys(const NameRewriter& names, std::vector<std::uint64_t>& rewritten, KnownKeys& known)
+      : names_(names), rewritten_(rewritten), known_(known) {}
 
   /// @param renamed  set where the map rewrote a name of it
-  core::Digest key_of(const core::OpRecord& head, bool& renamed) {
+  std::uint32_t number_of(const core::OpRecord& head, bool& renamed) {
     const Id op = operators_.of(head.op, [&] { return id_of(names_.operator_name(*head.op)); });
     const Id module = sites_.of(head.site, [&] {
       return id_of(names_.module_path(head.site ? head.site->module_path : std::string()));
@@ -120,7 +120,11 @@ class SideKeys {
       if (id.entry) ++rewritten_[*id.entry];
       renamed = renamed || id.changed;
     }
-    return comparators::key_of(head, module.name, op.name);
+    if (known_.size() >= kUnmatched - 1) {
+      throw core::Error(core::ErrorKind::kNotComparable,
+                        "the dumps hold more kinds of operators than can be aligned");
+    }
+    return known_.number_of(key_of(head, module.name, op.name));
   }
 
  private:
@@ -136,6 +140,7 @@ class SideKeys {
 
   const NameRewriter& names_;
   std::vector<std::uint64_t>& rewritten_;
+  KnownKeys& known_;
   ObjectMemo<core::OperatorInfo, Id> operators_;
   ObjectMemo<core::CallSite, Id> sites_;
 };
@@ -196,7 +201,7 @@ SideRecords read_side(const core::DumpSource& source,
                       Pace* pace,
                       KnownKeys& known) {
   SideRecords side;
-  SideKeys keys(names, rewritten);
+  SideKeys keys(names, rewritten, known);
   const std::uint64_t count = source.op_count();
   if (count >= kUnmatched) {
     throw core::Error(core::ErrorKind::kNotComparable,
@@ -212,11 +217,7 @@ SideRecords read_side(const core::DumpSource& source,
     const auto op = static_cast<std::uint32_t>(i);
     expect_sound(source, head, i);
     bool renamed = false;
-    side.kept.keys.push_back(known.number_of(keys.key_of(head, renamed)));
-    if (known.size() >= kUnmatched) {
-      throw core::Error(core::ErrorKind::kNotComparable,
-                        "the dumps hold more kinds of operators than can be aligned");
-    }
+    side.kept.keys.push_back(keys.number_of(head, renamed));
     if (renamed) {
       side.renamed.resize(count);
       side.renamed[i] = true;

@@ -61,7 +61,7 @@ TEST_CASE("numbers that lead nowhere are a damaged dump") {
   FORGE(Ops, OpRow, parent, 3, 3, "impossible parent 3")
   FORGE(Ops, OpRow, parent, 3, 60, "impossible parent 60")
   FORGE(Ops, OpRow, parent, 3, -2, "impossible parent -2")
-  FORGE(Ops, OpRow, phase, 3, 3, "unknown phase 3")
+  FORGE(Ops, OpRow, phase, 3, 9, "unknown phase 9")
   FORGE(Ops, OpRow, tensors_begin, 3, UINT64_MAX, "/index/tensors: has")
   FORGE(Ops, OpRow, tensor_count, 3, UINT32_MAX, "/index/tensors: has")
   FORGE(Ops, OpRow, values_begin, 30, UINT64_MAX - 1, "/index/values: has")
