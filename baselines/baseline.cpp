@@ -708,18 +708,18 @@ Named named_facts(const Baseline& baseline) {
   return named;
 }
 
-constexpr auto is_input = [](const auto& tensors) {
+constexpr auto kIsInput = [](const auto& tensors) {
   return tensors.kind == core::NamedTensorKind::kInput;
 };
 
 Named inputs_of(const Baseline& baseline) {
   Named named;
   for (const core::NamedTensor& tensor : baseline.tensors) {
-    if (!is_input(tensor)) continue;
+    if (!kIsInput(tensor)) continue;
     named.emplace(tensor.name, form_of(tensor) + ':' + core::to_hex(tensor.digest));
   }
   for (const AcceptedTensors& all : baseline.folded) {
-    if (!is_input(all)) continue;
+    if (!kIsInput(all)) continue;
     named.emplace("(all of them)", fmt::format("{} {}", all.count, core::to_hex(all.digest)));
   }
   return named;
@@ -729,7 +729,7 @@ Named inputs_of(const Baseline& baseline) {
 Named weights_of(const Baseline& baseline) {
   Named named;
   for (const core::NamedTensor& tensor : baseline.tensors) {
-    if (!is_input(tensor)) named.emplace(tensor.name, form_of(tensor));
+    if (!kIsInput(tensor)) named.emplace(tensor.name, form_of(tensor));
   }
   return named;
 }
@@ -894,7 +894,7 @@ bool same_results(const Baseline& accepted, const Baseline& now) {
 
 bool same_weights(const Baseline& accepted, const Baseline& now) {
   const auto without_inputs = [](auto tensors) {
-    std::erase_if(tensors, is_input);
+    std::erase_if(tensors, kIsInput);
     return tensors;
   };
   return without_inputs(accepted.tensors) == without_inputs(now.tensors) &&

@@ -149,6 +149,7 @@ std::vector<std::size_t> tensor_sizes(std::size_t mib) {
     sum += shares.back();
   }
   std::vector<std::size_t> sizes;
+  sizes.reserve(shares.size());
   for (const double share : shares) {
     sizes.push_back(static_cast<std::size_t>(share / sum * static_cast<double>(mib) * 0x1p18));
   }

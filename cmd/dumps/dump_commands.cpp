@@ -199,7 +199,7 @@ Json make_imported(const MakingArguments& given, Progress& progress) {
 using References = std::vector<std::filesystem::path>;
 
 /// What came out for one dump.
-struct Verified {
+struct Verified {  // NOLINT(bugprone-exception-escape): of the JSON library's move
   Json document;
   core::ExitCode code = core::ExitCode::kReproducible;
   std::string word;       ///< how its line begins

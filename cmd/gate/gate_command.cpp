@@ -12,6 +12,7 @@
 
 #include "cmd/gate/gate.h"
 #include "cmd/gate/history.h"
+#include "cmd/options/command_line.h"
 #include "cmd/options/compare_options.h"
 #include "cmd/options/config_options.h"
 #include "cmd/recording/output_lock.h"
@@ -236,7 +237,7 @@ class GateCommand final : public Command {
 
   /// @param config  null where none was given
   [[nodiscard]] OutputLocks hold_output(const configs::Config* config) const {
-    if (!against_) return hold_alone(output_directories(*config));
+    if (!against_ && config != nullptr) return hold_alone(output_directories(*config));
     std::error_code ignored;
     if (!std::filesystem::is_directory(*against_, ignored)) {
       throw usage_error("--against " + *against_ + ": no such directory", kAgainstWhat);

@@ -184,6 +184,7 @@ ExportFormat export_format(const std::filesystem::path& file) {
                       "export to .safetensors, which safetensors.torch.load_file() reads");
   }
   std::vector<std::string> endings;
+  endings.reserve(kFormats.size());
   for (const FormatName& known : kFormats) endings.emplace_back(known.ending);
   throw core::Error(ErrorKind::kUsage,
                     "--export " + file.string() + ": the name says no format",
@@ -194,6 +195,7 @@ Dtype export_dtype(const std::string& name) {
   const auto dtype = core::parse_dtype(name);
   if (dtype && core::is_conversion_target(*dtype)) return *dtype;
   std::vector<std::string> names;
+  names.reserve(kTargets.size());
   for (const Dtype target : kTargets) names.emplace_back(core::dtype_name(target));
   throw core::Error(
       ErrorKind::kUsage,

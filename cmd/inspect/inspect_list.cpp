@@ -299,6 +299,7 @@ class ConditionParser {
     const auto* found = std::ranges::find(kOutputFields, name, &Field::name);
     if (found == kOutputFields.end()) {
       std::vector<std::string> names;
+      names.reserve(kOutputFields.size());
       for (const Field& known : kOutputFields) names.emplace_back(known.name);
       refuse(
           name.empty() ? "expected a field" : "there is no such field",
@@ -408,9 +409,10 @@ class ModuleTree {
       const std::vector<Module*>& inside = order.back()->inside;
       open.insert(open.end(), inside.rbegin(), inside.rend());
     }
-    for (Module* module : std::views::reverse(order)) {
-      module->total.add(module->own);
-      for (const Module* inner : module->inside) module->total.add(inner->total);
+    // NOLINTNEXTLINE(modernize-loop-convert): clang 14 cannot read GCC's std::views
+    for (auto module = order.rbegin(); module != order.rend(); ++module) {
+      (*module)->total.add((*module)->own);
+      for (const Module* inner : (*module)->inside) (*module)->total.add(inner->total);
     }
     return order;
   }

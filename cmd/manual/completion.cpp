@@ -162,6 +162,21 @@ class CompletionCommand final : public Command {
 
 std::unique_ptr<Command> completion_command() { return std::make_unique<CompletionCommand>(); }
 
+namespace {
+
+void add_options(const CliVerb& verb, const std::string& shell, Candidates& candidates) {
+  for (const auto* options : {&verb.options, &verb.global_options}) {
+    for (const CliOption& option : *options) {
+      for (const std::string& name : option.names) {
+        const bool takes = shell == "zsh" && name.starts_with("--") && !option.value.empty();
+        candidates.add(name + (takes ? "=" : ""), option.description);
+      }
+    }
+  }
+}
+
+}  // namespace
+
 std::string next_words(const CliVerb& tool,
                        std::vector<std::string> words,
                        const std::string& shell) {
@@ -190,14 +205,7 @@ std::string next_words(const CliVerb& tool,
   if (open != nullptr) {
     candidates.add_values(*open);
   } else if (typed.starts_with("-")) {
-    for (const auto* options : {&verb->options, &verb->global_options}) {
-      for (const CliOption& option : *options) {
-        for (const std::string& name : option.names) {
-          const bool takes = shell == "zsh" && name.starts_with("--") && !option.value.empty();
-          candidates.add(name + (takes ? "=" : ""), option.description);
-        }
-      }
-    }
+    add_options(*verb, shell, candidates);
   } else {
     for (const CliVerb& below : verb->verbs) candidates.add(below.name, below.summary);
     const bool is_verb = !candidates.lines().empty();

@@ -2,6 +2,7 @@
 #include "cmd/options/compare_options.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <memory>
@@ -26,40 +27,40 @@ struct Flag {
   const char* value;  ///< what it takes, or the words; null = nothing
   const char* help;
 };
-constexpr Flag kFlags[] = {
-    {"--policy",
-     "bitwise|tolerance|ulp|cosine|noise|fp64|msprobe",
-     "What counts as equal (bitwise)"},
-    {"--rtol", "X", "Relative tolerance; together with --atol"},
-    {"--atol", "X", "Absolute tolerance; together with --rtol"},
-    {"--ulp", "N", "Greatest distance in ULP of the tensor's dtype"},
-    {"--share", "X", "Share of elements that may be beyond --ulp (0)"},
-    {"--cosine", "X", "Least cosine similarity (0.999)"},
-    {"--drift", "X", "Beside --cosine, how far norms may part (0.01)"},
-    {"--noise", "FILE", "Floors of `calibrate`, for --policy noise"},
-    {"--fp64", "DUMP", "Dump of the baseline's run in float64, for --policy fp64"},
-    {"--factor",
-     "X",
-     "Beside --noise or --fp64, how many times the floor or the baseline's error pass (2)"},
-    {"--slack", "X", "Beside --fp64, rms error that passes on top (0)"},
-    {"--equal-nan", "bits|any|never", "When NaN equals NaN"},
-    {"--signed-zero", "distinct|same", "Whether +0 and -0 are the same"},
-    {"--subnormals", "exact|flush", "flush: below the least normal number all is zero (exact)"},
-    {"--rules", "FILE", "A policy for each kind of operator: JSON, first match wins"},
-    {"--unmatched", "error|policy|ignore", "What no rule matches (error)"},
-    {"--strict-rules", nullptr, "A rule that matches nothing is an error"},
-    {"--lenient", nullptr, "Other dtypes are compared, other devices and strides noted"},
-    {"--dtype", "strict|promote", "Whether other dtypes are compared (strict)"},
-    {"--strides", "note|strict|ignore", "Other strides of a result (note)"},
-    {"--device", "note|strict|ignore", "Other devices of a result (strict on one)"},
-    {"--alias", "note|strict|ignore", "Results that share other memory (note)"},
-    {"--align",
-     "keyed|strict",
-     "What pairs two operators: their names in order, or the place alone (keyed)"},
-    {"--order", "strict|relaxed", "relaxed: another order passes where all is bit-equal (strict)"},
-    {"--map", "FILE", "Operators and modules that have other names in the candidate"},
-    {"--max-growth", "X", "Fail when the relative L2 error grows more than so many times"},
-    {"--threads", "N", "Threads that compare (one a processor)"}};
+constexpr auto kFlags = std::to_array<Flag>(
+    {{"--policy",
+      "bitwise|tolerance|ulp|cosine|noise|fp64|msprobe",
+      "What counts as equal (bitwise)"},
+     {"--rtol", "X", "Relative tolerance; together with --atol"},
+     {"--atol", "X", "Absolute tolerance; together with --rtol"},
+     {"--ulp", "N", "Greatest distance in ULP of the tensor's dtype"},
+     {"--share", "X", "Share of elements that may be beyond --ulp (0)"},
+     {"--cosine", "X", "Least cosine similarity (0.999)"},
+     {"--drift", "X", "Beside --cosine, how far norms may part (0.01)"},
+     {"--noise", "FILE", "Floors of `calibrate`, for --policy noise"},
+     {"--fp64", "DUMP", "Dump of the baseline's run in float64, for --policy fp64"},
+     {"--factor",
+      "X",
+      "Beside --noise or --fp64, how many times the floor or the baseline's error pass (2)"},
+     {"--slack", "X", "Beside --fp64, rms error that passes on top (0)"},
+     {"--equal-nan", "bits|any|never", "When NaN equals NaN"},
+     {"--signed-zero", "distinct|same", "Whether +0 and -0 are the same"},
+     {"--subnormals", "exact|flush", "flush: below the least normal number all is zero (exact)"},
+     {"--rules", "FILE", "A policy for each kind of operator: JSON, first match wins"},
+     {"--unmatched", "error|policy|ignore", "What no rule matches (error)"},
+     {"--strict-rules", nullptr, "A rule that matches nothing is an error"},
+     {"--lenient", nullptr, "Other dtypes are compared, other devices and strides noted"},
+     {"--dtype", "strict|promote", "Whether other dtypes are compared (strict)"},
+     {"--strides", "note|strict|ignore", "Other strides of a result (note)"},
+     {"--device", "note|strict|ignore", "Other devices of a result (strict on one)"},
+     {"--alias", "note|strict|ignore", "Results that share other memory (note)"},
+     {"--align",
+      "keyed|strict",
+      "What pairs two operators: their names in order, or the place alone (keyed)"},
+     {"--order", "strict|relaxed", "relaxed: another order passes where all is bit-equal (strict)"},
+     {"--map", "FILE", "Operators and modules that have other names in the candidate"},
+     {"--max-growth", "X", "Fail when the relative L2 error grows more than so many times"},
+     {"--threads", "N", "Threads that compare (one a processor)"}});
 
 /// JSON of a number where the text is one; else of the text, of which the parser says what it
 /// should have been.
@@ -110,7 +111,7 @@ configs::CompareSpec PolicyFlags::spec() const {
     rules = nlohmann::json::parse(file->second).get<std::string>();
     given.erase(file);
   }
-  const configs::CompareSpec spec = configs::compare_of_flags(given, rules);
+  configs::CompareSpec spec = configs::compare_of_flags(given, rules);
   const bool noise = configs::uses_noise(spec);
   const bool fp64 = configs::uses_fp64(spec);
   if (!rules && given.contains("strict_rules")) refuse_without("--strict-rules", "--rules");

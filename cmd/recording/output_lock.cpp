@@ -231,7 +231,8 @@ void RunOutputs::note(const fs::path& place, const core::Digest& manifest) {
   if (found == directories_.end()) return;
   found->second.dumps[place.filename().string()] = core::to_hex(manifest);
   std::string text;
-  for (const auto& [name, digest] : found->second.dumps) text.append(digest + ' ' + name + '\n');
+  for (const auto& [name, digest] : found->second.dumps)
+    text += fmt::format("{} {}\n", digest, name);
   try {
     write_file(found->first / kRunFile, text);
   } catch (const core::Error& error) {

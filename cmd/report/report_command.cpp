@@ -12,6 +12,7 @@
 
 #include "cmd/gate/gate.h"
 #include "cmd/gate/history.h"
+#include "cmd/options/command_line.h"
 #include "cmd/render/json/report_json.h"
 #include "cmd/reports/report_flags.h"
 #include "cmd/reports/verdict.h"
@@ -58,8 +59,8 @@ class ReportCommand final : public Command {
       : Command({"report",
                  "Render a JSON report again, or the history of a gate",
                  {"repro-check report report.json",
-                  "repro-check report report.json --report markdown=summary.md --report "
-                  "sarif=repro.sarif",
+                  std::string("repro-check report report.json --report markdown=summary.md "
+                              "--report sarif=repro.sarif"),
                   "repro-check report --history gate.jsonl --last 50",
                   "repro-check report --history gate.jsonl --report html=history.html",
                   "repro-check report --history gate.jsonl --gate bert --format json"}}) {}

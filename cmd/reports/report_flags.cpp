@@ -328,23 +328,7 @@ void ReportFlags::emit(std::span<const Report> reports,
   in_file.link_host.clear();
   in_file.columns = 0;
   in_file.pretty_json = false;
-  std::optional<core::Error> failure;
-  for (const ReportDestination& destination : destinations_) {
-    if (destination.to_stdout()) continue;
-    try {
-      const bool streams = lines != nullptr && destination.format->name == "jsonl";
-      write_report(destination, [&](const TextSink& sink) {
-        if (streams) return lines->write(reports.front(), in_file, sink);
-        sink(destination.format->render(reports, in_file));
-      });
-      const bool page = destination.format->name == "html" && !reports.empty();
-      log_info("report written to " + destination.file.string() +
-               (page ? place_in_page(reports.front()) : ""));
-    } catch (const core::Error& error) {
-      if (!failure) failure = error;
-    }
-  }
-  if (failure) throw core::Error(*failure);
+  write_files(reports, in_file, lines);
   if (output_) write_file(*output_, render_reports(reports, style));
   const DocumentOptions& to_stdout = output_ ? in_file : to_terminal;
   if (!stdout_is_taken()) {
@@ -362,6 +346,28 @@ void ReportFlags::emit(std::span<const Report> reports,
     waiting += destination.format->render(reports, to_stdout);
   }
   write_stdout(waiting);
+}
+
+void ReportFlags::write_files(std::span<const Report> reports,
+                              const DocumentOptions& options,
+                              OpLines* lines) const {
+  std::optional<core::Error> failure;
+  for (const ReportDestination& destination : destinations_) {
+    if (destination.to_stdout()) continue;
+    try {
+      const bool streams = lines != nullptr && destination.format->name == "jsonl";
+      write_report(destination, [&](const TextSink& sink) {
+        if (streams) return lines->write(reports.front(), options, sink);
+        sink(destination.format->render(reports, options));
+      });
+      const bool page = destination.format->name == "html" && !reports.empty();
+      log_info("report written to " + destination.file.string() +
+               (page ? place_in_page(reports.front()) : ""));
+    } catch (const core::Error& error) {
+      if (!failure) failure = error;
+    }
+  }
+  if (failure) throw core::Error(*failure);
 }
 
 }  // namespace repro_check::cmd

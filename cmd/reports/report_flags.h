@@ -112,6 +112,10 @@ class ReportFlags {
   void write_destinations(std::string_view document) const;
 
  private:
+  /// @throws core::Error{kIo} of the first that failed, when the others are written
+  void write_files(std::span<const Report> reports,
+                   const DocumentOptions& options,
+                   OpLines* lines) const;
   [[nodiscard]] bool writes(std::string_view format) const noexcept;
   [[nodiscard]] bool stdout_is_taken() const;
   [[nodiscard]] DocumentOptions document_options(const RenderOptions& options) const;

@@ -80,6 +80,7 @@ struct Renamed {
   std::string candidate;
   std::string baseline;
 
+  // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 misreads the default
   auto operator<=>(const Renamed&) const = default;
 };
 

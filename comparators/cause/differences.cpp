@@ -293,6 +293,7 @@ std::string suspects_text(const std::vector<Suspect>& suspects) {
   if (suspects.size() == 1) return suspects.front().text + ", the only setting that differs";
   constexpr std::size_t kShown = 3;
   std::vector<std::string_view> texts;
+  texts.reserve(suspects.size());
   for (const Suspect& suspect : suspects) texts.push_back(suspect.text);
   const std::size_t total = texts.size();
   if (total > kShown) texts.resize(kShown);
@@ -364,8 +365,7 @@ std::optional<NamedTensorDifference> compare(const NamedTensor& baseline,
 }  // namespace
 
 std::string extent_text(const TensorMetrics& metrics) {
-  const std::string text =
-      fmt::format("{} of {}", metrics.n_diff, counted(metrics.elements, "element"));
+  std::string text = fmt::format("{} of {}", metrics.n_diff, counted(metrics.elements, "element"));
   if (metrics.ulp_max) return fmt::format("{}, max {} ULP", text, *metrics.ulp_max);
   if (metrics.max_abs) return fmt::format("{}, abs max {:.4g}", text, *metrics.max_abs);
   return text;

@@ -44,7 +44,6 @@ bool is_plain(const core::TensorRecord& tensor) noexcept {
 
 using core::ContentState;
 using core::TensorRecord;
-using core::TensorRole;
 
 std::string_view base_name(const core::OpRecord& record) {
   if (!record.op) return {};

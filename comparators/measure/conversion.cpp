@@ -70,7 +70,8 @@ std::vector<std::byte> converted(core::TensorView view, Dtype dtype) {
     out.resize(view.bytes.size() / sizeof value * sizeof(std::int64_t));
     for (std::size_t i = 0; i < view.bytes.size() / sizeof value; ++i) {
       std::memcpy(&value, view.bytes.data() + i * sizeof value, sizeof value);
-      const auto wide = static_cast<std::int64_t>(value);
+      const auto wide =
+          static_cast<std::int64_t>(value);  // NOLINT(bugprone-signed-char-misuse): it is a number
       std::memcpy(out.data() + i * sizeof wide, &wide, sizeof wide);
     }
   });

@@ -283,7 +283,7 @@ const CauseFacts& facts(CauseKind kind) { return kCauses.at(static_cast<std::siz
 
 std::string_view cause_name(CauseKind kind) noexcept { return facts(kind).name; }
 
-Cause::Cause(CauseKind kind_, std::string evidence_)
-    : Cause(kind_, std::move(evidence_), std::string(facts(kind_).advice)) {}
+Cause::Cause(CauseKind of, std::string shown)
+    : Cause(of, std::move(shown), std::string(facts(of).advice)) {}
 
 }  // namespace repro_check::comparators

@@ -109,10 +109,10 @@ struct Cause {
 
   Cause() = default;
   /// With the advice that every cause of its kind gets.
-  Cause(CauseKind kind_, std::string evidence_);
+  Cause(CauseKind of, std::string shown);
   /// With one of its own.
-  Cause(CauseKind kind_, std::string evidence_, std::string advice_)
-      : kind(kind_), evidence(std::move(evidence_)), advice(std::move(advice_)) {}
+  Cause(CauseKind of, std::string shown, std::string mend)
+      : kind(of), evidence(std::move(shown)), advice(std::move(mend)) {}
 
   [[nodiscard]] std::string_view name() const noexcept { return cause_name(kind); }
 };

@@ -443,7 +443,6 @@ OpDivergence to_item(JudgedCall call) {
 using core::Argument;
 using core::OpRecord;
 using core::TensorRecord;
-using core::TensorRole;
 
 constexpr std::size_t kShownOpaque = 16;
 

@@ -173,7 +173,7 @@ void check_strict_rules(const ObjectReader& object,
     const std::string pointer = child_pointer(list->pointer, i);
     for (const auto& [key, pattern, names] :
          {std::tuple("phase", &match.phase, &phases), std::tuple("dtype", &match.dtype, &dtypes)}) {
-      const auto is_taken = [&](const std::string& name) { return (*pattern)->matches(name); };
+      const auto is_taken = [&at = *pattern](const std::string& name) { return at->matches(name); };
       if (!*pattern || std::ranges::any_of(*names, is_taken)) continue;
       problems.add(pointer + "/match/" + key,
                    fmt::format("matches no {}: {}", key, fmt::join(*names, ", ")));

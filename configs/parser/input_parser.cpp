@@ -373,7 +373,7 @@ void check_names(const CallSpec& call, bool all_read, Problems& problems) {
 struct InputWriter {
   bool with_pointers;
 
-  Json input_json(const InputSpec& input) const {
+  [[nodiscard]] Json input_json(const InputSpec& input) const {
     Json json = Json::object();
     std::visit([&](const auto& source) { write(json, source); }, input.source);
     if (!input.name.empty()) json["name"] = input.name;

@@ -38,27 +38,30 @@ struct NpyHeader {
 constexpr std::size_t kMostDimensions = 64;
 constexpr std::size_t kShownLetters = 60;
 
+/// Closes a list or an object; Python may have a comma behind the last item.
+void close(char bracket, std::string& json) {
+  const std::size_t last = json.find_last_not_of(" \n");
+  const bool comma = last != std::string::npos && last > 0 && json[last] == ',';
+  if (comma && json[last - 1] != '[' && json[last - 1] != '{') json.resize(last);
+  json += bracket;
+}
+
 /// The Python literal `{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }` as JSON.
 std::string as_json(std::string_view literal) {
   std::string json;
   char quote = '\0';
   for (const char c : literal) {
-    if (c == quote || (quote == '\0' && (c == '\'' || c == '"'))) {
-      quote = quote == '\0' ? c : '\0';
+    const bool is_inside = quote != '\0';
+    if (c == quote || (!is_inside && (c == '\'' || c == '"'))) {
+      quote = is_inside ? '\0' : c;
       json += '"';
-    } else if (quote != '\0') {
-      json += c;
-    } else if (c == ')' || c == '}') {
-      // Behind the last item stands a comma.
-      const std::size_t last = json.find_last_not_of(" \n");
-      const bool comma = last != std::string::npos && last > 0 && json[last] == ',';
-      if (comma && json[last - 1] != '[' && json[last - 1] != '{') json.resize(last);
-      json += c == ')' ? ']' : c;
-    } else if (c == '(') {
+    } else if (!is_inside && (c == ')' || c == '}')) {
+      close(c == ')' ? ']' : c, json);
+    } else if (!is_inside && c == '(') {
       json += '[';
-    } else if (c == 'T' || c == 'F') {
+    } else if (!is_inside && (c == 'T' || c == 'F')) {
       json += c == 'T' ? 't' : 'f';
-    } else if (c != 'L') {  // Python 2 wrote long integers so
+    } else if (is_inside || c != 'L') {  // Python 2 wrote long integers so
       json += c;
     }
   }

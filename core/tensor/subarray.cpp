@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "core/error.h"
+#include "core/tensor/tensor_record.h"
 #include "core/text/text.h"
 
 namespace repro_check::core {

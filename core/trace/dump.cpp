@@ -78,17 +78,18 @@ class Verification {
   std::uint64_t open(std::uint64_t position) {
     const std::optional<ContentKey> key = dump_.content(position);
     if (!key || (check_.skip && check_.skip(*key))) return 0;
-    OpenContent content{dump_.open_content(*key), {}};
-    const std::uint64_t size = content.parts->size();
-    if (content.parts->verified()) {
+    auto parts = dump_.open_content(*key);
+    const std::uint64_t size = parts->size();
+    if (parts->verified()) {
       if (check_.progress) check_.progress(size);
       return 0;
     }
+    OpenContent& content = contents_.emplace_back();
+    content.parts = std::move(parts);
     content.chunks.resize(std::max<std::uint64_t>(1, (size + kDigestChunk - 1) / kDigestChunk));
     for (std::size_t chunk = 0; chunk < content.chunks.size(); ++chunk) {
-      tasks_.push_back({contents_.size(), chunk});
+      tasks_.push_back({contents_.size() - 1, chunk});
     }
-    contents_.push_back(std::move(content));
     return size;
   }
 

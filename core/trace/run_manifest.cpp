@@ -105,6 +105,10 @@ struct Field {
   Member Owner::*member;
   Presence presence = Presence::kAlways;
 };
+template <typename Owner, typename Member>
+Field(const char*, Member Owner::*) -> Field<Owner, Member>;
+template <typename Owner, typename Member>
+Field(const char*, Member Owner::*, Presence) -> Field<Owner, Member>;
 
 // What a manifest and its parts consist of, once for writing and reading.
 

@@ -53,7 +53,7 @@ class JournalReader {
   void check_header();
   /// The bytes at the current position, or fewer where the file ends.
   std::span<const std::byte> peek(std::size_t size);
-  core::OpRecord record(std::span<const std::byte> payload) const;
+  [[nodiscard]] core::OpRecord record(std::span<const std::byte> payload) const;
 
   std::string path_;
   core::FileDescriptor file_;

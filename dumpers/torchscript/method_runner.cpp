@@ -260,7 +260,7 @@ using torch::jit::Value;
 
 template <typename Work>
 Operator marker(const char* schema, Work work) {
-  return Operator(schema, torch::jit::Operation(work), c10::AliasAnalysisKind::CONSERVATIVE);
+  return {schema, torch::jit::Operation(work), c10::AliasAnalysisKind::CONSERVATIVE};
 }
 
 Node* insert_before(Node* node, const char* name, at::ArrayRef<torch::jit::Value*> inputs) {

@@ -495,21 +495,7 @@ class FirstLayers {
       if (!weight) return false;
       note(*weight, {1, weight->tensor.size(1)}, argument);
     } else if (is_convolution && place == 0) {
-      const auto weight = weight_of(node.input(1), 3);
-      const auto groups = torch::jit::toIValue(node.namedInput("groups"));
-      if (!weight || !groups || !groups->isInt()) return false;
-      bool is_transposed = false;
-      if (kind == "aten::_convolution" || kind == "aten::convolution") {
-        const auto flag = torch::jit::toIValue(node.namedInput("transposed"));
-        if (!flag || !flag->isBool()) return false;
-        is_transposed = flag->toBool();
-      }
-      const std::int64_t channels =
-          is_transposed ? weight->tensor.size(0) : weight->tensor.size(1) * groups->toInt();
-      std::vector<std::int64_t> shape(static_cast<std::size_t>(weight->tensor.dim()), kAnySize);
-      shape[0] = 1;
-      shape[1] = channels;
-      note(*weight, std::move(shape), argument);
+      return take_convolution(kind, node, argument);
     } else if ((kind == "aten::lstm" || kind == "aten::gru" || kind == "aten::rnn_tanh") &&
                place == 0) {
       const Node* list = node.input(2)->node();
@@ -520,6 +506,25 @@ class FirstLayers {
     } else {
       return false;
     }
+    return true;
+  }
+
+  bool take_convolution(std::string_view kind, const Node& node, MethodArgument& argument) {
+    const auto weight = weight_of(node.input(1), 3);
+    const auto groups = torch::jit::toIValue(node.namedInput("groups"));
+    if (!weight || !groups || !groups->isInt()) return false;
+    bool is_transposed = false;
+    if (kind == "aten::_convolution" || kind == "aten::convolution") {
+      const auto flag = torch::jit::toIValue(node.namedInput("transposed"));
+      if (!flag || !flag->isBool()) return false;
+      is_transposed = flag->toBool();
+    }
+    const std::int64_t channels =
+        is_transposed ? weight->tensor.size(0) : weight->tensor.size(1) * groups->toInt();
+    std::vector<std::int64_t> shape(static_cast<std::size_t>(weight->tensor.dim()), kAnySize);
+    shape[0] = 1;
+    shape[1] = channels;
+    note(*weight, std::move(shape), argument);
     return true;
   }
 

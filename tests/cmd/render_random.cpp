@@ -64,6 +64,9 @@ core::OpRecord random_record(Dice& dice) {
     site.frames.push_back({dice.name(), static_cast<std::uint32_t>(dice.below(5)), dice.name()});
   }
   out.site = std::make_shared<core::CallSite>(std::move(site));
+  out.step = static_cast<std::uint32_t>(dice.below(3));
+  out.phase =
+      static_cast<core::Phase>(dice.below(static_cast<std::uint64_t>(core::kLastPhase) + 1));
   if (dice.chance(3)) {
     out.generator = core::GeneratorUse{dice.name(), dice.any(), dice.any(), dice.any(), -1};
   }
@@ -185,6 +188,10 @@ comparators::RunSummary random_run(Dice& dice) {
   }
   out.manifest.created = dice.chance(2) ? "2026-01-01T00:00:00Z" : "";
   out.manifest.device = dice.name();
+  if (dice.chance(2)) {
+    out.manifest.model_method = core::kProgramMethod;
+    out.manifest.trace.only = dice.name();
+  }
   out.manifest.settings = {{"threads.intra_op", "1", dice.chance(2) ? "4" : dice.name()},
                            {dice.name(), dice.name(), dice.name()}};
   out.manifest.environment = {{"libtorch.version", dice.name()}};

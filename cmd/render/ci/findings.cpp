@@ -185,6 +185,7 @@ std::string listed(const std::vector<std::string>& texts) {
 
 std::string changes_text(const std::vector<baselines::Change>& changes) {
   std::vector<std::string> texts;
+  texts.reserve(changes.size());
   for (const auto& [name, accepted, now] : changes) {
     texts.push_back(fmt::format("{}: {} -> {}", name, accepted, now));
   }

@@ -16,10 +16,10 @@ namespace repro_check::cmd {
 namespace {
 
 const Json& member(const Json& model, std::string_view path) {
-  static const Json kNothing;
+  static const Json nothing;
   if (path.empty()) return model;
   const Json::json_pointer place(fmt::format("/{}", path));
-  return model.contains(place) ? model.at(place) : kNothing;
+  return model.contains(place) ? model.at(place) : nothing;
 }
 
 bool is_absent(const Json& value) {

@@ -533,7 +533,8 @@ void add_settings(Page& page, const Report& report) {
   for (const std::string& name : names) {
     const std::string left = used_text(baseline, name);
     const std::string right = used_text(candidate, name);
-    texts.push_back(name + " " + left + (left == right ? "" : " -> " + right));
+    texts.push_back(fmt::format(
+        "{} {}{}{}", name, left, left == right ? "" : " -> ", left == right ? "" : right));
   }
   page.list("settings", texts);
 }
@@ -598,7 +599,8 @@ void add_unfinished(Page& page, const Report& report, const std::vector<RunLog>&
     }
     if (i >= logs.size() || logs[i].path.empty()) continue;
     const auto& [path, last_line] = logs[i];
-    page.prose("stderr", path + (last_line.empty() ? "" : ", last line: " + last_line));
+    page.prose("stderr",
+               last_line.empty() ? path : fmt::format("{}, last line: {}", path, last_line));
   }
 }
 

@@ -294,15 +294,15 @@ void StorageEntry::put_name(const at::Tensor& tensor, const std::string& name) {
 }
 
 const std::string& StorageEntry::name_of(const at::Tensor& tensor) const {
-  static const std::string kNone;
-  if (names_.empty()) return kNone;
+  static const std::string none;
+  if (names_.empty()) return none;
   if (names_.size() == 1) return names_.front().text;
   const ByteRange range = extent_of(tensor);
   const Name* best = nullptr;
   for (const Name& name : names_) {
     if (name.range.holds(range) && (best == nullptr || best->range.holds(name.range))) best = &name;
   }
-  return best == nullptr ? kNone : best->text;
+  return best == nullptr ? none : best->text;
 }
 
 void StorageEntry::written_by(std::int64_t index) {

@@ -372,7 +372,7 @@ struct BytePool {
 /// Folds records into the packed index. What there is one of per record goes to the file at once;
 /// what records share, and the operators themselves (they come in order of completion), is kept
 /// until the end.
-class IndexWriter {
+class IndexWriter {  // NOLINT(clang-analyzer-optin.performance.Padding): one a dump
  public:
   /// @param group  `/index`, borrowed
   IndexWriter(hid_t group, const RowCounts& counts, const Blame& blame);
