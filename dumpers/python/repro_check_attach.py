@@ -10,7 +10,7 @@ import sys
 PLAN_VARIABLE = "REPRO_CHECK_EXEC"
 
 # As the probe numbers them.
-_FORWARD, _OPTIMIZER, _DATA = 0, 2, 4
+_FORWARD, _BACKWARD, _OPTIMIZER, _DATA = 0, 1, 2, 4
 
 _plan = None
 _notes = []
@@ -521,11 +521,9 @@ class _Recording:
         def backward(tensors, *args, **kwargs):
             if not self.compiling():
                 self.record("repro_check::loss", _guarded(_leaves)("loss", tensors) or [])
-            try:
+            # After it, and until the step, gradients are what is worked on.
+            with self.phase(_BACKWARD, _OPTIMIZER):
                 return original(tensors, *args, **kwargs)
-            finally:
-                # Until the step, gradients are what is worked on.
-                self.probe.repro_check_leave_phase(_OPTIMIZER)
 
         backward.__doc__ = original.__doc__
         autograd.backward = backward
