@@ -16,6 +16,7 @@
 #include <system_error>
 #include <utility>
 
+#include "cmd/recording/probe.h"
 #include "cmd/recording/writer_options.h"
 #include "cmd/render/json/json_form.h"
 #include "cmd/render/text.h"
@@ -32,7 +33,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kProbeName = "librepro_check_probe-";
 constexpr const char* kNothingRecorded =
     "nothing was recorded: no Python below the program imported PyTorch. Python started with -I, "
     "-E or "
@@ -97,28 +97,15 @@ Json recording_plan(const configs::RunSpec& run) {
 
 }  // namespace
 
-Probes require_probes() {
-  std::string looked;
-  for (const fs::path& place : places_beside("REPRO_CHECK_LIBEXEC", {"../libexec/repro-check"})) {
-    Probes probes{place, {}};
-    std::error_code ignored;
-    for (const auto& entry : fs::directory_iterator(place, ignored)) {
-      const std::string name = entry.path().filename().string();
-      if (name.starts_with(kProbeName)) probes.names += (probes.names.empty() ? "" : ", ") + name;
-    }
-    if (!probes.names.empty()) return probes;
-    looked += (looked.empty() ? "" : ", ") + place.string();
-  }
-  throw core::Error(core::ErrorKind::kUsage,
-                    "there is no probe, so no program can be recorded (looked in " + looked + ")",
-                    "install the package repro-check-recorder, or build with "
-                    "-DREPRO_CHECK_WITH_TORCH=ON, or point REPRO_CHECK_LIBEXEC at the folder that "
-                    "holds " +
-                        std::string(kProbeName) + "*.so");
-}
-
 ProgramRecording::ProgramRecording(const configs::RecordRequest& request)
-    : request_(request), probes_(require_probes()) {
+    : request_(request), probes_(require_probe_folder()) {
+  const std::vector<std::string>& command = request.run.program->command;
+  plan_.program = command.front();
+  plan_.arguments.assign(command.begin() + 1, command.end());
+  plan_.cwd = request.run.program->cwd;
+  plan_.mend = "give /program/command as the shell has it, and /program/cwd";
+  plan_.environment = configs::pinned_environment(request.run);
+  prepare_probe(probes_, plan_);
   folder_ = fs::absolute(request.dump);
   folder_ += ".processes-" + std::to_string(::getpid());
   std::error_code error;
@@ -129,12 +116,6 @@ ProgramRecording::ProgramRecording(const configs::RecordRequest& request)
                       "give --out a place that can be written");
   }
   write_plan();
-  const std::vector<std::string>& command = request.run.program->command;
-  plan_.program = command.front();
-  plan_.arguments.assign(command.begin() + 1, command.end());
-  plan_.cwd = request.run.program->cwd;
-  plan_.mend = "give /program/command as the shell has it, and /program/cwd";
-  plan_.environment = configs::pinned_environment(request.run);
   plan_.environment["REPRO_CHECK_EXEC"] = (folder_ / "plan.json").string();
   // What the run's own variables say comes first, then what is inherited.
   const auto given = request.run.env.find("PYTHONPATH");
@@ -143,7 +124,7 @@ ProgramRecording::ProgramRecording(const configs::RecordRequest& request)
                            : inherited != nullptr         ? inherited
                                                           : "";
   plan_.environment["PYTHONPATH"] =
-      (probes_.folder / "python").string() + (path.empty() ? "" : ":" + path);
+      (probes_ / "python").string() + (path.empty() ? "" : ":" + path);
 }
 
 ProgramRecording::~ProgramRecording() {
@@ -158,8 +139,7 @@ void ProgramRecording::write_plan() const {
   run.program->cwd = clean_utf8(run.program->cwd.string());
   document["configuration"] = Json::parse(configs::to_json_text(run));
   document["directory"] = folder_.string();
-  document["probes"] = probes_.folder.string();
-  document["there"] = probes_.names;
+  document["probes"] = probes_.string();
   document["bare"] = request_.bare;
   document["found"] = Json::object();
   for (const auto& [name, value] : request_.found_environment) {

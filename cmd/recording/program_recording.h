@@ -26,23 +26,14 @@ struct AttachedProcess {
   bool recorded = false;
 };
 
-/// What is loaded into a program's processes. Which of them fits, only the program's own PyTorch
-/// tells.
-struct Probes {
-  std::filesystem::path folder;  ///< with their Python side
-  std::string names;             ///< of the files
-};
-
-/// @throws core::Error{kUsage} when there is none, saying where it was looked for
-Probes require_probes();
-
 /// A program that records itself: a folder for the journals of its Python processes, a plan that
 /// they read, and variables that lead them to it. The folder is beside the dump, and goes with the
 /// object.
 class ProgramRecording : core::Pinned {
  public:
   /// @param request  of a run with a program
-  /// @throws core::Error{kUsage} when there is no probe, or nothing can be written there
+  /// @throws core::Error{kUsage} when there is no probe and none can be built, or nothing can be
+  ///         written there
   explicit ProgramRecording(const configs::RecordRequest& request);
   ~ProgramRecording();
 
@@ -73,7 +64,7 @@ class ProgramRecording : core::Pinned {
   [[nodiscard]] std::vector<AttachedProcess> processes() const;
 
   configs::RecordRequest request_;
-  Probes probes_;
+  std::filesystem::path probes_;  ///< the folder of what is loaded into it
   std::filesystem::path folder_;
   bool keeps_folder_ = false;
   ProcessPlan plan_;

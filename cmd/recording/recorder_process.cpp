@@ -552,4 +552,17 @@ std::string ask_recorder(const RecorderCall& call, const std::string& about) {
                     signal_hint(WTERMSIG(status)));
 }
 
+std::string ask_aloud(const RecorderCall& call) {
+  std::string answer;
+  static_cast<void>(run_child(
+      call,
+      STDERR_FILENO,
+      STDOUT_FILENO,
+      std::chrono::milliseconds(100),
+      [&](const char* data, std::size_t size) { answer.append(data, size); },
+      [] {}));
+  throw_if_interrupted();
+  return answer;
+}
+
 }  // namespace repro_check::cmd

@@ -111,4 +111,9 @@ void throw_if_interrupted();
 /// @throws core::Error of the kind the recorder named; core::Error{kRunFailed} when it died
 std::string ask_recorder(const RecorderCall& call, const std::string& about = {});
 
+/// As above, of any program, which may say more on our stderr. An answer is what it gave even where
+/// it did not end well.
+/// @throws core::Error{kUsage} when it cannot be started, core::Error{kInterrupted}
+std::string ask_aloud(const RecorderCall& call);
+
 }  // namespace repro_check::cmd

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "cmd/recording/output_lock.h"
+#include "cmd/recording/probe.h"
 #include "cmd/recording/program_recording.h"
 #include "cmd/recording/recorder_process.h"
 #include "cmd/terminal/logging.h"
@@ -161,7 +162,7 @@ std::map<std::string, std::optional<std::string>> found_environment(const config
 
 void require_recorder_of(const configs::RunSpec& run) {
   if (run.program) {
-    require_probes();
+    static_cast<void>(require_probe_folder());
   } else {
     require_recorder(run.recorder);
   }

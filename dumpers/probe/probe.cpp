@@ -7,16 +7,13 @@
 #include <atomic>
 #include <chrono>
 #include <exception>
-#include <initializer_list>
 #include <map>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "core/error.h"
 #include "core/text/text.h"
 #include "core/trace/run_manifest.h"
 #include "dumpers/capture/engine/capture.h"
@@ -24,66 +21,23 @@
 #include "dumpers/capture/settings/environment.h"
 #include "dumpers/capture/torch/torch_compat.h"
 #include "dumpers/journal/journal_writer.h"
+#include "dumpers/probe/plan.h"
 #include "dumpers/probe/program_sites.h"
 
 namespace repro_check::probe {
 namespace {
 
-using Json = nlohmann::json;
-
-/// The one of `choices` that has this name.
-template <typename Choice>
-Choice named(const std::string& name, std::initializer_list<Choice> choices) {
-  for (const Choice choice : choices) {
-    if (core::name_of(choice) == name) return choice;
-  }
-  throw core::Error(core::ErrorKind::kUsage, "nothing is called \"" + name + "\"");
-}
-
-core::OpRanges ranges_of(const Json& list) {
-  core::OpRanges ranges;
-  for (const Json& range : list) ranges.push_back({range[0], range[1]});
-  return ranges;
-}
-
-capture::CaptureOptions options_of(const Json& plan) {
-  using Level = core::DumpLevel;
-  using Depth = core::DumpDepth;
-  capture::CaptureOptions options;
-  options.level = named(plan.at("level"), {Level::kDigest, Level::kStats, Level::kTensor});
-  options.depth = named(plan.at("depth"), {Depth::kTop, Depth::kLeaf, Depth::kAll});
-  options.disable_dropout = plan.at("disable_dropout");
-  options.unseen_writes = true;
-  options.include = plan.at("include");
-  options.exclude = plan.at("exclude");
-  options.verify_inputs = plan.at("verify_inputs");
-  options.keep_ops = ranges_of(plan.at("keep_ops"));
-  return options;
-}
-
-ProgramSites::Part part_of(const Json& plan) {
-  ProgramSites::Part part{ranges_of(plan.at("steps")), {}, plan.at("first_ops")};
-  for (const Json& phase : plan.at("phases")) {
-    part.phases.push_back(static_cast<core::Phase>(phase.get<int>()));
-  }
-  return part;
-}
-
 /// The recording of this process. Made once, and never destroyed: threads of the program may run
 /// operators until the process is gone.
 class Recording {
  public:
-  Recording(const std::string& directory, const Json& plan)
-      : options_(options_of(plan)),
-        bare_(plan.at("bare")),
-        sink_(directory),
-        only_(plan.at("only")) {
-    if (!plan.at("seed").is_null()) {
-      capture::seed_generators(plan.at("seed").get<std::uint64_t>(), generators_);
-    }
-    describe(plan);
-    sites_.record_only(part_of(plan));
-    capture_.emplace(options_, sink_, &sites_);
+  Recording(const std::string& directory, const Plan& plan)
+      : bare_(plan.bare), sink_(directory), manifest_(plan.manifest) {
+    std::vector<core::Setting> generators;
+    if (plan.seed) capture::seed_generators(*plan.seed, generators);
+    describe(plan.found, std::move(generators));
+    sites_.record_only(plan.part);
+    capture_.emplace(plan.options, sink_, &sites_);
     sink_.begin(manifest_);
     sites_.leave_phase(core::Phase::kSetup);
     scope_.emplace(*capture_);
@@ -149,28 +103,15 @@ class Recording {
  private:
   using Clock = std::chrono::steady_clock;
 
-  void describe(const Json& plan) {
-    manifest_.tool_version = REPRO_CHECK_VERSION;
-    manifest_.run_name = plan.at("run");
+  void describe(const std::map<std::string, std::optional<std::string>>& found,
+                std::vector<core::Setting> generators) {
     manifest_.created = core::utc_now();
-    manifest_.configuration = plan.at("configuration").dump();
-    manifest_.model_path = plan.at("program");
-    manifest_.model_method = core::kProgramMethod;
-    manifest_.determinism = plan.at("determinism");
-    manifest_.disable_dropout = options_.disable_dropout;
-    manifest_.grad = "program";
-    if (!plan.at("seed").is_null()) manifest_.seed = plan.at("seed");
     for (core::EnvironmentFact& fact : capture::read_settings()) {
       manifest_.settings.push_back({fact.name, fact.value, fact.value});
     }
-    std::map<std::string, std::optional<std::string>> found;
-    for (const auto& [name, value] : plan.at("found").items()) {
-      found[name] = value.is_null() ? std::nullopt : std::optional(value.get<std::string>());
-    }
     capture::put_found(found, manifest_.settings);
-    for (core::Setting& setting : generators_) manifest_.settings.push_back(std::move(setting));
+    for (core::Setting& setting : generators) manifest_.settings.push_back(std::move(setting));
     manifest_.environment = capture::read_environment();
-    summarise({});
   }
 
   void summarise(const capture::CaptureCounts& counts) {
@@ -179,22 +120,12 @@ class Recording {
     trace.tensors = counts.tensors;
     trace.substitutions = counts.substitutions;
     trace.drawing_operators = counts.drawing_operators;
-    trace.level = core::name_of(options_.level);
-    trace.depth = core::name_of(options_.depth);
-    trace.include = options_.include;
-    trace.exclude = options_.exclude;
-    trace.only = only_;
-    if (options_.level == core::DumpLevel::kTensor) trace.keep_ops = options_.keep_ops;
-    trace.digest_algorithm = core::kDigestAlgorithm;
   }
 
   const pid_t process_ = ::getpid();
   const Clock::time_point begun_ = Clock::now();
-  capture::CaptureOptions options_;
   bool bare_;
   journal::JournalSink sink_;
-  std::vector<core::Setting> generators_;
-  std::string only_;
   core::RunManifest manifest_;
   std::map<std::string, core::NamedTensorKind> named_;
   ProgramSites sites_;
@@ -265,7 +196,7 @@ const char* repro_check_begin(const char* directory, const char* plan) {
   return told([&] {
     // One that has ended stays: threads may be in it, or hold a scope of it.
     if (recording() != nullptr && !recording()->has_ended()) return;
-    latest = new Recording(directory, Json::parse(plan));
+    latest = new Recording(directory, plan_from_json_text(plan));
   });
 }
 

@@ -14,6 +14,7 @@
 
 #include "core/trace/run_manifest.h"
 #include "dumpers/capture/engine/capture.h"
+#include "dumpers/probe/plan.h"
 #include "dumpers/probe/python_frames.h"
 
 namespace c10 {
@@ -40,14 +41,8 @@ class ProgramSites final : public capture::SiteProvider {
   /// @param next  of what follows outside of modules
   void leave_phase(core::Phase next);
 
-  /// Which operators are recorded.
-  struct Part {
-    core::OpRanges steps;             ///< empty = of all
-    std::vector<core::Phase> phases;  ///< empty = of all
-    std::uint64_t most = 0;           ///< so many; 0 = all
-  };
   /// Before any is.
-  void record_only(Part part) { part_ = std::move(part); }
+  void record_only(RecordedPart part) { part_ = std::move(part); }
   [[nodiscard]] bool is_recorded(std::uint32_t step) const {
     return part_.steps.empty() || core::contains(part_.steps, step);
   }
@@ -78,7 +73,7 @@ class ProgramSites final : public capture::SiteProvider {
   Site make_site(const std::string& path, const std::string& type, const PythonChain* chain);
   void note_call(const Site& site);
 
-  Part part_;
+  RecordedPart part_;
   std::atomic<bool> in_step_ = true;  ///< one that is recorded
   std::atomic<std::uint64_t> recorded_ = 0;
   std::mutex mutex_;

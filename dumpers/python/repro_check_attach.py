@@ -7,6 +7,8 @@ Imports nothing that the interpreter has not got by itself, before the program d
 import os
 import sys
 
+import repro_check_probe
+
 PLAN_VARIABLE = "REPRO_CHECK_EXEC"
 
 # As the probe numbers them.
@@ -244,6 +246,19 @@ def _leaves(name, value, depth=0):
     return []
 
 
+def _between(call, before, after):
+    """`call` of a module, for releases whose hooks are not told of a call that raises."""
+
+    def between(module, *args, **kwargs):
+        before(module, args)
+        try:
+            return call(module, *args, **kwargs)
+        finally:
+            after(module, args, None)
+
+    return between
+
+
 class _Unseen:
     """While it is entered, operators of the calling thread are not recorded."""
 
@@ -310,11 +325,7 @@ class _Recording:
             self._attach()
 
     def _load(self):
-        release = ".".join(self.torch.__version__.split(".")[:2])
-        path = os.path.join(_plan["probes"], f"librepro_check_probe-{release}.so")
-        if not os.path.exists(path):
-            raise RuntimeError(f"there is no probe for PyTorch {release}, which the program has; "
-                               f"in {_plan['probes']} is {_plan['there']}")
+        path = self._probe_file()
         probe = self.ctypes.PyDLL(path, mode=os.RTLD_LOCAL | os.RTLD_NOW)
         # The interpreter's lock is let go in these: other threads may have to go on meanwhile.
         self.unlocked = self.ctypes.CDLL(path, mode=os.RTLD_LOCAL | os.RTLD_NOW)
@@ -323,6 +334,20 @@ class _Recording:
         probe.repro_check_operators.restype = self.ctypes.c_uint64
         probe.repro_check_fork_thread.restype = self.ctypes.c_uint32
         self.probe = probe
+
+    def _probe_file(self):
+        torch = repro_check_probe.Torch(self.torch.__version__, os.path.dirname(self.torch.__file__))
+        # What failed once for a process of this recording is not tried again by each of the others.
+        known = os.path.join(_plan["directory"], f"refused-{torch.version}")
+        if os.path.exists(known):
+            with open(known, encoding="utf-8") as file:
+                raise RuntimeError(file.read())
+        try:
+            return repro_check_probe.probe_for(torch, _plan["probes"])
+        except repro_check_probe.Refused as refused:
+            with open(known, "w", encoding="utf-8") as file:
+                file.write(str(refused))
+            raise
 
     def _begin(self):
         import json
@@ -410,8 +435,14 @@ class _Recording:
             if not (self.ended or compiling()):
                 leave()
 
-        modules.register_module_forward_pre_hook(before)
-        modules.register_module_forward_hook(after, always_call=True)
+        import inspect
+
+        register = modules.register_module_forward_hook
+        if "always_call" in inspect.signature(register).parameters:
+            modules.register_module_forward_pre_hook(before)
+            register(after, always_call=True)
+        else:
+            modules.Module.__call__ = _between(modules.Module.__call__, before, after)
 
     def _number(self, module):
         _guarded(self._name_root)(module)
@@ -462,9 +493,38 @@ class _Recording:
         from torch.optim import optimizer
 
         before, after = _guarded(self._before_step), _guarded(self._after_step)
+        if not hasattr(optimizer, "register_optimizer_step_pre_hook"):
+            self._wrap_steps(optimizer.Optimizer, before, after)
+            return
         # A hook that returns something would change the arguments of the step.
         optimizer.register_optimizer_step_pre_hook(lambda *args: before(args[0]) and None)
         optimizer.register_optimizer_step_post_hook(lambda *args: after(args[0]) and None)
+
+    @staticmethod
+    def _wrap_steps(cls, before, after):
+        """As PyTorch 1.13 does with its own: of each class when it first makes an optimizer."""
+        import functools
+
+        original = cls._hook_for_profile
+
+        def hook_for_profile(optimizer):
+            original(optimizer)
+            kind = type(optimizer)
+            step = kind.step
+            if getattr(step, "is_watched", False):
+                return
+
+            @functools.wraps(step)
+            def watched(optimizer, *args, **kwargs):
+                before(optimizer)
+                result = step(optimizer, *args, **kwargs)
+                after(optimizer)
+                return result
+
+            watched.is_watched = True
+            kind.step = watched
+
+        cls._hook_for_profile = hook_for_profile
 
     def _before_step(self, optimizer):
         if self.ended:

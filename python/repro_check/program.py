@@ -96,7 +96,6 @@ def record(
             "configuration": {"program": {"command": sys.argv}},
             "directory": folder,
             "probes": str(libexec),
-            "there": ", ".join(file.name for file in libexec.glob("*.so")),
         }
         _seed(seed)
         recording = attach.begin_here(plan)

@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+# Lays out what a probe is built of on the user's machine (see dumpers/python/repro_check_probe.py):
+# `cmake -DINPUTS=FILE -P` this file, where FILE sets kit, root, sources, archives, fmt, strip and
+# version. `id` is written last, and tells one kit from any other.
+include("${INPUTS}")
+file(REMOVE_RECURSE "${kit}")
+set(contents "")
+foreach(file IN LISTS sources)
+  cmake_path(GET file PARENT_PATH folder)
+  file(COPY "${root}/${file}" DESTINATION "${kit}/${folder}")
+  file(SHA256 "${root}/${file}" digest)
+  string(APPEND contents "${file} ${digest}\n")
+endforeach()
+file(COPY "${fmt}/fmt" DESTINATION "${kit}" FILES_MATCHING PATTERN "*.h")
+foreach(file IN LISTS archives)
+  cmake_path(GET file FILENAME name)
+  file(COPY "${file}" DESTINATION "${kit}/lib")
+  if(strip)
+    execute_process(COMMAND "${strip}" --strip-debug "${kit}/lib/${name}" COMMAND_ERROR_IS_FATAL ANY)
+  endif()
+  file(SHA256 "${kit}/lib/${name}" digest)
+  string(APPEND contents "${name} ${digest}\n")
+endforeach()
+string(SHA256 digest "${contents}")
+string(SUBSTRING "${digest}" 0 12 digest)
+file(WRITE "${kit}/id" "${version}-${digest}\n")

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+
+#include "cmd/recording/recorder_process.h"
+
+namespace repro_check::cmd {
+
+/// The folder of what is loaded into programs: probes, what one is built of, and their Python side.
+/// @throws core::Error{kUsage} when there is none, saying where it was looked for
+std::filesystem::path require_probe_folder();
+
+/// Sees to it that there is a probe for the PyTorch of the program's interpreter, which is asked
+/// without importing it; one that has to be built is, as a line on stderr says. Where the command
+/// is none of which the interpreter can be told (a script of a shell, a launcher), nothing is done:
+/// its Python processes see to it themselves.
+/// @param program  with the environment that it will have, ours not yet in it
+/// @throws core::Error{kUsage} when there can be no probe, saying what to do;
+///         core::Error{kInterrupted}
+void prepare_probe(const std::filesystem::path& folder, const ProcessPlan& program);
+
+}  // namespace repro_check::cmd

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dumpers/probe/plan.h"
+
+#include <initializer_list>
+#include <nlohmann/json.hpp>
+
+#include "core/digest/digest.h"
+#include "core/error.h"
+
+namespace repro_check::probe {
+namespace {
+
+using Json = nlohmann::json;
+
+/// The one of `choices` that has this name.
+template <typename Choice>
+Choice named(const std::string& name, std::initializer_list<Choice> choices) {
+  for (const Choice choice : choices) {
+    if (core::name_of(choice) == name) return choice;
+  }
+  throw core::Error(core::ErrorKind::kUsage, "nothing is called \"" + name + "\"");
+}
+
+core::OpRanges ranges_of(const Json& list) {
+  core::OpRanges ranges;
+  for (const Json& range : list) ranges.push_back({range[0], range[1]});
+  return ranges;
+}
+
+capture::CaptureOptions options_of(const Json& plan) {
+  using Level = core::DumpLevel;
+  using Depth = core::DumpDepth;
+  capture::CaptureOptions options;
+  options.level = named(plan.at("level"), {Level::kDigest, Level::kStats, Level::kTensor});
+  options.depth = named(plan.at("depth"), {Depth::kTop, Depth::kLeaf, Depth::kAll});
+  options.disable_dropout = plan.at("disable_dropout");
+  options.unseen_writes = true;
+  options.include = plan.at("include");
+  options.exclude = plan.at("exclude");
+  options.verify_inputs = plan.at("verify_inputs");
+  options.keep_ops = ranges_of(plan.at("keep_ops"));
+  return options;
+}
+
+core::RunManifest manifest_of(const Json& plan) {
+  core::RunManifest manifest;
+  manifest.tool_version = REPRO_CHECK_VERSION;
+  manifest.run_name = plan.at("run");
+  manifest.configuration = plan.at("configuration").dump();
+  manifest.model_path = plan.at("program");
+  manifest.model_method = core::kProgramMethod;
+  manifest.determinism = plan.at("determinism");
+  manifest.disable_dropout = plan.at("disable_dropout");
+  manifest.grad = "program";
+  core::TraceSummary& trace = manifest.trace;
+  trace.level = plan.at("level");
+  trace.depth = plan.at("depth");
+  trace.include = plan.at("include");
+  trace.exclude = plan.at("exclude");
+  trace.only = plan.at("only");
+  trace.digest_algorithm = core::kDigestAlgorithm;
+  return manifest;
+}
+
+}  // namespace
+
+Plan plan_from_json_text(const std::string& text) {
+  const Json document = Json::parse(text);
+  Plan plan{options_of(document),
+            {ranges_of(document.at("steps")), {}, document.at("first_ops")},
+            document.at("bare"),
+            std::nullopt,
+            {},
+            manifest_of(document)};
+  for (const Json& phase : document.at("phases")) {
+    plan.part.phases.push_back(static_cast<core::Phase>(phase.get<int>()));
+  }
+  for (const auto& [name, value] : document.at("found").items()) {
+    plan.found[name] = value.is_null() ? std::nullopt : std::optional(value.get<std::string>());
+  }
+  if (!document.at("seed").is_null()) {
+    plan.seed = document.at("seed").get<std::uint64_t>();
+    plan.manifest.seed = *plan.seed;
+  }
+  if (plan.options.level == core::DumpLevel::kTensor) {
+    plan.manifest.trace.keep_ops = plan.options.keep_ops;
+  }
+  return plan;
+}
+
+}  // namespace repro_check::probe

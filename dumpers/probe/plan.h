@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/trace/op_record.h"
+#include "core/trace/run_manifest.h"
+#include "dumpers/capture/engine/capture_options.h"
+
+namespace repro_check::probe {
+
+/// Which operators of a program are recorded.
+struct RecordedPart {
+  core::OpRanges steps;             ///< empty = of all
+  std::vector<core::Phase> phases;  ///< empty = of all
+  std::uint64_t most = 0;           ///< so many; 0 = all
+};
+
+/// What a process is told that records itself. Knows no LibTorch: this is built once, and not again
+/// for each PyTorch.
+struct Plan {
+  capture::CaptureOptions options;
+  RecordedPart part;
+  bool bare = false;  ///< nothing but what Python says is recorded
+  std::optional<std::uint64_t> seed;
+  /// Variables as they were before they were pinned; empty = not set.
+  std::map<std::string, std::optional<std::string>> found;
+  core::RunManifest manifest;  ///< as far as the plan tells it
+};
+
+/// @param text  JSON, as `exec` writes it
+/// @throws core::Error{kUsage} on a word that nothing is called; what the JSON library throws
+Plan plan_from_json_text(const std::string& text);
+
+}  // namespace repro_check::probe
