@@ -18,7 +18,8 @@ import types
 import typing
 
 from .errors import ToolError
-from .testing import FAILURES, Outcome, find_tool
+from .testing import FAILURES, Outcome
+from .tool import find_tool
 
 _Path = typing.Union[str, "os.PathLike[str]"]
 
@@ -64,7 +65,7 @@ def record(
 
     seed: seeds `random`, NumPy and PyTorch first; without it generators are left alone.
     force: replace a dump that is there.
-    tool: the program repro-check; else $REPRO_CHECK, else the one in PATH.
+    tool: the program repro-check; else as find_tool() has it.
     @throws ToolError where nothing can be recorded, or a dump is there already
     """
     program = find_tool(tool)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`assert_reproducible`, for pytest and for anything else that knows an AssertionError: finds and runs the
-program `repro-check`, and knows what it ends with."""
+"""`assert_reproducible`, for pytest and for anything else that knows an AssertionError: runs the program
+`repro-check`, and knows what it ends with."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import dataclasses
 import json
 import os
 import pathlib
-import shutil
 import subprocess
 import tempfile
 import typing
 
 from .errors import ToolError
+from .tool import find_tool
 
 #: What the codes mean that are neither 0 (reproducible) nor 1 (divergence).
 FAILURES = {
@@ -39,23 +39,6 @@ class Outcome:
     @property
     def reproducible(self) -> bool:
         return self.exit_code == 0
-
-
-def find_tool(argument: str | os.PathLike[str] | None = None) -> str:
-    """The argument, else $REPRO_CHECK, else the `repro-check` of PATH.
-    @throws ToolError where that is no program"""
-    for source, name in (("", argument), ("REPRO_CHECK is ", os.environ.get("REPRO_CHECK"))):
-        if name:
-            found = shutil.which(os.fspath(name))
-            if found is None:
-                raise ToolError(f"{source}{os.fspath(name)}: is not a program")
-            return found
-    found = shutil.which("repro-check")
-    if found is None:
-        raise ToolError(
-            "repro-check is not in PATH", "name it: pytest --repro-check PATH, or REPRO_CHECK=PATH"
-        )
-    return found
 
 
 def set_arguments(overrides: typing.Mapping[str, typing.Any], pointer: str = "") -> list[str]:
@@ -150,7 +133,7 @@ def assert_reproducible(
     which is called in this process, the keywords are those of `repro_check.compare`.
 
     overrides: values of the configuration: `threads=1`, `compare={"policy": "ulp", "ulp": 4}`.
-    tool: the program; else $REPRO_CHECK, else the `repro-check` of PATH.
+    tool: the program; else as find_tool() has it.
     directory: where dumps and report.json are kept; without it they are removed.
     @throws AssertionError with the report when the runs diverge, ToolError with what the tool said
         when it could not judge: nothing else is ever a pass

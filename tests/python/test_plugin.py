@@ -11,7 +11,8 @@ import sys
 
 import pytest
 import repro_check
-from repro_check.testing import assert_reproducible, find_tool, set_arguments
+from repro_check.testing import assert_reproducible, set_arguments
+from repro_check.tool import find_tool
 
 FAKE = pathlib.Path(__file__).with_name("fake_tool.py")
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -128,6 +129,11 @@ def test_where_the_program_is_looked_for(monkeypatch, tmp_path):
         find_tool()
 
 
+def copy_package(checkout):
+    shutil.copytree(ROOT / "python", checkout / "python", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", checkout)
+
+
 TEST_FILE = """
     def test_model(assert_reproducible, tmp_path):
         assert_reproducible("config.json", threads=2)
@@ -157,7 +163,7 @@ def test_the_installed_package_brings_its_plugin(fake, tmp_path):
         if importlib.util.find_spec(needed) is None:
             pytest.skip(f"this Python lacks {needed}")
     source, target = tmp_path / "source", tmp_path / "installed"
-    shutil.copytree(ROOT / "python", source, ignore=shutil.ignore_patterns("__pycache__"))
+    copy_package(source)
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "-q", "--no-index"]
     options = ["--no-deps", "--no-build-isolation", "--target", str(target), str(source)]
     installed = subprocess.run([*pip, *options], capture_output=True, text=True)

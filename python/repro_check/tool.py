@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the program `repro-check` is: named, built in the checkout that this package was installed from, or in PATH."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import pathlib
+import shutil
+import sys
+import typing
+import urllib.parse
+
+from .errors import ToolError
+
+
+def find_tool(argument: str | os.PathLike[str] | None = None) -> str:
+    """The argument, else $REPRO_CHECK, else what is built in the checkout that `pip install .` was called in, else the
+    `repro-check` of PATH.
+    @throws ToolError where that is no program"""
+    for source, name in (("", argument), ("REPRO_CHECK is ", os.environ.get("REPRO_CHECK"))):
+        if name:
+            found = shutil.which(os.fspath(name))
+            if found is None:
+                raise ToolError(f"{source}{os.fspath(name)}: is not a program")
+            return found
+    checkout = _checkout()
+    found = checkout and shutil.which(checkout / "build" / "release" / "bin" / "repro-check")
+    found = found or _in_path()
+    if found is None and checkout is not None:
+        raise ToolError(
+            f"repro-check is not built in {checkout}, where this package was installed from, nor in PATH",
+            f"cd {checkout} && scripts/setup && cmake --preset release && cmake --build --preset release",
+        )
+    if found is None:
+        raise ToolError(
+            "repro-check is not in PATH", "name it: pytest --repro-check PATH, or REPRO_CHECK=PATH"
+        )
+    return found
+
+
+def main() -> typing.NoReturn:
+    """The command `repro-check` of this package: becomes the program."""
+    try:
+        program = find_tool()
+    except ToolError as error:
+        print(f"repro-check: error: {error}", file=sys.stderr)
+        sys.exit(2)
+    os.execv(program, [program, *sys.argv[1:]])
+
+
+def _checkout() -> pathlib.Path | None:
+    """As pip notes it of a folder that it installs from."""
+    try:
+        noted = importlib.metadata.distribution("repro-check").read_text("direct_url.json")
+    except importlib.metadata.PackageNotFoundError:
+        return None
+    origin = json.loads(noted or "{}")
+    if "dir_info" not in origin:
+        return None
+    return pathlib.Path(urllib.parse.unquote(urllib.parse.urlsplit(origin["url"]).path))
+
+
+def _in_path() -> str | None:
+    """Not the command of this package, which would only look again."""
+    for folder in os.get_exec_path():
+        found = shutil.which(os.path.join(folder, "repro-check"))
+        if found is not None and not _is_ours(found):
+            return found
+    return None
+
+
+def _is_ours(file: str) -> bool:
+    with open(file, "rb") as stream:
+        return b"repro_check.tool" in stream.read(1024)
