@@ -6,9 +6,13 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
-#include <atomic>
+#include <array>
+#include <cstdint>
 #include <cstring>
+#include <memory>
 #include <span>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "core/tensor/tensor_stats.h"
@@ -80,22 +84,112 @@ struct Block {
   std::int64_t column_step;  ///< in bytes
 };
 
-/// Copies row by row inside of small tiles: going along whole rows would fetch a cache line for
-/// every element, and the same lines again for the next row.
+/// Elements of 16 bytes that lie one after the other.
+template <typename Lane>
+struct Run {
+  static constexpr std::size_t kLanes = 16 / sizeof(Lane);
+  using Vector [[gnu::vector_size(16)]] = Lane;
+  struct Square {
+    Vector
+        rows[kLanes];  // NOLINT(modernize-avoid-c-arrays): as a template's argument it is no vector
+  };
+
+  template <std::size_t kFirst, std::size_t... kLane>
+  static Vector interleaved(const Vector& left,
+                            const Vector& right,
+                            std::index_sequence<kLane...>) noexcept {
+    return __builtin_shufflevector(left, right, (kFirst + kLane / 2 + kLane % 2 * kLanes)...);
+  }
+
+  /// Interleaves the first half with the second until rows have become columns.
+  static void transpose(Square& square) noexcept {
+    constexpr std::size_t kHalf = kLanes / 2;
+    constexpr std::make_index_sequence<kLanes> kAll;
+    for (std::size_t round = 1; round < kLanes; round *= 2) {
+      const Square before = square;
+      for (std::size_t i = 0; i < kHalf; ++i) {
+        const Vector& left = before.rows[i];
+        const Vector& right = before.rows[i + kHalf];
+        square.rows[2 * i] = interleaved<0>(left, right, kAll);
+        square.rows[2 * i + 1] = interleaved<kHalf>(left, right, kAll);
+      }
+    }
+  }
+};
+
+template <std::size_t kSize>
+using LaneOf = std::conditional_t<
+    kSize == 1,
+    std::uint8_t,
+    std::conditional_t<kSize == 2,
+                       std::uint16_t,
+                       std::conditional_t<kSize == 4, std::uint32_t, std::uint64_t>>>;
+
+/// `columns` up to a tile's, of `rows` up to a tile's, element by element.
+template <std::size_t kSize>
+void copy_edge(const std::byte* from,
+               const Block& block,
+               std::size_t rows,
+               std::size_t columns,
+               std::byte* into) {
+  for (std::size_t row = 0; row < rows; ++row) {
+    gather<kSize>(from + static_cast<std::int64_t>(row) * block.row_step,
+                  block.column_step,
+                  columns,
+                  into + row * block.columns * kSize);
+  }
+}
+
+/// A tile of whole cache lines, read line by line and written row by row: a line that is touched
+/// again later may have had to make room for the others, which lie a power of two apart.
+template <std::size_t kSize>
+void copy_tile(const std::byte* from, const Block& block, std::byte* into) {
+  using Lanes = Run<LaneOf<kSize>>;
+  constexpr std::size_t kTile = kTileBytes / kSize;
+  constexpr std::size_t kRun = sizeof(typename Lanes::Vector);
+  alignas(kTileBytes) std::array<std::byte, kTile * kTileBytes> tile;
+  for (std::size_t column = 0; column < kTile; column += Lanes::kLanes) {
+    const std::byte* lines = from + static_cast<std::int64_t>(column) * block.column_step;
+    for (std::size_t row = 0; row < kTile; row += Lanes::kLanes) {
+      typename Lanes::Square square;
+      for (std::size_t i = 0; i < Lanes::kLanes; ++i) {
+        const std::byte* line = lines + static_cast<std::int64_t>(i) * block.column_step;
+        std::memcpy(&square.rows[i], line + row * kSize, kRun);
+      }
+      Lanes::transpose(square);
+      for (std::size_t i = 0; i < Lanes::kLanes; ++i) {
+        std::memcpy(&tile[(row + i) * kTileBytes + column * kSize], &square.rows[i], kRun);
+      }
+    }
+  }
+  for (std::size_t row = 0; row < kTile; ++row) {
+    std::memcpy(into + row * block.columns * kSize, &tile[row * kTileBytes], kTileBytes);
+  }
+}
+
+/// Copies by small tiles: going along whole rows would fetch a cache line for every element, and
+/// the same lines again for the next row.
 template <std::size_t kSize>
 void copy_tiles(const std::byte* from, const Block& block, std::byte* into) {
   constexpr std::size_t kTile = kTileBytes / kSize;
   for (std::size_t row = 0; row < block.rows; row += kTile) {
-    const std::size_t row_end = std::min(row + kTile, block.rows);
+    const std::size_t rows = std::min(kTile, block.rows - row);
     for (std::size_t column = 0; column < block.columns; column += kTile) {
-      const std::size_t count = std::min(kTile, block.columns - column);
-      for (std::size_t r = row; r < row_end; ++r) {
-        gather<kSize>(from + static_cast<std::int64_t>(r) * block.row_step +
-                          static_cast<std::int64_t>(column) * block.column_step,
-                      block.column_step,
-                      count,
-                      into + (r * block.columns + column) * kSize);
+      const std::size_t columns = std::min(kTile, block.columns - column);
+      const std::byte* at = from + static_cast<std::int64_t>(row) * block.row_step +
+                            static_cast<std::int64_t>(column) * block.column_step;
+      std::byte* there = into + (row * block.columns + column) * kSize;
+      if constexpr (kSize < 16) {
+        if (block.row_step == kSize && rows == kTile && columns == kTile) {
+          // No processor guesses what comes after so wide a step.
+          for (std::size_t i = 0; i < kTile; ++i) {
+            __builtin_prefetch(at + static_cast<std::int64_t>(kTile + i) * block.column_step);
+          }
+          copy_tile<kSize>(at, block, there);
+          continue;
+        }
       }
+      copy_edge<kSize>(at, block, rows, columns, there);
     }
   }
 }
@@ -188,37 +282,97 @@ void StridedBytes::copy(std::size_t begin, std::span<std::byte> into) const {
 
 std::size_t StridedBytes::block_rows(std::span<const std::size_t> index,
                                      std::size_t elements) const {
-  if (dimensions_.size() < 2 || index.back() != 0 || !has_block_size(element_size_)) return 0;
+  if (!runs_along_outer() || index.back() != 0) return 0;
+  const std::size_t last = dimensions_.size() - 1;
+  return std::min(elements / dimensions_[last].size, dimensions_[last - 1].size - index[last - 1]);
+}
+
+bool StridedBytes::runs_along_outer() const noexcept {
+  if (dimensions_.size() < 2 || !has_block_size(element_size_)) return false;
   const Dimension& inner = dimensions_.back();
   const Dimension& outer = dimensions_[dimensions_.size() - 2];
-  // Worth it where memory runs along the outer dimension.
-  if (inner.stride == 1 || outer.stride == 0 || outer.stride >= inner.stride) return 0;
-  return std::min(elements / inner.size, outer.size - index[index.size() - 2]);
+  return inner.stride != 1 && outer.stride != 0 && outer.stride < inner.stride;
+}
+
+std::size_t StridedBytes::whole_lines() const noexcept {
+  if (!runs_along_outer()) return 0;
+  return kTileBytes * dimensions_.back().size;
 }
 
 namespace {
 
-/// One leaf as a plain span; `buffer` takes those that are not.
-std::span<const std::byte> leaf_at(const StridedBytes& content,
-                                   std::size_t leaf,
-                                   std::vector<std::byte>& buffer) {
-  const std::size_t begin = leaf * core::kDigestChunk;
-  const std::size_t length = std::min(core::kDigestChunk, content.byte_count() - begin);
-  if (content.contiguous()) return content.bytes().subspan(begin, length);
-  buffer.resize(length);
-  content.copy(begin / content.element_size(), buffer);
-  return buffer;
+/// Memory of the calling thread that is used again: what is handed out anew is cleared page by page
+/// first, which takes as long as the digest.
+std::span<std::byte> scratch(std::size_t size) {
+  struct Scratch {
+    std::unique_ptr<std::byte[]> bytes;  // NOLINT(modernize-avoid-c-arrays): not to be cleared
+    std::size_t size = 0;
+  };
+  thread_local Scratch mine;
+  if (mine.size < size) {
+    mine = {};
+    mine = {std::make_unique_for_overwrite<std::byte[]>(size), size};
+  }
+  return {mine.bytes.get(), size};
 }
+
+/// What one thread reads at once: a leaf; of a transposed tensor with long rows so many that every
+/// cache line is fetched once or twice.
+std::size_t leaves_at_once(const StridedBytes& content) {
+  constexpr std::size_t kMost = 16;
+  return std::clamp<std::size_t>(content.whole_lines() / core::kDigestChunk, 1, kMost);
+}
+
+std::span<const std::byte> bytes_at(const StridedBytes& content,
+                                    std::size_t begin,
+                                    std::size_t size) {
+  if (content.contiguous()) return content.bytes().subspan(begin, size);
+  const std::span<std::byte> copied = scratch(size);
+  content.copy(begin / content.element_size(), copied);
+  return copied;
+}
+
+/// Of what lies in one leaf or more.
+class SummaryOfLeaves {
+ public:
+  SummaryOfLeaves(core::Dtype dtype, bool with_stats, std::size_t leaves)
+      : dtype_(dtype),
+        digests_(leaves),
+        counts_(with_stats ? 0 : leaves),
+        stats_(with_stats ? leaves : 0) {}
+
+  void set(std::size_t index, std::span<const std::byte> leaf) {
+    if (stats_.empty()) {
+      const core::CountedLeaf counted = core::count_leaf(dtype_, leaf);
+      digests_[index] = counted.digest;
+      counts_[index] = counted.counts;
+    } else {
+      const core::LeafSummary summary = core::summarise_leaf(dtype_, leaf);
+      digests_[index] = summary.digest;
+      stats_[index] = summary.stats;
+    }
+  }
+
+  [[nodiscard]] ContentSummary put_together() const {
+    ContentSummary summary{core::digest_of_leaves(digests_), {}, std::nullopt};
+    for (const core::NonFinite& leaf : counts_) summary.non_finite += leaf;
+    if (!stats_.empty()) summary.stats = core::stats_of_leaves(stats_);
+    return summary;
+  }
+
+ private:
+  core::Dtype dtype_;
+  std::vector<core::Digest> digests_;
+  std::vector<core::NonFinite> counts_;
+  std::vector<core::LeafStats> stats_;
+};
 
 }  // namespace
 
 ContentSummary summarise_content(const StridedBytes& content, core::Dtype dtype, bool with_stats) {
   const std::size_t bytes = content.byte_count();
-  const std::size_t leaf_count =
-      std::max<std::size_t>(1, (bytes + core::kDigestChunk - 1) / core::kDigestChunk);
-  if (leaf_count == 1) {
-    std::vector<std::byte> buffer;
-    const std::span<const std::byte> leaf = leaf_at(content, 0, buffer);
+  if (bytes <= core::kDigestChunk) {
+    const std::span<const std::byte> leaf = bytes_at(content, 0, bytes);
     if (!with_stats) {
       const core::CountedLeaf counted = core::count_leaf(dtype, leaf);
       return {counted.digest, counted.counts, std::nullopt};
@@ -226,29 +380,21 @@ ContentSummary summarise_content(const StridedBytes& content, core::Dtype dtype,
     const core::LeafSummary summary = core::summarise_leaf(dtype, leaf);
     return {summary.digest, {}, core::stats_of_leaves({&summary.stats, 1})};
   }
-  std::vector<core::Digest> digests(leaf_count);
-  std::vector<core::NonFinite> counts(with_stats ? 0 : leaf_count);
-  std::vector<core::LeafStats> stats(with_stats ? leaf_count : 0);
-  const auto walk = [&](std::int64_t begin, std::int64_t end) {
-    std::vector<std::byte> buffer;
-    for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
-      const std::span<const std::byte> leaf = leaf_at(content, i, buffer);
-      if (!with_stats) {
-        const core::CountedLeaf counted = core::count_leaf(dtype, leaf);
-        digests[i] = counted.digest;
-        counts[i] = counted.counts;
-        continue;
+  SummaryOfLeaves leaves(dtype, with_stats, (bytes + core::kDigestChunk - 1) / core::kDigestChunk);
+  const std::size_t at_once = leaves_at_once(content) * core::kDigestChunk;
+  const auto walk = [&](std::int64_t first, std::int64_t last) {
+    for (auto part = static_cast<std::size_t>(first); part < static_cast<std::size_t>(last);
+         ++part) {
+      const std::size_t begin = part * at_once;
+      const auto read = bytes_at(content, begin, std::min(at_once, bytes - begin));
+      for (std::size_t at = 0; at < read.size(); at += core::kDigestChunk) {
+        leaves.set((begin + at) / core::kDigestChunk,
+                   read.subspan(at, std::min(core::kDigestChunk, read.size() - at)));
       }
-      const core::LeafSummary summary = core::summarise_leaf(dtype, leaf);
-      digests[i] = summary.digest;
-      stats[i] = summary.stats;
     }
   };
-  at::parallel_for(0, static_cast<std::int64_t>(leaf_count), 1, walk);
-  ContentSummary summary{core::digest_of_leaves(digests), {}, std::nullopt};
-  for (const core::NonFinite& leaf : counts) summary.non_finite += leaf;
-  if (with_stats) summary.stats = core::stats_of_leaves(stats);
-  return summary;
+  at::parallel_for(0, static_cast<std::int64_t>((bytes + at_once - 1) / at_once), 1, walk);
+  return leaves.put_together();
 }
 
 }  // namespace repro_check::capture

@@ -39,11 +39,18 @@ class StridedBytes {
   /// Copies elements [begin, begin + into.size() / element_size()) of the logical order.
   void copy(std::size_t begin, std::span<std::byte> into) const;
 
+  /// Bytes that copy() reads best at once where the tensor is transposed, and a row of it takes
+  /// an element of many cache lines: the rows that share those. 0 where that makes no difference.
+  [[nodiscard]] std::size_t whole_lines() const noexcept;
+
  private:
   struct Dimension {
     std::size_t size;
     std::int64_t stride;
   };
+
+  /// Whether memory runs along the last dimension but one, so that blocks of rows are worth it.
+  [[nodiscard]] bool runs_along_outer() const noexcept;
 
   /// Rows of the innermost dimension that can be copied as one block from `index` on.
   [[nodiscard]] std::size_t block_rows(std::span<const std::size_t> index,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reading strided memory, which needs no LibTorch.
+#include <limits>
 #include <numeric>
 #include <vector>
 
@@ -65,12 +66,35 @@ DOCTEST_TEST_CASE("memory is read in logical order from any place on") {
                                                         {{3, 1, 4}, {8, 100, 2}},
                                                         {{2, 2, 2}, {0, 0, 0}},
                                                         {{}, {}},
-                                                        {{2, 3, 4}, {24, 8, 2}}};
+                                                        {{2, 3, 4}, {24, 8, 2}},
+                                                        {{64, 64}, {1, 64}},
+                                                        {{40, 70}, {1, 40}},
+                                                        {{33, 65}, {1, 34}},
+                                                        {{2, 20, 36}, {720, 1, 20}}};
   for (const auto& [sizes, strides] : layouts) {
     check_reading<std::uint8_t>(sizes, strides);
     check_reading<std::uint16_t>(sizes, strides);
     check_reading<std::uint32_t>(sizes, strides);
     check_reading<double>(sizes, strides);
+  }
+}
+
+DOCTEST_TEST_CASE("a transposed tensor of many leaves and long rows has the digest of its copy") {
+  constexpr std::int64_t kRows = 40;
+  constexpr std::int64_t kColumns = 60'000;
+  std::vector<float> memory(kRows * kColumns);
+  std::iota(memory.begin(), memory.end(), 0.0F);
+  memory[memory.size() / 2] = std::numeric_limits<float>::infinity();
+  const Sizes sizes{kRows, kColumns};
+  const Sizes strides{1, kRows};
+  const auto* first = reinterpret_cast<const std::byte*>(memory.data());
+  const std::vector<float> copy = by_index(memory, sizes, strides);
+  for (const bool with_stats : {false, true}) {
+    const ContentSummary summary = summarise_content(
+        StridedBytes(first, sizeof(float), sizes, strides), core::Dtype::kFloat32, with_stats);
+    DOCTEST_CHECK(summary.digest == core::digest_bytes(std::as_bytes(std::span(copy))));
+    DOCTEST_CHECK((with_stats ? summary.stats->positive_infs : summary.non_finite.positive_infs) ==
+                  1);
   }
 }
 
