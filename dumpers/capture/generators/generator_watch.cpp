@@ -98,16 +98,18 @@ bool has_not_moved(const GeneratorSnapshot& before, c10::GeneratorImpl& impl) {
          same_sample(before.cached_double, cpu.next_double_normal_sample());
 }
 
-/// Steps a copy of the engine until it stands where the other does. Its counter is followed beside
-/// it, because the engine shows its state only by copying all of it.
+/// Lets a copy of the engine make its numbers, all at once as it does it itself, until they are
+/// those of the other.
 std::int64_t count_draws(at::mt19937 from, const at::mt19937_data_pod& to) {
-  int left = data_of(from).left_;
-  for (std::int64_t drawn = 0; drawn <= kCountLimit; ++drawn) {
-    if (left == to.left_ && data_of(from).state_ == to.state_) return drawn;
-    from();
-    if (--left == 0) left = at::MERSENNE_STATE_N;
+  std::int64_t drawn = 0;
+  while (data_of(from).state_ != to.state_) {
+    const int left = data_of(from).left_;
+    for (int i = 0; i < left; ++i) from();
+    drawn += left;
+    if (drawn > kCountLimit) return -1;
   }
-  return -1;
+  const int further = data_of(from).left_ - to.left_;
+  return further < 0 ? -1 : drawn + further;
 }
 
 /// To be called while the generator is held.

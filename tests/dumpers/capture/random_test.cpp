@@ -121,6 +121,15 @@ DOCTEST_TEST_CASE("movement between two calls is nobody's") {
   DOCTEST_CHECK(sink.only("aten::rand").generator->seed == 6);
 }
 
+DOCTEST_TEST_CASE("draws are counted over any number of rounds of the engine") {
+  at::manual_seed(5);
+  for (const std::int64_t count : {1, 622, 1, 624, 1248, 5000, 3}) {
+    const auto use = movement([&] { at::rand({count}); });
+    DOCTEST_REQUIRE(use);
+    DOCTEST_CHECK(use->drawn == count);
+  }
+}
+
 DOCTEST_TEST_CASE("a generator of the model's own is the one that is watched") {
   at::Generator own = at::detail::createCPUGenerator(77);
   const auto use = movement([&] { at::rand({10}, own, at::TensorOptions()); });
