@@ -29,8 +29,8 @@ def bert():
 
 
 def gpt2():
-    config = transformers.GPT2Config(n_layer=4, n_embd=128, n_head=4)
-    tokens = torch.randint(0, 50000, (2, 32))
+    config = transformers.GPT2Config(n_layer=4, n_embd=128, n_head=4, vocab_size=1000)
+    tokens = torch.randint(0, 1000, (2, 32))
     return transformers.GPT2LMHeadModel(config), {"input_ids": tokens, "labels": tokens}
 
 
