@@ -84,6 +84,10 @@ class ExecCommand final : public Command {
                   &phases_,
                   "Record operators of this phase only: forward, backward, optimizer, ...");
     options.value("--first-ops", "N", &first_ops_, "Record so many operators at most");
+    options.word("--optimizer",
+                 "auto|state|operators",
+                 &optimizer_,
+                 "What is read of an optimizer's step: what it leaves, or each operator as well");
     options.value("--seed",
                   "N",
                   &seed_,
@@ -132,6 +136,7 @@ class ExecCommand final : public Command {
     if (steps_) document["dump"]["steps"] = *steps_;
     document["dump"]["phases"] = phases_;
     document["dump"]["first_ops"] = first_ops_;
+    document["dump"]["optimizer"] = optimizer_;
     configs::RecordRequest request;
     request.run = *configs::parse_config(document.dump(), "exec", fs::current_path(), {}).base;
     request.run.name = dump.filename().string();
@@ -153,6 +158,7 @@ class ExecCommand final : public Command {
   std::optional<std::string> steps_;
   std::vector<std::string> phases_;
   std::uint64_t first_ops_ = 0;
+  std::string optimizer_ = "auto";
   std::uint32_t seed_ = 0;
   double timeout_ = 0;
   bool no_seed_ = false;

@@ -86,6 +86,11 @@ Json recording_plan(const configs::RunSpec& run) {
     document["phases"].push_back(static_cast<int>(phase));
   }
   document["first_ops"] = run.dump.first_ops;
+  const bool reads_operators = run.dump.optimizer == configs::OptimizerReading::kOperators ||
+                               (run.dump.optimizer == configs::OptimizerReading::kAuto &&
+                                run.dump.level == configs::DumpLevel::kTensor);
+  document["optimizer"] = configs::name_of(reads_operators ? configs::OptimizerReading::kOperators
+                                                           : configs::OptimizerReading::kState);
   document["only"] = configs::part_text(run.dump);
   document["determinism"] = core::name_of(run.determinism);
   document["disable_dropout"] = run.disable_dropout;

@@ -322,6 +322,7 @@ void ask_for_values(std::vector<RecordingJob>& jobs, const core::OpRanges& opera
   for (RecordingJob& job : jobs) {
     job.run.dump.level = core::DumpLevel::kTensor;
     job.run.dump.keep_ops = operators;
+    job.run.dump.optimizer = configs::OptimizerReading::kAuto;
     job.replace_existing = false;
   }
 }

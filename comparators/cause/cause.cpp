@@ -988,11 +988,12 @@ void lead_with_mode(const Evidence& evidence, Cause& cause) {
 
 namespace {
 
-/// Of a part of a program that was not recorded there are only its losses, its batches and what its
-/// optimizers left: `gradients were equal, what the optimizer keeps parts first: exp_avg of ...`.
+/// Of a part of a program that was not recorded, or not read, there are only its losses, its
+/// batches and what its optimizers left: `gradients were equal, what the optimizer keeps parts
+/// first: exp_avg of ...`.
 std::string parting_of_step(const OpFindings& findings) {
   constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kParts{
-      {{"grad.", "the gradient of `{}` parts first"},
+      {{core::kGradientSlots, "the gradient of `{}` parts first"},
        {"state.", "gradients were equal, and what the optimizer keeps parts first: `{}`"},
        {"param.", "gradients and what the optimizer keeps were equal, and `{}` parts first"}}};
   for (const auto& [prefix, text] : kParts) {
@@ -1005,12 +1006,32 @@ std::string parting_of_step(const OpFindings& findings) {
   return "what the program made parts here";
 }
 
+/// Whether operators before this record of what a step left are those of the step.
+bool is_of_recorded_step(const JudgedCall& call, const Evidence& evidence) {
+  const core::OpRecord& record = call.baseline;
+  if (record.op->name != core::kOptimizerStep || record.index == 0) return false;
+  const core::OpRecord before = evidence.baseline.op_head(record.index - 1);
+  return before.step == record.step && before.phase == core::Phase::kOptimizer;
+}
+
+/// Nothing before it diverged, or its inputs would be said to.
+Attribution from_unread_step(const JudgedCall& call) {
+  Attribution result;
+  result.cause = {CauseKind::kUnobservedWrite,
+                  fmt::format("of the optimizer's operators only what they left was read: {}",
+                              parting_of_step(call.findings)),
+                  "read each of them: --optimizer operators, or dump.optimizer"};
+  return result;
+}
+
 std::optional<Attribution> from_unrecorded_step(const JudgedCall& call, const Evidence& evidence) {
   constexpr std::string_view kOwn = "repro_check::";
-  if (evidence.baseline.manifest().trace.only.empty() ||
-      !call.baseline.op->name.starts_with(kOwn)) {
-    return std::nullopt;
+  const core::TraceSummary& trace = evidence.baseline.manifest().trace;
+  const std::string& name = call.baseline.op->name;
+  if (trace.optimizer == core::kOptimizerState && is_of_recorded_step(call, evidence)) {
+    return from_unread_step(call);
   }
+  if (trace.only.empty() || !name.starts_with(kOwn)) return std::nullopt;
   for (std::uint64_t op = call.baseline.index; op-- > 0;) {
     if (evidence.outcomes.at(op) != OpOutcome::kDiverged) continue;
     return inherited_from(op,

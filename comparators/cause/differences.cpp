@@ -110,6 +110,7 @@ constexpr auto kRunFacts = std::to_array<RunFact>({
     {"dump.include", false, [](const auto& of) { return patterns(of.trace.include); }},
     {"dump.exclude", false, [](const auto& of) { return patterns(of.trace.exclude); }},
     {"dump.only", false, [](const auto& of) { return of.trace.only; }},
+    {"dump.optimizer", false, [](const auto& of) { return of.trace.optimizer; }},
     {"dump.digest_algorithm", false, [](const auto& of) { return of.trace.digest_algorithm; }},
     {"tool.version", false, [](const auto& of) { return of.tool_version; }},
 });

@@ -37,12 +37,31 @@ void add_producers(const core::OpRecord& record, core::OpRanges& ranges) {
   }
 }
 
+/// Of a record of what an optimizer's step left, the operators of that step, itself included: those
+/// after the one that made its last gradient. Else empty.
+std::optional<core::OpRange> operators_of_step(const core::OpRecord& record) {
+  if (record.op == nullptr || record.op->name != core::kOptimizerStep) return std::nullopt;
+  core::OpRange range{0, record.index};
+  for (const core::TensorRecord& tensor : record.tensors) {
+    if (!tensor.slot.starts_with(core::kGradientSlots) || tensor.producer < 0) continue;
+    range.first = std::max(range.first, static_cast<std::uint64_t>(tensor.producer) + 1);
+  }
+  return range;
+}
+
+/// Whether the operators of `of` that were not read one by one hold the divergence of `closer`.
+bool holds(const OpDivergence& of, const OpDivergence& closer) {
+  const auto range = operators_of_step(of.baseline);
+  return range && closer.baseline_index && core::contains({*range}, *closer.baseline_index);
+}
+
 bool shows_the_same(const Report& left, const Report& right) {
   if (left.status != right.status) return false;
   if (!left.first_divergence || !right.first_divergence) {
     return left.first_divergence.has_value() == right.first_divergence.has_value();
   }
-  return is_same_call(*left.first_divergence, *right.first_divergence);
+  return is_same_call(*left.first_divergence, *right.first_divergence) ||
+         holds(*left.first_divergence, *right.first_divergence);
 }
 
 bool is_judged(const Report& report) noexcept {
@@ -77,6 +96,9 @@ core::OpRanges missing_values(std::span<const Report> reports, std::uint64_t win
     }
     add_producers(first.baseline, ranges);
     add_producers(first.candidate, ranges);
+    for (const core::OpRecord* record : {&first.baseline, &first.candidate}) {
+      if (const auto range = operators_of_step(*record)) ranges.push_back(*range);
+    }
   }
   return core::united(std::move(ranges));
 }

@@ -94,6 +94,7 @@ std::string to_json_text(const RunSpec& run);
 /// "eval", "auto", "normal", "bitwise", ... as the configuration spells them.
 std::string_view name_of(ModelMode mode) noexcept;
 std::string_view name_of(BrowseMode mode) noexcept;
+std::string_view name_of(OptimizerReading reading) noexcept;
 std::string_view name_of(Distribution distribution) noexcept;
 std::string_view name_of(PolicyKind kind) noexcept;
 std::string_view name_of(EqualNan rule) noexcept;

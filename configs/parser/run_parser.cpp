@@ -94,6 +94,7 @@ void visit_dump(const Visitor& member, Dump& dump) {
   member.unless_empty("steps", dump.steps, AsSteps{});
   member.unless_empty("phases", dump.phases, "a list of phases");
   member.unless_empty("first_ops", dump.first_ops);
+  member.unless_empty("optimizer", dump.optimizer);
 }
 
 /// @return whether a path was given, right or wrong

@@ -104,6 +104,9 @@ std::string_view name_of(ModelMode mode) noexcept {
 std::string_view name_of(BrowseMode mode) noexcept {
   return pick({"auto", "always", "never"}, mode);
 }
+std::string_view name_of(OptimizerReading reading) noexcept {
+  return pick({"auto", "state", "operators"}, reading);
+}
 std::string_view name_of(Distribution distribution) noexcept {
   return pick({"zeros", "ones", "arange", "normal", "uniform", "randint"}, distribution);
 }

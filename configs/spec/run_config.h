@@ -27,6 +27,13 @@ using core::GradMode;
 using core::RngMode;
 enum class BrowseMode { kAuto, kAlways, kNever };
 
+/// What is read of an optimizer's step.
+enum class OptimizerReading {
+  kAuto,       ///< kOperators at level tensor, else kState
+  kState,      ///< once, what it leaves: parameters, gradients, and what the optimizer keeps
+  kOperators,  ///< what each of its operators makes as well
+};
+
 struct ModelSpec {
   std::filesystem::path path;  ///< absolute once parsed
   std::string method = "forward";
@@ -114,6 +121,7 @@ struct DumpSpec {
   core::OpRanges steps;             ///< as united() gives them; empty = all
   std::vector<core::Phase> phases;  ///< empty = all
   std::uint64_t first_ops = 0;      ///< so many operators at most; 0 = all
+  OptimizerReading optimizer = OptimizerReading::kAuto;
   /// Made by `run`, no key of a configuration: at level tensor the operators whose bytes are kept;
   /// empty = all.
   core::OpRanges keep_ops;

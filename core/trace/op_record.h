@@ -188,4 +188,8 @@ inline bool is_returned(const OpRecord& record) {
   return record.op && record.op->name == kReturnedOperator;
 }
 
+/// What a step of an optimizer left: `lr[0]`, `grad.NAME`, `state.NAME.exp_avg`, `param.NAME`.
+inline constexpr std::string_view kOptimizerStep = "repro_check::optimizer_step";
+inline constexpr std::string_view kGradientSlots = "grad.";
+
 }  // namespace repro_check::core

@@ -168,7 +168,8 @@ constexpr auto fields_of(const TraceSummary& /*type*/) {
       Field{"slices", &TraceSummary::slices, Presence::kRare},  // since 1.2, as what follows
       Field{"reference", &TraceSummary::reference, Presence::kRare},
       Field{"returned", &TraceSummary::returned, Presence::kRare},  // since 1.3, as what follows
-      Field{"only", &TraceSummary::only, Presence::kRare});
+      Field{"only", &TraceSummary::only, Presence::kRare},
+      Field{"optimizer", &TraceSummary::optimizer, Presence::kRare});
 }
 
 constexpr auto fields_of(const RunManifest& /*type*/) {

@@ -119,6 +119,9 @@ struct TraceSummary {
   std::string depth = "top";            ///< top | leaf | all
   std::vector<std::string> include;     ///< patterns in force; empty = all
   std::vector<std::string> exclude;
+  /// `state`: of what an optimizer's operators make nothing was read but what each step leaves;
+  /// `operators`: all was; empty = it is no program.
+  std::string optimizer;
   std::string only;   ///< `steps 0:3`: the part of a program that was recorded; empty = all of it
   OpRanges keep_ops;  ///< at level tensor, the operators whose bytes were kept; empty = all
   std::string digest_algorithm;
@@ -139,6 +142,8 @@ struct TraceSummary {
 
 /// Of a recording of a program, where no model has been called.
 inline constexpr const char* kProgramMethod = "program";
+/// TraceSummary::optimizer where operators of an optimizer were not read one by one.
+inline constexpr std::string_view kOptimizerState = "state";
 
 /// Who recorded what, with what, in which environment. Written last: no manifest, no dump.
 struct RunManifest {

@@ -58,6 +58,7 @@ core::RunManifest manifest_of(const Json& plan) {
   trace.include = plan.at("include");
   trace.exclude = plan.at("exclude");
   trace.only = plan.at("only");
+  trace.optimizer = plan.at("optimizer");
   trace.digest_algorithm = core::kDigestAlgorithm;
   return manifest;
 }
@@ -67,7 +68,10 @@ core::RunManifest manifest_of(const Json& plan) {
 Plan plan_from_json_text(const std::string& text) {
   const Json document = Json::parse(text);
   Plan plan{options_of(document),
-            {ranges_of(document.at("steps")), {}, document.at("first_ops")},
+            {ranges_of(document.at("steps")),
+             {},
+             document.at("first_ops"),
+             document.at("optimizer") == core::kOptimizerState},
             document.at("bare"),
             std::nullopt,
             {},

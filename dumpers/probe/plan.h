@@ -18,6 +18,7 @@ struct RecordedPart {
   core::OpRanges steps;             ///< empty = of all
   std::vector<core::Phase> phases;  ///< empty = of all
   std::uint64_t most = 0;           ///< so many; 0 = all
+  bool optimizer_state = false;     ///< of an optimizer's operators no contents
 };
 
 /// What a process is told that records itself. Knows no LibTorch: this is built once, and not again

@@ -158,6 +158,10 @@ bool ProgramSites::runs_model() const {
              part_.phases.end();
 }
 
+bool ProgramSites::told_at_end() const {
+  return part_.optimizer_state && told().phase == core::Phase::kOptimizer;
+}
+
 std::shared_ptr<const core::CallSite> ProgramSites::current_site() {
   ++recorded_;
   if (current_phase() == core::Phase::kBackward) {

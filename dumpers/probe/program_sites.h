@@ -57,6 +57,7 @@ class ProgramSites final : public capture::SiteProvider {
   std::shared_ptr<const core::CallSite> current_site() override;
   [[nodiscard]] std::optional<core::Phase> current_phase() const override;
   [[nodiscard]] bool runs_model() const override;
+  [[nodiscard]] bool told_at_end() const override;
 
  private:
   using Site = std::shared_ptr<const core::CallSite>;

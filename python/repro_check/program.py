@@ -87,6 +87,7 @@ def record(
             "phases": [],
             "first_ops": 0,
             "only": "",
+            "optimizer": "operators" if level == "tensor" else "state",
             "determinism": "off",
             "disable_dropout": False,
             "seed": seed,

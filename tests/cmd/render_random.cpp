@@ -191,6 +191,7 @@ comparators::RunSummary random_run(Dice& dice) {
   if (dice.chance(2)) {
     out.manifest.model_method = core::kProgramMethod;
     out.manifest.trace.only = dice.name();
+    out.manifest.trace.optimizer = core::kOptimizerState;
   }
   out.manifest.settings = {{"threads.intra_op", "1", dice.chance(2) ? "4" : dice.name()},
                            {dice.name(), dice.name(), dice.name()}};

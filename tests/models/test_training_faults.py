@@ -50,6 +50,16 @@ class Faults(ToolTest):
         origins = [op for op in report["divergences"]["items"] if op["relation"] == "origin"]
         self.assertNotIn("backward", json.dumps([op["key"]["operator"] for op in origins]))
 
+    def test_a_step_whose_operators_were_not_read(self):
+        report = self.compare("epsilon", 1, dump={"level": "digest"})
+        first = report["first_divergence"]
+        self.assertEqual((first["key"]["step"], first["key"]["operator"]),
+                         (3, "repro_check::optimizer_step"), self.text)
+        self.assertIn("gradients and what the optimizer keeps were equal", self.text)
+        self.assertIn("--optimizer operators", self.text)
+        report = self.compare("epsilon", 1, dump={"level": "digest", "optimizer": "operators"})
+        self.assert_origin(report, 3, "optimizer", "STEP", "aten::add_")
+
     def test_a_step_that_was_not_recorded(self):
         report = self.compare("epsilon", 1, dump={"steps": "0:2"})
         first = report["first_divergence"]

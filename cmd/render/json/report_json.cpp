@@ -776,6 +776,9 @@ void describe_run(auto f, Of<decltype(f), RunSummary>& run, bool is_baseline) {
   f("exclude", m.trace.exclude);
   // Of programs alone, and so left out of most.
   if (f.kReads ? f.json().contains("only") : !m.trace.only.empty()) f("only", m.trace.only);
+  if (f.kReads ? f.json().contains("optimizer") : !m.trace.optimizer.empty()) {
+    f("optimizer", m.trace.optimizer);
+  }
   if (f.kReads ? f.json().contains("method") : m.is_of_program()) f("method", m.model_method);
 }
 

@@ -558,8 +558,14 @@ void add_runs(Page& page, const Report& report) {
 /// A pass is about what was recorded, and of a program that may be a part.
 std::string part_text(const Report& report) {
   if (report.runs.empty()) return {};
-  const std::string& only = report.runs.front().manifest.trace.only;
-  return only.empty() ? only : "recorded of the program: " + escape_name(only);
+  const core::TraceSummary& trace = report.runs.front().manifest.trace;
+  std::string text =
+      trace.only.empty() ? "" : "recorded of the program: " + escape_name(trace.only);
+  if (trace.optimizer == core::kOptimizerState) {
+    text += text.empty() ? "" : "; ";
+    text += "of the optimizer's operators their arguments, and once a step what they left";
+  }
+  return text;
 }
 
 }  // namespace

@@ -206,7 +206,7 @@ ThreadState& Capture::this_thread() {
 
 Capture::Place Capture::place() const {
   if (sites_ == nullptr) return {};
-  return {sites_->current_site(), sites_->current_phase()};
+  return {sites_->current_site(), sites_->current_phase(), sites_->told_at_end()};
 }
 
 std::optional<std::uint32_t> Capture::fork_lane() {
@@ -787,7 +787,7 @@ void Capture::fill_head(Frame& frame,
   record.substitutions = std::move(noted);
   record.generator.reset();
   record.wall_ns = 0;
-  frame.excluded = is_excluded(*frame.plan, record.site);
+  frame.excluded = place.told_at_end || is_excluded(*frame.plan, record.site);
   frame.keep_bytes = options_.keep_ops.empty() || core::contains(options_.keep_ops, record.index);
   // Of the outermost call: what it and the calls inside it made is not settled before it returns.
   frame.first_inner = thread.open.empty() ? std::numeric_limits<std::int64_t>::max()

@@ -57,6 +57,10 @@ class SiteProvider : core::Pinned {
   /// Whether what this thread runs writes the memory that it allocates without an operator, as what
   /// turns a list of the program into a tensor does.
   [[nodiscard]] virtual bool fills_memory() const { return false; }
+
+  /// Whether the front end records what this thread's operators leave once they are through, so
+  /// that the contents of each need not be read.
+  [[nodiscard]] virtual bool told_at_end() const { return false; }
 };
 
 /// An operator call as the fallback gets it.
@@ -183,6 +187,7 @@ class Capture : core::Pinned {
   struct Place {
     std::shared_ptr<const core::CallSite> site;
     std::optional<core::Phase> phase;
+    bool told_at_end = false;
   };
 
   [[nodiscard]] Place place() const;
