@@ -62,7 +62,7 @@ fs::path interpreter_in(const fs::path& script) {
   const std::size_t begin = line.find_first_not_of(kSpace, kMark.size());
   if (begin == std::string::npos) return {};
   const std::size_t end = std::min(line.find_first_of(kSpace, begin), line.size());
-  const fs::path first = line.substr(begin, end - begin);
+  fs::path first = line.substr(begin, end - begin);
   const std::size_t next = line.find_first_not_of(kSpace, end);
   // `#!/usr/bin/env python3`
   if (first.filename() != "env" || next == std::string::npos) return first;
@@ -70,10 +70,11 @@ fs::path interpreter_in(const fs::path& script) {
 }
 
 fs::path interpreter_of(const ProcessPlan& program) {
-  const fs::path file = found_in_path(program);
+  fs::path file = found_in_path(program);
   if (is_python(program.program)) return file;
-  const fs::path named = interpreter_in(file);
-  return is_python(named) ? named : fs::path();
+  fs::path named = interpreter_in(file);
+  if (!is_python(named)) named.clear();
+  return named;
 }
 
 }  // namespace

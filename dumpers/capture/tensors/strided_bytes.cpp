@@ -90,8 +90,8 @@ struct Run {
   static constexpr std::size_t kLanes = 16 / sizeof(Lane);
   using Vector [[gnu::vector_size(16)]] = Lane;
   struct Square {
-    Vector
-        rows[kLanes];  // NOLINT(modernize-avoid-c-arrays): as a template's argument it is no vector
+    // As the argument of a template it were no vector any more.
+    Vector rows[kLanes];  // NOLINT(modernize-avoid-c-arrays)
   };
 
   template <std::size_t kFirst, std::size_t... kLane>
@@ -305,12 +305,13 @@ namespace {
 /// first, which takes as long as the digest.
 std::span<std::byte> scratch(std::size_t size) {
   struct Scratch {
-    std::unique_ptr<std::byte[]> bytes;  // NOLINT(modernize-avoid-c-arrays): not to be cleared
+    std::unique_ptr<std::byte[]> bytes;  // NOLINT(modernize-avoid-c-arrays)
     std::size_t size = 0;
   };
   thread_local Scratch mine;
   if (mine.size < size) {
     mine = {};
+    // NOLINTNEXTLINE(modernize-avoid-c-arrays)
     mine = {std::make_unique_for_overwrite<std::byte[]>(size), size};
   }
   return {mine.bytes.get(), size};
