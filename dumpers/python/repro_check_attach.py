@@ -195,6 +195,15 @@ def _on_dataloader(module):
         return batch
 
     cls.__next__ = __next__
+    # Workers send batches in whatever order they have them; they are handed out in one.
+    several = module._MultiProcessingDataLoaderIter
+    receive = several._try_get_data
+
+    def _try_get_data(self, *args, **kwargs):
+        with _unseen():
+            return receive(self, *args, **kwargs)
+
+    several._try_get_data = _try_get_data
 
 
 def _on_compiler(module):
@@ -209,8 +218,7 @@ def _on_compiler(module):
 
     @contextlib.contextmanager
     def install_callbacks(handler, *args, **kwargs):
-        unseen = contextlib.nullcontext() if _recording is None else _Unseen(_recording.torch._C)
-        with unseen, original(handler, *args, **kwargs):
+        with _unseen(), original(handler, *args, **kwargs):
             yield
 
     cls.install_callbacks = install_callbacks
@@ -259,6 +267,10 @@ def _between(call, before, after):
     return between
 
 
+def _unseen():
+    return _Unseen(None if _recording is None else _recording.torch._C)
+
+
 class _Unseen:
     """While it is entered, operators of the calling thread are not recorded."""
 
@@ -274,6 +286,8 @@ class _Unseen:
             self._bindings._dispatch_tls_set_dispatch_key_excluded(self._key, self._before)
 
     def _exclude(self):
+        if self._bindings is None:
+            return
         self._key = self._bindings._parse_dispatch_key("TESTING_ONLY_GenericMode")
         before = self._bindings._dispatch_tls_is_dispatch_key_excluded(self._key)
         self._bindings._dispatch_tls_set_dispatch_key_excluded(self._key, True)

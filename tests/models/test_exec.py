@@ -57,6 +57,25 @@ class Training(Exec):
         self.assert_reproducible(report, 600)
         self.assertEqual(self.tool("verify", "0", "1").code, 0)
 
+    def test_batches_of_worker_processes_in_any_order(self):
+        program = self.program("""
+            import os, sys, time, torch
+            class Data(torch.utils.data.Dataset):
+                def __len__(self): return 8
+                def __getitem__(self, index):
+                    slow = torch.utils.data.get_worker_info().id == int(sys.argv[1])
+                    time.sleep(0.3 * slow)
+                    return torch.full((3,), float(index))
+            for batch in torch.utils.data.DataLoader(Data(), num_workers=2, batch_size=2):
+                batch.mul(2)
+        """)
+        for slow in "01":
+            self.python(slow, program, slow)
+        records = self.records("0")
+        self.assertNotIn("aten::set_", {r["operator"].partition(".")[0] for r in records})
+        self.assertEqual(sum(r["operator"] == "repro_check::batch" for r in records), 4)
+        self.compare("0", "1", 0)
+
     def test_records_say_where_they_are_from(self):
         self.python("A", TRAIN, "--epochs", "1")
         records = self.records("A")
