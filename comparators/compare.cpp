@@ -24,6 +24,7 @@
 #include "comparators/measure/policy.h"
 #include "comparators/report/compare_options.h"
 #include "comparators/report/report.h"
+#include "comparators/resume/resume.h"
 #include "comparators/walk/walk.h"
 #include "core/error.h"
 #include "core/tensor/content.h"
@@ -262,7 +263,9 @@ void settle_first(bool operators_differ, Report& report) {
     report.first_divergence = report.returned.first;
     report.divergences_total = 1;
   }
-  if (report.first_divergence) {
+  if (report.resume && report.resume->leading() != nullptr) {
+    report.kind = DivergenceKind::kRestore;
+  } else if (report.first_divergence) {
     report.kind = report.first_divergence->kind;
   } else if (report.growth.exceeded) {
     report.kind = DivergenceKind::kGrowth;
@@ -305,7 +308,8 @@ void decide(const VerdictInput& input, Report& report) {
   const ReturnedValues& returned = report.returned;
   const bool operators_differ = coverage.diverged + coverage.mismatched != 0 ||
                                 (unmatched != 0 && input.matched != 0) || report.growth.exceeded;
-  const bool diverged = operators_differ || returned.diverged + returned.missing != 0;
+  const bool restored = report.resume == std::nullopt || report.resume->leading() == nullptr;
+  const bool diverged = operators_differ || !restored || returned.diverged + returned.missing != 0;
   std::vector<Status> statuses;
   if (!input.damage.empty()) statuses.push_back(Status::kDamaged);
   if (diverged) statuses.push_back(Status::kDiverged);
@@ -389,11 +393,32 @@ class Comparison {
     if (!holds_noise() || !holds_fp64()) return false;
     pairing_options_ =
         pairing_options_of(baseline_.manifest(), candidate_.manifest(), options_.spec);
-    if (pairing_options_) return true;
+    if (pairing_options_) return !options_.spec.resume || meets();
     refuse(fmt::format("recorded at other depths: baseline \"{}\", candidate \"{}\"",
                        baseline_.manifest().trace.depth,
                        candidate_.manifest().trace.depth));
     return false;
+  }
+
+  /// Whether the candidate goes on from a checkpoint of the baseline.
+  bool meets() {
+    ResumePoint point;
+    const auto damage = damage_in([&] { point = find_resume(baseline_, candidate_); });
+    if (damage) {
+      judge_.note_damage(unreadable(baseline_, candidate_), *damage);
+      count_as_missing();
+      return false;
+    }
+    if (!point.obstacle.empty()) {
+      refuse(std::move(point.obstacle));
+      verdict_.mend = std::move(point.mend);
+      return false;
+    }
+    pairing_options_->baseline_from = point.summary.baseline_op;
+    pairing_options_->candidate_from = point.summary.candidate_op;
+    pairing_options_->steps_before = point.steps_before;
+    report_.resume = std::move(point.summary);
+    return true;
   }
 
   /// Floors are about the baseline: what the candidate is, they are there to judge.
@@ -464,6 +489,20 @@ class Comparison {
     report_.coverage.missing_in_candidate = report_.coverage.baseline_ops;
   }
 
+  /// A new process makes in its first step what the other one has had for long: buffers, masks,
+  /// caches. Such calls are no divergence: if what they make is not the same, what reads it shows
+  /// it.
+  void set_aside_first_calls() {
+    const std::uint32_t step = candidate_.op_head(report_.resume->candidate_op).step;
+    std::set<std::uint32_t> moved;
+    for (const OpPair& pair : pairing_.moved) moved.insert(pair.candidate);
+    report_.resume->first_calls =
+        std::erase_if(pairing_.candidate.completion, [&](std::uint32_t op) {
+          return pairing_.baseline_of[op] == kUnmatched && !moved.contains(op) &&
+                 candidate_.op_head(op).step == step && !candidate_.op(op).generator;
+        });
+  }
+
   /// What was compared has been verified with it.
   void verify_the_rest() {
     if (!options_.verify_all) return;
@@ -487,7 +526,9 @@ class Comparison {
 
   void look_for_renames(PairingOptions& options) {
     // Whoever brings a map, or wants places alone, says himself what belongs together.
-    if (!options_.spec.map.entries.empty() || options.mode != configs::AlignMode::kKeyed) return;
+    if (options_.spec.resume || !options_.spec.map.entries.empty() ||
+        options.mode != configs::AlignMode::kKeyed)
+      return;
     damage_in([&] {  // pairing will say so
       renames_ = find_renames(baseline_, candidate_, options);
       options.renames = &renames_;
@@ -501,16 +542,19 @@ class Comparison {
     PairingOptions pairing_options = *pairing_options_;
     pairing_options.pace = &pace;
     look_for_renames(pairing_options);
-    report_.named_tensors = differing_named_tensors(baseline_.manifest(),
-                                                    candidate_.manifest(),
-                                                    NameRewriter(options_.spec.map, &renames_),
-                                                    judge_,
-                                                    renamed_tensors);
+    if (!options_.spec.resume) {  // else they are of the first step of each
+      report_.named_tensors = differing_named_tensors(baseline_.manifest(),
+                                                      candidate_.manifest(),
+                                                      NameRewriter(options_.spec.map, &renames_),
+                                                      judge_,
+                                                      renamed_tensors);
+    }
     const auto damage = damage_in([&] {
       pairing_ = pair_records(baseline_, candidate_, pairing_options);
       if (options_.spec.order == configs::OperatorOrder::kRelaxed) {
         pair_moved(baseline_, candidate_, pairing_);
       }
+      if (report_.resume) set_aside_first_calls();
       if (options_.paired) options_.paired(pairing_.candidate_of);
     });
     if (damage) {
@@ -528,8 +572,8 @@ class Comparison {
     }
     report_.alignment = pairing_.summary;
     report_.alignment.reordered = pairing_.moved.size();
-    report_.alignment.left_out_baseline = pairing_.baseline.left_out();
-    report_.alignment.left_out_candidate = pairing_.candidate.left_out();
+    report_.alignment.left_out_baseline = pairing_.baseline.nested_left_out;
+    report_.alignment.left_out_candidate = pairing_.candidate.nested_left_out;
     append(rename_notes(renames_), report_.warnings);
     report_.name_map = map_use(options_.spec.map, pairing_, renamed_tensors);
     report_.coverage.baseline_ops = pairing_.baseline.completion.size();

@@ -229,6 +229,10 @@ std::string key_of(const configs::Config& config, const BisectPlan& plan) {
 }
 
 void require_two_runs(const configs::Config& config) {
+  if (config.compare.resume) {
+    throw usage_error("/program/resume: bisect compares two runs that are set up differently",
+                      "`run` says which state was not restored");
+  }
   if (config.repeat != 0) {
     throw usage_error("/runs: missing; bisect compares two that are set up differently",
                       "list both: \"runs\": [{\"name\": \"baseline\"}, {\"name\": \"candidate\", "

@@ -50,6 +50,11 @@ class DiffCommand final : public Command {
     options.flag("--partial",
                  &partial_,
                  "Take recordings that were cut short, and compare as far as they go");
+    options.flag(
+        "--resume",
+        &resume_,
+        "The candidate resumed from a checkpoint of the baseline, and is held against what that "
+        "did from there on");
     options.references(references_);
     report_.define(options);
   }
@@ -57,6 +62,7 @@ class DiffCommand final : public Command {
   core::ExitCode run(const GlobalOptions& globals) override {
     report_.check_output();
     comparators::CompareOptions options = compare_options(policy_.spec());
+    options.spec.resume = resume_;
     options.verify_all = verify_ == "all";
     options.max_items = report_.max_items();
     options.keep_trail = report_.wants_trail();
@@ -99,6 +105,7 @@ class DiffCommand final : public Command {
   PolicyFlags policy_;
   std::string verify_ = "all";
   bool partial_ = false;
+  bool resume_ = false;
   std::vector<std::string> references_;
   ReportFlags report_;
 };

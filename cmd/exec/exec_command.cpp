@@ -88,6 +88,8 @@ class ExecCommand final : public Command {
                  "auto|state|operators",
                  &optimizer_,
                  "What is read of an optimizer's step: what it leaves, or each operator as well");
+    options.flag(
+        "--checkpoints", &checkpoints_, "Record what is saved and loaded, for `diff --resume`");
     options.value("--seed",
                   "N",
                   &seed_,
@@ -141,6 +143,7 @@ class ExecCommand final : public Command {
     request.run = *configs::parse_config(document.dump(), "exec", fs::current_path(), {}).base;
     request.run.name = dump.filename().string();
     request.run.program->command = command_;
+    request.run.dump.checkpoints = checkpoints_;
     request.dump = dump;
     request.replace_existing = force_;
     request.found_environment = found_environment(request.run);
@@ -161,6 +164,7 @@ class ExecCommand final : public Command {
   std::string optimizer_ = "auto";
   std::uint32_t seed_ = 0;
   double timeout_ = 0;
+  bool checkpoints_ = false;
   bool no_seed_ = false;
   bool disable_dropout_ = false;
   bool force_ = false;

@@ -92,6 +92,7 @@ Json recording_plan(const configs::RunSpec& run) {
   document["optimizer"] = configs::name_of(reads_operators ? configs::OptimizerReading::kOperators
                                                            : configs::OptimizerReading::kState);
   document["only"] = configs::part_text(run.dump);
+  document["checkpoints"] = run.dump.checkpoints;
   document["determinism"] = core::name_of(run.determinism);
   document["disable_dropout"] = run.disable_dropout;
   document["seed"] = run.seed ? Json(*run.seed) : Json(nullptr);

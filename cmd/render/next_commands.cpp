@@ -122,7 +122,7 @@ std::string remedy_for(const Report& report, comparators::CauseKind cause) {
 
 // The one setting to change for another try, as `--set` takes it, or a search for it.
 std::string try_again(const Report& report, const RenderOptions& options) {
-  if (report.runs.size() < 2 || !report.first_divergence) return {};
+  if (report.runs.size() < 2 || !report.first_divergence || report.resume) return {};
   // A difference the runs were given is no chance: taking it away shows whether it is the cause.
   const std::vector<std::string> apart = given_apart(report);
   if (apart.size() == 1) return run_command(report, options, apart.front());

@@ -206,6 +206,29 @@ void put_growth(Line& line, const Report& report) {
   }
 }
 
+// `9 kinds of state right, 1 not proven`.
+std::string restored_counts(const Report& report) {
+  const auto count = [&](comparators::Restored outcome) {
+    return std::ranges::count(report.resume->states, outcome, &comparators::RestoredState::outcome);
+  };
+  const auto right = static_cast<std::uint64_t>(count(comparators::Restored::kRight));
+  const auto open = static_cast<std::uint64_t>(count(comparators::Restored::kNotProven));
+  return fmt::format("{} of state right{}",
+                     format_count(right, "kind"),
+                     open == 0 ? "" : fmt::format(", {} not proven", format_count(open)));
+}
+
+void put_restore(Line& line, const Report& report) {
+  const comparators::ResumeSummary& resume = *report.resume;
+  line.put(fmt::format(" at step {}, the first of the resumed run: ", resume.step));
+  line.put(restored_text(*resume.leading()), Role::kPlace);
+  if (report.first_divergence) {
+    line.put("; first operator ").put(op_line(*report.first_divergence));
+  } else {
+    line.put("; no operator differs");
+  }
+}
+
 void put_divergence(Line& line, const Report& report);
 
 // The comparator sees to it that both rounds are there, and that neither has this kind itself.
@@ -242,6 +265,9 @@ void put_divergence(Line& line, const Report& report) {
       return put_growth(line, report);
     case DivergenceKind::kUnrepeated:
       return put_unrepeated(line, report);
+    case DivergenceKind::kRestore:
+      if (report.resume && report.resume->leading() != nullptr) return put_restore(line, report);
+      break;
     case DivergenceKind::kExpectation:
       line.put(report.reasons.empty() ? "" : ": " + report.reasons.front());
       return;
@@ -316,7 +342,8 @@ std::string_view kind_name(DivergenceKind kind) noexcept {
                   "rng",
                   "growth",
                   "unrepeated",
-                  "expectation"});
+                  "expectation",
+                  "restore"});
 }
 
 std::string_view relation_name(Relation relation) noexcept {
@@ -431,10 +458,36 @@ std::string_view verified_text(bool whole) noexcept {
                : "every content of its own, the index and the manifest match their digests";
 }
 
+std::string restored_text(const comparators::RestoredState& state) {
+  std::string text = fmt::format(
+      "{} {}", comparators::state_name(state.kind), comparators::restored_name(state.outcome));
+  std::vector<std::string> parts;
+  if (state.name != comparators::state_name(state.kind)) parts.push_back(state.name);
+  parts.push_back(state.detail);
+  if (state.moved) parts.push_back("moved by " + format_count(*state.moved, "number"));
+  if (!state.place.empty()) parts.push_back("at " + state.place);
+  if (state.differing > 1) {
+    parts.push_back(
+        fmt::format("{} of {} differ", format_count(state.differing), format_count(state.items)));
+  }
+  std::erase(parts, "");
+  return parts.empty() ? text : fmt::format("{}: {}", text, fmt::join(parts, ", "));
+}
+
+std::string checkpoint_text(const comparators::ResumeSummary& resume) {
+  std::string text = resume.saved.empty() ? "" : "saved at " + resume.saved;
+  if (resume.loaded.empty()) return text;
+  return text + (text.empty() ? "" : ", ") + "loaded at " + resume.loaded;
+}
+
 Line verdict_line(const Report& report) {
   Line line(verdict_word(report.status), verdict_role(report.status));
   if (report.status == Status::kReproducible) {
     put_pass(line, report);
+    if (report.resume) {
+      line.put(
+          fmt::format(", resumed at step {}: {}", report.resume->step, restored_counts(report)));
+    }
   } else if (report.status == Status::kDiverged) {
     put_divergence(line, report);
   } else {

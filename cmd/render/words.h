@@ -66,6 +66,11 @@ std::string op_amount(const OpDivergence& op);
 /// The same of a returned value, with the path of what differs: `out.n: 6 against 9`.
 std::string returned_amount(const OpDivergence& op);
 
+/// `step count of the optimizer not loaded: count.fc.weight.step, 3 against 0`, not escaped.
+std::string restored_text(const comparators::RestoredState& state);
+/// `saved at train.py:31, loaded at train.py:12`, as far as it is known; not escaped.
+std::string checkpoint_text(const comparators::ResumeSummary& resume);
+
 /// The verdict line in colours; headline() is its plain text.
 Line verdict_line(const Report& report);
 

@@ -110,6 +110,12 @@ class SideKeys {
   SideKeys(const NameRewriter& names, std::vector<std::uint64_t>& rewritten, KnownKeys& known)
       : names_(names), rewritten_(rewritten), known_(known) {}
 
+  /// Of what is left out: nothing else has it, on either side.
+  std::uint32_t number_of_none() {
+    const std::array<std::uint64_t, 1> parts{known_.size()};
+    return checked(core::digest_leaf(std::as_bytes(std::span(parts))));
+  }
+
   /// @param renamed  set where the map rewrote a name of it
   std::uint32_t number_of(const core::OpRecord& head, bool& renamed) {
     const Id op = operators_.of(head.op, [&] { return id_of(names_.operator_name(*head.op)); });
@@ -120,14 +126,18 @@ class SideKeys {
       if (id.entry) ++rewritten_[*id.entry];
       renamed = renamed || id.changed;
     }
+    return checked(key_of(head, module.name, op.name));
+  }
+
+ private:
+  std::uint32_t checked(const core::Digest& key) {
     if (known_.size() >= kUnmatched - 1) {
       throw core::Error(core::ErrorKind::kNotComparable,
                         "the dumps hold more kinds of operators than can be aligned");
     }
-    return known_.number_of(key_of(head, module.name, op.name));
+    return known_.number_of(key);
   }
 
- private:
   struct Id {
     core::Digest name;
     std::optional<std::size_t> entry;  ///< of the map, that matched it
@@ -168,17 +178,37 @@ Ops completion_order(std::size_t count, const Ops& parents, const Ops& depths) {
 }
 
 /// Leaves out the calls that another one encloses.
-/// @param parents  empty where nothing is nested
+/// @param parents  kUnmatched where there is none
 void keep_top(const Ops& parents, RecordKeys& keys) {
-  keys.visible_of.resize(parents.size());
   for (std::size_t i = 0; i < parents.size(); ++i) {
     // A parent comes before what it encloses.
-    keys.visible_of[i] =
-        parents[i] == kUnmatched ? static_cast<std::uint32_t>(i) : keys.visible_of[parents[i]];
+    if (parents[i] != kUnmatched) keys.visible_of[i] = keys.visible_of[parents[i]];
   }
-  if (parents.empty()) return;
-  std::erase_if(keys.completion, [&](std::uint32_t op) { return parents[op] != kUnmatched; });
+  keys.nested_left_out =
+      std::erase_if(keys.completion, [&](std::uint32_t op) { return parents[op] != kUnmatched; });
 }
+
+/// What of one side is looked at.
+struct SideOptions {
+  bool top_only = false;           ///< leave out the calls that another one encloses
+  std::uint64_t from = 0;          ///< the first op index
+  std::uint32_t steps_before = 0;  ///< by which its steps are counted on
+};
+
+/// Whether a record is no operator to pair.
+class LeftOut {
+ public:
+  explicit LeftOut(std::uint64_t from) : from_(from) {}
+
+  bool operator()(const core::OpRecord& head) {
+    return head.index < from_ ||
+           of_checkpoint_.of(head.op, [&] { return core::is_of_checkpoint(*head.op); });
+  }
+
+ private:
+  std::uint64_t from_;
+  ObjectMemo<core::OperatorInfo, bool> of_checkpoint_;
+};
 
 void expect_sound(const core::DumpSource& source, const core::OpRecord& head, std::uint64_t index) {
   const bool has_sound_parent = head.parent < static_cast<std::int64_t>(index);
@@ -191,11 +221,10 @@ void expect_sound(const core::DumpSource& source, const core::OpRecord& head, st
                   has_sound_parent ? "no operator" : "a parent that does not come before it"));
 }
 
-/// @param top_only   leave out the calls that another one encloses
 /// @param rewritten  per entry of the map, the records whose names it rewrote are added
 /// @param pace       is told every record; may be null
 SideRecords read_side(const core::DumpSource& source,
-                      bool top_only,
+                      const SideOptions& options,
                       const NameRewriter& names,
                       std::vector<std::uint64_t>& rewritten,
                       Pace* pace,
@@ -210,14 +239,23 @@ SideRecords read_side(const core::DumpSource& source,
   // What encloses each record; empty as long as nothing is nested.
   Ops parents;
   Ops depths;
+  Ops& visible = side.kept.visible_of;
+  LeftOut is_left_out(options.from);
   side.kept.keys.reserve(count);
   side.streams.reserve(count);
   for (std::uint64_t i = 0; i < count; ++i) {
-    const core::OpRecord head = source.op_head(i);
+    core::OpRecord head = source.op_head(i);
     const auto op = static_cast<std::uint32_t>(i);
     expect_sound(source, head, i);
     bool renamed = false;
-    side.kept.keys.push_back(keys.number_of(head, renamed));
+    const bool left_out = is_left_out(head);
+    head.step += options.steps_before;
+    side.kept.keys.push_back(left_out ? keys.number_of_none() : keys.number_of(head, renamed));
+    if (visible.empty() && (left_out || (options.top_only && head.parent >= 0))) {
+      visible.resize(count);
+      std::iota(visible.begin(), visible.end(), 0U);
+    }
+    if (left_out) visible[i] = kUnmatched;
     if (renamed) {
       side.renamed.resize(count);
       side.renamed[i] = true;
@@ -225,7 +263,7 @@ SideRecords read_side(const core::DumpSource& source,
     const bool is_nested = head.parent >= 0;
     if (core::is_returned(head)) {
       side.kept.returned.push_back(op);
-    } else if (!top_only || !is_nested) {
+    } else if (!left_out && (!options.top_only || !is_nested)) {
       side.streams.push_back({head.rank, head.lane, op});
     }
     if (is_nested && parents.empty()) {
@@ -246,7 +284,10 @@ SideRecords read_side(const core::DumpSource& source,
   }
   Ops& completion = side.kept.completion;
   completion = completion_order(count, parents, depths);
-  if (top_only) keep_top(parents, side.kept);
+  if (!visible.empty()) {
+    std::erase_if(completion, [&](std::uint32_t op) { return visible[op] == kUnmatched; });
+  }
+  if (options.top_only && !parents.empty()) keep_top(parents, side.kept);
   if (!side.kept.returned.empty()) {
     std::erase_if(completion, [&](std::uint32_t op) {
       return std::ranges::binary_search(side.kept.returned, op);
@@ -483,11 +524,15 @@ void align_all(const core::DumpSource& baseline,
   const NameRewriter as_they_are =
       options.without_modules ? NameRewriter::without_modules() : NameRewriter();
   KnownKeys known;
-  const auto read = [&](const core::DumpSource& source, bool top_only, const NameRewriter& names) {
-    return read_side(source, top_only, names, pairing.rewritten, options.pace, known);
-  };
-  SideRecords here = read(baseline, options.top_of_baseline, as_they_are);
-  SideRecords there = read(candidate, options.top_of_candidate, pairing.names);
+  const auto read =
+      [&](const core::DumpSource& source, const SideOptions& side, const NameRewriter& names) {
+        return read_side(source, side, names, pairing.rewritten, options.pace, known);
+      };
+  SideRecords here =
+      read(baseline, {options.top_of_baseline, options.baseline_from, 0}, as_they_are);
+  SideRecords there = read(candidate,
+                           {options.top_of_candidate, options.candidate_from, options.steps_before},
+                           pairing.names);
   pairing.distinct_keys = known.size();
   known = {};
   pairing.baseline = std::move(here.kept);
@@ -607,7 +652,8 @@ void lift_producers(const RecordKeys& keys, core::OpRecord& record) {
   if (keys.visible_of.empty()) return;
   for (core::TensorRecord& tensor : record.tensors) {
     if (tensor.producer < 0) continue;
-    tensor.producer = keys.visible_of[static_cast<std::size_t>(tensor.producer)];
+    const std::uint32_t visible = keys.visible_of[static_cast<std::size_t>(tensor.producer)];
+    tensor.producer = visible == kUnmatched ? core::kNoProducer : std::int64_t{visible};
   }
 }
 

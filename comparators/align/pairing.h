@@ -33,14 +33,12 @@ struct RecordKeys {
   /// it.
   Ops completion;
   Ops ranks;  ///< distinct, sorted
-  /// Per op index the call to compare that encloses it, or itself; empty where nothing is left out.
+  /// Per op index the call to compare that encloses it, or itself, or kUnmatched where there is
+  /// none; empty where nothing is left out.
   Ops visible_of;
+  std::uint64_t nested_left_out = 0;  ///< calls that a call to compare encloses
   /// Op indices of what calls returned, ascending. They are aligned by call, as no operators are.
   std::vector<std::uint32_t> returned;
-
-  [[nodiscard]] std::uint64_t left_out() const noexcept {
-    return keys.size() - completion.size() - returned.size();
-  }
 };
 
 /// Op indices of what belongs together; kUnmatched where a side has nothing.
@@ -85,7 +83,11 @@ struct PairingOptions {
   const configs::NameMap* map = nullptr;
   const ModuleRenames* renames = nullptr;  ///< beside the map, in the same way
   bool without_modules = false;            ///< the module of a call does not count
-  Pace* pace = nullptr;                    ///< is told every record of both sides; null = nobody is
+  /// Of a resumed run and the one that made its checkpoint: where the part begins that both have.
+  std::uint64_t baseline_from = 0;  ///< op index
+  std::uint64_t candidate_from = 0;
+  std::uint32_t steps_before = 0;  ///< of the baseline, by which the candidate's are counted on
+  Pace* pace = nullptr;            ///< is told every record of both sides; null = nobody is
 };
 
 /// Interns the keys of both dumps and aligns them, each (rank, lane) as a stream of its own. Work
@@ -97,7 +99,7 @@ Pairing pair_records(const core::DumpSource& baseline,
                      const PairingOptions& options = {});
 
 /// Names as producers of what a record reads the calls that enclose them, where nested calls are
-/// left out.
+/// left out, and none where what made it is before the part that is compared.
 void lift_producers(const RecordKeys& keys, core::OpRecord& record);
 
 /// Whether two records agree in all that was recorded of their values: tensors by dtype, shape,

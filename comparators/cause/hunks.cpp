@@ -327,7 +327,8 @@ core::LargeVector<OpPair> order_events(const Pairing& pairing) {
       ++next;
     }
   };
-  core::LargeVector<bool> passed(theirs.size(), false);
+  core::LargeVector<bool> passed(pairing.baseline_of.size(),
+                                 false);  // some are left out of `theirs`
   for (const std::uint32_t baseline : pairing.baseline.completion) {
     const std::uint32_t candidate = pairing.candidate_of[baseline];
     if (candidate != kUnmatched) {

@@ -130,6 +130,30 @@ bool is_word_of(std::string_view words, std::string_view word) noexcept {
   return false;
 }
 
+std::string_view state_name(StateKind kind) noexcept {
+  constexpr std::array<std::string_view, 12> kNames{"batch",
+                                                    "parameters",
+                                                    "buffers",
+                                                    "generator of PyTorch",
+                                                    "generator of the device",
+                                                    "generator of NumPy",
+                                                    "generator of random",
+                                                    "generator of the loader",
+                                                    "loss scale",
+                                                    "state of the optimizer",
+                                                    "step count of the optimizer",
+                                                    "schedule"};
+  static_assert(kNames.size() == static_cast<std::size_t>(kLastState) + 1);
+  return kNames[static_cast<std::size_t>(kind)];
+}
+
+std::string_view restored_name(Restored outcome) noexcept {
+  constexpr std::array<std::string_view, 5> kNames{
+      "right", "not saved", "not loaded", "used up between", "not proven"};
+  static_assert(kNames.size() == static_cast<std::size_t>(kLastRestored) + 1);
+  return kNames[static_cast<std::size_t>(outcome)];
+}
+
 std::string counted(std::uint64_t count, std::string_view noun) {
   return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
 }

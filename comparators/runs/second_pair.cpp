@@ -2,6 +2,7 @@
 #include "comparators/runs/second_pair.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "comparators/judge/expectations.h"
@@ -87,13 +88,13 @@ core::OpRanges missing_values(std::span<const Report> reports, std::uint64_t win
   for (const Report& report : reports) {
     if (!lacks_values(report)) continue;
     const OpDivergence& first = *report.first_divergence;
-    const Coverage& coverage = report.coverage;
-    if (first.baseline_index) {
-      ranges.push_back(around(*first.baseline_index, window, coverage.baseline_ops));
-    }
-    if (first.candidate_index) {
-      ranges.push_back(around(*first.candidate_index, window, coverage.candidate_ops));
-    }
+    const auto add = [&](const std::optional<std::uint64_t>& index, std::uint64_t covered) {
+      if (!index) return;
+      // Of a resumed run only the last operators are covered.
+      ranges.push_back(around(*index, window, report.resume ? *index + window + 1 : covered));
+    };
+    add(first.baseline_index, report.coverage.baseline_ops);
+    add(first.candidate_index, report.coverage.candidate_ops);
     add_producers(first.baseline, ranges);
     add_producers(first.candidate, ranges);
     for (const core::OpRecord* record : {&first.baseline, &first.candidate}) {

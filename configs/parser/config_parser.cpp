@@ -254,8 +254,29 @@ class Builder {
     }
   }
 
+  /// One that goes on to its end, and one that resumes on the way.
+  void resume_base() {
+    config_.repeat = 0;
+    config_.compare.resume = true;
+    ProgramSpec& program = *base_.run.program;
+    const std::vector<std::string> resume = std::exchange(program.resume, {});
+    base_.run.dump.checkpoints = true;
+    for (const char* name : {"baseline", "resumed"}) {
+      entries_.push_back(base_);
+      entries_.back().run.name = name;
+    }
+    entries_.back().run.program->command = resume;
+    for (const char* key : {"repeat", "runs"}) {
+      if (!object_.has(key)) continue;
+      problems_.add(
+          detail::child_pointer("", key),
+          "\"resume\" of the program says which two runs there are: leave out one of both");
+    }
+  }
+
   void read_runs() {
     read_repeat();
+    if (base_.run.program && !base_.run.program->resume.empty()) return resume_base();
     const auto node = object_.find("runs");
     if (!node) return repeat_base();
     config_.repeat = 0;
@@ -275,6 +296,10 @@ class Builder {
       Entry& entry = entries_.emplace_back(Entry{base_.run, {}, node->item(i).pointer});
       entry.given = detail::read_run_entry(node->item(i), context_, entry.run);
       if (base_consistent_) detail::check_run(entry.run, entry.pointer, problems_);
+      if (entry.run.program && !entry.run.program->resume.empty()) {
+        problems_.add(entry.pointer + "/program/resume",
+                      "stands at the top level, in place of \"runs\"");
+      }
     }
     // Two runs of one name would overwrite each other's dump.
     std::set<std::string_view> seen;

@@ -37,6 +37,7 @@ template <typename Visitor, typename Program>
 void visit_program(const Visitor& member, Program& program) {
   member("command", program.command, "a list: the program, and its arguments", "a text");
   member("cwd", program.cwd, PathKind::kDirectory, "the directory that it is started in");
+  member.unless_empty("resume", program.resume, "a list: the program, and its arguments", "a text");
 }
 
 /// Of a program and of a model alike.

@@ -101,6 +101,9 @@ struct CompareSpec {
       device;  ///< default: strict where both runs claim the same, else note
   AlignMode align = AlignMode::kKeyed;
   OperatorOrder order = OperatorOrder::kStrict;
+  /// The candidate resumed from a checkpoint of the baseline, and is held against what that did
+  /// from there on. No key of the section: /program/resume says so.
+  bool resume = false;
   NameMap map;  ///< the candidate's names that are the baseline's in other words
   /// Fail when the relative L2 error grows more than so many times from the first operator that
   /// differs to the end; above 0.

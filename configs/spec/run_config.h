@@ -49,6 +49,7 @@ struct ModelSpec {
 struct ProgramSpec {
   std::vector<std::string> command;  ///< looked for in PATH, and its arguments
   std::filesystem::path cwd;         ///< where it is started; absolute once parsed
+  std::vector<std::string> resume;   ///< as `command`: goes on from a checkpoint that that has made
   bool operator==(const ProgramSpec&) const = default;
 };
 
@@ -122,6 +123,9 @@ struct DumpSpec {
   std::vector<core::Phase> phases;  ///< empty = all
   std::uint64_t first_ops = 0;      ///< so many operators at most; 0 = all
   OptimizerReading optimizer = OptimizerReading::kAuto;
+  /// What it saves and loads is recorded, and the state around that. No key: /program/resume says
+  /// so.
+  bool checkpoints = false;
   /// Made by `run`, no key of a configuration: at level tensor the operators whose bytes are kept;
   /// empty = all.
   core::OpRanges keep_ops;

@@ -81,7 +81,7 @@ std::string text_attribute(void* object, const char* name) {
 /// of what brought the probe in.
 bool is_framework(std::string_view file) {
   return file.find("-packages/torch/") != std::string_view::npos || file.starts_with("<frozen ") ||
-         file.ends_with("repro_check_attach.py");
+         file.ends_with("repro_check_attach.py") || file.ends_with("repro_check_checkpoints.py");
 }
 
 /// Frames kept of a chain, and looked at for one.

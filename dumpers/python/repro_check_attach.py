@@ -171,6 +171,8 @@ def _on_numpy(module):
 
     default_rng.__doc__ = original.__doc__
     module.default_rng = default_rng
+    if _recording is not None and _recording.checkpoints is not None:
+        _recording.checkpoints.watch_numpy(module)
 
 
 _recording = None
@@ -192,6 +194,8 @@ def _on_dataloader(module):
         with _recording.phase(_DATA, _FORWARD):
             batch = original(self)
             _recording.record("repro_check::batch", _guarded(_leaves)("batch", batch) or [])
+            if _recording.checkpoints is not None:
+                _guarded(_recording.checkpoints.at_batch)(self)
         return batch
 
     cls.__next__ = __next__
@@ -204,6 +208,16 @@ def _on_dataloader(module):
             return receive(self, *args, **kwargs)
 
     several._try_get_data = _try_get_data
+    if not _plan.get("checkpoints"):
+        return
+    make = cls.__init__
+
+    def __init__(self, loader, *args, **kwargs):
+        if _recording is not None and _recording.checkpoints is not None:
+            _guarded(_recording.checkpoints.before_iterator)(self, loader)
+        make(self, loader, *args, **kwargs)
+
+    cls.__init__ = __init__
 
 
 def _on_compiler(module):
@@ -314,6 +328,7 @@ class _Recording:
         self.process = os.getpid()
         self.probe = None
         self.attached = False
+        self.checkpoints = None
         self.torch = torch
         self.ctypes = ctypes
         self.begin()
@@ -399,6 +414,8 @@ class _Recording:
         """The program ends; a child that was forked has nothing to end."""
         if self.ended or os.getpid() != self.process:
             return
+        if self.checkpoints is not None:
+            _guarded(self.checkpoints.at_end)()
         self.ended = True
         if self.failure is None:
             for name, (count, line) in _unpinned.items():
@@ -422,7 +439,14 @@ class _Recording:
         for attach in (self._watch_modules, self._watch_optimizers, self._watch_backward,
                        self._watch_clipping, self._watch_scaler, self._watch_threads):
             _guarded(attach)()
+        if _plan.get("checkpoints"):
+            _guarded(self._watch_checkpoints)()
         self.attached = True
+
+    def _watch_checkpoints(self):
+        from repro_check_checkpoints import Checkpoints
+
+        self.checkpoints = Checkpoints(self)
 
     def _leave(self, status):
         _guarded(self.end)()
@@ -443,6 +467,8 @@ class _Recording:
             number = self.numbers.get(id(module))
             if number is None:
                 number = self._number(module)
+            if self.checkpoints is not None:
+                _guarded(self.checkpoints.at_forward)(module)
             enter(number or 0, module.training)
 
         def after(_module, _args, _result):
@@ -546,6 +572,8 @@ class _Recording:
         for name, tensor in self._parameters(optimizer):
             self.names.setdefault(id(tensor), name)
             self._name(tensor, self.names[id(tensor)], 1)
+        if self.checkpoints is not None:
+            _guarded(self.checkpoints.at_step)()
         self.probe.repro_check_enter_phase(_OPTIMIZER)
 
     def _after_step(self, optimizer):

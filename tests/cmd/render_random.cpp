@@ -221,6 +221,29 @@ void add_surroundings(Report& report, Dice& dice) {
   if (dice.chance(2)) report.draws.parting = dice.name();
 }
 
+comparators::ResumeSummary random_resume(Dice& dice) {
+  comparators::ResumeSummary out;
+  out.step = static_cast<std::uint32_t>(1 + dice.below(9));
+  if (dice.chance(2)) out.saved = dice.name();
+  if (dice.chance(2)) out.loaded = dice.name();
+  out.files = dice.any();
+  out.baseline_op = dice.any();
+  out.candidate_op = dice.any();
+  out.first_calls = dice.below(3);
+  for (std::uint64_t i = dice.below(6); i > 0; --i) {
+    comparators::RestoredState& state = out.states.emplace_back();
+    state.kind = static_cast<comparators::StateKind>(dice.below(12));
+    state.outcome = static_cast<comparators::Restored>(dice.below(5));
+    state.items = dice.any();
+    state.differing = dice.any();
+    state.name = dice.name();
+    state.detail = dice.name();
+    state.place = dice.name();
+    if (dice.chance(2)) state.moved = dice.any();
+  }
+  return out;
+}
+
 comparators::RepeatSummary random_repeat(Dice& dice) {
   comparators::RepeatSummary out;
   for (std::uint64_t i = 2 + dice.below(4); i > 0; --i) {
@@ -341,6 +364,10 @@ comparators::Report random_report(std::uint32_t seed) {
   report.divergences_total = report.divergences.size() + (report.first_divergence ? 1 : 0) +
                              (dice.chance(2) ? dice.any() >> 8U : 0);
   if (dice.chance(2)) report.repeat = random_repeat(dice);
+  if (dice.chance(3)) {
+    report.resume = random_resume(dice);
+    if (report.resume->leading() != nullptr) report.kind = DivergenceKind::kRestore;
+  }
   report.mend = dice.name();
   report.seconds = dice.number();
   put_alignment(dice, report);

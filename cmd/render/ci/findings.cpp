@@ -280,6 +280,9 @@ class Collector {
     if (report_.kind == DivergenceKind::kGrowth) {
       add(RuleId::kGrowth, Subject::kGrowth, verdict_line(report_).raw());
     }
+    if (report_.kind == DivergenceKind::kRestore) {
+      add(RuleId::kInherited, Subject::kWeights, verdict_line(report_).raw());
+    }
     if (report_.kind == DivergenceKind::kUnrepeated) {
       add(RuleId::kUnrepeated, Subject::kRepeat, verdict_line(report_).raw());
     } else if (report_.repeat && report_.repeat->differing > 0 && report_.repeat->alike) {

@@ -25,8 +25,8 @@ namespace repro_check::cmd {
 namespace {
 
 using comparators::OpErrors;
-using comparators::TrailRow;
 using comparators::OpTrail;
+using comparators::TrailRow;
 
 /// Operators that a page lists for browsers that run no script in it.
 constexpr std::size_t kStaticOperators = 50;
@@ -384,6 +384,23 @@ std::string data_elements(std::span<const Report> reports, const RenderOptions& 
   return html_data_element("data", overviews) + html_data_element("details", details);
 }
 
+std::string resumed(const Report& report) {
+  if (!report.resume) return {};
+  std::string rows;
+  for (const comparators::RestoredState& state : report.resume->states) {
+    rows += fmt::format(
+        "<tr><th scope=\"row\">{}</th><td>{}</td><td>{}</td></tr>\n",
+        html_text(comparators::state_name(state.kind)),
+        html_text(comparators::restored_name(state.outcome)),
+        html_text(state.outcome == comparators::Restored::kRight ? format_count(state.items, "item")
+                                                                 : restored_text(state)));
+  }
+  return fmt::format("<section class=\"card\"><h2>Resumed at step {}</h2><p>{}</p>{}</section>\n",
+                     report.resume->step,
+                     html_text(checkpoint_text(*report.resume)),
+                     html_table(html_heads({"state", "restored", "at its first use"}), rows));
+}
+
 /// What a page says of a report before any script has run.
 /// @param number  of the report in its page, from 0
 std::string html_static(const Report& report, std::size_t number, const RenderOptions& options) {
@@ -391,7 +408,8 @@ std::string html_static(const Report& report, std::size_t number, const RenderOp
       "<article class=\"report {}\" id=\"report-{}\">\n<header>\n", tone(report), number);
   out += verdict_heading(report) + facts(report) + "</header>\n";
   out += "<div class=\"answers\">\n" + why(report) + next(report, options) + "</div>\n";
-  out += "<div class=\"settings\">\n" + differences(report) + runs(report) + "</div>\n";
+  out += "<div class=\"settings\">\n" + resumed(report) + differences(report) + runs(report) +
+         "</div>\n";
   out += warnings(report) + operators(report) + full_text(report, options);
   return out + "</article>\n";
 }

@@ -232,7 +232,7 @@ void describe(auto f, Of<decltype(f), Relation>& relation) {
 }
 
 void describe(auto f, Of<decltype(f), DivergenceKind>& kind) {
-  f.word(kind, DivergenceKind::kExpectation, kind_name);
+  f.word(kind, DivergenceKind::kRestore, kind_name);
 }
 
 void describe(auto f, Of<decltype(f), core::Dtype>& dtype) {
@@ -536,6 +536,27 @@ void describe(auto f, Of<decltype(f), comparators::RandomDraws>& draws) {
   f("devices", draws.devices);
   f("seeds", draws.seeds);
   text_or_null(f.at("parting"), draws.parting);
+}
+
+void describe(auto f, Of<decltype(f), comparators::RestoredState>& state) {
+  f.at("kind").word(state.kind, comparators::kLastState, comparators::state_name);
+  f.at("outcome").word(state.outcome, comparators::kLastRestored, comparators::restored_name);
+  f("items", state.items);
+  f("differing", state.differing);
+  text_or_null(f.at("name"), state.name);
+  text_or_null(f.at("detail"), state.detail);
+  text_or_null(f.at("place"), state.place);
+  f("moved", state.moved);
+}
+
+void describe(auto f, Of<decltype(f), comparators::ResumeSummary>& resume) {
+  f("step", resume.step);
+  text_or_null(f.at("saved"), resume.saved);
+  text_or_null(f.at("loaded"), resume.loaded);
+  f("files", resume.files);
+  describe_indices(f.at("op_index"), resume.baseline_op, resume.candidate_op);
+  f("first_calls", resume.first_calls);
+  f("states", resume.states);
 }
 
 void describe(auto f, Of<decltype(f), comparators::GrowthStep>& step) {
@@ -1161,6 +1182,7 @@ void describe_report(auto f,
   f.derived("modules", [&] { return json_modules(report); });
   describe_all_generators(f.at("rng"), report);
   if (f.has("random", report.draws.operators != 0)) f("random", report.draws);
+  if (f.has("resume", report.resume.has_value())) f("resume", report.resume);
   f("replay", report.replay);
   f("observer", report.observer);
   if (gate == nullptr) {

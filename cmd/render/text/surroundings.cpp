@@ -618,6 +618,10 @@ std::string random_text(const Report& report) {
                                  format_count(draws.operators, "operator"),
                                  escape_name(fmt::format("{}", fmt::join(draws.devices, ", "))));
   if (!draws.parting.empty()) return text + "; " + draws.parting;
+  if (report.resume) {
+    return fmt::format(
+        "{} ({}), from where the first run's generators had come", text, seeds_text(draws));
+  }
   const std::string_view runs = report.repeat ? "all" : "both";
   return fmt::format("{} ({}): {} because {} runs had the same seed",
                      text,

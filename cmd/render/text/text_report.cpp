@@ -419,7 +419,8 @@ std::string summary_text(const Report& report) {
   const std::string reasons = counts.empty() ? "" : ": " + counts;
   const auto& first = report.first_divergence;
   const std::uint64_t length = report.coverage.baseline_ops;
-  const bool is_counted = first && first->baseline_index && *first->baseline_index < length &&
+  const bool is_counted = first && !report.resume && first->baseline_index &&
+                          *first->baseline_index < length &&
                           report.coverage.missing_in_baseline == 0;
   const std::uint64_t behind = is_counted ? length - *first->baseline_index - 1 : 0;
   if (is_counted && behind >= further) {
@@ -521,10 +522,36 @@ constexpr auto kLevels = std::to_array<Detail>(
     {{}, {false, 3, 3, 5}, {false, 3, 2, 3}, {false, 2, 2, 2}, {false, 1, 2, 1}, {false, 0, 1, 1}});
 constexpr Detail kEverything{true, 10, SIZE_MAX, SIZE_MAX};
 
+// Every kind of state with its word; what is right in one line.
+void add_resume(Page& page, const Report& report) {
+  if (!report.resume) return;
+  const comparators::ResumeSummary& resume = *report.resume;
+  std::string text = fmt::format("{} of the checkpoint {}; operators from op {} | {} on",
+                                 format_count(resume.files, "file"),
+                                 escape_name(checkpoint_text(resume)),
+                                 resume.baseline_op,
+                                 resume.candidate_op);
+  if (resume.first_calls > 0) {
+    text += fmt::format("; {} of its first step alone, as a new process makes what the other had",
+                        format_count(resume.first_calls, "operator"));
+  }
+  page.prose("resume", text);
+  std::vector<std::string> right;
+  for (const comparators::RestoredState& state : resume.states) {
+    if (state.outcome == comparators::Restored::kRight) {
+      right.emplace_back(comparators::state_name(state.kind));
+    } else {
+      page.prose("", escape_name(restored_text(state)));
+    }
+  }
+  if (!right.empty()) page.prose("", fmt::format("right: {}", fmt::join(right, ", ")));
+}
+
 Page page_with(const Report& report, const RenderOptions& options, const Detail& detail) {
   Page page;
   if (options.name_pair) page.prose("pair", dumps_text(report));
   add_returned(page, report);
+  add_resume(page, report);
   add_why(page, report, detail);
   add_passes(page, report);
   add_evidence(page, report, detail);

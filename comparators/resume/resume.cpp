@@ -1,0 +1,518 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comparators/resume/resume.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "core/tensor/tensor_record.h"
+#include "core/trace/op_record.h"
+
+namespace repro_check::comparators {
+namespace {
+
+constexpr std::uint64_t kNever = std::numeric_limits<std::uint64_t>::max();
+constexpr std::string_view kBatchRecord = "repro_check::batch";
+
+/// A tensor, or a number, as a program keeps it.
+struct Leaf {
+  std::string name;
+  std::optional<core::ContentKey> tensor;
+  double number = 0;
+
+  [[nodiscard]] bool is_equal(const Leaf& other) const {
+    // By their bits: a NaN that was restored is right.
+    return tensor == other.tensor && core::Value{number} == core::Value{other.number};
+  }
+};
+using Leaves = std::vector<Leaf>;
+
+/// `step` of `count.fc.weight.step` and of `saved['state'][0]['step']`.
+std::string_view last_key(std::string_view name) {
+  if (!name.ends_with(']')) return name.substr(name.rfind('.') + 1);
+  std::string_view key = name.substr(name.rfind('[') + 1);
+  key.remove_suffix(1);
+  if (key.size() >= 2 && key.front() == '\'' && key.back() == '\'') {
+    key = key.substr(1, key.size() - 2);
+  }
+  return key;
+}
+
+/// Optimizers keep their counts by parameter: a `step` of the program's own is another.
+bool is_count(std::string_view name) {
+  return name.starts_with("count.") ||
+         (last_key(name) == "step" && std::ranges::count(name, '[') >= 3);
+}
+
+/// What has to be equal for two leaves to hold the same thing, wherever they stand. Numbers are
+/// equal by chance too often: they have to be called the same as well.
+std::string print_of(const Leaf& leaf) {
+  if (leaf.tensor) return core::content_name(*leaf.tensor);
+  return fmt::format(
+      "{}{}={:a}", is_count(leaf.name) ? "count " : "", last_key(leaf.name), leaf.number);
+}
+
+using Prints = std::set<std::string, std::less<>>;
+
+void add_prints(const Leaves& leaves, Prints& prints) {
+  for (const Leaf& leaf : leaves) prints.insert(print_of(leaf));
+}
+
+/// A record without an operator: what Python said at one moment.
+struct Moment {
+  std::uint64_t op = 0;
+  std::uint32_t step = 0;
+  std::string place;
+  Leaves leaves;
+};
+
+std::string place_of(const core::OpRecord& record) {
+  const core::SourceFrame* frame = record.site ? core::display_frame(*record.site) : nullptr;
+  if (frame == nullptr || frame->file.empty()) return {};
+  return fmt::format("{}:{}", frame->file.substr(frame->file.rfind('/') + 1), frame->line);
+}
+
+Moment read_moment(const core::OpRecord& record) {
+  Moment moment{record.index, record.step, place_of(record), {}};
+  for (const core::Argument& argument : record.arguments) {
+    if (const auto* number = std::get_if<double>(&argument.value.data)) {
+      moment.leaves.push_back({argument.name, std::nullopt, *number});
+    }
+  }
+  for (const core::TensorRecord& tensor : record.tensors) {
+    if (!core::is_output(tensor) || tensor.state != core::ContentState::kHashed) continue;
+    moment.leaves.push_back({tensor.slot, tensor.content_key(), 0});
+  }
+  return moment;
+}
+
+/// What one run said of its checkpoints, by the last word of the record's name, in order.
+class Story {
+ public:
+  explicit Story(const core::DumpSource& dump) : dump_(dump) {
+    for (std::uint64_t i = 0; i < dump.op_count(); ++i) {
+      const core::OpRecord head = dump.op_head(i);
+      if (core::is_of_checkpoint(*head.op)) {
+        moments_[head.op->name.substr(core::kCheckpointRecords.size())].push_back(
+            read_moment(dump.op(i)));
+      } else if (head.op->name == kBatchRecord) {
+        batches_.push_back(i);
+      }
+    }
+  }
+
+  [[nodiscard]] const std::vector<Moment>& all(std::string_view what) const {
+    static const std::vector<Moment> none;
+    const auto found = moments_.find(what);
+    return found == moments_.end() ? none : found->second;
+  }
+
+  /// The first behind an op index; null where there is none.
+  [[nodiscard]] const Moment* first_after(std::string_view what, std::uint64_t op) const {
+    const std::vector<Moment>& moments = all(what);
+    const auto found =
+        std::ranges::find_if(moments, [&](const Moment& moment) { return moment.op > op; });
+    return found == moments.end() ? nullptr : &*found;
+  }
+
+  /// The last before an op index; null where there is none.
+  [[nodiscard]] const Moment* last_before(std::string_view what, std::uint64_t op) const {
+    const Moment* last = nullptr;
+    for (const Moment& moment : all(what)) {
+      if (moment.op < op) last = &moment;
+    }
+    return last;
+  }
+
+  [[nodiscard]] std::optional<Moment> batch_before(std::uint64_t op) const {
+    const auto after = std::ranges::lower_bound(batches_, op);
+    if (after == batches_.begin()) return std::nullopt;
+    return read_moment(dump_.op(*std::prev(after)));
+  }
+
+  [[nodiscard]] const core::DumpSource& dump() const { return dump_; }
+
+ private:
+  const core::DumpSource& dump_;
+  std::map<std::string, std::vector<Moment>, std::less<>> moments_;
+  std::vector<std::uint64_t> batches_;
+};
+
+/// Whether both hold the same under the same paths.
+bool same_object(const Moment& saved, const Moment& loaded) {
+  return std::ranges::equal(saved.leaves, loaded.leaves, [](const Leaf& here, const Leaf& there) {
+    const auto path = [](const Leaf& leaf) {
+      return std::string_view(leaf.name).substr(std::min(leaf.name.size(), leaf.name.find('[')));
+    };
+    return path(here) == path(there) && here.is_equal(there);
+  });
+}
+
+const Leaf* find_leaf(const Moment* moment, std::string_view name) {
+  if (moment == nullptr) return nullptr;
+  const auto found = std::ranges::find(moment->leaves, name, &Leaf::name);
+  return found == moment->leaves.end() ? nullptr : &*found;
+}
+
+double number_in(const Moment& moment, std::string_view name) {
+  const Leaf* leaf = find_leaf(&moment, name);
+  return leaf == nullptr ? 0 : leaf->number;
+}
+
+/// Of the name of a leaf; empty for what is no state.
+std::optional<StateKind> kind_of(std::string_view name) {
+  using enum StateKind;
+  constexpr std::array kKinds{std::pair{"parameter.", kParameters},
+                              std::pair{"buffer.", kBuffers},
+                              std::pair{"generator.torch.cpu", kTorchGenerator},
+                              std::pair{"generator.torch.", kDeviceGenerator},
+                              std::pair{"generator.numpy", kNumpyGenerator},
+                              std::pair{"generator.random", kPythonGenerator},
+                              std::pair{"generator.loader", kLoaderGenerator},
+                              std::pair{"scaler[", kLossScale},
+                              std::pair{"optimizer.", kOptimizer},
+                              std::pair{"count.", kStepCount},
+                              std::pair{"schedule", kSchedule}};
+  const auto* found =
+      std::ranges::find_if(kKinds, [&](const auto& kind) { return name.starts_with(kind.first); });
+  return found == kKinds.end() ? std::nullopt : std::optional(found->second);
+}
+
+bool is_generator(StateKind kind) {
+  return kind >= StateKind::kTorchGenerator && kind <= StateKind::kLoaderGenerator;
+}
+
+std::string detail_of(const Leaf& here, const Leaf* there) {
+  if (there == nullptr) return "not there in the resumed run";
+  if (!here.tensor && !there->tensor) {
+    return fmt::format("{} against {}", here.number, there->number);
+  }
+  return "other bits";
+}
+
+/// Judges the state of two runs that have met.
+class StateJudge {
+ public:
+  struct Side {
+    const Story& story;
+    std::uint64_t file = 0;  ///< op index where the checkpoint was saved, or first loaded
+    const Moment* forward = nullptr;
+    const Moment* step = nullptr;  ///< may be null
+  };
+
+  StateJudge(Side baseline, Side candidate) : here_(baseline), there_(candidate) {
+    const std::uint64_t first_use = here_.forward->op;
+    for (const Moment& saved : here_.story.all("saved")) {
+      if (saved.step == here_.forward->step && saved.op < first_use) {
+        add_prints(saved.leaves, saved_);
+        for (const Leaf& leaf : saved.leaves) {
+          if (!leaf.tensor) numbers_.push_back(leaf);
+        }
+      }
+    }
+    at_save_ = here_.story.first_after("at_save", here_.file);
+    const std::uint64_t end = there_.step == nullptr ? there_.forward->op : there_.step->op;
+    for (const char* what : {"restored", "at_iterator", "at_batch"}) {
+      for (const Moment& moment : there_.story.all(what)) {
+        if (moment.op > there_.file && moment.op < end) add_prints(moment.leaves, restored_);
+      }
+    }
+  }
+
+  std::vector<RestoredState> run() {
+    std::vector<RestoredState> states;
+    judge_uses(here_.forward, there_.forward, states);
+    judge_batch(states);
+    judge_uses(here_.step, there_.step, states);
+    return states;
+  }
+
+ private:
+  /// How the value that the baseline had, and the candidate has not, was lost.
+  [[nodiscard]] Restored lost(const Leaf& value) const {
+    const std::string print = print_of(when_saved(value));
+    if (!saved_.contains(print)) return Restored::kNotSaved;
+    return restored_.contains(print) ? Restored::kUsedUp : Restored::kNotLoaded;
+  }
+
+  void judge_uses(const Moment* here, const Moment* there, std::vector<RestoredState>& states) {
+    if (here == nullptr || there == nullptr) return;
+    std::map<StateKind, RestoredState> kinds;
+    std::map<StateKind, bool> used;
+    for (const Leaf& leaf : here->leaves) {
+      const auto kind = kind_of(leaf.name);
+      if (!kind) continue;
+      const Leaf* other = find_leaf(there, leaf.name);
+      // A generator that nothing has imported yet has no state.
+      if (other == nullptr && is_generator(*kind)) continue;
+      RestoredState& state = kinds[*kind];
+      state.kind = *kind;
+      ++state.items;
+      if (other != nullptr && leaf.is_equal(*other)) continue;
+      used[*kind] = used[*kind] || is_used(*kind, leaf, other);
+      if (++state.differing > 1) continue;
+      state.name = leaf.name;
+      state.detail = detail_of(leaf, other);
+      state.outcome = lost(leaf);
+      if (state.outcome == Restored::kUsedUp) find_use(leaf, state);
+    }
+    for (auto& [kind, state] : kinds) {
+      if (state.differing > 0 && !used[kind]) state.outcome = Restored::kNotProven;
+      states.push_back(std::move(state));
+    }
+  }
+
+  /// Whether anything was done with it in either run. What is read in place is: weights and what an
+  /// optimizer keeps.
+  [[nodiscard]] bool is_used(StateKind kind, const Leaf& here, const Leaf* there) const {
+    const bool moves =
+        is_generator(kind) || (kind == StateKind::kSchedule && here.name.starts_with("schedule["));
+    if (!moves) return true;
+    const auto moved = [&](const Story& story, const Leaf* before) {
+      const Moment* end = story.last_before("at_end", kNever);
+      if (end == nullptr || before == nullptr) return true;
+      const Leaf* after = find_leaf(end, before->name);
+      return after == nullptr || !after->is_equal(*before);
+    };
+    return moved(here_.story, &here) || moved(there_.story, there);
+  }
+
+  /// What it was when it was saved: generators go on before they are used.
+  [[nodiscard]] const Leaf& when_saved(const Leaf& value) const {
+    const Leaf* then = find_leaf(at_save_, value.name);
+    return then == nullptr ? value : *then;
+  }
+
+  /// Where a generator that was restored went on, and how far.
+  void find_use(const Leaf& value, RestoredState& state) const {
+    if (!is_generator(state.kind)) return;
+    std::uint64_t before = there_.file;
+    const Moment* after = there_.forward;
+    for (const Moment* moment : moments_before_use()) {
+      const Leaf* leaf = find_leaf(moment, value.name);
+      if (leaf == nullptr) continue;
+      if (leaf->is_equal(when_saved(value))) {
+        before = moment->op;
+        after = there_.forward;
+      } else if (moment->op < after->op) {
+        after = moment;
+      }
+    }
+    state.place = after->place;
+    const std::string moved = "moved." + value.name.substr(value.name.find('.') + 1);
+    const double drawn = number_in(*there_.forward, moved) - number_in(*here_.forward, moved);
+    if (drawn > 0) state.moved = static_cast<std::uint64_t>(drawn);
+    const bool has_operators =
+        state.kind != StateKind::kNumpyGenerator && state.kind != StateKind::kPythonGenerator;
+    if (has_operators) find_draw(before, state);
+  }
+
+  /// An operator that drew says better where.
+  void find_draw(std::uint64_t before, RestoredState& state) const {
+    for (std::uint64_t op = before + 1; op < there_.forward->op; ++op) {
+      const core::OpRecord record = there_.story.dump().op(op);
+      if (!record.generator) continue;
+      const std::string place = place_of(record);
+      state.place = fmt::format("{}{}{}", record.op->full_name(), place.empty() ? "" : ", ", place);
+      return;
+    }
+  }
+
+  [[nodiscard]] std::vector<const Moment*> moments_before_use() const {
+    std::vector<const Moment*> moments;
+    for (const char* what : {"restored", "at_iterator", "at_batch", "at_forward"}) {
+      for (const Moment& moment : there_.story.all(what)) {
+        if (moment.op > there_.file && moment.op <= there_.forward->op) moments.push_back(&moment);
+      }
+    }
+    std::ranges::sort(moments, {}, &Moment::op);
+    return moments;
+  }
+
+  /// Puts the batch before all else, but for a generator that it was drawn from.
+  void judge_batch(std::vector<RestoredState>& states) const {
+    const auto here = here_.story.batch_before(here_.forward->op);
+    const auto there = there_.story.batch_before(there_.forward->op);
+    if (!here || !there) return;
+    RestoredState state;
+    state.kind = StateKind::kBatch;
+    state.items = here->leaves.size();
+    for (const Leaf& leaf : here->leaves) {
+      const Leaf* other = find_leaf(&*there, leaf.name);
+      if (other != nullptr && leaf.is_equal(*other)) continue;
+      if (++state.differing == 1) state.name = leaf.name;
+    }
+    auto place = states.begin();
+    if (state.differing > 0) {
+      const double position = number_in(*here_.forward, "loader.position");
+      const double other = number_in(*there_.forward, "loader.position");
+      if (position != other) {
+        state.detail = fmt::format("batch {} of the loader against {}", position, other);
+        state.outcome = lost_position(position);
+      } else {
+        place = judge_order(position, state, states);
+      }
+    }
+    states.insert(place, std::move(state));
+  }
+
+  /// A position stands in a checkpoint as some number that says how much was done.
+  [[nodiscard]] Restored lost_position(double position) const {
+    const double done = position - 1;
+    const double steps = here_.forward->step;
+    Prints live;
+    if (at_save_ != nullptr) add_prints(at_save_->leaves, live);
+    const bool saved = std::ranges::any_of(numbers_, [&](const Leaf& leaf) {
+      const double value = leaf.number;
+      const bool says_so = value == done || value == done - 1 || value == position ||
+                           value == steps || value == steps - 1;
+      return says_so && value > 0 && !live.contains(print_of(leaf));
+    });
+    return saved ? Restored::kNotLoaded : Restored::kNotSaved;
+  }
+
+  /// The right place in other data: what drew them is to blame.
+  /// @return where the batch goes among the states
+  std::vector<RestoredState>::iterator judge_order(double position,
+                                                   RestoredState& state,
+                                                   std::vector<RestoredState>& states) const {
+    state.detail = fmt::format("batch {} of the loader on both sides, of another order", position);
+    for (auto known = states.begin(); known != states.end(); ++known) {
+      if (!is_generator(known->kind) || !known->parts()) continue;
+      state.outcome = known->outcome;
+      state.detail += fmt::format(": the {} parted", state_name(known->kind));
+      std::rotate(states.begin(), known, known + 1);
+      return states.begin() + 1;
+    }
+    state.outcome = Restored::kNotSaved;
+    const Leaf* blamed = parted_at_iterator();
+    if (blamed == nullptr) return states.begin();
+    const StateKind kind = *kind_of(blamed->name);
+    state.detail +=
+        fmt::format(": the {} stood elsewhere when the iterator was made", state_name(kind));
+    state.place = iterator_of(there_)->place;
+    const std::string print = print_of(*blamed);
+    if (saved_.contains(print)) {
+      state.outcome = restored_.contains(print) ? Restored::kUsedUp : Restored::kNotLoaded;
+    }
+    for (RestoredState& known : states) {
+      if (known.kind == kind && known.differing > 0) known.outcome = state.outcome;
+    }
+    return states.begin();
+  }
+
+  /// A generator that was not the same when the iterator over the batches was made, the loader's
+  /// own before all others; null where there is none.
+  [[nodiscard]] const Leaf* parted_at_iterator() const {
+    const Moment* here = iterator_of(here_);
+    const Moment* there = iterator_of(there_);
+    const Leaf* found = nullptr;
+    if (here == nullptr || there == nullptr) return found;
+    for (const Leaf& leaf : here->leaves) {
+      const auto kind = kind_of(leaf.name);
+      const Leaf* other = find_leaf(there, leaf.name);
+      if (!kind || !is_generator(*kind) || other == nullptr || leaf.is_equal(*other)) continue;
+      if (*kind == StateKind::kLoaderGenerator) return &leaf;
+      if (found == nullptr) found = &leaf;
+    }
+    return found;
+  }
+
+  static const Moment* iterator_of(const Side& side) {
+    const Leaf* number = find_leaf(side.forward, "loader.iterator");
+    for (const Moment& moment : side.story.all("at_iterator")) {
+      const Leaf* own = find_leaf(&moment, "loader.iterator");
+      if (number != nullptr && own != nullptr && own->number == number->number) return &moment;
+    }
+    return nullptr;
+  }
+
+  Side here_;
+  Side there_;
+  Prints saved_;
+  Prints restored_;
+  std::vector<Leaf> numbers_;  ///< saved ones
+  const Moment* at_save_ = nullptr;
+};
+
+ResumePoint refused(std::string obstacle, std::string mend) {
+  return {{}, 0, std::move(obstacle), std::move(mend)};
+}
+
+}  // namespace
+
+ResumePoint find_resume(const core::DumpSource& baseline, const core::DumpSource& candidate) {
+  const Story here(baseline);
+  const Story there(candidate);
+  if (here.all("saved").empty()) {
+    return refused(baseline.location() + ": no checkpoint was saved with torch.save",
+                   "let the first run save one and go on; record both with --checkpoints, or with "
+                   "/program/resume");
+  }
+  if (there.all("loaded").empty()) {
+    return refused(candidate.location() + ": nothing was loaded with torch.load",
+                   "resume from the checkpoint that the first run saved; record both with "
+                   "--checkpoints, or with /program/resume");
+  }
+  const Moment* saved = nullptr;
+  const Moment* loaded = nullptr;
+  const Moment* use = nullptr;
+  std::uint64_t files = 0;
+  for (const Moment& file : there.all("loaded")) {
+    if (use != nullptr && file.op > use->op) break;
+    const auto& made = here.all("saved");
+    const auto found =
+        std::ranges::find_if(made, [&](const Moment& one) { return same_object(one, file); });
+    if (found == made.end()) continue;
+    ++files;
+    if (saved == nullptr || found->op > saved->op) saved = &*found;
+    if (loaded != nullptr) continue;
+    loaded = &file;
+    use = there.first_after("at_forward", file.op);
+  }
+  if (saved != nullptr && saved->step == 0) {
+    return refused("what the resumed run loaded was saved before the first step of an optimizer",
+                   "load a checkpoint that was saved on the way");
+  }
+  if (saved == nullptr) {
+    return refused(
+        "what the resumed run loaded is nothing that the first run saved: they parted "
+        "before the checkpoint, or it is another run's",
+        "resume from the checkpoint of the run that it is held against");
+  }
+  const Moment* first = here.first_after("at_forward", saved->op);
+  if (first == nullptr || first->step != saved->step) {
+    return refused("no step in common: the first run made none beyond the checkpoint",
+                   "let the first run go on after it has saved");
+  }
+  if (use == nullptr) {
+    return refused("no step in common: the resumed run made none",
+                   "let the resumed run go on after it has loaded");
+  }
+  ResumePoint point;
+  ResumeSummary& summary = point.summary;
+  summary.step = saved->step;
+  summary.saved = saved->place;
+  summary.loaded = loaded->place;
+  summary.files = files;
+  summary.baseline_op = first->op;
+  summary.candidate_op = use->op;
+  point.steps_before = saved->step - use->step;
+  summary.states = StateJudge({here, saved->op, first, here.first_after("at_step", first->op)},
+                              {there, loaded->op, use, there.first_after("at_step", use->op)})
+                       .run();
+  return point;
+}
+
+}  // namespace repro_check::comparators

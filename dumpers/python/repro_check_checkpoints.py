@@ -1,0 +1,347 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Records what a program saves and loads, and the state of the training around that: when it is saved,
+when it is restored, and when it is first used afterwards. Of the recording in repro_check_attach."""
+import os
+import struct
+import sys
+import weakref
+from array import array
+
+from repro_check_attach import _guarded, _Unseen
+
+_RECORD = "repro_check::checkpoint_"
+_MOST = 100_000  # values of one record
+
+
+class _Generators:
+    """Random number generators by name, and how far they went since they were saved or restored."""
+
+    def __init__(self, torch):
+        self.torch = torch
+        self.of_loaders = []  # weak references, by their first loader
+        self.marked = {}  # name -> state, as it was saved or restored
+
+    def states(self):
+        cuda = self.torch.cuda
+        states = {"torch.cpu": self.torch.get_rng_state()}
+        if cuda.is_available() and cuda.is_initialized():
+            for number in range(cuda.device_count()):
+                states[f"torch.cuda:{number}"] = cuda.get_rng_state(number)
+        for name, module, getter in (("numpy", "numpy.random", "get_state"),
+                                     ("random", "random", "getstate")):
+            if module in sys.modules:
+                states[name] = getattr(sys.modules[module], getter)()
+        for number, reference in enumerate(self.of_loaders, 1):
+            if reference() is not None:
+                states["loader" if number == 1 else f"loader#{number}"] = reference().get_state()
+        return states
+
+    def add_of(self, loader):
+        sampler = getattr(loader, "sampler", None)
+        batches = getattr(getattr(loader, "batch_sampler", None), "sampler", None)
+        for owner in (loader, sampler, batches):
+            generator = getattr(owner, "generator", None)
+            if generator is not None and all(known() is not generator for known in self.of_loaders):
+                self.of_loaders.append(weakref.ref(generator))
+
+    def moved(self):
+        """Numbers drawn from each since it was saved or restored."""
+        states = self.states()
+        moved = [(f"moved.{name}", _draws(_twister(before), _twister(states.get(name))))
+                 for name, before in self.marked.items()]
+        return [(name, float(count)) for name, count in moved if count]
+
+
+def _twister(state):
+    """(624 words, place) of a Mersenne twister; None for any other generator."""
+    if isinstance(state, tuple) and len(state) == 3:  # of `random`
+        return tuple(state[1][:624]), state[1][624]
+    if isinstance(state, tuple):  # of NumPy
+        return tuple(int(word) for word in state[1]), state[2]
+    if state is None or state.numel() != 5056:
+        return None
+    words = struct.unpack_from("<QiiQ624Q", bytes(state.tolist()))
+    return words[4:], 625 - words[1]
+
+
+def _draws(before, after, most=2000):
+    """Numbers of 32 bits that lead from one state to the other; None where they do not."""
+    import random
+
+    if before is None or after is None:
+        return None
+    words, place = before
+    stepper = random.Random()
+    stepper.setstate((3, (*words, place), None))
+    for block in range(most):
+        if words == after[0]:
+            return block * 624 + after[1] - place
+        stepper.getrandbits(32 * 624)
+        words = stepper.getstate()[1][:624]
+    return None
+
+
+def _packed(value):
+    """State of a generator as bytes, wherever it is kept; None for anything else."""
+    if not isinstance(value, (tuple, list)) or not value:
+        return None
+    if len(value) == 5 and isinstance(value[0], str):  # of NumPy
+        words = array("I", [int(word) for word in value[1]])
+        return words.tobytes() + struct.pack("<iid", int(value[2]), int(value[3]), float(value[4]))
+    if len(value) == 3 and isinstance(value[1], (tuple, list)) and len(value[1]) == 625:  # of `random`
+        return array("Q", value[1]).tobytes() + repr(value[2]).encode()
+    if len(value) > 16 and all(isinstance(item, (bool, int, float)) for item in value):
+        return array("d", value).tobytes()
+    return None
+
+
+class Checkpoints:
+    def __init__(self, recording):
+        self.recording = recording
+        self.torch = recording.torch
+        self.generators = _Generators(self.torch)
+        self.optimizers, self.schedulers, self.scalers = [], [], []  # weak references
+        self.iterators = weakref.WeakKeyDictionary()  # iterator of a loader -> its number
+        self.iterators_made = 0
+        self.iterator = None  # a weak reference to the one that handed out a batch last
+        self.awaited = set()  # whose next time is recorded: forward, step
+        self.restoring = True  # until the first step behind a load
+        for watch in (self._watch_files, self._watch_objects, self._watch_generators):
+            _guarded(watch)()
+
+    # What is recorded.
+
+    def leaves(self, name, value, depth=0):
+        """Tensors, numbers and states of generators inside of `value`, each with its path."""
+        if hasattr(value, "_cdata") and hasattr(value, "is_floating_point"):
+            is_number = value.dim() == 0 and not value.is_complex() and value.device.type != "meta"
+            return [(name, float(value) if is_number else value)]
+        if isinstance(value, (bool, int, float)):
+            return [(name, float(value))]
+        if depth > 8:
+            return []
+        data = _packed(value)
+        if data is None and hasattr(value, "tobytes") and hasattr(value, "dtype"):
+            data = value.tobytes()
+        if data is None and isinstance(value, (bytes, bytearray)):
+            data = bytes(value)
+        if data:
+            return [(name, self.torch.frombuffer(bytearray(data), dtype=self.torch.uint8))]
+        if hasattr(value, "state_dict"):
+            value = value.state_dict()
+        if isinstance(value, dict):
+            return [leaf for key, part in value.items()
+                    for leaf in self.leaves(f"{name}[{key!r}]", part, depth + 1)]
+        if isinstance(value, (list, tuple)):
+            return [leaf for number, part in enumerate(value)
+                    for leaf in self.leaves(f"{name}[{number}]", part, depth + 1)]
+        return []
+
+    def record(self, moment, make):
+        """What `make` returns, as that of one moment; whatever operators it needs are not recorded."""
+        if self.recording.ended or os.getpid() != self.recording.process:
+            return
+        with _Unseen(self.torch._C):
+            values = _guarded(make)() or []
+        self.recording.record(_RECORD + moment, values[:_MOST])
+
+    def _live(self, objects, name):
+        known = [reference() for reference in objects]
+        return [leaf for number, thing in enumerate(known) if thing is not None
+                for leaf in self.leaves(f"{name}[{number}]", thing.state_dict())]
+
+    def _schedule(self):
+        # What schedulers keep behind an underscore is for their warnings, or follows from the rest.
+        return self._live(self.scalers, "scaler") + [
+            leaf for leaf in self._live(self.schedulers, "schedule") if "]['_" not in leaf[0]]
+
+    def _optimizers(self):
+        names = self.recording.names
+        values = []
+        for place, optimizer in enumerate(self._alive(self.optimizers)):
+            of = f"{place}:" if place else ""
+            for fallback, parameter in self.recording._parameters(optimizer):
+                name = names.get(id(parameter), of + fallback)
+                for key, value in optimizer.state.get(parameter, {}).items():
+                    kind = "count" if key == "step" else "optimizer"
+                    values += self.leaves(f"{kind}.{name}.{key}", value)
+            for number, group in enumerate(optimizer.param_groups):
+                for key, value in group.items():
+                    if key != "params":
+                        kind = "schedule" if key.endswith("lr") else "optimizer"
+                        values += self.leaves(f"{kind}.{of}group{number}.{key}", value)
+        return values
+
+    def _weights(self, root=None):
+        """Of the module, and whatever else optimizers change."""
+        names = self.recording.names
+        values, seen = [], set()
+
+        def add(kind, tensors):
+            for name, tensor in tensors:
+                if id(tensor) not in seen:
+                    seen.add(id(tensor))
+                    values.append((f"{kind}.{names.get(id(tensor), name)}", tensor))
+
+        if root is not None:
+            add("parameter", root.named_parameters())
+            add("buffer", root.named_buffers())
+        for optimizer in self._alive(self.optimizers):
+            add("parameter", self.recording._parameters(optimizer))
+        return values
+
+    @staticmethod
+    def _alive(references):
+        return [thing for thing in (reference() for reference in references) if thing is not None]
+
+    def _generator_leaves(self):
+        return [leaf for name, state in self.generators.states().items()
+                for leaf in self.leaves(f"generator.{name}", state)]
+
+    # First uses.
+
+    def at_forward(self, root):
+        if "forward" not in self.awaited or not (root.training or self.torch.is_grad_enabled()):
+            return
+        self.awaited.discard("forward")
+        for kind, tensors in ((1, root.named_parameters()), (2, root.named_buffers())):
+            for name, tensor in tensors:  # until it is written again, it is what it is called here
+                self.recording._name(tensor, self.recording.names.get(id(tensor), name), kind)
+        iterator = None if self.iterator is None else self.iterator()
+        position = [] if iterator is None else [
+            ("loader.iterator", float(self.iterators.get(iterator, 0))),
+            ("loader.position", float(getattr(iterator, "_num_yielded", 0)))]
+        self.record("at_forward", lambda: self._weights(root) + self._generator_leaves() + position +
+                    self.generators.moved())
+
+    def at_step(self):
+        if "step" not in self.awaited:
+            return
+        self.awaited.discard("step")
+        self.restoring = False
+        self.record("at_step", lambda: self._optimizers() + self._schedule())
+
+    def before_iterator(self, iterator, loader):
+        self.generators.add_of(loader)
+        self.iterators_made += 1
+        number = self.iterators[iterator] = self.iterators_made
+        self.record("at_iterator",
+                    lambda: [("loader.iterator", float(number))] + self._generator_leaves())
+
+    def at_batch(self, iterator):
+        self.iterator = weakref.ref(iterator)
+        if "forward" in self.awaited:
+            self.record("at_batch", self._generator_leaves)
+
+    def at_end(self):
+        self.record("at_end", lambda: self._generator_leaves() + self._schedule())
+
+    def _await(self):
+        self.awaited = {"forward", "step"}
+
+    # What the program calls.
+
+    def _replace(self, owners, name, make):
+        import functools
+
+        original = getattr(owners[0], name)
+        replaced = functools.wraps(original)(make(original))
+        for owner in owners:
+            setattr(owner, name, replaced)
+
+    def _watch_files(self):
+        def make_save(original):
+            def save(obj, *args, **kwargs):
+                _guarded(self._on_save)(obj)
+                return original(obj, *args, **kwargs)
+            return save
+
+        def make_load(original):
+            def load(*args, **kwargs):
+                loaded = original(*args, **kwargs)
+                _guarded(self._on_load)(loaded)
+                return loaded
+            return load
+
+        owners = (self.torch, self.torch.serialization)
+        self._replace(owners, "save", make_save)
+        self._replace(owners, "load", make_load)
+
+    def _on_save(self, obj):
+        self.record("saved", lambda: self.leaves("saved", obj))
+        self.record("at_save", lambda: self._weights() + self._generator_leaves() +
+                    self._optimizers() + self._schedule())
+        with _Unseen(self.torch._C):
+            self.generators.marked = self.generators.states()
+        self._await()
+
+    def _on_load(self, loaded):
+        self.restoring = True
+        self.record("loaded", lambda: self.leaves("loaded", loaded))
+        self._await()
+
+    def _watch_objects(self):
+        from torch.optim import lr_scheduler, optimizer
+
+        amp = getattr(self.torch, "amp", None)
+        scaler = getattr(amp, "GradScaler", None) or self.torch.cuda.amp.GradScaler
+        schedulers = [cls for cls in {id(cls): cls for cls in vars(lr_scheduler).values()}.values()
+                      if isinstance(cls, type) and hasattr(cls, "load_state_dict")
+                      and not issubclass(cls, optimizer.Optimizer)]
+        for classes, known in (([self.torch.nn.Module], None), ([optimizer.Optimizer], self.optimizers),
+                               (schedulers, self.schedulers), ([scaler], self.scalers)):
+            for cls in classes:
+                if known is not None and "__init__" in vars(cls):
+                    self._replace((cls,), "__init__", self._maker(known))
+                if "load_state_dict" in vars(cls):
+                    self._replace((cls,), "load_state_dict", self._loader)
+
+    @staticmethod
+    def _maker(known):
+        def make(original):
+            def __init__(thing, *args, **kwargs):
+                if all(reference() is not thing for reference in known):
+                    known.append(weakref.ref(thing))
+                original(thing, *args, **kwargs)
+            return __init__
+        return make
+
+    def _loader(self, original):
+        def load_state_dict(thing, *args, **kwargs):
+            result = original(thing, *args, **kwargs)
+            if self.restoring:
+                self.record("restored", lambda: self.leaves("restored", thing.state_dict()))
+                self._await()
+            return result
+        return load_state_dict
+
+    def _watch_generators(self):
+        torch = self.torch
+        self._watch_setter("torch.cpu", (torch, torch.random), "set_rng_state")
+        self._watch_setter("torch.cuda", (torch.cuda, torch.cuda.random), "set_rng_state")
+        import random
+
+        self._watch_setter("random", (random,), "setstate")
+        if "numpy.random" in sys.modules:
+            self.watch_numpy(sys.modules["numpy.random"])
+
+    def watch_numpy(self, module):
+        self._watch_setter("numpy", (module,), "set_state")
+
+    def _watch_setter(self, kind, owners, name):
+        def make(original):
+            def restore(*args, **kwargs):
+                result = original(*args, **kwargs)
+                if self.restoring:
+                    self.record("restored", lambda: self._restored(kind))
+                return result
+            return restore
+
+        self._replace(owners, name, make)
+
+    def _restored(self, kind):
+        states = {name: state for name, state in self.generators.states().items()
+                  if name.startswith(kind)}
+        self.generators.marked.update(states)
+        return [leaf for name, state in states.items()
+                for leaf in self.leaves(f"generator.{name}", state)]

@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A run that resumes is held against the run that made its checkpoint: what was restored right is reproducible,
+and each way to restore it wrong has its word, at the first step of the resumed run."""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from harness import ToolTest, need
+
+need("torch", "numpy")
+
+PROGRAM = Path(__file__).resolve().parent / "resumed_training.py"
+LINES = PROGRAM.read_text().splitlines()
+FAULTS = ("nothing", "parameters", "optimizer", "count", "schedule", "scaler", "torch", "numpy", "position", "order",
+          "iterator", "skip", "random")
+
+
+def line_of(mark):
+    number = next(number for number, line in enumerate(LINES, 1) if line.endswith(f"# {mark}"))
+    return f"{PROGRAM.name}:{number}"
+
+
+def command(folder, what, file="checkpoint.pt"):
+    return [sys.executable, str(PROGRAM), str(folder / file), what]
+
+
+def tool(folder, *arguments):
+    return subprocess.run([os.environ["REPRO_CHECK"], *map(str, arguments)], capture_output=True, text=True,
+                          cwd=folder, timeout=280)
+
+
+def record(folder, what, file="checkpoint.pt", dump=None):
+    done = tool(folder, "exec", "--checkpoints", "-o", dump or what, "--", *command(folder, what, file))
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+class Resumed(ToolTest):
+    """Recorded once: the run that makes the checkpoint, and the runs that resume from it."""
+
+    @classmethod
+    def setUpClass(cls):
+        scratch = tempfile.TemporaryDirectory(prefix="repro-check-resume-")
+        cls.addClassCleanup(scratch.cleanup)
+        cls.dumps = Path(scratch.name)
+        cls.printed = {"whole": record(cls.dumps, "whole")}
+        with ThreadPoolExecutor(2) as pool:
+            cls.printed.update(zip(FAULTS, pool.map(lambda fault: record(cls.dumps, fault), FAULTS)))
+
+    def compare(self, candidate, expected, baseline="whole", *more):
+        done = tool(self.dumps, "diff", "--resume", baseline, candidate, "--format", "json", *more)
+        self.assertEqual(done.returncode, expected, done.stdout[:2000] + done.stderr)
+        report = json.loads(done.stdout)
+        self.states = {state["kind"]: state for state in (report.get("resume") or {}).get("states", [])}
+        return report
+
+    def parts(self, fault, kind, outcome, operator=True):
+        """The first state that parts, and that an operator parts as well."""
+        report = self.compare(fault, 1)
+        resume = report["resume"]
+        self.assertEqual(resume["step"], 5)
+        self.assertEqual((resume["saved"], resume["loaded"]), (line_of("SAVED"), line_of("LOADED")))
+        leading = next(state for state in resume["states"] if state["outcome"] not in ("right", "not proven"))
+        self.assertEqual((leading["kind"], leading["outcome"]), (kind, outcome))
+        self.assertEqual(report["verdict"]["kind"], "restore")
+        self.assertIn(f"at step 5, the first of the resumed run: {kind} {outcome}", report["verdict"]["headline"])
+        self.assertEqual(report["first_divergence"] is not None, operator)
+        return leading
+
+    def test_the_right_restore(self):
+        self.assertEqual(self.printed["nothing"], self.printed["whole"])
+        report = self.compare("nothing", 0)
+        self.assert_reproducible(report, 300)
+        self.assertEqual({state["outcome"] for state in self.states.values()}, {"right"})
+        self.assertEqual(len(self.states), 11)
+        # What GradScaler makes in its first step.
+        self.assertEqual(report["resume"]["first_calls"], 2)
+
+    def test_parameters(self):
+        self.parts("parameters", "parameters", "not loaded")
+        self.assertEqual(self.states["buffers"]["outcome"], "not loaded")
+        self.assertEqual(self.states["batch"]["outcome"], "right")
+
+    def test_state_of_the_optimizer(self):
+        self.parts("optimizer", "state of the optimizer", "not loaded")
+
+    def test_its_step_count_alone(self):
+        count = self.parts("count", "step count of the optimizer", "not loaded")
+        self.assertEqual(count["detail"], "5 against 0")
+        self.assertEqual(self.states["state of the optimizer"]["outcome"], "right")
+
+    def test_schedule(self):
+        schedule = self.parts("schedule", "schedule", "not loaded")
+        self.assertIn("last_epoch", schedule["name"])
+
+    def test_loss_scale(self):
+        scale = self.parts("scaler", "loss scale", "not loaded")
+        self.assertEqual(scale["detail"], "512 against 256")
+
+    def test_generator_of_torch(self):
+        self.parts("torch", "generator of PyTorch", "not loaded")
+
+    def test_generator_of_numpy(self):
+        self.parts("numpy", "generator of NumPy", "not loaded")
+
+    def test_the_sampler_at_its_start(self):
+        batch = self.parts("position", "batch", "not loaded")
+        self.assertIn("batch 2 of the loader against 1", batch["detail"])
+
+    def test_another_permutation(self):
+        batch = self.parts("order", "batch", "not loaded")
+        self.assertIn("generator of the loader", batch["detail"])
+        self.assertEqual(batch["place"], line_of("BATCH"))
+
+    def test_an_iterator_that_draws_when_it_is_made(self):
+        generator = self.parts("iterator", "generator of PyTorch", "used up between")
+        self.assertIn(line_of("BATCH"), generator["place"])
+        self.assertIn("random_", generator["place"])
+        self.assertEqual(generator["moved"], 2)
+
+    def test_a_skip_that_draws(self):
+        generator = self.parts("skip", "generator of NumPy", "used up between")
+        self.assertEqual(generator["place"], line_of("BATCH"))
+        self.assertEqual(generator["moved"], 8)  # four items, a double each
+        self.assertEqual(self.states["batch"]["outcome"], "used up between")
+
+    def test_what_nothing_uses(self):
+        report = self.compare("random", 0)
+        self.assertEqual(self.states["generator of random"]["outcome"], "not proven")
+        self.assertIn("1 not proven", report["verdict"]["headline"])
+
+    def test_what_was_not_saved(self):
+        record(self.dumps, "half", "half.pt")
+        record(self.dumps, "nothing", "half.pt", "of-half")
+        self.compare("of-half", 1, "half")
+        not_saved = {kind for kind, state in self.states.items() if state["outcome"] == "not saved"}
+        self.assertEqual(not_saved, {"batch", "generator of PyTorch", "generator of NumPy", "loss scale",
+                                     "state of the optimizer", "step count of the optimizer", "schedule"})
+        self.assertEqual(self.states["parameters"]["outcome"], "right")
+        # Of another run than that which made it.
+        report = self.compare("nothing", 4, "half")
+        self.assertIn("nothing that the first run saved", report["verdict"]["headline"])
+
+    def test_what_cannot_be_compared(self):
+        report = self.compare("whole", 4, "nothing")
+        self.assertIn("no checkpoint was saved", report["verdict"]["headline"])
+        report = self.compare("whole", 4)
+        self.assertIn("nothing was loaded", report["verdict"]["headline"])
+
+    def test_no_step_in_common(self):
+        (self.folder / "program.py").write_text("""
+import sys, torch
+model = torch.nn.Linear(2, 1)
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+if sys.argv[1] == "resume":
+    model.load_state_dict(torch.load("end.pt"))
+for _ in range(2):
+    model(torch.ones(2)).sum().backward()
+    optimizer.step()
+torch.save(model.state_dict(), "end.pt")
+""")
+        for what in ("train", "resume"):
+            done = self.tool("exec", "--checkpoints", "-o", what, "--", sys.executable, "program.py", what)
+            self.assertEqual(done.code, 0, done.stderr)
+        done = self.tool("diff", "--resume", "train", "resume")
+        self.assertEqual(done.code, 4, done.stdout)
+        self.assertIn("no step in common", done.stdout)
+
+
+class Configured(ToolTest):
+    def write(self, fault, **more):
+        (self.folder / "config.json").write_text(json.dumps({
+            "program": {"command": command(self.folder, "whole"), "resume": command(self.folder, fault)}, **more}))
+
+    def test_run(self):
+        self.write("iterator")
+        done = self.tool("run", "-c", "config.json", "--report", "html=page.html", "--report", "json=report.json")
+        self.assertEqual(done.code, 1, done.stdout + done.stderr)
+        self.assertIn("generator of PyTorch used up between", done.stdout.splitlines()[0])
+        # The second pair, a resumed run again, has the values.
+        report = json.loads((self.folder / "report.json").read_text())
+        self.assertEqual(len(report["passes"]), 2)
+        self.assertIsNotNone(report["first_divergence"]["outputs"][0]["metrics"])
+        self.assertIn("Resumed at step 5", (self.folder / "page.html").read_text())
+        again = self.tool("report", "report.json", "--report", "text=-")
+        self.assertEqual((again.code, again.stdout.splitlines()[0]), (1, done.stdout.splitlines()[0]))
+        for line, code in self.type_next(done.stdout):
+            self.assertIn(code, (0, 1), line)
+
+    def test_what_is_refused(self):
+        self.write("nothing", repeat=3)
+        done = self.tool("run", "-c", "config.json")
+        self.assertEqual(done.code, 2)
+        self.assertIn("/repeat", done.stderr)
+        self.write("nothing")
+        self.assertEqual(self.tool("bisect", "-c", "config.json").code, 2)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
