@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <string>
+
+#include "tests/comparators/trace_builder.h"
+
+namespace repro_check::comparators {
+namespace {
+
+/// What two small runs say of a loss scale and of a generator; the generator as a number.
+struct Told {
+  ordered_json saved = {{"saved['scale']", 2.0}, {"saved['random']", 7.0}};
+  ordered_json loaded = {{"loaded['scale']", 2.0}, {"loaded['random']", 7.0}};
+  double restored = 7;  ///< the generator
+  double random = 7;    ///< at its first use in the resumed run
+  double scale = 2;
+  double random_at_end = 9;  ///< of both runs
+  std::string extra;         ///< an operator that the resumed run has alone
+  std::uint32_t extra_step = 0;
+};
+
+class Run {
+ public:
+  explicit Run(const std::string& name) : trace_(name) {
+    trace_.tensor("x", {1, 2}).tensor("y", {3});
+  }
+
+  Run& says(const std::string& moment, const ordered_json& numbers, std::uint32_t step = 0) {
+    trace_.op("repro_check::checkpoint_" + moment, {}, {}, {{"scalars", numbers}, {"step", step}});
+    return *this;
+  }
+
+  Run& runs(const std::string& name, std::uint32_t step) {
+    trace_.op(name, {"x"}, {"y"}, {{"step", step}});
+    return *this;
+  }
+
+  Trace& trace() { return trace_; }
+
+ private:
+  Trace trace_;
+};
+
+Report compare_resumed(const Told& told) {
+  Run whole("whole");
+  whole.runs("aten::first", 0)
+      .says("saved", told.saved, 1)
+      .says("at_save", {{"generator.random", 7.0}, {"scaler[0]['scale']", 2.0}}, 1)
+      .says("at_forward", {{"generator.random", 7.0}}, 1)
+      .runs("aten::b", 1)
+      .says("at_step", {{"scaler[0]['scale']", 2.0}}, 1)
+      .runs("aten::c", 2)
+      .says("at_end", {{"generator.random", told.random_at_end}}, 2);
+  Run resumed("resumed");
+  resumed.runs("aten::setup", 0)
+      .says("loaded", told.loaded)
+      .says("restored", {{"generator.random", told.restored}})
+      .says("at_forward", {{"generator.random", told.random}});
+  if (!told.extra.empty() && told.extra_step == 0) resumed.runs(told.extra, 0);
+  resumed.runs("aten::b", 0).says("at_step", {{"scaler[0]['scale']", told.scale}});
+  if (!told.extra.empty() && told.extra_step == 1) resumed.runs(told.extra, 1);
+  resumed.runs("aten::c", 1)
+      .says("at_end", {{"generator.random", told.random_at_end + told.random - 7}}, 1);
+  CompareOptions options;
+  options.spec.resume = true;
+  return compare_traces(whole.trace(), resumed.trace(), options);
+}
+
+Restored outcome_of(const Report& report, StateKind kind) {
+  for (const RestoredState& state : report.resume->states) {
+    if (state.kind == kind) return state.outcome;
+  }
+  FAIL("no such state");
+  return Restored::kNotProven;
+}
+
+TEST_CASE("a resumed run is compared from its first use of the checkpoint on") {
+  const Report report = compare_resumed({});
+  CHECK(report.status == Status::kReproducible);
+  REQUIRE(report.resume);
+  CHECK(report.resume->step == 1);
+  CHECK(report.resume->files == 1);
+  CHECK(report.resume->leading() == nullptr);
+  CHECK(report.coverage.baseline_ops == 2);
+  CHECK(report.coverage.equal == 2);
+  CHECK(outcome_of(report, StateKind::kPythonGenerator) == Restored::kRight);
+  CHECK(outcome_of(report, StateKind::kLossScale) == Restored::kRight);
+}
+
+TEST_CASE("each state that parts has its word, also where no operator parts") {
+  Told told;
+  told.scale = 1;
+  Report report = compare_resumed(told);
+  CHECK(report.status == Status::kDiverged);
+  CHECK(report.kind == DivergenceKind::kRestore);
+  CHECK_FALSE(report.first_divergence);
+  CHECK(outcome_of(report, StateKind::kLossScale) == Restored::kNotLoaded);
+  CHECK(report.resume->leading()->detail == "2 against 1");
+
+  told.saved = {{"saved['random']", 7.0}, {"saved['other']", 2.0}};
+  told.loaded = {{"loaded['random']", 7.0}, {"loaded['other']", 2.0}};
+  CHECK(outcome_of(compare_resumed(told), StateKind::kLossScale) == Restored::kNotSaved);
+
+  told = {};
+  told.random = 8;
+  report = compare_resumed(told);
+  CHECK(report.status == Status::kDiverged);
+  CHECK(outcome_of(report, StateKind::kPythonGenerator) == Restored::kUsedUp);
+  told.restored = 3;
+  CHECK(outcome_of(compare_resumed(told), StateKind::kPythonGenerator) == Restored::kNotLoaded);
+}
+
+TEST_CASE("what nothing used afterwards is no divergence") {
+  Told told;
+  told.random = 8;
+  told.random_at_end = 7;
+  const Report report = compare_resumed(told);
+  CHECK(report.status == Status::kReproducible);
+  CHECK(outcome_of(report, StateKind::kPythonGenerator) == Restored::kNotProven);
+}
+
+TEST_CASE("operators that a new process needs in its first step are set aside, no others") {
+  Told told;
+  told.extra = "aten::full";
+  const Report first = compare_resumed(told);
+  CHECK(first.status == Status::kReproducible);
+  CHECK(first.resume->first_calls == 1);
+  told.extra_step = 1;
+  const Report second = compare_resumed(told);
+  CHECK(second.status == Status::kDiverged);
+  CHECK(second.coverage.missing_in_baseline == 1);
+}
+
+TEST_CASE("what was loaded must be what the baseline saved") {
+  Told told;
+  told.loaded["loaded['scale']"] = 3.0;
+  const Report report = compare_resumed(told);
+  CHECK(report.status == Status::kNotComparable);
+  CHECK_FALSE(report.resume);
+}
+
+TEST_CASE("records of checkpoints pair in no comparison") {
+  Run one("one");
+  one.runs("aten::a", 0).says("saved", {{"saved['time']", 1.0}});
+  Run other("other");
+  other.runs("aten::a", 0).says("saved", {{"saved['time']", 2.0}});
+  const Report report = compare_traces(one.trace(), other.trace());
+  CHECK(report.status == Status::kReproducible);
+  CHECK(report.coverage.compared == 1);
+}
+
+}  // namespace
+}  // namespace repro_check::comparators
