@@ -221,6 +221,28 @@ void expect_sound(const core::DumpSource& source, const core::OpRecord& head, st
                   has_sound_parent ? "no operator" : "a parent that does not come before it"));
 }
 
+/// Puts what was read in the orders that it is compared in, and takes out what is not.
+/// @param parents, depths  of every record; empty where nothing is nested
+void settle(SideRecords& side, const Ops& parents, const Ops& depths, bool top_only) {
+  if (!std::ranges::is_sorted(side.streams)) std::ranges::sort(side.streams);
+  for (const StreamOp& at : side.streams) {
+    if (side.kept.ranks.empty() || side.kept.ranks.back() != at.rank) {
+      side.kept.ranks.push_back(at.rank);
+    }
+  }
+  Ops& completion = side.kept.completion;
+  completion = completion_order(side.kept.keys.size(), parents, depths);
+  if (const Ops& visible = side.kept.visible_of; !visible.empty()) {
+    std::erase_if(completion, [&](std::uint32_t op) { return visible[op] == kUnmatched; });
+  }
+  if (top_only && !parents.empty()) keep_top(parents, side.kept);
+  if (!side.kept.returned.empty()) {
+    std::erase_if(completion, [&](std::uint32_t op) {
+      return std::ranges::binary_search(side.kept.returned, op);
+    });
+  }
+}
+
 /// @param rewritten  per entry of the map, the records whose names it rewrote are added
 /// @param pace       is told every record; may be null
 SideRecords read_side(const core::DumpSource& source,
@@ -276,23 +298,7 @@ SideRecords read_side(const core::DumpSource& source,
     }
     if (pace != nullptr) pace->add(1);
   }
-  if (!std::ranges::is_sorted(side.streams)) std::ranges::sort(side.streams);
-  for (const StreamOp& at : side.streams) {
-    if (side.kept.ranks.empty() || side.kept.ranks.back() != at.rank) {
-      side.kept.ranks.push_back(at.rank);
-    }
-  }
-  Ops& completion = side.kept.completion;
-  completion = completion_order(count, parents, depths);
-  if (!visible.empty()) {
-    std::erase_if(completion, [&](std::uint32_t op) { return visible[op] == kUnmatched; });
-  }
-  if (options.top_only && !parents.empty()) keep_top(parents, side.kept);
-  if (!side.kept.returned.empty()) {
-    std::erase_if(completion, [&](std::uint32_t op) {
-      return std::ranges::binary_search(side.kept.returned, op);
-    });
-  }
+  settle(side, parents, depths, options.top_only);
   return side;
 }
 

@@ -446,6 +446,31 @@ class StateJudge {
   const Moment* at_save_ = nullptr;
 };
 
+/// Where a run saved, where another loaded that, and the first step after it; null where not found.
+struct Restore {
+  const Moment* saved = nullptr;   ///< the latest of those that were loaded
+  const Moment* loaded = nullptr;  ///< the first
+  const Moment* use = nullptr;
+  std::uint64_t files = 0;
+};
+
+Restore find_restore(const Story& here, const Story& there) {
+  Restore found;
+  for (const Moment& file : there.all("loaded")) {
+    if (found.use != nullptr && file.op > found.use->op) break;
+    const auto& made = here.all("saved");
+    const auto same =
+        std::ranges::find_if(made, [&](const Moment& one) { return same_object(one, file); });
+    if (same == made.end()) continue;
+    ++found.files;
+    if (found.saved == nullptr || same->op > found.saved->op) found.saved = &*same;
+    if (found.loaded != nullptr) continue;
+    found.loaded = &file;
+    found.use = there.first_after("at_forward", file.op);
+  }
+  return found;
+}
+
 ResumePoint refused(std::string obstacle, std::string mend) {
   return {{}, 0, std::move(obstacle), std::move(mend)};
 }
@@ -465,22 +490,7 @@ ResumePoint find_resume(const core::DumpSource& baseline, const core::DumpSource
                    "resume from the checkpoint that the first run saved; record both with "
                    "--checkpoints, or with /program/resume");
   }
-  const Moment* saved = nullptr;
-  const Moment* loaded = nullptr;
-  const Moment* use = nullptr;
-  std::uint64_t files = 0;
-  for (const Moment& file : there.all("loaded")) {
-    if (use != nullptr && file.op > use->op) break;
-    const auto& made = here.all("saved");
-    const auto found =
-        std::ranges::find_if(made, [&](const Moment& one) { return same_object(one, file); });
-    if (found == made.end()) continue;
-    ++files;
-    if (saved == nullptr || found->op > saved->op) saved = &*found;
-    if (loaded != nullptr) continue;
-    loaded = &file;
-    use = there.first_after("at_forward", file.op);
-  }
+  const auto [saved, loaded, use, files] = find_restore(here, there);
   if (saved != nullptr && saved->step == 0) {
     return refused("what the resumed run loaded was saved before the first step of an optimizer",
                    "load a checkpoint that was saved on the way");
