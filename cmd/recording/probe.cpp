@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/recording/probe.h"
 
+#include <elf.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <optional>
 #include <string>
@@ -77,6 +79,72 @@ fs::path interpreter_of(const ProcessPlan& program) {
   return named;
 }
 
+/// The loader that a dynamic program names; else empty.
+fs::path loader_of(const fs::path& program) {
+  constexpr Elf64_Xword kLongest = 4096;
+  std::ifstream stream(program, std::ios::binary);
+  const auto read = [&](auto& into) {
+    return static_cast<bool>(stream.read(reinterpret_cast<char*>(&into), sizeof into));
+  };
+  Elf64_Ehdr header{};
+  if (!read(header) || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 ||
+      header.e_ident[EI_CLASS] != ELFCLASS64) {
+    return {};
+  }
+  for (std::size_t i = 0; i < header.e_phnum; ++i) {
+    Elf64_Phdr segment{};
+    stream.seekg(static_cast<std::streamoff>(header.e_phoff + i * sizeof segment));
+    if (!read(segment)) return {};
+    if (segment.p_type != PT_INTERP || segment.p_filesz > kLongest) continue;
+    std::string name(segment.p_filesz, '\0');
+    stream.seekg(static_cast<std::streamoff>(segment.p_offset));
+    stream.read(name.data(), static_cast<std::streamsize>(name.size()));
+    return name.c_str();
+  }
+  return {};
+}
+
+/// Of a program that may not be there: what cannot be asked may still be run.
+std::string answer_of(const RecorderCall& call) {
+  try {
+    return ask_aloud(call);
+  } catch (const core::Error& error) {
+    if (error.kind() != core::ErrorKind::kUsage) throw;
+    return {};
+  }
+}
+
+/// The LibTorch that the loader would give the program; empty where that is linked to none.
+fs::path libtorch_of(const ProcessPlan& program) {
+  const fs::path file = found_in_path(program);
+  const fs::path loader = loader_of(file);
+  if (loader.empty()) return {};
+  RecorderCall call{program};
+  call.program = loader;
+  call.arguments = {"--list", file.string()};
+  // `libtorch_cpu.so => /usr/lib/libtorch_cpu.so (0x0000...)`
+  const std::string listed = answer_of(call);
+  const std::size_t name = listed.find("libtorch_cpu.so");
+  const std::size_t begin = listed.find('/', name);
+  const std::size_t end = listed.find(" (0x", name);
+  if (begin >= end || listed.find('\n', name) < end) return {};
+  return listed.substr(begin, end - begin);
+}
+
+/// What the Python side answers; no object where it gave no answer.
+Json ask_python(const fs::path& folder,
+                const ProcessPlan& program,
+                const fs::path& interpreter,
+                const fs::path& libtorch) {
+  RecorderCall call{program};
+  call.program = interpreter;
+  call.arguments = {(folder / "python" / "repro_check_probe.py").string(), folder.string()};
+  if (!libtorch.empty()) call.arguments.push_back(libtorch.string());
+  const Json said = Json::parse(answer_of(call), nullptr, false);
+  if (!said.is_object() || !said.contains("refused")) return said;
+  throw core::Error(core::ErrorKind::kUsage, said.value("refused", ""), said.value("mend", ""));
+}
+
 }  // namespace
 
 fs::path require_probe_folder() {
@@ -94,22 +162,18 @@ fs::path require_probe_folder() {
       "holds python/sitecustomize.py");
 }
 
-void prepare_probe(const fs::path& folder, const ProcessPlan& program) {
-  const fs::path interpreter = interpreter_of(program);
-  if (interpreter.empty()) return;
-  RecorderCall call{program};
-  call.program = interpreter;
-  call.arguments = {(folder / "python" / "repro_check_probe.py").string(), folder.string()};
-  std::string answer;
-  try {
-    answer = ask_aloud(call);
-  } catch (const core::Error& error) {
-    if (error.kind() == core::ErrorKind::kInterrupted) throw;
-    return;  // what cannot be asked may still be run
+std::optional<fs::path> prepare_probe(const fs::path& folder, const ProcessPlan& program) {
+  if (const fs::path interpreter = interpreter_of(program); !interpreter.empty()) {
+    ask_python(folder, program, interpreter, {});
+    return std::nullopt;
   }
-  const Json said = Json::parse(answer, nullptr, false);
-  if (!said.is_object() || !said.contains("refused")) return;
-  throw core::Error(core::ErrorKind::kUsage, said.value("refused", ""), said.value("mend", ""));
+  const fs::path libtorch = libtorch_of(program);
+  if (libtorch.empty()) return std::nullopt;
+  const Json said = ask_python(folder, program, "python3", libtorch);
+  if (said.is_object() && said.contains("probe")) return said["probe"].get<std::string>();
+  throw core::Error(core::ErrorKind::kUsage,
+                    "python3 gave no probe for " + libtorch.string(),
+                    "see what it said above");
 }
 
 }  // namespace repro_check::cmd

@@ -34,9 +34,9 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kNothingRecorded =
-    "nothing was recorded: no Python below the program imported PyTorch. Python started with -I, "
-    "-E or "
-    "-S, a frozen or static program, and a program that clears its environment are not reached";
+    "nothing was recorded: no Python below the program imported PyTorch, and the program is not "
+    "linked to LibTorch. Python started with -I, -E or -S, a frozen or static program, one in C++ "
+    "behind a shell, and a program that clears its environment are not reached";
 
 Json texts(const std::vector<std::string>& list) {
   Json array = Json::array();
@@ -111,7 +111,7 @@ ProgramRecording::ProgramRecording(const configs::RecordRequest& request)
   plan_.cwd = request.run.program->cwd;
   plan_.mend = "give /program/command as the shell has it, and /program/cwd";
   plan_.environment = configs::pinned_environment(request.run);
-  prepare_probe(probes_, plan_);
+  const std::optional<fs::path> probe = prepare_probe(probes_, plan_);
   folder_ = fs::absolute(request.dump);
   folder_ += ".processes-" + std::to_string(::getpid());
   std::error_code error;
@@ -122,15 +122,26 @@ ProgramRecording::ProgramRecording(const configs::RecordRequest& request)
                       "give --out a place that can be written");
   }
   write_plan();
+  if (probe) preload(*probe);
   plan_.environment["REPRO_CHECK_EXEC"] = (folder_ / "plan.json").string();
-  // What the run's own variables say comes first, then what is inherited.
-  const auto given = request.run.env.find("PYTHONPATH");
-  const char* inherited = std::getenv("PYTHONPATH");
-  const std::string path = given != request.run.env.end() ? given->second.value_or("")
-                           : inherited != nullptr         ? inherited
-                                                          : "";
-  plan_.environment["PYTHONPATH"] =
-      (probes_ / "python").string() + (path.empty() ? "" : ":" + path);
+  put_first("PYTHONPATH", probes_ / "python");
+}
+
+/// In a list of paths that the program is given: before what the run's own variables say, and else
+/// before what is inherited.
+void ProgramRecording::put_first(const std::string& variable, const fs::path& path) {
+  const auto given = request_.run.env.find(variable);
+  const char* inherited = std::getenv(variable.c_str());
+  const std::string before = given != request_.run.env.end() ? given->second.value_or("")
+                             : inherited != nullptr          ? inherited
+                                                             : "";
+  plan_.environment[variable] = path.string() + (before.empty() ? "" : ":" + before);
+}
+
+/// For a program without Python: the preloaded library finds the probe beside the plan.
+void ProgramRecording::preload(const fs::path& probe) {
+  fs::create_symlink(probe, folder_ / "probe.so");
+  put_first("LD_PRELOAD", probes_ / "librepro_check_stub.so");
 }
 
 ProgramRecording::~ProgramRecording() {

@@ -61,6 +61,8 @@ class ProgramRecording : core::Pinned {
 
  private:
   void write_plan() const;
+  void put_first(const std::string& variable, const std::filesystem::path& path);
+  void preload(const std::filesystem::path& probe);
   [[nodiscard]] std::vector<AttachedProcess> processes() const;
 
   configs::RecordRequest request_;

@@ -66,12 +66,14 @@ core::RunManifest manifest_of(const Json& plan) {
 }  // namespace
 
 Plan plan_from_json_text(const std::string& text) {
+  using Mode = core::DeterminismMode;
   const Json document = Json::parse(text);
   Plan plan{options_of(document),
             {ranges_of(document.at("steps")),
              {},
              document.at("first_ops"),
              document.at("optimizer") == core::kOptimizerState},
+            named(document.at("determinism"), {Mode::kOff, Mode::kWarn, Mode::kError}),
             document.at("bare"),
             std::nullopt,
             {},
@@ -90,6 +92,17 @@ Plan plan_from_json_text(const std::string& text) {
     plan.manifest.trace.keep_ops = plan.options.keep_ops;
   }
   return plan;
+}
+
+std::string to_json_text(const ProcessState& state) {
+  Json document = {{"process", state.process},
+                   {"parent", state.parent},
+                   {"failure", state.failure},
+                   {"ended", state.ended},
+                   {"notes", state.notes},
+                   {"operators", state.operators}};
+  if (state.failure.empty()) document["failure"] = nullptr;
+  return document.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 }  // namespace repro_check::probe

@@ -26,6 +26,7 @@ struct RecordedPart {
 struct Plan {
   capture::CaptureOptions options;
   RecordedPart part;
+  core::DeterminismMode determinism = core::DeterminismMode::kOff;
   bool bare = false;  ///< nothing but what Python says is recorded
   std::optional<std::uint64_t> seed;
   /// Variables as they were before they were pinned; empty = not set.
@@ -36,5 +37,18 @@ struct Plan {
 /// @param text  JSON, as `exec` writes it
 /// @throws core::Error{kUsage} on a word that nothing is called; what the JSON library throws
 Plan plan_from_json_text(const std::string& text);
+
+/// What `exec` reads of a process.
+struct ProcessState {
+  int process = 0;
+  int parent = 0;
+  std::string failure;  ///< why nothing was recorded, or no more; empty = nothing failed
+  bool ended = false;
+  std::vector<std::string> notes;  ///< what was not seen
+  std::uint64_t operators = 0;
+};
+
+/// As the Python side writes it.
+std::string to_json_text(const ProcessState& state);
 
 }  // namespace repro_check::probe

@@ -1,16 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dumpers/probe/probe.h"
 
+#include <ATen/Context.h>
 #include <ATen/core/ivalue.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <exception>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -23,6 +29,7 @@
 #include "dumpers/journal/journal_writer.h"
 #include "dumpers/probe/plan.h"
 #include "dumpers/probe/program_sites.h"
+#include "dumpers/stub/stub.h"
 
 namespace repro_check::probe {
 namespace {
@@ -48,6 +55,7 @@ class Recording {
   /// No operator is intercepted: there is only what Python says.
   [[nodiscard]] bool is_bare() const { return bare_; }
   [[nodiscard]] bool is_of_this_process() const { return ::getpid() == process_; }
+  [[nodiscard]] bool is_of_this_thread() const { return std::this_thread::get_id() == thread_; }
 
   void end() {
     if (ended_) return;
@@ -84,6 +92,8 @@ class Recording {
     }
   }
 
+  /// Said in every report.
+  void add_warning(std::string text) { manifest_.warnings.push_back(std::move(text)); }
   void add_fact(core::EnvironmentFact fact) { manifest_.environment.push_back(std::move(fact)); }
 
   /// On the thread that trains. In steps that are not recorded the engine is off there.
@@ -123,6 +133,7 @@ class Recording {
   }
 
   const pid_t process_ = ::getpid();
+  const std::thread::id thread_ = std::this_thread::get_id();
   const Clock::time_point begun_ = Clock::now();
   bool bare_;
   journal::JournalSink sink_;
@@ -189,6 +200,71 @@ ThreadScope& thread_scope() {
 }
 
 constexpr std::uint32_t kNoLane = 0xffffffff;
+
+/// Of a program without Python. Never destroyed: it is used while the process exits.
+class ProgramProcess {
+ public:
+  ProgramProcess(const std::string& plan, const std::string& text)
+      : directory_(std::filesystem::path(plan).parent_path() / std::to_string(::getpid())) {
+    state_.process = ::getpid();
+    state_.parent = ::getppid();
+    if (const char* why = begin(text)) {
+      state_.failure = why;
+    } else {
+      state_.notes.emplace_back("modules, steps and names of parameters, which only Python tells");
+    }
+    write();
+  }
+
+  [[nodiscard]] bool records() const { return state_.failure.empty(); }
+
+  /// On another thread than the one that began it stays unfinished.
+  void end() {
+    if (state_.ended || ::getpid() != state_.process || !recording()->is_of_this_thread()) return;
+    state_.ended = true;
+    if (const char* why = repro_check_end()) state_.failure = why;
+    write();
+  }
+
+ private:
+  const char* begin(const std::string& text) {
+    const char* why = told([&] {
+      const core::DeterminismMode mode = plan_from_json_text(text).determinism;
+      if (mode == core::DeterminismMode::kOff) return;
+      at::Context& context = at::globalContext();
+      context.setDeterministicAlgorithms(true, mode == core::DeterminismMode::kWarn);
+      context.setDeterministicCuDNN(true);
+      context.setBenchmarkCuDNN(false);
+    });
+    if (why == nullptr) why = repro_check_begin(directory_.c_str(), text.c_str());
+    if (why == nullptr) {
+      recording()->add_warning(
+          "a program without Python: modules, steps and names of parameters are not known");
+      recording()->sites().leave_phase(core::Phase::kForward);
+    }
+    return why;
+  }
+
+  /// Whole or not at all: written beside, then renamed.
+  void write() {
+    state_.operators = records() ? repro_check_operators() : 0;
+    std::filesystem::path file = directory_;
+    file += ".json";
+    std::filesystem::path beside = file;
+    beside += ".new";
+    std::ofstream(beside, std::ios::binary) << to_json_text(state_);
+    std::filesystem::rename(beside, file);
+  }
+
+  std::filesystem::path directory_;
+  ProcessState state_;
+};
+
+ProgramProcess* program_process = nullptr;
+
+void end_program() {
+  static_cast<void>(told([] { program_process->end(); }));
+}
 
 }  // namespace
 
@@ -279,6 +355,20 @@ void repro_check_begin_thread(std::uint32_t lane) {
         &capture,
         new capture::Capture::Scope(capture, lane == kNoLane ? std::nullopt : std::optional(lane))};
   });
+}
+
+void repro_check_begin_program(const char* plan, repro_check_hooks* hooks) {
+  static_cast<void>(told([&] {
+    std::ifstream file(plan, std::ios::binary);
+    program_process =
+        new ProgramProcess(plan, std::string{std::istreambuf_iterator<char>(file), {}});
+    if (!program_process->records()) return;
+    // After all of LibTorch's own, and so before them.
+    std::atexit(&end_program);
+    std::at_quick_exit(&end_program);
+    *hooks = {
+        &repro_check_fork_thread, &repro_check_begin_thread, &repro_check_end_thread, &end_program};
+  }));
 }
 
 void repro_check_end_thread() {

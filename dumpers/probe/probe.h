@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
+struct repro_check_hooks;
+
 /// What the library that is loaded into a running program exports. C, for Python's ctypes; nothing
 /// throws. A function that returns `const char*` returns null, or why it failed: a text that lasts
 /// until the next call on that thread.
@@ -58,6 +60,12 @@ std::uint32_t repro_check_fork_thread();
 /// On that thread, first and last.
 void repro_check_begin_thread(std::uint32_t lane);
 void repro_check_end_thread();
+
+/// For a program without Python, whose main() is about to run on the calling thread: records it up
+/// to its exit handlers. Phases are those that operators tell.
+/// @param plan   file; the journal and the state of the process are made beside it
+/// @param hooks  filled in where the recording has begun
+void repro_check_begin_program(const char* plan, struct repro_check_hooks* hooks);
 
 }  // extern "C"
 #pragma GCC visibility pop

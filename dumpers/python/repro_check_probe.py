@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which probe a PyTorch takes: one that was installed, one out of the user's cache, or one that is built now, against
 that PyTorch's own headers. Run as a program, by the interpreter of a program that is to be recorded, it says so before
-the program starts, without importing PyTorch: `repro_check_probe.py LIBEXEC`, one JSON object on stdout.
+the program starts, without importing PyTorch: `repro_check_probe.py LIBEXEC [LIBTORCH]`, one JSON object on stdout.
+LIBTORCH is the libtorch_cpu.so of a program without Python.
 
 Imports nothing that the interpreter has not got by itself, before there is something to build."""
 import os
@@ -23,14 +24,15 @@ class Refused(Exception):
 class Torch:
     """A PyTorch on the disk.
 
-    folder: that of the Python module."""
+    folder: that of the Python module, or what a LibTorch without Python is installed in.
+    libraries: where they are."""
 
-    def __init__(self, version, folder):
+    def __init__(self, version, folder, libraries=None):
         self.version = version
         self.folder = folder
-        self.library = os.path.join(folder, "lib", "libc10.so")
+        self.library = os.path.join(libraries or os.path.join(folder, "lib"), "libc10.so")
         if not os.path.exists(self.library):
-            raise Refused(f"PyTorch {version} in {folder} has no lib/libc10.so, so no probe fits it",
+            raise Refused(f"PyTorch {version} has no {self.library}, so no probe fits it",
                           "take one of pip, conda or the distribution")
 
     @property
@@ -51,7 +53,9 @@ class Torch:
         if not os.path.exists(os.path.join(place, "ATen", "ATen.h")):
             raise Refused(f"there is no probe for PyTorch {self.version}, and it has no headers in {place} to build "
                           "one against", "install them (Debian: libtorch-dev), or a PyTorch that brings them")
-        return [place, os.path.join(place, "torch", "csrc", "api", "include")]
+        # The system's own folder is searched anyway, and works only where it stands in that order.
+        return [folder for folder in (place, os.path.join(place, "torch", "csrc", "api", "include"))
+                if folder != "/usr/include"]
 
     def libraries(self):
         """As the linker takes them. Debian has only one of the two beside the module."""
@@ -72,13 +76,36 @@ def find_torch():
         if not spec.origin:
             return None
         folder = os.path.dirname(spec.origin)
-        try:
-            with open(os.path.join(folder, "version.py"), encoding="utf-8") as file:
-                lines = [line for line in file if line.startswith("__version__")]
-        except OSError:
-            return None
-        return Torch(lines[0].partition("=")[2].strip().strip("'\""), folder) if lines else None
+        version = _after(os.path.join(folder, "version.py"), "__version__ =")
+        return Torch(version, folder) if version else None
     return None
+
+
+def torch_of(library):
+    """The one that a libtorch_cpu.so belongs to."""
+    place = os.path.dirname(library)
+    folder = os.path.dirname(place)
+    if not os.path.exists(os.path.join(folder, "include")):  # of Debian: /usr/lib/x86_64-linux-gnu
+        folder = os.path.dirname(folder)
+    version = _after(os.path.join(folder, "version.py"), "__version__ =")
+    for header in ("headeronly/version.h", "csrc/api/include/torch/version.h"):
+        file = os.path.join(folder, "include", "torch", header)
+        parts = [_after(file, f"#define TORCH_VERSION_{part} ") for part in ("MAJOR", "MINOR", "PATCH")]
+        version = version or (".".join(parts) if all(parts) else None)
+    if not version:
+        raise Refused(f"nothing tells which PyTorch {library} is of, so there is no probe for it",
+                      "install its headers (Debian: libtorch-dev)")
+    return Torch(version, folder, place)
+
+
+def _after(file, key):
+    """What a line of the file says after `key`; of several the first."""
+    try:
+        with open(file, encoding="utf-8") as lines:
+            found = [line[len(key):].strip().strip("'\"") for line in lines if line.startswith(key)]
+    except OSError:
+        return None
+    return found[0] if found else None
 
 
 def probe_for(torch, libexec):
@@ -207,13 +234,11 @@ def _compile(torch, work, log, compiler, flags, kit, libraries):
     made = os.path.join(work, "probe.so")
     with _Progress(torch) as progress, open(log, "w", encoding="utf-8") as output:
         objects, commands = [], []
-        # LibTorch's headers take most of a file's time: they are read once for the files of a folder.
-        for room in ("capture", "probe"):
-            unit = os.path.join(work, room + ".cpp")
+        for name, sources in _halves(os.path.join(kit, "dumpers")):
+            unit = os.path.join(work, name + ".cpp")
             with open(unit, "w", encoding="utf-8") as file:
-                for source in _sources(os.path.join(kit, "dumpers", room)):
-                    file.write(f'#include "{source}"\n')
-            objects.append(os.path.join(work, room + ".o"))
+                file.writelines(f'#include "{source}"\n' for source in sources)
+            objects.append(os.path.join(work, name + ".o"))
             commands.append([*compiler, *flags, "-c", unit, "-o", objects[-1]])
         _run(torch, commands, log, output, progress)
         archives = [os.path.join(kit, "lib", name) for name in sorted(os.listdir(os.path.join(kit, "lib")))]
@@ -225,10 +250,13 @@ def _compile(torch, work, log, compiler, flags, kit, libraries):
     return made
 
 
-def _sources(room):
-    found = [os.path.join(folder, name) for folder, _, names in os.walk(room) for name in names
-             if name.endswith(".cpp")]
-    return sorted(found)
+def _halves(dumpers):
+    """Of the sources, which take equally long. LibTorch's headers are most of that: they are read once for each."""
+    halves = {"engine": [], "rest": []}
+    for folder, _, names in sorted(os.walk(dumpers)):
+        half = "rest" if os.path.basename(folder) in ("settings", "probe") else "engine"
+        halves[half] += [os.path.join(folder, name) for name in sorted(names) if name.endswith(".cpp")]
+    return halves.items()
 
 
 def _run(torch, commands, log, output, progress):
@@ -299,7 +327,7 @@ def main():
 
     answer = {}
     try:
-        torch = find_torch()
+        torch = torch_of(sys.argv[2]) if len(sys.argv) > 2 else find_torch()
         if torch is not None:
             answer["probe"] = probe_for(torch, sys.argv[1])
     except Refused as refused:

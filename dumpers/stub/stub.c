@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Preloaded into a program that links LibTorch, and so into its children: into those that have no
+   LibTorch it only costs its loading. When main() is about to run, LibTorch is complete, and the
+   probe that fits it is opened. Depends on libc alone. */
+#define _GNU_SOURCE
+#include "dumpers/stub/stub.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+typedef int main_function(int, char**, char**);
+typedef int start_function(
+    main_function*, int, char**, void (*)(void), void (*)(void), void (*)(void), void*);
+typedef int create_function(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*);
+
+#define EXPORTED __attribute__((visibility("default")))
+
+static main_function* program_main;
+static struct repro_check_hooks hooks;
+static atomic_int hooked;
+
+static int is_libtorch(struct dl_phdr_info* library, size_t size, void* unused) {
+  (void)size;
+  (void)unused;
+  return strstr(library->dlpi_name, "/libtorch_cpu.so") != NULL;
+}
+
+/* As the probe tells it where it can. */
+static void say_failure(const char* folder, const char* why) {
+  char path[4096];
+  const int process = (int)getpid();
+  if (snprintf(path, sizeof path, "%s/%d.json", folder, process) >= (int)sizeof path) return;
+  FILE* file = fopen(path, "we");
+  if (file == NULL) return;
+  fprintf(file, "{\"process\": %d, \"failure\": \"", process);
+  for (; why != NULL && *why != '\0'; ++why) {
+    const int plain = *why >= ' ' && *why != '"' && *why != '\\';
+    fputc(plain ? *why : ' ', file);
+  }
+  fputs("\"}", file);
+  fclose(file);
+}
+
+static void attach(void) {
+  const char* plan = getenv("REPRO_CHECK_EXEC");
+  const char* end = plan == NULL ? NULL : strrchr(plan, '/');
+  char folder[4000];
+  char probe[4096];
+  if (end == NULL || (size_t)(end - plan) >= sizeof folder) return;
+  if (dl_iterate_phdr(is_libtorch, NULL) == 0) return;
+  memcpy(folder, plan, (size_t)(end - plan));
+  folder[end - plan] = '\0';
+  snprintf(probe, sizeof probe, "%s/probe.so", folder);
+  /* Python programs have none: they attach by themselves. */
+  if (access(probe, F_OK) != 0) return;
+  void* library = dlopen(probe, RTLD_NOW | RTLD_LOCAL);
+  repro_check_begin_program_function* begin = NULL;
+  if (library != NULL) {
+    begin = (repro_check_begin_program_function*)dlsym(library, "repro_check_begin_program");
+  }
+  if (begin == NULL) {
+    say_failure(folder, dlerror());
+    return;
+  }
+  begin(plan, &hooks);
+  if (hooks.leave != NULL) atomic_store(&hooked, 1);
+}
+
+static int main_with_probe(int count, char** arguments, char** environment) {
+  attach();
+  return program_main(count, arguments, environment);
+}
+
+EXPORTED int __libc_start_main(main_function* program,
+                               int count,
+                               char** arguments,
+                               void (*init)(void),
+                               void (*fini)(void),
+                               void (*loader_fini)(void),
+                               void* stack_end) {
+  start_function* start = (start_function*)dlsym(RTLD_NEXT, "__libc_start_main");
+  program_main = program;
+  return start(main_with_probe, count, arguments, init, fini, loader_fini, stack_end);
+}
+
+struct started {
+  void* (*work)(void*);
+  void* argument;
+  unsigned lane;
+};
+
+static void end_thread(void* unused) {
+  (void)unused;
+  hooks.end_thread();
+}
+
+static void* run_thread(void* given) {
+  const struct started thread = *(struct started*)given;
+  void* result;
+  free(given);
+  hooks.begin_thread(thread.lane);
+  pthread_cleanup_push(end_thread, NULL);
+  result = thread.work(thread.argument);
+  pthread_cleanup_pop(1);
+  return result;
+}
+
+/* Workers of OpenMP call no operators, and how many there are must not number the others anew. */
+static int is_openmp(const void* caller) {
+  Dl_info found;
+  return dladdr(caller, &found) != 0 && found.dli_fname != NULL &&
+         (strstr(found.dli_fname, "/libgomp") != NULL ||
+          strstr(found.dli_fname, "/libiomp") != NULL ||
+          strstr(found.dli_fname, "/libomp") != NULL);
+}
+
+EXPORTED int pthread_create(pthread_t* thread,
+                            const pthread_attr_t* attributes,
+                            void* (*work)(void*),
+                            void* argument) {
+  static _Atomic(create_function*) known;
+  create_function* create = atomic_load(&known);
+  struct started* started;
+  int error;
+  if (create == NULL) {
+    create = (create_function*)dlsym(RTLD_NEXT, "pthread_create");
+    atomic_store(&known, create);
+  }
+  if (!atomic_load(&hooked) || is_openmp(__builtin_return_address(0))) {
+    return create(thread, attributes, work, argument);
+  }
+  started = malloc(sizeof *started);
+  if (started == NULL) return create(thread, attributes, work, argument);
+  started->work = work;
+  started->argument = argument;
+  started->lane = hooks.fork_thread();
+  error = create(thread, attributes, run_thread, started);
+  if (error != 0) free(started);
+  return error;
+}
+
+/* In a handler its signal is blocked: nothing may be allocated there, and the recording stays
+   unfinished. */
+static int may_handle_signal(void) {
+  sigset_t blocked;
+  return sigprocmask(SIG_BLOCK, NULL, &blocked) != 0 || !sigisemptyset(&blocked);
+}
+
+EXPORTED void _exit(int status) {
+  if (atomic_load(&hooked) && !may_handle_signal()) hooks.leave();
+  for (;;) syscall(SYS_exit_group, status);
+}
+
+EXPORTED void _Exit(int status) { _exit(status); }
