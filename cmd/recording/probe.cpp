@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <optional>
@@ -26,14 +25,6 @@ bool is_python(const fs::path& file) {
   const std::string name = file.filename().string();
   return name.starts_with(kName) &&
          name.find_first_not_of("0123456789.", kName.size()) == std::string::npos;
-}
-
-std::string variable_of(const ProcessPlan& program, const std::string& name) {
-  if (const auto given = program.environment.find(name); given != program.environment.end()) {
-    return given->second.value_or("");
-  }
-  const char* inherited = std::getenv(name.c_str());
-  return inherited == nullptr ? "" : inherited;
 }
 
 /// The file that a shell in the program's place would run.

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
-#include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <optional>
@@ -127,15 +126,10 @@ ProgramRecording::ProgramRecording(const configs::RecordRequest& request)
   put_first("PYTHONPATH", probes_ / "python");
 }
 
-/// In a list of paths that the program is given: before what the run's own variables say, and else
-/// before what is inherited.
+/// In a list of paths that the program is given.
 void ProgramRecording::put_first(const std::string& variable, const fs::path& path) {
-  const auto given = request_.run.env.find(variable);
-  const char* inherited = std::getenv(variable.c_str());
-  const std::string before = given != request_.run.env.end() ? given->second.value_or("")
-                             : inherited != nullptr          ? inherited
-                                                             : "";
-  plan_.environment[variable] = path.string() + (before.empty() ? "" : ":" + before);
+  const std::string others = variable_of(plan_, variable);
+  plan_.environment[variable] = path.string() + (others.empty() ? "" : ":" + others);
 }
 
 /// For a program without Python: the preloaded library finds the probe beside the plan.

@@ -399,6 +399,14 @@ std::string read_all(int descriptor) {
 
 }  // namespace
 
+std::string variable_of(const ProcessPlan& program, const std::string& name) {
+  if (const auto given = program.environment.find(name); given != program.environment.end()) {
+    return given->second.value_or("");
+  }
+  const char* inherited = std::getenv(name.c_str());
+  return inherited == nullptr ? "" : inherited;
+}
+
 ExecWords::ExecWords(const ProcessPlan& plan) : texts{plan.program.string()} {
   texts.insert(texts.end(), plan.arguments.begin(), plan.arguments.end());
   const std::size_t count = texts.size();

@@ -65,6 +65,9 @@ struct ProcessPlan {
   std::string mend = {};           ///< said when it cannot be started
 };
 
+/// What the program's environment will have of this name; empty where that is nothing.
+std::string variable_of(const ProcessPlan& program, const std::string& name);
+
 /// `plan` as execve takes it.
 struct ExecWords {
   explicit ExecWords(const ProcessPlan& plan);
