@@ -85,11 +85,7 @@ Json recording_plan(const configs::RunSpec& run) {
     document["phases"].push_back(static_cast<int>(phase));
   }
   document["first_ops"] = run.dump.first_ops;
-  const bool reads_operators = run.dump.optimizer == configs::OptimizerReading::kOperators ||
-                               (run.dump.optimizer == configs::OptimizerReading::kAuto &&
-                                run.dump.level == configs::DumpLevel::kTensor);
-  document["optimizer"] = configs::name_of(reads_operators ? configs::OptimizerReading::kOperators
-                                                           : configs::OptimizerReading::kState);
+  document["optimizer"] = configs::name_of(run.dump.optimizer);
   document["only"] = configs::part_text(run.dump);
   document["checkpoints"] = run.dump.checkpoints;
   document["determinism"] = core::name_of(run.determinism);

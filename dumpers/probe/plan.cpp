@@ -42,6 +42,15 @@ capture::CaptureOptions options_of(const Json& plan) {
   return options;
 }
 
+/// `auto` reads what each operator makes where tensors are kept anyway.
+std::string optimizer_of(const Json& plan) {
+  const std::string asked = plan.at("optimizer");
+  if (asked != "auto") return asked;
+  return plan.at("level") == core::name_of(core::DumpLevel::kTensor)
+             ? "operators"
+             : std::string(core::kOptimizerState);
+}
+
 core::RunManifest manifest_of(const Json& plan) {
   core::RunManifest manifest;
   manifest.tool_version = REPRO_CHECK_VERSION;
@@ -58,7 +67,7 @@ core::RunManifest manifest_of(const Json& plan) {
   trace.include = plan.at("include");
   trace.exclude = plan.at("exclude");
   trace.only = plan.at("only");
-  trace.optimizer = plan.at("optimizer");
+  trace.optimizer = optimizer_of(plan);
   trace.digest_algorithm = core::kDigestAlgorithm;
   return manifest;
 }
@@ -72,7 +81,7 @@ Plan plan_from_json_text(const std::string& text) {
             {ranges_of(document.at("steps")),
              {},
              document.at("first_ops"),
-             document.at("optimizer") == core::kOptimizerState},
+             optimizer_of(document) == core::kOptimizerState},
             named(document.at("determinism"), {Mode::kOff, Mode::kWarn, Mode::kError}),
             document.at("bare"),
             std::nullopt,

@@ -87,7 +87,7 @@ def record(
             "phases": [],
             "first_ops": 0,
             "only": "",
-            "optimizer": "operators" if level == "tensor" else "state",
+            "optimizer": "auto",
             "determinism": "off",
             "disable_dropout": False,
             "seed": seed,
