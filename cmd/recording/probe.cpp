@@ -7,12 +7,14 @@
 #include <algorithm>
 #include <cstring>
 #include <fstream>
+#include <map>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <tuple>
 
-#include "cmd/render/json/json_form.h"
 #include "core/error.h"
 
 namespace repro_check::cmd {
@@ -122,18 +124,45 @@ fs::path libtorch_of(const ProcessPlan& program) {
   return listed.substr(begin, end - begin);
 }
 
-/// What the Python side answers; no object where it gave no answer.
-Json ask_python(const fs::path& folder,
-                const ProcessPlan& program,
-                const fs::path& interpreter,
-                const fs::path& libtorch) {
+/// The probe that the Python side finds or builds; empty where it gave no answer.
+fs::path ask_python(const fs::path& folder,
+                    const ProcessPlan& program,
+                    const fs::path& interpreter,
+                    const fs::path& libtorch) {
   RecorderCall call{program};
   call.program = interpreter;
   call.arguments = {(folder / "python" / "repro_check_probe.py").string(), folder.string()};
   if (!libtorch.empty()) call.arguments.push_back(libtorch.string());
-  const Json said = Json::parse(answer_of(call), nullptr, false);
-  if (!said.is_object() || !said.contains("refused")) return said;
-  throw core::Error(core::ErrorKind::kUsage, said.value("refused", ""), said.value("mend", ""));
+  std::istringstream answer(answer_of(call));
+  std::string what;
+  std::string text;
+  std::string mend;
+  std::getline(answer, what, '\0');
+  std::getline(answer, text, '\0');
+  std::getline(answer, mend, '\0');
+  if (what == "refused") throw core::Error(core::ErrorKind::kUsage, text, mend);
+  return what == "probe" ? fs::path(text) : fs::path();
+}
+
+std::optional<fs::path> find_probe(const fs::path& folder, const ProcessPlan& program) {
+  if (const fs::path interpreter = interpreter_of(program); !interpreter.empty()) {
+    ask_python(folder, program, interpreter, {});
+    return std::nullopt;
+  }
+  const fs::path libtorch = libtorch_of(program);
+  if (libtorch.empty()) return std::nullopt;
+  if (folder.string().find_first_of(" :") != std::string::npos) {
+    throw core::Error(
+        core::ErrorKind::kUsage,
+        "nothing in " + folder.string() + " can be preloaded: its path has a space or a colon",
+        "install repro-check in another place");
+  }
+  fs::path probe = ask_python(folder, program, "python3", libtorch);
+  if (!probe.empty()) return probe;
+  throw core::Error(
+      core::ErrorKind::kUsage,
+      "python3, which has to be in the program's PATH, gave no probe for " + libtorch.string(),
+      "see what it said above");
 }
 
 }  // namespace
@@ -154,17 +183,13 @@ fs::path require_probe_folder() {
 }
 
 std::optional<fs::path> prepare_probe(const fs::path& folder, const ProcessPlan& program) {
-  if (const fs::path interpreter = interpreter_of(program); !interpreter.empty()) {
-    ask_python(folder, program, interpreter, {});
-    return std::nullopt;
-  }
-  const fs::path libtorch = libtorch_of(program);
-  if (libtorch.empty()) return std::nullopt;
-  const Json said = ask_python(folder, program, "python3", libtorch);
-  if (said.is_object() && said.contains("probe")) return said["probe"].get<std::string>();
-  throw core::Error(core::ErrorKind::kUsage,
-                    "python3 gave no probe for " + libtorch.string(),
-                    "see what it said above");
+  // A command that runs a program several times starts its interpreter for this once.
+  using Asked = std::tuple<fs::path, fs::path, decltype(program.environment)>;
+  static std::map<Asked, std::optional<fs::path>> answers;
+  const Asked asked(program.program, program.cwd, program.environment);
+  const auto known = answers.find(asked);
+  return known != answers.end() ? known->second
+                                : answers.emplace(asked, find_probe(folder, program)).first->second;
 }
 
 }  // namespace repro_check::cmd

@@ -25,10 +25,10 @@ def start():
     path = os.environ.get(PLAN_VARIABLE)
     if not path or _plan is not None:
         return
-    import json
-
+    # JSON is Python but for three words. The module costs as much as all else here, and the program may have another
+    # one of that name.
     with open(path, encoding="utf-8") as file:
-        _plan = json.load(file)
+        _plan = eval(file.read(), {"null": None, "true": True, "false": False})
     for name in ("urandom", "listdir", "scandir"):
         setattr(os, name, _counted(os, name))
     _hook_imports(random=_on_random, **{"numpy.random": _on_numpy})

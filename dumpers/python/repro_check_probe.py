@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which probe a PyTorch takes: one that was installed, one out of the user's cache, or one that is built now, against
 that PyTorch's own headers. Run as a program, by the interpreter of a program that is to be recorded, it says so before
-the program starts, without importing PyTorch: `repro_check_probe.py LIBEXEC [LIBTORCH]`, one JSON object on stdout.
-LIBTORCH is the libtorch_cpu.so of a program without Python.
+the program starts, without importing PyTorch: `repro_check_probe.py LIBEXEC [LIBTORCH]`. LIBTORCH is the libtorch_cpu.so
+of a program without Python. On stdout, with zero bytes between: `probe` and its file, or `refused`, why and what to do;
+nothing where there is no PyTorch.
 
 Imports nothing that the interpreter has not got by itself, before there is something to build."""
 import os
@@ -41,12 +42,14 @@ class Torch:
 
     def has_old_abi(self):
         """Whether its strings are those of GCC 4, which those of our library are not."""
-        import mmap
-        import re
-
         with open(self.library, "rb") as file:
-            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as contents:
-                return re.search(rb"_ZN3c10\w*St7__cxx11", contents) is None
+            contents = file.read()
+        found = contents.find(b"St7__cxx11")
+        while found >= 0:
+            if contents.startswith(b"_ZN3c10", contents.rfind(b"\0", 0, found) + 1):
+                return False
+            found = contents.find(b"St7__cxx11", found + 1)
+        return True
 
     def headers(self):
         place = os.path.join(self.folder, "include")
@@ -323,16 +326,14 @@ class _Progress:
 
 
 def main():
-    import json
-
-    answer = {}
+    answer = []
     try:
         torch = torch_of(sys.argv[2]) if len(sys.argv) > 2 else find_torch()
         if torch is not None:
-            answer["probe"] = probe_for(torch, sys.argv[1])
+            answer = ["probe", probe_for(torch, sys.argv[1])]
     except Refused as refused:
-        answer = {"refused": refused.text, "mend": refused.mend}
-    print(json.dumps(answer))
+        answer = ["refused", refused.text, refused.mend]
+    os.write(1, os.fsencode("\0".join(answer)))
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 print, and how they end, is their own."""
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -75,6 +76,13 @@ class Training(Exec):
         self.assertNotIn("aten::set_", {r["operator"].partition(".")[0] for r in records})
         self.assertEqual(sum(r["operator"] == "repro_check::batch" for r in records), 4)
         self.compare("0", "1", 0)
+
+    def test_modules_of_the_program_named_as_ours_are_its_own(self):
+        self.program("print('its own')", "json.py")
+        program = self.program("import random; print(random.random()); import json")
+        result = self.python("A", program, code=4)
+        seeded = random.Random(0).random()
+        self.assertEqual(result.stdout, f"{seeded}\nits own\n")
 
     def test_records_say_where_they_are_from(self):
         self.python("A", TRAIN, "--epochs", "1")

@@ -136,6 +136,15 @@ class Refused(Probe):
         self.assertEqual(self.kept("*.building-*"), [])
 
 
+class Asked(ToolTest):
+    def test_an_interpreter_once_a_command(self):
+        starts, python = self.folder / "starts", self.folder / "python3"
+        python.write_text(f'#!/bin/sh\necho >> "{starts}"\nexec "{sys.executable}" "$@"\n')
+        python.chmod(0o755)
+        self.run_config(0, program={"command": [str(python), "-c", RECORDS]})
+        self.assertEqual(len(starts.read_text()), 1 + 2)
+
+
 class Built(Probe):
     def test_once_by_two_at_once(self):
         command = [os.environ["REPRO_CHECK"], "exec", "-o"]
