@@ -61,7 +61,7 @@ class ExecCommand final : public Command {
  public:
   ExecCommand()
       : Command({"exec",
-                 "Record a Python program that uses PyTorch, unchanged",
+                 "Record a program that uses PyTorch, unchanged",
                  {"repro-check exec -o before -- python train.py --epochs 1",
                   "repro-check exec -o after --level tensor --determinism warn -- python train.py",
                   "repro-check exec -c config.json"}}) {}

@@ -31,7 +31,7 @@ class InitCommand final : public Command {
                   &words_,
                   "TorchScript file; with --program the command, behind --",
                   {.required = true});
-    options.flag("--program", &is_program_, "For a program that uses PyTorch from Python");
+    options.flag("--program", &is_program_, "For a program that uses PyTorch");
     options.value("--method", "NAME", &method_, "Method to run (forward)");
     options.value("-o,--output", "FILE", &output_, "Write to a file, not to stdout");
     options.flag("--force", &force_, "Replace the file if it exists");

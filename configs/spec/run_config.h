@@ -45,7 +45,7 @@ struct ModelSpec {
   bool operator==(const ModelSpec&) const = default;
 };
 
-/// A program that a run starts in place of a model: any that uses PyTorch from Python.
+/// A program that a run starts in place of a model: any that uses PyTorch.
 struct ProgramSpec {
   std::vector<std::string> command;  ///< looked for in PATH, and its arguments
   std::filesystem::path cwd;         ///< where it is started; absolute once parsed
