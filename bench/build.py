@@ -1,9 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Where the time of a build went: `build.py NINJA_LOG`. Seconds are those of the jobs, each by the
-clock, so that they are a processor's where no more jobs run than there are processors."""
+"""Where the time of a build went, and what a probe takes that is built at first use: `build.py BUILD PYTHON`, of
+which PYTHON has torch, or is empty. Seconds are those of the jobs, each by the clock, so that they are a
+processor's where no more jobs run than there are processors."""
 import collections
+import os
+import resource
+import subprocess
 import sys
+import tempfile
+import time
 from pathlib import Path
 
 LONGEST = 15
@@ -32,12 +38,29 @@ def short(output: str) -> str:
     return output.replace(OBJECTS, "").replace(".dir/", ": ").removesuffix(".o")
 
 
+def build_probe(python: str, libexec: Path) -> str:
+    with tempfile.TemporaryDirectory() as scratch:
+        (Path(scratch) / "probe").symlink_to(libexec / "probe")  # and no probe beside it
+        begun = time.perf_counter()
+        answer = subprocess.run([python, "-B", libexec / "python" / "repro_check_probe.py", scratch],
+                                env={**os.environ, "XDG_CACHE_HOME": scratch, "CCACHE_DISABLE": "1"},
+                                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True).stdout
+        seconds = time.perf_counter() - begun
+    what, _, told = answer.partition("\0")
+    if what != "probe":
+        sys.exit(f"the probe was not built: {told}")
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return (f"{seconds:.1f} s, {used.ru_utime + used.ru_stime:.1f} s of processors, "
+            f"{used.ru_maxrss / 2**20:.1f} GiB for each")
+
+
 def main() -> int:
-    if len(sys.argv) != 2:
+    if len(sys.argv) != 3:
         sys.exit(__doc__)
+    build = Path(sys.argv[1])
     jobs = [
         ((end - start) / 1000, output)
-        for (start, end, _, _), output in last_of_each(Path(sys.argv[1])).items()
+        for (start, end, _, _), output in last_of_each(build / ".ninja_log").items()
     ]
     total, count = collections.Counter(), collections.Counter()
     for seconds, output in jobs:
@@ -49,6 +72,8 @@ def main() -> int:
     print(f"{sum(total.values()):9.1f} {len(jobs):5}  in all\n\n{'seconds':>9}  longest jobs")
     for seconds, output in sorted(jobs, reverse=True)[:LONGEST]:
         print(f"{seconds:9.1f}  {short(output)}")
+    if sys.argv[2]:
+        print(f"\nthe probe, at first use: {build_probe(sys.argv[2], build / 'libexec' / 'repro-check')}")
     return 0
 
 
