@@ -86,7 +86,7 @@ def find_torch():
 
 def torch_of(library):
     """The one that a libtorch_cpu.so belongs to."""
-    place = os.path.dirname(library)
+    place = os.path.realpath(os.path.dirname(library))  # /lib is a link to /usr/lib
     folder = os.path.dirname(place)
     if not os.path.exists(os.path.join(folder, "include")):  # of Debian: /usr/lib/x86_64-linux-gnu
         folder = os.path.dirname(folder)

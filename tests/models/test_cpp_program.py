@@ -101,6 +101,24 @@ class CppProgram(ToolTest):
         self.assertEqual(result.stdout, "")
         self.assertIn("no C++ compiler", result.stderr)
 
+    def test_the_libtorch_of_a_distribution_in_a_linked_folder(self):
+        places = self.folder / "usr" / "lib" / "x86_64-linux-gnu"
+        header = self.folder / "usr" / "include" / "torch" / "csrc" / "api" / "include" / "torch" / "version.h"
+        for folder in (places, header.parent):
+            folder.mkdir(parents=True)
+        for name in ("libtorch_cpu.so", "libc10.so"):
+            (places / name).touch()
+        header.write_text("".join(f"#define TORCH_VERSION_{part} {number}\n"
+                                  for part, number in (("MAJOR", 1), ("MINOR", 13), ("PATCH", 1))))
+        (self.folder / "lib").symlink_to("usr/lib")
+        sys.path.insert(0, str(LIBEXEC / "python"))
+        self.addCleanup(sys.path.remove, str(LIBEXEC / "python"))
+        from repro_check_probe import torch_of
+
+        torch = torch_of(str(self.folder / "lib" / places.name / "libtorch_cpu.so"))
+        self.assertEqual((torch.version, torch.release), ("1.13.1", "1.13"))
+        self.assertEqual(Path(torch.library).resolve(), (places / "libc10.so").resolve())
+
 
 class Preloaded(unittest.TestCase):
     """Into everything that such a program starts."""
