@@ -250,18 +250,19 @@ LeafStats walk_through(Dtype dtype, const Walk& walk) {
   if (visit_integer(dtype, [&](auto zero) { stats = over_integers<decltype(zero)>(walk); })) {
     return stats;
   }
-  const double normal = row_of(part_dtype(dtype)).layout.min_normal();
-  switch (part_dtype(dtype)) {
+  const Dtype part = part_dtype(dtype);
+  const auto normal = [&] { return row_of(part).layout.min_normal(); };
+  switch (part) {
     case Dtype::kFloat32:
       return over_floats<float>(walk);
     case Dtype::kFloat64:
       return over_floats<double>(walk);
     case Dtype::kFloat16:
       return over<float, std::uint16_t>(
-          walk, normal, [](std::uint16_t raw, float* into) { *into = half_to_float(raw); });
+          walk, normal(), [](std::uint16_t raw, float* into) { *into = half_to_float(raw); });
     case Dtype::kBFloat16:
       return over<float, std::uint16_t>(
-          walk, normal, [](std::uint16_t raw, float* into) { *into = bfloat_to_float(raw); });
+          walk, normal(), [](std::uint16_t raw, float* into) { *into = bfloat_to_float(raw); });
     case Dtype::kFloat4E2M1FNX2:
       return over_nibbles(walk);
     case Dtype::kUnknown:
