@@ -568,6 +568,11 @@ void Capture::append_values(const std::string& name,
     note_last(record, false);
     sink_->enter(record);
     RecordList tensors(record.tensors);
+    std::vector<at::Tensor> ahead;
+    for (const auto& [path, value] : values) {
+      if (value.isTensor()) ahead.push_back(value.toTensor());
+    }
+    tensors_.read_ahead(ahead);
     RecordingOrder order;
     const auto add = [&](const at::Tensor& tensor, const std::string& slot) {
       return static_cast<std::uint32_t>(tensors_.add(tensor, slot, order, tensors));

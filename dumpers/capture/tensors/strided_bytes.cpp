@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -396,6 +397,16 @@ ContentSummary summarise_content(const StridedBytes& content, core::Dtype dtype,
   };
   at::parallel_for(0, static_cast<std::int64_t>((bytes + at_once - 1) / at_once), 1, walk);
   return leaves.put_together();
+}
+
+void summarise_contents(std::span<ContentOrder> orders, bool with_stats) {
+  std::atomic<std::size_t> next = 0;
+  const auto work = [&](std::int64_t /*first*/, std::int64_t /*last*/) {
+    for (std::size_t i = next++; i < orders.size(); i = next++) {
+      orders[i].summary = summarise_content(*orders[i].content, orders[i].dtype, with_stats);
+    }
+  };
+  at::parallel_for(0, at::get_num_threads(), 1, work);
 }
 
 }  // namespace repro_check::capture

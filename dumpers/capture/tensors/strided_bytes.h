@@ -74,4 +74,13 @@ struct ContentSummary {
 /// LibTorch's own threads. Nothing is written, no operator is called, no generator moves.
 ContentSummary summarise_content(const StridedBytes& content, core::Dtype dtype, bool with_stats);
 
+/// Many contents, each of which is too small for its leaves to be shared out.
+struct ContentOrder {
+  const StridedBytes* content = nullptr;  ///< borrowed
+  core::Dtype dtype = core::Dtype::kUnknown;
+  ContentSummary summary;  ///< to be filled
+};
+/// Fills all summaries, the contents shared out over LibTorch's own threads.
+void summarise_contents(std::span<ContentOrder> orders, bool with_stats);
+
 }  // namespace repro_check::capture

@@ -583,12 +583,53 @@ bool TensorRecorder::store_bytes(const StridedBytes& content, core::TensorRecord
 
 void TensorRecorder::summarise(const StridedBytes& content, core::TensorRecord& record) {
   hashed_bytes_ += content.byte_count();
-  const bool with_stats = level_ != core::DumpLevel::kDigest;
-  ContentSummary summary = summarise_content(content, record.dtype, with_stats);
+  ContentSummary summary = summarise_content(content, record.dtype, with_stats());
   record.digest = summary.digest;
   record.stats = summary.stats;
   record.counted.reset();
-  if (!with_stats) record.counted = summary.non_finite;
+  if (!with_stats()) record.counted = summary.non_finite;
+}
+
+void TensorRecorder::read_ahead(std::span<const at::Tensor> tensors) {
+  struct Unread {
+    const at::Tensor* tensor;
+    StorageEntry* entry;
+    std::int64_t version;
+    HostContent content;
+  };
+  std::vector<Unread> unread;
+  std::size_t bytes = 0;
+  for (const at::Tensor& tensor : tensors) {
+    if (form_of(tensor) != TensorForm::kStrided || !tensor.is_cpu() || tensor.is_quantized() ||
+        dtype_of(tensor.scalar_type()) == core::Dtype::kUnknown || tensor.nbytes() == 0 ||
+        tensor.nbytes() > core::kDigestChunk) {
+      continue;
+    }
+    const c10::Storage& storage = tensor.unsafeGetTensorImpl()->unsafe_storage();
+    StorageEntry& entry = storages_.find(storage);
+    entry.notice_memory(*storage.unsafeGetStorageImpl());
+    if (entry.uninitialised || entry.foreign || entry.find(tensor) != nullptr) continue;
+    const std::int64_t version = version_of(*tensor.unsafeGetTensorImpl());
+    if (std::optional<HostContent> content = host_content(tensor)) {
+      bytes += content->bytes.byte_count();
+      unread.push_back({&tensor, &entry, version, std::move(*content)});
+    }
+  }
+  if (bytes < core::kDigestChunk / 4) return;  // not worth waking other threads
+  std::vector<ContentOrder> orders;
+  orders.reserve(unread.size());
+  for (const auto& [tensor, entry, version, content] : unread) {
+    orders.push_back({&content.bytes, dtype_of(tensor->scalar_type()), {}});
+  }
+  summarise_contents(orders, with_stats());
+  hashed_bytes_ += bytes;
+  for (std::size_t i = 0; i < unread.size(); ++i) {
+    const Unread& read = unread[i];
+    const ContentSummary& summary = orders[i].summary;
+    CachedDigest& cached = read.entry->remember(*read.tensor, summary.digest, read.version);
+    cached.stats = summary.stats;
+    if (!with_stats()) cached.counted = summary.non_finite;
+  }
 }
 
 }  // namespace repro_check::capture

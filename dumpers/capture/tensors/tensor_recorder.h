@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -144,6 +145,10 @@ class TensorRecorder {
                   const RecordingOrder& order,
                   RecordList& into);
 
+  /// Reads the contents of tensors that will be added next, on all of LibTorch's threads: many
+  /// small ones, each of which add() would read on this one.
+  void read_ahead(std::span<const at::Tensor> tensors);
+
   StorageTable& storages() noexcept { return storages_; }
   [[nodiscard]] std::uint64_t hashed_bytes() const noexcept { return hashed_bytes_; }
 
@@ -176,6 +181,7 @@ class TensorRecorder {
   /// The record's digest is that of the bytes stored, should they have changed meanwhile.
   bool store_bytes(const StridedBytes& content, core::TensorRecord& record);
   void summarise(const StridedBytes& content, core::TensorRecord& record);
+  [[nodiscard]] bool with_stats() const { return level_ != core::DumpLevel::kDigest; }
   [[nodiscard]] bool wants_bytes(const RecordingOrder& order) const {
     return level_ == core::DumpLevel::kTensor && order.keep_bytes;
   }
