@@ -16,6 +16,7 @@
 #include "cmd/options/config_options.h"
 #include "cmd/recording/recorder_process.h"
 #include "cmd/render/text.h"
+#include "cmd/setup/probe_cache.h"
 #include "cmd/terminal/command.h"
 #include "cmd/terminal/logging.h"
 #include "cmd/terminal/output.h"
@@ -70,6 +71,26 @@ std::vector<EnvironmentFact> facts_of_the_recorder(const std::filesystem::path& 
   }
 }
 
+/// What was built at first use.
+void add_facts_of_the_cache(std::vector<EnvironmentFact>& facts) {
+  for (const BuiltProbe& probe : built_probes(probe_cache())) {
+    facts.push_back(
+        {"probe." + probe.torch, probe.file.string() + ", " + format_bytes(probe.bytes)});
+  }
+}
+
+std::string removed_text(const std::vector<BuiltProbe>& removed) {
+  std::string text;
+  for (const BuiltProbe& probe : removed) {
+    text += fmt::format("removed the probe for PyTorch {}, {}: {}\n",
+                        escape_name(probe.torch),
+                        format_bytes(probe.bytes),
+                        escape_name(probe.file.string()));
+  }
+  return removed.empty() ? "nothing is built in " + escape_name(probe_cache().string()) + "\n"
+                         : text;
+}
+
 std::string facts_text(const std::vector<EnvironmentFact>& facts) {
   std::size_t width = 0;
   for (const EnvironmentFact& fact : facts) width = std::max(width, fact.name.size());
@@ -100,17 +121,26 @@ void mention_other_runs(const configs::Config& config, const configs::RunSpec& s
 class EnvCommand final : public Command {
  public:
   EnvCommand()
-      : Command(
-            {"env",
-             "Show the machine, or the variables a configuration pins",
-             {"repro-check env", "eval \"$(repro-check env -c config.json --run candidate)\""}}) {}
+      : Command({"env",
+                 "Show the machine and its probes, or the variables a configuration pins",
+                 {"repro-check env",
+                  "repro-check env --clean",
+                  "eval \"$(repro-check env -c config.json --run candidate)\""}}) {}
 
   void define(Options& options) override {
     config_.define(options, false);
     options.value("--run", "NAME", &run_name_, "Which run of the configuration");
+    options.flag("--clean", &clean_, "Remove the probes that exec built at first use");
   }
 
   core::ExitCode run(const GlobalOptions&) override {
+    if (clean_) {
+      if (config_.given() || run_name_) {
+        throw core::Error(core::ErrorKind::kUsage, "--clean goes with nothing else");
+      }
+      write_stdout(removed_text(remove_built_probes(probe_cache())));
+      return core::ExitCode::kReproducible;
+    }
     if (config_.given()) {
       const configs::Config config = config_.load();
       const configs::RunSpec& run = choose_run(config, run_name_);
@@ -122,18 +152,18 @@ class EnvCommand final : public Command {
       throw core::Error(core::ErrorKind::kUsage, "--run needs a configuration", "add -c FILE");
     }
     const auto recorder = find_recorder();
-    if (!recorder) {
-      log_info("no recorder was found, so nothing is said of LibTorch");
-      write_stdout(facts_text(facts_of_the_system()));
-      return core::ExitCode::kReproducible;
-    }
-    write_stdout(facts_text(facts_of_the_recorder(*recorder)));
+    if (!recorder) log_info("no recorder was found, so nothing is said of LibTorch");
+    std::vector<EnvironmentFact> facts =
+        recorder ? facts_of_the_recorder(*recorder) : facts_of_the_system();
+    add_facts_of_the_cache(facts);
+    write_stdout(facts_text(facts));
     return core::ExitCode::kReproducible;
   }
 
  private:
   ConfigOptions config_;
   std::optional<std::string> run_name_;
+  bool clean_ = false;
 };
 
 }  // namespace

@@ -339,6 +339,41 @@ class ProcessTest(unittest.TestCase):
         self.assertIn(b"goes on behind the end", done.stdout)
         self.assertEqual(self.names(), sorted(["A", "zeros.tar.zst", "m.pt", "config.json"]))
 
+    def test_what_was_built_is_listed_and_removed_but_for_what_is_being_built(self):
+        cache = self.tmp / "cache" / "repro-check"
+        cache.mkdir(parents=True)
+        env = dict(os.environ, XDG_CACHE_HOME=str(cache.parent), REPRO_CHECK_RECORDER="/nowhere")
+
+        def said(*flags):
+            return subprocess.run([TOOL, "env", *flags], env=env, capture_output=True, text=True,
+                                  check=True)
+
+        old, new = "probe-2.9.1-cxx11-0.1.0-0123", "probe-2.13.0+cpu-cxx11-0.1.0-0123"
+        for build in (old, new):
+            for end, size in ((".so", 2048), (".log", 10), (".lock", 0)):
+                (cache / (build + end)).write_bytes(b"x" * size)
+        (cache / (old + ".building-abc")).mkdir()
+        (cache / (old + ".building-abc") / "probe.o").write_bytes(b"half")
+        (cache / "probe-of-somebody").write_text("not ours")
+        listed = said().stdout.splitlines()
+        self.assertEqual([line.split() for line in listed if line.startswith("probe.")], [
+            ["probe.2.13.0+cpu", f"{cache / new}.so,", "2.0", "kB"],
+            ["probe.2.9.1", f"{cache / old}.so,", "2.0", "kB"]])
+
+        with open(cache / (new + ".lock"), "w", encoding="utf-8") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            removed = said("--clean")
+        self.assertEqual(removed.stdout,
+                         f"removed the probe for PyTorch 2.9.1, 2.0 kB: {cache / old}.so\n")
+        self.assertIn(f"{new} is being built, and stays", removed.stderr)
+        self.assertEqual(sorted(path.name for path in cache.iterdir()),
+                         [new + ".lock", new + ".log", new + ".so", "probe-of-somebody"])
+        (cache / "probe-of-somebody").unlink()
+        self.assertIn("PyTorch 2.13.0+cpu", said("--clean").stdout)
+        self.assertFalse(cache.exists())
+        self.assertEqual(said("--clean").stdout, f"nothing is built in {cache}\n")
+        self.assertFalse([line for line in said().stdout.splitlines() if line.startswith("probe.")])
+
     def test_it_links_no_libtorch(self):
         linked = subprocess.run(["ldd", TOOL], capture_output=True, check=True).stdout
         self.assertNotIn(b"torch", linked)
