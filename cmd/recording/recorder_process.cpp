@@ -461,7 +461,7 @@ std::filesystem::path require_recorder(const std::optional<std::filesystem::path
                     "there is no recorder, so nothing can be recorded (looked for " + looked + ")",
                     "install the package repro-check-recorder, or build with "
                     "-DREPRO_CHECK_WITH_TORCH=ON, or point REPRO_CHECK_RECORDER at a "
-                    "repro-check-recorder; diff, inspect and validate work without");
+                    "repro-check-recorder; diff, exec, inspect and validate work without");
 }
 
 void throw_if_interrupted() {
