@@ -73,6 +73,7 @@ that differs, by how much and why, and gates CI on it.
 Recordings are compared, inspected and verified without LibTorch. To make
 them, install repro-check-recorder.")
 set(CPACK_DEBIAN_TOOL_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_TOOL_PACKAGE_CONTROL_EXTRA "${package_files}/postinst" "${package_files}/prerm")
 set(CPACK_DEBIAN_TOOL_PACKAGE_RECOMMENDS repro-check-recorder)
 set(CPACK_DEBIAN_TOOL_PACKAGE_SUGGESTS python3-repro-check)
 

@@ -42,6 +42,7 @@ DEPENDS = {
     "python3-repro-check": ["python3-h5py", "python3-numpy", "python3-xxhash"],
     "repro-check-recorder": ["repro-check (= {version})", "libtorch"],
 }
+SCRIPTS = {"repro-check": {"postinst": "py3compile -p repro-check", "prerm": "py3clean -p repro-check"}}
 PROGRAMS = {"usr/bin/repro-check", "usr/libexec/repro-check/repro-check-recorder",
             "usr/share/repro-check/ci/repro-check-gate.sh"}
 
@@ -84,6 +85,9 @@ def check_control(name: str, package: Path, version: str):
     for wanted in DEPENDS[name]:
         if not any(each.startswith(wanted.format(version=version)) for each in depends):
             yield f"{name}: depends on {depends}, and not on {wanted}"
+    for script, command in SCRIPTS.get(name, {}).items():
+        if command not in output("dpkg-deb", "--info", str(package), script):
+            yield f"{name}: {script} does not call {command}"
     if name != "repro-check-recorder" and any("torch" in each for each in depends):
         yield f"{name}: depends on LibTorch: {depends}"
 
