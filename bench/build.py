@@ -1,18 +1,21 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Where the time of a build went, and what a probe takes that is built at first use: `build.py BUILD PYTHON`, of
-which PYTHON has torch, or is empty. Seconds are those of the jobs, each by the clock, so that they are a
+"""Where the time of a build went, what a probe takes that is built at first use, and how large and how quick the
+program of a wheel is beside the bare one: `build.py BUILD PYTHON WHEEL`, of which PYTHON has torch, or is empty. Seconds are those of the jobs, each by the clock, so that they are a
 processor's where no more jobs run than there are processors."""
 import collections
 import os
 import resource
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
+import zipfile
 from pathlib import Path
 
 LONGEST = 15
+STARTS = 40
 OBJECTS = "CMakeFiles/"
 
 
@@ -54,8 +57,31 @@ def build_probe(python: str, libexec: Path) -> str:
             f"{used.ru_maxrss / 2**20:.1f} GiB for each")
 
 
+def start_ups(programs: dict) -> dict:
+    """Milliseconds that --help takes, in turn, so that what else goes on meets them alike: the median."""
+    taken = {name: [] for name in programs}
+    for _ in range(STARTS):
+        for name, program in programs.items():
+            begun = time.perf_counter()
+            subprocess.run([program, "--help"], stdout=subprocess.DEVNULL, check=True)
+            taken[name].append((time.perf_counter() - begun) * 1000)
+    return {name: statistics.median(times) for name, times in taken.items()}
+
+
+def wheel_told(wheel: Path, bare: Path) -> str:
+    with tempfile.TemporaryDirectory() as scratch, zipfile.ZipFile(wheel) as archive:
+        inside = next(name for name in archive.namelist() if name.endswith(".data/scripts/repro-check"))
+        program = Path(archive.extract(inside, scratch))
+        program.chmod(0o755)
+        installed = sum(entry.file_size for entry in archive.infolist())
+        times = start_ups({"wheel": program, "bare": bare})
+        size = program.stat().st_size
+    return (f"{wheel.name}: {wheel.stat().st_size / 1e6:.1f} MB, installed {installed / 1e6:.1f} MB, its program "
+            f"{size / 1e6:.1f} MB\n--help: {times['wheel']:.1f} ms, that of {bare}: {times['bare']:.1f} ms")
+
+
 def main() -> int:
-    if len(sys.argv) != 3:
+    if len(sys.argv) != 4:
         sys.exit(__doc__)
     build = Path(sys.argv[1])
     jobs = [
@@ -74,6 +100,7 @@ def main() -> int:
         print(f"{seconds:9.1f}  {short(output)}")
     if sys.argv[2]:
         print(f"\nthe probe, at first use: {build_probe(sys.argv[2], build / 'libexec' / 'repro-check')}")
+    print(f"\n{wheel_told(Path(sys.argv[3]), build / 'bin' / 'repro-check')}")
     return 0
 
 

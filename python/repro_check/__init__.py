@@ -14,9 +14,10 @@
 
 from __future__ import annotations
 
+import importlib as _importlib
 import os as _os
+import typing as _typing
 
-from .dump import Dump, NamedTensor
 from .errors import (
     DamagedDump,
     IncompleteDump,
@@ -28,10 +29,13 @@ from .errors import (
     UnsupportedDtype,
 )
 from .program import compare, record
-from .records import Operator, Tensor, Tensors
-from .values import Opaque, Symbol, TensorSlot
-from .writer import DumpWriter
-from .writer import Given as tensor
+
+if _typing.TYPE_CHECKING:
+    from .dump import Dump, NamedTensor
+    from .records import Operator, Tensor, Tensors
+    from .values import Opaque, Symbol, TensorSlot
+    from .writer import DumpWriter
+    from .writer import Given as tensor
 
 __version__ = "0.1.0"
 
@@ -59,6 +63,33 @@ __all__ = [
     "tensor",
 ]
 
+# Recording and comparing need neither NumPy nor h5py: what does is imported at its first use.
+_MODULES = {
+    "dump": ("Dump", "NamedTensor"),
+    "records": ("Operator", "Tensor", "Tensors"),
+    "values": ("Opaque", "Symbol", "TensorSlot"),
+    "writer": ("DumpWriter", "tensor"),
+}
+_LATER = {name: module for module, names in _MODULES.items() for name in names}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        module = _importlib.import_module(f"{__name__}.{_LATER[name]}")
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            f"dumps are read and written with {error.name}, which is not installed: pip install 'repro-check[dumps]'",
+            name=error.name,
+        ) from None
+    globals()[name] = value = getattr(module, {"tensor": "Given"}.get(name, name))
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *_LATER]
+
 
 def open(  # noqa: A001 (as gzip and tarfile have it)
     directory: str | _os.PathLike[str],
@@ -72,4 +103,4 @@ def open(  # noqa: A001 (as gzip and tarfile have it)
     partial: take a recording that was cut short.
     @throws DamagedDump, IncompleteDump, UnknownFormat
     """
-    return Dump(directory, reference=reference, partial=partial)
+    return __getattr__("Dump")(directory, reference=reference, partial=partial)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the program `repro-check` is: named, built in the checkout that this package was installed from, or in PATH."""
+"""Where the program `repro-check` is: named, built in the checkout that this package was installed from, installed with
+this package, or in PATH."""
 
 from __future__ import annotations
 
@@ -16,8 +17,8 @@ from .errors import ToolError
 
 
 def find_tool(argument: str | os.PathLike[str] | None = None) -> str:
-    """The argument, else $REPRO_CHECK, else what is built in the checkout that `pip install .` was called in, else the
-    `repro-check` of PATH.
+    """The argument, else $REPRO_CHECK, else what is built in the checkout that `pip install .` was called in, else what
+    this package's wheel has brought, else the `repro-check` of PATH.
     @throws ToolError where that is no program"""
     for source, name in (("", argument), ("REPRO_CHECK is ", os.environ.get("REPRO_CHECK"))):
         if name:
@@ -27,7 +28,7 @@ def find_tool(argument: str | os.PathLike[str] | None = None) -> str:
             return found
     checkout = _checkout()
     found = checkout and shutil.which(checkout / "build" / "release" / "bin" / "repro-check")
-    found = found or _in_path()
+    found = found or _of_the_wheel() or _in_path()
     if found is None and checkout is not None:
         raise ToolError(
             f"repro-check is not built in {checkout}, where this package was installed from, nor in PATH",
@@ -41,7 +42,7 @@ def find_tool(argument: str | os.PathLike[str] | None = None) -> str:
 
 
 def main() -> typing.NoReturn:
-    """The command `repro-check` of this package: becomes the program."""
+    """The command `repro-check` of a checkout's package: becomes the program, which a wheel has in its place."""
     try:
         program = find_tool()
     except ToolError as error:
@@ -60,6 +61,21 @@ def _checkout() -> pathlib.Path | None:
     if "dir_info" not in origin:
         return None
     return pathlib.Path(urllib.parse.unquote(urllib.parse.urlsplit(origin["url"]).path))
+
+
+def _of_the_wheel() -> str | None:
+    """Found without PATH, which leaves out an environment that was not activated."""
+    try:
+        files = importlib.metadata.files("repro-check") or []
+    except importlib.metadata.PackageNotFoundError:
+        return None
+    for file in files:
+        if file.name == "repro-check":
+            place = pathlib.Path(file.locate())
+            found = shutil.which(place.parent.resolve() / place.name)
+            if found is not None and not _is_ours(found):
+                return found
+    return None
 
 
 def _in_path() -> str | None:

@@ -18,7 +18,7 @@ repro_check_test(
   report_reader_test.cpp
   LINK
   repro_check_render_reports
-  fmt::fmt
+  repro_check_fmt
   nlohmann_json::nlohmann_json
   LABELS
   unit
