@@ -17,7 +17,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--repro-check",
         metavar="PATH",
         default=None,
-        help="the program repro-check; else $REPRO_CHECK, else that of the checkout, else the one in PATH",
+        help="the program repro-check; else $REPRO_CHECK, else that of the checkout or the wheel, else the one in PATH",
     )
 
 
