@@ -35,7 +35,13 @@ class CppProgram(ToolTest):
         self.assertEqual(result.stdout, bare.stdout)
         self.assertIn("modules, steps and names of parameters", result.stderr)
         records = self.records("A")
-        self.assertEqual({r["phase"] for r in records}, {"forward", "backward"})
+        manifest = json.loads((self.folder / "A" / "manifest.json").read_text(encoding="utf-8"))
+        libtorch = next(fact["value"] for fact in manifest["environment"] if fact["name"] == "libtorch.version")
+        phases = {r["phase"] for r in records}
+        if tuple(map(int, libtorch.split(".")[:2])) < (2, 1):  # these do not say where a backward pass stands
+            self.assertEqual(phases, {"forward"})
+            return
+        self.assertEqual(phases, {"forward", "backward"})
         forward = [r["operator"] for r in records if r["phase"] == "forward"]
         backward = [r["operator"] for r in records if r["phase"] == "backward"]
         self.assertEqual(forward.count("aten::mm"), 2 * 3)
