@@ -15,6 +15,7 @@
 #include "core/trace/dataflow.h"
 #include "core/trace/dump.h"
 #include "core/trace/op_record.h"
+#include "core/trace/program_records.h"
 #include "core/trace/run_manifest.h"
 
 namespace repro_check::cmd {
@@ -44,6 +45,9 @@ constexpr std::array kSummary{
              "dropout {dropout}"},
     ViewLine{"trace",
              "{calls:operator}, {trace/tensors:tensor}; level {trace/level}, depth {trace/depth}"},
+    ViewLine{"compiled",
+             "{:operator} inside of compiled regions, where nobody sees those that were fused",
+             "fused"},
     ViewLine{"partial",
              "{reason}; {unfinished:operator} unfinished, {lost_contents:content} lost",
              "trace/partial"},
@@ -84,6 +88,19 @@ std::string most_frequent(const core::DumpSource& dump) {
   }
   if (ordered.size() > kMost) text += fmt::format(", and {} more kinds", ordered.size() - kMost);
   return text;
+}
+
+std::uint64_t operators_inside_regions(const core::DumpSource& dump) {
+  std::uint64_t count = 0;
+  for (std::uint64_t i = 0; i < dump.op_count(); ++i) {
+    const core::OpRecord head = dump.op_head(i);
+    if (!head.op || head.op->name != core::kRegionRecord) continue;
+    const core::OpRecord record = dump.op(i);
+    const core::Value* value = core::find_argument(record, core::kRegionOperators);
+    const auto number = value == nullptr ? std::nullopt : core::number_in(record, *value);
+    count += static_cast<std::uint64_t>(std::max(number.value_or(0), 0.0));
+  }
+  return count;
 }
 
 /// Of the document's `op`, and what text_model() adds to it.
@@ -320,6 +337,7 @@ std::string summary_view(const core::DumpSource& dump, Form form, int verbosity)
   model["calls"] = trace.operator_calls();
   model["own_contents"] = trace.contents - (trace.reference ? trace.reference->contents : 0);
   model["most"] = most_frequent(dump);
+  model["fused"] = operators_inside_regions(dump);
   const auto count = [&](core::NamedTensorKind kind) {
     return std::ranges::count(manifest.named_tensors, kind, &core::NamedTensor::kind);
   };

@@ -22,6 +22,7 @@
 #include "cmd/terminal/logging.h"
 #include "cmd/terminal/signals.h"
 #include "core/error.h"
+#include "core/trace/program_records.h"
 #include "dumpers/journal/journal_reader.h"
 #include "dumpers/store/directory/dump_directory.h"
 #include "dumpers/store/dump_reader.h"
@@ -227,17 +228,18 @@ namespace {
 
 /// What a program said itself, and no operator: `step 3 optimizer_step param.head.weight`.
 std::vector<RecorderOutput> outputs_of(const fs::path& dump) {
-  constexpr std::string_view kOwn = "repro_check::";
   std::vector<RecorderOutput> outputs;
   const auto source = store::open_dump(dump);
   for (std::uint64_t index = 0; index < source->op_count(); ++index) {
-    if (!source->op_head(index).op->name.starts_with(kOwn)) continue;
+    if (!core::is_named_values(source->op_head(index))) continue;
     const core::OpRecord record = source->op(index);
     for (const core::TensorRecord& tensor : record.tensors) {
       if (tensor.role != core::TensorRole::kOutput) continue;
       outputs.push_back(
-          {fmt::format(
-               "step {} {} {}", record.step, record.op->name.substr(kOwn.size()), tensor.slot),
+          {fmt::format("step {} {} {}",
+                       record.step,
+                       record.op->name.substr(core::kNamedPrefix.size()),
+                       tensor.slot),
            fmt::format("{} [{}]", core::dtype_name(tensor.dtype), fmt::join(tensor.shape, ", ")),
            core::to_hex(tensor.digest)});
     }

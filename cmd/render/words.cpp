@@ -14,6 +14,7 @@
 #include "comparators/measure/policy.h"
 #include "core/tensor/content.h"
 #include "core/tensor/tensor_record.h"
+#include "core/trace/program_records.h"
 
 namespace repro_check::cmd {
 namespace {
@@ -448,7 +449,26 @@ std::string returned_amount(const OpDivergence& op) {
   return op.notes.empty() ? op.cause.evidence : op.notes.front();
 }
 
+namespace {
+
+/// Of values that a person knows by name, a number is shown as the two that it is:
+/// `loss: 2.302585 against 2.302586, max 4 ULP`.
+std::string named_amount(const OpDivergence& op) {
+  const auto* output = leading_output(op);
+  const bool is_number = output != nullptr && output->metrics && output->metrics->elements == 1 &&
+                         output->samples.size() == 1;
+  if (!is_number) return returned_amount(op);
+  const comparators::Sample& sample = output->samples.front();
+  std::string text =
+      fmt::format("{}: {} against {}", output->baseline.slot, sample.baseline, sample.candidate);
+  if (sample.ulp) text += fmt::format(", {} ULP", format_ulp(*sample.ulp));
+  return text;
+}
+
+}  // namespace
+
 std::string op_amount(const OpDivergence& op) {
+  if (core::is_named_values(shown_record(op))) return named_amount(op);
   if (const auto* output = leading_output(op)) return amount_text(*output);
   return op.notes.empty() ? "results differ" : op.notes.front();
 }

@@ -27,6 +27,7 @@
 #include "core/error.h"
 #include "core/system/memory.h"
 #include "core/trace/op_record.h"
+#include "core/trace/program_records.h"
 
 namespace repro_check::comparators {
 core::Digest digest_of_name(std::string_view name) noexcept {
@@ -546,6 +547,7 @@ void align_all(const core::DumpSource& baseline,
   pairing.candidate_of.assign(pairing.baseline.keys.size(), kUnmatched);
   pairing.baseline_of.assign(pairing.candidate.keys.size(), kUnmatched);
   pairing.how.assign(pairing.baseline.keys.size(), MatchedBy::kNone);
+  pairing.steps_before = options.steps_before;
   align_streams(baseline, candidate, here, there, pairing);
 }
 

@@ -66,6 +66,7 @@ struct Pairing {
   std::vector<std::uint64_t> rewritten;  ///< per entry of the map, records of the candidate
   std::uint64_t matched = 0;             ///< operators; returned values are none
   AlignmentSummary summary;              ///< but for what was left over
+  std::uint32_t steps_before = 0;        ///< as the options say
 
   void match(std::uint32_t baseline_op, std::uint32_t candidate_op, MatchedBy by);
 

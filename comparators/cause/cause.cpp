@@ -19,6 +19,7 @@
 #include "core/tensor/tensor_record.h"
 #include "core/trace/dataflow.h"
 #include "core/trace/op_record.h"
+#include "core/trace/program_records.h"
 #include "core/trace/run_manifest.h"
 
 namespace repro_check::comparators {
@@ -206,6 +207,13 @@ std::optional<Cause> rng_stream(const Case& c) {
                           c.evidence.candidate.manifest().seed);
   }
   if (parting.empty()) parting = "its generator stood at another place";
+  for (const Difference& difference : c.evidence.report.differences) {
+    if (!difference.pointer.starts_with(core::kSetByProgram)) continue;
+    parting += fmt::format("; the program called {} {} -> {}",
+                           difference.pointer.substr(core::kSetByProgram.size()),
+                           difference.baseline,
+                           difference.candidate);
+  }
   Cause cause(CauseKind::kRngStream,
               fmt::format("it draws random numbers, its inputs were bit-equal, and {}", parting));
   if (seeds) cause.advice = "set one \"seed\" for both runs";
@@ -687,6 +695,10 @@ class Tracer {
         traced.origin = CauseKind::kAmplified;
         return;
       case OpOutcome::kSkipped:
+        if (const auto step = step_that_tells_of(producer)) {
+          set_producer(*step, traced);
+          return;
+        }
         // Memory that was handed out empty: Python has filled it since, with no operator.
         if (evidence_.baseline.manifest().is_of_program()) {
           traced.producer.reset();
@@ -696,6 +708,16 @@ class Tracer {
       default:
         traced.origin = CauseKind::kPropagated;
     }
+  }
+
+  /// Of an operator of an optimizer that was not read, what tells of all of them when they are
+  /// done.
+  [[nodiscard]] std::optional<std::uint64_t> step_that_tells_of(std::uint64_t op) const {
+    if (evidence_.baseline.manifest().trace.optimizer != core::kOptimizerState) return std::nullopt;
+    if (evidence_.baseline.op_head(op).phase != core::Phase::kOptimizer) return std::nullopt;
+    const auto next = std::ranges::upper_bound(evidence_.optimizer_steps, op);
+    if (next == evidence_.optimizer_steps.end() || *next >= reader_.index) return std::nullopt;
+    return *next;
   }
 
   /// The last writer wrote the same on both sides. Another part of the memory may have come to
@@ -818,13 +840,12 @@ Cause propagated_cause(const TracedInput& input, const Evidence& evidence) {
 
 /// `; it asked os.urandom (2 calls, first at data.py:7)`: what no seed of ours pins.
 std::string unpinned_text(const core::RunManifest& manifest) {
-  constexpr std::string_view kPrefix = "unpinned.";
   std::string text;
   for (const core::EnvironmentFact& fact : manifest.environment) {
-    if (!fact.name.starts_with(kPrefix)) continue;
+    if (!fact.name.starts_with(core::kUnpinned)) continue;
     text += fmt::format("{}{} ({})",
                         text.empty() ? "; what no seed pins it took from " : ", ",
-                        fact.name.substr(kPrefix.size()),
+                        fact.name.substr(core::kUnpinned.size()),
                         fact.value);
   }
   return text;
@@ -993,9 +1014,10 @@ namespace {
 /// first: exp_avg of ...`.
 std::string parting_of_step(const OpFindings& findings) {
   constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kParts{
-      {{core::kGradientSlots, "the gradient of `{}` parts first"},
+      {{core::kGradientPrefix, "the gradient of `{}` parts first"},
        {"state.", "gradients were equal, and what the optimizer keeps parts first: `{}`"},
-       {"param.", "gradients and what the optimizer keeps were equal, and `{}` parts first"}}};
+       {core::kParameterPrefix,
+        "gradients and what the optimizer keeps were equal, and `{}` parts first"}}};
   for (const auto& [prefix, text] : kParts) {
     for (const TensorComparison& output : findings.outputs) {
       const std::string& slot = either(output).slot;
@@ -1009,7 +1031,7 @@ std::string parting_of_step(const OpFindings& findings) {
 /// Whether operators before this record of what a step left are those of the step.
 bool is_of_recorded_step(const JudgedCall& call, const Evidence& evidence) {
   const core::OpRecord& record = call.baseline;
-  if (record.op->name != core::kOptimizerStep || record.index == 0) return false;
+  if (record.op->name != core::kStepRecord || record.index == 0) return false;
   const core::OpRecord before = evidence.baseline.op_head(record.index - 1);
   return before.step == record.step && before.phase == core::Phase::kOptimizer;
 }
@@ -1025,13 +1047,12 @@ Attribution from_unread_step(const JudgedCall& call) {
 }
 
 std::optional<Attribution> from_unrecorded_step(const JudgedCall& call, const Evidence& evidence) {
-  constexpr std::string_view kOwn = "repro_check::";
+  if (!core::is_named_values(call.baseline)) return std::nullopt;
   const core::TraceSummary& trace = evidence.baseline.manifest().trace;
-  const std::string& name = call.baseline.op->name;
   if (trace.optimizer == core::kOptimizerState && is_of_recorded_step(call, evidence)) {
     return from_unread_step(call);
   }
-  if (trace.only.empty() || !name.starts_with(kOwn)) return std::nullopt;
+  if (trace.only.empty()) return std::nullopt;
   for (std::uint64_t op = call.baseline.index; op-- > 0;) {
     if (evidence.outcomes.at(op) != OpOutcome::kDiverged) continue;
     return inherited_from(op,

@@ -186,6 +186,8 @@ struct Evidence {
   OpTable<double> passed_error{ops, 0};
   /// Differing scalar results, and the first baseline op that returned such a pair.
   std::map<std::pair<std::string, std::string>, std::uint64_t> scalar_results = {};
+  /// Baseline ops that tell what a step of an optimizer left, ascending.
+  std::vector<std::uint64_t> optimizer_steps = {};
 };
 
 /// Finds relation and cause of an operator that fails: the first row of the decision table

@@ -153,17 +153,25 @@ bool is_fact(std::string_view pointer) {
       "cpu.usable_cores";
   return is_word_of(kNames, pointer) || is_symptom(pointer) || pointer.ends_with(".version") ||
          starts_with_any(pointer,
-                         {"libtorch", "os.", "cpu.model", "cpu.microcode", "gpu", "npu", "arch"});
+                         {core::kSetByProgram,
+                          "libtorch",
+                          "os.",
+                          "cpu.model",
+                          "cpu.microcode",
+                          "gpu",
+                          "npu",
+                          "arch"});
 }
 
 }  // namespace
 
 DifferenceGroup group_of(const Difference& difference) {
   const std::string_view pointer = difference.pointer;
-  if (!difference.affects_numbers ||
+  const bool is_seed = pointer.starts_with(core::kSetByProgram) && pointer.ends_with("seed");
+  if (!difference.affects_numbers || is_seed ||
       starts_with_any(
           pointer,
-          {"model.", "program", "unpinned.", "seed", "generator", "rng", "disable_dropout"})) {
+          {"model.", "program", core::kUnpinned, "seed", "generator", "rng", "disable_dropout"})) {
     return DifferenceGroup::kOther;
   }
   if (is_of_threads(pointer)) return DifferenceGroup::kThreads;

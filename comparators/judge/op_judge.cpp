@@ -15,6 +15,7 @@
 #include "comparators/measure/policy.h"
 #include "comparators/measure/records.h"
 #include "core/tensor/tensor_record.h"
+#include "core/trace/program_records.h"
 
 namespace repro_check::comparators {
 namespace {
@@ -127,7 +128,8 @@ std::vector<ScalarDifference> differing_arguments(const core::OpRecord& baseline
     const core::Argument& right = candidate.arguments[i];
     const bool symbols = std::get_if<core::Symbol>(&left.value.data) != nullptr &&
                          std::get_if<core::Symbol>(&right.value.data) != nullptr;
-    if ((ignore_symbols && symbols) || same_scalars(left.value, right.value)) continue;
+    const bool is_passed_over = (ignore_symbols && symbols) || left.name == core::kParameterSketch;
+    if (is_passed_over || same_scalars(left.value, right.value)) continue;
     differences.push_back({left.name, short_text(left.value), short_text(right.value), true});
   }
   add_count("arguments", baseline.arguments.size(), candidate.arguments.size(), differences);
@@ -375,7 +377,7 @@ class OpComparison {
       const bool is_nan = number != nullptr && std::isnan(*number);
       const bool same = same_scalars(left, right);
       if (same && !is_nan) continue;
-      const bool has_path = core::is_returned(baseline_) && i < baseline_.arguments.size();
+      const bool has_path = core::is_named_values(baseline_) && i < baseline_.arguments.size();
       const std::string slot = has_path ? baseline_.arguments[i].name : std::to_string(i);
       const auto policy = result_policy(slot, dtype);
       if (!policy) continue;

@@ -769,6 +769,30 @@ struct Coverage {
   std::uint64_t elements = 0;  ///< elements of those
   std::uint64_t bytes = 0;
   std::uint64_t sliced = 0;  ///< tensors that differ and were measured in a slice alone
+  /// Operators that a program's compiler has put into regions. Nobody sees those that it fused, so
+  /// that they are counted among no others: regions are compared by what goes in and what comes
+  /// out.
+  std::uint64_t fused_baseline = 0;
+  std::uint64_t fused_candidate = 0;
+};
+
+/// A number of a training by step.
+struct StepSeries {
+  enum class Kind : std::uint8_t {
+    kLoss,          ///< what a backward pass began with
+    kGradientNorm,  ///< L2, over all parameters of an optimizer
+    kLearningRate,
+    kDrift,  ///< L2 distance of what a step leaves of the parameters, relative to the baseline's
+  };
+  static constexpr Kind kLastKind = Kind::kDrift;
+
+  Kind kind = Kind::kLoss;
+  std::uint32_t ordinal = 0;  ///< which of those of one step: several losses, several optimizers
+  std::uint32_t stride = 1;   ///< one step in so many is there
+  std::vector<std::uint32_t> steps;  ///< ascending
+  std::vector<Metric> baseline;      ///< by step, null where it has none; of kDrift all are null
+  std::vector<Metric> candidate;     ///< likewise; of kDrift the distance
+  std::optional<std::uint32_t> first_apart;  ///< the first step where the runs are not bit-equal
 };
 
 /// What the calls returned (core::kReturnedOperator): judged as the outputs of operators are, call
@@ -846,6 +870,7 @@ struct Report {
   ReturnedValues returned;
   RandomDraws draws;
   std::optional<ResumeSummary> resume;  ///< where the candidate resumed from the baseline
+  std::vector<StepSeries> steps;        ///< of a training, by kind and ordinal
   std::optional<OpDivergence> first_divergence;
   std::optional<ControlFlow> control_flow;
   AlignmentSummary alignment;

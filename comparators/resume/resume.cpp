@@ -18,6 +18,7 @@
 
 #include "core/tensor/tensor_record.h"
 #include "core/trace/op_record.h"
+#include "core/trace/program_records.h"
 
 namespace repro_check::comparators {
 namespace {

@@ -7,6 +7,7 @@
 
 #include "comparators/judge/expectations.h"
 #include "comparators/measure/policy.h"
+#include "core/trace/program_records.h"
 
 namespace repro_check::comparators {
 namespace {
@@ -41,10 +42,10 @@ void add_producers(const core::OpRecord& record, core::OpRanges& ranges) {
 /// Of a record of what an optimizer's step left, the operators of that step, itself included: those
 /// after the one that made its last gradient. Else empty.
 std::optional<core::OpRange> operators_of_step(const core::OpRecord& record) {
-  if (record.op == nullptr || record.op->name != core::kOptimizerStep) return std::nullopt;
+  if (record.op == nullptr || record.op->name != core::kStepRecord) return std::nullopt;
   core::OpRange range{0, record.index};
   for (const core::TensorRecord& tensor : record.tensors) {
-    if (!tensor.slot.starts_with(core::kGradientSlots) || tensor.producer < 0) continue;
+    if (!tensor.slot.starts_with(core::kGradientPrefix) || tensor.producer < 0) continue;
     range.first = std::max(range.first, static_cast<std::uint64_t>(tensor.producer) + 1);
   }
   return range;

@@ -28,11 +28,13 @@
 #include "comparators/measure/records.h"
 #include "comparators/report/compare_options.h"
 #include "comparators/report/report.h"
+#include "comparators/walk/step_watch.h"
 #include "core/error.h"
 #include "core/system/memory.h"
 #include "core/tensor/content.h"
 #include "core/tensor/tensor_record.h"
 #include "core/trace/dump.h"
+#include "core/trace/program_records.h"
 
 namespace repro_check::comparators {
 namespace {
@@ -435,7 +437,12 @@ OpDivergence to_item(JudgedCall call) {
   item.outputs = std::move(findings.outputs);
   item.inputs = std::move(findings.inputs);
   for (const auto* scalars : {&findings.arguments, &findings.results}) {
-    for (const ScalarDifference& scalar : *scalars) item.notes.push_back(scalar.text());
+    for (const ScalarDifference& scalar : *scalars) {
+      // Of named values both are the same.
+      std::string text = scalar.text();
+      const bool is_said = std::ranges::find(item.notes, text) != item.notes.end();
+      if (!is_said) item.notes.push_back(std::move(text));
+    }
   }
   return item;
 }
@@ -854,6 +861,7 @@ class Walk {
     pace.finish();
     ReturnedJudge(context_, evidence_).run();
     report_.draws = evidence_.rng.draws();
+    report_.steps = steps_.finish();
     taint_.finish(report_);
     report_.trail = trail_.finish();
     rank_firsts_.finish(report_);
@@ -903,6 +911,7 @@ class Walk {
       const core::OpRecord record = source.op(place);
       if (draws) evidence_.rng.see_unmatched(record, in_baseline);
       context_.observations.see_alone(record, in_baseline);
+      steps_.see_alone(record, in_baseline);
     } catch (const core::Error& error) {
       if (draws || error.kind() != core::ErrorKind::kDumpDamaged) throw;
     }
@@ -920,12 +929,14 @@ class Walk {
     judge_op(call, context_.options, context_.judge);
     context_.observations.see(call);
     context_.observations.note_unwritten(call, evidence_);
+    steps_.see(call);
     decisions_.see(call);
     const bool differs = call.findings.bits_differ;
     conclude(event.baseline, call.findings.outcome);
     modules_.see(call.baseline, call.findings.outcome);
     note_progress(call);
     remember(call);
+    remember_step(call.baseline);
     if (call.findings.fails()) diverge(call);
     taint_.see(call);
     trail_.see(call);
@@ -1021,6 +1032,12 @@ class Walk {
     }
   }
 
+  void remember_step(const core::OpRecord& record) {
+    if (record.op->name != core::kStepRecord) return;
+    std::vector<std::uint64_t>& steps = evidence_.optimizer_steps;
+    steps.insert(std::ranges::upper_bound(steps, record.index), record.index);
+  }
+
   void diverge(JudgedCall& call) {
     if (!report_.first_divergence) measure_inputs(call);
     const Attribution& why = call.why.emplace(attribute(call, evidence_));
@@ -1062,6 +1079,7 @@ class Walk {
   HunkJudge hunks_{evidence_};
   Taint taint_{evidence_};
   DecisionWatch decisions_;
+  StepWatch steps_{report_.coverage, context_.pairing.steps_before};
   ModuleCounter modules_{report_.modules};
   TrailKeeper trail_{context_.baseline, context_.candidate, context_.options.keep_trail};
   Occurrences occurrences_{context_.pairing};

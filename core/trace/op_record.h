@@ -188,17 +188,4 @@ inline bool is_returned(const OpRecord& record) {
   return record.op && record.op->name == kReturnedOperator;
 }
 
-/// What a step of an optimizer left: `lr[0]`, `grad.NAME`, `state.NAME.exp_avg`, `param.NAME`.
-inline constexpr std::string_view kOptimizerStep = "repro_check::optimizer_step";
-inline constexpr std::string_view kGradientSlots = "grad.";
-
-/// How records begin that stand for no operator either: of what a program saved and loaded, and of
-/// the state of its training around that. They are for a comparison of a resumed run with the run
-/// that made its checkpoint, and pairs in none.
-inline constexpr std::string_view kCheckpointRecords = "repro_check::checkpoint_";
-
-inline bool is_of_checkpoint(const OperatorInfo& op) {
-  return std::string_view(op.name).starts_with(kCheckpointRecords);
-}
-
 }  // namespace repro_check::core

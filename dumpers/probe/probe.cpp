@@ -21,10 +21,12 @@
 #include <vector>
 
 #include "core/text/text.h"
+#include "core/trace/program_records.h"
 #include "core/trace/run_manifest.h"
 #include "dumpers/capture/engine/capture.h"
 #include "dumpers/capture/settings/determinism.h"
 #include "dumpers/capture/settings/environment.h"
+#include "dumpers/capture/tensors/tensor_sums.h"
 #include "dumpers/capture/torch/torch_compat.h"
 #include "dumpers/journal/journal_writer.h"
 #include "dumpers/probe/plan.h"
@@ -159,6 +161,25 @@ capture::Capture* active() {
 at::Tensor borrowed(void* tensor) {
   return at::Tensor(c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>::reclaim_copy(
       static_cast<c10::TensorImpl*>(tensor)));
+}
+
+/// What follows from the state that a step of an optimizer leaves, and is small at any level.
+capture::NamedValues numbers_of_step(const capture::NamedValues& values) {
+  std::vector<at::Tensor> gradients;
+  std::vector<at::Tensor> parameters;
+  for (const auto& [name, value] : values) {
+    if (name.starts_with(core::kGradientPrefix)) gradients.push_back(value.toTensor());
+    if (name.starts_with(core::kParameterPrefix)) parameters.push_back(value.toTensor());
+  }
+  const c10::impl::ExcludeDispatchKeyGuard unseen(capture::kCaptureKey);
+  capture::NamedValues numbers;
+  if (const auto norm = capture::l2_norm(gradients)) {
+    numbers.emplace_back(core::kGradientNorm, *norm);
+  }
+  if (const auto sums = capture::sketch(parameters)) {
+    numbers.emplace_back(core::kParameterSketch, *sums);
+  }
+  return numbers;
 }
 
 /// Runs `work`; what it throws is returned as text.
@@ -296,8 +317,8 @@ void repro_check_define_module(std::uint32_t number, const char* path, const cha
   when_active([&](capture::Capture&) { recording()->sites().define_module(number, path, type); });
 }
 
-void repro_check_enter_module(std::uint32_t number, int training) {
-  when_active([&](capture::Capture&) { recording()->sites().enter_module(number, training != 0); });
+void repro_check_enter_module(std::uint32_t number) {
+  when_active([&](capture::Capture&) { recording()->sites().enter_module(number); });
 }
 
 void repro_check_leave_module() {
@@ -313,6 +334,10 @@ void repro_check_enter_phase(int phase) {
 void repro_check_leave_phase(int next) {
   when_active(
       [&](capture::Capture&) { recording()->sites().leave_phase(static_cast<core::Phase>(next)); });
+}
+
+void repro_check_expect_reductions() {
+  when_active([](capture::Capture&) { recording()->sites().expect_reductions(); });
 }
 
 void repro_check_step(std::uint32_t step) {
@@ -338,7 +363,9 @@ void repro_check_values(const char* record,
           names[i],
           tensors[i] == nullptr ? c10::IValue(numbers[i]) : c10::IValue(borrowed(tensors[i])));
     }
-    capture.record_values(record, values);
+    const bool is_step = record == core::kStepRecord;
+    capture.record_values(
+        record, values, is_step ? numbers_of_step(values) : capture::NamedValues());
   });
 }
 

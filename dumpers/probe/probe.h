@@ -32,13 +32,15 @@ std::uint64_t repro_check_operators();
 
 /// The module `number`, from 1, as named_modules() has it.
 void repro_check_define_module(std::uint32_t number, const char* path, const char* type);
-void repro_check_enter_module(std::uint32_t number, int training);
+void repro_check_enter_module(std::uint32_t number);
 void repro_check_leave_module();
 
 /// What the calling thread does from here on, until it leaves that, and what it does then outside
 /// of modules; numbers as core::Phase has them.
 void repro_check_enter_phase(int phase);
 void repro_check_leave_phase(int next);
+/// From here on gradients are reduced over ranks when they have been accumulated.
+void repro_check_expect_reductions();
 /// The step that begins, from 0.
 void repro_check_step(std::uint32_t step);
 

@@ -20,12 +20,15 @@ namespace {
 
 /// What Python's hooks told of the calling thread.
 struct Told {
+  static constexpr std::int64_t kNoPass = -1;
   struct Module {
     std::uint32_t number;
     bool in_backward;  ///< entered there: a forward pass again
   };
   std::vector<Module> modules;  ///< entered and not left
-  bool evaluates = false;       ///< the outermost of them, or that which was left last
+  bool evaluates = false;       ///< the outermost of them, or that which was left last: without
+                                ///< gradients
+  std::int64_t accumulated = kNoPass;  ///< the backward pass that has accumulated a gradient here
   std::optional<core::Phase> phase;
   core::Phase between = core::Phase::kForward;  ///< outside of modules
 };
@@ -39,13 +42,16 @@ Told& told() {
 constexpr std::uint32_t kNoModule = 0;
 
 // Releases before 2.1 do not say where a backward pass stands.
-bool in_backward() {
+/// Told::kNoPass outside of all.
+std::int64_t backward_pass() {
 #if REPRO_CHECK_TORCH_AT_LEAST(2, 1)
-  return torch::autograd::get_current_graph_task_id() != -1;
+  return torch::autograd::get_current_graph_task_id();
 #else
-  return false;
+  return Told::kNoPass;
 #endif
 }
+
+bool in_backward() { return backward_pass() != Told::kNoPass; }
 
 auto running_node() {
 #if REPRO_CHECK_TORCH_AT_LEAST(2, 1)
@@ -60,11 +66,12 @@ auto running_node() {
 void ProgramSites::define_module(std::uint32_t number, std::string path, std::string type) {
   const std::lock_guard<std::mutex> lock(mutex_);
   modules_[number] = {std::move(path), std::move(type)};
+  has_modules_ = true;
 }
 
-void ProgramSites::enter_module(std::uint32_t number, bool training) {
+void ProgramSites::enter_module(std::uint32_t number) {
   Told& thread = told();
-  if (thread.modules.empty()) thread.evaluates = !training && !c10::GradMode::is_enabled();
+  if (thread.modules.empty()) thread.evaluates = !c10::GradMode::is_enabled();
   thread.modules.push_back({number, in_backward()});
 }
 
@@ -138,6 +145,7 @@ void ProgramSites::note_call(const Site& site) {
 ProgramSites::Site ProgramSites::backward_site(const torch::autograd::Node& node) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (const auto* accumulates = dynamic_cast<const torch::autograd::AccumulateGrad*>(&node)) {
+    told().accumulated = backward_pass();
     const auto known = parameters_.find(accumulates->variable.unsafeGetTensorImpl());
     return known == parameters_.end() ? nullptr : known->second;
   }
@@ -175,11 +183,19 @@ std::optional<core::Phase> ProgramSites::current_phase() const {
   const Told& thread = told();
   if (in_backward()) {
     const bool again = !thread.modules.empty() && thread.modules.back().in_backward;
-    return again ? core::Phase::kRecompute : core::Phase::kBackward;
+    if (again) return core::Phase::kRecompute;
+    // What hooks of gradients that are accumulated do runs in no node.
+    const bool reduces = reduces_ && thread.accumulated == backward_pass() && !running_node();
+    return reduces ? core::Phase::kReduce : core::Phase::kBackward;
   }
   if (thread.phase) return thread.phase;
-  if (thread.modules.empty()) return thread.between;
-  return thread.evaluates ? core::Phase::kEval : core::Phase::kForward;
+  if (!thread.modules.empty()) {
+    return thread.evaluates ? core::Phase::kEval : core::Phase::kForward;
+  }
+  // Behind a step and before the next batch, without gradients, a program looks at what it has.
+  const bool looks =
+      has_modules_ && thread.between == core::Phase::kForward && !c10::GradMode::is_enabled();
+  return looks ? core::Phase::kEval : thread.between;
 }
 
 }  // namespace repro_check::probe

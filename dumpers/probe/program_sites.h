@@ -33,7 +33,7 @@ class ProgramSites final : public capture::SiteProvider {
   /// @param number  of the module, as enter_module() will give it
   void define_module(std::uint32_t number, std::string path, std::string type);
   /// On the thread that runs the module.
-  void enter_module(std::uint32_t number, bool training);
+  void enter_module(std::uint32_t number);
   void leave_module();
 
   /// What the calling thread does until it leaves the phase.
@@ -49,6 +49,9 @@ class ProgramSites final : public capture::SiteProvider {
 
   /// Names a parameter for the node that accumulates its gradient.
   void name_parameter(const c10::TensorImpl* parameter, const std::string& name);
+
+  /// Something reduces gradients over ranks when they have been accumulated.
+  void expect_reductions() { reduces_ = true; }
 
   /// A step has ended, and the next one begins: nodes of the one before it are not looked for any
   /// more.
@@ -76,6 +79,8 @@ class ProgramSites final : public capture::SiteProvider {
 
   RecordedPart part_;
   std::atomic<bool> in_step_ = true;  ///< one that is recorded
+  std::atomic<bool> reduces_ = false;
+  std::atomic<bool> has_modules_ = false;  ///< somebody tells of them, and of what is between
   std::atomic<std::uint64_t> recorded_ = 0;
   std::mutex mutex_;
   std::unordered_map<std::uint32_t, std::pair<std::string, std::string>> modules_;

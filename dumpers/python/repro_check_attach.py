@@ -29,8 +29,11 @@ def start():
     # one of that name.
     with open(path, encoding="utf-8") as file:
         _plan = eval(file.read(), {"null": None, "true": True, "false": False})
-    for name in ("urandom", "listdir", "scandir"):
-        setattr(os, name, _counted(os, name))
+    for name in _UNPINNED:
+        if name in sys.modules:
+            _count_unpinned(sys.modules[name])
+        else:
+            _hooks[name] = _count_unpinned
     _hook_imports(random=_on_random, **{"numpy.random": _on_numpy})
 
 
@@ -60,29 +63,49 @@ def _hook_imports(**more):
     sys.meta_path.insert(0, _Finder())
 
 
-# What no seed pins, by name: how often the program itself asked for it, and where first.
+# What no seed pins, by module. What these ask each other for is theirs.
+_UNPINNED = {
+    "os": ("urandom", "listdir", "scandir"),
+    "time": ("time", "time_ns", "perf_counter", "perf_counter_ns", "monotonic", "monotonic_ns"),
+    "uuid": ("uuid1",),
+}
+_ASK_FOR_OTHERS = {"random.py": "random.SystemRandom", "secrets.py": "secrets", "uuid.py": "uuid",
+                   "glob.py": "glob", "pathlib.py": "pathlib", "os.py": "os.walk"}
+
+# By name: how often the program itself asked for it, and where first.
 _unpinned = {}
-_ASKS_FOR_OTHERS = ("random.py", "secrets.py", "uuid.py", "glob.py", "pathlib.py", "os.py")
+# By function that sets a seed or what is deterministic: the calls of the program.
+_set_by_program = {}
+_callers = {}  # by file: see _caller()
+_LIBRARY = os.path.dirname(os.__file__)
 
 
-def _line_of_program():
-    """Of the caller of what is counted, behind the modules that ask for others; empty where it is a
-    library, which asks for reasons of its own."""
+def _caller(frame):
+    """The name of its file, empty of a library's; and of a module that asks for others what it asks for."""
+    path = frame.f_code.co_filename
+    known = _callers.get(path)
+    if known is None:
+        folder, file = os.path.split(path)
+        library = path.startswith((_LIBRARY, "<")) or "-packages" in path or path == __file__
+        asks = _ASK_FOR_OTHERS.get(file) if folder == _LIBRARY else None
+        known = _callers[path] = ("" if library else file, asks)
+    return known
+
+
+def _line_of_program(name):
+    """Of the caller of what is counted, behind the modules that ask for others, and what it is then
+    called; without a line where the caller is a library, which asks for reasons of its own."""
     frame = sys._getframe(3)
-    library = os.path.dirname(os.__file__)
     while frame is not None:
-        folder, name = os.path.split(frame.f_code.co_filename)
-        if folder == library and name in _ASKS_FOR_OTHERS:
-            frame = frame.f_back
-        elif folder.startswith((library, "<")) or "-packages" in folder or not folder and name[0] == "<":
-            return ""
-        else:
-            return f"{name}:{frame.f_lineno}"
-    return ""
+        file, asks = _caller(frame)
+        if asks is None:
+            return name, f"{file}:{frame.f_lineno}" if file else ""
+        name, frame = asks, frame.f_back
+    return name, ""
 
 
 def _note_unpinned(name):
-    line = _line_of_program()
+    name, line = _line_of_program(name)
     if line:
         _unpinned.setdefault(name, [0, line])[0] += 1
 
@@ -95,9 +118,58 @@ def _counted(module, name):
         _note_unpinned(full)
         return original(*args, **kwargs)
 
+    return _named_as(call, original, module, name)
+
+
+def _named_as(call, original, module, name):
     call.__name__ = call.__qualname__ = name
     call.__module__, call.__doc__ = module.__name__, original.__doc__
     return call
+
+
+def _count_unpinned(module):
+    for name in _UNPINNED[module.__name__]:
+        setattr(module, name, _counted(module, name))
+
+
+def _note_settings(module, *names):
+    """Has calls of functions of `module` that set something noted, with the line of the program."""
+    for name in names:
+        setattr(module, name, _noting(module, name))
+
+
+def _noting(module, name):
+    original = getattr(module, name)
+    note = _guarded(_note_setting)
+
+    def call(*args, **kwargs):
+        note(f"{module.__name__}.{name}", args, kwargs)
+        return original(*args, **kwargs)
+
+    return _named_as(call, original, module, name)
+
+
+def _note_setting(name, args, kwargs):
+    frame = sys._getframe(3)
+    while frame is not None and not _caller(frame)[0]:
+        frame = frame.f_back
+    if frame is None:
+        return
+    given = ", ".join([repr(arg) for arg in args] + [f"{key}={arg!r}" for key, arg in kwargs.items()])
+    text = f"({given[:40]}) at {_caller(frame)[0]}:{frame.f_lineno}"
+    calls = _set_by_program.setdefault(name, [0, text, text])
+    calls[0] += 1
+    calls[2] = text
+
+
+def _facts():
+    """What is to be known of the program, by name."""
+    for name, (count, line) in _unpinned.items():
+        yield f"unpinned.{name}", f"{count} call{'s' if count > 1 else ''}, first at {line}"
+    if sys.flags.hash_randomization and os.environ.get("PYTHONHASHSEED", "random") == "random":
+        yield "unpinned.hash", "of strings, and with it the order of sets: PYTHONHASHSEED is not set"
+    for name, (count, first, last) in _set_by_program.items():
+        yield f"set.{name}", first if count == 1 else f"{first}, {count} calls, the last {last}"
 
 
 def _guarded(function):
@@ -156,6 +228,7 @@ def _on_random(module):
         module._urandom = os.urandom
     if _plan["seed"] is not None:
         module.seed(_plan["seed"])
+    _note_settings(module, "seed")
 
 
 def _on_numpy(module):
@@ -171,6 +244,7 @@ def _on_numpy(module):
 
     default_rng.__doc__ = original.__doc__
     module.default_rng = default_rng
+    _note_settings(module, "seed")
     if _recording is not None and _recording.checkpoints is not None:
         _recording.checkpoints.watch_numpy(module)
 
@@ -341,8 +415,8 @@ class _Recording:
         self.kept = {}  # id -> weak reference, which says when the id is free again
         self.roots = {}  # class name of root modules -> how many there were
         self.names = {}  # id of a parameter -> name
-        self.steps = {}  # id of an optimizer -> steps that it has made
-        self.main_optimizer = None
+        self.step = 0  # made by the optimizer that has the most parameters
+        self.main_optimizer = (lambda: None, 0)  # weak reference, parameters
         try:
             if self.probe is None:
                 self._load()
@@ -418,9 +492,10 @@ class _Recording:
             _guarded(self.checkpoints.at_end)()
         self.ended = True
         if self.failure is None:
-            for name, (count, line) in _unpinned.items():
-                text = f"{count} call{'s' if count > 1 else ''}, first at {line}"
-                self.probe.repro_check_fact(f"unpinned.{name}".encode(), text.encode())
+            for name, text in _facts():
+                self.probe.repro_check_fact(name.encode(), text.encode(errors="replace"))
+            _unpinned.clear()
+            _set_by_program.clear()
             why = self.unlocked.repro_check_end()
             if why:
                 self.failure = why.decode(errors="replace")
@@ -437,7 +512,8 @@ class _Recording:
         compiling = getattr(getattr(self.torch, "compiler", None), "is_compiling", None)
         self.compiling = compiling or (lambda: False)
         for attach in (self._watch_modules, self._watch_optimizers, self._watch_backward,
-                       self._watch_clipping, self._watch_scaler, self._watch_threads):
+                       self._watch_clipping, self._watch_scaler, self._watch_threads,
+                       self._watch_settings):
             _guarded(attach)()
         if _plan.get("checkpoints"):
             _guarded(self._watch_checkpoints)()
@@ -469,7 +545,7 @@ class _Recording:
                 number = self._number(module)
             if self.checkpoints is not None:
                 _guarded(self.checkpoints.at_forward)(module)
-            enter(number or 0, module.training)
+            enter(number or 0)
 
         def after(_module, _args, _result):
             if not (self.ended or compiling()):
@@ -493,6 +569,7 @@ class _Recording:
         are those of named_modules(), of others its class stands before them."""
         kind = type(root).__name__
         if kind == "DistributedDataParallel":
+            self.probe.repro_check_expect_reductions()
             root = root.module
             kind = type(root).__name__
         count = self.roots.get(kind, 0)
@@ -530,8 +607,18 @@ class _Recording:
     # Optimizers and steps.
 
     def _watch_optimizers(self):
+        import functools
+
         from torch.optim import optimizer
 
+        lead, original = _guarded(self._lead), optimizer.Optimizer.__init__
+
+        @functools.wraps(original)
+        def __init__(made, *args, **kwargs):
+            original(made, *args, **kwargs)
+            lead(made)
+
+        optimizer.Optimizer.__init__ = __init__
         before, after = _guarded(self._before_step), _guarded(self._after_step)
         if not hasattr(optimizer, "register_optimizer_step_pre_hook"):
             self._wrap_steps(optimizer.Optimizer, before, after)
@@ -539,6 +626,16 @@ class _Recording:
         # A hook that returns something would change the arguments of the step.
         optimizer.register_optimizer_step_pre_hook(lambda *args: before(args[0]) and None)
         optimizer.register_optimizer_step_post_hook(lambda *args: after(args[0]) and None)
+
+    def _lead(self, optimizer):
+        """Whether steps are counted by this one: those that are there before it are asked first."""
+        leader, size = self.main_optimizer
+        if leader() is not optimizer:
+            own = sum(1 for _ in self._parameters(optimizer))
+            if leader() is not None and own <= size:
+                return False
+            self.main_optimizer = (self.weakref.ref(optimizer), own)
+        return True
 
     @staticmethod
     def _wrap_steps(cls, before, after):
@@ -586,12 +683,9 @@ class _Recording:
             self.probe.repro_check_leave_phase(_FORWARD)
 
     def _count_step(self, optimizer):
-        made = self.steps[id(optimizer)] = self.steps.get(id(optimizer), 0) + 1
-        size = sum(1 for _ in self._parameters(optimizer))
-        if self.main_optimizer is None or size > self.main_optimizer[1]:
-            self.main_optimizer = (id(optimizer), size)
-        if self.main_optimizer[0] == id(optimizer):
-            self.probe.repro_check_step(self.ctypes.c_uint32(made))
+        if self._lead(optimizer):
+            self.step += 1
+            self.probe.repro_check_step(self.ctypes.c_uint32(self.step))
 
     @staticmethod
     def _parameters(optimizer):
@@ -686,6 +780,12 @@ class _Recording:
             return result
 
         return run
+
+    # What the program sets itself.
+
+    def _watch_settings(self):
+        _note_settings(self.torch, "manual_seed", "use_deterministic_algorithms", "set_num_threads")
+        self.torch.random.manual_seed = self.torch.manual_seed
 
     # Threads.
 

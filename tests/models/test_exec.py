@@ -15,6 +15,8 @@ from harness import ToolTest, need
 
 need("torch")
 
+import torch
+
 ROOT = Path(__file__).resolve().parents[2]
 TRAIN = ROOT / "examples" / "train.py"
 CLEAN = {k: v for k, v in os.environ.items() if k not in ("CI", "PYTHONPATH")}
@@ -157,6 +159,151 @@ class Training(Exec):
             line for line in file.read_text().splitlines() if "norm = clip" in line))
         self.assertIn(f"program.py:{line}", self.tool("diff", "A", "B").stdout)
 
+    def test_numbers_of_each_step(self):
+        """At level digest: loss, gradient norm, and how far the parameters of two runs are apart."""
+        file = self.program("""
+            import sys
+            import torch
+            torch.manual_seed(1)
+            model = torch.nn.Sequential(torch.nn.Linear(300, 400), torch.nn.ReLU(), torch.nn.Linear(400, 3))
+            model[2].weight.data = model[2].weight.data.t().contiguous().t()
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for step in range(4):
+                optimizer.zero_grad()
+                loss = model(torch.ones(5, 300)).pow(2).mean()
+                loss.backward()
+                if step == 2:
+                    with torch.no_grad():
+                        model[0].weight[:, 0] += float(sys.argv[2])
+                optimizer.step()
+                norm = sum(p.grad.double().pow(2).sum() for p in model.parameters()).sqrt().item()
+                print(loss.item().hex(), norm.hex())
+                torch.save([p.double() for p in model.parameters()], f"{sys.argv[1]}{step}.pt")
+            """)
+        printed = self.python("A", file, "a", "0", flags=["--level", "digest"]).stdout.split()
+        self.python("B", file, "b", "1e-3", flags=["--level", "digest"])
+        report = self.compare("A", "B", 1)
+        steps = {series["number"]: series for series in report["steps"]}
+        self.assertEqual(list(steps), ["loss", "gradient_norm", "learning_rate", "drift"])
+        losses, norms = ([float.fromhex(text) for text in printed[i::2]] for i in (0, 1))
+        self.assertEqual(steps["loss"]["baseline"], losses)
+        for norm, expected in zip(steps["gradient_norm"]["baseline"], norms, strict=True):
+            self.assertAlmostEqual(norm / expected, 1, delta=1e-12)
+        self.assertEqual([series["first_apart"] for series in steps.values()], [3, 3, None, 2])
+        self.assertEqual(steps["drift"]["candidate"][:2], [0, 0])
+        for step in (2, 3):
+            one, other = (torch.cat([p.flatten() for p in torch.load(self.folder / f"{name}{step}.pt")])
+                          for name in "ab")
+            drift = ((other - one).norm() / one.norm()).item()
+            self.assertAlmostEqual(steps["drift"]["candidate"][step] / drift, 1, delta=0.5)
+        text = self.tool("diff", "A", "B").stdout
+        self.assertIn("apart since step 3; parameters apart since step 2 by", text)
+        for name in "AB":
+            self.assertEqual(self.tool("verify", name).code, 0)
+
+    def test_numbers_of_python_are_shown_as_they_are(self):
+        file = self.program("""
+            import sys
+            import torch
+            weight = torch.ones(2, requires_grad=True)
+            optimizer = torch.optim.SGD([weight], lr=float(sys.argv[1]))
+            (weight * torch.tensor([float(sys.argv[2]), 1.0])).sum().backward()
+            optimizer.step()
+            """)
+        self.python("A", file, "0.1", "1")
+        self.python("B", file, "0.2", "1")
+        items = self.compare("A", "B", 1)["divergences"]["items"]
+        self.assertEqual(items[-1]["key"]["operator"], "repro_check::optimizer_step")
+        self.assertEqual(items[-1]["notes"], ["lr[0]: 0.1 against 0.2"])
+        self.python("C", file, "0.1", "1.0000002")
+        report = self.compare("A", "C", 1)
+        loss = next(op for op in report["divergences"]["items"]
+                    if op["key"]["operator"] == "repro_check::loss")
+        self.assertEqual([(s["baseline"]["value"], s["candidate"]["value"])
+                          for s in loss["outputs"][0]["samples"]], [("2", "2.0000002")])
+
+    def test_what_looks_at_a_model_is_evaluation(self):
+        file = self.program("""
+            import torch
+            model = torch.nn.Linear(3, 2)
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            model(torch.ones(1, 3)).sum().backward()
+            optimizer.step()
+            with torch.no_grad():
+                model(torch.ones(1, 3)).exp()
+            with torch.inference_mode():
+                model.weight.cos()
+            model(torch.ones(1, 3)).tanh()
+            """)
+        self.python("A", file)
+        phases = {record["operator"]: record["phase"] for record in self.records("A")}
+        self.assertEqual([phases[name] for name in ("aten::exp", "aten::cos", "aten::tanh")],
+                         ["eval", "eval", "loss"])
+
+    def test_reductions_of_gradients(self):
+        file = self.program("""
+            import torch
+            import torch.distributed as dist
+            dist.init_process_group("gloo", init_method="file://" + __file__ + ".store", rank=0, world_size=1)
+            model = torch.nn.parallel.DistributedDataParallel(
+                torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2)))
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for _ in range(3):
+                optimizer.zero_grad()
+                model(torch.ones(5, 4)).sum().backward()
+                optimizer.step()
+            dist.destroy_process_group()
+            """)
+        for name in "AB":
+            (self.folder / "program.py.store").unlink(missing_ok=True)
+            self.python(name, file, env={**CLEAN, "GLOO_SOCKET_IFNAME": "lo"})
+        self.assert_reproducible(self.compare("A", "B", 0), 60)
+        by_phase = {}
+        for record in self.records("A"):
+            by_phase.setdefault(record["phase"], set()).add(record["operator"])
+        # Gradients come back from their bucket when all of it has been reduced.
+        self.assertTrue({"c10d::allreduce_", "aten::copy_"} <= by_phase["reduce"], by_phase["reduce"])
+        self.assertFalse({"c10d::allreduce_", "aten::copy_"} & by_phase["backward"], by_phase["backward"])
+        self.assertTrue({"aten::mm", "aten::detach"} <= by_phase["backward"], by_phase["backward"])
+
+    def test_what_the_program_sets_and_what_no_seed_pins(self):
+        file = self.program("""
+            import os, random, sys, time, uuid
+            random.seed(3)
+            import torch
+            torch.manual_seed(5)
+            torch.manual_seed(6)
+            torch.use_deterministic_algorithms(True, warn_only=True)
+            began = time.time()
+            values = [uuid.uuid4().int % 7, random.SystemRandom().random(), time.perf_counter() % 1]
+            torch.tensor(values).sum()
+            """)
+        lines = file.read_text().splitlines()
+        at = {text: f"program.py:{1 + next(i for i, line in enumerate(lines) if text in line)}"
+              for text in ("random.seed(3)", "manual_seed(5)", "manual_seed(6)", "warn_only", "time.time", "uuid4")}
+        self.python("A", file)
+        shown = json.loads(self.tool("inspect", "A", "--format", "json").stdout)
+        facts = {fact["name"]: fact["value"] for fact in shown["manifest"]["environment"]}
+        self.assertEqual(facts["set.random.seed"], f"(3) at {at['random.seed(3)']}")
+        self.assertEqual(facts["set.torch.manual_seed"], f"(5) at {at['manual_seed(5)']}, 2 calls, the last "
+                                                         f"(6) at {at['manual_seed(6)']}")
+        self.assertEqual(facts["set.torch.use_deterministic_algorithms"],
+                         f"(True, warn_only=True) at {at['warn_only']}")
+        counted = {name: facts.get(f"unpinned.{name}") for name in
+                   ("time.time", "time.perf_counter", "uuid", "random.SystemRandom", "hash")}
+        one = "1 call, first at "
+        self.assertEqual(counted, {"time.time": one + at["time.time"], "time.perf_counter": one + at["uuid4"],
+                                   "uuid": one + at["uuid4"], "random.SystemRandom": one + at["uuid4"],
+                                   "hash": None})
+        self.python("B", file)
+        shown = self.tool("diff", "A", "B").stdout
+        self.assertIn("random.SystemRandom (1 call, first at", shown)
+        self.assertIn(f"random.seed (3) at {at['random.seed(3)']}", shown)
+        self.python("C", file, flags=["--no-seed"])
+        shown = json.loads(self.tool("inspect", "C", "--format", "json").stdout)
+        facts = {fact["name"]: fact["value"] for fact in shown["manifest"]["environment"]}
+        self.assertIn("PYTHONHASHSEED", facts["unpinned.hash"])
+
     def test_a_compiled_region_is_one_record(self):
         file = self.program("""
             import sys
@@ -186,7 +333,12 @@ class Training(Exec):
         self.assertEqual(operators[first - 1], "aten::ones")
         self.assertLess(len(records), 200)
         self.python("B", file, "0.1")
-        self.assert_reproducible(self.compare("A", "B", 0), 60)
+        report = self.compare("A", "B", 0)
+        self.assert_reproducible(report, 60)
+        # Linear, GELU, Linear, pow and mean: those of the module, in three steps.
+        self.assertEqual(report["coverage"]["fused_baseline"], 3 * 3)
+        self.assertIn("9 inside compiled regions", self.tool("diff", "A", "B").stdout)
+        self.assertIn("9 operators inside of compiled regions", self.tool("inspect", "A").stdout)
         self.python("C", file, "0.2")
         self.assertEqual(self.compare("A", "C", 1)["first_divergence"]["key"]["phase"], "optimizer")
 

@@ -57,6 +57,9 @@ class Faults(ToolTest):
                          (3, "repro_check::optimizer_step"), self.text)
         self.assertIn("gradients and what the optimizer keeps were equal", self.text)
         self.assertIn("--optimizer operators", self.text)
+        # What reads a parameter afterwards has it from there.
+        origins = [op["op_index"] for op in report["divergences"]["items"] if op["relation"] == "origin"]
+        self.assertEqual(origins, [first["op_index"]], self.text)
         report = self.compare("epsilon", 1, dump={"level": "digest", "optimizer": "operators"})
         self.assert_origin(report, 3, "optimizer", "STEP", "aten::add_")
 

@@ -18,8 +18,10 @@
       this.table = new Page.Table(model, pick);
       this.tree = new Page.Tree(model, (module) => { this.module = module; this.search(); });
       this.detail = new Page.Detail(model, pick);
+      this.steps = Page.steps(model.report);
       // The picture stands above all tables, those of the report itself included.
       this.node = Page.el("div", { class: "view" }, this.legend(), this.timelineCard(),
+        this.steps ? this.steps.node : "",
         Page.el("div", { class: "workbench" }, this.treeCard(), this.tableCard(), this.detail.node),
         ...parts, Page.el("div", { class: "pair" }, Page.specials(model, pick), Page.ledger(model, pick)));
       this.shown.textContent = this.shownText(model.size);
@@ -266,7 +268,11 @@
     for (const code of document.querySelectorAll("article .next .command")) {
       code.after(Page.copyButton(code.textContent));
     }
-    const rebuild = () => { if (view) view.timeline.build(); };
+    const rebuild = () => {
+      if (!view) return;
+      view.timeline.build();
+      if (view.steps) view.steps.build();
+    };
 
     const show = (number) => {
       reports.forEach((_, i) => { document.getElementById(`report-${i}`).hidden = i !== number; });

@@ -61,6 +61,7 @@ html_assets(
   query.js
   charts.js
   timeline.js
+  steps.js
   tree.js
   table.js
   detail.js

@@ -62,7 +62,11 @@ std::string facts(const Report& report) {
   if (c.not_judged > 0) add("not judged", format_count(c.not_judged));
   add("tensors", fmt::format("{}, {}", format_count(c.tensors), format_bytes(c.bytes)));
   if (!report.policy.empty()) add("policy", report.policy);
-  if (const std::string text = random_text(report); !text.empty()) add("random", text);
+  for (const auto& [name, text] : {std::pair("training", training_text(report)),
+                                   std::pair("program", program_text(report)),
+                                   std::pair("random", random_text(report))}) {
+    if (!text.empty()) add(name, text);
+  }
   add("exit code", fmt::format("{}", static_cast<int>(comparators::exit_code_of(report))));
   return out + "</dl>\n";
 }

@@ -28,11 +28,14 @@ using core::NamedTensorKind;
 
 namespace {
 
-// By MatchedBy, TensorOutcome and ObserverFinding::Outcome; what is no pair has no word.
+// By MatchedBy, TensorOutcome, StepSeries::Kind and ObserverFinding::Outcome; what is no pair has
+// no word.
 constexpr std::array<std::string_view, 7> kMatchedBy{
     "", "position", "lcs", "anchor", "partial", "map", "order"};
 constexpr std::array<std::string_view, 6> kOutcomes{
     "equal", "within_policy", "beyond_policy", "mismatch", "not_comparable", "skipped"};
+constexpr std::array<std::string_view, 4> kStepNumbers{
+    "loss", "gradient_norm", "learning_rate", "drift"};
 constexpr std::array<std::string_view, 3> kObserverOutcomes{"unchanged", "changed", "not_judged"};
 // By what is asked of them: whether it is the baseline, whether pairs are found by position.
 constexpr std::array<std::string_view, 2> kSides{"candidate", "baseline"};
@@ -494,6 +497,18 @@ void describe(auto f, Of<decltype(f), comparators::Coverage>& c) {
   f("elements", c.elements);
   f("bytes", c.bytes);
   f("sliced", c.sliced);
+  if (f.has("fused_baseline", c.fused_baseline != 0)) f("fused_baseline", c.fused_baseline);
+  if (f.has("fused_candidate", c.fused_candidate != 0)) f("fused_candidate", c.fused_candidate);
+}
+
+void describe(auto f, Of<decltype(f), comparators::StepSeries>& series) {
+  describe_word(f.at("number"), series.kind, kStepNumbers);
+  f("ordinal", series.ordinal);
+  f("stride", series.stride);
+  f("first_apart", series.first_apart);
+  f("steps", series.steps);
+  f("baseline", series.baseline);
+  f("candidate", series.candidate);
 }
 
 void describe(auto f, Of<decltype(f), comparators::ReturnedValues>& returned) {
@@ -1183,6 +1198,7 @@ void describe_report(auto f,
   describe_all_generators(f.at("rng"), report);
   if (f.has("random", report.draws.operators != 0)) f("random", report.draws);
   if (f.has("resume", report.resume.has_value())) f("resume", report.resume);
+  if (f.has("steps", !report.steps.empty())) f("steps", report.steps);
   f("replay", report.replay);
   f("observer", report.observer);
   if (gate == nullptr) {

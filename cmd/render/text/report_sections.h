@@ -25,6 +25,13 @@ std::string dumps_text(const Report& report);
 /// How what the calls returned compares, in a sentence; empty where there is nothing to say of it.
 std::string returned_text(const Report& report);
 
+/// What became of a training: its last loss, and since when losses and parameters are apart; empty
+/// where none was recorded.
+std::string training_text(const Report& report);
+
+/// Which seeds and settings the program of the first run set itself, and where; empty where none.
+std::string program_text(const Report& report);
+
 /// How many operators of a pass drew random numbers, and what their agreement rests on; else empty.
 std::string random_text(const Report& report);
 

@@ -15,6 +15,7 @@
 #include "cmd/render/text/report_sections.h"
 #include "cmd/render/words.h"
 #include "comparators/report/report.h"
+#include "core/trace/program_records.h"
 #include "core/trace/run_manifest.h"
 
 namespace repro_check::cmd {
@@ -555,6 +556,17 @@ void add_runs(Page& page, const Report& report) {
   }
 }
 
+/// What a compiler has put into regions counts as no operator.
+std::string fused_text(const Coverage& c) {
+  if (c.fused_baseline + c.fused_candidate == 0) return {};
+  const std::string count =
+      c.fused_baseline == c.fused_candidate
+          ? format_count(c.fused_baseline)
+          : fmt::format("{} | {}", format_count(c.fused_baseline), format_count(c.fused_candidate));
+  return fmt::format("; {} inside compiled regions seen by nobody, compared at their borders",
+                     count);
+}
+
 /// A pass is about what was recorded, and of a program that may be a part.
 std::string part_text(const Report& report) {
   if (report.runs.empty()) return {};
@@ -574,7 +586,7 @@ void add_coverage(Page& page, const Report& report, const Detail& detail) {
   // What stands beside the policy in one paragraph.
   constexpr std::size_t kOneLine = 67;
   std::string compared = compared_text(report);
-  compared += parting_text(report);
+  compared += parting_text(report) + fused_text(report.coverage);
   const std::string policy = is_nothing(report) || report.status == Status::kObserverEffect
                                  ? ""
                                  : escape_name(report.policy);
@@ -583,6 +595,8 @@ void add_coverage(Page& page, const Report& report, const Detail& detail) {
   page.prose("compared", is_one_line ? joined : compared);
   if (!is_one_line) page.prose("policy", policy + pair_text(report));
   page.prose("part", part_text(report));
+  page.prose("training", training_text(report));
+  page.prose("program", program_text(report));
   page.prose("random", random_text(report));
   page.prose("map", map_text(report));
   page.prose("rules", rules_text(report));
@@ -608,6 +622,50 @@ void add_unfinished(Page& page, const Report& report, const std::vector<RunLog>&
     page.prose("stderr",
                last_line.empty() ? path : fmt::format("{}, last line: {}", path, last_line));
   }
+}
+
+std::string program_text(const Report& report) {
+  if (report.runs.empty()) return {};
+  std::vector<std::string> calls;
+  for (const core::EnvironmentFact& fact : report.runs.front().manifest.environment) {
+    if (!fact.name.starts_with(core::kSetByProgram)) continue;
+    calls.push_back(escape_name(
+        fmt::format("{} {}", fact.name.substr(core::kSetByProgram.size()), fact.value)));
+  }
+  return calls.empty() ? "" : fmt::format("itself called {}", fmt::join(calls, "; "));
+}
+
+std::string training_text(const Report& report) {
+  using Kind = comparators::StepSeries::Kind;
+  const auto first_of = [&](Kind kind) {
+    const auto found = std::ranges::find(report.steps, kind, &comparators::StepSeries::kind);
+    return found == report.steps.end() || found->steps.empty() ? nullptr : &*found;
+  };
+  const comparators::StepSeries* loss = first_of(Kind::kLoss);
+  const comparators::StepSeries* drift = first_of(Kind::kDrift);
+  if (loss == nullptr) return {};
+  // Most are float32, and have few digits as that.
+  const auto side = [](const comparators::Metric& number) {
+    if (!number) return std::string("none");
+    const auto narrow = static_cast<float>(*number);
+    return static_cast<double>(narrow) == *number ? fmt::format("{}", narrow)
+                                                  : fmt::format("{}", *number);
+  };
+  const std::string from = side(loss->baseline.back());
+  const std::string to = side(loss->candidate.back());
+  std::string text = fmt::format("loss of step {}: {}", loss->steps.back(), from);
+  if (from != to) text += " | " + to;
+  if (loss->first_apart) text += fmt::format(", apart since step {}", *loss->first_apart);
+  if (drift == nullptr || !drift->first_apart) return text;
+  const auto known = std::ranges::find(drift->steps, *drift->first_apart);
+  const auto apart = [&](std::size_t at) { return format_error(*drift->candidate[at]); };
+  text += fmt::format("; parameters apart since step {}", *drift->first_apart);
+  if (known != drift->steps.end()) {
+    text += " by " + apart(static_cast<std::size_t>(known - drift->steps.begin()));
+  }
+  if (drift->steps.back() == *drift->first_apart) return text;
+  return text +
+         fmt::format(", after step {} by {}", drift->steps.back(), apart(drift->steps.size() - 1));
 }
 
 std::string random_text(const Report& report) {

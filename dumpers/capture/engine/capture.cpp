@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dumpers/capture/engine/capture.h"
 
+#include <ATen/core/class_type.h>
+#include <ATen/core/function.h>
 #include <fmt/format.h>
 #include <pthread.h>
 #include <torch/library.h>
@@ -343,6 +345,20 @@ void Capture::execute(const Call& call,
   }
 }
 
+namespace {
+
+/// What a collective returns is not there yet when it returns: its values are those of the end.
+void wait_for_ranks(const torch::jit::Stack& stack, std::size_t results) {
+  for (std::size_t i = stack.size() - results; i < stack.size(); ++i) {
+    if (!stack[i].isObject()) continue;
+    const auto type = stack[i].type()->cast<c10::ClassType>();
+    torch::jit::Function* const wait = type ? type->findMethod("wait") : nullptr;
+    if (wait != nullptr) (*wait)({stack[i]});
+  }
+}
+
+}  // namespace
+
 void Capture::record(const Call& call,
                      OperatorPlan& plan,
                      ThreadState& thread,
@@ -352,6 +368,7 @@ void Capture::record(const Call& call,
   try {
     const OpenFrame open(thread, frame.get(), inside);
     execute(call, plan, thread, inside);
+    if (plan.collective) wait_for_ranks(call.stack, plan.results.size());
   } catch (...) {
     // The operator's own exception; it is not ours to change.
     raised(std::move(frame));
@@ -536,11 +553,13 @@ void Capture::record_returned(const c10::IValue& value) {
   for_each_returned(value, [&](const std::string& path, const c10::IValue& leaf) {
     values.emplace_back(path, leaf);
   });
-  append_values(std::string(core::kReturnedOperator), values, {}, core::kMainLane);
+  append_values(std::string(core::kReturnedOperator), values, {}, {}, core::kMainLane);
 }
 
-void Capture::record_values(const std::string& name, const NamedValues& values) {
-  append_values(name, values, place(), lane_number());
+void Capture::record_values(const std::string& name,
+                            const NamedValues& values,
+                            const NamedValues& follows) {
+  append_values(name, values, follows, place(), lane_number());
 }
 
 void Capture::number(core::OpRecord& record, const Place& place, std::uint32_t lane) {
@@ -553,6 +572,7 @@ void Capture::number(core::OpRecord& record, const Place& place, std::uint32_t l
 
 void Capture::append_values(const std::string& name,
                             const NamedValues& values,
+                            const NamedValues& follows,
                             const Place& place,
                             std::uint32_t lane) {
   if (failed_.load(std::memory_order_relaxed)) return;
@@ -575,15 +595,19 @@ void Capture::append_values(const std::string& name,
     tensors_.read_ahead(ahead);
     RecordingOrder order;
     const auto add = [&](const at::Tensor& tensor, const std::string& slot) {
-      return static_cast<std::uint32_t>(tensors_.add(tensor, slot, order, tensors));
+      const std::size_t index = tensors_.add(tensor, slot, order, tensors);
+      if (!core::is_returned(record)) tensors_.note_number(tensor, tensors[index]);
+      return static_cast<std::uint32_t>(index);
     };
     const auto build = [&](const c10::IValue& value, const std::string& path, core::Value& into) {
       build_value(value, IntegerMeaning::kNumber, path, packed_, std::ref(add), into);
     };
-    for (const auto& [path, value] : values) {
-      core::Argument& argument = record.arguments.emplace_back();
-      argument.name = path;
-      build(value, path, argument.value);
+    for (const NamedValues* part : {&values, &follows}) {
+      for (const auto& [path, value] : *part) {
+        core::Argument& argument = record.arguments.emplace_back();
+        argument.name = path;
+        build(value, path, argument.value);
+      }
     }
     // As an input it is what it was to every operator; what came out of the program is a value,
     // whoever wrote it.
@@ -786,6 +810,7 @@ void Capture::fill_head(Frame& frame,
                         const Place& place) {
   core::OpRecord& record = frame.record;
   number(record, place, lane_number());
+  if (place.phase && frame.plan->collective) record.phase = core::Phase::kReduce;
   record.depth = static_cast<std::uint32_t>(thread.open.size());
   record.parent =
       thread.open.empty() ? -1 : static_cast<std::int64_t>(thread.open.back()->record.index);

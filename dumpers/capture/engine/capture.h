@@ -139,9 +139,12 @@ class Capture : core::Pinned {
 
   /// Appends a record that stands for no operator of LibTorch: values that the front end names, as
   /// a batch, a loss or the state of an optimizer. On any thread that a Scope covers.
-  /// @param name    `repro_check::batch`
-  /// @param values  a name each; nothing but tensors, numbers and strings
-  void record_values(const std::string& name, const NamedValues& values);
+  /// @param name     `repro_check::batch`
+  /// @param values   a name each; nothing but tensors, numbers and strings
+  /// @param follows  what is said beside them and follows from them: numbers, and lists of numbers
+  void record_values(const std::string& name,
+                     const NamedValues& values,
+                     const NamedValues& follows = {});
 
   /// The lane of the next thread that the calling thread starts, to be handed to that thread's
   /// Scope; empty where the calling thread is in no lane.
@@ -235,6 +238,7 @@ class Capture : core::Pinned {
   void append(std::unique_ptr<Frame> frame);
   void append_values(const std::string& name,
                      const NamedValues& values,
+                     const NamedValues& follows,
                      const Place& place,
                      std::uint32_t lane);
   void raised(std::unique_ptr<Frame> frame) noexcept;

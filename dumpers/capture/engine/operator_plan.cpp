@@ -195,6 +195,9 @@ OperatorPlan& OperatorPlans::find(const c10::OperatorHandle& op) {
   fresh->effect = effect_of(base, op);
   fresh->picks = picks_elements(base);
   fresh->is_marker = schema.name().starts_with("profiler::");
+  // Who sends may wait for one that waits for him.
+  fresh->collective =
+      schema.name().starts_with("c10d::") && base != "send" && !base.starts_with("recv");
   // as_strided_ and its like are written as in-place operators, and touch no element either.
   fresh->view = fresh->view || fresh->effect == StorageEffect::kMetadata;
   fresh->host_draw = host_draw_of(schema.name(), *fresh);

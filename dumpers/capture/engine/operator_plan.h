@@ -123,9 +123,10 @@ struct OperatorPlan {
   HostDraw host_draw = HostDraw::kNone;
   bool composite = false;  ///< decomposes where the backend has no kernel of its own
   bool written_arguments = false;
-  bool picks = false;      ///< writes those elements of its first argument that others pick
-  bool is_marker = false;  ///< of a profiler, and of no computation
-  bool view = false;       ///< only shows its argument in another shape
+  bool picks = false;       ///< writes those elements of its first argument that others pick
+  bool is_marker = false;   ///< of a profiler, and of no computation
+  bool view = false;        ///< only shows its argument in another shape
+  bool collective = false;  ///< of several ranks together
   int generator_argument = -1;
   bool matches_include = false;
   bool matches_exclude = false;

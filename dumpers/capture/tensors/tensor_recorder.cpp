@@ -10,6 +10,7 @@
 #include <tuple>
 
 #include "core/digest/digest.h"
+#include "core/tensor/tensor_stats.h"
 #include "core/text/short_text.h"
 #include "dumpers/capture/tensors/strided_bytes.h"
 #include "dumpers/capture/torch/torch_compat.h"
@@ -406,6 +407,18 @@ std::size_t TensorRecorder::add(const at::Tensor& tensor,
       break;
   }
   return index;
+}
+
+void TensorRecorder::note_number(const at::Tensor& tensor, core::TensorRecord& record) {
+  if (record.state != core::ContentState::kHashed || record.stats || tensor.numel() != 1 ||
+      form_of(tensor) != TensorForm::kStrided) {
+    return;
+  }
+  const auto content = host_content(tensor);
+  if (!content) return;
+  record.stats = core::tensor_stats(record.dtype, content->bytes.bytes());
+  record.counted.reset();
+  record.stored = record.stored || store_bytes(content->bytes, record);
 }
 
 void TensorRecorder::add_strided(const at::Tensor& tensor,

@@ -149,6 +149,9 @@ class TensorRecorder {
   /// small ones, each of which add() would read on this one.
   void read_ahead(std::span<const at::Tensor> tensors);
 
+  /// Of a tensor of one element, statistics (they are its number) and bytes at every level.
+  void note_number(const at::Tensor& tensor, core::TensorRecord& record);
+
   StorageTable& storages() noexcept { return storages_; }
   [[nodiscard]] std::uint64_t hashed_bytes() const noexcept { return hashed_bytes_; }
 

@@ -89,6 +89,27 @@ def check_plot(page, pages):
     assert min(before) > 600, before
 
 
+def check_training(page, pages):
+    """Plots of losses, norms, rates and drift; the second loss of a step is asked for."""
+    page.open(pages["training"][0])
+    settle(page)
+    captions = "[...document.querySelectorAll('.training figcaption')].map(c => c.textContent)"
+    titles = page.run("[...document.querySelectorAll('.training h3')].map(h => h.firstChild.textContent)")
+    assert titles == ["Loss", "Drift of the parameters", "Gradient norm", "Learning rate"], titles
+    said = page.run(captions)
+    assert said[0].startswith("Bit-equal at every step"), said
+    assert said[1].startswith("Bit-equal before step 11"), said
+    page.run("document.querySelectorAll('.training .group button')[1].click()")
+    settle(page)
+    assert page.run(captions)[0].startswith("Bit-equal before step 12"), page.run(captions)
+    for number, color in enumerate(("--propagated", "--origin")):
+        canvas = f".training figure:nth-child({1 + number}) canvas"
+        assert count_pixels(page, color, canvas) > 100, (color, count_pixels(page, color, canvas))
+    page.open(pages["small"][0])
+    settle(page)
+    assert page.run("document.querySelector('.training')") is None
+
+
 def check_lanes(page, pages):
     """What has no number, as nothing has at level digest, shows its state all the same."""
     page.open(pages["numberless"][0])

@@ -14,7 +14,7 @@ import traces
 
 TRACES = {"small": {"ops": 480, "missing": True}, "thousand": {"ops": 1000, "all_differ": True},
           "large": {"ops": 100_000}, "hostile": {"ops": 200, "names": traces.HOSTILE},
-          "numberless": {"ops": 240, "level": "digest"}}
+          "numberless": {"ops": 240, "level": "digest"}, "training": {"ops": 240, "steps": 40}}
 
 
 def make_page(tool, make_dump, folder, name, options):

@@ -47,7 +47,19 @@ def state_at(place, ops):
     return True, min(POOL - 1, int(base * (POOL - 8)) + place % 8)
 
 
-def build(side, ops, seed=7, all_differ=False, names=None, missing=False, level="tensor"):
+def steps_of(side, count):
+    """Records of a training whose second loss parts at step 12, and its parameters a step before."""
+    candidate = side == "candidate"
+    for step in range(count):
+        apart = 1e-4 * 1.3 ** step if candidate and step >= 11 else 0
+        rate = 0.1 if step < count // 2 else 0.01
+        for loss in (1.0 / (1 + step), 2.0 / (1 + step) + (apart if step >= 12 else 0)):
+            yield {"operator": "repro_check::loss", "step": step, "scalars": {"loss": loss}, "results": [loss]}
+        yield {"operator": "repro_check::optimizer_step", "step": step, "results": [rate],
+               "scalars": {"lr[0]": rate, "grad_norm": 3.0 + step % 4, "param_sketch": [1.0 + apart, 2.0]}}
+
+
+def build(side, ops, seed=7, all_differ=False, names=None, missing=False, level="tensor", steps=0):
     rng = random.Random(seed)
     listed = []
     last = "x"
@@ -74,6 +86,7 @@ def build(side, ops, seed=7, all_differ=False, names=None, missing=False, level=
         if missing and side == "candidate" and place == ops * 3 // 4:
             listed.append({**op, "operator": "aten::contiguous"})
         listed.append(op)
+    listed += steps_of(side, steps)
     candidate = side == "candidate"
     return {"run": side,
             "manifest": {"model": "encoder.pt", "seed": 42, "level": level,

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "core/trace/op_record.h"
+
+/// Records that stand for no operator of LibTorch. Results are what they are about, by the names
+/// that their arguments have. An argument without a result follows from the results: it is said,
+/// and compared by nobody.
+
+namespace repro_check::core {
+
+inline constexpr std::string_view kNamedPrefix = "repro_check::";
+inline constexpr std::string_view kLossRecord = "repro_check::loss";
+inline constexpr std::string_view kStepRecord = "repro_check::optimizer_step";
+inline constexpr std::string_view kRegionRecord = "repro_check::region_outputs";
+
+/// How records begin of what a program saved and loaded, and of
+/// the state of its training around that. They are for a comparison of a resumed run with the run
+/// that made its checkpoint, and pairs in none.
+inline constexpr std::string_view kCheckpointRecords = "repro_check::checkpoint_";
+
+// What they hold, by name.
+
+/// Of kRegionRecord: how many operators were traced into the compiled code.
+inline constexpr std::string_view kRegionOperators = "operators";
+/// Of kStepRecord, which is what a step of an optimizer left: learning rates `lr[0]`, `grad.NAME`,
+/// `state.NAME.exp_avg`, `param.NAME`, the L2 norm of all gradients, a sketch of all parameters.
+inline constexpr std::string_view kGradientNorm = "grad_norm";
+inline constexpr std::string_view kParameterSketch = "param_sketch";
+inline constexpr std::string_view kLearningRatePrefix = "lr[";
+inline constexpr std::string_view kGradientPrefix = "grad.";
+inline constexpr std::string_view kParameterPrefix = "param.";
+
+// Facts of the environment, by the function that the program called: what no seed pins, and what
+// sets seeds or makes kernels deterministic.
+inline constexpr std::string_view kUnpinned = "unpinned.";
+inline constexpr std::string_view kSetByProgram = "set.";
+
+inline bool is_named_values(const OpRecord& record) {
+  return record.op && record.op->name.starts_with(kNamedPrefix);
+}
+
+inline bool is_of_checkpoint(const OperatorInfo& op) {
+  return std::string_view(op.name).starts_with(kCheckpointRecords);
+}
+
+/// Null where the record has none of this name. Borrowed.
+inline const Value* find_argument(const OpRecord& record, std::string_view name) {
+  const auto found = std::ranges::find(record.arguments, name, &Argument::name);
+  return found == record.arguments.end() ? nullptr : &found->value;
+}
+
+/// The number that a value is, or that the only element of its tensor is, where that is recorded.
+/// @param value  of `record`
+std::optional<double> number_in(const OpRecord& record, const Value& value);
+
+/// Sums of a sketch: each element of the tensors stands in one of them, with a sign drawn for it.
+inline constexpr std::size_t kSketchSums = 64;
+
+/// How far apart the tensors of two sketches are: the L2 norm of their difference, of which the
+/// standard deviation is a tenth or so. 0 where the sketches are equal; NaN where one holds NaN.
+/// Source: M. Charikar, K. Chen, M. Farach-Colton, ICALP (2002).
+/// @param baseline, candidate  of one length
+double sketch_distance(std::span<const double> baseline, std::span<const double> candidate);
+
+}  // namespace repro_check::core
