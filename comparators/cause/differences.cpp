@@ -16,6 +16,7 @@
 #include "core/digest/digest.h"
 #include "core/tensor/content.h"
 #include "core/tensor/tensor_record.h"
+#include "core/trace/program_records.h"
 #include "core/trace/run_manifest.h"
 
 namespace repro_check::comparators {
