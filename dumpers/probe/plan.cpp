@@ -44,7 +44,7 @@ capture::CaptureOptions options_of(const Json& plan) {
 
 /// `auto` reads what each operator makes where tensors are kept anyway.
 std::string optimizer_of(const Json& plan) {
-  const std::string asked = plan.at("optimizer");
+  std::string asked = plan.at("optimizer");
   if (asked != "auto") return asked;
   return plan.at("level") == core::name_of(core::DumpLevel::kTensor)
              ? "operators"

@@ -97,14 +97,14 @@ Sums sums_of(const Piece& piece) {
       add_rows<Rule, std::uint16_t>(
           bytes,
           piece.row,
-          [](std::uint16_t raw) { return double{core::half_to_float(raw)}; },
+          [](std::uint16_t raw) { return static_cast<double>(core::half_to_float(raw)); },
           sums);
       break;
     default:
       add_rows<Rule, std::uint16_t>(
           bytes,
           piece.row,
-          [](std::uint16_t raw) { return double{core::bfloat_to_float(raw)}; },
+          [](std::uint16_t raw) { return static_cast<double>(core::bfloat_to_float(raw)); },
           sums);
       break;
   }
