@@ -169,6 +169,8 @@ comparators::Coverage random_coverage(Dice& dice) {
   c.missing_in_candidate = dice.below(20);
   c.baseline_ops = c.compared + c.skipped + c.not_judged + c.missing_in_candidate;
   c.candidate_ops = c.compared + c.skipped + c.not_judged + c.missing_in_baseline;
+  c.fused_baseline = dice.below(3);
+  c.fused_candidate = dice.below(3);
   c.tensors = dice.any();
   c.elements = dice.any();
   c.bytes = dice.any();
@@ -240,6 +242,24 @@ comparators::ResumeSummary random_resume(Dice& dice) {
     state.detail = dice.name();
     state.place = dice.name();
     if (dice.chance(2)) state.moved = dice.any();
+  }
+  return out;
+}
+
+comparators::StepSeries random_steps(Dice& dice) {
+  comparators::StepSeries out;
+  out.kind = static_cast<comparators::StepSeries::Kind>(dice.below(4));
+  out.ordinal = static_cast<std::uint32_t>(dice.below(3));
+  out.stride = static_cast<std::uint32_t>(1 + dice.below(3));
+  if (dice.chance(2)) out.first_apart = static_cast<std::uint32_t>(dice.below(9));
+  std::uint32_t step = 0;
+  for (std::uint64_t i = 1 + dice.below(5); i > 0; --i) {
+    out.steps.push_back(step += out.stride);
+    const auto number = [&] {
+      return dice.chance(3) ? comparators::Metric() : comparators::Metric(dice.number());
+    };
+    out.baseline.push_back(number());
+    out.candidate.push_back(number());
   }
   return out;
 }
@@ -364,6 +384,7 @@ comparators::Report random_report(std::uint32_t seed) {
   report.divergences_total = report.divergences.size() + (report.first_divergence ? 1 : 0) +
                              (dice.chance(2) ? dice.any() >> 8U : 0);
   if (dice.chance(2)) report.repeat = random_repeat(dice);
+  for (std::uint64_t i = dice.below(3); i > 0; --i) report.steps.push_back(random_steps(dice));
   if (dice.chance(3)) {
     report.resume = random_resume(dice);
     if (report.resume->leading() != nullptr) report.kind = DivergenceKind::kRestore;

@@ -221,7 +221,8 @@ class Case:
 
     def environment(self, tmp):
         kept = {name: value for name, value in os.environ.items() if name in INHERITED}
-        kept.update(LC_ALL="C.UTF-8", TMPDIR=str(tmp), REPRO_CHECK_RECORDER=str(tmp / "none"))
+        kept.update(LC_ALL="C.UTF-8", TMPDIR=str(tmp), REPRO_CHECK_RECORDER=str(tmp / "none"),
+                    XDG_CACHE_HOME=str(tmp / "cache"))
         kept.update(MAKE_DUMP=self.tools.make_dump,
                     MAKE_UNFINISHED_DUMP=self.tools.make_unfinished_dump,
                     FIXTURES=str(HERE / "fixtures"))

@@ -159,7 +159,8 @@ class Run {
       }
       Group& group = out[found->second];
       ++group.count;
-      if (site != nullptr && group.modules.size() < kNamedModules) {
+      if (site != nullptr && group.modules.size() < kNamedModules &&
+          std::ranges::find(group.modules, site->module_path) == group.modules.end()) {
         group.modules.push_back(site->module_path);
       }
     }

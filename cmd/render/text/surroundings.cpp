@@ -658,7 +658,10 @@ std::string training_text(const Report& report) {
   if (loss->first_apart) text += fmt::format(", apart since step {}", *loss->first_apart);
   if (drift == nullptr || !drift->first_apart) return text;
   const auto known = std::ranges::find(drift->steps, *drift->first_apart);
-  const auto apart = [&](std::size_t at) { return format_error(*drift->candidate[at]); };
+  const auto apart = [&](std::size_t at) {
+    const comparators::Metric& distance = drift->candidate[at];
+    return distance ? format_error(*distance) : std::string("what has no number");
+  };
   text += fmt::format("; parameters apart since step {}", *drift->first_apart);
   if (known != drift->steps.end()) {
     text += " by " + apart(static_cast<std::size_t>(known - drift->steps.begin()));
