@@ -12,7 +12,6 @@ from harness import ToolTest, need
 need("torch")
 
 PROGRAMS = Path(__file__).resolve().parent / "programs"
-LADDER = ("eager", "aot_eager", "aot_eager_decomp_partition", "inductor")
 
 
 class Programs(ToolTest):
@@ -110,25 +109,6 @@ class LanguageModel(Programs):
         self.assertEqual(first["cause"]["name"], "rng stream", self.text)
         self.assertEqual((first["relation"], first["key"]["phase"]), ("origin", "setup"), self.text)
         self.assertIn("language_model.py:", self.text.splitlines()[0])
-
-
-class Ladder(Programs):
-    def test_each_rung_repeats(self):
-        for backend in LADDER:
-            with self.subTest(backend=backend):
-                command = self.command("convnet", 7, backend)
-                printed = self.bare(command)
-                for dump in (f"{backend}1", f"{backend}2"):
-                    self.assertEqual(self.record(dump, command).stdout, printed)
-                report = self.compare(f"{backend}1", f"{backend}2", 0)
-                # Nine calls of functions, in twelve steps.
-                self.assertEqual(report["coverage"]["fused_baseline"] % 12, 0)
-                self.assertGreaterEqual(report["coverage"]["fused_baseline"], 9 * 12)
-                self.assertIn("inside compiled regions", self.text)
-                # One region a step: no hook of ours has cut it.
-                regions = [name for _, name in self.phases(f"{backend}1")
-                           if name == "repro_check::region_outputs"]
-                self.assertEqual(len(regions), 12)
 
 
 class FineTuning(Programs):
