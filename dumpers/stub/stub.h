@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What the preloaded library and the probe say to each other. */
+/* What the preloaded library and the probe say to each other, in C. */
+/* NOLINTBEGIN(modernize-redundant-void-arg,modernize-use-using) */
 
 #ifdef __cplusplus
 extern "C" {
@@ -22,3 +23,4 @@ typedef void repro_check_begin_program_function(const char* plan, struct repro_c
 #ifdef __cplusplus
 }
 #endif
+/* NOLINTEND(modernize-redundant-void-arg,modernize-use-using) */
