@@ -325,21 +325,40 @@ def _on_compiled_graph(module):
     cls.call_user_compiler = call_user_compiler
 
 
-def _leaves(name, value, depth=0):
+def _leaves(name, value):
     """Tensors and numbers inside of `value`, each with its path."""
-    if hasattr(value, "_cdata") and hasattr(value, "is_floating_point"):
+    return _inside(name, value, _leaf)
+
+
+def _leaf(name, value, _depth):
+    if is_tensor(value):
         return [(name, value)]
-    if isinstance(value, (bool, int, float)):
-        return [(name, float(value))]
+    return [(name, float(value))] if isinstance(value, (bool, int, float)) else None
+
+
+def is_tensor(value):
+    return hasattr(value, "_cdata") and hasattr(value, "is_floating_point")
+
+
+def _inside(name, value, leaf, depth=0):
+    """What `leaf` finds in `value`, or in its items where it returns None, each with its path."""
+    found = leaf(name, value, depth)
+    if found is not None:
+        return found
     if depth > 8:
         return []
     if isinstance(value, dict):
-        return [leaf for key, part in value.items()
-                for leaf in _leaves(f"{name}[{key!r}]", part, depth + 1)]
-    if isinstance(value, (list, tuple)):
-        return [leaf for number, part in enumerate(value)
-                for leaf in _leaves(f"{name}[{number}]", part, depth + 1)]
-    return []
+        items = value.items()
+    elif isinstance(value, (list, tuple)):
+        items = enumerate(value)
+    else:
+        return []
+    return [each for key, part in items for each in _inside(f"{name}[{key!r}]", part, leaf, depth + 1)]
+
+
+def grad_scaler(torch):
+    """Its class, of automatic mixed precision."""
+    return getattr(getattr(torch, "amp", None), "GradScaler", None) or torch.cuda.amp.GradScaler
 
 
 def _between(call, before, after):
@@ -743,8 +762,7 @@ class _Recording:
 
     def _watch_scaler(self):
         """Of automatic mixed precision: the scale, and where found_inf is not 0 the step was skipped."""
-        amp = getattr(self.torch, "amp", None)
-        cls = getattr(amp, "GradScaler", None) or self.torch.cuda.amp.GradScaler
+        cls = grad_scaler(self.torch)
         original = cls.update
 
         def update(scaler, *args, **kwargs):

@@ -7,7 +7,7 @@ import sys
 import weakref
 from array import array
 
-from repro_check_attach import _guarded, _Unseen
+from repro_check_attach import _guarded, _inside, _leaf, _Unseen, grad_scaler, is_tensor
 
 _RECORD = "repro_check::checkpoint_"
 _MOST = 100_000  # values of one record
@@ -113,13 +113,14 @@ class Checkpoints:
 
     def leaves(self, name, value, depth=0):
         """Tensors, numbers and states of generators inside of `value`, each with its path."""
-        if hasattr(value, "_cdata") and hasattr(value, "is_floating_point"):
+        return _inside(name, value, self._leaf, depth)
+
+    def _leaf(self, name, value, depth):
+        if is_tensor(value):
             is_number = value.dim() == 0 and not value.is_complex() and value.device.type != "meta"
             return [(name, float(value) if is_number else value)]
-        if isinstance(value, (bool, int, float)):
-            return [(name, float(value))]
-        if depth > 8:
-            return []
+        if depth > 8 or isinstance(value, (bool, int, float)):
+            return _leaf(name, value, depth)
         data = _packed(value)
         if data is None and hasattr(value, "tobytes") and hasattr(value, "dtype"):
             data = value.tobytes()
@@ -128,14 +129,8 @@ class Checkpoints:
         if data:
             return [(name, self.torch.frombuffer(bytearray(data), dtype=self.torch.uint8))]
         if hasattr(value, "state_dict"):
-            value = value.state_dict()
-        if isinstance(value, dict):
-            return [leaf for key, part in value.items()
-                    for leaf in self.leaves(f"{name}[{key!r}]", part, depth + 1)]
-        if isinstance(value, (list, tuple)):
-            return [leaf for number, part in enumerate(value)
-                    for leaf in self.leaves(f"{name}[{number}]", part, depth + 1)]
-        return []
+            return self.leaves(name, value.state_dict(), depth)
+        return None
 
     def record(self, moment, make):
         """What `make` returns, as that of one moment; whatever operators it needs are not recorded."""
@@ -283,13 +278,11 @@ class Checkpoints:
     def _watch_objects(self):
         from torch.optim import lr_scheduler, optimizer
 
-        amp = getattr(self.torch, "amp", None)
-        scaler = getattr(amp, "GradScaler", None) or self.torch.cuda.amp.GradScaler
         schedulers = [cls for cls in {id(cls): cls for cls in vars(lr_scheduler).values()}.values()
                       if isinstance(cls, type) and hasattr(cls, "load_state_dict")
                       and not issubclass(cls, optimizer.Optimizer)]
         for classes, known in (([self.torch.nn.Module], None), ([optimizer.Optimizer], self.optimizers),
-                               (schedulers, self.schedulers), ([scaler], self.scalers)):
+                               (schedulers, self.schedulers), ([grad_scaler(self.torch)], self.scalers)):
             for cls in classes:
                 if known is not None and "__init__" in vars(cls):
                     self._replace((cls,), "__init__", self._maker(known))
