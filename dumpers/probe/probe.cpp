@@ -105,7 +105,13 @@ class Recording {
     const bool wanted = !bare_ && sites_.is_recorded(step);
     if (!wanted || !intercepts_) capture_->forget_contents();
     intercepts_ = wanted;
-    c10::impl::tls_set_dispatch_key_included(capture::kCaptureKey, wanted);
+    include_key();
+  }
+
+  /// Steps that are not recorded have the key from here on, where there is one.
+  void keep_key() {
+    keeps_key_ = !bare_;
+    if (is_of_this_thread()) include_key();
   }
 
   ProgramSites& sites() { return sites_; }
@@ -124,6 +130,10 @@ class Recording {
     capture::put_found(found, manifest_.settings);
     for (core::Setting& setting : generators) manifest_.settings.push_back(std::move(setting));
     manifest_.environment = capture::read_environment();
+  }
+
+  void include_key() {
+    c10::impl::tls_set_dispatch_key_included(capture::kCaptureKey, intercepts_ || keeps_key_);
   }
 
   void summarise(const capture::CaptureCounts& counts) {
@@ -145,6 +155,7 @@ class Recording {
   std::optional<capture::Capture> capture_;
   std::optional<capture::Capture::Scope> scope_;
   bool intercepts_ = true;
+  std::atomic<bool> keeps_key_ = false;
   std::atomic<bool> ended_ = false;
 };
 
@@ -342,6 +353,10 @@ void repro_check_expect_reductions() {
 
 void repro_check_step(std::uint32_t step) {
   when_active([&](capture::Capture&) { recording()->begin_step(step); });
+}
+
+void repro_check_keep_key() {
+  when_active([](capture::Capture&) { recording()->keep_key(); });
 }
 
 void repro_check_name(void* tensor, const char* name, int kind) {

@@ -44,6 +44,11 @@ void repro_check_expect_reductions();
 /// The step that begins, from 0.
 void repro_check_step(std::uint32_t step);
 
+/// For a program that compiles, before its code is compiled for the first time: what is compiled
+/// holds for the dispatch keys of that moment, so the engine's is on from here on, in steps that are
+/// not recorded too.
+void repro_check_keep_key();
+
 /// Names a tensor until an operator writes it.
 /// @param tensor  address of its TensorImpl: `tensor._cdata`
 /// @param kind    0 = input, 1 = parameter, 2 = buffer

@@ -56,6 +56,7 @@ def _hook_imports(**more):
     _hooks["torch"] = _on_torch
     _hooks["torch.utils.data.dataloader"] = _on_dataloader
     _hooks["torch._dynamo.callback"] = _on_compiler
+    _hooks["torch._dynamo.guards"] = _on_guards
     _hooks["torch._dynamo.output_graph"] = _on_compiled_graph
     _hooks.update(more)
     for name in [name for name in _hooks if name in sys.modules]:
@@ -306,10 +307,25 @@ def _on_compiler(module):
 
     @contextlib.contextmanager
     def install_callbacks(handler, *args, **kwargs):
+        if _recording is not None:
+            _recording.probe.repro_check_keep_key()
         with _unseen(), original(handler, *args, **kwargs):
             yield
 
     cls.install_callbacks = install_callbacks
+
+
+def _on_guards(module):
+    """The conditions under which compiled code is used again hold the dispatch keys of its inputs, ours
+    among them: they are made as they will be checked, or each call would compile anew."""
+    cls = module.CheckFunctionManager
+    original = cls.__init__
+
+    def __init__(manager, *args, **kwargs):
+        with _Excluded(False):
+            original(manager, *args, **kwargs)
+
+    cls.__init__ = __init__
 
 
 def _on_compiled_graph(module):
@@ -375,29 +391,31 @@ def _between(call, before, after):
 
 
 def _unseen():
-    return _Unseen(None if _recording is None else _recording.torch._C)
-
-
-class _Unseen:
     """While it is entered, operators of the calling thread are not recorded."""
+    return _Excluded(True)
 
-    def __init__(self, bindings):
-        self._bindings = bindings
+
+class _Excluded:
+    """While it is entered, the engine's key is excluded on the calling thread, or is not."""
+
+    def __init__(self, excluded):
+        self._bindings = None if _recording is None else _recording.torch._C
+        self._excluded = excluded
         self._before = None
 
     def __enter__(self):
-        _guarded(self._exclude)()
+        _guarded(self._set)()
 
     def __exit__(self, *_error):
         if self._before is not None:
             self._bindings._dispatch_tls_set_dispatch_key_excluded(self._key, self._before)
 
-    def _exclude(self):
+    def _set(self):
         if self._bindings is None:
             return
         self._key = self._bindings._parse_dispatch_key("TESTING_ONLY_GenericMode")
         before = self._bindings._dispatch_tls_is_dispatch_key_excluded(self._key)
-        self._bindings._dispatch_tls_set_dispatch_key_excluded(self._key, True)
+        self._bindings._dispatch_tls_set_dispatch_key_excluded(self._key, self._excluded)
         self._before = before
 
 

@@ -12,6 +12,7 @@ from harness import ToolTest, need
 need("torch")
 
 PROGRAMS = Path(__file__).resolve().parent / "programs"
+LADDER = ("eager", "aot_eager", "aot_eager_decomp_partition", "inductor")
 
 
 class Programs(ToolTest):
@@ -109,6 +110,30 @@ class LanguageModel(Programs):
         self.assertEqual(first["cause"]["name"], "rng stream", self.text)
         self.assertEqual((first["relation"], first["key"]["phase"]), ("origin", "setup"), self.text)
         self.assertIn("language_model.py:", self.text.splitlines()[0])
+
+
+class Ladder(Programs):
+    def test_each_rung_repeats(self):
+        for backend in LADDER:
+            with self.subTest(backend=backend):
+                command = self.command("convnet", 7, backend)
+                printed = self.bare(command)
+                for dump in (f"{backend}1", f"{backend}2"):
+                    self.assertEqual(self.record(dump, command).stdout, printed)
+                report = self.compare(f"{backend}1", f"{backend}2", 0)
+                # Twelve calls of functions, in twelve steps.
+                self.assertEqual(report["coverage"]["fused_baseline"], 12 * 12)
+                self.assertIn("inside compiled regions", self.text)
+                # One region a step: no hook of ours has cut it, and none was compiled anew and given up.
+                regions = [name for _, name in self.phases(f"{backend}1")
+                           if name == "repro_check::region_outputs"]
+                self.assertEqual(len(regions), 12)
+
+    def test_steps_that_are_not_recorded_are_not_compiled_anew(self):
+        command = self.command("convnet", 7, "aot_eager_decomp_partition")
+        printed = self.bare(command)
+        done = self.tool("exec", "-o", "A", "--steps", "5:7", "--", *command, timeout=600)
+        self.assertEqual((done.code, done.stdout), (0, printed), done.stderr)
 
 
 class FineTuning(Programs):
