@@ -248,7 +248,37 @@ bool has_odd(const std::byte* data, std::size_t size, const OddLanes& odd) {
   }
 }
 
-constexpr StatsLoops kLoops{block_stats<Narrow>, block_stats<Wide>, has_odd};
+/// @param factor  of a row, and of elements in it: what these are multiplied by
+template <typename Factor>
+inline void add_rows(const float* values, std::size_t rows, double* sums, Factor factor) {
+  constexpr std::size_t kHeld = 4;  // vectors of sums that stay in registers
+  static_assert(kRowElements % (kHeld * kDoubles) == 0);
+  for (std::size_t first = 0; first < kRowElements; first += kHeld * kDoubles) {
+    Doubles held[kHeld];
+    for (std::size_t i = 0; i < kHeld; ++i) held[i] = load<Doubles>(sums + first + i * kDoubles);
+    for (std::size_t row = 0; row < rows; ++row) {
+      const float* at = values + row * kRowElements + first;
+      for (std::size_t i = 0; i < kHeld; ++i) {
+        const Doubles elements = doubles_at(at + i * kDoubles);
+        held[i] = plus_exact_product(held[i], elements, factor(row, elements));
+      }
+    }
+    for (std::size_t i = 0; i < kHeld; ++i) store(sums + first + i * kDoubles, held[i]);
+  }
+}
+
+void add_squares(const float* values, std::size_t rows, double* sums) {
+  add_rows(values, rows, sums, [](std::size_t, const Doubles& elements) { return elements; });
+}
+
+void add_signed(const float* values, const double* signs, std::size_t rows, double* sums) {
+  add_rows(values, rows, sums, [signs](std::size_t row, const Doubles&) {
+    return Doubles{} + signs[row];
+  });
+}
+
+constexpr StatsLoops kLoops{
+    block_stats<Narrow>, block_stats<Wide>, has_odd, add_squares, add_signed};
 
 }  // namespace
 

@@ -29,6 +29,10 @@ struct BlockStats {
   std::uint64_t negative_infs;
 };
 
+/// Elements of a row, each of which is added to a sum of its own, row by row: the same bits whatever
+/// the width of a register.
+inline constexpr std::size_t kRowElements = 64;
+
 /// Lanes of `width` bytes (1, 2, 4 or 8) that are no number: those whose bits in `mask`, flipped by
 /// `flip`, are `top`, than which no other lane's are greater, by sign.
 struct OddLanes {
@@ -44,6 +48,10 @@ struct StatsLoops {
   BlockStats (*wide)(const double* values, std::size_t count, double normal);
   /// Whether there are any, in whole lanes that lie anywhere.
   bool (*has_odd)(const std::byte* data, std::size_t size, const OddLanes& odd);
+  /// Adds the squares of rows of kRowElements; doubles hold each of them exactly.
+  void (*add_squares)(const float* values, std::size_t rows, double* sums);
+  /// Adds each row times its sign, which is 1 or -1.
+  void (*add_signed)(const float* values, const double* signs, std::size_t rows, double* sums);
 };
 
 StatsLoops portable_stats_loops() noexcept;

@@ -88,6 +88,29 @@ TEST_CASE("every instruction set gives statistics of the same bits") {
   }
 }
 
+TEST_CASE("every instruction set gives sums over rows of the same bits") {
+  std::mt19937 random(7);
+  for (const std::size_t rows : {1UL, 2UL, 16UL}) {
+    const auto values = all_kinds<float>(rows * detail::kRowElements, 0, 3);
+    std::vector<double> signs(rows);
+    for (double& sign : signs) sign = random() % 2 == 0 ? 1 : -1;
+    std::vector<double> squares(detail::kRowElements, 0.1);
+    std::vector<double> sums(detail::kRowElements, 0.1);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      squares[i % detail::kRowElements] += double{values[i]} * double{values[i]};
+      sums[i % detail::kRowElements] += signs[i / detail::kRowElements] * double{values[i]};
+    }
+    for (const detail::StatsLoops& loops : detail::runnable_stats_loops()) {
+      std::vector<double> made(detail::kRowElements, 0.1);
+      loops.add_squares(values.data(), rows, made.data());
+      CHECK(made == squares);
+      made.assign(made.size(), 0.1);
+      loops.add_signed(values.data(), signs.data(), rows, made.data());
+      CHECK(made == sums);
+    }
+  }
+}
+
 TEST_CASE("one walk gives the digest and the statistics that two give") {
   std::vector<std::byte> bytes(70'001 * 16);
   std::mt19937 random(5);

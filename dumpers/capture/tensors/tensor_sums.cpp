@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "core/tensor/dtype.h"
+#include "core/tensor/stats_block.h"
 #include "core/trace/program_records.h"
 #include "dumpers/capture/tensors/tensor_recorder.h"
 #include "dumpers/capture/torch/torch_compat.h"
@@ -19,6 +20,9 @@ namespace repro_check::capture {
 namespace {
 
 constexpr std::size_t kRow = core::kSketchSums;
+static_assert(kRow == core::detail::kRowElements);
+/// What is widened at a time stays in the processor's first cache.
+constexpr std::size_t kBlockRows = 16;
 /// Elements that one thread sums at a time; sums of pieces are added in order.
 constexpr std::size_t kPiece = std::size_t{1} << 16U;
 using Sums = std::array<double, kRow>;
@@ -41,34 +45,53 @@ double sign_of(std::uint64_t row) {
   return ((bits ^ (bits >> 31U)) & 1U) != 0 ? -1.0 : 1.0;
 }
 
+using Loops = core::detail::StatsLoops;
+
+/// Each rule adds rows of elements to the sums of their columns.
 struct Squares {
-  static void add(const double* values, std::size_t count, std::uint64_t /*row*/, Sums& sums) {
-    for (std::size_t i = 0; i < count; ++i) sums[i] += values[i] * values[i];
+  static void add(
+      const Loops& loops, const float* rows, std::size_t count, std::uint64_t, Sums& sums) {
+    loops.add_squares(rows, count, sums.data());
+  }
+  static void add(const Loops&, const double* rows, std::size_t count, std::uint64_t, Sums& sums) {
+    for (std::size_t i = 0; i < count * kRow; ++i) sums[i % kRow] += rows[i] * rows[i];
   }
 };
 
 struct Signed {
-  static void add(const double* values, std::size_t count, std::uint64_t row, Sums& sums) {
-    const double sign = sign_of(row);
-    for (std::size_t i = 0; i < count; ++i) sums[i] += sign * values[i];
+  static void add(
+      const Loops& loops, const float* rows, std::size_t count, std::uint64_t first, Sums& sums) {
+    std::array<double, kBlockRows> signs;
+    for (std::size_t row = 0; row < count; ++row) signs[row] = sign_of(first + row);
+    loops.add_signed(rows, signs.data(), count, sums.data());
+  }
+  static void add(
+      const Loops&, const double* rows, std::size_t count, std::uint64_t first, Sums& sums) {
+    for (std::size_t i = 0; i < count * kRow; ++i) {
+      sums[i % kRow] += sign_of(first + i / kRow) * rows[i];
+    }
   }
 };
 
-/// Row by row, widened exactly.
-template <typename Rule, typename Raw, typename Widen>
+/// Block by block, widened exactly. Elements that the last row has not got are 0, which changes no
+/// sum.
+/// @tparam Number  that holds each element: float or double
+template <typename Rule, typename Number, typename Raw, typename Widen>
 void add_rows(std::span<const std::byte> bytes, std::uint64_t row, Widen widen, Sums& sums) {
-  std::array<Raw, kRow> raws;
-  Sums values;
-  for (; bytes.size() >= sizeof raws; bytes = bytes.subspan(sizeof raws), ++row) {
-    std::memcpy(raws.data(), bytes.data(), sizeof raws);
-    for (std::size_t i = 0; i < kRow; ++i) values[i] = widen(raws[i]);
-    Rule::add(values.data(), kRow, row, sums);
+  const Loops& loops = core::detail::fastest_stats_loops();
+  std::array<Raw, kBlockRows * kRow> raws;
+  std::array<Number, kBlockRows * kRow> numbers;
+  while (!bytes.empty()) {
+    const std::size_t size = std::min(sizeof raws, bytes.size());
+    const std::size_t count = size / sizeof(Raw);
+    std::memcpy(raws.data(), bytes.data(), size);
+    const std::size_t rows = (count + kRow - 1) / kRow;
+    for (std::size_t i = 0; i < count; ++i) numbers[i] = widen(raws[i]);
+    std::fill(numbers.begin() + count, numbers.begin() + rows * kRow, Number{0});
+    Rule::add(loops, numbers.data(), rows, row, sums);
+    bytes = bytes.subspan(size);
+    row += rows;
   }
-  const std::size_t rest = bytes.size() / sizeof(Raw);
-  if (rest == 0) return;
-  std::memcpy(raws.data(), bytes.data(), rest * sizeof(Raw));
-  for (std::size_t i = 0; i < rest; ++i) values[i] = widen(raws[i]);
-  Rule::add(values.data(), rest, row, sums);
 }
 
 template <typename Rule>
@@ -85,27 +108,19 @@ Sums sums_of(const Piece& piece) {
     bytes = buffer;
   }
   Sums sums{};
-  const auto widened = [](auto raw) { return static_cast<double>(raw); };
+  const auto same = [](auto raw) { return raw; };
   switch (piece.dtype) {
     case core::Dtype::kFloat64:
-      add_rows<Rule, double>(bytes, piece.row, widened, sums);
+      add_rows<Rule, double, double>(bytes, piece.row, same, sums);
       break;
     case core::Dtype::kFloat32:
-      add_rows<Rule, float>(bytes, piece.row, widened, sums);
+      add_rows<Rule, float, float>(bytes, piece.row, same, sums);
       break;
     case core::Dtype::kFloat16:
-      add_rows<Rule, std::uint16_t>(
-          bytes,
-          piece.row,
-          [](std::uint16_t raw) { return static_cast<double>(core::half_to_float(raw)); },
-          sums);
+      add_rows<Rule, float, std::uint16_t>(bytes, piece.row, core::half_to_float, sums);
       break;
     default:
-      add_rows<Rule, std::uint16_t>(
-          bytes,
-          piece.row,
-          [](std::uint16_t raw) { return static_cast<double>(core::bfloat_to_float(raw)); },
-          sums);
+      add_rows<Rule, float, std::uint16_t>(bytes, piece.row, core::bfloat_to_float, sums);
       break;
   }
   return sums;
