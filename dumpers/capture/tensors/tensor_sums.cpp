@@ -8,7 +8,8 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
+#include <functional>
+#include <type_traits>
 
 #include "core/tensor/dtype.h"
 #include "core/tensor/stats_block.h"
@@ -73,57 +74,63 @@ struct Signed {
   }
 };
 
-/// Block by block, widened exactly. Elements that the last row has not got are 0, which changes no
+/// Widened exactly, block by block. Elements that the last row has not got are 0, which changes no
 /// sum.
 /// @tparam Number  that holds each element: float or double
 template <typename Rule, typename Number, typename Raw, typename Widen>
-void add_rows(std::span<const std::byte> bytes, std::uint64_t row, Widen widen, Sums& sums) {
+void add_elements(std::span<const Raw> elements, std::uint64_t row, Widen widen, Sums& sums) {
   const Loops& loops = core::detail::fastest_stats_loops();
-  std::array<Raw, kBlockRows * kRow> raws;
-  std::array<Number, kBlockRows * kRow> numbers;
-  while (!bytes.empty()) {
-    const std::size_t size = std::min(sizeof raws, bytes.size());
-    const std::size_t count = size / sizeof(Raw);
-    std::memcpy(raws.data(), bytes.data(), size);
+  std::array<Number, kBlockRows * kRow> block;
+  while (!elements.empty()) {
+    const std::size_t count = std::min(block.size(), elements.size());
     const std::size_t rows = (count + kRow - 1) / kRow;
-    for (std::size_t i = 0; i < count; ++i) numbers[i] = widen(raws[i]);
-    std::fill(numbers.begin() + count, numbers.begin() + rows * kRow, Number{0});
-    Rule::add(loops, numbers.data(), rows, row, sums);
-    bytes = bytes.subspan(size);
+    const Number* numbers = block.data();
+    if constexpr (std::is_same_v<Raw, Number>) {
+      if (count == rows * kRow) numbers = elements.data();
+    }
+    if (numbers == block.data()) {
+      std::ranges::transform(elements.first(count), block.begin(), widen);
+      std::fill(block.begin() + count, block.begin() + rows * kRow, Number{0});
+    }
+    Rule::add(loops, numbers, rows, row, sums);
+    elements = elements.subspan(count);
     row += rows;
   }
 }
 
-template <typename Rule>
+template <typename Rule, typename Raw>
 Sums sums_of(const Piece& piece) {
   const StridedBytes& content = piece.content->bytes;
-  const std::size_t size = content.element_size();
-  std::vector<std::byte> buffer;
-  std::span<const std::byte> bytes;
+  std::vector<Raw> copied;
+  std::span<const Raw> elements;
   if (content.contiguous()) {
-    bytes = content.bytes().subspan(piece.begin * size, piece.count * size);
+    elements = {reinterpret_cast<const Raw*>(content.bytes().data()) + piece.begin, piece.count};
   } else {
-    buffer.resize(piece.count * size);
-    content.copy(piece.begin, buffer);
-    bytes = buffer;
+    copied.resize(piece.count);
+    content.copy(piece.begin, std::as_writable_bytes(std::span(copied)));
+    elements = copied;
   }
   Sums sums{};
-  const auto same = [](auto raw) { return raw; };
-  switch (piece.dtype) {
-    case core::Dtype::kFloat64:
-      add_rows<Rule, double, double>(bytes, piece.row, same, sums);
-      break;
-    case core::Dtype::kFloat32:
-      add_rows<Rule, float, float>(bytes, piece.row, same, sums);
-      break;
-    case core::Dtype::kFloat16:
-      add_rows<Rule, float, std::uint16_t>(bytes, piece.row, core::half_to_float, sums);
-      break;
-    default:
-      add_rows<Rule, float, std::uint16_t>(bytes, piece.row, core::bfloat_to_float, sums);
-      break;
+  if constexpr (std::is_same_v<Raw, std::uint16_t>) {
+    const bool half = piece.dtype == core::Dtype::kFloat16;
+    add_elements<Rule, float>(
+        elements, piece.row, half ? core::half_to_float : core::bfloat_to_float, sums);
+  } else {
+    add_elements<Rule, Raw>(elements, piece.row, std::identity(), sums);
   }
   return sums;
+}
+
+template <typename Rule>
+Sums sums_of(const Piece& piece) {
+  switch (piece.dtype) {
+    case core::Dtype::kFloat64:
+      return sums_of<Rule, double>(piece);
+    case core::Dtype::kFloat32:
+      return sums_of<Rule, float>(piece);
+    default:
+      return sums_of<Rule, std::uint16_t>(piece);
+  }
 }
 
 bool is_summed(core::Dtype dtype) {
