@@ -31,12 +31,12 @@ namespace {
 /// In the order `--help` lists them.
 std::vector<std::unique_ptr<Command>> make_commands() {
   std::vector<std::unique_ptr<Command>> commands;
-  for (const auto make : {&run_command,     &gate_command,   &report_command,   &record_command,
-                          &exec_command,    &diff_command,   &bisect_command,   &calibrate_command,
-                          &inspect_command, &replay_command, &extract_command,  &verify_command,
-                          &pack_command,    &unpack_command, &recover_command,  &import_command,
-                          &init_command,    &env_command,    &validate_command, &completion_command,
-                          &man_command}) {
+  for (const auto make : {&run_command,        &gate_command,    &report_command, &record_command,
+                          &exec_command,       &diff_command,    &ranks_command,  &bisect_command,
+                          &calibrate_command,  &inspect_command, &replay_command, &extract_command,
+                          &verify_command,     &pack_command,    &unpack_command, &recover_command,
+                          &import_command,     &init_command,    &env_command,    &validate_command,
+                          &completion_command, &man_command}) {
     commands.push_back(make());
   }
   return commands;

@@ -22,19 +22,23 @@
 #include "cmd/terminal/logging.h"
 #include "configs/parser/config_parser.h"
 #include "core/error.h"
+#include "dumpers/store/directory/rank_dumps.h"
 
 namespace repro_check::cmd {
 namespace {
 
 namespace fs = std::filesystem;
 
-void tell(const store::MadeDump& made, const fs::path& dump) {
-  log_info(fmt::format("recorded {}, {}: {}",
+/// @param of  `rank 1: ` where the program ran on several
+void tell(const store::MadeDump& made, const fs::path& dump, const std::string& of = {}) {
+  log_info(fmt::format("{}recorded {}, {}: {}",
+                       of,
                        format_count(made.operator_calls(), "operator"),
                        format_count(made.tensors, "tensor"),
                        dump.string()));
   if (made.partial) {
-    log_warning(fmt::format("the program did not come to its end; the last operator is op {} {}",
+    log_warning(fmt::format("{}the program did not come to its end; the last operator is op {} {}",
+                            of,
                             made.partial->last,
                             made.partial->last_operator));
   }
@@ -47,12 +51,17 @@ ProgramEnd record(const configs::RecordRequest& request,
                   const std::optional<std::chrono::duration<double>>& timeout) {
   const OutputLock beside(fs::absolute(request.dump).parent_path(), OutputLock::Mode::kBeside);
   const OutputLock held(request.dump);
-  ProgramRecording recording(request);
+  ProgramRecording recording(request, ProgramRecording::Ranks::kAll);
   const ProgramEnd end = run_program(recording.plan(), timeout);
-  if (recording.find(end.process)) {
+  if (end.timed_out) recording.stop();
+  if (!recording.find(end.process)) {
+    if (end.code == 0 && end.signal == 0) recording.throw_nothing_recorded();
+  } else if (recording.has_ranks()) {
+    for (const auto& [rank, made] : recording.make_rank_dumps()) {
+      tell(made, store::rank_directory(request.dump, rank), fmt::format("rank {}: ", rank));
+    }
+  } else {
     tell(recording.make_dump(), request.dump);
-  } else if (end.code == 0 && end.signal == 0) {
-    recording.throw_nothing_recorded();
   }
   return end;
 }

@@ -7,12 +7,15 @@
 
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <cstdint>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <optional>
 #include <string_view>
 #include <system_error>
+#include <thread>
 #include <utility>
 
 #include "cmd/recording/probe.h"
@@ -25,6 +28,7 @@
 #include "core/trace/program_records.h"
 #include "dumpers/journal/journal_reader.h"
 #include "dumpers/store/directory/dump_directory.h"
+#include "dumpers/store/directory/rank_dumps.h"
 #include "dumpers/store/dump_reader.h"
 #include "dumpers/store/recovery/recovery.h"
 
@@ -54,11 +58,17 @@ std::optional<AttachedProcess> read_state(const fs::path& file) {
   process.ended = state.value("ended", false);
   if (state["failure"].is_string()) process.failure = state["failure"];
   process.notes = state.value("notes", std::vector<std::string>{});
+  process.operators = state.value("operators", std::uint64_t{0});
+  if (const Json rank = state.value("rank", Json()); rank.is_number_unsigned()) {
+    process.rank = rank.get<std::uint32_t>();
+    process.ranks = state.value("ranks", 0U);
+    process.joins = state.value("joins", false);
+  }
   process.journal = fs::path(file).replace_extension();
   const fs::path journal = process.journal / journal::kJournalName;
-  if (process.ended) {
-    process.recorded = state.value("operators", std::uint64_t{0}) > 0;
-  } else if (std::error_code ignored; fs::exists(journal, ignored)) {
+  process.recorded = process.ended && process.operators > 0;
+  // Also of one whose end has failed: what there is until then is kept.
+  if (std::error_code ignored; !process.recorded && fs::exists(journal, ignored)) {
     const journal::JournalSummary reached = journal::summarise(journal);
     process.recorded = reached.completed > 0 || reached.entered;
   }
@@ -99,8 +109,8 @@ Json recording_plan(const configs::RunSpec& run) {
 
 }  // namespace
 
-ProgramRecording::ProgramRecording(const configs::RecordRequest& request)
-    : request_(request), probes_(require_probe_folder()) {
+ProgramRecording::ProgramRecording(const configs::RecordRequest& request, Ranks ranks)
+    : request_(request), keeps_ranks_(ranks == Ranks::kAll), probes_(require_probe_folder()) {
   const std::vector<std::string>& command = request.run.program->command;
   plan_.program = command.front();
   plan_.arguments.assign(command.begin() + 1, command.end());
@@ -179,13 +189,53 @@ bool ProgramRecording::find(pid_t program) {
     }
     if (!process.recorded) continue;
     ++recorded;
-    if (chosen_ == nullptr || process.process == program) chosen_ = &process;
+    const bool leads = chosen_ != nullptr && chosen_->process != program && chosen_->rank != 0U &&
+                       process.rank == 0U;
+    if (chosen_ == nullptr || process.process == program || leads) chosen_ = &process;
   }
-  if (recorded > 1) {
+  if (keeps_ranks_) find_ranks();
+  const std::size_t kept = std::max<std::size_t>(ranks_.size(), 1);
+  if (recorded > kept) {
     log_warning(fmt::format("{} ran operators too, and are not kept",
-                            format_count(recorded - 1, "further process")));
+                            format_count(recorded - kept, "further process")));
   }
   return chosen_ != nullptr;
+}
+
+/// A rank's own children have its variables as well: of several processes of one rank it is the one
+/// that joined a process group, and ran the most operators.
+void ProgramRecording::find_ranks() {
+  const auto comes_before = [](const AttachedProcess& left, const AttachedProcess& right) {
+    return std::pair(left.joins, left.operators) > std::pair(right.joins, right.operators);
+  };
+  std::map<std::uint32_t, const AttachedProcess*> by_rank;
+  for (const AttachedProcess& process : processes_) {
+    if (!process.recorded || !process.rank) continue;
+    const AttachedProcess*& known = by_rank[*process.rank];
+    if (known == nullptr || comes_before(process, *known)) known = &process;
+  }
+  for (const auto& [rank, process] : by_rank) ranks_.push_back(process);
+}
+
+void ProgramRecording::stop() const {
+  constexpr std::chrono::seconds kMost{5};
+  const auto deadline = std::chrono::steady_clock::now() + kMost;
+  for (const AttachedProcess& process : processes()) {
+    if (process.ended || !is_ours(process.process)) continue;
+    ::kill(process.process, SIGKILL);
+    // Its lock goes after its memory.
+    while (journal::is_being_written(process.journal / journal::kJournalName) &&
+           std::chrono::steady_clock::now() < deadline) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+  }
+}
+
+/// A number may have been given to another process by now.
+bool ProgramRecording::is_ours(pid_t process) const {
+  std::ifstream file(fs::path("/proc") / std::to_string(process) / "environ", std::ios::binary);
+  const std::string variables{std::istreambuf_iterator<char>(file), {}};
+  return variables.find(plan_.environment.at("REPRO_CHECK_EXEC").value_or("")) != std::string::npos;
 }
 
 void ProgramRecording::throw_nothing_recorded() const {
@@ -197,19 +247,41 @@ void ProgramRecording::throw_nothing_recorded() const {
       refused ? "see the warnings above" : "");
 }
 
-store::MadeDump ProgramRecording::make_dump() {
+store::MadeDump ProgramRecording::make_dump() { return make_dump(*chosen_, request_.dump); }
+
+store::MadeDump ProgramRecording::make_dump(const AttachedProcess& process, const fs::path& dump) {
   try {
     const store::DumpWriterOptions options = writer_options(request_);
-    const bool whole = chosen_->ended && chosen_->failure.empty();
-    return whole ? store::import_journal(chosen_->journal, request_.dump, options)
-                 : store::recover_dump(chosen_->journal, request_.dump, options);
+    const bool whole = process.ended && process.failure.empty();
+    return whole ? store::import_journal(process.journal, dump, options)
+                 : store::recover_dump(process.journal, dump, options);
   } catch (const core::Error& error) {
     keeps_folder_ = true;
     throw core::Error(error.kind(),
                       error.what(),
                       "what was recorded is still there: repro-check recover " +
-                          chosen_->journal.string() + " -o DIR");
+                          process.journal.string() + " -o DIR");
   }
+}
+
+std::vector<ProgramRecording::MadeRank> ProgramRecording::make_rank_dumps() {
+  const fs::path working = store::temporary_beside(request_.dump);
+  const store::RecordingPlace place =
+      store::prepare_replacement(request_.dump, working, request_.replace_existing);
+  std::vector<MadeRank> made;
+  try {
+    for (const AttachedProcess* process : ranks_) {
+      const fs::path dump = store::rank_directory(working, *process->rank);
+      made.push_back({*process->rank, make_dump(*process, dump)});
+    }
+    store::write_rank_count(working, ranks_.front()->ranks);
+    store::publish(place);
+  } catch (...) {
+    std::error_code ignored;
+    fs::remove_all(working, ignored);
+    throw;
+  }
+  return made;
 }
 
 void ProgramRecording::keep_unfinished() noexcept {

@@ -24,6 +24,10 @@ struct AttachedProcess {
   std::vector<std::string> notes;
   bool ended = false;  ///< it came to its end, and its journal is whole
   bool recorded = false;
+  std::uint64_t operators = 0;        ///< where it has ended
+  std::optional<std::uint32_t> rank;  ///< where it is one of several
+  std::uint32_t ranks = 0;            ///< how many these are
+  bool joins = false;                 ///< a process group: not just launched as one of them
 };
 
 /// A program that records itself: a folder for the journals of its Python processes, a plan that
@@ -31,24 +35,43 @@ struct AttachedProcess {
 /// object.
 class ProgramRecording : core::Pinned {
  public:
+  /// What the dump holds of a program that runs on several ranks.
+  enum class Ranks { kOne, kAll };
+
   /// @param request  of a run with a program
   /// @throws core::Error{kUsage} when there is no probe and none can be built, or nothing can be
   ///         written there
-  explicit ProgramRecording(const configs::RecordRequest& request);
+  explicit ProgramRecording(const configs::RecordRequest& request, Ranks ranks = Ranks::kOne);
   ~ProgramRecording();
 
   /// How the program is started.
   [[nodiscard]] const ProcessPlan& plan() const noexcept { return plan_; }
 
+  /// Kills what is left of the program: processes that attached and outlived the one that was
+  /// started.
+  void stop() const;
+
   /// To be called once the program has ended: finds the process whose recording the dump will be
-  /// (of several that ran operators the program itself, else the one that began first), and says on
-  /// stderr what was not seen.
+  /// (of several that ran operators the program itself, else that of rank 0, else the one that
+  /// began first), or all ranks, and says on stderr what was not seen.
   /// @param program  the process that was started
   /// @return whether any recorded
   bool find(pid_t program);
   /// That nothing was recorded, and why.
   /// @throws core::Error{kNotComparable} always
   [[noreturn]] void throw_nothing_recorded() const;
+
+  /// Of a program that ran on several ranks: the dump that holds the dump of each.
+  struct MadeRank {
+    std::uint32_t rank = 0;
+    store::MadeDump dump;
+  };
+  /// Whether find() has found several ranks, and the dump is to hold the dumps of all.
+  [[nodiscard]] bool has_ranks() const noexcept { return !ranks_.empty(); }
+  /// Makes the dumps of the ranks that were found, partial ones where they did not come to their
+  /// end, and puts them in the dump's place together.
+  /// @throws as make_dump()
+  std::vector<MadeRank> make_rank_dumps();
 
   /// Makes the dump of the process that was found, which is there: a partial one where it did not
   /// come to its end.
@@ -60,18 +83,23 @@ class ProgramRecording : core::Pinned {
   void keep_unfinished() noexcept;
 
  private:
+  void find_ranks();
+  [[nodiscard]] bool is_ours(pid_t process) const;
+  store::MadeDump make_dump(const AttachedProcess& process, const std::filesystem::path& dump);
   void write_plan() const;
   void put_first(const std::string& variable, const std::filesystem::path& path);
   void preload(const std::filesystem::path& probe);
   [[nodiscard]] std::vector<AttachedProcess> processes() const;
 
   configs::RecordRequest request_;
+  bool keeps_ranks_;
   std::filesystem::path probes_;  ///< the folder of what is loaded into it
   std::filesystem::path folder_;
   bool keeps_folder_ = false;
   ProcessPlan plan_;
   std::vector<AttachedProcess> processes_;
   const AttachedProcess* chosen_ = nullptr;
+  std::vector<const AttachedProcess*> ranks_;  ///< by rank
 };
 
 /// As run_recorder(), of a run with a program, which is started with its streams on `log`. It must

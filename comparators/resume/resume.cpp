@@ -24,7 +24,6 @@ namespace repro_check::comparators {
 namespace {
 
 constexpr std::uint64_t kNever = std::numeric_limits<std::uint64_t>::max();
-constexpr std::string_view kBatchRecord = "repro_check::batch";
 
 /// A tensor, or a number, as a program keeps it.
 struct Leaf {
@@ -107,7 +106,7 @@ class Story {
       if (core::is_of_checkpoint(*head.op)) {
         moments_[head.op->name.substr(core::kCheckpointRecords.size())].push_back(
             read_moment(dump.op(i)));
-      } else if (head.op->name == kBatchRecord) {
+      } else if (head.op->name == core::kBatchRecord) {
         batches_.push_back(i);
       }
     }

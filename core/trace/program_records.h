@@ -18,6 +18,10 @@ namespace repro_check::core {
 inline constexpr std::string_view kNamedPrefix = "repro_check::";
 inline constexpr std::string_view kLossRecord = "repro_check::loss";
 inline constexpr std::string_view kStepRecord = "repro_check::optimizer_step";
+inline constexpr std::string_view kBatchRecord = "repro_check::batch";
+/// What one of several replicas has when the first forward pass of a step begins: `input[0]`,
+/// `param.NAME`, `buffer.NAME`.
+inline constexpr std::string_view kReplicaRecord = "repro_check::replica";
 inline constexpr std::string_view kRegionRecord = "repro_check::region_outputs";
 
 /// How records begin of what a program saved and loaded, and of
@@ -36,11 +40,18 @@ inline constexpr std::string_view kParameterSketch = "param_sketch";
 inline constexpr std::string_view kLearningRatePrefix = "lr[";
 inline constexpr std::string_view kGradientPrefix = "grad.";
 inline constexpr std::string_view kParameterPrefix = "param.";
+inline constexpr std::string_view kStatePrefix = "state.";
+inline constexpr std::string_view kBufferPrefix = "buffer.";
 
 // Facts of the environment, by the function that the program called: what no seed pins, and what
 // sets seeds or makes kernels deterministic.
 inline constexpr std::string_view kUnpinned = "unpinned.";
 inline constexpr std::string_view kSetByProgram = "set.";
+/// Of a process that is one of several: which, and how many there are.
+inline constexpr std::string_view kRank = "distributed.rank";
+inline constexpr std::string_view kRanks = "distributed.ranks";
+/// The class that makes replicas of a module: its parameters must be equal on all ranks.
+inline constexpr std::string_view kReplicaWrapper = "distributed.wrapper";
 
 inline bool is_named_values(const OpRecord& record) {
   return record.op && record.op->name.starts_with(kNamedPrefix);

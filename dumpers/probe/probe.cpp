@@ -62,8 +62,9 @@ class Recording {
   void end() {
     if (ended_) return;
     ended_ = true;
-    const capture::CaptureCounts counts = capture_->counts();
     scope_.reset();
+    // Behind the scope, which settles a call that raised.
+    const capture::CaptureCounts counts = capture_->counts();
     capture_->rethrow_failure();
     for (std::string& text : capture_->warnings()) manifest_.warnings.push_back(std::move(text));
     capture_.reset();  // waits for threads that are inside of an operator

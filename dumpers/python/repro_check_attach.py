@@ -55,6 +55,7 @@ def begin_here(plan):
 def _hook_imports(**more):
     _hooks["torch"] = _on_torch
     _hooks["torch.utils.data.dataloader"] = _on_dataloader
+    _hooks["torch.distributed.distributed_c10d"] = _on_distributed
     _hooks["torch._dynamo.callback"] = _on_compiler
     _hooks["torch._dynamo.guards"] = _on_guards
     _hooks["torch._dynamo.output_graph"] = _on_compiled_graph
@@ -295,6 +296,39 @@ def _on_dataloader(module):
     cls.__init__ = __init__
 
 
+# By launchers: the variables that hold a process's rank, and how many there are.
+_LAUNCHED = (("RANK", "WORLD_SIZE"), ("SLURM_PROCID", "SLURM_NTASKS"),
+             ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"), ("PMI_RANK", "PMI_SIZE"))
+
+
+def _launched_as():
+    """Rank and number of ranks that a launcher gave this process; None where it is no one of several."""
+    for names in _LAUNCHED:
+        rank, size = (os.environ.get(name, "") for name in names)
+        if rank.isdigit() and size.isdigit() and int(size) > 1:
+            return int(rank), int(size)
+    return None
+
+
+def _on_distributed(module):
+    import functools
+
+    original = module.init_process_group
+    note = _guarded(lambda: _recording and _recording.joined(module))
+
+    @functools.wraps(original)
+    def init_process_group(*args, **kwargs):
+        result = original(*args, **kwargs)
+        note()
+        return result
+
+    # The package has the same function under its own name.
+    package = sys.modules[module.__package__]
+    for place in (module, package):
+        if getattr(place, "init_process_group", None) is original:
+            place.init_process_group = init_process_group
+
+
 def _on_compiler(module):
     """What a compiler runs to compile is none of the program's computation."""
     import contextlib
@@ -377,6 +411,10 @@ def grad_scaler(torch):
     return getattr(getattr(torch, "amp", None), "GradScaler", None) or torch.cuda.amp.GradScaler
 
 
+# What replicates a module over ranks, and reduces its gradients.
+_WRAPPERS = ("DistributedDataParallel",)
+
+
 def _between(call, before, after):
     """`call` of a module, for releases whose hooks are not told of a call that raises."""
 
@@ -448,6 +486,10 @@ class _Recording:
         self.directory = os.path.join(_plan["directory"], str(self.process))
         self.failure = None
         self.ended = False
+        self.rank = _launched_as()
+        self.joins = False  # a process group, not just launched as one of several
+        self.wrapped = False  # a module, to be replicated
+        self.enters = False  # the first forward pass of a step is to come, of one of several replicas
         self.numbers = {}  # id of a module -> its number
         self.kept = {}  # id -> weak reference, which says when the id is free again
         self.roots = {}  # class name of root modules -> how many there were
@@ -514,7 +556,8 @@ class _Recording:
         import json
 
         state = {"process": self.process, "parent": os.getppid(), "failure": self.failure,
-                 "ended": self.ended, "notes": _notes,
+                 "ended": self.ended, "notes": _notes, "joins": self.joins,
+                 "rank": self.rank and self.rank[0], "ranks": self.rank and self.rank[1],
                  "operators": 0 if self.failure else self.probe.repro_check_operators()}
         path = self.directory + ".json"
         with open(path + ".new", "w", encoding="utf-8") as file:
@@ -556,6 +599,17 @@ class _Recording:
             _guarded(self._watch_checkpoints)()
         self.attached = True
 
+    def joined(self, distributed):
+        """The process is one of several: which, is told at once, since it may be killed."""
+        ranks = distributed.get_world_size()
+        if ranks < 2 or self.failure is not None:
+            return
+        self.rank = distributed.get_rank(), ranks
+        self.joins = self.enters = True
+        for name, value in (("rank", self.rank[0]), ("ranks", ranks), ("backend", distributed.get_backend())):
+            self.probe.repro_check_fact(f"distributed.{name}".encode(), str(value).encode())
+        self._write_state()
+
     def _watch_checkpoints(self):
         from repro_check_checkpoints import Checkpoints
 
@@ -582,6 +636,8 @@ class _Recording:
                 number = self._number(module)
             if self.checkpoints is not None:
                 _guarded(self.checkpoints.at_forward)(module)
+            if self.enters:
+                _guarded(self._enter_replica)(module, _args)
             enter(number or 0)
 
         def after(_module, _args, _result):
@@ -597,6 +653,16 @@ class _Recording:
         else:
             modules.Module.__call__ = _between(modules.Module.__call__, before, after)
 
+    def _enter_replica(self, module, args):
+        """What a replica has when its forward pass begins: behind the wrapper, which may hand out buffers."""
+        if type(module).__name__ in _WRAPPERS:
+            return
+        self.enters = False
+        values = _leaves("input", args)
+        for prefix, tensors in (("param", module.named_parameters()), ("buffer", module.named_buffers())):
+            values += [(f"{prefix}.{self.names.get(id(tensor), name)}", tensor) for name, tensor in tensors]
+        self.record("repro_check::replica", values)
+
     def _number(self, module):
         _guarded(self._name_root)(module)
         return self.numbers.get(id(module))
@@ -604,14 +670,19 @@ class _Recording:
     def _name_root(self, root):
         """Names a module that nobody knows yet, and all that are below it: of the first one the names
         are those of named_modules(), of others its class stands before them."""
-        kind = type(root).__name__
-        if kind == "DistributedDataParallel":
+        wrapper = root if type(root).__name__ in _WRAPPERS else None
+        if wrapper is not None:
+            if not self.wrapped:
+                self.probe.repro_check_fact(b"distributed.wrapper", type(wrapper).__name__.encode())
+            self.wrapped = True
             self.probe.repro_check_expect_reductions()
-            root = root.module
-            kind = type(root).__name__
+            root = wrapper.module
+        kind = type(root).__name__
         count = self.roots.get(kind, 0)
         prefix = "" if not self.roots else kind if count == 0 else f"{kind}#{count + 1}"
         self.roots[kind] = count + 1
+        if wrapper is not None:
+            self._define(wrapper, prefix)
         for name, module in root.named_modules():
             self._define(module, ".".join(part for part in (prefix, name) if part))
         for kind_number, tensors in ((1, root.named_parameters()), (2, root.named_buffers())):
@@ -722,6 +793,7 @@ class _Recording:
     def _count_step(self, optimizer):
         if self._lead(optimizer):
             self.step += 1
+            self.enters = self.joins
             self.probe.repro_check_step(self.ctypes.c_uint32(self.step))
 
     @staticmethod

@@ -18,6 +18,7 @@
 #include "core/error.h"
 #include "core/text/text.h"
 #include "dumpers/journal/journal_reader.h"
+#include "dumpers/store/directory/rank_dumps.h"
 #include "dumpers/store/file/plain_file.h"
 
 namespace repro_check::store {
@@ -30,8 +31,8 @@ using core::ErrorKind;
 using core::write_failed;
 
 constexpr const char* kManifestTemporary = "manifest.json.tmp";
-constexpr std::array<const char*, 5> kOurFiles{
-    kManifestName, kTraceName, kContentsName, kJournalName, kManifestTemporary};
+constexpr std::array<const char*, 6> kOurFiles{
+    kManifestName, kTraceName, kContentsName, kJournalName, kManifestTemporary, kRankCountName};
 
 /// `out/` names `out`.
 fs::path without_slash(const fs::path& path) {
@@ -39,20 +40,27 @@ fs::path without_slash(const fs::path& path) {
   return normal.has_filename() ? normal : normal.parent_path();
 }
 
-/// The first entry that no recording of ours has made; empty when there is none.
+/// The first entry that no recording of ours has made; empty when there is none. Of several ranks
+/// each has a directory.
 std::string foreign_entry(const fs::path& directory) {
   std::error_code code;
   for (const fs::directory_entry& entry : fs::directory_iterator(directory, code)) {
     std::string name = entry.path().filename().string();
     const bool ours =
         std::ranges::any_of(kOurFiles, [&](const char* file) { return name == file; });
-    if (!ours || entry.is_directory()) return name;
+    if (entry.is_directory() && !entry.is_symlink() && rank_of_name(name)) {
+      const std::string inside = foreign_entry(entry.path());
+      if (!inside.empty()) return name + "/" + inside;
+    } else if (!ours || entry.is_directory()) {
+      return name;
+    }
   }
   if (code) read_failed(directory, "cannot list the directory", code.value());
   return {};
 }
 
 void remove_dump(const fs::path& directory) {
+  for (const RankDump& rank : rank_dumps(directory)) remove_dump(rank.path);
   // The manifest goes first: what is half removed must not look complete.
   for (const char* name : kOurFiles) remove_file(directory / name);
   std::error_code code;
@@ -61,6 +69,7 @@ void remove_dump(const fs::path& directory) {
 }
 
 void refuse_if_busy(const fs::path& directory) {
+  for (const RankDump& rank : rank_dumps(directory)) refuse_if_busy(rank.path);
   if (!journal::is_being_written(directory / kJournalName)) return;
   throw Error(ErrorKind::kUsage,
               fmt::format("{}: another recording is being written there", directory.string()),
@@ -141,7 +150,7 @@ void expect_replaceable(const fs::path& directory, const fs::path& final, bool r
   refuse_if_busy(final);
   if (replace_existing) return;
   std::error_code code;
-  const bool complete = fs::exists(final / kManifestName, code);
+  const bool complete = fs::exists(final / kManifestName, code) || !rank_dumps(final).empty();
   throw Error(ErrorKind::kUsage,
               fmt::format("{}: {} is already there",
                           directory.string(),
@@ -436,6 +445,14 @@ fs::path locate_dump(const fs::path& path) {
   }
   if (fs::exists(directory / kJournalName, code) || fs::exists(directory / kTraceName, code)) {
     refuse_incomplete(name, directory);
+  }
+  if (const auto ranks = rank_dumps(directory); !ranks.empty()) {
+    throw Error(
+        ErrorKind::kDumpUnknown,
+        fmt::format(
+            "{}: holds the dumps of {} rank{}", name, ranks.size(), ranks.size() == 1 ? "" : "s"),
+        fmt::format("give one of them, {}, or all to `repro-check ranks`",
+                    core::printable(ranks.front().path.string())));
   }
   throw Error(ErrorKind::kDumpUnknown,
               fmt::format("{}: there is no dump in this directory", name),

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comparators/ranks/rank_roots.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <span>
+#include <utility>
+#include <variant>
+
+#include "core/trace/program_records.h"
+
+namespace repro_check::comparators {
+namespace {
+
+struct KindRule {
+  std::string_view name;
+  std::string_view record;
+  std::string_view prefix;  ///< of what belongs to the kind in it
+};
+constexpr std::array<KindRule, kReplicaKinds> kRules{{
+    {"parameters when the forward pass begins", core::kReplicaRecord, core::kParameterPrefix},
+    {"buffers when the forward pass begins", core::kReplicaRecord, core::kBufferPrefix},
+    {"gradients", core::kStepRecord, core::kGradientPrefix},
+    {"learning rates", core::kStepRecord, core::kLearningRatePrefix},
+    {"optimizer state", core::kStepRecord, core::kStatePrefix},
+    {"parameters", core::kStepRecord, core::kParameterPrefix},
+}};
+constexpr std::string_view kInputPrefix = "input";
+
+const KindRule& rule_of(ReplicaKind kind) { return kRules.at(static_cast<std::size_t>(kind)); }
+
+core::Digest digest_of_text(std::string_view text) {
+  return core::digest_leaf(std::as_bytes(std::span(text)));
+}
+
+/// Under names with this prefix, by the rest of the name.
+ReplicaItems items_below(const core::OpRecord& record,
+                         std::string_view prefix,
+                         std::uint64_t& unread) {
+  // Of numbers in a list the whole is the name: `lr[0]`.
+  const std::size_t cut = prefix.ends_with('.') ? prefix.size() : 0;
+  ReplicaItems items;
+  for (const core::Argument& argument : record.arguments) {
+    const auto* number = std::get_if<double>(&argument.value.data);
+    if (number != nullptr && argument.name.starts_with(prefix)) {
+      items.push_back({argument.name.substr(cut), digest_of_text(fmt::format("{:a}", *number))});
+    }
+  }
+  for (const core::TensorRecord& tensor : record.tensors) {
+    if (!core::is_output(tensor) || !tensor.slot.starts_with(prefix)) continue;
+    if (tensor.state == core::ContentState::kHashed) {
+      items.push_back(
+          {tensor.slot.substr(cut), digest_of_text(core::content_name(tensor.content_key()))});
+    } else {
+      ++unread;
+    }
+  }
+  std::ranges::sort(items, {}, &ReplicaItem::name);
+  return items;
+}
+
+core::Digest root_of(const ReplicaItems& items) {
+  std::string lines;
+  for (const ReplicaItem& item : items) {
+    lines += fmt::format("{} {}\n", item.name, core::to_hex(item.digest));
+  }
+  return digest_of_text(lines);
+}
+
+bool is_of_model(const core::OpRecord& head) {
+  return head.phase == core::Phase::kForward && head.site && !head.site->module_type.empty();
+}
+
+/// Puts the records of one rank together, in order.
+class RankReader {
+ public:
+  explicit RankReader(const SetAside& apart) : apart_(apart) {}
+
+  void add_draw(const core::OpRecord& record) {
+    if (!record.generator) return;
+    ++found_.drawing;
+    draws_ += fmt::format(
+        "{} {} {}\n", record.step, record.generator->seed, record.generator->position_before);
+  }
+
+  void add_batch(const core::OpRecord& record, std::string_view prefix = {}) {
+    std::uint64_t ignored = 0;
+    const ReplicaItems items = items_below(record, prefix, ignored);
+    if (!items.empty()) inputs_[record.step] += core::to_hex(root_of(items));
+  }
+
+  void add_step(const core::OpRecord& record) {
+    found_.steps = std::max(found_.steps, record.step + 1);
+    const core::Value* norm = core::find_argument(record, core::kGradientNorm);
+    const auto* number = norm == nullptr ? nullptr : std::get_if<double>(&norm->data);
+    if (number != nullptr && *number > 0) found_.has_gradients = true;
+    add_kinds(record, core::kStepRecord);
+  }
+
+  void add_replica(const core::OpRecord& record) {
+    add_batch(record, kInputPrefix);
+    add_kinds(record, core::kReplicaRecord);
+  }
+
+  RankRoots finish() {
+    for (const auto& [step, lines] : inputs_) found_.inputs[step] = digest_of_text(lines);
+    found_.draws = digest_of_text(draws_);
+    return std::move(found_);
+  }
+
+ private:
+  void add_kinds(const core::OpRecord& record, std::string_view name) {
+    const std::uint32_t ordinal = ordinals_[{record.step, name}]++;
+    for (std::size_t k = 0; k < kReplicaKinds; ++k) {
+      const auto kind = static_cast<ReplicaKind>(k);
+      if (rule_of(kind).record != name) continue;
+      const ReplicaItems items = items_of(record, kind, apart_, found_.unread);
+      if (items.empty()) continue;
+      found_.roots[{record.step, kind, ordinal}] = {root_of(items), record.index, items.size()};
+    }
+  }
+
+  const SetAside& apart_;
+  RankRoots found_;
+  std::map<std::pair<std::uint32_t, std::string_view>, std::uint32_t> ordinals_;
+  std::map<std::uint32_t, std::string> inputs_;
+  std::string draws_;
+};
+
+}  // namespace
+
+std::string_view replica_kind_name(ReplicaKind kind) noexcept {
+  return kRules.at(static_cast<std::size_t>(kind)).name;
+}
+
+ReplicaItems items_of(const core::OpRecord& record,
+                      ReplicaKind kind,
+                      const SetAside& apart,
+                      std::uint64_t& unread) {
+  ReplicaItems items = items_below(record, rule_of(kind).prefix, unread);
+  if (kind == ReplicaKind::kLearningRates) return items;
+  std::erase_if(items, [&](const ReplicaItem& item) {
+    const std::string_view name = item.name;
+    // `a.weight` of `a.weight.exp_avg`.
+    return apart.contains(kind == ReplicaKind::kOptimizerState ? name.substr(0, name.rfind('.'))
+                                                               : name);
+  });
+  return items;
+}
+
+RankRoots read_rank(const core::DumpSource& dump, const SetAside& apart) {
+  RankReader reader(apart);
+  for (std::uint64_t i = 0; i < dump.op_count(); ++i) {
+    const core::OpRecord head = dump.op_head(i);
+    const std::string_view name = head.op->name;
+    if (head.op->seeded && is_of_model(head)) reader.add_draw(dump.op(i));
+    if (name == core::kReplicaRecord) reader.add_replica(dump.op(i));
+    if (name == core::kStepRecord) reader.add_step(dump.op(i));
+    if (name == core::kBatchRecord) reader.add_batch(dump.op(i));
+  }
+  return reader.finish();
+}
+
+ReplicaItems beginning_of(const core::DumpSource& dump) {
+  std::uint64_t ignored = 0;
+  for (std::uint64_t i = 0; i < dump.op_count(); ++i) {
+    const core::OpRecord head = dump.op_head(i);
+    if (head.op->name == core::kReplicaRecord || head.op->name == core::kStepRecord) {
+      return items_below(dump.op(i), core::kParameterPrefix, ignored);
+    }
+  }
+  return {};
+}
+
+}  // namespace repro_check::comparators

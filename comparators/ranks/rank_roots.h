@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+#include "comparators/ranks/ranks.h"
+#include "core/digest/digest.h"
+#include "core/trace/dump.h"
+#include "core/trace/op_record.h"
+
+namespace repro_check::comparators {
+
+/// A tensor or a number, and what tells two of them apart.
+struct ReplicaItem {
+  std::string name;
+  core::Digest digest;
+};
+/// By name.
+using ReplicaItems = std::vector<ReplicaItem>;
+
+/// Names of parameters that are no replicas.
+using SetAside = std::set<std::string, std::less<>>;
+
+/// What a record holds of a kind.
+/// @param unread  counted up by tensors without a digest
+ReplicaItems items_of(const core::OpRecord& record,
+                      ReplicaKind kind,
+                      const SetAside& apart,
+                      std::uint64_t& unread);
+
+/// One kind at one moment. Several optimizers of a step have a moment each.
+struct ReplicaMoment {
+  std::uint32_t step = 0;
+  ReplicaKind kind = ReplicaKind::kParameters;
+  std::uint32_t ordinal = 0;
+  auto operator<=>(const ReplicaMoment& other) const {
+    return std::tie(step, kind, ordinal) <=> std::tie(other.step, other.kind, other.ordinal);
+  }
+  bool operator==(const ReplicaMoment&) const = default;
+};
+
+/// What a rank has of it.
+struct ReplicaRoot {
+  core::Digest digest;  ///< of all names and their digests
+  std::uint64_t op = 0;
+  std::size_t items = 0;
+};
+
+/// What one rank says, by one digest a moment.
+struct RankRoots {
+  std::map<ReplicaMoment, ReplicaRoot> roots;
+  std::map<std::uint32_t, core::Digest> inputs;  ///< of all batches and inputs of a step
+  std::uint32_t steps = 0;                       ///< that its optimizer made
+  bool has_gradients = false;                    ///< one that was not 0
+  core::Digest draws;                            ///< seed and position of each draw of the model
+  std::uint64_t drawing = 0;                     ///< how many these are
+  std::uint64_t unread = 0;                      ///< tensors without a digest
+};
+
+/// @throws core::Error{kDumpDamaged}
+RankRoots read_rank(const core::DumpSource& dump, const SetAside& apart);
+
+/// The parameters before the first step; behind it where they were not seen before.
+ReplicaItems beginning_of(const core::DumpSource& dump);
+
+}  // namespace repro_check::comparators

@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comparators/ranks/ranks.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "comparators/ranks/rank_roots.h"
+#include "core/digest/digest.h"
+#include "core/trace/op_record.h"
+#include "core/trace/program_records.h"
+#include "core/trace/run_manifest.h"
+
+namespace repro_check::comparators {
+namespace {
+
+/// What ranks have under one name when they begin.
+struct Beginning {
+  core::Digest digest;
+  std::size_t ranks = 0;
+  bool equal = true;
+};
+
+/// Digests that any of `values` has, with how many have it; the greatest first.
+template <typename Values, typename Project>
+std::vector<std::pair<core::Digest, std::size_t>> counted(const Values& values, Project project) {
+  std::map<core::Digest, std::size_t> by_digest;
+  for (const auto& value : values) ++by_digest[project(value)];
+  std::vector<std::pair<core::Digest, std::size_t>> sorted(by_digest.begin(), by_digest.end());
+  std::ranges::stable_sort(
+      sorted, std::greater<>(), [](const auto& entry) { return entry.second; });
+  return sorted;
+}
+
+std::optional<std::uint32_t> number_of(const std::string* text) {
+  std::uint32_t number = 0;
+  if (text == nullptr) return std::nullopt;
+  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), number);
+  return error == std::errc() ? std::optional(number) : std::nullopt;
+}
+
+class ReplicaComparison {
+ public:
+  ReplicaComparison(std::span<const RankRecording> recordings,
+                    const OpenRank& open,
+                    std::uint32_t expected)
+      : open_(open) {
+    report_.expected = expected;
+    for (const RankRecording& recording : recordings) {
+      report_.ranks.push_back({recording, 0, 0, {}, {}, {}});
+    }
+  }
+
+  RanksReport run() {
+    look_at_beginnings();
+    read_roots();
+    find_absent();
+    for (std::size_t k = 0; k < kReplicaKinds; ++k) judge(static_cast<ReplicaKind>(k));
+    find_equal_inputs();
+    find_equal_draws();
+    find_frozen();
+    return std::move(report_);
+  }
+
+ private:
+  /// Of a rank that can be read; what went wrong is its state.
+  template <typename Work>
+  void with_dump(RankState& state, Work&& work) {
+    if (state.failure) return;
+    try {
+      work(*open_(state.recording.location));
+    } catch (const core::Error& error) {
+      if (core::exit_code_for(error.kind()) != core::ExitCode::kDumpUnusable) throw;
+      state.failure = error.kind();
+      state.message = error.what();
+    }
+  }
+
+  /// Which parameters are replicas: by a wrapper all of them, else those that begin equal.
+  void look_at_beginnings() {
+    std::map<std::string, Beginning> beginnings;
+    std::size_t ranks = 0;
+    for (RankState& state : report_.ranks) {
+      with_dump(state, [&](const core::DumpSource& dump) {
+        note_manifest(dump.manifest(), state);
+        const ReplicaItems items = beginning_of(dump);
+        if (!items.empty()) ++ranks;
+        for (const auto& [name, digest] : items) {
+          Beginning& known = beginnings.try_emplace(name, Beginning{digest}).first->second;
+          ++known.ranks;
+          known.equal = known.equal && known.digest == digest;
+        }
+      });
+    }
+    for (const auto& [name, known] : beginnings) {
+      if (!wrapped_ && (!known.equal || known.ranks != ranks)) apart_.insert(name);
+    }
+    report_.set_aside.assign(apart_.begin(), apart_.end());
+    report_.replicated = beginnings.size() - apart_.size();
+  }
+
+  void note_manifest(const core::RunManifest& manifest, RankState& state) {
+    state.operators = manifest.trace.operator_calls();
+    if (manifest.trace.partial) state.last_operator = manifest.trace.partial->last_operator;
+    const auto ranks = number_of(core::environment_fact(manifest, core::kRanks));
+    if (ranks) report_.expected = std::max(report_.expected, *ranks);
+    wrapped_ = wrapped_ || core::environment_fact(manifest, core::kReplicaWrapper) != nullptr;
+  }
+
+  void read_roots() {
+    for (RankState& state : report_.ranks) {
+      with_dump(state, [&](const core::DumpSource& dump) {
+        RankRoots found = read_rank(dump, apart_);
+        state.steps = found.steps;
+        report_.unread += found.unread;
+        report_.steps = roots_.empty() ? found.steps : std::min(report_.steps, found.steps);
+        roots_.emplace(&state, std::move(found));
+      });
+    }
+  }
+
+  void find_absent() {
+    std::set<std::uint32_t> present;
+    for (const RankState& state : report_.ranks) present.insert(state.recording.rank);
+    for (std::uint32_t rank = 0; rank < report_.expected; ++rank) {
+      if (!present.contains(rank)) report_.absent.push_back(rank);
+    }
+  }
+
+  /// At moments that every rank has: a rank that stopped is said to have stopped.
+  void judge(ReplicaKind kind) {
+    if (roots_.size() < 2) return;
+    ReplicaTally& tally = report_.kinds.at(static_cast<std::size_t>(kind));
+    for (const auto& [key, first] : roots_.begin()->second.roots) {
+      if (key.kind != kind) continue;
+      const bool everywhere = std::ranges::all_of(
+          roots_, [&](const auto& entry) { return entry.second.roots.contains(key); });
+      if (!everywhere) continue;
+      ++tally.moments;
+      tally.items += first.items;
+      const auto at = [&](const auto& entry) { return entry.second.roots.at(key).digest; };
+      const bool equal =
+          std::ranges::all_of(roots_, [&](const auto& entry) { return at(entry) == first.digest; });
+      if (!equal && !tally.first) tally.first = descend(key);
+    }
+  }
+
+  ReplicaDifference descend(const ReplicaMoment& key) {
+    const auto roots =
+        counted(roots_, [&](const auto& entry) { return entry.second.roots.at(key).digest; });
+    ReplicaDifference difference;
+    difference.kind = key.kind;
+    difference.step = key.step;
+    const bool has_majority = roots.size() > 1 && roots[0].second > roots[1].second;
+    for (const auto& [state, found] : roots_) {
+      const ReplicaRoot& root = found.roots.at(key);
+      const bool is_odd = root.digest != roots.front().first;
+      if (has_majority && is_odd) difference.odd.push_back(state->recording.rank);
+      if (is_odd || difference.op == 0) {
+        difference.rank = state->recording.rank;
+        difference.op = root.op;
+      }
+    }
+    std::map<std::string, std::set<core::Digest>> by_name;
+    std::map<std::string, std::size_t> having;
+    for (const auto& [state, found] : roots_) {
+      with_dump(*state, [&](const core::DumpSource& dump) {
+        std::uint64_t ignored = 0;
+        const core::OpRecord record = dump.op(found.roots.at(key).op);
+        for (const ReplicaItem& item : items_of(record, key.kind, apart_, ignored)) {
+          by_name[item.name].insert(item.digest);
+          ++having[item.name];
+        }
+      });
+    }
+    difference.of = by_name.size();
+    for (const auto& [name, digests] : by_name) {
+      if (digests.size() > 1 || having[name] != roots_.size()) difference.names.push_back(name);
+    }
+    return difference;
+  }
+
+  /// Batches must differ: two ranks that read the same compute the same.
+  void find_equal_inputs() {
+    if (roots_.size() < 2) return;
+    std::map<std::map<std::uint32_t, core::Digest>, std::vector<std::uint32_t>> readers;
+    for (const auto& [state, found] : roots_) {
+      if (!found.inputs.empty()) readers[found.inputs].push_back(state->recording.rank);
+    }
+    for (const auto& [inputs, ranks] : readers) {
+      if (ranks.size() < 2) continue;
+      report_.findings.push_back(
+          {wrapped_ ? RankFinding::Weight::kProof : RankFinding::Weight::kSuspicion,
+           fmt::format("ranks {} read the same data: every batch of {} steps is equal",
+                       fmt::join(ranks, ", "),
+                       inputs.size()),
+           "give each rank its part: DistributedSampler, or a seed of the data that has the rank "
+           "in it"});
+    }
+  }
+
+  void find_equal_draws() {
+    std::map<core::Digest, std::vector<std::uint32_t>> drawers;
+    std::uint64_t draws = 0;
+    for (const auto& [state, found] : roots_) {
+      if (found.drawing == 0) continue;
+      drawers[found.draws].push_back(state->recording.rank);
+      draws = found.drawing;
+    }
+    for (const auto& [digest, ranks] : drawers) {
+      if (ranks.size() < 2) continue;
+      report_.findings.push_back(
+          {RankFinding::Weight::kSuspicion,
+           fmt::format(
+               "masks are copies: ranks {} made all of their {} draws from one seed, at the "
+               "same places",
+               fmt::join(ranks, ", "),
+               draws),
+           "seed each rank with its number behind the initialisation: torch.manual_seed(seed + "
+           "rank)"});
+    }
+  }
+
+  void find_frozen() {
+    const bool frozen = !roots_.empty() && std::ranges::all_of(roots_, [](const auto& entry) {
+      const RankRoots& found = entry.second;
+      std::set<core::Digest> seen;
+      std::size_t moments = 0;
+      for (const auto& [key, root] : found.roots) {
+        if (key.kind != ReplicaKind::kParameters || key.ordinal != 0) continue;
+        seen.insert(root.digest);
+        ++moments;
+      }
+      return found.has_gradients && moments > 1 && seen.size() == 1;
+    });
+    if (!frozen) return;
+    report_.findings.push_back(
+        {RankFinding::Weight::kProof,
+         fmt::format("weights never moved in {} steps, though their gradients are not 0",
+                     report_.steps),
+         "look at the learning rate, and whether the optimizer has the parameters of this model"});
+  }
+
+  const OpenRank& open_;
+  RanksReport report_;
+  std::map<RankState*, RankRoots> roots_;  ///< by rank: of states in one list
+  SetAside apart_;
+  bool wrapped_ = false;
+};
+
+}  // namespace
+
+const ReplicaDifference* RanksReport::leading() const noexcept {
+  const ReplicaDifference* leading = nullptr;
+  for (const ReplicaTally& tally : kinds) {
+    if (tally.first && (leading == nullptr || tally.first->step < leading->step)) {
+      leading = &*tally.first;
+    }
+  }
+  return leading;
+}
+
+std::uint64_t RanksReport::compared() const noexcept {
+  std::uint64_t items = 0;
+  for (const ReplicaTally& tally : kinds) items += tally.items;
+  return items;
+}
+
+RankCause cause_of(const ReplicaDifference& first) noexcept {
+  const bool all = first.names.size() == first.of;
+  switch (first.kind) {
+    case ReplicaKind::kEntryParameters:
+      if (first.step == 0) {
+        return {"initial weights not synchronised",
+                "the replicas do not begin with the same weights",
+                "broadcast parameters and buffers of rank 0 before the first step; "
+                "DistributedDataParallel does it unless init_sync=False"};
+      }
+      return {"weights written outside the optimizer",
+              "the step before left them equal, and they differ when the next forward pass begins",
+              "look for what writes parameters between two steps on one rank alone: loading a "
+              "checkpoint, clipping or averaging weights, code under `if rank == 0`"};
+    case ReplicaKind::kEntryBuffers:
+      return {"running statistics drift apart",
+              "buffers are not handed out before the forward pass",
+              "leave broadcast_buffers of DistributedDataParallel on, or use SyncBatchNorm"};
+    case ReplicaKind::kGradients:
+      if (all) {
+        return {
+            "gradients not reduced",
+            "no gradient is the same on all ranks when the optimizer reads it",
+            "let the last micro-batch of a step run outside of no_sync(), and call the model by "
+            "its wrapper"};
+      }
+      return {
+          "some gradients not reduced",
+          "the others are the same on all ranks when the optimizer reads them",
+          "look for parameters that the reduction leaves out: replaced after wrapping, unused in "
+          "some passes (find_unused_parameters), or skipped by a condition"};
+    case ReplicaKind::kLearningRates:
+      return {"learning rates differ",
+              "the gradients are the same on all ranks",
+              "step the scheduler on every rank alike, and load its state on all of them"};
+    case ReplicaKind::kOptimizerState:
+      return {
+          "optimizer state differs",
+          "the gradients are the same on all ranks",
+          "load the optimizer's state on every rank when a run is resumed, and change it on none "
+          "alone"};
+    case ReplicaKind::kParameters:
+      break;
+  }
+  return {
+      "weights written outside the optimizer",
+      "gradients, learning rates and optimizer state are the same on all ranks",
+      "look for what writes parameters on one rank alone, and for other options of its optimizer"};
+}
+
+RanksReport compare_ranks(std::span<const RankRecording> recordings,
+                          const OpenRank& open,
+                          std::uint32_t expected) {
+  return ReplicaComparison(recordings, open, expected).run();
+}
+
+core::ExitCode exit_code_of(const RanksReport& report) noexcept {
+  const bool damaged = std::ranges::any_of(report.ranks, [](const RankState& state) {
+    return state.failure.has_value() || !state.last_operator.empty();
+  });
+  const bool proven = std::ranges::any_of(report.findings, [](const RankFinding& finding) {
+    return finding.weight == RankFinding::Weight::kProof;
+  });
+  if (damaged) return core::ExitCode::kDumpUnusable;
+  if (report.leading() != nullptr || proven) return core::ExitCode::kDivergence;
+  const bool nothing = report.steps == 0 || report.compared() == 0 || report.ranks.size() < 2;
+  return nothing || !report.absent.empty() ? core::ExitCode::kNotComparable
+                                           : core::ExitCode::kReproducible;
+}
+
+}  // namespace repro_check::comparators

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/error.h"
+#include "core/trace/dump.h"
+
+namespace repro_check::comparators {
+
+/// What replicas of one model must have alike, in the order in which a step comes by it: what
+/// differs first made the others differ.
+enum class ReplicaKind : std::uint8_t {
+  kEntryParameters,  ///< when the first forward pass of a step begins
+  kEntryBuffers,     ///< at the same moment: behind it they are each rank's own
+  kGradients,        ///< when the optimizer has read them
+  kLearningRates,
+  kOptimizerState,  ///< behind the step of the optimizer, like the parameters
+  kParameters,
+};
+inline constexpr std::size_t kReplicaKinds = static_cast<std::size_t>(ReplicaKind::kParameters) + 1;
+
+/// `gradients`, `parameters when the forward pass begins`.
+std::string_view replica_kind_name(ReplicaKind kind) noexcept;
+
+/// A recording of one rank.
+struct RankRecording {
+  std::uint32_t rank = 0;
+  std::string location;
+};
+
+/// One of them as far as it could be read.
+struct RankState {
+  RankRecording recording;
+  std::uint64_t operators = 0;
+  std::uint32_t steps = 0;    ///< that its optimizer made
+  std::string last_operator;  ///< where it did not come to its end
+  std::optional<core::ErrorKind> failure;
+  std::string message;  ///< of the failure
+};
+
+/// Where ranks part in one kind, for the first time.
+struct ReplicaDifference {
+  ReplicaKind kind = ReplicaKind::kParameters;
+  std::uint32_t step = 0;
+  std::vector<std::string> names;  ///< that differ, sorted
+  std::size_t of = 0;              ///< names that were compared there
+  /// Those that have something else than most have; empty where no majority says which is wrong.
+  std::vector<std::uint32_t> odd;
+  std::uint32_t rank = 0;  ///< one that differs: an odd one, or the last
+  std::uint64_t op = 0;    ///< op index there of the record that holds it
+};
+
+struct ReplicaTally {
+  std::uint64_t moments = 0;  ///< at which all ranks had something of the kind
+  std::uint64_t items = 0;    ///< tensors and numbers there, of one rank
+  std::optional<ReplicaDifference> first;
+};
+
+/// Something that is wrong although nothing that must be equal differs, or looks like it.
+struct RankFinding {
+  enum class Weight { kProof, kSuspicion };
+  Weight weight = Weight::kSuspicion;
+  std::string what;
+  std::string advice;
+};
+
+struct RanksReport {
+  std::uint32_t expected = 0;  ///< ranks that ran, as they say themselves
+  std::vector<RankState> ranks;
+  std::vector<std::uint32_t> absent;              ///< of the expected ones
+  std::uint32_t steps = 0;                        ///< that every rank that was read has made
+  std::array<ReplicaTally, kReplicaKinds> kinds;  ///< by ReplicaKind
+  std::size_t replicated = 0;                     ///< parameters that are compared
+  /// Those that were not equal before the first step, where no wrapper says that they must be: no
+  /// replicas.
+  std::vector<std::string> set_aside;
+  std::uint64_t unread = 0;  ///< tensors of these kinds that have no digest
+  std::vector<RankFinding> findings;
+
+  /// The earliest of all kinds; null where all is equal.
+  [[nodiscard]] const ReplicaDifference* leading() const noexcept;
+  [[nodiscard]] std::uint64_t compared() const noexcept;
+};
+
+/// What made them differ, and what to do about it: by what differs first.
+struct RankCause {
+  std::string_view name;
+  std::string_view evidence;
+  std::string_view advice;
+};
+RankCause cause_of(const ReplicaDifference& first) noexcept;
+
+/// Opens a recording. @throws core::Error as store::open_dump()
+using OpenRank = std::function<std::unique_ptr<core::DumpSource>(const std::string&)>;
+
+/// Holds the recordings of several ranks of one run against each other. Each is open only while it
+/// is read; of what was equal no more than one digest a kind, step and rank is kept.
+/// @param recordings  by rank, each once
+/// @param expected    how many ranks there were; 0 = as the recordings say
+RanksReport compare_ranks(std::span<const RankRecording> recordings,
+                          const OpenRank& open,
+                          std::uint32_t expected = 0);
+
+/// kDumpUnusable where a recording cannot be read or is cut short, kDivergence where replicas or a
+/// proof say so, kNotComparable where a rank is absent or nothing could be compared.
+core::ExitCode exit_code_of(const RanksReport& report) noexcept;
+
+}  // namespace repro_check::comparators

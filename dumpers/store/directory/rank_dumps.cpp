@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dumpers/store/directory/rank_dumps.h"
+
+#include <algorithm>
+#include <charconv>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <system_error>
+
+#include "core/error.h"
+#include "dumpers/store/directory/dump_directory.h"
+
+namespace repro_check::store {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kPrefix = "rank-";
+
+fs::path rank_directory(const fs::path& dump, std::uint32_t rank) {
+  return dump / (std::string(kPrefix) + std::to_string(rank));
+}
+
+std::optional<std::uint32_t> rank_of_name(std::string_view name) noexcept {
+  if (!name.starts_with(kPrefix)) return std::nullopt;
+  const std::string_view digits = name.substr(kPrefix.size());
+  std::uint32_t rank = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), rank);
+  const bool whole = error == std::errc() && end == digits.data() + digits.size();
+  // One name a rank: no leading zeros.
+  if (!whole || (digits.size() > 1 && digits.front() == '0')) return std::nullopt;
+  return rank;
+}
+
+void write_rank_count(const fs::path& dump, std::uint32_t ranks) {
+  const nlohmann::ordered_json document{
+      {"format", "repro-check-rank-dumps"}, {"version", "1.0"}, {"ranks", ranks}};
+  write_file_atomically(dump / kRankCountName, document.dump(2) + "\n");
+}
+
+std::uint32_t read_rank_count(const fs::path& dump) {
+  constexpr std::uintmax_t kMost = 4096;
+  const fs::path file = dump / kRankCountName;
+  std::error_code code;
+  if (!fs::exists(file, code)) return 0;
+  const auto document = nlohmann::json::parse(read_text_file(file, kMost), nullptr, false);
+  if (document.is_object() && document.contains("ranks") &&
+      document["ranks"].is_number_unsigned()) {
+    return document["ranks"].get<std::uint32_t>();
+  }
+  throw core::Error(core::ErrorKind::kDumpDamaged,
+                    file.string() + ": does not say how many ranks there are");
+}
+
+std::vector<RankDump> rank_dumps(const fs::path& directory) {
+  std::vector<RankDump> found;
+  std::error_code code;
+  for (const fs::directory_entry& entry : fs::directory_iterator(directory, code)) {
+    std::error_code ignored;
+    const auto rank = rank_of_name(entry.path().filename().string());
+    if (rank && entry.is_directory(ignored)) found.push_back({*rank, entry.path()});
+  }
+  std::ranges::sort(found, {}, &RankDump::rank);
+  return found;
+}
+
+}  // namespace repro_check::store

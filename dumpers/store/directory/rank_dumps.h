@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+namespace repro_check::store {
+
+inline constexpr const char* kRankCountName = "ranks.json";
+
+/// A program that ran on several ranks is recorded as a directory that holds the dump of each:
+/// `rank-0`, `rank-1`.
+struct RankDump {
+  std::uint32_t rank = 0;
+  std::filesystem::path path;
+};
+
+/// `<dump>/rank-<rank>`.
+std::filesystem::path rank_directory(const std::filesystem::path& dump, std::uint32_t rank);
+
+/// The rank that a directory of that name holds; empty for any other name.
+std::optional<std::uint32_t> rank_of_name(std::string_view name) noexcept;
+
+/// Says beside the dumps how many ranks the program had.
+void write_rank_count(const std::filesystem::path& dump, std::uint32_t ranks);
+
+/// What that says; 0 where nothing does.
+/// @throws core::Error{kDumpDamaged} when it makes no sense
+std::uint32_t read_rank_count(const std::filesystem::path& dump);
+
+/// Those in `directory`, by rank; none where it holds none, or is no directory.
+std::vector<RankDump> rank_dumps(const std::filesystem::path& directory);
+
+}  // namespace repro_check::store

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Data parallel training as people write it: `replicas.py [FAULT]`, started by torchrun or with a rank
+in the environment. A small network with batch norm and dropout, four steps of Adam with two
+micro-batches each, on gloo. Without a FAULT the replicas agree wherever they must; what each of them
+plants is at its place."""
+import contextlib
+import os
+import signal
+import sys
+import time
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+FAULT = sys.argv[1] if len(sys.argv) > 1 else ""
+STEPS, MICRO_BATCHES = 4, 2
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Linear(8, 16)
+        self.bn = nn.BatchNorm1d(16)
+        self.dropout = nn.Dropout(0.1)
+        self.b = nn.Linear(16, 4)
+
+    def forward(self, x):
+        return self.b(self.dropout(self.bn(self.a(x)).relu()))
+
+
+def all_reduce(model):
+    """Without a wrapper: every gradient is averaged by hand."""
+    for name, parameter in model.named_parameters():
+        if FAULT == "skipped" and name == "a.bias":
+            continue
+        dist.all_reduce(parameter.grad)
+        parameter.grad /= dist.get_world_size()
+
+
+def wrapped(model):
+    if FAULT in ("by-hand", "skipped"):
+        return model
+    options = {}
+    if FAULT == "no-broadcast":
+        options["init_sync"] = False
+    if FAULT == "buffers":
+        options["broadcast_buffers"] = False
+    if FAULT == "unused":
+        options["find_unused_parameters"] = True
+    if FAULT == "static":
+        options["static_graph"] = True
+    return DistributedDataParallel(model, **options)
+
+
+def accumulates(run, micro_batch):
+    """The last micro-batch reduces what all have gathered."""
+    if isinstance(run, nn.Module) and not hasattr(run, "no_sync"):
+        return contextlib.nullcontext()
+    if FAULT == "static":  # which PyTorch cannot combine with no_sync()
+        return contextlib.nullcontext()
+    last = micro_batch == MICRO_BATCHES - 1
+    return run.no_sync() if last == (FAULT == "no-sync") else contextlib.nullcontext()
+
+
+def plant(step, rank, model, optimizer):
+    """Between two steps, on one rank."""
+    if rank != 1 or step != 2:
+        return
+    if FAULT == "lost-state":
+        optimizer.state[model.a.weight]["exp_avg"].zero_()
+    if FAULT == "nudged":
+        with torch.no_grad():
+            model.b.weight[0, 0] += 1e-6
+    if FAULT == "rate":
+        optimizer.param_groups[0]["lr"] *= 2
+    if FAULT == "killed":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if FAULT == "hang":
+        time.sleep(600)
+
+
+def main():
+    dist.init_process_group("gloo")
+    rank = dist.get_rank()
+    # Every rank starts with the same weights by its wrapper, which hands out those of rank 0.
+    torch.manual_seed(1 if FAULT in ("by-hand", "skipped") else 1 + rank)
+    model = Net()
+    run = wrapped(model)
+    torch.manual_seed(5 if FAULT == "same-masks" else 5 + rank)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.0 if FAULT == "frozen" else 0.01)
+    data = torch.Generator().manual_seed(0 if FAULT == "same-data" else rank)
+    for step in range(STEPS):
+        plant(step, rank, model, optimizer)
+        optimizer.zero_grad()
+        for micro_batch in range(MICRO_BATCHES):
+            with accumulates(run, micro_batch):
+                x = torch.randn(16, 8, generator=data)
+                (run(x).square().mean() / MICRO_BATCHES).backward()
+        if run is model:
+            all_reduce(model)
+        optimizer.step()
+    print(rank, sum(p.double().sum().item() for p in model.parameters()).hex(), flush=True)
+    # Without these gloo's threads abort the program now and then, recorded or not.
+    dist.barrier()
+    del run, model, optimizer
+    time.sleep(0.3)
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

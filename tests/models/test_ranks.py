@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Data parallel training on two ranks: what `exec` records of each computes what it computes alone, and
+`ranks` names what was planted at its step, kind and name, and nothing else."""
+import json
+import os
+import subprocess
+import sys
+import unittest
+from pathlib import Path
+
+from harness import ToolTest, need
+
+need("torch")
+import torch.distributed  # noqa: E402
+
+PROGRAM = Path(__file__).resolve().parent / "programs" / "replicas.py"
+ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}
+FORWARD = "parameters when the forward pass begins"
+BUFFERS = "buffers when the forward pass begins"
+STATISTICS = ["bn.running_mean", "bn.running_var"]
+
+
+def launched(*arguments, ranks=2):
+    return [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks),
+            str(PROGRAM), *arguments]
+
+
+@unittest.skipUnless(torch.distributed.is_available(), "this PyTorch has no torch.distributed")
+class Ranks(ToolTest):
+    def record(self, command, *flags, expected=0):
+        done = self.tool("exec", "-o", "run", *flags, "--", *command, env=ONE_THREAD)
+        self.assertEqual(done.code, expected, done.stderr[-3000:])
+        return done
+
+    def ranks(self, expected, *arguments):
+        done = self.tool("ranks", *(arguments or ["run"]), "--format", "json")
+        self.assertEqual(done.code, expected, done.stdout[:3000] + done.stderr)
+        report = json.loads(done.stdout)
+        self.assertEqual(report["verdict"]["exit_code"], expected)
+        return report
+
+    def planted(self, fault, expected=1, ranks=2):
+        self.record(launched(fault, ranks=ranks))
+        return self.ranks(expected)
+
+    def assert_first(self, report, cause, step, kind, names, of):
+        first = report["first"]
+        found = (report["cause"]["name"], first["step"], first["kind"], first["names"], first["of"])
+        self.assertEqual(found, (cause, step, kind, names, of))
+
+    def others(self, report):
+        return [(each["step"], each["kind"]) for each in report["inherited"]]
+
+    def assert_in_sync(self, report, ranks=2):
+        self.assertEqual(report["verdict"]["status"], "in_sync")
+        self.assertEqual((report["steps"], len(report["ranks"])), (4, ranks))
+        self.assertEqual(report["findings"], [])
+        items = {each["kind"]: each["items"] for each in report["kinds"]}
+        self.assertEqual(items, {FORWARD: 24, BUFFERS: 12, "gradients": 24, "learning rates": 4,
+                                 "optimizer state": 72, "parameters": 24})
+
+
+class Healthy(Ranks):
+    def test_it_computes_what_it_computes_alone(self):
+        command = launched()
+        bare = subprocess.run(command, capture_output=True, text=True, env=ONE_THREAD, timeout=120)
+        self.assertEqual(bare.returncode, 0, bare.stderr)
+        done = self.record(command)
+        self.assertEqual(sorted(done.stdout.split()), sorted(bare.stdout.split()))
+        self.assert_in_sync(self.ranks(0))
+        self.assertEqual(sorted(each.name for each in (self.folder / "run").iterdir()),
+                         ["rank-0", "rank-1", "ranks.json"])
+        self.assertEqual(self.tool("verify", "run/rank-0", "run/rank-1").code, 0)
+        refused = self.tool("inspect", "run")
+        self.assertEqual(refused.code, 3)
+        self.assertIn("holds the dumps of 2 ranks", refused.stdout)
+        # It is replaced as a whole, and only where that was asked for.
+        self.assertEqual(self.tool("exec", "-o", "run", "--", *command).code, 2)
+        self.record(["true"], "--force", expected=4)
+        self.assert_in_sync(self.ranks(0))
+        self.record(launched("no-sync"), "--force")
+        self.ranks(1)
+
+    def test_options_of_the_wrapper(self):
+        for option in ("unused", "static"):
+            with self.subTest(option=option):
+                self.record(launched(option), "--force")
+                self.assert_in_sync(self.ranks(0))
+
+    def test_processes_that_the_program_starts_itself(self):
+        script = self.folder / "spawn.py"
+        script.write_text(
+            "import os, runpy, sys, torch.multiprocessing as mp\n"
+            "def work(rank, program):\n"
+            "    os.environ.update(RANK=str(rank), WORLD_SIZE='2', MASTER_ADDR='127.0.0.1',\n"
+            f"                      MASTER_PORT='{20000 + os.getpid() % 20000}')\n"
+            "    sys.argv = [program]\n"
+            "    runpy.run_path(program, run_name='__main__')\n"
+            "if __name__ == '__main__':\n"
+            f"    mp.spawn(work, ({str(PROGRAM)!r},), nprocs=2)\n", encoding="utf-8")
+        self.record([sys.executable, str(script)])
+        self.assert_in_sync(self.ranks(0))
+
+
+class Planted(Ranks):
+    def test_initial_weights(self):
+        report = self.planted("no-broadcast")
+        self.assert_first(report, "initial weights not synchronised", 0, FORWARD,
+                          ["a.bias", "a.weight", "b.bias", "b.weight"], 6)
+        self.assertNotIn("gradients", [kind for _, kind in self.others(report)])
+
+    def test_running_statistics(self):
+        report = self.planted("buffers")
+        self.assert_first(report, "running statistics drift apart", 1, BUFFERS, STATISTICS, 3)
+        self.assertEqual(self.others(report), [])
+
+    def test_no_sync_around_the_last_micro_batch(self):
+        report = self.planted("no-sync")
+        self.assert_first(report, "gradients not reduced", 0, "gradients",
+                          ["a.bias", "a.weight", "b.bias", "b.weight", "bn.bias", "bn.weight"], 6)
+
+    def test_a_gradient_that_nobody_reduced(self):
+        report = self.planted("skipped")
+        self.assert_first(report, "some gradients not reduced", 0, "gradients", ["a.bias"], 6)
+
+    def test_lost_optimizer_state(self):
+        report = self.planted("lost-state")
+        self.assert_first(report, "optimizer state differs", 2, "optimizer state",
+                          ["a.weight.exp_avg"], 18)
+        self.assertNotIn("gradients", [kind for _, kind in self.others(report)])
+
+    def test_a_weight_written_outside_the_optimizer(self):
+        report = self.planted("nudged")
+        self.assert_first(report, "weights written outside the optimizer", 2, FORWARD, ["b.weight"], 6)
+
+    def test_a_learning_rate(self):
+        self.assert_first(self.planted("rate"), "learning rates differ", 2, "learning rates", ["lr[0]"], 1)
+
+    def test_the_odd_one_of_three(self):
+        first = self.planted("nudged", ranks=3)["first"]
+        self.assertEqual((first["odd_ranks"], first["rank"]), ([1], 1))
+        text = self.tool("ranks", "run").stdout
+        self.assertIn("DIVERGED: rank 1 parts at step 2", text)
+        # What it says next can be typed.
+        self.assertEqual([code for _, code in self.type_next(text)], [0, 1])
+
+    def test_masks_that_are_copies(self):
+        report = self.planted("same-masks", expected=0)
+        self.assertEqual([(each["weight"], each["what"].split(":")[0]) for each in report["findings"]],
+                         [("suspicion", "masks are copies")])
+
+    def test_ranks_that_read_the_same_data(self):
+        report = self.planted("same-data")
+        self.assertEqual([(each["weight"], each["what"].split(":")[0]) for each in report["findings"]],
+                         [("proof", "ranks 0, 1 read the same data")])
+
+    def test_weights_that_never_move(self):
+        self.assertIn("weights never moved", self.planted("frozen")["findings"][0]["what"])
+
+
+class Interrupted(Ranks):
+    def test_a_rank_that_is_killed(self):
+        done = self.tool("exec", "-o", "run", "--", *launched("killed"), env=ONE_THREAD)
+        self.assertEqual(done.code, 1, done.stderr)
+        report = self.ranks(3)
+        self.assertEqual((report["steps"], report["first"]), (2, None))
+        stopped = [each for each in report["ranks"] if each["last_operator"]]
+        self.assertEqual([each["rank"] for each in stopped], [1])
+        self.assertIn("INCOMPLETE: rank 1 was cut short", self.tool("ranks", "run").stdout)
+
+    def test_a_rank_that_never_comes(self):
+        done = self.tool("exec", "-o", "run", "--timeout", "25", "--", *launched("hang"), env=ONE_THREAD)
+        self.assertEqual(done.code, 5, done.stderr)
+        report = self.ranks(3)
+        self.assertEqual([each["rank"] for each in report["ranks"]], [0, 1])
+        # The one waits in a collective, the other does not.
+        by_rank = {each["rank"]: each["last_operator"] for each in report["ranks"]}
+        self.assertTrue(by_rank[0].startswith("c10d::"), by_rank)
+        self.assertNotIn("c10d", by_rank[1])
+
+    def test_a_rank_that_is_absent(self):
+        self.record(launched())
+        (self.folder / "run" / "rank-1").rename(self.folder / "elsewhere")
+        self.assertEqual(self.ranks(4)["absent"], [1])
+        self.assert_in_sync(self.ranks(0, "run/rank-0", "elsewhere"))
+        self.assertEqual(self.tool("ranks", "run", "run/rank-0").code, 2)
+
+    def test_one_process_is_no_rank(self):
+        self.record([sys.executable, "-c", "import torch; torch.ones(2) + 1"])
+        done = self.tool("ranks", "run")
+        self.assertEqual(done.code, 2, done.stderr)
+        self.assertIn("is of no rank", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
