@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <span>
 #include <utility>
 #include <variant>
@@ -31,8 +32,23 @@ constexpr std::string_view kInputPrefix = "input";
 
 const KindRule& rule_of(ReplicaKind kind) { return kRules.at(static_cast<std::size_t>(kind)); }
 
-core::Digest digest_of_text(std::string_view text) {
-  return core::digest_leaf(std::as_bytes(std::span(text)));
+void put(std::string& bytes, const void* value, std::size_t size) {
+  bytes.append(static_cast<const char*>(value), size);
+}
+
+core::Digest digest_of(const std::string& bytes) {
+  return core::digest_leaf(std::as_bytes(std::span(bytes)));
+}
+
+core::Digest digest_of(double number) { return {std::bit_cast<std::uint64_t>(number), 1}; }
+
+/// Of the bytes, and of what they are read as.
+core::Digest digest_of(const core::TensorRecord& tensor, std::string& scratch) {
+  scratch.clear();
+  put(scratch, &tensor.digest, sizeof tensor.digest);
+  put(scratch, &tensor.dtype, sizeof tensor.dtype);
+  put(scratch, tensor.shape.data(), std::span(tensor.shape).size_bytes());
+  return digest_of(scratch);
 }
 
 /// Under names with this prefix, by the rest of the name.
@@ -41,18 +57,18 @@ ReplicaItems items_below(const core::OpRecord& record,
                          std::uint64_t& unread) {
   // Of numbers in a list the whole is the name: `lr[0]`.
   const std::size_t cut = prefix.ends_with('.') ? prefix.size() : 0;
+  std::string scratch;
   ReplicaItems items;
   for (const core::Argument& argument : record.arguments) {
     const auto* number = std::get_if<double>(&argument.value.data);
     if (number != nullptr && argument.name.starts_with(prefix)) {
-      items.push_back({argument.name.substr(cut), digest_of_text(fmt::format("{:a}", *number))});
+      items.push_back({argument.name.substr(cut), digest_of(*number)});
     }
   }
   for (const core::TensorRecord& tensor : record.tensors) {
     if (!core::is_output(tensor) || !tensor.slot.starts_with(prefix)) continue;
     if (tensor.state == core::ContentState::kHashed) {
-      items.push_back(
-          {tensor.slot.substr(cut), digest_of_text(core::content_name(tensor.content_key()))});
+      items.push_back({tensor.slot.substr(cut), digest_of(tensor, scratch)});
     } else {
       ++unread;
     }
@@ -64,9 +80,12 @@ ReplicaItems items_below(const core::OpRecord& record,
 core::Digest root_of(const ReplicaItems& items) {
   std::string lines;
   for (const ReplicaItem& item : items) {
-    lines += fmt::format("{} {}\n", item.name, core::to_hex(item.digest));
+    const std::size_t length = item.name.size();
+    put(lines, &length, sizeof length);
+    lines += item.name;
+    put(lines, &item.digest, sizeof item.digest);
   }
-  return digest_of_text(lines);
+  return digest_of(lines);
 }
 
 bool is_of_model(const core::OpRecord& head) {
@@ -88,7 +107,8 @@ class RankReader {
   void add_batch(const core::OpRecord& record, std::string_view prefix = {}) {
     std::uint64_t ignored = 0;
     const ReplicaItems items = items_below(record, prefix, ignored);
-    if (!items.empty()) inputs_[record.step] += core::to_hex(root_of(items));
+    const core::Digest root = root_of(items);
+    if (!items.empty()) put(inputs_[record.step], &root, sizeof root);
   }
 
   void add_step(const core::OpRecord& record) {
@@ -105,8 +125,8 @@ class RankReader {
   }
 
   RankRoots finish() {
-    for (const auto& [step, lines] : inputs_) found_.inputs[step] = digest_of_text(lines);
-    found_.draws = digest_of_text(draws_);
+    for (const auto& [step, lines] : inputs_) found_.inputs[step] = digest_of(lines);
+    found_.draws = digest_of(draws_);
     return std::move(found_);
   }
 

@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <atomic>
 #include <charconv>
 #include <map>
 #include <set>
@@ -12,6 +13,7 @@
 
 #include "comparators/ranks/rank_roots.h"
 #include "core/digest/digest.h"
+#include "core/system/workers.h"
 #include "core/trace/op_record.h"
 #include "core/trace/program_records.h"
 #include "core/trace/run_manifest.h"
@@ -24,6 +26,14 @@ struct Beginning {
   core::Digest digest;
   std::size_t ranks = 0;
   bool equal = true;
+};
+
+/// What one rank says when it is read.
+struct RankRead {
+  RankRoots roots;
+  ReplicaItems beginning;
+  std::uint32_t ranks = 0;  ///< how many there are, as it knows
+  bool wrapped = false;     ///< a wrapper makes replicas
 };
 
 /// Digests that any of `values` has, with how many have it; the greatest first.
@@ -57,8 +67,12 @@ class ReplicaComparison {
   }
 
   RanksReport run() {
-    look_at_beginnings();
-    read_roots();
+    read_all();
+    if (!wrapped_) {
+      set_aside_others();
+      if (!apart_.empty()) read_all();
+    }
+    report_.replicated = beginnings_.size() - apart_.size();
     find_absent();
     for (std::size_t k = 0; k < kReplicaKinds; ++k) judge(static_cast<ReplicaKind>(k));
     find_equal_inputs();
@@ -81,47 +95,61 @@ class ReplicaComparison {
     }
   }
 
-  /// Which parameters are replicas: by a wrapper all of them, else those that begin equal.
-  void look_at_beginnings() {
-    std::map<std::string, Beginning> beginnings;
-    std::size_t ranks = 0;
-    for (RankState& state : report_.ranks) {
-      with_dump(state, [&](const core::DumpSource& dump) {
-        note_manifest(dump.manifest(), state);
-        const ReplicaItems items = beginning_of(dump);
-        if (!items.empty()) ++ranks;
-        for (const auto& [name, digest] : items) {
-          Beginning& known = beginnings.try_emplace(name, Beginning{digest}).first->second;
-          ++known.ranks;
-          known.equal = known.equal && known.digest == digest;
-        }
-      });
+  /// Ranks are read side by side, and then put together in their order.
+  void read_all() {
+    std::vector<RankRead> read(report_.ranks.size());
+    std::atomic<std::size_t> next = 0;
+    const auto workers = std::min<std::size_t>(core::worker_count(0), read.size());
+    core::run_workers(std::max(static_cast<unsigned>(workers), 1U), [&](unsigned) {
+      for (std::size_t i = next++; i < read.size(); i = next++) {
+        with_dump(report_.ranks[i], [&](const core::DumpSource& dump) {
+          note_manifest(dump.manifest(), report_.ranks[i], read[i]);
+          read[i].beginning = beginning_of(dump);
+          read[i].roots = read_rank(dump, apart_);
+        });
+      }
+    });
+    roots_.clear();
+    beginnings_.clear();
+    begun_ = 0;
+    report_.unread = 0;
+    for (std::size_t i = 0; i < read.size(); ++i) {
+      if (!report_.ranks[i].failure) add(report_.ranks[i], std::move(read[i]));
     }
-    for (const auto& [name, known] : beginnings) {
-      if (!wrapped_ && (!known.equal || known.ranks != ranks)) apart_.insert(name);
+  }
+
+  void add(RankState& state, RankRead read) {
+    note_beginning(read.beginning);
+    report_.expected = std::max(report_.expected, read.ranks);
+    wrapped_ = wrapped_ || read.wrapped;
+    state.steps = read.roots.steps;
+    report_.unread += read.roots.unread;
+    report_.steps = roots_.empty() ? state.steps : std::min(report_.steps, state.steps);
+    roots_.emplace(&state, std::move(read.roots));
+  }
+
+  void note_beginning(const ReplicaItems& items) {
+    if (!items.empty()) ++begun_;
+    for (const auto& [name, digest] : items) {
+      Beginning& known = beginnings_.try_emplace(name, Beginning{digest}).first->second;
+      ++known.ranks;
+      known.equal = known.equal && known.digest == digest;
+    }
+  }
+
+  /// By a wrapper all parameters are replicas, else those that begin equal.
+  void set_aside_others() {
+    for (const auto& [name, known] : beginnings_) {
+      if (!known.equal || known.ranks != begun_) apart_.insert(name);
     }
     report_.set_aside.assign(apart_.begin(), apart_.end());
-    report_.replicated = beginnings.size() - apart_.size();
   }
 
-  void note_manifest(const core::RunManifest& manifest, RankState& state) {
+  static void note_manifest(const core::RunManifest& manifest, RankState& state, RankRead& read) {
     state.operators = manifest.trace.operator_calls();
     if (manifest.trace.partial) state.last_operator = manifest.trace.partial->last_operator;
-    const auto ranks = number_of(core::environment_fact(manifest, core::kRanks));
-    if (ranks) report_.expected = std::max(report_.expected, *ranks);
-    wrapped_ = wrapped_ || core::environment_fact(manifest, core::kReplicaWrapper) != nullptr;
-  }
-
-  void read_roots() {
-    for (RankState& state : report_.ranks) {
-      with_dump(state, [&](const core::DumpSource& dump) {
-        RankRoots found = read_rank(dump, apart_);
-        state.steps = found.steps;
-        report_.unread += found.unread;
-        report_.steps = roots_.empty() ? found.steps : std::min(report_.steps, found.steps);
-        roots_.emplace(&state, std::move(found));
-      });
-    }
+    read.ranks = number_of(core::environment_fact(manifest, core::kRanks)).value_or(0);
+    read.wrapped = core::environment_fact(manifest, core::kReplicaWrapper) != nullptr;
   }
 
   void find_absent() {
@@ -249,6 +277,8 @@ class ReplicaComparison {
   const OpenRank& open_;
   RanksReport report_;
   std::map<RankState*, RankRoots> roots_;  ///< by rank: of states in one list
+  std::map<std::string, Beginning> beginnings_;
+  std::size_t begun_ = 0;  ///< ranks that have any
   SetAside apart_;
   bool wrapped_ = false;
 };
