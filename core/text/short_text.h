@@ -11,7 +11,7 @@
 namespace repro_check::core {
 
 /// For the texts and sizes of a record, which are a few bytes long: a call of the C library costs
-/// more than what it does with them. Here both ends are moved as words, which may overlap.
+/// more than what it does with them. Here both ends are compared as words, which may overlap.
 inline constexpr std::size_t kShortBytes = 16;
 
 template <typename Word>
@@ -19,30 +19,6 @@ Word word_at(const void* from) noexcept {
   Word word;
   std::memcpy(&word, from, sizeof(word));
   return word;
-}
-
-/// @return behind what was written
-inline std::byte* copy_text(std::byte* to, std::string_view text) noexcept {
-  const std::size_t size = text.size();
-  const char* from = text.data();
-  const auto both_ends = [&]<typename Word>(Word /*unit*/) {
-    const Word first = word_at<Word>(from);
-    const Word last = word_at<Word>(from + size - sizeof(Word));
-    std::memcpy(to, &first, sizeof(first));
-    std::memcpy(to + size - sizeof(last), &last, sizeof(last));
-  };
-  if (size > kShortBytes) {
-    std::memcpy(to, from, size);
-  } else if (size >= sizeof(std::uint64_t)) {
-    both_ends(std::uint64_t{});
-  } else if (size >= sizeof(std::uint32_t)) {
-    both_ends(std::uint32_t{});
-  } else if (size >= sizeof(std::uint16_t)) {
-    both_ends(std::uint16_t{});
-  } else if (size == 1) {
-    *to = static_cast<std::byte>(*from);
-  }
-  return to + size;
 }
 
 inline bool same_text(std::string_view left, std::string_view right) noexcept {

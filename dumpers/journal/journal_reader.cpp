@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <cstring>
 #include <limits>
@@ -41,6 +42,8 @@ JournalReader::JournalReader(const std::filesystem::path& file)
   if (!S_ISREG(status.st_mode)) throw io_error(path_, EINVAL);
   file_size_ = static_cast<std::uint64_t>(status.st_size);
   check_header();
+  constexpr std::uint64_t kMany = 4096;
+  expect_shared(kMany, kMany);
 }
 
 void JournalReader::check_header() {
@@ -111,165 +114,210 @@ std::optional<JournalReader::Entry> JournalReader::next_entry() {
 
 namespace {
 
-constexpr std::size_t kLeastTensor = 4;
-
-/// Definitions come numbered from 0, each once.
-void expect_next(ByteReader& bytes, std::size_t expected) {
-  if (bytes.varint() != expected) ByteReader::nonsense("defines a number out of turn");
+[[noreturn]] void nonsense(const std::string& what) {
+  throw core::Error(core::ErrorKind::kDumpDamaged, what);
 }
 
-template <typename Object>
-void define(std::vector<std::shared_ptr<const Object>>& objects, ByteReader bytes) {
-  expect_next(bytes, objects.size());
-  auto object = std::make_shared<Object>();
-  object_fields(bytes, *object);
-  bytes.expect_end();
-  objects.push_back(std::move(object));
+std::string text_of(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-void define(std::vector<std::string>& forms, ByteReader bytes) {
-  expect_next(bytes, forms.size());
-  if (forms.size() >= kMostForms) ByteReader::nonsense("defines more forms than are kept");
-  if (bytes.size() > kLargestForm) {
-    ByteReader::nonsense("defines a form that is too large to be shared");
-  }
-  forms.emplace_back(bytes.rest());
+/// The row that the payload begins with, which is taken off.
+template <typename Row>
+Row take_row(std::span<const std::byte>& payload) {
+  Row row;
+  if (payload.size() < sizeof(row)) nonsense("is shorter than its content");
+  std::memcpy(&row, payload.data(), sizeof(row));
+  payload = payload.subspan(sizeof(row));
+  return row;
 }
 
-/// What the next reference refers to; null for kNothing.
-template <typename Definition>
-const Definition* find(const std::vector<Definition>& definitions, ByteReader& bytes) {
-  const std::uint64_t reference = bytes.varint();
-  if (reference == kNothing) return nullptr;
-  if (reference > definitions.size()) ByteReader::nonsense("refers to what nobody has defined");
-  return &definitions[static_cast<std::size_t>(reference - 1)];
+/// A payload that is a row, and nothing else.
+template <typename Row>
+Row only_row(std::span<const std::byte> payload) {
+  const auto row = take_row<Row>(payload);
+  if (!payload.empty()) nonsense("is longer than its content");
+  return row;
 }
 
-template <typename Object>
-std::shared_ptr<const Object> object(const std::vector<std::shared_ptr<const Object>>& objects,
-                                     ByteReader& bytes) {
-  const auto* found = find(objects, bytes);
-  return found == nullptr ? nullptr : *found;
+/// So many rows of the words of a call, which are taken off.
+template <typename Row>
+std::span<const Row> take_rows(std::span<const std::byte>& words, std::uint64_t count) {
+  static_assert(sizeof(Row) % sizeof(std::uint64_t) == 0);
+  if (count > words.size() / sizeof(Row)) nonsense("counts more than it holds");
+  const std::span rows(reinterpret_cast<const Row*>(words.data()), count);
+  words = words.subspan(rows.size_bytes());
+  return rows;
 }
 
-ByteReader form(const std::vector<std::string>& forms, ByteReader& bytes) {
-  const std::string* known = find(forms, bytes);
-  return ByteReader(known != nullptr ? std::string_view(*known) : bytes.text());
-}
-
-/// Elements of the content. @throws core::Error{kDumpDamaged} when the key makes no tensor
-std::uint64_t elements_of(const core::ContentKey& key) {
-  if (key.shape.size() > kMostDims) ByteReader::nonsense("keeps a tensor of too many dimensions");
-  const auto elements = static_cast<std::uint64_t>(core::element_count(key.shape));
-  std::uint64_t size = 0;
-  if (key.dtype == core::Dtype::kUnknown ||
-      __builtin_mul_overflow(elements, core::element_size(key.dtype), &size)) {
-    ByteReader::nonsense("keeps what is no tensor");
-  }
-  return elements;
-}
-
-StoredContent stored_content(ByteReader bytes) {
-  StoredContent content;
-  content_fields(bytes, content);
-  if (content.size != elements_of(content.key) * core::element_size(content.key.dtype)) {
-    ByteReader::nonsense("keeps another number of bytes than dtype and shape make");
-  }
-  constexpr auto kEnd = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
-  if (content.offset > kEnd || content.size > kEnd - content.offset) {
-    ByteReader::nonsense("keeps bytes where no file can have any");
-  }
-  if (content.place == ContentPlace::kReference && content.offset != 0) {
-    ByteReader::nonsense("says where in another dump bytes are");
-  }
-  if (content.place == ContentPlace::kInline) {
-    content.bytes = bytes.rest_of_bytes();
-    if (content.bytes.size() != content.size || content.offset != 0) {
-      ByteReader::nonsense("holds other bytes than it says");
-    }
-  }
-  bytes.expect_end();
-  return content;
-}
-
-SlicedContent sliced_content(ByteReader bytes) {
-  SlicedContent content;
-  sliced_fields(bytes, content);
-  bytes.expect_end();
-  if (!core::is_slice_of(content.slice, elements_of(content.key))) {
-    ByteReader::nonsense("keeps an impossible slice");
-  }
-  return content;
+/// @param rows  of the table, of which one is asked for
+template <typename Row>
+Row row_at(const std::vector<Row>& rows, std::uint64_t number) {
+  if (number >= rows.size()) nonsense("refers to what nobody has defined");
+  return rows[static_cast<std::size_t>(number)];
 }
 
 }  // namespace
 
-core::OpRecord JournalReader::record(std::span<const std::byte> payload) const {
-  ByteReader bytes(payload);
-  core::OpRecord record;
-  ByteReader call = form(call_forms_, bytes);
-  record.op = object(ops_, call);
-  record.site = object(sites_, call);
-  std::size_t values = 0;
-  const std::uint64_t tensors = call_form(call, record, values);
-  call.expect_end();
-  call_rest(bytes, record);
-  if (tensors > bytes.size() / kLeastTensor) ByteReader::nonsense("counts more than it holds");
-  record.tensors.resize(tensors);
-  for (core::TensorRecord& tensor : record.tensors) {
-    ByteReader shared = form(tensor_forms_, bytes);
-    tensor_form(shared, tensor);
-    shared.expect_end();
-    tensor_rest(bytes, tensor, record.index);
+void JournalReader::define_site(std::span<const std::byte> payload) {
+  auto site = take_row<SiteRow>(payload);
+  site.frames_begin = static_cast<std::uint32_t>(tables_.frames.size());
+  if (payload.size() / sizeof(FrameRow) != site.frame_count) nonsense("holds other frames");
+  for (std::uint32_t i = 0; i < site.frame_count; ++i) {
+    tables_.frames.push_back(take_row<FrameRow>(payload));
   }
-  if (record.generator) generator_fields(bytes, *record.generator);
-  bytes.expect_end();
-  return record;
+  if (!payload.empty()) nonsense("is longer than its content");
+  tables_.sites.push_back(site);
+}
+
+void JournalReader::define_form(std::span<const std::byte> payload) {
+  std::vector<Word> words(payload.size() / sizeof(Word));
+  if (words.size() > kLargestForm) nonsense("defines a form that is too large to be shared");
+  if (forms_.size() >= kMostForms) nonsense("defines more forms than are kept");
+  std::memcpy(words.data(), payload.data(), std::as_bytes(std::span(words)).size());
+  forms_.push_back(std::move(words));
+}
+
+/// Puts the words of a call together.
+void JournalReader::take_words(std::span<const std::byte> payload) {
+  const auto number = take_row<std::uint64_t>(payload);
+  std::vector<Word> form;
+  if (number == kNoForm) {
+    form.resize(payload.size() / sizeof(Word));
+    if (!form.empty()) std::memcpy(form.data(), payload.data(), form.size() * sizeof(Word));
+  } else {
+    form = row_at(forms_, number - 1);
+    std::span<const std::byte> mask =
+        payload.first(std::min(payload.size(), mask_words(form.size()) * sizeof(Word)));
+    payload = payload.subspan(mask.size());
+    for (std::size_t begin = 0; begin < form.size(); begin += kMaskBits) {
+      for (auto bits = take_row<Word>(mask); bits != 0; bits &= bits - 1) {
+        const std::size_t at = begin + static_cast<std::size_t>(std::countr_zero(bits));
+        if (at >= form.size()) nonsense("changes a word that its form does not have");
+        form[at] = take_row<Word>(payload);
+      }
+    }
+    if (!payload.empty()) nonsense("is longer than its content");
+  }
+  word_count_ = form.size();
+  words_.assign((form.size() + 1) / 2, 0);
+  std::memcpy(words_.data(), form.data(), form.size() * sizeof(Word));
+}
+
+/// Finds the rows in the words of a call.
+void JournalReader::take_rows() {
+  auto left = std::as_bytes(std::span(words_)).first(word_count_ * sizeof(Word));
+  const auto head = take_row<CallHead>(left);
+  rows_ = {head.index, take_row<OpRow>(left)};
+  const OpRow& op = rows_.op;
+  rows_.values =
+      journal::take_rows<ValueRow>(left, std::uint64_t{op.argument_rows} + op.result_rows);
+  rows_.tensors = journal::take_rows<TensorRow>(left, op.tensor_count);
+  rows_.stats = journal::take_rows<core::TensorStats>(left, head.stats);
+  rows_.non_finite = journal::take_rows<NonFiniteRow>(left, head.non_finite);
+  rows_.substitutions = journal::take_rows<SubstitutionRow>(left, op.substitution_count);
+  rows_.generators = journal::take_rows<GeneratorRow>(left, op.generator >= 0 ? 1 : 0);
+  if (!left.empty()) nonsense("is longer than its content");
+}
+
+StoredContent JournalReader::stored_content(std::span<const std::byte> payload) const {
+  const auto entry = take_row<ContentEntry>(payload);
+  StoredContent content{
+      content_key(entry.row, 0), {}, entry.offset, entry.row.bytes, payload, entry.row};
+  if (entry.place > static_cast<std::uint64_t>(ContentPlace::kReference)) {
+    nonsense("names no known place");
+  }
+  content.place = static_cast<ContentPlace>(entry.place);
+  constexpr auto kEnd = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+  if (content.offset > kEnd || content.size > kEnd - content.offset) {
+    nonsense("keeps bytes where no file can have any");
+  }
+  if (content.place == ContentPlace::kReference && content.offset != 0) {
+    nonsense("says where in another dump bytes are");
+  }
+  const bool is_inline = content.place == ContentPlace::kInline;
+  if (payload.size() != (is_inline ? content.size : 0) || (is_inline && content.offset != 0)) {
+    nonsense("holds other bytes than it says");
+  }
+  return content;
+}
+
+OperatorRow JournalReader::operator_row(std::uint32_t row) const {
+  return row_at(tables_.operators, row);
+}
+
+SiteRow JournalReader::site_row(std::uint32_t row) const { return row_at(tables_.sites, row); }
+
+FrameRow JournalReader::frame_row(std::uint64_t row) const { return row_at(tables_.frames, row); }
+
+std::string JournalReader::text(std::uint64_t number) const {
+  if (number >= tables_.text_offsets.size() - 1) nonsense(fmt::format("has no text {}", number));
+  const auto begin = static_cast<std::size_t>(number);
+  return {tables_.text_bytes.data() + tables_.text_offsets[begin],
+          tables_.text_bytes.data() + tables_.text_offsets[begin + 1]};
+}
+
+std::vector<std::int64_t> JournalReader::sizes(std::uint64_t begin, std::uint64_t count) const {
+  const std::vector<std::int64_t>& dims = tables_.dims;
+  if (count > kMostDims || begin > dims.size() || count > dims.size() - begin) {
+    nonsense("has sizes that nobody has defined");
+  }
+  const auto first = dims.begin() + static_cast<std::ptrdiff_t>(begin);
+  return {first, first + static_cast<std::ptrdiff_t>(count)};
+}
+
+void JournalReader::fail(const TableLayout& table, const std::string& what) const {
+  nonsense(fmt::format("({}) {}", table.name, what));
 }
 
 std::optional<Event> JournalReader::take(const Entry& entry) {
-  ByteReader bytes(entry.payload);
+  std::span<const std::byte> payload = entry.payload;
   switch (entry.kind) {
+    case EntryKind::kText:
+      tables_.text_bytes.insert(tables_.text_bytes.end(),
+                                reinterpret_cast<const char*>(payload.data()),
+                                reinterpret_cast<const char*>(payload.data() + payload.size()));
+      tables_.text_offsets.push_back(tables_.text_bytes.size());
+      return std::nullopt;
+    case EntryKind::kSizes:
+      while (!payload.empty()) tables_.dims.push_back(take_row<std::int64_t>(payload));
+      return std::nullopt;
     case EntryKind::kOperator:
-      define(ops_, bytes);
+      tables_.operators.push_back(only_row<OperatorRow>(payload));
       return std::nullopt;
     case EntryKind::kSite:
-      define(sites_, bytes);
+      define_site(payload);
       return std::nullopt;
-    case EntryKind::kCallForm:
-      define(call_forms_, bytes);
+    case EntryKind::kForm:
+      define_form(payload);
       return std::nullopt;
-    case EntryKind::kTensorForm:
-      define(tensor_forms_, bytes);
-      return std::nullopt;
-    case EntryKind::kEnter: {
-      core::OpHead call;
-      call.op = object(ops_, bytes);
-      call.site = object(sites_, bytes);
-      head_fields(bytes, call);
-      bytes.expect_end();
-      return call;
+    case EntryKind::kEnter:
+    case EntryKind::kRecord: {
+      take_words(payload);
+      take_rows();
+      core::OpRecord record = RowDecoder::record(rows_);
+      if (entry.kind == EntryKind::kRecord) return record;
+      return core::OpHead(record);
     }
-    case EntryKind::kRecord:
-      return record(entry.payload);
     case EntryKind::kFail:
-      return Failure{std::string(bytes.rest())};
+      return Failure{text_of(payload)};
     case EntryKind::kContent:
-      return stored_content(bytes);
+      return stored_content(payload);
     case EntryKind::kBegun:
-      return Begun{std::string(bytes.rest())};
-    case EntryKind::kSlice:
-      return sliced_content(bytes);
+      return Begun{text_of(payload)};
+    case EntryKind::kSlice: {
+      const auto row = only_row<SliceRow>(payload);
+      const Slice content = slice(row, 0);
+      return SlicedContent{content.key, content.slice, row};
+    }
     case EntryKind::kReference: {
-      Referred dump;
-      bytes(dump.index_digest, dump.run_name);
-      bytes.expect_end();
-      return dump;
+      const auto digest = take_row<core::Digest>(payload);
+      return Referred{digest, text_of(payload)};
     }
     case EntryKind::kFinished:
-      return Finished{std::string(bytes.rest())};
+      return Finished{text_of(payload)};
   }
-  ByteReader::nonsense("is of a kind nobody knows");
+  nonsense("is of a kind nobody knows");
 }
 
 std::optional<Event> JournalReader::checked(const Entry& entry) {
@@ -394,22 +442,15 @@ void RecordedJournal::check(const core::OpHead& call) const {
   }
 }
 
-void RecordedJournal::check(const core::TensorRecord& tensor) {
-  if (tensor.producer < core::kNoProducer || tensor.shape.size() > kMostDims ||
-      tensor.strides.size() > kMostDims) {
-    damaged("a tensor has an impossible shape or producer");
-  }
-  core::element_count(tensor.shape);
-  last_producer_ = std::max(last_producer_, tensor.producer);
-}
-
 void RecordedJournal::add(const core::OpRecord& record) {
   check(static_cast<const core::OpHead&>(record));
   if (record.index >= offsets_.size()) offsets_.resize(record.index + 1, kMissing);
   if (std::exchange(offsets_[record.index], reader_.begin()) != kMissing) {
     damaged(fmt::format("op {} is there twice", record.index));
   }
-  for (const core::TensorRecord& tensor : record.tensors) check(tensor);
+  for (const core::TensorRecord& tensor : record.tensors) {
+    last_producer_ = std::max(last_producer_, tensor.producer);
+  }
   totals.tensors += record.tensors.size();
   totals.substitutions += record.substitutions.size();
   totals.drawing_operators += record.generator ? 1U : 0U;

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -15,12 +14,24 @@
 #include "core/tensor/tensor_record.h"
 #include "core/trace/op_record.h"
 #include "dumpers/journal/entry.h"
+#include "dumpers/journal/row_decoder.h"
+#include "dumpers/journal/rows.h"
 
 namespace repro_check::journal {
 
+/// What the definitions of a journal come to: tables of the index that its records share.
+struct SharedTables {
+  std::vector<char> text_bytes;
+  std::vector<std::uint64_t> text_offsets{0, 0};  ///< where each begins, and the end of the last
+  std::vector<std::int64_t> dims;                 ///< shapes and strides
+  std::vector<OperatorRow> operators;
+  std::vector<SiteRow> sites;
+  std::vector<FrameRow> frames;
+};
+
 /// Reads entries in the order they were written, up to the first that is not whole. Nothing in the
 /// file is believed: a length is checked against what the file holds before memory is asked for.
-class JournalReader {
+class JournalReader final : private RowDecoder {
  public:
   /// @throws core::Error{kDumpUnknown} when it is no journal or of another version; {kIo}
   explicit JournalReader(const std::filesystem::path& file);
@@ -33,15 +44,16 @@ class JournalReader {
   [[nodiscard]] std::uint64_t begin() const noexcept { return begin_; }
   [[nodiscard]] std::uint64_t end() const noexcept { return end_; }
 
+  /// The rows of the last call that was read; valid until the next event.
+  [[nodiscard]] const CallRows& rows() const noexcept { return rows_; }
+  /// Of all that was read so far.
+  [[nodiscard]] const SharedTables& tables() const noexcept { return tables_; }
+
   /// Reads the record at an offset that begin() has said.
   /// @throws core::Error{kDumpDamaged} when it is no longer there
   core::OpRecord record_at(std::uint64_t offset);
 
  private:
-  template <typename Object>
-  using Objects = std::vector<std::shared_ptr<const Object>>;
-  using Forms = std::vector<std::string>;
-
   struct Entry {
     EntryKind kind = EntryKind::kFail;
     std::span<const std::byte> payload;  ///< borrowed until the next one is read
@@ -53,7 +65,21 @@ class JournalReader {
   void check_header();
   /// The bytes at the current position, or fewer where the file ends.
   std::span<const std::byte> peek(std::size_t size);
-  [[nodiscard]] core::OpRecord record(std::span<const std::byte> payload) const;
+  void define_site(std::span<const std::byte> payload);
+  void define_form(std::span<const std::byte> payload);
+  void take_words(std::span<const std::byte> payload);
+  void take_rows();
+  [[nodiscard]] StoredContent stored_content(std::span<const std::byte> payload) const;
+
+  [[nodiscard]] OperatorRow operator_row(std::uint32_t row) const override;
+  [[nodiscard]] SiteRow site_row(std::uint32_t row) const override;
+  [[nodiscard]] FrameRow frame_row(std::uint64_t row) const override;
+  [[nodiscard]] std::string text(std::uint64_t number) const override;
+  [[nodiscard]] std::vector<std::int64_t> sizes(std::uint64_t begin,
+                                                std::uint64_t count) const override;
+  /// Whoever has seen all records knows which there are.
+  [[nodiscard]] std::uint64_t op_limit() const override { return UINT64_MAX; }
+  [[noreturn]] void fail(const TableLayout& table, const std::string& what) const override;
 
   std::string path_;
   core::FileDescriptor file_;
@@ -65,10 +91,11 @@ class JournalReader {
   bool ended_ = false;
   std::uint64_t begin_ = 0;
   std::uint64_t end_ = 0;
-  Objects<core::OperatorInfo> ops_;
-  Objects<core::CallSite> sites_;
-  Forms call_forms_;
-  Forms tensor_forms_;
+  SharedTables tables_;
+  std::vector<std::vector<Word>> forms_;
+  std::vector<std::uint64_t> words_;  ///< of a call, two in each
+  std::size_t word_count_ = 0;
+  CallRows rows_;  ///< in `words_`
 };
 
 /// What a recording reached before it stopped.
@@ -145,7 +172,6 @@ class RecordedJournal {
   void add(const Finished& last) { finished = last.manifest; }
   void add(const Failure& /*failure*/) {}
   void check(const core::OpHead& call) const;
-  void check(const core::TensorRecord& tensor);
   [[noreturn]] void damaged(const std::string& what) const;
 
   std::string path_;

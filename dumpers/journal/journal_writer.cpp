@@ -18,7 +18,10 @@
 
 #include "core/error.h"
 #include "core/system/signals_blocked.h"
+#include "core/text/short_text.h"
 #include "dumpers/journal/journal_reader.h"
+#include "dumpers/journal/row_decoder.h"
+#include "dumpers/journal/row_fields.h"
 
 namespace repro_check::journal {
 
@@ -26,11 +29,8 @@ std::uint64_t entry_checksum(std::span<const std::byte> covered) noexcept {
   return XXH3_64bits(covered.data(), covered.size());
 }
 
-void EntryBuffer::enlarge(std::size_t length) { bytes_.resize(2 * (size_ + length)); }
-
 std::span<const std::byte> EntryBuffer::finish() {
-  const std::size_t whole = padded(size_);
-  std::memset(reserve(kAlignment), 0, kAlignment);  // a constant size: no call
+  std::memset(room(kAlignment), 0, kAlignment);  // a constant size: no call
   EntryHeader header;
   header.length = static_cast<std::uint32_t>(size_ - sizeof(EntryHeader));
   header.kind = static_cast<std::uint32_t>(kind_);
@@ -38,7 +38,7 @@ std::span<const std::byte> EntryBuffer::finish() {
   header.checksum = entry_checksum(
       std::span<const std::byte>(bytes_).subspan(kChecksummedFrom, size_ - kChecksummedFrom));
   std::memcpy(bytes_.data(), &header.checksum, sizeof(header.checksum));
-  return std::span<const std::byte>(bytes_).first(whole);
+  return std::span<const std::byte>(bytes_).first(padded(size_));
 }
 
 namespace {
@@ -155,142 +155,274 @@ void MappedLog::fail(std::string_view what, int code) const {
   core::write_failed(file_, what, code);
 }
 
+struct JournalWriter::ToRow {
+  static constexpr bool kReads = false;
+
+  JournalWriter& writer;
+
+  template <typename Number, typename Field>
+  void number(Number& into, const Field& field) {
+    into = static_cast<Number>(field);
+  }
+  template <typename Number, typename Enum>
+  void word(Number& into, Enum value, const char* /*what*/) {
+    into = static_cast<Number>(value);
+  }
+  template <typename Field>
+  void flag(std::uint8_t& flags, std::uint8_t bit, Field value, Field wanted = Field{true}) {
+    if (value == wanted) flags = static_cast<std::uint8_t>(flags | bit);
+  }
+  template <typename Number>
+  void text(Number& into, std::string_view text) {
+    into = static_cast<Number>(writer.number_of(text));
+  }
+  void sizes(std::uint64_t& begin, std::uint32_t& count, std::span<const std::int64_t> sizes) {
+    begin = writer.place_of(sizes);
+    count = static_cast<std::uint32_t>(sizes.size());
+  }
+};
+
+template <typename Row, typename Object>
+void JournalWriter::fill(Row& row, const Object& object) {
+  ToRow f{*this};
+  row_fields(f, row, object);
+}
+
+/// @param grows  by how much its number is lower than that of the next one
 std::uint64_t JournalWriter::define(EntryKind kind,
-                                    std::string_view body,
-                                    const core::Digest& digest) {
-  Numbers& numbers = numbers_.at(static_cast<std::size_t>(kind));
-  const auto found = numbers.find(digest);
-  if (found != numbers.end()) return found->second + std::uint64_t{1};
-  const auto number = static_cast<std::uint32_t>(numbers.size());
+                                    std::span<const std::byte> bytes,
+                                    std::uint64_t grows) {
+  // A trace that has others all the time, or long ones, must not fill our memory: a second number
+  // does no harm.
+  constexpr std::size_t kMostKnown = std::size_t{1} << 16U;
+  constexpr std::size_t kLongestKnown = 4096;
+  Definitions& known = definitions_.at(static_cast<std::size_t>(kind));
+  const std::string_view name(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  if (const auto found = known.numbers.find(name); found != known.numbers.end()) {
+    return found->second;
+  }
   definition_.begin(kind);
-  definition_(number);
-  definition_.put_bytes(body);
+  definition_.put_bytes(bytes);
   log_.append(definition_.finish());
-  numbers.emplace(digest, number);
-  return number + std::uint64_t{1};
+  if (known.numbers.size() >= kMostKnown) known.numbers.clear();
+  if (name.size() <= kLongestKnown) known.numbers.emplace(name, known.next);
+  return std::exchange(known.next, known.next + grows);
 }
 
-/// The reference to an object that is pinned, else kNothing.
-std::uint64_t JournalWriter::pinned(const void* object) {
-  const auto address = reinterpret_cast<std::uintptr_t>(object) / alignof(std::max_align_t);
-  RecentPin& recent = recent_pins_[(address ^ (address >> 6U)) % recent_pins_.size()];
-  if (recent.object != object) {
-    const auto found = pins_.find(object);
-    if (found == pins_.end()) return kNothing;
-    recent = {object, found->second.reference};
-  }
-  return recent.reference;
+std::uint64_t JournalWriter::number_of(std::string_view text) {
+  constexpr std::size_t kLongest = 256;  // what a model computes with may be long
+  const auto bytes = std::as_bytes(std::span(text));
+  if (text.empty()) return 0;
+  if (recent_ == nullptr || text.size() > kLongest) return define(EntryKind::kText, bytes);
+  if (next_text_ == recent_->texts.size()) recent_->texts.emplace_back();
+  auto& [known, number] = recent_->texts[next_text_++];
+  if (core::same_text(known, text)) return number;
+  number = define(EntryKind::kText, bytes);
+  known = text;
+  return number;
+}
+
+std::uint64_t JournalWriter::place_of(std::span<const std::int64_t> sizes) {
+  const auto bytes = std::as_bytes(sizes);
+  if (sizes.empty()) return 0;
+  if (recent_ == nullptr) return define(EntryKind::kSizes, bytes, sizes.size());
+  if (next_sizes_ == recent_->sizes.size()) recent_->sizes.emplace_back();
+  auto& [known, begin] = recent_->sizes[next_sizes_++];
+  if (core::same_sizes(known, sizes)) return begin;
+  begin = define(EntryKind::kSizes, bytes, sizes.size());
+  known.assign(sizes.begin(), sizes.end());
+  return begin;
+}
+
+std::uint32_t JournalWriter::define_object(const core::OperatorInfo& op) {
+  return static_cast<std::uint32_t>(
+      define(EntryKind::kOperator, bytes_of(row_of<OperatorRow>(op))));
+}
+
+std::uint32_t JournalWriter::define_object(const core::CallSite& site) {
+  auto row = row_of<SiteRow>(site);
+  row.frame_count = static_cast<std::uint32_t>(site.frames.size());
+  std::vector<std::byte> bytes;
+  const auto add_bytes = [&](std::span<const std::byte> more) {
+    bytes.insert(bytes.end(), more.begin(), more.end());
+  };
+  add_bytes(bytes_of(row));
+  for (const core::SourceFrame& frame : site.frames) add_bytes(bytes_of(row_of<FrameRow>(frame)));
+  return static_cast<std::uint32_t>(define(EntryKind::kSite, bytes));
 }
 
 template <typename Object>
-std::uint64_t JournalWriter::define_object(EntryKind kind, const Object& object) {
-  body_.begin(kind);
-  object_fields(body_, object);
-  const std::string_view body = body_.payload();
-  return define(kind, body, core::digest_leaf(std::as_bytes(std::span(body))));
-}
-
-template <typename Object>
-std::uint64_t JournalWriter::refer(EntryKind kind, const std::shared_ptr<const Object>& object) {
-  if (object == nullptr) return kNothing;
-  const std::uint64_t known = pinned(object.get());
-  if (known != kNothing) return known;
-  const std::uint64_t reference = define_object(kind, *object);
-  pin(object, reference);
-  return reference;
-}
-
-void JournalWriter::pin(std::shared_ptr<const void> object, std::uint64_t reference) {
-  // A recorder that makes a new object for every call must not be kept alive by us without end.
-  constexpr std::size_t kMostPins = 1U << 16U;
-  if (pins_.size() >= kMostPins) {
-    pins_.clear();
-    recent_pins_.fill({});
-  }
-  const void* address = object.get();
-  pins_.insert_or_assign(address, Pin{reference, std::move(object)});
-}
-
-/// Refers to the form in form_; one that cannot be shared is written out.
-/// @return what was put to refer to it, which may be put again
-std::uint64_t JournalWriter::put_form() {
-  const std::string_view form = form_.payload();
-  std::uint64_t reference = kNothing;
-  if (form.size() <= kLargestForm) {
-    const core::Digest digest = core::digest_leaf(std::as_bytes(std::span(form)));
-    const Numbers& numbers = numbers_.at(static_cast<std::size_t>(form_.kind()));
-    if (numbers.size() < kMostForms || numbers.contains(digest)) {
-      reference = define(form_.kind(), form, digest);
+std::uint32_t JournalWriter::refer(const std::shared_ptr<const Object>& object) {
+  if (object == nullptr) return kNoRow;
+  const auto address = reinterpret_cast<std::uintptr_t>(object.get()) / alignof(std::max_align_t);
+  auto& [recent, row] = recent_pins_[(address ^ (address >> 6U)) % recent_pins_.size()];
+  if (recent == object.get()) return row;
+  auto pinned = pins_.find(object.get());
+  if (pinned == pins_.end()) {
+    // A recorder that makes a new object for every call must not be kept alive by us without end.
+    constexpr std::size_t kMostPins = 1U << 16U;
+    if (pins_.size() >= kMostPins) {
+      pins_.clear();
+      recent_pins_.fill({});
     }
+    recent_ = nullptr;
+    pinned = pins_.emplace(object.get(), Pin{define_object(*object), object}).first;
   }
-  entry_(reference);
-  if (reference == kNothing) entry_(form);
-  return reference;
+  recent = object.get();
+  row = pinned->second.row;
+  return row;
 }
 
-/// The form is in form_.
-void JournalWriter::put_call_form(RecentCall& recent) {
-  if (recent.reference != kNothing && recent.form == form_.payload())
-    return entry_(recent.reference);
-  recent.reference = put_form();
-  recent.form.assign(form_.payload());
+/// With its head and its OpRow.
+void JournalWriter::begin_call(const core::OpHead& call) {
+  call_size_ = 0;
+  add_row<CallHead>().index = call.index;
+  OpRow& row = add_row<OpRow>();
+  fill(row, call);
+  row.op = refer(call.op);
+  row.site = refer(call.site);
+  recent_ = &recents_[row.op % kRecent];
+  next_text_ = 0;
+  next_sizes_ = 0;
 }
 
-void JournalWriter::put_tensor_form(const core::TensorRecord& tensor, RecentTensor& recent) {
-  if (recent.reference != kNothing && same_form(tensor, recent.tensor)) {
-    return entry_(recent.reference);
+/// @return rows
+std::uint32_t JournalWriter::add_value(const core::Value& value,
+                                       std::uint32_t name,
+                                       std::uint16_t level) {
+  const auto* list = std::get_if<core::ValueList>(&value.data);
+  if (list != nullptr && level == kMaxListDepth) {
+    return add_value({core::Opaque{"list in more than 64 lists"}}, name, level);
   }
-  form_.begin(EntryKind::kTensorForm);
-  tensor_form(form_, tensor);
-  recent = {put_form(), tensor};
+  auto& row = add_row<ValueRow>();
+  fill(row, value);
+  row.name = name;
+  row.kind = static_cast<std::uint16_t>(value.data.index());
+  row.level = level;
+  std::uint32_t rows = 1;
+  if (list == nullptr) return rows;
+  row.integer = static_cast<std::int64_t>(list->items.size());
+  for (const core::Value& item : list->items) {
+    rows += add_value(item, kNoRow, static_cast<std::uint16_t>(level + 1));
+  }
+  return rows;
+}
+
+/// And their statistics, or counts.
+void JournalWriter::add_tensors(const core::OpRecord& record) {
+  std::uint32_t stats = 0;
+  for (const core::TensorRecord& tensor : record.tensors) {
+    auto& row = add_row<TensorRow>();
+    fill(row, tensor);
+    if (tensor.stats) row.stats = stats++;
+    if (tensor.counted) row.flags = static_cast<std::uint8_t>(row.flags | kTensorCounted);
+  }
+  for (const core::TensorRecord& tensor : record.tensors) {
+    if (tensor.stats) add_row<core::TensorStats>() = *tensor.stats;
+  }
+  call_head().stats = stats;
+  for (std::size_t i = 0; i < record.tensors.size(); ++i) {
+    const auto& counted = record.tensors[i].counted;
+    if (!counted || !counted->any()) continue;
+    add_row<NonFiniteRow>() = {i, *counted};
+    ++call_head().non_finite;
+  }
 }
 
 void JournalWriter::append(const core::OpRecord& record) {
-  const std::uint64_t op = refer(EntryKind::kOperator, record.op);
-  const std::uint64_t site = refer(EntryKind::kSite, record.site);
-  form_.begin(EntryKind::kCallForm);
-  form_(op, site);
-  std::size_t values = 0;
-  const std::uint64_t tensors = call_form(form_, record, values);
-  if (values > kMostValues || tensors > kMostTensors) {
+  begin_call(record);
+  std::uint32_t arguments = 0;
+  for (const core::Argument& argument : record.arguments) {
+    const auto name = static_cast<std::uint32_t>(number_of(argument.name));
+    arguments += add_value(argument.value, name, 0);
+  }
+  std::uint32_t results = 0;
+  for (const core::Value& result : record.results) results += add_value(result, kNoRow, 0);
+  const std::size_t values = std::size_t{arguments} + results;
+  if (values > kMostValues || record.tensors.size() > kMostTensors) {
     throw core::Error(core::ErrorKind::kInternal,
                       fmt::format("op {} has {} values and {} tensors: more than a record takes",
                                   record.index,
                                   values,
-                                  tensors));
+                                  record.tensors.size()));
   }
-  entry_.begin(EntryKind::kRecord);
-  put_call_form(recent_calls_[op % recent_calls_.size()]);
-  call_rest(entry_, record);
-  // Prime, so that the places of two operators rarely meet.
-  constexpr std::uint64_t kPlaces = 7;
-  std::uint64_t place = kPlaces * op;
-  for (const core::TensorRecord& tensor : record.tensors) {
-    put_tensor_form(tensor, recent_tensors_[place++ % recent_tensors_.size()]);
-    tensor_rest(entry_, tensor, record.index);
+  add_tensors(record);
+  for (const core::Substitution& change : record.substitutions) {
+    fill(add_row<SubstitutionRow>(), change);
   }
-  if (record.generator) generator_fields(entry_, *record.generator);
-  put();
-  ++operators_;
-  returned_ += core::is_returned(record) ? 1U : 0U;
-  tensors_ += record.tensors.size();
+  if (record.generator) fill(add_row<GeneratorRow>(), *record.generator);
+  OpRow& row = op_row();
+  row.wall_ns = record.wall_ns;
+  row.argument_rows = arguments;
+  row.result_rows = results;
+  row.tensor_count = static_cast<std::uint32_t>(record.tensors.size());
+  row.substitution_count = static_cast<std::uint32_t>(record.substitutions.size());
+  if (record.generator) row.generator = 0;
+  put_call(EntryKind::kRecord, recorded_);
+  ++counts_.ops;
+  counts_.returned += core::is_returned(record) ? 1U : 0U;
+  counts_.values += values;
+  counts_.tensors += record.tensors.size();
+  counts_.stats += call_head().stats;
+  counts_.non_finite += call_head().non_finite;
+  counts_.substitutions += record.substitutions.size();
+  counts_.generators += record.generator ? 1U : 0U;
 }
 
 void JournalWriter::enter(const core::OpHead& call) {
-  const std::uint64_t op = refer(EntryKind::kOperator, call.op);
-  const std::uint64_t site = refer(EntryKind::kSite, call.site);
-  entry_.begin(EntryKind::kEnter);
-  entry_(op, site);
-  head_fields(entry_, call);
+  begin_call(call);
+  put_call(EntryKind::kEnter, entered_);
+}
+
+/// The words of the call that was put together.
+void JournalWriter::put_call(EntryKind kind, std::array<Form, kRecent>& forms) {
+  Form& form = forms[op_row().op % kRecent];
+  const auto call = std::span<const std::byte>(call_).first(call_size_);
+  const std::size_t words = call.size() / sizeof(Word);
+  const std::size_t masks = mask_words(words);
+  entry_.begin(kind);
+  std::byte* to = entry_.room(sizeof(form.reference) + (masks + words) * sizeof(Word));
+  auto* changes = reinterpret_cast<Word*>(to + sizeof(form.reference));
+  std::fill_n(changes, masks, 0);
+  std::size_t end = masks;
+  bool has_form = form.words.size() == call.size();
+  // Two words at once: most are as they were.
+  for (std::size_t i = 0; has_form && i < words; i += 2) {
+    using Words = std::array<Word, 2>;
+    const auto now = core::word_at<Words>(&call[i * sizeof(Word)]);
+    const auto before = core::word_at<Words>(&form.words[i * sizeof(Word)]);
+    if (std::bit_cast<std::uint64_t>(now) == std::bit_cast<std::uint64_t>(before)) continue;
+    for (std::size_t half = 0; half < now.size(); ++half) {
+      if (now[half] == before[half]) continue;
+      changes[(i + half) / kMaskBits] |= Word{1} << ((i + half) % kMaskBits);
+      changes[end++] = now[half];
+    }
+  }
+  const bool is_unlike = !has_form || end > words / 2;
+  if (is_unlike && words <= kLargestForm && forms_ < kMostForms) {
+    definition_.begin(EntryKind::kForm);
+    definition_.put_bytes(call);
+    log_.append(definition_.finish());
+    form = {++forms_, {call.begin(), call.end()}};
+    has_form = true;
+    std::fill_n(changes, masks, 0);
+    end = masks;
+  }
+  const std::uint64_t reference = has_form ? form.reference : kNoForm;
+  std::memcpy(to, &reference, sizeof(reference));
+  if (!has_form) std::memcpy(changes, call.data(), call.size());
+  entry_.took(sizeof(reference) + (has_form ? end * sizeof(Word) : call.size()));
   put();
 }
 
 JournalWriter::JournalWriter(const std::filesystem::path& file) : log_(file) {
+  definitions_[static_cast<std::size_t>(EntryKind::kText)].next = 1;  // 0 is the empty one
   log_.append(std::bit_cast<std::array<std::byte, sizeof(FileHeader)>>(FileHeader{}));
 }
 
 void JournalWriter::check_counts(const core::TraceSummary& trace) const {
-  if (trace.operators == operators_ && trace.returned == returned_ && trace.tensors == tensors_) {
+  if (trace.operators == counts_.ops && trace.returned == counts_.returned &&
+      trace.tensors == counts_.tensors) {
     return;
   }
   throw core::Error(core::ErrorKind::kInternal,
@@ -299,9 +431,9 @@ void JournalWriter::check_counts(const core::TraceSummary& trace) const {
                                 trace.operators,
                                 trace.returned,
                                 trace.tensors,
-                                operators_,
-                                returned_,
-                                tensors_));
+                                counts_.ops,
+                                counts_.returned,
+                                counts_.tensors));
 }
 
 void JournalWriter::text(EntryKind kind, std::string_view bytes) {
@@ -329,34 +461,48 @@ void JournalWriter::fail(std::string_view message) {
 }
 
 void JournalWriter::content(const core::ContentKey& key, std::span<const std::byte> bytes) {
-  const StoredContent content{key, ContentPlace::kInline, 0, core::content_size(key), bytes};
-  if (bytes.size() > kLargestInline || bytes.size() != content.size) {
+  if (bytes.size() > kLargestInline || bytes.size() != core::content_size(key)) {
     throw core::Error(
         core::ErrorKind::kInternal,
         fmt::format("content {} was handed {} bytes", core::content_name(key), bytes.size()));
   }
-  entry_.begin(EntryKind::kContent);
-  content_fields(entry_, content);
-  entry_.put_bytes(bytes);
-  put();
+  put_content(key, ContentPlace::kInline, 0, bytes);
+  ++counts_.inline_contents;
+  counts_.inline_bytes += bytes.size();
 }
 
 void JournalWriter::content(const core::ContentKey& key, ContentPlace place, std::uint64_t offset) {
-  const StoredContent content{key, place, offset, core::content_size(key), {}};
+  put_content(key, place, offset, {});
+}
+
+void JournalWriter::put_content(const core::ContentKey& key,
+                                ContentPlace place,
+                                std::uint64_t offset,
+                                std::span<const std::byte> bytes) {
+  recent_ = nullptr;
+  ContentEntry content{row_of<ContentRow>(key), offset, static_cast<std::uint64_t>(place)};
+  content.row.bytes = core::content_size(key);
   entry_.begin(EntryKind::kContent);
-  content_fields(entry_, content);
+  entry_.put_bytes(bytes_of(content));
+  entry_.put_bytes(bytes);
   put();
 }
 
 void JournalWriter::refers(const Referred& dump) {
   entry_.begin(EntryKind::kReference);
-  entry_(dump.index_digest, dump.run_name);
+  entry_.put_bytes(bytes_of(dump.index_digest));
+  entry_.put_bytes(dump.run_name);
   put();
 }
 
 void JournalWriter::sliced(const SlicedContent& content) {
+  recent_ = nullptr;
+  auto row = row_of<SliceRow>(content.key);
+  row.slice = content.slice.digest;
+  row.elements = content.slice.elements;
+  row.stride = content.slice.stride;
   entry_.begin(EntryKind::kSlice);
-  sliced_fields(entry_, content);
+  entry_.put_bytes(bytes_of(row));
   put();
 }
 

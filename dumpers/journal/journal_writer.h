@@ -6,15 +6,17 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
+#include <new>
 #include <set>
 #include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
-#include "core/digest/digest.h"
 #include "core/system/file_descriptor.h"
 #include "core/system/pinned.h"
 #include "core/tensor/content.h"
@@ -68,9 +70,10 @@ class MappedLog : core::Pinned {
 /// shared mapping of the file, so that what was appended survives the death of the process at any
 /// instant without a system call an entry. The format is in docs/DUMP_FORMAT.md.
 ///
-/// What many records have in common is written once, as a form, and referred to: a third of the
-/// bytes, and what a page of the file costs is the larger part of what a record costs. Operators,
-/// sites and forms are numbered as they first appear, and defined before anything refers to them.
+/// What records have in common is written once: texts, sizes, operators and sites as the tables of
+/// the index have them, and of a call only what is not as in an earlier call of the same operator.
+/// That is a fifth of the bytes, and what a page of the file costs is the larger part of what a
+/// record costs.
 class JournalWriter {
  public:
   /// @throws core::Error{kIo}; an existing file is refused
@@ -98,6 +101,8 @@ class JournalWriter {
   /// The last entry: the recording is whole.
   void finished(std::string_view manifest) { text(EntryKind::kFinished, manifest); }
 
+  /// Of what was appended.
+  [[nodiscard]] const RowCounts& counts() const noexcept { return counts_; }
   /// Holds what the recorder counted against what was appended.
   /// @throws core::Error{kInternal} where they differ
   void check_counts(const core::TraceSummary& trace) const;
@@ -106,63 +111,90 @@ class JournalWriter {
   void close() { log_.close(); }
 
  private:
-  /// Definitions of one kind: their numbers by what they say.
-  struct Hash {
-    std::size_t operator()(const core::Digest& digest) const noexcept { return digest.low; }
-  };
-  using Numbers = std::unordered_map<core::Digest, std::uint32_t, Hash>;
+  struct ToRow;
+  static constexpr std::size_t kRecent = 64;  ///< operators
 
+  struct Hash {
+    using is_transparent = void;
+    std::size_t operator()(std::string_view text) const noexcept {
+      return std::hash<std::string_view>{}(text);
+    }
+  };
+  /// Definitions of one kind, by their bytes.
+  struct Definitions {
+    std::unordered_map<std::string, std::uint64_t, Hash, std::equal_to<>> numbers = {};
+    std::uint64_t next = 0;
+  };
+  /// The texts and sizes of the last call of an operator, in order: most are those of the next one.
+  struct Recent {
+    std::vector<std::pair<std::string, std::uint64_t>> texts;
+    std::vector<std::pair<std::vector<std::int64_t>, std::uint64_t>> sizes;
+  };
+  /// What the last such entry of an operator was told by.
+  struct Form {
+    std::uint64_t reference = kNoForm;
+    std::vector<std::byte> words;
+  };
   /// An object kept alive, so that its address is proof enough when it comes again.
   struct Pin {
-    std::uint64_t reference = kNothing;
+    std::uint32_t row = kNoRow;
     std::shared_ptr<const void> object;
   };
-  /// A pin looked up lately: a record asks for what its entry has just asked for.
-  struct RecentPin {
-    const void* object = nullptr;
-    std::uint64_t reference = kNothing;
-  };
-  // What stood at a place last, which is mostly what stands there again. The first ones refer to
-  // nothing: they are like nothing.
-  struct RecentCall {
-    std::uint64_t reference = kNothing;
-    std::string form;
-  };
-  struct RecentTensor {
-    std::uint64_t reference = kNothing;
-    core::TensorRecord tensor;
-  };
 
+  template <typename Row, typename Object>
+  void fill(Row& row, const Object& object);
+  template <typename Row, typename Object>
+  Row row_of(const Object& object) {
+    Row row;
+    fill(row, object);
+    return row;
+  }
+  std::uint64_t define(EntryKind kind, std::span<const std::byte> bytes, std::uint64_t grows = 1);
+  std::uint64_t number_of(std::string_view text);
+  std::uint64_t place_of(std::span<const std::int64_t> sizes);
   /// By address where it is known, else by content.
   template <typename Object>
-  std::uint64_t refer(EntryKind kind, const std::shared_ptr<const Object>& object);
-  std::uint64_t pinned(const void* object);
-  void pin(std::shared_ptr<const void> object, std::uint64_t reference);
-  // Apart, so that what runs for every record stays short.
-  template <typename Object>
-  [[gnu::noinline]] std::uint64_t define_object(EntryKind kind, const Object& object);
-  [[gnu::noinline]] std::uint64_t define(EntryKind kind,
-                                         std::string_view body,
-                                         const core::Digest& digest);
-  std::uint64_t put_form();
-  void put_call_form(RecentCall& recent);
-  void put_tensor_form(const core::TensorRecord& tensor, RecentTensor& recent);
+  std::uint32_t refer(const std::shared_ptr<const Object>& object);
+  std::uint32_t define_object(const core::OperatorInfo& op);
+  std::uint32_t define_object(const core::CallSite& site);
+  void begin_call(const core::OpHead& call);
+  /// A new row of the call, valid until the next. What is made where it stays need not be copied
+  /// while the processor is still writing it.
+  template <typename Row>
+  Row& add_row() {
+    if (call_size_ + sizeof(Row) > call_.size()) [[unlikely]] {
+      call_.resize(2 * (call_size_ + sizeof(Row)));
+    }
+    return *new (&call_[std::exchange(call_size_, call_size_ + sizeof(Row))]) Row;
+  }
+  CallHead& call_head() noexcept { return *reinterpret_cast<CallHead*>(call_.data()); }
+  OpRow& op_row() noexcept { return *reinterpret_cast<OpRow*>(&call_[sizeof(CallHead)]); }
+  std::uint32_t add_value(const core::Value& value, std::uint32_t name, std::uint16_t level);
+  void add_tensors(const core::OpRecord& record);
+  void put_call(EntryKind kind, std::array<Form, kRecent>& forms);
+  void put_content(const core::ContentKey& key,
+                   ContentPlace place,
+                   std::uint64_t offset,
+                   std::span<const std::byte> bytes);
   void text(EntryKind kind, std::string_view bytes);
   void put() { log_.append(entry_.finish()); }
 
   MappedLog log_;
   EntryBuffer entry_;
-  EntryBuffer body_;  ///< of an operator or a site, without its number: what makes it the same
   EntryBuffer definition_;
-  EntryBuffer form_;
-  std::array<Numbers, kLastDefinition + 1> numbers_;  ///< by kind
+  std::array<Definitions, static_cast<std::size_t>(EntryKind::kForm)> definitions_;  ///< by kind
   std::unordered_map<const void*, Pin> pins_;
-  std::array<RecentPin, 64> recent_pins_;
-  std::array<RecentCall, 64> recent_calls_;
-  std::array<RecentTensor, 256> recent_tensors_;
-  std::uint64_t operators_ = 0;
-  std::uint64_t returned_ = 0;
-  std::uint64_t tensors_ = 0;
+  std::array<std::pair<const void*, std::uint32_t>, kRecent> recent_pins_{};
+  std::array<Recent, kRecent> recents_;
+  std::array<Form, kRecent> entered_;
+  std::array<Form, kRecent> recorded_;
+  Recent* recent_ = nullptr;  ///< of the call that is being put together
+  std::size_t next_text_ = 0;
+  std::size_t next_sizes_ = 0;
+  std::vector<std::byte> call_ = std::vector<std::byte>(4096);  ///< the words of that call
+  std::size_t call_size_ = 0;
+  std::uint64_t forms_ = 0;
+  RowCounts counts_;
 };
 
 /// Bytes of contents, one behind the other, each at the beginning of a page. The file is made when

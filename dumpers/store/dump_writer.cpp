@@ -229,13 +229,15 @@ struct DumpWriter::Impl {
 
   [[nodiscard]] bool browsable() const {
     using enum DumpWriterOptions::Browse;
-    return options_.browse == kAlways || (options_.browse == kAuto && counts_.ops <= kBrowseLimit);
+    return options_.browse == kAlways ||
+           (options_.browse == kAuto && journal_.counts().ops <= kBrowseLimit);
   }
 
   core::Digest fold() {
     const Hdf5Scope scope;
+    const journal::RowCounts& counts = journal_.counts();
     const GroupHandle group = make_group(file_.get(), "index", blame_);
-    IndexWriter index(group.get(), counts_, blame_);
+    IndexWriter index(group.get(), counts, blame_);
     std::optional<BrowseTree> tree;
     if (browsable()) {
       tree.emplace(file_.get(), content_group_.get(), contents_, blame_);
@@ -243,40 +245,45 @@ struct DumpWriter::Impl {
     // Each small content into a dataset of its own, for people who browse, or, where there are too
     // many for that, all into `/packed`.
     std::optional<TableWriter> packed;
-    if (!tree) packed.emplace(file_.get(), kPackedTable, contents_.small_bytes, blame_);
-    std::uint64_t small_contents = 0;
-    std::uint64_t small_bytes = 0;
-    journal::JournalReader reader(place_.working / kJournalName);
-    std::uint64_t folded = 0;
-    while (const std::optional<journal::Event> event = reader.next_event()) {
-      const auto* content = std::get_if<journal::StoredContent>(&*event);
-      if (content != nullptr && content->place == journal::ContentPlace::kInline) {
-        ++small_contents;
-        small_bytes += content->bytes.size();
+    if (!tree) packed.emplace(file_.get(), kPackedTable, counts.inline_bytes, blame_);
+    journal::RowCounts folded;
+    const auto add = [&](const journal::StoredContent& content) {
+      journal::ContentRow row = content.row;
+      row.packed = content.place == journal::ContentPlace::kReference ? kInReference : kOwnDataset;
+      if (content.place == journal::ContentPlace::kInline) {
+        ++folded.inline_contents;
         if (packed) {
-          packed->append(content->bytes);
+          row.packed = static_cast<std::int64_t>(folded.inline_bytes);
+          packed->append(content.bytes);
         } else {
-          datasets_.write(content->key, content->bytes);
+          datasets_.write(content.key, content.bytes);
         }
+        folded.inline_bytes += content.bytes.size();
       }
+      index.add(row);
+    };
+    journal::JournalReader reader(place_.working / kJournalName);
+    while (const std::optional<journal::Event> event = reader.next_event()) {
+      if (const auto* content = std::get_if<journal::StoredContent>(&*event)) add(*content);
+      if (const auto* slice = std::get_if<journal::SlicedContent>(&*event)) index.add(slice->row);
       const auto* record = std::get_if<core::OpRecord>(&*event);
       if (record == nullptr) continue;
-      index.add(*record);
+      index.add(reader.rows());
       if (tree) tree->add(*record);
-      ++folded;
+      ++folded.ops;
     }
     // A journal is read up to the first entry that is not whole: fewer means that it was damaged.
-    if (folded != counts_.ops || small_contents != contents_.small_contents ||
-        small_bytes != contents_.small_bytes) {
+    if (folded.ops != counts.ops || folded.inline_contents != counts.inline_contents ||
+        folded.inline_bytes != counts.inline_bytes) {
       throw core::Error(core::ErrorKind::kIo,
                         fmt::format("{}: {} records were written and {} came back",
                                     (place_.working / kJournalName).string(),
-                                    counts_.ops,
-                                    folded),
+                                    counts.ops,
+                                    folded.ops),
                         "the disk or its memory returned other bytes; record the run again");
     }
     if (packed) packed->finish();
-    return index.finish(contents_.kept, !tree.has_value(), contents_.slices);
+    return index.finish(reader.tables());
   }
 
   void close_trace() {
@@ -298,7 +305,6 @@ struct DumpWriter::Impl {
   ContentWriter contents_;
   bool limit_refused_ = false;                     ///< of bytes, by max_bytes
   std::optional<std::uint64_t> limit_reached_at_;  ///< lowest op index of a record that lacks bytes
-  RowCounts counts_;
   bool failed_ = false;
   bool finished_ = false;
 };
@@ -335,7 +341,6 @@ bool DumpWriter::put_content(const core::ContentKey& key, const core::ContentByt
 void DumpWriter::append(const core::OpRecord& record) {
   impl_->contents_.check();
   impl_->journal_.append(record);
-  impl_->counts_.add(record);
   impl_->note_limit(record);
 }
 
@@ -366,7 +371,7 @@ core::Digest DumpWriter::finish(core::RunManifest manifest) {
   impl_->journal_.check_counts(manifest.trace);
   const core::SizeSignalGuard guard;
   impl_->contents_.drain();
-  manifest.trace.contents = impl_->contents_.kept.size();
+  manifest.trace.contents = impl_->contents_.size();
   manifest.trace.stored_bytes = impl_->contents_.stored_bytes;
   manifest.trace.slices = impl_->contents_.slices.size();
   manifest.trace.reference = impl_->referred();

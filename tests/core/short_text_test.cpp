@@ -5,7 +5,6 @@
 
 #include <cstddef>
 #include <string>
-#include <vector>
 
 namespace repro_check::core {
 namespace {
@@ -20,17 +19,6 @@ std::string text_of(std::size_t size) {
 }
 
 }  // namespace
-
-TEST_CASE("a text of any length is copied, and nothing behind it") {
-  for (std::size_t size = 0; size <= kLongest; ++size) {
-    CAPTURE(size);
-    const std::string text = text_of(size);
-    std::vector<std::byte> into(kLongest + 1, std::byte{0xee});
-    CHECK(copy_text(into.data(), text) == into.data() + size);
-    CHECK(std::string(reinterpret_cast<const char*>(into.data()), size) == text);
-    for (std::size_t i = size; i < into.size(); ++i) CHECK(into[i] == std::byte{0xee});
-  }
-}
 
 TEST_CASE("texts are the same when every character is") {
   for (std::size_t size = 0; size <= kLongest; ++size) {

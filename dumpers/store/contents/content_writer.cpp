@@ -290,12 +290,8 @@ void ContentWriter::put(const core::ContentKey& key, const core::ContentBytes& b
   } else {
     journal_.content(read, journal::ContentPlace::kTrace, offset);
   }
-  kept.push_back({&*known_.insert(std::move(read)).first,
-                  small ? static_cast<std::int64_t>(small_bytes) : kOwnDataset});
+  known_.insert(std::move(read));
   stored_bytes += bytes.size();
-  if (!small) return;
-  small_bytes += bytes.size();
-  ++small_contents;
 }
 
 void ContentWriter::note_slice(const core::ContentKey& key, const core::ContentSlice& slice) {
@@ -305,7 +301,7 @@ void ContentWriter::note_slice(const core::ContentKey& key, const core::ContentS
 void ContentWriter::refer(const core::ContentKey& key) {
   if (known_.contains(key)) return;
   journal_.content(key, journal::ContentPlace::kReference, 0);
-  kept.push_back({&*known_.insert(key).first, kInReference});
+  known_.insert(key);
   referred.insert(key);
   referred_bytes += core::content_size(key);
 }

@@ -162,13 +162,6 @@ inline constexpr std::int64_t kInReference = -2;  ///< in the dump that this one
 /// What is stored of contents that are not stored whole.
 using Slices = std::map<core::ContentKey, core::ContentSlice>;
 
-/// A content of a recording.
-struct KeptContent {
-  const core::ContentKey* key;
-  /// kOwnDataset, kInReference or, for one in the journal, how many bytes of such are before it.
-  std::int64_t journal_offset;
-};
-
 /// Keeps contents, each key once. A big one gets its dataset at once, and a thread of its own
 /// writes the bytes there. A small one goes into the journal, because making a dataset costs more
 /// than the operator that made the tensor. The journal knows of both before their bytes are in the
@@ -195,9 +188,8 @@ class ContentWriter {
   /// Waits until all that was put is written. @throws core::Error{kIo}
   void drain();
 
-  std::vector<KeptContent> kept;     ///< in order of arrival; keys are in known_
-  std::uint64_t small_contents = 0;  ///< of those, the ones in the journal
-  std::uint64_t small_bytes = 0;
+  [[nodiscard]] std::size_t size() const noexcept { return known_.size(); }
+
   std::unordered_set<core::ContentKey, ContentKeyHash> referred;
   std::uint64_t referred_bytes = 0;
   Slices slices;

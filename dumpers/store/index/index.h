@@ -2,12 +2,9 @@
 #pragma once
 
 #include <algorithm>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <functional>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -23,147 +20,18 @@
 #include "core/tensor/dtype.h"
 #include "core/tensor/tensor_record.h"
 #include "core/trace/op_record.h"
+#include "dumpers/journal/journal_reader.h"
+#include "dumpers/journal/row_decoder.h"
+#include "dumpers/journal/rows.h"
 #include "dumpers/store/contents/content_writer.h"
 #include "dumpers/store/file/hdf5.h"
 #include "dumpers/store/file/trace_file.h"
 
 namespace repro_check::store {
 
-// The packed index, as docs/DUMP_FORMAT.md has it. Members stand in order of size, so that there is
-// no padding and a row in memory is a row in the file. A change here is a change of the format: the
-// listing in tests/dumpers/store/ fails until kDumpFormatMajor or kDumpFormatMinor follows.
+// What rows hold is in dumpers/journal/rows.h.
 
-inline constexpr std::uint32_t kNoRow = 0xffffffff;
-
-struct OpRow {
-  std::int64_t parent = -1;
-  std::uint64_t wall_ns = 0;
-  std::uint64_t values_begin = 0;  ///< arguments, then results
-  std::uint64_t tensors_begin = 0;
-  std::uint64_t substitutions_begin = 0;
-  std::int64_t generator = -1;  ///< row of `generators`
-  std::uint32_t op = kNoRow;    ///< row of `operators`
-  std::uint32_t site = kNoRow;  ///< row of `sites`
-  std::uint32_t depth = 0;
-  std::uint32_t phase = 0;
-  std::uint32_t step = 0;
-  std::uint32_t rank = 0;
-  std::uint32_t lane = 0;
-  std::uint32_t argument_rows = 0;  ///< of `values`
-  std::uint32_t result_rows = 0;    ///< of `values`, behind those
-  std::uint32_t tensor_count = 0;
-  std::uint32_t substitution_count = 0;
-  std::uint32_t reserved = 0;
-};
-
-/// One value in preorder: a list is followed by its items, one level deeper.
-struct ValueRow {
-  std::int64_t integer = 0;  ///< number, truth, text, tensor slot or count of items, by `kind`
-  double real = 0;
-  double imaginary = 0;
-  std::uint32_t name = kNoRow;  ///< text: the argument's name; arguments only
-  std::uint16_t kind = 0;       ///< alternative of core::Value
-  std::uint16_t level = 0;
-};
-
-struct TensorRow {
-  core::Digest digest;
-  std::int64_t storage_offset = 0;
-  std::int64_t storage = -1;
-  std::int64_t producer = -1;
-  std::int64_t stats = -1;  ///< row of `stats`
-  std::uint64_t shape_begin = 0;
-  std::uint64_t strides_begin = 0;
-  std::uint32_t shape_count = 0;
-  std::uint32_t strides_count = 0;
-  std::uint32_t slot = 0;
-  std::uint32_t device = 0;
-  std::uint32_t layout = 0;
-  std::uint32_t attributes = 0;
-  std::uint32_t name = 0;
-  std::uint8_t role = 0;
-  std::uint8_t state = 0;
-  std::uint8_t dtype = 0;
-  std::uint8_t flags = 0;  ///< kTensorRequiresGrad and what follows it
-};
-
-inline constexpr std::uint8_t kTensorRequiresGrad = 1;
-inline constexpr std::uint8_t kTensorStored = 2;
-inline constexpr std::uint8_t kTensorSteady = 4;  ///< core::InputWatch::kSteady
-inline constexpr std::uint8_t kTensorMoved = 8;   ///< core::InputWatch::kMoved
-/// NaN and infinities were counted: `non_finite` has a row where there are any. Since 1.3
-inline constexpr std::uint8_t kTensorCounted = 16;
-
-/// NaN and infinities of a tensor without statistics that has some. Since 1.3
-struct NonFiniteRow {
-  std::uint64_t tensor = 0;  ///< row of `tensors`, ascending
-  core::NonFinite counts;
-};
-
-struct ContentRow {
-  core::Digest digest;
-  std::uint64_t shape_begin = 0;
-  std::uint64_t bytes = 0;
-  std::uint32_t shape_count = 0;
-  std::uint32_t dtype = 0;
-  /// Where in /packed; -1 = in a dataset of its own; -2 = in another dump, since 1.2. Since 1.1
-  std::int64_t packed = -1;
-};
-
-/// A content of which only some elements are stored, as a content of one dimension. Since 1.2
-struct SliceRow {
-  core::Digest digest;  ///< of the whole
-  core::Digest slice;   ///< of the slice
-  std::uint64_t elements = 0;
-  std::uint64_t stride = 1;
-  std::uint64_t shape_begin = 0;  ///< of the whole
-  std::uint32_t shape_count = 0;
-  std::uint32_t dtype = 0;
-};
-
-struct GeneratorRow {
-  std::uint64_t seed = 0;
-  std::uint64_t position_before = 0;
-  std::uint64_t position_after = 0;
-  std::int64_t drawn = -1;
-  std::uint32_t device = 0;
-  std::uint32_t reserved = 0;
-};
-
-struct SubstitutionRow {
-  std::uint32_t argument = 0;
-  std::uint32_t from = 0;
-  std::uint32_t to = 0;
-  std::uint32_t reason = 0;
-};
-
-struct OperatorRow {
-  std::uint32_t name = 0;
-  std::uint32_t overload = 0;
-  std::uint32_t seeded = 0;
-};
-
-struct SiteRow {
-  std::uint32_t module_path = 0;
-  std::uint32_t module_type = 0;
-  std::uint32_t frames_begin = 0;
-  std::uint32_t frame_count = 0;
-};
-
-struct FrameRow {
-  std::uint32_t file = 0;
-  std::uint32_t line = 0;
-  std::uint32_t function = 0;
-};
-
-struct TableLayout {
-  const char* name;
-  std::size_t row_size;
-  /// The members of a row, each `<name>:<type>` with the types of numpy, in order and without
-  /// padding; `?` where an older minor version has shorter rows, without it. A type alone is that
-  /// of rows that are a number.
-  std::string_view members;
-};
+using journal::TableLayout;
 
 /// One member of a row.
 struct Member {
@@ -174,61 +42,15 @@ struct Member {
 };
 std::vector<Member> members_of(const TableLayout& layout);
 
-/// @param members  must be as long as a Row
-template <typename Row>
-consteval TableLayout table(const char* name, std::string_view members) {
-  std::size_t size = 0;
-  for (std::size_t at = 0; at < members.size(); ++at) {
-    const bool ends = at + 1 == members.size() || members[at + 1] == ' ' || members[at + 1] == '?';
-    if (ends && members[at] >= '1' && members[at] <= '8') size += std::size_t(members[at] - '0');
-  }
-  if (size != sizeof(Row)) throw "the members are not those of the row";
-  return {name, sizeof(Row), members};
-}
-
 /// `/packed`, beside the index: the bytes of small contents, one behind the other.
-inline constexpr TableLayout kPackedTable = table<std::uint8_t>("packed", "u1");
+inline constexpr TableLayout kPackedTable = journal::table<std::uint8_t>("packed", "u1");
 
-inline constexpr TableLayout kOpsTable = table<OpRow>(
-    "ops",
-    "parent:i8 wall_ns:u8 values_begin:u8 tensors_begin:u8 substitutions_begin:u8 generator:i8 "
-    "op:u4 site:u4 depth:u4 phase:u4 step:u4 rank:u4 lane:u4 argument_rows:u4 result_rows:u4 "
-    "tensor_count:u4 substitution_count:u4 reserved:u4");
-inline constexpr TableLayout kValuesTable =
-    table<ValueRow>("values", "integer:i8 real:f8 imaginary:f8 name:u4 kind:u2 level:u2");
-inline constexpr TableLayout kTensorsTable = table<TensorRow>(
-    "tensors",
-    "digest_high:u8 digest_low:u8 storage_offset:i8 storage:i8 producer:i8 stats:i8 shape_begin:u8 "
-    "strides_begin:u8 shape_count:u4 strides_count:u4 slot:u4 device:u4 layout:u4 attributes:u4 "
-    "name:u4 role:u1 state:u1 dtype:u1 flags:u1");
-inline constexpr TableLayout kStatsTable = table<core::TensorStats>(
-    "stats",
-    "min:f8 max:f8 mean:f8 std:f8 l2:f8 zeros:u8 nans:u8 positive_infs:u8 negative_infs:u8 "
-    "subnormals:u8");
-inline constexpr TableLayout kNonFiniteTable = table<NonFiniteRow>(  // missing where there are none
-    "non_finite",
-    "tensor:u8 nans:u8 positive_infs:u8 negative_infs:u8");
-inline constexpr TableLayout kContentsTable = table<ContentRow>(
-    "contents",
-    "digest_high:u8 digest_low:u8 shape_begin:u8 bytes:u8 shape_count:u4 dtype:u4 packed:i8?");
-inline constexpr TableLayout kSlicesTable = table<SliceRow>(  // missing where there are none
-    "slices",
-    "digest_high:u8 digest_low:u8 slice_high:u8 slice_low:u8 elements:u8 stride:u8 shape_begin:u8 "
-    "shape_count:u4 dtype:u4");
-inline constexpr TableLayout kGeneratorsTable = table<GeneratorRow>(
-    "generators", "seed:u8 position_before:u8 position_after:u8 drawn:i8 device:u4 reserved:u4");
-inline constexpr TableLayout kSubstitutionsTable =
-    table<SubstitutionRow>("substitutions", "argument:u4 from:u4 to:u4 reason:u4");
-inline constexpr TableLayout kOperatorsTable =
-    table<OperatorRow>("operators", "name:u4 overload:u4 seeded:u4");
-inline constexpr TableLayout kSitesTable =
-    table<SiteRow>("sites", "module_path:u4 module_type:u4 frames_begin:u4 frame_count:u4");
-inline constexpr TableLayout kFramesTable =
-    table<FrameRow>("frames", "file:u4 line:u4 function:u4");
-inline constexpr TableLayout kDimsTable = table<std::int64_t>("dims", "i8");  // shapes and strides
+inline constexpr TableLayout kDimsTable =
+    journal::table<std::int64_t>("dims", "i8");  // shapes and strides
 /// Every text, one after the other, and where each begins, and the end.
-inline constexpr TableLayout kTextBytesTable = table<std::uint8_t>("text_bytes", "u1");
-inline constexpr TableLayout kTextOffsetsTable = table<std::uint64_t>("text_offsets", "u8");
+inline constexpr TableLayout kTextBytesTable = journal::table<std::uint8_t>("text_bytes", "u1");
+inline constexpr TableLayout kTextOffsetsTable =
+    journal::table<std::uint64_t>("text_offsets", "u8");
 
 /// What the index digest covers of one dataset of /index.
 struct TableDigest {
@@ -256,7 +78,7 @@ class TableWriter {
 
   template <typename Row>
   void append_row(const Row& row) {
-    append(std::as_bytes(std::span<const Row, 1>(&row, 1)));
+    append(journal::bytes_of(row));
   }
 
   /// Rows appended so far.
@@ -303,8 +125,14 @@ class TableReader {
     return value;
   }
 
-  /// @throws core::Error{kDumpDamaged} unless rows [begin, begin + count) exist
-  void expect_range(std::uint64_t begin, std::uint64_t count, const char* whose) const;
+  /// @param into  gets rows [begin, begin + count)
+  /// @throws core::Error{kDumpDamaged} unless these exist
+  template <typename Row>
+  void read(std::uint64_t begin, std::uint64_t count, std::vector<Row>& into) const {
+    expect_range(begin, count);
+    into.resize(count);
+    for (std::uint64_t i = 0; i < count; ++i) into[i] = row<Row>(begin + i);
+  }
 
   /// Every row at once, for tables of scalars.
   template <typename Scalar>
@@ -326,6 +154,7 @@ class TableReader {
   };
 
   [[nodiscard]] const std::byte* row_bytes(std::uint64_t index) const;
+  void expect_range(std::uint64_t begin, std::uint64_t count) const;
 
   const TraceFile& file_;
   std::string name_;
@@ -338,63 +167,24 @@ class TableReader {
   mutable std::vector<Block> blocks_;  ///< direct-mapped by block number
 };
 
-/// How many rows the records of a trace take in the tables that are written front to back.
-struct RowCounts {
-  std::uint64_t ops = 0;
-  std::uint64_t values = 0;
-  std::uint64_t tensors = 0;
-  std::uint64_t stats = 0;
-  std::uint64_t non_finite = 0;
-  std::uint64_t substitutions = 0;
-  std::uint64_t generators = 0;
-
-  void add(const core::OpRecord& record);
-};
-
-/// Numbers byte strings as they first appear and keeps them one behind the other.
-struct BytePool {
-  std::vector<char> bytes;
-  std::vector<std::uint64_t> offsets{0};  ///< where each begins, and the end of the last
-
-  /// @return position among the distinct strings
-  std::uint32_t number(std::string_view text);
-
- private:
-  struct Hash {
-    using is_transparent = void;
-    std::size_t operator()(std::string_view text) const noexcept {
-      return std::hash<std::string_view>{}(text);
-    }
-  };
-  std::unordered_map<std::string, std::uint32_t, Hash, std::equal_to<>> numbers_;
-};
-
-/// Folds records into the packed index. What there is one of per record goes to the file at once;
-/// what records share, and the operators themselves (they come in order of completion), is kept
-/// until the end.
-class IndexWriter {  // NOLINT(clang-analyzer-optin.performance.Padding): one a dump
+/// Puts the rows of a journal into the packed index. What there is one of per record goes to the
+/// file at once; the operators themselves (they come in order of completion), and contents, are
+/// kept until the end.
+class IndexWriter {
  public:
-  /// @param group  `/index`, borrowed
-  IndexWriter(hid_t group, const RowCounts& counts, const Blame& blame);
+  /// @param group   `/index`, borrowed
+  /// @param counts  of the journal
+  IndexWriter(hid_t group, const journal::RowCounts& counts, const Blame& blame);
 
-  /// @param record  its index is below counts.ops and has not come before
-  void add(const core::OpRecord& record);
+  /// @param call  its index is below counts.ops and has not come before
+  void add(const journal::CallRows& call);
+  void add(const journal::ContentRow& content) { contents_.push_back(content); }
+  void add(const journal::SliceRow& slice) { slices_.push_back(slice); }
 
-  /// @param contents  all that is stored
-  /// @param packed    whether those from the journal lie in `/packed`
-  /// @param slices    by the contents of which no more is stored
-  core::Digest finish(std::span<const KeptContent> contents, bool packed, const Slices& slices);
+  /// @param shared  all that the rows refer to
+  core::Digest finish(const journal::SharedTables& shared);
 
  private:
-  struct ToRow;
-
-  template <typename Row, typename Object>
-  Row row_of(const Object& object);
-  std::uint32_t op(const std::shared_ptr<const core::OperatorInfo>& op);
-  std::uint32_t site(const std::shared_ptr<const core::CallSite>& site);
-  void add_value(const core::Value& value, std::uint32_t name, std::uint16_t level);
-  void add_tensor(const core::TensorRecord& tensor);
-  void add_values(const core::OpRecord& record, OpRow& row);
   template <typename Rows>
   TableDigest write_whole(const TableLayout& layout, const Rows& rows);
 
@@ -406,61 +196,14 @@ class IndexWriter {  // NOLINT(clang-analyzer-optin.performance.Padding): one a 
   std::optional<TableWriter> non_finite_;  ///< where there are any
   TableWriter substitutions_;
   TableWriter generators_;
-  std::vector<OpRow> ops_;
+  std::vector<journal::OpRow> ops_;
   std::vector<bool> present_;
-  BytePool texts_;
-  BytePool dims_;  ///< shapes and strides, as the bytes of their numbers
-  std::unordered_map<const core::OperatorInfo*, std::uint32_t> op_ids_;
-  std::unordered_map<const core::CallSite*, std::uint32_t> site_ids_;
-  std::vector<std::shared_ptr<const void>> kept_;  ///< so that no address above comes twice
-  std::vector<OperatorRow> operators_;
-  std::vector<SiteRow> sites_;
-  std::vector<FrameRow> frames_;
-};
-
-/// What was made of rows of a table, handed out again: direct-mapped and bounded in bytes, so that
-/// a dump in which every operator has a place of its own takes no more memory than another.
-template <typename Object>
-class RowCache {
- public:
-  explicit RowCache(std::uint64_t rows)
-      : slots_(std::bit_ceil(
-            static_cast<std::size_t>(std::clamp<std::uint64_t>(rows, 1, kMostSlots)))) {}
-
-  /// Null where it is not kept, or not any more.
-  [[nodiscard]] std::shared_ptr<const Object> find(std::uint32_t row) const {
-    const Slot& slot = slots_[row & (slots_.size() - 1)];
-    return slot.row == row ? slot.object : nullptr;
-  }
-
-  /// @param bytes  that the object takes, about
-  void keep(std::uint32_t row, std::shared_ptr<const Object> object, std::size_t bytes) {
-    if (bytes > kMostBytes) return;
-    if (bytes_ + bytes > kMostBytes) {
-      std::ranges::fill(slots_, Slot{});
-      bytes_ = 0;
-    }
-    Slot& slot = slots_[row & (slots_.size() - 1)];
-    bytes_ += bytes - slot.bytes;
-    slot = {row, bytes, std::move(object)};
-  }
-
- private:
-  static constexpr std::uint64_t kMostSlots = 65'536;
-  static constexpr std::size_t kMostBytes = std::size_t{8} << 20U;
-
-  struct Slot {
-    std::uint32_t row = 0;
-    std::size_t bytes = 0;
-    std::shared_ptr<const Object> object;
-  };
-
-  std::vector<Slot> slots_;
-  std::size_t bytes_ = 0;
+  std::vector<journal::ContentRow> contents_;
+  std::vector<journal::SliceRow> slices_;
 };
 
 /// The packed index, read. Every number in it is checked before it is used.
-class IndexReader {
+class IndexReader final : private journal::RowDecoder {
  public:
   /// @throws core::Error{kDumpDamaged} when it does not have `digest`, or is not laid out as
   ///         docs/DUMP_FORMAT.md says
@@ -469,30 +212,37 @@ class IndexReader {
   [[nodiscard]] std::uint64_t op_count() const noexcept { return ops_.rows(); }
   [[nodiscard]] std::uint64_t tensor_count() const noexcept { return tensors_.rows(); }
   [[nodiscard]] std::uint64_t content_count() const noexcept { return contents_.rows(); }
+  [[nodiscard]] std::uint64_t slice_count() const noexcept { return slices_ ? slices_->rows() : 0; }
 
   /// @param whole  arguments, results, tensors, substitutions and generator too
   [[nodiscard]] core::OpRecord op(std::uint64_t index, bool whole) const;
-
   /// A content, and where in `/packed` it is; kOwnDataset or kInReference where it is not there.
   [[nodiscard]] std::pair<core::ContentKey, std::int64_t> content(std::uint64_t index) const;
-
-  [[nodiscard]] std::uint64_t slice_count() const noexcept { return slices_ ? slices_->rows() : 0; }
   /// A content of which only a slice is stored, and that slice, which it can have.
-  [[nodiscard]] std::pair<core::ContentKey, core::ContentSlice> slice(std::uint64_t index) const;
+  [[nodiscard]] Slice slice(std::uint64_t index) const;
 
  private:
-  struct FromRow;
+  /// The rows of a call, counted from its first, until those of the next are asked for.
+  struct Rows {
+    std::vector<journal::ValueRow> values;
+    std::vector<journal::TensorRow> tensors;
+    std::vector<core::TensorStats> stats;
+    std::vector<journal::NonFiniteRow> non_finite;
+    std::vector<journal::SubstitutionRow> substitutions;
+    std::vector<journal::GeneratorRow> generators;
+  };
 
-  template <typename Row, typename Object>
-  void read(const TableReader& table, Row& row, Object& object) const;
-  [[nodiscard]] std::string text(std::uint64_t id) const;
-  [[nodiscard]] std::vector<std::int64_t> dims(std::uint64_t begin, std::uint64_t count) const;
-  [[nodiscard]] std::shared_ptr<const core::OperatorInfo> operator_info(std::uint32_t id) const;
-  [[nodiscard]] std::shared_ptr<const core::CallSite> site(std::uint32_t id) const;
-  void read_values(const OpRow& row, core::OpRecord& record) const;
-  core::Value value(std::uint64_t& at, std::uint64_t end, int level, std::size_t tensors) const;
-  [[nodiscard]] core::TensorRecord tensor(std::uint64_t index) const;
-  [[nodiscard]] core::NonFinite non_finite(std::uint64_t tensor) const;
+  void read_rows(const journal::OpRow& row) const;
+  [[nodiscard]] std::optional<journal::NonFiniteRow> non_finite(std::uint64_t tensor) const;
+
+  [[nodiscard]] journal::OperatorRow operator_row(std::uint32_t row) const override;
+  [[nodiscard]] journal::SiteRow site_row(std::uint32_t row) const override;
+  [[nodiscard]] journal::FrameRow frame_row(std::uint64_t row) const override;
+  [[nodiscard]] std::string text(std::uint64_t number) const override;
+  [[nodiscard]] std::vector<std::int64_t> sizes(std::uint64_t begin,
+                                                std::uint64_t count) const override;
+  [[nodiscard]] std::uint64_t op_limit() const override { return ops_.rows(); }
+  [[noreturn]] void fail(const TableLayout& table, const std::string& what) const override;
 
   const TraceFile& file_;
   GroupHandle group_;
@@ -511,8 +261,7 @@ class IndexReader {
   core::LargeVector<std::int64_t> dims_;
   core::LargeVector<std::uint8_t> text_bytes_;
   core::LargeVector<std::uint64_t> text_offsets_;
-  mutable RowCache<core::OperatorInfo> operator_cache_;
-  mutable RowCache<core::CallSite> site_cache_;
+  mutable Rows rows_;
 };
 
 /// Where each content of a dump lies, in 32 bytes a content and a few more for its shape: there is

@@ -418,7 +418,7 @@ std::uint64_t listed_operators(const fs::path& directory) {
   try {
     const TraceFile trace(directory / kTraceName);
     const GroupHandle index = trace.group("index");
-    return TableReader(trace, index.get(), kOpsTable.name).rows();
+    return TableReader(trace, index.get(), journal::kOpsTable.name).rows();
   } catch (const Error&) {
     return 0;
   }

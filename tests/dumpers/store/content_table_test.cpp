@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dumpers/store/index/index.h"
-
 #include <doctest/doctest.h>
 
 #include <map>
 #include <random>
+
+#include "dumpers/store/index/index.h"
 
 namespace repro_check::store {
 namespace {

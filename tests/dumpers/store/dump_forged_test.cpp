@@ -44,14 +44,14 @@ struct Forged {
   }
 };
 
-#define FORGE(table, Row, member, row, value, expected)      \
-  SUBCASE(#table " " #member " " #value) {                   \
-    forge_member(forged.dump,                                \
-                 k##table##Table,                            \
-                 row,                                        \
-                 offsetof(Row, member),                      \
-                 static_cast<decltype(Row::member)>(value)); \
-    CHECK(contains(forged.refusal(), expected));             \
+#define FORGE(table, Row, member, row, value, expected)               \
+  SUBCASE(#table " " #member " " #value) {                            \
+    forge_member(forged.dump,                                         \
+                 journal::k##table##Table,                            \
+                 row,                                                 \
+                 offsetof(journal::Row, member),                      \
+                 static_cast<decltype(journal::Row::member)>(value)); \
+    CHECK(contains(forged.refusal(), expected));                      \
   }
 
 TEST_CASE("numbers that lead nowhere are a damaged dump") {
@@ -109,20 +109,28 @@ TEST_CASE("numbers that lead nowhere are a damaged dump") {
 TEST_CASE("lists that never end or go too deep are a damaged dump") {
   const Forged forged;
   const Extent values = test_support::index_extent(forged.dump, "values");
-  const std::uint64_t rows = values.bytes / sizeof(ValueRow);
+  const std::uint64_t rows = values.bytes / sizeof(journal::ValueRow);
   REQUIRE(rows > 70);
   for (std::uint64_t row = 0; row < rows; ++row) {
-    ValueRow forgery;
+    journal::ValueRow forgery;
     forgery.name = 0;
     forgery.kind = 9;
     forgery.integer = INT64_MAX;
     forgery.level = static_cast<std::uint16_t>(row % 70);
-    forge_member(forged.dump, kValuesTable, row, 0, forgery);
+    forge_member(forged.dump, journal::kValuesTable, row, 0, forgery);
   }
-  forge_member(forged.dump, kOpsTable, 30, offsetof(OpRow, values_begin), std::uint64_t{0});
+  forge_member(forged.dump,
+               journal::kOpsTable,
+               30,
+               offsetof(journal::OpRow, values_begin),
+               std::uint64_t{0});
+  forge_member(forged.dump,
+               journal::kOpsTable,
+               30,
+               offsetof(journal::OpRow, argument_rows),
+               static_cast<std::uint32_t>(rows));
   forge_member(
-      forged.dump, kOpsTable, 30, offsetof(OpRow, argument_rows), static_cast<std::uint32_t>(rows));
-  forge_member(forged.dump, kOpsTable, 30, offsetof(OpRow, result_rows), std::uint32_t{0});
+      forged.dump, journal::kOpsTable, 30, offsetof(journal::OpRow, result_rows), std::uint32_t{0});
   test_support::resign(forged.dump);
   const auto dump = open_dump(forged.dump);
   CHECK(contains(error_of(ErrorKind::kDumpDamaged, [&] { dump->op(30); }), "too deep"));
@@ -160,8 +168,8 @@ TEST_CASE("an index that is rewritten at random and signed again never crashes t
 void shorten_content_rows(const fs::path& dump, std::size_t row_size) {
   const Extent extent = test_support::index_extent(dump, "contents");
   const std::string trace = test_support::read_bytes(dump / "trace.h5");
-  const std::uint64_t rows = extent.bytes / kContentsTable.row_size;
-  const std::string_view members = kContentsTable.members;
+  const std::uint64_t rows = extent.bytes / journal::kContentsTable.row_size;
+  const std::string_view members = journal::kContentsTable.members;
   const TableLayout layout{"contents", row_size, members.substr(0, members.rfind(' '))};
   test_support::edit_trace(dump, [&](hid_t file) {
     const Blame blame(ErrorKind::kInternal, "the forger");
@@ -170,7 +178,7 @@ void shorten_content_rows(const fs::path& dump, std::size_t row_size) {
     TableWriter writer(group.get(), layout, rows, blame);
     for (std::uint64_t row = 0; row < rows; ++row) {
       const std::string bytes =
-          trace.substr(extent.offset + row * kContentsTable.row_size, row_size);
+          trace.substr(extent.offset + row * journal::kContentsTable.row_size, row_size);
       writer.append(std::as_bytes(std::span<const char>(bytes)));
     }
     writer.finish();

@@ -8,18 +8,18 @@
 namespace repro_check::store {
 
 /// Those that every dump has, in ascending order of name.
-inline constexpr std::array kIndexTables{&kContentsTable,
+inline constexpr std::array kIndexTables{&journal::kContentsTable,
                                          &kDimsTable,
-                                         &kFramesTable,
-                                         &kGeneratorsTable,
-                                         &kOperatorsTable,
-                                         &kOpsTable,
-                                         &kSitesTable,
-                                         &kStatsTable,
-                                         &kSubstitutionsTable,
-                                         &kTensorsTable,
+                                         &journal::kFramesTable,
+                                         &journal::kGeneratorsTable,
+                                         &journal::kOperatorsTable,
+                                         &journal::kOpsTable,
+                                         &journal::kSitesTable,
+                                         &journal::kStatsTable,
+                                         &journal::kSubstitutionsTable,
+                                         &journal::kTensorsTable,
                                          &kTextBytesTable,
                                          &kTextOffsetsTable,
-                                         &kValuesTable};
+                                         &journal::kValuesTable};
 
 }  // namespace repro_check::store

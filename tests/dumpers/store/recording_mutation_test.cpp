@@ -15,6 +15,7 @@
 #include "core/tensor/content.h"
 #include "core/trace/dump.h"
 #include "dumpers/journal/entry.h"
+#include "dumpers/journal/journal_reader.h"
 #include "dumpers/journal/journal_writer.h"
 #include "dumpers/store/dump_reader.h"
 #include "dumpers/store/recovery/recovery.h"
@@ -94,30 +95,38 @@ struct Recording {
 };
 
 /// What a journal::JournalSink never writes: a reference, a content that lies there, and a slice.
-std::string further_entries(const test_support::Sample& sample) {
+/// @param sizes  that the journal holds before
+std::string further_entries(const test_support::Sample& sample, std::uint64_t sizes) {
   std::string bytes;
   EntryBuffer entry;
-  const auto add = [&] {
+  const auto add = [&](EntryKind kind, const auto& row, std::string_view more = {}) {
+    entry.begin(kind);
+    entry.put_bytes(journal::bytes_of(row));
+    entry.put_bytes(more);
     for (const std::byte byte : entry.finish()) bytes += static_cast<char>(byte);
   };
-  entry.begin(EntryKind::kReference);
-  entry(core::Digest{1, 2}, std::string_view("baseline"));
-  add();
-  const journal::StoredContent referred{
-      {core::Dtype::kInt8, {3}, {3, 4}}, journal::ContentPlace::kReference, 0, 3, {}};
-  entry.begin(EntryKind::kContent);
-  journal::content_fields(entry, referred);
-  add();
+  add(EntryKind::kReference, core::Digest{1, 2}, "baseline");
+  add(EntryKind::kSizes, std::int64_t{3});
+  const auto dtype = [](core::Dtype of) { return static_cast<std::uint32_t>(of); };
+  const auto place = static_cast<std::uint64_t>(journal::ContentPlace::kReference);
+  add(EntryKind::kContent,
+      journal::ContentEntry{{{3, 4}, sizes++, 3, 1, dtype(core::Dtype::kInt8)}, 0, place});
   // As large as some content is: it has no bytes yet, and is lost until it has.
   for (const auto& [key, content] : sample.contents) {
     if (key.shape.size() != 1 || key.shape[0] < 1) continue;
-    const journal::SlicedContent sliced{{key.dtype, {2 * key.shape[0]}, {5, 6}},
-                                        {std::uint64_t(key.shape[0]), 1, key.digest}};
-    entry.begin(EntryKind::kSlice);
-    journal::sliced_fields(entry, sliced);
-    add();
+    add(EntryKind::kSizes, 2 * key.shape[0]);
+    add(EntryKind::kSlice,
+        journal::SliceRow{
+            {5, 6}, key.digest, std::uint64_t(key.shape[0]), 1, sizes++, 1, dtype(key.dtype)});
   }
   return bytes;
+}
+
+std::uint64_t sizes_in(const fs::path& journal) {
+  journal::JournalReader reader(journal);
+  while (reader.next_event()) {
+  }
+  return reader.tables().dims.size();
 }
 
 Recording make_recording(const fs::path& place) {
@@ -126,7 +135,7 @@ Recording make_recording(const fs::path& place) {
   test_support::play(sink, sample);
   sink.finish(sample.manifest);
   std::string journal = test_support::read_bytes(place / "journal.bin");
-  journal.insert(sizeof(FileHeader), further_entries(sample));
+  journal += further_entries(sample, sizes_in(place / "journal.bin"));
   return {std::move(journal), test_support::read_bytes(place / "contents.bin")};
 }
 

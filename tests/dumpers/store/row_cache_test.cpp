@@ -17,7 +17,7 @@ std::shared_ptr<const std::string> text(std::uint32_t row) {
 }
 
 TEST_CASE("a row is found until another takes its place") {
-  RowCache<std::string> cache(1'000'000);
+  journal::RowCache<std::string> cache(1'000'000);
   CHECK(cache.find(0) == nullptr);
   CHECK(cache.find(7) == nullptr);
   cache.keep(7, text(7), 100);
@@ -33,7 +33,7 @@ TEST_CASE("a row is found until another takes its place") {
 
 TEST_CASE("what is kept is bounded in bytes, however large the objects are") {
   constexpr std::size_t kLarge = std::size_t{1} << 20U;
-  RowCache<std::string> cache(1'000'000);
+  journal::RowCache<std::string> cache(1'000'000);
   std::size_t most = 0;
   for (std::uint32_t row = 0; row < 100; ++row) {
     cache.keep(row, text(row), kLarge);
