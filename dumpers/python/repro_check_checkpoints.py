@@ -7,7 +7,7 @@ import sys
 import weakref
 from array import array
 
-from repro_check_attach import _guarded, _inside, _leaf, _Unseen, grad_scaler, is_tensor
+from repro_check_attach import _guarded, _inside, _leaf, _unseen, grad_scaler, is_tensor
 
 _RECORD = "repro_check::checkpoint_"
 _MOST = 100_000  # values of one record
@@ -136,7 +136,7 @@ class Checkpoints:
         """What `make` returns, as that of one moment; whatever operators it needs are not recorded."""
         if self.recording.ended or os.getpid() != self.recording.process:
             return
-        with _Unseen(self.torch._C):
+        with _unseen():
             values = _guarded(make)() or []
         self.recording.record(_RECORD + moment, values[:_MOST])
 
@@ -266,7 +266,7 @@ class Checkpoints:
         self.record("saved", lambda: self.leaves("saved", obj))
         self.record("at_save", lambda: self._weights() + self._generator_leaves() +
                     self._optimizers() + self._schedule())
-        with _Unseen(self.torch._C):
+        with _unseen():
             self.generators.marked = self.generators.states()
         self._await()
 
