@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "cmd/diff/rank_pairs.h"
 #include "cmd/options/command_line.h"
 #include "cmd/options/compare_options.h"
 #include "cmd/recording/progress.h"
@@ -29,6 +30,7 @@ class DiffCommand final : public Command {
                  "Compare dumps with the first one",
                  {"repro-check diff repro-check-out/baseline repro-check-out/candidate",
                   "repro-check diff run-1 run-2 run-3",
+                  "repro-check diff run-a run-b --partial    # a dump a rank: rank by rank",
                   "repro-check diff A B --policy tolerance --rtol 1e-5 --atol 1e-8",
                   "repro-check diff A B --rules rules.json --unmatched policy --ulp 4",
                   "repro-check diff A B --policy noise --noise noise.jsonl",
@@ -67,19 +69,37 @@ class DiffCommand final : public Command {
     options.max_items = report_.max_items();
     options.keep_trail = report_.wants_trail();
     std::optional<OpLines> lines;
-    if (candidates_.size() == 1 && report_.wants_lines()) {
+    const std::vector<RankPair> ranks = rank_pairs(baseline_, candidates_.front());
+    if (!ranks.empty() && candidates_.size() > 1) {
+      throw usage_error("ranks are compared between two runs", "compare one run after the other");
+    }
+    if (ranks.empty() && candidates_.size() == 1 && report_.wants_lines()) {
       options.observer = lines.emplace().observer(report_.wants_all());
     }
     Progress progress(progress_style(globals, stderr_is_terminal(), &std::getenv), stderr);
     options.progress = comparison_on(progress);
     progress.begin(1, 0, "");
-    const std::vector<comparators::Report> reports{judge_all(options, progress)};
+    const std::vector<comparators::Report> reports = ranks.empty()
+                                                         ? std::vector{judge_all(options, progress)}
+                                                         : judge_all(ranks, options, progress);
     progress.clear();
     report_.emit(reports, report_.style(globals, "text"), lines ? &*lines : nullptr);
     return worst_exit(reports);
   }
 
  private:
+  [[nodiscard]] std::vector<comparators::Report> judge_all(
+      const std::vector<RankPair>& ranks,
+      const comparators::CompareOptions& options,
+      Progress& progress) const {
+    const OpenOptions opening{partial_, {references_.begin(), references_.end()}};
+    std::size_t number = 0;
+    return judge_ranks(ranks, [&](const RankPair& pair) {
+      progress.begin(++number, ranks.size(), pair.candidate.string());
+      return judge(pair.baseline, pair.candidate, options, opening);
+    });
+  }
+
   [[nodiscard]] comparators::Report judge_all(const comparators::CompareOptions& options,
                                               Progress& progress) const {
     const OpenOptions opening{

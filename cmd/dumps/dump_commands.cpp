@@ -27,6 +27,7 @@
 #include "core/error.h"
 #include "core/trace/dump.h"
 #include "dumpers/store/directory/dump_directory.h"
+#include "dumpers/store/directory/rank_dumps.h"
 #include "dumpers/store/dump_reader.h"
 #include "dumpers/store/pack.h"
 #include "dumpers/store/recovery/recovery.h"
@@ -294,6 +295,17 @@ std::string text_of(const Verified& result) {
          escape_name(result.unchecked) + " (say where it is: --reference DIR)\n";
 }
 
+/// A directory that holds a dump a rank stands for those.
+std::vector<std::string> with_ranks(const std::vector<std::string>& dumps) {
+  std::vector<std::string> all;
+  for (const std::string& dump : dumps) {
+    const auto ranks = store::rank_dumps(dump);
+    for (const store::RankDump& rank : ranks) all.push_back(rank.path.string());
+    if (ranks.empty()) all.push_back(dump);
+  }
+  return all;
+}
+
 class VerifyCommand final : public Command {
  public:
   VerifyCommand()
@@ -314,9 +326,10 @@ class VerifyCommand final : public Command {
     std::string text;
     Json document{
         {"format", "repro-check-verification"}, {"version", "1.2"}, {"dumps", Json::array()}};
-    for (std::size_t i = 0; i < dumps_.size(); ++i) {
-      progress.begin(i + 1, dumps_.size(), dumps_[i]);
-      const Verified result = verify(dumps_[i], references, progress);
+    const std::vector<std::string> dumps = with_ranks(dumps_);
+    for (std::size_t i = 0; i < dumps.size(); ++i) {
+      progress.begin(i + 1, dumps.size(), dumps[i]);
+      const Verified result = verify(dumps[i], references, progress);
       code = worse(code, result.code);
       text += text_of(result);
       document["dumps"].push_back(result.document);

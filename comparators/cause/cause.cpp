@@ -503,11 +503,18 @@ std::optional<Cause> race_cause(const core::TensorRecord* baseline,
                            input ? "read" : "computed"));
 }
 
+std::optional<Cause> received(const Case& c) {
+  if (!core::is_of_ranks(*c.baseline.op)) return std::nullopt;
+  return Cause(CauseKind::kReceived,
+               "what this rank put in is equal in both runs, and what came back is not");
+}
+
 /// The cause when every tensor input was bit-equal: rows 10 to 24 of comparison.md 5.
 Attribution attribute_compute(const Case& c) {
   Attribution result;
   Cause& cause = result.cause;
   add_cause(cause, argument_differs(c));
+  add_cause(cause, received(c));
   const auto stream = rng_stream(c);
   add_cause(cause, stream);
   if (!stream) add_cause(cause, generator_algorithm(c));

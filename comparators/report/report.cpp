@@ -249,6 +249,10 @@ constexpr auto kCauses = std::to_array<CauseFacts>({
      "run to see whether it differs each time"},
     {CauseKind::kPropagated, "propagated", "look at where the control flow parted"},
     {CauseKind::kAmplified, "amplified", ""},
+    {CauseKind::kReceived,
+     "received from another rank",
+     "look at the other ranks: the one that parted before it put something else in; `repro-check "
+     "diff` of the two directories that hold them leads with it"},
     {CauseKind::kUnobservedWrite,
      "unobserved write",
      "look for writes past the dispatcher (`.data`, another stream, custom operators); record with "

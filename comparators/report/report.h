@@ -78,6 +78,7 @@ enum class CauseKind : std::uint8_t {
   kUnexplained,
   kPropagated,
   kAmplified,
+  kReceived,
   kUnobservedWrite,
   kOutsideOperators,
   kOtherValue,

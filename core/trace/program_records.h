@@ -61,6 +61,12 @@ inline bool is_of_checkpoint(const OperatorInfo& op) {
   return std::string_view(op.name).starts_with(kCheckpointRecords);
 }
 
+/// Whether its results come from other ranks: a collective, or a message.
+inline bool is_of_ranks(const OperatorInfo& op) {
+  return std::string_view(op.name).starts_with("c10d::") ||
+         std::string_view(op.name).starts_with("_c10d_functional::");
+}
+
 /// Null where the record has none of this name. Borrowed.
 inline const Value* find_argument(const OpRecord& record, std::string_view name) {
   const auto found = std::ranges::find(record.arguments, name, &Argument::name);

@@ -181,6 +181,13 @@ TEST_CASE("threads and determinism are named, and not the variables that they pi
   CHECK(mentions(several.advice, "repro-check bisect"));
 }
 
+TEST_CASE("what a collective brings comes from another rank") {
+  for (const char* name : {"c10d::allreduce_", "_c10d_functional::all_reduce"}) {
+    CHECK(cause_of(compute(name, kNone, kNone)).name() == "received from another rank");
+  }
+  CHECK(cause_of(compute("c10d_like::op", kNone, kNone)).name() == "unexplained");
+}
+
 TEST_CASE("a probe is the suspect where nothing else differs") {
   const Cause cause =
       cause_between({"{}", kNone, {{"probe.exp", "aa"}}}, {"{}", kNone, {{"probe.exp", "bb"}}});

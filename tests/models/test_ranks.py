@@ -70,7 +70,9 @@ class Healthy(Ranks):
         self.assert_in_sync(self.ranks(0))
         self.assertEqual(sorted(each.name for each in (self.folder / "run").iterdir()),
                          ["rank-0", "rank-1", "ranks.json"])
-        self.assertEqual(self.tool("verify", "run/rank-0", "run/rank-1").code, 0)
+        verified = self.tool("verify", "run")
+        self.assertEqual(verified.code, 0, verified.stderr)
+        self.assertEqual(verified.stdout.count("VERIFIED run/rank-"), 2)
         refused = self.tool("inspect", "run")
         self.assertEqual(refused.code, 3)
         self.assertIn("holds the dumps of 2 ranks", refused.stdout)
@@ -156,6 +158,35 @@ class Planted(Ranks):
 
     def test_weights_that_never_move(self):
         self.assertIn("weights never moved", self.planted("frozen")["findings"][0]["what"])
+
+
+class TwoRuns(Ranks):
+    def compare(self, fault, expected):
+        self.record(launched())
+        (self.folder / "run").rename(self.folder / "A")
+        self.record(launched(fault))
+        done = self.tool("diff", "A", "run", "--format", "json")
+        self.assertEqual(done.code, expected, done.stderr)
+        return json.loads(done.stdout)
+
+    def test_the_rank_that_parted_first_leads(self):
+        own, received = self.compare("nudged", 1)
+        self.assertEqual([run["dump"] for run in own["runs"]], ["A/rank-1", "run/rank-1"])
+        self.assertEqual([run["dump"] for run in received["runs"]], ["A/rank-0", "run/rank-0"])
+        first = received["first_divergence"]
+        self.assertEqual((first["key"]["operator"], first["cause"]["name"]),
+                         ("c10d::allreduce_", "received from another rank"))
+        # That of the other rank is the write itself.
+        self.assertEqual(own["first_divergence"]["relation"], "missing")
+
+    def test_equal_runs_and_a_rank_that_one_of_them_lacks(self):
+        self.assertEqual([report["verdict"]["status"] for report in self.compare("", 0)],
+                         ["reproducible"] * 2)
+        self.assertEqual(self.tool("diff", "A", "run/rank-0").code, 2)
+        (self.folder / "run" / "rank-1").rename(self.folder / "elsewhere")
+        lacking = self.tool("diff", "A", "run")
+        self.assertEqual(lacking.code, 3, lacking.stderr)
+        self.assertIn("run/rank-1: no such directory", lacking.stdout)
 
 
 class Interrupted(Ranks):
