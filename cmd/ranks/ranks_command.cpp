@@ -131,6 +131,7 @@ Json document_of(const RanksReport& report, const std::string& dump) {
                 {"absent", report.absent},
                 {"replicated", report.replicated},
                 {"set_aside", report.set_aside},
+                {"collectives", json_integer(report.collectives)},
                 {"tensors_unread", report.unread}};
   document["first"] = nullptr;
   document["cause"] = nullptr;
@@ -224,6 +225,7 @@ std::string tallies(const RanksReport& report) {
                         comparators::replica_kind_name(static_cast<ReplicaKind>(k)),
                         format_count(tally.items));
   }
+  if (report.collectives > 0) text += ", collectives " + format_count(report.collectives);
   return text.empty() ? "nothing" : text;
 }
 

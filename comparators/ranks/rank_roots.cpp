@@ -124,6 +124,10 @@ class RankReader {
     add_kinds(record, core::kReplicaRecord);
   }
 
+  void add_collective(const core::OpRecord& record) {
+    found_.collectives.add(record.step, collective_of(record));
+  }
+
   RankRoots finish() {
     for (const auto& [step, lines] : inputs_) found_.inputs[step] = digest_of(lines);
     found_.draws = digest_of(draws_);
@@ -176,6 +180,7 @@ RankRoots read_rank(const core::DumpSource& dump, const SetAside& apart) {
     const core::OpRecord head = dump.op_head(i);
     const std::string_view name = head.op->name;
     if (head.op->seeded && is_of_model(head)) reader.add_draw(dump.op(i));
+    if (name == core::kCollectiveRecord) reader.add_collective(dump.op(i));
     if (name == core::kReplicaRecord) reader.add_replica(dump.op(i));
     if (name == core::kStepRecord) reader.add_step(dump.op(i));
     if (name == core::kBatchRecord) reader.add_batch(dump.op(i));

@@ -12,6 +12,7 @@
 #include <tuple>
 #include <vector>
 
+#include "comparators/ranks/collectives.h"
 #include "comparators/ranks/ranks.h"
 #include "core/digest/digest.h"
 #include "core/trace/dump.h"
@@ -64,6 +65,7 @@ struct RankRoots {
   core::Digest draws;                            ///< seed and position of each draw of the model
   std::uint64_t drawing = 0;                     ///< how many these are
   std::uint64_t unread = 0;                      ///< tensors without a digest
+  CollectiveRoots collectives;
 };
 
 /// @throws core::Error{kDumpDamaged}

@@ -34,6 +34,7 @@ struct RankRead {
   ReplicaItems beginning;
   std::uint32_t ranks = 0;  ///< how many there are, as it knows
   bool wrapped = false;     ///< a wrapper makes replicas
+  bool grouped = false;     ///< it made groups of some of the ranks
 };
 
 /// Digests that any of `values` has, with how many have it; the greatest first.
@@ -75,6 +76,7 @@ class ReplicaComparison {
     report_.replicated = beginnings_.size() - apart_.size();
     find_absent();
     for (std::size_t k = 0; k < kReplicaKinds; ++k) judge(static_cast<ReplicaKind>(k));
+    find_other_collective();
     find_equal_inputs();
     find_equal_draws();
     find_frozen();
@@ -122,6 +124,7 @@ class ReplicaComparison {
     note_beginning(read.beginning);
     report_.expected = std::max(report_.expected, read.ranks);
     wrapped_ = wrapped_ || read.wrapped;
+    grouped_ = grouped_ || read.grouped;
     state.steps = read.roots.steps;
     report_.unread += read.roots.unread;
     report_.steps = roots_.empty() ? state.steps : std::min(report_.steps, state.steps);
@@ -150,6 +153,7 @@ class ReplicaComparison {
     if (manifest.trace.partial) state.last_operator = manifest.trace.partial->last_operator;
     read.ranks = number_of(core::environment_fact(manifest, core::kRanks)).value_or(0);
     read.wrapped = core::environment_fact(manifest, core::kReplicaWrapper) != nullptr;
+    read.grouped = core::environment_fact(manifest, core::kRankGroups) != nullptr;
   }
 
   void find_absent() {
@@ -211,6 +215,85 @@ class ReplicaComparison {
       if (digests.size() > 1 || having[name] != roots_.size()) difference.names.push_back(name);
     }
     return difference;
+  }
+
+  /// Where there is but one group, all ranks make the same collectives in the same order.
+  void find_other_collective() {
+    if (roots_.size() < 2 || grouped_) return;
+    std::uint32_t last = 0;
+    report_.collectives = roots_.begin()->second.collectives.count();
+    for (const auto& [state, found] : roots_) {
+      last = std::max(last, found.collectives.last_step());
+      report_.collectives = std::min(report_.collectives, found.collectives.count());
+    }
+    for (std::uint32_t step = 0; step <= last; ++step) {
+      const core::Digest first = roots_.begin()->second.collectives.at(step);
+      const bool equal = std::ranges::all_of(
+          roots_, [&](const auto& entry) { return entry.second.collectives.at(step) == first; });
+      if (!equal) return note_other_collective(step);
+    }
+  }
+
+  void note_other_collective(std::uint32_t step) {
+    std::map<RankState*, std::vector<CollectiveCall>> calls;
+    std::size_t most = 0;
+    for (const auto& [state, found] : roots_) {
+      with_dump(*state, [&](const core::DumpSource& dump) {
+        calls[state] = collectives_of(dump, step);
+        most = std::max(most, calls[state].size());
+      });
+    }
+    for (std::size_t i = 0; i < most; ++i) {
+      const auto there =
+          std::ranges::find_if(calls, [&](const auto& entry) { return entry.second.size() > i; });
+      const CollectiveCall& made = there->second[i];
+      const std::string where = fmt::format("collective {} of step {}", i + 1, step);
+      for (const auto& [state, own] : calls) {
+        if (own.size() > i && own[i].meets(made)) continue;
+        report_.findings.push_back(own.size() > i
+                                       ? other_made(where, *there->first, made, *state, own[i])
+                                       : never_came(where, *there->first, made, *state));
+        return;
+      }
+    }
+  }
+
+  static std::string call_text(const CollectiveCall& call) {
+    return call.op + call.sizes + call.place;
+  }
+
+  static RankFinding other_made(const std::string& where,
+                                const RankState& one,
+                                const CollectiveCall& made,
+                                const RankState& other,
+                                const CollectiveCall& instead) {
+    return {RankFinding::Weight::kProof,
+            fmt::format("ranks make other collectives: {} is {} on rank {}, and {} on rank {}",
+                        where,
+                        call_text(made),
+                        one.recording.rank,
+                        call_text(instead),
+                        other.recording.rank),
+            "let every rank make the same collectives in the same order, with the same sizes and "
+            "dtype"};
+  }
+
+  static RankFinding never_came(const std::string& where,
+                                const RankState& one,
+                                const CollectiveCall& made,
+                                const RankState& absent) {
+    return {
+        RankFinding::Weight::kProof,
+        fmt::format("rank {} never came to {}, which rank {} entered as {}; {}",
+                    absent.recording.rank,
+                    where,
+                    one.recording.rank,
+                    call_text(made),
+                    absent.last_operator.empty()
+                        ? std::string("it came to its end without")
+                        : "the last operator there was " + absent.last_operator),
+        "look at what that rank did instead: a condition on the rank, fewer batches, an exception, "
+        "or a process that was killed"};
   }
 
   /// Batches must differ: two ranks that read the same compute the same.
@@ -281,6 +364,7 @@ class ReplicaComparison {
   std::size_t begun_ = 0;  ///< ranks that have any
   SetAside apart_;
   bool wrapped_ = false;
+  bool grouped_ = false;
 };
 
 }  // namespace

@@ -84,7 +84,8 @@ struct RanksReport {
   /// Those that were not equal before the first step, where no wrapper says that they must be: no
   /// replicas.
   std::vector<std::string> set_aside;
-  std::uint64_t unread = 0;  ///< tensors of these kinds that have no digest
+  std::uint64_t unread = 0;       ///< tensors of these kinds that have no digest
+  std::uint64_t collectives = 0;  ///< that every rank made, and that were held against each other
   std::vector<RankFinding> findings;
 
   /// The earliest of all kinds; null where all is equal.

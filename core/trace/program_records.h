@@ -22,6 +22,11 @@ inline constexpr std::string_view kBatchRecord = "repro_check::batch";
 /// What one of several replicas has when the first forward pass of a step begins: `input[0]`,
 /// `param.NAME`, `buffer.NAME`.
 inline constexpr std::string_view kReplicaRecord = "repro_check::replica";
+/// A rank is about to enter a collective: `operator` is its name, `tensors` their dtypes and sizes.
+/// Told before it waits for the other ranks, who may never come.
+inline constexpr std::string_view kCollectiveRecord = "repro_check::collective";
+inline constexpr std::string_view kCollectiveName = "operator";
+inline constexpr std::string_view kCollectiveTensors = "tensors";
 inline constexpr std::string_view kRegionRecord = "repro_check::region_outputs";
 
 /// How records begin of what a program saved and loaded, and of
@@ -50,6 +55,8 @@ inline constexpr std::string_view kSetByProgram = "set.";
 /// Of a process that is one of several: which, and how many there are.
 inline constexpr std::string_view kRank = "distributed.rank";
 inline constexpr std::string_view kRanks = "distributed.ranks";
+/// There where it made groups of some of the ranks.
+inline constexpr std::string_view kRankGroups = "distributed.groups";
 /// The class that makes replicas of a module: its parameters must be equal on all ranks.
 inline constexpr std::string_view kReplicaWrapper = "distributed.wrapper";
 

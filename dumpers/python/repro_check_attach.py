@@ -327,6 +327,23 @@ def _on_distributed(module):
     for place in (module, package):
         if getattr(place, "init_process_group", None) is original:
             place.init_process_group = init_process_group
+    for name in ("_new_group_with_tag", "split_group"):
+        if hasattr(module, name):
+            setattr(module, name, _grouping(getattr(module, name)))
+
+
+def _grouping(original):
+    """Groups of some of the ranks are said to be there: collectives of each are of its own members."""
+    import functools
+
+    note = _guarded(lambda: _recording and _recording.grouped())
+
+    @functools.wraps(original)
+    def make(*args, **kwargs):
+        note()
+        return original(*args, **kwargs)
+
+    return make
 
 
 def _on_compiler(module):
@@ -488,6 +505,7 @@ class _Recording:
         self.ended = False
         self.rank = _launched_as()
         self.joins = False  # a process group, not just launched as one of several
+        self.groups = False  # of some of the ranks, beside that of all
         self.wrapped = False  # a module, to be replicated
         self.enters = False  # the first forward pass of a step is to come, of one of several replicas
         self.numbers = {}  # id of a module -> its number
@@ -609,6 +627,11 @@ class _Recording:
         for name, value in (("rank", self.rank[0]), ("ranks", ranks), ("backend", distributed.get_backend())):
             self.probe.repro_check_fact(f"distributed.{name}".encode(), str(value).encode())
         self._write_state()
+
+    def grouped(self):
+        if self.joins and not self.groups:
+            self.probe.repro_check_fact(b"distributed.groups", b"of some of the ranks")
+            self.groups = True
 
     def _watch_checkpoints(self):
         from repro_check_checkpoints import Checkpoints

@@ -4,6 +4,7 @@
 #include <ATen/core/class_type.h>
 #include <ATen/core/function.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <pthread.h>
 #include <torch/library.h>
 
@@ -20,6 +21,7 @@
 
 #include "core/text/text.h"
 #include "core/trace/op_record.h"
+#include "core/trace/program_records.h"
 #include "dumpers/capture/engine/operator_plan.h"
 #include "dumpers/capture/engine/values.h"
 #include "dumpers/capture/tensors/storage_table.h"
@@ -359,11 +361,32 @@ void wait_for_ranks(const torch::jit::Stack& stack, std::size_t results) {
 
 }  // namespace
 
+void Capture::note_collective(const Call& call, const OperatorPlan& plan) {
+  std::string tensors;
+  const auto add = [&](const at::Tensor& tensor) {
+    if (!tensor.defined()) return;
+    tensors += fmt::format("{}{} [{}]",
+                           tensors.empty() ? "" : ", ",
+                           core::dtype_name(dtype_of(tensor.scalar_type())),
+                           fmt::join(tensor.sizes(), ", "));
+  };
+  const c10::IValue* arguments = arguments_of(plan, call.stack);
+  for (std::size_t i = 0; i < plan.arguments.size(); ++i) {
+    if (arguments[i].isTensor()) add(arguments[i].toTensor());
+    if (!arguments[i].isTensorList()) continue;
+    for (const at::Tensor& tensor : arguments[i].toTensorVector()) add(tensor);
+  }
+  record_values(std::string(core::kCollectiveRecord),
+                {{std::string(core::kCollectiveName), plan.info->name},
+                 {std::string(core::kCollectiveTensors), tensors}});
+}
+
 void Capture::record(const Call& call,
                      OperatorPlan& plan,
                      ThreadState& thread,
                      Inside inside,
                      std::vector<core::Substitution> noted) {
+  if (plan.collective) note_collective(call, plan);
   std::unique_ptr<Frame> frame = begin(call, plan, thread, std::move(noted));
   try {
     const OpenFrame open(thread, frame.get(), inside);

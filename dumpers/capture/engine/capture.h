@@ -204,6 +204,8 @@ class Capture : core::Pinned {
   [[nodiscard]] bool is_of_program() const;
   OperatorPlan* find_plan(const Call& call, ThreadState& thread) noexcept;
   [[nodiscard]] bool decomposes(const Call& call, const OperatorPlan& plan) const;
+  /// That it is entered, before it waits.
+  void note_collective(const Call& call, const OperatorPlan& plan);
   void record(const Call& call,
               OperatorPlan& plan,
               ThreadState& thread,

@@ -66,6 +66,15 @@ def accumulates(run, micro_batch):
 
 def plant(step, rank, model, optimizer):
     """Between two steps, on one rank."""
+    if FAULT == "other-collective" and step == 2:
+        dist.all_reduce(torch.ones(8 if rank == 1 else 4))
+    if FAULT == "subgroups":
+        own = None
+        for other in range(dist.get_world_size()):
+            group = dist.new_group([other])
+            own = group if other == rank else own
+        for _ in range(rank):
+            dist.all_reduce(torch.ones(4), group=own)
     if rank != 1 or step != 2:
         return
     if FAULT == "lost-state":
@@ -101,7 +110,8 @@ def main():
         if run is model:
             all_reduce(model)
         optimizer.step()
-    print(rank, sum(p.double().sum().item() for p in model.parameters()).hex(), flush=True)
+    total = sum(p.double().sum().item() for p in model.parameters()).hex()
+    os.write(1, f"{rank} {total}\n".encode())  # at once: the ranks share the place
     # Without these gloo's threads abort the program now and then, recorded or not.
     dist.barrier()
     del run, model, optimizer
