@@ -14,6 +14,7 @@
 
 #include "cmd/manual/manual.h"
 #include "cmd/options/command_line.h"
+#include "cmd/recording/recorder_place.h"
 #include "cmd/recording/recorder_process.h"
 #include "cmd/render/color.h"
 #include "cmd/render/page.h"

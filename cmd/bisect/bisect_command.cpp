@@ -22,6 +22,7 @@
 #include "cmd/options/compare_options.h"
 #include "cmd/options/config_options.h"
 #include "cmd/recording/output_lock.h"
+#include "cmd/recording/recorder_place.h"
 #include "cmd/recording/recorder_process.h"
 #include "cmd/recording/recording.h"
 #include "cmd/render/json/json_form.h"

@@ -9,12 +9,12 @@
 #include <fstream>
 #include <map>
 #include <optional>
-#include <sstream>
 #include <string>
 #include <string_view>
 #include <system_error>
 #include <tuple>
 
+#include "cmd/recording/kit.h"
 #include "core/error.h"
 
 namespace repro_check::cmd {
@@ -97,16 +97,6 @@ fs::path loader_of(const fs::path& program) {
   return {};
 }
 
-/// Of a program that may not be there: what cannot be asked may still be run.
-std::string answer_of(const RecorderCall& call) {
-  try {
-    return ask_aloud(call);
-  } catch (const core::Error& error) {
-    if (error.kind() != core::ErrorKind::kUsage) throw;
-    return {};
-  }
-}
-
 /// The LibTorch that the loader would give the program; empty where that is linked to none.
 fs::path libtorch_of(const ProcessPlan& program) {
   const fs::path file = found_in_path(program);
@@ -124,29 +114,19 @@ fs::path libtorch_of(const ProcessPlan& program) {
   return listed.substr(begin, end - begin);
 }
 
-/// The probe that the Python side finds or builds; empty where it gave no answer.
-fs::path ask_python(const fs::path& folder,
-                    const ProcessPlan& program,
-                    const fs::path& interpreter,
-                    const fs::path& libtorch) {
-  RecorderCall call{program};
-  call.program = interpreter;
-  call.arguments = {(folder / "python" / "repro_check_probe.py").string(), folder.string()};
-  if (!libtorch.empty()) call.arguments.push_back(libtorch.string());
-  std::istringstream answer(answer_of(call));
-  std::string what;
-  std::string text;
-  std::string mend;
-  std::getline(answer, what, '\0');
-  std::getline(answer, text, '\0');
-  std::getline(answer, mend, '\0');
-  if (what == "refused") throw core::Error(core::ErrorKind::kUsage, text, mend);
-  return what == "probe" ? fs::path(text) : fs::path();
+/// The probe that fits; empty where the interpreter gave no answer.
+fs::path ask_interpreter(const fs::path& folder,
+                         const ProcessPlan& program,
+                         const fs::path& interpreter,
+                         const fs::path& libtorch) {
+  ProcessPlan asked = program;
+  asked.program = interpreter;
+  return ask_kit(folder, asked, "probe", libtorch);
 }
 
 std::optional<fs::path> find_probe(const fs::path& folder, const ProcessPlan& program) {
   if (const fs::path interpreter = interpreter_of(program); !interpreter.empty()) {
-    ask_python(folder, program, interpreter, {});
+    ask_interpreter(folder, program, interpreter, {});
     return std::nullopt;
   }
   const fs::path libtorch = libtorch_of(program);
@@ -157,7 +137,7 @@ std::optional<fs::path> find_probe(const fs::path& folder, const ProcessPlan& pr
         "nothing in " + folder.string() + " can be preloaded: its path has a space or a colon",
         "install repro-check in another place");
   }
-  fs::path probe = ask_python(folder, program, "python3", libtorch);
+  fs::path probe = ask_interpreter(folder, program, "python3", libtorch);
   if (!probe.empty()) return probe;
   throw core::Error(
       core::ErrorKind::kUsage,
@@ -166,21 +146,6 @@ std::optional<fs::path> find_probe(const fs::path& folder, const ProcessPlan& pr
 }
 
 }  // namespace
-
-fs::path require_probe_folder() {
-  std::string looked;
-  for (const fs::path& place : places_beside("REPRO_CHECK_LIBEXEC", {"../libexec/repro-check"})) {
-    std::error_code ignored;
-    if (fs::exists(place / "python" / "sitecustomize.py", ignored)) return place;
-    looked += (looked.empty() ? "" : ", ") + place.string();
-  }
-  throw core::Error(
-      core::ErrorKind::kUsage,
-      "what is loaded into programs is not there, so none can be recorded (looked in " + looked +
-          ")",
-      "install repro-check whole, or point REPRO_CHECK_LIBEXEC at the folder that "
-      "holds python/sitecustomize.py");
-}
 
 std::optional<fs::path> prepare_probe(const fs::path& folder, const ProcessPlan& program) {
   // A command that runs a program several times starts its interpreter for this once.

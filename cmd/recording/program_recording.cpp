@@ -18,6 +18,7 @@
 #include <thread>
 #include <utility>
 
+#include "cmd/recording/kit.h"
 #include "cmd/recording/probe.h"
 #include "cmd/recording/writer_options.h"
 #include "cmd/render/json/json_form.h"
@@ -110,7 +111,7 @@ Json recording_plan(const configs::RunSpec& run) {
 }  // namespace
 
 ProgramRecording::ProgramRecording(const configs::RecordRequest& request, Ranks ranks)
-    : request_(request), keeps_ranks_(ranks == Ranks::kAll), probes_(require_probe_folder()) {
+    : request_(request), keeps_ranks_(ranks == Ranks::kAll), probes_(require_libexec()) {
   const std::vector<std::string>& command = request.run.program->command;
   plan_.program = command.front();
   plan_.arguments.assign(command.begin() + 1, command.end());

@@ -33,16 +33,6 @@ constexpr int kStatusDescriptor = 3;
 // A status line is short; a recorder gone wild must not fill our memory.
 constexpr std::size_t kMaxLine = std::size_t{1} << 20U;
 
-std::vector<std::filesystem::path> recorder_places() {
-  return places_beside("REPRO_CHECK_RECORDER",
-                       {"repro-check-recorder", "../libexec/repro-check/repro-check-recorder"});
-}
-
-bool can_run(const std::filesystem::path& file) {
-  std::error_code ignored;
-  return std::filesystem::is_regular_file(file, ignored) && ::access(file.c_str(), X_OK) == 0;
-}
-
 /// Collects what a recorder says on its status channel.
 class StatusChannel {
  public:
@@ -422,46 +412,6 @@ ExecWords::ExecWords(const ProcessPlan& plan) : texts{plan.program.string()} {
   }
   arguments.push_back(nullptr);
   environment.push_back(nullptr);
-}
-
-std::vector<std::filesystem::path> places_beside(const char* variable,
-                                                 std::initializer_list<const char*> beside) {
-  if (const char* named = std::getenv(variable); named != nullptr && *named != '\0') {
-    return {named};
-  }
-  std::error_code error;
-  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
-  std::vector<std::filesystem::path> places;
-  for (const char* place : beside) {
-    if (!error) places.push_back((self.parent_path() / place).lexically_normal());
-  }
-  return places;
-}
-
-std::optional<std::filesystem::path> find_recorder() {
-  for (const std::filesystem::path& place : recorder_places()) {
-    if (can_run(place)) return place;
-  }
-  return std::nullopt;
-}
-
-std::filesystem::path require_recorder(const std::optional<std::filesystem::path>& named) {
-  if (named) {
-    if (can_run(*named)) return *named;
-    throw core::Error(core::ErrorKind::kUsage,
-                      "recorder " + named->string() + " cannot be run",
-                      "\"recorder\" names the file of a repro-check-recorder");
-  }
-  if (const auto found = find_recorder()) return *found;
-  std::string looked;
-  for (const std::filesystem::path& place : recorder_places()) {
-    looked += (looked.empty() ? "" : ", ") + place.string();
-  }
-  throw core::Error(core::ErrorKind::kUsage,
-                    "there is no recorder, so nothing can be recorded (looked for " + looked + ")",
-                    "install the package repro-check-recorder, or build with "
-                    "-DREPRO_CHECK_WITH_TORCH=ON, or point REPRO_CHECK_RECORDER at a "
-                    "repro-check-recorder; diff, exec, inspect and validate work without");
 }
 
 void throw_if_interrupted() {

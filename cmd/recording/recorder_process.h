@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
-#include <initializer_list>
 #include <map>
 #include <optional>
 #include <string>
@@ -24,19 +23,6 @@ namespace repro_check::cmd {
 ///   weights MODEL OTHER                 one JSON object on stdout: see cmd/recorder/verbs.h
 ///   environment                         one JSON object on stdout: what the machine is
 /// Before any of them --extension LIBRARY, repeatable: loaded first.
-
-/// Where what belongs to this program is looked for: what the variable names alone if that is set;
-/// otherwise these places, as they lie from this program's own folder.
-std::vector<std::filesystem::path> places_beside(const char* variable,
-                                                 std::initializer_list<const char*> beside);
-
-/// The first that can be run of what REPRO_CHECK_RECORDER names, or else of those beside this
-/// program and where an installation puts it.
-std::optional<std::filesystem::path> find_recorder();
-
-/// @param named  a recorder named in the configuration, which then is the only candidate
-/// @throws core::Error{kUsage} saying where it was looked for and how to get one
-std::filesystem::path require_recorder(const std::optional<std::filesystem::path>& named);
 
 /// How far a recorder has come.
 struct RecorderProgress {

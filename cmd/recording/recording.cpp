@@ -14,9 +14,11 @@
 #include <system_error>
 #include <utility>
 
+#include "cmd/recording/kit.h"
 #include "cmd/recording/output_lock.h"
 #include "cmd/recording/probe.h"
 #include "cmd/recording/program_recording.h"
+#include "cmd/recording/recorder_place.h"
 #include "cmd/recording/recorder_process.h"
 #include "cmd/terminal/logging.h"
 #include "cmd/terminal/output.h"
@@ -162,7 +164,7 @@ std::map<std::string, std::optional<std::string>> found_environment(const config
 
 void require_recorder_of(const configs::RunSpec& run) {
   if (run.program) {
-    static_cast<void>(require_probe_folder());
+    static_cast<void>(require_libexec());
   } else {
     require_recorder(run.recorder);
   }

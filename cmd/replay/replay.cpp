@@ -12,6 +12,7 @@
 
 #include "cmd/inspect/inspect_tensor.h"
 #include "cmd/recording/output_lock.h"
+#include "cmd/recording/recorder_place.h"
 #include "cmd/recording/recorder_process.h"
 #include "cmd/terminal/output.h"
 #include "core/error.h"

@@ -14,9 +14,10 @@
 
 #include "cmd/options/command_line.h"
 #include "cmd/options/config_options.h"
+#include "cmd/recording/recorder_place.h"
 #include "cmd/recording/recorder_process.h"
 #include "cmd/render/text.h"
-#include "cmd/setup/probe_cache.h"
+#include "cmd/setup/built_cache.h"
 #include "cmd/terminal/command.h"
 #include "cmd/terminal/logging.h"
 #include "cmd/terminal/output.h"
@@ -71,23 +72,25 @@ std::vector<EnvironmentFact> facts_of_the_recorder(const std::filesystem::path& 
   }
 }
 
-/// What was built at first use.
+std::string described(const Built& built) {
+  return fmt::format("{}, {}", fmt::join(built.products, " and "), format_bytes(built.bytes));
+}
+
 void add_facts_of_the_cache(std::vector<EnvironmentFact>& facts) {
-  for (const BuiltProbe& probe : built_probes(probe_cache())) {
-    facts.push_back(
-        {"probe." + probe.torch, probe.file.string() + ", " + format_bytes(probe.bytes)});
+  for (const Built& built : list_built(built_cache())) {
+    facts.push_back({"built." + built.torch, described(built) + ": " + built.folder.string()});
   }
 }
 
-std::string removed_text(const std::vector<BuiltProbe>& removed) {
+std::string removed_text(const std::vector<Built>& removed) {
   std::string text;
-  for (const BuiltProbe& probe : removed) {
-    text += fmt::format("removed the probe for PyTorch {}, {}: {}\n",
-                        escape_name(probe.torch),
-                        format_bytes(probe.bytes),
-                        escape_name(probe.file.string()));
+  for (const Built& built : removed) {
+    text += fmt::format("removed for PyTorch {}: {}: {}\n",
+                        escape_name(built.torch),
+                        described(built),
+                        escape_name(built.folder.string()));
   }
-  return removed.empty() ? "nothing is built in " + escape_name(probe_cache().string()) + "\n"
+  return removed.empty() ? "nothing is built in " + escape_name(built_cache().string()) + "\n"
                          : text;
 }
 
@@ -122,7 +125,7 @@ class EnvCommand final : public Command {
  public:
   EnvCommand()
       : Command({"env",
-                 "Show the machine and its probes, or the variables a configuration pins",
+                 "Show the machine and what is built, or the variables a configuration pins",
                  {"repro-check env",
                   "repro-check env --clean",
                   "eval \"$(repro-check env -c config.json --run candidate)\""}}) {}
@@ -130,7 +133,7 @@ class EnvCommand final : public Command {
   void define(Options& options) override {
     config_.define(options, false);
     options.value("--run", "NAME", &run_name_, "Which run of the configuration");
-    options.flag("--clean", &clean_, "Remove the probes that exec built at first use");
+    options.flag("--clean", &clean_, "Remove what was built at first use");
   }
 
   core::ExitCode run(const GlobalOptions&) override {
@@ -138,7 +141,7 @@ class EnvCommand final : public Command {
       if (config_.given() || run_name_) {
         throw core::Error(core::ErrorKind::kUsage, "--clean goes with nothing else");
       }
-      write_stdout(removed_text(remove_built_probes(probe_cache())));
+      write_stdout(removed_text(remove_built(built_cache())));
       return core::ExitCode::kReproducible;
     }
     if (config_.given()) {
@@ -152,7 +155,7 @@ class EnvCommand final : public Command {
       throw core::Error(core::ErrorKind::kUsage, "--run needs a configuration", "add -c FILE");
     }
     const auto recorder = find_recorder();
-    if (!recorder) log_info("no recorder was found, so nothing is said of LibTorch");
+    if (!recorder) log_info("no recorder is there yet, so nothing is said of LibTorch");
     std::vector<EnvironmentFact> facts =
         recorder ? facts_of_the_recorder(*recorder) : facts_of_the_system();
     add_facts_of_the_cache(facts);

@@ -7,7 +7,7 @@ Imports nothing that the interpreter has not got by itself, before the program d
 import os
 import sys
 
-import repro_check_probe
+import repro_check_kit
 
 PLAN_VARIABLE = "REPRO_CHECK_EXEC"
 
@@ -536,15 +536,15 @@ class _Recording:
         self.probe = probe
 
     def _probe_file(self):
-        torch = repro_check_probe.Torch(self.torch.__version__, os.path.dirname(self.torch.__file__))
+        torch = repro_check_kit.Torch(self.torch.__version__, os.path.dirname(self.torch.__file__))
         # What failed once for a process of this recording is not tried again by each of the others.
         known = os.path.join(_plan["directory"], f"refused-{torch.version}")
         if os.path.exists(known):
             with open(known, encoding="utf-8") as file:
                 raise RuntimeError(file.read())
         try:
-            return repro_check_probe.probe_for(torch, _plan["probes"])
-        except repro_check_probe.Refused as refused:
+            return repro_check_kit.probe_for(torch, _plan["probes"])
+        except repro_check_kit.Refused as refused:
             with open(known, "w", encoding="utf-8") as file:
                 file.write(str(refused))
             raise

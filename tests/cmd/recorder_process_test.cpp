@@ -11,6 +11,7 @@
 #include <optional>
 #include <thread>
 
+#include "cmd/recording/recorder_place.h"
 #include "tests/cmd/scripts.h"
 
 namespace repro_check::cmd {

@@ -348,31 +348,31 @@ class ProcessTest(unittest.TestCase):
             return subprocess.run([TOOL, "env", *flags], env=env, capture_output=True, text=True,
                                   check=True)
 
-        old, new = "probe-2.9.1-cxx11-0.1.0-0123", "probe-2.13.0+cpu-cxx11-0.1.0-0123"
-        for build in (old, new):
-            for end, size in ((".so", 2048), (".log", 10), (".lock", 0)):
-                (cache / (build + end)).write_bytes(b"x" * size)
-        (cache / (old + ".building-abc")).mkdir()
-        (cache / (old + ".building-abc") / "probe.o").write_bytes(b"half")
+        old, new, killed = (cache / f"{torch}-cxx11-0.1.0-0123" for torch in ("2.9.1", "2.13.0+cpu", "2.8.0"))
+        for folder, products in ((old, ["probe.so"]), (killed, []),
+                                 (new, ["probe.so", "repro-check-recorder-ab", "repro-check-recorder-cd"])):
+            (folder / "building-abc").mkdir(parents=True)
+            (folder / "building-abc" / "engine.o").write_bytes(b"half")
+            (folder / "lock").touch()
+            for product in products:
+                (folder / product).write_bytes(b"x" * 2048)
         (cache / "probe-of-somebody").write_text("not ours")
         listed = said().stdout.splitlines()
-        self.assertEqual([line.split() for line in listed if line.startswith("probe.")], [
-            ["probe.2.13.0+cpu", f"{cache / new}.so,", "2.0", "kB"],
-            ["probe.2.9.1", f"{cache / old}.so,", "2.0", "kB"]])
+        self.assertEqual([line.split(maxsplit=1) for line in listed if line.startswith("built.")], [
+            ["built.2.13.0+cpu", f"probe and recorder, 6.1 kB: {new}"],
+            ["built.2.9.1", f"probe, 2.1 kB: {old}"]])
 
-        with open(cache / (new + ".lock"), "w", encoding="utf-8") as lock:
+        with open(new / "lock", "w", encoding="utf-8") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             removed = said("--clean")
-        self.assertEqual(removed.stdout,
-                         f"removed the probe for PyTorch 2.9.1, 2.0 kB: {cache / old}.so\n")
-        self.assertIn(f"{new} is being built, and stays", removed.stderr)
-        self.assertEqual(sorted(path.name for path in cache.iterdir()),
-                         [new + ".lock", new + ".log", new + ".so", "probe-of-somebody"])
+        self.assertEqual(removed.stdout, f"removed for PyTorch 2.9.1: probe, 2.1 kB: {old}\n")
+        self.assertIn("what is being built for PyTorch 2.13.0+cpu stays", removed.stderr)
+        self.assertEqual(sorted(path.name for path in cache.iterdir()), [new.name, "probe-of-somebody"])
         (cache / "probe-of-somebody").unlink()
         self.assertIn("PyTorch 2.13.0+cpu", said("--clean").stdout)
         self.assertFalse(cache.exists())
         self.assertEqual(said("--clean").stdout, f"nothing is built in {cache}\n")
-        self.assertFalse([line for line in said().stdout.splitlines() if line.startswith("probe.")])
+        self.assertFalse([line for line in said().stdout.splitlines() if line.startswith("built.")])
 
     def test_it_links_no_libtorch(self):
         linked = subprocess.run(["ldd", TOOL], capture_output=True, check=True).stdout

@@ -24,7 +24,7 @@ CONTENTS = {
         "usr/share/repro-check/presets/bitwise.json",
         "usr/share/repro-check/ci/repro-check-gate.sh",
         "usr/libexec/repro-check/python/repro_check_attach.py",
-        "usr/libexec/repro-check/probe/id", "usr/libexec/repro-check/probe/fmt/format.h",
+        "usr/libexec/repro-check/kit/id", "usr/libexec/repro-check/kit/fmt/format.h",
         "usr/share/doc/repro-check/README.md", "usr/share/doc/repro-check/docs/TUTORIAL.md",
         "usr/share/doc/repro-check/examples/nondeterministic.pt",
         "usr/share/doc/repro-check/copyright", "usr/share/doc/repro-check/changelog.gz"],

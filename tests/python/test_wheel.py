@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The wheel in a new virtual environment, offline and where nothing that is built here can be seen: tool, reader and
-recording of a program, with the verdicts of the tree that was built."""
+"""The wheel in a new virtual environment, offline and where nothing can be seen that is built here or that it is built
+of: tool, reader and recordings of a program and of a model, with the verdicts of the tree that was built."""
 import os
 import pathlib
 import re
@@ -54,25 +54,53 @@ def environment(tmp_path):
     return place
 
 
+HIDING = """
+for folder in "$0" /usr/include/ATen /usr/include/c10 /usr/include/caffe2 /usr/include/torch; do
+  [ ! -d "$folder" ] || mount -t tmpfs none "$folder"
+done
+while read -r file; do mount --bind /dev/null "$file"; done
+exec "$@" </dev/null
+"""
+
+
 @pytest.fixture(scope="module")
 def out_of_sight():
-    """What is put before a command that shall see nothing that was built here."""
-    words = ["unshare", "--map-root-user", "--mount", "sh", "-c", 'mount -t tmpfs none "$0" && exec "$@"',
-             str(ROOT / "build")]
-    tried = subprocess.run([*words, "true"], capture_output=True, text=True) if shutil.which(words[0]) else None
-    return words if tried and tried.returncode == 0 else []
+    """What is put before a command that shall see nothing that was built here, none of the libraries that the wheel is
+    made of as a compiler takes them, and no PyTorch but the environment's; and what it reads."""
+    listed = subprocess.run(["dpkg", "-L", *sorted(GRAFTED)], capture_output=True, text=True).stdout.split()
+    hidden = [file for file in listed if file.endswith((".a", ".so", ".h", ".hpp"))
+              and os.path.isfile(file) and not os.path.islink(file)]
+    words = ["unshare", "--map-root-user", "--mount", "sh", "-e", "-c", HIDING, str(ROOT / "build")]
+    tried = subprocess.run([*words, "true"], input="", text=True) if shutil.which(words[0]) else None
+    if tried is None or tried.returncode != 0:
+        pytest.skip("nothing can be hidden here: no `unshare --map-root-user --mount`")
+    return words, "".join(file + "\n" for file in hidden)
 
 
 @pytest.fixture
 def call(environment, tmp_path, out_of_sight):
-    clean = {k: v for k, v in os.environ.items()
-             if not k.startswith("REPRO_CHECK") and k not in ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "CXX")}
+    hiding, hidden = out_of_sight
+    clean = {k: v for k, v in os.environ.items() if not k.startswith("REPRO_CHECK")
+             and k not in ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "CXX", "VIRTUAL_ENV", "CI")}
     clean["XDG_CACHE_HOME"] = str(tmp_path / "cache")
 
     def run(program, *arguments, code=0, path=f"{environment / 'bin'}:/usr/bin:/bin"):
-        ended = subprocess.run([*out_of_sight, environment / "bin" / program, *arguments], cwd=tmp_path,
-                               capture_output=True, text=True, env={**clean, "PATH": path})
+        words = ["env", f"PATH={path}", environment / "bin" / program, *arguments]
+        ended = subprocess.run([*hiding, *words], cwd=tmp_path, capture_output=True, text=True, env=clean, input=hidden)
         assert ended.returncode == code, (program, arguments, ended.stdout[-2000:], ended.stderr[-3000:])
+        return ended
+
+    return run
+
+
+@pytest.fixture
+def built(tmp_path):
+    """The tool of the tree that was built."""
+    def run(*arguments, code=0):
+        clean = {k: v for k, v in os.environ.items() if k not in ("REPRO_CHECK_LIBEXEC", "CI")}
+        ended = subprocess.run([os.environ["REPRO_CHECK"], *arguments], cwd=tmp_path, env=clean, capture_output=True,
+                               text=True)
+        assert ended.returncode == code, (arguments, ended.stdout[-2000:], ended.stderr[-3000:])
         return ended
 
     return run
@@ -112,44 +140,84 @@ def test_it_needs_nothing_but_what_every_system_has(wheel, tmp_path):
         assert max(map(int, asked)) <= int(newest[1])
 
 
-def test_from_installing_to_removing(wheel, environment, call, tmp_path):
+def test_from_installing_to_removing(wheel, environment, call, built, tmp_path):
     before = files_below(environment)
     pip(call, "install", "-q", "--no-index", str(wheel))
     # Compiled once, and not at the start of every program.
     assert list(environment.glob("libexec/repro-check/python/__pycache__/repro_check_attach.*.pyc"))
-    assert "Usage: repro-check " in call("repro-check", "--help").stdout
+    # No compiler, and nothing else either, is in this path.
+    alone = {"path": environment / "bin"}
+    assert "Usage: repro-check " in call("repro-check", "--help", **alone).stdout
     assert (environment / "share/man/man1/repro-check-diff.1").is_file()
     assert (environment / "share/bash-completion/completions/repro-check").is_file()
-    assert call("repro-check", "env").returncode == 0
+    call("repro-check", "env", **alone)
     call("python", "-c", "import repro_check; assert repro_check.compare")
     refused = call("python", "-c", "import repro_check; repro_check.open('A')", code=1)
     assert "pip install 'repro-check[dumps]'" in refused.stderr
+    example = environment / "share" / "doc" / "repro-check" / "config.example.json"
+    refused = call("repro-check", "run", "-c", example, code=2, **alone)
+    assert "no PyTorch to build one for" in refused.stderr
 
     borrow_packages(environment)
     call("python", "-c", WRITE)
-    built = {k: v for k, v in os.environ.items() if k != "REPRO_CHECK_LIBEXEC"}
     for other, code in (("B", 0), ("C", 1)):
-        ours = subprocess.run([os.environ["REPRO_CHECK"], "diff", "A", other], cwd=tmp_path, env=built,
-                              capture_output=True, text=True)
-        assert ours.returncode == code and call("repro-check", "diff", "A", other, code=code).stdout == ours.stdout
-
-    assert "no recorder" in call("repro-check", "run", str(ROOT / "examples/nondeterministic.pt"), code=2).stderr
-    records_programs(call, tmp_path)
+        ours = built("diff", "A", other, code=code)
+        assert call("repro-check", "diff", "A", other, code=code, **alone).stdout == ours.stdout
+    call("repro-check", "diff", "A", "C", "--format", "json", "--output", "report.json", "--report", "html=report.html",
+         "--report", "sarif=report.sarif", code=1, **alone)
+    assert (tmp_path / "report.html").stat().st_size > 1000 and (tmp_path / "report.sarif").is_file()
+    for command in (["inspect", "A"], ["verify", "A"], ["pack", "A", "-o", "A.repro"], ["report", "report.json"]):
+        assert call("repro-check", *command, code=int(command[0] == "report"), **alone).stdout
     pip(call, "uninstall", "-q", "-y", "repro-check")
     assert {pathlib.Path(file).name for file in files_below(environment) - before} == {"borrowed.pth"}
 
 
-def records_programs(call, tmp_path):
+@pytest.fixture
+def with_torch(wheel, environment, call):
     if not pathlib.Path(sysconfig.get_path("purelib"), "torch").is_dir():
-        return
-    shutil.copy(ROOT / "examples" / "train.py", tmp_path)
+        pytest.skip("this Python has no torch")
+    pip(call, "install", "-q", "--no-index", str(wheel))
+    borrow_packages(environment)
+    return environment / "share" / "doc" / "repro-check"
+
+
+def test_it_records_programs_and_models(with_torch, environment, call, built, tmp_path):
+    shutil.copy(with_torch / "examples" / "train.py", tmp_path)
     program = ["python", "train.py", "--epochs", "1"]
     first = call("repro-check", "exec", "-o", "first", "--", *program)
     assert "building the probe for PyTorch" in first.stderr
     again = call("repro-check", "exec", "-o", "again", "--", *program)
     assert "building" not in again.stderr
-    assert call("repro-check", "diff", "first", "again").stdout.startswith("REPRODUCIBLE")
+    built("exec", "-o", "built", "--", sys.executable, *program[1:])
+    for other in ("again", "built"):
+        assert call("repro-check", "diff", "first", other).stdout.startswith("REPRODUCIBLE")
     # As from a notebook of an environment that was not activated.
     call("python", "-c", RECORD, path="/usr/bin:/bin")
-    assert str(tmp_path / "cache" / "repro-check") in call("repro-check", "env").stdout
-    assert "removed the probe" in call("repro-check", "env", "--clean").stdout
+
+    example = ["run", "-c", with_torch / "config.example.json", "--force", "--out"]
+    diverged = call("repro-check", *example, "race", code=1)
+    assert "building the recorder for PyTorch" in diverged.stderr
+    assert diverged.stdout.split(":")[0] == built(*example, "race", code=1).stdout.split(":")[0]
+    assert "DIVERGED at op 3 aten::index_put_" in diverged.stdout
+    mended = [*example, "mended", "--set", "/determinism=error", "--set", "/dump/level=tensor"]
+    ended = call("repro-check", *mended)
+    assert "building" not in ended.stderr and ended.stdout.startswith("REPRODUCIBLE")
+    assert ended.stdout == built(*mended).stdout
+    gate = ["gate", *mended[1:3], "--set", "/determinism=error", "--against", "mended"]
+    assert call("repro-check", *gate, code=4).stdout == built(*gate, code=4).stdout
+    assert call("repro-check", "replay", "mended/baseline", "--op", "3").stdout
+    listed = call("repro-check", "env").stdout
+    assert re.search(rf"built\.\S+ +probe and recorder, .*: {tmp_path}/cache/repro-check/", listed)
+
+    before = files_below(tmp_path / "cache")
+    pip(call, "uninstall", "-q", "-y", "repro-check")
+    assert not list(environment.glob("**/*repro*check*"))
+    assert files_below(tmp_path / "cache") == before and any(file.endswith("/probe.so") for file in before)
+
+
+def test_what_was_built_is_removed(with_torch, environment, call, tmp_path):
+    folder = tmp_path / "cache" / "repro-check" / "2.9.1-cxx11-0.1.0-0123"
+    folder.mkdir(parents=True)
+    (folder / "probe.so").touch()
+    assert "removed for PyTorch 2.9.1: probe" in call("repro-check", "env", "--clean").stdout
+    assert not folder.parent.exists()

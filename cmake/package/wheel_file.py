@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes a wheel of the build folder of preset `wheel`: `wheel.py SOURCE BUILD FOLDER`. Below the folder of an
+"""Makes a wheel of the build folder of preset `wheel`: `wheel_file.py SOURCE BUILD FOLDER`. Below the folder of an
 environment stands the same tree as `cmake --install` makes, so that the program finds there what belongs to it; the
 Python package is beside. A tag is as new as the newest symbol of glibc that a file asks for. Prints the wheel's path."""
 import base64
@@ -29,8 +29,9 @@ def output(*command: object) -> str:
 
 
 def grafted(build: Path) -> dict:
-    """Package -> its licence, of every library and header outside that the program is made of."""
-    linked = re.findall(r"^(/\S+\.a)\(", (build / "repro-check.map").read_text(), re.MULTILINE)
+    """Package -> its licence, of every library and header outside that the program and the kit are made of."""
+    maps = (build / "repro-check.map").read_text() + (build / "kit" / "trial.map").read_text()
+    linked = re.findall(r"^(/\S+\.a)\(", maps, re.MULTILINE)
     included = re.findall(r"^ +(/usr/\S+)$", output("ninja", "-C", build, "-t", "deps"), re.MULTILINE)
     files = sorted({os.path.normpath(file) for file in [*linked, *included]})
     owners = {line.rpartition(": ")[0].split(":")[0] for line in output("dpkg", "-S", *files).splitlines()}
@@ -63,7 +64,8 @@ def contents(source: Path, build: Path, tree: Path, project: dict):
     for file in sorted((source / "python" / name).iterdir()):
         if file.suffix == ".py" or file.name == "py.typed":
             files[f"{name}/{file.name}"] = (file.read_bytes(), False)
-    programs = []
+    # A recorder that is built of the kit asks for what this one does.
+    programs = [build / "kit" / "trial"]
     for file in sorted(path for path in tree.rglob("*") if path.is_file()):
         place, inside = file.read_bytes(), file.relative_to(tree)
         if place.startswith(b"\x7fELF"):
@@ -87,11 +89,12 @@ def contents(source: Path, build: Path, tree: Path, project: dict):
     return files, tag
 
 
-def main() -> int:
-    if len(sys.argv) != 4:
-        sys.exit(__doc__)
-    source, build, folder = (Path(each).resolve() for each in sys.argv[1:])
-    project = tomllib.loads((source / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+def project_of(source: Path) -> dict:
+    return tomllib.loads((source / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+
+def make_wheel(source: Path, build: Path, folder: Path) -> Path:
+    project = project_of(source)
     with tempfile.TemporaryDirectory() as tree:
         output("cmake", "--install", build, "--prefix", tree, "--strip")
         files, tag = contents(source, build, Path(tree), project)
@@ -105,7 +108,13 @@ def main() -> int:
             entry.compress_type = zipfile.ZIP_DEFLATED
             entry.external_attr = (0o100755 if may_run else 0o100644) << 16
             archive.writestr(entry, text)
-    print(wheel)
+    return wheel
+
+
+def main() -> int:
+    if len(sys.argv) != 4:
+        sys.exit(__doc__)
+    print(make_wheel(*(Path(each).resolve() for each in sys.argv[1:])))
     return 0
 
 
