@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Where the time of a build went, what a probe takes that is built at first use, and how large and how quick the
-program of a wheel is beside the bare one: `build.py BUILD PYTHON WHEEL`, of which PYTHON has torch, or is empty. Seconds are those of the jobs, each by the clock, so that they are a
-processor's where no more jobs run than there are processors."""
+"""Where the time of a build went, what probe and recorder take that are built at first use of a wheel, and how large
+and how quick the program of a wheel is beside the bare one: `build.py BUILD PYTHON WHEEL`, of which PYTHON has torch, or
+is empty. Seconds are those of the jobs, each by the clock, so that they are a processor's where no more jobs run than
+there are processors."""
 import collections
 import os
 import resource
@@ -41,20 +42,28 @@ def short(output: str) -> str:
     return output.replace(OBJECTS, "").replace(".dir/", ": ").removesuffix(".o")
 
 
-def build_probe(python: str, libexec: Path) -> str:
-    with tempfile.TemporaryDirectory() as scratch:
-        (Path(scratch) / "probe").symlink_to(libexec / "probe")  # and no probe beside it
-        begun = time.perf_counter()
-        answer = subprocess.run([python, "-B", libexec / "python" / "repro_check_probe.py", scratch],
-                                env={**os.environ, "XDG_CACHE_HOME": scratch, "CCACHE_DISABLE": "1"},
-                                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True).stdout
-        seconds = time.perf_counter() - begun
+def first_use(python: str, libexec: Path, product: str, cache: str) -> str:
+    begun, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
+    answer = subprocess.run([python, "-B", libexec / "python" / "repro_check_kit.py", product, libexec],
+                            env={**os.environ, "XDG_CACHE_HOME": cache, "CCACHE_DISABLE": "1"},
+                            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True).stdout
+    seconds, used = time.perf_counter() - begun, resource.getrusage(resource.RUSAGE_CHILDREN)
     what, _, told = answer.partition("\0")
-    if what != "probe":
-        sys.exit(f"the probe was not built: {told}")
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return (f"{seconds:.1f} s, {used.ru_utime + used.ru_stime:.1f} s of processors, "
-            f"{used.ru_maxrss / 2**20:.1f} GiB for each")
+    if what != "file":
+        sys.exit(f"the {product} was not built: {told}")
+    processors = used.ru_utime + used.ru_stime - before.ru_utime - before.ru_stime
+    return (f"{seconds:.1f} s, {processors:.1f} s of processors, at most {used.ru_maxrss / 2**20:.1f} GiB for each, "
+            f"{Path(told).stat().st_size / 1e6:.1f} MB")
+
+
+def first_uses(python: str, wheel: Path):
+    """With what the wheel brings: each alone, and a recorder where the probe is there."""
+    with tempfile.TemporaryDirectory() as scratch, zipfile.ZipFile(wheel) as archive:
+        archive.extractall(scratch)
+        libexec = next(Path(scratch).glob("*.data/data/libexec/repro-check"))
+        for cache, product, what in (("a", "recorder", "the recorder"), ("b", "probe", "the probe"),
+                                     ("b", "recorder", "the recorder after it")):
+            yield f"{what}, at first use: {first_use(python, libexec, product, os.path.join(scratch, cache))}"
 
 
 def start_ups(programs: dict) -> dict:
@@ -99,7 +108,7 @@ def main() -> int:
     for seconds, output in sorted(jobs, reverse=True)[:LONGEST]:
         print(f"{seconds:9.1f}  {short(output)}")
     if sys.argv[2]:
-        print(f"\nthe probe, at first use: {build_probe(sys.argv[2], build / 'libexec' / 'repro-check')}")
+        print("", *first_uses(sys.argv[2], Path(sys.argv[3])), sep="\n")
     print(f"\n{wheel_told(Path(sys.argv[3]), build / 'bin' / 'repro-check')}")
     return 0
 
