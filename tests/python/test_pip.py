@@ -48,6 +48,7 @@ def call(environment, tmp_path):
 def test_the_checkouts_tool_is_found(call, tmp_path):
     checkout = tmp_path / "a checkout"
     shutil.copytree(ROOT / "python", checkout / "python", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / "cmake" / "package", checkout / "cmake" / "package")
     shutil.copy(ROOT / "pyproject.toml", checkout)
     installed = call("python", "-m", "pip", "--disable-pip-version-check", "install", "-q", "--no-index", "--no-deps",
                      "--no-build-isolation", str(checkout))

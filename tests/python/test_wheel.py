@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tarfile
 import zipfile
 
 import pytest
@@ -221,3 +222,20 @@ def test_what_was_built_is_removed(with_torch, environment, call, tmp_path):
     (folder / "probe.so").touch()
     assert "removed for PyTorch 2.9.1: probe" in call("repro-check", "env", "--clean").stdout
     assert not folder.parent.exists()
+
+
+def test_the_source_distribution(tmp_path):
+    """Holds what git keeps, twice the same, and makes itself anew."""
+    def make(root, folder):
+        place = output(sys.executable, "-B", root / "cmake" / "package" / "backend.py", folder).strip()
+        return pathlib.Path(place)
+
+    first = make(ROOT, tmp_path / "first")
+    with tarfile.open(first) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+        archive.extractall(tmp_path)
+    unpacked = tmp_path / first.name[:-len(".tar.gz")]
+    assert names == {"PKG-INFO", *output("git", "-C", ROOT, "ls-files").split()}
+    assert "Name: repro-check\n" in (unpacked / "PKG-INFO").read_text()
+    assert os.access(unpacked / "scripts" / "package", os.X_OK)
+    assert make(unpacked, tmp_path / "again").read_bytes() == first.read_bytes()
