@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Every cause that the comparator can name (its table) has its section in docs/CAUSES.md, and none is there that it
-cannot: `causes.py ROOT`. Also: what recorded reports of the tests name."""
+cannot: `causes.py ROOT`. Also: what recorded reports of the tests name, and what the part on training says that the tool
+says, which must be in its source."""
 import re
 import sys
 from pathlib import Path
@@ -10,6 +11,9 @@ TABLE = "comparators/report/report.cpp"
 NAME = re.compile(r'\{CauseKind::k\w+,\s*"([a-z][a-z ]*)"')
 REPORTED = re.compile(r'"cause":\s*\{\s*"name":\s*"([^"]+)"')
 PARTS = ("**Recognised**", "**Why", "mend")
+TRAINING = "\n# Of a program that trains\n"
+JOINT = re.compile(r'"\s*"')  # of a literal that goes on in the next line
+QUOTED = re.compile(r"`([^`]*)`")
 
 
 def problems(sections, causes, reported, text):
@@ -23,18 +27,34 @@ def problems(sections, causes, reported, text):
             yield f"'{name}' is not in the list at the top"
 
 
+def not_said(training, source):
+    for section in training.split("\n### ")[1:]:
+        name = section.partition("\n")[0]
+        said, means, rest = section.partition("**Means")
+        yield from (f"'{name}' has no {part}" for part, has in (
+            ("**Says**", "**Says**" in said), ("**Means**", means), ("mend", "mend" in rest.lower())) if not has)
+        for phrase in QUOTED.findall(" ".join(said.split())):
+            if " " in phrase and phrase.strip() not in source:
+                yield f"'{name}': the tool does not say '{phrase}'"
+
+
+def source_of(root):
+    files = sorted(path for room in ("comparators", "cmd") for path in (root / room).rglob("*.cpp"))
+    return JOINT.sub("", "\n".join(path.read_text(encoding="utf-8") for path in files))
+
+
 def main() -> int:
     root = Path(sys.argv[1])
-    text = (root / "docs/CAUSES.md").read_text(encoding="utf-8")
+    text, _, training = (root / "docs/CAUSES.md").read_text(encoding="utf-8").partition(TRAINING)
     sections = set(re.findall(r"^## (.+)$", text, re.MULTILINE))
     causes = set(NAME.findall((root / TABLE).read_text(encoding="utf-8")))
     reported = set()
     for path in (root / "tests/golden").rglob("*.txt"):
         reported.update(REPORTED.findall(path.read_text(encoding="utf-8", errors="replace")))
-    found = list(problems(sections, causes, reported, text))
+    found = list(problems(sections, causes, reported, text)) + list(not_said(training, source_of(root)))
     print("\n".join(found))
     print(f"{len(causes)} causes, {len(sections)} sections, {len(reported)} in reports")
-    return 1 if found or len(causes) < 20 or not reported else 0
+    return 1 if found or len(causes) < 20 or not reported or not training else 0
 
 
 if __name__ == "__main__":
