@@ -52,9 +52,11 @@ std::string_view base_name(const core::OpRecord& record) {
   return colons == std::string_view::npos ? name : name.substr(colons + 2);
 }
 
-/// Whether an argument only says of which shape, dtype or device something else is to be.
+/// Whether an argument only says of which shape, dtype or device something else is to be, or is
+/// given another storage.
 bool takes_no_values(std::string_view base, const TensorRecord& tensor) {
-  return base.ends_with("_like") || base.starts_with("new_") || base.starts_with("empty") ||
+  return base == "set_" || base.ends_with("_like") || base.starts_with("new_") ||
+         base.starts_with("empty") ||
          (tensor.slot == "other" && (base == "to" || base.ends_with("_as")));
 }
 

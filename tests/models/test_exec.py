@@ -384,6 +384,21 @@ class Training(Exec):
         self.compare("A", "B", 0)
         self.compare("A", "C", 0)
 
+    def test_memory_of_a_copied_tensor_is_no_finding_before_it_is_filled(self):
+        file = self.program("""
+            import copy, sys
+            import torch
+            torch.ones(1) + 1
+            junk = [bytearray([int(sys.argv[1])]) * 4096 for _ in range(200)]
+            del junk
+            copies = [copy.deepcopy(torch.ones(1024)) for _ in range(20)]
+            print(sum(each.sum().item() for each in copies))
+            """)
+        for name, byte in (("A", "1"), ("B", "2")):
+            self.python(name, file, byte)
+        self.compare("A", "B", 0)
+        self.assertNotIn("nobody has written", self.tool("diff", "A", "B").stdout)
+
     def test_threads_keep_their_lanes(self):
         file = self.program("""
             import threading

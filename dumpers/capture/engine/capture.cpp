@@ -705,7 +705,7 @@ class Capture::OutputVisitor {
     order_.role = core::TensorRole::kOutput;
     order_.excluded = frame.excluded;
     order_.keep_bytes = frame.keep_bytes;
-    order_.reads = !frame.plan->view;
+    order_.reads = !frame.plan->view && frame.plan->effect != StorageEffect::kMetadata;
     order_.filled_next = frame.filled;
     order_.first_inner = frame.first_inner;
   }

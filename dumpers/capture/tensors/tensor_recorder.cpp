@@ -431,9 +431,10 @@ void TensorRecorder::add_strided(const at::Tensor& tensor,
   StorageEntry& entry = storages_.find(storage);
   if (!tensor.is_meta()) entry.notice_memory(*storage.unsafeGetStorageImpl());
   const bool inner = entry.number >= order.first_inner;
-  if (inner && entry.number == next_number && order.role == core::TensorRole::kInput) {
-    entry.foreign = true;
-  }
+  // A kernel's own, or shown by `set_`, which Python allocated and may still have to fill.
+  const bool is_input = order.role == core::TensorRole::kInput;
+  const bool is_unfilled = is_input ? inner : unseen_writes_ && !order.hands_out;
+  if (is_unfilled && entry.number == next_number) entry.foreign = true;
   record.storage = entry.number;
   record.producer = entry.writer;
   core::set_text(record.name, entry.name_of(tensor));
