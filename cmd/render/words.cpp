@@ -106,14 +106,17 @@ void put_relation(Line& line, Relation relation) {
   line.put(", ").put(relation_name(relation), relation_role(relation));
 }
 
+/// `at step 12, backward, ` of a program; empty of a model.
+std::string when_text(const Report& report, const OpDivergence& op) {
+  if (report.runs.empty() || !report.runs.front().manifest.is_of_program()) return {};
+  const core::OpRecord& record = shown_record(op);
+  return fmt::format("at step {}, {}, ", record.step, core::phase_name(record.phase));
+}
+
 void put_at_op(Line& line, const Report& report, const OpDivergence& op) {
   const DivergenceKind kind = report.kind;
-  line.put(" at ");
-  if (!report.runs.empty() && report.runs.front().manifest.is_of_program()) {
-    const core::OpRecord& record = shown_record(op);
-    line.put(fmt::format("step {}, {}, ", record.step, core::phase_name(record.phase)));
-  }
-  line.put(op_line(op));
+  const std::string when = when_text(report, op);
+  line.put(when.empty() ? " at " : " " + when).put(op_line(op));
   const bool is_shifted =
       op.baseline_index && op.candidate_index && *op.baseline_index != *op.candidate_index;
   line.put(is_shifted ? fmt::format(" (op {} in candidate)", *op.candidate_index) : "");
@@ -140,7 +143,8 @@ void put_from_named(Line& line, const Report& report) {
     line.put(count > 1 ? fmt::format(", and {} more", count - 1) : "");
   }
   if (report.first_divergence) {
-    line.put("; first reached ").put(op_line(*report.first_divergence));
+    line.put("; first reached " + when_text(report, *report.first_divergence))
+        .put(op_line(*report.first_divergence));
     put_relation(line, report.first_divergence->relation);
   } else if (first == all.end() && !report.reasons.empty()) {
     line.put(": " + report.reasons.front());
@@ -167,8 +171,11 @@ void put_control_flow(Line& line, const Report& report) {
   line.put(" in control flow");
   if (!report.control_flow) return;
   const auto& parting = *report.control_flow;
+  const bool is_placed = report.first_divergence.has_value();
+  const std::string when = is_placed ? when_text(report, *report.first_divergence) : "";
   if (parting.last_common_baseline) {
-    line.put(" after ").put(op_line(*parting.last_common_baseline, parting.last_common));
+    line.put(when.empty() ? " after " : " " + when + "after ")
+        .put(op_line(*parting.last_common_baseline, parting.last_common));
   } else {
     line.put(" at the first operator");
   }
@@ -184,7 +191,7 @@ void put_missing(Line& line, const Report& report) {
                        format_count(c.missing_in_baseline)));
   if (report.first_divergence) {
     const OpDivergence& op = *report.first_divergence;
-    line.put("; first ").put(op_line(op));
+    line.put("; first " + when_text(report, op)).put(op_line(op));
     line.put(op.baseline_index ? ", missing in candidate" : ", missing in baseline",
              Role::kMissing);
     const auto& generator = shown_record(op).generator;

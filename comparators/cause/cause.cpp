@@ -640,6 +640,7 @@ class Tracer {
     } else {
       set_name(either(comparison).name, traced);
       if (traced.origin == CauseKind::kConstant) set_forward_call(traced);
+      if (traced.origin == CauseKind::kConstant) set_first_reader(traced);
     }
     if (!traced.changed.empty()) traced.origin = CauseKind::kUnobservedWrite;
     if (is_raced(here, there)) traced.origin = CauseKind::kRace;
@@ -752,6 +753,17 @@ class Tracer {
       traced.origin = CauseKind::kPropagated;
       return;
     }
+  }
+
+  /// What the program itself made differs from where it is read first on: what comes later, through
+  /// a view of it for one, is none of its own doing.
+  void set_first_reader(TracedInput& traced) const {
+    const TensorComparison& input = *traced.comparison;
+    const auto found = evidence_.unmade.find(
+        {input.baseline.storage, input.baseline.digest, input.candidate.digest});
+    if (found == evidence_.unmade.end() || input.baseline.storage < 0) return;
+    traced.producer = found->second;
+    traced.origin = CauseKind::kPropagated;
   }
 
   /// What comes out may be equal all the same, and what is kept inside differ.
@@ -974,10 +986,11 @@ std::optional<Attribution> from_inputs(const OpFindings& findings,
 }
 
 /// A number that an earlier operator returned, differing, comes back as an argument.
-std::optional<Attribution> from_scalars(const OpFindings& findings, const Evidence& evidence) {
-  for (const ScalarDifference& argument : findings.arguments) {
+std::optional<Attribution> from_scalars(const JudgedCall& call, const Evidence& evidence) {
+  for (const ScalarDifference& argument : call.findings.arguments) {
     const auto found = evidence.scalar_results.find({argument.baseline, argument.candidate});
     if (found == evidence.scalar_results.end()) continue;
+    if (found->second == call.baseline.index) continue;  // named values are both at once
     return inherited_from(found->second,
                           fmt::format("argument `{}` is what op {} returned: {} against {}",
                                       argument.name,
@@ -997,6 +1010,15 @@ std::string describe_unwritten(const JudgedCall& call, const Evidence& evidence)
   return tensor == nullptr ? "" : evidence.candidate_writes.describe_unwritten(*tensor);
 }
 
+void lead_with(Cause before, Cause& cause) {
+  before.also = std::exchange(cause.also, {});
+  before.not_recorded = std::exchange(cause.not_recorded, {});
+  if (cause.kind != CauseKind::kUnexplained) {
+    before.also.insert(before.also.begin(), std::move(cause));
+  }
+  cause = std::move(before);
+}
+
 void lead_with_mode(const Evidence& evidence, Cause& cause) {
   std::vector<std::string> texts;
   for (const std::string_view name : {core::kModelMode, core::kModelTraining}) {
@@ -1006,15 +1028,83 @@ void lead_with_mode(const Evidence& evidence, Cause& cause) {
     texts.push_back(fmt::format("{} {} -> {}", name, *from, *to));
   }
   if (texts.empty()) return;
-  Cause mode(CauseKind::kMode,
-             fmt::format("the model ran in another mode: {}", fmt::join(texts, ", ")));
-  mode.also = std::exchange(cause.also, {});
-  mode.not_recorded = std::exchange(cause.not_recorded, {});
-  if (cause.kind != CauseKind::kUnexplained) mode.also.insert(mode.also.begin(), std::move(cause));
-  cause = std::move(mode);
+  lead_with(
+      {CauseKind::kMode, fmt::format("the model ran in another mode: {}", fmt::join(texts, ", "))},
+      cause);
+}
+
+std::optional<Cause> mode_of_module(const core::OpRecord& baseline,
+                                    const core::OpRecord& candidate,
+                                    const Evidence& evidence) {
+  if (!evidence.baseline.manifest().is_of_program()) return std::nullopt;
+  for (const std::string_view name : {"training", "train"}) {
+    const core::Value* from = core::find_argument(baseline, name);
+    const core::Value* to = core::find_argument(candidate, name);
+    if (from == nullptr || to == nullptr || *from == *to) continue;
+    if (!std::holds_alternative<bool>(from->data) || !std::holds_alternative<bool>(to->data)) {
+      continue;
+    }
+    const std::string_view module = module_of(baseline);
+    return Cause(CauseKind::kMode,
+                 fmt::format("{} ran in another mode: {} was called with {}: {} against {}",
+                             module.empty() ? "it" : fmt::format("module `{}`", module),
+                             operator_text(baseline),
+                             name,
+                             core::to_text(*from),
+                             core::to_text(*to)),
+                 "look where the two runs call train() and eval() before this line");
+  }
+  return std::nullopt;
 }
 
 namespace {
+
+/// Records of named values stand between calls, and the draws of what orders samples right before.
+constexpr std::uint64_t kLookedBack = 64;
+
+/// Which samples a loader takes: what drew them right before, or the first batch of another order.
+std::optional<std::uint64_t> before_order(std::uint64_t order, const Evidence& evidence) {
+  for (std::uint64_t op = order; op-- > 0 && order - op < kLookedBack;) {
+    const core::OpRecord record = evidence.baseline.op(op);
+    if (core::is_named_values(record)) break;
+    if (record.generator && evidence.outcomes.at(op) == OpOutcome::kDiverged) return op;
+  }
+  const auto differs = [&](std::uint64_t op) {
+    return op < order && evidence.outcomes.at(op) == OpOutcome::kDiverged;
+  };
+  const auto first = std::ranges::find_if(evidence.orders, differs);
+  return first == evidence.orders.end() ? std::nullopt : std::optional(*first);
+}
+
+Attribution from_order(const core::OpRecord& order, const Evidence& evidence) {
+  if (const auto op = before_order(order.index, evidence)) {
+    return inherited_from(*op, fmt::format("the order of the samples parts at op {}", *op));
+  }
+  const core::Value* sampler = core::find_argument(order, core::kSampler);
+  Attribution result;
+  result.cause = {CauseKind::kConstant,
+                  fmt::format("the loader that is made at this line takes other samples, as its "
+                              "sampler ({}) says, and no recorded operator drew them: the program "
+                              "ordered them{}",
+                              sampler == nullptr ? "unknown" : core::to_text(*sampler),
+                              unpinned_text(evidence.baseline.manifest())),
+                  "order them by something that repeats: what a set holds or a folder lists comes "
+                  "in any order unless it is sorted, and what shuffles needs a seed"};
+  return result;
+}
+
+/// What a loader does for a batch of other samples: nothing there is to blame.
+std::optional<Attribution> from_data(const JudgedCall& call, const Evidence& evidence) {
+  if (call.baseline.phase != core::Phase::kData) return std::nullopt;
+  if (call.baseline.op && call.baseline.op->name == core::kOrderRecord) {
+    return from_order(call.baseline, evidence);
+  }
+  const auto next = std::ranges::upper_bound(evidence.orders, call.baseline.index);
+  if (next == evidence.orders.begin()) return std::nullopt;
+  const std::uint64_t order = *std::prev(next);
+  if (evidence.outcomes.at(order) != OpOutcome::kDiverged) return std::nullopt;
+  return inherited_from(order, fmt::format("it is given other samples: op {}", order));
+}
 
 /// Of a part of a program that was not recorded, or not read, there are only its losses, its
 /// batches and what its optimizers left: `gradients were equal, what the optimizer keeps parts
@@ -1089,17 +1179,25 @@ Attribution attribute(const JudgedCall& call, const Evidence& evidence) {
     if (result.relation == Relation::kOrigin) {
       if (auto by_step = from_unrecorded_step(call, evidence)) result = std::move(*by_step);
     }
-  } else if (auto by_scalars = from_scalars(findings, evidence)) {
+  } else if (auto by_scalars = from_scalars(call, evidence)) {
     result = std::move(*by_scalars);
   } else {
     result = attribute_compute({call, evidence});
+  }
+  if (result.relation == Relation::kOrigin) {
+    if (auto by_data = from_data(call, evidence)) result = std::move(*by_data);
   }
   const bool mismatched = findings.outcome == OpOutcome::kMismatched;
   if (mismatched && result.relation == Relation::kOrigin &&
       result.kind == DivergenceKind::kOrigin) {
     result.cause = mismatch_cause(findings, evidence);
   }
-  if (result.relation == Relation::kOrigin) lead_with_mode(evidence, result.cause);
+  if (result.relation == Relation::kOrigin) {
+    lead_with_mode(evidence, result.cause);
+    if (auto mode = mode_of_module(call.baseline, call.candidate, evidence)) {
+      lead_with(std::move(*mode), result.cause);
+    }
+  }
   if (!mismatched) return result;
   result.relation = Relation::kMismatch;
   result.kind = DivergenceKind::kMismatch;

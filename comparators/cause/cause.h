@@ -164,6 +164,14 @@ class OpTable {
   core::LargeVector<Value> values_;
 };
 
+/// What the program put into memory without an operator, otherwise in each run.
+struct Unmade {
+  std::int64_t storage = 0;  ///< of the baseline
+  core::Digest baseline;
+  core::Digest candidate;
+  auto operator<=>(const Unmade&) const = default;
+};
+
 /// What is known of the whole comparison when one operator's cause is sought. It grows while
 /// operators are judged in the order in which they ended.
 struct Evidence {
@@ -188,6 +196,10 @@ struct Evidence {
   std::map<std::pair<std::string, std::string>, std::uint64_t> scalar_results = {};
   /// Baseline ops that tell what a step of an optimizer left, ascending.
   std::vector<std::uint64_t> optimizer_steps = {};
+  /// Baseline ops that tell which samples a batch is made of, ascending.
+  std::vector<std::uint64_t> orders = {};
+  /// Differing contents that no operator made, and the first baseline op that read them.
+  std::map<Unmade, std::uint64_t> unmade = {};
 };
 
 /// Finds relation and cause of an operator that fails: the first row of the decision table
@@ -201,5 +213,15 @@ std::string describe_unwritten(const JudgedCall& call, const Evidence& evidence)
 /// Where one model was in training mode and the other was not, or other modules of it were: that
 /// comes before `cause`, which follows from it. Nothing where a manifest does not say.
 void lead_with_mode(const Evidence& evidence, Cause& cause);
+
+/// Puts a cause before `cause`, which follows from it.
+void lead_with(Cause before, Cause& cause);
+
+/// Of a program no manifest says in which mode its modules are, but what their operators were
+/// called with does: `aten::batch_norm was called with training: False against True`.
+/// @param baseline, candidate  a pair
+std::optional<Cause> mode_of_module(const core::OpRecord& baseline,
+                                    const core::OpRecord& candidate,
+                                    const Evidence& evidence);
 
 }  // namespace repro_check::comparators

@@ -170,9 +170,15 @@ DifferenceGroup group_of(const Difference& difference) {
   const std::string_view pointer = difference.pointer;
   const bool is_seed = pointer.starts_with(core::kSetByProgram) && pointer.ends_with("seed");
   if (!difference.affects_numbers || is_seed ||
-      starts_with_any(
-          pointer,
-          {"model.", "program", core::kUnpinned, "seed", "generator", "rng", "disable_dropout"})) {
+      starts_with_any(pointer,
+                      {"model.",
+                       "program",
+                       core::kUnpinned,
+                       core::kPinned,
+                       "seed",
+                       "generator",
+                       "rng",
+                       "disable_dropout"})) {
     return DifferenceGroup::kOther;
   }
   if (is_of_threads(pointer)) return DifferenceGroup::kThreads;

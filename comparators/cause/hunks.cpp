@@ -266,6 +266,31 @@ HunkVerdict judge_hunk(const HunkJudge& of,
                        decision_text(decision, false))}};
 }
 
+/// What a module calls in training alone stands beside an operator that was told so.
+constexpr std::uint64_t kOperatorsOfModule = 8;
+
+/// @param op  of one side alone
+std::optional<Cause> mode_beside(const HunkJudge& of, const core::OpRecord& op, bool in_baseline) {
+  const core::DumpSource& own = in_baseline ? of.evidence.baseline : of.evidence.candidate;
+  const Pairing& pairing = of.evidence.pairing;
+  const Ops& counterparts = in_baseline ? pairing.candidate_of : pairing.baseline_of;
+  for (std::uint64_t next = op.index + 1;
+       next < own.op_count() && next <= op.index + kOperatorsOfModule;
+       ++next) {
+    const core::OpRecord beside = own.op(next);
+    if (module_of(beside) != module_of(op) || beside.step != op.step) break;
+    const std::uint32_t there = counterparts[next];
+    if (there == kUnmatched) continue;
+    const std::uint64_t baseline = in_baseline ? next : there;
+    const std::uint64_t candidate = in_baseline ? there : next;
+    if (auto mode = mode_of_module(
+            of.evidence.baseline.op(baseline), of.evidence.candidate.op(candidate), of.evidence)) {
+      return mode;
+    }
+  }
+  return std::nullopt;
+}
+
 OpDivergence item(const HunkJudge& of,
                   std::uint32_t baseline,
                   std::uint32_t candidate,
@@ -291,6 +316,13 @@ OpDivergence item(const HunkJudge& of,
     divergence.cause.advice = settings_advice({*executor});
   }
   lead_with_mode(of.evidence, divergence.cause);
+  if (!both) {
+    const bool in_baseline = divergence.baseline_index.has_value();
+    const core::OpRecord& alone = in_baseline ? divergence.baseline : divergence.candidate;
+    if (auto mode = mode_beside(of, alone, in_baseline)) {
+      lead_with(std::move(*mode), divergence.cause);
+    }
+  }
   divergence.severity = std::numeric_limits<double>::infinity();
   return divergence;
 }

@@ -936,7 +936,7 @@ class Walk {
     modules_.see(call.baseline, call.findings.outcome);
     note_progress(call);
     remember(call);
-    remember_step(call.baseline);
+    remember_named(call.baseline);
     if (call.findings.fails()) diverge(call);
     taint_.see(call);
     trail_.see(call);
@@ -1032,10 +1032,21 @@ class Walk {
     }
   }
 
-  void remember_step(const core::OpRecord& record) {
-    if (record.op->name != core::kStepRecord) return;
-    std::vector<std::uint64_t>& steps = evidence_.optimizer_steps;
-    steps.insert(std::ranges::upper_bound(steps, record.index), record.index);
+  void remember_named(const core::OpRecord& record) {
+    const bool is_step = record.op->name == core::kStepRecord;
+    if (!is_step && record.op->name != core::kOrderRecord) return;
+    std::vector<std::uint64_t>& known = is_step ? evidence_.optimizer_steps : evidence_.orders;
+    known.insert(std::ranges::upper_bound(known, record.index), record.index);
+  }
+
+  void remember_unmade(const JudgedCall& call) {
+    for (const TensorComparison& input : call.findings.inputs) {
+      if (evidence_.unmade.size() >= kRememberedScalars) return;
+      if (input.baseline.producer >= 0 || input.candidate.producer >= 0) continue;
+      const core::TensorRecord& here = input.baseline;
+      evidence_.unmade.try_emplace({here.storage, here.digest, input.candidate.digest},
+                                   call.baseline.index);
+    }
   }
 
   void diverge(JudgedCall& call) {
@@ -1044,6 +1055,7 @@ class Walk {
     const bool has_producer = why.relation == Relation::kPropagated || !why.producers.empty();
     ++(has_producer ? report_.coverage.propagated : report_.coverage.origins);
     remember_root(call.baseline, why);
+    remember_unmade(call);
     ++report_.divergences_total;
     rank_firsts_.see(call.baseline, true);
   }

@@ -27,6 +27,7 @@ inline constexpr std::string_view kReplicaRecord = "repro_check::replica";
 inline constexpr std::string_view kCollectiveRecord = "repro_check::collective";
 inline constexpr std::string_view kCollectiveName = "operator";
 inline constexpr std::string_view kCollectiveTensors = "tensors";
+inline constexpr std::string_view kOrderRecord = "repro_check::order";
 inline constexpr std::string_view kRegionRecord = "repro_check::region_outputs";
 
 /// How records begin of what a program saved and loaded, and of
@@ -38,6 +39,9 @@ inline constexpr std::string_view kCheckpointRecords = "repro_check::checkpoint_
 
 /// Of kRegionRecord: how many operators were traced into the compiled code.
 inline constexpr std::string_view kRegionOperators = "operators";
+/// Of kOrderRecord, which is of what samples a loader makes the next batch, at the place where the
+/// loader was made: the type of what orders them, as an argument.
+inline constexpr std::string_view kSampler = "sampler";
 /// Of kStepRecord, which is what a step of an optimizer left: learning rates `lr[0]`, `grad.NAME`,
 /// `state.NAME.exp_avg`, `param.NAME`, the L2 norm of all gradients, a sketch of all parameters.
 inline constexpr std::string_view kGradientNorm = "grad_norm";
@@ -48,9 +52,10 @@ inline constexpr std::string_view kParameterPrefix = "param.";
 inline constexpr std::string_view kStatePrefix = "state.";
 inline constexpr std::string_view kBufferPrefix = "buffer.";
 
-// Facts of the environment, by the function that the program called: what no seed pins, and what
-// sets seeds or makes kernels deterministic.
+// Facts of the environment, by the function that the program called: what no seed pins, what would
+// not repeat and was given the run's seed, and what sets seeds or makes kernels deterministic.
 inline constexpr std::string_view kUnpinned = "unpinned.";
+inline constexpr std::string_view kPinned = "pinned.";
 inline constexpr std::string_view kSetByProgram = "set.";
 /// Of a process that is one of several: which, and how many there are.
 inline constexpr std::string_view kRank = "distributed.rank";

@@ -31,6 +31,7 @@
 #include "dumpers/journal/journal_writer.h"
 #include "dumpers/probe/plan.h"
 #include "dumpers/probe/program_sites.h"
+#include "dumpers/probe/python_frames.h"
 #include "dumpers/stub/stub.h"
 
 namespace repro_check::probe {
@@ -382,6 +383,25 @@ void repro_check_values(const char* record,
     const bool is_step = record == core::kStepRecord;
     capture.record_values(
         record, values, is_step ? numbers_of_step(values) : capture::NamedValues());
+  });
+}
+
+const void* repro_check_place() {
+  const void* place = nullptr;
+  when_active([&](capture::Capture&) { place = python_frames(); });
+  return place;
+}
+
+void repro_check_order(const char* sampler,
+                       std::size_t count,
+                       const std::int64_t* samples,
+                       const void* place) {
+  when_active([&](capture::Capture& capture) {
+    const ProgramSites::Elsewhere at(static_cast<const PythonChain*>(place));
+    const std::string name(core::kOrderRecord);
+    capture.record_values(name,
+                          {{"samples", std::vector<std::int64_t>(samples, samples + count)}},
+                          {{std::string(core::kSampler), std::string(sampler)}});
   });
 }
 

@@ -45,8 +45,8 @@ void repro_check_expect_reductions();
 void repro_check_step(std::uint32_t step);
 
 /// For a program that compiles, before its code is compiled for the first time: what is compiled
-/// holds for the dispatch keys of that moment, so the engine's is on from here on, in steps that are
-/// not recorded too.
+/// holds for the dispatch keys of that moment, so the engine's is on from here on, in steps that
+/// are not recorded too.
 void repro_check_keep_key();
 
 /// Names a tensor until an operator writes it.
@@ -61,6 +61,17 @@ void repro_check_values(const char* record,
                         const char* const* names,
                         void* const* tensors,
                         const double* numbers);
+
+/// Where the calling thread stands in Python, for repro_check_order(); null where it runs none.
+const void* repro_check_place();
+
+/// Appends a record of which samples a loader takes for the batch that comes.
+/// @param sampler  type of what orders them
+/// @param place    where that was made; null: where the thread stands
+void repro_check_order(const char* sampler,
+                       std::size_t count,
+                       const std::int64_t* samples,
+                       const void* place);
 
 /// For a thread that the calling one is about to start; 0xffffffff where it is in no lane.
 std::uint32_t repro_check_fork_thread();

@@ -30,6 +30,7 @@ struct Told {
                                 ///< gradients
   std::int64_t accumulated = kNoPass;  ///< the backward pass that has accumulated a gradient here
   std::optional<core::Phase> phase;
+  const PythonChain* elsewhere = nullptr;
   core::Phase between = core::Phase::kForward;  ///< outside of modules
 };
 
@@ -96,6 +97,10 @@ void ProgramSites::name_parameter(const c10::TensorImpl* parameter, const std::s
   if (!site || site->module_path != name) site = make_site(name, "AccumulateGrad", nullptr);
 }
 
+ProgramSites::Elsewhere::Elsewhere(const PythonChain* place) { told().elsewhere = place; }
+
+ProgramSites::Elsewhere::~Elsewhere() { told().elsewhere = nullptr; }
+
 void ProgramSites::begin_step(std::uint32_t step) {
   in_step_ = is_recorded(step);
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -117,7 +122,7 @@ ProgramSites::Site ProgramSites::make_site(const std::string& path,
 }
 
 ProgramSites::Site ProgramSites::forward_site() {
-  const PythonChain* chain = python_frames();
+  const PythonChain* chain = told().elsewhere != nullptr ? told().elsewhere : python_frames();
   const std::uint32_t module = told().modules.empty() ? kNoModule : told().modules.back().number;
   const std::lock_guard<std::mutex> lock(mutex_);
   Site& site = sites_[{module, chain == nullptr ? 0 : chain->id}];

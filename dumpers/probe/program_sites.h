@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/system/pinned.h"
 #include "core/trace/run_manifest.h"
 #include "dumpers/capture/engine/capture.h"
 #include "dumpers/probe/plan.h"
@@ -49,6 +50,14 @@ class ProgramSites final : public capture::SiteProvider {
 
   /// Names a parameter for the node that accumulates its gradient.
   void name_parameter(const c10::TensorImpl* parameter, const std::string& name);
+
+  /// While it lives, calls of this thread stand at a place of Python that it has left.
+  class Elsewhere : core::Pinned {
+   public:
+    /// @param place  null: where the thread stands
+    explicit Elsewhere(const PythonChain* place);
+    ~Elsewhere();
+  };
 
   /// Something reduces gradients over ranks when they have been accumulated.
   void expect_reductions() { reduces_ = true; }

@@ -74,8 +74,9 @@ _UNPINNED = {
 _ASK_FOR_OTHERS = {"random.py": "random.SystemRandom", "secrets.py": "secrets", "uuid.py": "uuid",
                    "glob.py": "glob", "pathlib.py": "pathlib", "os.py": "os.walk"}
 
-# By name: how often the program itself asked for it, and where first.
+# By name: how often the program itself asked for it, and where first. The latter were given a seed.
 _unpinned = {}
+_pinned = {}
 # By function that sets a seed or what is deterministic: the calls of the program.
 _set_by_program = {}
 _callers = {}  # by file: see _caller()
@@ -106,10 +107,10 @@ def _line_of_program(name):
     return name, ""
 
 
-def _note_unpinned(name):
+def _note_asked(asked, name):
     name, line = _line_of_program(name)
     if line:
-        _unpinned.setdefault(name, [0, line])[0] += 1
+        asked.setdefault(name, [0, line])[0] += 1
 
 
 def _counted(module, name):
@@ -117,7 +118,7 @@ def _counted(module, name):
     full = f"{module.__name__}.{name}"
 
     def call(*args, **kwargs):
-        _note_unpinned(full)
+        _note_asked(_unpinned, full)
         return original(*args, **kwargs)
 
     return _named_as(call, original, module, name)
@@ -166,8 +167,9 @@ def _note_setting(name, args, kwargs):
 
 def _facts():
     """What is to be known of the program, by name."""
-    for name, (count, line) in _unpinned.items():
-        yield f"unpinned.{name}", f"{count} call{'s' if count > 1 else ''}, first at {line}"
+    for kind, asked in (("unpinned", _unpinned), ("pinned", _pinned)):
+        for name, (count, line) in asked.items():
+            yield f"{kind}.{name}", f"{count} call{'s' if count > 1 else ''}, first at {line}"
     if sys.flags.hash_randomization and os.environ.get("PYTHONHASHSEED", "random") == "random":
         yield "unpinned.hash", "of strings, and with it the order of sets: PYTHONHASHSEED is not set"
     for name, (count, first, last) in _set_by_program.items():
@@ -240,8 +242,8 @@ def _on_numpy(module):
     original = module.default_rng
 
     def default_rng(given=None):
-        if given is None and seed is None:
-            _note_unpinned("numpy.random.default_rng")
+        if given is None:
+            _note_asked(_unpinned if seed is None else _pinned, "numpy.random.default_rng")
         return original(seed if given is None else given)
 
     default_rng.__doc__ = original.__doc__
@@ -269,6 +271,7 @@ def _on_dataloader(module):
             return original(self)
         with _recording.phase(_DATA, _FORWARD):
             batch = original(self)
+            _guarded(_record_order_of_workers)(self)
             _recording.record("repro_check::batch", _guarded(_leaves)("batch", batch) or [])
             if _recording.checkpoints is not None:
                 _guarded(_recording.checkpoints.at_batch)(self)
@@ -284,16 +287,69 @@ def _on_dataloader(module):
             return receive(self, *args, **kwargs)
 
     several._try_get_data = _try_get_data
-    if not _plan.get("checkpoints"):
-        return
-    make = cls.__init__
+    _watch_loaders(module)
 
-    def __init__(self, loader, *args, **kwargs):
+
+def _watch_loaders(module):
+    """Which samples a batch is made of is recorded before they are read, at the line where the loader
+    was made: where they are others, nothing that reads them is to blame."""
+    import functools
+    import weakref
+
+    places = weakref.WeakKeyDictionary()
+    cls, several = module._BaseDataLoaderIter, module._MultiProcessingDataLoaderIter
+    make_loader, make, next_index = module.DataLoader.__init__, cls.__init__, cls._next_index
+
+    def note_place(loader):
+        if _recording is not None and _recording.attached:
+            places[loader] = _recording.probe.repro_check_place()
+
+    def note_loader(iterator, loader):
+        batches = loader.batch_sampler
+        orders = loader.sampler if batches is None else getattr(batches, "sampler", batches)
+        iterator._repro_check_sampler = (type(orders).__name__, places.get(loader))
+        iterator._repro_check_orders = {}  # of workers, which are asked ahead: by number of the batch
+
+    def see_order(iterator, samples):
+        if _recording is None or not _recording.attached or _recording.ended:
+            return
+        if isinstance(iterator, several):
+            iterator._repro_check_orders[iterator._send_idx] = samples
+        else:
+            _record_order(iterator, samples)
+
+    @functools.wraps(make_loader)
+    def init_loader(loader, *args, **kwargs):
+        _guarded(note_place)(loader)
+        make_loader(loader, *args, **kwargs)
+
+    def init_iterator(iterator, loader, *args, **kwargs):
+        _guarded(note_loader)(iterator, loader)
         if _recording is not None and _recording.checkpoints is not None:
-            _guarded(_recording.checkpoints.before_iterator)(self, loader)
-        make(self, loader, *args, **kwargs)
+            _guarded(_recording.checkpoints.before_iterator)(iterator, loader)
+        make(iterator, loader, *args, **kwargs)
 
-    cls.__init__ = __init__
+    def _next_index(iterator):
+        samples = next_index(iterator)
+        _guarded(see_order)(iterator, samples)
+        return samples
+
+    module.DataLoader.__init__, cls.__init__, cls._next_index = init_loader, init_iterator, _next_index
+
+
+def _record_order_of_workers(iterator):
+    if iterator._repro_check_orders:
+        _record_order(iterator, iterator._repro_check_orders.pop(iterator._rcvd_idx - 1, None))
+
+
+def _record_order(iterator, samples):
+    samples = list(samples) if isinstance(samples, (list, tuple)) else [samples]
+    if not all(type(sample) is int for sample in samples):
+        return
+    c = _recording.ctypes
+    sampler, place = iterator._repro_check_sampler
+    _recording.probe.repro_check_order(
+        sampler.encode(), c.c_size_t(len(samples)), (c.c_int64 * len(samples))(*samples), c.c_void_p(place))
 
 
 # By launchers: the variables that hold a process's rank, and how many there are.
@@ -533,6 +589,8 @@ class _Recording:
             function.restype = self.ctypes.c_char_p
         probe.repro_check_operators.restype = self.ctypes.c_uint64
         probe.repro_check_fork_thread.restype = self.ctypes.c_uint32
+        probe.repro_check_place.restype = self.ctypes.c_void_p
+        probe.repro_check_order.restype = None
         self.probe = probe
 
     def _probe_file(self):
@@ -593,6 +651,7 @@ class _Recording:
             for name, text in _facts():
                 self.probe.repro_check_fact(name.encode(), text.encode(errors="replace"))
             _unpinned.clear()
+            _pinned.clear()
             _set_by_program.clear()
             why = self.unlocked.repro_check_end()
             if why:

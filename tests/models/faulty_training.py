@@ -55,22 +55,26 @@ class Network(nn.Module):
             x = nn.functional.dropout(x, 0.2)  # DROPOUT
         if FAULT == "index_put":
             x = x.index_put((WHERE,), x[FROM])  # RACE
-        return self.head(self.norm(x))
+        return self.head(self.norm(x))  # NORM
 
 
 if FAULT == "index_put":  # the order of two threads, forced
     WHERE = torch.zeros(16, dtype=torch.long)
     FROM = torch.tensor(list(range(15, -1, -1) if ON else range(16)))
 ORDER = list(range(64))
-if is_on("set_order"):
+if is_on("set_order") or is_on("set_order_workers"):
     random.Random(5).shuffle(ORDER)
 torch.manual_seed(11)
 model = Network()
-if FAULT == "dropout":
+if FAULT in ("dropout", "shuffled"):
     torch.manual_seed(random.SystemRandom().randrange(2**31)) if len(sys.argv) > 3 else None
-batches = torch.utils.data.DataLoader(
-    Data(), batch_size=16, generator=torch.Generator().manual_seed(0),
-    sampler=[item.number for item in {Item(number) for number in range(64)}])  # ORDER
+how = {"sampler": [item.number for item in {Item(number) for number in range(64)}],
+       "generator": torch.Generator().manual_seed(0)}
+if FAULT == "shuffled":
+    how = {"shuffle": True}
+if FAULT == "set_order_workers":
+    how["num_workers"] = 2
+batches = torch.utils.data.DataLoader(Data(), batch_size=16, **how)  # ORDER
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
 step = 0
 for epoch in range(2):

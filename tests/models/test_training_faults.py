@@ -86,15 +86,36 @@ class Faults(ToolTest):
     def test_batch_norm_in_the_wrong_mode(self):
         report = self.compare("train_mode", 1)
         first = report["first_divergence"]
-        self.assertEqual((first["key"]["step"], first["key"]["module"]), (4, "norm"), self.text)
-        self.assertIn("training", self.text)
+        # What it counts of its batches in training comes first, and is there alone.
+        self.assertEqual(first["key"], {"phase": "forward", "operator": "aten::add_.Tensor", "module": "norm",
+                                        "occurrence": 0, "step": 4}, self.text)
+        self.assertEqual(first["source"]["line"], line_of("NORM"), self.text)
+        shown = self.text.splitlines()[0]
+        self.assertIn(f"first at step 4, forward, op {first['op_index']['candidate']} aten::add_", shown)
+        told = "module `norm` ran in another mode: aten::batch_norm was called with training: False against True"
+        self.assertEqual((first["cause"]["name"], first["cause"]["evidence"]), ("eval against train", told))
+        called = next(op for op in report["divergences"]["items"] if op["key"]["operator"] == "aten::batch_norm")
+        self.assertEqual(called["cause"]["evidence"], told)
 
     def test_order_of_a_set(self):
         report = self.compare("set_order", 1)
-        first = report["first_divergence"]
-        self.assertEqual((first["key"].get("step", 0), first["key"]["phase"]), (0, "data"), self.text)
-        self.assertEqual(first["source"]["line"], line_of("GET"), self.text)
-        self.assertIn("index: 0 against", self.text)
+        self.assert_origin(report, 0, "data", "ORDER", "repro_check::order")
+        cause = report["first_divergence"]["cause"]["evidence"]
+        self.assertIn('its sampler ("list")', cause)
+        self.assertIn("samples: [0, 1, 2, ", self.text)
+        # Nothing that reads those samples is to blame, in no batch.
+        origins = [op["op_index"] for op in report["divergences"]["items"] if op["relation"] == "origin"]
+        self.assertEqual(origins, [report["first_divergence"]["op_index"]], self.text)
+
+    def test_order_of_a_set_whose_samples_are_read_by_workers(self):
+        report = self.compare("set_order_workers", 1)
+        self.assert_origin(report, 0, "data", "ORDER", "repro_check::order")
+
+    def test_order_that_is_drawn(self):
+        report = self.compare("shuffled", 1, "unseeded", seed=None)
+        self.assert_origin(report, 0, "setup", "BATCH", "aten::random_")
+        orders = [op for op in report["divergences"]["items"] if op["key"]["operator"] == "repro_check::order"]
+        self.assertEqual({op["relation"] for op in orders}, {"propagated"}, self.text)
 
     def test_writes_that_race(self):
         report = self.compare("index_put", 1)
@@ -120,6 +141,9 @@ class Faults(ToolTest):
 
     def test_default_rng_under_the_seed(self):
         self.compare("default_rng", 0)
+        draws = f"faulty_training.py:{line_of('DRAW')}"
+        self.assertIn(f"numpy.random.default_rng was given the seed of the run (128 calls, first at {draws})",
+                      self.text)
 
 
 if __name__ == "__main__":

@@ -45,9 +45,11 @@ core::ContentState parse_state(const std::string& name) {
 }
 
 core::Phase parse_phase(const std::string& name) {
-  if (name == "forward") return core::Phase::kForward;
-  if (name == "backward") return core::Phase::kBackward;
-  if (name == "optimizer") return core::Phase::kOptimizer;
+  for (int phase = 0; phase <= static_cast<int>(core::Phase::kEval); ++phase) {
+    if (core::phase_name(static_cast<core::Phase>(phase)) == name) {
+      return static_cast<core::Phase>(phase);
+    }
+  }
   refuse("unknown phase " + name);
 }
 

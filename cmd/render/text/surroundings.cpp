@@ -671,10 +671,24 @@ std::string training_text(const Report& report) {
          fmt::format(", after step {} by {}", drift->steps.back(), apart(drift->steps.size() - 1));
 }
 
-std::string random_text(const Report& report) {
+namespace {
+
+/// `numpy.random.default_rng was given the seed of the run (1 call, first at train.py:7)`.
+std::string pinned_text(const Report& report) {
+  std::string text;
+  for (const core::EnvironmentFact& fact : report.runs.front().manifest.environment) {
+    if (!fact.name.starts_with(core::kPinned)) continue;
+    text += fmt::format("{}{} was given the seed of the run ({})",
+                        text.empty() ? "" : ", ",
+                        fact.name.substr(core::kPinned.size()),
+                        fact.value);
+  }
+  return escape_name(text);
+}
+
+std::string drawn_text(const Report& report) {
   const RandomDraws& draws = report.draws;
-  const bool agrees = report.status == Status::kReproducible || report.status == Status::kPartial;
-  if (!agrees || draws.operators == 0) return {};
+  if (draws.operators == 0) return {};
   std::string text = fmt::format("{} drew from {}",
                                  format_count(draws.operators, "operator"),
                                  escape_name(fmt::format("{}", fmt::join(draws.devices, ", "))));
@@ -689,6 +703,16 @@ std::string random_text(const Report& report) {
                      seeds_text(draws),
                      draws.operators == 1 ? "it agrees" : "they agree",
                      runs);
+}
+
+}  // namespace
+
+std::string random_text(const Report& report) {
+  const bool agrees = report.status == Status::kReproducible || report.status == Status::kPartial;
+  if (!agrees || report.runs.empty()) return {};
+  const std::string drawn = drawn_text(report);
+  const std::string pinned = pinned_text(report);
+  return drawn + (drawn.empty() || pinned.empty() ? "" : "; ") + pinned;
 }
 
 std::string returned_text(const Report& report) {
