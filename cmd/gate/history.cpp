@@ -194,7 +194,7 @@ std::uint64_t agreed_in_a_row(std::span<const HistoryEntry> before,
                               const std::string& match) {
   std::uint64_t count = 0;
   const auto agreed = [&](const HistoryEntry& entry) {
-    return outcome_in(entry, match) == expected_name(What::kAgreed);
+    return outcome_in(entry, match) == word_of(What::kAgreed);
   };
   if (!agreed(now) || !now.passed()) return 0;
   ++count;
@@ -206,7 +206,7 @@ std::uint64_t agreed_in_a_row(std::span<const HistoryEntry> before,
       continue;
     }
     const bool says_nothing = outcome_in(entry, match)
-                                  ? outcome_in(entry, match) == expected_name(What::kNotJudged)
+                                  ? outcome_in(entry, match) == word_of(What::kNotJudged)
                                   : was_not_judged(entry);
     if (!says_nothing) break;
   }
@@ -239,35 +239,20 @@ std::string earlier_attempts(std::span<const HistoryEntry> before, const History
 
 }  // namespace
 
-void describe(auto f, Of<decltype(f), HistoryOperator>& op) {
-  f("phase", op.phase);
-  f("operator", op.name);
-  f("module", op.module);
-  f("occurrence", op.occurrence);
-}
+DESCRIBE(HistoryOperator, MEMBER(phase) NAMED("operator", name) MEMBER(module) MEMBER(occurrence))
 
-void describe(auto f, Of<decltype(f), HistoryExpected>& expected) {
-  f("match", expected.match);
-  f("outcome", expected.outcome);
-}
+DESCRIBE(HistoryExpected, MEMBER(match) MEMBER(outcome))
 
-void describe(auto f, Of<decltype(f), HistoryEntry>& entry) {
+void describe(auto f, Of<decltype(f), HistoryEntry>& it) {
   f.derived("format", [] { return Json(kHistoryFormat); });
   f.derived("version", [] { return Json(kHistoryVersion); });
-  f("time", entry.time);
-  f("gate", entry.gate);
-  text_or_null(f.at("commit"), entry.commit);
-  text_or_null(f.at("attempt"), entry.attempt);
-  text_or_null(f.at("platform_key"), entry.platform);
-  f("status", entry.status);
-  describe_exit_code(f.at("exit_code"), entry.exit_code);
-  f("compared", entry.compared);
-  f("origins", entry.origins);
-  f("first", entry.first);
-  f("ulp_max", entry.ulp_max);
+  f MEMBER(time) MEMBER(gate) TEXT(commit) TEXT(attempt) NAMED_TEXT("platform_key", platform)
+      MEMBER(status);
+  describe_exit_code(f.at("exit_code"), it.exit_code);
+  f MEMBER(compared) MEMBER(origins) MEMBER(first) MEMBER(ulp_max);
   // Since version 1.1.
-  if (f.has("job", true)) text_or_null(f.at("job"), entry.job);
-  if (f.has("expected", true)) f("expected", entry.expected);
+  if (f.has("job", true)) f TEXT(job);
+  if (f.has("expected", true)) f MEMBER(expected);
 }
 template void describe(JsonWriter, const HistoryOperator&);
 template void describe(JsonWriter, const HistoryEntry&);
@@ -281,7 +266,7 @@ HistoryEntry history_entry(const GateResult& result) {
   entry.commit = commit_now();
   entry.attempt = result.outcome.attempt;
   entry.platform = result.outcome.key;
-  entry.status = status_name(report.status);
+  entry.status = word_of(report.status);
   entry.exit_code = comparators::exit_code_of(report);
   entry.compared = report.coverage.compared;
   entry.origins = report.coverage.origins;
@@ -289,7 +274,7 @@ HistoryEntry history_entry(const GateResult& result) {
   entry.ulp_max = ulp_max_of(report);
   entry.job = job_of_ci();
   for (const comparators::ExpectedOutcome& each : result.outcome.expected) {
-    entry.expected.push_back({each.match, std::string(expected_name(each.what))});
+    entry.expected.push_back({each.match, std::string(word_of(each.what))});
   }
   return entry;
 }

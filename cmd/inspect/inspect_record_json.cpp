@@ -32,7 +32,7 @@ class Members {
   explicit Members(std::string& out) : out_(out) {}
 
   template <typename T>
-  Members& put(std::string_view key, const T& value) {
+  Members& operator()(std::string_view key, const T& value) {
     separate(out_);
     out_.append("\"").append(key).append("\":");
     write(value);
@@ -77,12 +77,12 @@ class Members {
   std::string& out_;
 };
 
-/// fill() says what the members of each kind of record are.
+/// describe() says what the members of each kind of record are.
 template <typename T>
 void write_record(std::string& out, const T& record) {
   out += '{';
   Members members(out);
-  fill(members, record);
+  describe(members, record);
   out += '}';
 }
 
@@ -116,106 +116,64 @@ Json value_json(const core::Value& value) {
       value.data);
 }
 
-void fill(Members& members, const core::TensorStats& stats) {
-  members.put("min", stats.min)
-      .put("max", stats.max)
-      .put("mean", stats.mean)
-      .put("std", stats.std)
-      .put("l2", stats.l2)
-      .put("zeros", stats.zeros)
-      .put("nan", stats.nans)
-      .put("positive_inf", stats.positive_infs)
-      .put("negative_inf", stats.negative_infs)
-      .put("subnormals", stats.subnormals);
+void describe(Members& f, const core::TensorStats& it) {
+  f MEMBER(min) MEMBER(max) MEMBER(mean) MEMBER(std) MEMBER(l2) MEMBER(zeros) NAMED("nan", nans)
+      NAMED("positive_inf", positive_infs) NAMED("negative_inf", negative_infs) MEMBER(subnormals);
 }
 
-void fill(Members& members, const core::TensorRecord& tensor) {
+void describe(Members& f, const core::TensorRecord& it) {
   std::optional<std::string> digest;
-  if (tensor.state == core::ContentState::kHashed) digest = core::to_hex(tensor.digest);
+  if (it.state == core::ContentState::kHashed) digest = core::to_hex(it.digest);
   std::optional<bool> moved;
-  if (tensor.watch != core::InputWatch::kNotWatched) {
-    moved = tensor.watch == core::InputWatch::kMoved;
-  }
+  if (it.watch != core::InputWatch::kNotWatched) moved = it.watch == core::InputWatch::kMoved;
   std::optional<std::uint64_t> nans;
   std::optional<std::uint64_t> infs;
-  if (const auto counts = tensor.non_finite()) {
+  if (const auto counts = it.non_finite()) {
     nans = counts->nans;
     infs = counts->infs();
   }
-  members.put("role", tensor.role == core::TensorRole::kInput ? "input" : "output")
-      .put("slot", tensor.slot)
-      .put("dtype", core::dtype_name(tensor.dtype))
-      .put("shape", tensor.shape)
-      .put("strides", tensor.strides)
-      .put("offset", tensor.storage_offset)
-      .put("device", tensor.device)
-      .put("layout", tensor.layout)
-      .put("attributes", tensor.attributes)
-      .put("requires_grad", tensor.requires_grad)
-      .put("state", core::content_state_name(tensor.state))
-      .put("digest", digest)
-      .put("stored", tensor.stored)
-      .put("moved", moved)
-      .put("storage", tensor.storage)
-      .put("producer", tensor.producer)
-      .put("name", tensor.name)
-      // Counts stand apart from the rest, so that `.outputs[].nan > 0` is all a filter has to say.
-      .put("nan", nans)
-      .put("inf", infs)
-      .put("stats", tensor.stats);
+  f("role", it.role == core::TensorRole::kInput ? "input" : "output") MEMBER(slot);
+  f("dtype", core::dtype_name(it.dtype)) MEMBER(shape) MEMBER(strides);
+  f NAMED("offset", storage_offset) MEMBER(device) MEMBER(layout) MEMBER(attributes)
+      MEMBER(requires_grad)("state", core::content_state_name(it.state));
+  f("digest", digest) MEMBER(stored)("moved", moved) MEMBER(storage) MEMBER(producer) MEMBER(name);
+  // Counts stand apart from the rest, so that `.outputs[].nan > 0` is all a filter has to say.
+  f("nan", nans)("inf", infs) MEMBER(stats);
 }
 
-void fill(Members& members, const core::SourceFrame& frame) {
-  members.put("file", frame.file).put("line", frame.line).put("function", frame.function);
+void describe(Members& f, const core::SourceFrame& it) {
+  f MEMBER(file) MEMBER(line) MEMBER(function);
 }
 
-void fill(Members& members, const core::Argument& argument) {
-  members.put("name", argument.name).put("value", value_json(argument.value));
+void describe(Members& f, const core::Argument& it) {
+  f MEMBER(name)("value", value_json(it.value));
 }
 
-void fill(Members& members, const core::Substitution& change) {
-  members.put("argument", change.argument)
-      .put("from", change.from)
-      .put("to", change.to)
-      .put("reason", change.reason);
+void describe(Members& f, const core::Substitution& it) {
+  f MEMBER(argument) MEMBER(from) MEMBER(to) MEMBER(reason);
 }
 
-void fill(Members& members, const core::GeneratorUse& use) {
-  members.put("device", use.device)
-      .put("seed", json_integer(use.seed))
-      .put("position_before", fmt::format("{:016x}", use.position_before))
-      .put("position_after", fmt::format("{:016x}", use.position_after))
-      .put("drawn", use.drawn < 0 ? Json(nullptr) : json_integer(use.drawn));
+void describe(Members& f, const core::GeneratorUse& it) {
+  f MEMBER(device)("seed", json_integer(it.seed));
+  f("position_before", fmt::format("{:016x}", it.position_before));
+  f("position_after", fmt::format("{:016x}", it.position_after));
+  f("drawn", it.drawn < 0 ? Json(nullptr) : json_integer(it.drawn));
 }
 
-void fill(Members& members, const core::OpRecord& op) {
-  const core::CallSite site = op.site ? *op.site : core::CallSite{};
+void describe(Members& f, const core::OpRecord& it) {
+  const core::CallSite site = it.site ? *it.site : core::CallSite{};
   std::vector<Json> results;
-  for (const core::Value& result : op.results) results.push_back(value_json(result));
+  for (const core::Value& result : it.results) results.push_back(value_json(result));
   std::vector<const core::TensorRecord*> inputs;
   std::vector<const core::TensorRecord*> outputs;
-  for (const core::TensorRecord& tensor : op.tensors) {
+  for (const core::TensorRecord& tensor : it.tensors) {
     (tensor.role == core::TensorRole::kInput ? inputs : outputs).push_back(&tensor);
   }
-  members.put("index", op.index)
-      .put("operator", full_name(op))
-      .put("seeded", op.op != nullptr && op.op->seeded)
-      .put("module", site.module_path)
-      .put("module_type", site.module_type)
-      .put("source", site.frames)
-      .put("phase", core::phase_name(op.phase))
-      .put("step", op.step)
-      .put("rank", op.rank)
-      .put("lane", op.lane)
-      .put("depth", op.depth)
-      .put("parent", op.parent)
-      .put("arguments", op.arguments)
-      .put("results", results)
-      .put("inputs", inputs)
-      .put("outputs", outputs)
-      .put("substitutions", op.substitutions)
-      .put("generator", op.generator)
-      .put("wall_ns", op.wall_ns);
+  f MEMBER(index)("operator", full_name(it))("seeded", it.op != nullptr && it.op->seeded);
+  f("module", site.module_path)("module_type", site.module_type)("source", site.frames);
+  f("phase", core::phase_name(it.phase)) MEMBER(step) MEMBER(rank) MEMBER(lane) MEMBER(depth);
+  f MEMBER(parent) MEMBER(arguments)("results", results)("inputs", inputs)("outputs", outputs);
+  f MEMBER(substitutions) MEMBER(generator) MEMBER(wall_ns);
 }
 
 template <typename T>

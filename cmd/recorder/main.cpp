@@ -40,42 +40,26 @@ namespace repro_check {
 
 namespace cmd {
 
-inline void describe(JsonWriter f, const core::EnvironmentFact& fact) {
-  f("name", fact.name);
-  f("value", fact.value);
+inline void describe(JsonWriter f, const core::EnvironmentFact& it) {
+  f MEMBER(name) MEMBER(value);
 }
 
-inline void describe(JsonWriter f, const torchscript::MethodArgument& argument) {
-  f("name", argument.name);
-  f("type", argument.type);
-  f("has_default", argument.has_default);
-  f("default_value", argument.default_value);
-  if (argument.layer.empty()) return;
-  f("layer", argument.layer);
-  f("dtype", argument.dtype);
-  f("shape", argument.shape);
-  f("rows", argument.rows);
+inline void describe(JsonWriter f, const torchscript::MethodArgument& it) {
+  f MEMBER(name) MEMBER(type) MEMBER(has_default) MEMBER(default_value);
+  if (it.layer.empty()) return;
+  f MEMBER(layer) MEMBER(dtype) MEMBER(shape) MEMBER(rows);
 }
 
-inline void describe(JsonWriter f, const torchscript::ModelDescription& description) {
-  f("method", description.method);
-  f("methods", description.methods);
-  f("arguments", description.arguments);
-  f("dtype", description.dtype);
+inline void describe(JsonWriter f, const torchscript::ModelDescription& it) {
+  f MEMBER(method) MEMBER(methods) MEMBER(arguments) MEMBER(dtype);
 }
 
-inline void describe(JsonWriter f, const torchscript::WeightDifference& difference) {
-  f("names", difference.names);
-  f("what", difference.what);
-  f("elements", difference.elements);
-  f("differing", difference.differing);
+inline void describe(JsonWriter f, const torchscript::WeightDifference& it) {
+  f MEMBER(names) MEMBER(what) MEMBER(elements) MEMBER(differing);
 }
 
-inline void describe(JsonWriter f, const torchscript::WeightVersions& versions) {
-  f("names", versions.names);
-  f("different", versions.different);
-  f("obstacle", versions.obstacle);
-  f("mend", versions.mend);
+inline void describe(JsonWriter f, const torchscript::WeightVersions& it) {
+  f MEMBER(names) MEMBER(different) MEMBER(obstacle) MEMBER(mend);
 }
 
 }  // namespace cmd

@@ -55,11 +55,6 @@ struct GateOutcome {
   std::string attempt;  ///< of the CI's job, where it says so
 };
 
-/// `same`, `stale`: as the JSON report has it.
-std::string_view state_name(BaselineState state) noexcept;
-/// `excused`, `unexpected_pass`
-std::string_view expected_name(comparators::ExpectedOutcome::What what) noexcept;
-
 /// What a recorder left on stderr, for a run that failed.
 struct RunLog {
   std::string path;       ///< empty = there is none

@@ -103,7 +103,7 @@ void put_repeats(Line& line, const comparators::RepeatSummary& repeat) {
 }
 
 void put_relation(Line& line, Relation relation) {
-  line.put(", ").put(relation_name(relation), relation_role(relation));
+  line.put(", ").put(word_of(relation), relation_role(relation));
 }
 
 /// `at step 12, backward, ` of a program; empty of a model.
@@ -311,7 +311,7 @@ void put_trouble(Line& line, const Report& report) {
 }  // namespace
 
 std::string verdict_word(Status status) {
-  std::string word(status_name(status));
+  std::string word(word_of(status));
   for (char& c : word) c = c == '_' ? ' ' : static_cast<char>(c - 'a' + 'A');
   return word;
 }
@@ -320,42 +320,6 @@ Role verdict_role(Status status) noexcept {
   if (status == Status::kReproducible) return Role::kGood;
   const bool is_bad = status == Status::kDiverged || status == Status::kObserverEffect;
   return is_bad ? Role::kBad : Role::kTrouble;
-}
-
-std::string_view status_name(Status status) noexcept {
-  return name_of(status,
-                 {"reproducible",
-                  "partial",
-                  "diverged",
-                  "damaged",
-                  "incomplete",
-                  "not_comparable",
-                  "nothing_compared",
-                  "run_failed",
-                  "observer_effect",
-                  "stale_baseline",
-                  "no_baseline"});
-}
-
-std::string_view kind_name(DivergenceKind kind) noexcept {
-  return name_of(kind,
-                 {"",
-                  "origin",
-                  "inputs",
-                  "weights",
-                  "control_flow",
-                  "missing",
-                  "mismatch",
-                  "uninitialised",
-                  "rng",
-                  "growth",
-                  "unrepeated",
-                  "expectation",
-                  "restore"});
-}
-
-std::string_view relation_name(Relation relation) noexcept {
-  return name_of(relation, {"origin", "propagated", "mismatch", "missing"});
 }
 
 Role relation_role(Relation relation) noexcept {

@@ -3,32 +3,21 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "cmd/render/enum_words.h"
 #include "cmd/render/page.h"
 #include "cmd/render/render.h"
 #include "comparators/report/report.h"
 
 namespace repro_check::cmd {
 
-/// Of an enumerator the name, in the order of their declaration.
-template <typename Enum>
-std::string_view name_of(Enum value, std::initializer_list<std::string_view> names) noexcept {
-  return names.begin()[static_cast<std::size_t>(value)];
-}
-
 /// `DIVERGED`, `NOT COMPARABLE`: how a verdict line begins.
 std::string verdict_word(Status status);
 Role verdict_role(Status status) noexcept;
-/// `diverged`, `not_comparable`: the JSON report's word.
-std::string_view status_name(Status status) noexcept;
-/// `origin`, `control_flow`; empty for kNone.
-std::string_view kind_name(DivergenceKind kind) noexcept;
-std::string_view relation_name(Relation relation) noexcept;
 Role relation_role(Relation relation) noexcept;
 
 using comparators::module_of;

@@ -14,30 +14,20 @@ void describe(JsonWriter f, const std::filesystem::path& path) {
 void describe(JsonReader f, std::filesystem::path& path) { path = f.json().get<std::string>(); }
 
 template <typename F>
-void describe(F f, Of<F, ReplaySide>& side) {
-  f("dump", side.dump);
-  f("references", side.references);
-  f("op", side.op);
+void describe(F f, Of<F, ReplaySide>& it) {
+  f MEMBER(dump) MEMBER(references) MEMBER(op);
 }
 
 template <typename F>
-void describe(F f, Of<F, ReplayQuestion>& question) {
-  f("recorded", question.recorded);
-  f("calls", question.how.calls);
-  f("threads", question.how.threads);
-  f("device", question.how.device);
-  f("float64", question.float64);
-  f("against", question.against);
+void describe(F f, Of<F, ReplayQuestion>& it) {
+  f MEMBER(recorded) NAMED("calls", how.calls) NAMED("threads", how.threads)
+      NAMED("device", how.device) MEMBER(float64) MEMBER(against);
 }
 
 template <typename F>
-void describe(F f, Of<F, ReplayAnswer>& answer) {
-  f("libtorch", answer.libtorch);
-  f("cpu_capability", answer.cpu_capability);
-  f("rounds", answer.rounds);
-  f("baseline", answer.baseline);
-  f("candidate", answer.candidate);
-  f("notes", answer.notes);
+void describe(F f, Of<F, ReplayAnswer>& it) {
+  f MEMBER(libtorch) MEMBER(cpu_capability) MEMBER(rounds) MEMBER(baseline) MEMBER(candidate)
+      MEMBER(notes);
 }
 
 std::string to_text(const ReplayQuestion& question) {

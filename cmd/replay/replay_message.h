@@ -41,37 +41,27 @@ struct ReplayAnswer {
 /// What calls of an operator gave, as docs/replay.schema.json has it; the answer is made of the
 /// same.
 template <typename F>
-void describe(F f, Of<F, replay::OutputDistance>& output) {
-  f("slot", output.slot);
-  f("elements", output.elements);
-  f("differing", output.differing);
-  f("incomparable", output.incomparable);
-  f("max_abs", output.max_abs);
-  f("rmse", output.rmse);
+void describe(F f, Of<F, replay::OutputDistance>& it) {
+  f MEMBER(slot) MEMBER(elements) MEMBER(differing) MEMBER(incomparable) MEMBER(max_abs)
+      MEMBER(rmse);
 }
 
 template <typename F>
-void describe(F f, Of<F, replay::Result>& result) {
-  f("digest", result.digest);
-  f("calls", result.calls);
-  f("first_call", result.first);
-  f("as_recorded", result.as_recorded);
-  f("to_recorded", result.to_recorded);
+void describe(F f, Of<F, replay::Result>& it) {
+  f MEMBER(digest) MEMBER(calls) NAMED("first_call", first) MEMBER(as_recorded) MEMBER(to_recorded);
 }
 
 template <typename F>
-void describe(F f, Of<F, replay::Round>& round) {
-  f("threads", round.threads);
-  f.derived("calls", [&] { return round.sequence.size(); });
-  f.derived("distinct", [&] { return round.results.size(); });
-  f("sequence", round.sequence);
-  f("results", round.results);
+void describe(F f, Of<F, replay::Round>& it) {
+  f MEMBER(threads);
+  f.derived("calls", [&] { return it.sequence.size(); });
+  f.derived("distinct", [&] { return it.results.size(); });
+  f MEMBER(sequence) MEMBER(results);
 }
 
 template <typename F>
-void describe(F f, Of<F, replay::ReferenceDistance>& distance) {
-  f("outputs", distance.outputs);
-  text_or_null(f.at("problem"), distance.problem);
+void describe(F f, Of<F, replay::ReferenceDistance>& it) {
+  f MEMBER(outputs) TEXT(problem);
 }
 
 /// A question is a file, an answer one line on stdout, both of them JSON; what is not UTF-8 in what

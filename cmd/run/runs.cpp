@@ -208,8 +208,7 @@ RepeatSummary summarise(const std::vector<Report>& reports, comparators::OpRepea
   summary.runs.push_back({first.name, first.location, "", {}});
   for (const Report& report : reports) {
     const comparators::RunSummary& run = report.runs.at(1);
-    comparators::RepeatedRun item{
-        run.name, run.location, std::string(status_name(report.status)), {}};
+    comparators::RepeatedRun item{run.name, run.location, std::string(word_of(report.status)), {}};
     if (report.first_divergence) item.first_divergence = report.first_divergence->baseline_index;
     summary.runs.push_back(std::move(item));
     const bool differs = report.status == Status::kDiverged;

@@ -218,7 +218,7 @@ RuleId rule_of(const OpDivergence& op) noexcept {
 /// `origin`, or what differs in its place.
 std::string reason_text(const OpDivergence& op) {
   const std::string_view source = differing_source(op);
-  if (source.empty()) return std::string(relation_name(op.relation));
+  if (source.empty()) return std::string(word_of(op.relation));
   return fmt::format("its {} {}", source, source.ends_with('s') ? "differ" : "differs");
 }
 

@@ -104,7 +104,7 @@ std::string expected_table(const GateOutcome* gate) {
     const std::string why = entry.issue.empty() ? entry.reason : entry.reason + ", " + entry.issue;
     out += fmt::format("| {} | {} | {} | {} | {} | {} |\n",
                        cell(entry.match),
-                       cell(expected_name(entry.what)),
+                       cell(word_of(entry.what)),
                        operators.empty() ? "" : cell(operators),
                        cell(entry.expires),
                        cell(entry.owner),

@@ -199,7 +199,7 @@ std::string operator_row(const OpDivergence& op) {
   const auto* output = leading_output(op);
   return fmt::format("<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>\n",
                      shown_index(op),
-                     relation_name(op.relation),
+                     word_of(op.relation),
                      html_text(operator_text(record)),
                      html_text(raw_place_text(record.site.get())),
                      output == nullptr ? "" : html_text(amount_text(*output)));
@@ -260,8 +260,9 @@ class ColumnWriter {
 
   explicit ColumnWriter(Json& out) : out_(&out) {}
   template <typename T>
-  void operator()(const char* key, const T& value) const {
+  const ColumnWriter& operator()(const char* key, const T& value) const {
     describe(JsonWriter((*out_)[key].emplace_back()), value);
+    return *this;
   }
 
  private:
@@ -278,55 +279,37 @@ std::optional<double> known(double value) {
   return std::isnan(value) ? std::nullopt : std::optional(value);
 }
 
-void describe(ColumnWriter f, const comparators::OpPlace& place) {
-  f("module", place.module_path);
-  f("file", place.file);
-  f("line", place.line);
+void describe(ColumnWriter f, const comparators::OpPlace& it) {
+  f NAMED("module", module_path) MEMBER(file) MEMBER(line);
 }
 
-void describe(ColumnWriter f, const TrailRow& row) {
-  f("baseline", known(row.baseline));
-  f("candidate", known(row.candidate));
-  f("op", row.op);
-  f("place", row.place);
-  f("type", row.type);
-  f("errors", known(row.errors));
-  f("producers", row.producers);
-  f("first_producer", row.first_producer);
-  f("state", static_cast<int>(row.state));
-  f("phase", static_cast<int>(row.phase));
+void describe(ColumnWriter f, const TrailRow& it) {
+  f("baseline", known(it.baseline));
+  f("candidate", known(it.candidate));
+  f MEMBER(op) MEMBER(place) MEMBER(type);
+  f("errors", known(it.errors));
+  f MEMBER(producers) MEMBER(first_producer);
+  f("state", static_cast<int>(it.state));
+  f("phase", static_cast<int>(it.phase));
 }
 
-void describe(ColumnWriter f, const OpErrors& e) {
-  f("abs", known(e.max_abs));
-  f("rel", known(e.max_rel));
-  f("l2", known(e.l2_rel));
-  f("ulp", e.ulp_max);
-  f("differing", e.differing);
-  f("elements", e.elements);
-  f("nan_baseline", e.nan_baseline);
-  f("nan_candidate", e.nan_candidate);
-  f("inf_baseline", e.inf_baseline);
-  f("inf_candidate", e.inf_candidate);
+void describe(ColumnWriter f, const OpErrors& it) {
+  f("abs", known(it.max_abs));
+  f("rel", known(it.max_rel));
+  f("l2", known(it.l2_rel));
+  f NAMED("ulp", ulp_max) MEMBER(differing) MEMBER(elements) MEMBER(nan_baseline)
+      MEMBER(nan_candidate) MEMBER(inf_baseline) MEMBER(inf_candidate);
 }
 
-void describe(ColumnWriter f, const comparators::TrailDraw& draw) {
-  f("row_baseline", known(draw.row_baseline));
-  f("row_candidate", known(draw.row_candidate));
-  f("op", draw.op);
-  f("baseline", draw.baseline);
-  f("candidate", draw.candidate);
+void describe(ColumnWriter f, const comparators::TrailDraw& it) {
+  f("row_baseline", known(it.row_baseline));
+  f("row_candidate", known(it.row_candidate));
+  f MEMBER(op) MEMBER(baseline) MEMBER(candidate);
 }
 
-void describe(ColumnWriter f, const comparators::DifferenceMap& map) {
-  f("op", map.op);
-  f("slot", map.slot);
-  f("rows", map.rows);
-  f("columns", map.columns);
-  f("leading", map.leading);
-  f("row_blocks", map.row_blocks);
-  f("column_blocks", map.column_blocks);
-  f("differing", map.differing);
+void describe(ColumnWriter f, const comparators::DifferenceMap& it) {
+  f MEMBER(op) MEMBER(slot) MEMBER(rows) MEMBER(columns) MEMBER(leading) MEMBER(row_blocks)
+      MEMBER(column_blocks) MEMBER(differing);
 }
 
 template <typename Item>

@@ -99,8 +99,8 @@ void describe(JsonReader f, double& value) {
   }
 }
 
-void text_or_null(JsonReader f, std::string& text) {
-  text = f.json().is_null() ? std::string() : f.json().get<std::string>();
+void describe(JsonReader f, const OrNull<std::string>& it) {
+  it.text = f.json().is_null() ? std::string() : f.json().get<std::string>();
 }
 
 void describe(JsonReader f, core::Digest& digest) {

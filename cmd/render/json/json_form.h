@@ -12,6 +12,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "cmd/render/enum_words.h"
 #include "comparators/report/report.h"
 #include "core/digest/digest.h"
 
@@ -44,6 +45,49 @@ std::string to_document(const Json& json, bool pretty);
 template <typename F, typename T>
 using Of = std::conditional_t<F::kReads, T, const T>;
 
+// Inside of describe(f, it), whose form takes one member after another.
+
+/// A member of the struct that is called the same in JSON.
+#define MEMBER(name) (#name, it.name)
+/// One that is called otherwise.
+#define NAMED(key, name) (key, it.name)
+/// A text that is null where it is empty.
+#define TEXT(name) NAMED_TEXT(#name, name)
+#define NAMED_TEXT(key, name) (key, OrNull{it.name})
+/// One that is left out where it is empty or 0.
+#define SOMETIMES(name) .unless_empty(#name, it.name)
+/// What is known of both runs, as {baseline, candidate}.
+#define SIDES(key, first, second) (key, Sides{it.first, it.second})
+/// A struct of nothing but such members.
+#define DESCRIBE(Type, members) \
+  void describe(auto f, Of<decltype(f), Type>& it) { f members; }
+
+template <typename Text>
+struct OrNull {
+  Text& text;
+};
+template <typename Text>
+OrNull(Text&) -> OrNull<Text>;
+
+template <typename B, typename C>
+struct Sides {
+  B& baseline;
+  C& candidate;
+};
+template <typename B, typename C>
+Sides(B&, C&) -> Sides<B, C>;
+
+template <typename T>
+bool is_empty(const T& value) {
+  if constexpr (requires { value.has_value(); }) {
+    return !value.has_value();
+  } else if constexpr (requires { value.empty(); }) {
+    return value.empty();
+  } else {
+    return value == T{};
+  }
+}
+
 /// Makes one value of a document.
 class JsonWriter {
  public:
@@ -64,14 +108,20 @@ class JsonWriter {
   /// Whether there is such a member, which is left out unless it `is_there`.
   [[nodiscard]] bool has(std::string_view /*key*/, bool is_there) const { return is_there; }
   template <typename T>
-  void operator()(std::string_view key, const T& value) const {
+  const JsonWriter& operator()(std::string_view key, const T& value) const {
     describe(at(key), value);
+    return *this;
+  }
+  template <typename T>
+  const JsonWriter& unless_empty(std::string_view key, const T& value) const {
+    return is_empty(value) ? *this : (*this)(key, value);
   }
   /// A member that says what others say already: nobody reads it.
   template <typename Make>
-  void derived(std::string_view key, Make make) const {
+  const JsonWriter& derived(std::string_view key, Make make) const {
     Json made = make();
     (*out_)[std::string(key)] = std::move(made);
+    return *this;
   }
   /// An array, described item by item.
   template <typename Items, typename Describe>
@@ -110,11 +160,18 @@ class JsonReader {
     return in_->contains(std::string(key));
   }
   template <typename T>
-  void operator()(std::string_view key, T&& value) const {
+  const JsonReader& operator()(std::string_view key, T&& value) const {
     describe(at(key), value);
+    return *this;
+  }
+  template <typename T>
+  const JsonReader& unless_empty(std::string_view key, T& value) const {
+    return json().contains(std::string(key)) ? (*this)(key, value) : *this;
   }
   template <typename Make>
-  void derived(std::string_view /*key*/, Make /*make*/) const {}
+  const JsonReader& derived(std::string_view /*key*/, Make /*make*/) const {
+    return *this;
+  }
   /// Items that are there already are filled before others are added.
   template <typename Items, typename Describe>
   void items(Items& items, Describe describe_item) const {
@@ -174,11 +231,11 @@ void describe(JsonReader f, double& value);
 
 inline void describe(JsonWriter f, const std::string& text) { f.json() = json_text(text); }
 inline void describe(JsonReader f, std::string& text) { text = f.json().get<std::string>(); }
-/// Null for an empty one.
-inline void text_or_null(JsonWriter f, const std::string& text) {
-  f.json() = json_text_or_null(text);
+template <typename Text>
+void describe(JsonWriter f, const OrNull<Text>& it) {
+  f.json() = json_text_or_null(it.text);
 }
-void text_or_null(JsonReader f, std::string& text);
+void describe(JsonReader f, const OrNull<std::string>& it);
 
 inline void describe(JsonWriter f, const core::Digest& digest) { f.json() = core::to_hex(digest); }
 void describe(JsonReader f, core::Digest& digest);
@@ -201,13 +258,26 @@ void describe(JsonReader f, std::vector<T>& values) {
   f.items(values, [](JsonReader item, T& value) { describe(item, value); });
 }
 
-/// @param names  by enumerator
-template <typename Enum, std::size_t kCount>
-void describe_word(auto f, Enum& value, const std::array<std::string_view, kCount>& names) {
+template <typename B, typename C>
+void describe(auto f, const Sides<B, C>& it) {
+  f MEMBER(baseline) MEMBER(candidate);
+}
+
+/// @param words  as kWords has them
+template <typename Enum>
+void describe_word(auto f, Enum& value, std::string_view words) {
   using Plain = std::remove_const_t<Enum>;
-  f.word(value, static_cast<Plain>(kCount - 1), [&](Plain each) {
-    return names.at(static_cast<std::size_t>(each));
+  f.word(value, static_cast<Plain>(word_count(words) - 1), [&](Plain each) {
+    return word_at(words, static_cast<std::size_t>(each));
   });
+}
+template <typename Enum>
+requires(!kWords<Enum>.empty()) void describe(JsonWriter f, const Enum& value) {
+  describe_word(f, value, kWords<Enum>);
+}
+template <typename Enum>
+requires(!kWords<Enum>.empty()) void describe(JsonReader f, Enum& value) {
+  describe_word(f, value, kWords<Enum>);
 }
 
 /// What `describe` makes of a value.

@@ -28,24 +28,9 @@ using core::NamedTensorKind;
 
 namespace {
 
-// By MatchedBy, TensorOutcome, StepSeries::Kind and ObserverFinding::Outcome; what is no pair has
-// no word.
-constexpr std::array<std::string_view, 7> kMatchedBy{
-    "", "position", "lcs", "anchor", "partial", "map", "order"};
-constexpr std::array<std::string_view, 6> kOutcomes{
-    "equal", "within_policy", "beyond_policy", "mismatch", "not_comparable", "skipped"};
-constexpr std::array<std::string_view, 4> kStepNumbers{
-    "loss", "gradient_norm", "learning_rate", "drift"};
-constexpr std::array<std::string_view, 3> kObserverOutcomes{"unchanged", "changed", "not_judged"};
 // By what is asked of them: whether it is the baseline, whether pairs are found by position.
-constexpr std::array<std::string_view, 2> kSides{"candidate", "baseline"};
-constexpr std::array<std::string_view, 2> kModes{"keyed", "strict"};
-
-std::string_view fine_state_name(OpState state) {
-  if (state == OpState::kEqual) return "equal";
-  if (state == OpState::kWithin) return "within_policy";
-  return state == OpState::kSkipped ? "skipped" : "not_judged";
-}
+constexpr std::string_view kSides = "candidate|baseline";
+constexpr std::string_view kModes = "keyed|strict";
 
 /// A record's place as something that can be changed.
 core::CallSite& own_site(core::OpRecord& record) {
@@ -81,7 +66,7 @@ void describe_module(JsonReader f, core::OpRecord& record) {
 }
 
 void describe_module_type(JsonWriter f, const core::OpRecord& record) {
-  if (record.site) text_or_null(f, record.site->module_type);
+  if (record.site) describe(f, OrNull{record.site->module_type});
 }
 
 void describe_module_type(JsonReader f, core::OpRecord& record) {
@@ -98,8 +83,7 @@ void describe_names(auto f, Of<decltype(f), core::OpRecord>& record) {
 void describe_source(JsonWriter f, const core::OpRecord& record) {
   const core::SourceFrame* frame = record.site ? core::display_frame(*record.site) : nullptr;
   if (frame == nullptr) return;
-  f("file", frame->file);
-  f("line", frame->line == 0 ? std::nullopt : std::optional(frame->line));
+  f("file", frame->file)("line", frame->line == 0 ? std::nullopt : std::optional(frame->line));
   f("column", std::optional<std::uint32_t>());
 }
 
@@ -107,15 +91,9 @@ void describe_source(JsonReader f, core::OpRecord& record) {
   if (f.json().is_null()) return;
   core::SourceFrame frame;
   std::optional<std::uint32_t> line;
-  f("file", frame.file);
-  f("line", line);
+  f("file", frame.file)("line", line);
   frame.line = line.value_or(0);
   own_site(record).frames.push_back(std::move(frame));
-}
-
-void describe_indices(auto f, auto& baseline, auto& candidate) {
-  f("baseline", baseline);
-  f("candidate", candidate);
 }
 
 // An integer is the exact distance of integers, which goes before the one in doubles.
@@ -198,13 +176,12 @@ void describe_tensors(auto f,
   }
 }
 
-void describe_sentence(auto f, Of<decltype(f), comparators::Cause>& cause) {
+void describe_sentence(auto f, Of<decltype(f), comparators::Cause>& it) {
   const auto name = f.at("name");
-  name.word(cause.kind, comparators::kLastCause, comparators::cause_name);
-  // Evidence may stand without a cause, whose name is empty then.
-  if constexpr (!f.kReads) name.json() = json_text(cause.name());
-  f("evidence", cause.evidence);
-  f("advice", cause.advice);
+  name.word(it.kind, comparators::kLastCause, comparators::cause_name);
+  // Evidence may stand without a it, whose name is empty then.
+  if constexpr (!f.kReads) name.json() = json_text(it.name());
+  f MEMBER(evidence) MEMBER(advice);
 }
 
 void describe_key(auto f,
@@ -214,14 +191,14 @@ void describe_key(auto f,
   describe_names(f, record);
   f("occurrence", occurrence);
   // Of a model, which most reports are about, it is that of a call; 0 is left out.
-  if (f.kReads ? f.json().contains("step") : record.step != 0) f("step", record.step);
+  f.unless_empty("step", record.step);
 }
 
 void describe_call(auto f,
                    Of<decltype(f), OpDivergence>& op,
                    Of<decltype(f), core::OpRecord>& shown) {
   describe_key(f.at("key"), shown, op.occurrence);
-  describe_indices(f.at("op_index"), op.baseline_index, op.candidate_index);
+  f("op_index", Sides{op.baseline_index, op.candidate_index});
   describe_source(f.at("source"), shown);
   describe_module_type(f.at("module_type"), shown);
 }
@@ -229,14 +206,6 @@ void describe_call(auto f,
 }  // namespace
 
 // Looked up by what they describe, and so in no anonymous namespace.
-
-void describe(auto f, Of<decltype(f), Relation>& relation) {
-  f.word(relation, Relation::kMissing, relation_name);
-}
-
-void describe(auto f, Of<decltype(f), DivergenceKind>& kind) {
-  f.word(kind, DivergenceKind::kRestore, kind_name);
-}
 
 void describe(auto f, Of<decltype(f), core::Dtype>& dtype) {
   if constexpr (f.kReads) {
@@ -252,88 +221,45 @@ void describe(auto f, Of<decltype(f), comparators::UlpHistogram>& histogram) {
   }
 }
 
-void describe(auto f, Of<decltype(f), RelHistogram>& histogram) {
-  f("zero", histogram.zero);
-  f("infinite", histogram.infinite);
-  describe_exponents(f.at("exponents"), histogram);
+void describe(auto f, Of<decltype(f), RelHistogram>& it) {
+  f MEMBER(zero) MEMBER(infinite);
+  describe_exponents(f.at("exponents"), it);
 }
 
-void describe(auto f, Of<decltype(f), TensorMetrics>& m) {
-  f("elements", m.elements);
-  f("n_diff", m.n_diff);
-  f("n_beyond", m.n_beyond);
-  f("n_finite", m.n_finite);
-  f("first_diff", m.first_diff);
-  f("first_beyond", m.first_beyond);
-  f("zero_sign_only", m.zero_sign_only);
-  f("nan_both_same", m.nan_both_same);
-  f("nan_both_payload", m.nan_both_payload);
-  f("nan_baseline", m.nan_baseline);
-  f("nan_candidate", m.nan_candidate);
-  f("inf_sign", m.inf_sign);
-  f("inf_baseline", m.inf_baseline);
-  f("inf_candidate", m.inf_candidate);
-  f("noncanonical_bool", m.noncanonical_bool);
-  f("false_to_true", m.false_to_true);
-  f("true_to_false", m.true_to_false);
-  f("zeros_both", m.zeros_both);
-  f("flips", m.flips);
-  f("flushed", m.flushed);
-  f("saturated", m.saturated);
-  describe_max_abs(f.at("max_abs"), m);
-  f("max_abs_index", m.max_abs_index);
-  f("mean_abs", m.mean_abs);
-  f("max_rel", m.max_rel);
-  f("max_rel_index", m.max_rel_index);
-  f("max_rel_finite", m.max_rel_finite);
-  f("zero_baseline", m.zero_baseline);
-  f("mean_rel", m.mean_rel);
-  f("ulp_max", m.ulp_max);
-  f("ulp_mean", m.ulp_mean);
-  f("ulp_hist", m.ulp_hist);
-  f("rel_hist", m.rel_hist);
-  f.derived("rel_percentiles", [&] { return json_percentiles(m.rel_hist); });
-  f("rmse", m.rmse);
-  f("nmse", m.nmse);
-  f("l2_rel", m.l2_rel);
-  f("cosine", m.cosine);
-  f("norm_ratio", m.norm_ratio);
-  f("within_1e-3", m.within_1e3);
-  f("within_5e-3", m.within_5e3);
-  f("rtol_needed", m.rtol_needed);
-  f("atol_needed", m.atol_needed);
-  f("rtol_given_atol", m.rtol_given_atol);
-  f("atol_given_rtol", m.atol_given_rtol);
+void describe(auto f, Of<decltype(f), TensorMetrics>& it) {
+  f MEMBER(elements) MEMBER(n_diff) MEMBER(n_beyond) MEMBER(n_finite) MEMBER(first_diff)
+      MEMBER(first_beyond) MEMBER(zero_sign_only) MEMBER(nan_both_same) MEMBER(nan_both_payload);
+  f MEMBER(nan_baseline) MEMBER(nan_candidate) MEMBER(inf_sign) MEMBER(inf_baseline)
+      MEMBER(inf_candidate) MEMBER(noncanonical_bool) MEMBER(false_to_true) MEMBER(true_to_false);
+  f MEMBER(zeros_both) MEMBER(flips) MEMBER(flushed) MEMBER(saturated);
+  describe_max_abs(f.at("max_abs"), it);
+  f MEMBER(max_abs_index) MEMBER(mean_abs) MEMBER(max_rel) MEMBER(max_rel_index)
+      MEMBER(max_rel_finite) MEMBER(zero_baseline) MEMBER(mean_rel) MEMBER(ulp_max)
+          MEMBER(ulp_mean);
+  f MEMBER(ulp_hist) MEMBER(rel_hist);
+  f.derived("rel_percentiles", [&] { return json_percentiles(it.rel_hist); });
+  f MEMBER(rmse) MEMBER(nmse) MEMBER(l2_rel) MEMBER(cosine) MEMBER(norm_ratio)
+      NAMED("within_1e-3", within_1e3) NAMED("within_5e-3", within_5e3) MEMBER(rtol_needed)
+          MEMBER(atol_needed);
+  f MEMBER(rtol_given_atol) MEMBER(atol_given_rtol);
 }
 
-void describe(auto f, Of<decltype(f), comparators::Sample>& sample) {
-  f("flat_index", sample.flat_index);
-  f("index", sample.index);
-  describe_side(f.at("baseline"), sample.baseline, sample.baseline_bits);
-  describe_side(f.at("candidate"), sample.candidate, sample.candidate_bits);
-  f("ulp", sample.ulp);
+void describe(auto f, Of<decltype(f), comparators::Sample>& it) {
+  f MEMBER(flat_index) MEMBER(index);
+  describe_side(f.at("baseline"), it.baseline, it.baseline_bits);
+  describe_side(f.at("candidate"), it.candidate, it.candidate_bits);
+  f MEMBER(ulp);
 }
 
-void describe(auto f, Of<decltype(f), core::ContentSlice>& slice) {
-  f("elements", slice.elements);
-  f("stride", slice.stride);
-}
+DESCRIBE(core::ContentSlice, MEMBER(elements) MEMBER(stride))
 
-void describe(auto f, Of<decltype(f), comparators::NoiseDistance>& noise) {
-  f("l2_rel_floor", noise.l2_rel_floor);
-  f("max_abs_floor", noise.max_abs_floor);
-  f("times", noise.times);
-}
+DESCRIBE(comparators::NoiseDistance, MEMBER(l2_rel_floor) MEMBER(max_abs_floor) MEMBER(times))
 
-void describe(auto f, Of<decltype(f), comparators::Fp64Distance>& fp64) {
-  f("baseline_rmse", fp64.baseline_rmse);
-  f("candidate_rmse", fp64.candidate_rmse);
-  f("allowed", fp64.allowed);
-}
+DESCRIBE(comparators::Fp64Distance, MEMBER(baseline_rmse) MEMBER(candidate_rmse) MEMBER(allowed))
 
-void describe(auto f, Of<decltype(f), TensorComparison>& tensor) {
-  auto& b = tensor.baseline;
-  auto& c = tensor.candidate;
+void describe(auto f, Of<decltype(f), TensorComparison>& it) {
+  auto& b = it.baseline;
+  auto& c = it.candidate;
   f("slot", b.slot.empty() ? c.slot : b.slot);
   f("dtype", b.dtype);
   f("shape", b.shape);
@@ -351,36 +277,27 @@ void describe(auto f, Of<decltype(f), TensorComparison>& tensor) {
   const auto digest = f.at("digest");
   describe_digest(digest, "baseline", b);
   describe_digest(digest, "candidate", c);
-  describe_word(f.at("outcome"), tensor.outcome, kOutcomes);
-  text_or_null(f.at("note"), tensor.note);
-  text_or_null(f.at("policy"), tensor.policy);
-  f("rule", tensor.rule);
-  f("slice", tensor.slice);
-  f("noise", tensor.noise);
-  f("fp64", tensor.fp64);
-  f("metrics", tensor.metrics);
-  f("samples", tensor.samples);
+  f MEMBER(outcome) TEXT(note) TEXT(policy) MEMBER(rule) MEMBER(slice) MEMBER(noise) MEMBER(fp64)
+      MEMBER(metrics) MEMBER(samples);
 }
 
-void describe(auto f, Of<decltype(f), comparators::Cause>& cause) {
+void describe(auto f, Of<decltype(f), comparators::Cause>& it) {
   if constexpr (f.kReads) {
     if (f.json().is_null()) return;
   } else {
-    const bool has_none = cause.kind == comparators::CauseKind::kNone;
-    if (has_none && cause.evidence.empty() && cause.advice.empty()) return;
+    const bool has_none = it.kind == comparators::CauseKind::kNone;
+    if (has_none && it.evidence.empty() && it.advice.empty()) return;
   }
-  describe_sentence(f, cause);
-  f.at("also").items(cause.also,
-                     [](auto item, auto& further) { describe_sentence(item, further); });
-  f("not_recorded", cause.not_recorded);
+  describe_sentence(f, it);
+  f.at("also").items(it.also, [](auto item, auto& further) { describe_sentence(item, further); });
+  f MEMBER(not_recorded);
 }
 
-void describe(auto f, Of<decltype(f), core::GeneratorUse>& use) {
-  f("device", use.device);
-  f("seed", use.seed);
-  describe_position(f.at("before"), use.position_before);
-  describe_position(f.at("after"), use.position_after);
-  if (auto drawn = f.part("drawn", use.drawn >= 0)) describe(*drawn, use.drawn);
+void describe(auto f, Of<decltype(f), core::GeneratorUse>& it) {
+  f MEMBER(device) MEMBER(seed);
+  describe_position(f.at("before"), it.position_before);
+  describe_position(f.at("after"), it.position_after);
+  if (auto drawn = f.part("drawn", it.drawn >= 0)) describe(*drawn, it.drawn);
 }
 
 Json json_key(const OpDivergence& op) {
@@ -404,34 +321,29 @@ void describe_call(auto f, Of<decltype(f), OpDivergence>& op) {
   }
 }
 
-void describe(auto f, Of<decltype(f), OpDivergence>& op) {
-  describe_call(f, op);
-  describe_word(f.at("matched_by"), op.matched_by, kMatchedBy);
-  f("relation", op.relation);
-  f("kind", op.kind);
+void describe(auto f, Of<decltype(f), OpDivergence>& it) {
+  describe_call(f, it);
+  f MEMBER(matched_by) MEMBER(relation) MEMBER(kind);
   f.derived("rule", [&] {
-    const auto* leading = leading_output(op);
+    const auto* leading = leading_output(it);
     return leading == nullptr ? Json() : json_of(leading->rule);
   });
-  describe_tensors(f.at("outputs"), core::TensorRole::kOutput, op.outputs);
-  f("producers", op.producers);
-  describe_tensors(f.at("inputs"), core::TensorRole::kInput, op.inputs);
-  f("notes", op.notes);
-  f("cause", op.cause);
-  f("severity", op.severity);
+  describe_tensors(f.at("outputs"), core::TensorRole::kOutput, it.outputs);
+  f MEMBER(producers);
+  describe_tensors(f.at("inputs"), core::TensorRole::kInput, it.inputs);
+  f MEMBER(notes) MEMBER(cause) MEMBER(severity);
 }
 
 void describe_fine(JsonWriter f, const OpDivergence& op, OpState state) {
   f.json()["key"] = json_key(op);
-  describe_indices(f.at("op_index"), op.baseline_index, op.candidate_index);
-  describe_word(f.at("matched_by"), op.matched_by, kMatchedBy);
-  f("relation", std::string(fine_state_name(state)));
+  f("op_index", Sides{op.baseline_index, op.candidate_index});
+  f("matched_by", op.matched_by);
+  f("relation", state);
   if (state != OpState::kEqual) f("outputs", op.outputs);
 }
 
-void describe_generators(auto f, Of<decltype(f), OpDivergence>& op) {
-  f("baseline", op.baseline.generator);
-  f("candidate", op.candidate.generator);
+void describe_generators(auto f, Of<decltype(f), OpDivergence>& it) {
+  f NAMED("baseline", baseline.generator) NAMED("candidate", candidate.generator);
 }
 
 template void describe(JsonWriter, const TensorMetrics&);
@@ -439,17 +351,9 @@ template void describe(JsonWriter, const core::GeneratorUse&);
 
 namespace {
 
-/// {baseline, candidate}, null where the text is empty.
-void describe_texts(auto f,
-                    Of<decltype(f), std::string>& baseline,
-                    Of<decltype(f), std::string>& candidate) {
-  text_or_null(f.at("baseline"), baseline);
-  text_or_null(f.at("candidate"), candidate);
-}
-
 // Which side is nearer to the float64 result, which is all that is said of the ratio.
 void describe_nearer(JsonWriter f, const std::optional<double>& ratio) {
-  if (ratio) f.json() = *ratio == 1 ? "neither" : kSides.at(*ratio > 1 ? 0 : 1);
+  if (ratio) f.json() = *ratio == 1 ? "neither" : word_at(kSides, *ratio > 1 ? 0 : 1);
 }
 
 void describe_nearer(JsonReader f, std::optional<double>& ratio) {
@@ -462,7 +366,7 @@ void describe_found(auto f, Of<decltype(f), OpDivergence>& op) {
   describe_call(f, op);
   if constexpr (f.kReads) {
     std::string differs;
-    text_or_null(f.at("differs"), differs);
+    f("differs", OrNull{differs});
     if (!differs.empty()) op.notes = {differs};
   } else if (const auto differs = f.part("differs", !op.outputs.empty() || !op.notes.empty())) {
     describe(*differs, op_amount(op));
@@ -471,245 +375,146 @@ void describe_found(auto f, Of<decltype(f), OpDivergence>& op) {
 
 }  // namespace
 
-void describe(auto f, Of<decltype(f), Status>& status) {
-  f.word(status, Status::kNoBaseline, status_name);
+void describe(auto f, Of<decltype(f), comparators::Coverage>& it) {
+  f MEMBER(baseline_ops) MEMBER(candidate_ops) MEMBER(compared) MEMBER(equal) MEMBER(within_policy)
+      MEMBER(diverged) MEMBER(origins) MEMBER(propagated) MEMBER(mismatched);
+  f MEMBER(missing_in_baseline) MEMBER(missing_in_candidate) MEMBER(skipped) MEMBER(not_judged)
+      MEMBER(tensors) MEMBER(outputs) MEMBER(metadata_only) MEMBER(ignored);
+  f MEMBER(not_judged_tensors) MEMBER(elements) MEMBER(bytes) MEMBER(sliced)
+      SOMETIMES(fused_baseline) SOMETIMES(fused_candidate);
 }
 
-void describe(auto f, Of<decltype(f), comparators::Coverage>& c) {
-  f("baseline_ops", c.baseline_ops);
-  f("candidate_ops", c.candidate_ops);
-  f("compared", c.compared);
-  f("equal", c.equal);
-  f("within_policy", c.within_policy);
-  f("diverged", c.diverged);
-  f("origins", c.origins);
-  f("propagated", c.propagated);
-  f("mismatched", c.mismatched);
-  f("missing_in_baseline", c.missing_in_baseline);
-  f("missing_in_candidate", c.missing_in_candidate);
-  f("skipped", c.skipped);
-  f("not_judged", c.not_judged);
-  f("tensors", c.tensors);
-  f("outputs", c.outputs);
-  f("metadata_only", c.metadata_only);
-  f("ignored", c.ignored);
-  f("not_judged_tensors", c.not_judged_tensors);
-  f("elements", c.elements);
-  f("bytes", c.bytes);
-  f("sliced", c.sliced);
-  if (f.has("fused_baseline", c.fused_baseline != 0)) f("fused_baseline", c.fused_baseline);
-  if (f.has("fused_candidate", c.fused_candidate != 0)) f("fused_candidate", c.fused_candidate);
+void describe(auto f, Of<decltype(f), comparators::StepSeries>& it) {
+  f NAMED("number", kind) MEMBER(ordinal) MEMBER(stride) MEMBER(first_apart) MEMBER(steps)
+      MEMBER(baseline) MEMBER(candidate);
 }
 
-void describe(auto f, Of<decltype(f), comparators::StepSeries>& series) {
-  describe_word(f.at("number"), series.kind, kStepNumbers);
-  f("ordinal", series.ordinal);
-  f("stride", series.stride);
-  f("first_apart", series.first_apart);
-  f("steps", series.steps);
-  f("baseline", series.baseline);
-  f("candidate", series.candidate);
+void describe(auto f, Of<decltype(f), comparators::ReturnedValues>& it) {
+  f MEMBER(baseline) MEMBER(candidate) MEMBER(compared) MEMBER(equal) MEMBER(within_policy)
+      MEMBER(diverged) MEMBER(skipped) MEMBER(not_judged) MEMBER(missing) MEMBER(tensors);
+  f MEMBER(others) MEMBER(opaque) MEMBER(first);
 }
 
-void describe(auto f, Of<decltype(f), comparators::ReturnedValues>& returned) {
-  f("baseline", returned.baseline);
-  f("candidate", returned.candidate);
-  f("compared", returned.compared);
-  f("equal", returned.equal);
-  f("within_policy", returned.within_policy);
-  f("diverged", returned.diverged);
-  f("skipped", returned.skipped);
-  f("not_judged", returned.not_judged);
-  f("missing", returned.missing);
-  f("tensors", returned.tensors);
-  f("others", returned.others);
-  f("opaque", returned.opaque);
-  f("first", returned.first);
+DESCRIBE(comparators::RuleUse, MEMBER(match) MEMBER(policy) MEMBER(tensors))
+
+DESCRIBE(comparators::Screened, MEMBER(tensors) MEMBER(elements) MEMBER(beyond))
+
+void describe(auto f, Of<decltype(f), comparators::Difference>& it) {
+  f MEMBER(pointer) MEMBER(baseline) MEMBER(candidate) MEMBER(affects_numbers);
 }
 
-void describe(auto f, Of<decltype(f), comparators::RuleUse>& rule) {
-  f("match", rule.match);
-  f("policy", rule.policy);
-  f("tensors", rule.tensors);
+DESCRIBE(comparators::RandomDraws, MEMBER(operators) MEMBER(devices) MEMBER(seeds) TEXT(parting))
+
+void describe(auto f, Of<decltype(f), comparators::RestoredState>& it) {
+  f.at("kind").word(it.kind, comparators::kLastState, comparators::state_name);
+  f.at("outcome").word(it.outcome, comparators::kLastRestored, comparators::restored_name);
+  f MEMBER(items) MEMBER(differing) TEXT(name) TEXT(detail) TEXT(place) MEMBER(moved);
 }
 
-void describe(auto f, Of<decltype(f), comparators::Screened>& screened) {
-  f("tensors", screened.tensors);
-  f("elements", screened.elements);
-  f("beyond", screened.beyond);
+void describe(auto f, Of<decltype(f), comparators::ResumeSummary>& it) {
+  f MEMBER(step) TEXT(saved) TEXT(loaded) MEMBER(files) SIDES("op_index", baseline_op, candidate_op)
+      MEMBER(first_calls) MEMBER(states);
 }
 
-void describe(auto f, Of<decltype(f), comparators::Difference>& difference) {
-  f("pointer", difference.pointer);
-  f("baseline", difference.baseline);
-  f("candidate", difference.candidate);
-  f("affects_numbers", difference.affects_numbers);
+void describe(auto f, Of<decltype(f), comparators::GrowthStep>& it) {
+  f NAMED("op_index", op) NAMED("operator", operator_name) NAMED("module", module_path) MEMBER(in)
+      MEMBER(out) MEMBER(factor);
 }
 
-void describe(auto f, Of<decltype(f), comparators::RandomDraws>& draws) {
-  f("operators", draws.operators);
-  f("devices", draws.devices);
-  f("seeds", draws.seeds);
-  text_or_null(f.at("parting"), draws.parting);
+void describe(auto f, Of<decltype(f), comparators::Origin>& it) {
+  f SIDES("op_index", baseline_index, candidate_index);
+  describe_names(f, it.record);
+  describe_source(f.at("source"), it.record);
+  f MEMBER(relation);
+  f.at("cause").word(it.cause, comparators::kLastCause, comparators::cause_name);
+  f MEMBER(beyond_policy) MEMBER(l2_rel) MEMBER(tainted);
+  f.at("final_values") NAMED("total", outputs_total) NAMED("ops", outputs);
+  f.at("path") NAMED("steps", path_steps) NAMED("items", path);
 }
 
-void describe(auto f, Of<decltype(f), comparators::RestoredState>& state) {
-  f.at("kind").word(state.kind, comparators::kLastState, comparators::state_name);
-  f.at("outcome").word(state.outcome, comparators::kLastRestored, comparators::restored_name);
-  f("items", state.items);
-  f("differing", state.differing);
-  text_or_null(f.at("name"), state.name);
-  text_or_null(f.at("detail"), state.detail);
-  text_or_null(f.at("place"), state.place);
-  f("moved", state.moved);
+void describe(auto f, Of<decltype(f), comparators::Growth>& it) {
+  f MEMBER(first) MEMBER(last) MEMBER(ratio) MEMBER(steepest) MEMBER(amplified) MEMBER(damped)
+      MEMBER(carried) MEMBER(absorbed) MEMBER(steep) MEMBER(exceeded);
 }
 
-void describe(auto f, Of<decltype(f), comparators::ResumeSummary>& resume) {
-  f("step", resume.step);
-  text_or_null(f.at("saved"), resume.saved);
-  text_or_null(f.at("loaded"), resume.loaded);
-  f("files", resume.files);
-  describe_indices(f.at("op_index"), resume.baseline_op, resume.candidate_op);
-  f("first_calls", resume.first_calls);
-  f("states", resume.states);
+DESCRIBE(comparators::Interval, MEMBER(low) MEMBER(high))
+
+void describe(auto f, Of<decltype(f), comparators::FlakyOp>& it) {
+  f NAMED("op_index", index);
+  describe_names(f, it.record);
+  f.derived("runs", [&] { return json_integer(it.runs()); });
+  f MEMBER(counts) MEMBER(disagreement) MEMBER(differs) MEMBER(l2_rel) MEMBER(ulp_max);
 }
 
-void describe(auto f, Of<decltype(f), comparators::GrowthStep>& step) {
-  f("op_index", step.op);
-  f("operator", step.operator_name);
-  f("module", step.module_path);
-  f("in", step.in);
-  f("out", step.out);
-  f("factor", step.factor);
+void describe(auto f, Of<decltype(f), comparators::OpRepeatability>& it) {
+  f MEMBER(runs) MEMBER(assessed) MEMBER(flaky);
+  f.derived("stable", [&] { return json_integer(it.assessed - it.flaky); });
+  f MEMBER(not_assessed);
+  f.derived("shown", [&] { return Json(it.ops.size()); });
+  f NAMED("items", ops) MEMBER(notes);
 }
 
-void describe(auto f, Of<decltype(f), comparators::Origin>& origin) {
-  describe_indices(f.at("op_index"), origin.baseline_index, origin.candidate_index);
-  describe_names(f, origin.record);
-  describe_source(f.at("source"), origin.record);
-  f("relation", origin.relation);
-  f.at("cause").word(origin.cause, comparators::kLastCause, comparators::cause_name);
-  f("beyond_policy", origin.beyond_policy);
-  f("l2_rel", origin.l2_rel);
-  f("tainted", origin.tainted);
-  const auto outputs = f.at("final_values");
-  outputs("total", origin.outputs_total);
-  outputs("ops", origin.outputs);
-  const auto path = f.at("path");
-  path("steps", origin.path_steps);
-  path("items", origin.path);
+void describe(auto f, Of<decltype(f), comparators::RepeatedRun>& it) {
+  f MEMBER(name) NAMED_TEXT("dump", location) TEXT(status) MEMBER(first_divergence);
 }
 
-void describe(auto f, Of<decltype(f), comparators::Interval>& interval) {
-  f("low", interval.low);
-  f("high", interval.high);
+void describe(auto f, Of<decltype(f), comparators::Decision>& it) {
+  f SIDES("op_index", baseline_index, candidate_index);
+  describe_names(f, it.op);
+  f SIDES("value", baseline, candidate);
+  describe_source(f.at("source"), it.op);
 }
 
-void describe(auto f, Of<decltype(f), comparators::FlakyOp>& op) {
-  f("op_index", op.index);
-  describe_names(f, op.record);
-  f.derived("runs", [&] { return json_integer(op.runs()); });
-  f("counts", op.counts);
-  f("disagreement", op.disagreement);
-  f("differs", op.differs);
-  f("l2_rel", op.l2_rel);
-  f("ulp_max", op.ulp_max);
-}
-
-void describe(auto f, Of<decltype(f), comparators::OpRepeatability>& ops) {
-  f("runs", ops.runs);
-  f("assessed", ops.assessed);
-  f("flaky", ops.flaky);
-  f.derived("stable", [&] { return json_integer(ops.assessed - ops.flaky); });
-  f("not_assessed", ops.not_assessed);
-  f.derived("shown", [&] { return Json(ops.ops.size()); });
-  f("items", ops.ops);
-  f("notes", ops.notes);
-}
-
-void describe(auto f, Of<decltype(f), comparators::RepeatedRun>& run) {
-  f("name", run.name);
-  text_or_null(f.at("dump"), run.location);
-  text_or_null(f.at("status"), run.status);
-  f("first_divergence", run.first_divergence);
-}
-
-void describe(auto f, Of<decltype(f), comparators::Decision>& decision) {
-  describe_indices(f.at("op_index"), decision.baseline_index, decision.candidate_index);
-  describe_names(f, decision.op);
-  describe_indices(f.at("value"), decision.baseline, decision.candidate);
-  describe_source(f.at("source"), decision.op);
-}
-
-void describe(auto f, Of<decltype(f), comparators::ControlFlow>& parting) {
-  describe_indices(
-      f.at("last_common"), parting.last_common_baseline, parting.last_common_candidate);
-  describe_texts(f.at("next"), parting.baseline_next, parting.candidate_next);
-  describe_indices(f.at("unmatched"), parting.unmatched_baseline, parting.unmatched_candidate);
-  f("rejoined", parting.rejoined);
-  f("decision", parting.decision);
-  if (const auto after = f.part("after", parting.last_common_baseline.has_value())) {
-    describe_names(*after, parting.last_common);
-    describe_source(after->at("source"), parting.last_common);
+void describe(auto f, Of<decltype(f), comparators::ControlFlow>& it) {
+  f SIDES("last_common", last_common_baseline, last_common_candidate);
+  f.at("next")("baseline", OrNull{it.baseline_next})("candidate", OrNull{it.candidate_next});
+  f SIDES("unmatched", unmatched_baseline, unmatched_candidate) MEMBER(rejoined) MEMBER(decision);
+  if (const auto after = f.part("after", it.last_common_baseline.has_value())) {
+    describe_names(*after, it.last_common);
+    describe_source(after->at("source"), it.last_common);
   }
 }
 
-void describe(auto f, Of<decltype(f), comparators::NameMapUse::Entry>& entry) {
-  f("line", entry.line);
-  f("kind", entry.kind);
-  f("pattern", entry.pattern);
-  f("replacement", entry.replacement);
-  f("operators", entry.operators);
-  f("tensors", entry.tensors);
+void describe(auto f, Of<decltype(f), comparators::NameMapUse::Entry>& it) {
+  f MEMBER(line) MEMBER(kind) MEMBER(pattern) MEMBER(replacement) MEMBER(operators) MEMBER(tensors);
 }
 
-void describe(auto f, Of<decltype(f), comparators::RankDivergence>& first) {
-  describe_word(f.at("in"), first.in_baseline, kSides);
-  f("op_index", first.op_index);
-  describe_names(f, first.op);
+DESCRIBE(comparators::NameMapUse, MEMBER(file) MEMBER(entries))
+
+DESCRIBE(baselines::Change, MEMBER(name) MEMBER(accepted) MEMBER(now))
+
+/// Of a trace what was left out of it.
+void describe(auto f, Of<decltype(f), core::TraceSummary>& it) {
+  f MEMBER(include) MEMBER(exclude) SOMETIMES(only) SOMETIMES(optimizer);
 }
 
-void describe(auto f, Of<decltype(f), comparators::ReplayEvidence::Setting>& setting) {
-  describe_word(f.at("run"), setting.of_baseline, kSides);
-  text_or_null(f.at("isa"), setting.isa);
-  f("cpu_capability", setting.cpu_capability);
-  f("threads", setting.threads);
-  f("calls", setting.calls);
-  f("results", setting.results);
-  f("as_recorded", setting.as_recorded);
+void describe(auto f, Of<decltype(f), comparators::RankDivergence>& it) {
+  describe_word(f.at("in"), it.in_baseline, kSides);
+  f MEMBER(op_index);
+  describe_names(f, it.op);
 }
 
-void describe(auto f, Of<decltype(f), comparators::ReplayEvidence>& evidence) {
-  describe_indices(f.at("op_index"), evidence.baseline_op, evidence.candidate_op);
-  text_or_null(f.at("problem"), evidence.problem);
-  f("same_inputs", evidence.same_inputs);
-  f("settings", evidence.settings);
-  const auto reference = f.at("float64");
-  reference("baseline_rmse", evidence.baseline_rmse);
-  reference("candidate_rmse", evidence.candidate_rmse);
-  describe_nearer(reference.at("nearer"), evidence.reference_ratio);
-  f("sentences", evidence.sentences);
+void describe(auto f, Of<decltype(f), comparators::ReplayEvidence::Setting>& it) {
+  describe_word(f.at("run"), it.of_baseline, kSides);
+  f TEXT(isa) MEMBER(cpu_capability) MEMBER(threads) MEMBER(calls) MEMBER(results)
+      MEMBER(as_recorded);
 }
 
-void describe(auto f, Of<decltype(f), comparators::ObserverFinding>& finding) {
-  f("run", finding.run);
-  describe_word(f.at("outcome"), finding.outcome, kObserverOutcomes);
-  f("outputs", finding.outputs);
-  text_or_null(f.at("level"), finding.level);
-  text_or_null(f.at("output"), finding.output);
-  text_or_null(f.at("detail"), finding.detail);
+void describe(auto f, Of<decltype(f), comparators::ReplayEvidence>& it) {
+  f SIDES("op_index", baseline_op, candidate_op) TEXT(problem) MEMBER(same_inputs) MEMBER(settings);
+  const auto reference = f.at("float64") MEMBER(baseline_rmse) MEMBER(candidate_rmse);
+  describe_nearer(reference.at("nearer"), it.reference_ratio);
+  f MEMBER(sentences);
 }
 
-void describe(auto f, Of<decltype(f), comparators::ExpectedOutcome>& entry) {
-  f("match", entry.match);
-  f("reason", entry.reason);
-  text_or_null(f.at("issue"), entry.issue);
-  f("owner", entry.owner);
-  f("expires", entry.expires);
-  f.at("outcome").word(entry.what, comparators::ExpectedOutcome::What::kElsewhere, expected_name);
-  f("operators", entry.operators);
-  text_or_null(f.at("detail"), entry.detail);
-  f.at("found").items(entry.found, [](auto item, auto& op) { describe_found(item, op); });
+void describe(auto f, Of<decltype(f), comparators::ObserverFinding>& it) {
+  f MEMBER(run) MEMBER(outcome) MEMBER(outputs) TEXT(level) TEXT(output) TEXT(detail);
+}
+
+void describe(auto f, Of<decltype(f), comparators::ExpectedOutcome>& it) {
+  f MEMBER(match) MEMBER(reason) TEXT(issue) MEMBER(owner) MEMBER(expires) NAMED("outcome", what)
+      MEMBER(operators) TEXT(detail);
+  f.at("found").items(it.found, [](auto item, auto& op) { describe_found(item, op); });
 }
 
 namespace {
@@ -769,27 +574,21 @@ void describe_reference(auto f, Of<decltype(f), RunSummary>& run) {
   const auto there = f.part("reference", reference.has_value());
   if (!there) return;
   if constexpr (f.kReads) reference.emplace();
-  (*there)("run", reference->run_name);
-  (*there)("index_digest", reference->index_digest);
-  (*there)("contents", reference->contents);
-  (*there)("bytes", reference->bytes);
   bool given = run.missing_reference.empty();
-  (*there)("given", given);
+  auto& it = *reference;
+  (*there) NAMED("run", run_name) MEMBER(index_digest) MEMBER(contents)
+      MEMBER(bytes)("given", given);
   if constexpr (f.kReads) run.missing_reference = given ? "" : "it was not given";
 }
 
-void describe_run(auto f, Of<decltype(f), RunSummary>& run, bool is_baseline) {
-  auto& m = run.manifest;
+void describe_run(auto f, Of<decltype(f), RunSummary>& it, bool is_baseline) {
+  auto& m = it.manifest;
   const bool known = is_known(m);
   const auto put = [&](std::string_view key, auto& value) {
     if (const auto member = f.part(key, known)) describe(*member, value);
   };
-  f("name", run.name);
-  f.derived("role", [&] { return Json(kSides.at(is_baseline ? 1 : 0)); });
-  text_or_null(f.at("dump"), run.location);
-  f("status", run.status);
-  text_or_null(f.at("signal"), run.signal);
-  f("last_op", run.last_op);
+  f MEMBER(name).derived("role", [&] { return Json(word_at(kSides, is_baseline ? 1 : 0)); });
+  f NAMED_TEXT("dump", location) MEMBER(status) TEXT(signal) MEMBER(last_op);
   put("device", m.device);
   if constexpr (f.kReads) m.created = f.json().at("device").is_null() ? "" : "unknown";
   describe_threads(f.at("threads"), m);
@@ -803,19 +602,14 @@ void describe_run(auto f, Of<decltype(f), RunSummary>& run, bool is_baseline) {
     return platform ? json_text(core::to_hex(platform->key())) : Json();
   });
   put("seconds", m.seconds);
-  text_or_null(f.at("message"), run.message);
+  f TEXT(message);
   put("level", m.trace.level);
   describe_ranges(f, "keep_ops", m.trace.keep_ops);
-  describe_reference(f, run);
-  text_or_null(f.at("model"), m.model_path);
-  f("include", m.trace.include);
-  f("exclude", m.trace.exclude);
+  describe_reference(f, it);
+  f NAMED_TEXT("model", manifest.model_path);
+  describe(f, m.trace);
   // Of programs alone, and so left out of most.
-  if (f.kReads ? f.json().contains("only") : !m.trace.only.empty()) f("only", m.trace.only);
-  if (f.kReads ? f.json().contains("optimizer") : !m.trace.optimizer.empty()) {
-    f("optimizer", m.trace.optimizer);
-  }
-  if (f.kReads ? f.json().contains("method") : m.is_of_program()) f("method", m.model_method);
+  if (f.has("method", m.is_of_program())) f("method", m.model_method);
 }
 
 void describe_runs(auto f, Of<decltype(f), std::vector<RunSummary>>& runs) {
@@ -831,7 +625,7 @@ void describe_versions(auto f, Of<decltype(f), std::vector<RunSummary>>& runs) {
   f.items(runs, [](auto item, auto& run) {
     auto& manifest = run.manifest;
     auto version = core::text_or_empty(core::environment_fact(manifest, "libtorch.version"));
-    text_or_null(item, version);
+    describe(item, OrNull{version});
     if constexpr (item.kReads) {
       if (!version.empty()) manifest.environment.push_back({"libtorch.version", version});
     }
@@ -847,19 +641,14 @@ void describe_tool(auto f,
     return Json(fmt::format("{}.{}", core::kDumpFormatMajor, core::kDumpFormatMinor));
   });
   describe_versions(f.at("libtorch"), runs);
-  text_or_null(f.at("hdf5"), hdf5_version);
+  f("hdf5", OrNull{hdf5_version});
 }
 
-void describe_verdict(auto f, Of<decltype(f), Report>& report) {
-  f("status", report.status);
-  f("kind", report.kind);
-  f.derived("exit_code", [&] { return Json(static_cast<int>(exit_code_of(report))); });
-  f.derived("headline", [&] { return json_text(verdict_line(report).raw()); });
-  f("reasons", report.reasons);
-  f("also", report.also);
-  text_or_null(f.at("mend"), report.mend);
-  text_or_null(f.at("policy"), report.policy);
-  f("from_accepted", report.from_accepted);
+void describe_verdict(auto f, Of<decltype(f), Report>& it) {
+  f MEMBER(status) MEMBER(kind);
+  f.derived("exit_code", [&] { return Json(static_cast<int>(exit_code_of(it))); });
+  f.derived("headline", [&] { return json_text(verdict_line(it).raw()); });
+  f MEMBER(reasons) MEMBER(also) TEXT(mend) TEXT(policy) MEMBER(from_accepted);
 }
 
 /// Of the named tensors of one run; none where there is no such run. Borrowed from its report.
@@ -877,16 +666,12 @@ std::map<std::pair<NamedTensorKind, std::string_view>, std::optional<core::Diges
 using DigestPair = std::array<std::optional<core::Digest>, 2>;
 
 void describe_named_tensor(auto f,
-                           Of<decltype(f), comparators::NamedTensorDifference>& tensor,
+                           Of<decltype(f), comparators::NamedTensorDifference>& it,
                            Of<decltype(f), std::string>& pointer,
                            DigestPair& digests) {
-  f("pointer", pointer);
-  f("baseline", digests[0]);
-  f("candidate", digests[1]);
+  f("pointer", pointer)("baseline", digests[0])("candidate", digests[1]);
   f.derived("affects_numbers", [] { return Json(true); });
-  text_or_null(f.at("note"), tensor.note);
-  f("metrics", tensor.metrics);
-  f("samples", tensor.samples);
+  f TEXT(note) MEMBER(metrics) MEMBER(samples);
 }
 
 void describe_named_tensors(JsonWriter f, const Report& report) {
@@ -958,7 +743,7 @@ Json json_missing(const Report& report) {
   Json items = Json::array();
   for (const OpDivergence* op : every_divergence(report)) {
     if (op->relation != Relation::kMissing) continue;
-    items.push_back({{"missing_in", kSides.at(op->baseline_index ? 0 : 1)},
+    items.push_back({{"missing_in", word_at(kSides, op->baseline_index ? 0 : 1)},
                      {"op_index", json_integer(shown_index(*op))},
                      {"key", json_key(*op)}});
   }
@@ -981,7 +766,7 @@ Json json_modules(const Report& report) {
     Json item{{"path", json_text(path)}};
     for (const Relation relation :
          {Relation::kOrigin, Relation::kPropagated, Relation::kMismatch, Relation::kMissing}) {
-      item[std::string(relation_name(relation))] = json_integer(counts[relation]);
+      item[std::string(word_of(relation))] = json_integer(counts[relation]);
     }
     out.push_back(std::move(item));
   }
@@ -993,7 +778,7 @@ void describe_all_generators(JsonWriter f, const Report& report) {
   for (const OpDivergence* op : every_divergence(report)) {
     if (!op->baseline.generator && !op->candidate.generator) continue;
     const JsonWriter item(f.json().emplace_back());
-    describe_indices(item.at("op_index"), op->baseline_index, op->candidate_index);
+    item("op_index", Sides{op->baseline_index, op->candidate_index});
     item.json()["operator"] = json_key(*op)["operator"];
     describe_generators(item, *op);
   }
@@ -1011,39 +796,20 @@ void describe_all_generators(JsonReader f, Report& report) {
   for (const Json& each : f.json()) {
     const JsonReader item(each);
     Indices indices;
-    describe_indices(item.at("op_index"), indices.first, indices.second);
+    item("op_index", Sides{indices.first, indices.second});
     const auto found = by_index.find(indices);
     if (found != by_index.end()) describe_generators(item, *found->second);
   }
 }
 
-void describe_growth(auto f, Of<decltype(f), Report>& report) {
-  auto& growth = report.growth;
-  f("origins", report.origins_total);
-  f("final_values", report.final_values);
-  f("first", growth.first);
-  f("last", growth.last);
-  f("ratio", growth.ratio);
-  f("steepest", growth.steepest);
-  f("amplified", growth.amplified);
-  f("damped", growth.damped);
-  f("carried", growth.carried);
-  f("absorbed", growth.absorbed);
-  f("steep", growth.steep);
-  f("exceeded", growth.exceeded);
-}
-
 // What a round of recordings said by itself, under level auto.
-void describe_pass(auto f, Of<decltype(f), Report>& pass) {
-  f("status", pass.status);
-  f("kind", pass.kind);
-  f.derived("headline", [&] { return json_text(verdict_line(pass).raw()); });
-  f("coverage", pass.coverage);
-  f("first_divergence", pass.first_divergence);
-  f.at("runs").items(pass.runs, [](auto item, auto& run) {
+void describe_pass(auto f, Of<decltype(f), Report>& it) {
+  f MEMBER(status) MEMBER(kind);
+  f.derived("headline", [&] { return json_text(verdict_line(it).raw()); });
+  f MEMBER(coverage) MEMBER(first_divergence);
+  f.at("runs").items(it.runs, [](auto item, auto& run) {
     auto& manifest = run.manifest;
-    item("name", run.name);
-    text_or_null(item.at("dump"), run.location);
+    item("name", run.name)("dump", OrNull{run.location});
     if (const auto level = item.part("level", is_known(manifest))) {
       describe(*level, manifest.trace.level);
       if constexpr (item.kReads) manifest.created = "unknown";
@@ -1068,15 +834,13 @@ Json json_undetected(const comparators::RepeatSummary& repeat) {
   return none_differs ? json_number(comparators::undetected_share(repeat.judged)) : Json();
 }
 
-void describe_repeat(auto f, Of<decltype(f), comparators::RepeatSummary>& repeat) {
-  f("runs", repeat.runs);
-  f("judged", repeat.judged);
-  f("differing", repeat.differing);
-  f.derived("chance", [&] { return json_of(repeat.chance()); });
-  f.derived("undetected", [&] { return json_undetected(repeat); });
-  f.derived("first_is_odd", [&] { return Json(repeat.first_is_odd()); });
-  f("alike", repeat.alike);
-  if (const auto ops = f.part("operators", repeat.ops.runs != 0)) describe(*ops, repeat.ops);
+void describe_repeat(auto f, Of<decltype(f), comparators::RepeatSummary>& it) {
+  f MEMBER(runs) MEMBER(judged) MEMBER(differing);
+  f.derived("chance", [&] { return json_of(it.chance()); });
+  f.derived("undetected", [&] { return json_undetected(it); });
+  f.derived("first_is_odd", [&] { return Json(it.first_is_odd()); });
+  f MEMBER(alike);
+  if (const auto ops = f.part("operators", it.ops.runs != 0)) describe(*ops, it.ops);
 }
 
 void describe_repeat_of(JsonWriter f, const Report& report) {
@@ -1115,92 +879,50 @@ void describe_ranks(JsonReader f, Report& report) {
   });
 }
 
-void describe_map(auto f, Of<decltype(f), comparators::NameMapUse>& map) {
-  f("file", map.file);
-  f("entries", map.entries);
-}
-
 void describe_alignment(auto f, Of<decltype(f), Report>& report) {
-  auto& alignment = report.alignment;
-  describe_word(f.at("mode"), alignment.by_position, kModes);
-  const auto matched = f.at("matched");
-  matched("position", alignment.position);
-  matched("lcs", alignment.lcs);
-  matched("anchor", alignment.anchor);
-  matched("partial", alignment.partial);
-  matched("map", alignment.map);
-  matched("order", alignment.order);
-  f("reordered", alignment.reordered);
-  describe_indices(f.at("left_out"), alignment.left_out_baseline, alignment.left_out_candidate);
-  if (const auto map = f.part("name_map", !report.name_map.entries.empty())) {
-    describe_map(*map, report.name_map);
-  }
-  f("gave_up", alignment.gave_up);
-  f("work", alignment.work);
-  f("work_limit", alignment.work_limit);
+  auto& it = report.alignment;
+  describe_word(f.at("mode"), it.by_position, kModes);
+  f.at("matched") MEMBER(position) MEMBER(lcs) MEMBER(anchor) MEMBER(partial) MEMBER(map)
+      MEMBER(order);
+  f MEMBER(reordered) SIDES("left_out", left_out_baseline, left_out_candidate);
+  auto& map = report.name_map;
+  if (const auto part = f.part("name_map", !map.entries.empty())) describe(*part, map);
+  f MEMBER(gave_up) MEMBER(work) MEMBER(work_limit);
 }
 
-void describe_changes(auto f, Of<decltype(f), std::vector<baselines::Change>>& changes) {
-  f.items(changes, [](auto item, auto& change) {
-    item("name", change.name);
-    item("accepted", change.accepted);
-    item("now", change.now);
-  });
-}
-
-void describe_gate(auto f, Of<decltype(f), GateOutcome>& gate) {
-  f("name", gate.gate);
-  f("runs", gate.runs);
-  f("runs_agree", gate.runs_agree);
-  text_or_null(f.at("platform_key"), gate.key);
-  const auto baseline = f.at("baseline");
-  baseline.at("state").word(gate.baseline, BaselineState::kNoKey, state_name);
-  text_or_null(baseline.at("file"), gate.file);
-  describe_changes(baseline.at("changes"), gate.changes);
-  text_or_null(baseline.at("summary"), gate.summary);
-  text_or_null(baseline.at("nearest"), gate.nearest);
-  describe_changes(baseline.at("nearest_changes"), gate.nearest_changes);
-  text_or_null(f.at("pending"), gate.pending);
-  text_or_null(f.at("refusal"), gate.refusal);
-  f("orphans", gate.orphans);
-  f("notes", gate.notes);
-  text_or_null(f.at("attempt"), gate.attempt);
-  text_or_null(f.at("config"), gate.config);
+void describe_gate(auto f, Of<decltype(f), GateOutcome>& it) {
+  f NAMED("name", gate) MEMBER(runs) MEMBER(runs_agree) NAMED_TEXT("platform_key", key);
+  f.at("baseline") NAMED("state", baseline) TEXT(file) MEMBER(changes) TEXT(summary) TEXT(nearest)
+      MEMBER(nearest_changes);
+  f TEXT(pending) TEXT(refusal) MEMBER(orphans) MEMBER(notes) TEXT(attempt) TEXT(config);
 }
 
 /// @param gate  null without one, and for a reader never
 void describe_report(auto f,
-                     Of<decltype(f), Report>& report,
+                     Of<decltype(f), Report>& it,
                      Of<decltype(f), std::string>& hdf5_version,
                      Of<decltype(f), GateOutcome>* gate) {
   f.derived("format", [] { return Json("repro-check-report"); });
   f.derived("version", [] { return Json(kReportVersion); });
-  describe_tool(f.at("tool"), report.runs, hdf5_version);
-  describe_verdict(f.at("verdict"), report);
-  f("returned", report.returned);
-  f("coverage", report.coverage);
-  f("rules", report.rules);
-  f("screened", report.screened);
-  describe_runs(f.at("runs"), report.runs);
-  describe_differences(f.at("differences"), report);
-  f("first_divergence", report.first_divergence);
-  f("first_bit_difference", report.first_bit_difference);
-  describe_divergences(f.at("divergences"), report);
-  f("origins", report.origins);
-  describe_growth(f.at("growth"), report);
-  f.at("passes").items(report.passes, [](auto item, auto& pass) { describe_pass(item, pass); });
-  describe_repeat_of(f.at("repeat"), report);
-  f("control_flow", report.control_flow);
-  describe_alignment(f.at("alignment"), report);
-  describe_ranks(f.at("ranks"), report);
-  f.derived("missing", [&] { return json_missing(report); });
-  f.derived("modules", [&] { return json_modules(report); });
-  describe_all_generators(f.at("rng"), report);
-  if (f.has("random", report.draws.operators != 0)) f("random", report.draws);
-  if (f.has("resume", report.resume.has_value())) f("resume", report.resume);
-  if (f.has("steps", !report.steps.empty())) f("steps", report.steps);
-  f("replay", report.replay);
-  f("observer", report.observer);
+  describe_tool(f.at("tool"), it.runs, hdf5_version);
+  describe_verdict(f.at("verdict"), it);
+  f MEMBER(returned) MEMBER(coverage) MEMBER(rules) MEMBER(screened);
+  describe_runs(f.at("runs"), it.runs);
+  describe_differences(f.at("differences"), it);
+  f MEMBER(first_divergence) MEMBER(first_bit_difference);
+  describe_divergences(f.at("divergences"), it);
+  f MEMBER(origins);
+  describe(f.at("growth") NAMED("origins", origins_total) MEMBER(final_values), it.growth);
+  f.at("passes").items(it.passes, [](auto item, auto& pass) { describe_pass(item, pass); });
+  describe_repeat_of(f.at("repeat"), it);
+  f MEMBER(control_flow);
+  describe_alignment(f.at("alignment"), it);
+  describe_ranks(f.at("ranks"), it);
+  f.derived("missing", [&] { return json_missing(it); });
+  f.derived("modules", [&] { return json_modules(it); });
+  describe_all_generators(f.at("rng"), it);
+  if (f.has("random", it.draws.operators != 0)) f NAMED("random", draws);
+  f SOMETIMES(resume) SOMETIMES(steps) MEMBER(replay) MEMBER(observer);
   if (gate == nullptr) {
     f.derived("expected", [] { return Json::array(); });
     f.derived("gate", [] { return Json(); });
@@ -1208,8 +930,7 @@ void describe_report(auto f,
     f("expected", gate->expected);
     if (const auto part = f.part("gate", true)) describe_gate(*part, *gate);
   }
-  f("warnings", report.warnings);
-  f.at("timing")("compare_seconds", report.seconds);
+  f MEMBER(warnings).at("timing") NAMED("compare_seconds", seconds);
 }
 
 std::string line(const Json& json) { return to_document(json, false); }
@@ -1234,7 +955,7 @@ std::string jsonl_header(const Report& report, const RenderOptions& options) {
   Json out{{"type", "header"}, {"format", "repro-check-lines"}, {"version", kReportVersion}};
   const JsonWriter f(out);
   describe_tool(f.at("tool"), report.runs, options.hdf5_version);
-  text_or_null(f.at("policy"), report.policy);
+  f("policy", OrNull{report.policy});
   describe_runs(f.at("runs"), report.runs);
   describe_differences(f.at("differences"), report);
   return line(out);
@@ -1260,10 +981,8 @@ std::string jsonl_end(const Report& report, std::uint64_t shown) {
   Json out{{"type", "verdict"}};
   const JsonWriter f(out);
   describe_verdict(f, report);
-  f("coverage", report.coverage);
-  f("shown", shown);
-  f("total", std::max(shown, report.divergences_total));
-  f("compare_seconds", report.seconds);
+  f("coverage", report.coverage)("shown", shown)(
+      "total", std::max(shown, report.divergences_total))("compare_seconds", report.seconds);
   return text + line(out);
 }
 

@@ -372,7 +372,7 @@ std::string baseline_text(const GateOutcome& gate) {
 }
 
 std::string expected_text(const ExpectedOutcome& entry) {
-  std::string text = fmt::format("{}: {}", entry.match, expected_name(entry.what));
+  std::string text = fmt::format("{}: {}", entry.match, word_of(entry.what));
   if (entry.operators > 0) text += fmt::format(", {}", format_count(entry.operators, "operator"));
   if (!entry.detail.empty()) text += ", " + entry.detail;
   return text + fmt::format("; until {}, {}", entry.expires, entry.owner);
@@ -494,8 +494,7 @@ std::string tally_text(const Counts& counts) {
   std::vector<std::string> texts;
   for (const auto& [relation, number] : counts) {
     const bool are_origins = relation == Relation::kOrigin && number != 1;
-    texts.push_back(
-        fmt::format("{} {}{}", number, relation_name(relation), are_origins ? "s" : ""));
+    texts.push_back(fmt::format("{} {}{}", number, word_of(relation), are_origins ? "s" : ""));
   }
   return fmt::format("{}", fmt::join(texts, ", "));
 }
@@ -742,22 +741,6 @@ void add_returned(Page& page, const Report& report) {
                        returned.compared + returned.missing < 2 && returned.opaque.empty();
   if (is_said) return;
   page.prose("returned", returned_text(report));
-}
-
-std::string_view state_name(BaselineState state) noexcept {
-  return name_of(
-      state, {"not_asked", "same", "refresh", "stale", "missing", "differs", "damaged", "no_key"});
-}
-
-std::string_view expected_name(ExpectedOutcome::What what) noexcept {
-  return name_of(what,
-                 {"excused",
-                  "agreed",
-                  "unexpected_pass",
-                  "beyond_limit",
-                  "not_judged",
-                  "expired",
-                  "elsewhere"});
 }
 
 void add_gate(Page& page, const GateOutcome* gate, const Detail& detail) {

@@ -378,7 +378,7 @@ std::string consequence_text(const OpDivergence& op) {
 
 Line item_line(const OpDivergence& op) {
   const std::string tail =
-      is_consequence(op) ? consequence_text(op) : std::string(relation_name(op.relation));
+      is_consequence(op) ? consequence_text(op) : std::string(word_of(op.relation));
   return op_line(op).put(" ").put(tail, relation_role(op.relation));
 }
 
