@@ -49,6 +49,8 @@ constexpr std::array kLines{
     ViewLine{
         "cut short", "rank {rank}: {steps:step}, the last operator was {last_operator}", "stopped"},
     ViewLine{"compared", "{ranks_read:rank}, {steps:step}: {tallies}"},
+    ViewLine{
+        "sharded", "{:tensor} that one rank alone holds: nothing to compare them with", "alone"},
     ViewLine{"not read", "{:tensor} without a digest", "tensors_unread"},
 };
 
@@ -132,6 +134,7 @@ Json document_of(const RanksReport& report, const std::string& dump) {
                 {"replicated", report.replicated},
                 {"set_aside", report.set_aside},
                 {"collectives", json_integer(report.collectives)},
+                {"alone", json_integer(report.alone)},
                 {"tensors_unread", report.unread}};
   document["first"] = nullptr;
   document["cause"] = nullptr;

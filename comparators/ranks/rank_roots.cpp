@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <functional>
+#include <map>
 #include <span>
 #include <utility>
 #include <variant>
@@ -140,9 +142,15 @@ class RankReader {
     for (std::size_t k = 0; k < kReplicaKinds; ++k) {
       const auto kind = static_cast<ReplicaKind>(k);
       if (rule_of(kind).record != name) continue;
-      const ReplicaItems items = items_of(record, kind, apart_, found_.unread);
-      if (items.empty()) continue;
-      found_.roots[{record.step, kind, ordinal}] = {root_of(items), record.index, items.size()};
+      std::map<std::string, ReplicaItems, std::less<>> parts;
+      for (ReplicaItem& item : items_of(record, kind, apart_, found_.unread)) {
+        const std::string part(part_of(item.name));
+        parts[part].push_back(std::move(item));
+      }
+      for (const auto& [part, items] : parts) {
+        found_.roots[{record.step, kind, ordinal, part}] = {
+            root_of(items), record.index, items.size()};
+      }
     }
   }
 
@@ -157,6 +165,10 @@ class RankReader {
 
 std::string_view replica_kind_name(ReplicaKind kind) noexcept {
   return kRules.at(static_cast<std::size_t>(kind)).name;
+}
+
+std::string_view part_of(std::string_view name) noexcept {
+  return name.substr(std::min(name.rfind(core::kShardMark), name.size()));
 }
 
 ReplicaItems items_of(const core::OpRecord& record,

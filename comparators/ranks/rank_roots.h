@@ -38,13 +38,20 @@ ReplicaItems items_of(const core::OpRecord& record,
                       const SetAside& apart,
                       std::uint64_t& unread);
 
-/// One kind at one moment. Several optimizers of a step have a moment each.
+/// The part of a tensor that a rank holds, as its name ends: `@0:1/2`, the second half along
+/// dimension 0; empty where it holds all of it.
+std::string_view part_of(std::string_view name) noexcept;
+
+/// One kind at one moment, and of sharded tensors one part. Several optimizers of a step have a
+/// moment each.
 struct ReplicaMoment {
   std::uint32_t step = 0;
   ReplicaKind kind = ReplicaKind::kParameters;
   std::uint32_t ordinal = 0;
+  std::string part;
   auto operator<=>(const ReplicaMoment& other) const {
-    return std::tie(step, kind, ordinal) <=> std::tie(other.step, other.kind, other.ordinal);
+    return std::tie(step, kind, ordinal, part) <=>
+           std::tie(other.step, other.kind, other.ordinal, other.part);
   }
   bool operator==(const ReplicaMoment&) const = default;
 };

@@ -37,6 +37,12 @@ struct RankRead {
   bool grouped = false;     ///< it made groups of some of the ranks
 };
 
+/// What a rank has at some moment.
+struct Held {
+  RankState* state = nullptr;
+  const ReplicaRoot* root = nullptr;
+};
+
 /// Digests that any of `values` has, with how many have it; the greatest first.
 template <typename Values, typename Project>
 std::vector<std::pair<core::Digest, std::size_t>> counted(const Values& values, Project project) {
@@ -75,6 +81,7 @@ class ReplicaComparison {
     }
     report_.replicated = beginnings_.size() - apart_.size();
     find_absent();
+    gather();
     for (std::size_t k = 0; k < kReplicaKinds; ++k) judge(static_cast<ReplicaKind>(k));
     find_other_collective();
     find_equal_inputs();
@@ -143,7 +150,8 @@ class ReplicaComparison {
   /// By a wrapper all parameters are replicas, else those that begin equal.
   void set_aside_others() {
     for (const auto& [name, known] : beginnings_) {
-      if (!known.equal || known.ranks != begun_) apart_.insert(name);
+      const bool sharded = !part_of(name).empty();
+      if (!known.equal || (!sharded && known.ranks != begun_)) apart_.insert(name);
     }
     report_.set_aside.assign(apart_.begin(), apart_.end());
   }
@@ -164,47 +172,58 @@ class ReplicaComparison {
     }
   }
 
-  /// At moments that every rank has: a rank that stopped is said to have stopped.
-  void judge(ReplicaKind kind) {
-    if (roots_.size() < 2) return;
-    ReplicaTally& tally = report_.kinds.at(static_cast<std::size_t>(kind));
-    for (const auto& [key, first] : roots_.begin()->second.roots) {
-      if (key.kind != kind) continue;
-      const bool everywhere = std::ranges::all_of(
-          roots_, [&](const auto& entry) { return entry.second.roots.contains(key); });
-      if (!everywhere) continue;
-      ++tally.moments;
-      tally.items += first.items;
-      const auto at = [&](const auto& entry) { return entry.second.roots.at(key).digest; };
-      const bool equal =
-          std::ranges::all_of(roots_, [&](const auto& entry) { return at(entry) == first.digest; });
-      if (!equal && !tally.first) tally.first = descend(key);
+  void gather() {
+    for (auto& [state, found] : roots_) {
+      for (const auto& [key, root] : found.roots) {
+        moments_[key].push_back({state, &root});
+        holders_[key.part].insert(state);
+      }
     }
   }
 
-  ReplicaDifference descend(const ReplicaMoment& key) {
-    const auto roots =
-        counted(roots_, [&](const auto& entry) { return entry.second.roots.at(key).digest; });
+  /// How many ranks must have something of a part alike.
+  std::size_t holders_of(const std::string& part) const {
+    return part.empty() ? roots_.size() : holders_.at(part).size();
+  }
+
+  /// At moments that every holder has: a rank that stopped is said to have stopped.
+  void judge(ReplicaKind kind) {
+    if (roots_.size() < 2) return;
+    ReplicaTally& tally = report_.kinds.at(static_cast<std::size_t>(kind));
+    for (const auto& [key, held] : moments_) {
+      if (key.kind != kind) continue;
+      const ReplicaRoot& first = *held.front().root;
+      if (holders_of(key.part) == 1) report_.alone += first.items;
+      if (held.size() < 2 || held.size() != holders_of(key.part)) continue;
+      ++tally.moments;
+      tally.items += first.items;
+      const bool equal = std::ranges::all_of(
+          held, [&](const Held& each) { return each.root->digest == first.digest; });
+      if (!equal && !tally.first) tally.first = descend(key, held);
+    }
+  }
+
+  ReplicaDifference descend(const ReplicaMoment& key, const std::vector<Held>& held) {
+    const auto roots = counted(held, [](const Held& each) { return each.root->digest; });
     ReplicaDifference difference;
     difference.kind = key.kind;
     difference.step = key.step;
     const bool has_majority = roots.size() > 1 && roots[0].second > roots[1].second;
-    for (const auto& [state, found] : roots_) {
-      const ReplicaRoot& root = found.roots.at(key);
-      const bool is_odd = root.digest != roots.front().first;
+    for (const auto& [state, root] : held) {
+      const bool is_odd = root->digest != roots.front().first;
       if (has_majority && is_odd) difference.odd.push_back(state->recording.rank);
       if (is_odd || difference.op == 0) {
         difference.rank = state->recording.rank;
-        difference.op = root.op;
+        difference.op = root->op;
       }
     }
     std::map<std::string, std::set<core::Digest>> by_name;
     std::map<std::string, std::size_t> having;
-    for (const auto& [state, found] : roots_) {
-      with_dump(*state, [&](const core::DumpSource& dump) {
+    for (const auto& [state, root] : held) {
+      with_dump(*state, [&, op = root->op](const core::DumpSource& dump) {
         std::uint64_t ignored = 0;
-        const core::OpRecord record = dump.op(found.roots.at(key).op);
-        for (const ReplicaItem& item : items_of(record, key.kind, apart_, ignored)) {
+        for (const ReplicaItem& item : items_of(dump.op(op), key.kind, apart_, ignored)) {
+          if (part_of(item.name) != key.part) continue;
           by_name[item.name].insert(item.digest);
           ++having[item.name];
         }
@@ -212,7 +231,7 @@ class ReplicaComparison {
     }
     difference.of = by_name.size();
     for (const auto& [name, digests] : by_name) {
-      if (digests.size() > 1 || having[name] != roots_.size()) difference.names.push_back(name);
+      if (digests.size() > 1 || having[name] != held.size()) difference.names.push_back(name);
     }
     return difference;
   }
@@ -360,6 +379,8 @@ class ReplicaComparison {
   const OpenRank& open_;
   RanksReport report_;
   std::map<RankState*, RankRoots> roots_;  ///< by rank: of states in one list
+  std::map<ReplicaMoment, std::vector<Held>> moments_;
+  std::map<std::string, std::set<RankState*>> holders_;  ///< by part
   std::map<std::string, Beginning> beginnings_;
   std::size_t begun_ = 0;  ///< ranks that have any
   SetAside apart_;

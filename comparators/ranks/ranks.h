@@ -85,6 +85,7 @@ struct RanksReport {
   /// replicas.
   std::vector<std::string> set_aside;
   std::uint64_t unread = 0;       ///< tensors of these kinds that have no digest
+  std::uint64_t alone = 0;        ///< tensors that one rank alone holds: shards without a replica
   std::uint64_t collectives = 0;  ///< that every rank made, and that were held against each other
   std::vector<RankFinding> findings;
 

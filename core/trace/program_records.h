@@ -52,6 +52,10 @@ inline constexpr std::string_view kParameterPrefix = "param.";
 inline constexpr std::string_view kStatePrefix = "state.";
 inline constexpr std::string_view kBufferPrefix = "buffer.";
 
+/// In the name of a tensor of which a rank holds a part: `weight@0:1/2`, the second half along
+/// dimension 0 of the mesh's axis that has two ranks.
+inline constexpr char kShardMark = '@';
+
 // Facts of the environment, by the function that the program called: what no seed pins, what would
 // not repeat and was given the run's seed, and what sets seeds or makes kernels deterministic.
 inline constexpr std::string_view kUnpinned = "unpinned.";

@@ -5,6 +5,7 @@
 #include <ATen/core/ivalue.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
@@ -186,7 +187,11 @@ capture::NamedValues numbers_of_step(const capture::NamedValues& values) {
   }
   const c10::impl::ExcludeDispatchKeyGuard unseen(capture::kCaptureKey);
   capture::NamedValues numbers;
-  if (const auto norm = capture::l2_norm(gradients)) {
+  // A rank that holds a shard does not know the norm of the whole.
+  const bool sharded = std::ranges::any_of(values, [](const auto& value) {
+    return value.first.find(core::kShardMark) != std::string::npos;
+  });
+  if (const auto norm = sharded ? std::nullopt : capture::l2_norm(gradients)) {
     numbers.emplace_back(core::kGradientNorm, *norm);
   }
   if (const auto sums = capture::sketch(parameters)) {

@@ -479,6 +479,22 @@ def _inside(name, value, leaf, depth=0):
     return [each for key, part in items for each in _inside(f"{name}[{key!r}]", part, leaf, depth + 1)]
 
 
+def _held_here(name, tensor):
+    """Of a DTensor what this rank holds, its name with the part that it is: `weight@0:1/2` is the second
+    half along dimension 0. Equal names on several ranks are replicas of one another."""
+    spec = getattr(tensor, "_spec", None)
+    if spec is None or not hasattr(tensor, "_local_tensor"):
+        return name, tensor
+    place = spec.mesh.get_coordinate()
+    parts = []
+    for axis, placement in enumerate(spec.placements):
+        if placement.is_replicate() or place is None:
+            continue
+        dimension = placement.dim if hasattr(placement, "dim") else "partial"
+        parts.append(f"{dimension}:{place[axis]}/{spec.mesh.size(axis)}")
+    return name + ("@" + ",".join(parts) if parts else ""), tensor._local_tensor
+
+
 def grad_scaler(torch):
     """Its class, of automatic mixed precision."""
     return getattr(getattr(torch, "amp", None), "GradScaler", None) or torch.cuda.amp.GradScaler
@@ -1016,6 +1032,8 @@ class _Recording:
     def _record(self, kind, values):
         c = self.ctypes
         count = len(values)
+        if "torch.distributed.tensor" in sys.modules:
+            values = [_held_here(name, value) for name, value in values]
         names = (c.c_char_p * count)(*[name.encode() for name, _ in values])
         tensors = (c.c_void_p * count)(
             *[None if isinstance(value, float) else value._cdata for _, value in values])

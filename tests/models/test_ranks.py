@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Data parallel training on two ranks: what `exec` records of each computes what it computes alone, and
 `ranks` names what was planted at its step, kind and name, and nothing else."""
+import importlib.util
 import json
 import os
 import subprocess
@@ -13,16 +14,18 @@ from harness import ToolTest, need
 need("torch")
 import torch.distributed  # noqa: E402
 
-PROGRAM = Path(__file__).resolve().parent / "programs" / "replicas.py"
+PROGRAMS = Path(__file__).resolve().parent / "programs"
+PROGRAM = PROGRAMS / "replicas.py"
+SHARDED = PROGRAMS / "sharded.py"
 ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}
 FORWARD = "parameters when the forward pass begins"
 BUFFERS = "buffers when the forward pass begins"
 STATISTICS = ["bn.running_mean", "bn.running_var"]
 
 
-def launched(*arguments, ranks=2):
+def launched(*arguments, ranks=2, program=PROGRAM):
     return [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks),
-            str(PROGRAM), *arguments]
+            str(program), *arguments]
 
 
 @unittest.skipUnless(torch.distributed.is_available(), "this PyTorch has no torch.distributed")
@@ -158,6 +161,29 @@ class Planted(Ranks):
 
     def test_weights_that_never_move(self):
         self.assertIn("weights never moved", self.planted("frozen")["findings"][0]["what"])
+
+
+@unittest.skipUnless(hasattr(getattr(torch.distributed, "fsdp", None), "fully_shard")
+                     or importlib.util.find_spec("torch.distributed.fsdp._fully_shard"),
+                     "this PyTorch has no fully_shard")
+class Sharded(Ranks):
+    def test_shards_without_replicas(self):
+        command = launched(program=SHARDED)
+        bare = subprocess.run(command, capture_output=True, text=True, env=ONE_THREAD, timeout=120)
+        self.assertEqual(sorted(self.record(command).stdout.split("\n")), sorted(bare.stdout.split("\n")))
+        report = self.ranks(0)
+        self.assertEqual((report["tensors_unread"], report["findings"]), (0, []))
+        self.assertGreaterEqual(report["alone"], 2 * 3 * 4 * 5)
+
+    def test_replicas_of_shards(self):
+        self.record(launched(ranks=4, program=SHARDED))
+        report = self.ranks(0)
+        items = {each["kind"]: each["items"] for each in report["kinds"]}
+        self.assertEqual((items["gradients"], items["parameters"], report["alone"]), (24, 24, 0))
+        self.record(launched("nudged", ranks=4, program=SHARDED), "--force")
+        first = self.ranks(1)["first"]
+        self.assertEqual((first["step"], first["kind"], first["names"], first["of"]),
+                         (1, FORWARD, ["2.weight@0:1/2"], 4))
 
 
 class TwoRuns(Ranks):

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sharded training on gloo: `sharded.py [FAULT]`, each rank holds a part of every parameter."""
+import os
+import sys
+import time
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+
+FAULT = sys.argv[1] if len(sys.argv) > 1 else ""
+
+
+def main():
+    dist.init_process_group("gloo")
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    # Two replicas of a model that is split in two, where there are four ranks.
+    shape, names = ((ranks,), ("shard",)) if ranks < 4 else ((ranks // 2, 2), ("replicate", "shard"))
+    mesh = init_device_mesh("cpu", shape, mesh_dim_names=names)
+    torch.manual_seed(1)
+    model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
+    for layer in (model[0], model[2], model):
+        fully_shard(layer, mesh=mesh)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    data = torch.Generator().manual_seed(rank)
+    for step in range(3):
+        if FAULT == "nudged" and step == 1 and rank == ranks - 1:
+            with torch.no_grad():
+                model[2].weight.to_local()[0, 0] += 1e-6
+        optimizer.zero_grad()
+        model(torch.randn(16, 8, generator=data)).square().mean().backward()
+        optimizer.step()
+    total = sum(p.full_tensor().double().sum().item() for p in model.parameters()).hex()
+    os.write(1, f"{rank} {total}\n".encode())
+    dist.barrier()
+    del model, optimizer
+    time.sleep(0.3)
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()
