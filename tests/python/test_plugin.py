@@ -131,6 +131,7 @@ def test_where_the_program_is_looked_for(monkeypatch, tmp_path):
 
 def copy_package(checkout):
     shutil.copytree(ROOT / "python", checkout / "python", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / "cmake" / "package", checkout / "cmake" / "package")
     shutil.copy(ROOT / "pyproject.toml", checkout)
 
 
