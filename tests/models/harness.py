@@ -37,12 +37,12 @@ class ToolTest(unittest.TestCase):
         scratch = tempfile.TemporaryDirectory(prefix="repro-check-models-")
         self.addCleanup(scratch.cleanup)
         self.folder = Path(scratch.name)
-        self.program = os.environ["REPRO_CHECK"]
+        self.binary = os.environ["REPRO_CHECK"]
 
     def tool(self, *arguments, timeout: int = 280, **options) -> Result:
         """As outside of CI, where `gate` says and accepts other things, unless `env` says otherwise."""
         environment = {k: v for k, v in os.environ.items() if k not in ("CI", "GITHUB_RUN_ATTEMPT")}
-        done = subprocess.run([self.program, *map(str, arguments)],
+        done = subprocess.run([self.binary, *map(str, arguments)],
                               capture_output=True, text=True, timeout=timeout, cwd=self.folder,
                               **{"env": environment, **options})
         return Result(done.returncode, done.stdout, done.stderr)

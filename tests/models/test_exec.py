@@ -518,7 +518,7 @@ class HowItEnds(Exec):
         result = self.exec("A", sys.executable, "-c", "import torch; print(torch.__version__)", code=4,
                            env={**CLEAN, "PYTHONPATH": str(fake.parent)})
         self.assertEqual(result.stdout, "9.9.1\n")
-        self.assertIn("no probe fits it", result.stderr)
+        self.assertIn("so nothing fits it", result.stderr)
 
     def test_children(self):
         file = self.program("""

@@ -36,7 +36,7 @@ class FirstUse(ToolTest):
         for part in ("python", "kit"):
             (libexec / part).symlink_to(INSTALLED / part)
         (self.folder / "bin").mkdir()  # without a recorder beside it
-        self.program = shutil.copy(self.program, self.folder / "bin")
+        self.binary = shutil.copy(self.binary, self.folder / "bin")
         self.cache = self.folder / "cache" / "repro-check"
         self.env = {k: v for k, v in os.environ.items() if k not in ("CI", "PYTHONPATH", "CXX")}
         # The interpreter of this test, wherever it is.
@@ -173,9 +173,9 @@ class Refused(FirstUse):
         own, active, path = environment("own", "9.1.0"), environment("active", "9.2.0"), environment("path", "9.3.0")
         self.env.update(VIRTUAL_ENV=str(active), PATH=str(path / "bin"))
         self.assertIn("PyTorch 9.2.0", self.run_model(code=2).stderr)
-        self.program = shutil.copy(self.program, own / "bin")
+        self.binary = shutil.copy(self.binary, own / "bin")
         self.assertIn("PyTorch 9.1.0", self.run_model(code=2).stderr)
-        self.program = shutil.copy(self.program, environment("without", None) / "bin")
+        self.binary = shutil.copy(self.binary, environment("without", None) / "bin")
         self.assertIn("PyTorch 9.2.0", self.run_model(code=2).stderr)
         del self.env["VIRTUAL_ENV"]
         self.assertIn("PyTorch 9.3.0", self.run_model(code=2).stderr)
@@ -204,9 +204,9 @@ class Refused(FirstUse):
         if tried is None or tried.returncode != 0:
             self.skipTest("root may not mount here, and nothing else keeps it from writing")
         script = self.folder / "bin" / "inside"
-        script.write_text("#!/bin/sh\nexec " + " ".join(f"'{word}'" for word in [*mount, self.program]) + ' "$@"\n')
+        script.write_text("#!/bin/sh\nexec " + " ".join(f"'{word}'" for word in [*mount, self.binary]) + ' "$@"\n')
         script.chmod(0o755)
-        self.program = script
+        self.binary = script
         self.refused(*words)
 
     def test_a_compiler_that_fails_or_is_killed(self):
@@ -233,7 +233,7 @@ class Refused(FirstUse):
     def test_an_interrupted_build_ends_with_its_compilers(self):
         started = self.folder / "started"
         self.compiler(f'echo $$ >> "{started}"; exec sleep 600')
-        running = subprocess.Popen([self.program, "run", "-c", MODEL, "--out", "out"], env=self.env, text=True,
+        running = subprocess.Popen([self.binary, "run", "-c", MODEL, "--out", "out"], env=self.env, text=True,
                                    cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         until = time.monotonic() + 60
         while not started.exists() and time.monotonic() < until:
@@ -264,7 +264,7 @@ class Built(FirstUse):
         program = ["exec", "-o"], ["--", sys.executable, "-c", RECORDS]
         model = ["run", "-c", MODEL, "--out"], []
         words = [[*begin, name, *end] for name, (begin, end) in zip("ABCD", (program, program, model, model))]
-        all_of_them = [subprocess.Popen([self.program, *command], env=self.env, text=True, cwd=self.folder,
+        all_of_them = [subprocess.Popen([self.binary, *command], env=self.env, text=True, cwd=self.folder,
                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE) for command in words]
         said = [process.communicate(timeout=PATIENCE) for process in all_of_them]
         self.assertEqual([process.returncode for process in all_of_them], [0, 0, 0, 0], said)
@@ -283,10 +283,10 @@ class Built(FirstUse):
         self.assertEqual(self.tool("diff", "A", "B").code, 0)
         said = self.run_model(code=0)
         self.assertNotIn("building", said.stderr)
-        self.program = os.environ["REPRO_CHECK"]
+        self.binary = os.environ["REPRO_CHECK"]
         built = self.run_model(code=0)
         self.assertEqual(said.stdout, built.stdout)
-        self.program = self.folder / "bin" / "repro-check"
+        self.binary = self.folder / "bin" / "repro-check"
         self.assertIn(self.kept("repro-check-recorder-*")[0], self.tool("--version", env=self.env).stdout)
         self.assertRegex(self.tool("env", env=self.env).stdout, r"\nbuilt\.\S+ +probe and recorder, \S+ MB: ")
         for folder in ("C", "D"):
