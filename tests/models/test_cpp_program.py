@@ -96,7 +96,7 @@ class CppProgram(ToolTest):
     def test_without_a_probe_it_is_not_started(self):
         libexec = self.folder / "libexec"
         libexec.mkdir()
-        for part in ("python", "probe", STUB.name):
+        for part in ("python", "kit", STUB.name):
             (libexec / part).symlink_to(LIBEXEC / part)
         place = self.folder / "bin"
         place.mkdir()
