@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // `ranks`: do the replicas of one run agree where and when they must?
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -8,6 +9,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -52,16 +54,18 @@ constexpr std::array kLines{
     ViewLine{
         "sharded", "{:tensor} that one rank alone holds: nothing to compare them with", "alone"},
     ViewLine{"not read", "{:tensor} without a digest", "tensors_unread"},
+    ViewLine{"not judged",
+             "{count:parameter} that were not equal before the first step, and no wrapper "
+             "replicates: {shown}{more}",
+             "not_judged"},
+    ViewLine{"mend", "{advice}", "findings"},
 };
 
 /// `a.weight, a.bias`, and how many more there are.
 void put_names(const std::vector<std::string>& names, Json& into) {
   constexpr std::size_t kShown = 3;
-  std::string shown;
-  for (std::size_t i = 0; i < std::min(names.size(), kShown); ++i) {
-    shown += (i == 0 ? "" : ", ") + names[i];
-  }
-  into["shown"] = json_text(shown);
+  const auto shown = std::span(names).first(std::min(names.size(), kShown));
+  into["shown"] = json_text(fmt::format("{}", fmt::join(shown, ", ")));
   into["more"] = names.size() > kShown ? fmt::format(" and {} more", names.size() - kShown) : "";
 }
 
@@ -259,19 +263,11 @@ std::string text_of(Json document, const RanksReport& report) {
   document["unread_ranks"] = only(document["ranks"], "message");
   document["stopped"] = only(document["ranks"], "last_operator");
   document["ranks_read"] = document["ranks"].size() - document["unread_ranks"].size();
-  std::string text = headline(document, report) + say_lines(kLines, document, 2);
   if (!report.set_aside.empty()) {
-    Json names;
-    put_names(report.set_aside, names);
-    text += say("  not judged ", names) +
-            fmt::format(
-                "{} that were not equal before the first step, and no wrapper replicates: {}{}\n",
-                format_count(report.set_aside.size(), "parameter"),
-                escape_name(names["shown"].get<std::string>()),
-                names["more"].get<std::string>());
+    document["not_judged"] = {{"count", report.set_aside.size()}};
+    put_names(report.set_aside, document["not_judged"]);
   }
-  for (const Json& finding : document["findings"]) text += say("  mend       {advice}\n", finding);
-  return text + next_lines(report);
+  return headline(document, report) + say_lines(kLines, document, 2) + next_lines(report);
 }
 
 /// Those in a directory of `exec`, or dumps of single ranks.
@@ -283,15 +279,14 @@ std::vector<RankRecording> recordings_of(const std::vector<std::string>& dumps) 
       recordings.push_back({rank.rank, rank.path.string()});
     }
     if (!ranks.empty()) continue;
-    const core::RunManifest manifest = store::open_dump(dump)->manifest();
-    const std::string* rank = core::environment_fact(manifest, core::kRank);
-    if (rank == nullptr) {
+    const auto rank = comparators::number_fact(store::open_dump(dump)->manifest(), core::kRank);
+    if (!rank) {
       throw core::Error(
           core::ErrorKind::kUsage,
           dump + ": is of no rank: its program made no process group of several",
           "give the directory that `repro-check exec` has written, with a dump a rank");
     }
-    recordings.push_back({static_cast<std::uint32_t>(std::stoul(*rank)), dump});
+    recordings.push_back({*rank, dump});
   }
   std::ranges::sort(recordings, {}, &RankRecording::rank);
   const auto twice = std::ranges::adjacent_find(recordings, {}, &RankRecording::rank);

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <variant>
 
+#include "comparators/report/report.h"
 #include "core/trace/program_records.h"
 
 namespace repro_check::comparators {
@@ -34,10 +35,8 @@ CollectiveCall collective_of(const core::OpRecord& record) {
   if (has_equal_sizes(std::string_view(call.op).substr(call.op.rfind(':') + 1))) {
     call.sizes = " " + text_in(record, core::kCollectiveTensors);
   }
-  const core::SourceFrame* frame = record.site ? core::display_frame(*record.site) : nullptr;
-  if (frame != nullptr && !frame->file.empty()) {
-    const std::string_view file = frame->file;
-    call.place = fmt::format(" ({}:{})", file.substr(file.rfind('/') + 1), frame->line);
+  if (const std::string line = line_text(record); !line.empty()) {
+    call.place = fmt::format(" ({})", line);
   }
   return call;
 }

@@ -138,6 +138,10 @@ class RankReader {
 
  private:
   void add_kinds(const core::OpRecord& record, std::string_view name) {
+    if (ordinals_.empty()) {
+      std::uint64_t ignored = 0;
+      found_.beginning = items_below(record, core::kParameterPrefix, ignored);
+    }
     const std::uint32_t ordinal = ordinals_[{record.step, name}]++;
     for (std::size_t k = 0; k < kReplicaKinds; ++k) {
       const auto kind = static_cast<ReplicaKind>(k);
@@ -198,17 +202,6 @@ RankRoots read_rank(const core::DumpSource& dump, const SetAside& apart) {
     if (name == core::kBatchRecord) reader.add_batch(dump.op(i));
   }
   return reader.finish();
-}
-
-ReplicaItems beginning_of(const core::DumpSource& dump) {
-  std::uint64_t ignored = 0;
-  for (std::uint64_t i = 0; i < dump.op_count(); ++i) {
-    const core::OpRecord head = dump.op_head(i);
-    if (head.op->name == core::kReplicaRecord || head.op->name == core::kStepRecord) {
-      return items_below(dump.op(i), core::kParameterPrefix, ignored);
-    }
-  }
-  return {};
 }
 
 }  // namespace repro_check::comparators

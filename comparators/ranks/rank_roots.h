@@ -73,12 +73,12 @@ struct RankRoots {
   std::uint64_t drawing = 0;                     ///< how many these are
   std::uint64_t unread = 0;                      ///< tensors without a digest
   CollectiveRoots collectives;
+  /// Parameters before the first step, those set aside as well; behind it where they were not seen
+  /// before.
+  ReplicaItems beginning;
 };
 
 /// @throws core::Error{kDumpDamaged}
 RankRoots read_rank(const core::DumpSource& dump, const SetAside& apart);
-
-/// The parameters before the first step; behind it where they were not seen before.
-ReplicaItems beginning_of(const core::DumpSource& dump);
 
 }  // namespace repro_check::comparators

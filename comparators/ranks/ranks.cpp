@@ -31,7 +31,6 @@ struct Beginning {
 /// What one rank says when it is read.
 struct RankRead {
   RankRoots roots;
-  ReplicaItems beginning;
   std::uint32_t ranks = 0;  ///< how many there are, as it knows
   bool wrapped = false;     ///< a wrapper makes replicas
   bool grouped = false;     ///< it made groups of some of the ranks
@@ -43,22 +42,14 @@ struct Held {
   const ReplicaRoot* root = nullptr;
 };
 
-/// Digests that any of `values` has, with how many have it; the greatest first.
-template <typename Values, typename Project>
-std::vector<std::pair<core::Digest, std::size_t>> counted(const Values& values, Project project) {
+/// Digests that any rank has, with how many have it; the greatest first.
+std::vector<std::pair<core::Digest, std::size_t>> by_frequency(const std::vector<Held>& held) {
   std::map<core::Digest, std::size_t> by_digest;
-  for (const auto& value : values) ++by_digest[project(value)];
+  for (const Held& each : held) ++by_digest[each.root->digest];
   std::vector<std::pair<core::Digest, std::size_t>> sorted(by_digest.begin(), by_digest.end());
   std::ranges::stable_sort(
       sorted, std::greater<>(), [](const auto& entry) { return entry.second; });
   return sorted;
-}
-
-std::optional<std::uint32_t> number_of(const std::string* text) {
-  std::uint32_t number = 0;
-  if (text == nullptr) return std::nullopt;
-  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), number);
-  return error == std::errc() ? std::optional(number) : std::nullopt;
 }
 
 class ReplicaComparison {
@@ -113,7 +104,6 @@ class ReplicaComparison {
       for (std::size_t i = next++; i < read.size(); i = next++) {
         with_dump(report_.ranks[i], [&](const core::DumpSource& dump) {
           note_manifest(dump.manifest(), report_.ranks[i], read[i]);
-          read[i].beginning = beginning_of(dump);
           read[i].roots = read_rank(dump, apart_);
         });
       }
@@ -128,7 +118,7 @@ class ReplicaComparison {
   }
 
   void add(RankState& state, RankRead read) {
-    note_beginning(read.beginning);
+    note_beginning(read.roots.beginning);
     report_.expected = std::max(report_.expected, read.ranks);
     wrapped_ = wrapped_ || read.wrapped;
     grouped_ = grouped_ || read.grouped;
@@ -159,7 +149,7 @@ class ReplicaComparison {
   static void note_manifest(const core::RunManifest& manifest, RankState& state, RankRead& read) {
     state.operators = manifest.trace.operator_calls();
     if (manifest.trace.partial) state.last_operator = manifest.trace.partial->last_operator;
-    read.ranks = number_of(core::environment_fact(manifest, core::kRanks)).value_or(0);
+    read.ranks = number_fact(manifest, core::kRanks).value_or(0);
     read.wrapped = core::environment_fact(manifest, core::kReplicaWrapper) != nullptr;
     read.grouped = core::environment_fact(manifest, core::kRankGroups) != nullptr;
   }
@@ -204,7 +194,7 @@ class ReplicaComparison {
   }
 
   ReplicaDifference descend(const ReplicaMoment& key, const std::vector<Held>& held) {
-    const auto roots = counted(held, [](const Held& each) { return each.root->digest; });
+    const auto roots = by_frequency(held);
     ReplicaDifference difference;
     difference.kind = key.kind;
     difference.step = key.step;
@@ -389,6 +379,14 @@ class ReplicaComparison {
 };
 
 }  // namespace
+
+std::optional<std::uint32_t> number_fact(const core::RunManifest& manifest, std::string_view name) {
+  const std::string* text = core::environment_fact(manifest, name);
+  if (text == nullptr) return std::nullopt;
+  std::uint32_t number = 0;
+  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), number);
+  return error == std::errc() ? std::optional(number) : std::nullopt;
+}
 
 const ReplicaDifference* RanksReport::leading() const noexcept {
   const ReplicaDifference* leading = nullptr;

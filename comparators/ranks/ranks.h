@@ -14,6 +14,7 @@
 
 #include "core/error.h"
 #include "core/trace/dump.h"
+#include "core/trace/run_manifest.h"
 
 namespace repro_check::comparators {
 
@@ -31,6 +32,10 @@ inline constexpr std::size_t kReplicaKinds = static_cast<std::size_t>(ReplicaKin
 
 /// `gradients`, `parameters when the forward pass begins`.
 std::string_view replica_kind_name(ReplicaKind kind) noexcept;
+
+/// A fact of the environment that is a whole number, as core::kRank is; empty where it is not
+/// there, or is none.
+std::optional<std::uint32_t> number_fact(const core::RunManifest& manifest, std::string_view name);
 
 /// A recording of one rank.
 struct RankRecording {

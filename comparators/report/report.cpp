@@ -168,6 +168,12 @@ std::string op_text(const core::OpRecord& record) {
   return text;
 }
 
+std::string line_text(const core::OpRecord& record) {
+  const core::SourceFrame* frame = record.site ? core::display_frame(*record.site) : nullptr;
+  if (frame == nullptr || frame->file.empty()) return {};
+  return fmt::format("{}:{}", frame->file.substr(frame->file.rfind('/') + 1), frame->line);
+}
+
 core::OpRecord head_of(const core::OpRecord& record) {
   core::OpRecord head;
   head.index = record.index;

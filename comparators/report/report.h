@@ -926,6 +926,9 @@ std::string operator_text(const core::OpRecord& record);
 /// `op 41 aten::addmm (encoder.layers.3.linear1)`
 std::string op_text(const core::OpRecord& record);
 
+/// `train.py:31`; empty where the file is not known.
+std::string line_text(const core::OpRecord& record);
+
 /// What names an operator, without its tensors, arguments and results.
 core::OpRecord head_of(const core::OpRecord& record);
 

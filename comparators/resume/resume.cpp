@@ -77,14 +77,8 @@ struct Moment {
   Leaves leaves;
 };
 
-std::string place_of(const core::OpRecord& record) {
-  const core::SourceFrame* frame = record.site ? core::display_frame(*record.site) : nullptr;
-  if (frame == nullptr || frame->file.empty()) return {};
-  return fmt::format("{}:{}", frame->file.substr(frame->file.rfind('/') + 1), frame->line);
-}
-
 Moment read_moment(const core::OpRecord& record) {
-  Moment moment{record.index, record.step, place_of(record), {}};
+  Moment moment{record.index, record.step, line_text(record), {}};
   for (const core::Argument& argument : record.arguments) {
     if (const auto* number = std::get_if<double>(&argument.value.data)) {
       moment.leaves.push_back({argument.name, std::nullopt, *number});
@@ -323,7 +317,7 @@ class StateJudge {
     for (std::uint64_t op = before + 1; op < there_.forward->op; ++op) {
       const core::OpRecord record = there_.story.dump().op(op);
       if (!record.generator) continue;
-      const std::string place = place_of(record);
+      const std::string place = line_text(record);
       state.place = fmt::format("{}{}{}", record.op->full_name(), place.empty() ? "" : ", ", place);
       return;
     }
