@@ -217,8 +217,8 @@ core::OpRecord AcceptedSource::op(std::uint64_t index) const {
 }
 
 void AcceptedSource::read_content(const core::ContentKey& key, std::vector<std::byte>&) const {
-  throw core::Error(core::ErrorKind::kNotComparable,
-                    location_ + ": a baseline holds no values: " + core::content_name(key));
+  throw core::not_comparable(location_ +
+                             ": a baseline holds no values: " + core::content_name(key));
 }
 
 }  // namespace repro_check::baselines

@@ -151,9 +151,8 @@ class Reader {
   }
 
   [[noreturn]] void fail(std::string_view what) const {
-    throw core::Error(core::ErrorKind::kDumpDamaged,
-                      fmt::format("{}: line {}: {}", core::printable(origin_), line_number_, what),
-                      kMend);
+    throw core::damaged_dump(
+        fmt::format("{}: line {}: {}", core::printable(origin_), line_number_, what), kMend);
   }
   void check(bool holds, std::string_view what) const {
     if (!holds) fail(what);
@@ -448,18 +447,17 @@ void describe_runs(Io& io, File& pending) {
 void check_frame(std::string_view text, const std::string& origin) {
   const std::string name = core::printable(origin);
   if (!text.starts_with(kBaselineMagic)) {
-    throw core::Error(core::ErrorKind::kDumpUnknown, name + ": not a baseline of repro-check");
+    throw core::unknown_dump(name + ": not a baseline of repro-check");
   }
   const auto version = parse_count<std::uint64_t>(
       text.substr(kBaselineMagic.size(), text.find_first_of("\r\n") - kBaselineMagic.size()));
   if (version && *version > kBaselineVersion) {
-    throw core::Error(
-        core::ErrorKind::kDumpUnknown,
+    throw core::unknown_dump(
         fmt::format("{}: version {}; this tool reads up to {}", name, *version, kBaselineVersion),
         "use the repro-check that wrote it, or a newer one");
   }
   const auto bad = [&](std::string_view what) {
-    return core::Error(core::ErrorKind::kDumpDamaged, fmt::format("{}: {}", name, what), kMend);
+    return core::damaged_dump(fmt::format("{}: {}", name, what), kMend);
   };
   if (text.size() > kLongestFile) throw bad("longer than any baseline");
   if (text.find('\r') != std::string_view::npos) {
@@ -546,19 +544,17 @@ Baseline baseline_from_text(std::string_view text, const std::string& origin) {
 Pending pending_from_text(std::string_view text, const std::string& origin) {
   const std::string name = core::printable(origin);
   if (!text.starts_with("repro-pending ")) {
-    throw core::Error(core::ErrorKind::kDumpUnknown,
-                      name + ": not a pending baseline of repro-check",
-                      "give a file NAME-KEY.repro.new that the gate has written");
+    throw core::unknown_dump(name + ": not a pending baseline of repro-check",
+                             "give a file NAME-KEY.repro.new that the gate has written");
   }
   if (!text.starts_with(kPendingMagic)) {
-    throw core::Error(core::ErrorKind::kDumpUnknown, name + ": a version this tool does not read");
+    throw core::unknown_dump(name + ": a version this tool does not read");
   }
   const std::size_t end = text.rfind("\npending ");
   const std::string_view whole = text.substr(0, end == std::string_view::npos ? 0 : end + 1);
   if (text.substr(whole.size()) != fmt::format("pending {}\n", digest_word(digest_of(whole)))) {
-    throw core::Error(core::ErrorKind::kDumpDamaged,
-                      name + ": changed or cut short since the gate wrote it",
-                      "run the gate again");
+    throw core::damaged_dump(name + ": changed or cut short since the gate wrote it",
+                             "run the gate again");
   }
   Reader reader(whole.substr(kPendingMagic.size()), origin);
   Pending pending;

@@ -168,8 +168,7 @@ void check_coverage(const Coverage& c, std::uint64_t matched) {
             c.tensors + c.metadata_only + c.ignored + c.not_judged_tensors,
             c.outputs}}) {
     if (parts == whole) continue;
-    throw core::Error(
-        core::ErrorKind::kInternal,
+    throw core::internal_error(
         fmt::format("the accounting of the comparison does not close: {}: {}, and their parts "
                     "are {}",
                     of,

@@ -218,9 +218,9 @@ std::string to_noise_text(const NoiseFloors& floors) {
 
 NoiseFloors parse_noise_text(const std::string& text, const std::string& origin) {
   const Refuse refuse = [&](const std::string& why) {
-    throw core::Error(core::ErrorKind::kUsage,
-                      fmt::format("{}: {}", core::printable(origin), why),
-                      "make it anew with `repro-check calibrate -c config.json -n 10 -o FILE`");
+    throw core::usage_error(
+        fmt::format("{}: {}", core::printable(origin), why),
+        "make it anew with `repro-check calibrate -c config.json -n 10 -o FILE`");
   };
   const std::size_t before =
       text.size() < 2 ? std::string::npos : text.rfind('\n', text.size() - 2);

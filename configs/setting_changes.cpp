@@ -168,11 +168,11 @@ std::optional<WeightFiles> weight_files(const RunSpec& baseline, const RunSpec& 
   others.erase(baseline.model.path);
   if (others.empty()) return std::nullopt;
   if (others.size() > 1) {
-    throw core::Error(core::ErrorKind::kUsage,
-                      fmt::format("/runs: the weights come from {} files; tensors are exchanged "
-                                  "between two",
-                                  others.size() + 1),
-                      "let both runs take \"path\" and \"weights_from\" from the same two files");
+    throw core::usage_error(
+        fmt::format("/runs: the weights come from {} files; tensors are exchanged "
+                    "between two",
+                    others.size() + 1),
+        "let both runs take \"path\" and \"weights_from\" from the same two files");
   }
   return WeightFiles{baseline.model.path, *others.begin()};
 }

@@ -49,6 +49,17 @@ class Error : public std::runtime_error {
   std::string hint_;
 };
 
+// An error of one kind, to be thrown.
+
+Error usage_error(const std::string& message, std::string hint = {});
+Error incomplete_dump(const std::string& message, std::string hint = {});
+Error damaged_dump(const std::string& message, std::string hint = {});
+Error unknown_dump(const std::string& message, std::string hint = {});
+Error not_comparable(const std::string& message, std::string hint = {});
+Error run_failed(const std::string& message, std::string hint = {});
+Error io_error(const std::string& message, std::string hint = {});
+Error internal_error(const std::string& message, std::string hint = {});
+
 ExitCode exit_code_for(ErrorKind kind) noexcept;
 
 /// "usage", "dump_incomplete", ...: how a recorder tells its caller what went wrong.

@@ -96,9 +96,9 @@ class Bisection {
   void record_baseline() {
     if (!log_.baseline().empty()) {
       if (identity(baseline_dump()) == log_.baseline()) return;
-      throw usage_error(baseline_dump().string() +
-                            " is not the recording that the trials so far were compared with",
-                        "start anew with --force");
+      throw core::usage_error(baseline_dump().string() +
+                                  " is not the recording that the trials so far were compared with",
+                              "start anew with --force");
     }
     const RecordingJob baseline = job("baseline", {});
     progress_.begin(1, 0, "baseline");
@@ -231,14 +231,13 @@ BisectLog::BisectLog(std::filesystem::path file, std::string key)
 void BisectLog::read() {
   std::ifstream stream(file_, std::ios::binary);
   std::string text{std::istreambuf_iterator<char>(stream), {}};
-  if (!stream) throw core::Error(core::ErrorKind::kIo, "cannot read " + file_.string());
+  if (!stream) throw core::io_error("cannot read " + file_.string());
   const std::size_t whole = text.rfind('\n') == std::string::npos ? 0 : text.rfind('\n') + 1;
   if (whole != text.size()) {
     std::error_code error;
     std::filesystem::resize_file(file_, whole, error);
     if (error) {
-      throw core::Error(core::ErrorKind::kIo,
-                        "cannot write " + file_.string() + ": " + error.message());
+      throw core::io_error("cannot write " + file_.string() + ": " + error.message());
     }
     log_info(file_.string() + ": a line that was not written to its end was taken away");
   }
@@ -288,15 +287,14 @@ void BisectLog::write_line(const Json& line) {
   std::ofstream stream(file_, std::ios::binary | std::ios::app);
   stream << to_document(line, false) << std::flush;
   if (!stream) {
-    throw core::Error(core::ErrorKind::kIo,
-                      "cannot write " + file_.string(),
-                      "is the disk full? the bisect goes on from here when it is run again");
+    throw core::io_error("cannot write " + file_.string(),
+                         "is the disk full? the bisect goes on from here when it is run again");
   }
 }
 
 void BisectLog::refuse(const std::string& why) const {
-  throw usage_error(file_.string() + " cannot be continued: " + why,
-                    "start anew with --force, or in another directory with --out");
+  throw core::usage_error(file_.string() + " cannot be continued: " + why,
+                          "start anew with --force, or in another directory with --out");
 }
 
 bool BisectResult::is_flaky() const noexcept {

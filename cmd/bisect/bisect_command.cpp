@@ -74,14 +74,14 @@ Versions parse(const std::string& answer) {
     versions.mend = document.at("mend").get<std::string>();
     for (const nlohmann::json& entry : document.at("different")) {
       auto names = entry.at("names").get<std::vector<std::string>>();
-      if (names.empty()) throw core::Error(core::ErrorKind::kInternal, "a tensor without a name");
+      if (names.empty()) throw core::internal_error("a tensor without a name");
       versions.different.push_back({std::move(names), difference_text(entry)});
     }
     return versions;
   } catch (const nlohmann::json::exception& error) {
-    throw core::Error(core::ErrorKind::kInternal,
-                      std::string("the recorder's comparison of two model files makes no sense: ") +
-                          error.what());
+    throw core::internal_error(
+        std::string("the recorder's comparison of two model files makes no sense: ") +
+        error.what());
   }
 }
 
@@ -102,11 +102,11 @@ void require_names(const configs::RunSpec& run, const Versions& versions) {
     if (std::ranges::find(versions.names, name) != versions.names.end()) continue;
     const std::vector<std::string_view> known(versions.names.begin(), versions.names.end());
     const auto near = core::near_miss(name, known);
-    throw usage_error(fmt::format("/model/weights: {} has no \"{}\"{}",
-                                  run.model.path.string(),
-                                  core::printable(name),
-                                  near ? fmt::format("; did you mean \"{}\"?", *near) : ""),
-                      "`repro-check inspect DUMP -v` lists the names of a recorded model");
+    throw core::usage_error(fmt::format("/model/weights: {} has no \"{}\"{}",
+                                        run.model.path.string(),
+                                        core::printable(name),
+                                        near ? fmt::format("; did you mean \"{}\"?", *near) : ""),
+                            "`repro-check inspect DUMP -v` lists the names of a recorded model");
   }
 }
 
@@ -231,16 +231,17 @@ std::string key_of(const configs::Config& config, const BisectPlan& plan) {
 
 void require_two_runs(const configs::Config& config) {
   if (config.compare.resume) {
-    throw usage_error("/program/resume: bisect compares two runs that are set up differently",
-                      "`run` says which state was not restored");
+    throw core::usage_error("/program/resume: bisect compares two runs that are set up differently",
+                            "`run` says which state was not restored");
   }
   if (config.repeat != 0) {
-    throw usage_error("/runs: missing; bisect compares two that are set up differently",
-                      "list both: \"runs\": [{\"name\": \"baseline\"}, {\"name\": \"candidate\", "
-                      "\"threads\": 1}]; for repeats of one there is `run -n 10`");
+    throw core::usage_error(
+        "/runs: missing; bisect compares two that are set up differently",
+        "list both: \"runs\": [{\"name\": \"baseline\"}, {\"name\": \"candidate\", "
+        "\"threads\": 1}]; for repeats of one there is `run -n 10`");
   }
   if (config.runs.size() != 2) {
-    throw usage_error(
+    throw core::usage_error(
         "/runs: bisect compares two, and here are " + std::to_string(config.runs.size()),
         "leave two of them in");
   }
@@ -283,7 +284,7 @@ BisectChanges bisect_changes(const configs::RunSpec& baseline, const configs::Ru
   const Versions versions = compare(baseline, *files);
   if (!versions.obstacle.empty()) {
     if (baseline.model.weights_from || candidate.model.weights_from) {
-      throw usage_error("/model/weights_from: " + versions.obstacle, versions.mend);
+      throw core::usage_error("/model/weights_from: " + versions.obstacle, versions.mend);
     }
     result.note = fmt::format(
         "the two model files are one change, since tensors of one cannot "
@@ -411,7 +412,7 @@ class BisectCommand final : public Command {
     plan.note = std::move(found.note);
     plan.items = std::move(found.changes);
     if (plan.items.empty()) {
-      throw usage_error(
+      throw core::usage_error(
           "/runs: both are set up alike, down to the bits of their weights: there is "
           "nothing to reduce",
           "for repeats of one configuration there is `run -n 10`");

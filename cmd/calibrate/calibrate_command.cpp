@@ -177,10 +177,10 @@ class CalibrateCommand final : public Command {
     floors.file = file.string();
     const comparators::NoiseSummary summary = comparators::summarise(floors);
     if (summary.operators == summary.without_floor) {
-      throw core::Error(core::ErrorKind::kNotComparable,
-                        summary.operators == 0 ? "no operator returned anything: there is no floor"
-                                               : "no operator has a floor: " + missing_text(floors),
-                        "record values with \"dump\": {\"level\": \"tensor\"}");
+      throw core::not_comparable(summary.operators == 0
+                                     ? "no operator returned anything: there is no floor"
+                                     : "no operator has a floor: " + missing_text(floors),
+                                 "record values with \"dump\": {\"level\": \"tensor\"}");
     }
     write_file(file, configs::to_noise_text(floors));
     write_stdout(format_ == "json" ? noise_json(floors, summary, jobs.front().dump)
@@ -221,8 +221,8 @@ class CalibrateCommand final : public Command {
                                                config.runs.front().dump.directory / "noise.jsonl"));
     std::error_code error;
     if (!force_ && std::filesystem::exists(file, error)) {
-      throw usage_error(file.string() + " exists already",
-                        "replace it with --force, or write to another file with --output");
+      throw core::usage_error(file.string() + " exists already",
+                              "replace it with --force, or write to another file with --output");
     }
     // What is made on the way to the dumps is there when the floors are written.
     if (output_) require_writable(file);

@@ -77,9 +77,7 @@ std::string type_of(const CLI::Option& option) {
   }
   // Of one letter any other is near.
   if (name.size() <= 2) known.clear();
-  throw core::Error(core::ErrorKind::kUsage,
-                    message,
-                    near_hint(name, known, "see `" + words_of(place) + " --help`"));
+  throw core::usage_error(message, near_hint(name, known, "see `" + words_of(place) + " --help`"));
 }
 
 /// Turns CLI11's exceptions into ours. An unknown word is named before anything it may have caused,
@@ -101,7 +99,7 @@ std::string type_of(const CLI::Option& option) {
     reject_extra(stray.front(), app, verb);
   }
   if (verb == nullptr && is_required) {
-    throw core::Error(core::ErrorKind::kUsage, "no command was given", "see `repro-check --help`");
+    throw core::usage_error("no command was given", "see `repro-check --help`");
   }
   std::string message = error.what();
   if (dynamic_cast<const CLI::ConversionError*>(&error) != nullptr) {
@@ -112,7 +110,7 @@ std::string type_of(const CLI::Option& option) {
           message.substr(0, equals) + ": \"" + message.substr(equals + 3) + "\" is not a number";
     }
   }
-  throw core::Error(core::ErrorKind::kUsage, message, "see `" + words_of(*chosen) + " --help`");
+  throw core::usage_error(message, "see `" + words_of(*chosen) + " --help`");
 }
 
 /// Help as wide as `columns`: what is too long goes on below where its text began.
@@ -210,8 +208,7 @@ void expect_path(const std::string& given) {
   }
   std::ranges::sort(names);
   const auto beside = near(path.filename().string(), names);
-  throw core::Error(
-      core::ErrorKind::kUsage,
+  throw core::usage_error(
       core::printable(given) + ": no such file or directory",
       beside ? "did you mean " + core::printable((path.parent_path() / *beside).string()) + "?"
              : "check the path");

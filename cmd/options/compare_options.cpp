@@ -77,7 +77,7 @@ std::string number_or_text(const std::string& text) {
 void refuse_without(const std::string& flag,
                     const std::string& what,
                     const std::string& hint = {}) {
-  throw core::Error(core::ErrorKind::kUsage, flag + " means nothing without " + what, hint);
+  throw core::usage_error(flag + " means nothing without " + what, hint);
 }
 
 }  // namespace

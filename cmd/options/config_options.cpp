@@ -26,9 +26,8 @@ namespace {
 configs::ConfigOverride parse_set(const std::string& text) {
   const std::size_t equals = text.find('=');
   if (equals == std::string::npos || !text.starts_with("/")) {
-    throw core::Error(core::ErrorKind::kUsage,
-                      "--set " + text + ": expected a JSON pointer, =, and a value",
-                      "for example --set /determinism=error, or --set '/threads=2'");
+    throw core::usage_error("--set " + text + ": expected a JSON pointer, =, and a value",
+                            "for example --set /determinism=error, or --set '/threads=2'");
   }
   return {text.substr(0, equals), text.substr(equals + 1)};
 }
@@ -50,7 +49,7 @@ bool is_model(const std::filesystem::path& file) {
 std::string from_stdin() {
   std::string text{std::istreambuf_iterator<char>(std::cin), {}};
   if (!text.empty()) return text;
-  throw core::Error(core::ErrorKind::kUsage, "no configuration came on stdin");
+  throw core::usage_error("no configuration came on stdin");
 }
 
 /// The configuration that `init` would write, where nothing in it is a guess that was left as it
@@ -76,11 +75,10 @@ configs::Config config_of_model(const std::string& model, const Overrides& overr
   if (open.empty()) {
     return configs::parse_config(start.text, model, std::filesystem::current_path(), overrides);
   }
-  throw core::Error(core::ErrorKind::kUsage,
-                    open.substr(1),
-                    (mend.empty() ? "" : "give it with" + mend + ", or ") +
-                        std::string("look at the configuration of: repro-check init ") +
-                        shell_quote(model) + " -o config.json");
+  throw core::usage_error(open.substr(1),
+                          (mend.empty() ? "" : "give it with" + mend + ", or ") +
+                              std::string("look at the configuration of: repro-check init ") +
+                              shell_quote(model) + " -o config.json");
 }
 
 }  // namespace
@@ -89,7 +87,7 @@ std::string quoted(const std::string& text) {
   try {
     return nlohmann::json(text).dump();
   } catch (const nlohmann::json::exception&) {
-    throw core::Error(core::ErrorKind::kUsage, "\"" + text + "\" is not valid UTF-8");
+    throw core::usage_error("\"" + text + "\" is not valid UTF-8");
   }
 }
 
@@ -102,7 +100,7 @@ void ConfigOptions::define(Options& options, bool required, bool with_positional
     for (const auto& verb : options.verbs()) verbs.push_back(verb->name());
     const std::string hint = near_hint(word, verbs, "");
     if (hint.empty()) return;
-    throw core::Error(core::ErrorKind::kUsage, "unexpected argument \"" + word + "\"", hint);
+    throw core::usage_error("unexpected argument \"" + word + "\"", hint);
   };
   options.value(with_positional ? "config,-c,--config" : "-c,--config",
                 "FILE",
@@ -137,8 +135,7 @@ const configs::RunSpec& choose_run(const configs::Config& config,
     if (run.name == *name) return run;
     names.push_back(run.name);
   }
-  throw core::Error(
-      core::ErrorKind::kUsage,
+  throw core::usage_error(
       "the configuration has no run \"" + *name + "\"",
       near_hint(*name, names, fmt::format("its runs are {}", fmt::join(names, ", "))));
 }

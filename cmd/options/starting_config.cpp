@@ -235,8 +235,8 @@ StartingConfig starting_config(const std::string& model_path,
   try {
     result = inputs_of(description, inputs);
   } catch (const nlohmann::json::exception& error) {
-    throw core::Error(core::ErrorKind::kInternal,
-                      std::string("the recorder's description makes no sense: ") + error.what());
+    throw core::internal_error(std::string("the recorder's description makes no sense: ") +
+                               error.what());
   }
   Json document;
   document["model"] = {{"path", clean_utf8(model_path)}, {"method", clean_utf8(method)}};

@@ -180,12 +180,11 @@ void note_own_moved(const fs::path& from, const fs::path& to) {
 void expect_own(const core::DumpSource& opened, const fs::path& place) {
   const auto found = noted().find(whole_name(place));
   if (found == noted().end() || found->second == opened.manifest().digest) return;
-  throw core::Error(core::ErrorKind::kRunFailed,
-                    core::printable(place.string()) +
-                        ": is not the recording that this command made: another command has "
-                        "recorded there meanwhile",
-                    "give each command a directory of its own (--out), or start one after the "
-                    "other");
+  throw core::run_failed(core::printable(place.string()) +
+                             ": is not the recording that this command made: another command has "
+                             "recorded there meanwhile",
+                         "give each command a directory of its own (--out), or start one after the "
+                         "other");
 }
 
 RunOutputs::RunOutputs(const std::vector<fs::path>& directories) {

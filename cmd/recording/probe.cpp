@@ -132,15 +132,13 @@ std::optional<fs::path> find_probe(const fs::path& folder, const ProcessPlan& pr
   const fs::path libtorch = libtorch_of(program);
   if (libtorch.empty()) return std::nullopt;
   if (folder.string().find_first_of(" :") != std::string::npos) {
-    throw core::Error(
-        core::ErrorKind::kUsage,
+    throw core::usage_error(
         "nothing in " + folder.string() + " can be preloaded: its path has a space or a colon",
         "install repro-check in another place");
   }
   fs::path probe = ask_interpreter(folder, program, "python3", libtorch);
   if (!probe.empty()) return probe;
-  throw core::Error(
-      core::ErrorKind::kUsage,
+  throw core::usage_error(
       "python3, which has to be in the program's PATH, gave no probe for " + libtorch.string(),
       "see what it said above");
 }

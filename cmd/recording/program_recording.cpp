@@ -124,9 +124,8 @@ ProgramRecording::ProgramRecording(const configs::RecordRequest& request, Ranks 
   std::error_code error;
   fs::create_directories(folder_, error);
   if (error) {
-    throw core::Error(core::ErrorKind::kUsage,
-                      folder_.string() + ": cannot be made: " + error.message(),
-                      "give --out a place that can be written");
+    throw core::usage_error(folder_.string() + ": cannot be made: " + error.message(),
+                            "give --out a place that can be written");
   }
   write_plan();
   if (probe) preload(*probe);
@@ -242,8 +241,7 @@ bool ProgramRecording::is_ours(pid_t process) const {
 void ProgramRecording::throw_nothing_recorded() const {
   const bool refused = std::ranges::any_of(
       processes_, [](const AttachedProcess& process) { return !process.failure.empty(); });
-  throw core::Error(
-      core::ErrorKind::kNotComparable,
+  throw core::not_comparable(
       refused ? "nothing was recorded: the probe could not be attached" : kNothingRecorded,
       refused ? "see the warnings above" : "");
 }

@@ -162,11 +162,11 @@ void check_started(Pipe& exec_result, const ProcessPlan& plan, pid_t pid) {
   if (got == 0) return;
   int status = 0;
   ::waitpid(pid, &status, 0);
-  throw core::Error(core::ErrorKind::kUsage,
-                    "cannot start " + plan.program.string() + ": " + std::strerror(error),
-                    plan.mend.empty() ? "name a recorder that can be run, in the configuration "
-                                        "(\"recorder\") or in REPRO_CHECK_RECORDER"
-                                      : plan.mend);
+  throw core::usage_error("cannot start " + plan.program.string() + ": " + std::strerror(error),
+                          plan.mend.empty()
+                              ? "name a recorder that can be run, in the configuration "
+                                "(\"recorder\") or in REPRO_CHECK_RECORDER"
+                              : plan.mend);
 }
 
 /// A running child, leader of its own process group, with the reading end of one pipe from it. Dies
@@ -370,7 +370,7 @@ core::Error complaint(const RecorderCall& call, int status, std::string text) {
 core::FileDescriptor open_log(const std::filesystem::path& log) {
   core::FileDescriptor output(::open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
   if (output.get() >= 0) return output;
-  throw core::Error(core::ErrorKind::kUsage, log.string() + ": " + std::strerror(errno));
+  throw core::usage_error(log.string() + ": " + std::strerror(errno));
 }
 
 void remove_if_empty(const std::filesystem::path& log) {
@@ -480,10 +480,9 @@ LoggedEnd run_logged(const RecorderCall& call,
 std::string ask_recorder(const RecorderCall& call, const std::string& about) {
   core::TemporaryFile complaints = core::open_temporary(core::temporary_directory());
   if (complaints.file.get() < 0) {
-    throw core::Error(core::ErrorKind::kIo,
-                      "cannot make a temporary file in " + core::temporary_directory() + ": " +
-                          std::strerror(errno),
-                      "point TMPDIR at a directory that can be written");
+    throw core::io_error("cannot make a temporary file in " + core::temporary_directory() + ": " +
+                             std::strerror(errno),
+                         "point TMPDIR at a directory that can be written");
   }
   complaints.name = {};
   std::string answer;
@@ -501,13 +500,11 @@ std::string ask_recorder(const RecorderCall& call, const std::string& about) {
 
   const std::string who = about.empty() ? call.program.string() : about;
   if (ending.too_slow) {
-    throw core::Error(core::ErrorKind::kRunFailed,
-                      who + " " + killed_after(*call.timeout),
-                      "raise --timeout if it is slow");
+    throw core::run_failed(who + " " + killed_after(*call.timeout),
+                           "raise --timeout if it is slow");
   }
-  throw core::Error(core::ErrorKind::kRunFailed,
-                    who + " was killed by " + signal_name(WTERMSIG(status)),
-                    signal_hint(WTERMSIG(status)));
+  throw core::run_failed(who + " was killed by " + signal_name(WTERMSIG(status)),
+                         signal_hint(WTERMSIG(status)));
 }
 
 std::string ask_aloud(const RecorderCall& call) {

@@ -140,15 +140,14 @@ void create_parent(const std::filesystem::path& directory, const std::filesystem
   // The log is made here beside the dump, before the recorder could say anything of the dump.
   if (!error && ::access(directory.c_str(), W_OK | X_OK) != 0) {
     const std::error_code why(errno, std::generic_category());
-    throw core::Error(core::ErrorKind::kUsage,
-                      "cannot record " + dump.string() + ": " + directory.string() +
-                          " cannot be written: " + why.message(),
-                      "allow writing there (chmod u+w), or choose another directory with --out");
+    throw core::usage_error(
+        "cannot record " + dump.string() + ": " + directory.string() +
+            " cannot be written: " + why.message(),
+        "allow writing there (chmod u+w), or choose another directory with --out");
   }
   if (!error) return;
-  throw core::Error(core::ErrorKind::kUsage,
-                    "cannot create directory " + directory.string() + ": " + error.message(),
-                    "choose another directory with --out");
+  throw core::usage_error("cannot create directory " + directory.string() + ": " + error.message(),
+                          "choose another directory with --out");
 }
 
 }  // namespace
@@ -173,8 +172,7 @@ void require_recorder_of(const configs::RunSpec& run) {
 void require_free(const RecordingJob& job) {
   std::error_code error;
   if (store::has_pack_name(job.dump) && !std::filesystem::is_directory(job.dump, error)) {
-    throw core::Error(
-        core::ErrorKind::kUsage,
+    throw core::usage_error(
         job.dump.string() + " is a packed dump by its name, and a recording makes a " + "directory",
         std::string("leave ") + store::kPackSuffix +
             " out; `repro-check pack` packs it afterwards");
@@ -186,9 +184,8 @@ void require_free(const RecordingJob& job) {
     return;
   }
   const bool whole = std::filesystem::exists(job.dump / "manifest.json", error);
-  throw core::Error(core::ErrorKind::kUsage,
-                    job.dump.string() + (whole ? " holds a dump already" : " exists already"),
-                    "replace it with --force, or record into another directory with --out");
+  throw core::usage_error(job.dump.string() + (whole ? " holds a dump already" : " exists already"),
+                          "replace it with --force, or record into another directory with --out");
 }
 
 void require_references(std::span<const RecordingJob> jobs) {
@@ -200,10 +197,9 @@ void require_references(std::span<const RecordingJob> jobs) {
       if (!store::is_same_place(*dump.reference, jobs[other].dump)) continue;
       is_made_here = true;
       if (other <= i) break;
-      throw core::Error(core::ErrorKind::kUsage,
-                        "/dump/reference: is the dump of run \"" + jobs[other].run.name +
-                            "\", which is recorded after run \"" + jobs[i].run.name + "\"",
-                        "refer to the dump of the first run");
+      throw core::usage_error("/dump/reference: is the dump of run \"" + jobs[other].run.name +
+                                  "\", which is recorded after run \"" + jobs[i].run.name + "\"",
+                              "refer to the dump of the first run");
     }
     if (!is_made_here) store::require_reference(*dump.reference);
   }
@@ -243,8 +239,7 @@ void set_aside(const RecordingJob& job) {
   }
   if (!error) std::filesystem::rename(job.dump, aside, error);
   if (!error) return note_own_moved(job.dump, aside);
-  throw core::Error(
-      core::ErrorKind::kIo,
+  throw core::io_error(
       "cannot move " + job.dump.string() + " to " + aside.string() + ": " + error.message(),
       "with --set /dump/level=tensor every run is recorded once");
 }
@@ -275,9 +270,8 @@ RecordingResult record(const RecordingJob& job, Progress& progress) {
   if (is_usage) {
     // What it printed is the message that follows; a log would be all that is left of the attempt.
     std::filesystem::remove(job.log, ignored);
-    throw core::Error(core::ErrorKind::kUsage,
-                      "run \"" + job.run.name + "\": " + outcome.failure->message,
-                      outcome.failure->hint);
+    throw core::usage_error("run \"" + job.run.name + "\": " + outcome.failure->message,
+                            outcome.failure->hint);
   }
   if (outcome.failure) describe_failure(job, outcome, result);
   return result;

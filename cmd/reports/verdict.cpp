@@ -218,8 +218,4 @@ core::ExitCode report_unreadable(const std::filesystem::path& dump,
   return worst_exit({&*report, 1});
 }
 
-core::Error usage_error(const std::string& message, std::string hint) {
-  return {core::ErrorKind::kUsage, message, std::move(hint)};
-}
-
 }  // namespace repro_check::cmd

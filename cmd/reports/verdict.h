@@ -64,7 +64,6 @@ core::ExitCode report_unreadable(const std::filesystem::path& dump,
                                  const std::string& format,
                                  const GlobalOptions& globals);
 
-/// For a command line or a configuration that cannot be carried out.
-core::Error usage_error(const std::string& message, std::string hint = {});
+using core::usage_error;
 
 }  // namespace repro_check::cmd

@@ -67,8 +67,8 @@ std::vector<EnvironmentFact> facts_of_the_recorder(const std::filesystem::path& 
     }
     return facts;
   } catch (const nlohmann::json::exception& error) {
-    throw core::Error(core::ErrorKind::kRunFailed,
-                      recorder.string() + " gave an answer that makes no sense: " + error.what());
+    throw core::run_failed(recorder.string() +
+                           " gave an answer that makes no sense: " + error.what());
   }
 }
 
@@ -139,7 +139,7 @@ class EnvCommand final : public Command {
   core::ExitCode run(const GlobalOptions&) override {
     if (clean_) {
       if (config_.given() || run_name_) {
-        throw core::Error(core::ErrorKind::kUsage, "--clean goes with nothing else");
+        throw core::usage_error("--clean goes with nothing else");
       }
       write_stdout(removed_text(remove_built(built_cache())));
       return core::ExitCode::kReproducible;
@@ -152,7 +152,7 @@ class EnvCommand final : public Command {
       return core::ExitCode::kReproducible;
     }
     if (run_name_) {
-      throw core::Error(core::ErrorKind::kUsage, "--run needs a configuration", "add -c FILE");
+      throw core::usage_error("--run needs a configuration", "add -c FILE");
     }
     const auto recorder = find_recorder();
     if (!recorder) log_info("no recorder is there yet, so nothing is said of LibTorch");

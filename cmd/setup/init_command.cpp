@@ -54,9 +54,8 @@ class InitCommand final : public Command {
   [[nodiscard]] StartingConfig starting_config() const {
     if (is_program_) return {program_config(), {}};
     if (words_.size() == 1) return ask_starting_config(words_.front(), model_path(), method_);
-    throw core::Error(core::ErrorKind::kUsage,
-                      "init takes one model",
-                      "for a program: repro-check init --program -- COMMAND");
+    throw core::usage_error("init takes one model",
+                            "for a program: repro-check init --program -- COMMAND");
   }
 
   /// A program is started where it is now, wherever its configuration is written to.
@@ -76,9 +75,8 @@ class InitCommand final : public Command {
     if (!output_) return;
     std::error_code ignored;
     if (!force_ && std::filesystem::exists(*output_, ignored)) {
-      throw core::Error(core::ErrorKind::kUsage,
-                        *output_ + " exists already",
-                        "replace it with --force, or choose another name with -o");
+      throw core::usage_error(*output_ + " exists already",
+                              "replace it with --force, or choose another name with -o");
     }
     require_writable(*output_);
   }

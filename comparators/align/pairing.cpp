@@ -133,8 +133,7 @@ class SideKeys {
  private:
   std::uint32_t checked(const core::Digest& key) {
     if (known_.size() >= kUnmatched - 1) {
-      throw core::Error(core::ErrorKind::kNotComparable,
-                        "the dumps hold more kinds of operators than can be aligned");
+      throw core::not_comparable("the dumps hold more kinds of operators than can be aligned");
     }
     return known_.number_of(key);
   }
@@ -214,8 +213,7 @@ class LeftOut {
 void expect_sound(const core::DumpSource& source, const core::OpRecord& head, std::uint64_t index) {
   const bool has_sound_parent = head.parent < static_cast<std::int64_t>(index);
   if (has_sound_parent && head.op) return;
-  throw core::Error(
-      core::ErrorKind::kDumpDamaged,
+  throw core::damaged_dump(
       fmt::format("{}: op {} names {}",
                   source.location(),
                   index,
@@ -256,8 +254,7 @@ SideRecords read_side(const core::DumpSource& source,
   SideKeys keys(names, rewritten, known);
   const std::uint64_t count = source.op_count();
   if (count >= kUnmatched) {
-    throw core::Error(core::ErrorKind::kNotComparable,
-                      source.location() + " holds more operators than can be aligned");
+    throw core::not_comparable(source.location() + " holds more operators than can be aligned");
   }
   // What encloses each record; empty as long as nothing is nested.
   Ops parents;

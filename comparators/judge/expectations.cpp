@@ -154,8 +154,7 @@ void Expectations::require_matches(const core::DumpSource& dump) {
   }
   for (std::size_t k = 0; k < entries_.size(); ++k) {
     if (found[k]) continue;
-    throw core::Error(
-        core::ErrorKind::kUsage,
+    throw core::usage_error(
         fmt::format("/expected/{}: {}: no operator of the run is that", k, describe(entries_[k])),
         "take the entry out, or see `repro-check inspect DUMP --list` for the names");
   }

@@ -151,15 +151,11 @@ void NoiseMeter::add(const core::DumpSource& run,
                      const std::function<void(const CompareProgress&)>& progress) {
   const auto others = configs::differences(floors_.subject, configs::noise_subject(run.manifest()));
   if (!others.empty()) {
-    throw core::Error(core::ErrorKind::kNotComparable,
-                      fmt::format("{} is no repeat of {}: {}",
-                                  run.location(),
-                                  first_.location(),
-                                  fmt::join(others, ", ")));
+    throw core::not_comparable(fmt::format(
+        "{} is no repeat of {}: {}", run.location(), first_.location(), fmt::join(others, ", ")));
   }
   if (run.manifest().trace.digest_algorithm != first_.manifest().trace.digest_algorithm) {
-    throw core::Error(core::ErrorKind::kNotComparable,
-                      run.location() + " has digests of another rule");
+    throw core::not_comparable(run.location() + " has digests of another rule");
   }
   const Pairing pairing = pair_records(first_, run);
   CompareOptions options;
@@ -176,7 +172,7 @@ void NoiseMeter::add(const core::DumpSource& run,
     distance.measure(first_.op(i), run.op(pairing.candidate_of[i]), floors);
   }
   if (!distance.damage().empty()) {
-    throw core::Error(core::ErrorKind::kDumpDamaged, distance.damage().front().sentence);
+    throw core::damaged_dump(distance.damage().front().sentence);
   }
   ++floors_.runs;
 }

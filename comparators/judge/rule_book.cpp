@@ -198,9 +198,8 @@ void report_unused_rules(const configs::CompareSpec& spec, Report& report) {
     const std::string sentence =
         fmt::format("rule {} ({}: {}) matched no output", i, rule.match, rule.policy);
     if (spec.strict_rules) {
-      throw core::Error(core::ErrorKind::kUsage,
-                        sentence,
-                        "mend its patterns, or the order: the first rule that matches is taken");
+      throw core::usage_error(
+          sentence, "mend its patterns, or the order: the first rule that matches is taken");
     }
     report.warnings.push_back(sentence);
   }

@@ -1334,9 +1334,9 @@ void check(core::TensorView baseline, core::TensorView candidate, std::uint64_t 
   const std::uint64_t bytes = count * core::element_size(baseline.dtype);
   if (baseline.dtype != candidate.dtype || !std::ranges::equal(baseline.shape, candidate.shape) ||
       baseline.bytes.size() != bytes || candidate.bytes.size() != bytes) {
-    throw core::Error(core::ErrorKind::kInternal,
-                      "metrics were asked for two tensors that do not have one dtype, one shape "
-                      "and the bytes they need");
+    throw core::internal_error(
+        "metrics were asked for two tensors that do not have one dtype, one shape "
+        "and the bytes they need");
   }
 }
 

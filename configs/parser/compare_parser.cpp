@@ -333,10 +333,9 @@ CompareSpec compare_of_flags(const std::map<std::string, std::string>& flags,
                                                   message));
   }
   if (lines.empty()) return spec;
-  throw core::Error(core::ErrorKind::kUsage,
-                    fmt::format("{}", fmt::join(lines, "\n")),
-                    "the flags are the keys of the section \"compare\", which "
-                    "docs/CONFIGURATION.md explains");
+  throw core::usage_error(fmt::format("{}", fmt::join(lines, "\n")),
+                          "the flags are the keys of the section \"compare\", which "
+                          "docs/CONFIGURATION.md explains");
 }
 
 }  // namespace repro_check::configs

@@ -388,8 +388,7 @@ std::string read_config_text(const std::filesystem::path& file,
                              const std::string& hint,
                              std::uintmax_t largest) {
   const auto refuse = [&](const std::string& why, const std::string& mend) {
-    throw core::Error(
-        core::ErrorKind::kUsage, fmt::format("{}: {}", core::printable(file.string()), why), mend);
+    throw core::usage_error(fmt::format("{}: {}", core::printable(file.string()), why), mend);
   };
   std::error_code error;
   const auto status = std::filesystem::status(file, error);

@@ -91,7 +91,7 @@ void Problems::refuse_any(const std::string& origin, const std::string& hint) co
     lines.push_back(
         fmt::format("{}: and {} more", core::printable(origin), all_.size() - kMostLines));
   }
-  throw core::Error(core::ErrorKind::kUsage, fmt::format("{}", fmt::join(lines, "\n")), hint);
+  throw core::usage_error(fmt::format("{}", fmt::join(lines, "\n")), hint);
 }
 
 std::string child_pointer(std::string_view parent, std::size_t index) {

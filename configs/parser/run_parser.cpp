@@ -389,9 +389,8 @@ std::string to_text(const Json& json) {
   try {
     return json.dump(kIndent) + "\n";
   } catch (const Json::exception& error) {
-    throw core::Error(core::ErrorKind::kUsage,
-                      "a path or a text of this run is not UTF-8",
-                      "rename the file or directory so that its whole path is UTF-8");
+    throw core::usage_error("a path or a text of this run is not UTF-8",
+                            "rename the file or directory so that its whole path is UTF-8");
   }
 }
 

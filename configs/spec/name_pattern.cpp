@@ -95,9 +95,8 @@ std::string read_line(std::string_view line, std::optional<NameRewrite>& entry) 
 NamePattern::NamePattern(const std::string& text)
     : text_(text), expression_(std::make_shared<const RE2>(text, options())) {
   if (expression_->ok()) return;
-  throw core::Error(core::ErrorKind::kUsage,
-                    "\"" + text + "\" is no regular expression: " + expression_->error(),
-                    "docs/CONFIGURATION.md, Rules, has the syntax");
+  throw core::usage_error("\"" + text + "\" is no regular expression: " + expression_->error(),
+                          "docs/CONFIGURATION.md, Rules, has the syntax");
 }
 
 std::string NamePattern::problem(const std::string& text) {

@@ -98,7 +98,7 @@ Digest digest_file(const std::filesystem::path& file) {
     digest.add(std::as_bytes(std::span(piece).first(static_cast<std::size_t>(in.gcount()))));
   }
   if (!in.eof()) {
-    throw Error(ErrorKind::kUsage, file.string() + ": cannot be read", "check its permissions");
+    throw usage_error(file.string() + ": cannot be read", "check its permissions");
   }
   return digest.finish();
 }

@@ -63,9 +63,8 @@ void write_failed(const std::filesystem::path& file, std::string_view what, int 
   } else if (code == EACCES || code == EROFS || code == EPERM) {
     hint = "choose a directory you may write to (dump.directory)";
   }
-  throw Error(ErrorKind::kIo,
-              fmt::format("{}: {}: {}", file.string(), what, std::generic_category().message(code)),
-              hint);
+  throw io_error(
+      fmt::format("{}: {}: {}", file.string(), what, std::generic_category().message(code)), hint);
 }
 
 void sync_path(const std::filesystem::path& path) {

@@ -85,8 +85,7 @@ void read_descr(const std::string& descr, NpyHeader& header) {
       return;
     }
   }
-  throw Error(
-      ErrorKind::kUsage,
+  throw usage_error(
       fmt::format("dtype \"{}\" has no counterpart in LibTorch", printable(descr, kShownLetters)));
 }
 
@@ -106,19 +105,19 @@ NpyHeader parse_npy_header(std::string_view text) {
   const Json descr = member("descr");
   const Json order = member("fortran_order");
   const Json shape = member("shape");
-  if (descr.is_array()) throw Error(ErrorKind::kUsage, "structured arrays are not supported");
+  if (descr.is_array()) throw usage_error("structured arrays are not supported");
   const bool sizes =
       shape.is_array() && std::ranges::all_of(shape, [](const Json& size) {
         return size.is_number_unsigned() && std::in_range<std::int64_t>(size.get<std::uint64_t>());
       });
   if (keys != 3 || !descr.is_string() || !order.is_boolean() || !sizes) {
-    throw Error(ErrorKind::kUsage,
-                fmt::format("malformed .npy header: {}: descr, fortran_order and shape must all be "
-                            "given, once, and nothing else",
-                            printable(text, kShownLetters)));
+    throw usage_error(
+        fmt::format("malformed .npy header: {}: descr, fortran_order and shape must all be "
+                    "given, once, and nothing else",
+                    printable(text, kShownLetters)));
   }
   if (shape.size() > kMostDimensions) {
-    throw Error(ErrorKind::kUsage, "malformed .npy header: more than 64 dimensions");
+    throw usage_error("malformed .npy header: more than 64 dimensions");
   }
   NpyHeader header;
   read_descr(descr.get<std::string>(), header);
@@ -128,9 +127,8 @@ NpyHeader parse_npy_header(std::string_view text) {
 }
 
 [[noreturn]] void refuse(const std::filesystem::path& file, const std::string& what) {
-  throw Error(ErrorKind::kUsage,
-              fmt::format("{}: {}", printable(file.string()), what),
-              "write it with numpy.save(file, array, allow_pickle=False)");
+  throw usage_error(fmt::format("{}: {}", printable(file.string()), what),
+                    "write it with numpy.save(file, array, allow_pickle=False)");
 }
 
 /// The size bounds what a header can make us allocate; a pipe has none.
@@ -279,7 +277,7 @@ void write_npy(const std::filesystem::path& file, TensorView tensor) {
   const auto count = static_cast<std::uint64_t>(element_count(tensor.shape));
   if (tensor.bytes.size() / element_size(tensor.dtype) != count ||
       tensor.bytes.size() % element_size(tensor.dtype) != 0) {
-    throw Error(ErrorKind::kInternal, "write_npy: the content does not fill the shape");
+    throw internal_error("write_npy: the content does not fill the shape");
   }
   std::string header = fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': {}, }}",
                                    descr,
@@ -303,10 +301,9 @@ void write_npy(const std::filesystem::path& file, TensorView tensor) {
                static_cast<std::streamsize>(tensor.bytes.size()));
   stream.close();
   if (!stream) {
-    throw Error(ErrorKind::kIo,
-                fmt::format("{}: cannot be written: {}",
-                            printable(file.string()),
-                            std::generic_category().message(errno)));
+    throw io_error(fmt::format("{}: cannot be written: {}",
+                               printable(file.string()),
+                               std::generic_category().message(errno)));
   }
 }
 

@@ -52,9 +52,8 @@ class Parser {
 
  private:
   [[noreturn]] void refuse(const std::string& what) const {
-    throw Error(ErrorKind::kUsage,
-                fmt::format("slice {}: {}", printable(text_, 80), what),
-                "as in NumPy: integers, ranges and `...`, such as 0,:8 or ...,-1 or 1:8:2");
+    throw usage_error(fmt::format("slice {}: {}", printable(text_, 80), what),
+                      "as in NumPy: integers, ranges and `...`, such as 0,:8 or ...,-1 or 1:8:2");
   }
 
   [[nodiscard]] SubscriptPart part(std::string_view text) const {
@@ -131,8 +130,8 @@ Subscript without_ellipsis(const Subscript& subscript, std::size_t dimensions) {
       std::ranges::find(subscript, SubscriptPart::Kind::kEllipsis, &SubscriptPart::kind);
   const std::size_t named = subscript.size() - (ellipsis == subscript.end() ? 0 : 1);
   if (named > dimensions) {
-    throw Error(ErrorKind::kNotComparable,
-                fmt::format("the slice names {} dimensions, the tensor has {}", named, dimensions));
+    throw not_comparable(
+        fmt::format("the slice names {} dimensions, the tensor has {}", named, dimensions));
   }
   Subscript parts(subscript.begin(), ellipsis);
   parts.resize(parts.size() + dimensions - named);
@@ -154,11 +153,8 @@ Subarray::Subarray(std::span<const std::int64_t> whole, const Subscript& subscri
     Dimension dimension;
     if (part.kind == SubscriptPart::Kind::kIndex) {
       if (part.index >= whole[d] || part.index < -whole[d]) {
-        throw Error(ErrorKind::kNotComparable,
-                    fmt::format("there is no index {} in dimension {} of [{}]",
-                                part.index,
-                                d,
-                                fmt::join(whole, ", ")));
+        throw not_comparable(fmt::format(
+            "there is no index {} in dimension {} of [{}]", part.index, d, fmt::join(whole, ", ")));
       }
       dimension.first = part.index < 0 ? part.index + whole[d] : part.index;
       dimension.count = 1;
@@ -204,7 +200,7 @@ std::uint64_t Subarray::flat(std::uint64_t position) const {
 
 std::vector<std::byte> Subarray::take(std::span<const std::byte> content, std::size_t size) const {
   if (content.size() != whole_elements_ * size) {
-    throw Error(ErrorKind::kInternal, "a slice of content that does not fill the tensor");
+    throw internal_error("a slice of content that does not fill the tensor");
   }
   if (is_whole_) return {content.begin(), content.end()};
   std::vector<std::byte> taken(elements_ * size);

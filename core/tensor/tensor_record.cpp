@@ -16,8 +16,7 @@ std::int64_t element_count(std::span<const std::int64_t> shape) {
   bool empty = false;
   for (const std::int64_t size : shape) {
     if (size < 0 || __builtin_mul_overflow(count, size == 0 ? 1 : size, &count)) {
-      throw Error(ErrorKind::kDumpDamaged,
-                  fmt::format("impossible shape [{}]", fmt::join(shape, ", ")));
+      throw damaged_dump(fmt::format("impossible shape [{}]", fmt::join(shape, ", ")));
     }
     empty = empty || size == 0;
   }

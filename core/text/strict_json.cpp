@@ -135,7 +135,7 @@ Json parse_strict_json(const std::string& text, const std::string& origin) {
     const char* edited = "the manifest was edited or damaged; record the run again";
     const char* cut = "the file was cut or damaged; record the run again";
     const auto fail = [&](const std::string& what, const char* hint) {
-      throw Error(ErrorKind::kDumpDamaged, fmt::format("{}: {}", origin, what), hint);
+      throw damaged_dump(fmt::format("{}: {}", origin, what), hint);
     };
     if (flaw.kind == Kind::kSyntax) {
       fail("not valid JSON: " + printable(flaw.what, kLongest), cut);

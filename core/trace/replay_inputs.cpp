@@ -24,7 +24,7 @@ constexpr std::uint64_t kMostWithoutValues = std::uint64_t{1} << 30U;
 constexpr std::uint64_t kMostPerByte = 64;
 
 [[noreturn]] void cannot(const std::string& what, const std::string& hint) {
-  throw Error(ErrorKind::kNotComparable, what, hint);
+  throw not_comparable(what, hint);
 }
 
 bool is_written(const OpRecord& op, const TensorRecord& tensor) {
@@ -81,8 +81,7 @@ std::pair<std::int64_t, std::int64_t> reach(const TensorRecord& tensor) {
         __builtin_mul_overflow(tensor.shape[i] - 1, tensor.strides[i], &span) ||
         __builtin_add_overflow(span < 0 ? low : high, span, span < 0 ? &low : &high);
     if (overflows || high - low > kMaxElements) {
-      throw Error(ErrorKind::kDumpDamaged,
-                  "strides of " + printable(tensor.slot) + " lead nowhere");
+      throw damaged_dump("strides of " + printable(tensor.slot) + " lead nowhere");
     }
   }
   return {low, high};
@@ -93,7 +92,7 @@ void join(const TensorRecord& tensor, InputStorage& storage) {
   const auto [low, high] = reach(tensor);
   const std::int64_t offset = tensor.storage_offset;
   if (offset < 0 || offset > kMaxElements || offset + low < 0) {
-    throw Error(ErrorKind::kDumpDamaged, printable(tensor.slot) + " begins outside of its storage");
+    throw damaged_dump(printable(tensor.slot) + " begins outside of its storage");
   }
   const std::int64_t end = std::max(storage.first + storage.count, offset + high + 1);
   storage.first = storage.count == 0 ? offset + low : std::min(storage.first, offset + low);
@@ -122,16 +121,16 @@ void require_room(const DumpSource& dump, const OpRecord& op) {
       if (!hashed && __builtin_add_overflow(needed, bytes, &needed)) needed = ~std::uint64_t{0};
     }
     if (needed <= kMostWithoutValues || needed / kMostPerByte <= held) continue;
-    throw Error(ErrorKind::kDumpDamaged,
-                fmt::format("op {} {}: argument {}: {} bytes would have to be made around {} bytes "
-                            "of values",
-                            op.index,
-                            printable(op.op->full_name()),
-                            printable(op.tensors[storage.tensors.front()].slot),
-                            needed,
-                            held),
-                "1 GiB are, or 64 times the values; record the operator with an argument that lies "
-                "closer together");
+    throw damaged_dump(
+        fmt::format("op {} {}: argument {}: {} bytes would have to be made around {} bytes "
+                    "of values",
+                    op.index,
+                    printable(op.op->full_name()),
+                    printable(op.tensors[storage.tensors.front()].slot),
+                    needed,
+                    held),
+        "1 GiB are, or 64 times the values; record the operator with an argument that lies "
+        "closer together");
   }
 }
 

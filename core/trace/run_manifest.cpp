@@ -364,8 +364,7 @@ class Node {
 void check_version(const Node& root, const Json& json, const std::string& origin) {
   const auto format = json.is_object() ? json.find("format") : json.end();
   if (!json.is_object() || format == json.end() || *format != kDumpFormatName) {
-    throw Error(
-        ErrorKind::kDumpUnknown,
+    throw unknown_dump(
         fmt::format(
             "{}: not the manifest of a dump (\"format\" is not \"{}\")", origin, kDumpFormatName),
         "give a directory that `repro-check record` or `repro-check run` has written");
@@ -383,13 +382,13 @@ void check_version(const Node& root, const Json& json, const std::string& origin
   }
   if (!whole) throw root.field("version").damaged("must be \"<major>.<minor>\"");
   if (major != kDumpFormatMajor) {
-    throw Error(ErrorKind::kDumpUnknown,
-                fmt::format("{}: dump format {} cannot be read: this repro-check reads {}.x",
-                            origin,
-                            version,
-                            kDumpFormatMajor),
-                major > kDumpFormatMajor ? "use the repro-check that recorded it, or a newer one"
-                                         : "record the run again");
+    throw unknown_dump(fmt::format("{}: dump format {} cannot be read: this repro-check reads {}.x",
+                                   origin,
+                                   version,
+                                   kDumpFormatMajor),
+                       major > kDumpFormatMajor
+                           ? "use the repro-check that recorded it, or a newer one"
+                           : "record the run again");
   }
 }
 

@@ -26,7 +26,7 @@ namespace {
 
 constexpr std::size_t kReadAhead = std::size_t{1} << 20U;
 
-core::Error io_error(const std::string& path, int code) {
+core::Error unreadable(const std::string& path, int code) {
   return {
       core::ErrorKind::kIo,
       fmt::format("{}: cannot read the journal: {}", path, std::generic_category().message(code))};
@@ -38,8 +38,8 @@ JournalReader::JournalReader(const std::filesystem::path& file)
     : path_(file.string()),
       file_(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {  // a FIFO must not hang us
   struct stat status {};
-  if (file_.get() < 0 || ::fstat(file_.get(), &status) != 0) throw io_error(path_, errno);
-  if (!S_ISREG(status.st_mode)) throw io_error(path_, EINVAL);
+  if (file_.get() < 0 || ::fstat(file_.get(), &status) != 0) throw unreadable(path_, errno);
+  if (!S_ISREG(status.st_mode)) throw unreadable(path_, EINVAL);
   file_size_ = static_cast<std::uint64_t>(status.st_size);
   check_header();
   constexpr std::uint64_t kMany = 4096;
@@ -57,14 +57,12 @@ void JournalReader::check_header() {
   if (ended_) return;
   if (bytes.size() < sizeof(FileHeader) ||
       std::memcmp(bytes.data(), kMagic.data(), kMagic.size()) != 0) {
-    throw core::Error(core::ErrorKind::kDumpUnknown,
-                      fmt::format("{}: not a journal of repro-check", path_));
+    throw core::unknown_dump(fmt::format("{}: not a journal of repro-check", path_));
   }
   FileHeader header;
   std::memcpy(&header, bytes.data(), sizeof(header));
   if (header.version != kJournalVersion) {
-    throw core::Error(
-        core::ErrorKind::kDumpUnknown,
+    throw core::unknown_dump(
         fmt::format("{}: journal version {} cannot be read: this repro-check reads version {}",
                     path_,
                     header.version,
@@ -85,7 +83,7 @@ std::span<const std::byte> JournalReader::peek(std::size_t size) {
     buffer_begin_ = position_;
     buffer_size_ = 0;
     const std::optional<std::size_t> got = core::read_at(file_.get(), position_, buffer_);
-    if (!got) throw io_error(path_, errno);
+    if (!got) throw unreadable(path_, errno);
     buffer_size_ = *got;  // less where somebody cuts the file while we read
   }
   const auto begin = static_cast<std::size_t>(position_ - buffer_begin_);
@@ -114,9 +112,7 @@ std::optional<JournalReader::Entry> JournalReader::next_entry() {
 
 namespace {
 
-[[noreturn]] void nonsense(const std::string& what) {
-  throw core::Error(core::ErrorKind::kDumpDamaged, what);
-}
+[[noreturn]] void nonsense(const std::string& what) { throw core::damaged_dump(what); }
 
 std::string text_of(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
@@ -344,8 +340,7 @@ core::OpRecord JournalReader::record_at(std::uint64_t offset) {
   std::optional<Event> event;
   if (entry && entry->kind == EntryKind::kRecord) event = checked(*entry);
   if (!event) {
-    throw core::Error(core::ErrorKind::kDumpDamaged,
-                      fmt::format("{}: changed while it was read", path_));
+    throw core::damaged_dump(fmt::format("{}: changed while it was read", path_));
   }
   return std::get<core::OpRecord>(std::move(*event));
 }
@@ -427,9 +422,8 @@ RecordedJournal::RecordedJournal(const std::filesystem::path& file)
 }
 
 void RecordedJournal::damaged(const std::string& what) const {
-  throw core::Error(core::ErrorKind::kDumpDamaged,
-                    fmt::format("{}: {}", path_, what),
-                    "no recorder has written this; record the run again");
+  throw core::damaged_dump(fmt::format("{}: {}", path_, what),
+                           "no recorder has written this; record the run again");
 }
 
 /// Every operator is entered before it is recorded, in the order of the indices: an index that

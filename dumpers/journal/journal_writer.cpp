@@ -340,11 +340,11 @@ void JournalWriter::append(const core::OpRecord& record) {
   for (const core::Value& result : record.results) results += add_value(result, kNoRow, 0);
   const std::size_t values = std::size_t{arguments} + results;
   if (values > kMostValues || record.tensors.size() > kMostTensors) {
-    throw core::Error(core::ErrorKind::kInternal,
-                      fmt::format("op {} has {} values and {} tensors: more than a record takes",
-                                  record.index,
-                                  values,
-                                  record.tensors.size()));
+    throw core::internal_error(
+        fmt::format("op {} has {} values and {} tensors: more than a record takes",
+                    record.index,
+                    values,
+                    record.tensors.size()));
   }
   add_tensors(record);
   for (const core::Substitution& change : record.substitutions) {
@@ -425,15 +425,15 @@ void JournalWriter::check_counts(const core::TraceSummary& trace) const {
       trace.tensors == counts_.tensors) {
     return;
   }
-  throw core::Error(core::ErrorKind::kInternal,
-                    fmt::format("the recorder counted {} operators, {} of them returned values, "
-                                "and {} tensors, the journal {}, {} and {}",
-                                trace.operators,
-                                trace.returned,
-                                trace.tensors,
-                                counts_.ops,
-                                counts_.returned,
-                                counts_.tensors));
+  throw core::internal_error(
+      fmt::format("the recorder counted {} operators, {} of them returned values, "
+                  "and {} tensors, the journal {}, {} and {}",
+                  trace.operators,
+                  trace.returned,
+                  trace.tensors,
+                  counts_.ops,
+                  counts_.returned,
+                  counts_.tensors));
 }
 
 void JournalWriter::text(EntryKind kind, std::string_view bytes) {
@@ -462,8 +462,7 @@ void JournalWriter::fail(std::string_view message) {
 
 void JournalWriter::content(const core::ContentKey& key, std::span<const std::byte> bytes) {
   if (bytes.size() > kLargestInline || bytes.size() != core::content_size(key)) {
-    throw core::Error(
-        core::ErrorKind::kInternal,
+    throw core::internal_error(
         fmt::format("content {} was handed {} bytes", core::content_name(key), bytes.size()));
   }
   put_content(key, ContentPlace::kInline, 0, bytes);
@@ -550,8 +549,7 @@ const fs::path& prepared(const fs::path& directory) {
   for (const char* name : {kJournalName, kContentsName, "trace.h5", "manifest.json"}) {
     if (!fs::exists(directory / name, code)) continue;
     const bool busy = is_being_written(directory / kJournalName);
-    throw core::Error(
-        core::ErrorKind::kUsage,
+    throw core::usage_error(
         fmt::format("{}: {}",
                     directory.string(),
                     busy ? "another recording is being written there"
@@ -600,8 +598,7 @@ void JournalSink::fail(const std::string& message) {
 
 void JournalSink::finish(core::RunManifest manifest) {
   if (std::exchange(failed_, true)) {
-    throw core::Error(core::ErrorKind::kInternal,
-                      "a recording that failed, or is finished, cannot be finished");
+    throw core::internal_error("a recording that failed, or is finished, cannot be finished");
   }
   core::TraceSummary& trace = manifest.trace;
   journal_.check_counts(trace);

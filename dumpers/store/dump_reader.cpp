@@ -28,7 +28,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using core::Error;
-using core::ErrorKind;
 
 class Dump final : public core::DumpSource {
  public:
@@ -150,9 +149,9 @@ class Dump final : public core::DumpSource {
 
   [[nodiscard]] std::int64_t place_of(const core::ContentKey& key) const {
     if (const auto place = contents_.find(key)) return *place;
-    throw Error(ErrorKind::kNotComparable,
-                fmt::format("{}: content {} is not stored", location_, core::content_name(key)),
-                "record with dump.level \"tensor\"");
+    throw core::not_comparable(
+        fmt::format("{}: content {} is not stored", location_, core::content_name(key)),
+        "record with dump.level \"tensor\"");
   }
 
   [[nodiscard]] OwnContent find_own(const core::ContentKey& key) const {
@@ -172,12 +171,12 @@ class Dump final : public core::DumpSource {
   void expect_known_digests() const {
     const std::string& algorithm = manifest_.trace.digest_algorithm;
     if (algorithm == core::kDigestAlgorithm) return;
-    throw Error(ErrorKind::kNotComparable,
-                fmt::format("{}: its digests are \"{}\"; this repro-check knows \"{}\"",
-                            location_,
-                            core::printable(algorithm),
-                            core::kDigestAlgorithm),
-                "use the repro-check that recorded it, or record the run again");
+    throw core::not_comparable(
+        fmt::format("{}: its digests are \"{}\"; this repro-check knows \"{}\"",
+                    location_,
+                    core::printable(algorithm),
+                    core::kDigestAlgorithm),
+        "use the repro-check that recorded it, or record the run again");
   }
 
   void check_count(const char* what, std::uint64_t announced, std::uint64_t found) const {
@@ -267,8 +266,7 @@ std::unique_ptr<core::DumpSource> open_guarded(const std::string& name, Open ope
   try {
     return open();
   } catch (const std::bad_alloc&) {
-    throw Error(ErrorKind::kDumpDamaged,
-                fmt::format("{}: its index needs more memory than there is", name));
+    throw core::damaged_dump(fmt::format("{}: its index needs more memory than there is", name));
   }
 }
 

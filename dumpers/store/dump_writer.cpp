@@ -275,12 +275,11 @@ struct DumpWriter::Impl {
     // A journal is read up to the first entry that is not whole: fewer means that it was damaged.
     if (folded.ops != counts.ops || folded.inline_contents != counts.inline_contents ||
         folded.inline_bytes != counts.inline_bytes) {
-      throw core::Error(core::ErrorKind::kIo,
-                        fmt::format("{}: {} records were written and {} came back",
-                                    (place_.working / kJournalName).string(),
-                                    counts.ops,
-                                    folded.ops),
-                        "the disk or its memory returned other bytes; record the run again");
+      throw core::io_error(fmt::format("{}: {} records were written and {} came back",
+                                       (place_.working / kJournalName).string(),
+                                       counts.ops,
+                                       folded.ops),
+                           "the disk or its memory returned other bytes; record the run again");
     }
     if (packed) packed->finish();
     return index.finish(reader.tables());
@@ -364,8 +363,7 @@ std::uint64_t DumpWriter::stored_bytes() const noexcept { return impl_->contents
 
 core::Digest DumpWriter::finish(core::RunManifest manifest) {
   if (impl_->failed_ || impl_->finished_) {
-    throw core::Error(core::ErrorKind::kInternal,
-                      "a recording that failed, or is finished, cannot be finished");
+    throw core::internal_error("a recording that failed, or is finished, cannot be finished");
   }
   impl_->finished_ = true;
   impl_->journal_.check_counts(manifest.trace);

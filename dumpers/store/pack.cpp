@@ -35,8 +35,6 @@ namespace repro_check::store {
 namespace {
 
 namespace fs = std::filesystem;
-using core::Error;
-using core::ErrorKind;
 
 /// A file that goes into a pack.
 struct PackedFile {
@@ -95,8 +93,7 @@ class PackWriter {
       const std::size_t got =
           read_some(file.file.get(), done, std::span(piece).first(wanted), file.source);
       if (got == 0) {
-        throw Error(ErrorKind::kDumpDamaged,
-                    fmt::format("{}: became shorter while it was read", file.source));
+        throw core::damaged_dump(fmt::format("{}: became shorter while it was read", file.source));
       }
       expect(archive_write_data(archive_.get(), piece.data(), got) == static_cast<la_ssize_t>(got));
       done += got;
@@ -128,7 +125,7 @@ class PackWriter {
   void set(ZSTD_cParameter parameter, int value) {
     const std::size_t code = ZSTD_CCtx_setParameter(zstd_.get(), parameter, value);
     if (ZSTD_isError(code) == 0) return;
-    throw Error(ErrorKind::kInternal, fmt::format("zstd: {}", ZSTD_getErrorName(code)));
+    throw core::internal_error(fmt::format("zstd: {}", ZSTD_getErrorName(code)));
   }
 
   /// All of `bytes`. @return what the frame still keeps back
@@ -139,7 +136,7 @@ class PackWriter {
       ZSTD_outBuffer output{buffer_.data(), buffer_.size(), 0};
       left = ZSTD_compressStream2(zstd_.get(), &output, &input, directive);
       if (ZSTD_isError(left) != 0) {
-        throw Error(ErrorKind::kIo, fmt::format("{}: zstd: {}", name_, ZSTD_getErrorName(left)));
+        throw core::io_error(fmt::format("{}: zstd: {}", name_, ZSTD_getErrorName(left)));
       }
       write_whole(fd_, std::span(buffer_).first(output.pos), name_);
       written_ += output.pos;
@@ -166,8 +163,8 @@ class PackWriter {
     if (failure_) std::rethrow_exception(failure_);
     if (good) return;
     const char* reason = archive_error_string(archive_.get());
-    throw Error(ErrorKind::kInternal,
-                fmt::format("libarchive: {}", reason == nullptr ? "no reason" : reason));
+    throw core::internal_error(
+        fmt::format("libarchive: {}", reason == nullptr ? "no reason" : reason));
   }
 
   int fd_;
@@ -257,11 +254,10 @@ class PackReader {
       }
     }
     if (!has_manifest_ || !has_trace_) {
-      throw Error(ErrorKind::kDumpUnknown,
-                  fmt::format("{}: is no packed dump: it holds no {}",
-                              name_,
-                              has_manifest_ ? kTraceName : kManifestName),
-                  kPackHint);
+      throw core::unknown_dump(fmt::format("{}: is no packed dump: it holds no {}",
+                                           name_,
+                                           has_manifest_ ? kTraceName : kManifestName),
+                               kPackHint);
     }
     read_rest();
     return contents;
@@ -333,15 +329,13 @@ class PackReader {
   }
 
   [[noreturn]] void damaged(std::string_view what) const {
-    throw Error(ErrorKind::kDumpDamaged,
-                fmt::format("{}: {}", name_, what),
-                "the pack is damaged; copy it again, or pack the dump again");
+    throw core::damaged_dump(fmt::format("{}: {}", name_, what),
+                             "the pack is damaged; copy it again, or pack the dump again");
   }
 
   [[noreturn]] void refuse(std::string_view member, const char* why) const {
     constexpr std::size_t kLongest = 200;
-    throw Error(
-        ErrorKind::kDumpUnknown,
+    throw core::unknown_dump(
         fmt::format(
             "{}: is no packed dump: \"{}\" {}", name_, core::printable(member, kLongest), why),
         kPackHint);
@@ -408,13 +402,13 @@ class PackReader {
     const std::uint64_t largest = largest_member(packed_bytes_);
     if (bytes < 0 || static_cast<std::uint64_t>(bytes) > largest ||
         (member == kManifestName && static_cast<std::uint64_t>(bytes) > kLargestManifest)) {
-      throw Error(ErrorKind::kDumpDamaged,
-                  fmt::format("{}: {} says that it has {} bytes, more than so small a pack is "
-                              "unpacked to",
-                              name_,
-                              member,
-                              bytes),
-                  "if you trust it: tar --zstd -xf, and read the directory");
+      throw core::damaged_dump(
+          fmt::format("{}: {} says that it has {} bytes, more than so small a pack is "
+                      "unpacked to",
+                      name_,
+                      member,
+                      bytes),
+          "if you trust it: tar --zstd -xf, and read the directory");
     }
     return static_cast<std::uint64_t>(bytes);
   }
@@ -465,9 +459,8 @@ std::string name_inside(const fs::path& pack, const char* file) {
 namespace {
 
 [[noreturn]] void refuse_existing(const std::string& name) {
-  throw Error(ErrorKind::kUsage,
-              fmt::format("{}: is already there", name),
-              "add --force to replace it, or name another file with -o");
+  throw core::usage_error(fmt::format("{}: is already there", name),
+                          "add --force to replace it, or name another file with -o");
 }
 
 void put_in_place(const fs::path& working,
@@ -487,10 +480,8 @@ void put_in_place(const fs::path& working,
   }
   if (code == EEXIST) refuse_existing(name);
   if (code != 0) {
-    throw Error(ErrorKind::kIo,
-                fmt::format("{}: cannot move the pack to its place: {}",
-                            name,
-                            std::generic_category().message(code)));
+    throw core::io_error(fmt::format(
+        "{}: cannot move the pack to its place: {}", name, std::generic_category().message(code)));
   }
   sync_path(final.parent_path());
 }
@@ -535,7 +526,7 @@ fs::path place_for(const fs::path& pack, bool replace_existing, const std::strin
   const fs::file_status status = fs::status(place, code);
   if (!fs::exists(status)) return place;
   if (!fs::is_regular_file(status)) {
-    throw Error(ErrorKind::kUsage, fmt::format("{}: is no file that can be replaced", name));
+    throw core::usage_error(fmt::format("{}: is no file that can be replaced", name));
   }
   if (!replace_existing) refuse_existing(name);
   return place;
@@ -548,8 +539,7 @@ PackSummary pack_dump(const fs::path& dump,
                       const PackOptions& options,
                       const PackProgress& progress) {
   if (is_pack(dump)) {
-    throw Error(ErrorKind::kUsage,
-                fmt::format("{}: is packed already", core::printable(dump.string())));
+    throw core::usage_error(fmt::format("{}: is packed already", core::printable(dump.string())));
   }
   const std::string name = core::printable(pack.string());
   const fs::path final = place_for(pack, options.replace_existing, name);
@@ -577,12 +567,12 @@ PackSummary pack_dump(const fs::path& dump,
   };
   summary.packed_bytes = write_pack(made.get(), name, options.level, files, show);
   if (summary.plain_bytes - manifest_bytes > largest_member(summary.packed_bytes)) {
-    throw Error(ErrorKind::kUsage,
-                fmt::format("{}: {} bytes become {}, and nobody would unpack so few to so many",
-                            name,
-                            summary.plain_bytes,
-                            summary.packed_bytes),
-                "keep the directory: nearly all that it holds is alike");
+    throw core::usage_error(
+        fmt::format("{}: {} bytes become {}, and nobody would unpack so few to so many",
+                    name,
+                    summary.plain_bytes,
+                    summary.packed_bytes),
+        "keep the directory: nearly all that it holds is alike");
   }
   put_in_place(working, final, options.replace_existing, name);
   return summary;
@@ -594,9 +584,8 @@ PackSummary unpack_dump(const fs::path& pack,
                         const PackProgress& progress) {
   std::error_code code;
   if (fs::is_directory(pack, code)) {
-    throw Error(ErrorKind::kUsage,
-                fmt::format("{}: is a directory: there is nothing to unpack",
-                            core::printable(pack.string())));
+    throw core::usage_error(fmt::format("{}: is a directory: there is nothing to unpack",
+                                        core::printable(pack.string())));
   }
   expect_pack(pack);
   const fs::path working = temporary_beside(directory);

@@ -19,15 +19,12 @@ namespace {
 
 namespace fs = std::filesystem;
 using core::Error;
-using core::ErrorKind;
 
 [[noreturn]] void refuse(const fs::path& directory,
                          const std::string& why,
                          const std::string& hint) {
-  throw Error(
-      ErrorKind::kUsage,
-      fmt::format("{}: cannot be referred to: {}", core::printable(directory.string()), why),
-      hint);
+  throw core::usage_error(
+      fmt::format("{}: cannot be referred to: {}", core::printable(directory.string()), why), hint);
 }
 
 core::RunManifest referable(const fs::path& directory) {
@@ -124,20 +121,18 @@ FoundReference::FoundReference(const std::optional<core::TraceReference>& wanted
 const core::DumpSource& FoundReference::holding(const std::string& location,
                                                 const core::ContentKey& key) const {
   if (!dump_) {
-    throw Error(ErrorKind::kNotComparable,
-                fmt::format("{}: the bytes of content {} are not here: {}",
-                            location,
-                            core::content_name(key),
-                            missing_),
-                "say where that dump is: --reference DIR");
+    throw core::not_comparable(fmt::format("{}: the bytes of content {} are not here: {}",
+                                           location,
+                                           core::content_name(key),
+                                           missing_),
+                               "say where that dump is: --reference DIR");
   }
   if (!dump_->has_content(key)) {
-    throw Error(ErrorKind::kDumpDamaged,
-                fmt::format("{}: content {} shall be in {}, which does not hold it",
-                            location,
-                            core::content_name(key),
-                            dump_->location()),
-                "record the run again");
+    throw core::damaged_dump(fmt::format("{}: content {} shall be in {}, which does not hold it",
+                                         location,
+                                         core::content_name(key),
+                                         dump_->location()),
+                             "record the run again");
   }
   return *dump_;
 }

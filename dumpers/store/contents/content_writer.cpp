@@ -102,9 +102,8 @@ std::size_t StagingBuffer::size_for(std::size_t memory) noexcept {
 StagingBuffer::StagingBuffer(std::size_t bytes)
     : bytes_(bytes), memory_(static_cast<std::byte*>(std::aligned_alloc(kHugePage, bytes))) {
   if (memory_ == nullptr) {
-    throw core::Error(core::ErrorKind::kIo,
-                      "there is no memory for a buffer between the model and the disk",
-                      "lower dump.memory, or record with dump.level \"digest\"");
+    throw core::io_error("there is no memory for a buffer between the model and the disk",
+                         "lower dump.memory, or record with dump.level \"digest\"");
   }
   (void)::madvise(memory_.get(), bytes, MADV_HUGEPAGE);  // a wish; many kernels have none
 }
@@ -158,9 +157,8 @@ void StagingQueue::start_thread() {
   try {
     thread_ = std::thread([this] { run(); });
   } catch (const std::system_error& error) {
-    throw core::Error(core::ErrorKind::kIo,
-                      "cannot start the thread that writes tensors: " + error.code().message(),
-                      "raise the limit on processes (ulimit -u)");
+    throw core::io_error("cannot start the thread that writes tensors: " + error.code().message(),
+                         "raise the limit on processes (ulimit -u)");
   }
 }
 
@@ -258,8 +256,8 @@ void check_size(const core::ContentKey& key, std::size_t bytes) {
   const auto elements = static_cast<std::uint64_t>(core::element_count(key.shape));
   const std::size_t element = core::element_size(key.dtype);
   if (element != 0 && elements == bytes / element && bytes % element == 0) return;
-  throw core::Error(core::ErrorKind::kInternal,
-                    fmt::format("content {} was handed {} bytes", core::content_name(key), bytes));
+  throw core::internal_error(
+      fmt::format("content {} was handed {} bytes", core::content_name(key), bytes));
 }
 
 }  // namespace

@@ -27,7 +27,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using core::Error;
-using core::ErrorKind;
 using core::write_failed;
 
 constexpr const char* kManifestTemporary = "manifest.json.tmp";
@@ -71,20 +70,20 @@ void remove_dump(const fs::path& directory) {
 void refuse_if_busy(const fs::path& directory) {
   for (const RankDump& rank : rank_dumps(directory)) refuse_if_busy(rank.path);
   if (!journal::is_being_written(directory / kJournalName)) return;
-  throw Error(ErrorKind::kUsage,
-              fmt::format("{}: another recording is being written there", directory.string()),
-              "wait for it, or record to another directory");
+  throw core::usage_error(
+      fmt::format("{}: another recording is being written there", directory.string()),
+      "wait for it, or record to another directory");
 }
 
 /// What a link leads to belongs to somebody else: it is neither emptied nor written into.
 void refuse_link(const fs::path& directory) {
   std::error_code code;
   if (!fs::is_symlink(fs::symlink_status(directory, code))) return;
-  throw Error(ErrorKind::kUsage,
-              fmt::format("{}: is a link, and a recording is made there before it takes the place "
-                          "of the other",
-                          core::printable(directory.string())),
-              "remove the link, or record to another directory");
+  throw core::usage_error(
+      fmt::format("{}: is a link, and a recording is made there before it takes the place "
+                  "of the other",
+                  core::printable(directory.string())),
+      "remove the link, or record to another directory");
 }
 
 /// Whether there is something in `directory` that may be replaced if the caller wants that.
@@ -93,17 +92,17 @@ bool holds_recording(const fs::path& directory) {
   const fs::file_status status = fs::status(directory, code);
   if (!fs::exists(status)) return false;
   if (!fs::is_directory(status)) {
-    throw Error(ErrorKind::kUsage,
-                fmt::format("{}: is a file, and a dump is a directory", directory.string()),
-                "name a directory that does not exist yet");
+    throw core::usage_error(
+        fmt::format("{}: is a file, and a dump is a directory", directory.string()),
+        "name a directory that does not exist yet");
   }
   const std::string foreign = foreign_entry(directory);
   if (!foreign.empty()) {
-    throw Error(ErrorKind::kUsage,
-                fmt::format("{}: holds \"{}\", which belongs to no dump; nothing there is replaced",
-                            directory.string(),
-                            core::printable(foreign)),
-                "name an empty directory, or one that does not exist yet");
+    throw core::usage_error(
+        fmt::format("{}: holds \"{}\", which belongs to no dump; nothing there is replaced",
+                    directory.string(),
+                    core::printable(foreign)),
+        "name an empty directory, or one that does not exist yet");
   }
   return !fs::is_empty(directory, code);
 }
@@ -118,12 +117,12 @@ void expect_space(const fs::path& directory, std::uint64_t needed) {
   if (::statvfs(there.c_str(), &system) != 0 || system.f_blocks == 0) return;
   const std::uint64_t free = std::uint64_t{system.f_bavail} * system.f_frsize;
   if (free >= needed) return;
-  throw Error(ErrorKind::kIo,
-              fmt::format("{}: {} MiB are free there, and recording tensors needs {} MiB at least",
-                          directory.string(),
-                          free >> 20U,
-                          (needed + (std::uint64_t{1} << 20U) - 1) >> 20U),
-              "free space, record to another disk (dump.directory), or lower dump.max_bytes");
+  throw core::io_error(
+      fmt::format("{}: {} MiB are free there, and recording tensors needs {} MiB at least",
+                  directory.string(),
+                  free >> 20U,
+                  (needed + (std::uint64_t{1} << 20U) - 1) >> 20U),
+      "free space, record to another disk (dump.directory), or lower dump.max_bytes");
 }
 
 void make_directory(const fs::path& directory) {
@@ -138,10 +137,10 @@ fs::path final_place(const fs::path& directory) {
   fs::path final = fs::weakly_canonical(fs::absolute(directory), code);
   if (code) read_failed(directory, "cannot resolve the path", code.value());
   if (has_pack_name(final) && !fs::is_directory(final, code)) {
-    throw Error(ErrorKind::kUsage,
-                fmt::format("{}: is a packed dump by its name, and a dump is a directory",
-                            core::printable(directory.string())),
-                fmt::format("leave {} out; `repro-check pack` packs a dump", kPackSuffix));
+    throw core::usage_error(
+        fmt::format("{}: is a packed dump by its name, and a dump is a directory",
+                    core::printable(directory.string())),
+        fmt::format("leave {} out; `repro-check pack` packs a dump", kPackSuffix));
   }
   return final;
 }
@@ -151,11 +150,10 @@ void expect_replaceable(const fs::path& directory, const fs::path& final, bool r
   if (replace_existing) return;
   std::error_code code;
   const bool complete = fs::exists(final / kManifestName, code) || !rank_dumps(final).empty();
-  throw Error(ErrorKind::kUsage,
-              fmt::format("{}: {} is already there",
-                          directory.string(),
-                          complete ? "a dump" : "an unfinished recording"),
-              "add --force to replace it, or name another directory");
+  throw core::usage_error(fmt::format("{}: {} is already there",
+                                      directory.string(),
+                                      complete ? "a dump" : "an unfinished recording"),
+                          "add --force to replace it, or name another directory");
 }
 
 }  // namespace
@@ -255,9 +253,9 @@ std::string read_text_file(const fs::path& file, std::uintmax_t limit) {
   const core::FileDescriptor opened(
       ::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW));
   if (opened.get() < 0 && errno == ELOOP) {
-    throw Error(ErrorKind::kDumpDamaged,
-                fmt::format("{}: is a link to somewhere else", file.string()),
-                "a dump holds its files itself: copy what the link leads to in its place");
+    throw core::damaged_dump(
+        fmt::format("{}: is a link to somewhere else", file.string()),
+        "a dump holds its files itself: copy what the link leads to in its place");
   }
   if (opened.get() < 0) read_failed(file, "cannot open", errno);
   std::string text;
@@ -269,8 +267,7 @@ std::string read_text_file(const fs::path& file, std::uintmax_t limit) {
     text.append(reinterpret_cast<const char*>(block.data()), got);
   }
   if (text.size() > limit) {
-    throw Error(ErrorKind::kDumpDamaged,
-                fmt::format("{}: larger than {} bytes", file.string(), limit));
+    throw core::damaged_dump(fmt::format("{}: larger than {} bytes", file.string(), limit));
   }
   return text;
 }
@@ -316,10 +313,10 @@ void expect_pack(const fs::path& pack) {
   std::error_code code;
   const std::string name = core::printable(pack.string());
   const bool there = fs::is_regular_file(pack, code);
-  throw Error(ErrorKind::kDumpUnknown,
-              there ? fmt::format("{}: is no packed dump: it is not compressed with zstd", name)
-                    : fmt::format("{}: no such file", name),
-              "give a file that `repro-check pack` has made");
+  throw core::unknown_dump(
+      there ? fmt::format("{}: is no packed dump: it is not compressed with zstd", name)
+            : fmt::format("{}: no such file", name),
+      "give a file that `repro-check pack` has made");
 }
 
 fs::path temporary_beside(const fs::path& path) {
@@ -345,11 +342,10 @@ fs::path default_pack(const fs::path& dump) {
 
 fs::path default_dump(const fs::path& pack) {
   if (!has_pack_name(pack)) {
-    throw Error(ErrorKind::kUsage,
-                fmt::format("{}: is not called <name>{}, so the dump has no name",
-                            core::printable(pack.string()),
-                            kPackSuffix),
-                "name its directory with -o DIR");
+    throw core::usage_error(fmt::format("{}: is not called <name>{}, so the dump has no name",
+                                        core::printable(pack.string()),
+                                        kPackSuffix),
+                            "name its directory with -o DIR");
   }
   const std::string name = pack.filename().string();
   return pack.parent_path() / name.substr(0, name.size() - std::string_view(kPackSuffix).size());
@@ -403,7 +399,7 @@ std::string hint_for(const fs::path& directory) {
   } else if (fs::exists(file, code)) {
     hint += ", or keep what there is: repro-check recover " + name;
   }
-  throw Error(ErrorKind::kDumpIncomplete, message, hint);
+  throw core::incomplete_dump(message, hint);
 }
 
 /// A link has a refusal of its own.
@@ -411,9 +407,8 @@ void refuse_unless_file(const fs::path& file) {
   std::error_code code;
   const fs::file_status status = fs::symlink_status(file, code);
   if (fs::is_regular_file(status) || fs::is_symlink(status)) return;
-  throw Error(ErrorKind::kDumpDamaged,
-              fmt::format("{}: is not a file", core::printable(file.string())),
-              "the dump is damaged; copy it again or record the run again");
+  throw core::damaged_dump(fmt::format("{}: is not a file", core::printable(file.string())),
+                           "the dump is damaged; copy it again or record the run again");
 }
 
 }  // namespace
@@ -423,14 +418,13 @@ fs::path locate_dump(const fs::path& path) {
   const std::string name = core::printable(path.string());
   const fs::file_status status = fs::status(path, code);
   if (!fs::exists(status)) {
-    throw Error(ErrorKind::kDumpUnknown, fmt::format("{}: no such directory", name), kUsualHint);
+    throw core::unknown_dump(fmt::format("{}: no such directory", name), kUsualHint);
   }
   fs::path directory = path;
   if (!fs::is_directory(status)) {
     const fs::path file = path.filename();
     if (file != kManifestName && file != kTraceName) {
-      throw Error(
-          ErrorKind::kDumpUnknown, fmt::format("{}: is a file, not a dump", name), kUsualHint);
+      throw core::unknown_dump(fmt::format("{}: is a file, not a dump", name), kUsualHint);
     }
     directory = path.has_parent_path() ? path.parent_path() : fs::path(".");
   }
@@ -439,24 +433,21 @@ fs::path locate_dump(const fs::path& path) {
     return directory;
   }
   if (code == std::errc::permission_denied) {
-    throw Error(ErrorKind::kDumpUnknown,
-                fmt::format("{}: cannot look into it: {}", name, code.message()),
-                "ask whom it belongs to, or copy it as somebody who may read it");
+    throw core::unknown_dump(fmt::format("{}: cannot look into it: {}", name, code.message()),
+                             "ask whom it belongs to, or copy it as somebody who may read it");
   }
   if (fs::exists(directory / kJournalName, code) || fs::exists(directory / kTraceName, code)) {
     refuse_incomplete(name, directory);
   }
   if (const auto ranks = rank_dumps(directory); !ranks.empty()) {
-    throw Error(
-        ErrorKind::kDumpUnknown,
+    throw core::unknown_dump(
         fmt::format(
             "{}: holds the dumps of {} rank{}", name, ranks.size(), ranks.size() == 1 ? "" : "s"),
         fmt::format("give one of them, {}, or all to `repro-check ranks`",
                     core::printable(ranks.front().path.string())));
   }
-  throw Error(ErrorKind::kDumpUnknown,
-              fmt::format("{}: there is no dump in this directory", name),
-              hint_for(directory));
+  throw core::unknown_dump(fmt::format("{}: there is no dump in this directory", name),
+                           hint_for(directory));
 }
 
 }  // namespace repro_check::store

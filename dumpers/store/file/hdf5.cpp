@@ -164,7 +164,7 @@ ElementTypes::ElementTypes(const Blame& blame) {
 hid_t ElementTypes::of(Dtype dtype) const {
   const auto index = static_cast<std::size_t>(dtype);
   if (dtype == Dtype::kUnknown || index >= types_.size()) {
-    throw core::Error(core::ErrorKind::kInternal, "content of an unknown dtype cannot be stored");
+    throw core::internal_error("content of an unknown dtype cannot be stored");
   }
   return types_[index].get();
 }

@@ -27,9 +27,8 @@ constexpr const char* kElsewhere = "free space, or choose another disk (-o, TMPD
   const char* hint = "";
   if (code == ENOSPC || code == EDQUOT) hint = kElsewhere;
   if (code == EFBIG) hint = "raise the file size limit of the shell (ulimit -f)";
-  throw Error(ErrorKind::kIo,
-              fmt::format("{}: {}: {}", name, doing, std::generic_category().message(code)),
-              hint);
+  throw core::io_error(
+      fmt::format("{}: {}: {}", name, doing, std::generic_category().message(code)), hint);
 }
 
 std::string printable_name(const std::filesystem::path& file) {
@@ -65,7 +64,7 @@ core::FileDescriptor open_plain(const std::filesystem::path& file) {
   if (opened.get() < 0) system_refused(printable_name(file), "cannot open", errno);
   struct stat status {};
   if (::fstat(opened.get(), &status) != 0 || !S_ISREG(status.st_mode)) {
-    throw Error(ErrorKind::kIo, printable_name(file) + ": is not a plain file");
+    throw core::io_error(printable_name(file) + ": is not a plain file");
   }
   return opened;
 }
@@ -90,12 +89,11 @@ void expect_free_space(const core::FileDescriptor& file,
   if (::fstatvfs(file.get(), &system) != 0 || system.f_blocks == 0) return;
   const std::uint64_t free = std::uint64_t{system.f_bavail} * system.f_frsize;
   if (free >= needed) return;
-  throw Error(ErrorKind::kIo,
-              fmt::format("{}: {} MiB are free there, and {} MiB are needed",
-                          directory,
-                          free >> 20U,
-                          (needed >> 20U) + 1),
-              kElsewhere);
+  throw core::io_error(fmt::format("{}: {} MiB are free there, and {} MiB are needed",
+                                   directory,
+                                   free >> 20U,
+                                   (needed >> 20U) + 1),
+                       kElsewhere);
 }
 
 void take_space(const core::FileDescriptor& file, std::uint64_t bytes, const std::string& name) {
@@ -109,8 +107,7 @@ core::TemporaryFile create_temporary(std::uint64_t needed_space) {
   const std::string directory = core::temporary_directory();
   core::TemporaryFile made = core::open_temporary(directory);
   if (made.file.get() < 0) {
-    throw Error(
-        ErrorKind::kIo,
+    throw core::io_error(
         fmt::format("{}: cannot create a temporary file: {}",
                     core::printable(directory),
                     std::generic_category().message(errno)),

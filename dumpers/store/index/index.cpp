@@ -86,8 +86,7 @@ void TableWriter::flush() {
   const hsize_t count = pending_rows();
   if (count == 0) return;
   if (flushed_ + count > rows_) {
-    throw core::Error(
-        core::ErrorKind::kInternal,
+    throw core::internal_error(
         fmt::format("index table {} was announced {} rows and gets more", layout_.name, rows_));
   }
   const hsize_t begin = flushed_;
@@ -107,10 +106,8 @@ void TableWriter::flush() {
 TableDigest TableWriter::finish() {
   flush();
   if (flushed_ != rows_) {
-    throw core::Error(
-        core::ErrorKind::kInternal,
-        fmt::format(
-            "index table {} was announced {} rows and got {}", layout_.name, rows_, flushed_));
+    throw core::internal_error(fmt::format(
+        "index table {} was announced {} rows and got {}", layout_.name, rows_, flushed_));
   }
   return {layout_.name, rows_, layout_.row_size, hasher_.finish()};
 }
@@ -212,13 +209,11 @@ IndexWriter::IndexWriter(hid_t group, const journal::RowCounts& counts, const Bl
 
 void IndexWriter::add(const journal::CallRows& call) {
   if (call.op.op == journal::kNoRow) {
-    throw core::Error(core::ErrorKind::kInternal, "a record names no operator");
+    throw core::internal_error("a record names no operator");
   }
   if (call.index >= ops_.size() || present_[call.index]) {
-    throw core::Error(
-        core::ErrorKind::kInternal,
-        fmt::format(
-            "op {} is not one of the {} of the trace, or came twice", call.index, ops_.size()));
+    throw core::internal_error(fmt::format(
+        "op {} is not one of the {} of the trace, or came twice", call.index, ops_.size()));
   }
   present_[call.index] = true;
   // From here on rows are counted from the first of the table.

@@ -91,9 +91,8 @@ fs::path locate_journal(const fs::path& path) {
   const std::string name = core::printable(path.string());
   fs::path directory = path;
   if (is_pack(path)) {
-    throw core::Error(core::ErrorKind::kUsage,
-                      fmt::format("{}: is a packed dump, which holds no recording", name),
-                      "give the directory of a recording");
+    throw core::usage_error(fmt::format("{}: is a packed dump, which holds no recording", name),
+                            "give the directory of a recording");
   }
   if (path.filename() == kJournalName && !fs::is_directory(path, code)) {
     directory = path.has_parent_path() ? path.parent_path() : fs::path(".");
@@ -102,15 +101,13 @@ fs::path locate_journal(const fs::path& path) {
     const bool whole = fs::exists(directory / kManifestName, code);
     if (whole) {
       const fs::path beside = recording_beside(directory);
-      throw core::Error(core::ErrorKind::kUsage,
-                        fmt::format("{}: is a complete dump: there is nothing to do", name),
-                        fs::exists(beside / kJournalName, code)
-                            ? "the recording that was to replace it is " + beside.string()
-                            : "diff and inspect read it as it is");
+      throw core::usage_error(fmt::format("{}: is a complete dump: there is nothing to do", name),
+                              fs::exists(beside / kJournalName, code)
+                                  ? "the recording that was to replace it is " + beside.string()
+                                  : "diff and inspect read it as it is");
     }
-    throw core::Error(core::ErrorKind::kDumpUnknown,
-                      fmt::format("{}: there is no journal in this directory", name),
-                      "give the directory of a recording");
+    throw core::unknown_dump(fmt::format("{}: there is no journal in this directory", name),
+                             "give the directory of a recording");
   }
   return directory;
 }
@@ -264,8 +261,7 @@ class UnfinishedDump final : public core::DumpSource {
       return reference_.holding(location_, key).read_content(key, into);
     }
     if (recording_.read(key, into)) return;
-    throw core::Error(
-        core::ErrorKind::kNotComparable,
+    throw core::not_comparable(
         fmt::format("{}: content {} is not stored", location_, core::content_name(key)),
         "the recording was cut short before its bytes reached the disk");
   }
@@ -307,7 +303,6 @@ std::unique_ptr<core::DumpSource> open_partial(const fs::path& directory,
 namespace {
 
 using core::Error;
-using core::ErrorKind;
 
 /// Plays a recording into a writer, event by event, so that the dump is made as if it had been
 /// recorded there.
@@ -393,8 +388,8 @@ MadeDump replay_into(const fs::path& directory,
     throw;
   } catch (const std::bad_alloc&) {
     writer.fail("memory ran out");
-    throw Error(ErrorKind::kDumpDamaged,
-                fmt::format("{}: it needs more memory than there is", directory.string()));
+    throw core::damaged_dump(
+        fmt::format("{}: it needs more memory than there is", directory.string()));
   }
 }
 
@@ -407,9 +402,8 @@ std::string name_of(const fs::path& directory) {
 
 void refuse_busy(const fs::path& directory) {
   if (!journal::is_being_written(directory / kJournalName)) return;
-  throw Error(ErrorKind::kUsage,
-              fmt::format("{}: it is still being recorded", directory.string()),
-              "wait for it, or look into it with `repro-check inspect --partial`");
+  throw core::usage_error(fmt::format("{}: it is still being recorded", directory.string()),
+                          "wait for it, or look into it with `repro-check inspect --partial`");
 }
 
 /// Operators that the trace of a recording lists by itself: none before it was closed.
@@ -428,14 +422,14 @@ std::uint64_t listed_operators(const fs::path& directory) {
 void refuse_loss(const fs::path& directory, std::uint64_t found) {
   const std::uint64_t listed = listed_operators(directory);
   if (listed <= found) return;
-  throw Error(ErrorKind::kDumpDamaged,
-              fmt::format("{}: its journal holds {} operators, and {} beside it {}: that would be "
-                          "replaced by less",
-                          core::printable(directory.string()),
-                          found,
-                          kTraceName,
-                          listed),
-              "the journal is damaged; recover what it holds to another directory with -o");
+  throw core::damaged_dump(
+      fmt::format("{}: its journal holds {} operators, and {} beside it {}: that would be "
+                  "replaced by less",
+                  core::printable(directory.string()),
+                  found,
+                  kTraceName,
+                  listed),
+      "the journal is damaged; recover what it holds to another directory with -o");
 }
 
 }  // namespace
@@ -448,8 +442,7 @@ MadeDump import_journal(const fs::path& recording,
   refuse_busy(directory);
   const Recording recorded(directory);
   if (!recorded.journal().finished) {
-    throw Error(
-        ErrorKind::kDumpIncomplete,
+    throw core::incomplete_dump(
         fmt::format("{}: the recording never finished: {} operators are whole",
                     recording.string(),
                     recorded.journal().summary.completed),
@@ -464,9 +457,8 @@ MadeDump import_journal(const fs::path& recording,
                          : fmt::format("the bytes of {} tensors do not match, the first of them {}",
                                        lost.size(),
                                        core::content_name(*lost.begin()));
-        throw Error(ErrorKind::kDumpDamaged,
-                    fmt::format("{}: {}", recording.string(), which),
-                    "copy it again, or keep what is good: repro-check recover");
+        throw core::damaged_dump(fmt::format("{}: {}", recording.string(), which),
+                                 "copy it again, or keep what is good: repro-check recover");
       });
 }
 
@@ -477,10 +469,9 @@ MadeDump recover_dump(const fs::path& recording,
   const fs::path directory = locate_journal(recording);
   std::error_code code;
   if (fs::exists(directory / kManifestName, code)) {
-    throw Error(ErrorKind::kUsage,
-                fmt::format("{}: is a complete dump: there is nothing to recover",
-                            core::printable(recording.string())),
-                "diff and inspect read it as it is");
+    throw core::usage_error(fmt::format("{}: is a complete dump: there is nothing to recover",
+                                        core::printable(recording.string())),
+                            "diff and inspect read it as it is");
   }
   refuse_busy(directory);
   const Recording recorded(directory);
