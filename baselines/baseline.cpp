@@ -83,10 +83,8 @@ std::optional<std::string> unescape(std::string_view word) {
 /// Decimal, without sign or leading zeros.
 template <typename Number>
 std::optional<Number> parse_count(std::string_view word) {
-  Number count = 0;
-  const auto read = std::from_chars(word.data(), word.data() + word.size(), count);
-  const bool is_whole = read.ec == std::errc{} && read.ptr == word.data() + word.size();
-  if (!is_whole || count < 0 || (word.size() > 1 && word.front() == '0')) return std::nullopt;
+  const auto count = core::parse_number<Number>(word);
+  if (!count || *count < 0 || (word.size() > 1 && word.front() == '0')) return std::nullopt;
   return count;
 }
 

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -16,6 +15,7 @@
 #include "configs/parser/config_parser.h"
 #include "configs/spec/noise_floors.h"
 #include "core/error.h"
+#include "core/text/text.h"
 #include "dumpers/store/dump_reader.h"
 
 namespace repro_check::cmd {
@@ -65,13 +65,10 @@ constexpr auto kFlags = std::to_array<Flag>(
 /// JSON of a number where the text is one; else of the text, of which the parser says what it
 /// should have been.
 std::string number_or_text(const std::string& text) {
-  const char* end = text.data() + text.size();
-  std::int64_t integer = 0;
-  if (std::from_chars(text.data(), end, integer).ptr == end) return nlohmann::json(integer).dump();
-  double number = 0;
-  const auto read = std::from_chars(text.data(), end, number);
-  const bool is_number = read.ptr == end && read.ec == std::errc() && std::isfinite(number);
-  return is_number ? nlohmann::json(number).dump() : quoted(text);
+  const auto integer = core::parse_number<std::int64_t>(text);
+  if (integer) return nlohmann::json(*integer).dump();
+  const auto number = core::parse_number<double>(text);
+  return number && std::isfinite(*number) ? nlohmann::json(*number).dump() : quoted(text);
 }
 
 void refuse_without(const std::string& flag,

@@ -5,7 +5,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -17,6 +16,7 @@
 #include "cmd/render/json/json_form.h"
 #include "cmd/render/text.h"
 #include "core/error.h"
+#include "core/text/text.h"
 
 namespace repro_check::cmd {
 namespace {
@@ -127,15 +127,10 @@ std::optional<Json> default_input(const Argument& argument) {
       (text.front() == '"' || text.front() == '\'')) {
     return Json{{"value", clean_utf8(text.substr(1, text.size() - 2))}};
   }
-  const char* end = text.data() + text.size();
-  std::int64_t integer = 0;
-  if (argument.type == "int" && std::from_chars(text.data(), end, integer).ptr == end) {
-    return Json{{"value", integer}};
-  }
-  double number = 0;
-  if (argument.type == "float" && std::from_chars(text.data(), end, number).ptr == end) {
-    return Json{{"value", number}};
-  }
+  const auto integer = core::parse_number<std::int64_t>(text);
+  if (argument.type == "int" && integer) return Json{{"value", *integer}};
+  const auto number = core::parse_number<double>(text);
+  if (argument.type == "float" && number) return Json{{"value", *number}};
   return std::nullopt;
 }
 

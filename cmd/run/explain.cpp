@@ -2,7 +2,6 @@
 #include "cmd/run/explain.h"
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 #include <string>
 #include <utility>
@@ -10,6 +9,7 @@
 #include "cmd/replay/replay.h"
 #include "comparators/cause/explanation.h"
 #include "core/error.h"
+#include "core/text/text.h"
 #include "core/trace/run_manifest.h"
 
 namespace repro_check::cmd {
@@ -24,11 +24,8 @@ constexpr const char* kNoOrigin =
 
 /// 0 where it was not recorded.
 int threads_of(const RunSummary& run) {
-  int count = 0;
-  if (const std::string* used = core::used_setting(run.manifest, "threads.intra_op")) {
-    std::from_chars(used->data(), used->data() + used->size(), count);
-  }
-  return count;
+  const std::string* used = core::used_setting(run.manifest, "threads.intra_op");
+  return used == nullptr ? 0 : core::parse_number<int>(*used).value_or(0);
 }
 
 /// Those of the two runs, the baseline's first, and one.

@@ -17,6 +17,7 @@
 #include "comparators/report/report.h"
 #include "core/tensor/dtype.h"
 #include "core/tensor/tensor_record.h"
+#include "core/text/text.h"
 #include "core/trace/dataflow.h"
 #include "core/trace/op_record.h"
 #include "core/trace/program_records.h"
@@ -266,7 +267,7 @@ std::optional<Cause> surroundings(const Case& c, DifferenceGroup group) {
 
 std::uint64_t threads_of(const core::RunManifest& manifest) {
   const std::string* text = core::used_setting(manifest, "threads.intra_op");
-  return text == nullptr ? 0 : std::strtoull(text->c_str(), nullptr, 10);
+  return text == nullptr ? 0 : core::parse_number<std::uint64_t>(*text).value_or(0);
 }
 
 Cause likely_kernel(std::string known) {

@@ -81,8 +81,8 @@ void read_parameters(const ObjectReader& object,
 /// What `object` says of NaN, zeros and subnormals.
 void read_specials(const ObjectReader& object, PolicySpec& policy) {
   object("equal_nan", policy.equal_nan);
-  object("signed_zero", policy.signed_zero_distinct, AsWord{});
-  object("subnormals", policy.flush_subnormals, AsWord{});
+  object("signed_zero", policy.signed_zero_distinct);
+  object("subnormals", policy.flush_subnormals);
 }
 
 /// A policy by its name, or as an object that holds its numbers as well.
@@ -196,9 +196,8 @@ void read_rule_members(const ObjectReader& object,
                        const ParseContext& context,
                        CompareSpec& compare) {
   // What a recording may be about to make: it is read by whoever compares.
-  object(
-      "noise", compare.noise, PathKind::kFileToMake, "a file that `repro-check calibrate` writes");
-  object("fp64", compare.fp64, PathKind::kDumpToMake, "a dump of the run in float64");
+  object("noise", compare.noise);
+  object("fp64", compare.fp64);
   if (const auto rules = object.find("rules")) read_rules(*rules, context, compare);
   object("unmatched", compare.unmatched);
   object("strict_rules", compare.strict_rules);
@@ -246,14 +245,14 @@ void read_compare(const Node& node, const ParseContext& context, CompareSpec& co
   bool lenient = false;
   object("lenient", lenient);
   if (lenient) relax(compare);
-  object("dtype", compare.promote, AsWord{});
+  object("dtype", compare.promote);
   object("strides", compare.strides);
   object("device", compare.device);
   object("alias", compare.alias);
   object("align", compare.align);
   object("order", compare.order);
   std::filesystem::path map;
-  if (object("map", map, PathKind::kFile, "a file of names that differ")) {
+  if (object("map", map)) {
     // Mistakes in the file are some of the configuration, told with the others.
     std::vector<std::string> wrong;
     const std::string name =

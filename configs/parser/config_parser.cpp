@@ -154,7 +154,7 @@ class Builder {
   Config build() {
     if (!object_.is_object()) return config_;
     std::string schema;
-    object_("$schema", schema, "the address of a JSON Schema, for editors");
+    object_("$schema", schema);
     read_base();
     if (const auto node = object_.find("compare")) {
       detail::read_compare(*node, context_, config_.compare);
@@ -212,9 +212,7 @@ class Builder {
     const detail::ObjectReader by_format(*files, context_);
     for (const auto& [format, property] : files->schema->at("properties").items()) {
       std::filesystem::path file;
-      if (by_format(format, file, detail::PathKind::kFileToMake, "a file to write")) {
-        report.files.emplace(format, file);
-      }
+      if (by_format(format, file)) report.files.emplace(format, file);
     }
   }
 

@@ -91,16 +91,4 @@ RecordRequest record_request_from_json_text(const std::string& text, const std::
 /// The resolved run alone, for the manifest.
 std::string to_json_text(const RunSpec& run);
 
-/// "eval", "auto", "normal", "bitwise", ... as the configuration spells them.
-std::string_view name_of(ModelMode mode) noexcept;
-std::string_view name_of(BrowseMode mode) noexcept;
-std::string_view name_of(OptimizerReading reading) noexcept;
-std::string_view name_of(Distribution distribution) noexcept;
-std::string_view name_of(PolicyKind kind) noexcept;
-std::string_view name_of(EqualNan rule) noexcept;
-std::string_view name_of(Unmatched rule) noexcept;
-std::string_view name_of(AttributeRule rule) noexcept;
-std::string_view name_of(AlignMode mode) noexcept;
-std::string_view name_of(OperatorOrder order) noexcept;
-
 }  // namespace repro_check::configs

@@ -1,26 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
-#include <charconv>
-
 #include "configs/parser/reader.h"
+#include "core/text/text.h"
 
 namespace repro_check::configs {
 namespace detail {
 namespace {
 
-constexpr const char* kPlatform = "the key of a platform, 4 to 32 hexadecimal digits";
-
 void read_baselines(const Node& node, const ParseContext& context, BaselinesSpec& baselines) {
   const ObjectReader object(node, context);
-  object("directory", baselines.directory, PathKind::kDirectoryToMake, "a directory for baselines");
-  object("name",
-         baselines.name,
-         "the name of a gate",
-         "letters, digits, dots, dashes and underscores");
-  object("any_of", baselines.any_of, "a list of platform keys", kPlatform);
+  object("directory", baselines.directory);
+  object("name", baselines.name);
+  object("any_of", baselines.any_of);
   std::string store;
-  if (!object("store", store, "a path, such as dumps/{root}")) return;
+  if (!object("store", store)) return;
   if (store.find("://") != std::string::npos) {
     report_unexpected(
         *object.find("store"), "a path: fetch what a URL names before the gate", context.problems);
@@ -35,9 +29,7 @@ void read_baselines(const Node& node, const ParseContext& context, BaselinesSpec
 /// Of a text that has the form of a date.
 std::optional<std::chrono::sys_days> parse_date(const std::string& text) {
   const auto number = [&](std::size_t at, std::size_t count) {
-    int value = 0;
-    std::from_chars(text.data() + at, text.data() + at + count, value);
-    return value;
+    return core::parse_number<int>(text.substr(at, count)).value_or(0);
   };
   const std::chrono::year_month_day date{std::chrono::year{number(0, 4)},
                                          std::chrono::month{static_cast<unsigned>(number(5, 2))},
@@ -47,14 +39,13 @@ std::optional<std::chrono::sys_days> parse_date(const std::string& text) {
 }
 
 void read_expires(const ObjectReader& object, const ParseContext& context, ExpectedSpec& expected) {
-  constexpr const char* kDate = "a date, such as 2026-12-31";
   object.require("expires", ": the last day of it, such as 2026-12-31");
   std::string text;
-  if (!object("expires", text, kDate)) return;
+  if (!object("expires", text)) return;
   const Node node = *object.find("expires");
   const auto date = parse_date(text);
   if (!date) {
-    report_unexpected(node, kDate, context.problems);
+    report_unexpected(node, context.problems);
     return;
   }
   const auto today = std::chrono::floor<std::chrono::days>(std::chrono::system_clock::now());
@@ -90,12 +81,12 @@ ExpectedSpec read_expected(const Node& node, const ParseContext& context) {
     context.problems.add(node.pointer,
                          "says neither \"operator\" nor \"module\": it would excuse all");
   }
-  object("platform", expected.platform, kPlatform);
+  object("platform", expected.platform);
   if (const auto limit = object.find("limit")) read(*limit, context, expected.limit);
   object("happens", expected.happens);
-  object("reason", expected.reason, "a text");
-  object("owner", expected.owner, "a text");
-  object("issue", expected.issue, "a text");
+  object("reason", expected.reason);
+  object("owner", expected.owner);
+  object("issue", expected.issue);
   object.require("reason", ": why it is expected");
   object.require("owner", ": who answers for it");
   read_expires(object, context, expected);

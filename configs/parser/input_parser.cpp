@@ -79,13 +79,7 @@ const Json* find_form(const Node& node, const ParseContext& context) {
 }
 
 /// The keys of files, in the order of FileInput::Kind.
-struct FileKind {
-  const char* key;
-  const char* what;
-};
-constexpr std::array<FileKind, 3> kFiles{{{"npy", "the path of a .npy file"},
-                                          {"torch", "the path of a tensor saved by torch.save"},
-                                          {"hdf5", "the path of an HDF5 file"}}};
+constexpr std::array kFiles{"npy", "torch", "hdf5"};
 /// In the order of ContainerInput::Kind.
 constexpr std::array kContainers{"list", "tuple", "dict"};
 
@@ -146,8 +140,7 @@ bool read_shape(const Node& node, const ParseContext& context, std::vector<std::
     context.problems.add(node.pointer, fmt::format("expected at most {} sizes", most));
     return false;
   }
-  return read(node, context, shape, "a list of sizes, [] for a single number") &&
-         shape.size() == node.json->size();
+  return read(node, context, shape) && shape.size() == node.json->size();
 }
 
 /// Whether the tensor, however it is looked at, takes no more bytes than anybody means.
@@ -223,7 +216,7 @@ GeneratedInput read_generated(const ObjectReader& object,
   input.distribution = distribution;
   if (has_bounds(distribution) || distribution == Distribution::kNormal) {
     input.seed = default_seed;
-    object("seed", input.seed, kWhyNoLargerSeed);
+    object("seed", input.seed);
   }
   const bool typed = read_input_dtype(object, input, problems);
   object.require("shape", ", such as \"shape\": [2, 16]");
@@ -274,7 +267,7 @@ class InputParser {
     const ObjectReader object = context_.resolved
                                     ? ObjectReader(typed, context_, {"pointer"})
                                     : ObjectReader(typed, context_, {}, named ? "" : "name");
-    if (named) object("name", input.name, "the name of an argument");
+    if (named) object("name", input.name);
     if (const auto pointer = object.find("pointer"); pointer && pointer->json->is_string()) {
       input.pointer = pointer->json->get<std::string>();
     }
@@ -296,11 +289,11 @@ class InputParser {
                                                   : parse_items(which, *member);
     }
     FileInput input;
-    const auto* const file = std::ranges::find(kFiles, kind, &FileKind::key);
+    const auto* const file = std::ranges::find(kFiles, kind);
     input.kind = static_cast<FileInput::Kind>(file - kFiles.begin());
-    read(*member, context_, input.path, PathKind::kFile, file->what);
+    read(*member, context_, input.path);
     if (input.kind == FileInput::Kind::kHdf5) {
-      object("dataset", input.dataset, "the path of a dataset, such as \"/group/x\"");
+      object("dataset", input.dataset);
       object.require("dataset", ": which dataset of the HDF5 file");
     }
     return input;
@@ -402,7 +395,7 @@ struct InputWriter {
     if (has_bounds(input.distribution)) json["high"] = bound(input.high);
   }
   void write(Json& json, const FileInput& input) const {
-    json[kFiles.at(static_cast<std::size_t>(input.kind)).key] = input.path.string();
+    json[kFiles.at(static_cast<std::size_t>(input.kind))] = input.path.string();
     if (input.kind == FileInput::Kind::kHdf5) json["dataset"] = input.dataset;
   }
   /// JSON has no NaN and no infinities.

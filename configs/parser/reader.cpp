@@ -25,31 +25,26 @@ constexpr std::size_t kShownLength = 60;
 /// What is wrong with the path, or nothing.
 /// A look now saves a recorder that starts, loads LibTorch and then fails. The file may still go
 /// away before it is opened, so whoever opens it checks again.
-std::string flaw_of(const std::filesystem::path& path, PathKind kind) {
+/// @param kind  as the schema has it
+std::string flaw_of(const std::filesystem::path& path, std::string_view kind) {
   std::error_code error;
   const auto status = std::filesystem::status(path, error);
   const bool exists = std::filesystem::exists(status);
-  if (kind == PathKind::kDirectoryToMake) {
-    return exists && !std::filesystem::is_directory(status) ? "is not a directory" : "";
-  }
-  if (kind == PathKind::kDirectory) {
-    return !exists                                 ? "no such directory"
-           : std::filesystem::is_directory(status) ? ""
-                                                   : "is not a directory";
-  }
-  const bool to_make = kind == PathKind::kFileToMake || kind == PathKind::kDumpToMake;
-  if (to_make && !exists) return "";
-  if (kind == PathKind::kDumpToMake && std::filesystem::is_directory(status)) return "";
+  const bool is_directory = std::filesystem::is_directory(status);
+  if (kind == "directory" && !exists) return "no such directory";
+  if (kind.ends_with("-to-make") && !exists) return "";
+  if (kind.starts_with("directory")) return is_directory ? "" : "is not a directory";
+  if (kind == "dump-to-make" && is_directory) return "";
   if (status.type() == std::filesystem::file_type::none) return error.message();
   if (!exists) return "no such file";
-  if (std::filesystem::is_directory(status)) return "is a directory";
+  if (is_directory) return "is a directory";
   if (!std::filesystem::is_regular_file(status)) return "is not a regular file";
   if (access(path.c_str(), R_OK) != 0) return "cannot be read";
-  if (kind == PathKind::kExecutable && access(path.c_str(), X_OK) != 0) return "is not executable";
+  if (kind == "program" && access(path.c_str(), X_OK) != 0) return "is not executable";
   return "";
 }
 
-std::optional<std::uint64_t> parse_bytes(std::string_view text) {
+std::optional<std::int64_t> parse_bytes(std::string_view text) {
   constexpr std::array<std::string_view, 5> kUnits{"", "KiB", "MiB", "GiB", "TiB"};
   std::uint64_t count = 0;
   const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), count);
@@ -60,7 +55,7 @@ std::optional<std::uint64_t> parse_bytes(std::string_view text) {
   // So that it stays a number that every reader of JSON has.
   constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();
   if (unit == kUnits.end() || count > kMost >> shift) return std::nullopt;
-  return count << shift;
+  return static_cast<std::int64_t>(count << shift);
 }
 
 /// Lines and columns count from 1; the library only counts bytes when it is out of numbers.
@@ -140,6 +135,10 @@ bool report_unexpected(const Node& node, std::string_view expected, Problems& pr
   return false;
 }
 
+bool report_unexpected(const Node& node, Problems& problems) {
+  return report_unexpected(node, node.schema->value("x-expected", ""), problems);
+}
+
 // `1.0` is an integer to JSON Schema, but whoever writes it means something else: it is refused.
 std::optional<std::int64_t> read_integer(const Node& node,
                                          const ParseContext& context,
@@ -162,13 +161,25 @@ std::optional<std::int64_t> read_integer(const Node& node,
                          ? json.get<std::uint64_t>() > static_cast<std::uint64_t>(most)
                          : json.get<std::int64_t>() > most;
   if (!above && json.get<std::int64_t>() >= least) return json.get<std::int64_t>();
-  const bool explained = above && !why.empty();
+  const std::string explanation = above ? node.schema->value("x-why", std::string(why)) : "";
   context.problems.add(node.pointer,
                        fmt::format("expected {}, got {}{}{}",
                                    expected,
                                    json.dump(),
-                                   explained ? ": " : "",
-                                   why.substr(0, explained ? why.size() : 0)));
+                                   explanation.empty() ? "" : ": ",
+                                   explanation));
+  return std::nullopt;
+}
+
+std::optional<std::int64_t> read_bytes(const Node& node, const ParseContext& context) {
+  const auto least = node.schema->at("anyOf").front().at("minimum").get<std::int64_t>();
+  const auto size = node.json->is_string() ? parse_bytes(node.json->get_ref<const std::string&>())
+                                           : parse_bytes(node.json->dump());
+  if (size && *size >= least) return size;
+  report_unexpected(
+      node,
+      fmt::format("a number of bytes, {} or more, or a text such as \"256MiB\"", least),
+      context.problems);
   return std::nullopt;
 }
 
@@ -190,10 +201,8 @@ std::optional<std::size_t> read_word(const Node& node, const ParseContext& conte
   return std::nullopt;
 }
 
-std::optional<std::string> read_text(const Node& node,
-                                     const ParseContext& context,
-                                     std::string_view what,
-                                     std::string_view form) {
+std::optional<std::string> read_text(const Node& node, const ParseContext& context) {
+  const std::string what = node.schema->at("x-expected");
   const auto wrong = [&](std::string_view got) {
     context.problems.add(node.pointer, fmt::format("expected {}, got {}", what, got));
     return std::nullopt;
@@ -208,22 +217,21 @@ std::optional<std::string> read_text(const Node& node,
       pattern.starts_with("^[") && pattern.find("\\u0000") == std::string::npos;
   if ((is_anchored && !NamePattern(pattern).matches(text)) ||
       text.size() > node.schema->value("maxLength", text.size())) {
-    report_unexpected(node, form.empty() ? what : form, context.problems);
+    report_unexpected(node, node.schema->value("x-form", what), context.problems);
     return std::nullopt;
   }
   return text;
 }
 
 bool read(const Node& node, const ParseContext& context, bool& into) {
+  if (node.schema->contains("enum")) {
+    const auto index = read_word(node, context);
+    if (index) into = *index == 1;
+    return index.has_value();
+  }
   if (!node.json->is_boolean()) return report_unexpected(node, "true or false", context.problems);
   into = node.json->get<bool>();
   return true;
-}
-
-bool read(const Node& node, const ParseContext& context, bool& into, AsWord /*as*/) {
-  const auto index = read_word(node, context);
-  if (index) into = *index == 1;
-  return index.has_value();
 }
 
 bool read(const Node& node, const ParseContext& context, double& into) {
@@ -246,31 +254,11 @@ bool read(const Node& node, const ParseContext& context, double& into) {
                            context.problems);
 }
 
-bool read(const Node& node, const ParseContext& context, std::uint64_t& into, AsBytes /*as*/) {
-  const auto least = node.schema->at("anyOf").front().at("minimum").get<std::uint64_t>();
-  const auto size = node.json->is_string() ? parse_bytes(node.json->get_ref<const std::string&>())
-                                           : parse_bytes(node.json->dump());
-  if (!size || *size < least) {
-    return report_unexpected(
-        node,
-        fmt::format("a number of bytes, {} or more, or a text such as \"256MiB\"", least),
-        context.problems);
-  }
-  into = *size;
-  return true;
-}
-
-bool read(const Node& node, const ParseContext& context, core::OpRanges& into, AsSteps /*as*/) {
-  constexpr const char* kForm = "steps such as \"0:3,100\": the first three, and number 100";
-  const auto text = read_text(node, context, kForm);
+bool read(const Node& node, const ParseContext& context, core::OpRanges& into) {
+  const auto text = read_text(node, context);
   if (!text) return false;
   core::OpRanges steps;
-  const auto number = [](std::string_view digits) -> std::optional<std::uint64_t> {
-    std::uint64_t value = 0;
-    const auto [end, code] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-    const bool whole = code == std::errc() && end == digits.data() + digits.size();
-    return whole ? std::optional(value) : std::nullopt;
-  };
+  const auto number = core::parse_number<std::uint64_t>;
   for (std::size_t start = 0; start <= text->size();) {
     const std::size_t end = std::min(text->find(',', start), text->size());
     const std::string_view part = std::string_view(*text).substr(start, end - start);
@@ -278,9 +266,7 @@ bool read(const Node& node, const ParseContext& context, core::OpRanges& into, A
     const auto first = number(part.substr(0, colon));
     const auto past = colon == std::string_view::npos ? first : number(part.substr(colon + 1));
     const std::uint64_t one = colon == std::string_view::npos ? 0 : 1;
-    if (!first || !past || *past < *first + one) {
-      return report_unexpected(node, kForm, context.problems);
-    }
+    if (!first || !past || *past < *first + one) return report_unexpected(node, context.problems);
     steps.push_back({*first, *past - one});
     start = end + 1;
   }
@@ -290,9 +276,7 @@ bool read(const Node& node, const ParseContext& context, core::OpRanges& into, A
 
 bool read(const Node& node, const ParseContext& context, std::optional<NamePattern>& into) {
   // The root module's path is empty, so an empty pattern means something.
-  const auto text = *node.json == ""
-                        ? std::optional<std::string>("")
-                        : read_text(node, context, "a regular expression, such as \"aten::.*\"");
+  const auto text = *node.json == "" ? std::optional<std::string>("") : read_text(node, context);
   if (!text) return false;
   const std::string wrong = NamePattern::problem(*text);
   if (wrong.empty()) {
@@ -318,32 +302,28 @@ bool read(const Node& node, const ParseContext& context, core::DumpLevel& into) 
   return index.has_value();
 }
 
-bool read(const Node& node,
-          const ParseContext& context,
-          std::string& into,
-          std::string_view what,
-          std::string_view form) {
-  auto text = read_text(node, context, what, form);
+bool read(const Node& node, const ParseContext& context, std::string& into) {
+  auto text = read_text(node, context);
   if (text) into = std::move(*text);
   return text.has_value();
 }
 
-bool read(const Node& node,
-          const ParseContext& context,
-          std::filesystem::path& into,
-          PathKind kind,
-          std::string_view what) {
-  const auto text = read_text(node, context, what);
+bool read(const Node& node, const ParseContext& context, std::filesystem::path& into) {
+  const auto text = read_text(node, context);
   if (!text) return false;
   const std::filesystem::path path =
       context.resolved ? std::filesystem::path(*text) : (context.base / *text).lexically_normal();
-  const std::string flaw = context.resolved ? "" : flaw_of(path, kind);
+  const std::string flaw =
+      context.resolved ? ""
+                       : flaw_of(path, node.schema->at("x-path").get_ref<const std::string&>());
   if (flaw.empty()) {
     into = path;
   } else {
-    context.problems.add(
-        node.pointer,
-        fmt::format("expected {}; {}: {}", what, core::printable(path.string()), flaw));
+    context.problems.add(node.pointer,
+                         fmt::format("expected {}; {}: {}",
+                                     node.schema->at("x-expected").get_ref<const std::string&>(),
+                                     core::printable(path.string()),
+                                     flaw));
   }
   return flaw.empty();
 }
@@ -397,7 +377,7 @@ bool read(const Node& node, const ParseContext& context, std::map<std::string, s
     } else if (value.is_number_integer()) {
       if (const auto number = read_integer(member, context)) into[name] = std::to_string(*number);
     } else if (value.is_string()) {
-      read(member, context, into[name], "the value of a setting");
+      read(member, context, into[name]);
     } else {
       report_unexpected(member, "true, false, an integer, a name or null", context.problems);
     }

@@ -68,6 +68,9 @@ struct ParseContext {
 };
 
 /// configs/repro-check-config.schema.json: which keys there are, and what each of them takes.
+/// Beside the words of JSON Schema it has some for us: `x-expected`, what a value has to be, for
+/// messages; `x-form`, the same of one that does not match the pattern; `x-why`, said of one that
+/// is too large; `x-path`, what a path must lead to, or what may be made there.
 const Json& config_schema();
 /// What a schema that refers to another one stands for.
 const Json& followed(const Json& schema);
@@ -95,67 +98,54 @@ std::string describe(const Json& json);
 /// @return false
 bool report_unexpected(const Node& node, std::string_view expected, Problems& problems);
 
+/// The same, as the schema calls what is expected.
+bool report_unexpected(const Node& node, Problems& problems);
+
 // Each of these reads a value as its schema has it: range, words, pattern. It gives the value, or
 // reports the problem and gives nothing.
 
-/// @param why  said of a value that is too large
+/// @param why  said of a value that is too large; empty = what the schema says
 std::optional<std::int64_t> read_integer(
     const Node& node,
     const ParseContext& context,
     std::string_view why = {},
     std::int64_t least = std::numeric_limits<std::int64_t>::min(),
     std::int64_t most = std::numeric_limits<std::int64_t>::max());
+/// Of a number of bytes, or a text such as 256MiB.
+std::optional<std::int64_t> read_bytes(const Node& node, const ParseContext& context);
 /// Index of a word among those of the schema, with the near miss.
 std::optional<std::size_t> read_word(const Node& node, const ParseContext& context);
 /// Not empty, and no NUL in it.
-/// @param form  of one that does not match the schema's pattern; empty = `what`
-std::optional<std::string> read_text(const Node& node,
-                                     const ParseContext& context,
-                                     std::string_view what,
-                                     std::string_view form = {});
-
-enum class PathKind { kFile, kExecutable, kDirectory, kDirectoryToMake, kFileToMake, kDumpToMake };
-/// Two words that stand for false and true.
-struct AsWord {};
-/// A number of bytes, or a text such as 256MiB.
-struct AsBytes {};
-/// Steps of a program, `0:3,100`.
-struct AsSteps {};
+std::optional<std::string> read_text(const Node& node, const ParseContext& context);
 
 // Read into a member, which keeps what it has when there is a problem.
 // @return whether there was none
+
+/// Or two words that stand for false and true.
 bool read(const Node& node, const ParseContext& context, bool& into);
-bool read(const Node& node, const ParseContext& context, bool& into, AsWord as);
 bool read(const Node& node, const ParseContext& context, double& into);
-bool read(const Node& node, const ParseContext& context, std::uint64_t& into, AsBytes as);
-bool read(const Node& node, const ParseContext& context, core::OpRanges& into, AsSteps as);
+/// Steps of a program, `0:3,100`.
+bool read(const Node& node, const ParseContext& context, core::OpRanges& into);
 bool read(const Node& node, const ParseContext& context, std::optional<NamePattern>& into);
 bool read(const Node& node, const ParseContext& context, core::Dtype& into);
 /// Not `auto`, which is for RecordingPlan.
 bool read(const Node& node, const ParseContext& context, core::DumpLevel& into);
-bool read(const Node& node,
-          const ParseContext& context,
-          std::string& into,
-          std::string_view what,
-          std::string_view form = {});
-/// A path, made absolute, that must lead to what `kind` says.
-/// @param what  `a model file`, for the message
-bool read(const Node& node,
-          const ParseContext& context,
-          std::filesystem::path& into,
-          PathKind kind,
-          std::string_view what);
+bool read(const Node& node, const ParseContext& context, std::string& into);
+/// A path, made absolute, that must lead to what the schema says.
+bool read(const Node& node, const ParseContext& context, std::filesystem::path& into);
 /// Variables of the environment, null for one to be taken away; merges into what is there.
 bool read(const Node& node,
           const ParseContext& context,
           std::map<std::string, std::optional<std::string>>& into);
 /// Settings, null for one that is not set; merges into what is there.
 bool read(const Node& node, const ParseContext& context, std::map<std::string, std::string>& into);
+bool read(const Node& node, const ParseContext& context, core::SliceRule& slice);
 
 template <typename Integer>
 requires std::is_integral_v<Integer>
-bool read(const Node& node, const ParseContext& context, Integer& into, std::string_view why = {}) {
-  const auto value = read_integer(node, context, why);
+bool read(const Node& node, const ParseContext& context, Integer& into) {
+  const bool may_be_text = node.schema->contains("anyOf");
+  const auto value = may_be_text ? read_bytes(node, context) : read_integer(node, context);
   if (value) into = static_cast<Integer>(*value);
   return value.has_value();
 }
@@ -172,37 +162,30 @@ bool read(const Node& node, const ParseContext& context, Enum& into) {
 /// Null takes back what was there, where the schema has it.
 bool takes_null(const Node& node);
 
-template <typename Value, typename... Hints>
-bool read(const Node& node,
-          const ParseContext& context,
-          std::optional<Value>& into,
-          const Hints&... hints) {
+template <typename Value>
+bool read(const Node& node, const ParseContext& context, std::optional<Value>& into) {
   if (node.json->is_null() && takes_null(node)) {
     into.reset();
     return true;
   }
   Value value{};
-  if (!read(node, context, value, hints...)) return false;
+  if (!read(node, context, value)) return false;
   into = std::move(value);
   return true;
 }
 
 /// A list takes the place of what was there; items that are wrong are left out.
-template <typename Item, typename... Hints>
-bool read(const Node& node,
-          const ParseContext& context,
-          std::vector<Item>& into,
-          std::string_view what,
-          const Hints&... hints) {
+template <typename Item>
+bool read(const Node& node, const ParseContext& context, std::vector<Item>& into) {
   const bool is_null = node.json->is_null() && takes_null(node);
   if (!is_null && (!node.json->is_array() ||
                    node.json->size() < node.schema->value("minItems", std::size_t{0}))) {
-    return report_unexpected(node, what, context.problems);
+    return report_unexpected(node, context.problems);
   }
   into.clear();
   for (std::size_t i = 0; !is_null && i < node.json->size(); ++i) {
     Item item{};
-    if (read(node.item(i), context, item, hints...)) into.push_back(std::move(item));
+    if (read(node.item(i), context, item)) into.push_back(std::move(item));
   }
   return true;
 }
@@ -225,14 +208,14 @@ class ObjectReader {
   [[nodiscard]] std::optional<Node> find(std::string_view key) const;
 
   /// Reads a member, where it is there, with the function read() of its type.
-  template <typename Member, typename... Hints>
-  bool operator()(std::string_view key, Member& member, const Hints&... hints) const {
+  template <typename Member>
+  bool operator()(std::string_view key, Member& member) const {
     const auto node = find(key);
-    return node && read(*node, context_, member, hints...);
+    return node && read(*node, context_, member);
   }
-  template <typename Member, typename... Hints>
-  void unless_empty(std::string_view key, Member& member, const Hints&... hints) const {
-    (*this)(key, member, hints...);
+  template <typename Member>
+  void unless_empty(std::string_view key, Member& member) const {
+    (*this)(key, member);
   }
 
   /// Whether it is there, or an unknown key was taken for it: then its absence is no second
@@ -257,10 +240,6 @@ class ObjectReader {
 std::optional<Json> parse_json(std::string_view text,
                                const std::string& pointer,
                                Problems& problems);
-
-inline constexpr const char* kWhyNoLargerSeed =
-    "LibTorch's CPU generator uses the low 32 bits only, so a larger seed would repeat the numbers "
-    "of a smaller one";
 
 /// Keys that say nothing of a program.
 inline constexpr std::array<std::string_view, 12> kOnlyOfModels{"model",
@@ -294,7 +273,6 @@ Given read_run_entry(const Node& node, const ParseContext& context, RunSpec& run
 /// @return whether nothing is
 bool check_run(const RunSpec& run, const std::string& pointer, Problems& problems);
 
-bool read(const Node& node, const ParseContext& context, core::SliceRule& slice);
 void read_dump(const Node& node, const ParseContext& context, DumpSpec& dump, RecordingPlan& plan);
 
 /// One call's inputs: a list, or an object of name and input.

@@ -11,45 +11,34 @@
 namespace repro_check::configs::detail {
 namespace {
 
-constexpr const char* kModelPath = "the path of a TorchScript model";
-constexpr const char* kDevice = "a device such as cpu or cuda:0";
-constexpr const char* kPattern = "a pattern, such as \"aten::*\"";
-constexpr const char* kPatterns = R"(a list of patterns, such as ["aten::*", "encoder.*"])";
-
 // Each struct has one list of its members, which an ObjectReader takes and an ObjectWriter gives.
 
 template <typename Visitor, typename Model>
 void visit_model(const Visitor& member, Model& model) {
-  member("path", model.path, PathKind::kFile, kModelPath);
-  member("method", model.method, "the name of a method, such as forward");
+  member("path", model.path);
+  member("method", model.method);
   member("mode", model.mode);
-  member.unless_empty("weights_from",
-                      model.weights_from,
-                      PathKind::kFile,
-                      "the path of another version of the model");
-  member.unless_empty("weights",
-                      model.weights,
-                      "a list of names of parameters and buffers, or null for all",
-                      "the name of a parameter or buffer");
+  member.unless_empty("weights_from", model.weights_from);
+  member.unless_empty("weights", model.weights);
 }
 
 template <typename Visitor, typename Program>
 void visit_program(const Visitor& member, Program& program) {
-  member("command", program.command, "a list: the program, and its arguments", "a text");
-  member("cwd", program.cwd, PathKind::kDirectory, "the directory that it is started in");
-  member.unless_empty("resume", program.resume, "a list: the program, and its arguments", "a text");
+  member("command", program.command);
+  member("cwd", program.cwd);
+  member.unless_empty("resume", program.resume);
 }
 
 /// Of a program and of a model alike.
 template <typename Visitor, typename Run>
 void visit_run(const Visitor& member, Run& run) {
-  member("seed", run.seed, kWhyNoLargerSeed);
+  member("seed", run.seed);
   member("determinism", run.determinism);
   member("disable_dropout", run.disable_dropout);
   if (!run.program) {
     member("rng", run.rng);
     member("grad", run.grad);
-    member("device", run.device, kDevice);
+    member("device", run.device);
     member("dtype", run.dtype);
   }
   member("threads", run.threads);
@@ -60,40 +49,32 @@ void visit_run(const Visitor& member, Run& run) {
   member("env", run.env);
   if (run.program) return;
   member("settings", run.settings);
-  member("recorder",
-         run.recorder,
-         PathKind::kExecutable,
-         "the path of a repro-check-recorder program");
-  member.unless_empty("extensions",
-                      run.extensions,
-                      "a list of libraries of operators, or null",
-                      PathKind::kFile,
-                      "the path of a library of operators (.so)");
+  member("recorder", run.recorder);
+  member.unless_empty("extensions", run.extensions);
 }
 
 template <typename Visitor, typename Slice>
 void visit_slice(const Visitor& member, Slice& slice) {
   member("elements", slice.elements);
   member("stride", slice.stride);
-  member.unless_empty("above", slice.above, AsBytes{});
+  member.unless_empty("above", slice.above);
 }
 
 template <typename Visitor, typename Dump>
 void visit_dump(const Visitor& member, Dump& dump) {
-  member("directory", dump.directory, PathKind::kDirectoryToMake, "a directory for dumps");
+  member("directory", dump.directory);
   member("level", dump.level);
   member("depth", dump.depth);
   member("browse", dump.browse);
   member("verify_inputs", dump.verify_inputs);
-  member("include", dump.include, kPatterns, kPattern);
-  member("exclude", dump.exclude, kPatterns, kPattern);
-  member("memory", dump.memory, AsBytes{});
-  member.unless_empty("max_bytes", dump.max_bytes, AsBytes{});
+  member("include", dump.include);
+  member("exclude", dump.exclude);
+  member("memory", dump.memory);
+  member.unless_empty("max_bytes", dump.max_bytes);
   member.unless_empty("slice", dump.slice);
-  member.unless_empty(
-      "reference", dump.reference, PathKind::kDirectoryToMake, "the directory of a dump");
-  member.unless_empty("steps", dump.steps, AsSteps{});
-  member.unless_empty("phases", dump.phases, "a list of phases");
+  member.unless_empty("reference", dump.reference);
+  member.unless_empty("steps", dump.steps);
+  member.unless_empty("phases", dump.phases);
   member.unless_empty("first_ops", dump.first_ops);
   member.unless_empty("optimizer", dump.optimizer);
 }
@@ -101,7 +82,7 @@ void visit_dump(const Visitor& member, Dump& dump) {
 /// @return whether a path was given, right or wrong
 bool read_model(const Node& node, const ParseContext& context, ModelSpec& model) {
   if (node.json->is_string()) {
-    read(node, context, model.path, PathKind::kFile, kModelPath);
+    read({node.json, node.pointer, &node.schema->at("anyOf").front()}, context, model.path);
     return true;
   }
   if (!node.json->is_object()) {
@@ -161,12 +142,12 @@ class ObjectWriter {
  public:
   explicit ObjectWriter(Json& json) : json_(json) {}
 
-  template <typename Member, typename... Hints>
-  void operator()(const char* key, const Member& member, const Hints&... /*hints*/) const {
+  template <typename Member>
+  void operator()(const char* key, const Member& member) const {
     json_[key] = value_of(member);
   }
-  template <typename Member, typename... Hints>
-  void unless_empty(const char* key, const Member& member, const Hints&... /*hints*/) const {
+  template <typename Member>
+  void unless_empty(const char* key, const Member& member) const {
     if (member != Member{}) json_[key] = value_of(member);
   }
 
@@ -230,13 +211,9 @@ void read_ranges(const Node& node, Problems& problems, core::OpRanges& into) {
 
 void read_run_name(const ObjectReader& object, const ParseContext& context, RunSpec& run) {
   // A leading dot hides the directory or leaves it, a leading dash is an option to every tool.
-  const bool is_read = object("name",
-                              run.name,
-                              "the name of a run",
-                              "a name for a directory: letters, digits, `_`, and after the first "
-                              "`.` and `-`, at most 100");
-  if (is_read && (run.name.ends_with(".recording") || run.name.ends_with(".digest") ||
-                  run.name.ends_with(".observer") || run.name.ends_with(".log"))) {
+  if (object("name", run.name) &&
+      (run.name.ends_with(".recording") || run.name.ends_with(".digest") ||
+       run.name.ends_with(".observer") || run.name.ends_with(".log"))) {
     context.problems.add(child_pointer(object.pointer(), "name"),
                          "names ending in .recording, .digest, .observer or .log are taken: they "
                          "stand beside the dumps");
@@ -378,7 +355,8 @@ constexpr std::string_view kFormat = "repro-check-request-1";
 /// What a request holds, as the schema of a configuration says it.
 const Json& request_schema() {
   static const Json schema = Json::parse(R"({"properties": {
-      "format": {}, "run": {"$ref": "#/$defs/run"}, "dump_directory": {}, "replace_existing": {},
+      "format": {}, "run": {"$ref": "#/$defs/run"}, "replace_existing": {},
+      "dump_directory": {"x-expected": "a directory", "x-path": "directory-to-make"},
       "report_outputs": {}, "bare": {}, "found_environment": {"$ref": "#/$defs/env"}}})");
   return schema;
 }
@@ -429,7 +407,7 @@ RecordRequest record_request_from_json_text(const std::string& text, const std::
       problems.add("", "run, dump_directory and replace_existing must all be there");
     }
     if (run) detail::read_resolved_run(*run, context, request.run);
-    object("dump_directory", request.dump, detail::PathKind::kDirectoryToMake, "a directory");
+    object("dump_directory", request.dump);
     object("report_outputs", request.report_outputs);
     object("found_environment", request.found_environment);
     object("bare", request.bare);

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "configs/spec/name_pattern.h"
@@ -23,7 +24,11 @@ enum class PolicyKind {
   kMsprobe,  ///< the thresholds of msprobe's documents, to compare verdicts with it
   kIgnore,   ///< counts as skipped, never as compared
 };
+constexpr std::string_view words_of(PolicyKind /*type*/) {
+  return "bitwise tolerance ulp cosine noise fp64 msprobe ignore";
+}
 enum class EqualNan { kBits, kAny, kNever };
+constexpr std::string_view words_of(EqualNan /*type*/) { return "bits any never"; }
 
 /// What one tensor has to keep to.
 struct PolicySpec {
@@ -68,21 +73,25 @@ enum class Unmatched {
   kPolicy,  ///< CompareSpec::policy judges it
   kIgnore,
 };
+constexpr std::string_view words_of(Unmatched /*type*/) { return "error policy ignore"; }
 
 /// What becomes of a difference in something that is not content.
 enum class AttributeRule { kNote, kStrict, kIgnore };
+constexpr std::string_view words_of(AttributeRule /*type*/) { return "note strict ignore"; }
 
 /// What may pair two records.
 enum class AlignMode {
   kKeyed,   ///< rank, lane, step, phase, depth, module and operator, in order
   kStrict,  ///< the place alone; another operator there is a mismatch
 };
+constexpr std::string_view words_of(AlignMode /*type*/) { return "keyed strict"; }
 
 /// Whether calls may come in another order.
 enum class OperatorOrder {
   kStrict,
   kRelaxed,  ///< where all their inputs and outputs are bit-equal
 };
+constexpr std::string_view words_of(OperatorOrder /*type*/) { return "strict relaxed"; }
 
 struct CompareSpec {
   PolicySpec policy;

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <initializer_list>
 #include <string_view>
 
 namespace repro_check::configs {
@@ -13,12 +12,6 @@ namespace {
 bool uses(const CompareSpec& spec, PolicyKind kind) noexcept {
   const auto is_it = [kind](const Rule& rule) { return rule.policy.kind == kind; };
   return spec.policy.kind == kind || std::ranges::any_of(spec.rules, is_it);
-}
-
-/// Values count from 0, and the schema of configurations has their names in the same order.
-template <typename Enum>
-std::string_view pick(std::initializer_list<std::string_view> names, Enum value) noexcept {
-  return names.begin()[static_cast<std::size_t>(value)];
 }
 
 struct Pin {
@@ -96,34 +89,6 @@ void relax(CompareSpec& spec) noexcept {
   spec.promote = true;
   spec.strides = AttributeRule::kNote;
   spec.device = AttributeRule::kNote;
-}
-
-std::string_view name_of(ModelMode mode) noexcept {
-  return pick({"eval", "train", "as_saved"}, mode);
-}
-std::string_view name_of(BrowseMode mode) noexcept {
-  return pick({"auto", "always", "never"}, mode);
-}
-std::string_view name_of(OptimizerReading reading) noexcept {
-  return pick({"auto", "state", "operators"}, reading);
-}
-std::string_view name_of(Distribution distribution) noexcept {
-  return pick({"zeros", "ones", "arange", "normal", "uniform", "randint"}, distribution);
-}
-std::string_view name_of(PolicyKind kind) noexcept {
-  return pick({"bitwise", "tolerance", "ulp", "cosine", "noise", "fp64", "msprobe", "ignore"},
-              kind);
-}
-std::string_view name_of(EqualNan rule) noexcept { return pick({"bits", "any", "never"}, rule); }
-std::string_view name_of(Unmatched rule) noexcept {
-  return pick({"error", "policy", "ignore"}, rule);
-}
-std::string_view name_of(AttributeRule rule) noexcept {
-  return pick({"note", "strict", "ignore"}, rule);
-}
-std::string_view name_of(AlignMode mode) noexcept { return pick({"keyed", "strict"}, mode); }
-std::string_view name_of(OperatorOrder order) noexcept {
-  return pick({"strict", "relaxed"}, order);
 }
 
 std::string steps_text(const core::OpRanges& steps) {

@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -19,13 +20,18 @@
 
 namespace repro_check::configs {
 
+// The schema of configurations has the words of enumerations in the same order.
+
 enum class ModelMode { kEval, kTrain, kAsSaved };
+constexpr std::string_view words_of(ModelMode /*type*/) { return "eval train as_saved"; }
 using core::DeterminismMode;
 using core::DumpDepth;
 using core::DumpLevel;
 using core::GradMode;
+using core::name_of;
 using core::RngMode;
 enum class BrowseMode { kAuto, kAlways, kNever };
+constexpr std::string_view words_of(BrowseMode /*type*/) { return "auto always never"; }
 
 /// What is read of an optimizer's step.
 enum class OptimizerReading {
@@ -33,6 +39,7 @@ enum class OptimizerReading {
   kState,      ///< once, what it leaves: parameters, gradients, and what the optimizer keeps
   kOperators,  ///< what each of its operators makes as well
 };
+constexpr std::string_view words_of(OptimizerReading /*type*/) { return "auto state operators"; }
 
 struct ModelSpec {
   std::filesystem::path path;  ///< absolute once parsed
@@ -54,6 +61,9 @@ struct ProgramSpec {
 };
 
 enum class Distribution { kZeros, kOnes, kArange, kNormal, kUniform, kRandint };
+constexpr std::string_view words_of(Distribution /*type*/) {
+  return "zeros ones arange normal uniform randint";
+}
 
 /// A tensor made on the spot, on the CPU, by the recorder's own generator: the same numbers in
 /// every LibTorch and on every machine.

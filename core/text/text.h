@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <charconv>
 #include <cstddef>
 #include <limits>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <system_error>
 
 namespace repro_check::core {
 
@@ -53,6 +55,15 @@ bool glob_match(std::string_view pattern, std::string_view text) noexcept;
 /// @return borrowed from `candidates`; empty when nothing is near
 std::optional<std::string_view> near_miss(std::string_view word,
                                           std::span<const std::string_view> candidates);
+
+/// The whole of a text as a decimal number; empty where it is none, or one that does not fit.
+template <typename Number>
+std::optional<Number> parse_number(std::string_view text) {
+  Number number{};
+  const char* end = text.data() + text.size();
+  const auto read = std::from_chars(text.data(), end, number);
+  return read.ec == std::errc() && read.ptr == end ? std::optional(number) : std::nullopt;
+}
 
 /// `2026-01-31T23:59:59Z`, in seconds.
 std::string utc_now();

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <concepts>
 #include <cstddef>
@@ -57,29 +56,6 @@ std::string describe(const OpRanges& ranges) {
   }
   return text;
 }
-
-namespace {
-
-template <std::size_t N, typename Enum>
-std::string_view pick(const std::array<std::string_view, N>& names, Enum value) noexcept {
-  return names[static_cast<std::size_t>(value)];
-}
-
-constexpr std::array<std::string_view, 3> kDeterminism{"off", "warn", "error"};
-constexpr std::array<std::string_view, 2> kRng{"device", "host"};
-constexpr std::array<std::string_view, 3> kGrad{"disabled", "enabled", "inference"};
-constexpr std::array<std::string_view, 3> kLevel{"digest", "stats", "tensor"};
-constexpr std::array<std::string_view, 3> kDepth{"top", "leaf", "all"};
-constexpr std::array<std::string_view, 3> kNamed{"input", "parameter", "buffer"};
-
-}  // namespace
-
-std::string_view name_of(DeterminismMode mode) noexcept { return pick(kDeterminism, mode); }
-std::string_view name_of(RngMode mode) noexcept { return pick(kRng, mode); }
-std::string_view name_of(GradMode mode) noexcept { return pick(kGrad, mode); }
-std::string_view name_of(DumpLevel level) noexcept { return pick(kLevel, level); }
-std::string_view name_of(DumpDepth depth) noexcept { return pick(kDepth, depth); }
-std::string_view name_of(NamedTensorKind kind) noexcept { return pick(kNamed, kind); }
 
 namespace {
 
@@ -371,22 +347,17 @@ void check_version(const Node& root, const Json& json, const std::string& origin
   }
   std::string version;
   root.field("version").read(version);
-  std::uint32_t major = 0;
-  std::uint32_t minor = 0;
-  const char* end = version.data() + version.size();
-  const auto first = std::from_chars(version.data(), end, major);
-  bool whole = first.ec == std::errc() && first.ptr != end && *first.ptr == '.';
-  if (whole) {
-    const auto second = std::from_chars(first.ptr + 1, end, minor);
-    whole = second.ec == std::errc() && second.ptr == end;
-  }
-  if (!whole) throw root.field("version").damaged("must be \"<major>.<minor>\"");
-  if (major != kDumpFormatMajor) {
+  const std::string_view text = version;
+  const std::size_t dot = std::min(text.find('.'), text.size());
+  const auto major = parse_number<std::uint32_t>(text.substr(0, dot));
+  const auto minor = parse_number<std::uint32_t>(text.substr(std::min(dot + 1, text.size())));
+  if (!major || !minor) throw root.field("version").damaged("must be \"<major>.<minor>\"");
+  if (*major != kDumpFormatMajor) {
     throw unknown_dump(fmt::format("{}: dump format {} cannot be read: this repro-check reads {}.x",
                                    origin,
                                    version,
                                    kDumpFormatMajor),
-                       major > kDumpFormatMajor
+                       *major > kDumpFormatMajor
                            ? "use the repro-check that recorded it, or a newer one"
                            : "record the run again");
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -34,20 +35,30 @@ bool contains(const OpRanges& ranges, std::uint64_t index) noexcept;
 /// `op 3`, `op 3 to 11 and op 40`; empty for no ranges.
 std::string describe(const OpRanges& ranges);
 
+/// The word of an enumerator, of an enumeration that counts from 0 and has all its words, in their
+/// order, from words_of().
+template <typename Enum>
+constexpr std::string_view name_of(Enum value) noexcept {
+  std::string_view words = words_of(value);
+  for (auto place = static_cast<std::size_t>(value); place > 0; --place) {
+    words.remove_prefix(words.find(' ') + 1);
+  }
+  return words.substr(0, words.find(' '));
+}
+
 enum class DeterminismMode { kOff, kWarn, kError };
+constexpr std::string_view words_of(DeterminismMode /*type*/) { return "off warn error"; }
 /// Where random numbers are drawn: by each device's own generator, or on the host and then moved.
 enum class RngMode { kDevice, kHost };
+constexpr std::string_view words_of(RngMode /*type*/) { return "device host"; }
 enum class GradMode { kDisabled, kEnabled, kInference };
+constexpr std::string_view words_of(GradMode /*type*/) { return "disabled enabled inference"; }
 /// What is kept of a tensor: its digest, its statistics as well, or its bytes as well.
 enum class DumpLevel { kDigest, kStats, kTensor };
+constexpr std::string_view words_of(DumpLevel /*type*/) { return "digest stats tensor"; }
 /// Operators as the model calls them, the kernels they decompose into, or the whole tree.
 enum class DumpDepth { kTop, kLeaf, kAll };
-
-std::string_view name_of(DeterminismMode mode) noexcept;  ///< off, warn, error
-std::string_view name_of(RngMode mode) noexcept;          ///< device, host
-std::string_view name_of(GradMode mode) noexcept;         ///< disabled, enabled, inference
-std::string_view name_of(DumpLevel level) noexcept;       ///< digest, stats, tensor
-std::string_view name_of(DumpDepth depth) noexcept;       ///< top, leaf, all
+constexpr std::string_view words_of(DumpDepth /*type*/) { return "top leaf all"; }
 
 inline constexpr const char* kDumpFormatName = "repro-check-dump";
 inline constexpr std::uint32_t kDumpFormatMajor = 1;  ///< another major is refused
@@ -71,7 +82,7 @@ struct EnvironmentFact {
 };
 
 enum class NamedTensorKind : std::uint8_t { kInput, kParameter, kBuffer };
-std::string_view name_of(NamedTensorKind kind) noexcept;  ///< input, parameter, buffer
+constexpr std::string_view words_of(NamedTensorKind /*type*/) { return "input parameter buffer"; }
 
 /// A tensor the model was given, or one it owns, before the first operator.
 struct NamedTensor {
