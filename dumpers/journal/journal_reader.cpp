@@ -146,13 +146,6 @@ std::span<const Row> take_rows(std::span<const std::byte>& words, std::uint64_t 
   return rows;
 }
 
-/// @param rows  of the table, of which one is asked for
-template <typename Row>
-Row row_at(const std::vector<Row>& rows, std::uint64_t number) {
-  if (number >= rows.size()) nonsense("refers to what nobody has defined");
-  return rows[static_cast<std::size_t>(number)];
-}
-
 }  // namespace
 
 void JournalReader::define_site(std::span<const std::byte> payload) {
@@ -182,7 +175,8 @@ void JournalReader::take_words(std::span<const std::byte> payload) {
     form.resize(payload.size() / sizeof(Word));
     if (!form.empty()) std::memcpy(form.data(), payload.data(), form.size() * sizeof(Word));
   } else {
-    form = row_at(forms_, number - 1);
+    if (number > forms_.size()) nonsense("refers to what nobody has defined");
+    form = forms_[number - 1];
     std::span<const std::byte> mask =
         payload.first(std::min(payload.size(), mask_words(form.size()) * sizeof(Word)));
     payload = payload.subspan(mask.size());
@@ -236,30 +230,6 @@ StoredContent JournalReader::stored_content(std::span<const std::byte> payload) 
     nonsense("holds other bytes than it says");
   }
   return content;
-}
-
-OperatorRow JournalReader::operator_row(std::uint32_t row) const {
-  return row_at(tables_.operators, row);
-}
-
-SiteRow JournalReader::site_row(std::uint32_t row) const { return row_at(tables_.sites, row); }
-
-FrameRow JournalReader::frame_row(std::uint64_t row) const { return row_at(tables_.frames, row); }
-
-std::string JournalReader::text(std::uint64_t number) const {
-  if (number >= tables_.text_offsets.size() - 1) nonsense(fmt::format("has no text {}", number));
-  const auto begin = static_cast<std::size_t>(number);
-  return {tables_.text_bytes.data() + tables_.text_offsets[begin],
-          tables_.text_bytes.data() + tables_.text_offsets[begin + 1]};
-}
-
-std::vector<std::int64_t> JournalReader::sizes(std::uint64_t begin, std::uint64_t count) const {
-  const std::vector<std::int64_t>& dims = tables_.dims;
-  if (count > kMostDims || begin > dims.size() || count > dims.size() - begin) {
-    nonsense("has sizes that nobody has defined");
-  }
-  const auto first = dims.begin() + static_cast<std::ptrdiff_t>(begin);
-  return {first, first + static_cast<std::ptrdiff_t>(count)};
 }
 
 void JournalReader::fail(const TableLayout& table, const std::string& what) const {
@@ -347,8 +317,6 @@ core::OpRecord JournalReader::record_at(std::uint64_t offset) {
 
 namespace {
 
-constexpr std::uint64_t kMissing = 0;  // the header is there, no entry
-
 /// `aten::conv2d (backbone.conv1, model.py:40)`, without what is not known.
 std::string describe(const core::OpHead& call) {
   constexpr std::size_t kLongest = 200;  // names come from outside: one line is for reading
@@ -402,78 +370,6 @@ JournalSummary summarise(const std::filesystem::path& file) {
 bool is_being_written(const std::filesystem::path& file) noexcept {
   const core::FileDescriptor opened(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   return opened.get() >= 0 && ::flock(opened.get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
-}
-
-RecordedJournal::RecordedJournal(const std::filesystem::path& file)
-    : path_(file.string()), reader_(file) {
-  while (const std::optional<Event> event = reader_.next_event()) {
-    std::visit([this](const auto& kind) { add(kind); }, *event);
-    builder_.add(*event);
-  }
-  summary = builder_.finish();
-  for (std::uint64_t index = 0; index < offsets_.size(); ++index) {
-    if (offsets_[index] != kMissing) continue;
-    if (!builder_.open.contains(index)) damaged(fmt::format("op {} is missing", index));
-    unfinished.push_back(index);
-  }
-  if (std::cmp_greater_equal(last_producer_, offsets_.size())) {
-    damaged("a tensor was produced by an operator that is not there");
-  }
-}
-
-void RecordedJournal::damaged(const std::string& what) const {
-  throw core::damaged_dump(fmt::format("{}: {}", path_, what),
-                           "no recorder has written this; record the run again");
-}
-
-/// Every operator is entered before it is recorded, in the order of the indices: an index that
-/// runs ahead would have us ask for memory without end.
-void RecordedJournal::check(const core::OpHead& call) const {
-  if (call.index >= entered_) damaged(fmt::format("op {} was never entered", call.index));
-  if (!call.op) damaged(fmt::format("op {} names no operator", call.index));
-  if (call.parent < -1 || std::cmp_greater_equal(call.parent, call.index)) {
-    damaged(fmt::format("op {} has the impossible parent {}", call.index, call.parent));
-  }
-}
-
-void RecordedJournal::add(const core::OpRecord& record) {
-  check(static_cast<const core::OpHead&>(record));
-  if (record.index >= offsets_.size()) offsets_.resize(record.index + 1, kMissing);
-  if (std::exchange(offsets_[record.index], reader_.begin()) != kMissing) {
-    damaged(fmt::format("op {} is there twice", record.index));
-  }
-  for (const core::TensorRecord& tensor : record.tensors) {
-    last_producer_ = std::max(last_producer_, tensor.producer);
-  }
-  totals.tensors += record.tensors.size();
-  totals.substitutions += record.substitutions.size();
-  totals.drawing_operators += record.generator ? 1U : 0U;
-  totals.returned += core::is_returned(record) ? 1U : 0U;
-  totals.deepest = std::max(totals.deepest, record.depth);
-}
-
-void RecordedJournal::add(const core::OpHead& call) {
-  ++entered_;
-  check(call);
-}
-
-void RecordedJournal::add(const StoredContent& content) {
-  const bool is_inline = content.place == ContentPlace::kInline;
-  if (content.place == ContentPlace::kReference && !reference) {
-    damaged("a content lies in another dump, and none was named");
-  }
-  const std::uint64_t offset = is_inline ? reader_.end() - content.size : content.offset;
-  contents.try_emplace(content.key, ContentSpot{content.place, offset, content.size});
-}
-
-void RecordedJournal::add(const Referred& dump) {
-  if (reference && *reference != dump) damaged("it refers to two dumps");
-  reference = dump;
-}
-
-core::OpRecord RecordedJournal::record(std::uint64_t index) const {
-  if (offsets_.at(index) != kMissing) return reader_.record_at(offsets_[index]);
-  return {builder_.open.at(index)};
 }
 
 }  // namespace repro_check::journal

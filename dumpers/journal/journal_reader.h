@@ -19,16 +19,6 @@
 
 namespace repro_check::journal {
 
-/// What the definitions of a journal come to: tables of the index that its records share.
-struct SharedTables {
-  std::vector<char> text_bytes;
-  std::vector<std::uint64_t> text_offsets{0, 0};  ///< where each begins, and the end of the last
-  std::vector<std::int64_t> dims;                 ///< shapes and strides
-  std::vector<OperatorRow> operators;
-  std::vector<SiteRow> sites;
-  std::vector<FrameRow> frames;
-};
-
 /// Reads entries in the order they were written, up to the first that is not whole. Nothing in the
 /// file is believed: a length is checked against what the file holds before memory is asked for.
 class JournalReader final : private RowDecoder {
@@ -46,7 +36,7 @@ class JournalReader final : private RowDecoder {
 
   /// The rows of the last call that was read; valid until the next event.
   [[nodiscard]] const CallRows& rows() const noexcept { return rows_; }
-  /// Of all that was read so far.
+  /// What the definitions read so far come to.
   [[nodiscard]] const SharedTables& tables() const noexcept { return tables_; }
 
   /// Reads the record at an offset that begin() has said.
@@ -71,12 +61,6 @@ class JournalReader final : private RowDecoder {
   void take_rows();
   [[nodiscard]] StoredContent stored_content(std::span<const std::byte> payload) const;
 
-  [[nodiscard]] OperatorRow operator_row(std::uint32_t row) const override;
-  [[nodiscard]] SiteRow site_row(std::uint32_t row) const override;
-  [[nodiscard]] FrameRow frame_row(std::uint64_t row) const override;
-  [[nodiscard]] std::string text(std::uint64_t number) const override;
-  [[nodiscard]] std::vector<std::int64_t> sizes(std::uint64_t begin,
-                                                std::uint64_t count) const override;
   /// Whoever has seen all records knows which there are.
   [[nodiscard]] std::uint64_t op_limit() const override { return UINT64_MAX; }
   [[noreturn]] void fail(const TableLayout& table, const std::string& what) const override;
@@ -91,7 +75,6 @@ class JournalReader final : private RowDecoder {
   bool ended_ = false;
   std::uint64_t begin_ = 0;
   std::uint64_t end_ = 0;
-  SharedTables tables_;
   std::vector<std::vector<Word>> forms_;
   std::vector<std::uint64_t> words_;  ///< of a call, two in each
   std::size_t word_count_ = 0;
@@ -115,22 +98,6 @@ JournalSummary summarise(const std::filesystem::path& file);
 /// missing or the file system has no locks.
 bool is_being_written(const std::filesystem::path& file) noexcept;
 
-/// Where the bytes of a content are.
-struct ContentSpot {
-  ContentPlace place = ContentPlace::kInline;
-  std::uint64_t offset = 0;  ///< inline: in the journal itself
-  std::uint64_t size = 0;
-};
-
-/// What the whole records of a journal come to, in numbers.
-struct JournalTotals {
-  std::uint64_t tensors = 0;
-  std::uint64_t substitutions = 0;
-  std::uint64_t drawing_operators = 0;
-  std::uint64_t returned = 0;
-  std::uint32_t deepest = 0;  ///< largest depth
-};
-
 /// Takes the events of a journal, one by one, and says what they come to.
 struct SummaryBuilder {
   std::map<std::uint64_t, core::OpHead> open;  ///< entered and not yet left, by op index
@@ -139,47 +106,6 @@ struct SummaryBuilder {
 
   void add(const Event& event);
   [[nodiscard]] JournalSummary finish() const;
-};
-
-/// A journal gone through once, whose records can then be read in any order. Holds some bytes an
-/// operator and each content's place; the records stay in the file.
-class RecordedJournal {
- public:
-  /// @throws as JournalReader; core::Error{kDumpDamaged} also when the records make no trace
-  explicit RecordedJournal(const std::filesystem::path& file);
-
-  /// One more than the highest index of a whole record.
-  [[nodiscard]] std::uint64_t op_count() const noexcept { return offsets_.size(); }
-  /// @param index  below op_count(); of one that is unfinished only its head
-  [[nodiscard]] core::OpRecord record(std::uint64_t index) const;
-
-  std::vector<std::uint64_t> unfinished;  ///< below op_count(), entered and never left; ascending
-  std::map<core::ContentKey, ContentSpot> contents;
-  std::map<core::ContentKey, core::ContentSlice> slices;  ///< contents that were not kept whole
-  std::optional<Referred> reference;  ///< the dump that contents of the place kReference are in
-  JournalTotals totals;
-  JournalSummary summary;
-  std::optional<std::string> begun;     ///< manifest as far as it was known in the beginning
-  std::optional<std::string> finished;  ///< of the whole recording
-
- private:
-  void add(const core::OpRecord& record);
-  void add(const StoredContent& content);
-  void add(const Referred& dump);
-  void add(const core::OpHead& call);
-  void add(const SlicedContent& sliced) { slices.try_emplace(sliced.key, sliced.slice); }
-  void add(const Begun& first) { begun = first.manifest; }
-  void add(const Finished& last) { finished = last.manifest; }
-  void add(const Failure& /*failure*/) {}
-  void check(const core::OpHead& call) const;
-  [[noreturn]] void damaged(const std::string& what) const;
-
-  std::string path_;
-  mutable JournalReader reader_;
-  SummaryBuilder builder_;
-  std::vector<std::uint64_t> offsets_;  ///< of the records, by op index
-  std::uint64_t entered_ = 0;
-  std::int64_t last_producer_ = core::kNoProducer;
 };
 
 }  // namespace repro_check::journal

@@ -72,9 +72,33 @@ void RowDecoder::read(const TableLayout& table, Row& row, Object& object) const 
   row_fields(f, row, object);
 }
 
+template <typename Row>
+Row RowDecoder::row_of(const TableLayout& table,
+                       const core::LargeVector<Row>& rows,
+                       std::uint64_t number) const {
+  if (number >= rows.size()) fail(table, fmt::format("has no row {}", number));
+  return rows[number];
+}
+
+std::string RowDecoder::text(std::uint64_t number) const {
+  const auto& offsets = tables_.text_offsets;
+  if (number >= offsets.size() - 1) fail(kTextOffsetsTable, fmt::format("has no text {}", number));
+  const char* bytes = tables_.text_bytes.data();
+  return {bytes + offsets[number], bytes + offsets[number + 1]};
+}
+
+std::vector<std::int64_t> RowDecoder::sizes(std::uint64_t begin, std::uint64_t count) const {
+  const auto& dims = tables_.dims;
+  if (count > kMostDims || begin > dims.size() || count > dims.size() - begin) {
+    fail(kDimsTable, fmt::format("has no {} rows from {}", count, begin));
+  }
+  const auto first = dims.begin() + static_cast<std::ptrdiff_t>(begin);
+  return {first, first + static_cast<std::ptrdiff_t>(count)};
+}
+
 std::shared_ptr<const core::OperatorInfo> RowDecoder::operator_info(std::uint32_t row) const {
   if (row == kNoRow) return nullptr;
-  OperatorRow held = operator_row(row);
+  auto held = row_of(kOperatorsTable, tables_.operators, row);
   if (auto known = operator_cache_.find(row)) return known;
   auto info = std::make_shared<core::OperatorInfo>();
   read(kOperatorsTable, held, *info);
@@ -84,13 +108,13 @@ std::shared_ptr<const core::OperatorInfo> RowDecoder::operator_info(std::uint32_
 
 std::shared_ptr<const core::CallSite> RowDecoder::site(std::uint32_t row) const {
   if (row == kNoRow) return nullptr;
-  SiteRow held = site_row(row);
+  auto held = row_of(kSitesTable, tables_.sites, row);
   if (auto known = site_cache_.find(row)) return known;
   auto site = std::make_shared<core::CallSite>();
   read(kSitesTable, held, *site);
   std::size_t bytes = sizeof *site + site->module_path.size() + site->module_type.size();
   for (std::uint64_t i = 0; i < held.frame_count; ++i) {
-    FrameRow frame = frame_row(held.frames_begin + i);
+    auto frame = row_of(kFramesTable, tables_.frames, held.frames_begin + i);
     core::SourceFrame& into = site->frames.emplace_back();
     read(kFramesTable, frame, into);
     bytes += sizeof into + into.file.size() + into.function.size();

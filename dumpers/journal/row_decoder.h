@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "core/system/memory.h"
 #include "core/system/pinned.h"
 #include "core/tensor/tensor_record.h"
 #include "core/trace/op_record.h"
@@ -64,8 +65,17 @@ class RowCache {
   std::size_t bytes_ = 0;
 };
 
-/// Makes records and contents of rows, of which it believes nothing. Whoever has the tables that
-/// records share says what is in them.
+/// The tables of the index that records share.
+struct SharedTables {
+  core::LargeVector<char> text_bytes;
+  core::LargeVector<std::uint64_t> text_offsets{0, 0};  ///< where each begins, and the end
+  core::LargeVector<std::int64_t> dims;                 ///< shapes and strides
+  core::LargeVector<OperatorRow> operators;
+  core::LargeVector<SiteRow> sites;
+  core::LargeVector<FrameRow> frames;
+};
+
+/// Makes records and contents of rows, of which it believes nothing.
 class RowDecoder : core::Pinned {
  public:
   /// A call by its rows.
@@ -95,17 +105,11 @@ class RowDecoder : core::Pinned {
     site_cache_ = RowCache<core::CallSite>(sites);
   }
 
-  // Each throws by fail() where there is no such row.
-  [[nodiscard]] virtual OperatorRow operator_row(std::uint32_t row) const = 0;
-  [[nodiscard]] virtual SiteRow site_row(std::uint32_t row) const = 0;
-  [[nodiscard]] virtual FrameRow frame_row(std::uint64_t row) const = 0;
-  [[nodiscard]] virtual std::string text(std::uint64_t number) const = 0;
-  /// At most kMostDims of them.
-  [[nodiscard]] virtual std::vector<std::int64_t> sizes(std::uint64_t begin,
-                                                        std::uint64_t count) const = 0;
   /// One more than the highest op index there can be.
   [[nodiscard]] virtual std::uint64_t op_limit() const = 0;
   [[noreturn]] virtual void fail(const TableLayout& table, const std::string& what) const = 0;
+
+  SharedTables tables_;
 
  private:
   struct FromRow;
@@ -114,6 +118,13 @@ class RowDecoder : core::Pinned {
 
   template <typename Row, typename Object>
   void read(const TableLayout& table, Row& row, Object& object) const;
+  // Each throws by fail() where there is no such row.
+  template <typename Row>
+  Row row_of(const TableLayout& table,
+             const core::LargeVector<Row>& rows,
+             std::uint64_t number) const;
+  [[nodiscard]] std::string text(std::uint64_t number) const;
+  [[nodiscard]] std::vector<std::int64_t> sizes(std::uint64_t begin, std::uint64_t count) const;
   [[nodiscard]] std::shared_ptr<const core::OperatorInfo> operator_info(std::uint32_t row) const;
   [[nodiscard]] std::shared_ptr<const core::CallSite> site(std::uint32_t row) const;
   [[nodiscard]] core::Value value(ValueRun& run, int level) const;

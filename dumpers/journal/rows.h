@@ -198,6 +198,11 @@ inline constexpr TableLayout kSitesTable =
 inline constexpr TableLayout kFramesTable =
     table<FrameRow>("frames", "file:u4 line:u4 function:u4");
 
+inline constexpr TableLayout kDimsTable = table<std::int64_t>("dims", "i8");  // shapes and strides
+/// Every text, one after the other, and where each begins, and the end.
+inline constexpr TableLayout kTextBytesTable = table<std::uint8_t>("text_bytes", "u1");
+inline constexpr TableLayout kTextOffsetsTable = table<std::uint64_t>("text_offsets", "u8");
+
 /// The rows of one call. Where an OpRow or a TensorRow names rows of other tables, it counts from
 /// the first of the call; so does NonFiniteRow::tensor.
 struct CallRows {

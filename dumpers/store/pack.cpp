@@ -595,7 +595,7 @@ PackSummary unpack_dump(const fs::path& pack,
       pack,
       [&](std::uint64_t bytes) {
         core::FileDescriptor file = create_plain(working / kTraceName);
-        expect_free_space(file, core::printable(directory.string()), bytes);
+        expect_free_space(directory, bytes);
         return OpenTrace{std::move(file), "", working / kTraceName, {}};
       },
       progress);

@@ -311,46 +311,22 @@ IndexReader::IndexReader(const TraceFile& file, const core::Digest& digest)
       substitutions_(open_table(file, group_.get(), journal::kSubstitutionsTable)),
       generators_(open_table(file, group_.get(), journal::kGeneratorsTable)),
       contents_(open_table(file, group_.get(), journal::kContentsTable)),
-      slices_(find_table(file, group_.get(), journal::kSlicesTable)),
-      operators_(open_table(file, group_.get(), journal::kOperatorsTable)),
-      sites_(open_table(file, group_.get(), journal::kSitesTable)),
-      frames_(open_table(file, group_.get(), journal::kFramesTable)),
-      dims_(open_table(file, group_.get(), kDimsTable).all<std::int64_t>()),
-      text_bytes_(open_table(file, group_.get(), kTextBytesTable).all<std::uint8_t>()),
-      text_offsets_(open_table(file, group_.get(), kTextOffsetsTable).all<std::uint64_t>()) {
-  if (text_offsets_.empty() || text_offsets_.front() != 0 ||
-      !std::ranges::is_sorted(text_offsets_) || text_offsets_.back() != text_bytes_.size()) {
+      slices_(find_table(file, group_.get(), journal::kSlicesTable)) {
+  const auto shared = [&]<typename Row>(const TableLayout& layout, core::LargeVector<Row>& rows) {
+    rows = open_table(file, group_.get(), layout).template all<Row>();
+  };
+  shared(journal::kOperatorsTable, tables_.operators);
+  shared(journal::kSitesTable, tables_.sites);
+  shared(journal::kFramesTable, tables_.frames);
+  shared(kDimsTable, tables_.dims);
+  shared(kTextBytesTable, tables_.text_bytes);
+  shared(kTextOffsetsTable, tables_.text_offsets);
+  const auto& offsets = tables_.text_offsets;
+  if (offsets.empty() || offsets.front() != 0 || !std::ranges::is_sorted(offsets) ||
+      offsets.back() != tables_.text_bytes.size()) {
     file.blame().inside("/index/text_offsets").fail("does not cut text_bytes into texts");
   }
-  expect_shared(operators_.rows(), sites_.rows());
-}
-
-std::string IndexReader::text(std::uint64_t number) const {
-  if (number >= text_offsets_.size() - 1) {
-    file_.blame().inside("/index/text_offsets").fail(fmt::format("has no text {}", number));
-  }
-  const auto* begin = reinterpret_cast<const char*>(text_bytes_.data());
-  return {begin + text_offsets_[number], begin + text_offsets_[number + 1]};
-}
-
-std::vector<std::int64_t> IndexReader::sizes(std::uint64_t begin, std::uint64_t count) const {
-  if (count > journal::kMostDims || begin > dims_.size() || count > dims_.size() - begin) {
-    file_.blame().inside("/index/dims").fail(fmt::format("has no {} rows from {}", count, begin));
-  }
-  const auto first = dims_.begin() + static_cast<std::ptrdiff_t>(begin);
-  return {first, first + static_cast<std::ptrdiff_t>(count)};
-}
-
-journal::OperatorRow IndexReader::operator_row(std::uint32_t row) const {
-  return operators_.row<journal::OperatorRow>(row);
-}
-
-journal::SiteRow IndexReader::site_row(std::uint32_t row) const {
-  return sites_.row<journal::SiteRow>(row);
-}
-
-journal::FrameRow IndexReader::frame_row(std::uint64_t row) const {
-  return frames_.row<journal::FrameRow>(row);
+  expect_shared(tables_.operators.size(), tables_.sites.size());
 }
 
 void IndexReader::fail(const TableLayout& table, const std::string& what) const {

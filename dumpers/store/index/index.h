@@ -45,12 +45,9 @@ std::vector<Member> members_of(const TableLayout& layout);
 /// `/packed`, beside the index: the bytes of small contents, one behind the other.
 inline constexpr TableLayout kPackedTable = journal::table<std::uint8_t>("packed", "u1");
 
-inline constexpr TableLayout kDimsTable =
-    journal::table<std::int64_t>("dims", "i8");  // shapes and strides
-/// Every text, one after the other, and where each begins, and the end.
-inline constexpr TableLayout kTextBytesTable = journal::table<std::uint8_t>("text_bytes", "u1");
-inline constexpr TableLayout kTextOffsetsTable =
-    journal::table<std::uint64_t>("text_offsets", "u8");
+using journal::kDimsTable;
+using journal::kTextBytesTable;
+using journal::kTextOffsetsTable;
 
 /// What the index digest covers of one dataset of /index.
 struct TableDigest {
@@ -134,12 +131,15 @@ class TableReader {
     for (std::uint64_t i = 0; i < count; ++i) into[i] = row<Row>(begin + i);
   }
 
-  /// Every row at once, for tables of scalars.
-  template <typename Scalar>
-  [[nodiscard]] core::LargeVector<Scalar> all() const {
-    core::LargeVector<Scalar> values(rows_);
-    file_.read(extent_, 0, std::as_writable_bytes(std::span<Scalar>(values)));
-    return values;
+  /// Every row at once.
+  template <typename Row>
+  [[nodiscard]] core::LargeVector<Row> all() const {
+    core::LargeVector<Row> rows(rows_);
+    for (std::uint64_t i = 0; row_size_ != sizeof(Row) && i < rows_; ++i) rows[i] = row<Row>(i);
+    if (row_size_ == sizeof(Row)) {
+      file_.read(extent_, 0, std::as_writable_bytes(std::span<Row>(rows)));
+    }
+    return rows;
   }
 
   /// Reads the whole table through.
@@ -235,12 +235,6 @@ class IndexReader final : private journal::RowDecoder {
   void read_rows(const journal::OpRow& row) const;
   [[nodiscard]] std::optional<journal::NonFiniteRow> non_finite(std::uint64_t tensor) const;
 
-  [[nodiscard]] journal::OperatorRow operator_row(std::uint32_t row) const override;
-  [[nodiscard]] journal::SiteRow site_row(std::uint32_t row) const override;
-  [[nodiscard]] journal::FrameRow frame_row(std::uint64_t row) const override;
-  [[nodiscard]] std::string text(std::uint64_t number) const override;
-  [[nodiscard]] std::vector<std::int64_t> sizes(std::uint64_t begin,
-                                                std::uint64_t count) const override;
   [[nodiscard]] std::uint64_t op_limit() const override { return ops_.rows(); }
   [[noreturn]] void fail(const TableLayout& table, const std::string& what) const override;
 
@@ -255,12 +249,6 @@ class IndexReader final : private journal::RowDecoder {
   TableReader generators_;
   TableReader contents_;
   std::optional<TableReader> slices_;
-  TableReader operators_;
-  TableReader sites_;
-  TableReader frames_;
-  core::LargeVector<std::int64_t> dims_;
-  core::LargeVector<std::uint8_t> text_bytes_;
-  core::LargeVector<std::uint64_t> text_offsets_;
   mutable Rows rows_;
 };
 

@@ -32,58 +32,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What is known of a run that said nothing about itself.
-core::RunManifest bare_manifest(const journal::RecordedJournal& journal, const std::string& name) {
-  core::RunManifest manifest;
-  manifest.run_name = name;
-  manifest.tool_version = "unknown";
-  manifest.trace.level = journal.contents.empty() ? "digest" : "tensor";
-  manifest.trace.depth = journal.totals.deepest == 0 ? "top" : "all";
-  manifest.trace.digest_algorithm = core::kDigestAlgorithm;
-  return manifest;
-}
-
-std::string reason_of(const journal::RecordedJournal& journal, std::uint64_t lost_contents) {
-  const journal::JournalSummary& reached = journal.summary;
-  if (!reached.failure.empty()) return core::printable(reached.failure);
-  if (journal.finished && lost_contents != 0) {
-    return fmt::format("the bytes of {} tensor{} never reached the disk",
-                       lost_contents,
-                       lost_contents == 1 ? "" : "s");
-  }
-  if (reached.entered) {
-    return fmt::format("stopped in op {} {}", *reached.entered, reached.entered_operator);
-  }
-  if (reached.last)
-    return fmt::format("stopped after op {} {}", *reached.last, reached.last_operator);
-  return "stopped before its first operator";
-}
-
-core::PartialTrace partial_trace(const journal::RecordedJournal& journal,
-                                 std::uint64_t lost_contents) {
-  const journal::JournalSummary& reached = journal.summary;
-  core::PartialTrace partial;
-  partial.reason = reason_of(journal, lost_contents);
-  const bool inside = reached.entered && (!reached.last || *reached.entered > *reached.last);
-  partial.last = inside ? *reached.entered : reached.last.value_or(0);
-  partial.last_operator = inside ? reached.entered_operator : reached.last_operator;
-  partial.unfinished = journal.unfinished;
-  partial.lost_contents = lost_contents;
-  return partial;
-}
-
-std::optional<core::TraceReference> reference_of(const journal::RecordedJournal& journal) {
-  if (!journal.reference) return std::nullopt;
-  core::TraceReference reference{
-      journal.reference->run_name, journal.reference->index_digest, 0, 0};
-  for (const auto& [key, spot] : journal.contents) {
-    if (spot.place != journal::ContentPlace::kReference) continue;
-    ++reference.contents;
-    reference.bytes += spot.size;
-  }
-  return reference.contents == 0 ? std::nullopt : std::optional(reference);
-}
-
 /// The directory of the journal that `path`, a directory or the journal itself, names.
 /// @throws core::Error{kDumpUnknown} when there is none; {kUsage} when a complete dump is there
 fs::path locate_journal(const fs::path& path) {
@@ -112,94 +60,225 @@ fs::path locate_journal(const fs::path& path) {
   return directory;
 }
 
-/// What a recording that has no index yet has left in its directory. Its files are opened by their
-/// fixed names there, and never through a link.
+/// What a recording that has no index yet has left in its directory: a journal gone through once,
+/// whose records can then be read in any order. Holds some bytes an operator and each content's
+/// place; the records stay in the file. Its files are opened by their fixed names, and never
+/// through a link.
 class Recording {
  public:
-  /// @throws as journal::RecordedJournal
-  explicit Recording(std::filesystem::path directory);
+  /// Where the bytes of a content are.
+  struct Spot {
+    journal::ContentPlace place = journal::ContentPlace::kInline;
+    std::uint64_t offset = 0;  ///< inline: in the journal itself
+    std::uint64_t size = 0;
+  };
 
-  [[nodiscard]] const journal::RecordedJournal& journal() const noexcept { return journal_; }
+  /// @throws as journal::JournalReader; core::Error{kDumpDamaged} also when the records make no
+  ///         trace
+  explicit Recording(fs::path directory)
+      : directory_(std::move(directory)), reader_(directory_ / kJournalName) {
+    while (const std::optional<journal::Event> event = reader_.next_event()) {
+      std::visit([this](const auto& kind) { add(kind); }, *event);
+      builder_.add(*event);
+    }
+    summary = builder_.finish();
+    for (std::uint64_t index = 0; index < offsets_.size(); ++index) {
+      if (offsets_[index] != kMissing) continue;
+      if (!builder_.open.contains(index)) damaged(fmt::format("op {} is missing", index));
+      unfinished.push_back(index);
+    }
+    if (std::cmp_greater_equal(last_producer_, offsets_.size())) {
+      damaged("a tensor was produced by an operator that is not there");
+    }
+  }
+
+  /// One more than the highest index of a whole record.
+  [[nodiscard]] std::uint64_t op_count() const noexcept { return offsets_.size(); }
+  [[nodiscard]] bool is_finished() const noexcept { return finished_.has_value(); }
+
+  /// @param index  below op_count(); of one that is unfinished only its head
+  [[nodiscard]] core::OpRecord record(std::uint64_t index) const {
+    if (offsets_.at(index) != kMissing) return reader_.record_at(offsets_[index]);
+    return {builder_.open.at(index)};
+  }
 
   /// Whether the bytes of a content are in the dump that the recording refers to.
-  [[nodiscard]] bool is_referred(const core::ContentKey& key) const;
+  [[nodiscard]] bool is_referred(const core::ContentKey& key) const {
+    const auto found = contents.find(key);
+    return found != contents.end() && found->second.place == journal::ContentPlace::kReference;
+  }
 
   /// @param into  replaced; the bytes where the answer is true
   /// @return whether the bytes are here and match their digest
-  bool read(const core::ContentKey& key, std::vector<std::byte>& into) const;
+  bool read(const core::ContentKey& key, std::vector<std::byte>& into) const {
+    const auto found = contents.find(key);
+    if (found == contents.end() || is_referred(key)) return false;
+    const Spot& spot = found->second;
+    const int fd = file(spot.place);
+    struct stat status {};
+    if (fd < 0 || ::fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) return false;
+    // Before memory is asked for: a journal may speak of more than its files hold.
+    const auto size = static_cast<std::uint64_t>(status.st_size);
+    if (spot.offset > size || spot.size > size - spot.offset) return false;
+    into.resize(spot.size);
+    return core::read_at(fd, spot.offset, into) == spot.size &&
+           core::digest_bytes(into) == key.digest;
+  }
 
   /// The manifest as the recording left it, or as it was known when it began, with `trace.partial`
   /// set unless everything is there.
   /// @param name  stands for the run's where the journal does not know it
   /// @throws core::Error{kDumpDamaged} when the manifest in the journal makes no sense
   [[nodiscard]] core::RunManifest manifest(const std::string& name,
-                                           std::uint64_t lost_contents) const;
+                                           std::uint64_t lost_contents) const {
+    const auto& text = finished_ ? finished_ : begun_;
+    core::RunManifest manifest =
+        text ? core::manifest_from_json_text(*text, name + ": the manifest in its journal")
+             : bare_manifest(name);
+    core::TraceSummary& trace = manifest.trace;
+    trace.reference = reference();
+    trace.slices = slices.size();
+    const bool whole = finished_ && lost_contents == 0 && unfinished.empty() &&
+                       trace.operators == op_count() && trace.tensors == totals_.tensors;
+    if (whole) return manifest;
+    trace.operators = op_count();
+    trace.tensors = totals_.tensors;
+    trace.substitutions = totals_.substitutions;
+    trace.drawing_operators = totals_.drawing_operators;
+    trace.returned = totals_.returned;
+    trace.partial = partial(lost_contents);
+    return manifest;
+  }
+
+  std::vector<std::uint64_t> unfinished;  ///< below op_count(), entered and never left; ascending
+  std::map<core::ContentKey, Spot> contents;
+  Slices slices;  ///< contents that were not kept whole
+  journal::JournalSummary summary;
 
  private:
-  [[nodiscard]] int file(journal::ContentPlace place) const;
+  static constexpr std::uint64_t kMissing = 0;  // the header is there, no entry
 
-  std::filesystem::path directory_;
-  journal::RecordedJournal journal_;
-  mutable std::array<std::optional<core::FileDescriptor>, 3> files_;  ///< by place
-};
-
-Recording::Recording(fs::path directory)
-    : directory_(std::move(directory)), journal_(directory_ / kJournalName) {}
-
-bool Recording::is_referred(const core::ContentKey& key) const {
-  const auto found = journal_.contents.find(key);
-  return found != journal_.contents.end() &&
-         found->second.place == journal::ContentPlace::kReference;
-}
-
-/// Negative where it cannot be opened.
-int Recording::file(journal::ContentPlace place) const {
-  std::optional<core::FileDescriptor>& file = files_.at(static_cast<std::size_t>(place));
-  if (!file) {
-    const char* name = kJournalName;
-    if (place == journal::ContentPlace::kTrace) name = kTraceName;
-    if (place == journal::ContentPlace::kContents) name = kContentsName;
-    file.emplace(
-        ::open((directory_ / name).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW));
+  void add(const core::OpRecord& record) {
+    check(static_cast<const core::OpHead&>(record));
+    if (record.index >= offsets_.size()) offsets_.resize(record.index + 1, kMissing);
+    if (std::exchange(offsets_[record.index], reader_.begin()) != kMissing) {
+      damaged(fmt::format("op {} is there twice", record.index));
+    }
+    for (const core::TensorRecord& tensor : record.tensors) {
+      last_producer_ = std::max(last_producer_, tensor.producer);
+    }
+    totals_.tensors += record.tensors.size();
+    totals_.substitutions += record.substitutions.size();
+    totals_.drawing_operators += record.generator ? 1U : 0U;
+    totals_.returned += core::is_returned(record) ? 1U : 0U;
+    if (record.depth > 0) totals_.depth = "all";
   }
-  return file->get();
-}
+  void add(const core::OpHead& call) {
+    ++entered_;
+    check(call);
+  }
+  void add(const journal::StoredContent& content) {
+    const bool is_inline = content.place == journal::ContentPlace::kInline;
+    if (content.place == journal::ContentPlace::kReference && !referred_) {
+      damaged("a content lies in another dump, and none was named");
+    }
+    const std::uint64_t offset = is_inline ? reader_.end() - content.size : content.offset;
+    contents.try_emplace(content.key, Spot{content.place, offset, content.size});
+  }
+  void add(const journal::Referred& dump) {
+    if (referred_ && *referred_ != dump) damaged("it refers to two dumps");
+    referred_ = dump;
+  }
+  void add(const journal::SlicedContent& sliced) { slices.try_emplace(sliced.key, sliced.slice); }
+  void add(const journal::Begun& first) { begun_ = first.manifest; }
+  void add(const journal::Finished& last) { finished_ = last.manifest; }
+  void add(const journal::Failure& /*failure*/) {}
 
-bool Recording::read(const core::ContentKey& key, std::vector<std::byte>& into) const {
-  const auto found = journal_.contents.find(key);
-  if (found == journal_.contents.end() || is_referred(key)) return false;
-  const journal::ContentSpot& spot = found->second;
-  const int fd = file(spot.place);
-  struct stat status {};
-  if (fd < 0 || ::fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) return false;
-  // Before memory is asked for: a journal may speak of more than its files hold.
-  const auto size = static_cast<std::uint64_t>(status.st_size);
-  if (spot.offset > size || spot.size > size - spot.offset) return false;
-  into.resize(spot.size);
-  return core::read_at(fd, spot.offset, into) == spot.size &&
-         core::digest_bytes(into) == key.digest;
-}
+  /// Every operator is entered before it is recorded, in the order of the indices: an index that
+  /// runs ahead would have us ask for memory without end.
+  void check(const core::OpHead& call) const {
+    if (call.index >= entered_) damaged(fmt::format("op {} was never entered", call.index));
+    if (!call.op) damaged(fmt::format("op {} names no operator", call.index));
+    if (call.parent < -1 || std::cmp_greater_equal(call.parent, call.index)) {
+      damaged(fmt::format("op {} has the impossible parent {}", call.index, call.parent));
+    }
+  }
 
-core::RunManifest Recording::manifest(const std::string& name, std::uint64_t lost_contents) const {
-  const auto& text = journal_.finished ? journal_.finished : journal_.begun;
-  core::RunManifest manifest =
-      text ? core::manifest_from_json_text(*text, name + ": the manifest in its journal")
-           : bare_manifest(journal_, name);
-  core::TraceSummary& trace = manifest.trace;
-  trace.reference = reference_of(journal_);
-  trace.slices = journal_.slices.size();
-  const journal::JournalTotals& totals = journal_.totals;
-  const bool whole = journal_.finished && lost_contents == 0 && journal_.unfinished.empty() &&
-                     trace.operators == journal_.op_count() && trace.tensors == totals.tensors;
-  if (whole) return manifest;
-  trace.operators = journal_.op_count();
-  trace.tensors = totals.tensors;
-  trace.substitutions = totals.substitutions;
-  trace.drawing_operators = totals.drawing_operators;
-  trace.returned = totals.returned;
-  trace.partial = partial_trace(journal_, lost_contents);
-  return manifest;
-}
+  [[noreturn]] void damaged(const std::string& what) const {
+    throw core::damaged_dump(fmt::format("{}: {}", (directory_ / kJournalName).string(), what),
+                             "no recorder has written this; record the run again");
+  }
+
+  /// Negative where it cannot be opened.
+  [[nodiscard]] int file(journal::ContentPlace place) const {
+    std::optional<core::FileDescriptor>& file = files_.at(static_cast<std::size_t>(place));
+    if (!file) {
+      const char* name = kJournalName;
+      if (place == journal::ContentPlace::kTrace) name = kTraceName;
+      if (place == journal::ContentPlace::kContents) name = kContentsName;
+      file.emplace(
+          ::open((directory_ / name).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW));
+    }
+    return file->get();
+  }
+
+  /// What is known of a run that said nothing about itself.
+  [[nodiscard]] core::RunManifest bare_manifest(const std::string& name) const {
+    core::RunManifest manifest;
+    manifest.run_name = name;
+    manifest.tool_version = "unknown";
+    manifest.trace.level = contents.empty() ? "digest" : "tensor";
+    manifest.trace.depth = totals_.depth;
+    manifest.trace.digest_algorithm = core::kDigestAlgorithm;
+    return manifest;
+  }
+
+  [[nodiscard]] std::optional<core::TraceReference> reference() const {
+    if (!referred_) return std::nullopt;
+    core::TraceReference reference{referred_->run_name, referred_->index_digest, 0, 0};
+    for (const auto& [key, spot] : contents) {
+      if (spot.place != journal::ContentPlace::kReference) continue;
+      ++reference.contents;
+      reference.bytes += spot.size;
+    }
+    return reference.contents == 0 ? std::nullopt : std::optional(reference);
+  }
+
+  [[nodiscard]] std::string reason(std::uint64_t lost_contents) const {
+    if (!summary.failure.empty()) return core::printable(summary.failure);
+    if (finished_ && lost_contents != 0) {
+      return fmt::format("the bytes of {} tensor{} never reached the disk",
+                         lost_contents,
+                         lost_contents == 1 ? "" : "s");
+    }
+    if (summary.entered) {
+      return fmt::format("stopped in op {} {}", *summary.entered, summary.entered_operator);
+    }
+    if (!summary.last) return "stopped before its first operator";
+    return fmt::format("stopped after op {} {}", *summary.last, summary.last_operator);
+  }
+
+  [[nodiscard]] core::PartialTrace partial(std::uint64_t lost_contents) const {
+    const bool inside = summary.entered && (!summary.last || *summary.entered > *summary.last);
+    return {reason(lost_contents),
+            inside ? *summary.entered : summary.last.value_or(0),
+            inside ? summary.entered_operator : summary.last_operator,
+            unfinished,
+            lost_contents};
+  }
+
+  fs::path directory_;
+  mutable journal::JournalReader reader_;
+  mutable std::array<std::optional<core::FileDescriptor>, 3> files_;  ///< by place
+  journal::SummaryBuilder builder_;
+  std::vector<std::uint64_t> offsets_;  ///< of the records, by op index
+  std::uint64_t entered_ = 0;
+  std::int64_t last_producer_ = core::kNoProducer;
+  core::TraceSummary totals_;                  ///< of the whole records, as far as these tell it
+  std::optional<journal::Referred> referred_;  ///< the dump that other contents are in
+  std::optional<std::string> begun_;           ///< manifest as far as it was known in the beginning
+  std::optional<std::string> finished_;        ///< of the whole recording
+};
 
 class UnfinishedDump final : public core::DumpSource {
  public:
@@ -208,16 +287,15 @@ class UnfinishedDump final : public core::DumpSource {
                  const std::vector<fs::path>& references)
       : location_(std::move(location)),
         recording_(directory),
-        journal_(recording_.journal()),
         manifest_(recording_.manifest(core::printable(location_), 0)),
         reference_(manifest_.trace.reference, references) {
     // Nobody has looked at every byte yet, so nobody can say that it is whole.
     if (!manifest_.trace.partial) {
       manifest_.trace.partial.emplace().reason = "recorded to its end, and never folded";
     }
-    manifest_.trace.contents = journal_.contents.size();
+    manifest_.trace.contents = recording_.contents.size();
     manifest_.trace.stored_bytes = 0;
-    for (const auto& [key, spot] : journal_.contents) {
+    for (const auto& [key, spot] : recording_.contents) {
       listed_.push_back(&key);
       if (spot.place != journal::ContentPlace::kReference) {
         manifest_.trace.stored_bytes += spot.size;
@@ -227,14 +305,14 @@ class UnfinishedDump final : public core::DumpSource {
 
   [[nodiscard]] const std::string& location() const override { return location_; }
   [[nodiscard]] const core::RunManifest& manifest() const override { return manifest_; }
-  [[nodiscard]] std::uint64_t op_count() const override { return journal_.op_count(); }
+  [[nodiscard]] std::uint64_t op_count() const override { return recording_.op_count(); }
 
   [[nodiscard]] core::OpRecord op_head(std::uint64_t index) const override {
-    return {static_cast<core::OpHead>(journal_.record(index))};
+    return {static_cast<core::OpHead>(recording_.record(index))};
   }
 
   [[nodiscard]] core::OpRecord op(std::uint64_t index) const override {
-    core::OpRecord record = journal_.record(index);
+    core::OpRecord record = recording_.record(index);
     for (core::TensorRecord& tensor : record.tensors) {
       const core::ContentKey key = tensor.content_key();
       tensor.stored = tensor.stored && (recording_.is_referred(key) || has_content(key));
@@ -252,8 +330,8 @@ class UnfinishedDump final : public core::DumpSource {
 
   [[nodiscard]] std::optional<core::ContentSlice> find_slice(
       const core::ContentKey& key) const override {
-    const auto found = journal_.slices.find(key);
-    return found == journal_.slices.end() ? std::nullopt : std::optional(found->second);
+    const auto found = recording_.slices.find(key);
+    return found == recording_.slices.end() ? std::nullopt : std::optional(found->second);
   }
 
   void read_content(const core::ContentKey& key, std::vector<std::byte>& into) const override {
@@ -279,7 +357,6 @@ class UnfinishedDump final : public core::DumpSource {
  private:
   std::string location_;
   Recording recording_;
-  const journal::RecordedJournal& journal_;  ///< of the recording
   core::RunManifest manifest_;
   FoundReference reference_;
   std::vector<const core::ContentKey*> listed_;  ///< as content()
@@ -308,20 +385,20 @@ using core::Error;
 /// recorded there.
 class Replay {
  public:
-  Replay(const Recording& recording, DumpWriter& writer)
-      : recording_(recording), journal_(recording.journal()), writer_(writer) {}
+  Replay(const Recording& recording, DumpWriter& writer) : recording_(recording), writer_(writer) {}
 
   void run(const fs::path& journal, const RecoveryProgress& progress) {
     journal::JournalReader reader(journal);
     while (std::optional<journal::Event> event = reader.next_event()) {
       std::visit(*this, *event);
-      if (progress) progress(done_, journal_.op_count());
+      if (progress) progress(done_, recording_.op_count());
     }
-    for (const std::uint64_t index : journal_.unfinished) writer_.append(journal_.record(index));
+    for (const std::uint64_t index : recording_.unfinished)
+      writer_.append(recording_.record(index));
   }
 
   void operator()(const core::OpHead& call) {
-    if (call.index < journal_.op_count()) writer_.enter(call);
+    if (call.index < recording_.op_count()) writer_.enter(call);
   }
   void operator()(const journal::StoredContent& content) { keep(content.key); }
   void operator()(core::OpRecord& record) {
@@ -359,7 +436,6 @@ class Replay {
   }
 
   const Recording& recording_;
-  const journal::RecordedJournal& journal_;
   DumpWriter& writer_;
   std::set<core::ContentKey> lost_;
   std::vector<std::byte> bytes_;
@@ -441,11 +517,11 @@ MadeDump import_journal(const fs::path& recording,
   const fs::path directory = locate_journal(recording);
   refuse_busy(directory);
   const Recording recorded(directory);
-  if (!recorded.journal().finished) {
+  if (!recorded.is_finished()) {
     throw core::incomplete_dump(
         fmt::format("{}: the recording never finished: {} operators are whole",
                     recording.string(),
-                    recorded.journal().summary.completed),
+                    recorded.summary.completed),
         fmt::format("keep what there is: repro-check recover {} -o DUMP", directory.string()));
   }
   return replay_into(
@@ -476,7 +552,7 @@ MadeDump recover_dump(const fs::path& recording,
   refuse_busy(directory);
   const Recording recorded(directory);
   if (!dump) {
-    refuse_loss(directory, recorded.journal().op_count());
+    refuse_loss(directory, recorded.op_count());
     options.replace_existing = true;
   }
   return replay_into(directory,

@@ -251,7 +251,7 @@ TEST_CASE("a journal that refers to a dump it never named, or to two, is damaged
     journal::JournalWriter writer(file);
     write(writer);
     writer.close();
-    return error_of(ErrorKind::kDumpDamaged, [&] { journal::RecordedJournal{file}; });
+    return error_of(ErrorKind::kDumpDamaged, [&] { open_partial(file); });
   };
   using journal::ContentPlace;
   CHECK(contains(refusal([&](journal::JournalWriter& writer) {
