@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/options/compare_options.h"
 
-#include <algorithm>
-#include <array>
 #include <cmath>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -20,47 +18,6 @@
 
 namespace repro_check::cmd {
 namespace {
-
-/// A flag, whose name is the key with dashes.
-struct Flag {
-  const char* name;
-  const char* value;  ///< what it takes, or the words; null = nothing
-  const char* help;
-};
-constexpr auto kFlags = std::to_array<Flag>(
-    {{"--policy",
-      "bitwise|tolerance|ulp|cosine|noise|fp64|msprobe",
-      "What counts as equal (bitwise)"},
-     {"--rtol", "X", "Relative tolerance; together with --atol"},
-     {"--atol", "X", "Absolute tolerance; together with --rtol"},
-     {"--ulp", "N", "Greatest distance in ULP of the tensor's dtype"},
-     {"--share", "X", "Share of elements that may be beyond --ulp (0)"},
-     {"--cosine", "X", "Least cosine similarity (0.999)"},
-     {"--drift", "X", "Beside --cosine, how far norms may part (0.01)"},
-     {"--noise", "FILE", "Floors of `calibrate`, for --policy noise"},
-     {"--fp64", "DUMP", "Dump of the baseline's run in float64, for --policy fp64"},
-     {"--factor",
-      "X",
-      "Beside --noise or --fp64, how many times the floor or the baseline's error pass (2)"},
-     {"--slack", "X", "Beside --fp64, rms error that passes on top (0)"},
-     {"--equal-nan", "bits|any|never", "When NaN equals NaN"},
-     {"--signed-zero", "distinct|same", "Whether +0 and -0 are the same"},
-     {"--subnormals", "exact|flush", "flush: below the least normal number all is zero (exact)"},
-     {"--rules", "FILE", "A policy for each kind of operator: JSON, first match wins"},
-     {"--unmatched", "error|policy|ignore", "What no rule matches (error)"},
-     {"--strict-rules", nullptr, "A rule that matches nothing is an error"},
-     {"--lenient", nullptr, "Other dtypes are compared, other devices and strides noted"},
-     {"--dtype", "strict|promote", "Whether other dtypes are compared (strict)"},
-     {"--strides", "note|strict|ignore", "Other strides of a result (note)"},
-     {"--device", "note|strict|ignore", "Other devices of a result (strict on one)"},
-     {"--alias", "note|strict|ignore", "Results that share other memory (note)"},
-     {"--align",
-      "keyed|strict",
-      "What pairs two operators: their names in order, or the place alone (keyed)"},
-     {"--order", "strict|relaxed", "relaxed: another order passes where all is bit-equal (strict)"},
-     {"--map", "FILE", "Operators and modules that have other names in the candidate"},
-     {"--max-growth", "X", "Fail when the relative L2 error grows more than so many times"},
-     {"--threads", "N", "Threads that compare (one a processor)"}});
 
 /// JSON of a number where the text is one; else of the text, of which the parser says what it
 /// should have been.
@@ -80,24 +37,19 @@ void refuse_without(const std::string& flag,
 }  // namespace
 
 void PolicyFlags::define(Options& options) {
-  for (const Flag& flag : kFlags) {
-    std::string key = flag.name + 2;
-    std::ranges::replace(key, '-', '_');
-    if (flag.value == nullptr) {
+  for (const configs::CompareFlag& flag : configs::compare_flags()) {
+    if (flag.value.empty()) {
       options.flag(
-          flag.name, [this, key](std::int64_t) { given_[key] = "true"; }, flag.help);
+          flag.name, [this, key = flag.key](std::int64_t) { given_[key] = "true"; }, flag.help);
       continue;
     }
-    const std::string value = flag.value;
-    const bool is_number = value == "X" || value == "N";
-    const auto take = [this, key, is_number](const std::string& text) {
+    const bool is_number = flag.value == "X" || flag.value == "N";
+    const auto take = [this, key = flag.key, is_number](const std::string& text) {
       given_[key] = is_number ? number_or_text(text) : quoted(text);
     };
-    if (value.find('|') == std::string::npos) {
-      options.value(flag.name, value, take, flag.help);
-    } else {
-      options.word(flag.name, value, take, flag.help);
-    }
+    const bool has_words = flag.value.find('|') != std::string::npos;
+    has_words ? options.word(flag.name, flag.value, take, flag.help)
+              : options.value(flag.name, flag.value, take, flag.help);
   }
 }
 

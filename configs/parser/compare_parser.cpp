@@ -300,6 +300,23 @@ detail::Json read_rules_file(const std::filesystem::path& file) {
 
 }  // namespace
 
+std::vector<CompareFlag> compare_flags() {
+  std::vector<CompareFlag> flags;
+  const detail::Json& section = detail::config_schema().at("properties").at("compare");
+  for (const auto& [key, property] : section.at("properties").items()) {
+    const auto said = property.find("x-flag");
+    if (said == property.end()) continue;
+    const auto place = said->at(0).get<std::size_t>();
+    flags.resize(std::max(flags.size(), place + 1));
+    const detail::Json& value = said->at(1);
+    flags[place] = {key,
+                    detail::flag_of(key),
+                    value.is_null() ? std::string() : value.get<std::string>(),
+                    said->at(2).get<std::string>()};
+  }
+  return flags;
+}
+
 CompareSpec compare_of_flags(const std::map<std::string, std::string>& flags,
                              const std::optional<std::filesystem::path>& rules) {
   detail::Json section = detail::Json::object();

@@ -336,48 +336,22 @@ class Builder {
   std::vector<Entry> entries_;
 };
 
-/// Without meaning when a problem was added.
-Config build_config(const std::string& text,
-                    const std::filesystem::path& base,
-                    const std::vector<ConfigOverride>& overrides,
-                    Problems& problems) {
-  auto document = detail::parse_json(text, "", problems);
-  if (!document) return {};
-  for (const ConfigOverride& change : overrides) {
-    if (document->is_object()) apply(change, *document, problems);  // else told by the Builder
-  }
-  const ParseContext context{problems, std::filesystem::absolute(base)};
-  merge_preset(*document, context);
-  return Builder(*document, context).build();
-}
-
 }  // namespace
-
-std::string problem_line(const std::string& origin, const ConfigProblem& problem) {
-  // Keys are the author's: they may hold anything, and be of any length.
-  constexpr std::size_t kLongestPointer = 300;
-  const std::string pointer = core::printable(problem.pointer, kLongestPointer);
-  return fmt::format("{}: {}{}{}",
-                     core::printable(origin),
-                     pointer,
-                     pointer.empty() ? "" : ": ",
-                     core::printable(problem.message));
-}
-
-std::vector<ConfigProblem> check_config(const std::string& text,
-                                        const std::filesystem::path& base,
-                                        const std::vector<ConfigOverride>& overrides) {
-  Problems problems;
-  build_config(text, base, overrides, problems);
-  return problems.all();
-}
 
 Config parse_config(const std::string& text,
                     const std::string& origin,
                     const std::filesystem::path& base,
                     const std::vector<ConfigOverride>& overrides) {
   Problems problems;
-  Config config = build_config(text, base, overrides, problems);
+  Config config;
+  if (auto document = detail::parse_json(text, "", problems)) {
+    for (const ConfigOverride& change : overrides) {
+      if (document->is_object()) apply(change, *document, problems);  // else told by the Builder
+    }
+    const ParseContext context{problems, std::filesystem::absolute(base)};
+    merge_preset(*document, context);
+    config = Builder(*document, context).build();
+  }
   problems.refuse_any(origin);
   return config;
 }

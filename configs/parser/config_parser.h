@@ -13,12 +13,6 @@
 
 namespace repro_check::configs {
 
-/// One mistake in a configuration.
-struct ConfigProblem {
-  std::string pointer;  ///< JSON pointer, "" for the whole document
-  std::string message;  ///< what is wrong, and what would be accepted
-};
-
 /// `--set /json/pointer=value`: the value is JSON, or a string where it does not parse as JSON.
 struct ConfigOverride {
   std::string pointer;
@@ -37,12 +31,6 @@ Config parse_config(const std::string& text,
                     const std::filesystem::path& base,
                     const std::vector<ConfigOverride>& overrides);
 
-/// Everything wrong with a configuration, in the order of its sections; empty when parse_config
-/// would take it. Throws nothing for what the text holds.
-std::vector<ConfigProblem> check_config(const std::string& text,
-                                        const std::filesystem::path& base,
-                                        const std::vector<ConfigOverride>& overrides);
-
 /// Where to read what a configuration may hold.
 inline constexpr const char* kConfigHint =
     "docs/CONFIGURATION.md lists every key; `repro-check init MODEL.pt` writes a configuration to "
@@ -58,8 +46,15 @@ std::string read_config_text(const std::filesystem::path& file,
                              const std::string& hint = kConfigHint,
                              std::uintmax_t largest = kLargestConfig);
 
-/// `config.json: /runs/1/sed: unknown key; did you mean "seed"?`, safe to print.
-std::string problem_line(const std::string& origin, const ConfigProblem& problem);
+/// A flag that stands for a key of the section `compare`.
+struct CompareFlag {
+  std::string key;
+  std::string name;   ///< the key with dashes: `--max-growth`
+  std::string value;  ///< what it takes, `X`, or the words, `strict|promote`; empty = nothing
+  std::string help;
+};
+/// In the order in which help has them.
+std::vector<CompareFlag> compare_flags();
 
 /// How dumps are judged by flags, each a key of the section `compare` and its value as JSON. The
 /// policy need not be given where a number of its own is.

@@ -77,14 +77,18 @@ bool is_name(const Node& object, const std::string& name) {
 void Problems::refuse_any(const std::string& origin, const std::string& hint) const {
   // A file that is something else altogether would otherwise give a line a key.
   constexpr std::size_t kMostLines = 100;
+  // Keys are the author's: they may hold anything, and be of any length.
+  constexpr std::size_t kLongestPointer = 300;
   if (all_.empty()) return;
+  const std::string name = core::printable(origin);
   std::vector<std::string> lines;
-  for (const ConfigProblem& problem : std::span(all_).first(std::min(all_.size(), kMostLines))) {
-    lines.push_back(problem_line(origin, problem));
+  for (const auto& [at, message] : std::span(all_).first(std::min(all_.size(), kMostLines))) {
+    const std::string pointer = core::printable(at, kLongestPointer);
+    lines.push_back(fmt::format(
+        "{}: {}{}{}", name, pointer, pointer.empty() ? "" : ": ", core::printable(message)));
   }
   if (all_.size() > kMostLines) {
-    lines.push_back(
-        fmt::format("{}: and {} more", core::printable(origin), all_.size() - kMostLines));
+    lines.push_back(fmt::format("{}: and {} more", name, all_.size() - kMostLines));
   }
   throw core::usage_error(fmt::format("{}", fmt::join(lines, "\n")), hint);
 }
@@ -93,11 +97,14 @@ std::string child_pointer(std::string_view parent, std::size_t index) {
   return child_pointer(parent, std::to_string(index));
 }
 
-std::string ParseContext::key_name(std::string_view key) const {
-  if (!of_flags) return fmt::format("\"{}\"", key);
+std::string flag_of(std::string_view key) {
   std::string flag = fmt::format("--{}", key);
   std::ranges::replace(flag, '_', '-');
   return flag;
+}
+
+std::string ParseContext::key_name(std::string_view key) const {
+  return of_flags ? flag_of(key) : fmt::format("\"{}\"", key);
 }
 
 const Json& config_schema() {

@@ -29,6 +29,12 @@ namespace repro_check::configs::detail {
 /// Keeps the order of keys: inputs and dictionaries have one.
 using Json = nlohmann::ordered_json;
 
+/// One mistake in a configuration.
+struct ConfigProblem {
+  std::string pointer;  ///< JSON pointer, "" for the whole document
+  std::string message;  ///< what is wrong, and what would be accepted
+};
+
 /// Collects mistakes, so that a person reads all of them at once.
 class Problems {
  public:
@@ -54,6 +60,9 @@ class Problems {
 using core::child_pointer;
 std::string child_pointer(std::string_view parent, std::size_t index);
 
+/// `--max-growth` of the key `max_growth`.
+std::string flag_of(std::string_view key);
+
 /// What every part of the parser needs to know.
 struct ParseContext {
   Problems& problems;
@@ -70,7 +79,8 @@ struct ParseContext {
 /// configs/repro-check-config.schema.json: which keys there are, and what each of them takes.
 /// Beside the words of JSON Schema it has some for us: `x-expected`, what a value has to be, for
 /// messages; `x-form`, the same of one that does not match the pattern; `x-why`, said of one that
-/// is too large; `x-path`, what a path must lead to, or what may be made there.
+/// is too large; `x-path`, what a path must lead to, or what may be made there; `x-flag`, place
+/// in the help, value and help of the flag that stands for a key of `compare`.
 const Json& config_schema();
 /// What a schema that refers to another one stands for.
 const Json& followed(const Json& schema);

@@ -50,11 +50,12 @@ std::vector<std::string> problems_of(const std::string& text,
                                      const std::filesystem::path& base,
                                      const std::vector<ConfigOverride>& overrides,
                                      const std::string& origin) {
-  std::vector<std::string> lines;
-  for (const ConfigProblem& problem : check_config(text, base, overrides)) {
-    lines.push_back(problem_line(origin, problem));
+  try {
+    parse_config(text, origin, base, overrides);
+    return {};
+  } catch (const core::Error& error) {
+    return lines_of(error.what());
   }
-  return lines;
 }
 
 TEST_CASE("the table of good configurations is taken") {
@@ -135,10 +136,9 @@ TEST_CASE("whatever bytes a file holds, they are taken or told, never thrown") {
     for (std::uint32_t edits = random() % 4; edits > 0 && !text.empty(); --edits) {
       text[random() % text.size()] = static_cast<char>(random());
     }
-    const auto problems = check_config(text, test::fixture_directory() / "good", {});
-    if (problems.empty()) ++taken;
-    for (const ConfigProblem& problem : problems) {
-      const std::string line = problem_line("config.json", problem);
+    const auto lines = problems_of(text, test::fixture_directory() / "good", {}, "config.json");
+    if (lines.empty()) ++taken;
+    for (const std::string& line : lines) {
       CHECK(std::ranges::none_of(line, [](unsigned char c) { return c < 0x20 || c == 0x7f; }));
     }
   }

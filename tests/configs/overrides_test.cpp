@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <string>
 
 #include "core/error.h"
@@ -55,21 +57,27 @@ TEST_CASE("an override wins over a preset and can name one") {
 }
 
 TEST_CASE("what does not belong changes nothing else, and every one is told") {
-  const auto problems = check_config(kText,
-                                     test::fixture_directory(),
-                                     {{"/seed/deeper/x", "1"},
-                                      {"/runs/01/threads", "1"},
-                                      {"/runs/3", "{}"},
-                                      {"nonsense", "1"},
-                                      {"/env", R"({"A": "1", "A": "2"})"},
-                                      {"/device", "\xff"}});
-  REQUIRE(problems.size() == 6);
-  CHECK(problems[0].pointer == "/seed/deeper/x");
-  CHECK(problems[1].pointer == "/runs/01/threads");
-  CHECK(problems[2].pointer == "/runs/3");
-  CHECK(problems[3].pointer == "nonsense");
-  CHECK(problems[4].pointer == "/env/A");
-  CHECK(problems[5].message == "--set: the value is not UTF-8");
+  try {
+    test::parse(kText,
+                {{"/seed/deeper/x", "1"},
+                 {"/runs/01/threads", "1"},
+                 {"/runs/3", "{}"},
+                 {"nonsense", "1"},
+                 {"/env", R"({"A": "1", "A": "2"})"},
+                 {"/device", "\xff"}});
+    FAIL("taken");
+  } catch (const core::Error& error) {
+    const std::string text = error.what();
+    CHECK(std::ranges::count(text, '\n') == 5);
+    std::size_t at = 0;
+    for (const char* pointer :
+         {"/seed/deeper/x", "/runs/01/threads", "/runs/3", "nonsense", "/env/A", "/device"}) {
+      const std::string line = std::string("config.json: ") + pointer + ": ";
+      CHECK(text.substr(at, line.size()) == line);
+      at = text.find('\n', at) + 1;
+    }
+    CHECK(text.ends_with("--set: the value is not UTF-8"));
+  }
 }
 
 }  // namespace
