@@ -16,7 +16,6 @@
 
 #include "cmd/recording/kit.h"
 #include "cmd/recording/output_lock.h"
-#include "cmd/recording/probe.h"
 #include "cmd/recording/program_recording.h"
 #include "cmd/recording/recorder_place.h"
 #include "cmd/recording/recorder_process.h"
@@ -205,15 +204,9 @@ void require_references(std::span<const RecordingJob> jobs) {
   }
 }
 
-std::filesystem::path log_beside(const std::filesystem::path& dump) {
-  std::filesystem::path log = dump;
-  return log += ".log";
-}
+std::filesystem::path log_beside(std::filesystem::path dump) { return dump += ".log"; }
 
-std::filesystem::path digest_directory(const std::filesystem::path& dump) {
-  std::filesystem::path aside = dump;
-  return aside += ".digest";
-}
+std::filesystem::path digest_directory(std::filesystem::path dump) { return dump += ".digest"; }
 
 void require_free_aside(const RecordingJob& job) {
   RecordingJob aside = job;

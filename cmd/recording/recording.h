@@ -50,11 +50,11 @@ void require_free(const RecordingJob& job);
 void require_references(std::span<const RecordingJob> jobs);
 
 /// Where the process that records into `dump` prints: `<dump>.log`.
-std::filesystem::path log_beside(const std::filesystem::path& dump);
+std::filesystem::path log_beside(std::filesystem::path dump);
 
 /// Where the dump of a first, digests-only recording is kept when a second one takes its place:
 /// `<dump>.digest`.
-std::filesystem::path digest_directory(const std::filesystem::path& dump);
+std::filesystem::path digest_directory(std::filesystem::path dump);
 
 /// The same as require_free(), for digest_directory().
 void require_free_aside(const RecordingJob& job);

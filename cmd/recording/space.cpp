@@ -22,6 +22,7 @@
 #include "configs/setting_changes.h"
 #include "configs/spec/run_config.h"
 #include "core/error.h"
+#include "core/system/file_descriptor.h"
 #include "core/system/pinned.h"
 #include "core/tensor/content.h"
 #include "core/tensor/dtype.h"
@@ -200,16 +201,6 @@ bool is_scarce(std::uint64_t free, std::uint64_t given) noexcept {
   return free < kAlways || free / kOften < given;
 }
 
-std::optional<std::uint64_t> free_space(const fs::path& dump) {
-  std::error_code error;
-  fs::path there = fs::absolute(dump, error);
-  while (!fs::exists(there, error) && there.has_relative_path()) there = there.parent_path();
-  const fs::space_info space = fs::space(there, error);
-  // Some file systems do not know how large they are.
-  if (error || space.capacity == 0) return std::nullopt;
-  return space.available;
-}
-
 std::optional<RecordingResult> refuse_for_space(const RecordingJob& job,
                                                 const SpaceEstimate& estimate,
                                                 std::uint64_t free) {
@@ -230,16 +221,11 @@ std::optional<RecordingResult> refuse_for_space(const RecordingJob& job,
 
 namespace {
 
-fs::path measuring_directory(const fs::path& dump) {
-  fs::path beside = dump;
-  return beside += ".measure";
-}
-
 /// A recording that is gone when it has told its size, however it ended.
 class Measurement : core::Pinned {
  public:
   explicit Measurement(const RecordingJob& job) : job_(job) {
-    job_.dump = measuring_directory(job.dump);
+    job_.dump += ".measure";
     job_.log = log_beside(job_.dump);
     job_.run.dump.level = core::DumpLevel::kDigest;
     job_.run.dump.keep_ops.clear();
@@ -307,7 +293,7 @@ std::optional<SpaceEstimate> estimate_first(const RecordingJob& job,
 RecordingResult record_where_it_fits(const RecordingJob& job,
                                      const std::optional<SpaceEstimate>& known,
                                      Progress& progress) {
-  const std::optional<std::uint64_t> free = job.bare ? std::nullopt : free_space(job.dump);
+  const std::optional<std::uint64_t> free = job.bare ? std::nullopt : core::free_space(job.dump);
   if (free) {
     const auto estimate = known ? known : estimate_first(job, *free, progress);
     auto refused = estimate ? refuse_for_space(job, *estimate, *free) : std::nullopt;

@@ -46,11 +46,8 @@ std::uint64_t given_bytes(const configs::RunSpec& run);
 /// Whether so little is free that a recording of every tensor should be measured before it is made.
 bool is_scarce(std::uint64_t free, std::uint64_t given) noexcept;
 
-/// Bytes free for a dump that may not be there yet; empty where the file system does not say.
-std::optional<std::uint64_t> free_space(const std::filesystem::path& dump);
-
 /// The failure of a run that is not begun, since it could not end well.
-/// @param free  as free_space() says
+/// @param free  as core::free_space() says
 /// @return empty where the estimate fits
 std::optional<RecordingResult> refuse_for_space(const RecordingJob& job,
                                                 const SpaceEstimate& estimate,

@@ -54,6 +54,17 @@ TemporaryFile open_temporary(const std::string& directory) {
   return {std::move(file), TemporaryName(std::move(name))};
 }
 
+std::optional<std::uint64_t> free_space(const std::filesystem::path& place) {
+  std::error_code error;
+  std::filesystem::path there = std::filesystem::absolute(place, error);
+  while (!std::filesystem::exists(there, error) && there.has_relative_path()) {
+    there = there.parent_path();
+  }
+  const std::filesystem::space_info space = std::filesystem::space(there, error);
+  if (error || space.capacity == 0) return std::nullopt;
+  return space.available;
+}
+
 void write_failed(const std::filesystem::path& file, std::string_view what, int code) {
   std::string hint;
   if (code == ENOSPC || code == EDQUOT) {

@@ -102,6 +102,10 @@ struct TemporaryFile {
 };
 TemporaryFile open_temporary(const std::string& directory);
 
+/// Bytes that are free where a file is or will be; empty where the file system does not know how
+/// large it is.
+std::optional<std::uint64_t> free_space(const std::filesystem::path& place);
+
 /// @param code  errno of what the system refused
 /// @throws Error{kIo} with the path, the reason, and how to mend it where that is known
 [[noreturn]] void write_failed(const std::filesystem::path& file, std::string_view what, int code);

@@ -247,8 +247,8 @@ TEST_CASE("room is scarce below 50 times what the run is given, and always below
 
 TEST_CASE("free space is asked of the nearest directory that is there") {
   const test_support::TempDirectory directory;
-  const auto here = free_space(directory.path());
-  const auto below = free_space(directory / "not" / "yet");
+  const auto here = core::free_space(directory.path());
+  const auto below = core::free_space(directory / "not" / "yet");
   REQUIRE(here.has_value() == below.has_value());
 }
 

@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -109,18 +108,12 @@ bool holds_recording(const fs::path& directory) {
 
 /// Asked before anything is made, so that a recording that cannot end well does not begin.
 void expect_space(const fs::path& directory, std::uint64_t needed) {
-  fs::path there = directory;
-  std::error_code code;
-  while (!fs::exists(there, code) && there.has_relative_path()) there = there.parent_path();
-  struct statvfs system {};
-  // Some file systems do not know how large they are.
-  if (::statvfs(there.c_str(), &system) != 0 || system.f_blocks == 0) return;
-  const std::uint64_t free = std::uint64_t{system.f_bavail} * system.f_frsize;
-  if (free >= needed) return;
+  const std::optional<std::uint64_t> free = core::free_space(directory);
+  if (!free || *free >= needed) return;
   throw core::io_error(
       fmt::format("{}: {} MiB are free there, and recording tensors needs {} MiB at least",
                   directory.string(),
-                  free >> 20U,
+                  *free >> 20U,
                   (needed + (std::uint64_t{1} << 20U) - 1) >> 20U),
       "free space, record to another disk (dump.directory), or lower dump.max_bytes");
 }

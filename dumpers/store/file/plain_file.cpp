@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -82,16 +81,12 @@ std::uint64_t size_of(const core::FileDescriptor& file, const std::string& name)
   return static_cast<std::uint64_t>(status.st_size);
 }
 
-void expect_free_space(const core::FileDescriptor& file,
-                       const std::string& directory,
-                       std::uint64_t needed) {
-  struct statvfs system {};
-  if (::fstatvfs(file.get(), &system) != 0 || system.f_blocks == 0) return;
-  const std::uint64_t free = std::uint64_t{system.f_bavail} * system.f_frsize;
-  if (free >= needed) return;
+void expect_free_space(const std::filesystem::path& directory, std::uint64_t needed) {
+  const std::optional<std::uint64_t> free = core::free_space(directory);
+  if (!free || *free >= needed) return;
   throw core::io_error(fmt::format("{}: {} MiB are free there, and {} MiB are needed",
-                                   directory,
-                                   free >> 20U,
+                                   printable_name(directory),
+                                   *free >> 20U,
                                    (needed >> 20U) + 1),
                        kElsewhere);
 }
@@ -114,7 +109,7 @@ core::TemporaryFile create_temporary(std::uint64_t needed_space) {
         "packs, and datasets stored in chunks, are laid out there for reading: point TMPDIR at "
         "another directory");
   }
-  expect_free_space(made.file, core::printable(directory), needed_space);
+  expect_free_space(directory, needed_space);
   return made;
 }
 

@@ -41,10 +41,8 @@ core::FileDescriptor create_plain(const std::filesystem::path& file);
 std::uint64_t size_of(const core::FileDescriptor& file, const std::string& name);
 
 /// Some file systems do not know how large they are; those are taken at their word later.
-/// @throws core::Error{kIo} when there is less than `needed` free where `file` is
-void expect_free_space(const core::FileDescriptor& file,
-                       const std::string& directory,
-                       std::uint64_t needed);
+/// @throws core::Error{kIo} when there is less than `needed` free in `directory`
+void expect_free_space(const std::filesystem::path& directory, std::uint64_t needed);
 
 /// Makes the file so long, with the space taken on the disk: what writes to it through a mapping
 /// would get a signal, not an error, where there is none left. @throws core::Error{kIo}
