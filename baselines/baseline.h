@@ -46,11 +46,7 @@ inline constexpr std::string_view kBaselineSuffix = ".repro";
 inline constexpr std::string_view kPendingSuffix = ".repro.new";
 
 /// Something with a name: `libtorch.version` `2.13.0`.
-struct Fact {
-  std::string name;
-  std::string value;
-  bool operator==(const Fact&) const = default;
-};
+using Fact = core::EnvironmentFact;
 
 /// What decides which numbers a machine computes: architecture, CPU kernels in use, libraries,
 /// device, threads, and the digests of a few fixed computations (the numeric probe), because

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cmd/run/explain.h"
-
 #include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include "cmd/replay/replay.h"
+#include "cmd/run/runs.h"
 #include "comparators/cause/explanation.h"
 #include "core/error.h"
 #include "core/text/text.h"

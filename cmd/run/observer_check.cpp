@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cmd/run/observer_check.h"
-
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -9,6 +7,7 @@
 #include <utility>
 
 #include "cmd/recording/space.h"
+#include "cmd/run/runs.h"
 #include "core/trace/run_manifest.h"
 #include "dumpers/store/directory/dump_directory.h"
 
@@ -31,10 +30,7 @@ constexpr std::array<Way, 4> kWays{{{", bare", true, core::DumpLevel::kDigest},
                                     {", digests", false, core::DumpLevel::kDigest},
                                     {", tensors", false, core::DumpLevel::kTensor}}};
 
-std::filesystem::path observer_directory(const std::filesystem::path& dump) {
-  std::filesystem::path beside = dump;
-  return beside += ".observer";
-}
+std::filesystem::path observer_directory(std::filesystem::path dump) { return dump += ".observer"; }
 
 RecordingJob job_for(const RecordingJob& run, const Way& way) {
   RecordingJob job = run;

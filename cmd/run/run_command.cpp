@@ -16,8 +16,6 @@
 #include "cmd/recording/recording.h"
 #include "cmd/reports/report_flags.h"
 #include "cmd/reports/verdict.h"
-#include "cmd/run/explain.h"
-#include "cmd/run/observer_check.h"
 #include "cmd/run/runs.h"
 #include "cmd/terminal/command.h"
 #include "cmd/terminal/output.h"

@@ -84,4 +84,33 @@ void write_other_formats(std::span<const comparators::Report> reports,
                          const std::vector<std::string>& formats,
                          const std::filesystem::path& directory);
 
+/// `run --explain`: executes the first origin of `report` again, each side from its own dump with
+/// its own recorder, and puts what that shows into the report. What stands in the way of it, such
+/// as a dump without the operator's values, is said there too.
+/// @param jobs  that recorded the runs of the report
+/// @throws core::Error{kInterrupted}
+void explain_origin(const std::vector<RecordingJob>& jobs,
+                    comparators::Report& report,
+                    Progress& progress);
+
+/// Whether recording changes what runs return.
+struct ObserverCheck {
+  std::vector<comparators::ObserverFinding> findings;
+  std::vector<RecordingResult> results;  ///< of the runs that were asked, up to one that failed
+
+  [[nodiscard]] bool failed() const { return !results.empty() && !results.back().totals; }
+  [[nodiscard]] bool changed() const;
+};
+
+/// Runs each job twice without recording, once recorded with digests and once with tensors, and
+/// compares what it returns, with dropout and random draws as the model has them. The recordings go
+/// beside the dump, to `<dump>.observer`, and are removed. Jobs that differ in their names alone
+/// are asked once.
+/// @throws core::Error{kUsage, kInterrupted, kIo}
+ObserverCheck check_observer(const std::vector<RecordingJob>& jobs, Progress& progress);
+
+/// The verdict when recording changed something.
+comparators::Report observer_report(const std::vector<RecordingJob>& jobs,
+                                    const ObserverCheck& check);
+
 }  // namespace repro_check::cmd

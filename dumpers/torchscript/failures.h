@@ -9,9 +9,7 @@
 
 namespace repro_check::torchscript {
 
-inline core::Error usage_error(const std::string& message, const std::string& hint) {
-  return {core::ErrorKind::kUsage, message, hint};
-}
+using core::usage_error;
 
 /// What a person can act on in an exception of LibTorch: neither its C++ backtrace nor the frame of
 /// the TorchScript interpreter around it, one line.

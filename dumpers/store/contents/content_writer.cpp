@@ -92,41 +92,65 @@ std::size_t whole_blocks(std::size_t size) noexcept {
 
 }  // namespace
 
-void StagingBuffer::Free::operator()(std::byte* memory) const noexcept { std::free(memory); }
-
-std::size_t StagingBuffer::size_for(std::size_t memory) noexcept {
-  constexpr std::size_t kEnough = 16;
-  return std::clamp(memory / kEnough, kLeastBytes, kMostBytes) / kHugePage * kHugePage;
-}
-
-StagingBuffer::StagingBuffer(std::size_t bytes)
-    : bytes_(bytes), memory_(static_cast<std::byte*>(std::aligned_alloc(kHugePage, bytes))) {
-  if (memory_ == nullptr) {
-    throw core::io_error("there is no memory for a buffer between the model and the disk",
-                         "lower dump.memory, or record with dump.level \"digest\"");
+/// Bytes on their way to the disk: a block of aligned memory that holds pieces of contents, each
+/// with the place in the file where it belongs.
+class StagingBuffer {
+ public:
+  /// The size for buffers that share `memory` bytes. Fewer and larger writes reach more of a disk.
+  [[nodiscard]] static std::size_t size_for(std::size_t memory) noexcept {
+    constexpr std::size_t kLeastBytes = std::size_t{4} << 20U;
+    constexpr std::size_t kMostBytes = std::size_t{16} << 20U;
+    constexpr std::size_t kEnough = 16;
+    return std::clamp(memory / kEnough, kLeastBytes, kMostBytes) / kHugePage * kHugePage;
   }
-  (void)::madvise(memory_.get(), bytes, MADV_HUGEPAGE);  // a wish; many kernels have none
-}
 
-std::size_t StagingBuffer::take(std::uint64_t offset,
-                                const core::ContentBytes& bytes,
-                                std::size_t begin) {
-  const std::size_t length = std::min(bytes_ - used_, bytes.size() - begin);
-  const std::span<std::byte> room{memory_.get() + used_, length};
-  bytes.read(begin, room);
-  pieces_.push_back({offset + begin, room});
-  used_ += whole_blocks(length);
-  return length;
-}
+  /// @param bytes  from size_for()
+  /// @throws core::Error{kIo} when there is no memory
+  explicit StagingBuffer(std::size_t bytes)
+      : bytes_(bytes), memory_(static_cast<std::byte*>(std::aligned_alloc(kHugePage, bytes))) {
+    if (memory_ == nullptr) {
+      throw core::io_error("there is no memory for a buffer between the model and the disk",
+                           "lower dump.memory, or record with dump.level \"digest\"");
+    }
+    (void)::madvise(memory_.get(), bytes, MADV_HUGEPAGE);  // a wish; many kernels have none
+  }
 
-void StagingBuffer::write_to(DirectFile& file) const {
-  for (const Piece& piece : pieces_) file.write(piece.offset, piece.bytes);
-}
+  /// Copies as much of `bytes` from `begin` on as there is room for.
+  /// @param offset  where byte 0 of `bytes` belongs in the file
+  /// @return how many bytes that were; at least one block where the buffer is not full
+  std::size_t take(std::uint64_t offset, const core::ContentBytes& bytes, std::size_t begin) {
+    const std::size_t length = std::min(bytes_ - used_, bytes.size() - begin);
+    const std::span<std::byte> room{memory_.get() + used_, length};
+    bytes.read(begin, room);
+    pieces_.push_back({offset + begin, room});
+    used_ += whole_blocks(length);
+    return length;
+  }
 
-void StagingBuffer::clear() noexcept {
-  pieces_.clear();
-  used_ = 0;
-}
+  [[nodiscard]] bool full() const noexcept { return used_ == bytes_; }
+
+  void write_to(DirectFile& file) const {
+    for (const Piece& piece : pieces_) file.write(piece.offset, piece.bytes);
+  }
+  void clear() noexcept {
+    pieces_.clear();
+    used_ = 0;
+  }
+
+ private:
+  struct Free {
+    void operator()(std::byte* memory) const noexcept { std::free(memory); }
+  };
+  struct Piece {
+    std::uint64_t offset;  ///< in the file
+    std::span<const std::byte> bytes;
+  };
+
+  std::size_t bytes_;
+  std::unique_ptr<std::byte, Free> memory_;
+  std::size_t used_ = 0;  ///< a multiple of the block
+  std::vector<Piece> pieces_;
+};
 
 namespace {
 

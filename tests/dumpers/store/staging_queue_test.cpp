@@ -21,6 +21,9 @@
 namespace repro_check::store {
 namespace {
 
+/// The least that one buffer may have.
+constexpr std::size_t kBuffer = std::size_t{4} << 20U;
+
 using core::ErrorKind;
 using test_support::contains;
 using test_support::error_of;
@@ -61,7 +64,7 @@ TEST_CASE("pieces of any size and place arrive, with no more memory than was giv
   const TempDirectory directory;
   const auto path = directory / "file";
   test_support::write_file(path, "");
-  constexpr std::size_t kMemory = 2 * StagingBuffer::kLeastBytes;
+  constexpr std::size_t kMemory = 2 * kBuffer;
   std::mt19937_64 random(5);
   std::string expected;
   {
@@ -84,7 +87,7 @@ TEST_CASE("a write that fails is told to whoever comes next, and nobody waits fo
   if (!std::filesystem::exists("/dev/full")) return;
   DirectFile file("/dev/full");
   StagingQueue queue(file, 0);
-  const auto bytes = random_bytes(5 * StagingBuffer::kLeastBytes, 1);
+  const auto bytes = random_bytes(5 * kBuffer, 1);
   const auto put_often = [&] {
     for (int i = 0; i < 10; ++i) queue.put(0, core::SpanBytes(bytes));
   };
