@@ -13,13 +13,13 @@
 #include <vector>
 
 #include "cmd/manual/manual.h"
+#include "cmd/options/command.h"
 #include "cmd/options/command_line.h"
 #include "cmd/recording/recorder_place.h"
 #include "cmd/recording/recorder_process.h"
 #include "cmd/render/color.h"
 #include "cmd/render/page.h"
 #include "cmd/render/text.h"
-#include "cmd/terminal/command.h"
 #include "cmd/terminal/logging.h"
 #include "cmd/terminal/output.h"
 #include "core/error.h"

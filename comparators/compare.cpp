@@ -383,6 +383,7 @@ class Comparison {
       run.missing_reference = source->missing_reference();
     }
     report_.policy = describe_policy(options_.spec);
+    if (options_.spec.rules.empty()) report_.policy_kind = options_.spec.policy.kind;
     report_.differences = manifest_differences(baseline_.manifest(), candidate_.manifest());
     report_.coverage.baseline_ops = baseline_.op_count();
     report_.coverage.candidate_ops = candidate_.op_count();
@@ -598,7 +599,7 @@ class Comparison {
       judge_.note_damage(options_.fp64.get(), fp64_->damage());
     }
     take_damage();
-    std::vector<std::string> warnings = observations_.non_finite();
+    std::vector<std::string> warnings = report_.non_finite = observations_.non_finite();
     append(std::exchange(report_.warnings, {}), warnings);
     append(observations_.warnings(baseline_.manifest(), candidate_.manifest()), warnings);
     append(missing_references(report_.runs), warnings);

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "cmd/bisect/bisect.h"
+#include "cmd/options/command.h"
 #include "cmd/options/command_line.h"
 #include "cmd/options/compare_options.h"
 #include "cmd/options/config_options.h"
@@ -30,7 +31,6 @@
 #include "cmd/render/text.h"
 #include "cmd/reports/verdict.h"
 #include "cmd/run/runs.h"
-#include "cmd/terminal/command.h"
 #include "cmd/terminal/output.h"
 #include "comparators/measure/policy.h"
 #include "configs/parser/config_parser.h"
@@ -371,19 +371,6 @@ class BisectCommand final : public Command {
                  {"repro-check bisect -c config.json",
                   "repro-check bisect -c config.json -n 3 --out which-setting"}}) {}
 
-  void define(Options& options) override {
-    config_.define(options, true);
-    options.value("-n,--repeat",
-                  "N",
-                  &times_,
-                  "Record each trial so many times (1)",
-                  {.range = {{std::uint64_t{1}, kMostTimes}}});
-    options.value(
-        "--out", "DIR", &out_, "Directory of the log, in place of /dump/directory/bisect");
-    options.flag("--force", &force_, "Start anew, do not go on with what is there");
-    options.word("--format", "text|json", &format_, "Format of the result");
-  }
-
   core::ExitCode run(const GlobalOptions& globals) override {
     const configs::Config config = config_.load();
     BisectPlan bisect_plan = plan(config);
@@ -440,11 +427,15 @@ class BisectCommand final : public Command {
     return exit_code_of(result);
   }
 
-  ConfigOptions config_;
-  std::optional<std::string> out_;
-  std::uint64_t times_ = 1;
-  bool force_ = false;
-  std::string format_ = "text";
+  ConfigOptions config_ = group(&config_, true);
+  std::uint64_t times_ = value(&times_,
+                               "-n,--repeat N  Record each trial so many times (1)",
+                               {.range = {{std::uint64_t{1}, kMostTimes}}},
+                               1);
+  std::optional<std::string> out_ =
+      value(&out_, "--out DIR  Directory of the log, in place of /dump/directory/bisect");
+  bool force_ = flag(&force_, "--force  Start anew, do not go on with what is there");
+  std::string format_ = word(&format_, "--format text|json  Format of the result", "text");
 };
 
 }  // namespace

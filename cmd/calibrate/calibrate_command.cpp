@@ -12,6 +12,7 @@
 #include <system_error>
 #include <vector>
 
+#include "cmd/options/command.h"
 #include "cmd/options/command_line.h"
 #include "cmd/options/config_options.h"
 #include "cmd/recording/output_lock.h"
@@ -23,7 +24,6 @@
 #include "cmd/render/page.h"
 #include "cmd/render/text.h"
 #include "cmd/reports/verdict.h"
-#include "cmd/terminal/command.h"
 #include "cmd/terminal/output.h"
 #include "comparators/judge/noise.h"
 #include "configs/spec/noise_floors.h"
@@ -126,24 +126,6 @@ class CalibrateCommand final : public Command {
               "repro-check diff repro-check-out/calibration/run-1 candidate --policy noise --noise "
               "noise.jsonl"}}) {}
 
-  void define(Options& options) override {
-    config_.define(options, true);
-    options.value("-n,--repeat",
-                  "N",
-                  &runs_,
-                  "Record the baseline so many times (10)",
-                  {.range = {{configs::kFewestNoiseRuns, kMostRuns}}});
-    options.value("-o,--output",
-                  "FILE",
-                  &output_,
-                  "File of the floors (/compare/noise, else noise.jsonl in /dump/directory)");
-    options.value(
-        "--out", "DIR", &out_, "Directory of dumps, in place of /dump/directory/calibration");
-    options.flag("--keep", &keep_, "Keep every dump, not only that of the first run");
-    options.flag("--force", &force_, "Replace dumps and floors that exist");
-    options.word("--format", "text|json", &format_, "Format of the summary");
-  }
-
   core::ExitCode run(const GlobalOptions& globals) override {
     const configs::Config config = config_.load();
     const std::filesystem::path file = file_of(config);
@@ -239,13 +221,19 @@ class CalibrateCommand final : public Command {
     return worst_exit(reports);
   }
 
-  ConfigOptions config_;
-  std::uint64_t runs_ = 10;
-  std::optional<std::string> output_;
-  std::optional<std::string> out_;
-  bool keep_ = false;
-  bool force_ = false;
-  std::string format_ = "text";
+  ConfigOptions config_ = group(&config_, true);
+  std::uint64_t runs_ = value(&runs_,
+                              "-n,--repeat N  Record the baseline so many times (10)",
+                              {.range = {{configs::kFewestNoiseRuns, kMostRuns}}},
+                              10);
+  std::optional<std::string> output_ = value(
+      &output_,
+      "-o,--output FILE  File of the floors (/compare/noise, else noise.jsonl in /dump/directory)");
+  std::optional<std::string> out_ =
+      value(&out_, "--out DIR  Directory of dumps, in place of /dump/directory/calibration");
+  bool keep_ = flag(&keep_, "--keep  Keep every dump, not only that of the first run");
+  bool force_ = flag(&force_, "--force  Replace dumps and floors that exist");
+  std::string format_ = word(&format_, "--format text|json  Format of the summary", "text");
 };
 
 }  // namespace

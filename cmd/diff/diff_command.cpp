@@ -9,13 +9,13 @@
 #include <vector>
 
 #include "cmd/diff/rank_pairs.h"
+#include "cmd/options/command.h"
 #include "cmd/options/command_line.h"
 #include "cmd/options/compare_options.h"
 #include "cmd/recording/progress.h"
 #include "cmd/reports/report_flags.h"
 #include "cmd/reports/verdict.h"
 #include "cmd/run/runs.h"
-#include "cmd/terminal/command.h"
 #include "cmd/terminal/output.h"
 #include "comparators/compare.h"
 #include "comparators/report/report.h"
@@ -35,31 +35,6 @@ class DiffCommand final : public Command {
                   "repro-check diff A B --rules rules.json --unmatched policy --ulp 4",
                   "repro-check diff A B --policy noise --noise noise.jsonl",
                   "repro-check diff A B --format json --all > report.json"}}) {}
-
-  void define(Options& options) override {
-    options.value(
-        "baseline", "DUMP", &baseline_, "Dump that is taken as right", {.required = true});
-    options.value("candidate",
-                  "DUMP",
-                  &candidates_,
-                  "Dump that is judged by it; several are taken for repeats of one run",
-                  {.required = true});
-    policy_.define(options);
-    options.word("--verify",
-                 "all|differing",
-                 &verify_,
-                 "Stored bytes that are checked against their digests (all)");
-    options.flag("--partial",
-                 &partial_,
-                 "Take recordings that were cut short, and compare as far as they go");
-    options.flag(
-        "--resume",
-        &resume_,
-        "The candidate resumed from a checkpoint of the baseline, and is held against what that "
-        "did from there on");
-    options.references(references_);
-    report_.define(options);
-  }
 
   core::ExitCode run(const GlobalOptions& globals) override {
     report_.check_output();
@@ -120,14 +95,24 @@ class DiffCommand final : public Command {
     return sum_up(std::move(reports), assess_dumps(dumps, opening.references, options.max_items));
   }
 
-  std::string baseline_;
-  std::vector<std::string> candidates_;
-  PolicyFlags policy_;
-  std::string verify_ = "all";
-  bool partial_ = false;
-  bool resume_ = false;
-  std::vector<std::string> references_;
-  ReportFlags report_;
+  std::string baseline_ =
+      value(&baseline_, "baseline DUMP  Dump that is taken as right", {.required = true});
+  std::vector<std::string> candidates_ =
+      value(&candidates_,
+            "candidate DUMP  Dump that is judged by it; several are taken for repeats of one run",
+            {.required = true});
+  PolicyFlags policy_ = group(&policy_);
+  std::string verify_ =
+      word(&verify_,
+           "--verify all|differing  Stored bytes that are checked against their digests (all)",
+           "all");
+  bool partial_ = flag(
+      &partial_, "--partial  Take recordings that were cut short, and compare as far as they go");
+  bool resume_ = flag(&resume_,
+                      "--resume  The candidate resumed from a checkpoint of the baseline, and is "
+                      "held against what that did from there on");
+  std::vector<std::string> references_ = references(&references_);
+  ReportFlags report_ = group(&report_);
 };
 
 }  // namespace

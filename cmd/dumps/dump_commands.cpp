@@ -21,7 +21,7 @@
 #include "cmd/render/text.h"
 #include "cmd/render/words.h"
 #include "cmd/reports/verdict.h"
-#include "cmd/terminal/command.h"
+#include "cmd/options/command.h"
 #include "cmd/terminal/output.h"
 #include "cmd/terminal/signals.h"
 #include "core/error.h"
@@ -313,11 +313,6 @@ class VerifyCommand final : public Command {
                  "Check what dumps hold against their digests",
                  {"repro-check verify repro-check-out/baseline repro-check-out/candidate",
                   "repro-check verify DUMP --format json"}}) {}
-  void define(Options& options) override {
-    options.value("dumps", "DUMP", &dumps_, "Dumps to check", {.required = true});
-    options.references(references_);
-    options.word("--format", "text|json", &format_, "Format");
-  }
 
   core::ExitCode run(const GlobalOptions& globals) override {
     const References references(references_.begin(), references_.end());
@@ -341,9 +336,10 @@ class VerifyCommand final : public Command {
   }
 
  private:
-  std::vector<std::string> dumps_;
-  std::vector<std::string> references_;
-  std::string format_ = "text";
+  std::vector<std::string> dumps_ =
+      value(&dumps_, "dumps DUMP  Dumps to check", {.required = true});
+  std::vector<std::string> references_ = references(&references_);
+  std::string format_ = word(&format_, "--format text|json  Format", "text");
 };
 
 }  // namespace

@@ -12,13 +12,13 @@
 #include <vector>
 
 #include "cmd/exec/program.h"
+#include "cmd/options/command.h"
 #include "cmd/options/command_line.h"
 #include "cmd/recording/output_lock.h"
 #include "cmd/recording/program_recording.h"
 #include "cmd/recording/recording.h"
 #include "cmd/render/json/json_form.h"
 #include "cmd/render/text.h"
-#include "cmd/terminal/command.h"
 #include "cmd/terminal/logging.h"
 #include "configs/parser/config_parser.h"
 #include "core/error.h"
@@ -75,43 +75,6 @@ class ExecCommand final : public Command {
                   "repro-check exec -o after --level tensor --determinism warn -- python train.py",
                   "repro-check exec -c config.json"}}) {}
 
-  void define(Options& options) override {
-    options.value("command",
-                  "COMMAND",
-                  &command_,
-                  "The program and its arguments, behind --",
-                  {.required = true});
-    options.value("-o,--out", "DIR", &out_, "Directory of the dump", {.required = true});
-    options.word("--level", "digest|stats|tensor", &level_, "What is kept of a tensor");
-    options.word("--depth", "top|leaf|all", &depth_, "Which operators");
-    options.value("--include", "GLOB", &include_, "Record only operators and modules that match");
-    options.value("--exclude", "GLOB", &exclude_, "Leave out operators and modules that match");
-    options.value("--module", "GLOB", &modules_, "Record only operators of modules that match");
-    options.value("--steps", "0:3,100", &steps_, "Record operators of these steps only");
-    options.value("--phase",
-                  "NAME",
-                  &phases_,
-                  "Record operators of this phase only: forward, backward, optimizer, ...");
-    options.value("--first-ops", "N", &first_ops_, "Record so many operators at most");
-    options.word("--optimizer",
-                 "auto|state|operators",
-                 &optimizer_,
-                 "What is read of an optimizer's step: what it leaves, or each operator as well");
-    options.flag(
-        "--checkpoints", &checkpoints_, "Record what is saved and loaded, for `diff --resume`");
-    options.value("--seed",
-                  "N",
-                  &seed_,
-                  "Seeds random, NumPy, PyTorch and hashes before the program",
-                  {.shows_default = true});
-    options.flag(
-        "--no-seed", &no_seed_, "Leave all generators as they are", {.excludes = "--seed"});
-    options.word("--determinism", "off|warn|error", &determinism_, "Deterministic kernels");
-    options.flag("--disable-dropout", &disable_dropout_, "Let dropout pass everything");
-    options.value("--timeout", "SECONDS", &timeout_, "Kill the program after so long");
-    options.flag("--force", &force_, "Replace a dump that exists");
-  }
-
   core::ExitCode run(const GlobalOptions& /*globals*/) override {
     fs::path dump = fs::path(out_).lexically_normal();
     if (dump.filename().empty()) dump = dump.parent_path();
@@ -159,24 +122,41 @@ class ExecCommand final : public Command {
     return request;
   }
 
-  std::vector<std::string> command_;
-  std::string out_;
-  std::string level_ = "digest";
-  std::string depth_ = "top";
-  std::string determinism_ = "off";
-  std::vector<std::string> include_;
-  std::vector<std::string> exclude_;
-  std::vector<std::string> modules_;
-  std::optional<std::string> steps_;
-  std::vector<std::string> phases_;
-  std::uint64_t first_ops_ = 0;
-  std::string optimizer_ = "auto";
-  std::uint32_t seed_ = 0;
-  double timeout_ = 0;
-  bool checkpoints_ = false;
-  bool no_seed_ = false;
-  bool disable_dropout_ = false;
-  bool force_ = false;
+  std::vector<std::string> command_ = value(
+      &command_, "command COMMAND  The program and its arguments, behind --", {.required = true});
+  std::string out_ = value(&out_, "-o,--out DIR  Directory of the dump", {.required = true});
+  std::string level_ =
+      word(&level_, "--level digest|stats|tensor  What is kept of a tensor", "digest");
+  std::string depth_ = word(&depth_, "--depth top|leaf|all  Which operators", "top");
+  std::vector<std::string> include_ =
+      value(&include_, "--include GLOB  Record only operators and modules that match");
+  std::vector<std::string> exclude_ =
+      value(&exclude_, "--exclude GLOB  Leave out operators and modules that match");
+  std::vector<std::string> modules_ =
+      value(&modules_, "--module GLOB  Record only operators of modules that match");
+  std::optional<std::string> steps_ =
+      value(&steps_, "--steps 0:3,100  Record operators of these steps only");
+  std::vector<std::string> phases_ =
+      value(&phases_,
+            "--phase NAME  Record operators of this phase only: forward, backward, optimizer, ...");
+  std::uint64_t first_ops_ = value(&first_ops_, "--first-ops N  Record so many operators at most");
+  std::string optimizer_ = word(&optimizer_,
+                                "--optimizer auto|state|operators  What is read of an optimizer's "
+                                "step: what it leaves, or each operator as well",
+                                "auto");
+  bool checkpoints_ =
+      flag(&checkpoints_, "--checkpoints  Record what is saved and loaded, for `diff --resume`");
+  std::uint32_t seed_ =
+      value(&seed_,
+            "--seed N  Seeds random, NumPy, PyTorch and hashes before the program",
+            {.shows_default = true});
+  bool no_seed_ =
+      flag(&no_seed_, "--no-seed  Leave all generators as they are", {.excludes = "--seed"});
+  std::string determinism_ =
+      word(&determinism_, "--determinism off|warn|error  Deterministic kernels", "off");
+  bool disable_dropout_ = flag(&disable_dropout_, "--disable-dropout  Let dropout pass everything");
+  double timeout_ = value(&timeout_, "--timeout SECONDS  Kill the program after so long");
+  bool force_ = flag(&force_, "--force  Replace a dump that exists");
 };
 
 }  // namespace

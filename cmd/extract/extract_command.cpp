@@ -20,9 +20,9 @@
 #include <variant>
 #include <vector>
 
+#include "cmd/options/command.h"
 #include "cmd/options/command_line.h"
 #include "cmd/render/text.h"
-#include "cmd/terminal/command.h"
 #include "cmd/terminal/output.h"
 #include "core/error.h"
 #include "core/tensor/dtype.h"
@@ -55,37 +55,55 @@ struct Reproducer {
   std::optional<std::uint64_t> drawn;     ///< 32-bit numbers drawn since the seed; if known
 };
 
-/// How a language of reproducers writes recorded values, and statements of them. Formats are those
-/// of fmt.
-struct ReproducerDialect {
-  std::string_view yes;
-  std::string_view no;
-  std::string_view truth;  ///< of one of these
-  std::string_view integer;
-  std::string (*real)(double);
-  std::string (*complex)(double real, double imaginary);
-  std::string_view text;                      ///< of a literal
-  std::string (*symbol)(const std::string&);  ///< a dtype, layout, memory format or device
-  std::string_view tensor;                    ///< of the literal of its slot
-  std::string_view undefined;                 ///< tensor
-  std::string_view list;                      ///< of items with commas
-  std::string_view none;                      ///< a generator too: the default one stands in
-  std::string (*dtype)(core::Dtype);
-  std::string_view storage;  ///< `storage` from a file, with its dtype and what follows
-  std::string_view move;     ///< that follows, to a device
-  std::string_view view;     ///< of it by slot, with sizes, strides and offset
-  std::string_view sizes;    ///< of numbers with commas
-  std::string_view threads;  ///< to this number
-  std::string_view strict;   ///< deterministic algorithms, whether they only warn
-  std::string_view seed;
-  std::string_view skip;      ///< so many numbers that were drawn since
-  std::string_view expected;  ///< output, by slot, file and dtype
-  std::string_view unstored;  ///< one without a file
-  std::string_view unplaced;  ///< a generator of a device, at an offset
+enum class Language { kPython, kCpp };
+
+/// The same in both languages of reproducers, in formats of fmt.
+struct Phrase {
+  std::string_view python;
+  std::string_view cpp;
 };
+constexpr Phrase kYes{"True", "true"};
+constexpr Phrase kNo{"False", "false"};
+constexpr Phrase kNotANumber{"float(\"nan\")", "double(NAN)"};
+constexpr Phrase kInfinity{"float(\"{}inf\")", "double({}INFINITY)"};
+constexpr Phrase kDouble{"{}", "double({})"};
+constexpr Phrase kTruth{"{}", "Given({})"};  ///< of one of the first two
+constexpr Phrase kInteger{"{}", "Given(int64_t({}LL))"};
+constexpr Phrase kReal{"{}", "Given({})"};
+constexpr Phrase kComplex{"complex({}, {})", "Given(c10::complex<double>({}, {}))"};
+constexpr Phrase kText{"{}", "Given(std::string({}))"};
+constexpr Phrase kTensor{"tensors[{}]", "Given(tensors.at({}))"};  ///< of the literal of its slot
+constexpr Phrase kUndefined{"None", "Given(at::Tensor())"};
+constexpr Phrase kList{"[{}]", "Given::list({{{}}})"};  ///< of items with commas
+/// A generator too: the default one stands in.
+constexpr Phrase kNone{"None", "Given(c10::IValue())"};
+constexpr Phrase kDtype{"torch.{}", "c10::ScalarType::{}"};
+/// From a file, with its dtype and what follows.
+constexpr Phrase kStorage{"    storage = load({}, {}){}\n", "  storage = load({}, {}){};\n"};
+constexpr Phrase kMove{".to({})", ".to(c10::Device(std::string({})))"};  ///< that follows
+/// Of a storage by slot, with sizes, strides and offset.
+constexpr Phrase kView{"    tensors[{}] = storage.as_strided({}, {}, {})\n",
+                       "  tensors[{}] = storage.as_strided({}, {}, {});\n"};
+constexpr Phrase kSizes{"[{}]", "{{{}}}"};  ///< of numbers with commas
+constexpr Phrase kThreads{"torch.set_num_threads({})\n", "  at::set_num_threads({});\n"};
+/// Deterministic algorithms, whether they only warn.
+constexpr Phrase kStrict{"torch.use_deterministic_algorithms(True, warn_only={})\n",
+                         "  at::globalContext().setDeterministicAlgorithms(true, {});\n"};
+constexpr Phrase kSeed{"    torch.manual_seed({})\n", "  at::manual_seed({}ULL);\n"};
+/// So many numbers that were drawn since the seed.
+constexpr Phrase kSkip{
+    "    torch.empty({}, dtype=torch.uint8).random_()  # drawn before the call\n",
+    "  at::empty({{{}}}, at::kByte).random_();  // drawn before the call\n"};
+/// Output, by slot, file and dtype.
+constexpr Phrase kExpected{"    {}: ({}, {}),\n", "    {{{}, {{{}, {}}}}},\n"};
+constexpr Phrase kUnstored{"    {}: None,\n", ""};  ///< one without a file
+/// Of a device, at an offset.
+constexpr Phrase kUnplaced{"    # the generator of {} stood at offset {}\n",
+                           "  // the generator of {} stood at offset {}\n"};
 
 template <typename... Arguments>
-std::string formatted(std::string_view format, const Arguments&... arguments) {
+std::string in(Language language, const Phrase& phrase, const Arguments&... arguments) {
+  const std::string_view format = language == Language::kCpp ? phrase.cpp : phrase.python;
   return fmt::format(fmt::runtime(format), arguments...);
 }
 
@@ -110,122 +128,17 @@ std::string slot_literals(const Reproducer& reproducer) {
   return slots;
 }
 
-/// An argument in the words of a language.
-std::string value_literal(const core::OpRecord& op,
-                          const core::Value& value,
-                          const ReproducerDialect& dialect) {
-  return std::visit(
-      [&](const auto& data) -> std::string {
-        using T = std::decay_t<decltype(data)>;
-        if constexpr (std::is_same_v<T, bool>) {
-          return formatted(dialect.truth, data ? dialect.yes : dialect.no);
-        } else if constexpr (std::is_same_v<T, std::int64_t>) {
-          return formatted(dialect.integer, data);
-        } else if constexpr (std::is_same_v<T, double>) {
-          return dialect.real(data);
-        } else if constexpr (std::is_same_v<T, std::complex<double>>) {
-          return dialect.complex(data.real(), data.imag());
-        } else if constexpr (std::is_same_v<T, std::string>) {
-          return formatted(dialect.text, string_literal(data));
-        } else if constexpr (std::is_same_v<T, core::Symbol>) {
-          return dialect.symbol(data.name);
-        } else if constexpr (std::is_same_v<T, core::TensorSlot>) {
-          const core::TensorRecord& tensor = op.tensors.at(data.index);
-          const bool undefined = tensor.state == core::ContentState::kUndefined;
-          return undefined ? std::string(dialect.undefined)
-                           : formatted(dialect.tensor, string_literal(tensor.slot));
-        } else if constexpr (std::is_same_v<T, core::ValueList>) {
-          std::string items;
-          for (const core::Value& item : data.items) {
-            items += (items.empty() ? "" : ", ") + value_literal(op, item, dialect);
-          }
-          return formatted(dialect.list, items);
-        } else {
-          return std::string(dialect.none);
-        }
-      },
-      value.data);
+std::string dtype_literal(Language language, core::Dtype dtype) {
+  const bool is_cpp = language == Language::kCpp;
+  return in(language, kDtype, is_cpp ? core::row_of(dtype).torch : core::dtype_name(dtype));
 }
 
-// Statements, one a line.
-
-std::string tensor_statements(const Reproducer& reproducer, const ReproducerDialect& dialect) {
-  std::string text;
-  for (std::size_t i = 0; i < reproducer.storages.size(); ++i) {
-    const core::InputStorage& storage = reproducer.storages[i];
-    const std::string& device = reproducer.op.tensors.at(storage.tensors.front()).device;
-    text += formatted(dialect.storage,
-                      string_literal(reproducer.files[i]),
-                      dialect.dtype(storage.dtype),
-                      device == "cpu" ? "" : formatted(dialect.move, string_literal(device)));
-    for (const std::uint32_t member : storage.tensors) {
-      const core::TensorRecord& tensor = reproducer.op.tensors[member];
-      const bool empty = core::element_count(tensor.shape) == 0;
-      text += formatted(dialect.view,
-                        string_literal(tensor.slot),
-                        formatted(dialect.sizes, fmt::join(tensor.shape, ", ")),
-                        formatted(dialect.sizes, fmt::join(tensor.strides, ", ")),
-                        empty ? 0 : tensor.storage_offset - storage.first);
-    }
-  }
-  return text;
-}
-
-std::string setting_statements(const Reproducer& reproducer, const ReproducerDialect& dialect) {
-  std::string text;
-  for (const core::Setting& setting : reproducer.manifest.settings) {
-    const bool number =
-        !setting.used.empty() && setting.used.find_first_not_of("0123456789") == std::string::npos;
-    if (setting.name == "threads.intra_op" && number) {
-      text += formatted(dialect.threads, setting.used);
-    }
-    if (setting.name == "deterministic_algorithms" && setting.used != "off") {
-      text += formatted(dialect.strict, setting.used == "warn" ? dialect.yes : dialect.no);
-    }
-  }
-  return text;
-}
-
-/// Empty when nothing was drawn.
-std::string seed_statements(const Reproducer& reproducer, const ReproducerDialect& dialect) {
-  const auto& use = reproducer.op.generator;
-  if (!use) return "";
-  std::string text = formatted(dialect.seed, use->seed);
-  if (!reproducer.drawn) {
-    return text + formatted(dialect.unplaced, core::printable(use->device), use->position_before);
-  }
-  return *reproducer.drawn > 0 ? text + formatted(dialect.skip, *reproducer.drawn) : text;
-}
-
-std::string expected_statements(const Reproducer& reproducer, const ReproducerDialect& dialect) {
-  std::string text;
-  for (const ExpectedOutput& output : reproducer.outputs) {
-    text += formatted(output.file.empty() ? dialect.unstored : dialect.expected,
-                      string_literal(output.tensor->slot),
-                      string_literal(output.file),
-                      dialect.dtype(output.tensor->dtype));
-  }
-  return text;
-}
-
-/// What the run was recorded with, as comments.
-std::string fact_comments(const Reproducer& reproducer, std::string_view comment) {
-  std::string text;
-  for (const core::EnvironmentFact& fact : reproducer.manifest.environment) {
-    if (fact.name != "libtorch.version" && fact.name != "cpu.model") continue;
-    text += fmt::format("{} {}: {}\n", comment, fact.name, core::printable(fact.value));
-  }
-  return text;
-}
-
-std::string cpp_number(double value) {
-  if (std::isnan(value)) return "double(NAN)";
-  if (std::isinf(value)) return value > 0 ? "double(INFINITY)" : "double(-INFINITY)";
-  return fmt::format("double({})", value);
-}
-
-std::string cpp_scalar_type(core::Dtype dtype) {
-  return fmt::format("c10::ScalarType::{}", core::row_of(dtype).torch);
+std::string number_literal(Language language, double value) {
+  if (std::isnan(value)) return in(language, kNotANumber);
+  if (std::isinf(value)) return in(language, kInfinity, value > 0 ? "" : "-");
+  const std::string text = fmt::format("{}", value);
+  const bool is_whole = text.find_first_of(".e") == std::string::npos;
+  return in(language, kDouble, text + (is_whole && language == Language::kPython ? ".0" : ""));
 }
 
 constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kCppEnumerators{
@@ -242,40 +155,130 @@ std::string cpp_symbol(const std::string& name) {
   }
   const auto dtype = core::parse_dtype(name);
   if (dtype && core::dtype_name(*dtype) == name) {
-    return "Given(static_cast<int64_t>(" + cpp_scalar_type(*dtype) + "))";
+    return "Given(static_cast<int64_t>(" + dtype_literal(Language::kCpp, *dtype) + "))";
   }
   return "Given(c10::Device(std::string(" + string_literal(name) + ")))";
 }
 
-constexpr ReproducerDialect kCpp{
-    .yes = "true",
-    .no = "false",
-    .truth = "Given({})",
-    .integer = "Given(int64_t({}LL))",
-    .real = [](double value) { return "Given(" + cpp_number(value) + ")"; },
-    .complex =
-        [](double real, double imaginary) {
-          return "Given(c10::complex<double>(" + cpp_number(real) + ", " + cpp_number(imaginary) +
-                 "))";
-        },
-    .text = "Given(std::string({}))",
-    .symbol = cpp_symbol,
-    .tensor = "Given(tensors.at({}))",
-    .undefined = "Given(at::Tensor())",
-    .list = "Given::list({{{}}})",
-    .none = "Given(c10::IValue())",
-    .dtype = cpp_scalar_type,
-    .storage = "  storage = load({}, {}){};\n",
-    .move = ".to(c10::Device(std::string({})))",
-    .view = "  tensors[{}] = storage.as_strided({}, {}, {});\n",
-    .sizes = "{{{}}}",
-    .threads = "  at::set_num_threads({});\n",
-    .strict = "  at::globalContext().setDeterministicAlgorithms(true, {});\n",
-    .seed = "  at::manual_seed({}ULL);\n",
-    .skip = "  at::empty({{{}}}, at::kByte).random_();  // drawn before the call\n",
-    .expected = "    {{{}, {{{}, {}}}}},\n",
-    .unstored = "",
-    .unplaced = "  // the generator of {} stood at offset {}\n"};
+std::string python_symbol(const std::string& name) {
+  // Names of layouts and memory formats have a `_`, but for one; those of devices have none.
+  const auto dtype = core::parse_dtype(name);
+  const bool known = (dtype && core::dtype_name(*dtype) == name) || name == "strided" ||
+                     name.find('_') != std::string::npos;
+  return known ? "torch." + name : "torch.device(" + string_literal(name) + ")";
+}
+
+/// An argument in the words of a language.
+std::string value_literal(const core::OpRecord& op, const core::Value& value, Language language) {
+  return std::visit(
+      [&](const auto& data) -> std::string {
+        using T = std::decay_t<decltype(data)>;
+        if constexpr (std::is_same_v<T, bool>) {
+          return in(language, kTruth, in(language, data ? kYes : kNo));
+        } else if constexpr (std::is_same_v<T, std::int64_t>) {
+          return in(language, kInteger, data);
+        } else if constexpr (std::is_same_v<T, double>) {
+          return in(language, kReal, number_literal(language, data));
+        } else if constexpr (std::is_same_v<T, std::complex<double>>) {
+          return in(language,
+                    kComplex,
+                    number_literal(language, data.real()),
+                    number_literal(language, data.imag()));
+        } else if constexpr (std::is_same_v<T, std::string>) {
+          return in(language, kText, string_literal(data));
+        } else if constexpr (std::is_same_v<T, core::Symbol>) {
+          return language == Language::kCpp ? cpp_symbol(data.name) : python_symbol(data.name);
+        } else if constexpr (std::is_same_v<T, core::TensorSlot>) {
+          const core::TensorRecord& tensor = op.tensors.at(data.index);
+          const bool undefined = tensor.state == core::ContentState::kUndefined;
+          return undefined ? in(language, kUndefined)
+                           : in(language, kTensor, string_literal(tensor.slot));
+        } else if constexpr (std::is_same_v<T, core::ValueList>) {
+          std::string items;
+          for (const core::Value& item : data.items) {
+            items += (items.empty() ? "" : ", ") + value_literal(op, item, language);
+          }
+          return in(language, kList, items);
+        } else {
+          return in(language, kNone);
+        }
+      },
+      value.data);
+}
+
+// Statements, one a line.
+
+std::string tensor_statements(const Reproducer& reproducer, Language language) {
+  std::string text;
+  for (std::size_t i = 0; i < reproducer.storages.size(); ++i) {
+    const core::InputStorage& storage = reproducer.storages[i];
+    const std::string& device = reproducer.op.tensors.at(storage.tensors.front()).device;
+    text += in(language,
+               kStorage,
+               string_literal(reproducer.files[i]),
+               dtype_literal(language, storage.dtype),
+               device == "cpu" ? "" : in(language, kMove, string_literal(device)));
+    for (const std::uint32_t member : storage.tensors) {
+      const core::TensorRecord& tensor = reproducer.op.tensors[member];
+      const bool empty = core::element_count(tensor.shape) == 0;
+      text += in(language,
+                 kView,
+                 string_literal(tensor.slot),
+                 in(language, kSizes, fmt::join(tensor.shape, ", ")),
+                 in(language, kSizes, fmt::join(tensor.strides, ", ")),
+                 empty ? 0 : tensor.storage_offset - storage.first);
+    }
+  }
+  return text;
+}
+
+std::string setting_statements(const Reproducer& reproducer, Language language) {
+  std::string text;
+  for (const core::Setting& setting : reproducer.manifest.settings) {
+    const bool number =
+        !setting.used.empty() && setting.used.find_first_not_of("0123456789") == std::string::npos;
+    if (setting.name == "threads.intra_op" && number) {
+      text += in(language, kThreads, setting.used);
+    }
+    if (setting.name == "deterministic_algorithms" && setting.used != "off") {
+      text += in(language, kStrict, in(language, setting.used == "warn" ? kYes : kNo));
+    }
+  }
+  return text;
+}
+
+/// Empty when nothing was drawn.
+std::string seed_statements(const Reproducer& reproducer, Language language) {
+  const auto& use = reproducer.op.generator;
+  if (!use) return "";
+  std::string text = in(language, kSeed, use->seed);
+  if (!reproducer.drawn) {
+    return text + in(language, kUnplaced, core::printable(use->device), use->position_before);
+  }
+  return *reproducer.drawn > 0 ? text + in(language, kSkip, *reproducer.drawn) : text;
+}
+
+std::string expected_statements(const Reproducer& reproducer, Language language) {
+  std::string text;
+  for (const ExpectedOutput& output : reproducer.outputs) {
+    text += in(language,
+               output.file.empty() ? kUnstored : kExpected,
+               string_literal(output.tensor->slot),
+               string_literal(output.file),
+               dtype_literal(language, output.tensor->dtype));
+  }
+  return text;
+}
+
+/// What the run was recorded with, as comments.
+std::string fact_comments(const Reproducer& reproducer, std::string_view comment) {
+  std::string text;
+  for (const core::EnvironmentFact& fact : reproducer.manifest.environment) {
+    if (fact.name != "libtorch.version" && fact.name != "cpu.model") continue;
+    text += fmt::format("{} {}: {}\n", comment, fact.name, core::printable(fact.value));
+  }
+  return text;
+}
 
 /// What the program includes, in its order.
 constexpr std::string_view kCppHeaders =
@@ -413,54 +416,10 @@ std::string cpp_arguments(const Reproducer& reproducer) {
   for (const core::Argument& argument : reproducer.op.arguments) {
     text += fmt::format("  arguments.emplace({}, {});\n",
                         string_literal(argument.name),
-                        value_literal(reproducer.op, argument.value, kCpp));
+                        value_literal(reproducer.op, argument.value, Language::kCpp));
   }
   return text;
 }
-
-std::string python_number(double value) {
-  if (std::isnan(value)) return "float(\"nan\")";
-  if (std::isinf(value)) return value > 0 ? "float(\"inf\")" : "float(\"-inf\")";
-  const std::string text = fmt::format("{}", value);
-  return text.find_first_of(".e") == std::string::npos ? text + ".0" : text;
-}
-
-std::string python_symbol(const std::string& name) {
-  // Names of layouts and memory formats have a `_`, but for one; those of devices have none.
-  const auto dtype = core::parse_dtype(name);
-  const bool known = (dtype && core::dtype_name(*dtype) == name) || name == "strided" ||
-                     name.find('_') != std::string::npos;
-  return known ? "torch." + name : "torch.device(" + string_literal(name) + ")";
-}
-
-constexpr ReproducerDialect kPython{
-    .yes = "True",
-    .no = "False",
-    .truth = "{}",
-    .integer = "{}",
-    .real = python_number,
-    .complex =
-        [](double real, double imaginary) {
-          return "complex(" + python_number(real) + ", " + python_number(imaginary) + ")";
-        },
-    .text = "{}",
-    .symbol = python_symbol,
-    .tensor = "tensors[{}]",
-    .undefined = "None",
-    .list = "[{}]",
-    .none = "None",
-    .dtype = [](core::Dtype dtype) { return fmt::format("torch.{}", core::dtype_name(dtype)); },
-    .storage = "    storage = load({}, {}){}\n",
-    .move = ".to({})",
-    .view = "    tensors[{}] = storage.as_strided({}, {}, {})\n",
-    .sizes = "[{}]",
-    .threads = "torch.set_num_threads({})\n",
-    .strict = "torch.use_deterministic_algorithms(True, warn_only={})\n",
-    .seed = "    torch.manual_seed({})\n",
-    .skip = "    torch.empty({}, dtype=torch.uint8).random_()  # drawn before the call\n",
-    .expected = "    {}: ({}, {}),\n",
-    .unstored = "    {}: None,\n",
-    .unplaced = "    # the generator of {} stood at offset {}\n"};
 
 /// Settings of the run that Python can make, by the recorder's names; {} is on or off.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kPythonSwitches{
@@ -573,7 +532,7 @@ std::string python_arguments(const Reproducer& reproducer) {
   std::string positional;
   std::string named;
   for (const core::Argument& argument : reproducer.op.arguments) {
-    const std::string value = value_literal(reproducer.op, argument.value, kPython);
+    const std::string value = value_literal(reproducer.op, argument.value, Language::kPython);
     if (argument.name == "self" && named.empty()) {
       positional = value;
     } else {
@@ -597,19 +556,19 @@ std::string cpp_reproducer(const Reproducer& reproducer) {
   text +=
       "\nstatic std::map<std::string, at::Tensor> make_tensors() {\n"
       "  std::map<std::string, at::Tensor> tensors;\n  at::Tensor storage;\n" +
-      tensor_statements(reproducer, kCpp) +
+      tensor_statements(reproducer, Language::kCpp) +
       "  return tensors;\n}\n"
       "\nstatic std::map<std::string, Given> make_arguments(\n"
       "    const std::map<std::string, at::Tensor>& tensors) {\n"
       "  static_cast<void>(tensors);\n  std::map<std::string, Given> arguments;\n" +
       cpp_arguments(reproducer) + "  return arguments;\n}\n\nstatic void settings() {\n" +
-      setting_statements(reproducer, kCpp) + "}\n\nstatic void seed() {\n" +
-      seed_statements(reproducer, kCpp) +
+      setting_statements(reproducer, Language::kCpp) + "}\n\nstatic void seed() {\n" +
+      seed_statements(reproducer, Language::kCpp) +
       "}\n\nstatic const std::vector<std::string> kResultSlots{" + slot_literals(reproducer) +
       "};\n"
       "static const std::map<std::string, std::pair<std::string, c10::ScalarType>> "
       "kExpected{\n" +
-      expected_statements(reproducer, kCpp) + "};\n";
+      expected_statements(reproducer, Language::kCpp) + "};\n";
   return text + std::string(kCppMain);
 }
 
@@ -620,7 +579,7 @@ std::string python_reproducer(const Reproducer& reproducer) {
   const std::string library = colons == std::string::npos ? "aten" : op.name.substr(0, colons);
   const std::string name = colons == std::string::npos ? op.name : op.name.substr(colons + 2);
   const std::string place = place_text(reproducer.op.site.get());
-  const std::string seeds = seed_statements(reproducer, kPython);
+  const std::string seeds = seed_statements(reproducer, Language::kPython);
   std::string text = fmt::format("#!/usr/bin/env python3\n# {}, by itself{}.\n",
                                  core::printable(op.full_name()),
                                  place.empty() ? "" : ": it was called in " + place);
@@ -632,7 +591,7 @@ std::string python_reproducer(const Reproducer& reproducer) {
       core::printable(reproducer.data),
       core::printable(reproducer.script));
   text += python_environment(reproducer.manifest) + "\nimport numpy\nimport torch\n\n";
-  text += setting_statements(reproducer, kPython) + python_switches(reproducer.manifest);
+  text += setting_statements(reproducer, Language::kPython) + python_switches(reproducer.manifest);
   text += "torch.set_grad_enabled(False)\n";
   text += fmt::format("OPERATOR = getattr(getattr(getattr(torch.ops, {}), {}), {})\n",
                       string_literal(library),
@@ -640,11 +599,12 @@ std::string python_reproducer(const Reproducer& reproducer) {
                       string_literal(op.overload.empty() ? "default" : op.overload));
   text += "DATA_NAME = " + string_literal(reproducer.data) + "\n";
   text += kPythonLoad;
-  text += "\ndef make_tensors():\n    tensors = {}\n" + tensor_statements(reproducer, kPython) +
+  text += "\ndef make_tensors():\n    tensors = {}\n" +
+          tensor_statements(reproducer, Language::kPython) +
           "    return tensors\n\n\ndef make_arguments(tensors):\n" + python_arguments(reproducer) +
           "\n\ndef seed():\n" + (seeds.empty() ? "    pass  # nothing was drawn\n" : seeds) +
           "\n\nRESULT_SLOTS = [" + slot_literals(reproducer) + "]\nEXPECTED = {\n" +
-          expected_statements(reproducer, kPython) + "}\n";
+          expected_statements(reproducer, Language::kPython) + "}\n";
   return text + std::string(kPythonMain);
 }
 
@@ -803,19 +763,6 @@ class ExtractCommand final : public Command {
                  {"repro-check extract repro-check-out/baseline --op 41 -o repro.py",
                   "repro-check extract repro-check-out/baseline --op 41 -o repro.cpp"}}) {}
 
-  void define(Options& options) override {
-    options.value(
-        "dump", "DUMP", &dump_, "Dump that holds the operator's inputs", {.required = true});
-    options.value("--op", "INDEX", &op_, "Which operator", {.required = true});
-    options.value("-o,--out",
-                  "FILE.py|FILE.cpp",
-                  &out_,
-                  "Program to write; its tensors go to a directory beside it",
-                  {.required = true});
-    options.flag("--force", &force_, "Replace what is there");
-    options.references(references_);
-  }
-
   core::ExitCode run(const GlobalOptions& /*globals*/) override {
     const std::filesystem::path out = out_;
     if (out.extension() != ".py" && out.extension() != ".cpp") {
@@ -835,11 +782,15 @@ class ExtractCommand final : public Command {
   }
 
  private:
-  std::string dump_;
-  std::uint64_t op_ = 0;
-  std::string out_;
-  bool force_ = false;
-  std::vector<std::string> references_;
+  std::string dump_ =
+      value(&dump_, "dump DUMP  Dump that holds the operator's inputs", {.required = true});
+  std::uint64_t op_ = value(&op_, "--op INDEX  Which operator", {.required = true}, 0);
+  std::string out_ =
+      value(&out_,
+            "-o,--out FILE.py|FILE.cpp  Program to write; its tensors go to a directory beside it",
+            {.required = true});
+  bool force_ = flag(&force_, "--force  Replace what is there");
+  std::vector<std::string> references_ = references(&references_);
 };
 
 }  // namespace

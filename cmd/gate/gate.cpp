@@ -480,9 +480,7 @@ void check(const GatePlace& place, const std::filesystem::path& file, const Pend
   }
   if (pending.baseline.operators == 0) throw refused(file, "it holds no operator", again);
   const std::string changed = changed_files(place, pending);
-  if (!changed.empty()) {
-    throw refused(file, changed + " since the runs were recorded", again);
-  }
+  if (!changed.empty()) throw refused(file, changed + " since the runs were recorded", again);
 }
 
 std::string summary_line(const std::filesystem::path& target, const Baseline& now) {

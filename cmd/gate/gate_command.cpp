@@ -12,6 +12,7 @@
 
 #include "cmd/gate/gate.h"
 #include "cmd/gate/history.h"
+#include "cmd/options/command.h"
 #include "cmd/options/command_line.h"
 #include "cmd/options/compare_options.h"
 #include "cmd/options/config_options.h"
@@ -20,7 +21,6 @@
 #include "cmd/reports/report_flags.h"
 #include "cmd/reports/verdict.h"
 #include "cmd/run/runs.h"
-#include "cmd/terminal/command.h"
 #include "cmd/terminal/output.h"
 #include "configs/spec/gate_spec.h"
 #include "core/error.h"
@@ -155,7 +155,7 @@ class GateCommand final : public Command {
     ReportStyle style = report_.style(globals, formats.front());
     style.options.gate = &result.outcome;
     style.options.logs = std::move(logs);
-    write_other_formats(result.reports, style, formats, output);
+    report_.add_files(formats, style, output);
     report_.emit(result.reports, style);
     return worst_exit(result.reports);
   }

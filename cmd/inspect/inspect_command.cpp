@@ -10,10 +10,10 @@
 #include "cmd/inspect/inspect_list.h"
 #include "cmd/inspect/inspect_tensor.h"
 #include "cmd/inspect/inspect_view.h"
+#include "cmd/options/command.h"
 #include "cmd/options/command_line.h"
 #include "cmd/render/color.h"
 #include "cmd/reports/verdict.h"
-#include "cmd/terminal/command.h"
 #include "cmd/terminal/logging.h"
 #include "cmd/terminal/output.h"
 #include "core/error.h"
@@ -68,48 +68,6 @@ class InspectCommand final : public Command {
               "repro-check inspect DUMP --op 41 --tensor in:self --export self.npy --as float32",
               "repro-check inspect DUMP --op 41 --export op41.safetensors",
               "repro-check inspect --partial KILLED --list"}}) {}
-  void define(Options& options) override {
-    options.value("dump", "DUMP", &dump_, "Dump to look into", {.required = true});
-    options.flag("--list", &list_, "List operators, one line each");
-    options.value("--operator",
-                  "GLOB",
-                  &operator_,
-                  "List those with such a name; /RE/ is a regular expression");
-    options.value("--module", "GLOB", &module_, "List those with such a module path; /RE/ as well");
-    options.value("--range", "FIRST:END", &range_, "List op FIRST up to, not including, END");
-    options.value("--where",
-                  "CONDITION",
-                  &where_,
-                  "List those with such an output: nan>0, max>=1e4 and dtype=half");
-    options.flag("--modules", &modules_, "The module tree: operators, NaN and Inf of each module");
-    options.flag("--generators",
-                 &generators_,
-                 "The operators that drew random numbers, and where the generators stood");
-    options.value("--op", "INDEX", &op_, "Show all of one operator");
-    options.value(
-        "--tensor", "SIDE:SLOT", &tensor_, "Show one of its tensors: in:SLOT or out:SLOT");
-    options.flag("--stats", &stats_, "Statistics of that tensor, and a histogram of its values");
-    options.flag(
-        "--values{10}",
-        [this](std::int64_t count) {
-          values_ = static_cast<std::uint64_t>(std::max<std::int64_t>(0, count));
-        },
-        "The first elements of that tensor; --values=N so many (10)");
-    options.value(
-        "--slice", "SLICE", &slice_, "A part of that tensor, as NumPy cuts it: 0,:8 or ...,-1");
-    options.flag("--bits", &bits_, "The bits beside each value, in hexadecimal");
-    options.value(
-        "--against", "DUMP", &against_, "The same tensor in another dump: exit 1 if it differs");
-    options.value("--export",
-                  "FILE",
-                  &export_,
-                  "Write it to .npy, .safetensors, .csv or .jsonl; without --tensor all of --op");
-    options.value("--as", "DTYPE", &as_, "Convert what is exported: float32, bfloat16, ...");
-    options.flag("--verify", &verify_, "Check every stored byte against its digest");
-    options.flag("--partial", &partial_, "Read what a recording that was cut short has left");
-    options.references(references_);
-    options.word("--format", "text|json", &format_, "Format");
-  }
 
   core::ExitCode run(const GlobalOptions& globals) override {
     check_combination();
@@ -257,27 +215,41 @@ class InspectCommand final : public Command {
     return pair.equal ? core::ExitCode::kReproducible : core::ExitCode::kDivergence;
   }
 
-  std::string dump_;
-  bool list_ = false;
-  std::optional<std::string> operator_;
-  std::optional<std::string> module_;
-  std::optional<std::string> range_;
-  std::optional<std::string> where_;
-  bool modules_ = false;
-  bool generators_ = false;
-  std::optional<std::uint64_t> op_;
-  std::optional<std::string> tensor_;
-  bool stats_ = false;
-  bool verify_ = false;
-  bool partial_ = false;
-  std::vector<std::string> references_;
-  std::optional<std::uint64_t> values_;
-  std::optional<std::string> slice_;
-  bool bits_ = false;
-  std::optional<std::string> against_;
-  std::optional<std::string> export_;
-  std::optional<std::string> as_;
-  std::string format_ = "text";
+  std::string dump_ = value(&dump_, "dump DUMP  Dump to look into", {.required = true});
+  bool list_ = flag(&list_, "--list  List operators, one line each");
+  std::optional<std::string> operator_ = value(
+      &operator_, "--operator GLOB  List those with such a name; /RE/ is a regular expression");
+  std::optional<std::string> module_ =
+      value(&module_, "--module GLOB  List those with such a module path; /RE/ as well");
+  std::optional<std::string> range_ =
+      value(&range_, "--range FIRST:END  List op FIRST up to, not including, END");
+  std::optional<std::string> where_ = value(
+      &where_, "--where CONDITION  List those with such an output: nan>0, max>=1e4 and dtype=half");
+  bool modules_ =
+      flag(&modules_, "--modules  The module tree: operators, NaN and Inf of each module");
+  bool generators_ =
+      flag(&generators_,
+           "--generators  The operators that drew random numbers, and where the generators stood");
+  std::optional<std::uint64_t> op_ = value(&op_, "--op INDEX  Show all of one operator");
+  std::optional<std::string> tensor_ =
+      value(&tensor_, "--tensor SIDE:SLOT  Show one of its tensors: in:SLOT or out:SLOT");
+  bool stats_ = flag(&stats_, "--stats  Statistics of that tensor, and a histogram of its values");
+  std::optional<std::uint64_t> values_ =
+      flag(&values_, "--values{10}  The first elements of that tensor; --values=N so many (10)");
+  std::optional<std::string> slice_ =
+      value(&slice_, "--slice SLICE  A part of that tensor, as NumPy cuts it: 0,:8 or ...,-1");
+  bool bits_ = flag(&bits_, "--bits  The bits beside each value, in hexadecimal");
+  std::optional<std::string> against_ =
+      value(&against_, "--against DUMP  The same tensor in another dump: exit 1 if it differs");
+  std::optional<std::string> export_ = value(&export_,
+                                             "--export FILE  Write it to .npy, .safetensors, .csv "
+                                             "or .jsonl; without --tensor all of --op");
+  std::optional<std::string> as_ =
+      value(&as_, "--as DTYPE  Convert what is exported: float32, bfloat16, ...");
+  bool verify_ = flag(&verify_, "--verify  Check every stored byte against its digest");
+  bool partial_ = flag(&partial_, "--partial  Read what a recording that was cut short has left");
+  std::vector<std::string> references_ = references(&references_);
+  std::string format_ = word(&format_, "--format text|json  Format", "text");
 };
 
 }  // namespace

@@ -7,16 +7,26 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <deque>
+#include <functional>
+#include <span>
+#include <string_view>
 #include <utility>
+#include <vector>
 
+#include "cmd/options/command_line.h"
 #include "cmd/render/json/report_json.h"
 #include "cmd/render/text.h"
+#include "cmd/terminal/logging.h"
+#include "cmd/terminal/output.h"
 #include "comparators/align/pairing.h"
 #include "comparators/measure/metrics.h"
 #include "comparators/measure/policy.h"
 #include "core/error.h"
 #include "core/tensor/content.h"
+#include "core/tensor/dtype.h"
 #include "core/tensor/element_number.h"
+#include "core/tensor/npy.h"
 #include "core/tensor/tensor_stats.h"
 
 namespace repro_check::cmd {
@@ -31,12 +41,6 @@ constexpr std::size_t kBins = 16;
 constexpr std::size_t kLongestBar = 40;
 constexpr std::size_t kBesideBar = 39;  ///< columns that stand in front of it
 
-/// What is said of the numbers as a whole.
-struct Numbers {
-  core::TensorStats stats;
-  std::optional<core::ValueHistogram> histogram;  ///< empty where values are not stored
-};
-
 double edge(const core::ValueHistogram& histogram, std::size_t bin) {
   // The last edge is the greatest number itself, not one that rounding has made of it.
   if (bin == histogram.counts.size()) return histogram.greatest;
@@ -44,14 +48,48 @@ double edge(const core::ValueHistogram& histogram, std::size_t bin) {
   return histogram.least * (1 - share) + histogram.greatest * share;
 }
 
-std::string numbers_text(const Numbers& numbers, std::size_t columns) {
+Json histogram_json(const core::ValueHistogram& histogram) {
+  Json edges = Json::array();
+  for (std::size_t bin = 0; bin <= histogram.counts.size() && !histogram.counts.empty(); ++bin) {
+    edges.push_back(json_number(edge(histogram, bin)));
+  }
+  return {{"edges", std::move(edges)},
+          {"counts", histogram.counts},
+          {"not_finite", histogram.not_finite}};
+}
+
+/// What is said of the numbers as a whole. Recorded statistics are of the whole, and need no
+/// values; a histogram does, and is null without them.
+void add_numbers(const TensorRecord& tensor, const TensorValues& values, Json& described) {
+  const bool is_part = !values.stored.empty();
+  const bool is_recorded = tensor.stats && values.is_whole();
+  // Those of the whole cannot be made of a part that happens to be stored.
+  if (is_part && !is_recorded) {
+    throw core::Error(ErrorKind::kNotComparable,
+                      "of this tensor only " + values.stored + " are stored, and no statistics",
+                      "record with dump.level \"stats\", or without dump.slice");
+  }
+  const core::TensorStats stats =
+      is_recorded ? *tensor.stats : core::tensor_stats(tensor.dtype, values.bytes);
+  described["stats"] = stats_json(stats);
+  described["nan"] = stats.nans;
+  std::optional<core::ValueHistogram> histogram;
+  if (values.dtype != core::Dtype::kUnknown && !is_part) {
+    histogram = core::value_histogram(tensor.dtype, values.bytes, kBins);
+  }
+  described["histogram"] = histogram ? histogram_json(*histogram) : Json();
+}
+
+/// @param tensor  with its numbers, as the document has them
+std::string numbers_text(const Json& tensor, std::size_t columns) {
   std::string text =
       say("  min {min:number}, max {max:number}, mean {mean:number}, std {std:number}, l2 "
           "{l2:number}\n  {zeros:count} zero, {nan:count} NaN, {positive_inf:count} +Inf, "
           "{negative_inf:count} -Inf, {subnormals:count} subnormal\n",
-          stats_json(numbers.stats));
-  if (!numbers.histogram) return text;
-  const std::vector<std::uint64_t>& counts = numbers.histogram->counts;
+          tensor.at("stats"));
+  if (tensor.at("histogram").is_null()) return text;
+  const auto counts = tensor.at("histogram").at("counts").get<std::vector<std::uint64_t>>();
+  const Json& edges = tensor.at("histogram").at("edges");
   const std::size_t room = columns == 0 ? kLongestBar : std::max(columns, kBesideBar) - kBesideBar;
   const auto longest = static_cast<double>(std::min(room, kLongestBar));
   for (std::size_t bin = 0; bin < counts.size(); ++bin) {
@@ -59,8 +97,8 @@ std::string numbers_text(const Numbers& numbers, std::size_t columns) {
         static_cast<double>(counts[bin]) / static_cast<double>(*std::ranges::max_element(counts));
     const auto length = static_cast<std::size_t>(share * longest);
     const std::string line = fmt::format("  {:>10} to {:>10}  {:>9}  {:#<{}}",
-                                         format_error(edge(*numbers.histogram, bin)),
-                                         format_error(edge(*numbers.histogram, bin + 1)),
+                                         say("{:number}", edges.at(bin)),
+                                         say("{:number}", edges.at(bin + 1)),
                                          format_count(counts[bin]),
                                          "",
                                          counts[bin] > 0 ? std::max<std::size_t>(length, 1) : 0);
@@ -69,35 +107,17 @@ std::string numbers_text(const Numbers& numbers, std::size_t columns) {
   return text;
 }
 
-Json histogram_json(const std::optional<core::ValueHistogram>& histogram) {
-  if (!histogram) return nullptr;
-  Json edges = Json::array();
-  for (std::size_t bin = 0; bin <= histogram->counts.size() && !histogram->counts.empty(); ++bin) {
-    edges.push_back(json_number(edge(*histogram, bin)));
-  }
-  return {{"edges", std::move(edges)},
-          {"counts", histogram->counts},
-          {"not_finite", histogram->not_finite}};
-}
-
-std::string text_view(const core::OpRecord& op,
-                      const TensorRecord& tensor,
-                      const TensorValues& values,
-                      const TensorQuery& query,
-                      const std::optional<Numbers>& numbers) {
-  std::string text = fmt::format("op {} {} {}: {}, {}\n",
-                                 op.index,
-                                 escape_name(full_name(op)),
-                                 escape_name(query.slot),
-                                 format_tensor_type(tensor.dtype, tensor.shape),
-                                 state_text(tensor));
+/// What the lines of values say of the tensor as a whole stands above them.
+std::string text_view(const Json& document, const TensorValues& values, const TensorQuery& query) {
+  const Json& tensor = document.at("tensor");
+  std::string text = say("op {op} {operator} ", document) + escape_name(query.slot) +
+                     say(": {dtype} {shape}, {content}\n", tensor);
   if (!values.stored.empty()) {
     text += "  stored: " + values.stored + "\n";
   } else if (!values.is_whole()) {
-    text += "  slice: " + format_index(values.shape) + ", " +
-            format_count(values.count(), "element") + "\n";
+    text += say("  slice: {slice/shape}, {slice/elements:element}\n", document);
   }
-  if (numbers) text += numbers_text(*numbers, query.columns);
+  if (query.stats) text += numbers_text(tensor, query.columns);
   if (!query.values) return text;
   const std::uint64_t shown = std::min(*query.values, values.count());
   for (std::uint64_t i = 0; i < shown; ++i) {
@@ -105,59 +125,10 @@ std::string text_view(const core::OpRecord& op,
     if (query.bits) text += "\t" + bits_text(values.element(i));
     text += "\n";
   }
-  if (shown < values.count()) {
-    text += fmt::format(
-        "... and {} more: --values={}\n", format_count(values.count() - shown), values.count());
-  }
-  return text;
-}
-
-Json json_view(const core::DumpSource& dump,
-               const core::OpRecord& op,
-               const TensorRecord& tensor,
-               const TensorValues& values,
-               const TensorQuery& query,
-               const std::optional<Numbers>& numbers) {
-  Json document = inspect_document(dump);
-  document["op"] = op.index;
-  document["operator"] = full_name(op);
-  Json& described = document["tensor"] = tensor_json(tensor);
-  if (numbers) {
-    described["stats"] = stats_json(numbers->stats);
-    described["nan"] = numbers->stats.nans;
-    described["histogram"] = histogram_json(numbers->histogram);
-  }
-  if (!values.stored.empty()) {
-    document["slice"] = {{"elements", values.shape.front()}, {"stride", values.stride}};
-  } else if (values.chosen) {
-    document["slice"] = {{"elements", values.count()}, {"shape", values.shape}};
-  }
-  if (query.values) {
-    Json& rows = document["values"] = Json::array();
-    for (std::uint64_t i = 0; i < std::min(*query.values, values.count()); ++i) {
-      rows.push_back(values.json(i));
-    }
-  }
-  return document;
-}
-
-/// Recorded statistics are of the whole, and need no values; a histogram does.
-Numbers numbers_of(const TensorRecord& tensor, const TensorValues& values) {
-  Numbers numbers;
-  if (tensor.stats && values.is_whole()) {
-    numbers.stats = *tensor.stats;
-  } else if (values.stored.empty()) {
-    numbers.stats = core::tensor_stats(tensor.dtype, values.bytes);
-  } else {
-    // Those of the whole cannot be made of a part that happens to be stored.
-    throw core::Error(core::ErrorKind::kNotComparable,
-                      "of this tensor only " + values.stored + " are stored, and no statistics",
-                      "record with dump.level \"stats\", or without dump.slice");
-  }
-  if (values.dtype != core::Dtype::kUnknown && values.stored.empty()) {
-    numbers.histogram = core::value_histogram(tensor.dtype, values.bytes, kBins);
-  }
-  return numbers;
+  if (shown == values.count()) return text;
+  return text + fmt::format("... and {} more: --values={}\n",
+                            format_count(values.count() - shown),
+                            values.count());
 }
 
 /// A slot by its name, else by its position among those of its side.
@@ -378,11 +349,28 @@ std::string tensor_view(const core::DumpSource& dump,
   if (needs_bytes || (query.stats && !stats_suffice)) {
     values = read_values(dump, tensor, query.slice);
   }
-  std::optional<Numbers> numbers;
-  if (query.stats) numbers = numbers_of(tensor, values);
+  Json document = inspect_document(dump);
+  document["op"] = op.index;
+  document["operator"] = full_name(op);
+  Json& described = document["tensor"] = tensor_json(tensor);
+  if (query.stats) add_numbers(tensor, values, described);
   if (query.export_to) export_values(*query.export_to, op, tensor, values, query);
-  if (!is_json(form)) return text_view(op, tensor, values, query, numbers);
-  return print_document(json_view(dump, op, tensor, values, query, numbers), form);
+  if (!values.stored.empty()) {
+    document["slice"] = {{"elements", values.shape.front()}, {"stride", values.stride}};
+  } else if (values.chosen) {
+    document["slice"] = {{"elements", values.count()}, {"shape", values.shape}};
+  }
+  if (!is_json(form)) {
+    described["content"] = state_text(tensor);
+    return text_view(document, values, query);
+  }
+  if (query.values) {
+    Json& rows = document["values"] = Json::array();
+    for (std::uint64_t i = 0; i < std::min(*query.values, values.count()); ++i) {
+      rows.push_back(values.json(i));
+    }
+  }
+  return print_document(std::move(document), form);
 }
 
 std::uint64_t counterpart(const core::DumpSource& dump,
@@ -501,6 +489,255 @@ std::string against_view(const core::DumpSource& dump,
     }
   }
   return print_document(document, form);
+}
+
+namespace {
+
+using core::Dtype;
+
+struct FormatName {
+  std::string_view ending;
+  ExportFormat format;
+};
+constexpr std::array kFormats{FormatName{".npy", ExportFormat::kNpy},
+                              FormatName{".safetensors", ExportFormat::kSafetensors},
+                              FormatName{".csv", ExportFormat::kCsv},
+                              FormatName{".jsonl", ExportFormat::kJsonl}};
+
+void write_npy(const std::filesystem::path& file, const TensorValues& values) {
+  if (core::row_of(values.dtype).numpy.empty()) {
+    const bool is_float = core::is_floating(values.dtype) && values.dtype != Dtype::kFloat4E2M1FNX2;
+    throw core::Error(
+        ErrorKind::kUnsupportedDtype,
+        fmt::format("{}: NumPy has no dtype for {}", file.string(), core::dtype_name(values.dtype)),
+        is_float ? "convert it with --as float32, or export to .safetensors"
+                 : "export to .csv or .jsonl");
+  }
+  core::write_npy(file, values.view());
+}
+
+/// `i0,i1,` for two dimensions.
+std::string index_columns(std::size_t dimensions) {
+  std::string text;
+  for (std::size_t d = 0; d < dimensions; ++d) text += fmt::format("i{},", d);
+  return text;
+}
+
+/// A line an element.
+/// @param cells  what follows the index in columns
+void write_lines(const std::filesystem::path& file,
+                 const TensorValues& values,
+                 const std::string& columns,
+                 const std::function<std::string(std::uint64_t)>& cells,
+                 const std::function<Json(std::uint64_t)>& entry) {
+  const bool is_csv = export_format(file) == ExportFormat::kCsv;
+  write_pieces(file, [&](const TextSink& sink) {
+    if (is_csv) sink(index_columns(values.whole.size()) + columns + "\n");
+    for (std::uint64_t i = 0; i < values.count(); ++i) {
+      if (!is_csv) {
+        sink(to_document(entry(i), false));
+        continue;
+      }
+      std::string line;
+      for (const std::int64_t at : values.index(i)) line += std::to_string(at) + ",";
+      sink(line + cells(i) + "\n");
+    }
+  });
+}
+
+struct SafeTensor {
+  std::string name;
+  core::TensorView tensor;  ///< borrowed
+};
+
+/// What the dtypes of the format are called in it.
+constexpr std::string_view kSafetensors =
+    " bool=BOOL uint8=U8 int8=I8 uint16=U16 int16=I16 uint32=U32 int32=I32 uint64=U64 int64=I64 "
+    "float16=F16 bfloat16=BF16 float32=F32 float64=F64 float8_e5m2=F8_E5M2 float8_e4m3fn=F8_E4M3 "
+    "float8_e8m0fnu=F8_E8M0 complex64=C64 ";
+
+std::string safetensors_header(const core::OpRecord& op, std::span<const SafeTensor> tensors) {
+  constexpr std::size_t kAlignment = 8;
+  Json header;
+  header["__metadata__"] = {{"op", std::to_string(op.index)},
+                            {"operator", json_text(full_name(op))}};
+  std::uint64_t at = 0;
+  for (const auto& [name, tensor] : tensors) {
+    const std::string_view dtype = safetensors_dtype(tensor.dtype);
+    if (dtype.empty()) {
+      throw core::Error(
+          ErrorKind::kUnsupportedDtype,
+          fmt::format("{}: .safetensors has no dtype for {}", name, core::dtype_name(tensor.dtype)),
+          "convert it, for example with --as float32");
+    }
+    const std::uint64_t end = at + tensor.bytes.size();
+    header[clean_utf8(name)] = {
+        {"dtype", dtype},
+        {"shape", std::vector<std::int64_t>(tensor.shape.begin(), tensor.shape.end())},
+        {"data_offsets", {at, end}}};
+    at = end;
+  }
+  std::string text = header.dump();
+  text.append((kAlignment - text.size() % kAlignment) % kAlignment, ' ');
+  return text;
+}
+
+/// Eight bytes with the length of a header, which is a JSON object with dtype, shape and place of
+/// each tensor, padded to a multiple of eight bytes; then the contents in order without a gap.
+/// Source: the format section of the safetensors README.
+void write_safetensors(const std::filesystem::path& file,
+                       const core::OpRecord& op,
+                       std::span<const SafeTensor> tensors) {
+  const std::string header = safetensors_header(op, tensors);
+  std::string length;
+  for (unsigned shift = 0; shift < 64; shift += 8) {
+    length += static_cast<char>((static_cast<std::uint64_t>(header.size()) >> shift) & 0xFFU);
+  }
+  write_pieces(file, [&](const TextSink& sink) {
+    sink(length);
+    sink(header);
+    for (const SafeTensor& entry : tensors) {
+      // A file is made of characters, which may alias std::byte.
+      sink({reinterpret_cast<const char*>(entry.tensor.bytes.data()), entry.tensor.bytes.size()});
+    }
+  });
+}
+
+/// As `values` are where they need no conversion.
+TensorValues as_asked(const TensorValues& values, std::optional<Dtype> as) {
+  TensorValues made = values;
+  if (!as || *as == values.dtype) return made;
+  made.bytes = core::converted(values.dtype, values.bytes, *as);
+  made.dtype = *as;
+  return made;
+}
+
+}  // namespace
+
+std::string_view safetensors_dtype(Dtype dtype) noexcept {
+  const std::string name = fmt::format(" {}=", core::dtype_name(dtype));
+  const std::size_t found = kSafetensors.find(name);
+  if (found == std::string_view::npos) return {};
+  const std::string_view rest = kSafetensors.substr(found + name.size());
+  return rest.substr(0, rest.find(' '));
+}
+
+ExportFormat export_format(const std::filesystem::path& file) {
+  const std::string ending = file.extension().string();
+  const auto* found = std::ranges::find(kFormats, ending, &FormatName::ending);
+  if (found != kFormats.end()) return found->format;
+  if (ending == ".pt" || ending == ".pth") {
+    throw core::Error(ErrorKind::kUsage,
+                      "--export " + file.string() + ": that format is Python's pickle",
+                      "export to .safetensors, which safetensors.torch.load_file() reads");
+  }
+  std::vector<std::string> endings;
+  endings.reserve(kFormats.size());
+  for (const FormatName& known : kFormats) endings.emplace_back(known.ending);
+  throw core::Error(ErrorKind::kUsage,
+                    "--export " + file.string() + ": the name says no format",
+                    near_hint(ending, endings, "it ends in .npy, .safetensors, .csv or .jsonl"));
+}
+
+Dtype export_dtype(const std::string& name) {
+  const auto dtype = core::parse_dtype(name);
+  if (dtype && core::is_conversion_target(*dtype)) return *dtype;
+  std::vector<std::string> names;
+  for (const core::DtypeRow& row : core::kDtypes) {
+    if (core::is_conversion_target(row.dtype)) names.emplace_back(row.name);
+  }
+  throw core::Error(
+      ErrorKind::kUsage,
+      "--as " + name + ": no values are converted to that",
+      near_hint(name, names, "a floating dtype: float16, bfloat16, float32, float64 or float8_*"));
+}
+
+void export_values(const std::filesystem::path& file,
+                   const core::OpRecord& op,
+                   const TensorRecord& tensor,
+                   const TensorValues& values,
+                   const TensorQuery& query) {
+  const TensorValues made = as_asked(values, query.as);
+  switch (export_format(file)) {
+    case ExportFormat::kNpy:
+      write_npy(file, made);
+      break;
+    case ExportFormat::kSafetensors: {
+      const SafeTensor entry{side_slot(tensor), made.view()};
+      write_safetensors(file, op, {&entry, 1});
+      break;
+    }
+    case ExportFormat::kCsv:
+    case ExportFormat::kJsonl:
+      write_lines(
+          file,
+          made,
+          query.bits ? "value,bits" : "value",
+          [&](std::uint64_t i) {
+            return made.text(i) + (query.bits ? "," + bits_text(made.element(i)) : "");
+          },
+          [&](std::uint64_t i) { return made.json(i); });
+      break;
+  }
+  log_info("wrote " + file.string());
+  if (!values.stored.empty()) {
+    log_warning(file.string() + " holds " + values.stored + ", in one dimension");
+  }
+}
+
+void export_pair(const std::filesystem::path& file,
+                 const TensorAgainst& pair,
+                 const TensorQuery& query) {
+  if (!pair.values || !pair.other_values) {
+    throw core::Error(ErrorKind::kNotComparable,
+                      file.string() + ": there are no two tensors to write: " + pair.difference,
+                      "record both with dump.level \"tensor\", or leave out --export");
+  }
+  write_lines(
+      file,
+      *pair.values,
+      std::string("baseline,candidate,abs_error,ulp") +
+          (query.bits ? ",baseline_bits,candidate_bits" : ""),
+      [&](std::uint64_t i) {
+        const ElementPair e = element_pair(pair, i);
+        return fmt::format("{},{},{},{}",
+                           e.here,
+                           e.there,
+                           e.distance,
+                           e.ulp ? std::to_string(*e.ulp) : "") +
+               (query.bits ? "," + e.here_bits + "," + e.there_bits : "");
+      },
+      [&](std::uint64_t i) { return element_pair(pair, i).json(); });
+  log_info("wrote " + file.string());
+}
+
+void export_op(const std::filesystem::path& file,
+               const core::DumpSource& dump,
+               std::uint64_t op,
+               std::optional<Dtype> as) {
+  const core::OpRecord record = dump.op(op);
+  std::deque<TensorValues> kept;
+  std::vector<SafeTensor> entries;
+  std::vector<std::string> left_out;
+  for (const TensorRecord& tensor : record.tensors) {
+    if (!tensor.stored || tensor.state != core::ContentState::kHashed) {
+      left_out.push_back(side_slot(tensor));
+      continue;
+    }
+    const bool converts = as && core::is_floating(tensor.dtype);
+    kept.push_back(as_asked(read_values(dump, tensor), converts ? as : std::nullopt));
+    entries.push_back({side_slot(tensor), kept.back().view()});
+  }
+  if (entries.empty()) {
+    throw core::Error(ErrorKind::kNotComparable,
+                      fmt::format("the dump holds no values of op {}", op),
+                      "record with dump.level \"tensor\"");
+  }
+  write_safetensors(file, record, entries);
+  log_info(fmt::format("wrote {}: {}", file.string(), format_count(entries.size(), "tensor")));
+  for (const std::string& slot : left_out) {
+    log_warning(fmt::format("{} lacks {}: its values are not stored", file.string(), slot));
+  }
 }
 
 }  // namespace repro_check::cmd

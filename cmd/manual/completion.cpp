@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "cmd/manual/manual.h"
-#include "cmd/terminal/command.h"
+#include "cmd/options/command.h"
 #include "cmd/terminal/output.h"
 
 namespace repro_check::cmd {
@@ -144,18 +144,14 @@ class CompletionCommand final : public Command {
                   "repro-check completion zsh > ~/.zfunc/_repro-check",
                   "repro-check completion fish > ~/.config/fish/completions/repro-check.fish"}}) {}
 
-  void define(Options& options) override {
-    options.word(
-        "shell", "bash|zsh|fish", &shell_, "The shell to write it for", {.required = true});
-  }
-
   core::ExitCode run(const GlobalOptions& /*globals*/) override {
     write_stdout(completion_script(shell_));
     return core::ExitCode::kReproducible;
   }
 
  private:
-  std::string shell_;
+  std::string shell_ =
+      word(&shell_, "shell bash|zsh|fish  The shell to write it for", {}, {.required = true});
 };
 
 }  // namespace

@@ -6,8 +6,8 @@
 #include <filesystem>
 #include <sstream>
 
+#include "cmd/options/command.h"
 #include "cmd/options/command_line.h"
-#include "cmd/terminal/command.h"
 #include "cmd/terminal/output.h"
 #include "core/error.h"
 
@@ -151,12 +151,7 @@ class ManCommand final : public Command {
 
   void define(Options& options) override {
     options_ = &options;
-    options.value("command", "COMMAND", &verb_, "The command it is about; the tool without one");
-    options.value("--directory",
-                  "DIR",
-                  &directory_,
-                  "Write every page into this directory",
-                  {.excludes = "command"});
+    Command::define(options);
   }
 
   core::ExitCode run(const GlobalOptions& /*globals*/) override {
@@ -182,8 +177,12 @@ class ManCommand final : public Command {
   }
 
   const Options* options_ = nullptr;
-  std::optional<std::string> verb_;
-  std::optional<std::string> directory_;
+  std::optional<std::string> verb_ =
+      value(&verb_, "command COMMAND  The command it is about; the tool without one");
+  std::optional<std::string> directory_ =
+      value(&directory_,
+            "--directory DIR  Write every page into this directory",
+            {.excludes = "command"});
 };
 
 }  // namespace

@@ -293,8 +293,14 @@ void Options::flag(const std::string& names,
                    const std::string& help,
                    const OptionRules& rules) {
   const auto add = [&](const auto& target) -> CLI::Option* {
-    if constexpr (std::is_pointer_v<std::decay_t<decltype(target)>>) {
+    using Given = std::decay_t<decltype(target)>;
+    if constexpr (std::is_same_v<Given, bool*>) {
       return app_->add_flag(names, *target, help);
+    } else if constexpr (std::is_pointer_v<Given>) {
+      const auto take = [target](std::int64_t number) {
+        *target = static_cast<std::uint64_t>(std::max<std::int64_t>(0, number));
+      };
+      return app_->add_flag_function(names, take, help);
     } else {
       return app_->add_flag_function(names, target, help);
     }
@@ -364,6 +370,34 @@ void Options::expect_paths() const {
     if (type != "DUMP" && type != "JOURNAL" && type != "FILE.tar.zst") continue;
     for (const std::string& given : option->results()) expect_path(given);
   }
+}
+
+void OptionGroup::define(Options& options) {
+  for (const auto& add : members_) add(options);
+}
+
+void OptionGroup::add(decltype(&Options::value) how,
+                      const Options::Target& into,
+                      const std::string& text,
+                      const OptionRules& rules) {
+  const std::size_t names = text.find(' ');
+  const std::size_t shown = text.find("  ", names);
+  members_.push_back([=](Options& options) {
+    (options.*how)(text.substr(0, names),
+                   text.substr(names + 1, shown - names - 1),
+                   into,
+                   text.substr(shown + 2),
+                   rules);
+  });
+}
+
+void OptionGroup::add_flag(const Options::FlagTarget& into,
+                           const std::string& text,
+                           const OptionRules& rules) {
+  const std::size_t names = text.find("  ");
+  members_.push_back([=](Options& options) {
+    options.flag(text.substr(0, names), into, text.substr(names + 2), rules);
+  });
 }
 
 CliVerb Options::tree() const { return tree_of(*app_); }

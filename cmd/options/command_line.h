@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -68,8 +69,9 @@ class Options : core::Pinned {
                               std::vector<int>*,
                               double*,
                               std::function<void(const std::string&)>>;
-  /// Of a function, how often the flag was given, or the number that was given with it.
-  using FlagTarget = std::variant<bool*, std::function<void(std::int64_t)>>;
+  /// Of a function or number, how often the flag was given, or the number that was given with it.
+  using FlagTarget =
+      std::variant<bool*, std::optional<std::uint64_t>*, std::function<void(std::int64_t)>>;
 
   /// The tool.
   Options(const std::string& name, const std::string& summary);
@@ -134,6 +136,60 @@ class Options : core::Pinned {
   CLI::App* app_;
   bool global_ = false;
   std::vector<std::unique_ptr<Options>> verbs_;
+};
+
+/// Members that say themselves which options fill them, in their order and as the help has them,
+/// two spaces before the description:
+///     bool list_ = flag(&list_, "--list  List operators, one line each");
+///     std::string dump_ = value(&dump_, "dump DUMP  Dump to look into", {.required = true});
+/// Until the words are parsed they have the value they begin with.
+class OptionGroup : core::Pinned {
+ public:
+  virtual ~OptionGroup() = default;
+  /// Adds what the members describe.
+  virtual void define(Options& options);
+
+ protected:
+  template <typename T>
+  T value(T* into,
+          const std::string& text,
+          const OptionRules& rules = {},
+          std::type_identity_t<T> begin = {}) {
+    add(&Options::value, into, text, rules);
+    return begin;
+  }
+  template <typename T>
+  T word(T* into,
+         const std::string& text,
+         std::type_identity_t<T> begin = {},
+         const OptionRules& rules = {}) {
+    add(&Options::word, into, text, rules);
+    return begin;
+  }
+  template <typename T>
+  T flag(T* into, const std::string& text, const OptionRules& rules = {}) {
+    add_flag(into, text, rules);
+    return {};
+  }
+  std::vector<std::string> references(std::vector<std::string>* into) {
+    members_.push_back([=](Options& options) { options.references(*into); });
+    return {};
+  }
+  /// Options that several verbs share. @param with  what its define() takes besides
+  template <typename Group, typename... With>
+  Group group(Group* into, With... with) {
+    members_.push_back([=](Options& options) { into->define(options, with...); });
+    return Group();
+  }
+
+ private:
+  void add(decltype(&Options::value) how,
+           const Options::Target& into,
+           const std::string& text,
+           const OptionRules& rules);
+  void add_flag(const Options::FlagTarget& into, const std::string& text, const OptionRules& rules);
+
+  std::vector<std::function<void(Options&)>> members_;
 };
 
 /// What is not there is a mistake of the command line, told with the near miss.

@@ -13,13 +13,13 @@
 #include <string>
 #include <vector>
 
+#include "cmd/options/command.h"
 #include "cmd/options/command_line.h"
 #include "cmd/render/json/json_form.h"
 #include "cmd/render/json/say.h"
 #include "cmd/render/page.h"
 #include "cmd/render/text.h"
 #include "cmd/reports/verdict.h"
-#include "cmd/terminal/command.h"
 #include "cmd/terminal/output.h"
 #include "comparators/ranks/ranks.h"
 #include "core/error.h"

@@ -10,6 +10,7 @@
 #include <system_error>
 #include <vector>
 
+#include "cmd/options/command.h"
 #include "cmd/options/command_line.h"
 #include "cmd/options/config_options.h"
 #include "cmd/recording/output_lock.h"
@@ -18,7 +19,6 @@
 #include "cmd/render/json/json_form.h"
 #include "cmd/render/text.h"
 #include "cmd/reports/verdict.h"
-#include "cmd/terminal/command.h"
 #include "cmd/terminal/output.h"
 
 namespace repro_check::cmd {
@@ -74,14 +74,6 @@ class RecordCommand final : public Command {
               "repro-check record -c config.json -o one-thread --set /threads=1 --run baseline"}}) {
   }
 
-  void define(Options& options) override {
-    config_.define(options, true);
-    options.value("-o,--out", "DIR", &out_, "Directory of the dump", {.required = true});
-    options.value("--run", "NAME", &run_name_, "Which run; none of their overrides by default");
-    options.flag("--force", &force_, "Replace a dump that exists");
-    options.word("--format", "text|json", &format_, "Format of the summary");
-  }
-
   core::ExitCode run(const GlobalOptions& globals) override {
     const configs::Config config = config_.load();
     require_fixed_level(config);
@@ -116,11 +108,12 @@ class RecordCommand final : public Command {
   }
 
  private:
-  ConfigOptions config_;
-  std::string out_;
-  std::optional<std::string> run_name_;
-  std::string format_ = "text";
-  bool force_ = false;
+  ConfigOptions config_ = group(&config_, true);
+  std::string out_ = value(&out_, "-o,--out DIR  Directory of the dump", {.required = true});
+  std::optional<std::string> run_name_ =
+      value(&run_name_, "--run NAME  Which run; none of their overrides by default");
+  bool force_ = flag(&force_, "--force  Replace a dump that exists");
+  std::string format_ = word(&format_, "--format text|json  Format of the summary", "text");
 };
 
 }  // namespace

@@ -11,7 +11,7 @@
 
 #include "cmd/recording/recorder_process.h"
 #include "cmd/render/color.h"
-#include "cmd/terminal/command.h"
+#include "cmd/terminal/global_options.h"
 #include "comparators/compare.h"
 #include "core/system/pinned.h"
 #include "dumpers/store/pack.h"

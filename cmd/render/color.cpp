@@ -34,9 +34,7 @@ bool knows_links(const ReadVariable& read_variable) {
   const std::string_view program = value_of(read_variable, "TERM_PROGRAM");
   const std::string_view term = value_of(read_variable, "TERM");
   for (const char* name : {"KONSOLE_VERSION", "WT_SESSION", "KITTY_WINDOW_ID", "WEZTERM_PANE"}) {
-    if (!value_of(read_variable, name).empty()) {
-      return true;
-    }
+    if (!value_of(read_variable, name).empty()) return true;
   }
   return is_new_vte(value_of(read_variable, "VTE_VERSION")) ||
          std::find(kPrograms.begin(), kPrograms.end(), program) != kPrograms.end() ||
@@ -48,12 +46,8 @@ bool is_forced(std::string_view value) { return !value.empty() && value != "0"; 
 }  // namespace
 
 bool use_color(ColorMode mode, bool is_terminal, const ReadVariable& read_variable) {
-  if (mode != ColorMode::kAuto) {
-    return mode == ColorMode::kAlways;
-  }
-  if (!value_of(read_variable, "NO_COLOR").empty()) {
-    return false;
-  }
+  if (mode != ColorMode::kAuto) return mode == ColorMode::kAlways;
+  if (!value_of(read_variable, "NO_COLOR").empty()) return false;
   if (is_forced(value_of(read_variable, "CLICOLOR_FORCE")) ||
       is_forced(value_of(read_variable, "FORCE_COLOR"))) {
     return true;
@@ -65,9 +59,7 @@ bool use_color(ColorMode mode, bool is_terminal, const ReadVariable& read_variab
 }
 
 bool use_links(ColorMode mode, bool is_terminal, const ReadVariable& read_variable) {
-  if (mode == ColorMode::kNever) {
-    return false;
-  }
+  if (mode == ColorMode::kNever) return false;
   if (const std::string_view forced = value_of(read_variable, "FORCE_HYPERLINK"); !forced.empty()) {
     return forced != "0";
   }

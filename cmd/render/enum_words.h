@@ -8,6 +8,7 @@
 #include "cmd/render/render.h"
 #include "comparators/judge/expectations.h"
 #include "comparators/report/report.h"
+#include "core/text/text.h"
 
 namespace repro_check::cmd {
 
@@ -47,11 +48,7 @@ template <>
 inline constexpr std::string_view kWords<BaselineState> =
     "not_asked|same|refresh|stale|missing|differs|damaged|no_key";
 
-/// The word between bars at `place`, counted from 0.
-constexpr std::string_view word_at(std::string_view words, std::size_t place) noexcept {
-  for (; place > 0; --place) words.remove_prefix(words.find('|') + 1);
-  return words.substr(0, words.find('|'));
-}
+using core::word_at;
 
 template <typename Enum>
 constexpr std::string_view word_of(Enum value) noexcept {

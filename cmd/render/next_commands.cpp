@@ -156,9 +156,7 @@ std::string look_at_run(const Report& report, const RenderOptions& options) {
     if (i < options.logs.size() && !options.logs[i].path.empty()) {
       return "cat " + path_word(options.logs[i].path);
     }
-    if (run.status == "damaged" && !run.location.empty()) {
-      return inspect_words(run) + " --verify";
-    }
+    if (run.status == "damaged" && !run.location.empty()) return inspect_words(run) + " --verify";
   }
   return {};
 }

@@ -4,27 +4,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "cmd/render/text.h"
+#include "core/text/text.h"
 
 namespace repro_check::cmd {
 namespace {
 
 constexpr std::size_t kLeastColumns = 40;
 
-/// By Role.
-constexpr std::array<std::string_view, 10> kAnsi{"",
-                                                 "\x1b[1;32m",
-                                                 "\x1b[1;31m",
-                                                 "\x1b[1;33m",
-                                                 "\x1b[1m",
-                                                 "\x1b[36m",
-                                                 "\x1b[31m",
-                                                 "\x1b[34m",
-                                                 "\x1b[35m",
-                                                 "\x1b[2m"};
+/// By Role, between the start and the end of an escape sequence.
+constexpr std::string_view kAnsi = "|1;32|1;31|1;33|1|36|31|34|35|2";
 
 }  // namespace
 
@@ -57,13 +48,14 @@ std::size_t Line::columns() const noexcept {
 std::string Line::str(bool color, std::string_view link_host) const {
   std::string out;
   for (const Piece& piece : pieces_) {
-    const std::string_view start = color ? kAnsi.at(static_cast<std::size_t>(piece.role)) : "";
+    const std::string_view code =
+        color ? core::word_at(kAnsi, static_cast<std::size_t>(piece.role)) : "";
     const bool is_link = color && !link_host.empty() && !piece.path.empty();
     // OSC 8: the path is percent-encoded, so nothing in it can end the sequence.
     if (is_link) {
       out.append("\x1b]8;;file://").append(uri_path(link_host)).append(piece.path).append("\x1b\\");
     }
-    out.append(start).append(piece.text).append(start.empty() ? "" : "\x1b[0m");
+    out += code.empty() ? piece.text : fmt::format("\x1b[{}m{}\x1b[0m", code, piece.text);
     if (is_link) out.append("\x1b]8;;\x1b\\");
   }
   // Two harmless pieces may have made a workflow command together; colours keep them apart.

@@ -302,17 +302,17 @@ std::string identifier(std::string_view text) {
   return out;
 }
 
+std::string joined(const std::vector<std::string>& texts, std::string_view between) {
+  return joined(texts, between, [](const std::string& text) -> const std::string& { return text; });
+}
+
 std::string format_count(std::uint64_t count) {
   constexpr std::uint64_t kFirstGrouped = 10000;
   std::string digits = fmt::format("{}", count);
-  if (count < kFirstGrouped) {
-    return digits;
-  }
+  if (count < kFirstGrouped) return digits;
   for (std::size_t at = digits.size() - 3; at > 0 && at < digits.size(); at -= 3) {
     digits.insert(at, 1, ',');
-    if (at < 3) {
-      break;
-    }
+    if (at < 3) break;
   }
   return digits;
 }
@@ -323,9 +323,7 @@ std::string format_count(std::uint64_t count, std::string_view noun) {
 
 std::string format_bytes(std::uint64_t bytes) {
   constexpr std::array<const char*, 7> kUnits = {"B", "kB", "MB", "GB", "TB", "PB", "EB"};
-  if (bytes < 1000) {
-    return fmt::format("{} B", bytes);
-  }
+  if (bytes < 1000) return fmt::format("{} B", bytes);
   auto value = static_cast<double>(bytes);
   std::size_t unit = 0;
   // 999.5 rounds to 1000, which belongs to the next unit.
@@ -338,21 +336,13 @@ std::string format_bytes(std::uint64_t bytes) {
 }
 
 std::string format_percent(std::uint64_t part, std::uint64_t whole) {
-  if (part == 0 || whole == 0) {
-    return "0 %";
-  }
-  if (part >= whole) {
-    return "100 %";
-  }
+  if (part == 0 || whole == 0) return "0 %";
+  if (part >= whole) return "100 %";
   // Both ends are computed from the small side: 1 - tiny would have lost it.
   const double percent = 100.0 * static_cast<double>(part) / static_cast<double>(whole);
   const double missing = 100.0 * static_cast<double>(whole - part) / static_cast<double>(whole);
-  if (percent < 0.001) {
-    return "<0.001 %";
-  }
-  if (missing < 0.001) {
-    return ">99.999 %";
-  }
+  if (percent < 0.001) return "<0.001 %";
+  if (missing < 0.001) return ">99.999 %";
   if (missing < 1) {
     const int decimals = missing >= 0.1 ? 2 : (missing >= 0.01 ? 3 : 4);
     return trim_zeros(fmt::format("{:.{}f}", percent, decimals)) + " %";
@@ -374,12 +364,8 @@ std::string format_ulp(std::uint64_t ulp) {
 }
 
 std::string format_seconds(double seconds) {
-  if (seconds < 9.95) {
-    return fmt::format("{:.2g} s", seconds);
-  }
-  if (seconds < 119.5) {
-    return fmt::format("{:.0f} s", seconds);
-  }
+  if (seconds < 9.95) return fmt::format("{:.2g} s", seconds);
+  if (seconds < 119.5) return fmt::format("{:.0f} s", seconds);
   const auto whole = static_cast<std::uint64_t>(std::llround(seconds));
   return fmt::format("{} min {} s", whole / 60, whole % 60);
 }
@@ -404,9 +390,7 @@ std::string element_text(core::Dtype dtype, std::span<const std::byte> element) 
   if (element.empty() || element.size() != core::element_size(dtype)) {
     return "0x" + bits_text(element);
   }
-  if (core::is_complex(dtype)) {
-    return complex_text(dtype, element);
-  }
+  if (core::is_complex(dtype)) return complex_text(dtype, element);
   if (dtype == Dtype::kBool) return bool_text(element);
   const std::string text = core::number_text(dtype, element);
   return text.empty() ? "0x" + bits_text(element) : text;

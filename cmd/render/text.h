@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/tensor/dtype.h"
 #include "core/trace/op_record.h"
@@ -32,6 +33,18 @@ std::size_t bytes_within(std::string_view text, std::size_t width);
 /// @param text   valid UTF-8
 /// @param width  columns, at least 5
 std::string fit(std::string_view text, std::size_t width);
+
+/// What `say` makes of each item, those that are not empty, with `between` between them.
+template <typename Items, typename Say>
+std::string joined(const Items& items, std::string_view between, Say say) {
+  std::string out;
+  for (const auto& item : items) {
+    const std::string text(say(item));
+    out.append(out.empty() || text.empty() ? "" : between).append(text);
+  }
+  return out;
+}
+std::string joined(const std::vector<std::string>& texts, std::string_view between);
 
 /// Plain below 10,000, `1,204,113` above.
 std::string format_count(std::uint64_t count);

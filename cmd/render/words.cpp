@@ -7,14 +7,13 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <iterator>
 
 #include "cmd/render/render.h"
 #include "cmd/render/text.h"
-#include "comparators/measure/policy.h"
 #include "core/tensor/content.h"
 #include "core/tensor/tensor_record.h"
 #include "core/trace/program_records.h"
+#include "core/trace/run_manifest.h"
 
 namespace repro_check::cmd {
 namespace {
@@ -46,9 +45,8 @@ std::string size_text(const comparators::TensorMetrics& m) {
 // How far the relative tolerance would have to go, beside the absolute one of the policy.
 std::string needed_text(const comparators::TensorComparison& tensor) {
   const comparators::TensorMetrics& m = *tensor.metrics;
-  const bool is_asked =
-      tensor.outcome == TensorOutcome::kBeyond &&
-      comparators::described_policy(tensor.policy) == configs::PolicyKind::kTolerance;
+  const bool is_asked = tensor.outcome == TensorOutcome::kBeyond &&
+                        tensor.policy_kind == configs::PolicyKind::kTolerance;
   if (!is_asked || !m.rtol_given_atol || !special_text(m).empty()) return {};
   if (std::isfinite(*m.rtol_given_atol)) return fmt::format("needs rtol {}", *m.rtol_given_atol);
   return m.zero_baseline == 0
@@ -68,8 +66,8 @@ void put_pass(Line& line, const Report& report) {
   const std::string of = format_count(c.compared + c.not_judged, "operator");
   if (c.within_policy > 0) {
     using configs::PolicyKind;
-    const auto policy = comparators::described_policy(report.policy);
-    const bool by_element = policy == PolicyKind::kTolerance || policy == PolicyKind::kBitwise;
+    const bool by_element =
+        report.policy_kind == PolicyKind::kTolerance || report.policy_kind == PolicyKind::kBitwise;
     line.put(fmt::format(" within policy: {} of {} bit-identical, {} within {}",
                          format_count(c.equal),
                          of,
@@ -403,14 +401,6 @@ const comparators::TensorComparison* leading_output(const OpDivergence& op) noex
   return found == op.outputs.end() ? nullptr : &*found;
 }
 
-std::vector<std::string> non_finite_notes(const Report& report) {
-  std::vector<std::string> notes;
-  std::ranges::copy_if(report.warnings, std::back_inserter(notes), [](const std::string& text) {
-    return text.starts_with("NaN ") || text.starts_with("Infinity ");
-  });
-  return notes;
-}
-
 std::string returned_amount(const OpDivergence& op) {
   if (const auto* output = leading_output(op)) {
     const bool is_here = !output->baseline.slot.empty();
@@ -463,6 +453,155 @@ std::string restored_text(const comparators::RestoredState& state) {
   }
   std::erase(parts, "");
   return parts.empty() ? text : fmt::format("{}: {}", text, fmt::join(parts, ", "));
+}
+
+namespace {
+
+std::string differing(const comparators::ReturnedValues& returned) {
+  const bool is_inherited = returned.first->relation == Relation::kPropagated;
+  const std::string cause = is_inherited ? "; " + returned.first->cause.evidence : "";
+  const std::string text = returned_amount(*returned.first) + cause;
+  if (returned.compared < 2) return text;
+  return fmt::format("{}; {} of {} differ",
+                     text,
+                     format_count(returned.diverged + returned.missing),
+                     format_count(returned.compared + returned.missing, "call"));
+}
+
+std::string agreeing(const comparators::ReturnedValues& returned) {
+  const auto counted = [](std::uint64_t count, std::string_view noun, std::string_view how = "") {
+    return count == 0 ? std::string() : format_count(count, noun).append(how);
+  };
+  const std::string calls = joined({counted(returned.equal, "call", " bit-identical"),
+                                    counted(returned.within_policy, "call", " within policy"),
+                                    counted(returned.skipped, "call", " not compared"),
+                                    counted(returned.not_judged, "call", " not judged")},
+                                   ", ");
+  const std::string what =
+      joined({counted(returned.tensors, "tensor"), counted(returned.others, "other value")}, ", ");
+  return what.empty() ? calls : fmt::format("{} ({})", calls, what);
+}
+
+std::string seeds_text(const comparators::RandomDraws& draws) {
+  if (draws.seeds.size() == 1) return fmt::format("seed {}", draws.seeds.front());
+  const bool is_all = draws.seeds.size() < comparators::RandomDraws::kMostSeeds;
+  return fmt::format("seeds {}{}", fmt::join(draws.seeds, ", "), is_all ? "" : " and others");
+}
+
+/// Most are float32, and have few digits as that.
+std::string loss_text(const comparators::Metric& number) {
+  if (!number) return "none";
+  const auto narrow = static_cast<float>(*number);
+  return static_cast<double>(narrow) == *number ? fmt::format("{}", narrow)
+                                                : fmt::format("{}", *number);
+}
+
+/// `; parameters apart since step 3 by 1e-07, after step 9 by 2e-06`
+std::string drift_text(const comparators::StepSeries& drift) {
+  const auto apart = [&](std::size_t at) {
+    const comparators::Metric& distance = drift.candidate[at];
+    return " by " + (distance ? format_error(*distance) : "what has no number");
+  };
+  const auto known = std::ranges::find(drift.steps, *drift.first_apart);
+  const bool is_last = drift.steps.back() == *drift.first_apart;
+  return fmt::format("; parameters apart since step {}", *drift.first_apart) +
+         (known == drift.steps.end()
+              ? ""
+              : apart(static_cast<std::size_t>(known - drift.steps.begin()))) +
+         (is_last
+              ? ""
+              : fmt::format(", after step {}", drift.steps.back()) + apart(drift.steps.size() - 1));
+}
+
+}  // namespace
+
+std::string dumps_text(const Report& report) {
+  return joined(report.runs, ", ", [](const RunSummary& run) { return run.location; });
+}
+
+std::string returned_text(const Report& report) {
+  const comparators::ReturnedValues& returned = report.returned;
+  if (returned.baseline == 0 && returned.candidate == 0) {
+    // A program hands nothing back: what it makes are its losses and weights, which are records.
+    const bool is_program = !report.runs.empty() && report.runs.front().manifest.is_of_program();
+    const bool passes = report.status == Status::kReproducible && !is_program;
+    return passes ? "not recorded, so not compared" : "";
+  }
+  if (returned.baseline == 0 || returned.candidate == 0) {
+    return fmt::format("not recorded in the {}, so not compared",
+                       returned.baseline == 0 ? "baseline" : "candidate");
+  }
+  const std::string text = returned.first ? differing(returned) : agreeing(returned);
+  return returned.opaque.empty() ? text
+                                 : text + fmt::format("; of {} only the type was compared",
+                                                      fmt::join(returned.opaque, ", "));
+}
+
+std::string training_text(const Report& report) {
+  using Kind = comparators::StepSeries::Kind;
+  const auto first_of = [&](Kind kind) {
+    const auto found = std::ranges::find(report.steps, kind, &comparators::StepSeries::kind);
+    return found == report.steps.end() || found->steps.empty() ? nullptr : &*found;
+  };
+  const comparators::StepSeries* loss = first_of(Kind::kLoss);
+  const comparators::StepSeries* drift = first_of(Kind::kDrift);
+  if (loss == nullptr) return {};
+  const std::string from = loss_text(loss->baseline.back());
+  const std::string to = loss_text(loss->candidate.back());
+  return fmt::format("loss of step {}: {}", loss->steps.back(), from) +
+         (from == to ? "" : " | " + to) +
+         (loss->first_apart ? fmt::format(", apart since step {}", *loss->first_apart) : "") +
+         (drift != nullptr && drift->first_apart ? drift_text(*drift) : "");
+}
+
+std::string program_text(const Report& report) {
+  if (report.runs.empty()) return {};
+  const auto& facts = report.runs.front().manifest.environment;
+  const std::string calls = joined(facts, "; ", [](const core::EnvironmentFact& fact) {
+    const bool is_call = fact.name.starts_with(core::kSetByProgram);
+    return is_call ? fact.name.substr(core::kSetByProgram.size()) + " " + fact.value : "";
+  });
+  return calls.empty() ? "" : "itself called " + calls;
+}
+
+namespace {
+
+/// `numpy.random.default_rng was given the seed of the run (1 call, first at train.py:7)`.
+std::string pinned_text(const Report& report) {
+  const auto& facts = report.runs.front().manifest.environment;
+  return joined(facts, ", ", [](const core::EnvironmentFact& fact) {
+    if (!fact.name.starts_with(core::kPinned)) return std::string();
+    return fmt::format("{} was given the seed of the run ({})",
+                       fact.name.substr(core::kPinned.size()),
+                       fact.value);
+  });
+}
+
+std::string drawn_text(const Report& report) {
+  const comparators::RandomDraws& draws = report.draws;
+  if (draws.operators == 0) return {};
+  const std::string text = fmt::format(
+      "{} drew from {}", format_count(draws.operators, "operator"), fmt::join(draws.devices, ", "));
+  if (!draws.parting.empty()) return text + "; " + draws.parting;
+  if (report.resume) {
+    return fmt::format(
+        "{} ({}), from where the first run's generators had come", text, seeds_text(draws));
+  }
+  return fmt::format("{} ({}): {} because {} runs had the same seed",
+                     text,
+                     seeds_text(draws),
+                     draws.operators == 1 ? "it agrees" : "they agree",
+                     report.repeat ? "all" : "both");
+}
+
+}  // namespace
+
+std::string random_text(const Report& report) {
+  const bool agrees = report.status == Status::kReproducible || report.status == Status::kPartial;
+  if (!agrees || report.runs.empty()) return {};
+  const std::string drawn = drawn_text(report);
+  const std::string pinned = pinned_text(report);
+  return drawn + (drawn.empty() || pinned.empty() ? "" : "; ") + pinned;
 }
 
 std::string checkpoint_text(const comparators::ResumeSummary& resume) {

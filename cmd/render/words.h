@@ -46,10 +46,6 @@ std::string amount_text(const comparators::NamedTensorDifference& tensor);
 /// The output that says most: beyond policy before mismatched before the rest; null when none.
 const comparators::TensorComparison* leading_output(const OpDivergence& op) noexcept;
 
-/// Those warnings that every verdict carries, in every format: how many outputs hold NaN or
-/// infinity, and where that began. They stand first. Not escaped.
-std::vector<std::string> non_finite_notes(const Report& report);
-
 /// What set the two sides of an operator apart, in a phrase, not escaped.
 std::string op_amount(const OpDivergence& op);
 /// The same of a returned value, with the path of what differs: `out.n: 6 against 9`.
@@ -59,6 +55,18 @@ std::string returned_amount(const OpDivergence& op);
 std::string restored_text(const comparators::RestoredState& state);
 /// `saved at train.py:31, loaded at train.py:12`, as far as it is known; not escaped.
 std::string checkpoint_text(const comparators::ResumeSummary& resume);
+
+/// `out/baseline, out/candidate`
+std::string dumps_text(const Report& report);
+/// How what the calls returned compares, in a sentence; empty where there is nothing to say of it.
+std::string returned_text(const Report& report);
+/// What became of a training: its last loss, and since when losses and parameters are apart; empty
+/// where none was recorded.
+std::string training_text(const Report& report);
+/// Which seeds and settings the program of the first run set itself, and where; empty where none.
+std::string program_text(const Report& report);
+/// How many operators of a pass drew random numbers, and what their agreement rests on; else empty.
+std::string random_text(const Report& report);
 
 /// The verdict line in colours; headline() is its plain text.
 Line verdict_line(const Report& report);

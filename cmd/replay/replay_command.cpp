@@ -11,12 +11,12 @@
 #include <string_view>
 #include <vector>
 
+#include "cmd/options/command.h"
 #include "cmd/options/command_line.h"
 #include "cmd/render/json/json_form.h"
 #include "cmd/render/text.h"
 #include "cmd/replay/replay.h"
 #include "cmd/reports/verdict.h"
-#include "cmd/terminal/command.h"
 #include "cmd/terminal/output.h"
 #include "core/error.h"
 
@@ -240,38 +240,6 @@ class ReplayCommand final : public Command {
                   "repro-check replay A --op 41 -n 100 --threads 1,2,8 --isa default,avx2",
                   "repro-check replay A --op 41 --against B --format json"}}) {}
 
-  void define(Options& options) override {
-    options.value(
-        "dump", "DUMP", &dump_, "Dump that holds the operator's inputs", {.required = true});
-    options.value("--op", "INDEX", &op_, "Which operator", {.required = true});
-    options.value("-n,--calls", "N", &calls_, "Calls at each setting (20)");
-    options.value("--threads",
-                  "N,...",
-                  &threads_,
-                  "Thread counts to try (the recorded one)",
-                  {.commas = true});
-    options.value("--isa",
-                  "NAME,...",
-                  &isas_,
-                  "Instruction sets to try, each in a process of its own: default, avx2, ...",
-                  {.commas = true});
-    options.word("--dtype",
-                 "float64|none",
-                 &dtype_,
-                 "Precision of the result that recorded outputs are measured from");
-    options.value("--device", "DEVICE", &device_, "Where to execute it (where it was recorded)");
-    options.value("--against",
-                  "DUMP",
-                  &against_,
-                  "Dump of the other side: which of the two is farther from the float64 result");
-    options.value("--recorder", "FILE", &recorder_, "Recorder to use");
-    options.value(
-        "--timeout", "SECONDS", &timeout_, "Kill a process that executes it after so many seconds");
-    options.references(references_);
-    options.value("--output", "FILE", &output_, "Write to a file instead of stdout");
-    options.word("--format", "text|json", &format_, "Format");
-  }
-
   core::ExitCode run(const GlobalOptions& globals) override {
     ReplayFindings findings;
     try {
@@ -337,19 +305,32 @@ class ReplayCommand final : public Command {
     return worst_exit(reports);
   }
 
-  std::string dump_;
-  std::uint64_t op_ = 0;
-  unsigned calls_ = 20;
-  std::vector<int> threads_;
-  std::vector<std::string> isas_;
-  std::string dtype_ = "float64";
-  std::string device_;
-  std::optional<std::string> against_;
-  std::optional<std::string> recorder_;
-  std::optional<std::uint64_t> timeout_;
-  std::vector<std::string> references_;
-  std::optional<std::string> output_;
-  std::string format_ = "text";
+  std::string dump_ =
+      value(&dump_, "dump DUMP  Dump that holds the operator's inputs", {.required = true});
+  std::uint64_t op_ = value(&op_, "--op INDEX  Which operator", {.required = true}, 0);
+  unsigned calls_ = value(&calls_, "-n,--calls N  Calls at each setting (20)", {}, 20);
+  std::vector<int> threads_ = value(
+      &threads_, "--threads N,...  Thread counts to try (the recorded one)", {.commas = true});
+  std::vector<std::string> isas_ = value(
+      &isas_,
+      "--isa NAME,...  Instruction sets to try, each in a process of its own: default, avx2, ...",
+      {.commas = true});
+  std::string dtype_ =
+      word(&dtype_,
+           "--dtype float64|none  Precision of the result that recorded outputs are measured from",
+           "float64");
+  std::string device_ =
+      value(&device_, "--device DEVICE  Where to execute it (where it was recorded)");
+  std::optional<std::string> against_ = value(&against_,
+                                              "--against DUMP  Dump of the other side: which of "
+                                              "the two is farther from the float64 result");
+  std::optional<std::string> recorder_ = value(&recorder_, "--recorder FILE  Recorder to use");
+  std::optional<std::uint64_t> timeout_ =
+      value(&timeout_, "--timeout SECONDS  Kill a process that executes it after so many seconds");
+  std::vector<std::string> references_ = references(&references_);
+  std::optional<std::string> output_ =
+      value(&output_, "--output FILE  Write to a file instead of stdout");
+  std::string format_ = word(&format_, "--format text|json  Format", "text");
 };
 
 }  // namespace

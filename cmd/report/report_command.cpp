@@ -12,11 +12,11 @@
 
 #include "cmd/gate/gate.h"
 #include "cmd/gate/history.h"
+#include "cmd/options/command.h"
 #include "cmd/options/command_line.h"
 #include "cmd/render/json/report_json.h"
 #include "cmd/reports/report_flags.h"
 #include "cmd/reports/verdict.h"
-#include "cmd/terminal/command.h"
 #include "cmd/terminal/logging.h"
 #include "cmd/terminal/output.h"
 #include "core/error.h"
@@ -64,15 +64,6 @@ class ReportCommand final : public Command {
                   "repro-check report --history gate.jsonl --last 50",
                   "repro-check report --history gate.jsonl --report html=history.html",
                   "repro-check report --history gate.jsonl --gate bert --format json"}}) {}
-
-  void define(Options& options) override {
-    options.value("file", "REPORT.json", &file_, "JSON report");
-    options.value(
-        "--history", "FILE.jsonl", &history_, "The history that `gate --history` appends to");
-    options.value("--gate", "NAME", &gate_, "Of a history, this gate alone");
-    options.value("--last", "N", &last_, "Of a history, list so many runs of each gate (20)");
-    report_.define(options);
-  }
 
   core::ExitCode run(const GlobalOptions& globals) override {
     if (file_.has_value() == history_.has_value()) {
@@ -134,11 +125,13 @@ class ReportCommand final : public Command {
     return core::ExitCode::kReproducible;
   }
 
-  ReportFlags report_;
-  std::optional<std::string> file_;
-  std::optional<std::string> history_;
-  std::optional<std::string> gate_;
-  std::optional<std::size_t> last_;
+  std::optional<std::string> file_ = value(&file_, "file REPORT.json  JSON report");
+  std::optional<std::string> history_ =
+      value(&history_, "--history FILE.jsonl  The history that `gate --history` appends to");
+  std::optional<std::string> gate_ = value(&gate_, "--gate NAME  Of a history, this gate alone");
+  std::optional<std::size_t> last_ =
+      value(&last_, "--last N  Of a history, list so many runs of each gate (20)");
+  ReportFlags report_ = group(&report_);
 };
 
 }  // namespace

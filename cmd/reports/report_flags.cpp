@@ -212,26 +212,6 @@ std::filesystem::path repository_root() {
   return here;
 }
 
-void ReportFlags::define(Options& options) {
-  options.word("--format", "text|json", &format_, "Format of the report");
-  options.value("--output", "FILE", &output_, "Write the report to a file, not to stdout");
-  options.value("--report",
-                "FORMAT=DEST",
-                &report_words_,
-                "A further report; repeatable. DEST is a file, +FILE to append, - for stdout",
-                {.repeatable = true});
-  options.value("--source-root",
-                "DIR",
-                &source_root_,
-                "Source files are named from here in CI reports (the repository)");
-  options.word("--junit-dialect",
-               "common|strict",
-               &junit_dialect_,
-               "strict leaves out file and line, for readers with a schema");
-  options.flag("--all", &all_, "List every divergent operator");
-  options.value("--top", "N", &top_, "List so many divergent operators (10)");
-}
-
 std::size_t ReportFlags::max_items() const noexcept {
   if (all_) return std::numeric_limits<std::size_t>::max();
   return std::max(comparators::CompareOptions{}.max_items, top_.value_or(0));
@@ -262,6 +242,18 @@ void ReportFlags::check_output(const configs::ReportSpec* spec) {
     throw usage_error("--format and --report both want stdout",
                       "leave out --format, or send it to a file with --output");
   }
+}
+
+void ReportFlags::add_files(const std::vector<std::string>& formats,
+                            const ReportStyle& style,
+                            const std::filesystem::path& directory) {
+  std::vector<ReportDestination> files;
+  for (const std::string& format : formats) {
+    const char* name = format == "json" ? "report.json" : "report.txt";
+    if (format == style.format) continue;
+    files.push_back({find_format(format), from_here(directory) / name, false});
+  }
+  destinations_.insert(destinations_.begin(), files.begin(), files.end());
 }
 
 std::vector<std::string_view> ReportFlags::formats() const {

@@ -11,9 +11,10 @@
 #include <string_view>
 #include <vector>
 
+#include "cmd/options/command.h"
+#include "cmd/options/command_line.h"
 #include "cmd/render/render.h"
 #include "cmd/reports/verdict.h"
-#include "cmd/terminal/command.h"
 #include "cmd/terminal/output.h"
 #include "comparators/compare.h"
 #include "comparators/report/report.h"
@@ -65,10 +66,8 @@ void require_report_place(const std::filesystem::path& file, bool append = false
 std::filesystem::path repository_root();
 
 /// --report, --format, --output, --all and --top, shared by the verbs that end in a report.
-class ReportFlags {
+class ReportFlags : public OptionGroup {
  public:
-  void define(Options& options);
-
   /// Divergent operators worth keeping in a report.
   [[nodiscard]] std::size_t max_items() const noexcept;
 
@@ -87,6 +86,11 @@ class ReportFlags {
   ///              in the place of one of the same format; their directories are made. Null = none
   /// @throws core::Error{kUsage} when a destination cannot be understood or written
   void check_output(const configs::ReportSpec* spec = nullptr);
+
+  /// Further files, of the formats that are not the one on stdout: `report.json`, `report.txt`.
+  void add_files(const std::vector<std::string>& formats,
+                 const ReportStyle& style,
+                 const std::filesystem::path& directory);
 
   /// Formats of --report, in order; after check_output().
   [[nodiscard]] std::vector<std::string_view> formats() const;
@@ -120,14 +124,23 @@ class ReportFlags {
   [[nodiscard]] bool stdout_is_taken() const;
   [[nodiscard]] DocumentOptions document_options(const RenderOptions& options) const;
 
-  std::optional<std::string> format_;
-  std::optional<std::string> output_;
-  std::vector<std::string> report_words_;
+  std::optional<std::string> format_ = word(&format_, "--format text|json  Format of the report");
+  std::optional<std::string> output_ =
+      value(&output_, "--output FILE  Write the report to a file, not to stdout");
+  std::vector<std::string> report_words_ =
+      value(&report_words_,
+            "--report FORMAT=DEST  A further report; repeatable. DEST is a file, +FILE to append, "
+            "- for stdout",
+            {.repeatable = true});
+  std::string source_root_ =
+      value(&source_root_,
+            "--source-root DIR  Source files are named from here in CI reports (the repository)");
+  std::string junit_dialect_ = word(
+      &junit_dialect_,
+      "--junit-dialect common|strict  strict leaves out file and line, for readers with a schema");
+  bool all_ = flag(&all_, "--all  List every divergent operator");
+  std::optional<std::size_t> top_ = value(&top_, "--top N  List so many divergent operators (10)");
   std::vector<ReportDestination> destinations_;
-  std::string source_root_;
-  std::string junit_dialect_;
-  bool all_ = false;
-  std::optional<std::size_t> top_;
 };
 
 }  // namespace repro_check::cmd

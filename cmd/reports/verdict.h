@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "cmd/render/render.h"
-#include "cmd/terminal/command.h"
+#include "cmd/terminal/global_options.h"
 #include "comparators/compare.h"
 #include "comparators/report/report.h"
 #include "core/error.h"

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "cmd/options/command.h"
 #include "cmd/options/command_line.h"
 #include "cmd/options/compare_options.h"
 #include "cmd/options/config_options.h"
@@ -17,7 +18,6 @@
 #include "cmd/reports/report_flags.h"
 #include "cmd/reports/verdict.h"
 #include "cmd/run/runs.h"
-#include "cmd/terminal/command.h"
 #include "cmd/terminal/output.h"
 
 namespace repro_check::cmd {
@@ -46,26 +46,6 @@ class RunCommand final : public Command {
                   "repro-check run -c config.json -n 29",
                   "repro-check run -c config.json --explain",
                   "repro-check run -c config.json --format json | python3 -m json.tool"}}) {}
-
-  void define(Options& options) override {
-    config_.define(options, true);
-    options.value("-n,--repeat",
-                  "N",
-                  &repeat_,
-                  "Run the one configuration so many times (2), in place of /repeat");
-    options.value(
-        "--out", "DIR", &out_, "Directory of dumps and reports, in place of /dump/directory");
-    options.flag("--force", &force_, "Replace dumps that no earlier `run` has left there");
-    options.flag("--check-observer",
-                 &check_observer_,
-                 "First see whether recording changes what each run returns");
-    options.flag(
-        "--explain",
-        &explain_,
-        "Execute the operator where a divergence began again, by itself, and say what that "
-        "shows");
-    report_.define(options);
-  }
 
   core::ExitCode run(const GlobalOptions& globals) override {
     const configs::Config config = config_.load(out_, repeat_);
@@ -101,7 +81,7 @@ class RunCommand final : public Command {
  private:
   [[nodiscard]] core::ExitCode finish(const GlobalOptions& globals,
                                       const configs::Config& config,
-                                      const Round& round) const {
+                                      const Round& round) {
     const std::vector<comparators::Report>& reports = round.reports;
     ReportStyle style = report_.style(globals, config.report.formats.front());
     // The commands the renderer suggests are about the second run, and here it may be another.
@@ -110,18 +90,24 @@ class RunCommand final : public Command {
     if (out_) style.options.output_directory = *out_;
     for (const RecordingResult& result : round.results) style.options.logs.push_back(result.log);
 
-    write_other_formats(reports, style, config.report.formats, config.runs.front().dump.directory);
+    report_.add_files(config.report.formats, style, config.runs.front().dump.directory);
     report_.emit(reports, style);
     return worst_exit(reports);
   }
 
-  ConfigOptions config_;
-  ReportFlags report_;
-  std::optional<std::string> out_;
-  std::optional<std::uint64_t> repeat_;
-  bool force_ = false;
-  bool check_observer_ = false;
-  bool explain_ = false;
+  ConfigOptions config_ = group(&config_, true);
+  std::optional<std::uint64_t> repeat_ = value(
+      &repeat_, "-n,--repeat N  Run the one configuration so many times (2), in place of /repeat");
+  std::optional<std::string> out_ =
+      value(&out_, "--out DIR  Directory of dumps and reports, in place of /dump/directory");
+  bool force_ = flag(&force_, "--force  Replace dumps that no earlier `run` has left there");
+  bool check_observer_ =
+      flag(&check_observer_,
+           "--check-observer  First see whether recording changes what each run returns");
+  bool explain_ = flag(&explain_,
+                       "--explain  Execute the operator where a divergence began again, by itself, "
+                       "and say what that shows");
+  ReportFlags report_ = group(&report_);
 };
 
 }  // namespace

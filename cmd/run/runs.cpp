@@ -414,21 +414,4 @@ Round record_runs(const configs::Config& config, const RunPlan& plan, Progress& 
   return config.repeat > 2 ? record_repeats(plan, progress) : record_each(plan, progress);
 }
 
-void write_other_formats(std::span<const comparators::Report> reports,
-                         const ReportStyle& style,
-                         const std::vector<std::string>& formats,
-                         const std::filesystem::path& directory) {
-  for (const std::string& format : formats) {
-    if (format == style.format) continue;
-    ReportStyle in_file = style;
-    in_file.format = format;
-    in_file.options.color = false;
-    in_file.options.pretty_json = false;
-    const std::filesystem::path file =
-        from_here(directory) / (format == "json" ? "report.json" : "report.txt");
-    write_file(file, render_reports(reports, in_file));
-    log_info("report written to " + file.string());
-  }
-}
-
 }  // namespace repro_check::cmd

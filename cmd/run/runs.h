@@ -78,12 +78,6 @@ std::vector<RecordingJob> plan_jobs(
 /// @throws core::Error{kInterrupted}, saying what the first round has found
 Round record_runs(const configs::Config& config, const RunPlan& plan, Progress& progress);
 
-/// Files of the formats that are not the one on stdout: `report.json`, `report.txt`.
-void write_other_formats(std::span<const comparators::Report> reports,
-                         const ReportStyle& style,
-                         const std::vector<std::string>& formats,
-                         const std::filesystem::path& directory);
-
 /// `run --explain`: executes the first origin of `report` again, each side from its own dump with
 /// its own recorder, and puts what that shows into the report. What stands in the way of it, such
 /// as a dump without the operator's values, is said there too.

@@ -12,13 +12,13 @@
 #include <string>
 #include <vector>
 
+#include "cmd/options/command.h"
 #include "cmd/options/command_line.h"
 #include "cmd/options/config_options.h"
 #include "cmd/recording/recorder_place.h"
 #include "cmd/recording/recorder_process.h"
 #include "cmd/render/text.h"
 #include "cmd/setup/built_cache.h"
-#include "cmd/terminal/command.h"
 #include "cmd/terminal/logging.h"
 #include "cmd/terminal/output.h"
 #include "configs/spec/run_config.h"
@@ -130,12 +130,6 @@ class EnvCommand final : public Command {
                   "repro-check env --clean",
                   "eval \"$(repro-check env -c config.json --run candidate)\""}}) {}
 
-  void define(Options& options) override {
-    config_.define(options, false);
-    options.value("--run", "NAME", &run_name_, "Which run of the configuration");
-    options.flag("--clean", &clean_, "Remove what was built at first use");
-  }
-
   core::ExitCode run(const GlobalOptions&) override {
     if (clean_) {
       if (config_.given() || run_name_) {
@@ -164,9 +158,10 @@ class EnvCommand final : public Command {
   }
 
  private:
-  ConfigOptions config_;
-  std::optional<std::string> run_name_;
-  bool clean_ = false;
+  ConfigOptions config_ = group(&config_, false);
+  std::optional<std::string> run_name_ =
+      value(&run_name_, "--run NAME  Which run of the configuration");
+  bool clean_ = flag(&clean_, "--clean  Remove what was built at first use");
 };
 
 }  // namespace

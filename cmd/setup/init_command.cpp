@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "cmd/options/command.h"
 #include "cmd/options/command_line.h"
 #include "cmd/options/starting_config.h"
 #include "cmd/render/json/json_form.h"
-#include "cmd/terminal/command.h"
 #include "cmd/terminal/logging.h"
 #include "cmd/terminal/output.h"
 #include "core/error.h"
@@ -24,18 +24,6 @@ class InitCommand final : public Command {
                  {"repro-check init model.pt -o config.json",
                   "repro-check init model.pt --method generate > config.json",
                   "repro-check init --program -o config.json -- python train.py --epochs 1"}}) {}
-
-  void define(Options& options) override {
-    options.value("model",
-                  "MODEL.pt",
-                  &words_,
-                  "TorchScript file; with --program the command, behind --",
-                  {.required = true});
-    options.flag("--program", &is_program_, "For a program that uses PyTorch");
-    options.value("--method", "NAME", &method_, "Method to run (forward)");
-    options.value("-o,--output", "FILE", &output_, "Write to a file, not to stdout");
-    options.flag("--force", &force_, "Replace the file if it exists");
-  }
 
   core::ExitCode run(const GlobalOptions&) override {
     require_free_output();
@@ -88,11 +76,15 @@ class InitCommand final : public Command {
     return std::filesystem::proximate(std::filesystem::absolute(model), folder).string();
   }
 
-  std::vector<std::string> words_;
-  bool is_program_ = false;
-  std::string method_ = "forward";
-  std::optional<std::string> output_;
-  bool force_ = false;
+  std::vector<std::string> words_ =
+      value(&words_,
+            "model MODEL.pt  TorchScript file; with --program the command, behind --",
+            {.required = true});
+  bool is_program_ = flag(&is_program_, "--program  For a program that uses PyTorch");
+  std::string method_ = value(&method_, "--method NAME  Method to run (forward)", {}, "forward");
+  std::optional<std::string> output_ =
+      value(&output_, "-o,--output FILE  Write to a file, not to stdout");
+  bool force_ = flag(&force_, "--force  Replace the file if it exists");
 };
 
 }  // namespace

@@ -6,12 +6,12 @@
 #include <utility>
 #include <vector>
 
+#include "cmd/options/command.h"
 #include "cmd/options/command_line.h"
 #include "cmd/options/config_options.h"
 #include "cmd/recording/recording.h"
 #include "cmd/render/text.h"
 #include "cmd/run/runs.h"
-#include "cmd/terminal/command.h"
 #include "cmd/terminal/output.h"
 #include "configs/parser/config_parser.h"
 #include "core/tensor/dtype.h"
@@ -70,8 +70,6 @@ class ValidateCommand final : public Command {
                  {"repro-check validate -c config.json",
                   "repro-check validate -c config.json --set /threads=2"}}) {}
 
-  void define(Options& options) override { config_.define(options, true); }
-
   core::ExitCode run(const GlobalOptions& globals) override {
     const configs::Config config = config_.load();
     expect_reference(config);
@@ -98,7 +96,7 @@ class ValidateCommand final : public Command {
   }
 
  private:
-  ConfigOptions config_;
+  ConfigOptions config_ = group(&config_, true);
 };
 
 }  // namespace

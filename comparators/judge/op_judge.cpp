@@ -289,6 +289,7 @@ class OpComparison {
     TensorComparison comparison =
         judge_.judge({b, c, baseline_, candidate_}, Depth::kValues, where("output", b), choice);
     comparison.policy = *choice.text;
+    comparison.policy_kind = choice.policy->kind;
     comparison.rule = choice.rule;
     if (comparison.outcome == TensorOutcome::kUncomparable) note_yardstick(choice);
     if (comparison.outcome == TensorOutcome::kBeyond && counts_in_whole(b, c, *choice.policy)) {
@@ -330,6 +331,7 @@ class OpComparison {
     comparison.note = std::move(why);
     comparison.rule = choice.rule;
     if (choice.text != nullptr) comparison.policy = *choice.text;
+    if (choice.policy != nullptr) comparison.policy_kind = choice.policy->kind;
     return comparison;
   }
 

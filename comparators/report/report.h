@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "configs/spec/compare_spec.h"
 #include "core/digest/digest.h"
 #include "core/tensor/content.h"
 #include "core/tensor/dtype.h"
@@ -393,19 +394,9 @@ struct RandomDraws {
 };
 
 /// Pairs by ULP distance: names of the buckets, the last one for NaN and Inf on either side.
-inline constexpr std::array<std::string_view, 12> kUlpBuckets{"0",
-                                                              "1",
-                                                              "2",
-                                                              "3-4",
-                                                              "5-8",
-                                                              "9-16",
-                                                              "17-64",
-                                                              "65-256",
-                                                              "257-1024",
-                                                              "1025-65536",
-                                                              "above",
-                                                              "incomparable"};
-using UlpHistogram = std::array<std::uint64_t, kUlpBuckets.size()>;
+inline constexpr std::string_view kUlpBuckets =
+    "0|1|2|3-4|5-8|9-16|17-64|65-256|257-1024|1025-65536|above|incomparable";
+using UlpHistogram = std::array<std::uint64_t, std::ranges::count(kUlpBuckets, '|') + 1>;
 
 /// Finite pairs by floor(log2(|c-b|/|b|)), so that any percentile is known within a factor of 2.
 struct RelHistogram {
@@ -641,7 +632,8 @@ struct TensorComparison {
   std::optional<NoiseDistance> noise;  ///< under the policy noise, where there is a floor
   std::optional<Fp64Distance> fp64;    ///< under the policy fp64, where it could be measured
   std::string policy;                  ///< that judged it, in words; empty where none did
-  std::optional<std::size_t> rule;     ///< index in Report::rules; empty where none of them matched
+  std::optional<configs::PolicyKind> policy_kind;
+  std::optional<std::size_t> rule;  ///< index in Report::rules; empty where none of them matched
 };
 
 /// Whose fault it is that an operator is not fine.
@@ -863,7 +855,8 @@ struct Report {
   std::vector<std::string> reasons;  ///< a sentence each
   std::vector<RunSummary> runs;      ///< baseline, candidate
   Coverage coverage;
-  std::string policy;  ///< `bitwise, NaN equals NaN`
+  std::string policy;                              ///< `bitwise, NaN equals NaN`
+  std::optional<configs::PolicyKind> policy_kind;  ///< empty where rules choose
   std::vector<RuleUse> rules;
   Screened screened;
   std::vector<Difference> differences;
@@ -893,6 +886,9 @@ struct Report {
   std::uint64_t final_values = 0;  ///< operators whose values no later one reads, differing or not
   Growth growth;
   std::vector<std::string> warnings;
+  /// Those of the warnings that say how many outputs hold NaN or infinity, and where that began:
+  /// every verdict carries them, in every format.
+  std::vector<std::string> non_finite;
   /// Under level auto, what each round of recordings said by itself, digests first: one or two.
   std::vector<Report> passes;
   /// Of N runs of one configuration, which this report is about as a whole: what is said of two

@@ -45,6 +45,12 @@ std::string printable(std::string_view text,
 /// U+FFFD.
 std::string tame_json(std::string_view document);
 
+/// The word between bars at `place`, counted from 0: a short table of names.
+constexpr std::string_view word_at(std::string_view words, std::size_t place) noexcept {
+  for (; place > 0; --place) words.remove_prefix(words.find('|') + 1);
+  return words.substr(0, words.find('|'));
+}
+
 /// Whether the whole of `text` matches `pattern`: `*` any run of characters, `?` one character, all
 /// else itself. Time is at most proportional to the product of the lengths; nothing recurses.
 bool glob_match(std::string_view pattern, std::string_view text) noexcept;

@@ -6,20 +6,18 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import json
 import os
 import pathlib
 import random
 import shutil
-import subprocess
 import sys
 import tempfile
 import types
 import typing
 
 from .errors import ToolError
-from .testing import FAILURES, Outcome
-from .tool import find_tool
+from .testing import Outcome, judge
+from .tool import call, find_tool
 
 _Path = typing.Union[str, "os.PathLike[str]"]
 
@@ -112,7 +110,7 @@ def record(
 
 def _make_dump(program: str, journal: pathlib.Path, dump: pathlib.Path, force: bool) -> None:
     command = [program, "import", os.fspath(journal), "-o", os.fspath(dump), *(["--force"] if force else [])]
-    ended = subprocess.run(command, capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL)
+    ended = call(command)
     if ended.returncode != 0:
         raise ToolError("the dump could not be made", ended.stderr.strip(), ended.returncode)
 
@@ -141,36 +139,21 @@ def compare(
         if directory is None:
             directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="repro-check-"))
         where = pathlib.Path(directory)
-        outcome = _compare_once(function, runs, where, seed, flags, program, "digest")
+        dumps = [where / f"run-{number + 1}" for number in range(runs)]
+        report = where / "report.json"
+        command = [program, "diff", *map(os.fspath, dumps), "--color", "never", "--report", f"json={report}", *flags]
+
+        def compared(level: str) -> Outcome:
+            for dump in dumps:
+                if dump.exists():
+                    shutil.rmtree(dump)
+                with record(dump, level=level, seed=seed, tool=program):
+                    function()
+            return judge(command, report)
+
+        outcome = compared("digest")
         if not outcome.reproducible:
             # Values are worth another look only where they part again.
-            measured = _compare_once(function, runs, where, seed, flags, program, "tensor")
+            measured = compared("tensor")
             outcome = outcome if measured.reproducible else measured
     return outcome
-
-
-def _compare_once(
-    function: typing.Callable[[], object],
-    runs: int,
-    where: pathlib.Path,
-    seed: int | None,
-    flags: typing.Sequence[str],
-    program: str,
-    level: str,
-) -> Outcome:
-    dumps = [where / f"run-{number + 1}" for number in range(runs)]
-    for dump in dumps:
-        if dump.exists():
-            shutil.rmtree(dump)
-        with record(dump, level=level, seed=seed, tool=program):
-            function()
-    report = where / "report.json"
-    command = [program, "diff", *map(os.fspath, dumps), "--color", "never", "--report", f"json={report}", *flags]
-    ended = subprocess.run(command, capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL)
-    if ended.returncode not in (0, 1):
-        meaning = FAILURES.get(ended.returncode, "a code that this package does not know")
-        said = "\n  ".join(part.strip() for part in (ended.stdout, ended.stderr) if part.strip())
-        raise ToolError(f"repro-check could not judge: {meaning} (exit code {ended.returncode})", said,
-                        ended.returncode)
-    found = json.loads(report.read_text(encoding="utf-8"))
-    return Outcome(ended.returncode, ended.stdout, found if isinstance(found, list) else [found], where)

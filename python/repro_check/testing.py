@@ -14,7 +14,7 @@ import tempfile
 import typing
 
 from .errors import ToolError
-from .tool import find_tool
+from .tool import call, find_tool
 
 #: What the codes mean that are neither 0 (reproducible) nor 1 (divergence).
 FAILURES = {
@@ -53,12 +53,23 @@ def set_arguments(overrides: typing.Mapping[str, typing.Any], pointer: str = "")
     return arguments
 
 
-def _failure(code: int, stderr: str, stdout: str) -> ToolError:
-    said = "\n  ".join(part.strip() for part in (stdout, stderr) if part.strip())
+def judge(command: typing.Sequence[str], report: pathlib.Path, timeout: float | None = None) -> Outcome:
+    """Runs a command of repro-check that leaves a JSON report there.
+    @throws ToolError for every end but 0 and 1, and for a report that is none"""
+    with contextlib.suppress(FileNotFoundError):
+        report.unlink()  # one of an earlier run must not speak for this one
+    try:
+        ended = call(command, timeout)
+    except subprocess.TimeoutExpired:
+        raise ToolError(f"repro-check did not end within {timeout} s", " ".join(command)) from None
+    code = ended.returncode
+    if code in (0, 1):
+        return _judged(code, ended.stdout, report)
+    said = "\n  ".join(part.strip() for part in (ended.stdout, ended.stderr) if part.strip())
     if code < 0:
-        return ToolError(f"repro-check was killed by signal {-code}", said, code)
+        raise ToolError(f"repro-check was killed by signal {-code}", said, code)
     meaning = FAILURES.get(code, "a code that this package does not know")
-    return ToolError(f"repro-check could not judge: {meaning} (exit code {code})", said, code)
+    raise ToolError(f"repro-check could not judge: {meaning} (exit code {code})", said, code)
 
 
 def run(
@@ -70,8 +81,7 @@ def run(
     timeout: float | None,
 ) -> Outcome:
     """Runs `repro-check run`. A configuration that is a mapping stands where the caller stands:
-    its relative paths are those of the current directory.
-    @throws ToolError for every end but 0 and 1, and for a report that is none"""
+    its relative paths are those of the current directory. @throws as judge() does"""
     program = find_tool(tool)
     written: str | None = None
     if isinstance(config, typing.Mapping):
@@ -82,26 +92,11 @@ def run(
     command = [program, "run", "-c", path, "--out", os.fspath(directory), "--force"]
     command += ["--progress", "never", "--color", "never", *set_arguments(overrides)]
     command += ["--set", '/report={"format": ["text", "json"]}']  # text on stdout, JSON beside the dumps
-    report = directory / "report.json"
-    with contextlib.suppress(FileNotFoundError):
-        report.unlink()  # one of an earlier run must not speak for this one
     try:
-        ended = subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            stdin=subprocess.DEVNULL,
-            timeout=timeout,
-        )
-    except subprocess.TimeoutExpired:
-        raise ToolError(f"repro-check did not end within {timeout} s", " ".join(command)) from None
+        return judge(command, directory / "report.json", timeout)
     finally:
         if written is not None:
             os.remove(written)
-    if ended.returncode not in (0, 1):
-        raise _failure(ended.returncode, ended.stderr, ended.stdout)
-    return _judged(ended.returncode, ended.stdout, report)
 
 
 def _judged(code: int, text: str, path: pathlib.Path) -> Outcome:

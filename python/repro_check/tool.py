@@ -9,6 +9,7 @@ import json
 import os
 import pathlib
 import shutil
+import subprocess
 import sys
 import typing
 import urllib.parse
@@ -39,6 +40,13 @@ def find_tool(argument: str | os.PathLike[str] | None = None) -> str:
             "repro-check is not in PATH", "name it: pytest --repro-check PATH, or REPRO_CHECK=PATH"
         )
     return found
+
+
+def call(command: typing.Sequence[str], timeout: float | None = None) -> subprocess.CompletedProcess[str]:
+    """Runs it without a terminal, and keeps what it says."""
+    return subprocess.run(
+        command, capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL, timeout=timeout
+    )
 
 
 def main() -> typing.NoReturn:

@@ -153,6 +153,7 @@ Report base(Status status, DivergenceKind kind) {
   out.runs = {run("baseline", "2"), run("candidate", "1")};
   out.coverage = whole_coverage();
   out.policy = "bitwise, NaN equals NaN";
+  out.policy_kind = configs::PolicyKind::kBitwise;
   out.differences = {{"threads.intra_op", "2", "1", true}};
   out.seconds = 0.25;
   return out;

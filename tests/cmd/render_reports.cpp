@@ -40,6 +40,7 @@ Report pass(bool within) {
     out.coverage.equal = 455;
     out.coverage.within_policy = 36;
     out.policy = "tolerance, dtype defaults of assert_close";
+    out.policy_kind = configs::PolicyKind::kTolerance;
     out.first_bit_difference = 41;
     out.draws = {3, {"cpu"}, {1234}, ""};
   }

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "configs/parser/config_parser.h"
+#include "core/system/file_descriptor.h"
 #include "dumpers/store/dump_writer.h"
 #include "tests/support/dump_fixture.h"
 #include "tests/support/temp_directory.h"

@@ -102,7 +102,7 @@ std::string render_github(std::span<const Report> reports, const DocumentOptions
       ++shown;
       out += annotation(finding, view);
     }
-    for (const std::string& note : non_finite_notes(report)) {
+    for (const std::string& note : report.non_finite) {
       out += command("warning", "", "NaN or infinity", note);
     }
     const std::uint64_t listed = report.divergences.size() + (report.first_divergence ? 1 : 0);

@@ -38,8 +38,8 @@ struct Case {
   std::string classname;
   std::string name;
   std::string time = "0.000";
-  std::string place;    ///< attributes `file` and `line`, as they are written
-  std::string outcome;  ///< element of a case that did not pass, as it is written
+  std::string place = {};    ///< attributes `file` and `line`, as they are written
+  std::string outcome = {};  ///< element of a case that did not pass, as it is written
 };
 
 /// A case of a finding's own, or one that is always there.
@@ -53,18 +53,20 @@ class Suite {
     for (const Finding* finding : chosen_) add_operator(*finding);
   }
 
-  [[nodiscard]] std::size_t tests() const noexcept { return cases_.size(); }
-  [[nodiscard]] std::size_t failures() const noexcept { return failures_; }
-  [[nodiscard]] std::size_t errors() const noexcept { return errors_; }
+  /// Cases with such an element; all of them for none.
+  [[nodiscard]] std::size_t count(std::string_view element) const {
+    const auto has = [&](const Case& each) { return each.outcome.starts_with(element); };
+    return static_cast<std::size_t>(std::ranges::count_if(cases_, has));
+  }
 
   [[nodiscard]] std::string str() const {
     std::string out = fmt::format(
         "<testsuite{} tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"{}\" time=\"{}\">\n",
         attribute("name", view_.subject + " " + view_.platform),
-        tests(),
-        failures_,
-        errors_,
-        skipped_,
+        count(""),
+        count("<failure"),
+        count("<error"),
+        count("<skipped"),
         time_text(report_.seconds));
     out += properties();
     for (const Case& each : cases_) out += case_text(each);
@@ -95,7 +97,7 @@ class Suite {
     add("missing", fmt::to_string(c.missing_in_baseline + c.missing_in_candidate));
     add("skipped", fmt::to_string(c.skipped));
     add("not_judged", fmt::to_string(c.not_judged));
-    if (const auto notes = non_finite_notes(report_); !notes.empty()) {
+    if (const auto notes = report_.non_finite; !notes.empty()) {
       add("non_finite", fmt::format("{}", fmt::join(notes, "; ")));
     }
     add("operators_not_fine", fmt::to_string(report_.divergences_total));
@@ -121,27 +123,24 @@ class Suite {
   }
 
   /// GitLab shows the text alone and Jenkins the message first, so it is in both.
-  std::string outcome_of(const Finding& finding) {
+  [[nodiscard]] std::string outcome_of(const Finding& finding) const {
     const std::string message = shorten_bytes(escape_name(finding.message), kMostFailure);
-    if (finding.consequence) {
-      ++skipped_;
-      return fmt::format("<skipped{}/>", attribute("message", since_text()));
-    }
+    if (finding.consequence) return skipped(since_text());
     if (finding.is_excused()) {
-      ++skipped_;
       const std::string why = finding.entry == nullptr ? "" : ": " + entry_text(*finding.entry);
-      return fmt::format("<skipped{}/>",
-                         attribute("message", shorten_bytes(message + why, kMostFailure)));
+      return skipped(shorten_bytes(message + why, kMostFailure));
     }
-    const bool is_error = is_trouble(finding.rule);
-    ++(is_error ? errors_ : failures_);
     const Rule& why = rule(finding.rule);
     const std::string text = message + "\n" + finding.detail + "\n" + std::string(why.help);
     return fmt::format("<{0}{1}{2}>{3}</{0}>",
-                       is_error ? "error" : "failure",
+                       is_trouble(finding.rule) ? "error" : "failure",
                        attribute("type", fmt::format("repro_check.{}", why.junit_type)),
                        attribute("message", message),
                        limited_text(text));
+  }
+
+  static std::string skipped(std::string_view message) {
+    return fmt::format("<skipped{}/>", attribute("message", message));
   }
 
   // Entities make text longer: a quote becomes six bytes, an escaped control up to ten.
@@ -165,7 +164,7 @@ class Suite {
   }
 
   void add_standing(const std::string& name, Subject subject, std::size_t run = 0) {
-    Case each{classname(""), name, "0.000", "", ""};
+    Case each{.classname = classname(""), .name = name};
     for (const Finding& finding : findings_) {
       // The first of a subject; more than one are of one kind.
       if (finding.subject != subject || finding.run != run) continue;
@@ -205,8 +204,7 @@ class Suite {
       add_standing("baseline", Subject::kBaseline);
       return;
     }
-    ++skipped_;
-    push({classname(""), "baseline", "0.000", "", "<skipped message=\"not asked\"/>"});
+    push({.classname = classname(""), .name = "baseline", .outcome = skipped("not asked")});
   }
 
   [[nodiscard]] std::string place_text(const Finding& finding) const {
@@ -223,18 +221,16 @@ class Suite {
     std::size_t left = kMostModules;
     for (const comparators::ModuleTally& module : report_.modules) {
       if (left-- == 0) break;
-      Case each{classname(module.path), "module", "0.000", "", ""};
-      const std::uint64_t judged = module.operators - module.not_judged;
+      Case each{.classname = classname(module.path), .name = "module"};
       if (module.not_fine > 0) {
-        each.outcome = fmt::format("<skipped message=\"{} of {} not fine{}\"/>",
-                                   module.not_fine,
-                                   format_count(module.operators, "operator"),
-                                   listed.contains(module.path) ? ": see the cases of the operators"
-                                                                : "; no case names them");
-        ++skipped_;
-      } else if (judged == 0) {
-        each.outcome = "<skipped message=\"no operator was judged\"/>";
-        ++skipped_;
+        const bool has_cases = listed.contains(module.path);
+        each.outcome = skipped(
+            fmt::format("{} of {} not fine{}",
+                        module.not_fine,
+                        format_count(module.operators, "operator"),
+                        has_cases ? ": see the cases of the operators" : "; no case names them"));
+      } else if (module.operators == module.not_judged) {
+        each.outcome = skipped("no operator was judged");
       }
       push(std::move(each));
     }
@@ -289,9 +285,6 @@ class Suite {
   std::vector<const Finding*> chosen_;  ///< operators that have a case
   std::vector<Case> cases_;
   std::set<std::pair<std::string, std::string>> names_;
-  std::size_t failures_ = 0;
-  std::size_t errors_ = 0;
-  std::size_t skipped_ = 0;
 };
 
 }  // namespace
@@ -304,9 +297,9 @@ std::string render_junit(std::span<const Report> reports, const DocumentOptions&
   std::string suites;
   for (const CiReport& view : ci_reports(reports, options)) {
     const Suite suite(view);
-    tests += suite.tests();
-    failures += suite.failures();
-    errors += suite.errors();
+    tests += suite.count("");
+    failures += suite.count("<failure");
+    errors += suite.count("<error");
     seconds += view.report.seconds;
     suites += suite.str();
   }

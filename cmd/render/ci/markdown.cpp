@@ -6,7 +6,6 @@
 #include "cmd/render/ci/findings.h"
 #include "cmd/render/render.h"
 #include "cmd/render/text.h"
-#include "cmd/render/text/report_sections.h"
 #include "cmd/render/words.h"
 #include "comparators/compare.h"
 
@@ -34,7 +33,7 @@ std::string verdict_block(const Report& report) {
   if (report.first_divergence) add("", report.first_divergence->cause.evidence, kMostVerdict);
   add("returned: ", returned_text(report), kMostVerdict / 2);
   add("random: ", random_text(report), kMostVerdict / 2);
-  for (const std::string& note : non_finite_notes(report)) add("", note, kMostVerdict / 2);
+  for (const std::string& note : report.non_finite) add("", note, kMostVerdict / 2);
   add("", report.mend, kMostVerdict);
   return markdown_block(text);
 }
@@ -53,86 +52,80 @@ std::string coverage_line(const Report& report) {
                      markdown_code(report.policy));
 }
 
-std::string table_row(const Finding& finding, const CiReport& view) {
-  const core::OpRecord& record = shown_record(*finding.op);
-  const SourcePlace place = view.place_of(finding);
-  const std::string source =
-      place.is_call ? fmt::format("{}:{}", place.file, place.line) : std::string();
-  return fmt::format("| {} | {} | {} | {} | {} |\n",
-                     shown_index(*finding.op),
-                     cell(operator_text(record)),
-                     cell(module_of(record)),
-                     cell(source),
-                     cell(finding.message));
+/// @param cells  as they stand, of the rows shown
+std::string table(std::string_view heads,
+                  const std::vector<std::vector<std::string>>& rows,
+                  std::uint64_t total) {
+  std::string out = fmt::format("{}\n", heads);
+  for (const auto& cells : rows) out += fmt::format("| {} |\n", fmt::join(cells, " | "));
+  if (total <= rows.size()) return out;
+  return out + fmt::format("\n... and {} more.\n", format_count(total - rows.size()));
 }
 
 /// Causes in trace order, then what follows from them, as far as there is room.
 std::string operator_table(const CiReport& view) {
-  std::vector<const Finding*> rows;
+  std::vector<std::vector<std::string>> rows;
+  std::uint64_t total = 0;
   for (const bool consequence : {false, true}) {
     for (const Finding& finding : view.findings) {
       const bool is_row = finding.subject == Subject::kOperator && !finding.is_excused();
-      if (is_row && finding.consequence == consequence) rows.push_back(&finding);
+      if (!is_row || finding.consequence != consequence || ++total > kMostRows) continue;
+      const core::OpRecord& record = shown_record(*finding.op);
+      const SourcePlace place = view.place_of(finding);
+      rows.push_back({fmt::format("{}", shown_index(*finding.op)),
+                      cell(operator_text(record)),
+                      cell(module_of(record)),
+                      cell(place.is_call ? fmt::format("{}:{}", place.file, place.line) : ""),
+                      cell(finding.message)});
     }
   }
   if (rows.empty()) return {};
-  const std::size_t shown = std::min(rows.size(), kMostRows);
-  std::string out = "\n| op | operator | module | source | differs |\n|---:|---|---|---|---|\n";
-  for (std::size_t i = 0; i < shown; ++i) out += table_row(*rows[i], view);
-  const std::uint64_t total = std::max<std::uint64_t>(view.report.divergences_total, rows.size());
-  if (total > shown) out += fmt::format("\n... and {} more.\n", format_count(total - shown));
-  return out;
+  return table("\n| op | operator | module | source | differs |\n|---:|---|---|---|---|",
+               rows,
+               std::max(view.report.divergences_total, total));
 }
 
 /// What is on the gate's list, and what each entry did: in every case.
 std::string expected_table(const GateOutcome* gate) {
   if (gate == nullptr || gate->expected.empty()) return {};
-  std::string out =
-      "\n| expected divergence | outcome | operators | until | owner | reason |\n"
-      "|---|---|---|---|---|---|\n";
-  const std::size_t shown = std::min(gate->expected.size(), kMostRows);
-  for (std::size_t i = 0; i < shown; ++i) {
-    const comparators::ExpectedOutcome& entry = gate->expected[i];
+  std::vector<std::vector<std::string>> rows;
+  for (const comparators::ExpectedOutcome& entry : gate->expected) {
+    if (rows.size() == kMostRows) break;
     std::string operators;
     for (const OpDivergence& op : entry.found) {
       if (operators.size() > kMostCell) break;
       const core::OpRecord& record = shown_record(op);
-      operators += (operators.empty() ? "" : ", ") + operator_text(record);
       const std::string place = raw_place_text(record.site.get());
-      if (!place.empty()) operators += fmt::format(" ({})", place);
+      operators += (operators.empty() ? "" : ", ") + operator_text(record) +
+                   (place.empty() ? "" : " (" + place + ")");
     }
     const std::string why = entry.issue.empty() ? entry.reason : entry.reason + ", " + entry.issue;
-    out += fmt::format("| {} | {} | {} | {} | {} | {} |\n",
-                       cell(entry.match),
-                       cell(word_of(entry.what)),
-                       operators.empty() ? "" : cell(operators),
-                       cell(entry.expires),
-                       cell(entry.owner),
-                       cell(why));
+    rows.push_back({cell(entry.match),
+                    cell(word_of(entry.what)),
+                    operators.empty() ? "" : cell(operators),
+                    cell(entry.expires),
+                    cell(entry.owner),
+                    cell(why)});
   }
-  if (gate->expected.size() > shown) {
-    out += fmt::format("\n... and {} more.\n", gate->expected.size() - shown);
-  }
-  return out;
+  return table(
+      "\n| expected divergence | outcome | operators | until | owner | reason |\n"
+      "|---|---|---|---|---|---|",
+      rows,
+      gate->expected.size());
 }
 
 std::string settings_table(const Report& report) {
-  if (report.differences.empty()) return {};
-  std::string out = fmt::format(
-      "\n<details><summary>{}</summary>\n\n| setting | baseline | candidate |\n|---|---|---|\n",
-      report.differences.size() == 1
-          ? "1 setting differs"
-          : fmt::format("{} settings differ", report.differences.size()));
-  const std::size_t shown = std::min(report.differences.size(), kMostSettings);
-  for (std::size_t i = 0; i < shown; ++i) {
-    const comparators::Difference& each = report.differences[i];
-    out += fmt::format(
-        "| {} | {} | {} |\n", cell(each.pointer), cell(each.baseline), cell(each.candidate));
+  std::vector<std::vector<std::string>> rows;
+  for (const comparators::Difference& each : report.differences) {
+    if (rows.size() == kMostSettings) break;
+    rows.push_back({cell(each.pointer), cell(each.baseline), cell(each.candidate)});
   }
-  if (report.differences.size() > shown) {
-    out += fmt::format("\n... and {} more.\n", report.differences.size() - shown);
-  }
-  return out + "\n</details>\n";
+  if (rows.empty()) return {};
+  const std::size_t total = report.differences.size();
+  return fmt::format("\n<details><summary>{} {}</summary>\n\n{}\n</details>\n",
+                     comparators::counted(total, "setting"),
+                     total == 1 ? "differs" : "differ",
+                     table("| setting | baseline | candidate |\n|---|---|---|", rows, total));
 }
 
 std::string commands(const Report& report, const DocumentOptions& options) {

@@ -117,7 +117,7 @@ class Run {
   /// What is to be known in every case, and what kept it from being judged.
   [[nodiscard]] Json notifications() const {
     Json out = Json::array();
-    for (const std::string& note : non_finite_notes(report_)) {
+    for (const std::string& note : report_.non_finite) {
       out.push_back(Json{{"level", "warning"}, {"message", text_object(note)}});
     }
     for (const Finding& finding : view_.findings) {

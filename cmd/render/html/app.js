@@ -4,6 +4,8 @@
 "use strict";
 
 {
+  const SHORT = { abs: "abs", rel: "rel", l2: "L2", ulp: "ULP" };
+
   class View {
     // parts: of the report as it stood before any script
     constructor(model, parts) {
@@ -43,7 +45,7 @@
         part.style.flexGrow = String(counts[state]);
         bar.append(part);
         const button = Page.el("button", { type: "button", class: `filter ${key}`, "aria-pressed": "false" },
-          Page.el("span", { class: "mark", "aria-hidden": "true" }, mark),
+          Page.mark(mark),
           Page.el("strong", {}, Page.count(counts[state])), ` ${word}`);
         button.addEventListener("click", () => {
           if (!this.states.delete(state)) this.states.add(state);
@@ -57,23 +59,16 @@
     }
 
     timelineCard() {
-      const buttons = Object.entries(Page.METRICS).map(([name, word]) => {
-        const button = Page.el("button", {
-          type: "button", "aria-pressed": String(name === this.timeline.metric), title: word,
-        }, { abs: "abs", rel: "rel", l2: "L2", ulp: "ULP" }[name]);
-        button.addEventListener("click", () => {
-          for (const other of buttons) other.setAttribute("aria-pressed", String(other === button));
-          this.metricWord.textContent = word;
-          this.timeline.setMetric(name);
-        });
-        return button;
-      });
       this.metricWord = Page.el("span", { class: "metric" }, Page.METRICS[this.timeline.metric]);
       const act = (label, word, does) => Page.el("button", { type: "button", "aria-label": word, title: word,
         onclick: does }, label);
       return Page.el("section", { class: "card timeline-card" },
         Page.el("div", { class: "cardhead" }, Page.el("h2", {}, "Timeline"), this.metricWord,
-          Page.el("span", { class: "group", role: "group", "aria-label": "Metric" }, buttons),
+          Page.choice("Metric", SHORT[this.timeline.metric], Object.fromEntries(
+            Object.entries(Page.METRICS).map(([name, word]) => [SHORT[name], [word, () => {
+              this.metricWord.textContent = word;
+              this.timeline.setMetric(name);
+            }]]))),
           Page.el("span", { class: "group", role: "group", "aria-label": "Zoom" },
             act("+", "Zoom in", () => this.timeline.zoom(0.5)),
             act("\u2212", "Zoom out", () => this.timeline.zoom(2)),

@@ -23,68 +23,49 @@
     });
   };
 
-  class TrendPlot {
+  class TrendPlot extends Page.Plot {
     constructor(data, node) {
+      super(`${Page.plural(data.time.length, "run")} of the gate: share that passed and greatest ULP distance. ` +
+        "The table below holds the newest ones.", true);
       this.data = data;
       this.size = data.time.length;
       this.shares = shares(data.outcome);
       this.ulps = data.ulp.map(Page.numeric).map((ulp) => ulp > 0 && Number.isFinite(ulp) ? ulp : null);
       const known = this.ulps.filter((ulp) => ulp !== null);
       this.most = known.length ? 10 ** Math.ceil(Math.log10(Math.max(...known)) + 0.02) : 0;
-      this.plotNode = Page.el("div", { class: "plot" });
-      this.lanes = Page.el("canvas", { class: "lanes", "aria-hidden": "true" });
-      this.tip = Page.el("div", { class: "tip", hidden: true });
-      this.node = Page.el("div", {
-        class: "timeline", role: "img", "aria-label":
-          `${Page.plural(this.size, "run")} of the gate: share that passed and greatest ULP distance. ` +
-          "The table below holds the newest ones.",
-      }, this.plotNode, this.lanes, this.tip);
       node.replaceChildren(this.legend(), this.node);
-      this.node.addEventListener("mousemove", (event) => this.hover(event));
-      this.node.addEventListener("mouseleave", () => { this.tip.hidden = true; });
       this.build();
     }
 
     legend() {
       return Page.el("p", { class: "hint" }, `Line: share of the last ${WINDOW} runs that passed. `,
         this.most ? "Dots: greatest ULP distance of a run, on a logarithm to the right. " : "", "Below: each run, ",
-        OUTCOMES.map(({ word, color }, i) => {
-          const mark = Page.el("span", { class: "mark", "aria-hidden": "true" }, "\u25a0");
-          mark.style.color = `var(${color})`;
-          return [i ? ", " : "", mark, word];
-        }).flat(), ".");
+        OUTCOMES.flatMap(({ word, color }, i) => [i ? ", " : "", Page.mark("\u25a0", "", color), word]), ".");
     }
 
-    build() {
-      const width = this.node.clientWidth;
-      if (!width) return;
-      if (this.plot) this.plot.destroy();
-      const axis = Page.axis();
+    options() {
       const range = [-0.5, this.size - 0.5];
-      this.plot = new uPlot({
-        width, height: HEIGHT, legend: { show: false }, padding: [10, this.most ? 0 : 26, 0, 0],
+      return {
+        height: HEIGHT, padding: [10, this.most ? 0 : 26, 0, 0],
         scales: {
           x: { time: false, range: () => range },
           share: { range: () => [0, 104] },
           ulp: { distr: 3, log: 10, range: () => [1, this.most || 10] },
         },
-        axes: [
-          { ...axis, size: 28, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 1e5],
-            values: (_, splits) => splits.map((x) => this.day(x)) },
-          { ...axis, size: 74, scale: "share", values: (_, splits) => splits.map((v) => `${v} %`) },
-          { ...axis, size: 74, scale: "ulp", side: 1, show: this.most > 0, grid: { show: false },
-            values: (_, splits) => splits.map((v) => v !== null && Math.log10(v) % 1 === 0
-              ? Page.ulp(v) : "") },
-        ],
+        x: (x) => this.day(x),
+        y: [{ scale: "share", values: (v) => `${v} %` },
+          { scale: "ulp", side: 1, show: this.most > 0, grid: { show: false },
+            values: (v) => v !== null && Math.log10(v) % 1 === 0 ? Page.ulp(v) : "" }],
         series: [
           {},
           { scale: "share", stroke: Page.color("--accent"), width: 2, points: { show: this.size < 3 } },
           { scale: "ulp", stroke: Page.color("--origin"), paths: () => null,
             points: { show: true, size: 7, fill: Page.color("--origin"), width: 1 } },
         ],
-        cursor: { y: false, points: { show: false }, drag: { x: false, y: false } },
+        cursor: { drag: { x: false, y: false } },
         hooks: { ready: [(plot) => this.drawLane(plot)] },
-      }, [this.ulps.map((_, i) => i), this.shares, this.ulps], this.plotNode);
+        data: [this.ulps.map((_, i) => i), this.shares, this.ulps],
+      };
     }
 
     day(x) {
@@ -106,18 +87,12 @@
       });
     }
 
-    hover(event) {
-      if (!this.plot) return;
-      const box = this.node.getBoundingClientRect();
-      const x = event.clientX - box.left;
-      const at = Math.floor((x - this.plot.over.offsetLeft) / this.plot.over.clientWidth * this.size);
-      this.tip.hidden = at < 0 || at >= this.size;
-      if (this.tip.hidden) return;
+    says(x) {
+      const at = Math.floor((x - this.left()) / this.plot.over.clientWidth * this.size);
+      if (at < 0 || at >= this.size) return null;
       const { time, commit, status, first } = this.data;
-      this.tip.replaceChildren(Page.el("strong", {}, `${status[at]} ${commit[at].slice(0, 12)}`),
-        Page.el("span", {}, time[at]), Page.el("span", {}, first[at]),
-        Page.el("span", {}, this.ulps[at] === null ? "" : `max ${Page.ulp(this.ulps[at])} ULP`));
-      Page.placeTip(this.tip, x, event.clientY - box.top);
+      return [`${status[at]} ${commit[at].slice(0, 12)}`, time[at], first[at],
+        this.ulps[at] === null ? "" : `max ${Page.ulp(this.ulps[at])} ULP`];
     }
   }
 

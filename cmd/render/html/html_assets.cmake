@@ -59,6 +59,7 @@ html_assets(
   text.js
   data.js
   query.js
+  plot.js
   charts.js
   timeline.js
   steps.js
@@ -67,6 +68,6 @@ html_assets(
   detail.js
   ledger.js
   app.js)
-html_assets(HTML_HISTORY history.js)
+html_assets(HTML_HISTORY plot.js history.js)
 html_read(HTML_FRAME frame.html)
 configure_file(html/html_assets.cpp.in "${CMAKE_CURRENT_BINARY_DIR}/html_assets.cpp" @ONLY)

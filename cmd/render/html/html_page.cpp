@@ -54,14 +54,44 @@ std::string html_heading(std::string_view word, std::string_view rest) {
                      html_text(rest));
 }
 
-std::string html_fact(std::string_view name, std::string_view value) {
-  return fmt::format("<div><dt>{}</dt><dd>{}</dd></div>\n", name, html_text(value));
+std::string html_facts(
+    std::initializer_list<std::pair<std::string_view, std::string>> names_and_values) {
+  std::string out = "<dl class=\"facts\">\n";
+  for (const auto& [name, value] : names_and_values) {
+    if (value.empty()) continue;
+    out += fmt::format("<div><dt>{}</dt><dd>{}</dd></div>\n", name, html_text(value));
+  }
+  return out + "</dl>\n";
 }
 
-std::string html_heads(std::initializer_list<std::string_view> names) {
-  std::string out;
-  for (const std::string_view name : names) out += fmt::format("<th scope=\"col\">{}</th>", name);
-  return out;
+std::string html_list(std::string_view before,
+                      const std::vector<std::string>& texts,
+                      std::string_view after) {
+  std::string items;
+  for (const std::string& text : texts) {
+    if (!text.empty()) items += "<li>" + html_text(text) + "</li>\n";
+  }
+  return items.empty() ? items : fmt::format("{}{}{}", before, items, after);
+}
+
+std::string html_row(const std::vector<std::string>& cells, bool is_named) {
+  std::string out = "<tr>";
+  for (const std::string& cell : cells) {
+    const bool is_head = is_named && &cell == cells.data();
+    out += (is_head ? "<th scope=\"row\">" : "<td>") + html_text(cell);
+    out += is_head ? "</th>" : "</td>";
+  }
+  return out + "</tr>\n";
+}
+
+std::string html_table(const std::vector<std::string>& heads, std::string_view rows) {
+  const std::string head = joined(heads, "", [](const std::string& name) {
+    return fmt::format("<th scope=\"col\">{}</th>", name);
+  });
+  return fmt::format(
+      "<div class=\"scroll\"><table><thead><tr>{}</tr></thead><tbody>\n{}</tbody></table></div>\n",
+      head,
+      rows);
 }
 
 std::string base64(std::string_view bytes) {

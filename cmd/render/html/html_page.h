@@ -5,6 +5,8 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "cmd/render/json/json_form.h"
 
@@ -31,10 +33,20 @@ std::string html_text(std::string_view name);
 
 /// What is read first. @param word  HTML; shown as a badge
 std::string html_heading(std::string_view word, std::string_view rest);
-/// A pair of `<dl class="facts">`.
-std::string html_fact(std::string_view name, std::string_view value);
-/// Cells at the top of a table. @param names  HTML
-std::string html_heads(std::initializer_list<std::string_view> names);
+/// A `<dl class="facts">` of those that have a value, which is no HTML yet.
+std::string html_facts(
+    std::initializer_list<std::pair<std::string_view, std::string>> names_and_values);
+/// `<li>` items of texts that are no HTML yet; empty of none.
+/// @param before, after  HTML of the list around them, of the classes it has
+std::string html_list(std::string_view before,
+                      const std::vector<std::string>& texts,
+                      std::string_view after);
+/// @param cells    no HTML yet
+/// @param is_named  whether the first of them is what the row is about
+std::string html_row(const std::vector<std::string>& cells, bool is_named = false);
+/// @param heads  HTML, of its columns
+/// @param rows   of html_row()
+std::string html_table(const std::vector<std::string>& heads, std::string_view rows);
 
 /// JSON for the inside of a <script>: ASCII alone, and without a character that could end the
 /// element or begin a comment.

@@ -16,7 +16,6 @@
 #include "cmd/render/json/report_json.h"
 #include "cmd/render/render.h"
 #include "cmd/render/text.h"
-#include "cmd/render/text/report_sections.h"
 #include "cmd/render/words.h"
 #include "comparators/compare.h"
 #include "core/trace/run_manifest.h"
@@ -48,27 +47,19 @@ std::string verdict_heading(const Report& report) {
 
 std::string facts(const Report& report) {
   const comparators::Coverage& c = report.coverage;
-  std::string out = "<dl class=\"facts\">\n";
-  const auto add = [&](std::string_view name, const std::string& value) {
-    out += html_fact(name, value);
-  };
-  if (const std::string text = returned_text(report); !text.empty()) add("returned", text);
-  add("compared",
-      fmt::format("{} of {}",
-                  format_count(c.compared),
-                  format_count(std::max(c.baseline_ops, c.candidate_ops), "operator")));
-  add("missing", format_count(c.missing_in_baseline + c.missing_in_candidate));
-  add("skipped", format_count(c.skipped));
-  if (c.not_judged > 0) add("not judged", format_count(c.not_judged));
-  add("tensors", fmt::format("{}, {}", format_count(c.tensors), format_bytes(c.bytes)));
-  if (!report.policy.empty()) add("policy", report.policy);
-  for (const auto& [name, text] : {std::pair("training", training_text(report)),
-                                   std::pair("program", program_text(report)),
-                                   std::pair("random", random_text(report))}) {
-    if (!text.empty()) add(name, text);
-  }
-  add("exit code", fmt::format("{}", static_cast<int>(comparators::exit_code_of(report))));
-  return out + "</dl>\n";
+  const std::string all = format_count(std::max(c.baseline_ops, c.candidate_ops), "operator");
+  return html_facts(
+      {{"returned", returned_text(report)},
+       {"compared", format_count(c.compared) + " of " + all},
+       {"missing", format_count(c.missing_in_baseline + c.missing_in_candidate)},
+       {"skipped", format_count(c.skipped)},
+       {"not judged", c.not_judged > 0 ? format_count(c.not_judged) : ""},
+       {"tensors", format_count(c.tensors) + ", " + format_bytes(c.bytes)},
+       {"policy", report.policy},
+       {"training", training_text(report)},
+       {"program", program_text(report)},
+       {"random", random_text(report)},
+       {"exit code", fmt::format("{}", static_cast<int>(comparators::exit_code_of(report)))}});
 }
 
 std::string why(const Report& report) {
@@ -82,11 +73,9 @@ std::string why(const Report& report) {
     if (!cause.advice.empty()) out += fmt::format("<p>{}</p>", html_text(cause.advice));
     out += "</div>\n";
   }
-  std::string reasons;
-  for (const std::string& reason : report.reasons) reasons += "<li>" + html_text(reason) + "</li>";
-  if (!report.mend.empty()) reasons += "<li>" + html_text(report.mend) + "</li>";
-  if (!reasons.empty()) out += "<ul class=\"reasons\">" + reasons + "</ul>\n";
-  return out;
+  std::vector<std::string> reasons = report.reasons;
+  reasons.push_back(report.mend);
+  return out + html_list("<ul class=\"reasons\">", reasons, "</ul>\n");
 }
 
 std::string next(const Report& report, const RenderOptions& options) {
@@ -102,32 +91,21 @@ bool is_manifest_known(const RunSummary& run) {
   return run.manifest.trace.operators > 0 || !run.manifest.settings.empty();
 }
 
-/// @param head  of its columns, as `<th>` elements
-std::string html_table(const std::string& head, const std::string& rows) {
-  return "<table><thead><tr>" + head + "</tr></thead><tbody>\n" + rows + "</tbody></table>";
-}
-
 /// What hardly anybody looks for, to be opened.
 std::string html_folded(const std::string& summary,
-                        const std::string& head,
+                        const std::vector<std::string>& heads,
                         const std::string& rows) {
   if (rows.empty()) return {};
-  return "<details><summary>" + summary + "</summary>" + html_table(head, rows) + "</details>";
+  return "<details><summary>" + summary + "</summary>" + html_table(heads, rows) + "</details>";
 }
 
 // Those that are expected to differ, and change no numbers, are folded.
 std::string differences(const Report& report) {
-  const std::string head = html_heads({"setting", "baseline", "candidate"});
+  const std::vector<std::string> heads{"setting", "baseline", "candidate"};
   std::string rows;
   std::string mild;
-  std::size_t mild_ones = 0;
   for (const comparators::Difference& d : report.differences) {
-    (d.affects_numbers ? rows : mild) +=
-        fmt::format("<tr><th scope=\"row\">{}</th><td>{}</td><td>{}</td></tr>\n",
-                    html_text(d.pointer),
-                    html_text(d.baseline),
-                    html_text(d.candidate));
-    mild_ones += d.affects_numbers ? 0U : 1U;
+    (d.affects_numbers ? rows : mild) += html_row({d.pointer, d.baseline, d.candidate}, true);
   }
   for (const comparators::NamedTensorDifference& tensor : report.named_tensors) {
     rows +=
@@ -139,9 +117,11 @@ std::string differences(const Report& report) {
   const std::string_view none = !is_known ? "Not known: a run has left no record of its settings."
                                 : mild.empty() ? "None: the runs were set up alike."
                                                : "None that changes numbers.";
-  const std::string shown = rows.empty() ? fmt::format("<p>{}</p>", none) : html_table(head, rows);
-  return "<section class=\"card\"><h2>Differing settings</h2>" + shown +
-         html_folded(fmt::format("{} that change no numbers", mild_ones), head, mild) +
+  return "<section class=\"card\"><h2>Differing settings</h2>" +
+         (rows.empty() ? fmt::format("<p>{}</p>", none) : html_table(heads, rows)) +
+         html_folded(fmt::format("{} that change no numbers", std::ranges::count(mild, '\n')),
+                     heads,
+                     mild) +
          "</section>\n";
 }
 
@@ -166,64 +146,47 @@ std::vector<std::pair<std::string_view, std::string>> run_facts(const RunSummary
 std::string runs(const Report& report) {
   if (report.runs.empty()) return {};
   std::vector<std::vector<std::pair<std::string_view, std::string>>> sides;
-  std::string head = "<th></th>";
+  std::vector<std::string> heads{""};
   for (const RunSummary& run : report.runs) {
     sides.push_back(run_facts(run));
-    head += html_heads({html_text(run.name)});
+    heads.push_back(html_text(run.name));
   }
   std::string apart;
   std::string alike;
-  std::vector<std::string_view> alike_ones;
+  std::vector<std::string> alike_ones;
   for (std::size_t i = 0; i < sides.front().size(); ++i) {
-    const auto& [name, first] = sides.front()[i];
-    std::string cells;
-    bool is_alike = true;
-    bool is_empty = true;
-    for (const auto& side : sides) {
-      cells += "<td>" + html_text(side[i].second) + "</td>";
-      is_alike = is_alike && side[i].second == first;
-      is_empty = is_empty && side[i].second.empty();
-    }
-    if (is_empty) continue;
-    (is_alike ? alike : apart) +=
-        fmt::format("<tr><th scope=\"row\">{}</th>{}</tr>\n", name, cells);
+    const std::string name(sides.front()[i].first);
+    std::vector<std::string> cells{name};
+    for (const auto& side : sides) cells.push_back(side[i].second);
+    const auto is_first = [&](const std::string& cell) { return cell == cells[1]; };
+    const bool is_alike = std::all_of(cells.begin() + 1, cells.end(), is_first);
+    if (is_alike && cells[1].empty()) continue;
+    (is_alike ? alike : apart) += html_row(cells, true);
     if (is_alike) alike_ones.push_back(name);
   }
-  return "<section class=\"card\"><h2>Runs</h2>" + (apart.empty() ? "" : html_table(head, apart)) +
-         html_folded(fmt::format("alike: {}", fmt::join(alike_ones, ", ")), head, alike) +
-         "</section>\n";
-}
-
-std::string operator_row(const OpDivergence& op) {
-  const core::OpRecord& record = shown_record(op);
-  const auto* output = leading_output(op);
-  return fmt::format("<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>\n",
-                     shown_index(op),
-                     word_of(op.relation),
-                     html_text(operator_text(record)),
-                     html_text(raw_place_text(record.site.get())),
-                     output == nullptr ? "" : html_text(amount_text(*output)));
+  return "<section class=\"card\"><h2>Runs</h2>" + (apart.empty() ? "" : html_table(heads, apart)) +
+         html_folded("alike: " + joined(alike_ones, ", "), heads, alike) + "</section>\n";
 }
 
 std::string operators(const Report& report) {
   std::vector<const OpDivergence*> listed = every_divergence(report);
   listed.resize(std::min(listed.size(), kStaticOperators));
-  std::string out =
-      "<div class=\"fallback\"><p>No script has run in this page: download the file and open it "
-      "from disk to see the timeline, the module tree and every operator.</p>\n";
-  if (!listed.empty()) {
-    std::string rows;
-    for (const OpDivergence* op : listed) rows += operator_row(*op);
-    out +=
-        html_table("<th>op</th><th>state</th><th>operator</th><th>place</th><th>by how much</th>",
-                   rows) +
-        "\n";
-    const std::uint64_t total = std::max<std::uint64_t>(report.divergences_total, listed.size());
-    if (total > listed.size()) {
-      out += fmt::format("<p>and {} more</p>\n", format_count(total - listed.size()));
-    }
-  }
-  return out + "</div>\n";
+  const std::string rows = joined(listed, "", [](const OpDivergence* op) {
+    const core::OpRecord& record = shown_record(*op);
+    const auto* output = leading_output(*op);
+    return html_row({fmt::format("{}", shown_index(*op)),
+                     std::string(word_of(op->relation)),
+                     operator_text(record),
+                     raw_place_text(record.site.get()),
+                     output == nullptr ? "" : amount_text(*output)});
+  });
+  const std::uint64_t total = std::max<std::uint64_t>(report.divergences_total, listed.size());
+  const std::string left = format_count(total - listed.size());
+  return "<div class=\"fallback\"><p>No script has run in this page: download the file and open it "
+         "from disk to see the timeline, the module tree and every operator.</p>\n" +
+         (rows.empty() ? ""
+                       : html_table({"op", "state", "operator", "place", "by how much"}, rows)) +
+         (total > listed.size() ? "<p>and " + left + " more</p>\n" : "") + "</div>\n";
 }
 
 std::string full_text(const Report& report, const RenderOptions& options) {
@@ -238,13 +201,9 @@ std::string full_text(const Report& report, const RenderOptions& options) {
 }
 
 std::string warnings(const Report& report) {
-  std::string items;
-  for (const std::string& warning : report.warnings) {
-    items += "<li>" + html_text(warning) + "</li>\n";
-  }
-  return items.empty() ? ""
-                       : "<section class=\"card warnings\"><h2>Warnings</h2><ul>" + items +
-                             "</ul></section>\n";
+  return html_list("<section class=\"card warnings\"><h2>Warnings</h2><ul>",
+                   report.warnings,
+                   "</ul></section>\n");
 }
 
 /// Operators that a page describes in full; the others have their row alone.
@@ -375,17 +334,16 @@ std::string resumed(const Report& report) {
   if (!report.resume) return {};
   std::string rows;
   for (const comparators::RestoredState& state : report.resume->states) {
-    rows += fmt::format(
-        "<tr><th scope=\"row\">{}</th><td>{}</td><td>{}</td></tr>\n",
-        html_text(comparators::state_name(state.kind)),
-        html_text(comparators::restored_name(state.outcome)),
-        html_text(state.outcome == comparators::Restored::kRight ? format_count(state.items, "item")
-                                                                 : restored_text(state)));
+    const bool is_right = state.outcome == comparators::Restored::kRight;
+    rows += html_row({std::string(comparators::state_name(state.kind)),
+                      std::string(comparators::restored_name(state.outcome)),
+                      is_right ? format_count(state.items, "item") : restored_text(state)},
+                     true);
   }
   return fmt::format("<section class=\"card\"><h2>Resumed at step {}</h2><p>{}</p>{}</section>\n",
                      report.resume->step,
                      html_text(checkpoint_text(*report.resume)),
-                     html_table(html_heads({"state", "restored", "at its first use"}), rows));
+                     html_table({"state", "restored", "at its first use"}, rows));
 }
 
 /// What a page says of a report before any script has run.

@@ -17,31 +17,23 @@
   // As many digits as float32 has, which most numbers are.
   const digits = (value) => Number.isFinite(value) ? String(Number(value.toPrecision(9))) : Page.error(value);
 
-  class StepPlot {
+  class StepPlot extends Page.Plot {
     // runs: names of baseline and candidate
     constructor(series, plot, runs) {
-      this.series = series;
-      this.log = plot.log;
-      this.unit = plot.unit;
-      this.runs = runs;
-      this.values = Object.fromEntries(SIDES.map(({ name }) => [name, series[name].map(Page.numeric)]));
-      this.sides = this.log ? SIDES.slice(1) : SIDES;
-      this.plotNode = Page.el("div", { class: "plot" });
-      this.tip = Page.el("div", { class: "tip", hidden: true });
-      this.node = Page.el("div", { class: "timeline", role: "img", "aria-label":
-        `${plot.word} of ${Page.plural(series.steps.length, "step")}. ${this.summary()}` }, this.plotNode, this.tip);
-      this.card = Page.el("figure", { class: "steps" }, Page.el("h3", {}, plot.word, this.legend()), this.node,
+      super("", false);
+      const { log, unit, word } = plot;
+      const values = Object.fromEntries(SIDES.map(({ name }) => [name, series[name].map(Page.numeric)]));
+      Object.assign(this, { series, log, unit, runs, values, sides: log ? SIDES.slice(1) : SIDES });
+      this.node.setAttribute("aria-label",
+        `${word} of ${Page.plural(series.steps.length, "step")}. ${this.summary()}`);
+      this.card = Page.el("figure", { class: "steps" }, Page.el("h3", {}, word, this.legend()), this.node,
         Page.el("figcaption", {}, this.summary()));
-      this.node.addEventListener("mousemove", (event) => this.hover(event));
-      this.node.addEventListener("mouseleave", () => { this.tip.hidden = true; });
     }
 
     legend() {
       if (this.log) return Page.el("span", { class: "hint" }, this.unit);
       return SIDES.map(({ color }, i) => {
-        const mark = Page.el("span", { class: "mark", "aria-hidden": "true" }, i ? "\u2505" : "\u2501");
-        mark.style.color = `var(${color})`;
-        return Page.el("span", { class: "hint" }, mark, this.runs[i]);
+        return Page.el("span", { class: "hint" }, Page.mark(i ? "\u2505" : "\u2501", "", color), this.runs[i]);
       });
     }
 
@@ -63,12 +55,8 @@
       return this.values[name].map((v) => Number.isFinite(v) && (!this.log || v > 0) ? v : null);
     }
 
-    build() {
-      const width = this.node.clientWidth;
-      if (!width) return;
-      if (this.plot) this.plot.destroy();
-      const { steps } = this.series;
-      const axis = Page.axis();
+    options() {
+      const { steps, first_apart: apart } = this.series;
       const columns = this.sides.map(({ name }) => this.shown(name));
       const known = columns.flat().filter((v) => v !== null);
       const low = Math.min(...known);
@@ -77,56 +65,30 @@
       const range = !known.length ? [this.log ? 0.1 : 0, 1]
         : this.log ? [10 ** Math.floor(Math.log10(low) - 0.02), 10 ** Math.ceil(Math.log10(high) + 0.02)]
           : [low - room, high + room];
-      const label = (v) => v === null ? "" : !this.log ? Page.error(v)
-        : Math.abs(Math.log10(v) % 1) < 1e-9 ? `1e${Math.round(Math.log10(v))}` : "";
       const edge = Math.max(0.5, (steps[steps.length - 1] - steps[0]) * 0.02);
-      this.plot = new uPlot({
-        width, height: HEIGHT, legend: { show: false }, padding: [10, 12, 0, 0],
+      return {
+        height: HEIGHT, padding: [10, 12, 0, 0],
         scales: {
           x: { time: false, range: () => [steps[0] - edge, steps[steps.length - 1] + edge] },
           y: { distr: this.log ? 3 : 1, log: 10, range: () => range },
         },
-        axes: [
-          { ...axis, size: 28, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 1e6],
-            values: (_, splits) => splits.map((x) => x < 0 ? "" : Page.brief(x)) },
-          { ...axis, size: 74, values: (_, splits) => splits.map(label) },
-        ],
-        series: [{}, ...this.sides.map(({ color, width: line, dash }) => ({
-          scale: "y", stroke: Page.color(color), width: line, dash: this.log ? undefined : dash,
+        x: (x) => x < 0 ? "" : Page.brief(x),
+        y: [{ values: this.log ? Page.powerLabel : Page.error }],
+        series: [{}, ...this.sides.map(({ color, width, dash }) => ({
+          scale: "y", stroke: Page.color(color), width, dash: this.log ? undefined : dash,
           points: { show: steps.length < 60, size: 5, fill: Page.color(color) },
         }))],
-        cursor: { y: false, points: { show: false }, drag: { x: false, y: false } },
-        hooks: { draw: [(plot) => this.drawParting(plot)] },
-      }, [steps, ...columns], this.plotNode);
+        cursor: { drag: { x: false, y: false } },
+        // Where the runs are bit-equal no longer.
+        hooks: { draw: [(plot) => { if (apart !== null) this.drawLine(plot, apart, [4, 3]); }] },
+        data: [steps, ...columns],
+      };
     }
 
-    // Where the runs are bit-equal no longer.
-    drawParting(plot) {
-      const { first_apart: apart } = this.series;
-      if (apart === null) return;
-      const { ctx, bbox } = plot;
-      const x = Math.round(plot.valToPos(apart, "x", true));
-      ctx.save();
-      ctx.strokeStyle = Page.color("--accent");
-      ctx.lineWidth = window.devicePixelRatio || 1;
-      ctx.setLineDash([4, 3]);
-      ctx.beginPath();
-      ctx.moveTo(x, bbox.top);
-      ctx.lineTo(x, bbox.top + bbox.height);
-      ctx.stroke();
-      ctx.restore();
-    }
-
-    hover(event) {
-      if (!this.plot) return;
-      const box = this.node.getBoundingClientRect();
-      const x = event.clientX - box.left;
-      const at = this.plot.posToIdx(x - this.plot.over.offsetLeft);
-      this.tip.hidden = false;
-      this.tip.replaceChildren(Page.el("strong", {}, `step ${this.series.steps[at]}`),
-        ...this.sides.map(({ name }, i) => Page.el("span", {},
-          `${this.log ? "apart by" : this.runs[i]} ${digits(this.values[name][at]) || "nothing recorded"}`)));
-      Page.placeTip(this.tip, x, event.clientY - box.top);
+    says(x) {
+      const at = this.plot.posToIdx(x - this.left());
+      return [`step ${this.series.steps[at]}`, ...this.sides.map(({ name }, i) =>
+        `${this.log ? "apart by" : this.runs[i]} ${digits(this.values[name][at]) || "nothing recorded"}`)];
     }
   }
 
@@ -154,15 +116,11 @@
       view.build();
     };
     const ordinals = 1 + Math.max(...all.map(({ ordinal }) => ordinal));
-    const buttons = [...Array(ordinals > 1 ? ordinals : 0).keys()].map((ordinal) => Page.el("button", {
-      type: "button", "aria-pressed": String(ordinal === 0), onclick: (event) => {
-        for (const other of buttons) other.setAttribute("aria-pressed", String(other === event.currentTarget));
-        show(ordinal);
-      } }, ordinal + 1));
+    const choices = Array.from({ length: ordinals > 1 ? ordinals : 0 },
+      (_, ordinal) => [ordinal + 1, ["", () => show(ordinal)]]);
     view.node = Page.el("section", { class: "card training" }, Page.el("div", { class: "cardhead" },
       Page.el("h2", {}, "Training"), Page.el("span", { class: "metric" }, "by step"),
-      Page.el("span", { class: "group", role: "group", "aria-label": "Which loss or optimizer of a step" }, buttons)),
-    body);
+      Page.choice("Which loss or optimizer of a step", "1", Object.fromEntries(choices))), body);
     show(0);
     return view;
   };

@@ -85,10 +85,24 @@ Page.head = (...words) => Page.el("thead", {}, Page.el("tr", {},
   words.map((word) => Page.el("th", { scope: "col" }, word))));
 Page.color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
+// A sign in front of a word, which says the same.
+Page.mark = (sign, key, color) => {
+  const mark = Page.el("span", { class: `mark ${key || ""}`, "aria-hidden": "true" }, sign);
+  if (color) mark.style.color = `var(${color})`;
+  return mark;
+};
 Page.stateBadge = (state) => {
   const { word, mark, key } = Page.states[state];
-  return Page.el("span", { class: `state ${key}` },
-    Page.el("span", { class: "mark", "aria-hidden": "true" }, mark), word);
+  return Page.el("span", { class: `state ${key}` }, Page.mark(mark), word);
+};
+// Buttons of which one is pressed. choices: {word: what pressing it does}
+Page.choice = (label, now, choices) => {
+  const buttons = Object.entries(choices).map(([word, [title, act]]) => Page.el("button", {
+    type: "button", "aria-pressed": String(word === now), title: title || null, onclick: (event) => {
+      for (const other of buttons) other.setAttribute("aria-pressed", String(other === event.currentTarget));
+      act();
+    } }, word));
+  return Page.el("span", { class: "group", role: "group", "aria-label": label }, buttons);
 };
 
 // To an operator, by what names it unless there are other words.

@@ -160,21 +160,15 @@
     }
   }
 
-  Page.Timeline = class {
+  Page.Timeline = class extends Page.Plot {
     constructor(model, { onPick, onRange }) {
+      super(`Timeline of ${Page.plural(model.size, "operator")}: errors by op index. ` +
+        "The table below holds the same numbers.", true, { tabindex: "0" });
       this.model = model;
       this.onPick = onPick;
       this.onRange = onRange;
       this.selected = Page.NONE;
       this.metric = this.bestMetric();
-      this.plotNode = Page.el("div", { class: "plot" });
-      this.lanes = Page.el("canvas", { class: "lanes", "aria-hidden": "true" });
-      this.tip = Page.el("div", { class: "tip", hidden: true });
-      this.node = Page.el("div", {
-        class: "timeline", role: "img", tabindex: "0", "aria-label":
-          `Timeline of ${Page.plural(model.size, "operator")}: errors by op index. ` +
-          "The table below holds the same numbers.",
-      }, this.plotNode, this.lanes, this.tip);
       this.overview = new Overview(model, (from, to) => this.show(from, to));
       this.sortPoints();
       this.listen();
@@ -186,7 +180,6 @@
       }
       return "abs";
     }
-
 
     setMetric(name) {
       this.metric = name;
@@ -222,52 +215,40 @@
         state, rows: rows.filter((row) => this.model.state[row] === state) })));
     }
 
-    // Once in the document, and again when its width or the colours change.
-    build() {
-      const width = this.node.clientWidth;
-      if (!width) return;
-      const range = this.range || [-0.5, Math.max(this.model.size - 0.5, 0.5)];
-      this.range = range;
-      if (this.plot) this.plot.destroy();
-      const axis = Page.axis();
-      const label = (x) => {
-        const row = Math.round(x);
-        return row >= 0 && row < this.model.size && Math.abs(x - row) < 1e-6
-          ? Page.count(this.model.shown(row)) : "";
-      };
-      this.plot = new uPlot({
-        width, height: this.most ? HEIGHT : FLAT, legend: { show: false }, padding: [10, 26, 0, 0],
+    options(axis) {
+      const range = this.range = this.range || [-0.5, Math.max(this.model.size - 0.5, 0.5)];
+      return {
+        height: this.most ? HEIGHT : FLAT, padding: [10, 26, 0, 0],
         scales: {
           x: { time: false, range: (_, from, to) => [from, to] },
           y: { distr: 3, log: 10, range: () => this.yRange },
         },
-        axes: [
-          { ...axis, values: (_, splits) => splits.map(label), incrs: [1, 2, 5, 10, 20, 50, 100, 200,
-            500, 1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 2e5, 5e5], size: 28 },
-          // Without a single error there is nothing to measure, and no room for the numbers.
-          { ...axis, size: 74, grid: { ...axis.grid, show: this.most > 0 },
-            values: (_, splits) => splits.map((v) => v === null || !this.most ? ""
-              : Math.abs(Math.log10(v) % 1) < 1e-9 ? `1e${Math.round(Math.log10(v))}` : "") },
-        ],
+        x: (x) => {
+          const row = Math.round(x);
+          return row >= 0 && row < this.model.size && Math.abs(x - row) < 1e-6
+            ? Page.count(this.model.shown(row)) : "";
+        },
+        // Without a single error there is nothing to measure, and no room for the numbers.
+        y: [{ grid: { ...axis.grid, show: this.most > 0 }, values: (v) => this.most ? Page.powerLabel(v) : "" }],
         series: [{}, ...DRAWN.map((state) => ({
           scale: "y", points: { show: false },
           paths: (plot) => { this.draw(plot, state); return null; },
         }))],
-        cursor: {
-          y: false, points: { show: false }, drag: { x: true, y: false },
-          bind: { dblclick: () => () => { this.reset(); return null; } },
-        },
+        cursor: { drag: { x: true, y: false }, bind: { dblclick: () => () => { this.reset(); return null; } } },
         hooks: {
-          ready: [() => this.overview.build(width, this.left(), this.right())],
+          ready: [() => this.overview.build(this.node.clientWidth, this.left(), this.right())],
           setScale: [(plot, key) => { if (key === "x") this.moved(plot); }],
           draw: [(plot) => this.drawSelection(plot)],
         },
-      }, [[range[0], range[1]], ...DRAWN.map(() => [null, null])], this.plotNode);
-      this.plot.setScale("x", { min: range[0], max: range[1] });
+        data: [range, ...DRAWN.map(() => [null, null])],
+      };
     }
 
-    left() { return this.plot.over.offsetLeft; }
-    right() { return this.left() + this.plot.over.clientWidth; }
+    build() {
+      super.build();
+      if (this.plot) this.plot.setScale("x", { min: this.range[0], max: this.range[1] });
+    }
+
     place(row) { return this.left() + this.plot.valToPos(row, "x"); }
 
     // Points on top of each other are drawn once: 100,000 of them have no more pixels than that.
@@ -307,26 +288,18 @@
 
     drawSelection(plot) {
       if (this.selected < 0) return;
+      this.drawLine(plot, this.selected, [4, 3]);
+      const value = this.heights[this.selected];
       const { ctx, bbox } = plot;
       const x = plot.valToPos(this.selected, "x", true);
-      if (x < bbox.left || x > bbox.left + bbox.width) return;
+      if (!(value > 0 && Number.isFinite(value)) || x < bbox.left || x > bbox.left + bbox.width) return;
       const ratio = window.devicePixelRatio || 1;
       ctx.save();
       ctx.strokeStyle = Page.color("--accent");
-      ctx.lineWidth = ratio;
-      ctx.setLineDash([4 * ratio, 3 * ratio]);
+      ctx.lineWidth = 2 * ratio;
       ctx.beginPath();
-      ctx.moveTo(x, bbox.top);
-      ctx.lineTo(x, bbox.top + bbox.height);
+      ctx.arc(x, plot.valToPos(value, "y", true), 8 * ratio, 0, 2 * Math.PI);
       ctx.stroke();
-      const value = this.heights[this.selected];
-      if (value > 0 && Number.isFinite(value)) {
-        ctx.setLineDash([]);
-        ctx.lineWidth = 2 * ratio;
-        ctx.beginPath();
-        ctx.arc(x, plot.valToPos(value, "y", true), 8 * ratio, 0, 2 * Math.PI);
-        ctx.stroke();
-      }
       ctx.restore();
     }
 
@@ -426,25 +399,19 @@
     }
 
     listen() {
-      const where = (event) => {
-        const box = this.node.getBoundingClientRect();
-        return [event.clientX - box.left, event.clientY - box.top];
-      };
       let down = null;
-      this.node.addEventListener("mousedown", (event) => { down = where(event); }, true);
+      this.node.addEventListener("mousedown", (event) => { down = this.where(event); }, true);
       this.node.addEventListener("click", (event) => {
-        const [x, y] = where(event);
+        const [x, y] = this.where(event);
         if (!this.plot || (down && Math.abs(down[0] - x) > 4)) return;
         const row = this.near(x, y);
         if (row >= 0) this.onPick(row);
       });
-      this.node.addEventListener("mousemove", (event) => this.hover(...where(event)));
-      this.node.addEventListener("mouseleave", () => { this.tip.hidden = true; });
       this.node.addEventListener("wheel", (event) => {
         if (!event.ctrlKey && !event.metaKey && !event.shiftKey) return;
         event.preventDefault();
         const [min, max] = this.range;
-        const [x] = where(event);
+        const [x] = this.where(event);
         const at = min + (x - this.left()) / this.plot.over.clientWidth * (max - min);
         this.zoom((event.deltaY || event.deltaX) > 0 ? 1.25 : 0.8, at);
       }, { passive: false });
@@ -462,19 +429,15 @@
       });
     }
 
-    hover(x, y) {
-      const row = this.plot ? this.near(x, y) : Page.NONE;
-      this.tip.hidden = row < 0;
+    says(x, y) {
+      const { model } = this;
+      const row = this.near(x, y);
       this.node.classList.toggle("aims", row >= 0);
-      if (row < 0) return;
-      const model = this.model;
+      if (row < 0) return null;
       const value = model.measured[this.metric][row];
-      this.tip.replaceChildren(
-        Page.el("strong", {}, `op ${model.label(row)} ${model.operator(row)}`),
-        Page.el("span", {}, model.module(row)),
-        Page.el("span", {}, Page.stateBadge(model.state[row]),
-          Number.isNaN(value) ? "" : ` ${METRICS[this.metric]} ${Page.error(value)}`));
-      Page.placeTip(this.tip, x, y);
+      return [`op ${model.label(row)} ${model.operator(row)}`, model.module(row),
+        [Page.stateBadge(model.state[row]),
+          Number.isNaN(value) ? "" : ` ${METRICS[this.metric]} ${Page.error(value)}`]];
     }
   };
 }

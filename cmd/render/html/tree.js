@@ -82,7 +82,7 @@
       },
       Page.el("span", { class: "twist", "aria-hidden": "true" },
         module.kids.size ? (open ? "\u25be" : "\u25b8") : ""),
-      Page.el("span", { class: `mark ${state.key}`, "aria-hidden": "true" }, state.mark),
+      Page.mark(state.mark, state.key),
       Page.el("span", { class: "name" }, module.name),
       Page.el("span", { class: "counts" },
         module.bad ? `${Page.brief(module.bad)} / ${Page.brief(module.total)}`

@@ -50,12 +50,8 @@ Json json_integer(const std::optional<std::uint64_t>& value) {
 }
 
 Json json_number(double value) {
-  if (std::isnan(value)) {
-    return "nan";
-  }
-  if (std::isinf(value)) {
-    return value > 0 ? "inf" : "-inf";
-  }
+  if (std::isnan(value)) return "nan";
+  if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
   return value;
 }
 

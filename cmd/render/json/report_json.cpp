@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <span>
@@ -15,6 +16,7 @@
 
 #include "cmd/render/words.h"
 #include "comparators/compare.h"
+#include "comparators/measure/policy.h"
 #include "core/error.h"
 #include "core/trace/run_manifest.h"
 
@@ -40,43 +42,23 @@ core::CallSite& own_site(core::OpRecord& record) {
   return own;
 }
 
-void describe_operator(JsonWriter f, const core::OpRecord& record) {
-  f.json() = json_text(record.op ? record.op->full_name() : "");
-}
-
-void describe_operator(JsonReader f, core::OpRecord& record) {
-  std::string full;
-  describe(f, full);
-  if (full.empty()) return;
+std::shared_ptr<const core::OperatorInfo> operator_called(const std::string& full) {
   const std::size_t dot = full.rfind('.');
   const bool has_overload = dot != std::string::npos && dot + 1 < full.size();
-  record.op = std::make_shared<core::OperatorInfo>(
+  return std::make_shared<core::OperatorInfo>(
       has_overload ? core::OperatorInfo{full.substr(0, dot), full.substr(dot + 1), false}
                    : core::OperatorInfo{full, "", false});
 }
 
-void describe_module(JsonWriter f, const core::OpRecord& record) {
-  f.json() = json_text(record.site ? record.site->module_path : "");
-}
-
-void describe_module(JsonReader f, core::OpRecord& record) {
-  if (const auto path = f.json().get<std::string>(); !path.empty()) {
-    own_site(record).module_path = path;
-  }
-}
-
-void describe_module_type(JsonWriter f, const core::OpRecord& record) {
-  if (record.site) describe(f, OrNull{record.site->module_type});
-}
-
-void describe_module_type(JsonReader f, core::OpRecord& record) {
-  if (!f.json().is_null()) describe(f, own_site(record).module_type);
-}
-
 /// `operator` and `module` of a record.
 void describe_names(auto f, Of<decltype(f), core::OpRecord>& record) {
-  describe_operator(f.at("operator"), record);
-  describe_module(f.at("module"), record);
+  std::string name = record.op ? record.op->full_name() : "";
+  std::string module(module_of(record));
+  f("operator", name)("module", module);
+  if constexpr (f.kReads) {
+    if (!name.empty()) record.op = operator_called(name);
+    if (!module.empty()) own_site(record).module_path = module;
+  }
 }
 
 /// {file, line, column}; null when not known.
@@ -142,15 +124,15 @@ Json json_percentiles(const std::optional<RelHistogram>& histogram) {
   return out;
 }
 
-void describe_position(JsonWriter f, std::uint64_t position) {
-  f.json() = fmt::format("{:016x}", position);
-}
-
-void describe_position(JsonReader f, std::uint64_t& position) {
+void describe_position(auto f, Of<decltype(f), std::uint64_t>& position) {
   constexpr int kHexadecimal = 16;
-  const auto text = f.json().get<std::string>();
-  const auto end = std::from_chars(text.data(), text.data() + text.size(), position, kHexadecimal);
-  if (end.ec != std::errc{}) f.refuse("a position is hexadecimal");
+  std::string text = fmt::format("{:016x}", position);
+  describe(f, text);
+  if constexpr (f.kReads) {
+    const char* end = text.data() + text.size();
+    if (std::from_chars(text.data(), end, position, kHexadecimal).ec == std::errc{}) return;
+    f.refuse("a position is hexadecimal");
+  }
 }
 
 // The bits say exactly which number it is; the text says it to a person.
@@ -200,7 +182,11 @@ void describe_call(auto f,
   describe_key(f.at("key"), shown, op.occurrence);
   f("op_index", Sides{op.baseline_index, op.candidate_index});
   describe_source(f.at("source"), shown);
-  describe_module_type(f.at("module_type"), shown);
+  std::string type = shown.site ? shown.site->module_type : "";
+  f("module_type", OrNull{type});
+  if constexpr (f.kReads) {
+    if (!type.empty()) own_site(shown).module_type = type;
+  }
 }
 
 }  // namespace
@@ -217,7 +203,7 @@ void describe(auto f, Of<decltype(f), core::Dtype>& dtype) {
 
 void describe(auto f, Of<decltype(f), comparators::UlpHistogram>& histogram) {
   for (std::size_t i = 0; i < histogram.size(); ++i) {
-    f(comparators::kUlpBuckets.at(i), histogram.at(i));
+    f(word_at(comparators::kUlpBuckets, i), histogram.at(i));
   }
 }
 
@@ -279,6 +265,7 @@ void describe(auto f, Of<decltype(f), TensorComparison>& it) {
   describe_digest(digest, "candidate", c);
   f MEMBER(outcome) TEXT(note) TEXT(policy) MEMBER(rule) MEMBER(slice) MEMBER(noise) MEMBER(fp64)
       MEMBER(metrics) MEMBER(samples);
+  if constexpr (f.kReads) it.policy_kind = comparators::described_policy(it.policy);
 }
 
 void describe(auto f, Of<decltype(f), comparators::Cause>& it) {
@@ -352,14 +339,12 @@ template void describe(JsonWriter, const core::GeneratorUse&);
 namespace {
 
 // Which side is nearer to the float64 result, which is all that is said of the ratio.
-void describe_nearer(JsonWriter f, const std::optional<double>& ratio) {
-  if (ratio) f.json() = *ratio == 1 ? "neither" : word_at(kSides, *ratio > 1 ? 0 : 1);
-}
-
-void describe_nearer(JsonReader f, std::optional<double>& ratio) {
-  if (f.json().is_null()) return;
-  const auto side = f.json().get<std::string>();
-  ratio = side == "neither" ? 1.0 : side == "candidate" ? 2.0 : 0.5;
+void describe_nearer(auto f, Of<decltype(f), std::optional<double>>& ratio) {
+  std::string side = !ratio ? "" : *ratio == 1 ? "neither" : *ratio > 1 ? "candidate" : "baseline";
+  describe(f, OrNull{side});
+  if constexpr (f.kReads) {
+    if (!side.empty()) ratio = side == "neither" ? 1.0 : side == "candidate" ? 2.0 : 0.5;
+  }
 }
 
 void describe_found(auto f, Of<decltype(f), OpDivergence>& op) {
@@ -553,19 +538,16 @@ void describe_ranges(auto f, std::string_view key, Of<decltype(f), core::OpRange
   });
 }
 
-void describe_threads(JsonWriter f, const core::RunManifest& m) {
+void describe_threads(auto f, Of<decltype(f), core::RunManifest>& m) {
   const std::string text = core::text_or_empty(core::used_setting(m, "threads.intra_op"));
-  std::uint64_t count = 0;
-  const auto end = std::from_chars(text.data(), text.data() + text.size(), count);
-  if (!text.empty() && end.ec == std::errc{} && *end.ptr == '\0') describe(f, count);
-}
-
-void describe_threads(JsonReader f, core::RunManifest& m) {
-  std::optional<std::uint64_t> count;
+  std::optional<std::uint64_t> count(0);
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *count);
+  if (text.empty() || error != std::errc{} || *end != '\0') count.reset();
   describe(f, count);
-  if (!count || m.created.empty()) return;
-  const std::string text = std::to_string(*count);
-  m.settings.push_back({"threads.intra_op", text, text});
+  if constexpr (f.kReads) {
+    if (!count || m.created.empty()) return;
+    m.settings.push_back({"threads.intra_op", std::to_string(*count), std::to_string(*count)});
+  }
 }
 
 // The dump that holds contents of a run's, and whether it was there to be read.
@@ -931,6 +913,13 @@ void describe_report(auto f,
     if (const auto part = f.part("gate", true)) describe_gate(*part, *gate);
   }
   f MEMBER(warnings).at("timing") NAMED("compare_seconds", seconds);
+  if constexpr (f.kReads) {
+    // Texts of ours, which say what they are by how they begin.
+    std::ranges::copy_if(it.warnings, std::back_inserter(it.non_finite), [](const auto& text) {
+      return text.starts_with("NaN ") || text.starts_with("Infinity ");
+    });
+    it.policy_kind = comparators::described_policy(it.policy);
+  }
 }
 
 std::string line(const Json& json) { return to_document(json, false); }
@@ -940,6 +929,15 @@ std::string line(const Json& json) { return to_document(json, false); }
 Json json_report(const Report& report, const RenderOptions& options) {
   Json out;
   describe_report(JsonWriter(out), report, options.hdf5_version, options.gate);
+  return out;
+}
+
+Json json_summary(const Report& it, const GateOutcome* gate) {
+  Json out;
+  const JsonWriter f = JsonWriter(out) MEMBER(coverage) MEMBER(rules) MEMBER(growth)
+      MEMBER(name_map) MEMBER(resume) MEMBER(observer);
+  if (it.repeat) describe_repeat(f.at("repeat"), *it.repeat);
+  if (gate != nullptr) f("expected", gate->expected);
   return out;
 }
 

@@ -18,6 +18,10 @@ inline constexpr const char* kReportVersion = "1.6";
 /// The object that render_json() writes, for documents that hold it.
 Json json_report(const Report& report, const RenderOptions& options);
 
+/// Of its members those that a text report puts into words: coverage, rules, growth, name_map,
+/// repeat, resume, observer, expected.
+Json json_summary(const Report& report, const GateOutcome* gate);
+
 // Parts of it that other documents hold as well.
 void describe(auto f, Of<decltype(f), comparators::TensorMetrics>& metrics);
 void describe(auto f, Of<decltype(f), core::GeneratorUse>& use);

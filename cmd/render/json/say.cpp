@@ -2,12 +2,10 @@
 #include "cmd/render/json/say.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstdint>
 #include <utility>
-#include <vector>
 
 #include "cmd/render/page.h"
 #include "cmd/render/text.h"
@@ -28,19 +26,24 @@ bool is_absent(const Json& value) {
 
 /// @param unit  as say() has them
 std::string value_text(const Json& value, std::string_view unit) {
+  if (value.is_null()) return {};
+  if (unit == "ulp") {
+    std::uint64_t ulp = 0;
+    describe(JsonReader(value), ulp);
+    return format_ulp(ulp);
+  }
   if (value.is_string()) return escape_name(value.get_ref<const std::string&>());
-  if (unit == "number") return format_error(value.get<double>());
+  if (unit == "number" && !value.is_number_integer()) return format_error(value.get<double>());
+  if (unit == "number") return value.dump();
   if (unit == "seconds") return format_seconds(value.get<double>());
   if (unit == "bytes") return format_bytes(value.get<std::uint64_t>());
   if (!unit.empty()) {
     const std::uint64_t count = value.is_array() ? value.size() : value.get<std::uint64_t>();
     return unit == "count" ? format_count(count) : format_count(count, unit);
   }
-  if (value.is_null()) return {};
   if (!value.is_array()) return value.dump();
-  std::vector<std::string> items;
-  for (const Json& item : value) items.push_back(value_text(item, ""));
-  const std::string text = fmt::format("{}", fmt::join(items, ", "));
+  const std::string text =
+      joined(value, ", ", [](const Json& item) { return value_text(item, ""); });
   return !value.empty() && value.front().is_string() ? text : "[" + text + "]";
 }
 
@@ -62,8 +65,11 @@ std::string said(std::string_view text, const Json& model, bool& whole) {
     }
     const std::size_t colon = std::min(inside.find(':'), inside.size());
     const Json& value = member(model, inside.substr(0, colon));
-    whole = whole && !is_absent(value);
-    out += value_text(value, inside.substr(std::min(colon + 1, inside.size())));
+    std::string_view unit = inside.substr(std::min(colon + 1, inside.size()));
+    const bool is_of_none = unit.ends_with('+') && value == 0;
+    if (unit.ends_with('+')) unit.remove_suffix(1);
+    whole = whole && !is_absent(value) && !is_of_none;
+    out += value_text(value, unit);
   }
   return out.append(text);
 }

@@ -18,9 +18,9 @@ Json cleaned(Json json);
 
 /// `text` with `{trace/level}` replaced by that member of `model`, and `{}` by all of it: names
 /// escaped, lists of numbers as an index, other lists by commas. A unit may follow: `{size:bytes}`,
-/// `{time:seconds}`, `{mean:number}` with four digits, `{zeros:count}`, `{tensors:tensor}` for a
-/// count of them. What stands in brackets is left out where a member that it asks for is null,
-/// false, empty or not there.
+/// `{time:seconds}`, `{mean:number}` with four digits, `{ulp_max:ulp}`, `{zeros:count}`,
+/// `{tensors:tensor}` for a count of them. What stands in brackets is left out where a member that
+/// it asks for is null, false, empty or not there, or 0 with a `+` behind its unit.
 std::string say(std::string_view text, const Json& model);
 
 struct ViewLine {

@@ -6,26 +6,14 @@
 #include <utility>
 #include <vector>
 
-#include "cmd/render/color.h"
+#include "cmd/options/command_line.h"
+#include "cmd/terminal/global_options.h"
 #include "core/error.h"
-#include "core/system/pinned.h"
 
 namespace repro_check::cmd {
 
-class Options;
-
-enum class ProgressMode { kAuto, kAlways, kNever };
-
-/// Options every verb takes, before or after its name.
-struct GlobalOptions {
-  bool quiet = false;
-  int verbosity = 0;
-  ColorMode color = ColorMode::kAuto;
-  ProgressMode progress = ProgressMode::kAuto;
-};
-
-/// One verb of the tool.
-class Command : core::Pinned {
+/// One verb of the tool, whose members say what it takes.
+class Command : public OptionGroup {
  public:
   struct About {
     std::string name;
@@ -33,10 +21,6 @@ class Command : core::Pinned {
     std::vector<std::string> examples;  ///< whole command lines, shown below the options
   };
   explicit Command(About said) : about(std::move(said)) {}
-  virtual ~Command() = default;
-
-  /// Adds options and positionals. They are bound to members, so the object outlives `options`.
-  virtual void define(Options& options) = 0;
 
   /// Carries the verb out; what it prints on stdout is one whole document or nothing.
   /// @throws core::Error
