@@ -130,6 +130,9 @@ def test_it_needs_nothing_but_what_every_system_has(wheel, tmp_path):
         licences = {name.split("/")[-2] for name in archive.namelist() if name.endswith("/copyright")}
     assert GRAFTED <= licences
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    # The libraries of the kit are linked where there is no {fmt}: each has what it uses of it within.
+    for library in (path for path in files if path.suffix == ".a"):
+        assert " U fmt::" not in output("nm", "--demangle", "--quiet", library), library
     assert not [path for path in files if str(ROOT).encode() in path.read_bytes()]
     programs = [path for path in files if path.read_bytes().startswith(b"\x7fELF")]
     assert {path.name for path in programs} == {"repro-check", "librepro_check_stub.so"}
