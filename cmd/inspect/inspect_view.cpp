@@ -45,7 +45,8 @@ std::string indented(const std::string& text, std::size_t by) {
 constexpr std::array kSummary{
     ViewLine{"dump", "{dump}"},
     ViewLine{"run", "{run_name}, recorded {created} by repro-check {tool_version}"},
-    ViewLine{"model", "{model_path} {model_method}, digest {model_digest}"},
+    ViewLine{"model", "{path} {method}, digest {digest}", "model"},
+    ViewLine{"program", "{}", "program"},
     ViewLine{"settings",
              "device {device}, seed {seed}, determinism {determinism}, rng {rng}, grad {grad}, "
              "dropout {dropout}"},
@@ -339,6 +340,13 @@ std::string summary_view(const core::DumpSource& dump, Form form, int verbosity)
   if (is_json(form)) return print_document(document, form);
   Json model = document["manifest"];
   model["dump"] = dump.location();
+  if (manifest.is_of_program()) {
+    model["program"] = manifest.model_path;
+  } else {
+    model["model"] = {{"path", manifest.model_path},
+                      {"method", manifest.model_method},
+                      {"digest", core::to_hex(manifest.model_digest)}};
+  }
   model["dropout"] = manifest.disable_dropout ? "disabled" : "as the model has it";
   model["calls"] = trace.operator_calls();
   model["own_contents"] = trace.contents - (trace.reference ? trace.reference->contents : 0);
