@@ -15,7 +15,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 FAULT = sys.argv[1] if len(sys.argv) > 1 else ""
-STEPS, MICRO_BATCHES = 4, 2
+STEPS, MICRO_BATCHES = int(os.environ.get("STEPS", "4")), 2
 
 
 class Net(nn.Module):
