@@ -3,7 +3,8 @@
 """What `repro-check exec` costs a step of training: `exec.py REPRO_CHECK SCRATCH ROUNDS`. In each round
 every program runs once bare, once recorded, and once under PyTorch's DebugMode; a round's ratio is
 that of its median steps. Printed are medians over the rounds, the middle half, and what the start
-costs."""
+costs. Then, in at least 25 rounds, the first of the programs on two ranks under DistributedDataParallel, bare
+and recorded."""
 import json
 import shutil
 import statistics
@@ -37,7 +38,14 @@ class Bench:
     def step(self, model: str, recorded: bool, *more: str) -> float:
         steps = STEPS[model] if not more else max(5, STEPS[model] // 4)
         command = self.python + [str(PROGRAM), model, str(steps), *more]
-        return statistics.median(json.loads(self.run(command, recorded)))
+        return statistics.median(wall for wall, _ in json.loads(self.run(command, recorded)))
+
+    def step_of_ranks(self, recorded: bool):
+        """@return by the clock, and what of it is waiting, above all for the other rank"""
+        launcher = self.python + ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+        steps = json.loads(self.run([*launcher, str(PROGRAM), "resnet", "8"], recorded))
+        return (statistics.median(wall for wall, _ in steps),
+                statistics.median(wall - busy for wall, busy in steps))
 
     def start(self, code: str, recorded: bool) -> float:
         begun = time.perf_counter()
@@ -48,6 +56,18 @@ class Bench:
 def spread(values) -> str:
     low, middle, high = statistics.quantiles(values, n=4, method="inclusive")
     return f"{middle:6.2f}   middle half {low:.2f} to {high:.2f}"
+
+
+def show_ranks(bench: Bench, rounds: int) -> None:
+    bare, recorded = [], []
+    for _ in range(rounds):
+        bare.append(bench.step_of_ranks(False))
+        recorded.append(bench.step_of_ranks(True))
+    wall, waiting = (statistics.median(column) for column in zip(*bare))
+    print(f"\n{NAMES['resnet']}, two ranks of one thread: {rounds} rounds, bare {wall:.1f} ms, {waiting:.1f} of it waiting")
+    print(f"  {'exec, digests':<18}{spread([r[0] / b[0] for r, b in zip(recorded, bare)])}")
+    print(f"  {'without waiting':<18}{spread([(r[0] - r[1]) / (b[0] - b[1]) for r, b in zip(recorded, bare)])}")
+    print(f"  {'waiting, ms more':<18}{spread([r[1] - b[1] for r, b in zip(recorded, bare)])}", flush=True)
 
 
 def main() -> None:
@@ -66,6 +86,7 @@ def main() -> None:
     for name, code in STARTS.items():
         more = [bench.start(code, True) - bench.start(code, False) for _ in range(max(rounds, 5))]
         print(f"  {name:<18}{spread(more)}", flush=True)
+    show_ranks(bench, max(rounds, 25))
 
 
 if __name__ == "__main__":
