@@ -6,9 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
-#include <fstream>
 #include <functional>
-#include <iterator>
 #include <memory>
 #include <optional>
 #include <system_error>
@@ -515,13 +513,6 @@ std::string age_text(const std::filesystem::path& file) {
 }
 
 }  // namespace
-
-std::string read_text_file(const std::filesystem::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(in), {}};
-  if (!in) throw core::Error(core::ErrorKind::kIo, "cannot read " + file.string());
-  return text;
-}
 
 GateResult judge_gate(GateCase gate) {
   GateResult result;

@@ -37,9 +37,6 @@ struct GateResult {
 /// @throws core::Error{kUsage} when an expected divergence matches no operator, core::Error{kIo}
 GateResult judge_gate(GateCase gate);
 
-/// @throws core::Error{kIo}
-std::string read_text_file(const std::filesystem::path& file);
-
 /// Where one gate keeps what it accepts.
 struct GatePlace {
   std::string name;

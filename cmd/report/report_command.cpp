@@ -14,11 +14,16 @@
 #include "cmd/gate/history.h"
 #include "cmd/options/command.h"
 #include "cmd/options/command_line.h"
+#include "cmd/ranks/rank_lines.h"
+#include "cmd/ranks/ranks_view.h"
 #include "cmd/render/json/report_json.h"
+#include "cmd/reports/rank_slices.h"
 #include "cmd/reports/report_flags.h"
 #include "cmd/reports/verdict.h"
 #include "cmd/terminal/logging.h"
 #include "cmd/terminal/output.h"
+#include "comparators/ranks/rank_reads.h"
+#include "comparators/ranks/ranks.h"
 #include "core/error.h"
 #include "core/text/text.h"
 
@@ -61,20 +66,22 @@ class ReportCommand final : public Command {
                  {"repro-check report report.json",
                   std::string("repro-check report report.json --report markdown=summary.md "
                               "--report sarif=repro.sarif"),
+                  "repro-check report --merge slice-*.jsonl    # of ranks or diff --format jsonl",
                   "repro-check report --history gate.jsonl --last 50",
                   "repro-check report --history gate.jsonl --report html=history.html",
                   "repro-check report --history gate.jsonl --gate bert --format json"}}) {}
 
   core::ExitCode run(const GlobalOptions& globals) override {
-    if (file_.has_value() == history_.has_value()) {
-      throw usage_error("give either a JSON report or --history",
+    if (file_.has_value() + history_.has_value() + !slices_.empty() != 1) {
+      throw usage_error("give either a JSON report, --history or --merge",
                         "for example repro-check report report.json --report markdown=summary.md");
     }
-    if (file_ && (gate_ || last_)) {
+    if (!history_ && (gate_ || last_)) {
       throw usage_error(gate_ ? "--gate is about a history" : "--last is about a history",
                         "give --history FILE in place of the report");
     }
     report_.check_output();
+    if (!slices_.empty()) return merge(globals);
     return file_ ? render_again(globals) : show_history(globals);
   }
 
@@ -91,6 +98,14 @@ class ReportCommand final : public Command {
     style.options.hdf5_version = read.hdf5_version;
     report_.emit(read.reports, style);
     return worst_exit(read.reports);
+  }
+
+  [[nodiscard]] core::ExitCode merge(const GlobalOptions& globals) const {
+    const std::vector<RankSlice> slices = read_slices(slices_);
+    const comparators::RanksReport report = comparators::judge(reads_of(slices));
+    const ReportStyle style = report_.style(globals, "text");
+    report_.write(ranks_report(report, slices.front().dumps.front(), style.format, globals));
+    return comparators::exit_code_of(report);
   }
 
   [[nodiscard]] core::ExitCode show_history(const GlobalOptions& globals) const {
@@ -128,6 +143,9 @@ class ReportCommand final : public Command {
   std::optional<std::string> file_ = value(&file_, "file REPORT.json  JSON report");
   std::optional<std::string> history_ =
       value(&history_, "--history FILE.jsonl  The history that `gate --history` appends to");
+  std::vector<std::string> slices_ = value(&slices_,
+                                           "--merge FILE  What `ranks` or `diff` said of some "
+                                           "ranks each, in JSON Lines: of all of them");
   std::optional<std::string> gate_ = value(&gate_, "--gate NAME  Of a history, this gate alone");
   std::optional<std::size_t> last_ =
       value(&last_, "--last N  Of a history, list so many runs of each gate (20)");

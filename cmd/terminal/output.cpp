@@ -8,6 +8,8 @@
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <iterator>
 #include <string>
 #include <system_error>
 
@@ -118,6 +120,13 @@ void write_file(const std::filesystem::path& file, std::string_view document) {
   NewFile made(file);
   made.put(document);
   made.commit();
+}
+
+std::string read_text_file(const std::filesystem::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  std::string text{std::istreambuf_iterator<char>(in), {}};
+  if (!in) throw core::Error(core::ErrorKind::kIo, "cannot read " + file.string());
+  return text;
 }
 
 void require_writable(const std::filesystem::path& file) {

@@ -72,6 +72,9 @@ void write_stdout_pieces(const std::function<void(const TextSink&)>& produce);
 /// @throws core::Error{kIo}
 void write_file(const std::filesystem::path& file, std::string_view document);
 
+/// @throws core::Error{kIo}
+std::string read_text_file(const std::filesystem::path& file);
+
 /// Fails early, before anything is recorded or compared, when write_file() could not succeed. The
 /// directory that is to hold the file is made.
 /// @throws core::Error{kUsage}

@@ -127,7 +127,9 @@ class RankReader {
   }
 
   void add_collective(const core::OpRecord& record) {
-    found_.collectives.add(record.step, collective_of(record));
+    collectives_.add(record.step, collective_of(record));
+    found_.entered[record.step] = collectives_.at(record.step);
+    found_.collectives = collectives_.count();
   }
 
   RankRoots finish() {
@@ -162,6 +164,7 @@ class RankReader {
   RankRoots found_;
   std::map<std::pair<std::uint32_t, std::string_view>, std::uint32_t> ordinals_;
   std::map<std::uint32_t, std::string> inputs_;
+  CollectiveRoots collectives_;
   std::string draws_;
 };
 

@@ -5,74 +5,32 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <atomic>
 #include <charconv>
 #include <map>
 #include <set>
+#include <string_view>
 #include <utility>
 
+#include "comparators/ranks/collectives.h"
+#include "comparators/ranks/rank_reads.h"
 #include "comparators/ranks/rank_roots.h"
 #include "core/digest/digest.h"
-#include "core/system/workers.h"
-#include "core/trace/op_record.h"
-#include "core/trace/program_records.h"
 #include "core/trace/run_manifest.h"
 
 namespace repro_check::comparators {
 namespace {
 
-/// What ranks have under one name when they begin.
-struct Beginning {
-  core::Digest digest;
-  std::size_t ranks = 0;
-  bool equal = true;
-};
-
-/// What one rank says when it is read.
-struct RankRead {
-  RankRoots roots;
-  std::uint32_t ranks = 0;  ///< how many there are, as it knows
-  bool wrapped = false;     ///< a wrapper makes replicas
-  bool grouped = false;     ///< it made groups of some of the ranks
-};
-
-/// What a rank has at some moment.
-struct Held {
-  RankState* state = nullptr;
-  const ReplicaRoot* root = nullptr;
-};
-
-/// Digests that any rank has, with how many have it; the greatest first.
-std::vector<std::pair<core::Digest, std::size_t>> by_frequency(const std::vector<Held>& held) {
-  std::map<core::Digest, std::size_t> by_digest;
-  for (const Held& each : held) ++by_digest[each.root->digest];
-  std::vector<std::pair<core::Digest, std::size_t>> sorted(by_digest.begin(), by_digest.end());
-  std::ranges::stable_sort(
-      sorted, std::greater<>(), [](const auto& entry) { return entry.second; });
-  return sorted;
-}
-
 class ReplicaComparison {
  public:
-  ReplicaComparison(std::span<const RankRecording> recordings,
-                    const OpenRank& open,
-                    std::uint32_t expected)
-      : open_(open) {
-    report_.expected = expected;
-    for (const RankRecording& recording : recordings) {
-      report_.ranks.push_back({recording, 0, 0, {}, {}, {}});
-    }
-  }
+  explicit ReplicaComparison(const RankReads& reads) : reads_(reads), moments_(reads.ranks) {}
 
   RanksReport run() {
-    read_all();
-    if (!wrapped_) {
-      set_aside_others();
-      if (!apart_.empty()) read_all();
-    }
-    report_.replicated = beginnings_.size() - apart_.size();
+    report_.expected = reads_.expected;
+    for (const RankRead& rank : reads_.ranks) note(rank);
+    const Beginnings beginnings = beginnings_of(reads_.ranks);
+    report_.set_aside.assign(reads_.apart.begin(), reads_.apart.end());
+    report_.replicated = beginnings.names - reads_.apart.size();
     find_absent();
-    gather();
     for (std::size_t k = 0; k < kReplicaKinds; ++k) judge(static_cast<ReplicaKind>(k));
     find_other_collective();
     find_equal_inputs();
@@ -82,185 +40,126 @@ class ReplicaComparison {
   }
 
  private:
-  /// Of a rank that can be read; what went wrong is its state.
-  template <typename Work>
-  void with_dump(RankState& state, Work&& work) {
-    if (state.failure) return;
-    try {
-      work(*open_(state.recording.location));
-    } catch (const core::Error& error) {
-      if (core::exit_code_for(error.kind()) != core::ExitCode::kDumpUnusable) throw;
-      state.failure = error.kind();
-      state.message = error.what();
-    }
-  }
-
-  /// Ranks are read side by side, and then put together in their order.
-  void read_all() {
-    std::vector<RankRead> read(report_.ranks.size());
-    std::atomic<std::size_t> next = 0;
-    const auto workers = std::min<std::size_t>(core::worker_count(0), read.size());
-    core::run_workers(std::max(static_cast<unsigned>(workers), 1U), [&](unsigned) {
-      for (std::size_t i = next++; i < read.size(); i = next++) {
-        with_dump(report_.ranks[i], [&](const core::DumpSource& dump) {
-          note_manifest(dump.manifest(), report_.ranks[i], read[i]);
-          read[i].roots = read_rank(dump, apart_);
-        });
-      }
-    });
-    roots_.clear();
-    beginnings_.clear();
-    begun_ = 0;
-    report_.unread = 0;
-    for (std::size_t i = 0; i < read.size(); ++i) {
-      if (!report_.ranks[i].failure) add(report_.ranks[i], std::move(read[i]));
-    }
-  }
-
-  void add(RankState& state, RankRead read) {
-    note_beginning(read.roots.beginning);
-    report_.expected = std::max(report_.expected, read.ranks);
-    wrapped_ = wrapped_ || read.wrapped;
-    grouped_ = grouped_ || read.grouped;
-    state.steps = read.roots.steps;
-    report_.unread += read.roots.unread;
-    report_.steps = roots_.empty() ? state.steps : std::min(report_.steps, state.steps);
-    roots_.emplace(&state, std::move(read.roots));
-  }
-
-  void note_beginning(const ReplicaItems& items) {
-    if (!items.empty()) ++begun_;
-    for (const auto& [name, digest] : items) {
-      Beginning& known = beginnings_.try_emplace(name, Beginning{digest}).first->second;
-      ++known.ranks;
-      known.equal = known.equal && known.digest == digest;
-    }
-  }
-
-  /// By a wrapper all parameters are replicas, else those that begin equal.
-  void set_aside_others() {
-    for (const auto& [name, known] : beginnings_) {
-      const bool sharded = !part_of(name).empty();
-      if (!known.equal || (!sharded && known.ranks != begun_)) apart_.insert(name);
-    }
-    report_.set_aside.assign(apart_.begin(), apart_.end());
-  }
-
-  static void note_manifest(const core::RunManifest& manifest, RankState& state, RankRead& read) {
-    state.operators = manifest.trace.operator_calls();
-    if (manifest.trace.partial) state.last_operator = manifest.trace.partial->last_operator;
-    read.ranks = number_fact(manifest, core::kRanks).value_or(0);
-    read.wrapped = core::environment_fact(manifest, core::kReplicaWrapper) != nullptr;
-    read.grouped = core::environment_fact(manifest, core::kRankGroups) != nullptr;
+  void note(const RankRead& rank) {
+    report_.ranks.push_back(rank.state);
+    if (!rank.state.is_read()) return;
+    report_.unread += rank.roots.unread;
+    report_.steps = read_.empty() ? rank.state.steps : std::min(report_.steps, rank.state.steps);
+    read_.push_back(&rank);
   }
 
   void find_absent() {
     std::set<std::uint32_t> present;
     for (const RankState& state : report_.ranks) present.insert(state.recording.rank);
-    for (std::uint32_t rank = 0; rank < report_.expected; ++rank) {
+    const std::uint32_t end = std::min(reads_.asked.end, report_.expected);
+    for (std::uint32_t rank = reads_.asked.first; rank < end; ++rank) {
       if (!present.contains(rank)) report_.absent.push_back(rank);
     }
   }
 
-  void gather() {
-    for (auto& [state, found] : roots_) {
-      for (const auto& [key, root] : found.roots) {
-        moments_[key].push_back({state, &root});
-        holders_[key.part].insert(state);
-      }
-    }
-  }
-
-  /// How many ranks must have something of a part alike.
-  std::size_t holders_of(const std::string& part) const {
-    return part.empty() ? roots_.size() : holders_.at(part).size();
-  }
-
-  /// At moments that every holder has: a rank that stopped is said to have stopped.
   void judge(ReplicaKind kind) {
-    if (roots_.size() < 2) return;
+    if (read_.size() < 2) return;
     ReplicaTally& tally = report_.kinds.at(static_cast<std::size_t>(kind));
-    for (const auto& [key, held] : moments_) {
+    for (const auto& moment : moments_.all()) {
+      const auto& [key, held] = moment;
       if (key.kind != kind) continue;
       const ReplicaRoot& first = *held.front().root;
-      if (holders_of(key.part) == 1) report_.alone += first.items;
-      if (held.size() < 2 || held.size() != holders_of(key.part)) continue;
+      if (moments_.holders_of(key.part) == 1) report_.alone += first.items;
+      if (!moments_.is_compared(moment)) continue;
       ++tally.moments;
       tally.items += first.items;
-      const bool equal = std::ranges::all_of(
-          held, [&](const Held& each) { return each.root->digest == first.digest; });
-      if (!equal && !tally.first) tally.first = descend(key, held);
+    }
+    if (const auto* first = moments_.first_difference(kind)) {
+      tally.first = difference_at(first->first, first->second);
     }
   }
 
-  ReplicaDifference descend(const ReplicaMoment& key, const std::vector<Held>& held) {
+  ReplicaDifference difference_at(const ReplicaMoment& key, const std::vector<Held>& held) const {
     const auto roots = by_frequency(held);
     ReplicaDifference difference;
     difference.kind = key.kind;
     difference.step = key.step;
-    const bool has_majority = roots.size() > 1 && roots[0].second > roots[1].second;
-    for (const auto& [state, root] : held) {
+    difference.of = held.front().root->items;
+    const bool has_majority = roots[0].second > roots[1].second;
+    for (const auto& [rank, root] : held) {
       const bool is_odd = root->digest != roots.front().first;
-      if (has_majority && is_odd) difference.odd.push_back(state->recording.rank);
+      if (has_majority && is_odd) difference.odd.push_back(rank->state.recording.rank);
       if (is_odd || difference.op == 0) {
-        difference.rank = state->recording.rank;
+        difference.rank = rank->state.recording.rank;
         difference.op = root->op;
       }
     }
-    std::map<std::string, std::set<core::Digest>> by_name;
-    std::map<std::string, std::size_t> having;
-    for (const auto& [state, root] : held) {
-      with_dump(*state, [&, op = root->op](const core::DumpSource& dump) {
-        std::uint64_t ignored = 0;
-        for (const ReplicaItem& item : items_of(dump.op(op), key.kind, apart_, ignored)) {
-          if (part_of(item.name) != key.part) continue;
-          by_name[item.name].insert(item.digest);
-          ++having[item.name];
-        }
-      });
-    }
-    difference.of = by_name.size();
-    for (const auto& [name, digests] : by_name) {
-      if (digests.size() > 1 || having[name] != held.size()) difference.names.push_back(name);
-    }
+    name_items(roots, difference);
     return difference;
   }
 
-  /// Where there is but one group, all ranks make the same collectives in the same order.
-  void find_other_collective() {
-    if (roots_.size() < 2 || grouped_) return;
-    std::uint32_t last = 0;
-    report_.collectives = roots_.begin()->second.collectives.count();
-    for (const auto& [state, found] : roots_) {
-      last = std::max(last, found.collectives.last_step());
-      report_.collectives = std::min(report_.collectives, found.collectives.count());
+  void name_items(const std::vector<std::pair<core::Digest, std::size_t>>& roots,
+                  ReplicaDifference& difference) const {
+    std::map<std::string_view, std::set<core::Digest>> by_name;
+    std::map<std::string_view, std::size_t> having;
+    for (const auto& [root, ranks] : roots) {
+      const auto found = reads_.items.find(root);
+      if (found == reads_.items.end()) return;  // equal in one part of the ranks, and in another
+      for (const ReplicaItem& item : found->second) {
+        by_name[item.name].insert(item.digest);
+        ++having[item.name];
+      }
     }
-    for (std::uint32_t step = 0; step <= last; ++step) {
-      const core::Digest first = roots_.begin()->second.collectives.at(step);
-      const bool equal = std::ranges::all_of(
-          roots_, [&](const auto& entry) { return entry.second.collectives.at(step) == first; });
-      if (!equal) return note_other_collective(step);
+    difference.of = by_name.size();
+    for (const auto& [name, digests] : by_name) {
+      if (digests.size() > 1 || having[name] != roots.size()) difference.names.emplace_back(name);
     }
   }
 
-  void note_other_collective(std::uint32_t step) {
-    std::map<RankState*, std::vector<CollectiveCall>> calls;
-    std::size_t most = 0;
-    for (const auto& [state, found] : roots_) {
-      with_dump(*state, [&](const core::DumpSource& dump) {
-        calls[state] = collectives_of(dump, step);
-        most = std::max(most, calls[state].size());
+  void find_other_collective() {
+    const bool grouped = std::ranges::any_of(reads_.ranks, &RankRead::grouped);
+    if (read_.size() < 2 || grouped) return;
+    report_.collectives = read_.front()->roots.collectives;
+    for (const RankRead* rank : read_) {
+      report_.collectives = std::min(report_.collectives, rank->roots.collectives);
+    }
+    if (const auto step = first_other_collectives(reads_.ranks)) note_other_collective(*step);
+  }
+
+  /// What the lowest rank that makes what this one makes in a step has told of it; null where no
+  /// part of the ranks had reason to look.
+  const std::vector<CollectiveCall>* calls_of(const RankRead& rank, std::uint32_t step) const {
+    const core::Digest made = entered_in(rank, step);
+    for (const RankRead* each : read_) {
+      if (entered_in(*each, step) != made) continue;
+      const std::uint32_t teller = each->state.recording.rank;
+      const auto found = std::ranges::find_if(reads_.collectives, [&](const auto& told) {
+        return told.rank == teller && told.step == step;
       });
+      if (found != reads_.collectives.end()) return &found->calls;
+    }
+    return nullptr;
+  }
+
+  void note_other_collective(std::uint32_t step) {
+    std::vector<std::pair<const RankState*, const std::vector<CollectiveCall>*>> calls;
+    std::size_t most = 0;
+    for (const RankRead* rank : read_) {
+      const auto* made = calls_of(*rank, step);
+      if (made == nullptr) {
+        report_.findings.push_back(
+            {RankFinding::Weight::kProof,
+             fmt::format("ranks make other collectives in step {}", step),
+             "compare these ranks in one call of `repro-check ranks`, which names the first"});
+        return;
+      }
+      calls.emplace_back(&rank->state, made);
+      most = std::max(most, made->size());
     }
     for (std::size_t i = 0; i < most; ++i) {
       const auto there =
-          std::ranges::find_if(calls, [&](const auto& entry) { return entry.second.size() > i; });
-      const CollectiveCall& made = there->second[i];
+          std::ranges::find_if(calls, [&](const auto& entry) { return entry.second->size() > i; });
+      const CollectiveCall& made = (*there->second)[i];
       const std::string where = fmt::format("collective {} of step {}", i + 1, step);
       for (const auto& [state, own] : calls) {
-        if (own.size() > i && own[i].meets(made)) continue;
-        report_.findings.push_back(own.size() > i
-                                       ? other_made(where, *there->first, made, *state, own[i])
+        if (own->size() > i && (*own)[i].meets(made)) continue;
+        report_.findings.push_back(own->size() > i
+                                       ? other_made(where, *there->first, made, *state, (*own)[i])
                                        : never_came(where, *there->first, made, *state));
         return;
       }
@@ -307,15 +206,17 @@ class ReplicaComparison {
 
   /// Batches must differ: two ranks that read the same compute the same.
   void find_equal_inputs() {
-    if (roots_.size() < 2) return;
+    if (read_.size() < 2) return;
+    const bool wrapped = std::ranges::any_of(reads_.ranks, &RankRead::wrapped);
     std::map<std::map<std::uint32_t, core::Digest>, std::vector<std::uint32_t>> readers;
-    for (const auto& [state, found] : roots_) {
-      if (!found.inputs.empty()) readers[found.inputs].push_back(state->recording.rank);
+    for (const RankRead* rank : read_) {
+      const auto& inputs = rank->roots.inputs;
+      if (!inputs.empty()) readers[inputs].push_back(rank->state.recording.rank);
     }
     for (const auto& [inputs, ranks] : readers) {
       if (ranks.size() < 2) continue;
       report_.findings.push_back(
-          {wrapped_ ? RankFinding::Weight::kProof : RankFinding::Weight::kSuspicion,
+          {wrapped ? RankFinding::Weight::kProof : RankFinding::Weight::kSuspicion,
            fmt::format("ranks {} read the same data: every batch of {} steps is equal",
                        fmt::join(ranks, ", "),
                        inputs.size()),
@@ -327,10 +228,10 @@ class ReplicaComparison {
   void find_equal_draws() {
     std::map<core::Digest, std::vector<std::uint32_t>> drawers;
     std::uint64_t draws = 0;
-    for (const auto& [state, found] : roots_) {
-      if (found.drawing == 0) continue;
-      drawers[found.draws].push_back(state->recording.rank);
-      draws = found.drawing;
+    for (const RankRead* rank : read_) {
+      if (rank->roots.drawing == 0) continue;
+      drawers[rank->roots.draws].push_back(rank->state.recording.rank);
+      draws = rank->roots.drawing;
     }
     for (const auto& [digest, ranks] : drawers) {
       if (ranks.size() < 2) continue;
@@ -347,8 +248,8 @@ class ReplicaComparison {
   }
 
   void find_frozen() {
-    const bool frozen = !roots_.empty() && std::ranges::all_of(roots_, [](const auto& entry) {
-      const RankRoots& found = entry.second;
+    const bool frozen = !read_.empty() && std::ranges::all_of(read_, [](const RankRead* rank) {
+      const RankRoots& found = rank->roots;
       std::set<core::Digest> seen;
       std::size_t moments = 0;
       for (const auto& [key, root] : found.roots) {
@@ -366,16 +267,10 @@ class ReplicaComparison {
          "look at the learning rate, and whether the optimizer has the parameters of this model"});
   }
 
-  const OpenRank& open_;
+  const RankReads& reads_;
+  const ReplicaMoments moments_;
   RanksReport report_;
-  std::map<RankState*, RankRoots> roots_;  ///< by rank: of states in one list
-  std::map<ReplicaMoment, std::vector<Held>> moments_;
-  std::map<std::string, std::set<RankState*>> holders_;  ///< by part
-  std::map<std::string, Beginning> beginnings_;
-  std::size_t begun_ = 0;  ///< ranks that have any
-  SetAside apart_;
-  bool wrapped_ = false;
-  bool grouped_ = false;
+  std::vector<const RankRead*> read_;  ///< those that can be
 };
 
 }  // namespace
@@ -423,6 +318,12 @@ RankCause cause_of(const ReplicaDifference& first) noexcept {
               "buffers are not handed out before the forward pass",
               "leave broadcast_buffers of DistributedDataParallel on, or use SyncBatchNorm"};
     case ReplicaKind::kGradients:
+      if (first.names.empty()) {
+        return {"gradients not reduced",
+                "parts of the ranks are equal each, and have other gradients than the others",
+                "look for a reduction that does not reach all ranks: a group of those of one "
+                "machine alone, or a parameter that it leaves out"};
+      }
       if (all) {
         return {
             "gradients not reduced",
@@ -454,15 +355,11 @@ RankCause cause_of(const ReplicaDifference& first) noexcept {
       "look for what writes parameters on one rank alone, and for other options of its optimizer"};
 }
 
-RanksReport compare_ranks(std::span<const RankRecording> recordings,
-                          const OpenRank& open,
-                          std::uint32_t expected) {
-  return ReplicaComparison(recordings, open, expected).run();
-}
+RanksReport judge(const RankReads& reads) { return ReplicaComparison(reads).run(); }
 
 core::ExitCode exit_code_of(const RanksReport& report) noexcept {
   const bool damaged = std::ranges::any_of(report.ranks, [](const RankState& state) {
-    return state.failure.has_value() || !state.last_operator.empty();
+    return !state.is_read() || !state.last_operator.empty();
   });
   const bool proven = std::ranges::any_of(report.findings, [](const RankFinding& finding) {
     return finding.weight == RankFinding::Weight::kProof;

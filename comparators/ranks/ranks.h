@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -37,6 +38,16 @@ std::string_view replica_kind_name(ReplicaKind kind) noexcept;
 /// there, or is none.
 std::optional<std::uint32_t> number_fact(const core::RunManifest& manifest, std::string_view name);
 
+/// Ranks from `first` up to, and without, `end`.
+struct RankRange {
+  std::uint32_t first = 0;
+  std::uint32_t end = std::numeric_limits<std::uint32_t>::max();
+
+  [[nodiscard]] bool contains(std::uint32_t rank) const noexcept {
+    return first <= rank && rank < end;
+  }
+};
+
 /// A recording of one rank.
 struct RankRecording {
   std::uint32_t rank = 0;
@@ -49,16 +60,18 @@ struct RankState {
   std::uint64_t operators = 0;
   std::uint32_t steps = 0;    ///< that its optimizer made
   std::string last_operator;  ///< where it did not come to its end
-  std::optional<core::ErrorKind> failure;
-  std::string message;  ///< of the failure
+  std::string message;        ///< why it cannot be read; empty = it can
+
+  [[nodiscard]] bool is_read() const noexcept { return message.empty(); }
 };
 
 /// Where ranks part in one kind, for the first time.
 struct ReplicaDifference {
   ReplicaKind kind = ReplicaKind::kParameters;
   std::uint32_t step = 0;
-  std::vector<std::string> names;  ///< that differ, sorted
-  std::size_t of = 0;              ///< names that were compared there
+  /// That differ, sorted; empty where no dump with it was at hand.
+  std::vector<std::string> names;
+  std::size_t of = 0;  ///< names that were compared there
   /// Those that have something else than most have; empty where no majority says which is wrong.
   std::vector<std::uint32_t> odd;
   std::uint32_t rank = 0;  ///< one that differs: an odd one, or the last
@@ -82,7 +95,7 @@ struct RankFinding {
 struct RanksReport {
   std::uint32_t expected = 0;  ///< ranks that ran, as they say themselves
   std::vector<RankState> ranks;
-  std::vector<std::uint32_t> absent;              ///< of the expected ones
+  std::vector<std::uint32_t> absent;              ///< of the expected ones that were asked for
   std::uint32_t steps = 0;                        ///< that every rank that was read has made
   std::array<ReplicaTally, kReplicaKinds> kinds;  ///< by ReplicaKind
   std::size_t replicated = 0;                     ///< parameters that are compared
@@ -109,14 +122,6 @@ RankCause cause_of(const ReplicaDifference& first) noexcept;
 
 /// Opens a recording. @throws core::Error as store::open_dump()
 using OpenRank = std::function<std::unique_ptr<core::DumpSource>(const std::string&)>;
-
-/// Holds the recordings of several ranks of one run against each other. Each is open only while it
-/// is read; of what was equal no more than one digest a kind, step and rank is kept.
-/// @param recordings  by rank, each once
-/// @param expected    how many ranks there were; 0 = as the recordings say
-RanksReport compare_ranks(std::span<const RankRecording> recordings,
-                          const OpenRank& open,
-                          std::uint32_t expected = 0);
 
 /// kDumpUnusable where a recording cannot be read or is cut short, kDivergence where replicas or a
 /// proof say so, kNotComparable where a rank is absent or nothing could be compared.

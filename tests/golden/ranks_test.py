@@ -95,6 +95,90 @@ class ManyRanks(unittest.TestCase):
         self.make(ranks=1)
         self.assertEqual(self.ranks(4)["first"], None)
 
+    def slice(self, first, end):
+        """What `ranks` says of some of them, in a file."""
+        file = self.tmp / f"{first}.jsonl"
+        done = self.tool("ranks", "run", "--ranks", f"{first}:{end}", "--format", "jsonl")
+        file.write_text(done.stdout)
+        return file
+
+    def slices(self, width):
+        return [self.slice(first, first + width) for first in range(0, RANKS, width)]
+
+    def merge(self, files, *words):
+        return self.tool("report", "--merge", *files, *words)
+
+    def expect_the_same(self, width):
+        """Slices that are put together say what the undivided command says."""
+        files = self.slices(width)
+        for words in ((), ("-q",), ("--format", "json")):
+            whole, merged = self.tool("ranks", "run", *words), self.merge(files, *words)
+            self.assertEqual((whole.returncode, whole.stdout), (merged.returncode, merged.stdout), merged.stderr)
+        return files, whole.returncode
+
+    def test_slices_say_what_the_whole_says(self):
+        self.make()
+        for width in (1, 7, RANKS):
+            self.assertEqual(self.expect_the_same(width)[1], 0)
+        self.make_again(5, 2, "grad")
+        for width in (4, 5, RANKS):
+            self.assertEqual(self.expect_the_same(width)[1], 1)
+        shutil.rmtree(self.tmp / "run" / "rank-9")
+        self.assertEqual(self.expect_the_same(6)[1], 1)
+        trace = self.tmp / "run" / "rank-7" / "trace.h5"
+        trace.write_bytes(trace.read_bytes()[:-2000])
+        self.assertEqual(self.expect_the_same(6)[1], 3)
+
+    def make_again(self, *fault):
+        shutil.rmtree(self.tmp / "run")
+        self.make(*fault)
+
+    def test_slices_that_are_equal_each(self):
+        # Names were not looked up where no slice had reason to.
+        self.make(0, 2, "grad", ranks=2)
+        files = [self.slice(rank, rank + 1) for rank in range(2)]
+        report = json.loads(self.merge(files, "--format", "json").stdout)
+        whole = self.ranks(1)
+        self.assertEqual(report["verdict"], whole["verdict"])
+        for member in ("step", "kind", "of", "odd_ranks", "rank", "op"):
+            self.assertEqual(report["first"][member], whole["first"][member])
+        self.assertEqual((report["first"]["names"], report["first"]["differing"]), ([], None))
+        self.assertIn("step 2, gradients: some of 10", self.merge(files).stdout)
+
+    def test_slices_that_cannot_be_put_together(self):
+        self.make()
+        files = self.slices(8)
+        self.assertEqual(self.merge(reversed(files)).returncode, 0)
+        joined = self.tmp / "joined.jsonl"
+        joined.write_text("".join(file.read_text() for file in files))
+        self.assertEqual(self.merge([joined]).returncode, 0)
+
+        def refused(code, files, said):
+            done = self.merge(files)
+            self.assertEqual((done.returncode, done.stdout), (code, ""), done.stderr)
+            self.assertIn(said, done.stderr)
+
+        refused(4, files[:2], "no file holds the ranks 16:24 of run")
+        refused(4, files[::2], "no file holds the ranks 8:16 of run")
+        refused(2, [*files, files[1]], "rank 8 is in both")
+        refused(2, ["missing.jsonl"], "missing.jsonl")
+        text = files[1].read_text()
+        for damage, said in (
+            (text[:-3], "it is cut short"),
+            (text[: text.rindex("\n", 0, -1) + 1], "it is cut short"),
+            (text.replace('"rank":9', '"rank":10', 1), "its lines are not those that were written"),
+            ("", "it is empty"),
+            ("{}\n", "it is no slice of ranks"),
+        ):
+            files[1].write_text(damage)
+            refused(3, files, said)
+            refused(3, files, "8.jsonl, line ")
+        files[1].write_text(text)
+        shutil.move(self.tmp / "run", self.tmp / "other")
+        done = self.tool("ranks", "other", "--ranks", "8:16", "--format", "jsonl")
+        files[1].write_text(done.stdout)
+        refused(2, files, "8.jsonl is of other, and")
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)

@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/ranks/rank_lines.h"
+
+#include <fmt/format.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <map>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "core/digest/digest.h"
+#include "core/error.h"
+
+namespace repro_check::cmd {
+
+using comparators::CollectiveCall;
+using comparators::RankRead;
+using comparators::RankReads;
+using comparators::RankRoots;
+using comparators::ReplicaItem;
+using comparators::ReplicaItems;
+using comparators::ReplicaKind;
+using comparators::StepCollectives;
+
+namespace {
+
+/// A digest a step.
+struct Steps {
+  std::vector<std::uint32_t> steps;
+  std::vector<core::Digest> digests;
+};
+
+/// Names, and a digest each.
+struct Names {
+  std::vector<std::string> names;
+  std::vector<core::Digest> digests;
+};
+
+/// The roots of one kind: those of one optimizer, and of one part of the tensors.
+struct RootColumn {
+  ReplicaKind kind = ReplicaKind::kParameters;
+  std::uint32_t ordinal = 0;
+  std::string part;
+  std::optional<std::uint32_t> as_rank;  ///< the same there: then nothing else stands here
+  std::vector<std::uint32_t> steps;
+  std::vector<core::Digest> digests;
+  std::vector<std::uint64_t> ops;
+  std::vector<std::uint64_t> items;
+};
+
+struct RankLine {
+  RankRead rank;  ///< but for its roots, and what a rank begins with
+  std::vector<RootColumn> columns;
+  std::optional<std::uint32_t> begins_as_rank;
+  Names beginning;
+  Steps inputs;
+  Steps entered;
+};
+
+/// What a root is made of.
+struct RootLine {
+  core::Digest root;
+  Names items;
+};
+
+}  // namespace
+
+void describe(auto f, Of<decltype(f), ReplicaKind>& it) {
+  f.word(it, ReplicaKind::kParameters, comparators::replica_kind_name);
+}
+
+DESCRIBE(Steps, MEMBER(steps) MEMBER(digests))
+DESCRIBE(Names, MEMBER(names) MEMBER(digests))
+DESCRIBE(RootColumn,
+         MEMBER(kind) MEMBER(ordinal) SOMETIMES(part) SOMETIMES(as_rank) SOMETIMES(steps)
+             SOMETIMES(digests) SOMETIMES(ops) SOMETIMES(items))
+DESCRIBE(CollectiveCall, MEMBER(op) MEMBER(sizes) MEMBER(place))
+DESCRIBE(StepCollectives, MEMBER(rank) MEMBER(step) MEMBER(calls))
+DESCRIBE(RootLine, MEMBER(root) MEMBER(items))
+
+void describe(auto f, Of<decltype(f), RankLine>& it) {
+  describe(f, it.rank.state);
+  f NAMED("ranks", rank.ranks) NAMED("wrapped", rank.wrapped) NAMED("grouped", rank.grouped)
+      NAMED("has_gradients", rank.roots.has_gradients) NAMED("drawing", rank.roots.drawing)
+          NAMED("draws", rank.roots.draws) NAMED("tensors_unread", rank.roots.unread)
+              NAMED("collectives", rank.roots.collectives) MEMBER(entered) MEMBER(inputs)
+                  SOMETIMES(begins_as_rank) MEMBER(beginning) NAMED("roots", columns);
+}
+
+namespace {
+
+Steps steps_of(const std::map<std::uint32_t, core::Digest>& digests) {
+  Steps steps;
+  for (const auto& [step, digest] : digests) {
+    steps.steps.push_back(step);
+    steps.digests.push_back(digest);
+  }
+  return steps;
+}
+
+Names names_of(const ReplicaItems& items) {
+  Names names;
+  for (const ReplicaItem& item : items) {
+    names.names.push_back(item.name);
+    names.digests.push_back(item.digest);
+  }
+  return names;
+}
+
+std::map<std::uint32_t, core::Digest> map_of(const Steps& steps) {
+  std::map<std::uint32_t, core::Digest> digests;
+  for (std::size_t i = 0; i < steps.steps.size(); ++i) {
+    digests[steps.steps[i]] = steps.digests.at(i);
+  }
+  return digests;
+}
+
+ReplicaItems items_of(const Names& names) {
+  ReplicaItems items;
+  for (std::size_t i = 0; i < names.names.size(); ++i) {
+    items.push_back({names.names[i], names.digests.at(i)});
+  }
+  return items;
+}
+
+std::vector<RootColumn> columns_of(const RankRoots& roots) {
+  std::map<std::tuple<ReplicaKind, std::uint32_t, std::string>, RootColumn> columns;
+  for (const auto& [moment, root] : roots.roots) {
+    RootColumn& column = columns[{moment.kind, moment.ordinal, moment.part}];
+    column.steps.push_back(moment.step);
+    column.digests.push_back(root.digest);
+    column.ops.push_back(root.op);
+    column.items.push_back(root.items);
+  }
+  std::vector<RootColumn> list;
+  for (auto& [key, column] : columns) {
+    std::tie(column.kind, column.ordinal, column.part) = key;
+    list.push_back(std::move(column));
+  }
+  return list;
+}
+
+/// Of one slice: finds what a rank has as another one before it.
+class LineWriter {
+ public:
+  RankLine line_of(const RankRead& rank) {
+    RankLine line;
+    line.rank = rank;
+    line.inputs = steps_of(rank.roots.inputs);
+    line.entered = steps_of(rank.roots.entered);
+    const std::uint32_t number = rank.state.recording.rank;
+    line.beginning = names_of(rank.roots.beginning);
+    line.begins_as_rank = known_since(number, json_of(line.beginning));
+    if (line.begins_as_rank) line.beginning = {};
+    for (RootColumn& column : columns_of(rank.roots)) {
+      column.as_rank = known_since(number, json_of(column));
+      if (column.as_rank) {
+        column = {
+            column.kind, column.ordinal, std::move(column.part), column.as_rank, {}, {}, {}, {}};
+      }
+      line.columns.push_back(std::move(column));
+    }
+    return line;
+  }
+
+ private:
+  /// The rank that had it first; empty where that is this one.
+  std::optional<std::uint32_t> known_since(std::uint32_t rank, const Json& what) {
+    const auto [found, is_new] = since_.try_emplace(what.dump(), rank);
+    return is_new ? std::nullopt : std::optional(found->second);
+  }
+
+  std::map<std::string, std::uint32_t> since_;
+};
+
+/// Of one slice: the inverse.
+class LineReader {
+  using Key = std::tuple<std::uint32_t, ReplicaKind, std::uint32_t, std::string>;
+
+ public:
+  void read(const Json& json, RankReads& into) {
+    const std::string type = json.at("type");
+    const JsonReader reader(json);
+    if (type == "rank") {
+      into.ranks.push_back(rank_of(reader));
+    } else if (type == "root") {
+      RootLine line;
+      describe(reader, line);
+      into.items.emplace(line.root, items_of(line.items));
+    } else if (type == "collectives") {
+      describe(reader, into.collectives.emplace_back());
+    } else if (type == "set_aside") {
+      const auto names = json.at("names").get<std::vector<std::string>>();
+      into.apart.insert(names.begin(), names.end());
+    } else {
+      reader.refuse("nothing is called \"" + type + "\"");
+    }
+  }
+
+ private:
+  RankRead rank_of(JsonReader reader) {
+    RankLine line;
+    describe(reader, line);
+    RankRead& rank = line.rank;
+    const std::uint32_t number = rank.state.recording.rank;
+    rank.roots.steps = rank.state.steps;
+    rank.roots.inputs = map_of(line.inputs);
+    rank.roots.entered = map_of(line.entered);
+    if (!line.begins_as_rank) beginnings_[number] = items_of(line.beginning);
+    rank.roots.beginning = beginnings_.at(line.begins_as_rank.value_or(number));
+    for (RootColumn& column : line.columns) {
+      const Key key{column.as_rank.value_or(number), column.kind, column.ordinal, column.part};
+      if (!column.as_rank) columns_[key] = std::move(column);
+      put(columns_.at(key), rank.roots);
+    }
+    return std::move(rank);
+  }
+
+  static void put(const RootColumn& column, RankRoots& into) {
+    for (std::size_t i = 0; i < column.steps.size(); ++i) {
+      into.roots[{column.steps[i], column.kind, column.ordinal, column.part}] = {
+          column.digests.at(i), column.ops.at(i), column.items.at(i)};
+    }
+  }
+
+  std::map<std::uint32_t, ReplicaItems> beginnings_;
+  std::map<Key, RootColumn> columns_;
+};
+
+template <typename T>
+Json typed(const char* type, const T& value) {
+  Json line{{"type", type}};
+  line.update(json_of(value));
+  return line;
+}
+
+}  // namespace
+
+std::vector<Json> lines_of(const RankReads& reads) {
+  std::vector<Json> lines;
+  if (!reads.apart.empty()) {
+    lines.push_back({{"type", "set_aside"}, {"names", reads.apart}});
+  }
+  LineWriter writer;
+  for (const RankRead& rank : reads.ranks) lines.push_back(typed("rank", writer.line_of(rank)));
+  for (const auto& [root, items] : reads.items) {
+    lines.push_back(typed("root", RootLine{root, names_of(items)}));
+  }
+  for (const StepCollectives& told : reads.collectives) {
+    lines.push_back(typed("collectives", told));
+  }
+  return lines;
+}
+
+RankReads reads_of(std::span<const RankSlice> slices) {
+  std::vector<RankReads> parts;
+  for (const RankSlice& slice : slices) {
+    RankReads& part = parts.emplace_back();
+    part.expected = slice.expected;
+    part.asked = slice.ranks;
+    LineReader reader;
+    std::size_t number = 1;
+    for (const Json& line : slice.lines) {
+      ++number;
+      try {
+        reader.read(line, part);
+      } catch (const std::exception& error) {
+        throw core::Error(
+            core::ErrorKind::kDumpDamaged,
+            fmt::format("{}, line {} of a slice: {}", slice.file, number, error.what()));
+      }
+    }
+  }
+  return joined(std::move(parts));
+}
+
+}  // namespace repro_check::cmd

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/ranks/ranks_view.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstdlib>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cmd/ranks/rank_lines.h"
+#include "cmd/render/json/json_form.h"
+#include "cmd/render/json/say.h"
+#include "cmd/render/page.h"
+#include "cmd/render/text.h"
+#include "cmd/terminal/global_options.h"
+#include "cmd/terminal/output.h"
+#include "comparators/ranks/ranks.h"
+#include "core/error.h"
+
+namespace repro_check::cmd {
+namespace {
+
+using comparators::RankFinding;
+using comparators::RanksReport;
+using comparators::ReplicaDifference;
+using comparators::ReplicaKind;
+
+/// The document is the model of the text as well.
+constexpr std::array kLines{
+    ViewLine{"cause", "{name}: {evidence}", "cause"},
+    ViewLine{"mend", "{advice}", "cause"},
+    ViewLine{
+        "first", "step {step}, {kind}: {shown}{more}[, {differing} of {of}][; {who}]", "first"},
+    ViewLine{"then", "step {step}, {kind}: {shown}{more}[, {differing} of {of}]", "inherited"},
+    ViewLine{"{weight}", "{what}", "findings"},
+    ViewLine{"absent", "rank {}", "absent"},
+    ViewLine{"unread", "rank {rank}: {message}", "unread_ranks"},
+    ViewLine{
+        "cut short", "rank {rank}: {steps:step}, the last operator was {last_operator}", "stopped"},
+    ViewLine{"compared", "{ranks_read:rank}, {steps:step}: {tallies}"},
+    ViewLine{
+        "sharded", "{:tensor} that one rank alone holds: nothing to compare them with", "alone"},
+    ViewLine{"not read", "{:tensor} without a digest", "tensors_unread"},
+    ViewLine{"not judged",
+             "{count:parameter} that were not equal before the first step, and no wrapper "
+             "replicates: {shown}{more}",
+             "not_judged"},
+    ViewLine{"mend", "{advice}", "findings"},
+};
+
+/// `a.weight, a.bias`, and how many more there are.
+void put_names(const std::vector<std::string>& names, Json& into) {
+  constexpr std::size_t kShown = 3;
+  const auto shown = std::span(names).first(std::min(names.size(), kShown));
+  into["shown"] = json_text(fmt::format("{}", fmt::join(shown, ", ")));
+  into["more"] = names.size() > kShown ? fmt::format(" and {} more", names.size() - kShown) : "";
+}
+
+Json difference_json(const ReplicaDifference& difference) {
+  Json json{{"step", difference.step},
+            {"kind", comparators::replica_kind_name(difference.kind)},
+            {"names", difference.names},
+            {"differing", difference.names.size()},
+            {"of", difference.of},
+            {"odd_ranks", difference.odd},
+            {"rank", difference.rank},
+            {"op", difference.op}};
+  put_names(difference.names, json);
+  if (difference.names.empty()) {
+    // No dump was at hand to look them up in.
+    json["differing"] = nullptr;
+    json["shown"] = fmt::format("some of {}", difference.of);
+  }
+  std::string who;
+  if (!difference.odd.empty()) {
+    who = difference.odd.size() == 1 ? "odd rank" : "odd ranks";
+    for (const std::uint32_t rank : difference.odd) who += fmt::format(" {}", rank);
+  }
+  json["who"] = who;  // empty where no majority says which is wrong
+  return json;
+}
+
+const char* status_of(const RanksReport& report) {
+  switch (comparators::exit_code_of(report)) {
+    case core::ExitCode::kReproducible:
+      return "in_sync";
+    case core::ExitCode::kDumpUnusable:
+      return "unusable";
+    case core::ExitCode::kNotComparable:
+      return "not_comparable";
+    default:
+      return "diverged";
+  }
+}
+
+/// What is said of the ranks that could not be read, or were cut short.
+Json only(const Json& ranks, const char* member) {
+  Json list = Json::array();
+  for (const Json& rank : ranks) {
+    if (!rank[member].is_null()) list.push_back(rank);
+  }
+  return list;
+}
+
+Json ranks_document(const RanksReport& report, const std::string& dump) {
+  Json document{{"format", "repro-check-ranks"},
+                {"version", "1.0"},
+                {"dump", dump},
+                {"verdict",
+                 {{"status", status_of(report)},
+                  {"exit_code", static_cast<int>(comparators::exit_code_of(report))}}},
+                {"expected_ranks", report.expected},
+                {"steps", report.steps},
+                {"ranks", json_of(report.ranks)},
+                {"absent", report.absent},
+                {"replicated", report.replicated},
+                {"set_aside", report.set_aside},
+                {"collectives", json_integer(report.collectives)},
+                {"alone", json_integer(report.alone)},
+                {"tensors_unread", report.unread}};
+  document["first"] = nullptr;
+  document["cause"] = nullptr;
+  document["inherited"] = Json::array();
+  document["kinds"] = Json::array();
+  const ReplicaDifference* leading = report.leading();
+  if (leading != nullptr) {
+    const comparators::RankCause cause = comparators::cause_of(*leading);
+    document["first"] = difference_json(*leading);
+    document["cause"] = {
+        {"name", cause.name}, {"evidence", cause.evidence}, {"advice", cause.advice}};
+  }
+  for (std::size_t k = 0; k < comparators::kReplicaKinds; ++k) {
+    const comparators::ReplicaTally& tally = report.kinds.at(k);
+    document["kinds"].push_back(
+        {{"kind", comparators::replica_kind_name(static_cast<ReplicaKind>(k))},
+         {"moments", json_integer(tally.moments)},
+         {"items", json_integer(tally.items)},
+         {"first", tally.first ? difference_json(*tally.first) : Json(nullptr)}});
+    if (tally.first && &*tally.first != leading) {
+      document["inherited"].push_back(difference_json(*tally.first));
+    }
+  }
+  std::stable_sort(document["inherited"].begin(),
+                   document["inherited"].end(),
+                   [](const Json& one, const Json& other) { return one["step"] < other["step"]; });
+  document["findings"] = Json::array();
+  for (const RankFinding& finding : report.findings) {
+    const bool proof = finding.weight == RankFinding::Weight::kProof;
+    document["findings"].push_back({{"weight", proof ? "proof" : "suspicion"},
+                                    {"what", json_text(finding.what)},
+                                    {"advice", json_text(finding.advice)}});
+  }
+  return cleaned(document);
+}
+
+/// `rank 1 was cut short`, `2 of 8 ranks were cut short or cannot be read`.
+std::string incomplete_ranks(const RanksReport& report) {
+  std::vector<const comparators::RankState*> states;
+  for (const comparators::RankState& state : report.ranks) {
+    if (!state.is_read() || !state.last_operator.empty()) states.push_back(&state);
+  }
+  if (states.size() > 1) {
+    return fmt::format("{} of {} were cut short or cannot be read",
+                       states.size(),
+                       format_count(report.ranks.size(), "rank"));
+  }
+  return fmt::format("rank {} {}",
+                     states.front()->recording.rank,
+                     states.front()->is_read() ? "was cut short" : "cannot be read");
+}
+
+std::string headline(const Json& document, const RanksReport& report) {
+  const std::string status = document["verdict"]["status"];
+  if (const ReplicaDifference* first = report.leading()) {
+    const std::string who = first->odd.size() == 1
+                                ? fmt::format("rank {} parts", first->odd.front())
+                                : std::string("ranks part");
+    return fmt::format("DIVERGED: {} at step {}, {}: {}\n",
+                       who,
+                       first->step,
+                       comparators::replica_kind_name(first->kind),
+                       escape_name(document["cause"]["name"].get<std::string>()));
+  }
+  if (status == "in_sync") {
+    return fmt::format("IN SYNC: {}, {}\n",
+                       format_count(report.ranks.size(), "rank"),
+                       format_count(report.steps, "step"));
+  }
+  if (status == "diverged") return say("DIVERGED: {what}\n", document["findings"].front());
+  if (status == "unusable") {
+    return fmt::format(
+        "INCOMPLETE: {}; nothing parts in the {} that the others have in common with it\n",
+        incomplete_ranks(report),
+        format_count(report.steps, "step"));
+  }
+  return report.absent.empty()
+             ? "NOT COMPARABLE: no step of an optimizer was recorded on two ranks\n"
+             : fmt::format("NOT COMPARABLE: {} of {} are absent\n",
+                           report.absent.size(),
+                           format_count(report.expected, "rank"));
+}
+
+std::string tallies(const RanksReport& report) {
+  std::string text;
+  for (std::size_t k = 0; k < comparators::kReplicaKinds; ++k) {
+    const comparators::ReplicaTally& tally = report.kinds.at(k);
+    if (tally.items == 0) continue;
+    text += fmt::format("{}{} {}",
+                        text.empty() ? "" : ", ",
+                        comparators::replica_kind_name(static_cast<ReplicaKind>(k)),
+                        format_count(tally.items));
+  }
+  if (report.collectives > 0) text += ", collectives " + format_count(report.collectives);
+  return text.empty() ? "nothing" : text;
+}
+
+std::string next_lines(const RanksReport& report) {
+  const ReplicaDifference* first = report.leading();
+  if (first == nullptr) return {};
+  const auto location = [&](std::uint32_t rank) {
+    const auto found = std::ranges::find(
+        report.ranks, rank, [](const auto& state) { return state.recording.rank; });
+    return shell_quote(found->recording.location);
+  };
+  const auto other = std::ranges::find_if(report.ranks, [&](const auto& state) {
+    const std::uint32_t rank = state.recording.rank;
+    return state.is_read() && rank != first->rank && std::ranges::count(first->odd, rank) == 0;
+  });
+  std::string text =
+      fmt::format("next: repro-check inspect {} --op {}\n", location(first->rank), first->op);
+  if (other != report.ranks.end()) {
+    text += fmt::format(
+        "next: repro-check diff {} {}\n", location(other->recording.rank), location(first->rank));
+  }
+  return text;
+}
+
+std::string text_of(Json document, const RanksReport& report) {
+  // Members for the text alone.
+  document["tallies"] = tallies(report);
+  document["unread_ranks"] = only(document["ranks"], "message");
+  document["stopped"] = only(document["ranks"], "last_operator");
+  document["ranks_read"] = document["ranks"].size() - document["unread_ranks"].size();
+  if (!report.set_aside.empty()) {
+    document["not_judged"] = {{"count", report.set_aside.size()}};
+    put_names(report.set_aside, document["not_judged"]);
+  }
+  return headline(document, report) + say_lines(kLines, document, 2) + next_lines(report);
+}
+
+}  // namespace
+
+std::string ranks_report(const RanksReport& report,
+                         const std::string& dump,
+                         std::string_view format,
+                         const GlobalOptions& globals) {
+  const Json document = ranks_document(report, dump);
+  const bool is_terminal = stdout_is_terminal();
+  if (format == "json") return to_document(document, is_terminal);
+  if (globals.quiet) return headline(document, report);
+  return wrapped(text_of(document, report), text_columns(is_terminal, &std::getenv));
+}
+
+}  // namespace repro_check::cmd

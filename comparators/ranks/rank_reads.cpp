@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comparators/ranks/rank_reads.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <functional>
+#include <iterator>
+#include <optional>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "core/error.h"
+#include "core/system/workers.h"
+#include "core/trace/program_records.h"
+#include "core/trace/run_manifest.h"
+
+namespace repro_check::comparators {
+namespace {
+
+/// What ranks have under one name when they begin.
+struct Beginning {
+  core::Digest digest;
+  std::size_t ranks = 0;
+  bool equal = true;
+};
+
+bool are_equal(std::span<const Held> held) {
+  return std::ranges::all_of(
+      held, [&](const Held& each) { return each.root->digest == held.front().root->digest; });
+}
+
+void note_manifest(const core::RunManifest& manifest, RankRead& read) {
+  read.state.operators = manifest.trace.operator_calls();
+  if (manifest.trace.partial) read.state.last_operator = manifest.trace.partial->last_operator;
+  read.ranks = number_fact(manifest, core::kRanks).value_or(0);
+  read.wrapped = core::environment_fact(manifest, core::kReplicaWrapper) != nullptr;
+  read.grouped = core::environment_fact(manifest, core::kRankGroups) != nullptr;
+}
+
+class ReadingOfRanks {
+ public:
+  ReadingOfRanks(std::span<const RankRecording> recordings, const OpenRank& open) : open_(open) {
+    for (const RankRecording& recording : recordings) {
+      reads_.ranks.emplace_back().state.recording = recording;
+    }
+  }
+
+  RankReads read(std::uint32_t expected, RankRange asked) {
+    read_all();
+    reads_.apart = beginnings_of(reads_.ranks).apart;
+    if (!reads_.apart.empty()) read_all();
+    for (const RankRead& rank : reads_.ranks) expected = std::max(expected, rank.ranks);
+    reads_.expected = expected;
+    reads_.asked = asked;
+    look_at_differences();
+    look_at_collectives();
+    return std::move(reads_);
+  }
+
+ private:
+  /// Of a rank that can be read; what went wrong is its state.
+  template <typename Work>
+  void with_dump(RankRead& rank, Work&& work) {
+    if (!rank.state.is_read()) return;
+    try {
+      work(*open_(rank.state.recording.location));
+    } catch (const core::Error& error) {
+      if (core::exit_code_for(error.kind()) != core::ExitCode::kDumpUnusable) throw;
+      rank.state.message = error.what();
+      rank.roots = {};
+    }
+  }
+
+  /// Ranks are read side by side.
+  void read_all() {
+    std::atomic<std::size_t> next = 0;
+    const auto workers = std::min<std::size_t>(core::worker_count(0), reads_.ranks.size());
+    core::run_workers(std::max(static_cast<unsigned>(workers), 1U), [&](unsigned) {
+      for (std::size_t i = next++; i < reads_.ranks.size(); i = next++) {
+        RankRead& rank = reads_.ranks[i];
+        with_dump(rank, [&](const core::DumpSource& dump) {
+          note_manifest(dump.manifest(), rank);
+          rank.roots = read_rank(dump, reads_.apart);
+          rank.state.steps = rank.roots.steps;
+        });
+      }
+    });
+  }
+
+  /// Of ranks with one root one is opened.
+  void look_at_differences() {
+    const ReplicaMoments moments(reads_.ranks);
+    for (std::size_t k = 0; k < kReplicaKinds; ++k) {
+      const auto kind = static_cast<ReplicaKind>(k);
+      const auto* first = moments.first_difference(kind);
+      if (first == nullptr) continue;
+      for (const auto& [rank, root] : first->second) {
+        if (reads_.items.contains(root->digest)) continue;
+        const auto dump = open_(rank->state.recording.location);
+        std::uint64_t ignored = 0;
+        ReplicaItems items = items_of(dump->op(root->op), kind, reads_.apart, ignored);
+        std::erase_if(items, [&](const ReplicaItem& item) {
+          return part_of(item.name) != first->first.part;
+        });
+        reads_.items.emplace(root->digest, std::move(items));
+      }
+    }
+  }
+
+  void look_at_collectives() {
+    const auto step = first_other_collectives(reads_.ranks);
+    if (!step) return;
+    std::set<core::Digest> seen;
+    for (const RankRead& rank : reads_.ranks) {
+      if (!rank.state.is_read() || !seen.insert(entered_in(rank, *step)).second) continue;
+      const auto dump = open_(rank.state.recording.location);
+      reads_.collectives.push_back(
+          {rank.state.recording.rank, *step, collectives_of(*dump, *step)});
+    }
+  }
+
+  const OpenRank& open_;
+  RankReads reads_;
+};
+
+}  // namespace
+
+ReplicaMoments::ReplicaMoments(std::span<const RankRead> ranks) {
+  for (const RankRead& rank : ranks) {
+    if (!rank.state.is_read()) continue;
+    ++ranks_;
+    std::set<std::string_view> parts;
+    for (const auto& [key, root] : rank.roots.roots) {
+      moments_[key].push_back({&rank, &root});
+      if (parts.insert(key.part).second) ++holders_[key.part];
+    }
+  }
+}
+
+std::size_t ReplicaMoments::holders_of(const std::string& part) const {
+  return part.empty() ? ranks_ : holders_.at(part);
+}
+
+bool ReplicaMoments::is_compared(const Map::value_type& moment) const {
+  const auto& [key, held] = moment;
+  return held.size() > 1 && held.size() == holders_of(key.part);
+}
+
+const ReplicaMoments::Map::value_type* ReplicaMoments::first_difference(ReplicaKind kind) const {
+  const auto found = std::ranges::find_if(moments_, [&](const auto& moment) {
+    return moment.first.kind == kind && is_compared(moment) && !are_equal(moment.second);
+  });
+  return found == moments_.end() ? nullptr : &*found;
+}
+
+std::vector<std::pair<core::Digest, std::size_t>> by_frequency(std::span<const Held> held) {
+  std::map<core::Digest, std::size_t> by_digest;
+  for (const Held& each : held) ++by_digest[each.root->digest];
+  std::vector<std::pair<core::Digest, std::size_t>> sorted(by_digest.begin(), by_digest.end());
+  std::ranges::stable_sort(
+      sorted, std::greater<>(), [](const auto& entry) { return entry.second; });
+  return sorted;
+}
+
+core::Digest entered_in(const RankRead& rank, std::uint32_t step) {
+  const auto found = rank.roots.entered.find(step);
+  return found == rank.roots.entered.end() ? core::Digest{} : found->second;
+}
+
+std::optional<std::uint32_t> first_other_collectives(std::span<const RankRead> ranks) {
+  // Where there is but one group, all ranks make the same ones in the same order.
+  if (std::ranges::any_of(ranks, &RankRead::grouped)) return std::nullopt;
+  std::set<std::uint32_t> steps;
+  const RankRead* first = nullptr;
+  for (const RankRead& rank : ranks) {
+    if (first == nullptr && rank.state.is_read()) first = &rank;
+    for (const auto& [step, root] : rank.roots.entered) steps.insert(step);
+  }
+  for (const std::uint32_t step : steps) {
+    const bool equal = std::ranges::all_of(ranks, [&](const RankRead& rank) {
+      return !rank.state.is_read() || entered_in(rank, step) == entered_in(*first, step);
+    });
+    if (!equal) return step;
+  }
+  return std::nullopt;
+}
+
+Beginnings beginnings_of(std::span<const RankRead> ranks) {
+  std::map<std::string_view, Beginning> known;
+  std::size_t begun = 0;
+  for (const RankRead& rank : ranks) {
+    if (!rank.roots.beginning.empty()) ++begun;
+    for (const auto& [name, digest] : rank.roots.beginning) {
+      Beginning& one = known.try_emplace(name, Beginning{digest}).first->second;
+      ++one.ranks;
+      one.equal = one.equal && one.digest == digest;
+    }
+  }
+  Beginnings beginnings{known.size(), {}};
+  // By a wrapper all parameters are replicas, else those that begin equal.
+  if (std::ranges::any_of(ranks, &RankRead::wrapped)) return beginnings;
+  for (const auto& [name, one] : known) {
+    const bool sharded = !part_of(name).empty();
+    if (!one.equal || (!sharded && one.ranks != begun)) beginnings.apart.emplace(name);
+  }
+  return beginnings;
+}
+
+RankReads read_ranks(std::span<const RankRecording> recordings,
+                     const OpenRank& open,
+                     std::uint32_t expected,
+                     RankRange asked) {
+  return ReadingOfRanks(recordings, open).read(expected, asked);
+}
+
+RankReads joined(std::vector<RankReads> parts) {
+  RankReads whole = std::move(parts.front());
+  std::vector<SetAside> left_out{whole.apart};
+  for (RankReads& part : std::span(parts).subspan(1)) {
+    whole.expected = std::max(whole.expected, part.expected);
+    whole.asked = {std::min(whole.asked.first, part.asked.first),
+                   std::max(whole.asked.end, part.asked.end)};
+    std::ranges::move(part.ranks, std::back_inserter(whole.ranks));
+    whole.items.merge(part.items);
+    std::ranges::move(part.collectives, std::back_inserter(whole.collectives));
+    left_out.push_back(std::move(part.apart));
+  }
+  std::ranges::sort(
+      whole.ranks, {}, [](const RankRead& rank) { return rank.state.recording.rank; });
+  whole.apart = beginnings_of(whole.ranks).apart;
+  for (const SetAside& each : left_out) {
+    if (each == whole.apart) continue;
+    SetAside other;
+    std::ranges::set_symmetric_difference(each, whole.apart, std::inserter(other, other.end()));
+    throw core::Error(
+        core::ErrorKind::kNotComparable,
+        fmt::format("{} and {} more parameters are replicas in some parts of the ranks, and not "
+                    "in others",
+                    *other.begin(),
+                    other.size() - 1),
+        "no wrapper says which are replicas, and what a part of the ranks begins with does not "
+        "tell: compare them in one call of `repro-check ranks`, without --ranks");
+  }
+  return whole;
+}
+
+}  // namespace repro_check::comparators
