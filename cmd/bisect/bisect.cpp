@@ -16,10 +16,12 @@
 #include "cmd/recording/space.h"
 #include "cmd/render/render.h"
 #include "cmd/render/text.h"
+#include "cmd/reports/rank_pairs.h"
 #include "cmd/reports/verdict.h"
 #include "cmd/terminal/logging.h"
 #include "core/error.h"
 #include "dumpers/store/directory/dump_directory.h"
+#include "dumpers/store/directory/rank_dumps.h"
 #include "dumpers/store/dump_reader.h"
 
 namespace repro_check::cmd {
@@ -83,7 +85,7 @@ class Bisection {
   /// What a dump says it is; empty for one that cannot be read.
   static std::string identity(const std::filesystem::path& dump) {
     try {
-      const auto opened = store::open_dump(dump);
+      const auto opened = store::open_dump(store::leading_dump(dump));
       expect_own(*opened, dump);
       return core::to_hex(opened->manifest().trace.index_digest);
     } catch (const core::Error& error) {
@@ -186,7 +188,7 @@ class Bisection {
       return {{}, TrialOutcome::kUnresolved, headline(failed)};
     }
     progress_.stage("comparing");
-    Report report = judge(baseline_dump(), trial.dump, plan_.options);
+    Report report = judge_runs(baseline_dump(), trial.dump, plan_.options);
     progress_.clear();
     TrialOutcome outcome = TrialOutcome::kUnresolved;
     if (report.status == Status::kDiverged) outcome = TrialOutcome::kShows;

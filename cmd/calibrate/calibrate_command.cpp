@@ -30,6 +30,7 @@
 #include "configs/spec/run_config.h"
 #include "core/error.h"
 #include "dumpers/store/directory/dump_directory.h"
+#include "dumpers/store/directory/rank_dumps.h"
 #include "dumpers/store/dump_reader.h"
 
 namespace repro_check::cmd {
@@ -143,13 +144,13 @@ class CalibrateCommand final : public Command {
       const RecordingResult recorded = record_where_it_fits(job, as_first, progress);
       if (!recorded.totals) return report_failure(globals, recorded);
       if (!meter) {
-        first = store::open_dump(job.dump, places);
+        first = store::open_dump(store::leading_dump(job.dump), places);
         expect_own(*first, job.dump);
         meter = std::make_unique<comparators::NoiseMeter>(*first);
         continue;
       }
       progress.stage("comparing");
-      const auto again = store::open_dump(job.dump, places);
+      const auto again = store::open_dump(store::leading_dump(job.dump), places);
       expect_own(*again, job.dump);
       meter->add(*again, comparison_on(progress));
       if (!keep_) discard(job);

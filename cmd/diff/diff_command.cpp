@@ -8,11 +8,11 @@
 #include <utility>
 #include <vector>
 
-#include "cmd/diff/rank_pairs.h"
 #include "cmd/options/command.h"
 #include "cmd/options/command_line.h"
 #include "cmd/options/compare_options.h"
 #include "cmd/recording/progress.h"
+#include "cmd/reports/rank_pairs.h"
 #include "cmd/reports/report_flags.h"
 #include "cmd/reports/verdict.h"
 #include "cmd/run/runs.h"

@@ -51,7 +51,7 @@ ProgramEnd record(const configs::RecordRequest& request,
                   const std::optional<std::chrono::duration<double>>& timeout) {
   const OutputLock beside(fs::absolute(request.dump).parent_path(), OutputLock::Mode::kBeside);
   const OutputLock held(request.dump);
-  ProgramRecording recording(request, ProgramRecording::Ranks::kAll);
+  ProgramRecording recording(request);
   const ProgramEnd end = run_program(recording.plan(), timeout);
   if (end.timed_out) recording.stop();
   if (!recording.find(end.process)) {

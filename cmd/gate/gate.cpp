@@ -24,6 +24,7 @@
 #include "core/error.h"
 #include "core/text/text.h"
 #include "core/trace/run_manifest.h"
+#include "dumpers/store/directory/rank_dumps.h"
 #include "dumpers/store/dump_reader.h"
 
 namespace repro_check::cmd {
@@ -270,7 +271,8 @@ Report find_difference(const GateCase& gate,
   const bool has_same_weights = baselines::same_weights(accepted.baseline, results.folded);
   Report report;
   if (const auto stored = stored_dump(gate, accepted.baseline, outcome)) {
-    report = judge(*stored, gate.dumps.front(), gate.options, {false, gate.references});
+    report = judge(
+        *stored, store::leading_dump(gate.dumps.front()), gate.options, {false, gate.references});
   } else if (accepted.baseline.modules.empty()) {
     report = compare_lines(gate, accepted, results.dump);
   } else {
@@ -405,7 +407,7 @@ void note_orphans(const GateCase& gate, Report& report, GateOutcome& outcome) {
 
 /// What follows once the runs are whole.
 void judge_whole(const GateCase& gate, std::vector<Report>& reports, GateOutcome& outcome) {
-  const auto dump = store::open_dump(gate.dumps.front(), gate.references);
+  const auto dump = store::open_dump(store::leading_dump(gate.dumps.front()), gate.references);
   expect_own(*dump, gate.dumps.front());
   const auto platform = baselines::platform_of(dump->manifest());
   if (platform) outcome.key = core::to_hex(platform->key());
@@ -416,6 +418,10 @@ void judge_whole(const GateCase& gate, std::vector<Report>& reports, GateOutcome
   put_worst_first(reports);
   Report& lead = reports.front();
   outcome.runs_agree = worst_exit(reports) == core::ExitCode::kReproducible;
+  if (lead.ranks.size() > 1) {
+    outcome.notes.push_back(fmt::format(
+        "the runs were compared rank by rank; the baseline is of rank {}", lead.ranks.front()));
+  }
 
   std::optional<Baseline> folded;
   if (platform) {

@@ -18,12 +18,14 @@
 #include "cmd/options/config_options.h"
 #include "cmd/recording/output_lock.h"
 #include "cmd/recording/progress.h"
+#include "cmd/reports/rank_pairs.h"
 #include "cmd/reports/report_flags.h"
 #include "cmd/reports/verdict.h"
 #include "cmd/run/runs.h"
 #include "cmd/terminal/output.h"
 #include "configs/spec/gate_spec.h"
 #include "core/error.h"
+#include "dumpers/store/directory/rank_dumps.h"
 
 namespace repro_check::cmd {
 namespace {
@@ -36,8 +38,9 @@ std::vector<std::filesystem::path> dumps_below(const std::filesystem::path& dire
   std::vector<std::filesystem::path> dumps;
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(directory, error)) {
-    const bool is_dump = std::filesystem::exists(entry.path() / "manifest.json") ||
-                         std::filesystem::exists(entry.path() / "trace.h5");
+    const std::filesystem::path dump = store::leading_dump(entry.path());
+    const bool is_dump = std::filesystem::exists(dump / "manifest.json") ||
+                         std::filesystem::exists(dump / "trace.h5");
     const bool is_aside = entry.path().extension() == ".digest";
     if (is_dump && !is_aside) dumps.push_back(from_here(entry.path()));
   }
@@ -55,7 +58,7 @@ std::vector<Report> judge_all(const std::vector<std::filesystem::path>& dumps,
   std::vector<Report> reports;
   for (std::size_t i = 1; i < dumps.size(); ++i) {
     progress.begin(i, dumps.size() - 1, dumps[i].string());
-    reports.push_back(judge(dumps.front(), dumps[i], options));
+    reports.push_back(judge_runs(dumps.front(), dumps[i], options));
   }
   if (reports.size() < 2) return reports;
   return {sum_up(std::move(reports), assess_dumps(dumps, {}, options.max_items))};

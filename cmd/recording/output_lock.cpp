@@ -23,6 +23,7 @@
 #include "core/text/text.h"
 #include "core/trace/run_manifest.h"
 #include "dumpers/journal/journal_reader.h"
+#include "dumpers/store/directory/rank_dumps.h"
 
 namespace repro_check::cmd {
 namespace {
@@ -171,10 +172,16 @@ void note_own(const fs::path& place, const core::Digest& manifest) {
 }
 
 void note_own_moved(const fs::path& from, const fs::path& to) {
-  const auto found = noted().find(whole_name(from));
-  if (found == noted().end()) return;
-  note_own(to, found->second);
-  noted().erase(found);
+  const fs::path whole = whole_name(from);
+  std::map<fs::path, core::Digest> moved;
+  for (const auto& [place, manifest] : noted()) {
+    if (place == whole) moved[to] = manifest;
+    if (place.parent_path() == whole) moved[to / place.filename()] = manifest;
+  }
+  std::erase_if(noted(), [&](const auto& entry) {
+    return entry.first == whole || entry.first.parent_path() == whole;
+  });
+  for (const auto& [place, manifest] : moved) note_own(place, manifest);
 }
 
 void expect_own(const core::DumpSource& opened, const fs::path& place) {
@@ -216,7 +223,7 @@ bool RunOutputs::may_replace(const fs::path& place) const {
   const fs::path whole = whole_name(place);
   const auto found = directories_.find(whole.parent_path());
   if (found == directories_.end() || !found->second.was_used) return false;
-  std::ifstream manifest(whole / "manifest.json", std::ios::binary);
+  std::ifstream manifest(store::leading_dump(whole) / "manifest.json", std::ios::binary);
   std::error_code ignored;
   if (!manifest) return fs::exists(whole / journal::kJournalName, ignored);
   const std::string text{std::istreambuf_iterator<char>(manifest), {}};

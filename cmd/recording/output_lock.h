@@ -56,10 +56,11 @@ OutputLocks hold_alone(const std::vector<std::filesystem::path>& directories);
 /// wrote there. Another command may record in the same place meanwhile, and its dump is whole as
 /// well, so that nothing but this tells the two apart.
 
-/// Notes the dump that a recorder of this process has made in `place`.
+/// Notes the dump that a recorder of this process has made in `place`; for a directory that holds
+/// the dumps of several ranks that of its lowest stands, and each is noted in its own place too.
 void note_own(const std::filesystem::path& place, const core::Digest& manifest);
 
-/// The dump has been moved, and is expected in its new place from now on.
+/// The dump has been moved, or those of its ranks, and is expected in its new place from now on.
 void note_own_moved(const std::filesystem::path& from, const std::filesystem::path& to);
 
 /// Passes where nothing was recorded by this process.

@@ -19,6 +19,7 @@
 #include <utility>
 
 #include "cmd/recording/kit.h"
+#include "cmd/recording/output_lock.h"
 #include "cmd/recording/probe.h"
 #include "cmd/recording/writer_options.h"
 #include "cmd/render/json/json_form.h"
@@ -110,8 +111,8 @@ Json recording_plan(const configs::RunSpec& run) {
 
 }  // namespace
 
-ProgramRecording::ProgramRecording(const configs::RecordRequest& request, Ranks ranks)
-    : request_(request), keeps_ranks_(ranks == Ranks::kAll), probes_(require_libexec()) {
+ProgramRecording::ProgramRecording(const configs::RecordRequest& request)
+    : request_(request), probes_(require_libexec()) {
   const std::vector<std::string>& command = request.run.program->command;
   plan_.program = command.front();
   plan_.arguments.assign(command.begin() + 1, command.end());
@@ -193,7 +194,7 @@ bool ProgramRecording::find(pid_t program) {
                        process.rank == 0U;
     if (chosen_ == nullptr || process.process == program || leads) chosen_ = &process;
   }
-  if (keeps_ranks_) find_ranks();
+  if (!request_.bare) find_ranks();
   const std::size_t kept = std::max<std::size_t>(ranks_.size(), 1);
   if (recorded > kept) {
     log_warning(fmt::format("{} ran operators too, and are not kept",
@@ -300,7 +301,7 @@ namespace {
 /// What a program said itself, and no operator: `step 3 optimizer_step param.head.weight`.
 std::vector<RecorderOutput> outputs_of(const fs::path& dump) {
   std::vector<RecorderOutput> outputs;
-  const auto source = store::open_dump(dump);
+  const auto source = store::open_dump(store::leading_dump(dump));
   for (std::uint64_t index = 0; index < source->op_count(); ++index) {
     if (!core::is_named_values(source->op_head(index))) continue;
     const core::OpRecord record = source->op(index);
@@ -351,10 +352,24 @@ RecorderOutcome record_program(const configs::RecordRequest& request,
     return std::move(end.outcome);
   }
   if (!recorded) recording.throw_nothing_recorded();
-  const store::MadeDump made = recording.make_dump();
+  RecorderTotals totals;
+  const auto add = [&](const store::MadeDump& made) {
+    totals.operators += made.operator_calls();
+    totals.tensors += made.tensors;
+    totals.bytes += made.stored_bytes;
+    if (!totals.dump) totals.dump = made.manifest;
+  };
+  if (recording.has_ranks()) {
+    for (const auto& [rank, made] : recording.make_rank_dumps()) {
+      add(made);
+      note_own(store::rank_directory(request.dump, rank), made.manifest);
+    }
+  } else {
+    add(recording.make_dump());
+  }
   if (request.report_outputs) end.outcome.outputs = outputs_of(request.dump);
-  end.outcome.totals = {
-      made.operator_calls(), made.tensors, made.stored_bytes, seconds(), made.manifest};
+  totals.seconds = seconds();
+  end.outcome.totals = totals;
   return std::move(end.outcome);
 }
 

@@ -35,13 +35,10 @@ struct AttachedProcess {
 /// object.
 class ProgramRecording : core::Pinned {
  public:
-  /// What the dump holds of a program that runs on several ranks.
-  enum class Ranks { kOne, kAll };
-
-  /// @param request  of a run with a program
+  /// @param request  of a run with a program; where it is `bare`, one rank stands for all
   /// @throws core::Error{kUsage} when there is no probe and none can be built, or nothing can be
   ///         written there
-  explicit ProgramRecording(const configs::RecordRequest& request, Ranks ranks = Ranks::kOne);
+  explicit ProgramRecording(const configs::RecordRequest& request);
   ~ProgramRecording();
 
   /// How the program is started.
@@ -92,7 +89,6 @@ class ProgramRecording : core::Pinned {
   [[nodiscard]] std::vector<AttachedProcess> processes() const;
 
   configs::RecordRequest request_;
-  bool keeps_ranks_;
   std::filesystem::path probes_;  ///< the folder of what is loaded into it
   std::filesystem::path folder_;
   bool keeps_folder_ = false;

@@ -26,6 +26,7 @@
 #include "core/error.h"
 #include "core/text/text.h"
 #include "dumpers/store/directory/dump_directory.h"
+#include "dumpers/store/directory/rank_dumps.h"
 #include "dumpers/store/dump_reader.h"
 
 namespace repro_check::cmd {
@@ -280,7 +281,7 @@ Report failed_run_report(const std::vector<RecordingResult>& results,
     comparators::RunSummary summary = result.summary;
     if (result.totals) {
       whole += (whole.empty() ? "" : ", ") + summary.name;
-      const auto dump = store::open_dump(summary.location);
+      const auto dump = store::open_dump(store::leading_dump(summary.location));
       expect_own(*dump, summary.location);
       summary.manifest = dump->manifest();
     } else {

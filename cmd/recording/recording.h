@@ -21,6 +21,11 @@ namespace repro_check::cmd {
 struct RecordingJob : configs::RecordRequest {
   std::filesystem::path log;   ///< what the recorder's process prints
   bool replace_aside = false;  ///< what is in digest_directory()
+
+  /// Whether a dump in that place is of this job: the dump itself, or that of a rank in it.
+  [[nodiscard]] bool made(const std::filesystem::path& place) const {
+    return place == dump || place.parent_path() == dump;
+  }
 };
 
 struct RecordingResult {

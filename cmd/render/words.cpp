@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <span>
 
 #include "cmd/render/render.h"
 #include "cmd/render/text.h"
@@ -104,11 +105,22 @@ void put_relation(Line& line, Relation relation) {
   line.put(", ").put(word_of(relation), relation_role(relation));
 }
 
-/// `at step 12, backward, ` of a program; empty of a model.
+/// The one that a report on several is about; null where their records stand in one dump.
+const std::string* rank_of_several(const Report& report) {
+  if (report.ranks.size() < 2 || report.runs.empty()) return nullptr;
+  return core::environment_fact(report.runs.front().manifest, core::kRank);
+}
+
+/// `at step 12, backward, ` of a program, `at step 12 of rank 1, backward, ` of one of several
+/// ranks; empty of a model.
 std::string when_text(const Report& report, const OpDivergence& op) {
   if (report.runs.empty() || !report.runs.front().manifest.is_of_program()) return {};
   const core::OpRecord& record = shown_record(op);
-  return fmt::format("at step {}, {}, ", record.step, core::phase_name(record.phase));
+  const std::string* rank = rank_of_several(report);
+  return fmt::format("at step {}{}, {}, ",
+                     record.step,
+                     rank == nullptr ? "" : " of rank " + *rank,
+                     core::phase_name(record.phase));
 }
 
 void put_at_op(Line& line, const Report& report, const OpDivergence& op) {
@@ -602,6 +614,29 @@ std::string random_text(const Report& report) {
   const std::string drawn = drawn_text(report);
   const std::string pinned = pinned_text(report);
   return drawn + (drawn.empty() || pinned.empty() ? "" : "; ") + pinned;
+}
+
+std::string ranks_text(const Report& report) {
+  constexpr std::size_t kMost = 3;
+  const auto& parting = report.rank_divergences;
+  if (report.ranks.size() < 2) return {};
+  const std::string* of = rank_of_several(report);
+  const std::string compared =
+      fmt::format("{} compared{}",
+                  report.ranks.size(),
+                  of == nullptr ? "" : fmt::format("; what else is said is of rank {}", *of));
+  if (parting.empty()) return compared;
+  std::string text;
+  for (const auto& first : std::span(parting).first(std::min(parting.size(), kMost))) {
+    text += fmt::format("{} rank {} parts at {}",
+                        text.empty() ? ";" : ",",
+                        first.rank,
+                        comparators::op_text(first.op));
+  }
+  if (parting.size() > kMost) text += fmt::format(", and {} more", parting.size() - kMost);
+  const std::size_t alike = report.ranks.size() - parting.size();
+  return compared + text +
+         (alike == 0 ? "" : fmt::format("; {} {} not", alike, alike == 1 ? "does" : "do"));
 }
 
 std::string checkpoint_text(const comparators::ResumeSummary& resume) {

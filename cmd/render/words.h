@@ -51,6 +51,10 @@ std::string op_amount(const OpDivergence& op);
 /// The same of a returned value, with the path of what differs: `out.n: 6 against 9`.
 std::string returned_amount(const OpDivergence& op);
 
+/// `2 compared; what else is said is of rank 1; rank 1 parts at op 41 aten::mul (head); 1 does
+/// not`; empty of a single rank.
+std::string ranks_text(const Report& report);
+
 /// `step count of the optimizer not loaded: count.fc.weight.step, 3 against 0`, not escaped.
 std::string restored_text(const comparators::RestoredState& state);
 /// `saved at train.py:31, loaded at train.py:12`, as far as it is known; not escaped.

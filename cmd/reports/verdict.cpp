@@ -15,6 +15,7 @@
 #include "cmd/render/render.h"
 #include "cmd/terminal/output.h"
 #include "comparators/compare.h"
+#include "comparators/runs/second_pair.h"
 #include "dumpers/store/directory/dump_directory.h"
 #include "dumpers/store/dump_reader.h"
 #include "dumpers/store/recovery/recovery.h"
@@ -188,6 +189,17 @@ void put_worst_first(std::vector<Report>& reports) {
   std::stable_sort(reports.begin(), reports.end(), [](const Report& left, const Report& right) {
     return rank(comparators::exit_code_of(left)) > rank(comparators::exit_code_of(right));
   });
+}
+
+void name_statuses(const Report& other, Report& report) {
+  carry_over(other, report);
+  std::vector<Status> statuses = other.also;
+  statuses.insert(statuses.begin(), other.status);
+  for (const Status status : statuses) {
+    const bool is_known = status == Status::kReproducible || status == report.status ||
+                          std::ranges::find(report.also, status) != report.also.end();
+    if (!is_known) report.also.push_back(status);
+  }
 }
 
 RenderOptions render_options(const GlobalOptions& globals, bool to_terminal) {

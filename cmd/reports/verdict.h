@@ -44,6 +44,10 @@ core::ExitCode worst_exit(std::span<const Report> reports);
 /// others keep their order.
 void put_worst_first(std::vector<Report>& reports);
 
+/// Puts what another report of the same runs says beside what `report` does: statuses, and what
+/// stands in the way.
+void name_statuses(const Report& other, Report& report);
+
 /// How the reports of one command are written.
 struct ReportStyle {
   std::string format = "text";  ///< text | json

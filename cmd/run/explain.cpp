@@ -52,7 +52,7 @@ ReplayPlan plan_for(const std::vector<RecordingJob>& jobs,
   plan.question.recorded = {run.location, {other.location}, op};
   plan.question.how = {op, kCalls, {}, {}};
   const auto job = std::ranges::find_if(
-      jobs, [&](const RecordingJob& made) { return made.dump.string() == run.location; });
+      jobs, [&](const RecordingJob& recorded) { return recorded.made(run.location); });
   if (job != jobs.end()) {
     plan.recorder = job->run.recorder;
     const auto& reference = job->run.dump.reference;

@@ -14,12 +14,14 @@
 #include "cmd/recording/space.h"
 #include "cmd/render/render.h"
 #include "cmd/render/words.h"
+#include "cmd/reports/rank_pairs.h"
 #include "cmd/reports/verdict.h"
 #include "cmd/terminal/logging.h"
 #include "cmd/terminal/output.h"
 #include "comparators/runs/second_pair.h"
 #include "core/error.h"
 #include "dumpers/store/directory/dump_directory.h"
+#include "dumpers/store/directory/rank_dumps.h"
 #include "dumpers/store/dump_reader.h"
 
 namespace repro_check::cmd {
@@ -73,9 +75,14 @@ std::vector<RecordingResult> record_all(const std::vector<RecordingJob>& jobs,
 /// The dumps make way for those of the second round, and are named where they are kept.
 void keep_digests(const std::vector<RecordingJob>& jobs, std::vector<Report>& reports) {
   for (const RecordingJob& job : jobs) set_aside(job);
+  const auto move = [](comparators::RunSummary& run, const RecordingJob& job) {
+    const auto below = std::filesystem::path(run.location).lexically_relative(job.dump);
+    const std::filesystem::path moved = digest_directory(job.dump);
+    run.location = (below == "." ? moved : moved / below).string();
+  };
   for (std::size_t i = 0; i < reports.size(); ++i) {
-    reports[i].runs[0].location = digest_directory(jobs.front().dump).string();
-    reports[i].runs[1].location = digest_directory(jobs[i + 1].dump).string();
+    move(reports[i].runs[0], jobs.front());
+    move(reports[i].runs[1], jobs[i + 1]);
   }
 }
 
@@ -93,8 +100,14 @@ std::vector<Report> judge_what_is_left(const std::vector<RecordingJob>& jobs,
     const std::string& unfinished = results[i].summary.unfinished;
     const bool whole = results[i].totals.has_value();
     if (!whole && unfinished.empty()) continue;
-    const std::filesystem::path place = whole ? jobs[i].dump : std::filesystem::path(unfinished);
-    reports.push_back(judge(jobs.front().dump, place, options, {!whole, references_of(jobs[i])}));
+    // Of a program on several ranks that failed, one process is left.
+    reports.push_back(
+        whole
+            ? judge_runs(jobs.front().dump, jobs[i].dump, options, {false, references_of(jobs[i])})
+            : judge(store::leading_dump(jobs.front().dump),
+                    unfinished,
+                    options,
+                    {true, references_of(jobs[i])}));
   }
   return reports;
 }
@@ -139,11 +152,24 @@ core::Error interrupted_after(const Report& report, const core::Error& error) {
               report.runs[0].location + " and " + report.runs[1].location};
 }
 
+/// A second pair that looked at one rank says nothing of the others: what the first said stays.
+void keep_ranks(const Report& first, Report& closer) {
+  closer.ranks = first.ranks;
+  closer.rank_divergences = first.rank_divergences;
+  for (const Status status : first.also) {
+    Report other;
+    other.status = status;
+    name_statuses(other, closer);
+  }
+}
+
+/// @param before  what a first round said of the same jobs; empty in a first round
 Round record_and_judge(const std::vector<RecordingJob>& jobs,
                        const comparators::CompareOptions& options,
                        const std::string& note,
                        const Estimates& estimates,
-                       Progress& progress) {
+                       Progress& progress,
+                       const std::vector<Report>& before = {}) {
   Round round;
   round.results = record_all(jobs, note, estimates, progress);
   if (round.failed()) {
@@ -157,8 +183,10 @@ Round record_and_judge(const std::vector<RecordingJob>& jobs,
   progress.stage("comparing");
   for (std::size_t i = 1; i < jobs.size(); ++i) {
     progress.begin(i, jobs.size() - 1, jobs[i].run.name + note);
-    round.reports.push_back(
-        judge(jobs.front().dump, jobs[i].dump, options, {false, references_of(jobs[i])}));
+    const auto alone = before.empty() ? std::nullopt : rank_of(before[i - 1]);
+    round.reports.push_back(judge_runs(
+        jobs.front().dump, jobs[i].dump, options, {false, references_of(jobs[i])}, alone));
+    if (alone) keep_ranks(before[i - 1], round.reports.back());
   }
   progress.clear();
   return round;
@@ -185,7 +213,7 @@ Round look_closer(Round digests,
   }
   Round round;
   try {
-    round = record_and_judge(jobs, options, ", values", estimates, progress);
+    round = record_and_judge(jobs, options, ", values", estimates, progress, digests.reports);
   } catch (const core::Error& error) {
     if (error.kind() != core::ErrorKind::kInterrupted) throw;
     throw interrupted_after(first_diverged(digests.reports), error);
@@ -222,17 +250,6 @@ RepeatSummary summarise(const std::vector<Report>& reports, comparators::OpRepea
   return summary;
 }
 
-void name_statuses(const Report& other, Report& report) {
-  carry_over(other, report);
-  std::vector<Status> statuses = other.also;
-  statuses.insert(statuses.begin(), other.status);
-  for (const Status status : statuses) {
-    const bool is_known = status == Status::kReproducible || status == report.status ||
-                          std::ranges::find(report.also, status) != report.also.end();
-    if (!is_known) report.also.push_back(status);
-  }
-}
-
 std::vector<std::filesystem::path> dumps_of(std::span<const RecordingJob> jobs) {
   std::vector<std::filesystem::path> dumps;
   for (const RecordingJob& job : jobs) dumps.push_back(job.dump);
@@ -247,7 +264,7 @@ void add_what_was_seen(const RunPlan& plan, Round& round) {
   std::vector<Report> reports;
   for (const RecordingJob& job : jobs.subspan(1)) {
     reports.push_back(
-        judge(jobs.front().dump, job.dump, plan.options, {false, references_of(job)}));
+        judge_runs(jobs.front().dump, job.dump, plan.options, {false, references_of(job)}));
   }
   const Report seen =
       sum_up(std::move(reports),
@@ -265,9 +282,8 @@ void add_what_was_seen(const RunPlan& plan, Round& round) {
 
 /// The run that a summed up report is about.
 std::size_t shown_run(const std::vector<RecordingJob>& jobs, const Report& report) {
-  const auto found = std::ranges::find_if(jobs, [&](const RecordingJob& job) {
-    return job.dump.string() == report.runs.at(1).location;
-  });
+  const auto found = std::ranges::find_if(
+      jobs, [&](const RecordingJob& job) { return job.made(report.runs.at(1).location); });
   return static_cast<std::size_t>(found - jobs.begin());
 }
 
@@ -346,7 +362,7 @@ comparators::OpRepeatability assess_dumps(const std::vector<std::filesystem::pat
   for (const std::filesystem::path& dump : dumps) {
     if (opened.size() == comparators::kMostAssessed) break;
     try {
-      opened.push_back(store::open_dump(dump, places));
+      opened.push_back(store::open_dump(store::leading_dump(dump), places));
       expect_own(*opened.back(), dump);
     } catch (const core::Error& error) {
       // Whoever compares the dump says so in the verdict.

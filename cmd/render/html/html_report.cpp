@@ -56,6 +56,7 @@ std::string facts(const Report& report) {
        {"not judged", c.not_judged > 0 ? format_count(c.not_judged) : ""},
        {"tensors", format_count(c.tensors) + ", " + format_bytes(c.bytes)},
        {"policy", report.policy},
+       {"ranks", ranks_text(report)},
        {"training", training_text(report)},
        {"program", program_text(report)},
        {"random", random_text(report)},

@@ -724,6 +724,7 @@ void add_coverage(Page& page, const Report& report, const Json& model, const Det
   const bool is_one_line = report.status != Status::kReproducible && columns(line) <= kOneLine;
   page.prose("compared", is_one_line ? line : compared);
   if (!is_one_line) page.prose("policy", policy + pair_text(report));
+  page.prose("ranks", escape_name(ranks_text(report)));
   page.prose("part", part_text(report));
   page.prose("training", training_text(report));
   page.prose("program", program_text(report));

@@ -63,4 +63,9 @@ std::vector<RankDump> rank_dumps(const fs::path& directory) {
   return found;
 }
 
+fs::path leading_dump(const fs::path& place) {
+  const std::vector<RankDump> ranks = rank_dumps(place);
+  return ranks.empty() ? place : ranks.front().path;
+}
+
 }  // namespace repro_check::store

@@ -34,4 +34,8 @@ std::uint32_t read_rank_count(const std::filesystem::path& dump);
 /// Those in `directory`, by rank; none where it holds none, or is no directory.
 std::vector<RankDump> rank_dumps(const std::filesystem::path& directory);
 
+/// The dump that stands for a recording where one is asked for: that of the lowest rank where
+/// `place` holds the dumps of several, else `place` itself.
+std::filesystem::path leading_dump(const std::filesystem::path& place);
+
 }  // namespace repro_check::store

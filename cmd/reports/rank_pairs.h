@@ -4,8 +4,11 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <vector>
 
+#include "cmd/reports/verdict.h"
+#include "comparators/compare.h"
 #include "comparators/report/report.h"
 
 namespace repro_check::cmd {
@@ -29,5 +32,18 @@ std::vector<RankPair> rank_pairs(const std::filesystem::path& baseline,
 std::vector<comparators::Report> judge_ranks(
     const std::vector<RankPair>& pairs,
     const std::function<comparators::Report(const RankPair&)>& judge_pair);
+
+/// As judge(), of two recordings, each a dump or a directory that holds a dump a rank: then the
+/// report on the rank that leads, which names all of them, and the statuses of the others.
+/// @param alone  the one rank that is asked about, where a second pair of runs looks closer at it
+/// @throws as rank_pairs()
+comparators::Report judge_runs(const std::filesystem::path& baseline,
+                               const std::filesystem::path& candidate,
+                               const comparators::CompareOptions& options,
+                               const OpenOptions& opening = {},
+                               const std::optional<std::uint32_t>& alone = {});
+
+/// The rank that a report of several is about; empty where it is about no rank of several.
+std::optional<std::uint32_t> rank_of(const comparators::Report& report);
 
 }  // namespace repro_check::cmd

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cmd/diff/rank_pairs.h"
+#include "cmd/reports/rank_pairs.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <utility>
 
-#include "cmd/reports/verdict.h"
 #include "core/error.h"
 #include "core/trace/program_records.h"
 #include "dumpers/store/directory/rank_dumps.h"
@@ -70,6 +70,14 @@ std::vector<Report> judge_ranks(const std::vector<RankPair>& pairs,
   std::vector<std::pair<Parting, Report>> judged;
   for (const RankPair& pair : pairs) {
     Report report = judge_pair(pair);
+    report.ranks = {pair.rank};
+    report.rank_divergences.clear();
+    if (const auto& first = report.first_divergence) {
+      report.rank_divergences.push_back({pair.rank,
+                                         first->baseline_index.has_value(),
+                                         comparators::shown_index(*first),
+                                         comparators::head_of(comparators::shown_record(*first))});
+    }
     const Parting parting = parting_of(report, pair);
     judged.emplace_back(parting, std::move(report));
   }
@@ -78,6 +86,34 @@ std::vector<Report> judge_ranks(const std::vector<RankPair>& pairs,
   for (auto& [parting, report] : judged) reports.push_back(std::move(report));
   put_worst_first(reports);
   return reports;
+}
+
+Report judge_runs(const fs::path& baseline,
+                  const fs::path& candidate,
+                  const comparators::CompareOptions& options,
+                  const OpenOptions& opening,
+                  const std::optional<std::uint32_t>& alone) {
+  std::vector<RankPair> pairs = rank_pairs(baseline, candidate);
+  if (pairs.empty()) return judge(baseline, candidate, options, opening);
+  if (alone) std::erase_if(pairs, [&](const RankPair& pair) { return pair.rank != *alone; });
+  std::vector<Report> reports = judge_ranks(pairs, [&](const RankPair& pair) {
+    return judge(pair.baseline, pair.candidate, options, opening);
+  });
+  Report lead = std::move(reports.front());
+  for (auto other = reports.begin() + 1; other != reports.end(); ++other) {
+    name_statuses(*other, lead);
+    lead.seconds += other->seconds;
+    lead.ranks.push_back(other->ranks.front());
+    std::ranges::copy(other->rank_divergences, std::back_inserter(lead.rank_divergences));
+  }
+  std::ranges::sort(lead.ranks);
+  std::ranges::sort(lead.rank_divergences, {}, &comparators::RankDivergence::rank);
+  return lead;
+}
+
+std::optional<std::uint32_t> rank_of(const Report& report) {
+  if (report.runs.empty()) return std::nullopt;
+  return store::rank_of_name(fs::path(report.runs.front().location).filename().string());
 }
 
 }  // namespace repro_check::cmd

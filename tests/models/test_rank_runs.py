@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A configuration whose program runs on two ranks: `run` and `gate` record every rank of every run, compare rank
+with rank, and lead with the one that parted first."""
+import json
+import os
+import sys
+import unittest
+
+from harness import ToolTest, need
+
+need("torch")
+import torch.distributed  # noqa: E402
+
+# Two ranks add what each has drawn. With a rank as its argument, that one draws what no seed pins.
+PROGRAM = """
+import os, sys, torch, torch.distributed as dist
+dist.init_process_group("gloo")
+rank = dist.get_rank()
+weight = torch.ones(8)
+for step in range(3):
+    own = torch.randn(8) * (rank + 1)
+    if sys.argv[1:] == [str(rank)] and step == 1:
+        own = own + torch.tensor(list(os.urandom(8)))
+    total = own * weight
+    dist.all_reduce(total)
+    weight = weight + total.tanh()
+dist.barrier()
+dist.destroy_process_group()
+"""
+
+
+@unittest.skipUnless(torch.distributed.is_available(), "this PyTorch has no torch.distributed")
+class RankRuns(ToolTest):
+    def configure(self, *arguments, **fields):
+        (self.folder / "program.py").write_text(PROGRAM, encoding="utf-8")
+        command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2",
+                   "program.py", *arguments]
+        self.fields = {"program": {"command": command}, "threads": 1, **fields}
+        self.write_config(self.fields)
+
+    def compare(self, expected):
+        return self.run_config(expected, **self.fields)
+
+    def assert_part_at_rank_1(self, report):
+        self.assertEqual(report["verdict"]["status"], "diverged")
+        self.assertTrue(report["runs"][0]["dump"].endswith("/baseline/rank-1"), report["runs"])
+        by_rank = {each["rank"]: each["first_divergence"] for each in report["ranks"]}
+        self.assertEqual(sorted(by_rank), [0, 1])
+        # What rank 0 got of it came out of a collective.
+        self.assertTrue(by_rank[0]["operator"].startswith("c10d::"), by_rank)
+        self.assertFalse(by_rank[1]["operator"].startswith("c10d::"), by_rank)
+
+    def test_a_program_that_repeats(self):
+        self.configure()
+        report = self.compare(0)
+        self.assertEqual([each["rank"] for each in report["ranks"]], [0, 1])
+        for run in ("baseline", "candidate"):
+            self.assertEqual(sorted(each.name for each in (self.folder / "repro-check-out" / run).iterdir()),
+                             ["rank-0", "rank-1", "ranks.json"])
+        # What an earlier run has left is replaced without a flag.
+        self.assertEqual(self.tool("run", "-c", "config.json").code, 0)
+
+    def test_the_rank_that_parted_first_leads(self):
+        self.configure("1")
+        self.assert_part_at_rank_1(self.compare(1))
+        text = self.tool("run", "-c", "config.json").stdout
+        self.assertRegex(text, r"^DIVERGED at step \d+ of rank 1, ")
+        self.assertRegex(text, r"ranks +2 compared; what else is said is of rank 1")
+
+    def test_values_of_a_second_pair(self):
+        self.configure("1", dump={"level": "auto"})
+        self.assert_part_at_rank_1(self.compare(1))
+        kept = [each.name for each in (self.folder / "repro-check-out").iterdir() if each.is_dir()]
+        self.assertEqual(sorted(kept), ["baseline", "baseline.digest", "candidate", "candidate.digest"])
+
+    def test_several_runs(self):
+        self.configure("0", repeat=3)
+        report = self.compare(1)
+        self.assertEqual(len(report["repeat"]["runs"]), 3)
+        self.assertTrue(report["runs"][0]["dump"].endswith("/rank-0"), report["runs"])
+
+    def test_a_gate(self):
+        self.configure()
+        environment = {k: v for k, v in os.environ.items() if k != "CI"}
+        self.assertEqual(self.tool("gate", "-c", "config.json", env=environment).code, 4)
+        self.assertEqual(self.tool("gate", "accept", "-c", "config.json", env=environment).code, 0)
+        done = self.tool("gate", "-c", "config.json", env=environment)
+        self.assertEqual(done.code, 0, done.stdout + done.stderr)
+        self.assertIn("the runs were compared rank by rank; the baseline is of rank 0", done.stdout)
+        again = self.tool("gate", "-c", "config.json", "--against", "repro-check-out", "--format", "json",
+                          env=environment)
+        self.assertEqual(again.code, 0, again.stdout + again.stderr)
+        self.assertEqual([each["rank"] for each in json.loads(again.stdout)["ranks"]], [0, 1])
+        self.configure("1")
+        done = self.tool("gate", "-c", "config.json", env=environment)
+        self.assertEqual(done.code, 1, done.stdout + done.stderr)
+        self.assertIn(" of rank 1, ", done.stdout)
+
+    def test_a_rank_that_fails(self):
+        self.configure()
+        (self.folder / "program.py").write_text(
+            PROGRAM.replace("for step", "if rank == 1: raise SystemExit(3)\nfor step"), encoding="utf-8")
+        report = self.compare(5)
+        self.assertEqual(report["verdict"]["status"], "run_failed")
+
+
+if __name__ == "__main__":
+    unittest.main()
