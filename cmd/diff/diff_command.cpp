@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -12,12 +13,15 @@
 #include "cmd/options/command_line.h"
 #include "cmd/options/compare_options.h"
 #include "cmd/recording/progress.h"
+#include "cmd/render/render.h"
 #include "cmd/reports/rank_pairs.h"
+#include "cmd/reports/rank_slices.h"
 #include "cmd/reports/report_flags.h"
 #include "cmd/reports/verdict.h"
 #include "cmd/run/runs.h"
 #include "cmd/terminal/output.h"
 #include "comparators/compare.h"
+#include "comparators/ranks/ranks.h"
 #include "comparators/report/report.h"
 
 namespace repro_check::cmd {
@@ -31,6 +35,7 @@ class DiffCommand final : public Command {
                  {"repro-check diff repro-check-out/baseline repro-check-out/candidate",
                   "repro-check diff run-1 run-2 run-3",
                   "repro-check diff run-a run-b --partial    # a dump a rank: rank by rank",
+                  "repro-check diff run-a run-b --ranks 0:512 --format jsonl > 0.jsonl",
                   "repro-check diff A B --policy tolerance --rtol 1e-5 --atol 1e-8",
                   "repro-check diff A B --rules rules.json --unmatched policy --ulp 4",
                   "repro-check diff A B --policy noise --noise noise.jsonl",
@@ -43,36 +48,53 @@ class DiffCommand final : public Command {
     options.verify_all = verify_ == "all";
     options.max_items = report_.max_items();
     options.keep_trail = report_.wants_trail();
-    std::optional<OpLines> lines;
-    const std::vector<RankPair> ranks = rank_pairs(baseline_, candidates_.front());
+    const comparators::RankRange asked = ranks_.range();
+    const std::vector<RankPair> ranks = rank_pairs(baseline_, candidates_.front(), asked);
     if (!ranks.empty() && candidates_.size() > 1) {
       throw usage_error("ranks are compared between two runs", "compare one run after the other");
     }
+    if (ranks.empty() && ranks_.is_given()) {
+      throw usage_error("--ranks: there are no dumps of those ranks",
+                        "give two directories of `repro-check exec`, with a dump a rank");
+    }
+    std::optional<OpLines> lines;
     if (ranks.empty() && candidates_.size() == 1 && report_.wants_lines()) {
       options.observer = lines.emplace().observer(report_.wants_all());
     }
     Progress progress(progress_style(globals, stderr_is_terminal(), &std::getenv), stderr);
     options.progress = comparison_on(progress);
     progress.begin(1, 0, "");
-    const std::vector<comparators::Report> reports = ranks.empty()
-                                                         ? std::vector{judge_all(options, progress)}
-                                                         : judge_all(ranks, options, progress);
+    if (!ranks.empty()) return judge_all(ranks, options, progress, globals);
+    const std::vector<comparators::Report> reports{judge_all(options, progress)};
     progress.clear();
     report_.emit(reports, report_.style(globals, "text"), lines ? &*lines : nullptr);
     return worst_exit(reports);
   }
 
  private:
-  [[nodiscard]] std::vector<comparators::Report> judge_all(
-      const std::vector<RankPair>& ranks,
-      const comparators::CompareOptions& options,
-      Progress& progress) const {
+  /// Rank by rank. JSON Lines are a line a pair.
+  [[nodiscard]] core::ExitCode judge_all(const std::vector<RankPair>& ranks,
+                                         const comparators::CompareOptions& options,
+                                         Progress& progress,
+                                         const GlobalOptions& globals) const {
     const OpenOptions opening{partial_, {references_.begin(), references_.end()}};
     std::size_t number = 0;
-    return judge_ranks(ranks, [&](const RankPair& pair) {
+    std::vector<JudgedPair> judged = judge_ranks(ranks, [&](const RankPair& pair) {
       progress.begin(++number, ranks.size(), pair.candidate.string());
       return judge(pair.baseline, pair.candidate, options, opening);
     });
+    progress.clear();
+    const ReportStyle style = report_.style(globals, "text");
+    RankSlice slice{"diff",
+                    {baseline_, candidates_.front()},
+                    ranks_.range(),
+                    ranks_of(baseline_, candidates_.front())};
+    if (report_.wants_lines()) slice.lines = lines_of(judged, style.options);
+    const std::vector<comparators::Report> reports = leading_first(std::move(judged));
+    report_.emit(style, [&](std::string_view format, const auto& given, const TextSink& sink) {
+      sink(format == "jsonl" ? slice_text(slice) : find_format(format)->render(reports, given));
+    });
+    return worst_exit(reports);
   }
 
   [[nodiscard]] comparators::Report judge_all(const comparators::CompareOptions& options,
@@ -111,6 +133,7 @@ class DiffCommand final : public Command {
   bool resume_ = flag(&resume_,
                       "--resume  The candidate resumed from a checkpoint of the baseline, and is "
                       "held against what that did from there on");
+  RankRangeFlag ranks_ = group(&ranks_);
   std::vector<std::string> references_ = references(&references_);
   ReportFlags report_ = group(&report_);
 };

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 #include <iterator>
 #include <memory>
 #include <string>
@@ -12,10 +11,9 @@
 
 #include "cmd/options/command.h"
 #include "cmd/options/command_line.h"
-#include "cmd/ranks/rank_lines.h"
 #include "cmd/ranks/ranks_view.h"
 #include "cmd/reports/rank_slices.h"
-#include "cmd/terminal/output.h"
+#include "cmd/reports/report_flags.h"
 #include "comparators/ranks/rank_reads.h"
 #include "comparators/ranks/ranks.h"
 #include "core/error.h"
@@ -29,7 +27,6 @@ namespace repro_check::cmd {
 namespace {
 
 using comparators::RankRange;
-using comparators::RankReads;
 using comparators::RankRecording;
 
 /// Those in a directory of `exec`, or dumps of single ranks; of the ranks that are asked for.
@@ -77,23 +74,18 @@ class RanksCommand final : public Command {
                   "--merge"}}) {}
 
   core::ExitCode run(const GlobalOptions& globals) override {
+    report_.check_output();
+    require_rank_formats(report_);
     const RankRange asked = ranks_.range();
     std::uint32_t expected = 0;
     for (const std::string& dump : dumps_) {
       expected = std::max(expected, store::read_rank_count(dump));
     }
-    const RankReads reads = comparators::read_ranks(
-        recordings_of(dumps_, asked),
-        [](const std::string& dump) { return store::open_dump(dump); },
-        expected,
-        asked);
-    const comparators::RanksReport report = comparators::judge(reads);
-    if (format_ == "jsonl") {
-      write_stdout(slice_text({"ranks", dumps_, asked, reads.expected, lines_of(reads)}));
-    } else {
-      write_stdout(ranks_report(report, dumps_.front(), format_, globals));
-    }
-    return comparators::exit_code_of(report);
+    const auto open = [](const std::string& dump) { return store::open_dump(dump); };
+    return emit_ranks(comparators::read_ranks(recordings_of(dumps_, asked), open, expected, asked),
+                      dumps_,
+                      report_,
+                      globals);
   }
 
  private:
@@ -102,8 +94,7 @@ class RanksCommand final : public Command {
             "dumps DUMP  Directory with a dump a rank, or the dumps of ranks",
             {.required = true});
   RankRangeFlag ranks_ = group(&ranks_);
-  std::string format_ = word(
-      &format_, "--format text|json|jsonl  Format; jsonl is what report --merge takes", "text");
+  ReportFlags report_ = group(&report_);
 };
 
 }  // namespace

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <cstdlib>
 #include <span>
 #include <string>
 #include <string_view>
@@ -18,8 +17,10 @@
 #include "cmd/render/json/say.h"
 #include "cmd/render/page.h"
 #include "cmd/render/text.h"
+#include "cmd/reports/rank_slices.h"
+#include "cmd/reports/report_flags.h"
 #include "cmd/terminal/global_options.h"
-#include "cmd/terminal/output.h"
+#include "comparators/ranks/rank_reads.h"
 #include "comparators/ranks/ranks.h"
 #include "core/error.h"
 
@@ -27,6 +28,7 @@ namespace repro_check::cmd {
 namespace {
 
 using comparators::RankFinding;
+using comparators::RankReads;
 using comparators::RanksReport;
 using comparators::ReplicaDifference;
 using comparators::ReplicaKind;
@@ -254,17 +256,34 @@ std::string text_of(Json document, const RanksReport& report) {
   return headline(document, report) + say_lines(kLines, document, 2) + next_lines(report);
 }
 
+constexpr std::array<std::string_view, 3> kRankFormats{"text", "json", "jsonl"};
+
 }  // namespace
 
-std::string ranks_report(const RanksReport& report,
-                         const std::string& dump,
-                         std::string_view format,
-                         const GlobalOptions& globals) {
-  const Json document = ranks_document(report, dump);
-  const bool is_terminal = stdout_is_terminal();
-  if (format == "json") return to_document(document, is_terminal);
-  if (globals.quiet) return headline(document, report);
-  return wrapped(text_of(document, report), text_columns(is_terminal, &std::getenv));
+void require_rank_formats(const ReportFlags& report) {
+  report.require_formats(kRankFormats, "what is said of ranks");
+}
+
+core::ExitCode emit_ranks(const RankReads& reads,
+                          const std::vector<std::string>& dumps,
+                          const ReportFlags& flags,
+                          const GlobalOptions& globals) {
+  require_rank_formats(flags);
+  const RanksReport report = comparators::judge(reads);
+  const Json document = ranks_document(report, dumps.front());
+  const auto produce = [&](std::string_view format, const auto& options, const TextSink& sink) {
+    if (format == "jsonl") {
+      sink(slice_text({"ranks", dumps, reads.asked, reads.expected, lines_of(reads)}));
+    } else if (format == "json") {
+      sink(to_document(document, options.pretty_json));
+    } else if (options.verbosity < 0) {
+      sink(headline(document, report));
+    } else {
+      sink(wrapped(text_of(document, report), options.columns));
+    }
+  };
+  flags.emit(flags.style(globals, "text"), produce);
+  return comparators::exit_code_of(report);
 }
 
 }  // namespace repro_check::cmd

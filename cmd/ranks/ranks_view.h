@@ -2,19 +2,24 @@
 #pragma once
 
 #include <string>
-#include <string_view>
+#include <vector>
 
+#include "cmd/reports/report_flags.h"
 #include "cmd/terminal/global_options.h"
-#include "comparators/ranks/ranks.h"
+#include "comparators/ranks/rank_reads.h"
+#include "core/error.h"
 
 namespace repro_check::cmd {
 
-/// What is said of ranks that were held against each other.
-/// @param dump    as it was given
-/// @param format  text | json
-std::string ranks_report(const comparators::RanksReport& report,
-                         const std::string& dump,
-                         std::string_view format,
-                         const GlobalOptions& globals);
+/// Judges what ranks say, and writes what is said of them.
+/// @param dumps  as they were given
+/// @throws core::Error{kUsage} for a format that nobody makes of it, core::Error{kIo}
+core::ExitCode emit_ranks(const comparators::RankReads& reads,
+                          const std::vector<std::string>& dumps,
+                          const ReportFlags& report,
+                          const GlobalOptions& globals);
+
+/// To be called before a dump is read. @throws core::Error{kUsage}
+void require_rank_formats(const ReportFlags& report);
 
 }  // namespace repro_check::cmd

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <filesystem>
 #include <optional>
@@ -17,13 +18,12 @@
 #include "cmd/ranks/rank_lines.h"
 #include "cmd/ranks/ranks_view.h"
 #include "cmd/render/json/report_json.h"
+#include "cmd/reports/rank_pairs.h"
 #include "cmd/reports/rank_slices.h"
 #include "cmd/reports/report_flags.h"
 #include "cmd/reports/verdict.h"
 #include "cmd/terminal/logging.h"
 #include "cmd/terminal/output.h"
-#include "comparators/ranks/rank_reads.h"
-#include "comparators/ranks/ranks.h"
 #include "core/error.h"
 #include "core/text/text.h"
 
@@ -56,6 +56,8 @@ void require_renderable(const std::vector<std::string_view>& formats) {
                     format));
   }
 }
+
+constexpr std::array<std::string_view, 3> kHistoryFormats{"text", "json", "html"};
 
 /// `repro-check report`: renders a JSON report again, or the history of a gate.
 class ReportCommand final : public Command {
@@ -102,18 +104,18 @@ class ReportCommand final : public Command {
 
   [[nodiscard]] core::ExitCode merge(const GlobalOptions& globals) const {
     const std::vector<RankSlice> slices = read_slices(slices_);
-    const comparators::RanksReport report = comparators::judge(reads_of(slices));
     const ReportStyle style = report_.style(globals, "text");
-    report_.write(ranks_report(report, slices.front().dumps.front(), style.format, globals));
-    return comparators::exit_code_of(report);
+    if (slices.front().verb == "ranks") {
+      return emit_ranks(reads_of(slices), slices.front().dumps, report_, globals);
+    }
+    require_renderable(report_.formats());
+    const std::vector<Report> reports = reports_of(slices);
+    report_.emit(reports, style);
+    return worst_exit(reports);
   }
 
   [[nodiscard]] core::ExitCode show_history(const GlobalOptions& globals) const {
-    for (const std::string_view format : report_.formats()) {
-      if (format == "html") continue;
-      throw usage_error(fmt::format("--report {}: a history has no such page", format),
-                        "for a history there is --report html=FILE, and --format text or json");
-    }
+    report_.require_formats(kHistoryFormats, "a history");
     const History history = parse_history(read_existing(*history_));
     for (const DamagedLine& line : history.damaged) {
       log_warning(fmt::format("{}, line {}: {}; it is left out",
@@ -133,10 +135,10 @@ class ReportCommand final : public Command {
     }
     const ReportStyle style = report_.style(globals, "text");
     view.last = last_.value_or(view.last);
-    const auto render = style.format == "json" ? trend_json : trend_text;
-    const std::string document = render(view, style.options);
-    if (!report_.formats().empty()) report_.write_destinations(trend_html(view));
-    report_.write(document);
+    report_.emit(style, [&](std::string_view format, const auto& options, const TextSink& sink) {
+      if (format == "html") return sink(trend_html(view));
+      sink((format == "json" ? trend_json : trend_text)(view, options));
+    });
     return core::ExitCode::kReproducible;
   }
 

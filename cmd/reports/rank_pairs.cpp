@@ -4,11 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <exception>
 #include <iterator>
 #include <limits>
-#include <map>
 #include <utility>
 
+#include "cmd/render/json/report_json.h"
 #include "core/error.h"
 #include "core/trace/program_records.h"
 #include "dumpers/store/directory/rank_dumps.h"
@@ -20,28 +21,40 @@ namespace {
 namespace fs = std::filesystem;
 using comparators::Report;
 
-/// Collectives that a rank had entered before it parted, and whether one of them brought it.
-using Parting = std::pair<std::uint64_t, bool>;
-
-Parting parting_of(const Report& report, const RankPair& pair) {
-  constexpr Parting kNever{std::numeric_limits<std::uint64_t>::max(), false};
-  if (!report.first_divergence) return kNever;
-  const comparators::OpDivergence& first = *report.first_divergence;
+void note_parting(const RankPair& pair, JudgedPair& judged) {
+  if (!judged.report.first_divergence) return;
+  const comparators::OpDivergence& first = *judged.report.first_divergence;
   const bool of_baseline = first.baseline_index.has_value();
-  if (!of_baseline && !first.candidate_index) return kNever;
+  if (!of_baseline && !first.candidate_index) return;
   const auto dump = store::open_partial(of_baseline ? pair.baseline : pair.candidate);
   const std::uint64_t parted = of_baseline ? *first.baseline_index : *first.candidate_index;
-  Parting parting{0, first.cause.kind == comparators::CauseKind::kReceived};
+  judged.entered = 0;
+  judged.received = first.cause.kind == comparators::CauseKind::kReceived;
   for (std::uint64_t i = 0; i < std::min(parted, dump->op_count()); ++i) {
-    if (core::is_of_ranks(*dump->op_head(i).op)) ++parting.first;
+    if (core::is_of_ranks(*dump->op_head(i).op)) ++*judged.entered;
   }
-  return parting;
+}
+
+void name_rank(std::uint32_t rank, Report& report) {
+  report.ranks = {rank};
+  report.rank_divergences.clear();
+  if (const auto& first = report.first_divergence) {
+    report.rank_divergences.push_back({rank,
+                                       first->baseline_index.has_value(),
+                                       comparators::shown_index(*first),
+                                       comparators::head_of(comparators::shown_record(*first))});
+  }
 }
 
 }  // namespace
 
-std::vector<RankPair> rank_pairs(const fs::path& baseline, const fs::path& candidate) {
-  std::map<std::uint32_t, RankPair> pairs;
+std::uint32_t ranks_of(const fs::path& baseline, const fs::path& candidate) {
+  return std::max(store::read_rank_count(baseline), store::read_rank_count(candidate));
+}
+
+std::vector<RankPair> rank_pairs(const fs::path& baseline,
+                                 const fs::path& candidate,
+                                 const comparators::RankRange& asked) {
   const auto baselines = store::rank_dumps(baseline);
   const auto candidates = store::rank_dumps(candidate);
   if (baselines.empty() != candidates.empty()) {
@@ -53,39 +66,87 @@ std::vector<RankPair> rank_pairs(const fs::path& baseline, const fs::path& candi
         fmt::format("compare one of its ranks: {}",
                     (baselines.empty() ? candidates : baselines).front().path.string()));
   }
+  if (baselines.empty()) return {};
+  // A rank that both lack is one that cannot be read.
+  std::uint32_t count = ranks_of(baseline, candidate);
   for (const auto* dumps : {&baselines, &candidates}) {
-    for (const store::RankDump& dump : *dumps) {
-      pairs[dump.rank] = {dump.rank,
-                          store::rank_directory(baseline, dump.rank),
-                          store::rank_directory(candidate, dump.rank)};
-    }
+    for (const store::RankDump& dump : *dumps) count = std::max(count, dump.rank + 1);
   }
-  std::vector<RankPair> list;
-  for (auto& [rank, pair] : pairs) list.push_back(std::move(pair));
-  return list;
+  std::vector<RankPair> pairs;
+  for (std::uint32_t rank = asked.first; rank < std::min(count, asked.end); ++rank) {
+    pairs.push_back(
+        {rank, store::rank_directory(baseline, rank), store::rank_directory(candidate, rank)});
+  }
+  return pairs;
 }
 
-std::vector<Report> judge_ranks(const std::vector<RankPair>& pairs,
-                                const std::function<Report(const RankPair&)>& judge_pair) {
-  std::vector<std::pair<Parting, Report>> judged;
+DESCRIBE(JudgedPair, MEMBER(rank) MEMBER(entered) MEMBER(received))
+
+std::vector<JudgedPair> judge_ranks(const std::vector<RankPair>& pairs,
+                                    const std::function<Report(const RankPair&)>& judge_pair) {
+  std::vector<JudgedPair> judged;
   for (const RankPair& pair : pairs) {
-    Report report = judge_pair(pair);
-    report.ranks = {pair.rank};
-    report.rank_divergences.clear();
-    if (const auto& first = report.first_divergence) {
-      report.rank_divergences.push_back({pair.rank,
-                                         first->baseline_index.has_value(),
-                                         comparators::shown_index(*first),
-                                         comparators::head_of(comparators::shown_record(*first))});
-    }
-    const Parting parting = parting_of(report, pair);
-    judged.emplace_back(parting, std::move(report));
+    judged.push_back({pair.rank, std::nullopt, false, judge_pair(pair)});
+    note_parting(pair, judged.back());
   }
-  std::ranges::stable_sort(judged, {}, [](const auto& entry) { return entry.first; });
+  return judged;
+}
+
+std::vector<Report> leading_first(std::vector<JudgedPair> judged) {
+  std::ranges::stable_sort(judged, {}, [](const JudgedPair& pair) {
+    constexpr std::uint64_t kNever = std::numeric_limits<std::uint64_t>::max();
+    return std::pair(pair.entered.value_or(kNever), pair.received);
+  });
   std::vector<Report> reports;
-  for (auto& [parting, report] : judged) reports.push_back(std::move(report));
+  for (JudgedPair& pair : judged) {
+    name_rank(pair.rank, pair.report);
+    reports.push_back(std::move(pair.report));
+  }
   put_worst_first(reports);
   return reports;
+}
+
+std::vector<Json> lines_of(const std::vector<JudgedPair>& judged, const RenderOptions& options) {
+  std::vector<Json> lines;
+  for (const JudgedPair& pair : judged) {
+    Json& line = lines.emplace_back(Json{{"type", "pair"}});
+    describe(JsonWriter(line), pair);
+    line["report"] = json_report(pair.report, options);
+  }
+  return lines;
+}
+
+std::vector<Report> reports_of(std::span<const RankSlice> slices) {
+  std::vector<JudgedPair> judged;
+  std::optional<Json> policy;
+  for (const RankSlice& slice : slices) {
+    for (const Json& line : slice.lines) {
+      JudgedPair& pair = judged.emplace_back();
+      try {
+        describe(JsonReader(line), pair);
+        const Json& report = line.at("report");
+        pair.report = std::move(read_reports(report.dump(), slice.file).reports.at(0));
+        // What could not be read was judged by none.
+        if (pair.report.coverage.compared > 0) {
+          const Json& mine = report.at("verdict").at("policy");
+          if (policy.value_or(mine) != mine) {
+            throw core::usage_error(fmt::format("{} was judged by the policy {}, and others by {}",
+                                                slice.file,
+                                                mine.dump(),
+                                                policy->dump()),
+                                    "give every slice the same options");
+          }
+          policy = mine;
+        }
+      } catch (const core::Error&) {
+        throw;
+      } catch (const std::exception& error) {
+        throw core::Error(core::ErrorKind::kDumpDamaged,
+                          fmt::format("{}, rank {}: {}", slice.file, pair.rank, error.what()));
+      }
+    }
+  }
+  return leading_first(std::move(judged));
 }
 
 Report judge_runs(const fs::path& baseline,
@@ -96,9 +157,9 @@ Report judge_runs(const fs::path& baseline,
   std::vector<RankPair> pairs = rank_pairs(baseline, candidate);
   if (pairs.empty()) return judge(baseline, candidate, options, opening);
   if (alone) std::erase_if(pairs, [&](const RankPair& pair) { return pair.rank != *alone; });
-  std::vector<Report> reports = judge_ranks(pairs, [&](const RankPair& pair) {
+  std::vector<Report> reports = leading_first(judge_ranks(pairs, [&](const RankPair& pair) {
     return judge(pair.baseline, pair.candidate, options, opening);
-  });
+  }));
   Report lead = std::move(reports.front());
   for (auto other = reports.begin() + 1; other != reports.end(); ++other) {
     name_statuses(*other, lead);

@@ -262,22 +262,14 @@ std::vector<std::string_view> ReportFlags::formats() const {
   return names;
 }
 
-void ReportFlags::write(std::string_view document) const {
-  if (output_) {
-    write_file(*output_, document);
-  } else if (!stdout_is_taken()) {
-    write_stdout(document);
-  }
-}
-
-void ReportFlags::write_destinations(std::string_view document) const {
-  for (const ReportDestination& destination : destinations_) {
-    if (destination.to_stdout()) {
-      write_stdout(document);
-      continue;
-    }
-    write_report(destination, [&](const TextSink& sink) { sink(document); });
-    log_info("report written to " + destination.file.string());
+void ReportFlags::require_formats(std::span<const std::string_view> known,
+                                  std::string_view what) const {
+  std::vector<std::string_view> asked = formats();
+  if (format_) asked.emplace_back(*format_);
+  for (const std::string_view format : asked) {
+    if (std::ranges::find(known, format) != known.end()) continue;
+    throw usage_error(fmt::format("{}: {} has no such form", format, what),
+                      fmt::format("it can be {}", fmt::join(known, ", ")));
   }
 }
 
@@ -311,50 +303,56 @@ DocumentOptions ReportFlags::document_options(const RenderOptions& options) cons
   return document;
 }
 
-void ReportFlags::emit(std::span<const Report> reports,
-                       const ReportStyle& style,
-                       OpLines* lines) const {
+void ReportFlags::emit(const ReportStyle& style,
+                       const Produce& produce,
+                       const std::string& page_place) const {
   const DocumentOptions to_terminal = document_options(style.options);
   DocumentOptions in_file = to_terminal;
   in_file.color = false;
   in_file.link_host.clear();
   in_file.columns = 0;
   in_file.pretty_json = false;
-  write_files(reports, in_file, lines);
-  if (output_) write_file(*output_, render_reports(reports, style));
+  write_files(in_file, produce, page_place);
+  const auto make = [&](const TextSink& sink) { produce(style.format, to_terminal, sink); };
+  if (output_) write_pieces(*output_, make);
   const DocumentOptions& to_stdout = output_ ? in_file : to_terminal;
   if (!stdout_is_taken()) {
-    if (!output_) write_stdout(render_reports(reports, style));
+    if (!output_) write_stdout_pieces(make);
     return;
   }
   // Text and annotations go out in one piece: what cannot be made leaves stdout empty.
   std::string waiting;
   for (const ReportDestination& destination : destinations_) {
     if (!destination.to_stdout()) continue;
-    if (lines != nullptr && destination.format->name == "jsonl") {
-      return write_stdout_pieces(
-          [&](const TextSink& sink) { lines->write(reports.front(), to_stdout, sink); });
+    if (destination.format->name == "jsonl") {
+      return write_stdout_pieces([&](const TextSink& sink) { produce("jsonl", to_stdout, sink); });
     }
-    waiting += destination.format->render(reports, to_stdout);
+    produce(destination.format->name, to_stdout, [&](std::string_view piece) { waiting += piece; });
   }
   write_stdout(waiting);
 }
 
-void ReportFlags::write_files(std::span<const Report> reports,
-                              const DocumentOptions& options,
-                              OpLines* lines) const {
+void ReportFlags::emit(std::span<const Report> reports,
+                       const ReportStyle& style,
+                       OpLines* lines) const {
+  const auto produce = [&](std::string_view format, const auto& options, const TextSink& sink) {
+    if (lines != nullptr && format == "jsonl") return lines->write(reports.front(), options, sink);
+    sink(find_format(format)->render(reports, options));
+  };
+  emit(style, produce, reports.empty() ? std::string() : place_in_page(reports.front()));
+}
+
+void ReportFlags::write_files(const DocumentOptions& options,
+                              const Produce& produce,
+                              const std::string& page_place) const {
   std::optional<core::Error> failure;
   for (const ReportDestination& destination : destinations_) {
     if (destination.to_stdout()) continue;
     try {
-      const bool streams = lines != nullptr && destination.format->name == "jsonl";
-      write_report(destination, [&](const TextSink& sink) {
-        if (streams) return lines->write(reports.front(), options, sink);
-        sink(destination.format->render(reports, options));
-      });
-      const bool page = destination.format->name == "html" && !reports.empty();
-      log_info("report written to " + destination.file.string() +
-               (page ? place_in_page(reports.front()) : ""));
+      write_report(destination,
+                   [&](const TextSink& sink) { produce(destination.format->name, options, sink); });
+      const bool page = destination.format->name == "html";
+      log_info("report written to " + destination.file.string() + (page ? page_place : ""));
     } catch (const core::Error& error) {
       if (!failure) failure = error;
     }

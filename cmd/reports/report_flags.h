@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -76,7 +77,7 @@ class ReportFlags : public OptionGroup {
 
   /// Whether JSON Lines are asked for, which a comparison can write as it goes; after
   /// check_output().
-  [[nodiscard]] bool wants_lines() const noexcept { return writes("jsonl"); }
+  [[nodiscard]] bool wants_lines() const noexcept { return format_ == "jsonl" || writes("jsonl"); }
 
   /// Whether every operator is to be listed.
   [[nodiscard]] bool wants_all() const noexcept { return all_; }
@@ -99,32 +100,39 @@ class ReportFlags : public OptionGroup {
   /// @param fallback  format when neither --format nor --report says what goes to stdout
   [[nodiscard]] ReportStyle style(const GlobalOptions& globals, const std::string& fallback) const;
 
-  /// Writes every report: the files of --report first, then --output and stdout, so that stdout
+  /// Makes a document, in pieces.
+  using Produce = std::function<void(
+      std::string_view format, const DocumentOptions& options, const TextSink& sink)>;
+
+  /// Writes every document: the files of --report first, then --output and stdout, so that stdout
   /// stays empty when a file could not be written. The other files are written then all the same.
-  /// @param lines  every operator of the one report, for JSON Lines; null = what the reports list
+  /// @param page_place  where a page opens, `#op-3`
   /// @throws core::Error{kIo} of the first that failed
+  void emit(const ReportStyle& style,
+            const Produce& produce,
+            const std::string& page_place = {}) const;
+
+  /// The same of reports.
+  /// @param lines  every operator of the one report, for JSON Lines; null = what the reports list
   void emit(std::span<const Report> reports,
             const ReportStyle& style,
             OpLines* lines = nullptr) const;
 
-  /// Writes a document that is no report to --output, or to stdout unless --report goes there.
-  /// @throws core::Error{kIo}
-  void write(std::string_view document) const;
-
-  /// Writes a document that is no report to every destination of --report, which are of its format.
-  /// @throws core::Error{kIo}
-  void write_destinations(std::string_view document) const;
+  /// @throws core::Error{kUsage} where a format is asked for that is none of those
+  /// @param what  `a history`
+  void require_formats(std::span<const std::string_view> known, std::string_view what) const;
 
  private:
   /// @throws core::Error{kIo} of the first that failed, when the others are written
-  void write_files(std::span<const Report> reports,
-                   const DocumentOptions& options,
-                   OpLines* lines) const;
+  void write_files(const DocumentOptions& options,
+                   const Produce& produce,
+                   const std::string& page_place) const;
   [[nodiscard]] bool writes(std::string_view format) const noexcept;
   [[nodiscard]] bool stdout_is_taken() const;
   [[nodiscard]] DocumentOptions document_options(const RenderOptions& options) const;
 
-  std::optional<std::string> format_ = word(&format_, "--format text|json  Format of the report");
+  std::optional<std::string> format_ =
+      word(&format_, "--format text|json|jsonl  Format of the report");
   std::optional<std::string> output_ =
       value(&output_, "--output FILE  Write the report to a file, not to stdout");
   std::vector<std::string> report_words_ =

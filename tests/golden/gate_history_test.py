@@ -105,7 +105,7 @@ class HistoryTest(GateCase):
 
     def test_usage_of_report(self):
         for words in ([], ["a.json", "--history", "h.jsonl"], ["none.json"], ["m.pt", "--last", "3"],
-                      ["--history", "none.jsonl"], ["m.pt"], ["--history", "m.pt", "--report", "json=-"]):
+                      ["--history", "none.jsonl"], ["m.pt"], ["--history", "m.pt", "--report", "junit=-"]):
             done = self.tool("report", *words)
             self.assertEqual((done.returncode, done.stdout), (2, ""), words)
 

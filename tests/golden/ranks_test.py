@@ -38,8 +38,8 @@ class ManyRanks(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.tmp = pathlib.Path(folder.name)
 
-    def make(self, *fault, ranks=RANKS):
-        subprocess.run([RANK_DUMPS, "run", *map(str, (ranks, STEPS, TENSORS, *fault))], cwd=self.tmp, check=True)
+    def make(self, *fault, ranks=RANKS, name="run"):
+        subprocess.run([RANK_DUMPS, name, *map(str, (ranks, STEPS, TENSORS, *fault))], cwd=self.tmp, check=True)
 
     def tool(self, *words):
         return subprocess.run([TOOL, *words], cwd=self.tmp, capture_output=True, text=True, timeout=120)
@@ -178,6 +178,58 @@ class ManyRanks(unittest.TestCase):
         done = self.tool("ranks", "other", "--ranks", "8:16", "--format", "jsonl")
         files[1].write_text(done.stdout)
         refused(2, files, "8.jsonl is of other, and")
+
+    def diffs(self, *words):
+        files = []
+        for first in range(0, RANKS, 8):
+            files.append(self.tmp / f"{first}.jsonl")
+            done = self.tool("diff", "run", "again", "--ranks", f"{first}:{first + 8}", "--format", "jsonl", *words)
+            files[-1].write_text(done.stdout)
+        return files
+
+    def expect_the_same_of_two(self):
+        files = self.diffs()
+        for words in ((), ("-q",)):
+            whole, merged = self.tool("diff", "run", "again", *words), self.merge(files, *words)
+            self.assertEqual((whole.returncode, whole.stdout), (merged.returncode, merged.stdout), merged.stderr)
+        reports = [json.loads(self.tool("diff", "run", "again", "--format", "json").stdout),
+                   json.loads(self.merge(files, "--format", "json").stdout)]
+        for report in (each for list in reports for each in list):
+            report["timing"] = None
+        self.assertEqual(*reports)
+        return whole
+
+    def test_slices_of_two_runs_say_what_the_whole_says(self):
+        self.make()
+        self.make(name="again")
+        self.assertEqual(self.expect_the_same_of_two().returncode, 0)
+        shutil.rmtree(self.tmp / "again")
+        self.make(11, 2, "grad", name="again")
+        done = self.expect_the_same_of_two()
+        self.assertEqual(done.returncode, 1)
+        self.assertTrue(done.stdout.startswith("DIVERGED at step 2, "), done.stdout)
+        trace = self.tmp / "again" / "rank-7" / "trace.h5"
+        trace.write_bytes(trace.read_bytes()[:-2000])
+        self.assertEqual(self.expect_the_same_of_two().returncode, 3)
+        # One rank is in neither of them.
+        self.make_again()
+        shutil.rmtree(self.tmp / "again")
+        self.make(name="again")
+        for run in ("run", "again"):
+            shutil.rmtree(self.tmp / run / "rank-3")
+        self.assertEqual(self.expect_the_same_of_two().returncode, 3)
+
+    def test_slices_of_two_runs_are_of_one_comparison(self):
+        self.make()
+        self.make(name="again")
+        files = self.diffs()
+        self.tool("diff", "run", "again", "--ranks", "8:16", "--policy", "ulp", "--ulp", "4", "--report", f"jsonl={files[1]}")
+        done = self.merge(files)
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertIn("policy", done.stderr)
+        done = self.merge([files[0], self.slice(8, 24)])
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertIn("is of `ranks`, and", done.stderr)
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ sys.path.insert(0, package)
 os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")]))
 
-import pytest  # noqa: E402
+if __name__ == "__main__":  # not in the processes that Dask makes of it
+    import pytest
 
-sys.exit(pytest.main(["-q", "-p", "no:cacheprovider", "--rootdir", str(here), str(here / sys.argv[1])]))
+    sys.exit(pytest.main(["-q", "-p", "no:cacheprovider", "--rootdir", str(here), str(here / sys.argv[1])]))
