@@ -72,6 +72,8 @@ class InspectCommand final : public Command {
   core::ExitCode run(const GlobalOptions& globals) override {
     check_combination();
     try {
+      const auto ranks = store::rank_dumps(dump_);
+      if (!ranks.empty() && is_summary()) return show_ranks(ranks);
       return show(*open(dump_), globals);
     } catch (const core::Error& error) {
       return report_unreadable(dump_, error, format_, globals);
@@ -177,6 +179,14 @@ class InspectCommand final : public Command {
       print(op_view(dump, *op_, form(), globals.verbosity));
     }
     return core::ExitCode::kReproducible;
+  }
+
+  [[nodiscard]] bool is_summary() const { return !is_list() && !modules_ && !verify_ && !op_; }
+
+  [[nodiscard]] core::ExitCode show_ranks(const std::vector<store::RankDump>& ranks) const {
+    const RanksView view = ranks_view(dump_, ranks, form());
+    print(view.text);
+    return view.code;
   }
 
   [[nodiscard]] core::ExitCode show_list(const core::DumpSource& dump) const {

@@ -23,6 +23,7 @@
 #include "core/trace/op_record.h"
 #include "core/trace/program_records.h"
 #include "core/trace/run_manifest.h"
+#include "dumpers/store/recovery/recovery.h"
 
 namespace repro_check::cmd {
 namespace {
@@ -77,6 +78,16 @@ constexpr std::array kSummary{
     ViewLine{"setting", "{name} = {used}[ ({before})]", "settings"},
     ViewLine{"fact", "{name} = {value}", "environment"},
     ViewLine{"warning", "{}", "warnings"},
+};
+
+constexpr std::array kRanks{
+    ViewLine{"dump", "{dump}"},
+    ViewLine{"program", "{}", "program"},
+    ViewLine{"ranks", "{there}[ of {expected}, the others left nothing]"},
+    ViewLine{"rank {rank}",
+             "[{operators:operator}, {tensors:tensor}][; {partial}][{unreadable}]: {dump}",
+             "ranks"},
+    ViewLine{"next", "repro-check ranks {dump}"},
 };
 
 /// The operators that occur most, most frequent first, by name where they tie.
@@ -374,6 +385,38 @@ std::string summary_view(const core::DumpSource& dump, Form form, int verbosity)
     }
   }
   return say_lines(kSummary, model);
+}
+
+RanksView ranks_view(const std::filesystem::path& place,
+                     const std::vector<store::RankDump>& ranks,
+                     Form form) {
+  RanksView view;
+  Json document{{"format", "repro-check-inspect"}, {"version", "1.2"}, {"dump", place.string()}};
+  document["ranks"] = Json::array();
+  for (const store::RankDump& rank : ranks) {
+    Json row{{"rank", rank.rank}, {"dump", rank.path.string()}};
+    try {
+      const auto dump = store::open_partial(rank.path);
+      const core::RunManifest& manifest = dump->manifest();
+      document["program"] = manifest.model_path;
+      row["operators"] = manifest.trace.operator_calls();
+      row["tensors"] = manifest.trace.tensors;
+      if (manifest.trace.partial) row["partial"] = manifest.trace.partial->reason;
+    } catch (const core::Error& error) {
+      row["unreadable"] = error.what();
+      view.code = core::ExitCode::kDumpUnusable;
+    }
+    document["ranks"].push_back(std::move(row));
+  }
+  const std::uint32_t expected = store::read_rank_count(place);
+  if (expected > ranks.size()) document["expected"] = expected;
+  if (is_json(form)) {
+    view.text = print_document(document, form);
+    return view;
+  }
+  document["there"] = ranks.size();
+  view.text = say_lines(kRanks, document);
+  return view;
 }
 
 std::string verified_view(const core::DumpSource& dump, Form form) {

@@ -3,16 +3,20 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "cmd/render/json/json_form.h"
 #include "cmd/render/json/say.h"
 #include "cmd/terminal/output.h"
+#include "core/error.h"
 #include "core/tensor/dtype.h"
 #include "core/tensor/tensor_record.h"
 #include "core/trace/dump.h"
+#include "dumpers/store/directory/rank_dumps.h"
 
 namespace repro_check::cmd {
 
@@ -76,6 +80,16 @@ std::string full_name(const core::OpRecord& op);
 std::string state_text(const core::TensorRecord& tensor);
 /// `{"value": 0.5, "bits": "3f000000"}`. @param text, bits  as element_text(), bits_text()
 Json element_json(const std::string& text, const std::string& bits);
+
+/// Of a program that ran on several ranks: how much each of them recorded, and what cannot be read.
+struct RanksView {
+  std::string text;
+  core::ExitCode code = core::ExitCode::kReproducible;
+};
+/// @param place  that holds the dumps of `ranks`
+RanksView ranks_view(const std::filesystem::path& place,
+                     const std::vector<store::RankDump>& ranks,
+                     Form form);
 
 /// One screen: who recorded what, with what, and how much.
 /// @param verbosity  from 1 on every setting, fact and named tensor

@@ -433,7 +433,7 @@ fs::path locate_dump(const fs::path& path) {
     refuse_incomplete(name, directory);
   }
   if (const auto ranks = rank_dumps(directory); !ranks.empty()) {
-    throw core::unknown_dump(
+    throw core::usage_error(
         fmt::format(
             "{}: holds the dumps of {} rank{}", name, ranks.size(), ranks.size() == 1 ? "" : "s"),
         fmt::format("give one of them, {}, or all to `repro-check ranks`",
