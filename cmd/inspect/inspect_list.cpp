@@ -10,7 +10,6 @@
 #include <deque>
 #include <functional>
 #include <ranges>
-#include <regex>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -150,7 +149,7 @@ ListOutcome list_selected(const core::DumpSource& dump,
 }
 
 /// Longer ones come from nobody's keyboard.
-constexpr std::size_t kLongest = 1024;
+constexpr std::size_t kLongest = 4096;
 
 using Number = std::optional<double>;  ///< empty where nobody recorded it
 
@@ -210,6 +209,15 @@ constexpr std::array kRelations{Sign{">=", [](double a, double b) { return a >= 
                                 Sign{"<", [](double a, double b) { return a < b; }},
                                 Sign{"=", [](double a, double b) { return a == b; }, true}};
 
+bool is_word(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+/// What may stand in a number, a dtype or a device.
+bool is_value(char c) {
+  return is_word(c) || std::string_view(".+-:*?").find(c) != std::string_view::npos;
+}
+
 Answer as_answer(bool yes) { return yes ? Answer::kYes : Answer::kNo; }
 
 class ConditionParser {
@@ -217,100 +225,114 @@ class ConditionParser {
   explicit ConditionParser(const std::string& text) : text_(text), rest_(text) {}
 
   std::vector<std::vector<OutputCondition::Comparison>> parse() {
-    if (text_.size() > kLongest) refuse("it is too long", rest_);
+    if (text_.size() > kLongest) refuse("it is too long");
     std::vector<std::vector<OutputCondition::Comparison>> any(1);
     while (true) {
       any.back().push_back(comparison());
-      static const std::regex kBetween(R"([ \t]*(\|\||&&|,|or\b|and\b)?)");
-      const std::string between = take(kBetween).str(1);
-      if (between.empty() && rest_.empty()) return any;
-      if (between.empty()) refuse("expected `and` or `or`", rest_);
-      if (between == "||" || between == "or") any.emplace_back();
+      skip_spaces();
+      if (rest_.empty()) return any;
+      if (take("||") || take_word("or")) {
+        any.emplace_back();
+      } else if (!take("&&") && !take(",") && !take_word("and")) {
+        refuse("expected `and` or `or`");
+      }
     }
   }
 
  private:
   [[noreturn]] void refuse(
       const std::string& what,
-      std::string_view place,
       const std::string& hint =
           "for example --where 'nan>0' or --where 'max>=65504 and dtype=float16'") const {
     const std::string at =
-        place.empty() ? "at its end" : "at \"" + core::printable(place, 20) + "\"";
+        rest_.empty() ? "at its end" : "at \"" + core::printable(rest_, 20) + "\"";
     throw core::Error(core::ErrorKind::kUsage,
                       fmt::format("--where {}: {} {}", core::printable(text_, 80), what, at),
                       hint);
   }
 
-  /// What matches in front of the rest, which may be nothing.
-  std::cmatch take(const std::regex& expression) {
-    std::cmatch found;
-    const char* end = rest_.data() + rest_.size();
-    std::regex_search(rest_.data(), end, found, expression, std::regex_constants::match_continuous);
-    rest_.remove_prefix(static_cast<std::size_t>(found.length()));
-    return found;
+  void skip_spaces() {
+    rest_.remove_prefix(std::min(rest_.find_first_not_of(" \t"), rest_.size()));
   }
 
-  /// A field, a sign and a value; what is wrong is told with the place where it begins.
+  bool take(std::string_view sign) {
+    if (!rest_.starts_with(sign)) return false;
+    rest_.remove_prefix(sign.size());
+    return true;
+  }
+
+  std::string_view run_of(bool (*belongs)(char)) const {
+    const auto* end = std::find_if_not(rest_.begin(), rest_.end(), belongs);
+    return rest_.substr(0, static_cast<std::size_t>(end - rest_.begin()));
+  }
+
+  bool take_word(std::string_view word) { return run_of(is_word) == word && take(word); }
+
   OutputCondition::Comparison comparison() {
-    const char* end = rest_.data() + rest_.size();
-    static const std::regex kParts(R"([ \t]*(\w*)[ \t]*(>=|<=|==|!=|>|<|=)?[ \t]*([\w.+:*?-]*))");
-    const std::cmatch found = take(kParts);
-    const auto from = [&](std::size_t part) {
-      return std::string_view(found[part].first, static_cast<std::size_t>(end - found[part].first));
-    };
-    const Field& named = field(found.str(1), from(1));
-    if (!found[2].matched) refuse("expected one of > >= < <= = !=", from(3));
-    const Sign& sign = *std::ranges::find(kRelations, found.str(2), &Sign::sign);
-    if (named.word != nullptr && !sign.takes_words) {
-      refuse(fmt::format("{} is compared by = and != alone", named.name), from(2));
-    }
-    if (found.length(3) == 0) refuse("expected a value", from(3));
-    const auto holds = sign.holds;
+    skip_spaces();
+    const Field& named = field();
+    skip_spaces();
+    const auto holds = relation(named).holds;
+    skip_spaces();
+    const std::string_view value = run_of(is_value);
+    if (value.empty()) refuse("expected a value");
     if (named.word != nullptr) {
-      const std::string wanted = word(named, found.str(3), from(3));
+      const std::string wanted = word(named, value);
+      rest_.remove_prefix(value.size());
       return [get = named.word, holds, wanted](const TensorRecord& tensor) {
         return as_answer(holds(core::glob_match(wanted, get(tensor)) ? 1 : 0, 1));
       };
     }
-    const double bound = finite_or_infinite(found.str(3), from(3));
+    const double bound = finite_or_infinite(value);
+    rest_.remove_prefix(value.size());
     return [get = named.number, holds, bound](const TensorRecord& tensor) {
-      const Number number = get(tensor);
-      if (number) return as_answer(!std::isnan(*number) && holds(*number, bound));
+      const Number found = get(tensor);
+      if (found) return as_answer(!std::isnan(*found) && holds(*found, bound));
       // Without values there is nothing that could be NaN; with values somebody did not look.
       return tensor.state == core::ContentState::kHashed ? Answer::kUnknown : Answer::kNo;
     };
   }
 
-  [[nodiscard]] const Field& field(const std::string& name, std::string_view place) const {
+  const Field& field() {
+    const std::string_view name = run_of(is_word);
     const auto* found = std::ranges::find(kOutputFields, name, &Field::name);
-    if (found != kOutputFields.end()) return *found;
-    std::vector<std::string> names;
-    for (const Field& known : kOutputFields) names.emplace_back(known.name);
-    refuse(name.empty() ? "expected a field" : "there is no such field",
-           place,
-           near_hint(name, names, "fields: " + joined(names, ", ")));
+    if (found == kOutputFields.end()) {
+      std::vector<std::string> names;
+      for (const Field& known : kOutputFields) names.emplace_back(known.name);
+      refuse(name.empty() ? "expected a field" : "there is no such field",
+             near_hint(std::string(name), names, "fields: " + joined(names, ", ")));
+    }
+    rest_.remove_prefix(name.size());
+    return *found;
   }
 
-  [[nodiscard]] std::string word(const Field& field,
-                                 const std::string& value,
-                                 std::string_view place) const {
-    const bool is_glob = value.find_first_of("*?") != std::string::npos;
-    if (field.name != "dtype" || is_glob) return value;
+  const Sign& relation(const Field& field) {
+    for (const Sign& known : kRelations) {
+      if (!rest_.starts_with(known.sign)) continue;
+      if (field.word != nullptr && !known.takes_words) {
+        refuse(fmt::format("{} is compared by = and != alone", field.name));
+      }
+      rest_.remove_prefix(known.sign.size());
+      return known;
+    }
+    refuse("expected one of > >= < <= = !=");
+  }
+
+  [[nodiscard]] std::string word(const Field& field, std::string_view value) const {
+    const bool is_glob = value.find_first_of("*?") != std::string_view::npos;
+    if (field.name != "dtype" || is_glob) return std::string(value);
     const auto dtype = core::parse_dtype(value);
-    if (!dtype) refuse("there is no such dtype", place);
+    if (!dtype) refuse("there is no such dtype");
     return std::string(core::dtype_name(*dtype));
   }
 
-  [[nodiscard]] double finite_or_infinite(std::string_view value, std::string_view place) const {
+  [[nodiscard]] double finite_or_infinite(std::string_view value) const {
     const std::string_view digits = value.substr(value.starts_with('+') ? 1 : 0);
     double result = 0;
     const char* end = digits.data() + digits.size();
     const auto [stopped, error] = std::from_chars(digits.data(), end, result);
-    if (error != std::errc{} || stopped != end) refuse("expected a number", place);
-    if (std::isnan(result)) {
-      refuse("nothing is equal to NaN", place, "NaN are counted: --where 'nan>0'");
-    }
+    if (error != std::errc{} || stopped != end) refuse("expected a number");
+    if (std::isnan(result)) refuse("nothing is equal to NaN", "NaN are counted: --where 'nan>0'");
     return result;
   }
 
