@@ -57,6 +57,8 @@ struct RankLine {
   std::vector<RootColumn> columns;
   std::optional<std::uint32_t> begins_as_rank;
   Names beginning;
+  std::optional<std::uint32_t> reduces_as_rank;
+  Names gradients;
   Steps inputs;
   Steps entered;
 };
@@ -88,7 +90,8 @@ void describe(auto f, Of<decltype(f), RankLine>& it) {
       NAMED("has_gradients", rank.roots.has_gradients) NAMED("drawing", rank.roots.drawing)
           NAMED("draws", rank.roots.draws) NAMED("tensors_unread", rank.roots.unread)
               NAMED("collectives", rank.roots.collectives) MEMBER(entered) MEMBER(inputs)
-                  SOMETIMES(begins_as_rank) MEMBER(beginning) NAMED("roots", columns);
+                  SOMETIMES(begins_as_rank) MEMBER(beginning) SOMETIMES(reduces_as_rank)
+                      MEMBER(gradients) NAMED("roots", columns);
 }
 
 namespace {
@@ -156,6 +159,9 @@ class LineWriter {
     line.beginning = names_of(rank.roots.beginning);
     line.begins_as_rank = known_since(number, json_of(line.beginning));
     if (line.begins_as_rank) line.beginning = {};
+    line.gradients = names_of(rank.roots.gradients);
+    line.reduces_as_rank = known_since(number, {{"gradients", json_of(line.gradients)}});
+    if (line.reduces_as_rank) line.gradients = {};
     for (RootColumn& column : columns_of(rank.roots)) {
       column.as_rank = known_since(number, json_of(column));
       if (column.as_rank) {
@@ -212,6 +218,8 @@ class LineReader {
     rank.roots.entered = map_of(line.entered);
     if (!line.begins_as_rank) beginnings_[number] = items_of(line.beginning);
     rank.roots.beginning = beginnings_.at(line.begins_as_rank.value_or(number));
+    if (!line.reduces_as_rank) gradients_[number] = items_of(line.gradients);
+    rank.roots.gradients = gradients_.at(line.reduces_as_rank.value_or(number));
     for (RootColumn& column : line.columns) {
       const Key key{column.as_rank.value_or(number), column.kind, column.ordinal, column.part};
       if (!column.as_rank) columns_[key] = std::move(column);
@@ -228,6 +236,7 @@ class LineReader {
   }
 
   std::map<std::uint32_t, ReplicaItems> beginnings_;
+  std::map<std::uint32_t, ReplicaItems> gradients_;
   std::map<Key, RootColumn> columns_;
 };
 

@@ -50,8 +50,9 @@ constexpr std::array kLines{
         "sharded", "{:tensor} that one rank alone holds: nothing to compare them with", "alone"},
     ViewLine{"not read", "{:tensor} without a digest", "tensors_unread"},
     ViewLine{"not judged",
-             "{count:parameter} that were not equal before the first step, and no wrapper "
-             "replicates: {shown}{more}",
+             "{count:parameter} that no wrapper replicates, that were not equal before the first "
+             "step and "
+             "do not get the same gradients: {shown}{more}",
              "not_judged"},
     ViewLine{"mend", "{advice}", "findings"},
 };
@@ -200,6 +201,9 @@ std::string headline(const Json& document, const RanksReport& report) {
         "INCOMPLETE: {}; nothing parts in the {} that the others have in common with it\n",
         incomplete_ranks(report),
         format_count(report.steps, "step"));
+  }
+  if (report.absent.empty() && report.knows_no_replica()) {
+    return "NOT COMPARABLE: nothing says which parameters are replicas\n";
   }
   return report.absent.empty()
              ? "NOT COMPARABLE: no step of an optimizer was recorded on two ranks\n"

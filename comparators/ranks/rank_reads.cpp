@@ -20,12 +20,21 @@
 namespace repro_check::comparators {
 namespace {
 
-/// What ranks have under one name when they begin.
-struct Beginning {
+/// What ranks have under one name.
+struct Shared {
   core::Digest digest;
   std::size_t ranks = 0;
   bool equal = true;
 };
+using SharedByName = std::map<std::string_view, Shared>;
+
+void add(const ReplicaItems& items, SharedByName& known) {
+  for (const auto& [name, digest] : items) {
+    Shared& one = known.try_emplace(name, Shared{digest}).first->second;
+    ++one.ranks;
+    one.equal = one.equal && one.digest == digest;
+  }
+}
 
 bool are_equal(std::span<const Held> held) {
   return std::ranges::all_of(
@@ -189,22 +198,25 @@ std::optional<std::uint32_t> first_other_collectives(std::span<const RankRead> r
 }
 
 Beginnings beginnings_of(std::span<const RankRead> ranks) {
-  std::map<std::string_view, Beginning> known;
+  SharedByName known;
+  SharedByName gradients;
   std::size_t begun = 0;
   for (const RankRead& rank : ranks) {
     if (!rank.roots.beginning.empty()) ++begun;
-    for (const auto& [name, digest] : rank.roots.beginning) {
-      Beginning& one = known.try_emplace(name, Beginning{digest}).first->second;
-      ++one.ranks;
-      one.equal = one.equal && one.digest == digest;
-    }
+    add(rank.roots.beginning, known);
+    add(rank.roots.gradients, gradients);
   }
   Beginnings beginnings{known.size(), {}};
-  // By a wrapper all parameters are replicas, else those that begin equal.
+  // By a wrapper all parameters are replicas, else those that begin equal, and those whose
+  // gradients are reduced: nobody adds up gradients of weights that are meant to differ.
   if (std::ranges::any_of(ranks, &RankRead::wrapped)) return beginnings;
   for (const auto& [name, one] : known) {
     const bool sharded = !part_of(name).empty();
-    if (!one.equal || (!sharded && one.ranks != begun)) beginnings.apart.emplace(name);
+    const auto gradient = gradients.find(name);
+    const bool reduced = gradient != gradients.end() && gradient->second.equal &&
+                         gradient->second.ranks == begun && begun > 1;
+    const bool everywhere = sharded || one.ranks == begun;
+    if (!everywhere || !(one.equal || reduced)) beginnings.apart.emplace(name);
   }
   return beginnings;
 }

@@ -13,6 +13,7 @@
 #include <variant>
 
 #include "core/trace/program_records.h"
+#include "core/trace/run_manifest.h"
 
 namespace repro_check::comparators {
 namespace {
@@ -97,7 +98,7 @@ bool is_of_model(const core::OpRecord& head) {
 /// Puts the records of one rank together, in order.
 class RankReader {
  public:
-  explicit RankReader(const SetAside& apart) : apart_(apart) {}
+  RankReader(const SetAside& apart, bool wrapped) : apart_(apart), wrapped_(wrapped) {}
 
   void add_draw(const core::OpRecord& record) {
     if (!record.generator) return;
@@ -118,6 +119,7 @@ class RankReader {
     const core::Value* norm = core::find_argument(record, core::kGradientNorm);
     const auto* number = norm == nullptr ? nullptr : std::get_if<double>(&norm->data);
     if (number != nullptr && *number > 0) found_.has_gradients = true;
+    if (!wrapped_ && record.step < 2) add_gradients(record);
     add_kinds(record, core::kStepRecord);
   }
 
@@ -135,10 +137,23 @@ class RankReader {
   RankRoots finish() {
     for (const auto& [step, lines] : inputs_) found_.inputs[step] = digest_of(lines);
     found_.draws = digest_of(draws_);
+    for (const auto& [name, seen] : gradients_) {
+      if (seen.size() != 2 || seen.front() == seen.back()) continue;
+      std::string both;
+      for (const core::Digest& digest : seen) put(both, &digest, sizeof digest);
+      found_.gradients.push_back({name, digest_of(both)});
+    }
     return std::move(found_);
   }
 
  private:
+  void add_gradients(const core::OpRecord& record) {
+    std::uint64_t ignored = 0;
+    for (ReplicaItem& item : items_below(record, core::kGradientPrefix, ignored)) {
+      gradients_[std::move(item.name)].push_back(item.digest);
+    }
+  }
+
   void add_kinds(const core::OpRecord& record, std::string_view name) {
     if (ordinals_.empty()) {
       std::uint64_t ignored = 0;
@@ -161,7 +176,9 @@ class RankReader {
   }
 
   const SetAside& apart_;
+  const bool wrapped_;
   RankRoots found_;
+  std::map<std::string, std::vector<core::Digest>> gradients_;  ///< of the first two steps
   std::map<std::pair<std::uint32_t, std::string_view>, std::uint32_t> ordinals_;
   std::map<std::uint32_t, std::string> inputs_;
   CollectiveRoots collectives_;
@@ -194,7 +211,8 @@ ReplicaItems items_of(const core::OpRecord& record,
 }
 
 RankRoots read_rank(const core::DumpSource& dump, const SetAside& apart) {
-  RankReader reader(apart);
+  RankReader reader(apart,
+                    core::environment_fact(dump.manifest(), core::kReplicaWrapper) != nullptr);
   for (std::uint64_t i = 0; i < dump.op_count(); ++i) {
     const core::OpRecord head = dump.op_head(i);
     const std::string_view name = head.op->name;

@@ -77,6 +77,9 @@ struct RankRoots {
   /// Parameters before the first step, those set aside as well; behind it where they were not seen
   /// before.
   ReplicaItems beginning;
+  /// Where no wrapper says which parameters are replicas: a digest of what their gradients are in
+  /// the first two steps. Those that are the same in both, as one that is always 0, are left out.
+  ReplicaItems gradients;
 };
 
 /// @throws core::Error{kDumpDamaged}

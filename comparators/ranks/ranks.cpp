@@ -366,7 +366,8 @@ core::ExitCode exit_code_of(const RanksReport& report) noexcept {
   });
   if (damaged) return core::ExitCode::kDumpUnusable;
   if (report.leading() != nullptr || proven) return core::ExitCode::kDivergence;
-  const bool nothing = report.steps == 0 || report.compared() == 0 || report.ranks.size() < 2;
+  const bool nothing = report.steps == 0 || report.compared() == 0 || report.ranks.size() < 2 ||
+                       report.knows_no_replica();
   return nothing || !report.absent.empty() ? core::ExitCode::kNotComparable
                                            : core::ExitCode::kReproducible;
 }

@@ -99,8 +99,8 @@ struct RanksReport {
   std::uint32_t steps = 0;                        ///< that every rank that was read has made
   std::array<ReplicaTally, kReplicaKinds> kinds;  ///< by ReplicaKind
   std::size_t replicated = 0;                     ///< parameters that are compared
-  /// Those that were not equal before the first step, where no wrapper says that they must be: no
-  /// replicas.
+  /// Those that were not equal before the first step, and do not get the same gradients, where no
+  /// wrapper says that they must be equal: no replicas.
   std::vector<std::string> set_aside;
   std::uint64_t unread = 0;       ///< tensors of these kinds that have no digest
   std::uint64_t alone = 0;        ///< tensors that one rank alone holds: shards without a replica
@@ -110,6 +110,10 @@ struct RanksReport {
   /// The earliest of all kinds; null where all is equal.
   [[nodiscard]] const ReplicaDifference* leading() const noexcept;
   [[nodiscard]] std::uint64_t compared() const noexcept;
+  /// Whether there are parameters, and nothing says of any that it is a replica.
+  [[nodiscard]] bool knows_no_replica() const noexcept {
+    return replicated == 0 && !set_aside.empty();
+  }
 };
 
 /// What made them differ, and what to do about it: by what differs first.
@@ -124,7 +128,7 @@ RankCause cause_of(const ReplicaDifference& first) noexcept;
 using OpenRank = std::function<std::unique_ptr<core::DumpSource>(const std::string&)>;
 
 /// kDumpUnusable where a recording cannot be read or is cut short, kDivergence where replicas or a
-/// proof say so, kNotComparable where a rank is absent or nothing could be compared.
+/// proof say so, kNotComparable where a rank is absent, or no parameter could be compared.
 core::ExitCode exit_code_of(const RanksReport& report) noexcept;
 
 }  // namespace repro_check::comparators

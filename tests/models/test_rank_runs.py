@@ -5,11 +5,14 @@ import json
 import os
 import sys
 import unittest
+from pathlib import Path
 
 from harness import ToolTest, need
 
 need("torch")
 import torch.distributed  # noqa: E402
+
+BY_HAND = Path(__file__).resolve().parents[2] / "examples" / "replicas.py"
 
 # Two ranks add what each has drawn. With a rank as its argument, that one draws what no seed pins.
 PROGRAM = """
@@ -102,6 +105,43 @@ class RankRuns(ToolTest):
             PROGRAM.replace("for step", "if rank == 1: raise SystemExit(3)\nfor step"), encoding="utf-8")
         report = self.compare(5)
         self.assertEqual(report["verdict"]["status"], "run_failed")
+
+
+@unittest.skipUnless(torch.distributed.is_available(), "this PyTorch has no torch.distributed")
+class WithoutWrapper(ToolTest):
+    """Nobody says which parameters are replicas: what begins equal is one, and what gets the same gradients."""
+
+    def judge(self, expected, *arguments, program=BY_HAND):
+        launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+        done = self.tool("exec", "--force", "-o", "run", "--", *launcher, program, *arguments,
+                         env={**os.environ, "OMP_NUM_THREADS": "1"})
+        self.assertEqual(done.code, 0, done.stderr)
+        done = self.tool("ranks", "run", "--format", "json")
+        self.assertEqual(done.code, expected, done.stdout)
+        return json.loads(done.stdout)
+
+    def test_weights_that_nobody_handed_out(self):
+        report = self.judge(1)
+        self.assertEqual(report["cause"]["name"], "initial weights not synchronised")
+        self.assertEqual((report["first"]["step"], report["first"]["names"]),
+                         (0, ["0.bias", "0.weight", "2.bias", "2.weight"]))
+        slices = []
+        for rank in range(2):
+            lines = self.tool("ranks", "run", "--ranks", f"{rank}:{rank + 1}", "--format", "jsonl").stdout
+            slices.append(self.folder / f"{rank}.jsonl")
+            slices[-1].write_text(lines, encoding="utf-8")
+        self.assertEqual(self.tool("report", "--merge", *slices).code, 1)
+        self.assertEqual(self.judge(0, "--broadcast")["replicated"], 4)
+
+    def test_parameters_that_are_no_replicas(self):
+        own = self.folder / "own.py"
+        text = BY_HAND.read_text(encoding="utf-8")
+        own.write_text(text.replace("dist.all_reduce(parameter.grad)", "pass"), encoding="utf-8")
+        self.assertNotEqual(text, own.read_text(encoding="utf-8"))
+        report = self.judge(4, program=own)
+        self.assertEqual((report["replicated"], len(report["set_aside"])), (0, 4))
+        said = self.tool("ranks", "run").stdout
+        self.assertIn("NOT COMPARABLE: nothing says which parameters are replicas", said)
 
 
 if __name__ == "__main__":
