@@ -27,6 +27,9 @@ for step in range(3):
     total = own * weight
     dist.all_reduce(total)
     weight = weight + total.tanh()
+parts = [torch.empty(8) for _ in range(2)]
+dist.all_gather(parts, weight)
+print(parts[1].sum())
 dist.barrier()
 dist.destroy_process_group()
 """
@@ -60,6 +63,13 @@ class RankRuns(ToolTest):
         for run in ("baseline", "candidate"):
             self.assertEqual(sorted(each.name for each in (self.folder / "repro-check-out" / run).iterdir()),
                              ["rank-0", "rank-1", "ranks.json"])
+        # What a collective fills says nothing before.
+        self.assertEqual(report["warnings"], [])
+        gathers = [op["index"] for op in self.operators("baseline/rank-0") if op["operator"] == "c10d::allgather_"]
+        shown = self.tool("inspect", "repro-check-out/baseline/rank-0", "--op", gathers[0], "--format", "json")
+        filled = {each["slot"]: each["state"] for each in json.loads(shown.stdout)["op"]["inputs"]
+                  if each["slot"].startswith("output_tensors")}
+        self.assertEqual(filled, {"output_tensors.0.0": "uninitialised", "output_tensors.0.1": "uninitialised"})
         # What an earlier run has left is replaced without a flag.
         self.assertEqual(self.tool("run", "-c", "config.json").code, 0)
 

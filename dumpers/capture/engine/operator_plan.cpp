@@ -61,6 +61,14 @@ bool is_written(const c10::Argument& argument) {
   return argument.alias_info() != nullptr && argument.alias_info()->isWrite();
 }
 
+/// Of collectives the schema says nothing of what they write; a barrier is given memory that
+/// nobody reads.
+bool is_filled(const c10::FunctionSchema& schema, const c10::Argument& argument) {
+  const std::string& name = argument.name();
+  return (name.starts_with("output") && !name.ends_with("sizes")) ||
+         (name == "tensor" && schema.name().find("barrier") != std::string::npos);
+}
+
 /// determinism.md 3.3, by the operator's name and the argument's name.
 void find_doors(std::string_view base, const c10::FunctionSchema& schema, OperatorPlan& plan) {
   if (base.size() >= 9 && base.substr(base.size() - 9) == "_backward") return;
@@ -148,7 +156,7 @@ bool matches(const std::vector<std::string>& patterns, const OperatorPlan& plan)
 
 void add_arguments(const c10::FunctionSchema& schema, OperatorPlan& plan) {
   for (const c10::Argument& argument : schema.arguments()) {
-    const bool written = is_written(argument);
+    const bool written = is_written(argument) || (plan.collective && is_filled(schema, argument));
     plan.written_arguments = plan.written_arguments || written;
     plan.arguments.push_back({argument.name(), meaning_of(argument), written});
     if (is_of(argument, {c10::TypeKind::GeneratorType})) {
@@ -183,6 +191,9 @@ OperatorPlan& OperatorPlans::find(const c10::OperatorHandle& op) {
   }
   auto fresh = std::make_unique<OperatorPlan>();
   const std::string_view base = without_namespace(schema.name());
+  // Who sends may wait for one that waits for him.
+  fresh->collective =
+      schema.name().starts_with("c10d::") && base != "send" && !base.starts_with("recv");
   add_arguments(schema, *fresh);
   find_doors(base, schema, *fresh);
   find_running_stats(base, *fresh);
@@ -195,9 +206,6 @@ OperatorPlan& OperatorPlans::find(const c10::OperatorHandle& op) {
   fresh->effect = effect_of(base, op);
   fresh->picks = picks_elements(base);
   fresh->is_marker = schema.name().starts_with("profiler::");
-  // Who sends may wait for one that waits for him.
-  fresh->collective =
-      schema.name().starts_with("c10d::") && base != "send" && !base.starts_with("recv");
   // as_strided_ and its like are written as in-place operators, and touch no element either.
   fresh->view = fresh->view || fresh->effect == StorageEffect::kMetadata;
   fresh->host_draw = host_draw_of(schema.name(), *fresh);
