@@ -17,14 +17,19 @@
 
 namespace repro_check::cmd {
 
+using comparators::CallChain;
 using comparators::CollectiveCall;
+using comparators::ExchangeKey;
+using comparators::ExchangeKind;
+using comparators::ExchangeRoots;
+using comparators::RankGroup;
 using comparators::RankRead;
 using comparators::RankReads;
 using comparators::RankRoots;
 using comparators::ReplicaItem;
 using comparators::ReplicaItems;
 using comparators::ReplicaKind;
-using comparators::StepCollectives;
+using comparators::ToldCalls;
 
 namespace {
 
@@ -52,6 +57,14 @@ struct RootColumn {
   std::vector<std::uint64_t> items;
 };
 
+/// What a rank exchanged in one order.
+struct ChainColumn {
+  std::optional<ExchangeKey> key;  ///< empty: as in that column of that rank, and the chain too
+  std::uint32_t as_rank = 0;
+  std::size_t as_column = 0;
+  CallChain chain;
+};
+
 struct RankLine {
   RankRead rank;  ///< but for its roots, and what a rank begins with
   std::vector<RootColumn> columns;
@@ -60,7 +73,7 @@ struct RankLine {
   std::optional<std::uint32_t> reduces_as_rank;
   Names gradients;
   Steps inputs;
-  Steps entered;
+  std::vector<ChainColumn> exchanges;
 };
 
 /// What a root is made of.
@@ -80,18 +93,29 @@ DESCRIBE(Names, MEMBER(names) MEMBER(digests))
 DESCRIBE(RootColumn,
          MEMBER(kind) MEMBER(ordinal) SOMETIMES(part) SOMETIMES(as_rank) SOMETIMES(steps)
              SOMETIMES(digests) SOMETIMES(ops) SOMETIMES(items))
-DESCRIBE(CollectiveCall, MEMBER(op) MEMBER(sizes) MEMBER(place))
-DESCRIBE(StepCollectives, MEMBER(rank) MEMBER(step) MEMBER(calls))
+void describe(auto f, Of<decltype(f), ExchangeKind>& it) {
+  f.word(it, comparators::kLastExchange, comparators::exchange_name);
+}
+
+DESCRIBE(RankGroup, MEMBER(name) MEMBER(ranks))
+DESCRIBE(ExchangeKey, MEMBER(kind) MEMBER(group) SOMETIMES(from) SOMETIMES(to) SOMETIMES(tag))
+DESCRIBE(CallChain, MEMBER(count) MEMBER(blocks))
+DESCRIBE(ChainColumn, SOMETIMES(key) SOMETIMES(as_rank) SOMETIMES(as_column) MEMBER(chain))
+DESCRIBE(CollectiveCall,
+         MEMBER(op) MEMBER(type) MEMBER(tensors) MEMBER(dtypes) MEMBER(sizes) MEMBER(root)
+             MEMBER(sequence) MEMBER(step) MEMBER(place))
+DESCRIBE(ToldCalls, MEMBER(rank) MEMBER(key) MEMBER(first) MEMBER(calls))
 DESCRIBE(RootLine, MEMBER(root) MEMBER(items))
 
 void describe(auto f, Of<decltype(f), RankLine>& it) {
   describe(f, it.rank.state);
-  f NAMED("ranks", rank.ranks) NAMED("wrapped", rank.wrapped) NAMED("grouped", rank.grouped)
+  f NAMED("ranks", rank.ranks) NAMED("wrapped", rank.wrapped)
       NAMED("has_gradients", rank.roots.has_gradients) NAMED("drawing", rank.roots.drawing)
           NAMED("draws", rank.roots.draws) NAMED("tensors_unread", rank.roots.unread)
-              NAMED("collectives", rank.roots.collectives) MEMBER(entered) MEMBER(inputs)
-                  SOMETIMES(begins_as_rank) MEMBER(beginning) SOMETIMES(reduces_as_rank)
-                      MEMBER(gradients) NAMED("roots", columns);
+              NAMED("unplaced", rank.roots.exchanges.unplaced)
+                  NAMED("inside", rank.roots.exchanges.inside) MEMBER(exchanges) MEMBER(inputs)
+                      SOMETIMES(begins_as_rank) MEMBER(beginning) SOMETIMES(reduces_as_rank)
+                          MEMBER(gradients) NAMED("roots", columns);
 }
 
 namespace {
@@ -154,8 +178,10 @@ class LineWriter {
     RankLine line;
     line.rank = rank;
     line.inputs = steps_of(rank.roots.inputs);
-    line.entered = steps_of(rank.roots.entered);
     const std::uint32_t number = rank.state.recording.rank;
+    for (const auto& [key, chain] : rank.roots.exchanges.chains) {
+      line.exchanges.push_back(column_of(number, line.exchanges.size(), {key, 0, 0, chain}));
+    }
     line.beginning = names_of(rank.roots.beginning);
     line.begins_as_rank = known_since(number, json_of(line.beginning));
     if (line.begins_as_rank) line.beginning = {};
@@ -174,6 +200,12 @@ class LineWriter {
   }
 
  private:
+  ChainColumn column_of(std::uint32_t rank, std::size_t place, ChainColumn column) {
+    const auto [found, is_new] =
+        chains_.try_emplace(json_of(column).dump(), std::pair(rank, place));
+    return is_new ? column : ChainColumn{{}, found->second.first, found->second.second, {}};
+  }
+
   /// The rank that had it first; empty where that is this one.
   std::optional<std::uint32_t> known_since(std::uint32_t rank, const Json& what) {
     const auto [found, is_new] = since_.try_emplace(what.dump(), rank);
@@ -181,6 +213,7 @@ class LineWriter {
   }
 
   std::map<std::string, std::uint32_t> since_;
+  std::map<std::string, std::pair<std::uint32_t, std::size_t>> chains_;
 };
 
 /// Of one slice: the inverse.
@@ -197,8 +230,8 @@ class LineReader {
       RootLine line;
       describe(reader, line);
       into.items.emplace(line.root, items_of(line.items));
-    } else if (type == "collectives") {
-      describe(reader, into.collectives.emplace_back());
+    } else if (type == "calls") {
+      describe(reader, into.told.emplace_back());
     } else if (type == "set_aside") {
       const auto names = json.at("names").get<std::vector<std::string>>();
       into.apart.insert(names.begin(), names.end());
@@ -215,7 +248,12 @@ class LineReader {
     const std::uint32_t number = rank.state.recording.rank;
     rank.roots.steps = rank.state.steps;
     rank.roots.inputs = map_of(line.inputs);
-    rank.roots.entered = map_of(line.entered);
+    for (std::size_t i = 0; i < line.exchanges.size(); ++i) {
+      ChainColumn& column = line.exchanges[i];
+      if (!column.key) column = chains_.at({column.as_rank, column.as_column});
+      rank.roots.exchanges.chains[*column.key] = column.chain;
+      chains_[{number, i}] = std::move(column);
+    }
     if (!line.begins_as_rank) beginnings_[number] = items_of(line.beginning);
     rank.roots.beginning = beginnings_.at(line.begins_as_rank.value_or(number));
     if (!line.reduces_as_rank) gradients_[number] = items_of(line.gradients);
@@ -238,6 +276,7 @@ class LineReader {
   std::map<std::uint32_t, ReplicaItems> beginnings_;
   std::map<std::uint32_t, ReplicaItems> gradients_;
   std::map<Key, RootColumn> columns_;
+  std::map<std::pair<std::uint32_t, std::size_t>, ChainColumn> chains_;
 };
 
 template <typename T>
@@ -259,9 +298,7 @@ std::vector<Json> lines_of(const RankReads& reads) {
   for (const auto& [root, items] : reads.items) {
     lines.push_back(typed("root", RootLine{root, names_of(items)}));
   }
-  for (const StepCollectives& told : reads.collectives) {
-    lines.push_back(typed("collectives", told));
-  }
+  for (const ToldCalls& told : reads.told) lines.push_back(typed("calls", told));
   return lines;
 }
 

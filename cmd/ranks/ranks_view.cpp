@@ -49,6 +49,7 @@ constexpr std::array kLines{
     ViewLine{
         "sharded", "{:tensor} that one rank alone holds: nothing to compare them with", "alone"},
     ViewLine{"not read", "{:tensor} without a digest", "tensors_unread"},
+    ViewLine{"not judged", "{:exchange} in groups that nobody named", "unplaced"},
     ViewLine{"not judged",
              "{count:parameter} that no wrapper replicates, that were not equal before the first "
              "step and "
@@ -125,6 +126,8 @@ Json ranks_document(const RanksReport& report, const std::string& dump) {
                 {"replicated", report.replicated},
                 {"set_aside", report.set_aside},
                 {"collectives", json_integer(report.collectives)},
+                {"messages", json_integer(report.messages)},
+                {"unplaced", json_integer(report.unplaced)},
                 {"alone", json_integer(report.alone)},
                 {"tensors_unread", report.unread}};
   document["first"] = nullptr;
@@ -222,7 +225,12 @@ std::string tallies(const RanksReport& report) {
                         comparators::replica_kind_name(static_cast<ReplicaKind>(k)),
                         format_count(tally.items));
   }
-  if (report.collectives > 0) text += ", collectives " + format_count(report.collectives);
+  const auto add = [&](const char* what, std::uint64_t count) {
+    if (count == 0) return;
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", what, format_count(count));
+  };
+  add("collectives", report.collectives);
+  add("messages", report.messages);
   return text.empty() ? "nothing" : text;
 }
 

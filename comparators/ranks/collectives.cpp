@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <variant>
 
 #include "comparators/report/report.h"
@@ -17,8 +19,17 @@ namespace {
 
 /// Of the others each rank may have sizes of its own, or only one has any.
 bool has_equal_sizes(std::string_view name) {
-  constexpr std::array<std::string_view, 4> kNames{
-      "allreduce_", "allreduce_coalesced_", "broadcast_", "reduce_"};
+  constexpr std::array<std::string_view, 11> kNames{"allreduce_",
+                                                    "allreduce_coalesced_",
+                                                    "broadcast_",
+                                                    "reduce_",
+                                                    "_allgather_base_",
+                                                    "_reduce_scatter_base_",
+                                                    "all_reduce",
+                                                    "all_reduce_",
+                                                    "broadcast",
+                                                    "all_gather_into_tensor",
+                                                    "reduce_scatter_tensor"};
   return std::ranges::find(kNames, name) != kNames.end();
 }
 
@@ -28,45 +39,171 @@ std::string text_in(const core::OpRecord& record, std::string_view name) {
   return text == nullptr ? std::string() : *text;
 }
 
+std::optional<std::int64_t> number_in(const core::OpRecord& record, std::string_view name) {
+  const core::Value* value = core::find_argument(record, name);
+  const auto* number = value == nullptr ? nullptr : std::get_if<std::int64_t>(&value->data);
+  return number == nullptr ? std::nullopt : std::optional(*number);
+}
+
+RankGroup group_in(const core::OpRecord& record) {
+  RankGroup group{text_in(record, core::kGroupName), {}};
+  const core::Value* ranks = core::find_argument(record, core::kGroupRanks);
+  const auto* list = ranks == nullptr ? nullptr : std::get_if<core::ValueList>(&ranks->data);
+  if (list == nullptr) return group;
+  for (const core::Value& rank : list->items) {
+    const auto* number = std::get_if<std::int64_t>(&rank.data);
+    if (number != nullptr) group.ranks.push_back(static_cast<std::uint32_t>(*number));
+  }
+  return group;
+}
+
+/// Of `float32 [2, 3], int64 [4]` the dtypes, and of each how many elements.
+struct Contents {
+  std::string dtypes;
+  std::string elements;
+};
+
+Contents contents_of(std::string_view tensors) {
+  Contents contents;
+  while (!tensors.empty()) {
+    const std::size_t open = std::min(tensors.find(" ["), tensors.size());
+    const std::size_t close = std::min(tensors.find(']', open), tensors.size());
+    if (!contents.dtypes.empty()) contents.dtypes += ", ";
+    contents.dtypes += tensors.substr(0, open);
+    std::uint64_t elements = 1;
+    for (std::size_t at = open; at < close; ++at) {
+      if (tensors[at] < '0' || tensors[at] > '9') continue;
+      std::uint64_t size = 0;
+      const auto [end, error] = std::from_chars(&tensors[at], tensors.data() + close, size);
+      elements *= error == std::errc() ? size : 1;
+      at = static_cast<std::size_t>(end - tensors.data());
+    }
+    contents.elements += fmt::format("{},", elements);
+    const std::size_t next = tensors.find_first_not_of(", ", std::min(close + 1, tensors.size()));
+    tensors.remove_prefix(std::min(next, tensors.size()));
+  }
+  return contents;
+}
+
+/// Where someone stands whose place in the group is this.
+std::uint32_t rank_at(const RankGroup& group, std::int64_t place) {
+  return place >= 0 && static_cast<std::size_t>(place) < group.ranks.size()
+             ? group.ranks[static_cast<std::size_t>(place)]
+             : kAnyRank;
+}
+
 }  // namespace
 
-CollectiveCall collective_of(const core::OpRecord& record) {
-  CollectiveCall call{text_in(record, core::kCollectiveName), {}, {}};
-  if (has_equal_sizes(std::string_view(call.op).substr(call.op.rfind(':') + 1))) {
-    call.sizes = " " + text_in(record, core::kCollectiveTensors);
+std::string_view exchange_name(ExchangeKind kind) noexcept {
+  constexpr std::array<std::string_view, 3> kNames{"collective", "sent", "received"};
+  return kNames.at(static_cast<std::size_t>(kind));
+}
+
+std::string_view CollectiveCall::mismatch_with(const CollectiveCall& other) const noexcept {
+  if (type != other.type) return "type";
+  if (dtypes != other.dtypes) return "dtype";
+  if (sizes != other.sizes) return "size";
+  return root != other.root ? "root" : "";
+}
+
+std::string CollectiveCall::key() const {
+  return fmt::format("{}\n{}\n{}\n{}", type, dtypes, sizes, root);
+}
+
+std::optional<RankExchange> ExchangeReader::see(std::uint64_t index, const core::OpRecord& head) {
+  const std::string_view name = head.op->name;
+  if (inside_) see_end(index, name);
+  if (name == core::kGroupRecord) {
+    RankGroup group = group_in(dump_.op(index));
+    std::string key = group.name;
+    groups_.insert_or_assign(std::move(key), std::move(group));
   }
+  if (name != core::kCollectiveRecord) return std::nullopt;
+  RankExchange exchange = exchange_of(dump_.op(index));
+  inside_ = exchange.key;
+  operator_ = exchange.call.op;
+  has_returned_ = false;
+  return exchange;
+}
+
+/// A collective has its results when it returns. Who goes on behind a message need not wait for it.
+void ExchangeReader::see_end(std::uint64_t index, std::string_view name) {
+  const bool returns = name == operator_;
+  const bool completes = inside_->kind == ExchangeKind::kCollective
+                             ? returns && !dump_.op(index).results.empty()
+                             : !returns && has_returned_;
+  has_returned_ = has_returned_ || returns;
+  if (completes) inside_.reset();
+}
+
+RankExchange ExchangeReader::exchange_of(const core::OpRecord& record) {
+  RankExchange exchange;
+  ExchangeKey& key = exchange.key;
+  CollectiveCall& call = exchange.call;
+  call.op = call.type = text_in(record, core::kCollectiveName);
+  call.tensors = text_in(record, core::kCollectiveTensors);
+  const Contents contents = contents_of(call.tensors);
+  call.dtypes = contents.dtypes;
+  if (has_equal_sizes(std::string_view(call.op).substr(call.op.rfind(':') + 1))) {
+    call.sizes = call.tensors;
+  }
+  call.root = number_in(record, core::kCollectiveRoot).value_or(-1);
+  call.sequence = number_in(record, core::kCollectiveSequence).value_or(0);
+  call.step = record.step;
   if (const std::string line = line_text(record); !line.empty()) {
     call.place = fmt::format(" ({})", line);
   }
-  return call;
+  const auto group = groups_.find(text_in(record, core::kCollectiveGroup));
+  if (group != groups_.end()) key.group = group->second;
+  const auto tag = number_in(record, core::kMessageTag);
+  if (!tag) return exchange;
+  // On the other side it is another operator, and may be of another shape.
+  call.type.clear();
+  call.sizes = contents.elements;
+  const auto to = number_in(record, core::kMessageTo);
+  key.kind = to ? ExchangeKind::kSent : ExchangeKind::kReceived;
+  key.tag = *tag;
+  key.from = key.to = rank_;
+  (to ? key.to : key.from) =
+      rank_at(key.group, to ? *to : number_in(record, core::kMessageFrom).value_or(-1));
+  return exchange;
 }
 
-std::vector<CollectiveCall> collectives_of(const core::DumpSource& dump, std::uint32_t step) {
-  std::vector<CollectiveCall> calls;
-  for (std::uint64_t i = 0; i < dump.op_count(); ++i) {
-    const core::OpRecord head = dump.op_head(i);
-    if (head.step == step && head.op->name == core::kCollectiveRecord) {
-      calls.push_back(collective_of(dump.op(i)));
-    }
-  }
-  return calls;
-}
-
-void CollectiveRoots::add(std::uint32_t step, const CollectiveCall& call) {
-  core::Digest& root = roots_[step];
+void CallChain::add(const CollectiveCall& call) {
+  if (count++ % kBlock == 0) blocks.emplace_back();
+  core::Digest& root = blocks.back();
   std::string bytes(reinterpret_cast<const char*>(&root), sizeof root);
-  bytes += call.op + call.sizes;
+  bytes += call.key();
   root = core::digest_leaf(std::as_bytes(std::span(bytes)));
-  ++count_;
 }
 
-core::Digest CollectiveRoots::at(std::uint32_t step) const {
-  const auto found = roots_.find(step);
-  return found == roots_.end() ? core::Digest{} : found->second;
+std::optional<std::uint64_t> CallChain::first_other(const CallChain& other) const {
+  const auto [one, two] = std::ranges::mismatch(blocks, other.blocks);
+  if (one == blocks.end() && two == other.blocks.end()) return std::nullopt;
+  return static_cast<std::uint64_t>(one - blocks.begin()) * kBlock;
 }
 
-std::uint32_t CollectiveRoots::last_step() const {
-  return roots_.empty() ? 0 : roots_.rbegin()->first;
+void ExchangeRoots::add(const RankExchange& exchange) {
+  if (exchange.key.group.name.empty()) {
+    ++unplaced;
+  } else {
+    chains[exchange.key].add(exchange.call);
+  }
+}
+
+ToldCalls read_calls(const core::DumpSource& dump,
+                     std::uint32_t rank,
+                     const ExchangeKey& key,
+                     std::uint64_t first) {
+  ToldCalls told{rank, key, first, {}};
+  ExchangeReader reader(dump, rank);
+  std::uint64_t number = 0;
+  for (std::uint64_t i = 0; i < dump.op_count(); ++i) {
+    if (told.calls.size() == 2 * CallChain::kBlock) break;
+    const auto exchange = reader.see(i, dump.op_head(i));
+    if (exchange && exchange->key == key && number++ >= first) told.calls.push_back(exchange->call);
+  }
+  return told;
 }
 
 }  // namespace repro_check::comparators

@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <map>
+#include <optional>
 #include <string>
+#include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "core/digest/digest.h"
@@ -13,37 +18,122 @@
 
 namespace repro_check::comparators {
 
-/// One that a rank entered.
+/// Ranks that exchange something, in the order of their group. Two groups may have one name.
+struct RankGroup {
+  std::string name;
+  std::vector<std::uint32_t> ranks;
+  auto operator<=>(const RankGroup& other) const {
+    return std::tie(name, ranks) <=> std::tie(other.name, other.ranks);
+  }
+  bool operator==(const RankGroup&) const = default;
+};
+
+enum class ExchangeKind : std::uint8_t { kCollective, kSent, kReceived };
+inline constexpr ExchangeKind kLastExchange = ExchangeKind::kReceived;
+
+/// `collective`, `sent`, `received`.
+std::string_view exchange_name(ExchangeKind kind) noexcept;
+
+/// What has one order: the collectives of a group, or its messages from one rank to another with
+/// one tag, as that one sends them or as this one receives them.
+struct ExchangeKey {
+  ExchangeKind kind = ExchangeKind::kCollective;
+  RankGroup group;  ///< without a name where nobody told it
+  std::uint32_t from = 0;
+  std::uint32_t to = 0;
+  std::int64_t tag = 0;
+  auto operator<=>(const ExchangeKey& other) const {
+    return std::tie(kind, group, from, to, tag) <=>
+           std::tie(other.kind, other.group, other.from, other.to, other.tag);
+  }
+  bool operator==(const ExchangeKey&) const = default;
+};
+/// In the place of the sender of what is received from any.
+inline constexpr std::uint32_t kAnyRank = std::numeric_limits<std::uint32_t>::max();
+
+/// A collective that a rank entered, or a message that it sent or receives.
 struct CollectiveCall {
-  std::string op;     ///< `c10d::allreduce_`
-  std::string sizes;  ///< ` float32 [244]`: what all ranks must put in alike; empty where need not
+  std::string op;       ///< `c10d::allreduce_`
+  std::string type;     ///< the same of a collective; empty of a message
+  std::string tensors;  ///< `float32 [244], int64 [2, 3]`
+  std::string dtypes;   ///< `float32, int64`
+  std::string sizes;    ///< what all ranks must have alike; empty where they need not
+  std::int64_t root = -1;
+  std::int64_t sequence = 0;
+  std::uint32_t step = 0;
   std::string place;  ///< ` (train.py:40)`
 
-  /// Whether it can be the same one, on another rank.
-  [[nodiscard]] bool meets(const CollectiveCall& other) const {
-    return op == other.op && sizes == other.sizes;
-  }
+  /// `type`, `dtype`, `size` or `root`, as PyTorch's flight recorder says it; empty where both can
+  /// be the same one.
+  [[nodiscard]] std::string_view mismatch_with(const CollectiveCall& other) const noexcept;
+  /// All that must be alike.
+  [[nodiscard]] std::string key() const;
 };
 
-/// @param record  of core::kCollectiveRecord
-CollectiveCall collective_of(const core::OpRecord& record);
+/// What a rank is about to exchange.
+struct RankExchange {
+  ExchangeKey key;
+  CollectiveCall call;
+};
 
-/// Those of one step, in the order in which the rank entered them.
-/// @throws core::Error{kDumpDamaged}
-std::vector<CollectiveCall> collectives_of(const core::DumpSource& dump, std::uint32_t step);
-
-/// The collectives of each step by one digest: what a rank keeps of them.
-class CollectiveRoots {
+/// Reads what a rank exchanges, of its records in their order.
+class ExchangeReader {
  public:
-  void add(std::uint32_t step, const CollectiveCall& call);
-  /// Empty where the rank made none in that step.
-  [[nodiscard]] core::Digest at(std::uint32_t step) const;
-  [[nodiscard]] std::uint32_t last_step() const;
-  [[nodiscard]] std::uint64_t count() const noexcept { return count_; }
+  /// @param dump  of that rank, borrowed
+  ExchangeReader(const core::DumpSource& dump, std::uint32_t rank) : dump_(dump), rank_(rank) {}
+
+  /// @param index  of `head` in the dump
+  std::optional<RankExchange> see(std::uint64_t index, const core::OpRecord& head);
+  /// The last one, where the rank did not complete it: it waits there, or it raised.
+  [[nodiscard]] const std::optional<ExchangeKey>& inside() const noexcept { return inside_; }
 
  private:
-  std::map<std::uint32_t, core::Digest> roots_;
-  std::uint64_t count_ = 0;
+  RankExchange exchange_of(const core::OpRecord& record);
+  void see_end(std::uint64_t index, std::string_view name);
+
+  const core::DumpSource& dump_;
+  std::uint32_t rank_;
+  std::map<std::string, RankGroup, std::less<>> groups_;  ///< as they are now
+  std::optional<ExchangeKey> inside_;
+  std::string operator_;       ///< of the last one
+  bool has_returned_ = false;  ///< of a message: it is waited for by no operator
 };
+
+/// Calls in their order, by a digest for each block of them: what a rank keeps of them.
+struct CallChain {
+  static constexpr std::size_t kBlock = 64;
+
+  std::vector<core::Digest> blocks;
+  std::uint64_t count = 0;
+
+  void add(const CollectiveCall& call);
+  bool operator==(const CallChain&) const = default;
+  /// Number of the first call of the first block that is another one; empty where all are equal.
+  [[nodiscard]] std::optional<std::uint64_t> first_other(const CallChain& other) const;
+};
+
+/// What one rank exchanged.
+struct ExchangeRoots {
+  std::map<ExchangeKey, CallChain> chains;
+  std::uint64_t unplaced = 0;         ///< in a group that nobody named
+  std::optional<ExchangeKey> inside;  ///< of which the rank did not complete the last
+
+  void add(const RankExchange& exchange);
+};
+
+/// Calls of a rank, looked at closely.
+struct ToldCalls {
+  std::uint32_t rank = 0;
+  ExchangeKey key;
+  std::uint64_t first = 0;  ///< number of the first of them, from 0
+  std::vector<CollectiveCall> calls;
+};
+
+/// As many from `first` on as may be asked about.
+/// @throws core::Error{kDumpDamaged}
+ToldCalls read_calls(const core::DumpSource& dump,
+                     std::uint32_t rank,
+                     const ExchangeKey& key,
+                     std::uint64_t first);
 
 }  // namespace repro_check::comparators

@@ -7,11 +7,11 @@
 #include <atomic>
 #include <functional>
 #include <iterator>
-#include <optional>
 #include <set>
 #include <string_view>
 #include <utility>
 
+#include "comparators/ranks/exchange_match.h"
 #include "core/error.h"
 #include "core/system/workers.h"
 #include "core/trace/program_records.h"
@@ -46,7 +46,6 @@ void note_manifest(const core::RunManifest& manifest, RankRead& read) {
   if (manifest.trace.partial) read.state.last_operator = manifest.trace.partial->last_operator;
   read.ranks = number_fact(manifest, core::kRanks).value_or(0);
   read.wrapped = core::environment_fact(manifest, core::kReplicaWrapper) != nullptr;
-  read.grouped = core::environment_fact(manifest, core::kRankGroups) != nullptr;
 }
 
 class ReadingOfRanks {
@@ -65,7 +64,7 @@ class ReadingOfRanks {
     reads_.expected = expected;
     reads_.asked = asked;
     look_at_differences();
-    look_at_collectives();
+    look_at_exchanges();
     return std::move(reads_);
   }
 
@@ -92,7 +91,7 @@ class ReadingOfRanks {
         RankRead& rank = reads_.ranks[i];
         with_dump(rank, [&](const core::DumpSource& dump) {
           note_manifest(dump.manifest(), rank);
-          rank.roots = read_rank(dump, reads_.apart);
+          rank.roots = read_rank(dump, rank.state.recording.rank, reads_.apart);
           rank.state.steps = rank.roots.steps;
         });
       }
@@ -119,15 +118,13 @@ class ReadingOfRanks {
     }
   }
 
-  void look_at_collectives() {
-    const auto step = first_other_collectives(reads_.ranks);
-    if (!step) return;
-    std::set<core::Digest> seen;
-    for (const RankRead& rank : reads_.ranks) {
-      if (!rank.state.is_read() || !seen.insert(entered_in(rank, *step)).second) continue;
-      const auto dump = open_(rank.state.recording.location);
-      reads_.collectives.push_back(
-          {rank.state.recording.rank, *step, collectives_of(*dump, *step)});
+  void look_at_exchanges() {
+    for (const ToldCalls& wanted : calls_to_read(reads_.ranks)) {
+      const auto rank = std::ranges::find(reads_.ranks, wanted.rank, [](const RankRead& read) {
+        return read.state.recording.rank;
+      });
+      const auto dump = open_(rank->state.recording.location);
+      reads_.told.push_back(read_calls(*dump, wanted.rank, wanted.key, wanted.first));
     }
   }
 
@@ -174,29 +171,6 @@ std::vector<std::pair<core::Digest, std::size_t>> by_frequency(std::span<const H
   return sorted;
 }
 
-core::Digest entered_in(const RankRead& rank, std::uint32_t step) {
-  const auto found = rank.roots.entered.find(step);
-  return found == rank.roots.entered.end() ? core::Digest{} : found->second;
-}
-
-std::optional<std::uint32_t> first_other_collectives(std::span<const RankRead> ranks) {
-  // Where there is but one group, all ranks make the same ones in the same order.
-  if (std::ranges::any_of(ranks, &RankRead::grouped)) return std::nullopt;
-  std::set<std::uint32_t> steps;
-  const RankRead* first = nullptr;
-  for (const RankRead& rank : ranks) {
-    if (first == nullptr && rank.state.is_read()) first = &rank;
-    for (const auto& [step, root] : rank.roots.entered) steps.insert(step);
-  }
-  for (const std::uint32_t step : steps) {
-    const bool equal = std::ranges::all_of(ranks, [&](const RankRead& rank) {
-      return !rank.state.is_read() || entered_in(rank, step) == entered_in(*first, step);
-    });
-    if (!equal) return step;
-  }
-  return std::nullopt;
-}
-
 Beginnings beginnings_of(std::span<const RankRead> ranks) {
   SharedByName known;
   SharedByName gradients;
@@ -237,7 +211,7 @@ RankReads joined(std::vector<RankReads> parts) {
                    std::max(whole.asked.end, part.asked.end)};
     std::ranges::move(part.ranks, std::back_inserter(whole.ranks));
     whole.items.merge(part.items);
-    std::ranges::move(part.collectives, std::back_inserter(whole.collectives));
+    std::ranges::move(part.told, std::back_inserter(whole.told));
     left_out.push_back(std::move(part.apart));
   }
   std::ranges::sort(

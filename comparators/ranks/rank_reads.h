@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -23,14 +22,6 @@ struct RankRead {
   RankRoots roots;          ///< empty where it cannot be read
   std::uint32_t ranks = 0;  ///< how many there are, as it knows
   bool wrapped = false;     ///< a wrapper makes replicas
-  bool grouped = false;     ///< it made groups of some of the ranks
-};
-
-/// The collectives of one step of a rank.
-struct StepCollectives {
-  std::uint32_t rank = 0;
-  std::uint32_t step = 0;
-  std::vector<CollectiveCall> calls;
 };
 
 /// What ranks of a run say: all that it takes to judge them. So ranks that were read on several
@@ -42,8 +33,8 @@ struct RankReads {
   SetAside apart;               ///< what their roots leave out
   /// What a root is made of: of those that differ, at the first moment of a kind.
   std::map<core::Digest, ReplicaItems> items;
-  /// At the first step in which they differ: of the lowest rank that makes them.
-  std::vector<StepCollectives> collectives;
+  /// What was exchanged, from where it differs on: of the lowest rank that has it.
+  std::vector<ToldCalls> told;
 };
 
 /// What a rank has at some moment. Borrowed.
@@ -77,13 +68,6 @@ class ReplicaMoments {
 
 /// Digests that any rank has, with how many have it; the greatest first.
 std::vector<std::pair<core::Digest, std::size_t>> by_frequency(std::span<const Held> held);
-
-/// The first step in which ranks did not make the same collectives; empty where they did, or where
-/// they are not to.
-std::optional<std::uint32_t> first_other_collectives(std::span<const RankRead> ranks);
-
-/// The digest of what a rank entered in a step, empty where it made none.
-core::Digest entered_in(const RankRead& rank, std::uint32_t step);
 
 /// Parameters before the first step.
 struct Beginnings {

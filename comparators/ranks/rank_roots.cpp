@@ -128,13 +128,10 @@ class RankReader {
     add_kinds(record, core::kReplicaRecord);
   }
 
-  void add_collective(const core::OpRecord& record) {
-    collectives_.add(record.step, collective_of(record));
-    found_.entered[record.step] = collectives_.at(record.step);
-    found_.collectives = collectives_.count();
-  }
+  void add_exchange(const RankExchange& exchange) { found_.exchanges.add(exchange); }
 
-  RankRoots finish() {
+  RankRoots finish(const ExchangeReader& exchanges) {
+    found_.exchanges.inside = exchanges.inside();
     for (const auto& [step, lines] : inputs_) found_.inputs[step] = digest_of(lines);
     found_.draws = digest_of(draws_);
     for (const auto& [name, seen] : gradients_) {
@@ -181,7 +178,6 @@ class RankReader {
   std::map<std::string, std::vector<core::Digest>> gradients_;  ///< of the first two steps
   std::map<std::pair<std::uint32_t, std::string_view>, std::uint32_t> ordinals_;
   std::map<std::uint32_t, std::string> inputs_;
-  CollectiveRoots collectives_;
   std::string draws_;
 };
 
@@ -210,19 +206,20 @@ ReplicaItems items_of(const core::OpRecord& record,
   return items;
 }
 
-RankRoots read_rank(const core::DumpSource& dump, const SetAside& apart) {
+RankRoots read_rank(const core::DumpSource& dump, std::uint32_t rank, const SetAside& apart) {
   RankReader reader(apart,
                     core::environment_fact(dump.manifest(), core::kReplicaWrapper) != nullptr);
+  ExchangeReader exchanges(dump, rank);
   for (std::uint64_t i = 0; i < dump.op_count(); ++i) {
     const core::OpRecord head = dump.op_head(i);
     const std::string_view name = head.op->name;
     if (head.op->seeded && is_of_model(head)) reader.add_draw(dump.op(i));
-    if (name == core::kCollectiveRecord) reader.add_collective(dump.op(i));
+    if (const auto exchange = exchanges.see(i, head)) reader.add_exchange(*exchange);
     if (name == core::kReplicaRecord) reader.add_replica(dump.op(i));
     if (name == core::kStepRecord) reader.add_step(dump.op(i));
     if (name == core::kBatchRecord) reader.add_batch(dump.op(i));
   }
-  return reader.finish();
+  return reader.finish(exchanges);
 }
 
 }  // namespace repro_check::comparators

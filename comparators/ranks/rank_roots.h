@@ -66,14 +66,13 @@ struct ReplicaRoot {
 /// What one rank says, by one digest a moment.
 struct RankRoots {
   std::map<ReplicaMoment, ReplicaRoot> roots;
-  std::map<std::uint32_t, core::Digest> inputs;   ///< of all batches and inputs of a step
-  std::uint32_t steps = 0;                        ///< that its optimizer made
-  bool has_gradients = false;                     ///< one that was not 0
-  core::Digest draws;                             ///< seed and position of each draw of the model
-  std::uint64_t drawing = 0;                      ///< how many these are
-  std::uint64_t unread = 0;                       ///< tensors without a digest
-  std::map<std::uint32_t, core::Digest> entered;  ///< the collectives of a step, by one digest
-  std::uint64_t collectives = 0;                  ///< how many these are
+  std::map<std::uint32_t, core::Digest> inputs;  ///< of all batches and inputs of a step
+  std::uint32_t steps = 0;                       ///< that its optimizer made
+  bool has_gradients = false;                    ///< one that was not 0
+  core::Digest draws;                            ///< seed and position of each draw of the model
+  std::uint64_t drawing = 0;                     ///< how many these are
+  std::uint64_t unread = 0;                      ///< tensors without a digest
+  ExchangeRoots exchanges;
   /// Parameters before the first step, those set aside as well; behind it where they were not seen
   /// before.
   ReplicaItems beginning;
@@ -83,6 +82,6 @@ struct RankRoots {
 };
 
 /// @throws core::Error{kDumpDamaged}
-RankRoots read_rank(const core::DumpSource& dump, const SetAside& apart);
+RankRoots read_rank(const core::DumpSource& dump, std::uint32_t rank, const SetAside& apart);
 
 }  // namespace repro_check::comparators

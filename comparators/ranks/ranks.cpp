@@ -6,12 +6,13 @@
 
 #include <algorithm>
 #include <charconv>
+#include <iterator>
 #include <map>
 #include <set>
 #include <string_view>
 #include <utility>
 
-#include "comparators/ranks/collectives.h"
+#include "comparators/ranks/exchange_match.h"
 #include "comparators/ranks/rank_reads.h"
 #include "comparators/ranks/rank_roots.h"
 #include "core/digest/digest.h"
@@ -32,7 +33,7 @@ class ReplicaComparison {
     report_.replicated = beginnings.names - reads_.apart.size();
     find_absent();
     for (std::size_t k = 0; k < kReplicaKinds; ++k) judge(static_cast<ReplicaKind>(k));
-    find_other_collective();
+    find_other_exchanges();
     find_equal_inputs();
     find_equal_draws();
     find_frozen();
@@ -111,97 +112,12 @@ class ReplicaComparison {
     }
   }
 
-  void find_other_collective() {
-    const bool grouped = std::ranges::any_of(reads_.ranks, &RankRead::grouped);
-    if (read_.size() < 2 || grouped) return;
-    report_.collectives = read_.front()->roots.collectives;
-    for (const RankRead* rank : read_) {
-      report_.collectives = std::min(report_.collectives, rank->roots.collectives);
-    }
-    if (const auto step = first_other_collectives(reads_.ranks)) note_other_collective(*step);
-  }
-
-  /// What the lowest rank that makes what this one makes in a step has told of it; null where no
-  /// part of the ranks had reason to look.
-  const std::vector<CollectiveCall>* calls_of(const RankRead& rank, std::uint32_t step) const {
-    const core::Digest made = entered_in(rank, step);
-    for (const RankRead* each : read_) {
-      if (entered_in(*each, step) != made) continue;
-      const std::uint32_t teller = each->state.recording.rank;
-      const auto found = std::ranges::find_if(reads_.collectives, [&](const auto& told) {
-        return told.rank == teller && told.step == step;
-      });
-      if (found != reads_.collectives.end()) return &found->calls;
-    }
-    return nullptr;
-  }
-
-  void note_other_collective(std::uint32_t step) {
-    std::vector<std::pair<const RankState*, const std::vector<CollectiveCall>*>> calls;
-    std::size_t most = 0;
-    for (const RankRead* rank : read_) {
-      const auto* made = calls_of(*rank, step);
-      if (made == nullptr) {
-        report_.findings.push_back(
-            {RankFinding::Weight::kProof,
-             fmt::format("ranks make other collectives in step {}", step),
-             "compare these ranks in one call of `repro-check ranks`, which names the first"});
-        return;
-      }
-      calls.emplace_back(&rank->state, made);
-      most = std::max(most, made->size());
-    }
-    for (std::size_t i = 0; i < most; ++i) {
-      const auto there =
-          std::ranges::find_if(calls, [&](const auto& entry) { return entry.second->size() > i; });
-      const CollectiveCall& made = (*there->second)[i];
-      const std::string where = fmt::format("collective {} of step {}", i + 1, step);
-      for (const auto& [state, own] : calls) {
-        if (own->size() > i && (*own)[i].meets(made)) continue;
-        report_.findings.push_back(own->size() > i
-                                       ? other_made(where, *there->first, made, *state, (*own)[i])
-                                       : never_came(where, *there->first, made, *state));
-        return;
-      }
-    }
-  }
-
-  static std::string call_text(const CollectiveCall& call) {
-    return call.op + call.sizes + call.place;
-  }
-
-  static RankFinding other_made(const std::string& where,
-                                const RankState& one,
-                                const CollectiveCall& made,
-                                const RankState& other,
-                                const CollectiveCall& instead) {
-    return {RankFinding::Weight::kProof,
-            fmt::format("ranks make other collectives: {} is {} on rank {}, and {} on rank {}",
-                        where,
-                        call_text(made),
-                        one.recording.rank,
-                        call_text(instead),
-                        other.recording.rank),
-            "let every rank make the same collectives in the same order, with the same sizes and "
-            "dtype"};
-  }
-
-  static RankFinding never_came(const std::string& where,
-                                const RankState& one,
-                                const CollectiveCall& made,
-                                const RankState& absent) {
-    return {
-        RankFinding::Weight::kProof,
-        fmt::format("rank {} never came to {}, which rank {} entered as {}; {}",
-                    absent.recording.rank,
-                    where,
-                    one.recording.rank,
-                    call_text(made),
-                    absent.last_operator.empty()
-                        ? std::string("it came to its end without")
-                        : "the last operator there was " + absent.last_operator),
-        "look at what that rank did instead: a condition on the rank, fewer batches, an exception, "
-        "or a process that was killed"};
+  void find_other_exchanges() {
+    ExchangeMatch match = match_exchanges(reads_);
+    report_.collectives = match.collectives;
+    report_.messages = match.messages;
+    report_.unplaced = match.unplaced;
+    std::ranges::move(match.findings, std::back_inserter(report_.findings));
   }
 
   /// Batches must differ: two ranks that read the same compute the same.

@@ -102,9 +102,12 @@ struct RanksReport {
   /// Those that were not equal before the first step, and do not get the same gradients, where no
   /// wrapper says that they must be equal: no replicas.
   std::vector<std::string> set_aside;
-  std::uint64_t unread = 0;       ///< tensors of these kinds that have no digest
-  std::uint64_t alone = 0;        ///< tensors that one rank alone holds: shards without a replica
-  std::uint64_t collectives = 0;  ///< that every rank made, and that were held against each other
+  std::uint64_t unread = 0;  ///< tensors of these kinds that have no digest
+  std::uint64_t alone = 0;   ///< tensors that one rank alone holds: shards without a replica
+  /// That were held against each other: of all members of a group, and from sender to receiver.
+  std::uint64_t collectives = 0;
+  std::uint64_t messages = 0;
+  std::uint64_t unplaced = 0;  ///< both, in groups that nobody named
   std::vector<RankFinding> findings;
 
   /// The earliest of all kinds; null where all is equal.

@@ -22,11 +22,14 @@ inline constexpr std::string_view kBatchRecord = "repro_check::batch";
 /// What one of several replicas has when the first forward pass of a step begins: `input[0]`,
 /// `param.NAME`, `buffer.NAME`.
 inline constexpr std::string_view kReplicaRecord = "repro_check::replica";
-/// A rank is about to enter a collective: `operator` is its name, `tensors` their dtypes and sizes.
-/// Told before it waits for the other ranks, who may never come.
+/// A group of ranks that exchange something: its name and the ranks that are its members, in its
+/// order. One that is made later may have the name of one that is gone.
+inline constexpr std::string_view kGroupRecord = "repro_check::group";
+inline constexpr std::string_view kGroupName = "name";
+inline constexpr std::string_view kGroupRanks = "ranks";
+/// A rank is about to enter a collective, to send, or to receive. Told before it waits for the
+/// other ranks, who may never come.
 inline constexpr std::string_view kCollectiveRecord = "repro_check::collective";
-inline constexpr std::string_view kCollectiveName = "operator";
-inline constexpr std::string_view kCollectiveTensors = "tensors";
 inline constexpr std::string_view kOrderRecord = "repro_check::order";
 inline constexpr std::string_view kRegionRecord = "repro_check::region_outputs";
 
@@ -37,6 +40,20 @@ inline constexpr std::string_view kCheckpointRecords = "repro_check::checkpoint_
 
 // What they hold, by name.
 
+/// Of kCollectiveRecord: the operator, dtypes and sizes of its tensors (`float32 [4], int64 [2,
+/// 3]`), the name of its group (absent where nobody told it), and who in the group hands out or
+/// gathers in. The sequence counts what this rank entered in the group, from 1, collectives and
+/// messages apart.
+inline constexpr std::string_view kCollectiveName = "operator";
+inline constexpr std::string_view kCollectiveTensors = "tensors";
+inline constexpr std::string_view kCollectiveGroup = "group";
+inline constexpr std::string_view kCollectiveRoot = "root";
+inline constexpr std::string_view kCollectiveSequence = "sequence";
+/// And of a message: its tag, and to which or from which place in the group; with neither it comes
+/// from any.
+inline constexpr std::string_view kMessageTag = "tag";
+inline constexpr std::string_view kMessageTo = "to";
+inline constexpr std::string_view kMessageFrom = "from";
 /// Of kRegionRecord: how many operators were traced into the compiled code.
 inline constexpr std::string_view kRegionOperators = "operators";
 /// Of kOrderRecord, which is of what samples a loader makes the next batch, at the place where the
@@ -64,8 +81,6 @@ inline constexpr std::string_view kSetByProgram = "set.";
 /// Of a process that is one of several: which, and how many there are.
 inline constexpr std::string_view kRank = "distributed.rank";
 inline constexpr std::string_view kRanks = "distributed.ranks";
-/// There where it made groups of some of the ranks.
-inline constexpr std::string_view kRankGroups = "distributed.groups";
 /// The class that makes replicas of a module: its parameters must be equal on all ranks.
 inline constexpr std::string_view kReplicaWrapper = "distributed.wrapper";
 
@@ -80,7 +95,7 @@ inline bool is_of_checkpoint(const OperatorInfo& op) {
 /// Whether its results come from other ranks: a collective, or a message.
 inline bool is_of_ranks(const OperatorInfo& op) {
   return std::string_view(op.name).starts_with("c10d::") ||
-         std::string_view(op.name).starts_with("_c10d_functional::");
+         std::string_view(op.name).starts_with("_c10d_functional");
 }
 
 /// Null where the record has none of this name. Borrowed.

@@ -410,6 +410,15 @@ void repro_check_order(const char* sampler,
   });
 }
 
+void repro_check_group(const void* group,
+                       const char* name,
+                       std::size_t count,
+                       const std::int64_t* ranks) {
+  when_active([&](capture::Capture& capture) {
+    capture.name_group(group, name, std::vector<std::int64_t>(ranks, ranks + count));
+  });
+}
+
 std::uint32_t repro_check_fork_thread() {
   std::uint32_t lane = kNoLane;
   when_active([&](capture::Capture& capture) { lane = capture.fork_lane().value_or(kNoLane); });

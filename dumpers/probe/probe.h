@@ -73,6 +73,13 @@ void repro_check_order(const char* sampler,
                        const std::int64_t* samples,
                        const void* place);
 
+/// A process group, before anything is exchanged in it: records say its name and its ranks.
+/// @param group  address of the c10d::ProcessGroup
+void repro_check_group(const void* group,
+                       const char* name,
+                       std::size_t count,
+                       const std::int64_t* ranks);
+
 /// For a thread that the calling one is about to start; 0xffffffff where it is in no lane.
 std::uint32_t repro_check_fork_thread();
 /// On that thread, first and last.

@@ -383,23 +383,27 @@ def _on_distributed(module):
     for place in (module, package):
         if getattr(place, "init_process_group", None) is original:
             place.init_process_group = init_process_group
-    for name in ("_new_group_with_tag", "split_group"):
+    for name in ("new_group", "_new_group_with_tag", "split_group"):
         if hasattr(module, name):
-            setattr(module, name, _grouping(getattr(module, name)))
+            _tell_groups_behind(module, package, name)
 
 
-def _grouping(original):
-    """Groups of some of the ranks are said to be there: collectives of each are of its own members."""
+def _tell_groups_behind(module, package, name):
+    """What ranks exchange is of a group: which there are is told when they have been made."""
     import functools
 
-    note = _guarded(lambda: _recording and _recording.grouped())
+    original = getattr(module, name)
+    tell = _guarded(lambda: _recording and _recording.tell_groups(module))
 
     @functools.wraps(original)
     def make(*args, **kwargs):
-        note()
-        return original(*args, **kwargs)
+        group = original(*args, **kwargs)
+        tell()
+        return group
 
-    return make
+    for place in (module, package):
+        if getattr(place, name, None) is original:
+            setattr(place, name, make)
 
 
 def _on_compiler(module):
@@ -577,7 +581,7 @@ class _Recording:
         self.ended = False
         self.rank = _launched_as()
         self.joins = False  # a process group, not just launched as one of several
-        self.groups = False  # of some of the ranks, beside that of all
+        self.groups = {}  # of ranks: address -> name
         self.wrapped = False  # a module, to be replicated
         self.enters = False  # the first forward pass of a step is to come, of one of several replicas
         self.numbers = {}  # id of a module -> its number
@@ -702,11 +706,26 @@ class _Recording:
         for name, value in (("rank", self.rank[0]), ("ranks", ranks), ("backend", distributed.get_backend())):
             self.probe.repro_check_fact(f"distributed.{name}".encode(), str(value).encode())
         self._write_state()
+        self.tell_groups(distributed)
 
-    def grouped(self):
-        if self.joins and not self.groups:
-            self.probe.repro_check_fact(b"distributed.groups", b"of some of the ranks")
-            self.groups = True
+    def tell_groups(self, distributed):
+        """Those that are not known yet, by name and ranks."""
+        if not self.joins or self.ended:
+            return
+        c = self.ctypes
+        world = getattr(distributed, "_world", None)  # in 1.13 a variable each
+        names = distributed._pg_names if world is None else world.pg_names
+        members = distributed._pg_group_ranks if world is None else world.pg_group_ranks
+        for group, name in list(names.items()):
+            # The first that pybind11 keeps of an object is where that is. It is held against what operators are
+            # given, and never followed.
+            address = c.c_void_p.from_address(id(group) + object.__basicsize__).value
+            if self.groups.get(address) == name or group not in members:
+                continue
+            self.groups[address] = name
+            ranks = sorted(members[group], key=members[group].get)
+            self.probe.repro_check_group(
+                c.c_void_p(address), name.encode(), c.c_size_t(len(ranks)), (c.c_int64 * len(ranks))(*ranks))
 
     def _watch_checkpoints(self):
         from repro_check_checkpoints import Checkpoints

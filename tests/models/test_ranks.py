@@ -4,6 +4,7 @@
 import importlib.util
 import json
 import os
+import shutil
 import subprocess
 import sys
 import unittest
@@ -17,6 +18,7 @@ import torch.distributed  # noqa: E402
 PROGRAMS = Path(__file__).resolve().parent / "programs"
 PROGRAM = PROGRAMS / "replicas.py"
 SHARDED = PROGRAMS / "sharded.py"
+GROUPS = PROGRAMS / "groups.py"
 ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}
 FORWARD = "parameters when the forward pass begins"
 BUFFERS = "buffers when the forward pass begins"
@@ -189,6 +191,60 @@ class Sharded(Ranks):
                          (1, FORWARD, ["2.weight@0:1/2"], 4))
 
 
+class Groups(Ranks):
+    """What four ranks exchange in five groups."""
+
+    def exchanged(self, fault):
+        # gloo ends the program, or waits for ever.
+        self.tool("exec", "-o", "run", "--timeout", "30", "--", *launched(fault, ranks=4, program=GROUPS),
+                  env=ONE_THREAD)
+        done = self.tool("ranks", "run", "--format", "json")
+        self.assertIn(done.code, (1, 3), done.stderr)
+        return [each["what"] for each in json.loads(done.stdout)["findings"]]
+
+    def assert_named(self, fault, pattern):
+        found = self.exchanged(fault)
+        self.assertEqual(len(found), 1, found)
+        self.assertRegex(found[0], pattern)
+
+    def test_healthy(self):
+        command = launched(ranks=4, program=GROUPS)
+        bare = subprocess.run(command, capture_output=True, text=True, env=ONE_THREAD, timeout=120)
+        self.assertEqual(bare.returncode, 0, bare.stderr)
+        done = self.record(command)
+        self.assertEqual(sorted(done.stdout.split("\n")), sorted(bare.stdout.split("\n")))
+        report = self.ranks(0)
+        # In three steps two gradients of each stage and the loss, and one barrier; four messages a step.
+        self.assertEqual((report["collectives"], report["messages"], report["unplaced"]), (16, 12, 0))
+        self.assertEqual((report["verdict"]["status"], report["findings"]), ("in_sync", []))
+
+    def test_another_operator(self):
+        self.assert_named("operator", r"^type mismatch: collective 3 of group 3 \(ranks 0, 2\), at step 1, is "
+                          r"c10d::allreduce_ float32 \[6, 8\] \(groups.py:\d+\) on rank 0, and "
+                          r"c10d::broadcast_ float32 \[6\] \(groups.py:\d+\) on rank 2$")
+
+    def test_another_dtype_and_another_size(self):
+        for fault, what, other in (("dtype", "dtype", r"float64 \[2, 6\]"), ("size", "size", r"float32 \[11\]")):
+            with self.subTest(fault=fault):
+                self.assert_named(fault, rf"^{what} mismatch: collective 3 of group 4 \(ranks 1, 3\), at step 1, is "
+                                  rf"c10d::allreduce_ float32 \[2, 6\] .* and c10d::allreduce_ {other} ")
+                shutil.rmtree(self.folder / "run")
+
+    def test_a_collective_that_one_of_a_group_skips(self):
+        # One waits in the other's next collective: neither explains the other.
+        every, stage = self.exchanged("skipped")
+        self.assertRegex(every, r"^missing rank 0: never came to collective 2 of group 0 \(ranks 0, 1, 2, 3\), ")
+        self.assertRegex(stage, r"^missing rank 2: never came to collective 3 of group 3 \(ranks 0, 2\), which rank 0 "
+                         r"entered at step 1 as c10d::allreduce_ float32 \[6, 8\] .* did not complete; ")
+
+    def test_a_send_without_its_recv(self):
+        found = self.exchanged("no-recv")
+        self.assertRegex("\n".join(found), r"missing recv: message 1 from rank 0 to rank 1, of group 1 \(ranks 0, 1\), "
+                         r"tag 7, is sent at step 1 as c10d::send float32 \[2\] \(groups.py:\d+\)")
+        # The gradients of both stages wait for these two.
+        self.assertTrue(all(each.startswith(("missing recv: ", "missing send: ")) for each in found), found)
+
+
 class TwoRuns(Ranks):
     def compare(self, fault, expected):
         self.record(launched())
@@ -231,8 +287,9 @@ class Interrupted(Ranks):
 
     def assert_never_came(self, report):
         what = report["findings"][0]["what"]
-        self.assertRegex(what, r"^rank 1 never came to collective 1 of step 2, which rank 0 entered as "
-                               r"c10d::broadcast_ float32 \[32\] \(replicas.py:\d+\); the last operator there was ")
+        self.assertRegex(what, r"^missing rank 1: never came to collective \d+ of group 0 \(ranks 0, 1\), which rank 0 "
+                               r"entered at step 2 as c10d::broadcast_ float32 \[32\] \(replicas.py:\d+\) and did not "
+                               r"complete; the last operator there was ")
 
     def test_a_rank_that_never_comes(self):
         done = self.tool("exec", "-o", "run", "--timeout", "25", "--", *launched("hang"), env=ONE_THREAD)
@@ -249,7 +306,7 @@ class Interrupted(Ranks):
         # gloo ends the program, or waits for ever.
         self.tool("exec", "-o", "run", "--timeout", "40", "--", *launched("other-collective"), env=ONE_THREAD)
         what = self.ranks(3)["findings"][0]["what"]
-        self.assertRegex(what, r"^ranks make other collectives: collective 1 of step 2 is c10d::allreduce_ "
+        self.assertRegex(what, r"^size mismatch: collective \d+ of group 0 \(ranks 0, 1\), at step 2, is c10d::allreduce_ "
                                r"float32 \[4\] \(replicas.py:\d+\) on rank 0, and c10d::allreduce_ float32 \[8\] ")
 
     def test_a_rank_that_is_absent(self):

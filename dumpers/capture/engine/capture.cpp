@@ -349,9 +349,24 @@ void Capture::execute(const Call& call,
 
 namespace {
 
+/// Of the functional collectives, which keep what is to be waited for by their result.
+void wait_for_tensor(const at::Tensor& tensor) {
+  const auto wait = c10::Dispatcher::singleton().findSchema({"_c10d_functional::wait_tensor", ""});
+  if (!wait || !tensor.defined()) return;
+  const EngineCalls unseen;
+  torch::jit::Stack stack{tensor};
+  wait->callBoxed(&stack);
+}
+
 /// What a collective returns is not there yet when it returns: its values are those of the end.
-void wait_for_ranks(const torch::jit::Stack& stack, std::size_t results) {
-  for (std::size_t i = stack.size() - results; i < stack.size(); ++i) {
+void wait_for_ranks(const OperatorPlan& plan, const torch::jit::Stack& stack) {
+  const bool functional =
+      plan.arguments[static_cast<std::size_t>(plan.group_argument)].name == "group_name";
+  for (std::size_t i = stack.size() - plan.results.size(); i < stack.size(); ++i) {
+    if (functional && stack[i].isTensor()) wait_for_tensor(stack[i].toTensor());
+    if (functional && stack[i].isTensorList()) {
+      for (const at::Tensor& tensor : stack[i].toTensorVector()) wait_for_tensor(tensor);
+    }
     if (!stack[i].isObject()) continue;
     const auto type = stack[i].type()->cast<c10::ClassType>();
     torch::jit::Function* const wait = type ? type->findMethod("wait") : nullptr;
@@ -361,24 +376,29 @@ void wait_for_ranks(const torch::jit::Stack& stack, std::size_t results) {
 
 }  // namespace
 
-void Capture::note_collective(const Call& call, const OperatorPlan& plan) {
-  std::string tensors;
-  const auto add = [&](const at::Tensor& tensor) {
-    if (!tensor.defined()) return;
-    tensors += fmt::format("{}{} [{}]",
-                           tensors.empty() ? "" : ", ",
-                           core::dtype_name(dtype_of(tensor.scalar_type())),
-                           fmt::join(tensor.sizes(), ", "));
-  };
-  const c10::IValue* arguments = arguments_of(plan, call.stack);
-  for (std::size_t i = 0; i < plan.arguments.size(); ++i) {
-    if (arguments[i].isTensor()) add(arguments[i].toTensor());
-    if (!arguments[i].isTensorList()) continue;
-    for (const at::Tensor& tensor : arguments[i].toTensorVector()) add(tensor);
+void Capture::name_group(const void* group,
+                         const std::string& name,
+                         std::vector<std::int64_t> ranks) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    exchanges_.name_group(group, name);
   }
-  record_values(std::string(core::kCollectiveRecord),
-                {{std::string(core::kCollectiveName), plan.info->name},
-                 {std::string(core::kCollectiveTensors), tensors}});
+  record_values(
+      std::string(core::kGroupRecord),
+      {{std::string(core::kGroupName), name}, {std::string(core::kGroupRanks), std::move(ranks)}});
+}
+
+void Capture::note_exchange(const Call& call, const OperatorPlan& plan, const ThreadState& thread) {
+  // One that another makes is of that one.
+  const bool inside_another = std::ranges::any_of(
+      thread.open, [](const Frame* frame) { return frame->plan->exchange != Exchange::kNone; });
+  if (inside_another) return;
+  EnteredExchange entered;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    entered = exchanges_.enter(plan, arguments_of(plan, call.stack));
+  }
+  record_values(std::string(core::kCollectiveRecord), entered.values, entered.follows);
 }
 
 void Capture::record(const Call& call,
@@ -386,12 +406,13 @@ void Capture::record(const Call& call,
                      ThreadState& thread,
                      Inside inside,
                      std::vector<core::Substitution> noted) {
-  if (plan.collective) note_collective(call, plan);
+  if (plan.exchange != Exchange::kNone) note_exchange(call, plan, thread);
   std::unique_ptr<Frame> frame = begin(call, plan, thread, std::move(noted));
   try {
     const OpenFrame open(thread, frame.get(), inside);
     execute(call, plan, thread, inside);
-    if (plan.collective) wait_for_ranks(call.stack, plan.results.size());
+    // Who sends may wait for one that waits for him.
+    if (plan.exchange == Exchange::kCollective) wait_for_ranks(plan, call.stack);
   } catch (...) {
     // The operator's own exception; it is not ours to change.
     raised(std::move(frame));
@@ -833,7 +854,8 @@ void Capture::fill_head(Frame& frame,
                         const Place& place) {
   core::OpRecord& record = frame.record;
   number(record, place, lane_number());
-  if (place.phase && frame.plan->collective) record.phase = core::Phase::kReduce;
+  if (place.phase && frame.plan->exchange == Exchange::kCollective)
+    record.phase = core::Phase::kReduce;
   record.depth = static_cast<std::uint32_t>(thread.open.size());
   record.parent =
       thread.open.empty() ? -1 : static_cast<std::int64_t>(thread.open.back()->record.index);
@@ -974,7 +996,8 @@ void Capture::fill_outputs(const Call& call, Frame& frame) {
                 std::ref(visitor),
                 frame.record.results[i]);
   }
-  visitor.add_written();
+  // What is received is not there yet.
+  if (plan.exchange != Exchange::kMessage) visitor.add_written();
   note_raced(frame.record);
 }
 

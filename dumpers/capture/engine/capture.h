@@ -24,6 +24,7 @@
 #include "core/trace/dump.h"
 #include "core/trace/op_record.h"
 #include "dumpers/capture/engine/capture_options.h"
+#include "dumpers/capture/engine/exchanges.h"
 #include "dumpers/capture/engine/host_rng.h"
 #include "dumpers/capture/engine/lane.h"
 #include "dumpers/capture/engine/operator_plan.h"
@@ -34,8 +35,6 @@ namespace repro_check::capture {
 
 /// Tensors by name.
 using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
-/// Values by name.
-using NamedValues = std::vector<std::pair<std::string, c10::IValue>>;
 
 /// Says where in the model the calling thread stands. Implemented by the front end; called on the
 /// thread that runs the operator, inside the fallback.
@@ -127,6 +126,12 @@ class Capture : core::Pinned {
   /// value.
   NamedTensors unpack(const c10::IValue& object, const std::string& name);
 
+  /// A process group of the program, as records of what it exchanges will have it. On any thread
+  /// that a Scope covers.
+  /// @param group  address of the c10d::ProcessGroup; null = known by its name alone
+  /// @param ranks  of its members, in its order
+  void name_group(const void* group, const std::string& name, std::vector<std::int64_t> ranks);
+
   void set_step(std::uint32_t step);
   /// To be told before recording goes on after a time in which operators ran unseen.
   void forget_contents();
@@ -205,7 +210,7 @@ class Capture : core::Pinned {
   OperatorPlan* find_plan(const Call& call, ThreadState& thread) noexcept;
   [[nodiscard]] bool decomposes(const Call& call, const OperatorPlan& plan) const;
   /// That it is entered, before it waits.
-  void note_collective(const Call& call, const OperatorPlan& plan);
+  void note_exchange(const Call& call, const OperatorPlan& plan, const ThreadState& thread);
   void record(const Call& call,
               OperatorPlan& plan,
               ThreadState& thread,
@@ -266,6 +271,7 @@ class Capture : core::Pinned {
   std::map<std::string, std::shared_ptr<const core::OperatorInfo>> value_operators_;
   TensorRecorder tensors_;
   PackedObjects packed_;
+  Exchanges exchanges_;
   std::uint64_t next_index_ = 0;
   std::uint32_t lanes_begun_ = 0;                                ///< but for the main one
   std::unordered_map<std::uint32_t, std::uint64_t> host_draws_;  ///< by lane

@@ -61,14 +61,6 @@ bool is_written(const c10::Argument& argument) {
   return argument.alias_info() != nullptr && argument.alias_info()->isWrite();
 }
 
-/// Of collectives the schema says nothing of what they write; a barrier is given memory that
-/// nobody reads.
-bool is_filled(const c10::FunctionSchema& schema, const c10::Argument& argument) {
-  const std::string& name = argument.name();
-  return (name.starts_with("output") && !name.ends_with("sizes")) ||
-         (name == "tensor" && schema.name().find("barrier") != std::string::npos);
-}
-
 /// determinism.md 3.3, by the operator's name and the argument's name.
 void find_doors(std::string_view base, const c10::FunctionSchema& schema, OperatorPlan& plan) {
   if (base.size() >= 9 && base.substr(base.size() - 9) == "_backward") return;
@@ -156,7 +148,7 @@ bool matches(const std::vector<std::string>& patterns, const OperatorPlan& plan)
 
 void add_arguments(const c10::FunctionSchema& schema, OperatorPlan& plan) {
   for (const c10::Argument& argument : schema.arguments()) {
-    const bool written = is_written(argument) || (plan.collective && is_filled(schema, argument));
+    const bool written = is_written(argument);
     plan.written_arguments = plan.written_arguments || written;
     plan.arguments.push_back({argument.name(), meaning_of(argument), written});
     if (is_of(argument, {c10::TypeKind::GeneratorType})) {
@@ -167,6 +159,32 @@ void add_arguments(const c10::FunctionSchema& schema, OperatorPlan& plan) {
     plan.results.push_back(
         {std::to_string(plan.results.size()), result.alias_info() != nullptr, is_written(result)});
     plan.view = plan.results.back().aliases && !plan.written_arguments;
+  }
+}
+
+/// Of exchanges the schema says nothing of what they write: outputs, and of those that return no
+/// tensor what they are given, unless they send it. A barrier is given memory that nobody reads.
+bool is_filled(const c10::FunctionSchema& schema, std::string_view name, bool returns_tensors) {
+  return (name.starts_with("output") && !name.ends_with("sizes")) ||
+         (name == "tensors" && !returns_tensors) ||
+         (name == "tensor" && schema.name().find("barrier") != std::string::npos);
+}
+
+/// By the group that it is given: c10d's is an object, that of the functional ones its name.
+void find_exchange(const c10::FunctionSchema& schema, OperatorPlan& plan) {
+  if (!starts_with_any(schema.name(), {"c10d::", "_c10d_functional", "_dtensor::"})) return;
+  plan.group_argument = std::max(plan.find("process_group"), plan.find("group_name"));
+  // A batch of messages makes each of them by itself.
+  if (plan.group_argument < 0 || plan.find("op_list") >= 0) return;
+  plan.exchange = plan.find("tag") >= 0 ? Exchange::kMessage : Exchange::kCollective;
+  if (plan.find("dst") >= 0) return;
+  const bool returns_tensors =
+      std::any_of(schema.returns().begin(), schema.returns().end(), [](const auto& result) {
+        const c10::TypeKind kind = result.type()->kind();
+        return kind == c10::TypeKind::TensorType || kind == c10::TypeKind::ListType;
+      });
+  for (ArgumentPlan& argument : plan.arguments) {
+    argument.written = argument.written || is_filled(schema, argument.name, returns_tensors);
   }
 }
 
@@ -191,9 +209,6 @@ OperatorPlan& OperatorPlans::find(const c10::OperatorHandle& op) {
   }
   auto fresh = std::make_unique<OperatorPlan>();
   const std::string_view base = without_namespace(schema.name());
-  // Who sends may wait for one that waits for him.
-  fresh->collective =
-      schema.name().starts_with("c10d::") && base != "send" && !base.starts_with("recv");
   add_arguments(schema, *fresh);
   find_doors(base, schema, *fresh);
   find_running_stats(base, *fresh);
@@ -206,6 +221,7 @@ OperatorPlan& OperatorPlans::find(const c10::OperatorHandle& op) {
   fresh->effect = effect_of(base, op);
   fresh->picks = picks_elements(base);
   fresh->is_marker = schema.name().starts_with("profiler::");
+  find_exchange(schema, *fresh);
   // as_strided_ and its like are written as in-place operators, and touch no element either.
   fresh->view = fresh->view || fresh->effect == StorageEffect::kMetadata;
   fresh->host_draw = host_draw_of(schema.name(), *fresh);

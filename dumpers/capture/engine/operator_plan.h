@@ -110,6 +110,13 @@ enum class StorageEffect : std::uint8_t {
   kMetadata,  ///< in place, but only sizes, strides and the storage
 };
 
+/// What an operator does with other ranks of its group.
+enum class Exchange : std::uint8_t {
+  kNone,
+  kCollective,  ///< all of them make it together
+  kMessage,     ///< sends or receives: one other has to do the opposite
+};
+
 /// Everything about an operator that does not change from call to call.
 struct OperatorPlan {
   std::shared_ptr<const core::OperatorInfo> info;
@@ -123,10 +130,11 @@ struct OperatorPlan {
   HostDraw host_draw = HostDraw::kNone;
   bool composite = false;  ///< decomposes where the backend has no kernel of its own
   bool written_arguments = false;
-  bool picks = false;       ///< writes those elements of its first argument that others pick
-  bool is_marker = false;   ///< of a profiler, and of no computation
-  bool view = false;        ///< only shows its argument in another shape
-  bool collective = false;  ///< of several ranks together
+  bool picks = false;      ///< writes those elements of its first argument that others pick
+  bool is_marker = false;  ///< of a profiler, and of no computation
+  bool view = false;       ///< only shows its argument in another shape
+  Exchange exchange = Exchange::kNone;
+  int group_argument = -1;  ///< of an exchange: the process group, or its name
   int generator_argument = -1;
   bool matches_include = false;
   bool matches_exclude = false;

@@ -40,6 +40,9 @@ class PackedObjects {
   std::unordered_map<const void*, Entry> entries_;
 };
 
+/// Values by name.
+using NamedValues = std::vector<std::pair<std::string, c10::IValue>>;
+
 /// Told of every tensor inside a value.
 /// @param slot  argument or result, with the position in lists: `tensors.3`
 /// @return position of the tensor's record

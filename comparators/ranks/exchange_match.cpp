@@ -1,0 +1,376 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comparators/ranks/exchange_match.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <ranges>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace repro_check::comparators {
+namespace {
+
+using Calls = std::vector<CollectiveCall>;
+
+/// Who makes one of those that must be alike.
+struct Side {
+  const RankRead* rank = nullptr;
+  ExchangeKey key;  ///< there
+  const CallChain* chain = nullptr;
+
+  [[nodiscard]] std::uint32_t number() const { return rank->state.recording.rank; }
+  /// Whether it did not complete the call of that number.
+  [[nodiscard]] bool is_inside(std::uint64_t call) const {
+    return call + 1 == chain->count && rank->roots.exchanges.inside == key;
+  }
+};
+
+/// The collectives of a group on all of its members, or messages as they are sent and as they are
+/// received.
+struct ComparedExchange {
+  ExchangeKey key;
+  std::vector<Side> sides;
+  std::uint64_t least = 0;             ///< calls that all have
+  std::optional<std::uint64_t> first;  ///< of the block in which they part
+};
+
+/// Two or more sides part at one of their calls.
+struct Parting {
+  RankFinding finding;
+  std::uint32_t step = 0;
+  bool is_mismatch = false;            ///< all came
+  std::vector<std::uint32_t> waiting;  ///< ranks that did not complete it
+  std::vector<std::uint32_t> missing;  ///< ranks that never came
+};
+
+std::string call_text(const CollectiveCall& call) {
+  return call.op + (call.tensors.empty() ? "" : " ") + call.tensors + call.place;
+}
+
+std::string on_rank(const CollectiveCall& call, const Side& side) {
+  return fmt::format("{} on rank {}", call_text(call), side.number());
+}
+
+/// `group 0 (ranks 0, 1)`.
+std::string group_text(const RankGroup& group) {
+  constexpr std::size_t kShown = 8;
+  return group.ranks.size() > kShown
+             ? fmt::format("group {} ({} ranks)", group.name, group.ranks.size())
+             : fmt::format("group {} (ranks {})", group.name, fmt::join(group.ranks, ", "));
+}
+
+/// `collective 3 of group 0 (ranks 0, 1)`.
+std::string exchange_text(const ExchangeKey& key, std::uint64_t number) {
+  if (key.kind == ExchangeKind::kCollective) {
+    return fmt::format("collective {} of {}", number, group_text(key.group));
+  }
+  return fmt::format("message {} from rank {} to rank {}, of {}, tag {}",
+                     number,
+                     key.from,
+                     key.to,
+                     group_text(key.group),
+                     key.tag);
+}
+
+std::string ranks_text(const std::vector<std::uint32_t>& ranks) {
+  return fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s", fmt::join(ranks, ", "));
+}
+
+std::string end_of(const RankState& state) {
+  return state.last_operator.empty()
+             ? fmt::format("rank {} came to its end without", state.recording.rank)
+             : "the last operator there was " + state.last_operator;
+}
+
+/// Whether a call like this one comes from there on.
+bool comes_later(const CollectiveCall& call, const Calls& calls, std::size_t from) {
+  return std::any_of(
+      calls.begin() + static_cast<std::ptrdiff_t>(std::min(from, calls.size())),
+      calls.end(),
+      [&](const CollectiveCall& other) { return call.mismatch_with(other).empty(); });
+}
+
+/// Those that can be read, by number.
+class ExchangePairing {
+ public:
+  explicit ExchangePairing(std::span<const RankRead> ranks) {
+    for (const RankRead& rank : ranks) {
+      if (rank.state.is_read()) by_number_.emplace(rank.state.recording.rank, &rank);
+    }
+  }
+
+  [[nodiscard]] const RankRead* find(std::uint32_t number) const {
+    const auto found = by_number_.find(number);
+    return found == by_number_.end() ? nullptr : found->second;
+  }
+
+  [[nodiscard]] std::vector<ComparedExchange> compared() const {
+    std::set<ExchangeKey> keys;
+    for (const auto& [number, rank] : by_number_) {
+      for (ExchangeKey key : rank->roots.exchanges.chains | std::views::keys) {
+        if (key.kind == ExchangeKind::kReceived) key.kind = ExchangeKind::kSent;
+        keys.insert(std::move(key));
+      }
+    }
+    std::vector<ComparedExchange> all;
+    for (const ExchangeKey& key : keys) {
+      ComparedExchange one{key, sides_of(key), 0, {}};
+      if (one.sides.size() < 2) continue;
+      one.least = one.sides.front().chain->count;
+      for (const Side& side : one.sides) {
+        one.least = std::min(one.least, side.chain->count);
+        const auto other = one.sides.front().chain->first_other(*side.chain);
+        if (other) one.first = std::min(one.first.value_or(*other), *other);
+      }
+      all.push_back(std::move(one));
+    }
+    return all;
+  }
+
+ private:
+  std::vector<Side> sides_of(const ExchangeKey& key) const {
+    std::vector<Side> sides;
+    const auto add = [&](std::uint32_t number, const ExchangeKey& there) {
+      static const CallChain kNone;
+      const RankRead* rank = find(number);
+      if (rank == nullptr) return;
+      const auto found = rank->roots.exchanges.chains.find(there);
+      const bool is_there = found != rank->roots.exchanges.chains.end();
+      sides.push_back({rank, there, is_there ? &found->second : &kNone});
+    };
+    if (key.kind == ExchangeKind::kCollective) {
+      for (const std::uint32_t number : key.group.ranks) add(number, key);
+      return sides;
+    }
+    ExchangeKey received = key;
+    received.kind = ExchangeKind::kReceived;
+    ExchangeKey from_any = received;
+    from_any.from = kAnyRank;
+    const RankRead* receiver = find(key.to);
+    // It may have taken what is sent here from any.
+    if (receiver == nullptr || receiver->roots.exchanges.chains.contains(from_any)) return sides;
+    add(key.from, key);
+    add(key.to, received);
+    return sides;
+  }
+
+  std::map<std::uint32_t, const RankRead*> by_number_;
+};
+
+class ExchangeMatching {
+ public:
+  explicit ExchangeMatching(const RankReads& reads) : reads_(reads), pairing_(reads.ranks) {}
+
+  ExchangeMatch run() {
+    for (const RankRead& rank : reads_.ranks) match_.unplaced += rank.roots.exchanges.unplaced;
+    for (const ComparedExchange& one : pairing_.compared()) {
+      const bool is_collective = one.key.kind == ExchangeKind::kCollective;
+      (is_collective ? match_.collectives : match_.messages) += one.least;
+      if (one.first) part(one);
+    }
+    keep_first();
+    return std::move(match_);
+  }
+
+ private:
+  /// What a rank that makes the same has told; null where no part of the ranks had reason to look.
+  const Calls* told_of(const Side& side, std::uint64_t first) const {
+    static const Calls kNone;
+    if (side.chain->count <= first) return &kNone;
+    for (const ToldCalls& told : reads_.told) {
+      if (told.first != first || told.key != side.key) continue;
+      const RankRead* teller = pairing_.find(told.rank);
+      if (teller == nullptr) continue;
+      const auto chain = teller->roots.exchanges.chains.find(told.key);
+      if (chain != teller->roots.exchanges.chains.end() && chain->second == *side.chain) {
+        return &told.calls;
+      }
+    }
+    return nullptr;
+  }
+
+  void part(const ComparedExchange& one) {
+    std::vector<const Calls*> calls;
+    std::size_t most = 0;
+    for (const Side& side : one.sides) {
+      const Calls* made = told_of(side, *one.first);
+      if (made == nullptr) return note_untold(one);
+      most = std::max(most, made->size());
+      calls.push_back(made);
+    }
+    for (std::size_t i = 0; i < most; ++i) {
+      if (part_at(one, calls, i)) return;
+    }
+  }
+
+  void note_untold(const ComparedExchange& one) {
+    Parting parting;
+    parting.finding = {
+        RankFinding::Weight::kProof,
+        fmt::format("ranks exchange other things: from about {} on",
+                    exchange_text(one.key, *one.first + 1)),
+        "compare these ranks in one call of `repro-check ranks`, which names the first"};
+    partings_.push_back(std::move(parting));
+  }
+
+  bool part_at(const ComparedExchange& one, const std::vector<const Calls*>& calls, std::size_t i) {
+    const auto came =
+        std::ranges::find_if(calls, [&](const Calls* own) { return own->size() > i; });
+    const Side& side = one.sides[static_cast<std::size_t>(came - calls.begin())];
+    const CollectiveCall& made = (**came)[i];
+    Parting parting;
+    parting.step = made.step;
+    for (std::size_t other = 0; other < calls.size(); ++other) {
+      const Side& there = one.sides[other];
+      if (calls[other]->size() <= i) {
+        parting.missing.push_back(there.number());
+      } else if (there.is_inside(*one.first + i)) {
+        parting.waiting.push_back(there.number());
+      }
+    }
+    const std::string which = exchange_text(one.key, *one.first + i + 1);
+    for (std::size_t other = 0; other < calls.size(); ++other) {
+      if (calls[other]->size() <= i) continue;
+      const CollectiveCall& instead = (*calls[other])[i];
+      const std::string_view what = made.mismatch_with(instead);
+      if (what.empty()) continue;
+      const bool swapped = comes_later(made, *calls[other], i) && comes_later(instead, **came, i);
+      parting.is_mismatch = true;
+      parting.finding = {
+          RankFinding::Weight::kProof,
+          fmt::format("{} mismatch: {}, at step {}, is {}, and {}",
+                      swapped ? "order" : what,
+                      which,
+                      parting.step,
+                      on_rank(made, side),
+                      on_rank(instead, one.sides[other])),
+          "let every rank of the group make the same collectives in the same order, with the same "
+          "sizes and dtype"};
+      partings_.push_back(std::move(parting));
+      return true;
+    }
+    if (parting.missing.empty()) return false;
+    parting.finding = one.key.kind == ExchangeKind::kCollective
+                          ? missing_rank(parting, which, side.number(), made)
+                          : missing_message(parting, which, side.key, made);
+    partings_.push_back(std::move(parting));
+    return true;
+  }
+
+  const RankState& state_of(std::uint32_t rank) const { return pairing_.find(rank)->state; }
+
+  RankFinding missing_rank(const Parting& parting,
+                           const std::string& which,
+                           std::uint32_t one,
+                           const CollectiveCall& made) const {
+    return {
+        RankFinding::Weight::kProof,
+        fmt::format("missing {}: never came to {}, which rank {} entered at step {} as {}{}; {}",
+                    ranks_text(parting.missing),
+                    which,
+                    one,
+                    made.step,
+                    call_text(made),
+                    std::ranges::count(parting.waiting, one) == 0 ? "" : " and did not complete",
+                    end_of(state_of(parting.missing.front()))),
+        "look at what that rank did instead: a condition on the rank, fewer batches, an exception, "
+        "or a process that was killed"};
+  }
+
+  RankFinding missing_message(const Parting& parting,
+                              const std::string& which,
+                              const ExchangeKey& made_as,
+                              const CollectiveCall& made) const {
+    const bool is_sent = made_as.kind == ExchangeKind::kSent;
+    const std::uint32_t absent = parting.missing.front();
+    return {RankFinding::Weight::kProof,
+            fmt::format("missing {}: {}, is {} at step {} as {}{}, and rank {} never {} it; {}",
+                        is_sent ? "recv" : "send",
+                        which,
+                        is_sent ? "sent" : "received",
+                        made.step,
+                        call_text(made),
+                        parting.waiting.empty() ? "" : ", which did not complete",
+                        absent,
+                        is_sent ? "received" : "sent",
+                        end_of(state_of(absent))),
+            "let every send have its recv, with the same peer, tag and group"};
+  }
+
+  /// Who waits in one makes others wait in those that it never came to: what is said are those that
+  /// lead to none but themselves, of the earliest step.
+  void keep_first() {
+    std::map<std::uint32_t, std::size_t> waits_in;
+    for (std::size_t i = 0; i < partings_.size(); ++i) {
+      for (const std::uint32_t rank : partings_[i].waiting) waits_in.emplace(rank, i);
+    }
+    std::vector<std::set<std::size_t>> reached;
+    for (std::size_t i = 0; i < partings_.size(); ++i) reached.push_back(causes_of(i, waits_in));
+    std::vector<Parting> kept;
+    for (std::size_t i = 0; i < partings_.size(); ++i) {
+      const bool leads_on = std::ranges::any_of(
+          reached[i], [&](std::size_t cause) { return !reached[cause].contains(i); });
+      if (!leads_on) kept.push_back(std::move(partings_[i]));
+    }
+    std::ranges::stable_sort(kept, [](const Parting& one, const Parting& other) {
+      return std::pair(one.step, !one.is_mismatch) < std::pair(other.step, !other.is_mismatch);
+    });
+    constexpr std::size_t kSaid = 3;
+    for (Parting& parting : kept) {
+      if (parting.step != kept.front().step || match_.findings.size() == kSaid) break;
+      match_.findings.push_back(std::move(parting.finding));
+    }
+  }
+
+  /// All partings that ranks wait in which never came to this one, to those that never came there,
+  /// and so on; and itself.
+  std::set<std::size_t> causes_of(std::size_t parting,
+                                  const std::map<std::uint32_t, std::size_t>& waits_in) const {
+    std::set<std::size_t> reached{parting};
+    std::vector<std::size_t> ahead{parting};
+    while (!ahead.empty()) {
+      const std::size_t next = ahead.back();
+      ahead.pop_back();
+      for (const std::uint32_t rank : partings_[next].missing) {
+        const auto found = waits_in.find(rank);
+        if (found == waits_in.end() || !reached.insert(found->second).second) continue;
+        ahead.push_back(found->second);
+      }
+    }
+    return reached;
+  }
+
+  const RankReads& reads_;
+  const ExchangePairing pairing_;
+  std::vector<Parting> partings_;
+  ExchangeMatch match_;
+};
+
+}  // namespace
+
+std::vector<ToldCalls> calls_to_read(std::span<const RankRead> ranks) {
+  std::vector<ToldCalls> wanted;
+  for (const ComparedExchange& one : ExchangePairing(ranks).compared()) {
+    if (!one.first) continue;
+    std::vector<const CallChain*> seen;
+    for (const Side& side : one.sides) {
+      const bool is_known =
+          std::ranges::any_of(seen, [&](const CallChain* chain) { return *chain == *side.chain; });
+      if (side.chain->count <= *one.first || (is_known && side.key == one.key)) continue;
+      seen.push_back(side.chain);
+      wanted.push_back({side.number(), side.key, *one.first, {}});
+    }
+  }
+  return wanted;
+}
+
+ExchangeMatch match_exchanges(const RankReads& reads) { return ExchangeMatching(reads).run(); }
+
+}  // namespace repro_check::comparators

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comparators/ranks/exchange_match.h"
+
+#include <doctest/doctest.h>
+
+#include <initializer_list>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "comparators/ranks/collectives.h"
+#include "comparators/ranks/rank_reads.h"
+#include "comparators/ranks/rank_roots.h"
+#include "core/trace/program_records.h"
+#include "tests/support/memory_source.h"
+
+namespace core = repro_check::core;
+using repro_check::comparators::calls_to_read;
+using repro_check::comparators::ExchangeMatch;
+using repro_check::comparators::match_exchanges;
+using repro_check::comparators::RankRead;
+using repro_check::comparators::RankReads;
+using repro_check::comparators::read_calls;
+using repro_check::comparators::read_rank;
+using repro_check::comparators::ToldCalls;
+using repro_check::test_support::DumpFixture;
+using repro_check::test_support::MemorySource;
+
+namespace {
+
+/// What one rank did, record by record.
+class Rank {
+ public:
+  Rank& group(const std::string& name, std::initializer_list<std::int64_t> ranks) {
+    core::ValueList list;
+    for (const std::int64_t rank : ranks) list.items.push_back({rank});
+    add(core::kGroupRecord, {{"name", {name}}, {"ranks", {std::move(list)}}}, true);
+    return *this;
+  }
+
+  Rank& collective(const std::string& op,
+                   const std::string& tensors,
+                   const std::string& group,
+                   bool completed = true) {
+    add(core::kCollectiveRecord,
+        {{"operator", {op}}, {"tensors", {tensors}}, {"group", {group}}, {"sequence", {++made_}}},
+        true);
+    if (completed) add(op, {}, true);
+    return *this;
+  }
+
+  Rank& message(const std::string& op,
+                const std::string& tensors,
+                const char* direction,
+                std::int64_t peer,
+                bool completed = true) {
+    std::vector<core::Argument> arguments{
+        {"operator", {op}}, {"tensors", {tensors}}, {"group", {std::string("all")}}};
+    if (direction != nullptr) arguments.push_back({direction, {peer}});
+    arguments.push_back({"tag", {std::int64_t{0}}});
+    add(core::kCollectiveRecord, std::move(arguments), true);
+    add(op, {}, true);
+    if (completed) add("aten::relu", {}, true);
+    return *this;
+  }
+
+  [[nodiscard]] MemorySource source() const { return MemorySource(fixture_); }
+
+ private:
+  void add(std::string_view name, std::vector<core::Argument> arguments, bool has_results) {
+    core::OpRecord record;
+    record.index = fixture_.ops.size();
+    record.op =
+        std::make_shared<core::OperatorInfo>(core::OperatorInfo{std::string(name), "", false});
+    record.arguments = std::move(arguments);
+    if (has_results) record.results.emplace_back();
+    fixture_.ops.push_back(std::move(record));
+  }
+
+  DumpFixture fixture_;
+  std::int64_t made_ = 0;
+};
+
+ExchangeMatch match(const std::vector<Rank>& ranks) {
+  RankReads reads;
+  for (std::uint32_t rank = 0; rank < ranks.size(); ++rank) {
+    RankRead& read = reads.ranks.emplace_back();
+    read.state.recording.rank = rank;
+    read.roots = read_rank(ranks[rank].source(), rank, {});
+  }
+  for (const ToldCalls& wanted : calls_to_read(reads.ranks)) {
+    reads.told.push_back(
+        read_calls(ranks[wanted.rank].source(), wanted.rank, wanted.key, wanted.first));
+  }
+  return match_exchanges(reads);
+}
+
+std::vector<Rank> two_ranks() {
+  std::vector<Rank> ranks(2);
+  for (Rank& rank : ranks) rank.group("all", {0, 1});
+  return ranks;
+}
+
+std::string only(const ExchangeMatch& match) {
+  REQUIRE(match.findings.size() == 1);
+  return match.findings.front().what;
+}
+
+}  // namespace
+
+TEST_CASE("sizes must be equal where a collective needs them so") {
+  std::vector<Rank> ranks = two_ranks();
+  ranks[0].collective("c10d::allgather_", "float32 [2]", "all");
+  ranks[1].collective("c10d::allgather_", "float32 [3]", "all");
+  CHECK(match(ranks).findings.empty());
+  CHECK(match(ranks).collectives == 1);
+  ranks[0].collective("c10d::broadcast_", "float32 [2], int64 [4]", "all");
+  ranks[1].collective("c10d::broadcast_", "float32 [2], int64 [5]", "all");
+  CHECK(only(match(ranks)) ==
+        "size mismatch: collective 2 of group all (ranks 0, 1), at step 0, is c10d::broadcast_ "
+        "float32 [2], int64 [4] on rank 0, and c10d::broadcast_ float32 [2], int64 [5] on rank 1");
+}
+
+TEST_CASE("one among many is found in its block, and two that changed places are another order") {
+  std::vector<Rank> ranks = two_ranks();
+  for (Rank& rank : ranks) {
+    for (int i = 0; i < 70; ++i) rank.collective("c10d::allreduce_", "float32 [4]", "all");
+  }
+  CHECK(match(ranks).findings.empty());
+  ranks[0].collective("c10d::barrier", "", "all").collective("c10d::reduce_", "int64 [1]", "all");
+  ranks[1].collective("c10d::reduce_", "int64 [1]", "all").collective("c10d::barrier", "", "all");
+  CHECK(only(match(ranks)) ==
+        "order mismatch: collective 71 of group all (ranks 0, 1), at step 0, is c10d::barrier on "
+        "rank 0, and c10d::reduce_ int64 [1] on rank 1");
+}
+
+TEST_CASE("groups are known by their ranks, and one that nobody named is not judged") {
+  std::vector<Rank> ranks(4);
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    // Two groups of one name, as those that are split at once.
+    i < 2 ? ranks[i].group("1", {0, 1}) : ranks[i].group("1", {2, 3});
+    ranks[i].collective(i < 2 ? "c10d::barrier" : "c10d::reduce_", "", "1");
+    ranks[i].collective(i == 0 ? "c10d::barrier" : "c10d::reduce_", "", "unknown");
+  }
+  const ExchangeMatch found = match(ranks);
+  CHECK(found.findings.empty());
+  CHECK(found.collectives == 2);
+  CHECK(found.unplaced == 4);
+}
+
+TEST_CASE("what waits for one that waits elsewhere is explained by what that one waits for") {
+  std::vector<Rank> ranks(3);
+  for (Rank& rank : ranks) rank.group("all", {0, 1, 2}).group("two", {0, 1});
+  ranks[2].collective("c10d::barrier", "", "all", false);
+  ranks[1].collective("c10d::allreduce_", "float32 [1]", "two", false);
+  CHECK(only(match(ranks))
+            .starts_with("missing rank 0: never came to collective 1 of group two (ranks 0, 1), "
+                         "which rank 1 entered "
+                         "at step 0 as c10d::allreduce_ float32 [1] and did not complete; "));
+}
+
+TEST_CASE("a message is the same in another shape, and from anybody nobody knows whose it is") {
+  std::vector<Rank> ranks = two_ranks();
+  ranks[0].message("c10d::send", "float32 [2, 3]", "to", 1);
+  ranks[1].message("c10d::recv_", "float32 [6]", "from", 0);
+  CHECK(match(ranks).findings.empty());
+  CHECK(match(ranks).messages == 1);
+  ranks[0].message("c10d::send", "float32 [2]", "to", 1);
+  CHECK(only(match(ranks))
+            .starts_with("missing recv: message 2 from rank 0 to rank 1, of group all (ranks 0, "
+                         "1), tag 0, is sent at "
+                         "step 0 as c10d::send float32 [2], and rank 1 never received it; "));
+  ranks[1].message("c10d::recv_any_source_", "float32 [2]", nullptr, 0);
+  CHECK(match(ranks).findings.empty());
+}
