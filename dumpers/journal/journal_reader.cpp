@@ -146,6 +146,13 @@ std::span<const Row> take_rows(std::span<const std::byte>& words, std::uint64_t 
   return rows;
 }
 
+/// Those that are whole.
+std::vector<Word> words_of(std::span<const std::byte> payload) {
+  std::vector<Word> words(payload.size() / sizeof(Word));
+  if (!words.empty()) std::memcpy(words.data(), payload.data(), words.size() * sizeof(Word));
+  return words;
+}
+
 }  // namespace
 
 void JournalReader::define_site(std::span<const std::byte> payload) {
@@ -160,10 +167,9 @@ void JournalReader::define_site(std::span<const std::byte> payload) {
 }
 
 void JournalReader::define_form(std::span<const std::byte> payload) {
-  std::vector<Word> words(payload.size() / sizeof(Word));
+  std::vector<Word> words = words_of(payload);
   if (words.size() > kLargestForm) nonsense("defines a form that is too large to be shared");
   if (forms_.size() >= kMostForms) nonsense("defines more forms than are kept");
-  std::memcpy(words.data(), payload.data(), std::as_bytes(std::span(words)).size());
   forms_.push_back(std::move(words));
 }
 
@@ -172,8 +178,7 @@ void JournalReader::take_words(std::span<const std::byte> payload) {
   const auto number = take_row<std::uint64_t>(payload);
   std::vector<Word> form;
   if (number == kNoForm) {
-    form.resize(payload.size() / sizeof(Word));
-    if (!form.empty()) std::memcpy(form.data(), payload.data(), form.size() * sizeof(Word));
+    form = words_of(payload);
   } else {
     if (number > forms_.size()) nonsense("refers to what nobody has defined");
     form = forms_[number - 1];
@@ -191,7 +196,7 @@ void JournalReader::take_words(std::span<const std::byte> payload) {
   }
   word_count_ = form.size();
   words_.assign((form.size() + 1) / 2, 0);
-  std::memcpy(words_.data(), form.data(), form.size() * sizeof(Word));
+  if (!form.empty()) std::memcpy(words_.data(), form.data(), form.size() * sizeof(Word));
 }
 
 /// Finds the rows in the words of a call.
