@@ -19,6 +19,8 @@
 #include "comparators/cause/differences.h"
 #include "comparators/cause/observations.h"
 #include "comparators/cause/spread.h"
+#include "comparators/data/data_compare.h"
+#include "comparators/data/data_order.h"
 #include "comparators/judge/rule_book.h"
 #include "comparators/judge/tensor_judge.h"
 #include "comparators/measure/policy.h"
@@ -366,6 +368,7 @@ class Comparison {
         add_alignment_warnings(report_);
         report_.rules = judge_.rules().uses();
         report_unused_rules(options_.spec, report_);
+        if (report_.runs.front().manifest.is_of_program()) compare_loaders();
       }
       verify_the_rest();
     }
@@ -522,6 +525,19 @@ class Comparison {
       }
     }
     pace.finish();
+  }
+
+  /// Whether it is the batches that differ, or what is computed of them. A run that resumed has
+  /// other epochs.
+  void compare_loaders() {
+    if (options_.spec.resume) return;
+    damage_in([&] {  // the walk has said so
+      const DataOrder baseline = read_data_order(baseline_);
+      report_.data = compare_data(baseline, read_data_order(candidate_));
+      for (DataFinding& finding : data_findings(baseline)) {
+        report_.warnings.push_back(std::move(finding.what));
+      }
+    });
   }
 
   void look_for_renames(PairingOptions& options) {

@@ -19,9 +19,12 @@ namespace repro_check::cmd {
 
 using comparators::CallChain;
 using comparators::CollectiveCall;
+using comparators::DataFinding;
 using comparators::ExchangeKey;
 using comparators::ExchangeKind;
 using comparators::ExchangeRoots;
+using comparators::LoaderRead;
+using comparators::RankData;
 using comparators::RankGroup;
 using comparators::RankRead;
 using comparators::RankReads;
@@ -107,6 +110,12 @@ DESCRIBE(CollectiveCall,
 DESCRIBE(ToldCalls, MEMBER(rank) MEMBER(key) MEMBER(first) MEMBER(calls))
 DESCRIBE(RootLine, MEMBER(root) MEMBER(items))
 
+DESCRIBE(DataFinding, MEMBER(what) MEMBER(advice))
+DESCRIBE(LoaderRead,
+         MEMBER(loader) MEMBER(name) MEMBER(trains) MEMBER(batches) MEMBER(samples) MEMBER(distinct)
+             MEMBER(contents) MEMBER(first_batch) SOMETIMES(numbers))
+DESCRIBE(RankData, SOMETIMES(findings) SOMETIMES(loaders))
+
 void describe(auto f, Of<decltype(f), RankLine>& it) {
   describe(f, it.rank.state);
   f NAMED("ranks", rank.ranks) NAMED("wrapped", rank.wrapped)
@@ -114,8 +123,8 @@ void describe(auto f, Of<decltype(f), RankLine>& it) {
           NAMED("draws", rank.roots.draws) NAMED("tensors_unread", rank.roots.unread)
               NAMED("unplaced", rank.roots.exchanges.unplaced)
                   NAMED("inside", rank.roots.exchanges.inside) MEMBER(exchanges) MEMBER(inputs)
-                      SOMETIMES(begins_as_rank) MEMBER(beginning) SOMETIMES(reduces_as_rank)
-                          MEMBER(gradients) NAMED("roots", columns);
+                      NAMED("data", rank.roots.data) SOMETIMES(begins_as_rank) MEMBER(beginning)
+                          SOMETIMES(reduces_as_rank) MEMBER(gradients) NAMED("roots", columns);
 }
 
 namespace {

@@ -157,10 +157,11 @@ Json ranks_document(const RanksReport& report, const std::string& dump) {
                    [](const Json& one, const Json& other) { return one["step"] < other["step"]; });
   document["findings"] = Json::array();
   for (const RankFinding& finding : report.findings) {
-    const bool proof = finding.weight == RankFinding::Weight::kProof;
-    document["findings"].push_back({{"weight", proof ? "proof" : "suspicion"},
-                                    {"what", json_text(finding.what)},
-                                    {"advice", json_text(finding.advice)}});
+    constexpr std::array kWeights{"proof", "suspicion", "note"};
+    document["findings"].push_back(
+        {{"weight", kWeights.at(static_cast<std::size_t>(finding.weight))},
+         {"what", json_text(finding.what)},
+         {"advice", json_text(finding.advice)}});
   }
   return cleaned(document);
 }

@@ -566,6 +566,24 @@ std::string training_text(const Report& report) {
          (drift != nullptr && drift->first_apart ? drift_text(*drift) : "");
 }
 
+std::string data_text(const Report& report) {
+  using comparators::DataVerdict;
+  const bool equal = std::ranges::all_of(
+      report.data, [](const auto& loader) { return loader.verdict == DataVerdict::kEqual; });
+  if (report.data.empty() || (equal && report.status != Status::kDiverged)) return {};
+  return joined(report.data, "; ", [&](const comparators::DataComparison& loader) {
+    // Of several only those that say something.
+    if (!equal && loader.verdict == DataVerdict::kEqual) return std::string();
+    return fmt::format(
+        "{}: {}{}{}{}",
+        loader.loader,
+        loader.what,
+        equal && report.coverage.diverged != 0 ? ": it is the computation that differs" : "",
+        loader.mend.empty() ? "" : "; ",
+        loader.mend);
+  });
+}
+
 std::string program_text(const Report& report) {
   if (report.runs.empty()) return {};
   const auto& facts = report.runs.front().manifest.environment;

@@ -67,6 +67,10 @@ std::string returned_text(const Report& report);
 /// What became of a training: its last loss, and since when losses and parameters are apart; empty
 /// where none was recorded.
 std::string training_text(const Report& report);
+
+/// Whether what differs are the batches of a program's loaders, or what is computed of them; empty
+/// where neither does.
+std::string data_text(const Report& report);
 /// Which seeds and settings the program of the first run set itself, and where; empty where none.
 std::string program_text(const Report& report);
 /// How many operators of a pass drew random numbers, and what their agreement rests on; else empty.

@@ -95,6 +95,25 @@ bool is_of_model(const core::OpRecord& head) {
   return head.phase == core::Phase::kForward && head.site && !head.site->module_type.empty();
 }
 
+RankData rank_data(const DataOrder& order) {
+  RankData data{data_findings(order), {}};
+  for (const auto& [number, loader] : order) {
+    if (loader.epochs.empty()) continue;
+    const DataEpoch& first = loader.epochs.front();
+    LoaderRead& read = data.loaders.emplace_back();
+    read.loader = number;
+    read.name = loader_text(number, loader);
+    read.trains = first.trains;
+    read.batches = first.batches.size();
+    read.samples = first.contents.items;
+    read.distinct = first.distinct;
+    read.contents = first.contents.sum;
+    if (!first.batches.empty()) read.first_batch = first.batches.front().contents;
+    read.numbers = loader.first_epoch;
+  }
+  return data;
+}
+
 /// Puts the records of one rank together, in order.
 class RankReader {
  public:
@@ -130,7 +149,8 @@ class RankReader {
 
   void add_exchange(const RankExchange& exchange) { found_.exchanges.add(exchange); }
 
-  RankRoots finish(const ExchangeReader& exchanges) {
+  RankRoots finish(const ExchangeReader& exchanges, const DataOrder& data) {
+    found_.data = rank_data(data);
     found_.exchanges.inside = exchanges.inside();
     for (const auto& [step, lines] : inputs_) found_.inputs[step] = digest_of(lines);
     found_.draws = digest_of(draws_);
@@ -210,16 +230,18 @@ RankRoots read_rank(const core::DumpSource& dump, std::uint32_t rank, const SetA
   RankReader reader(apart,
                     core::environment_fact(dump.manifest(), core::kReplicaWrapper) != nullptr);
   ExchangeReader exchanges(dump, rank);
+  DataOrderReader data(dump);
   for (std::uint64_t i = 0; i < dump.op_count(); ++i) {
     const core::OpRecord head = dump.op_head(i);
     const std::string_view name = head.op->name;
     if (head.op->seeded && is_of_model(head)) reader.add_draw(dump.op(i));
     if (const auto exchange = exchanges.see(i, head)) reader.add_exchange(*exchange);
+    data.see(i, head);
     if (name == core::kReplicaRecord) reader.add_replica(dump.op(i));
     if (name == core::kStepRecord) reader.add_step(dump.op(i));
     if (name == core::kBatchRecord) reader.add_batch(dump.op(i));
   }
-  return reader.finish(exchanges);
+  return reader.finish(exchanges, data.finish());
 }
 
 }  // namespace repro_check::comparators

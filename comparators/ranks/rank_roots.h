@@ -12,6 +12,7 @@
 #include <tuple>
 #include <vector>
 
+#include "comparators/data/data_order.h"
 #include "comparators/ranks/collectives.h"
 #include "comparators/ranks/ranks.h"
 #include "core/digest/digest.h"
@@ -63,6 +64,24 @@ struct ReplicaRoot {
   std::size_t items = 0;
 };
 
+/// What a loader handed out in its first epoch.
+struct LoaderRead {
+  std::int64_t loader = 0;
+  std::string name;  ///< `train.py:40`
+  bool trains = false;
+  std::uint64_t batches = 0;
+  std::uint64_t samples = 0;
+  std::uint64_t distinct = 0;
+  core::Digest contents;  ///< of all samples, whatever their order
+  core::Digest first_batch;
+  std::vector<std::int64_t> numbers;  ///< of the samples, where a DistributedSampler chose them
+};
+
+struct RankData {
+  std::vector<DataFinding> findings;
+  std::vector<LoaderRead> loaders;
+};
+
 /// What one rank says, by one digest a moment.
 struct RankRoots {
   std::map<ReplicaMoment, ReplicaRoot> roots;
@@ -73,6 +92,7 @@ struct RankRoots {
   std::uint64_t drawing = 0;                     ///< how many these are
   std::uint64_t unread = 0;                      ///< tensors without a digest
   ExchangeRoots exchanges;
+  RankData data;
   /// Parameters before the first step, those set aside as well; behind it where they were not seen
   /// before.
   ReplicaItems beginning;

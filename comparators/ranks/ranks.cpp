@@ -21,6 +21,12 @@
 namespace repro_check::comparators {
 namespace {
 
+/// What a rank read by one loader. Borrowed.
+struct Reading {
+  std::uint32_t rank = 0;
+  const LoaderRead* loader = nullptr;
+};
+
 class ReplicaComparison {
  public:
   explicit ReplicaComparison(const RankReads& reads) : reads_(reads), moments_(reads.ranks) {}
@@ -35,8 +41,10 @@ class ReplicaComparison {
     for (std::size_t k = 0; k < kReplicaKinds; ++k) judge(static_cast<ReplicaKind>(k));
     find_other_exchanges();
     find_equal_inputs();
+    find_data();
     find_equal_draws();
     find_frozen();
+    std::ranges::stable_sort(report_.findings, {}, &RankFinding::weight);
     return std::move(report_);
   }
 
@@ -139,6 +147,86 @@ class ReplicaComparison {
            "give each rank its part: DistributedSampler, or a seed of the data that has the rank "
            "in it"});
     }
+  }
+
+  /// What is wrong with what the loaders of each rank hand out, and of several together.
+  void find_data() {
+    std::map<std::string, std::pair<std::string, std::vector<std::uint32_t>>> said;
+    std::map<std::int64_t, std::vector<Reading>> loaders;
+    for (const RankRead* rank : read_) {
+      const std::uint32_t number = rank->state.recording.rank;
+      for (const DataFinding& finding : rank->roots.data.findings) {
+        auto& [advice, ranks] = said[finding.what];
+        advice = finding.advice;
+        ranks.push_back(number);
+      }
+      for (const LoaderRead& loader : rank->roots.data.loaders) {
+        loaders[loader.loader].push_back({number, &loader});
+      }
+    }
+    for (const auto& [what, finding] : said) {
+      const auto& [advice, ranks] = finding;
+      report_.findings.push_back({RankFinding::Weight::kProof,
+                                  ranks.size() == read_.size()
+                                      ? what
+                                      : fmt::format("{} (ranks {})", what, fmt::join(ranks, ", ")),
+                                  advice});
+    }
+    for (const auto& [number, readings] : loaders) {
+      find_same_samples(readings);
+      find_padding(readings);
+    }
+  }
+
+  /// Ranks that read the same samples in one order have equal batches, which is said elsewhere.
+  void find_same_samples(const std::vector<Reading>& readings) {
+    struct Readers {
+      std::vector<std::uint32_t> ranks;
+      std::set<core::Digest> orders;
+      const LoaderRead* loader = nullptr;
+    };
+    std::map<core::Digest, Readers> by_contents;
+    for (const auto& [rank, loader] : readings) {
+      if (!loader->trains || loader->distinct < 2 || loader->batches < 2) continue;
+      Readers& readers = by_contents[loader->contents];
+      readers.ranks.push_back(rank);
+      readers.orders.insert(loader->first_batch);
+      readers.loader = loader;
+    }
+    const bool wrapped = std::ranges::any_of(reads_.ranks, &RankRead::wrapped);
+    for (const auto& [contents, readers] : by_contents) {
+      if (readers.ranks.size() < 2 || readers.orders.size() < 2) continue;
+      report_.findings.push_back(
+          {wrapped ? RankFinding::Weight::kProof : RankFinding::Weight::kSuspicion,
+           fmt::format("ranks {} read the same data, in another order: all {} samples of an epoch "
+                       "of the loader of {}",
+                       fmt::join(readers.ranks, ", "),
+                       readers.loader->samples,
+                       readers.loader->name),
+           "give each rank its part: DistributedSampler"});
+    }
+  }
+
+  /// A DistributedSampler repeats samples so that each rank has as many.
+  void find_padding(const std::vector<Reading>& readings) {
+    std::vector<std::int64_t> samples;
+    for (const auto& [rank, loader] : readings) {
+      samples.insert(samples.end(), loader->numbers.begin(), loader->numbers.end());
+    }
+    const std::size_t all = samples.size();
+    std::ranges::sort(samples);
+    samples.erase(std::ranges::unique(samples).begin(), samples.end());
+    const std::size_t twice = all - samples.size();
+    if (twice == 0 || twice >= readings.size()) return;
+    report_.findings.push_back(
+        {RankFinding::Weight::kNote,
+         fmt::format("padded: {} of {} samples {} read twice in an epoch of the loader of {}, so "
+                     "that each rank has as many",
+                     twice,
+                     samples.size(),
+                     twice == 1 ? "is" : "are",
+                     readings.front().loader->name),
+         "drop_last=True of DistributedSampler leaves some out instead"});
   }
 
   void find_equal_draws() {

@@ -86,7 +86,7 @@ struct ReplicaTally {
 
 /// Something that is wrong although nothing that must be equal differs, or looks like it.
 struct RankFinding {
-  enum class Weight { kProof, kSuspicion };
+  enum class Weight { kProof, kSuspicion, kNote };
   Weight weight = Weight::kSuspicion;
   std::string what;
   std::string advice;

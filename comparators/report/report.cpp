@@ -130,6 +130,13 @@ bool is_word_of(std::string_view words, std::string_view word) noexcept {
   return false;
 }
 
+std::string_view data_verdict_name(DataVerdict verdict) noexcept {
+  constexpr std::array<std::string_view, 5> kNames{
+      "equal", "contents", "reordered", "other", "length"};
+  static_assert(kNames.size() == static_cast<std::size_t>(kLastDataVerdict) + 1);
+  return kNames[static_cast<std::size_t>(verdict)];
+}
+
 std::string_view state_name(StateKind kind) noexcept {
   constexpr std::array<std::string_view, 12> kNames{"batch",
                                                     "parameters",

@@ -788,6 +788,33 @@ struct StepSeries {
   std::optional<std::uint32_t> first_apart;  ///< the first step where the runs are not bit-equal
 };
 
+/// How what a loader hands out in two runs differs.
+enum class DataVerdict : std::uint8_t {
+  kEqual,      ///< the same samples with the same contents, batch by batch
+  kContents,   ///< the same samples in the same order, with other contents
+  kReordered,  ///< the same samples in another order
+  kOther,      ///< other samples
+  kLength,     ///< equal as far as both go
+};
+inline constexpr DataVerdict kLastDataVerdict = DataVerdict::kLength;
+
+/// `equal`, `reordered`.
+std::string_view data_verdict_name(DataVerdict verdict) noexcept;
+
+/// What one loader hands out in two runs of a program.
+
+struct DataComparison {
+  std::string loader;  ///< `train.py:40`
+  DataVerdict verdict = DataVerdict::kEqual;
+  std::uint64_t batches = 0;  ///< that both runs have
+  // The first batch that differs; of no meaning where none does.
+  std::uint32_t step = 0;
+  std::uint64_t epoch = 0;
+  std::uint64_t batch = 0;  ///< in its epoch
+  std::string what;         ///< `same samples in another order from step 12 on`
+  std::string mend;         ///< empty where there is nothing to mend
+};
+
 /// What the calls returned (core::kReturnedOperator): judged as the outputs of operators are, call
 /// by call whatever the alignment of the operators, and counted in no Coverage.
 struct ReturnedValues {
@@ -865,6 +892,7 @@ struct Report {
   RandomDraws draws;
   std::optional<ResumeSummary> resume;  ///< where the candidate resumed from the baseline
   std::vector<StepSeries> steps;        ///< of a training, by kind and ordinal
+  std::vector<DataComparison> data;     ///< of a program, by loader
   std::optional<OpDivergence> first_divergence;
   std::optional<ControlFlow> control_flow;
   AlignmentSummary alignment;

@@ -57,8 +57,19 @@ inline constexpr std::string_view kMessageFrom = "from";
 /// Of kRegionRecord: how many operators were traced into the compiled code.
 inline constexpr std::string_view kRegionOperators = "operators";
 /// Of kOrderRecord, which is of what samples a loader makes the next batch, at the place where the
-/// loader was made: the type of what orders them, as an argument.
+/// loader was made: their numbers in the dataset, where it has any. As arguments beside them the
+/// type of what orders them, which loader it is, how often it was iterated before, and its workers.
+inline constexpr std::string_view kOrderSamples = "samples";
 inline constexpr std::string_view kSampler = "sampler";
+inline constexpr std::string_view kOrderLoader = "loader";
+inline constexpr std::string_view kOrderEpoch = "epoch";
+inline constexpr std::string_view kOrderWorkers = "workers";
+/// In the place of a sampler, where the dataset has an order of its own.
+inline constexpr std::string_view kIterableDataset = "IterableDataset";
+inline constexpr std::string_view kDistributedSampler = "DistributedSampler";
+/// Of kBatchRecord, as an argument beside the batch: two halves of a digest for each of its
+/// samples.
+inline constexpr std::string_view kSampleDigests = "sample_digests";
 /// Of kStepRecord, which is what a step of an optimizer left: learning rates `lr[0]`, `grad.NAME`,
 /// `state.NAME.exp_avg`, `param.NAME`, the L2 norm of all gradients, a sketch of all parameters.
 inline constexpr std::string_view kGradientNorm = "grad_norm";

@@ -27,6 +27,7 @@
 #include "dumpers/capture/engine/capture.h"
 #include "dumpers/capture/settings/determinism.h"
 #include "dumpers/capture/settings/environment.h"
+#include "dumpers/capture/tensors/sample_digests.h"
 #include "dumpers/capture/tensors/tensor_sums.h"
 #include "dumpers/capture/torch/torch_compat.h"
 #include "dumpers/journal/journal_writer.h"
@@ -198,6 +199,23 @@ capture::NamedValues numbers_of_step(const capture::NamedValues& values) {
     numbers.emplace_back(core::kParameterSketch, *sums);
   }
   return numbers;
+}
+
+capture::NamedValues samples_of_batch(const capture::NamedValues& values) {
+  std::vector<at::Tensor> tensors;
+  for (const auto& [name, value] : values) {
+    if (value.isTensor()) tensors.push_back(value.toTensor());
+  }
+  std::vector<std::int64_t> digests = capture::sample_digests(tensors);
+  if (digests.empty()) return {};
+  return {{std::string(core::kSampleDigests), std::move(digests)}};
+}
+
+/// What is said beside the values of a record, and compared by nobody.
+capture::NamedValues following_from(std::string_view record, const capture::NamedValues& values) {
+  if (record == core::kStepRecord) return numbers_of_step(values);
+  if (record == core::kBatchRecord) return samples_of_batch(values);
+  return {};
 }
 
 /// Runs `work`; what it throws is returned as text.
@@ -385,9 +403,7 @@ void repro_check_values(const char* record,
           names[i],
           tensors[i] == nullptr ? c10::IValue(numbers[i]) : c10::IValue(borrowed(tensors[i])));
     }
-    const bool is_step = record == core::kStepRecord;
-    capture.record_values(
-        record, values, is_step ? numbers_of_step(values) : capture::NamedValues());
+    capture.record_values(record, values, following_from(record, values));
   });
 }
 
@@ -397,16 +413,21 @@ const void* repro_check_place() {
   return place;
 }
 
-void repro_check_order(const char* sampler,
+void repro_check_order(const repro_check_epoch* epoch,
                        std::size_t count,
-                       const std::int64_t* samples,
-                       const void* place) {
+                       const std::int64_t* samples) {
   when_active([&](capture::Capture& capture) {
-    const ProgramSites::Elsewhere at(static_cast<const PythonChain*>(place));
-    const std::string name(core::kOrderRecord);
-    capture.record_values(name,
-                          {{"samples", std::vector<std::int64_t>(samples, samples + count)}},
-                          {{std::string(core::kSampler), std::string(sampler)}});
+    const ProgramSites::Elsewhere at(static_cast<const PythonChain*>(epoch->place));
+    capture::NamedValues values;
+    if (samples != nullptr) {
+      values.emplace_back(core::kOrderSamples, std::vector<std::int64_t>(samples, samples + count));
+    }
+    capture.record_values(std::string(core::kOrderRecord),
+                          values,
+                          {{std::string(core::kSampler), std::string(epoch->sampler)},
+                           {std::string(core::kOrderLoader), epoch->loader},
+                           {std::string(core::kOrderEpoch), epoch->epoch},
+                           {std::string(core::kOrderWorkers), epoch->workers}});
   });
 }
 

@@ -62,16 +62,23 @@ void repro_check_values(const char* record,
                         void* const* tensors,
                         const double* numbers);
 
-/// Where the calling thread stands in Python, for repro_check_order(); null where it runs none.
+/// Where the calling thread stands in Python; equal places are one. Null where it runs none.
 const void* repro_check_place();
 
+/// One pass of a loader over its dataset.
+struct repro_check_epoch {
+  const char* sampler;  ///< type of what orders the samples
+  const void* place;    ///< where the loader was made; null: where the thread stands
+  std::int64_t loader;
+  std::int64_t epoch;  ///< from 0
+  std::int64_t workers;
+};
+
 /// Appends a record of which samples a loader takes for the batch that comes.
-/// @param sampler  type of what orders them
-/// @param place    where that was made; null: where the thread stands
-void repro_check_order(const char* sampler,
+/// @param samples  null where they have no numbers
+void repro_check_order(const struct repro_check_epoch* epoch,
                        std::size_t count,
-                       const std::int64_t* samples,
-                       const void* place);
+                       const std::int64_t* samples);
 
 /// A process group, before anything is exchanged in it: records say its name and its ranks.
 /// @param group  address of the c10d::ProcessGroup

@@ -297,6 +297,7 @@ def _watch_loaders(module):
     import weakref
 
     places = weakref.WeakKeyDictionary()
+    passes = _Passes()
     cls, several = module._BaseDataLoaderIter, module._MultiProcessingDataLoaderIter
     make_loader, make, next_index = module.DataLoader.__init__, cls.__init__, cls._next_index
 
@@ -305,10 +306,14 @@ def _watch_loaders(module):
             places[loader] = _recording.probe.repro_check_place()
 
     def note_loader(iterator, loader):
-        batches = loader.batch_sampler
-        orders = loader.sampler if batches is None else getattr(batches, "sampler", batches)
-        iterator._repro_check_sampler = (type(orders).__name__, places.get(loader))
         iterator._repro_check_orders = {}  # of workers, which are asked ahead: by number of the batch
+
+    def note_epoch(iterator, loader):
+        place = places.get(loader)
+        number, epoch = passes.begin(loader, place)
+        if _recording is not None and _recording.attached:
+            iterator._repro_check_epoch = _recording.Epoch(
+                _sampler_of(loader).encode(), place, number, epoch, iterator._num_workers)
 
     def see_order(iterator, samples):
         if _recording is None or not _recording.attached or _recording.ended:
@@ -334,7 +339,47 @@ def _watch_loaders(module):
         _guarded(see_order)(iterator, samples)
         return samples
 
+    begin = module.DataLoader.__iter__
+
+    @functools.wraps(begin)
+    def begin_epoch(loader):
+        iterator = begin(loader)
+        _guarded(note_epoch)(iterator, loader)
+        return iterator
+
     module.DataLoader.__init__, cls.__init__, cls._next_index = init_loader, init_iterator, _next_index
+    module.DataLoader.__iter__ = begin_epoch
+
+
+class _Passes:
+    """Numbers loaders as they are first iterated, and the passes of each."""
+
+    def __init__(self):
+        self._made_at = {}  # place -> [weak reference to a loader, its number, passes begun]
+        self._count = 0
+
+    def begin(self, loader, place):
+        import weakref
+
+        known = self._made_at.setdefault(place, [])
+        found = next((each for each in known if each[0]() is loader), None)
+        if found is None:
+            # One that is made for every epoch goes on where the one before it ended.
+            found = next((each for each in known if each[0]() is None), None)
+            if found is None:
+                found = [None, self._count, 0]
+                self._count += 1
+                known.append(found)
+            found[0] = weakref.ref(loader)
+        found[2] += 1
+        return found[1], found[2] - 1
+
+
+def _sampler_of(loader):
+    if isinstance(loader.dataset, sys.modules["torch.utils.data"].IterableDataset):
+        return "IterableDataset"
+    batches = loader.batch_sampler
+    return type(loader.sampler if batches is None else getattr(batches, "sampler", batches)).__name__
 
 
 def _record_order_of_workers(iterator):
@@ -343,13 +388,14 @@ def _record_order_of_workers(iterator):
 
 
 def _record_order(iterator, samples):
-    samples = list(samples) if isinstance(samples, (list, tuple)) else [samples]
-    if not all(type(sample) is int for sample in samples):
+    epoch = getattr(iterator, "_repro_check_epoch", None)
+    if epoch is None:  # of a loader that was there before the recording
         return
+    samples = list(samples) if isinstance(samples, (list, tuple)) else [samples]
     c = _recording.ctypes
-    sampler, place = iterator._repro_check_sampler
-    _recording.probe.repro_check_order(
-        sampler.encode(), c.c_size_t(len(samples)), (c.c_int64 * len(samples))(*samples), c.c_void_p(place))
+    told = all(type(sample) is int for sample in samples)
+    numbers = (c.c_int64 * len(samples))(*samples) if told else None
+    _recording.probe.repro_check_order(c.byref(epoch), c.c_size_t(len(samples)), numbers)
 
 
 # By launchers: the variables that hold a process's rank, and how many there are.
@@ -611,6 +657,12 @@ class _Recording:
         probe.repro_check_fork_thread.restype = self.ctypes.c_uint32
         probe.repro_check_place.restype = self.ctypes.c_void_p
         probe.repro_check_order.restype = None
+
+        class Epoch(self.ctypes.Structure):  # repro_check_epoch of the probe
+            _fields_ = [("sampler", self.ctypes.c_char_p), ("place", self.ctypes.c_void_p),
+                        *((name, self.ctypes.c_int64) for name in ("loader", "epoch", "workers"))]
+
+        self.Epoch = Epoch
         self.probe = probe
 
     def _probe_file(self):

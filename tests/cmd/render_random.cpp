@@ -264,6 +264,20 @@ comparators::StepSeries random_steps(Dice& dice) {
   return out;
 }
 
+comparators::DataComparison random_data(Dice& dice) {
+  comparators::DataComparison out;
+  const auto last = static_cast<std::uint64_t>(comparators::kLastDataVerdict);
+  out.loader = "train.py:" + dice.name();
+  out.verdict = static_cast<comparators::DataVerdict>(dice.below(last + 1));
+  out.batches = dice.any();
+  out.step = static_cast<std::uint32_t>(dice.below(9));
+  out.epoch = dice.below(3);
+  out.batch = dice.below(9);
+  out.what = "other samples" + dice.name();
+  if (dice.chance(2)) out.mend = dice.name();
+  return out;
+}
+
 comparators::RepeatSummary random_repeat(Dice& dice) {
   comparators::RepeatSummary out;
   for (std::uint64_t i = 2 + dice.below(4); i > 0; --i) {
@@ -385,6 +399,7 @@ comparators::Report random_report(std::uint32_t seed) {
                              (dice.chance(2) ? dice.any() >> 8U : 0);
   if (dice.chance(2)) report.repeat = random_repeat(dice);
   for (std::uint64_t i = dice.below(3); i > 0; --i) report.steps.push_back(random_steps(dice));
+  for (std::uint64_t i = dice.below(3); i > 0; --i) report.data.push_back(random_data(dice));
   if (dice.chance(3)) {
     report.resume = random_resume(dice);
     if (report.resume->leading() != nullptr) report.kind = DivergenceKind::kRestore;

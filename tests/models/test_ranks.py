@@ -307,8 +307,8 @@ class Interrupted(Ranks):
         # gloo ends the program, or waits for ever.
         self.tool("exec", "-o", "run", "--timeout", "40", "--", *launched("other-collective"), env=ONE_THREAD)
         what = self.ranks(3)["findings"][0]["what"]
-        self.assertRegex(what, r"^size mismatch: collective \d+ of group 0 \(ranks 0, 1\), at step 2, is c10d::allreduce_ "
-                               r"float32 \[4\] \(replicas.py:\d+\) on rank 0, and c10d::allreduce_ float32 \[8\] ")
+        self.assertRegex(what, r"^size mismatch: collective \d+ of group 0 \(ranks 0, 1\), at step 2, is "
+                               r"c10d::allreduce_ float32 \[4\] \(replicas.py:\d+\) on rank 0, and c10d::allreduce_ float32 \[8\] ")
 
     def test_a_rank_that_is_absent(self):
         self.record(launched())

@@ -374,6 +374,12 @@ void describe(auto f, Of<decltype(f), comparators::StepSeries>& it) {
       MEMBER(baseline) MEMBER(candidate);
 }
 
+void describe(auto f, Of<decltype(f), comparators::DataComparison>& it) {
+  f TEXT(loader).at("verdict").word(
+      it.verdict, comparators::kLastDataVerdict, comparators::data_verdict_name);
+  f MEMBER(batches) MEMBER(step) MEMBER(epoch) MEMBER(batch) TEXT(what) TEXT(mend);
+}
+
 void describe(auto f, Of<decltype(f), comparators::ReturnedValues>& it) {
   f MEMBER(baseline) MEMBER(candidate) MEMBER(compared) MEMBER(equal) MEMBER(within_policy)
       MEMBER(diverged) MEMBER(skipped) MEMBER(not_judged) MEMBER(missing) MEMBER(tensors);
@@ -904,7 +910,7 @@ void describe_report(auto f,
   f.derived("modules", [&] { return json_modules(it); });
   describe_all_generators(f.at("rng"), it);
   if (f.has("random", it.draws.operators != 0)) f NAMED("random", draws);
-  f SOMETIMES(resume) SOMETIMES(steps) MEMBER(replay) MEMBER(observer);
+  f SOMETIMES(resume) SOMETIMES(steps) SOMETIMES(data) MEMBER(replay) MEMBER(observer);
   if (gate == nullptr) {
     f.derived("expected", [] { return Json::array(); });
     f.derived("gate", [] { return Json(); });

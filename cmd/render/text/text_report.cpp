@@ -727,6 +727,7 @@ void add_coverage(Page& page, const Report& report, const Json& model, const Det
   page.prose("ranks", escape_name(ranks_text(report)));
   page.prose("part", part_text(report));
   page.prose("training", training_text(report));
+  page.prose("data", data_text(report));
   page.prose("program", program_text(report));
   page.prose("random", random_text(report));
   page.prose("map", map_text(report, model.at("name_map").at("entries")));

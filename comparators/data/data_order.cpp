@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comparators/data/data_order.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <span>
+#include <utility>
+#include <variant>
+
+#include "comparators/report/report.h"
+#include "core/trace/program_records.h"
+
+namespace repro_check::comparators {
+namespace {
+
+/// With fewer two orders are equal by chance, or because there is but one.
+constexpr std::size_t kTellingBatches = 3;
+constexpr std::uint64_t kTellingSamples = 4;
+
+std::int64_t number_in(const core::OpRecord& record,
+                       std::string_view name,
+                       std::int64_t otherwise) {
+  const core::Value* value = core::find_argument(record, name);
+  const auto* number = value == nullptr ? nullptr : std::get_if<std::int64_t>(&value->data);
+  return number == nullptr ? otherwise : *number;
+}
+
+std::vector<std::int64_t> numbers_in(const core::OpRecord& record, std::string_view name) {
+  std::vector<std::int64_t> numbers;
+  const core::Value* value = core::find_argument(record, name);
+  const auto* list = value == nullptr ? nullptr : std::get_if<core::ValueList>(&value->data);
+  if (list == nullptr) return numbers;
+  numbers.reserve(list->items.size());
+  for (const core::Value& item : list->items) {
+    if (const auto* number = std::get_if<std::int64_t>(&item.data)) numbers.push_back(*number);
+  }
+  return numbers;
+}
+
+core::Digest digest_of(std::span<const std::int64_t> numbers) {
+  return core::digest_leaf(std::as_bytes(numbers));
+}
+
+/// Where each epoch has the same samples in the same order as the first, as far as both go.
+bool is_frozen(const DataLoaderTrace& loader) {
+  if (loader.epochs.size() < 2) return false;
+  const DataEpoch& first = loader.epochs.front();
+  return std::ranges::all_of(std::span(loader.epochs).subspan(1), [&](const DataEpoch& epoch) {
+    const std::size_t both = std::min(first.batches.size(), epoch.batches.size());
+    return both >= kTellingBatches &&
+           std::equal(first.batches.begin(),
+                      first.batches.begin() + static_cast<std::ptrdiff_t>(both),
+                      epoch.batches.begin(),
+                      [](const DataBatch& one, const DataBatch& other) {
+                        return one.order == other.order;
+                      });
+  });
+}
+
+/// Whether what comes in that order is shuffled: neither ascending nor ascending twice, as what is
+/// padded at its end.
+bool is_shuffled(const DataLoaderTrace& loader) {
+  const DataEpoch& first = loader.epochs.front();
+  return first.samples.items > 0 && first.descents > 1;
+}
+
+bool trains(const DataLoaderTrace& loader) {
+  return std::ranges::any_of(loader.epochs, [](const DataEpoch& epoch) { return epoch.trains; });
+}
+
+DataFinding frozen(const std::string& name, const DataLoaderTrace& loader) {
+  const bool alive = std::ranges::any_of(loader.epochs, [&](const DataEpoch& epoch) {
+    return epoch.contents.items == loader.epochs.front().contents.items &&
+           epoch.contents != loader.epochs.front().contents;
+  });
+  return {fmt::format("same order in every epoch: the loader of {} ({}) takes the same samples in "
+                      "the same shuffled order in each of {} epochs{}",
+                      name,
+                      loader.sampler,
+                      loader.epochs.size(),
+                      alive ? "; their contents differ, so augmentation is alive" : ""),
+          loader.sampler == core::kDistributedSampler
+              ? "call sampler.set_epoch(epoch) before each epoch"
+              : "let the generator of the sampler move on from epoch to epoch, or seed it with the "
+                "epoch"};
+}
+
+}  // namespace
+
+void MultisetDigest::add(const core::Digest& item) noexcept {
+  sum.low += item.low;
+  sum.high += item.high + (sum.low < item.low ? 1U : 0U);
+  ++items;
+}
+
+void DataOrderReader::see(std::uint64_t index, const core::OpRecord& head) {
+  const std::string_view name = head.op->name;
+  if (name == core::kOrderRecord) add_order(dump_.op(index));
+  if (name == core::kBatchRecord) add_batch(dump_.op(index));
+  if (latest_ && (name == core::kLossRecord || name == core::kStepRecord)) {
+    epoch_of(latest_->loader, latest_->epoch).trains = true;
+    latest_.reset();
+  }
+}
+
+DataEpoch& DataOrderReader::epoch_of(std::int64_t loader, std::size_t epoch) {
+  std::vector<DataEpoch>& epochs = loaders_[loader].epochs;
+  if (epochs.size() <= epoch) epochs.resize(epoch + 1);
+  return epochs[epoch];
+}
+
+void DataOrderReader::add_order(const core::OpRecord& record) {
+  const std::int64_t epoch = number_in(record, core::kOrderEpoch, -1);
+  // Of a recorder that did not tell it.
+  if (epoch < 0) return;
+  Ordered& ordered = ordered_[record.lane];
+  ordered = {number_in(record, core::kOrderLoader, 0), static_cast<std::size_t>(epoch), {}};
+  DataLoaderTrace& loader = loaders_[ordered.loader];
+  if (loader.place.empty()) {
+    loader.place = line_text(record);
+    if (const core::Value* sampler = core::find_argument(record, core::kSampler)) {
+      if (const auto* name = std::get_if<std::string>(&sampler->data)) loader.sampler = *name;
+    }
+    loader.workers = number_in(record, core::kOrderWorkers, 0);
+  }
+  Open& open = open_[ordered.loader];
+  if (open.epoch != ordered.epoch) {
+    close(ordered.loader);
+    open = {ordered.epoch, {}, -1};
+  }
+  const std::vector<std::int64_t> samples = numbers_in(record, core::kOrderSamples);
+  if (samples.empty()) return;
+  ordered.order = digest_of(samples);
+  DataEpoch& into = epoch_of(ordered.loader, ordered.epoch);
+  for (const std::int64_t sample : samples) {
+    into.samples.add(digest_of(std::span(&sample, 1)));
+    if (sample < open.last_sample) ++into.descents;
+    open.last_sample = sample;
+  }
+  if (ordered.epoch == 0 && loader.sampler == core::kDistributedSampler) {
+    loader.first_epoch.insert(loader.first_epoch.end(), samples.begin(), samples.end());
+  }
+}
+
+void DataOrderReader::add_batch(const core::OpRecord& record) {
+  const auto ordered = ordered_.find(record.lane);
+  if (ordered == ordered_.end()) return;
+  DataEpoch& epoch = epoch_of(ordered->second.loader, ordered->second.epoch);
+  const std::vector<std::int64_t> digests = numbers_in(record, core::kSampleDigests);
+  DataBatch& batch = epoch.batches.emplace_back();
+  batch.step = record.step;
+  batch.order = ordered->second.order;
+  if (!digests.empty()) batch.contents = digest_of(digests);
+  Open& open = open_[ordered->second.loader];
+  for (std::size_t i = 0; i + 1 < digests.size(); i += 2) {
+    const core::Digest sample{static_cast<std::uint64_t>(digests[i]),
+                              static_cast<std::uint64_t>(digests[i + 1])};
+    epoch.contents.add(sample);
+    ++open.counts[sample];
+  }
+  latest_ = ordered->second;
+  ordered_.erase(ordered);
+}
+
+void DataOrderReader::close(std::int64_t loader) {
+  Open& open = open_[loader];
+  if (open.counts.empty()) return;
+  DataEpoch& epoch = epoch_of(loader, open.epoch);
+  epoch.distinct = open.counts.size();
+  for (const auto& [digest, count] : open.counts) {
+    if (count > epoch.most_often) {
+      epoch.most_often = count;
+      epoch.at_most_often = 0;
+    }
+    if (count == epoch.most_often) ++epoch.at_most_often;
+  }
+  open.counts.clear();
+}
+
+DataOrder DataOrderReader::finish() {
+  for (const auto& [number, open] : open_) close(number);
+  return std::move(loaders_);
+}
+
+DataOrder read_data_order(const core::DumpSource& dump) {
+  DataOrderReader reader(dump);
+  for (std::uint64_t i = 0; i < dump.op_count(); ++i) reader.see(i, dump.op_head(i));
+  return reader.finish();
+}
+
+std::string loader_text(std::int64_t number, const DataLoaderTrace& loader) {
+  return loader.place.empty() ? fmt::format("loader {}", number) : loader.place;
+}
+
+std::vector<DataFinding> data_findings(const DataOrder& order) {
+  std::vector<DataFinding> findings;
+  for (const auto& [number, loader] : order) {
+    if (loader.epochs.empty()) continue;
+    const std::string name = loader_text(number, loader);
+    if (trains(loader) && is_shuffled(loader) && is_frozen(loader)) {
+      findings.push_back(frozen(name, loader));
+    }
+    const DataEpoch& first = loader.epochs.front();
+    // Of an epoch that was left early the last ones did not come from every worker.
+    const bool by_each_worker = loader.sampler == core::kIterableDataset && loader.workers > 1 &&
+                                first.most_often == static_cast<std::uint64_t>(loader.workers) &&
+                                first.distinct >= kTellingSamples &&
+                                10 * first.at_most_often >= 9 * first.distinct;
+    if (!by_each_worker) continue;
+    findings.push_back(
+        {fmt::format(
+             "every sample comes {} times: each of the {} workers of the loader of {} reads "
+             "the whole dataset, {} samples in an epoch of {}",
+             loader.workers,
+             loader.workers,
+             name,
+             first.distinct,
+             first.contents.items),
+         "split what an IterableDataset yields by torch.utils.data.get_worker_info()"});
+  }
+  return findings;
+}
+
+}  // namespace repro_check::comparators
