@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "cmd/ranks/rank_lines.h"
+#include "cmd/ranks/rank_page.h"
 #include "cmd/render/json/json_form.h"
 #include "cmd/render/json/say.h"
 #include "cmd/render/page.h"
@@ -269,7 +270,7 @@ std::string text_of(Json document, const RanksReport& report) {
   return headline(document, report) + say_lines(kLines, document, 2) + next_lines(report);
 }
 
-constexpr std::array<std::string_view, 3> kRankFormats{"text", "json", "jsonl"};
+constexpr std::array<std::string_view, 4> kRankFormats{"text", "json", "jsonl", "html"};
 
 }  // namespace
 
@@ -289,6 +290,8 @@ core::ExitCode emit_ranks(const RankReads& reads,
       sink(slice_text({"ranks", dumps, reads.asked, reads.expected, lines_of(reads)}));
     } else if (format == "json") {
       sink(to_document(document, options.pretty_json));
+    } else if (format == "html") {
+      sink(ranks_page(reads, text_of(document, report), document));
     } else if (options.verbosity < 0) {
       sink(headline(document, report));
     } else {

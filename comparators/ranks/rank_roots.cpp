@@ -207,6 +207,10 @@ std::string_view replica_kind_name(ReplicaKind kind) noexcept {
   return kRules.at(static_cast<std::size_t>(kind)).name;
 }
 
+std::string_view record_of(ReplicaKind kind) noexcept {
+  return kRules.at(static_cast<std::size_t>(kind)).record;
+}
+
 std::string_view part_of(std::string_view name) noexcept {
   return name.substr(std::min(name.rfind(core::kShardMark), name.size()));
 }

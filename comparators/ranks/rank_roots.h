@@ -32,6 +32,9 @@ using ReplicaItems = std::vector<ReplicaItem>;
 /// Names of parameters that are no replicas.
 using SetAside = std::set<std::string, std::less<>>;
 
+/// The operator whose record holds a kind.
+std::string_view record_of(ReplicaKind kind) noexcept;
+
 /// What a record holds of a kind.
 /// @param unread  counted up by tensors without a digest
 ReplicaItems items_of(const core::OpRecord& record,

@@ -59,8 +59,8 @@ def ranks(dump: Path, client: typing.Any = None, **how: typing.Any) -> Verdict:
 def diff(
     baseline: Path, candidate: Path, client: typing.Any = None, *, options: typing.Sequence[str] = (), **how: typing.Any
 ) -> Verdict:
-    """Two runs, rank by rank. As `repro-check diff baseline candidate`, with further options: ["--policy", "tolerance"].
-    The rest is as for ranks()."""
+    """Two runs, rank by rank. As `repro-check diff baseline candidate`, with further options of it. The rest is as for
+    ranks()."""
     words = ["diff", os.fspath(baseline), os.fspath(candidate), *options]
     return _merged(words, baseline, client, **how)
 

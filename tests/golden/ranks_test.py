@@ -223,7 +223,8 @@ class ManyRanks(unittest.TestCase):
         self.make()
         self.make(name="again")
         files = self.diffs()
-        self.tool("diff", "run", "again", "--ranks", "8:16", "--policy", "ulp", "--ulp", "4", "--report", f"jsonl={files[1]}")
+        self.tool("diff", "run", "again", "--ranks", "8:16", "--policy", "ulp", "--ulp", "4",
+                  "--report", f"jsonl={files[1]}")
         done = self.merge(files)
         self.assertEqual((done.returncode, done.stdout), (2, ""))
         self.assertIn("policy", done.stderr)

@@ -183,8 +183,5 @@
     }
   }
 
-  // As a POSIX shell reads it back.
-  Page.shellWord = (text) => /^[\w@%+=:,./-]+$/.test(text) ? text
-    : `'${text.replace(/'/g, "'\\''")}'`;
   Page.Detail = Detail;
 }

@@ -23,6 +23,8 @@ std::span<const HtmlAsset> html_styles() noexcept;
 std::span<const HtmlAsset> html_scripts() noexcept;
 /// Those of the page of a gate's history.
 std::span<const HtmlAsset> html_history_scripts() noexcept;
+/// Those of the page about ranks.
+std::span<const HtmlAsset> html_rank_scripts() noexcept;
 
 /// The body without what the report says: where the scripts put their parts.
 std::string_view html_frame() noexcept;

@@ -149,6 +149,10 @@ Page.start = (act, what, rest) => act().catch((error) => {
   console.error(error);
 });
 
+// As a POSIX shell reads it back.
+Page.shellWord = (text) => /^[\w@%+=:,./-]+$/.test(text) ? text
+  : `'${text.replace(/'/g, "'\\''")}'`;
+
 // Between visits, where there is storage.
 Page.remembered = (name) => {
   try { return localStorage.getItem(`repro-check-${name}`); } catch { return null; }
