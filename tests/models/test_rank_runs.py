@@ -63,7 +63,7 @@ class RankRuns(ToolTest):
         for run in ("baseline", "candidate"):
             self.assertEqual(sorted(each.name for each in (self.folder / "repro-check-out" / run).iterdir()),
                              ["rank-0", "rank-1", "ranks.json"])
-        # What a collective fills says nothing before.
+        # What a collective fills says nothing before, and what a barrier is given nothing at all.
         self.assertEqual(report["warnings"], [])
         gathers = [op["index"] for op in self.operators("baseline/rank-0") if op["operator"] == "c10d::allgather_"]
         shown = self.tool("inspect", "repro-check-out/baseline/rank-0", "--op", gathers[0], "--format", "json")

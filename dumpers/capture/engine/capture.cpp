@@ -908,7 +908,7 @@ void Capture::fill_inputs(const Call& call, Frame& frame) {
         running && std::find(plan.running_stats.begin(), plan.running_stats.end(), i) !=
                        plan.running_stats.end();
     written = argument.written || statistic;
-    order.reads = !written && !plan.view;
+    order.reads = !written && !argument.unread && !plan.view;
     build_value(arguments[i],
                 argument.meaning,
                 argument.name,

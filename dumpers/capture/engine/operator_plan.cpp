@@ -163,11 +163,10 @@ void add_arguments(const c10::FunctionSchema& schema, OperatorPlan& plan) {
 }
 
 /// Of exchanges the schema says nothing of what they write: outputs, and of those that return no
-/// tensor what they are given, unless they send it. A barrier is given memory that nobody reads.
-bool is_filled(const c10::FunctionSchema& schema, std::string_view name, bool returns_tensors) {
+/// tensor what they are given, unless they send it.
+bool is_filled(std::string_view name, bool returns_tensors) {
   return (name.starts_with("output") && !name.ends_with("sizes")) ||
-         (name == "tensors" && !returns_tensors) ||
-         (name == "tensor" && schema.name().find("barrier") != std::string::npos);
+         (name == "tensors" && !returns_tensors);
 }
 
 /// By the group that it is given: c10d's is an object, that of the functional ones its name.
@@ -184,7 +183,8 @@ void find_exchange(const c10::FunctionSchema& schema, OperatorPlan& plan) {
         return kind == c10::TypeKind::TensorType || kind == c10::TypeKind::ListType;
       });
   for (ArgumentPlan& argument : plan.arguments) {
-    argument.written = argument.written || is_filled(schema, argument.name, returns_tensors);
+    argument.written = argument.written || is_filled(argument.name, returns_tensors);
+    argument.unread = schema.name().find("barrier") != std::string::npos;
   }
 }
 

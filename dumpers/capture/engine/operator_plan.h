@@ -75,6 +75,7 @@ struct ArgumentPlan {
   std::string name;
   IntegerMeaning meaning = IntegerMeaning::kNumber;
   bool written = false;  ///< the schema says the operator writes it
+  bool unread = false;   ///< memory of no meaning: a barrier is given some
 };
 
 struct ResultPlan {
