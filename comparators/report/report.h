@@ -802,7 +802,6 @@ inline constexpr DataVerdict kLastDataVerdict = DataVerdict::kLength;
 std::string_view data_verdict_name(DataVerdict verdict) noexcept;
 
 /// What one loader hands out in two runs of a program.
-
 struct DataComparison {
   std::string loader;  ///< `train.py:40`
   DataVerdict verdict = DataVerdict::kEqual;
