@@ -232,6 +232,10 @@ class _Build:
         else:
             with open(os.path.join(self._kit, "shared"), encoding="utf-8") as file:
                 shared = file.read().split()
+            # Of archives that hold more than is used, the distribution's LibTorch brings what that asks for, and the
+            # linker wants to be allowed to look there.
+            if os.path.realpath(whole).startswith("/usr/lib/"):
+                shared.append("-Wl,--copy-dt-needed-entries")
             # No symbol is in `whole`: it is what brings a GPU's operators in.
             what = [*objects, *archives, *shared, "-Wl,--no-as-needed", whole, "-Wl,--as-needed", cpu, c10,
                     "-Wl,--gc-sections", "-Xlinker", "-rpath", "-Xlinker", os.path.dirname(os.path.realpath(c10))]
