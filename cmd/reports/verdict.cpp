@@ -191,15 +191,18 @@ void put_worst_first(std::vector<Report>& reports) {
   });
 }
 
-void name_statuses(const Report& other, Report& report) {
-  carry_over(other, report);
-  std::vector<Status> statuses = other.also;
-  statuses.insert(statuses.begin(), other.status);
+void name_statuses(std::span<const Status> statuses, Report& report) {
   for (const Status status : statuses) {
     const bool is_known = status == Status::kReproducible || status == report.status ||
                           std::ranges::find(report.also, status) != report.also.end();
     if (!is_known) report.also.push_back(status);
   }
+}
+
+void name_statuses(const Report& other, Report& report) {
+  carry_over(other, report);
+  name_statuses({&other.status, 1}, report);
+  name_statuses(other.also, report);
 }
 
 RenderOptions render_options(const GlobalOptions& globals, bool to_terminal) {

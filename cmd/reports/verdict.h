@@ -47,6 +47,8 @@ void put_worst_first(std::vector<Report>& reports);
 /// Puts what another report of the same runs says beside what `report` does: statuses, and what
 /// stands in the way.
 void name_statuses(const Report& other, Report& report);
+/// The statuses alone, those that are said already left out.
+void name_statuses(std::span<const Status> statuses, Report& report);
 
 /// How the reports of one command are written.
 struct ReportStyle {

@@ -156,11 +156,7 @@ core::Error interrupted_after(const Report& report, const core::Error& error) {
 void keep_ranks(const Report& first, Report& closer) {
   closer.ranks = first.ranks;
   closer.rank_divergences = first.rank_divergences;
-  for (const Status status : first.also) {
-    Report other;
-    other.status = status;
-    name_statuses(other, closer);
-  }
+  name_statuses(first.also, closer);
 }
 
 /// @param before  what a first round said of the same jobs; empty in a first round
@@ -313,11 +309,7 @@ Round record_repeats(const RunPlan& plan, Progress& progress) {
         std::move(pair), {first, plan.jobs.at(other)}, plan.options, plan.window, progress);
   }
   Report& report = pair.reports.front();
-  for (const Status status : also) {
-    Report known;
-    known.status = status;
-    name_statuses(known, report);
-  }
+  name_statuses(also, report);
   report.repeat = summary;
   return pair;
 }

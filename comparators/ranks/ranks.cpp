@@ -5,7 +5,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <iterator>
 #include <map>
 #include <set>
@@ -16,6 +15,7 @@
 #include "comparators/ranks/rank_reads.h"
 #include "comparators/ranks/rank_roots.h"
 #include "core/digest/digest.h"
+#include "core/text/text.h"
 #include "core/trace/run_manifest.h"
 
 namespace repro_check::comparators {
@@ -281,10 +281,7 @@ class ReplicaComparison {
 
 std::optional<std::uint32_t> number_fact(const core::RunManifest& manifest, std::string_view name) {
   const std::string* text = core::environment_fact(manifest, name);
-  if (text == nullptr) return std::nullopt;
-  std::uint32_t number = 0;
-  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), number);
-  return error == std::errc() ? std::optional(number) : std::nullopt;
+  return text == nullptr ? std::nullopt : core::parse_number<std::uint32_t>(*text);
 }
 
 const ReplicaDifference* RanksReport::leading() const noexcept {
