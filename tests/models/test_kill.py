@@ -12,7 +12,7 @@ SEED = 7
 def main():
     with tempfile.TemporaryDirectory(prefix="repro-check-kill-") as scratch:
         done = subprocess.run(
-            [sys.executable, "-B", BENCH, TOOL, RECORDER, MODEL, scratch, "3", "5", str(SEED)],
+            [sys.executable, "-B", BENCH, TOOL, RECORDER, MODEL, scratch, "3", "40", str(SEED)],
             capture_output=True, text=True, timeout=580)
     print(done.stdout, done.stderr, sep="\n")
     wrong = []
