@@ -3,7 +3,7 @@
 """Holds the metrics of whole reports against numbers that another program computed exactly.
 
 `metrics_test.py TOOL MAKE_DUMP TABLE...`: every case of a table that data/make_metrics_expected.py
-or data/make_metrics_special.py of tests/comparators wrote becomes two dumps, and the JSON report of
+or data/make_metrics_special.py of tests/comparators/measure wrote becomes two dumps, and the JSON report of
 `diff` must hold its numbers: counts exactly, real ones within a few units in the last place of a
 double, and what fails a policy where the case says so.
 """

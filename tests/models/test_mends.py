@@ -137,7 +137,7 @@ ELSEWHERE = {
     "uninitialised memory",  # test_returned.py
     "race on a tensor in use",  # test_forks.py
     "received from another rank",  # test_ranks.py
-    # Two machines, devices or releases, or kernels that no CPU has twice: tests/comparators/cause_*.cpp.
+    # Two machines, devices or releases, or kernels that no CPU has twice: tests/comparators/cause/.
     "environment differs", "generator algorithm", "ties broken differently",
 }
 

@@ -12,7 +12,7 @@
 
 #include "comparators/measure/float_block.h"
 #include "core/tensor/dtype.h"
-#include "tests/comparators/random_block.h"
+#include "tests/comparators/measure/random_block.h"
 
 namespace repro_check::comparators {
 namespace {

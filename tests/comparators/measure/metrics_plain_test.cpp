@@ -11,7 +11,7 @@
 #include "comparators/measure/metrics.h"
 #include "comparators/measure/policy.h"
 #include "core/tensor/dtype.h"
-#include "tests/comparators/tensor_pair.h"
+#include "tests/comparators/measure/tensor_pair.h"
 
 namespace repro_check::comparators {
 namespace {

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "tests/comparators/cause_traces.h"
+#include "tests/comparators/cause/cause_traces.h"
 
 namespace repro_check::comparators {
 namespace {

@@ -2,7 +2,7 @@
 #include <doctest/doctest.h>
 
 #include "comparators/measure/metrics.h"
-#include "tests/comparators/tensor_pair.h"
+#include "tests/comparators/measure/tensor_pair.h"
 
 namespace repro_check::comparators {
 namespace {

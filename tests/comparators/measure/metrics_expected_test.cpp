@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "comparators/measure/metrics.h"
-#include "tests/comparators/tensor_pair.h"
+#include "tests/comparators/measure/tensor_pair.h"
 
 namespace repro_check::comparators {
 namespace {

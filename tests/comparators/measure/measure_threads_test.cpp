@@ -10,7 +10,7 @@
 
 #include "comparators/measure/metrics.h"
 #include "core/tensor/content.h"
-#include "tests/comparators/tensor_pair.h"
+#include "tests/comparators/measure/tensor_pair.h"
 
 namespace repro_check::comparators {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 
-#include "tests/comparators/cause_traces.h"
+#include "tests/comparators/cause/cause_traces.h"
 
 namespace repro_check::comparators {
 namespace {

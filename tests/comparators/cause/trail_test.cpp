@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "comparators/measure/metrics.h"
-#include "tests/comparators/cause_traces.h"
+#include "tests/comparators/cause/cause_traces.h"
 
 namespace repro_check::comparators {
 namespace {

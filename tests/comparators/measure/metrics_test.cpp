@@ -10,7 +10,7 @@
 
 #include "comparators/measure/policy.h"
 #include "core/error.h"
-#include "tests/comparators/tensor_pair.h"
+#include "tests/comparators/measure/tensor_pair.h"
 
 namespace repro_check::comparators {
 namespace {
