@@ -111,6 +111,21 @@ class Healthy(Ranks):
         self.record([sys.executable, str(script)])
         self.assert_in_sync(self.ranks(0))
 
+    def test_the_variables_of_other_launchers(self):
+        script = self.folder / "translated.py"
+        for rank, size in (("SLURM_PROCID", "SLURM_NTASKS"), ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+                           ("PMI_RANK", "PMI_SIZE")):
+            script.write_text(
+                "import os, runpy, sys\n"
+                f"os.environ.update(RANK=os.environ['{rank}'], WORLD_SIZE='2', MASTER_ADDR='127.0.0.1',\n"
+                f"                  MASTER_PORT='{20000 + os.getpid() % 20000}')\n"
+                f"sys.argv = [{str(PROGRAM)!r}]\n"
+                f"runpy.run_path({str(PROGRAM)!r}, run_name='__main__')\n", encoding="utf-8")
+            with self.subTest(launcher=rank):
+                self.record(["bash", "-c", f"export {size}=2; {rank}=1 \"$@\" & {rank}=0 \"$@\" && wait $!", "-",
+                             sys.executable, str(script)], "--force")
+                self.assert_in_sync(self.ranks(0))
+
 
 class Planted(Ranks):
     def test_initial_weights(self):
