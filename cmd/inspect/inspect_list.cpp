@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <deque>
 #include <functional>
@@ -328,12 +327,10 @@ class ConditionParser {
 
   [[nodiscard]] double finite_or_infinite(std::string_view value) const {
     const std::string_view digits = value.substr(value.starts_with('+') ? 1 : 0);
-    double result = 0;
-    const char* end = digits.data() + digits.size();
-    const auto [stopped, error] = std::from_chars(digits.data(), end, result);
-    if (error != std::errc{} || stopped != end) refuse("expected a number");
-    if (std::isnan(result)) refuse("nothing is equal to NaN", "NaN are counted: --where 'nan>0'");
-    return result;
+    const auto number = core::parse_number<double>(digits);
+    if (!number) refuse("expected a number");
+    if (std::isnan(*number)) refuse("nothing is equal to NaN", "NaN are counted: --where 'nan>0'");
+    return *number;
   }
 
   const std::string& text_;
@@ -341,12 +338,7 @@ class ConditionParser {
 };
 
 std::optional<std::uint64_t> parse_index(std::string_view text, std::uint64_t when_empty) {
-  if (text.empty()) return when_empty;
-  std::uint64_t value = 0;
-  const char* end = text.data() + text.size();
-  const auto [stopped, error] = std::from_chars(text.data(), end, value);
-  if (error != std::errc{} || stopped != end) return std::nullopt;
-  return value;
+  return text.empty() ? when_empty : core::parse_number<std::uint64_t>(text);
 }
 
 /// Of operators, by what their outputs hold.

@@ -162,8 +162,7 @@ Report judge_runs(const fs::path& baseline,
   }));
   Report lead = std::move(reports.front());
   for (auto other = reports.begin() + 1; other != reports.end(); ++other) {
-    name_statuses(*other, lead);
-    lead.seconds += other->seconds;
+    add_to(*other, lead);
     lead.ranks.push_back(other->ranks.front());
     std::ranges::copy(other->rank_divergences, std::back_inserter(lead.rank_divergences));
   }

@@ -199,10 +199,11 @@ void name_statuses(std::span<const Status> statuses, Report& report) {
   }
 }
 
-void name_statuses(const Report& other, Report& report) {
+void add_to(const Report& other, Report& report) {
   carry_over(other, report);
   name_statuses({&other.status, 1}, report);
   name_statuses(other.also, report);
+  report.seconds += other.seconds;
 }
 
 RenderOptions render_options(const GlobalOptions& globals, bool to_terminal) {

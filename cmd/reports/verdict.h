@@ -44,9 +44,9 @@ core::ExitCode worst_exit(std::span<const Report> reports);
 /// others keep their order.
 void put_worst_first(std::vector<Report>& reports);
 
-/// Puts what another report of the same runs says beside what `report` does: statuses, and what
-/// stands in the way.
-void name_statuses(const Report& other, Report& report);
+/// Puts what another report of the same runs says beside what `report` does: statuses, what stands
+/// in the way, and the time that it took.
+void add_to(const Report& other, Report& report);
 /// The statuses alone, those that are said already left out.
 void name_statuses(std::span<const Status> statuses, Report& report);
 

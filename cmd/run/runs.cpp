@@ -267,7 +267,7 @@ void add_what_was_seen(const RunPlan& plan, Round& round) {
              assess_dumps(dumps_of(jobs), references_of(jobs.front()), plan.options.max_items));
   Report& failed = round.reports.front();
   const bool known = std::ranges::find(failed.also, Status::kDiverged) != failed.also.end();
-  name_statuses(seen, failed);
+  add_to(seen, failed);
   // The numbers go with the divergence that is shown.
   if (!known) {
     failed.coverage = seen.coverage;
@@ -379,10 +379,7 @@ Report sum_up(std::vector<Report> reports, comparators::OpRepeatability ops) {
   RepeatSummary summary = summarise(reports, std::move(ops));
   put_worst_first(reports);
   Report report = std::move(reports.front());
-  for (auto other = reports.begin() + 1; other != reports.end(); ++other) {
-    name_statuses(*other, report);
-    report.seconds += other->seconds;
-  }
+  for (const Report& other : std::span(reports).subspan(1)) add_to(other, report);
   report.repeat = std::move(summary);
   return report;
 }

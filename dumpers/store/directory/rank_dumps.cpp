@@ -2,12 +2,12 @@
 #include "dumpers/store/directory/rank_dumps.h"
 
 #include <algorithm>
-#include <charconv>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <system_error>
 
 #include "core/error.h"
+#include "core/text/text.h"
 #include "dumpers/store/directory/dump_directory.h"
 
 namespace repro_check::store {
@@ -23,12 +23,9 @@ fs::path rank_directory(const fs::path& dump, std::uint32_t rank) {
 std::optional<std::uint32_t> rank_of_name(std::string_view name) noexcept {
   if (!name.starts_with(kPrefix)) return std::nullopt;
   const std::string_view digits = name.substr(kPrefix.size());
-  std::uint32_t rank = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), rank);
-  const bool whole = error == std::errc() && end == digits.data() + digits.size();
   // One name a rank: no leading zeros.
-  if (!whole || (digits.size() > 1 && digits.front() == '0')) return std::nullopt;
-  return rank;
+  if (digits.size() > 1 && digits.front() == '0') return std::nullopt;
+  return core::parse_number<std::uint32_t>(digits);
 }
 
 void write_rank_count(const fs::path& dump, std::uint32_t ranks) {
