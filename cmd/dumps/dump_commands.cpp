@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "cmd/options/command.h"
 #include "cmd/options/command_line.h"
 #include "cmd/recording/progress.h"
 #include "cmd/render/color.h"
@@ -21,7 +22,6 @@
 #include "cmd/render/text.h"
 #include "cmd/render/words.h"
 #include "cmd/reports/verdict.h"
-#include "cmd/options/command.h"
 #include "cmd/terminal/output.h"
 #include "cmd/terminal/signals.h"
 #include "core/error.h"
@@ -117,15 +117,14 @@ class MakingCommand final : public Command {
 };
 
 Json pack_json(const fs::path& pack, const fs::path& dump, const store::PackSummary& made) {
-  const auto& partial = made.trace.partial;
   return {{"format", "repro-check-pack"},
           {"version", "1.0"},
           {"pack", pack.string()},
           {"dump", dump.string()},
-          {"operators", made.trace.operator_calls()},
+          {"operators", made.operators},
           {"bytes", made.plain_bytes},
           {"packed_bytes", made.packed_bytes},
-          {"partial", partial ? Json(partial->reason) : Json(nullptr)}};
+          {"partial", made.partial.empty() ? Json(nullptr) : Json(made.partial)}};
 }
 
 Json recording_json(const std::string& dump, const core::TraceSummary& trace) {
@@ -170,13 +169,13 @@ Json make_pack(const MakingArguments& given, Progress& progress) {
 
 Json make_unpacked(const MakingArguments& given, Progress& progress) {
   const fs::path dump = given.out ? fs::path(*given.out) : store::default_dump(given.from);
-  // In this order: the directory can be removed when it is empty.
-  const fs::path working = store::temporary_beside(dump);
-  const GuardedFile manifest((working / "manifest.json").string());
-  const GuardedFile trace((working / "trace.h5").string());
-  const GuardedFile directory(working.string());
-  return pack_json(
-      given.from, dump, store::unpack_dump(given.from, dump, given.force, packing_on(progress)));
+  const GuardedWork removed_first;
+  const store::PackProgress show = packing_on(progress);
+  const auto step = [&](store::PackPhase phase, std::uint64_t done, std::uint64_t total) {
+    if (interrupted()) throw core::Error(ErrorKind::kInterrupted, "interrupted");
+    if (show) show(phase, done, total);
+  };
+  return pack_json(given.from, dump, store::unpack_dump(given.from, dump, given.force, step));
 }
 
 Json make_recovered(const MakingArguments& given, Progress& progress) {
@@ -351,7 +350,7 @@ std::unique_ptr<Command> pack_command() {
                 {"repro-check pack repro-check-out/baseline",
                  "repro-check pack repro-check-out/baseline -o kept/v1.tar.zst --level 19",
                  "repro-check diff kept/v1.tar.zst repro-check-out/candidate"}},
-      .from = {"dump", "Dump to pack", "DUMP"},
+      .from = {"dump", "Dump to pack, or a directory with a dump a rank", "DUMP"},
       .out = {"-o,--out", "The file to make; else DUMP.tar.zst", "FILE"},
       .has_level = true,
       .force = "Replace a file that exists",

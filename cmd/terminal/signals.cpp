@@ -14,6 +14,7 @@ namespace repro_check::cmd {
 namespace {
 
 std::atomic<pid_t> guarded_group{0};
+std::atomic<bool> guarded_work{false};
 std::atomic<bool> was_interrupted{false};
 static_assert(std::atomic<pid_t>::is_always_lock_free);
 static_assert(std::atomic<bool>::is_always_lock_free);
@@ -43,7 +44,7 @@ extern "C" void on_signal(int) {
   // A second signal means that killing the recorder did not bring us back.
   const bool again = was_interrupted.exchange(true);
   if (group > 0) ::kill(-group, SIGKILL);
-  if (group > 0 && !again) return;
+  if ((group > 0 || guarded_work.load()) && !again) return;
   remove_guarded_files();
   say_interrupted();
   ::_exit(static_cast<int>(core::ExitCode::kInterrupted));
@@ -74,6 +75,10 @@ bool interrupted() noexcept { return was_interrupted.load(); }
 GuardedGroup::GuardedGroup(pid_t group) noexcept { guarded_group.store(group); }
 
 GuardedGroup::~GuardedGroup() { guarded_group.store(0); }
+
+GuardedWork::GuardedWork() noexcept { guarded_work.store(true); }
+
+GuardedWork::~GuardedWork() { guarded_work.store(false); }
 
 GuardedFile::GuardedFile(const std::string& path) noexcept : slot_(guarded_files.size()) {
   for (std::size_t i = 0; i < guarded_files.size(); ++i) {

@@ -5,16 +5,19 @@
 #include <archive_entry.h>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <zstd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstddef>
 #include <cstdio>
 #include <exception>
+#include <functional>
+#include <map>
 #include <new>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -26,6 +29,7 @@
 #include "core/text/text.h"
 #include "core/trace/dump.h"
 #include "dumpers/store/directory/dump_directory.h"
+#include "dumpers/store/directory/rank_dumps.h"
 #include "dumpers/store/dump_reader.h"
 #include "dumpers/store/file/plain_file.h"
 #include "dumpers/store/pack_file.h"
@@ -36,11 +40,39 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A file that goes into a pack.
+/// A file that goes into a pack, and which it was when it was found.
 struct PackedFile {
-  std::string name;                  ///< in the pack
-  const core::FileDescriptor& file;  ///< borrowed
-  std::string source;                ///< what it is called, for messages
+  fs::path source;
+  std::string name;  ///< in the pack
+  std::uint64_t bytes = 0;
+  std::uint64_t inode = 0;
+};
+
+std::uint64_t inode_of(const core::FileDescriptor& file) {
+  struct stat found {};
+  return ::fstat(file.get(), &found) == 0 ? found.st_ino : 0;
+}
+
+/// All that go into it, in that order.
+class PackedFiles {
+ public:
+  void add(const fs::path& source, std::string name) {
+    const core::FileDescriptor opened = open_plain(source);
+    const std::uint64_t bytes = size_of(opened, source.string());
+    files_.push_back({source, std::move(name), bytes, inode_of(opened)});
+    bytes_ += bytes;
+  }
+  /// @param inside  its directory in the pack, with a slash
+  void add_dump(const fs::path& directory, const std::string& inside) {
+    for (const char* file : {kManifestName, kTraceName}) add(directory / file, inside + file);
+  }
+
+  [[nodiscard]] std::span<const PackedFile> all() const noexcept { return files_; }
+  [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_; }
+
+ private:
+  std::vector<PackedFile> files_;
+  std::uint64_t bytes_ = 0;
 };
 
 /// Bytes that no file in a pack of so many may have: 1 GiB, and 1,024 for each of them. zstd makes
@@ -49,8 +81,16 @@ constexpr std::uint64_t largest_member(std::uint64_t packed_bytes) noexcept {
   return (std::uint64_t{1} << 30U) + (packed_bytes << 10U);
 }
 
-/// Makes the file that the trace goes to; so many bytes will be written.
-using MakeTraceFile = std::function<OpenTrace(std::uint64_t bytes)>;
+/// Makes the file that a trace goes to; so many bytes will be written.
+/// @param rank  of which it is; empty where the pack is of one dump
+using MakeTraceFile =
+    std::function<OpenTrace(const std::optional<std::uint32_t>& rank, std::uint64_t bytes)>;
+
+/// What is in a pack: one dump under no rank, or one for each rank.
+struct PackedDumps {
+  std::map<std::optional<std::uint32_t>, PackContents> dumps;
+  std::string rank_count;  ///< text of ranks.json; empty where it is not there
+};
 
 /// What is still in its buffer shall not be written where nobody closed it.
 struct Abandon {
@@ -85,15 +125,19 @@ class PackWriter {
     archive_write_open2(archive_.get(), this, nullptr, &PackWriter::write, nullptr, nullptr);
   }
   void add(const PackedFile& file, const std::function<void(std::uint64_t)>& progress) {
-    const std::uint64_t size = size_of(file.file, file.source);
-    start_member(file.name, size);
-    std::vector<std::byte> piece(std::min<std::uint64_t>(size, std::uint64_t{1} << 20U));
-    for (std::uint64_t done = 0; done < size;) {
-      const std::size_t wanted = std::min<std::uint64_t>(piece.size(), size - done);
-      const std::size_t got =
-          read_some(file.file.get(), done, std::span(piece).first(wanted), file.source);
+    const core::FileDescriptor opened = open_plain(file.source);
+    const std::string source = file.source.string();
+    if (inode_of(opened) != file.inode) {
+      throw core::damaged_dump(fmt::format("{}: was replaced while it was packed", source),
+                               "pack it again");
+    }
+    start_member(file.name, file.bytes);
+    std::vector<std::byte> piece(std::min<std::uint64_t>(file.bytes, std::uint64_t{1} << 20U));
+    for (std::uint64_t done = 0; done < file.bytes;) {
+      const std::size_t wanted = std::min<std::uint64_t>(piece.size(), file.bytes - done);
+      const std::size_t got = read_some(opened.get(), done, std::span(piece).first(wanted), source);
       if (got == 0) {
-        throw core::damaged_dump(fmt::format("{}: became shorter while it was read", file.source));
+        throw core::damaged_dump(fmt::format("{}: became shorter while it was read", source));
       }
       expect(archive_write_data(archive_.get(), piece.data(), got) == static_cast<la_ssize_t>(got));
       done += got;
@@ -233,37 +277,58 @@ class PackReader {
     check(archive_read_open(archive_.get(), this, nullptr, &PackReader::read, nullptr));
   }
 
-  PackContents read_all(const MakeTraceFile& make_trace) {
-    PackContents contents;
+  PackedDumps read_all(const MakeTraceFile& make_trace) {
+    PackedDumps packed;
     archive_entry* entry = nullptr;
     while (next(&entry)) {
-      const char* member = accept(entry);
-      if (member == nullptr) continue;
-      const std::uint64_t bytes = bytes_of(entry, member);
-      if (member == kManifestName) {
-        copy(member, bytes, [&](std::span<const std::byte> piece) {
-          contents.manifest.append(reinterpret_cast<const char*>(piece.data()), piece.size());
+      const std::optional<Member> member = accept(entry);
+      if (!member) continue;
+      const std::uint64_t bytes = bytes_of(entry, *member);
+      PackContents* const contents =
+          member->file == kRankCountName ? nullptr : &packed.dumps[member->rank];
+      if (member->file == kTraceName) {
+        contents->trace = make_trace(member->rank, bytes);
+        contents->trace_bytes = bytes;
+        contents->trace.name = name_ + ": " + member->name();
+        copy(*member, bytes, [&](std::span<const std::byte> piece) {
+          write_whole(contents->trace.file.get(), piece, contents->trace.name);
         });
+        // Of many ranks not every file can be open at once.
+        if (member->rank) contents->trace.file.close();
       } else {
-        contents.trace = make_trace(bytes);
-        contents.trace_bytes = bytes;
-        contents.trace.name = name_ + ": " + kTraceName;
-        copy(member, bytes, [&](std::span<const std::byte> piece) {
-          write_whole(contents.trace.file.get(), piece, contents.trace.name);
+        std::string& text = contents == nullptr ? packed.rank_count : contents->manifest;
+        copy(*member, bytes, [&](std::span<const std::byte> piece) {
+          text.append(reinterpret_cast<const char*>(piece.data()), piece.size());
         });
       }
     }
-    if (!has_manifest_ || !has_trace_) {
-      throw core::unknown_dump(fmt::format("{}: is no packed dump: it holds no {}",
-                                           name_,
-                                           has_manifest_ ? kTraceName : kManifestName),
-                               kPackHint);
+    if (packed.dumps.empty()) packed.dumps[std::nullopt] = {};
+    for (const auto& [rank, contents] : packed.dumps) {
+      for (const char* file : {kManifestName, kTraceName}) {
+        if (!seen_.contains({rank, file})) refuse_without({rank, file});
+      }
     }
     read_rest();
-    return contents;
+    return packed;
   }
 
  private:
+  /// A file of a dump, or ranks.json.
+  struct Member {
+    std::optional<std::uint32_t> rank;
+    std::string_view file;
+
+    [[nodiscard]] std::string name() const {
+      return (rank ? rank_directory({}, *rank) / file : fs::path(file)).string();
+    }
+    auto operator<=>(const Member&) const = default;
+  };
+
+  [[noreturn]] void refuse_without(const Member& member) const {
+    throw core::unknown_dump(
+        fmt::format("{}: is no packed dump: it holds no {}", name_, member.name()), kPackHint);
+  }
+
   /// Hands libarchive the next bytes of the tar. No exception may cross it: it waits in `failure_`.
   static la_ssize_t read(archive* /*archive*/, void* self, const void** bytes) {
     auto* reader = static_cast<PackReader*>(self);
@@ -295,7 +360,7 @@ class PackReader {
   }
 
   template <typename Take>
-  void copy(const char* member, std::uint64_t bytes, Take take) {
+  void copy(const Member& member, std::uint64_t bytes, Take take) {
     std::uint64_t done = 0;
     for (;;) {
       const void* piece = nullptr;
@@ -309,7 +374,7 @@ class PackReader {
       done += size;
     }
     if (done == bytes) return;
-    damaged(fmt::format("{} is not as long as it says", member));
+    damaged(fmt::format("{} is not as long as it says", member.name()));
   }
 
   /// Checksums stand at the end of what they cover, behind the end of the archive. Programs fill
@@ -364,31 +429,48 @@ class PackReader {
   }
 
   /// Decides what may be in a pack: manifest.json and trace.h5, each once and a plain file, in one
-  /// directory or in none; the directory itself may be there too, because `tar` puts it there.
-  /// @return which of the two it is; null for the directory
-  const char* accept(archive_entry* entry) {
+  /// directory or in none; or both for each rank, in a directory of that rank in one directory,
+  /// with ranks.json beside those. Directories themselves may be there too, because `tar` puts them
+  /// there.
+  /// @return which file it is; empty for a directory
+  std::optional<Member> accept(archive_entry* entry) {
     const std::string_view name = path_of(entry);
     const std::vector<std::string_view> parts = parts_of(name);
     for (const std::string_view part : parts) {
       if (part.empty() || part == "." || part == "..") refuse(name, "leads out of its directory");
     }
     if (archive_entry_filetype(entry) == AE_IFDIR) {
-      if (parts.size() > 1) refuse(name, "is a directory inside another");
-      if (std::exchange(has_directory_entry_, true)) refuse(name, "is a second directory");
-      expect_directory(name, parts.empty() ? "" : parts.front());
-      return nullptr;
+      accept_directory(name, parts);
+      return std::nullopt;
     }
     if (archive_entry_filetype(entry) != AE_IFREG || archive_entry_hardlink(entry) != nullptr ||
         archive_entry_sparse_count(entry) != 0) {
       refuse(name, "is no plain file");
     }
-    if (parts.empty() || parts.size() > 2) refuse(name, "belongs to no dump");
-    expect_directory(name, parts.size() == 2 ? parts.front() : "");
-    const bool is_manifest = parts.back() == kManifestName;
-    if (!is_manifest && parts.back() != kTraceName) refuse(name, "belongs to no dump");
-    if (std::exchange(is_manifest ? has_manifest_ : has_trace_, true))
-      refuse(name, "is there twice");
-    return is_manifest ? kManifestName : kTraceName;
+    Member member;
+    if (parts.size() == 3) member.rank = rank_of_name(parts[1]);
+    if (parts.empty() || parts.size() > (member.rank ? 3 : 2)) refuse(name, "belongs to no dump");
+    expect_directory(name, parts.size() > 1 ? parts.front() : "");
+    for (const char* file : {kManifestName, kTraceName, kRankCountName}) {
+      if (parts.back() == file) member.file = file;
+    }
+    // What is of ranks, and what is of one dump.
+    const bool counts = member.file == kRankCountName;
+    if (member.file.empty() || (counts && (member.rank || parts.size() != 2)) ||
+        of_ranks_.value_or(counts || member.rank) != (counts || member.rank)) {
+      refuse(name, "belongs to no dump");
+    }
+    of_ranks_ = counts || member.rank;
+    if (!seen_.insert(member).second) refuse(name, "is there twice");
+    return member;
+  }
+
+  void accept_directory(std::string_view name, const std::vector<std::string_view>& parts) {
+    const bool of_rank = parts.size() == 2 && rank_of_name(parts[1]);
+    if (parts.size() > (of_rank ? 2 : 1)) refuse(name, "is a directory inside another");
+    const std::string_view directory = of_rank ? parts[1] : "";
+    if (!directories_.emplace(directory).second) refuse(name, "is a second directory");
+    expect_directory(name, parts.empty() ? "" : parts.front());
   }
 
   void expect_directory(std::string_view name, std::string_view directory) {
@@ -396,20 +478,22 @@ class PackReader {
     if (*directory_ != directory) refuse(name, "is in another directory than the rest");
   }
 
-  [[nodiscard]] std::uint64_t bytes_of(archive_entry* entry, const char* member) const {
-    constexpr std::uint64_t kLargestManifest = std::uint64_t{256} << 20U;
+  /// Of ranks what all of them have together is bounded as one trace is.
+  std::uint64_t bytes_of(archive_entry* entry, const Member& member) {
+    constexpr std::uint64_t kLargestText = std::uint64_t{256} << 20U;
     const la_int64_t bytes = archive_entry_size(entry);
-    const std::uint64_t largest = largest_member(packed_bytes_);
+    const std::uint64_t largest = largest_member(packed_bytes_) - (member.rank ? announced_ : 0);
     if (bytes < 0 || static_cast<std::uint64_t>(bytes) > largest ||
-        (member == kManifestName && static_cast<std::uint64_t>(bytes) > kLargestManifest)) {
+        (member.file != kTraceName && static_cast<std::uint64_t>(bytes) > kLargestText)) {
       throw core::damaged_dump(
           fmt::format("{}: {} says that it has {} bytes, more than so small a pack is "
                       "unpacked to",
                       name_,
-                      member,
+                      member.name(),
                       bytes),
           "if you trust it: tar --zstd -xf, and read the directory");
     }
+    if (member.rank) announced_ += static_cast<std::uint64_t>(bytes);
     return static_cast<std::uint64_t>(bytes);
   }
 
@@ -425,19 +509,20 @@ class PackReader {
   bool inside_frame_ = false;
   bool full_ = false;  ///< the last call filled its buffer, so there may be more without input
   std::optional<std::string> directory_;
-  bool has_directory_entry_ = false;
-  bool has_manifest_ = false;
-  bool has_trace_ = false;
+  std::set<std::string, std::less<>> directories_;  ///< that have an entry; of ranks
+  std::optional<bool> of_ranks_;
+  std::set<Member> seen_;
+  std::uint64_t announced_ = 0;  ///< bytes of ranks
   std::exception_ptr failure_;
   std::unique_ptr<archive, int (*)(archive*)> archive_;
 };
 
 /// Reads a pack from its first byte to its last. It is trusted in nothing: exactly the two files of
-/// a dump may be in it, each as long as it says.
+/// a dump may be in it, or those of the dumps of ranks, each as long as it says.
 /// @throws core::Error{kDumpUnknown} when it holds anything else; {kDumpDamaged}; {kIo}
-PackContents read_pack(const fs::path& pack,
-                       const MakeTraceFile& make_trace,
-                       const PackProgress& progress) {
+PackedDumps read_pack(const fs::path& pack,
+                      const MakeTraceFile& make_trace,
+                      const PackProgress& progress) {
   expect_pack(pack);
   return PackReader(pack, progress).read_all(make_trace);
 }
@@ -445,11 +530,17 @@ PackContents read_pack(const fs::path& pack,
 }  // namespace
 
 PackContents read_pack(const fs::path& pack, const PackProgress& progress) {
-  const auto make = [](std::uint64_t bytes) {
+  const auto make = [&](const std::optional<std::uint32_t>& rank, std::uint64_t bytes) {
+    if (rank) {
+      const std::string name = core::printable(pack.string());
+      throw core::usage_error(fmt::format("{}: holds the dumps of several ranks", name),
+                              fmt::format("unpack it first: repro-check unpack {}", name));
+    }
     core::TemporaryFile made = create_temporary(bytes);
     return OpenTrace{std::move(made.file), "", "", std::move(made.name)};
   };
-  return read_pack(pack, make, progress);
+  PackedDumps packed = read_pack(pack, make, progress);
+  return std::move(packed.dumps.begin()->second);
 }
 
 std::string name_inside(const fs::path& pack, const char* file) {
@@ -494,8 +585,10 @@ struct RemoveAll {
   }
 };
 
-void verify(const core::DumpSource& dump, const PackProgress& progress) {
-  const std::uint64_t total = dump.manifest().trace.stored_bytes;
+/// Checks all of a dump, and adds it to what the summary says.
+void verify(const core::DumpSource& dump, const PackProgress& progress, PackSummary& summary) {
+  const core::TraceSummary& trace = dump.manifest().trace;
+  const std::uint64_t total = trace.stored_bytes;
   std::uint64_t done = 0;
   core::ContentCheck whole;
   whole.progress = [&](std::uint64_t bytes) {
@@ -503,6 +596,34 @@ void verify(const core::DumpSource& dump, const PackProgress& progress) {
     if (progress) progress(PackPhase::kVerifying, done, total);
   };
   core::verify_contents(dump, whole);
+  summary.operators += trace.operator_calls();
+  if (trace.partial && summary.partial.empty()) summary.partial = trace.partial->reason;
+}
+
+/// A part of the ranks proves nothing about all of them.
+/// @param expected  how many there were; 0 = not known
+/// @param where     for messages
+void expect_whole_ranks(const std::vector<RankDump>& ranks,
+                        std::uint32_t expected,
+                        const fs::path& where) {
+  const std::size_t count = std::max<std::size_t>(expected, ranks.size());
+  for (std::size_t rank = 0; rank < count; ++rank) {
+    if (rank < ranks.size() && ranks[rank].rank == rank) continue;
+    throw core::incomplete_dump(fmt::format("{}: rank {} is missing{}",
+                                            core::printable(where.string()),
+                                            rank,
+                                            expected > 0 ? fmt::format(" of {}", expected) : ""),
+                                "bring the dumps of all ranks together first");
+  }
+}
+
+/// The dumps of all ranks; none where `dump` is one dump itself.
+std::vector<RankDump> whole_ranks(const fs::path& dump) {
+  std::error_code code;
+  if (fs::exists(dump / kManifestName, code)) return {};
+  std::vector<RankDump> ranks = rank_dumps(dump);
+  if (!ranks.empty()) expect_whole_ranks(ranks, read_rank_count(dump), dump);
+  return ranks;
 }
 
 /// The directory inside the archive: what people find when they open it with `tar`.
@@ -544,29 +665,29 @@ PackSummary pack_dump(const fs::path& dump,
   const std::string name = core::printable(pack.string());
   const fs::path final = place_for(pack, options.replace_existing, name);
   PackSummary summary;
-  {
-    const auto source = open_dump(dump);
-    verify(*source, progress);
-    summary.trace = source->manifest().trace;
+  PackedFiles files;
+  if (const std::vector<RankDump> ranks = whole_ranks(dump); ranks.empty()) {
+    verify(*open_dump(dump), progress, summary);
+    const fs::path directory = locate_dump(dump);
+    files.add_dump(directory, archive_directory(directory) + "/");
+  } else {
+    const std::string inside = archive_directory(dump) + "/";
+    if (read_rank_count(dump) > 0) files.add(dump / kRankCountName, inside + kRankCountName);
+    for (const RankDump& rank : ranks) {
+      verify(*open_dump(rank.path), progress, summary);
+      files.add_dump(rank.path, inside + rank.path.filename().string() + "/");
+    }
   }
-  const fs::path directory = locate_dump(dump);
-  const std::string inside = archive_directory(directory) + "/";
-  const core::FileDescriptor manifest = open_plain(directory / kManifestName);
-  const core::FileDescriptor trace = open_plain(directory / kTraceName);
-  const std::uint64_t manifest_bytes = size_of(manifest, kManifestName);
-  summary.plain_bytes = manifest_bytes + size_of(trace, kTraceName);
+  summary.plain_bytes = files.bytes();
 
   const fs::path working = temporary_beside(pack);
   const core::FileDescriptor made = create_plain(working);
   const core::TemporaryName unless_placed(working.string());
-  const std::array files{
-      PackedFile{inside + kManifestName, manifest, (directory / kManifestName).string()},
-      PackedFile{inside + kTraceName, trace, (directory / kTraceName).string()}};
   const auto show = [&](std::uint64_t done) {
     if (progress) progress(PackPhase::kPacking, done, summary.plain_bytes);
   };
-  summary.packed_bytes = write_pack(made.get(), name, options.level, files, show);
-  if (summary.plain_bytes - manifest_bytes > largest_member(summary.packed_bytes)) {
+  summary.packed_bytes = write_pack(made.get(), name, options.level, files.all(), show);
+  if (summary.plain_bytes > largest_member(summary.packed_bytes)) {
     throw core::usage_error(
         fmt::format("{}: {} bytes become {}, and nobody would unpack so few to so many",
                     name,
@@ -577,6 +698,31 @@ PackSummary pack_dump(const fs::path& dump,
   put_in_place(working, final, options.replace_existing, name);
   return summary;
 }
+
+namespace {
+
+/// Where the files of a dump go that is unpacked to `working`.
+fs::path directory_for(const fs::path& working, const std::optional<std::uint32_t>& rank) {
+  return rank ? rank_directory(working, *rank) : working;
+}
+
+/// Writes what is left of a dump, and checks all of it.
+void finish_unpacked(const fs::path& pack,
+                     const fs::path& directory,
+                     PackContents contents,
+                     const PackProgress& progress,
+                     PackSummary& summary) {
+  summary.plain_bytes += contents.manifest.size() + contents.trace_bytes;
+  write_whole(create_plain(directory / kManifestName).get(),
+              std::as_bytes(std::span(contents.manifest)),
+              kManifestName);
+  if (contents.trace.file.get() < 0) contents.trace.file = open_plain(directory / kTraceName);
+  verify(*open_contents(pack, std::move(contents)), progress, summary);
+  for (const char* file : {kTraceName, kManifestName}) sync_path(directory / file);
+  sync_path(directory);
+}
+
+}  // namespace
 
 PackSummary unpack_dump(const fs::path& pack,
                         const fs::path& directory,
@@ -591,26 +737,29 @@ PackSummary unpack_dump(const fs::path& pack,
   const fs::path working = temporary_beside(directory);
   const RecordingPlace place = prepare_replacement(directory, working, replace_existing);
   std::unique_ptr<const fs::path, RemoveAll> unless_published(&place.working);
-  PackContents contents = read_pack(
+  PackedDumps packed = read_pack(
       pack,
-      [&](std::uint64_t bytes) {
-        core::FileDescriptor file = create_plain(working / kTraceName);
+      [&](const std::optional<std::uint32_t>& rank, std::uint64_t bytes) {
+        const fs::path file = directory_for(working, rank) / kTraceName;
+        if (rank) fs::create_directory(file.parent_path());
+        core::FileDescriptor made = create_plain(file);
         expect_free_space(directory, bytes);
-        return OpenTrace{std::move(file), "", working / kTraceName, {}};
+        return OpenTrace{std::move(made), "", file, {}};
       },
       progress);
   PackSummary summary;
-  summary.plain_bytes = contents.manifest.size() + contents.trace_bytes;
   summary.packed_bytes = fs::file_size(pack, code);
-  write_whole(create_plain(working / kManifestName).get(),
-              std::as_bytes(std::span(contents.manifest)),
-              kManifestName);
-  {
-    const auto dump = open_contents(pack, std::move(contents));
-    verify(*dump, progress);
-    summary.trace = dump->manifest().trace;
+  summary.plain_bytes = packed.rank_count.size();
+  if (!packed.rank_count.empty()) {
+    write_whole(create_plain(working / kRankCountName).get(),
+                std::as_bytes(std::span(packed.rank_count)),
+                kRankCountName);
+    sync_path(working / kRankCountName);
   }
-  for (const char* file : {kTraceName, kManifestName}) sync_path(working / file);
+  expect_whole_ranks(rank_dumps(working), read_rank_count(working), pack);
+  for (auto& [rank, contents] : packed.dumps) {
+    finish_unpacked(pack, directory_for(working, rank), std::move(contents), progress, summary);
+  }
   sync_path(working);
   publish(place);
   static_cast<void>(unless_published.release());

@@ -5,10 +5,10 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "core/trace/dump.h"
-#include "core/trace/run_manifest.h"
 
 namespace repro_check::store {
 
@@ -26,23 +26,24 @@ struct PackOptions {
 };
 
 struct PackSummary {
-  core::TraceSummary trace;
+  std::uint64_t operators = 0;     ///< calls of them; of ranks, those of all
+  std::string partial;             ///< why a dump is partial; empty = whole
   std::uint64_t plain_bytes = 0;   ///< of the dump's files
   std::uint64_t packed_bytes = 0;  ///< of the pack
 };
 
 /// open_dump() of a pack, with something to look at while it is unpacked.
-/// @throws as open_dump
+/// @throws core::Error{kUsage} where it holds the dumps of several ranks; otherwise as open_dump
 std::unique_ptr<core::DumpSource> open_pack(
     const std::filesystem::path& pack,
     const std::vector<std::filesystem::path>& references = {},
     const PackProgress& progress = {});
 
-/// Checks every byte of a dump and makes a pack of it, which takes its place when it is complete;
-/// until then it is temporary_beside(pack). Two packs of one dump are equal, byte for byte, as far
-/// as the same zstd makes them.
+/// Checks every byte of a dump, or of a directory that holds a dump a rank, and makes a pack of it,
+/// which takes its place when it is complete; until then it is temporary_beside(pack). Two packs of
+/// one dump are equal, byte for byte, as far as the same zstd makes them.
 /// @throws core::Error{kUsage} when something is in the place of the pack, or `dump` is packed
-///         already; {kIo}; otherwise as open_dump
+///         already; {kDumpIncomplete} when a rank is missing; {kIo}; otherwise as open_dump
 PackSummary pack_dump(const std::filesystem::path& dump,
                       const std::filesystem::path& pack,
                       const PackOptions& options,

@@ -123,6 +123,52 @@ TEST_CASE("anything but the two files of a dump is refused") {
   refused({manifest, {"d/evil\n\x1b[31m", "x"}}, "\"d/evil\\n\\x1b[31m\" belongs to no dump");
 }
 
+TEST_CASE("of ranks all must be there whole, and nothing else") {
+  const Forger forger;
+  const auto file = [&](const std::string& name) {
+    return TarMember{name, name.ends_with(".h5") ? forger.trace : forger.manifest};
+  };
+  const std::string counts_two =
+      R"({"format": "repro-check-rank-dumps", "version": "1.0", "ranks": 2})";
+  const auto unpack = [&](const std::vector<std::string>& names, const std::string& count = {}) {
+    std::vector<TarMember> members;
+    for (const std::string& name : names) members.push_back(file(name));
+    if (!count.empty()) members.push_back({"d/ranks.json", count});
+    forger.make(members);
+    unpack_dump(forger.pack, forger.directory / "out", false);
+  };
+  const auto refused = [&](ErrorKind kind,
+                           const std::vector<std::string>& names,
+                           const char* why,
+                           const std::string& count = {}) {
+    CAPTURE(why);
+    CHECK(contains(error_of(kind, [&] { unpack(names, count); }), why));
+    CHECK(std::distance(fs::directory_iterator(forger.directory.path()), {}) == 2);
+  };
+  const std::vector<std::string> first{"d/rank-0/manifest.json", "d/rank-0/trace.h5"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), first.begin(), first.end());
+    return more;
+  };
+  constexpr ErrorKind kUnknown = ErrorKind::kDumpUnknown;
+  refused(kUnknown, with({"d/rank-1/trace.h5"}), "it holds no rank-1/manifest.json");
+  refused(kUnknown, with({"d/rank-01/trace.h5"}), "belongs to no dump");
+  refused(kUnknown, with({"d/rank-1/ranks.json"}), "belongs to no dump");
+  refused(kUnknown, with({"d/rank-1/rank-2/trace.h5"}), "belongs to no dump");
+  refused(kUnknown, with({"d/manifest.json"}), "belongs to no dump");
+  refused(kUnknown, {"d/manifest.json", "d/trace.h5"}, "belongs to no dump", counts_two);
+  refused(kUnknown, with({"e/rank-1/trace.h5"}), "is in another directory than the rest");
+  refused(kUnknown, with({"d/../rank-1/trace.h5"}), "leads out of its directory");
+  refused(kUnknown, with({"d/rank-0/trace.h5"}), "is there twice");
+  refused(ErrorKind::kDumpIncomplete, first, "rank 1 is missing of 2", counts_two);
+  refused(ErrorKind::kDumpIncomplete,
+          {"d/rank-1/manifest.json", "d/rank-1/trace.h5"},
+          "rank 0 is missing");
+  refused(ErrorKind::kDumpDamaged, first, "does not say how many ranks there are", "{}");
+  unpack(with({"d/rank-1/trace.h5", "d/rank-1/manifest.json"}), counts_two);
+  CHECK(test_support::reads_back(*open_dump(forger.directory / "out" / "rank-1"), forger.sample));
+}
+
 TEST_CASE("a size that is not so is refused before anything is written") {
   const Forger forger;
   const TarMember manifest{"d/manifest.json", forger.manifest};

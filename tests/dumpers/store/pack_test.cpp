@@ -12,6 +12,7 @@
 #include "core/trace/dump.h"
 #include "dumpers/journal/journal_writer.h"
 #include "dumpers/store/directory/dump_directory.h"
+#include "dumpers/store/directory/rank_dumps.h"
 #include "dumpers/store/dump_reader.h"
 #include "dumpers/store/recovery/recovery.h"
 #include "tests/dumpers/store/error_of.h"
@@ -59,7 +60,7 @@ TEST_CASE("what comes out of a pack is what went in, byte for byte") {
     CHECK(packed.packed_bytes == fs::file_size(made.pack));
     CHECK(packed.plain_bytes ==
           fs::file_size(made.dump / "manifest.json") + fs::file_size(made.dump / "trace.h5"));
-    CHECK(packed.trace.operators == made.sample.ops.size());
+    CHECK(packed.operators == made.sample.ops.size());
     const fs::path again = made.directory / "again";
     const PackSummary unpacked = unpack_dump(made.pack, again, true);
     CHECK(unpacked.plain_bytes == packed.plain_bytes);
@@ -179,6 +180,62 @@ TEST_CASE("a replaced dump is whole at any time, and nothing of the old one stay
   unpack_dump(made.pack, made.directory / "other", true);
   CHECK(test_support::reads_back(*open_dump(made.directory / "other"), made.sample));
   CHECK(names_in(made.directory.path()) == Names{"dump", "dump.tar.zst", "other"});
+}
+
+/// A directory with a dump a rank, and a place for packs of it.
+struct PackedRanks {
+  test_support::Sample sample = test_support::make_sample(3, 30);
+  TempDirectory directory;
+  fs::path run = directory / "run";
+  fs::path pack = directory / "run.tar.zst";
+
+  PackedRanks() {
+    for (std::uint32_t rank = 0; rank < 3; ++rank) {
+      test_support::write_dump(rank_directory(run, rank), sample);
+    }
+    write_rank_count(run, 3);
+  }
+};
+
+TEST_CASE("a pack of ranks gives them back, byte for byte, and reads as none of them") {
+  const PackedRanks made;
+  const PackSummary packed = pack_dump(made.run, made.pack, {});
+  CHECK(packed.operators == 3 * made.sample.ops.size());
+  for (const auto& open : {&open_dump, &open_partial}) {
+    CHECK(contains(error_of(ErrorKind::kUsage, [&] { open(made.pack, {}); }),
+                   "run.tar.zst: holds the dumps of several ranks | unpack it first: repro-check"));
+  }
+  const PackSummary unpacked = unpack_dump(made.pack, made.directory / "again", false);
+  CHECK(unpacked.operators == packed.operators);
+  CHECK(unpacked.plain_bytes == packed.plain_bytes);
+  CHECK(names_in(made.directory / "again") == Names{"rank-0", "rank-1", "rank-2", "ranks.json"});
+  for (const char* name : {"ranks.json", "rank-0/trace.h5", "rank-2/manifest.json"}) {
+    const bool same = read_bytes(made.run / name) == read_bytes(made.directory / "again" / name);
+    CHECK_MESSAGE(same, name);
+  }
+  CHECK(test_support::reads_back(*open_dump(made.directory / "again" / "rank-1"), made.sample));
+  // One of them is a dump like any other.
+  pack_dump(made.run / "rank-1", made.directory / "one.tar.zst", {});
+  CHECK(test_support::reads_back(*open_dump(made.directory / "one.tar.zst"), made.sample));
+  CHECK(names_in(made.directory.path()) == Names{"again", "one.tar.zst", "run", "run.tar.zst"});
+}
+
+TEST_CASE("a rank that is missing or damaged is in no pack, and of neither is anything left") {
+  const PackedRanks made;
+  fs::rename(made.run / "rank-2", made.directory / "elsewhere");
+  CHECK(contains(error_of(ErrorKind::kDumpIncomplete, [&] { pack_dump(made.run, made.pack, {}); }),
+                 "run: rank 2 is missing of 3 | bring the dumps of all ranks together first"));
+  fs::rename(made.directory / "elsewhere", made.run / "rank-2");
+  fs::rename(made.run / "rank-0", made.directory / "elsewhere");
+  fs::remove(made.run / "ranks.json");
+  CHECK(contains(error_of(ErrorKind::kDumpIncomplete, [&] { pack_dump(made.run, made.pack, {}); }),
+                 "rank 0 is missing | "));
+  fs::rename(made.directory / "elsewhere", made.run / "rank-0");
+  test_support::write_bytes(made.run / "rank-1" / "trace.h5", "");
+  error_of(ErrorKind::kDumpDamaged, [&] { pack_dump(made.run, made.pack, {}); });
+  fs::remove(made.run / "rank-1" / "manifest.json");
+  error_of(ErrorKind::kDumpIncomplete, [&] { pack_dump(made.run, made.pack, {}); });
+  CHECK(names_in(made.directory.path()) == Names{"run"});
 }
 
 TEST_CASE("names that nobody gives") {
