@@ -18,6 +18,9 @@ _SECONDS, _MEMORY = 30, 1.5e9
 _UNITS = {"engine": ("-O2", ["capture/engine", "capture/generators", "capture/tensors", "capture/torch"]),
           "probe": ("-O2", ["capture/settings", "probe"]),
           "recorder": ("-O1", ["capture/settings", "torchscript", "replay"])}
+# Of the kit's libraries. Others are not made for shared ones, and some linkers look at all that is in a file of which
+# they want one function.
+_PROBE_LIBRARIES = ["librepro_check_probe_plan.a", "librepro_check_journal.a", "librepro_check_core.a"]
 
 
 class Refused(Exception):
@@ -224,8 +227,8 @@ class _Build:
         made = os.path.join(work, "made")
         ours = os.path.join(self._kit, "lib")
         cpu, whole, c10 = libraries
-        archives = ["-Wl,--start-group", *(os.path.join(ours, name) for name in sorted(os.listdir(ours))),
-                    "-Wl,--end-group"]
+        names = _PROBE_LIBRARIES if self.product == "probe" else sorted(os.listdir(ours))
+        archives = ["-Wl,--start-group", *(os.path.join(ours, name) for name in names), "-Wl,--end-group"]
         if self.product == "probe":
             what = ["-shared", *objects, *archives, cpu, c10, "-Wl,--as-needed", "-Wl,-z,defs",
                     "-Wl,--version-script=" + os.path.join(self._kit, "dumpers", "probe", "probe.map")]
