@@ -68,13 +68,18 @@ struct ChainColumn {
   CallChain chain;
 };
 
+/// What a rank has: its own, or that of a rank before it.
+template <typename T>
+struct Told {
+  std::optional<std::uint32_t> as_rank;
+  T own;  ///< empty where another one's is meant
+};
+
 struct RankLine {
   RankRead rank;  ///< but for its roots, and what a rank begins with
   std::vector<RootColumn> columns;
-  std::optional<std::uint32_t> begins_as_rank;
-  Names beginning;
-  std::optional<std::uint32_t> reduces_as_rank;
-  Names gradients;
+  Told<Names> beginning;
+  Told<Names> gradients;
   Steps inputs;
   std::vector<ChainColumn> exchanges;
 };
@@ -93,6 +98,18 @@ void describe(auto f, Of<decltype(f), ReplicaKind>& it) {
 
 DESCRIBE(Steps, MEMBER(steps) MEMBER(digests))
 DESCRIBE(Names, MEMBER(names) MEMBER(digests))
+
+template <typename T>
+void describe(JsonWriter f, const Told<T>& it) {
+  f SOMETIMES(as_rank);
+  if (!it.as_rank) f MEMBER(own);
+}
+template <typename T>
+void describe(JsonReader f, Told<T>& it) {
+  f SOMETIMES(as_rank);
+  if (!it.as_rank) f MEMBER(own);
+}
+
 DESCRIBE(RootColumn,
          MEMBER(kind) MEMBER(ordinal) SOMETIMES(part) SOMETIMES(as_rank) SOMETIMES(steps)
              SOMETIMES(digests) SOMETIMES(ops) SOMETIMES(items))
@@ -123,8 +140,8 @@ void describe(auto f, Of<decltype(f), RankLine>& it) {
           NAMED("draws", rank.roots.draws) NAMED("tensors_unread", rank.roots.unread)
               NAMED("unplaced", rank.roots.exchanges.unplaced)
                   NAMED("inside", rank.roots.exchanges.inside) MEMBER(exchanges) MEMBER(inputs)
-                      NAMED("data", rank.roots.data) SOMETIMES(begins_as_rank) MEMBER(beginning)
-                          SOMETIMES(reduces_as_rank) MEMBER(gradients) NAMED("roots", columns);
+                      NAMED("data", rank.roots.data) MEMBER(beginning) MEMBER(gradients)
+                          NAMED("roots", columns);
 }
 
 namespace {
@@ -180,6 +197,33 @@ std::vector<RootColumn> columns_of(const RankRoots& roots) {
   return list;
 }
 
+/// Tells what one rank after the other has of something.
+template <typename T>
+class Teller {
+ public:
+  Told<T> tell(std::uint32_t rank, T own) {
+    const auto [found, is_new] = since_.try_emplace(json_of(own).dump(), rank);
+    return is_new ? Told<T>{{}, std::move(own)} : Told<T>{found->second, {}};
+  }
+
+ private:
+  std::map<std::string, std::uint32_t> since_;  ///< the first rank that has it
+};
+
+/// The inverse.
+template <typename T>
+class Hearer {
+ public:
+  /// Borrowed.
+  const T& hear(std::uint32_t rank, Told<T>&& told) {
+    if (!told.as_rank) own_[rank] = std::move(told.own);
+    return own_.at(told.as_rank.value_or(rank));
+  }
+
+ private:
+  std::map<std::uint32_t, T> own_;
+};
+
 /// Of one slice: finds what a rank has as another one before it.
 class LineWriter {
  public:
@@ -191,17 +235,13 @@ class LineWriter {
     for (const auto& [key, chain] : rank.roots.exchanges.chains) {
       line.exchanges.push_back(column_of(number, line.exchanges.size(), {key, 0, 0, chain}));
     }
-    line.beginning = names_of(rank.roots.beginning);
-    line.begins_as_rank = known_since(number, json_of(line.beginning));
-    if (line.begins_as_rank) line.beginning = {};
-    line.gradients = names_of(rank.roots.gradients);
-    line.reduces_as_rank = known_since(number, {{"gradients", json_of(line.gradients)}});
-    if (line.reduces_as_rank) line.gradients = {};
+    line.beginning = beginnings_.tell(number, names_of(rank.roots.beginning));
+    line.gradients = gradients_.tell(number, names_of(rank.roots.gradients));
     for (RootColumn& column : columns_of(rank.roots)) {
-      column.as_rank = known_since(number, json_of(column));
-      if (column.as_rank) {
+      const auto [found, is_new] = since_.try_emplace(json_of(column).dump(), number);
+      if (!is_new) {
         column = {
-            column.kind, column.ordinal, std::move(column.part), column.as_rank, {}, {}, {}, {}};
+            column.kind, column.ordinal, std::move(column.part), found->second, {}, {}, {}, {}};
       }
       line.columns.push_back(std::move(column));
     }
@@ -215,13 +255,9 @@ class LineWriter {
     return is_new ? column : ChainColumn{{}, found->second.first, found->second.second, {}};
   }
 
-  /// The rank that had it first; empty where that is this one.
-  std::optional<std::uint32_t> known_since(std::uint32_t rank, const Json& what) {
-    const auto [found, is_new] = since_.try_emplace(what.dump(), rank);
-    return is_new ? std::nullopt : std::optional(found->second);
-  }
-
-  std::map<std::string, std::uint32_t> since_;
+  Teller<Names> beginnings_;
+  Teller<Names> gradients_;
+  std::map<std::string, std::uint32_t> since_;  ///< the first rank that has a column
   std::map<std::string, std::pair<std::uint32_t, std::size_t>> chains_;
 };
 
@@ -263,10 +299,8 @@ class LineReader {
       rank.roots.exchanges.chains[*column.key] = column.chain;
       chains_[{number, i}] = std::move(column);
     }
-    if (!line.begins_as_rank) beginnings_[number] = items_of(line.beginning);
-    rank.roots.beginning = beginnings_.at(line.begins_as_rank.value_or(number));
-    if (!line.reduces_as_rank) gradients_[number] = items_of(line.gradients);
-    rank.roots.gradients = gradients_.at(line.reduces_as_rank.value_or(number));
+    rank.roots.beginning = items_of(beginnings_.hear(number, std::move(line.beginning)));
+    rank.roots.gradients = items_of(gradients_.hear(number, std::move(line.gradients)));
     for (RootColumn& column : line.columns) {
       const Key key{column.as_rank.value_or(number), column.kind, column.ordinal, column.part};
       if (!column.as_rank) columns_[key] = std::move(column);
@@ -282,8 +316,8 @@ class LineReader {
     }
   }
 
-  std::map<std::uint32_t, ReplicaItems> beginnings_;
-  std::map<std::uint32_t, ReplicaItems> gradients_;
+  Hearer<Names> beginnings_;
+  Hearer<Names> gradients_;
   std::map<Key, RootColumn> columns_;
   std::map<std::pair<std::uint32_t, std::size_t>, ChainColumn> chains_;
 };

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <span>
 #include <utility>
-#include <variant>
 
 #include "comparators/report/report.h"
 #include "core/trace/program_records.h"
@@ -21,21 +20,8 @@ constexpr std::uint64_t kTellingSamples = 4;
 std::int64_t number_in(const core::OpRecord& record,
                        std::string_view name,
                        std::int64_t otherwise) {
-  const core::Value* value = core::find_argument(record, name);
-  const auto* number = value == nullptr ? nullptr : std::get_if<std::int64_t>(&value->data);
+  const auto* number = core::argument_as<std::int64_t>(record, name);
   return number == nullptr ? otherwise : *number;
-}
-
-std::vector<std::int64_t> numbers_in(const core::OpRecord& record, std::string_view name) {
-  std::vector<std::int64_t> numbers;
-  const core::Value* value = core::find_argument(record, name);
-  const auto* list = value == nullptr ? nullptr : std::get_if<core::ValueList>(&value->data);
-  if (list == nullptr) return numbers;
-  numbers.reserve(list->items.size());
-  for (const core::Value& item : list->items) {
-    if (const auto* number = std::get_if<std::int64_t>(&item.data)) numbers.push_back(*number);
-  }
-  return numbers;
 }
 
 core::Digest digest_of(std::span<const std::int64_t> numbers) {
@@ -119,8 +105,8 @@ void DataOrderReader::add_order(const core::OpRecord& record) {
   DataLoaderTrace& loader = loaders_[ordered.loader];
   if (loader.place.empty()) {
     loader.place = line_text(record);
-    if (const core::Value* sampler = core::find_argument(record, core::kSampler)) {
-      if (const auto* name = std::get_if<std::string>(&sampler->data)) loader.sampler = *name;
+    if (const auto* name = core::argument_as<std::string>(record, core::kSampler)) {
+      loader.sampler = *name;
     }
     loader.workers = number_in(record, core::kOrderWorkers, 0);
   }
@@ -129,7 +115,7 @@ void DataOrderReader::add_order(const core::OpRecord& record) {
     close(ordered.loader);
     open = {ordered.epoch, {}, -1};
   }
-  const std::vector<std::int64_t> samples = numbers_in(record, core::kOrderSamples);
+  const std::vector<std::int64_t> samples = core::list_argument<std::int64_t>(record, core::kOrderSamples);
   if (samples.empty()) return;
   ordered.order = digest_of(samples);
   DataEpoch& into = epoch_of(ordered.loader, ordered.epoch);
@@ -147,7 +133,7 @@ void DataOrderReader::add_batch(const core::OpRecord& record) {
   const auto ordered = ordered_.find(record.lane);
   if (ordered == ordered_.end()) return;
   DataEpoch& epoch = epoch_of(ordered->second.loader, ordered->second.epoch);
-  const std::vector<std::int64_t> digests = numbers_in(record, core::kSampleDigests);
+  const std::vector<std::int64_t> digests = core::list_argument<std::int64_t>(record, core::kSampleDigests);
   DataBatch& batch = epoch.batches.emplace_back();
   batch.step = record.step;
   batch.order = ordered->second.order;

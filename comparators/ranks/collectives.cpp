@@ -9,7 +9,6 @@
 #include <span>
 #include <string_view>
 #include <utility>
-#include <variant>
 
 #include "comparators/report/report.h"
 #include "core/trace/program_records.h"
@@ -34,25 +33,19 @@ bool has_equal_sizes(std::string_view name) {
 }
 
 std::string text_in(const core::OpRecord& record, std::string_view name) {
-  const core::Value* value = core::find_argument(record, name);
-  const auto* text = value == nullptr ? nullptr : std::get_if<std::string>(&value->data);
+  const auto* text = core::argument_as<std::string>(record, name);
   return text == nullptr ? std::string() : *text;
 }
 
 std::optional<std::int64_t> number_in(const core::OpRecord& record, std::string_view name) {
-  const core::Value* value = core::find_argument(record, name);
-  const auto* number = value == nullptr ? nullptr : std::get_if<std::int64_t>(&value->data);
+  const auto* number = core::argument_as<std::int64_t>(record, name);
   return number == nullptr ? std::nullopt : std::optional(*number);
 }
 
 RankGroup group_in(const core::OpRecord& record) {
   RankGroup group{text_in(record, core::kGroupName), {}};
-  const core::Value* ranks = core::find_argument(record, core::kGroupRanks);
-  const auto* list = ranks == nullptr ? nullptr : std::get_if<core::ValueList>(&ranks->data);
-  if (list == nullptr) return group;
-  for (const core::Value& rank : list->items) {
-    const auto* number = std::get_if<std::int64_t>(&rank.data);
-    if (number != nullptr) group.ranks.push_back(static_cast<std::uint32_t>(*number));
+  for (const std::int64_t rank : core::list_argument<std::int64_t>(record, core::kGroupRanks)) {
+    group.ranks.push_back(static_cast<std::uint32_t>(rank));
   }
   return group;
 }

@@ -135,9 +135,8 @@ class RankReader {
 
   void add_step(const core::OpRecord& record) {
     found_.steps = std::max(found_.steps, record.step + 1);
-    const core::Value* norm = core::find_argument(record, core::kGradientNorm);
-    const auto* number = norm == nullptr ? nullptr : std::get_if<double>(&norm->data);
-    if (number != nullptr && *number > 0) found_.has_gradients = true;
+    const auto* norm = core::argument_as<double>(record, core::kGradientNorm);
+    if (norm != nullptr && *norm > 0) found_.has_gradients = true;
     if (!wrapped_ && record.step < 2) add_gradients(record);
     add_kinds(record, core::kStepRecord);
   }

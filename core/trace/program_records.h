@@ -6,6 +6,8 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <variant>
+#include <vector>
 
 #include "core/trace/op_record.h"
 
@@ -113,6 +115,27 @@ inline bool is_of_ranks(const OperatorInfo& op) {
 inline const Value* find_argument(const OpRecord& record, std::string_view name) {
   const auto found = std::ranges::find(record.arguments, name, &Argument::name);
   return found == record.arguments.end() ? nullptr : &found->value;
+}
+
+/// What an argument holds, as a T: null where the record has none of this name, or holds something
+/// else there. Borrowed.
+template <typename T>
+const T* argument_as(const OpRecord& record, std::string_view name) {
+  const Value* value = find_argument(record, name);
+  return value == nullptr ? nullptr : std::get_if<T>(&value->data);
+}
+
+/// The items of a list, those that are a T; empty where the argument is no list.
+template <typename T>
+std::vector<T> list_argument(const OpRecord& record, std::string_view name) {
+  std::vector<T> items;
+  const auto* list = argument_as<ValueList>(record, name);
+  if (list == nullptr) return items;
+  items.reserve(list->items.size());
+  for (const Value& item : list->items) {
+    if (const T* each = std::get_if<T>(&item.data)) items.push_back(*each);
+  }
+  return items;
 }
 
 /// The number that a value is, or that the only element of its tensor is, where that is recorded.
