@@ -48,6 +48,14 @@ struct Names {
   std::vector<core::Digest> digests;
 };
 
+/// What was drawn in each step.
+struct Draws {
+  std::vector<std::uint32_t> steps;
+  std::vector<core::Digest> digests;
+  std::vector<std::uint64_t> draws;
+  std::vector<std::uint64_t> seeds;
+};
+
 /// The roots of one kind: those of one optimizer, and of one part of the tensors.
 struct RootColumn {
   ReplicaKind kind = ReplicaKind::kParameters;
@@ -80,6 +88,8 @@ struct RankLine {
   std::vector<RootColumn> columns;
   Told<Names> beginning;
   Told<Names> gradients;
+  Draws draws;
+  std::vector<std::uint32_t> past_wrapper;
   Steps inputs;
   std::vector<ChainColumn> exchanges;
 };
@@ -97,6 +107,7 @@ void describe(auto f, Of<decltype(f), ReplicaKind>& it) {
 }
 
 DESCRIBE(Steps, MEMBER(steps) MEMBER(digests))
+DESCRIBE(Draws, MEMBER(steps) MEMBER(digests) MEMBER(draws) MEMBER(seeds))
 DESCRIBE(Names, MEMBER(names) MEMBER(digests))
 
 template <typename T>
@@ -136,8 +147,8 @@ DESCRIBE(RankData, SOMETIMES(findings) SOMETIMES(loaders))
 void describe(auto f, Of<decltype(f), RankLine>& it) {
   describe(f, it.rank.state);
   f NAMED("ranks", rank.ranks) NAMED("wrapped", rank.wrapped)
-      NAMED("has_gradients", rank.roots.has_gradients) NAMED("drawing", rank.roots.drawing)
-          NAMED("draws", rank.roots.draws) NAMED("tensors_unread", rank.roots.unread)
+      NAMED("has_gradients", rank.roots.has_gradients) MEMBER(draws) SOMETIMES(past_wrapper)
+          NAMED("tensors_unread", rank.roots.unread)
               NAMED("unplaced", rank.roots.exchanges.unplaced)
                   NAMED("inside", rank.roots.exchanges.inside) MEMBER(exchanges) MEMBER(inputs)
                       NAMED("data", rank.roots.data) MEMBER(beginning) MEMBER(gradients)
@@ -231,6 +242,13 @@ class LineWriter {
     RankLine line;
     line.rank = rank;
     line.inputs = steps_of(rank.roots.inputs);
+    for (const auto& [step, drawn] : rank.roots.draws) {
+      line.draws.steps.push_back(step);
+      line.draws.digests.push_back(drawn.digest);
+      line.draws.draws.push_back(drawn.draws);
+      line.draws.seeds.push_back(drawn.seed);
+    }
+    line.past_wrapper.assign(rank.roots.past_wrapper.begin(), rank.roots.past_wrapper.end());
     const std::uint32_t number = rank.state.recording.rank;
     for (const auto& [key, chain] : rank.roots.exchanges.chains) {
       line.exchanges.push_back(column_of(number, line.exchanges.size(), {key, 0, 0, chain}));
@@ -293,6 +311,11 @@ class LineReader {
     const std::uint32_t number = rank.state.recording.rank;
     rank.roots.steps = rank.state.steps;
     rank.roots.inputs = map_of(line.inputs);
+    for (std::size_t i = 0; i < line.draws.steps.size(); ++i) {
+      rank.roots.draws[line.draws.steps[i]] = {
+          line.draws.digests.at(i), line.draws.draws.at(i), line.draws.seeds.at(i)};
+    }
+    rank.roots.past_wrapper.insert(line.past_wrapper.begin(), line.past_wrapper.end());
     for (std::size_t i = 0; i < line.exchanges.size(); ++i) {
       ChainColumn& column = line.exchanges[i];
       if (!column.key) column = chains_.at({column.as_rank, column.as_column});

@@ -38,9 +38,11 @@ using comparators::ReplicaKind;
 constexpr std::array kLines{
     ViewLine{"cause", "{name}: {evidence}", "cause"},
     ViewLine{"mend", "{advice}", "cause"},
+    ViewLine{"first",
+             "step {step}, {kind}: {shown}{more}[, {differing} of {of}][: {said}][; {who}]",
+             "first"},
     ViewLine{
-        "first", "step {step}, {kind}: {shown}{more}[, {differing} of {of}][; {who}]", "first"},
-    ViewLine{"then", "step {step}, {kind}: {shown}{more}[, {differing} of {of}]", "inherited"},
+        "then", "step {step}, {kind}: {shown}{more}[, {differing} of {of}][: {said}]", "inherited"},
     ViewLine{"{weight}", "{what}", "findings"},
     ViewLine{"absent", "rank {}", "absent"},
     ViewLine{"unread", "rank {rank}: {message}", "unread_ranks"},
@@ -82,6 +84,13 @@ Json difference_json(const ReplicaDifference& difference) {
     json["differing"] = nullptr;
     json["shown"] = fmt::format("some of {}", difference.of);
   }
+  json["numbers"] = Json::array();
+  std::vector<std::string> said;
+  for (const comparators::RankNumber& number : difference.numbers) {
+    json["numbers"].push_back({{"rank", number.rank}, {"value", json_number(number.value)}});
+    said.push_back(fmt::format("{:.9g} on rank {}", number.value, number.rank));
+  }
+  json["said"] = fmt::format("{}", fmt::join(said, ", "));
   std::string who;
   if (!difference.odd.empty()) {
     who = difference.odd.size() == 1 ? "odd rank" : "odd ranks";

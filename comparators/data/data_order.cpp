@@ -115,7 +115,8 @@ void DataOrderReader::add_order(const core::OpRecord& record) {
     close(ordered.loader);
     open = {ordered.epoch, {}, -1};
   }
-  const std::vector<std::int64_t> samples = core::list_argument<std::int64_t>(record, core::kOrderSamples);
+  const std::vector<std::int64_t> samples =
+      core::list_argument<std::int64_t>(record, core::kOrderSamples);
   if (samples.empty()) return;
   ordered.order = digest_of(samples);
   DataEpoch& into = epoch_of(ordered.loader, ordered.epoch);
@@ -133,7 +134,8 @@ void DataOrderReader::add_batch(const core::OpRecord& record) {
   const auto ordered = ordered_.find(record.lane);
   if (ordered == ordered_.end()) return;
   DataEpoch& epoch = epoch_of(ordered->second.loader, ordered->second.epoch);
-  const std::vector<std::int64_t> digests = core::list_argument<std::int64_t>(record, core::kSampleDigests);
+  const std::vector<std::int64_t> digests =
+      core::list_argument<std::int64_t>(record, core::kSampleDigests);
   DataBatch& batch = epoch.batches.emplace_back();
   batch.step = record.step;
   batch.order = ordered->second.order;

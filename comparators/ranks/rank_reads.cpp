@@ -108,11 +108,14 @@ class ReadingOfRanks {
       for (const auto& [rank, root] : first->second) {
         if (reads_.items.contains(root->digest)) continue;
         const auto dump = open_(rank->state.recording.location);
+        const core::OpRecord record = dump->op(root->op);
         std::uint64_t ignored = 0;
-        ReplicaItems items = items_of(dump->op(root->op), kind, reads_.apart, ignored);
+        ReplicaItems items = items_of(record, kind, reads_.apart, ignored);
         std::erase_if(items, [&](const ReplicaItem& item) {
           return part_of(item.name) != first->first.part;
         });
+        // They tell why a norm differs.
+        std::ranges::move(local_norms_of(record), std::back_inserter(items));
         reads_.items.emplace(root->digest, std::move(items));
       }
     }

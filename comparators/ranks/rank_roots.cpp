@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comparators/ranks/rank_roots.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 #include <functional>
+#include <limits>
 #include <map>
 #include <span>
 #include <utility>
@@ -21,11 +21,13 @@ namespace {
 struct KindRule {
   std::string_view name;
   std::string_view record;
-  std::string_view prefix;  ///< of what belongs to the kind in it
+  std::string_view prefix;  ///< of what belongs to the kind in it; empty = all of its numbers
 };
 constexpr std::array<KindRule, kReplicaKinds> kRules{{
     {"parameters when the forward pass begins", core::kReplicaRecord, core::kParameterPrefix},
     {"buffers when the forward pass begins", core::kReplicaRecord, core::kBufferPrefix},
+    {"clipping of gradients", core::kClipRecord, ""},
+    {"loss scale", core::kScalerRecord, ""},
     {"gradients", core::kStepRecord, core::kGradientPrefix},
     {"learning rates", core::kStepRecord, core::kLearningRatePrefix},
     {"optimizer state", core::kStepRecord, core::kStatePrefix},
@@ -42,8 +44,6 @@ void put(std::string& bytes, const void* value, std::size_t size) {
 core::Digest digest_of(const std::string& bytes) {
   return core::digest_leaf(std::as_bytes(std::span(bytes)));
 }
-
-core::Digest digest_of(double number) { return {std::bit_cast<std::uint64_t>(number), 1}; }
 
 /// Of the bytes, and of what they are read as.
 core::Digest digest_of(const core::TensorRecord& tensor, std::string& scratch) {
@@ -65,13 +65,27 @@ ReplicaItems items_below(const core::OpRecord& record,
   for (const core::Argument& argument : record.arguments) {
     const auto* number = std::get_if<double>(&argument.value.data);
     if (number != nullptr && argument.name.starts_with(prefix)) {
-      items.push_back({argument.name.substr(cut), digest_of(*number)});
+      items.push_back({argument.name.substr(cut), digest_of_number(*number)});
     }
   }
   for (const core::TensorRecord& tensor : record.tensors) {
     if (!core::is_output(tensor) || !tensor.slot.starts_with(prefix)) continue;
     if (tensor.state == core::ContentState::kHashed) {
       items.push_back({tensor.slot.substr(cut), digest_of(tensor, scratch)});
+    } else {
+      ++unread;
+    }
+  }
+  std::ranges::sort(items, {}, &ReplicaItem::name);
+  return items;
+}
+
+/// All that is one number, by name.
+ReplicaItems numbers_of(const core::OpRecord& record, std::uint64_t& unread) {
+  ReplicaItems items;
+  for (std::size_t i = 0; i < std::min(record.results.size(), record.arguments.size()); ++i) {
+    if (const auto number = core::number_in(record, record.results[i])) {
+      items.push_back({record.arguments[i].name, digest_of_number(*number)});
     } else {
       ++unread;
     }
@@ -121,9 +135,13 @@ class RankReader {
 
   void add_draw(const core::OpRecord& record) {
     if (!record.generator) return;
-    ++found_.drawing;
-    draws_ += fmt::format(
-        "{} {} {}\n", record.step, record.generator->seed, record.generator->position_before);
+    StepDraws& step = found_.draws[record.step];
+    if (step.draws++ == 0) step.seed = record.generator->seed;
+    std::string line;
+    put(line, &step.digest, sizeof step.digest);
+    put(line, &record.generator->seed, sizeof record.generator->seed);
+    put(line, &record.generator->position_before, sizeof record.generator->position_before);
+    step.digest = digest_of(line);
   }
 
   void add_batch(const core::OpRecord& record, std::string_view prefix = {}) {
@@ -138,12 +156,37 @@ class RankReader {
     const auto* norm = core::argument_as<double>(record, core::kGradientNorm);
     if (norm != nullptr && *norm > 0) found_.has_gradients = true;
     if (!wrapped_ && record.step < 2) add_gradients(record);
-    add_kinds(record, core::kStepRecord);
+    begin(record);
+    add_kinds(record, core::kStepRecord, record.step);
+    stepped_ = record.step;
   }
 
   void add_replica(const core::OpRecord& record) {
     add_batch(record, kInputPrefix);
-    add_kinds(record, core::kReplicaRecord);
+    begin(record);
+    add_kinds(record, core::kReplicaRecord, record.step);
+    const auto* through = core::argument_as<double>(record, core::kThroughWrapper);
+    if (through != nullptr && *through == 0) found_.past_wrapper.insert(record.step);
+  }
+
+  /// A norm is that of all replicas, and of nothing that is a rank's own.
+  void add_clipping(const core::OpRecord& record) {
+    const ReplicaItems local = local_norms_of(record);
+    const bool has_own = std::ranges::any_of(local, [&](const ReplicaItem& item) {
+      const std::string_view name =
+          std::string_view(item.name).substr(core::kLocalNormPrefix.size());
+      return apart_.contains(name.substr(0, name.find(core::kAxesMark)));
+    });
+    if (!has_own && has_replicas()) add_kinds(record, core::kClipRecord, record.step);
+  }
+
+  /// It comes behind the step that it was for, if that was made.
+  void add_scale(const core::OpRecord& record) {
+    const bool stepped = stepped_ && *stepped_ + 1 == record.step;
+    stepped_.reset();
+    if (has_replicas()) {
+      add_kinds(record, core::kScalerRecord, stepped ? record.step - 1 : record.step);
+    }
   }
 
   void add_exchange(const RankExchange& exchange) { found_.exchanges.add(exchange); }
@@ -152,7 +195,6 @@ class RankReader {
     found_.data = rank_data(data);
     found_.exchanges.inside = exchanges.inside();
     for (const auto& [step, lines] : inputs_) found_.inputs[step] = digest_of(lines);
-    found_.draws = digest_of(draws_);
     for (const auto& [name, seen] : gradients_) {
       if (seen.size() != 2 || seen.front() == seen.back()) continue;
       std::string both;
@@ -170,12 +212,20 @@ class RankReader {
     }
   }
 
-  void add_kinds(const core::OpRecord& record, std::string_view name) {
-    if (ordinals_.empty()) {
-      std::uint64_t ignored = 0;
-      found_.beginning = items_below(record, core::kParameterPrefix, ignored);
-    }
-    const std::uint32_t ordinal = ordinals_[{record.step, name}]++;
+  void begin(const core::OpRecord& record) {
+    std::uint64_t ignored = 0;
+    if (!begun_) found_.beginning = items_below(record, core::kParameterPrefix, ignored);
+    begun_ = true;
+  }
+
+  /// Ranks that have nothing in common may train models of their own.
+  [[nodiscard]] bool has_replicas() const {
+    return std::ranges::any_of(
+        found_.beginning, [&](const ReplicaItem& item) { return !apart_.contains(item.name); });
+  }
+
+  void add_kinds(const core::OpRecord& record, std::string_view name, std::uint32_t step) {
+    const std::uint32_t ordinal = ordinals_[{step, name}]++;
     for (std::size_t k = 0; k < kReplicaKinds; ++k) {
       const auto kind = static_cast<ReplicaKind>(k);
       if (rule_of(kind).record != name) continue;
@@ -185,8 +235,7 @@ class RankReader {
         parts[part].push_back(std::move(item));
       }
       for (const auto& [part, items] : parts) {
-        found_.roots[{record.step, kind, ordinal, part}] = {
-            root_of(items), record.index, items.size()};
+        found_.roots[{step, kind, ordinal, part}] = {root_of(items), record.index, items.size()};
       }
     }
   }
@@ -197,10 +246,33 @@ class RankReader {
   std::map<std::string, std::vector<core::Digest>> gradients_;  ///< of the first two steps
   std::map<std::pair<std::uint32_t, std::string_view>, std::uint32_t> ordinals_;
   std::map<std::uint32_t, std::string> inputs_;
-  std::string draws_;
+  bool begun_ = false;
+  std::optional<std::uint32_t> stepped_;  ///< since a loss scale was updated
 };
 
 }  // namespace
+
+core::Digest digest_of_number(double number) noexcept {
+  // Of NaN any is as good as another.
+  if (std::isnan(number)) number = std::numeric_limits<double>::quiet_NaN();
+  return {std::bit_cast<std::uint64_t>(number), 1};
+}
+
+std::optional<double> number_of(core::Digest digest) noexcept {
+  return digest.low == 1 ? std::optional(std::bit_cast<double>(digest.high)) : std::nullopt;
+}
+
+ReplicaItems local_norms_of(const core::OpRecord& record) {
+  ReplicaItems items;
+  if (record.op->name != core::kClipRecord) return items;
+  for (const core::Argument& argument : record.arguments) {
+    const auto* norm = std::get_if<double>(&argument.value.data);
+    if (norm != nullptr && argument.name.starts_with(core::kLocalNormPrefix)) {
+      items.push_back({argument.name, digest_of_number(*norm)});
+    }
+  }
+  return items;
+}
 
 std::string_view replica_kind_name(ReplicaKind kind) noexcept {
   return kRules.at(static_cast<std::size_t>(kind)).name;
@@ -218,7 +290,9 @@ ReplicaItems items_of(const core::OpRecord& record,
                       ReplicaKind kind,
                       const SetAside& apart,
                       std::uint64_t& unread) {
-  ReplicaItems items = items_below(record, rule_of(kind).prefix, unread);
+  const std::string_view prefix = rule_of(kind).prefix;
+  if (prefix.empty()) return numbers_of(record, unread);
+  ReplicaItems items = items_below(record, prefix, unread);
   if (kind == ReplicaKind::kLearningRates) return items;
   std::erase_if(items, [&](const ReplicaItem& item) {
     const std::string_view name = item.name;
@@ -242,6 +316,8 @@ RankRoots read_rank(const core::DumpSource& dump, std::uint32_t rank, const SetA
     data.see(i, head);
     if (name == core::kReplicaRecord) reader.add_replica(dump.op(i));
     if (name == core::kStepRecord) reader.add_step(dump.op(i));
+    if (name == core::kClipRecord) reader.add_clipping(dump.op(i));
+    if (name == core::kScalerRecord) reader.add_scale(dump.op(i));
     if (name == core::kBatchRecord) reader.add_batch(dump.op(i));
   }
   return reader.finish(exchanges, data.finish());

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -31,6 +32,13 @@ using ReplicaItems = std::vector<ReplicaItem>;
 
 /// Names of parameters that are no replicas.
 using SetAside = std::set<std::string, std::less<>>;
+
+/// The digest of a number, and the inverse: empty of that of a tensor.
+core::Digest digest_of_number(double number) noexcept;
+std::optional<double> number_of(core::Digest digest) noexcept;
+
+/// What the record of a clipping says of each gradient before it, `local.NAME`; empty of others.
+ReplicaItems local_norms_of(const core::OpRecord& record);
 
 /// The operator whose record holds a kind.
 std::string_view record_of(ReplicaKind kind) noexcept;
@@ -85,15 +93,22 @@ struct RankData {
   std::vector<LoaderRead> loaders;
 };
 
+/// What a rank drew for its model in a step.
+struct StepDraws {
+  core::Digest digest;  ///< of seed and position of each
+  std::uint64_t draws = 0;
+  std::uint64_t seed = 0;  ///< of the first
+};
+
 /// What one rank says, by one digest a moment.
 struct RankRoots {
   std::map<ReplicaMoment, ReplicaRoot> roots;
   std::map<std::uint32_t, core::Digest> inputs;  ///< of all batches and inputs of a step
   std::uint32_t steps = 0;                       ///< that its optimizer made
   bool has_gradients = false;                    ///< one that was not 0
-  core::Digest draws;                            ///< seed and position of each draw of the model
-  std::uint64_t drawing = 0;                     ///< how many these are
-  std::uint64_t unread = 0;                      ///< tensors without a digest
+  std::map<std::uint32_t, StepDraws> draws;
+  std::set<std::uint32_t> past_wrapper;  ///< steps whose forward pass did not come through it
+  std::uint64_t unread = 0;              ///< tensors without a digest
   ExchangeRoots exchanges;
   RankData data;
   /// Parameters before the first step, those set aside as well; behind it where they were not seen

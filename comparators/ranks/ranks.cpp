@@ -16,6 +16,7 @@
 #include "comparators/ranks/rank_roots.h"
 #include "core/digest/digest.h"
 #include "core/text/text.h"
+#include "core/trace/program_records.h"
 #include "core/trace/run_manifest.h"
 
 namespace repro_check::comparators {
@@ -89,6 +90,10 @@ class ReplicaComparison {
     difference.kind = key.kind;
     difference.step = key.step;
     difference.of = held.front().root->items;
+    difference.past_wrapper = std::ranges::any_of(
+        read_, [&](const RankRead* rank) { return rank->roots.past_wrapper.contains(key.step); });
+    difference.beside_parts = (!reads_.apart.empty() || report_.alone > 0) &&
+                              std::ranges::none_of(reads_.ranks, &RankRead::wrapped);
     const bool has_majority = roots[0].second > roots[1].second;
     for (const auto& [rank, root] : held) {
       const bool is_odd = root->digest != roots.front().first;
@@ -99,23 +104,59 @@ class ReplicaComparison {
       }
     }
     name_items(roots, difference);
+    put_numbers(held, difference);
     return difference;
+  }
+
+  /// What the first name is on the ranks, where it is a number.
+  void put_numbers(const std::vector<Held>& held, ReplicaDifference& difference) const {
+    constexpr std::size_t kShown = 4;
+    if (difference.names.empty()) return;
+    const std::string& name = difference.names.front();
+    const bool tied = difference.odd.empty() && name.starts_with(core::kFoundInfPrefix);
+    std::set<core::Digest> seen;
+    for (const auto& [rank, root] : held) {
+      const ReplicaItems& items = reads_.items.at(root->digest);
+      const auto item = std::ranges::find(items, name, &ReplicaItem::name);
+      const auto number = item == items.end() ? std::nullopt : number_of(item->digest);
+      if (!number) continue;
+      if (tied && *number != 0) {  // it needs no majority to say what overflowed
+        difference.odd.push_back(rank->state.recording.rank);
+        difference.rank = rank->state.recording.rank;
+        difference.op = root->op;
+      }
+      if (difference.numbers.size() < kShown && seen.insert(root->digest).second) {
+        difference.numbers.push_back({rank->state.recording.rank, *number});
+      }
+    }
   }
 
   void name_items(const std::vector<std::pair<core::Digest, std::size_t>>& roots,
                   ReplicaDifference& difference) const {
     std::map<std::string_view, std::set<core::Digest>> by_name;
     std::map<std::string_view, std::size_t> having;
+    std::map<std::string_view, std::set<core::Digest>> clipped;  // by name, the roots beside it
     for (const auto& [root, ranks] : roots) {
       const auto found = reads_.items.find(root);
       if (found == reads_.items.end()) return;  // equal in one part of the ranks, and in another
       for (const ReplicaItem& item : found->second) {
+        if (item.name.starts_with(core::kLocalNormPrefix)) {
+          const std::string_view name = item.name;
+          clipped[name.substr(0, name.find(core::kShardMark))].insert(root);
+        }
         by_name[item.name].insert(item.digest);
         ++having[item.name];
       }
     }
-    difference.of = by_name.size();
+    difference.other_parameters = std::ranges::any_of(
+        clipped, [&](const auto& entry) { return entry.second.size() != roots.size(); });
+    difference.of = 0;
     for (const auto& [name, digests] : by_name) {
+      if (name.starts_with(core::kLocalNormPrefix)) {
+        difference.follows = difference.follows || digests.size() > 1;
+        continue;
+      }
+      ++difference.of;
       if (digests.size() > 1 || having[name] != roots.size()) difference.names.emplace_back(name);
     }
   }
@@ -229,26 +270,78 @@ class ReplicaComparison {
          "drop_last=True of DistributedSampler leaves some out instead"});
   }
 
+  /// Ranks that drew the same to the end: from their first draw on they were seeded alike, from a
+  /// later step on they have one generator's state. What comes behind the last step is no training.
   void find_equal_draws() {
-    std::map<core::Digest, std::vector<std::uint32_t>> drawers;
-    std::uint64_t draws = 0;
+    std::map<core::Digest, std::vector<const RankRead*>> drawers;  // by what they drew last
     for (const RankRead* rank : read_) {
-      if (rank->roots.drawing == 0) continue;
-      drawers[rank->roots.draws].push_back(rank->state.recording.rank);
-      draws = rank->roots.drawing;
+      const auto behind = rank->roots.draws.lower_bound(rank->roots.steps);
+      if (behind != rank->roots.draws.begin()) {
+        drawers[std::prev(behind)->second.digest].push_back(rank);
+      }
     }
     for (const auto& [digest, ranks] : drawers) {
-      if (ranks.size() < 2) continue;
+      if (ranks.size() > 1) note_equal_draws(ranks);
+    }
+  }
+
+  void note_equal_draws(const std::vector<const RankRead*>& ranks) {
+    const auto& draws = ranks.front()->roots.draws;
+    const auto first = draws.begin()->first;
+    std::uint32_t since = first;
+    for (const RankRead* rank : ranks) {
+      const auto& other = rank->roots.draws;
+      auto one = draws.rbegin();
+      auto two = other.rbegin();
+      while (one != draws.rend() && two != other.rend() && one->first == two->first &&
+             one->second.digest == two->second.digest) {
+        ++one;
+        ++two;
+      }
+      if (one != draws.rend()) since = std::max(since, one->first + 1);
+    }
+    std::uint64_t count = 0;
+    for (auto step = draws.lower_bound(since); step != draws.end(); ++step) {
+      count += step->second.draws;
+    }
+    std::vector<std::uint32_t> numbers;
+    for (const RankRead* rank : ranks) numbers.push_back(rank->state.recording.rank);
+    const std::string who = fmt::format("{}", fmt::join(numbers, ", "));
+    if (since == first) {
       report_.findings.push_back(
           {RankFinding::Weight::kSuspicion,
-           fmt::format(
-               "masks are copies: ranks {} made all of their {} draws from one seed, at the "
-               "same places",
-               fmt::join(ranks, ", "),
-               draws),
+           fmt::format("masks are copies: ranks {} made all of their {} draws from one seed, at "
+                       "the same places",
+                       who,
+                       count),
            "seed each rank with its number behind the initialisation: torch.manual_seed(seed + "
            "rank)"});
+      return;
     }
+    report_.findings.push_back(
+        {RankFinding::Weight::kSuspicion,
+         fmt::format("another rank's generator was restored: from step {} on ranks {} made all of "
+                     "their {} draws from one seed ({}), at the same places; before it they drew "
+                     "from {}",
+                     since,
+                     who,
+                     count,
+                     draws.lower_bound(since)->second.seed,
+                     seeds_before(ranks, since)),
+         "save the state of the generators of every rank, and restore on each its own"});
+  }
+
+  /// `seed 5 on rank 0, seed 6 on rank 1`
+  static std::string seeds_before(const std::vector<const RankRead*>& ranks, std::uint32_t step) {
+    constexpr std::size_t kShown = 4;
+    std::vector<std::string> seeds;
+    for (const RankRead* rank : ranks) {
+      const auto at = rank->roots.draws.lower_bound(step);
+      if (at == rank->roots.draws.begin() || seeds.size() == kShown) continue;
+      seeds.push_back(fmt::format(
+          "seed {} on rank {}", std::prev(at)->second.seed, rank->state.recording.rank));
+    }
+    return fmt::format("{}", fmt::join(seeds, ", "));
   }
 
   void find_frozen() {
@@ -286,12 +379,16 @@ std::optional<std::uint32_t> number_fact(const core::RunManifest& manifest, std:
 
 const ReplicaDifference* RanksReport::leading() const noexcept {
   const ReplicaDifference* leading = nullptr;
+  const ReplicaDifference* following = nullptr;
   for (const ReplicaTally& tally : kinds) {
-    if (tally.first && (leading == nullptr || tally.first->step < leading->step)) {
+    if (!tally.first) continue;
+    if (tally.first->follows) {
+      following = &*tally.first;
+    } else if (leading == nullptr || tally.first->step < leading->step) {
       leading = &*tally.first;
     }
   }
-  return leading;
+  return leading != nullptr ? leading : following;
 }
 
 std::uint64_t RanksReport::compared() const noexcept {
@@ -300,8 +397,72 @@ std::uint64_t RanksReport::compared() const noexcept {
   return items;
 }
 
+namespace {
+
+RankCause cause_of_clipping(const ReplicaDifference& first) noexcept {
+  if (first.names.empty()) {
+    return {"gradients are clipped by other norms",
+            "parts of the ranks are equal each, and clip otherwise than the others",
+            "look for a norm that is not that of all ranks, and for other values of max_norm"};
+  }
+  if (std::ranges::find(first.names, core::kClippedNorm) == first.names.end()) {
+    return {"gradients are clipped to other norms",
+            "the norm that they are clipped by is the same on all ranks",
+            "give clip_grad_norm_() the same max_norm and norm_type on every rank"};
+  }
+  if (first.other_parameters) {
+    return {"gradients are clipped by other norms",
+            "the ranks do not clip the same parameters",
+            "clip the same parameters on every rank, by the norm of all of them"};
+  }
+  if (first.follows) {
+    return {"gradients are clipped by other norms",
+            "the gradients are not the same on all ranks before they are clipped",
+            "reduce the gradients before their norm is taken"};
+  }
+  return {"gradients are clipped by other norms",
+          "what ranks hold alike of the gradients is the same before they are clipped, so each "
+          "norm is that of what one rank holds",
+          "clip by the norm of all shards: sum the squares over the ranks that hold them, or leave "
+          "it to DTensor, or to clip_grad_norm_() of FullyShardedDataParallel"};
+}
+
+RankCause cause_of_gradients(const ReplicaDifference& first) noexcept {
+  if (first.names.empty()) {
+    return {"gradients not reduced",
+            "parts of the ranks are equal each, and have other gradients than the others",
+            "look for a reduction that does not reach all ranks: a group of those of one "
+            "machine alone, or a parameter that it leaves out"};
+  }
+  if (first.past_wrapper) {
+    return {"the model was called past its wrapper",
+            "the forward pass of this step did not come through DistributedDataParallel, which "
+            "reduces gradients only of those that do",
+            "call the wrapper itself, not wrapper.module, nor the module that it was made of"};
+  }
+  if (first.beside_parts) {
+    return {"replicated weights with partial gradients",
+            "they are the same on all ranks, beside parameters of which each rank holds its "
+            "own part, and on each they have the gradient of what that part did",
+            "sum their gradients over the ranks that share the work before the optimizer reads "
+            "them, as sequence parallelism needs it of the weights of norms, or distribute the "
+            "module by torch.distributed.tensor.parallel"};
+  }
+  if (first.names.size() == first.of) {
+    return {"gradients not reduced",
+            "no gradient is the same on all ranks when the optimizer reads it",
+            "let the last micro-batch of a step run outside of no_sync(), and call the model by "
+            "its wrapper"};
+  }
+  return {"some gradients not reduced",
+          "the others are the same on all ranks when the optimizer reads them",
+          "look for parameters that the reduction leaves out: replaced after wrapping, unused in "
+          "some passes (find_unused_parameters), or skipped by a condition"};
+}
+
+}  // namespace
+
 RankCause cause_of(const ReplicaDifference& first) noexcept {
-  const bool all = first.names.size() == first.of;
   switch (first.kind) {
     case ReplicaKind::kEntryParameters:
       if (first.step == 0) {
@@ -318,25 +479,21 @@ RankCause cause_of(const ReplicaDifference& first) noexcept {
       return {"running statistics drift apart",
               "buffers are not handed out before the forward pass",
               "leave broadcast_buffers of DistributedDataParallel on, or use SyncBatchNorm"};
+    case ReplicaKind::kClipping:
+      return cause_of_clipping(first);
+    case ReplicaKind::kLossScale:
+      if (first.names.empty() || !first.names.front().starts_with(core::kFoundInfPrefix)) {
+        return {"loss scales differ",
+                "the ranks skip the same steps",
+                "load the state of the scaler on every rank, and update it on all of them alike"};
+      }
+      return {"skipped steps differ",
+              "found_inf was not reduced: ranks whose gradients overflow skip the step, and the "
+              "others make it",
+              "let every rank know of an overflow on any: reduce gradients before unscale_(), or "
+              "found_inf itself where each rank holds a part of them (ShardedGradScaler)"};
     case ReplicaKind::kGradients:
-      if (first.names.empty()) {
-        return {"gradients not reduced",
-                "parts of the ranks are equal each, and have other gradients than the others",
-                "look for a reduction that does not reach all ranks: a group of those of one "
-                "machine alone, or a parameter that it leaves out"};
-      }
-      if (all) {
-        return {
-            "gradients not reduced",
-            "no gradient is the same on all ranks when the optimizer reads it",
-            "let the last micro-batch of a step run outside of no_sync(), and call the model by "
-            "its wrapper"};
-      }
-      return {
-          "some gradients not reduced",
-          "the others are the same on all ranks when the optimizer reads them",
-          "look for parameters that the reduction leaves out: replaced after wrapping, unused in "
-          "some passes (find_unused_parameters), or skipped by a condition"};
+      return cause_of_gradients(first);
     case ReplicaKind::kLearningRates:
       return {"learning rates differ",
               "the gradients are the same on all ranks",

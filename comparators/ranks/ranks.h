@@ -24,6 +24,8 @@ namespace repro_check::comparators {
 enum class ReplicaKind : std::uint8_t {
   kEntryParameters,  ///< when the first forward pass of a step begins
   kEntryBuffers,     ///< at the same moment: behind it they are each rank's own
+  kClipping,         ///< the norm that gradients are clipped by, and to which
+  kLossScale,        ///< behind the step that it was for, with what overflowed there
   kGradients,        ///< when the optimizer has read them
   kLearningRates,
   kOptimizerState,  ///< behind the step of the optimizer, like the parameters
@@ -65,6 +67,12 @@ struct RankState {
   [[nodiscard]] bool is_read() const noexcept { return message.empty(); }
 };
 
+/// A number as one rank has it.
+struct RankNumber {
+  std::uint32_t rank = 0;
+  double value = 0;
+};
+
 /// Where ranks part in one kind, for the first time.
 struct ReplicaDifference {
   ReplicaKind kind = ReplicaKind::kParameters;
@@ -76,6 +84,15 @@ struct ReplicaDifference {
   std::vector<std::uint32_t> odd;
   std::uint32_t rank = 0;  ///< one that differs: an odd one, or the last
   std::uint64_t op = 0;    ///< op index there of the record that holds it
+  /// Of the first name, where it is a number: as many as there are different ones, of which a few.
+  std::vector<RankNumber> numbers;
+  /// Of what is clipped: the gradients differ before it, of which no earlier record tells.
+  bool follows = false;
+  bool other_parameters = false;  ///< of what is clipped: the ranks clip other ones
+  bool past_wrapper = false;  ///< the forward pass of that step did not come through the wrapper
+  /// Without a wrapper, where other parameters are each rank's own part: what is the same on all
+  /// of them has on each the gradient of that part.
+  bool beside_parts = false;
 };
 
 struct ReplicaTally {

@@ -24,6 +24,11 @@ inline constexpr std::string_view kBatchRecord = "repro_check::batch";
 /// What one of several replicas has when the first forward pass of a step begins: `input[0]`,
 /// `param.NAME`, `buffer.NAME`.
 inline constexpr std::string_view kReplicaRecord = "repro_check::replica";
+/// Gradients were clipped by their norm.
+inline constexpr std::string_view kClipRecord = "repro_check::clip_grad";
+/// A loss scale was updated, behind the step that it was for: of each optimizer and device
+/// `found_inf[0].cpu`, not 0 where that step was skipped, and the `scale` from here on.
+inline constexpr std::string_view kScalerRecord = "repro_check::grad_scaler";
 /// A group of ranks that exchange something: its name and the ranks that are its members, in its
 /// order. One that is made later may have the name of one that is gone.
 inline constexpr std::string_view kGroupRecord = "repro_check::group";
@@ -56,6 +61,22 @@ inline constexpr std::string_view kCollectiveSequence = "sequence";
 inline constexpr std::string_view kMessageTag = "tag";
 inline constexpr std::string_view kMessageTo = "to";
 inline constexpr std::string_view kMessageFrom = "from";
+/// Of kReplicaRecord, where there is a wrapper: 0 where the forward pass did not come through it.
+inline constexpr std::string_view kThroughWrapper = "through_wrapper";
+/// Of kClipRecord, beside `max_norm` and, where it is known, `norm_type`: the norm that it was done
+/// by. As arguments beside them, where there are several ranks, what this one holds of each
+/// gradient before it is clipped, `local.NAME`: its L2 norm, behind the name of a part the axes of
+/// the mesh that it is a part along (`local.weight@0:1/2|dp`); of all of these how many elements,
+/// and the coarsest machine epsilon.
+inline constexpr std::string_view kClippedNorm = "norm";
+inline constexpr std::string_view kClippedNormType = "norm_type";
+inline constexpr std::string_view kLocalPrefix = "local";
+inline constexpr std::string_view kLocalNormPrefix = "local.";
+inline constexpr std::string_view kLocalElements = "local_elements";
+inline constexpr std::string_view kLocalEpsilon = "local_epsilon";
+inline constexpr char kAxesMark = '|';
+/// Of kScalerRecord.
+inline constexpr std::string_view kFoundInfPrefix = "found_inf";
 /// Of kRegionRecord: how many operators were traced into the compiled code.
 inline constexpr std::string_view kRegionOperators = "operators";
 /// Of kOrderRecord, which is of what samples a loader makes the next batch, at the place where the

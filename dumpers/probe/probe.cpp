@@ -13,10 +13,13 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -211,6 +214,11 @@ capture::NamedValues samples_of_batch(const capture::NamedValues& values) {
   return {{std::string(core::kSampleDigests), std::move(digests)}};
 }
 
+/// Whether the front end tells it of what the record holds already.
+bool is_said_beside(std::string_view record, std::string_view name) {
+  return record == core::kClipRecord && name.starts_with(core::kLocalPrefix);
+}
+
 /// What is said beside the values of a record, and compared by nobody.
 capture::NamedValues following_from(std::string_view record, const capture::NamedValues& values) {
   if (record == core::kStepRecord) return numbers_of_step(values);
@@ -397,13 +405,27 @@ void repro_check_values(const char* record,
                         const double* numbers) {
   when_active([&](capture::Capture& capture) {
     capture::NamedValues values;
+    capture::NamedValues follows;
     values.reserve(count);
     for (std::size_t i = 0; i < count; ++i) {
-      values.emplace_back(
-          names[i],
-          tensors[i] == nullptr ? c10::IValue(numbers[i]) : c10::IValue(borrowed(tensors[i])));
+      (is_said_beside(record, names[i]) ? follows : values)
+          .emplace_back(
+              names[i],
+              tensors[i] == nullptr ? c10::IValue(numbers[i]) : c10::IValue(borrowed(tensors[i])));
     }
-    capture.record_values(record, values, following_from(record, values));
+    std::ranges::move(following_from(record, values), std::back_inserter(follows));
+    capture.record_values(record, values, follows);
+  });
+}
+
+void repro_check_norms(std::size_t count, void* const* tensors, double* norms) {
+  std::fill_n(norms, count, std::numeric_limits<double>::quiet_NaN());
+  when_active([&](capture::Capture&) {
+    const c10::impl::ExcludeDispatchKeyGuard unseen(capture::kCaptureKey);
+    for (std::size_t i = 0; i < count; ++i) {
+      const at::Tensor tensor = borrowed(tensors[i]);
+      norms[i] = capture::l2_norm(std::span(&tensor, 1)).value_or(norms[i]);
+    }
   });
 }
 

@@ -62,6 +62,10 @@ void repro_check_values(const char* record,
                         void* const* tensors,
                         const double* numbers);
 
+/// L2 norms of tensors; NaN of one that cannot be read.
+/// @param norms  filled in, one for each
+void repro_check_norms(std::size_t count, void* const* tensors, double* norms);
+
 /// Where the calling thread stands in Python; equal places are one. Null where it runs none.
 const void* repro_check_place();
 

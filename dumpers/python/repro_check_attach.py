@@ -56,6 +56,7 @@ def _hook_imports(**more):
     _hooks["torch"] = _on_torch
     _hooks["torch.utils.data.dataloader"] = _on_dataloader
     _hooks["torch.distributed.distributed_c10d"] = _on_distributed
+    _hooks["torch.nn.parallel.distributed"] = _on_wrapper
     _hooks["torch._dynamo.callback"] = _on_compiler
     _hooks["torch._dynamo.guards"] = _on_guards
     _hooks["torch._dynamo.output_graph"] = _on_compiled_graph
@@ -452,6 +453,22 @@ def _tell_groups_behind(module, package, name):
             setattr(place, name, make)
 
 
+def _on_wrapper(module):
+    """That there are replicas is known where the wrapper is made: it may be that nobody calls it."""
+    import functools
+
+    cls = module.DistributedDataParallel
+    original = cls.__init__
+    note = _guarded(lambda: _recording and _recording.attached and _recording.wraps(cls.__name__))
+
+    @functools.wraps(original)
+    def __init__(wrapper, *args, **kwargs):
+        original(wrapper, *args, **kwargs)
+        note()
+
+    cls.__init__ = __init__
+
+
 def _on_compiler(module):
     """What a compiler runs to compile is none of the program's computation."""
     import contextlib
@@ -545,6 +562,25 @@ def _held_here(name, tensor):
     return name + ("@" + ",".join(parts) if parts else ""), tensor._local_tensor
 
 
+def _axes_of(tensor):
+    """Along which axes of its mesh a DTensor is in parts: `|dp,tp`."""
+    spec = getattr(tensor, "_spec", None)
+    if spec is None or not hasattr(tensor, "_local_tensor"):
+        return ""
+    axes = spec.mesh.mesh_dim_names or range(spec.mesh.ndim)
+    parted = [str(axis) for axis, placement in zip(axes, spec.placements) if not placement.is_replicate()]
+    return "|" + ",".join(parted) if parted else ""
+
+
+def _read_again(parameters):
+    """What a function may be given in place of `parameters`, and what holds the same: an iterator can be read
+    once. One that was a generator is one again, since functions tell them apart."""
+    if not hasattr(parameters, "__next__"):
+        return parameters, parameters
+    read = list(parameters)
+    return (each for each in read), read
+
+
 def grad_scaler(torch):
     """Its class, of automatic mixed precision."""
     return getattr(getattr(torch, "amp", None), "GradScaler", None) or torch.cuda.amp.GradScaler
@@ -629,6 +665,7 @@ class _Recording:
         self.joins = False  # a process group, not just launched as one of several
         self.groups = {}  # of ranks: address -> name
         self.wrapped = False  # a module, to be replicated
+        self.through = False  # the forward pass that begins came through its wrapper
         self.enters = False  # the first forward pass of a step is to come, of one of several replicas
         self.numbers = {}  # id of a module -> its number
         self.kept = {}  # id -> weak reference, which says when the id is free again
@@ -655,6 +692,7 @@ class _Recording:
             function.restype = self.ctypes.c_char_p
         probe.repro_check_operators.restype = self.ctypes.c_uint64
         probe.repro_check_fork_thread.restype = self.ctypes.c_uint32
+        probe.repro_check_norms.restype = None
         probe.repro_check_place.restype = self.ctypes.c_void_p
         probe.repro_check_order.restype = None
 
@@ -825,12 +863,21 @@ class _Recording:
     def _enter_replica(self, module, args):
         """What a replica has when its forward pass begins: behind the wrapper, which may hand out buffers."""
         if type(module).__name__ in _WRAPPERS:
+            self.through = True
             return
         self.enters = False
         values = _leaves("input", args)
         for prefix, tensors in (("param", module.named_parameters()), ("buffer", module.named_buffers())):
             values += [(f"{prefix}.{self.names.get(id(tensor), name)}", tensor) for name, tensor in tensors]
+        if self.wrapped:
+            values.append(("through_wrapper", float(self.through)))
+        self.through = False
         self.record("repro_check::replica", values)
+
+    def wraps(self, name):
+        if not self.wrapped and not self.ended:
+            self.probe.repro_check_fact(b"distributed.wrapper", name.encode())
+            self.wrapped = True
 
     def _number(self, module):
         _guarded(self._name_root)(module)
@@ -841,9 +888,7 @@ class _Recording:
         are those of named_modules(), of others its class stands before them."""
         wrapper = root if type(root).__name__ in _WRAPPERS else None
         if wrapper is not None:
-            if not self.wrapped:
-                self.probe.repro_check_fact(b"distributed.wrapper", type(wrapper).__name__.encode())
-            self.wrapped = True
+            self.wraps(type(wrapper).__name__)
             self.probe.repro_check_expect_reductions()
             root = wrapper.module
         kind = type(root).__name__
@@ -1007,17 +1052,70 @@ class _Recording:
     def _watch_clipping(self):
         import functools
 
-        original = self.torch.nn.utils.clip_grad_norm_
+        utils = self.torch.nn.utils
+        original = utils.clip_grad_norm_
 
         @functools.wraps(original)
-        def clip_grad_norm_(parameters, max_norm, *args, **kwargs):
-            norm = original(parameters, max_norm, *args, **kwargs)
-            self.record("repro_check::clip_grad", _guarded(
-                lambda: _leaves("norm", norm) + _leaves("max_norm", max_norm))() or [])
+        def clip_grad_norm_(parameters, max_norm, norm_type=2.0, *args, **kwargs):
+            parameters, given = _read_again(parameters)
+            held = _guarded(self._held_norms)(given)
+            norm = original(parameters, max_norm, norm_type, *args, **kwargs)
+            self._record_clipping(norm, max_norm, norm_type, held)
             return norm
 
         for name in ("torch.nn.utils", original.__module__):
             setattr(sys.modules[name], original.__name__, clip_grad_norm_)
+        if hasattr(utils, "clip_grads_with_norm_"):
+            self._watch_clipping_in_two(utils)
+
+    def _watch_clipping_in_two(self, utils):
+        """By a norm that the program has made more of than get_total_norm() knew. Inside of clip_grad_norm_()
+        the same two have other names."""
+        import functools
+
+        total, clip = utils.get_total_norm, utils.clip_grads_with_norm_
+        known = [None]  # type of the norm that was asked for last
+
+        @functools.wraps(total)
+        def get_total_norm(tensors, norm_type=2.0, *args, **kwargs):
+            known[0] = norm_type
+            return total(tensors, norm_type, *args, **kwargs)
+
+        @functools.wraps(clip)
+        def clip_grads_with_norm_(parameters, max_norm, total_norm, *args, **kwargs):
+            parameters, given = _read_again(parameters)
+            held = _guarded(self._held_norms)(given)
+            result = clip(parameters, max_norm, total_norm, *args, **kwargs)
+            self._record_clipping(total_norm, max_norm, known[0], held)
+            return result
+
+        utils.get_total_norm, utils.clip_grads_with_norm_ = get_total_norm, clip_grads_with_norm_
+
+    def _record_clipping(self, norm, max_norm, norm_type, held):
+        self.record("repro_check::clip_grad", _guarded(
+            lambda: _leaves("norm", norm) + _leaves("max_norm", max_norm)
+            + ([] if norm_type is None else [("norm_type", float(norm_type))]) + (held or []))() or [])
+
+    def _held_norms(self, parameters):
+        """Of each gradient, before it is clipped, the L2 norm of what this rank holds of it; behind the name of a
+        part the axes of the mesh that it is a part along. How many elements these are, and how exact."""
+        if self.ended or not self.joins or self.compiling():
+            return []
+        given = [parameters] if is_tensor(parameters) else parameters
+        names, tensors = [], []
+        for number, parameter in enumerate(given):
+            if parameter.grad is not None:
+                name, tensor = _held_here(self.names.get(id(parameter), f"[{number}]"), parameter.grad)
+                names.append(f"local.{name}{_axes_of(parameter.grad)}")
+                tensors.append(tensor)
+        if not tensors:
+            return []
+        c, count = self.ctypes, len(tensors)
+        norms = (c.c_double * count)()
+        self.probe.repro_check_norms(c.c_size_t(count), (c.c_void_p * count)(*[t._cdata for t in tensors]), norms)
+        finfo = self.torch.finfo
+        return [*zip(names, norms), ("local_elements", float(sum(t.numel() for t in tensors))),
+                ("local_epsilon", max(finfo(t.dtype).eps for t in tensors))]
 
     def _watch_scaler(self):
         """Of automatic mixed precision: the scale, and where found_inf is not 0 the step was skipped."""

@@ -19,6 +19,9 @@ PROGRAMS = Path(__file__).resolve().parent / "programs"
 PROGRAM = PROGRAMS / "replicas.py"
 SHARDED = PROGRAMS / "sharded.py"
 GROUPS = PROGRAMS / "groups.py"
+PARALLEL = PROGRAMS / "sequence_parallel.py"
+SHARDS = bool(hasattr(getattr(torch.distributed, "fsdp", None), "fully_shard")
+              or importlib.util.find_spec("torch.distributed.fsdp._fully_shard"))
 ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}
 FORWARD = "parameters when the forward pass begins"
 BUFFERS = "buffers when the forward pass begins"
@@ -56,13 +59,13 @@ class Ranks(ToolTest):
     def others(self, report):
         return [(each["step"], each["kind"]) for each in report["inherited"]]
 
-    def assert_in_sync(self, report, ranks=2):
+    def assert_in_sync(self, report, ranks=2, **more):
         self.assertEqual(report["verdict"]["status"], "in_sync")
         self.assertEqual((report["steps"], len(report["ranks"])), (4, ranks))
         self.assertEqual(report["findings"], [])
-        items = {each["kind"]: each["items"] for each in report["kinds"]}
+        items = {each["kind"]: each["items"] for each in report["kinds"] if each["items"]}
         self.assertEqual(items, {FORWARD: 24, BUFFERS: 12, "gradients": 24, "learning rates": 4,
-                                 "optimizer state": 72, "parameters": 24})
+                                 "optimizer state": 72, "parameters": 24, **more})
 
 
 class Healthy(Ranks):
@@ -179,6 +182,18 @@ class Planted(Ranks):
         self.assertEqual([(each["weight"], each["what"].split(":")[0]) for each in report["findings"]],
                          [("suspicion", "masks are copies")])
 
+    def test_a_generator_of_another_rank(self):
+        finding, = self.planted("restored", expected=0)["findings"]
+        self.assertEqual(finding["weight"], "suspicion")
+        self.assertRegex(finding["what"], r"^another rank's generator was restored: from step 2 on ranks 0, 1 made all of "
+                         r"their 4 draws from one seed \(5\), at the same places; before it they drew from seed 5 on rank 0, "
+                         r"seed 6 on rank 1$")
+
+    def test_a_model_that_is_called_past_its_wrapper(self):
+        report = self.planted("past-wrapper")
+        self.assert_first(report, "the model was called past its wrapper", 0, "gradients",
+                          ["a.bias", "a.weight", "b.bias", "b.weight", "bn.bias", "bn.weight"], 6)
+
     def test_ranks_that_read_the_same_data(self):
         report = self.planted("same-data")
         self.assertEqual([(each["weight"], each["what"].split(":")[0]) for each in report["findings"]],
@@ -188,9 +203,7 @@ class Planted(Ranks):
         self.assertIn("weights never moved", self.planted("frozen")["findings"][0]["what"])
 
 
-@unittest.skipUnless(hasattr(getattr(torch.distributed, "fsdp", None), "fully_shard")
-                     or importlib.util.find_spec("torch.distributed.fsdp._fully_shard"),
-                     "this PyTorch has no fully_shard")
+@unittest.skipUnless(SHARDS, "this PyTorch has no fully_shard")
 class Sharded(Ranks):
     def test_shards_without_replicas(self):
         command = launched(program=SHARDED)
@@ -209,6 +222,25 @@ class Sharded(Ranks):
         first = self.ranks(1)["first"]
         self.assertEqual((first["step"], first["kind"], first["names"], first["of"]),
                          (1, FORWARD, ["2.weight@0:1/2"], 4))
+
+
+
+class InParts(Ranks):
+    """A block whose weights and whose sequence are split over two ranks."""
+
+    def test_healthy(self):
+        command = launched(program=PARALLEL)
+        bare = subprocess.run(command, capture_output=True, text=True, env=ONE_THREAD, timeout=120)
+        self.assertEqual(bare.returncode, 0, bare.stderr)
+        self.assertEqual(sorted(self.record(command).stdout.split("\n")), sorted(bare.stdout.split("\n")))
+        report = self.ranks(0)
+        self.assertEqual((report["findings"], report["replicated"]), ([], 2))
+        self.assertEqual(report["set_aside"], ["down.weight", "up.bias", "up.weight"])
+
+    def test_partial_gradients_of_a_replicated_weight(self):
+        self.record(launched("partial", program=PARALLEL))
+        self.assert_first(self.ranks(1), "replicated weights with partial gradients", 0, "gradients",
+                          ["norm.bias", "norm.weight"], 2)
 
 
 class Groups(Ranks):

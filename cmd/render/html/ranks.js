@@ -4,7 +4,7 @@
 "use strict";
 
 {
-  const COLORS = ["--origin", "--missing", "--mismatch", "--special", "--propagated", "--within"];
+  const COLORS = ["--origin", "--missing", "--trouble", "--accent", "--mismatch", "--special", "--propagated", "--within"];
   const TALL = 1024;
   const LEFT = 56;
   const FOOT = 20;

@@ -15,6 +15,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 FAULT = sys.argv[1] if len(sys.argv) > 1 else ""
+BY_HAND = ("by-hand", "skipped", "clip-skipped")
 STEPS, MICRO_BATCHES = int(os.environ.get("STEPS", "4")), 2
 
 
@@ -33,14 +34,14 @@ class Net(nn.Module):
 def all_reduce(model):
     """Without a wrapper: every gradient is averaged by hand."""
     for name, parameter in model.named_parameters():
-        if FAULT == "skipped" and name == "a.bias":
+        if (FAULT, name) in (("skipped", "a.bias"), ("clip-skipped", "b.bias")):
             continue
         dist.all_reduce(parameter.grad)
         parameter.grad /= dist.get_world_size()
 
 
 def wrapped(model):
-    if FAULT in ("by-hand", "skipped"):
+    if FAULT in BY_HAND:
         return model
     options = {}
     if FAULT == "no-broadcast":
@@ -75,6 +76,11 @@ def plant(step, rank, model, optimizer):
             own = group if other == rank else own
         for _ in range(rank):
             dist.all_reduce(torch.ones(4), group=own)
+    if FAULT == "restored" and step == 2:
+        # As a resume does that has saved the generator of one rank alone.
+        state = torch.get_rng_state()
+        dist.broadcast(state, 0)
+        torch.set_rng_state(state)
     if rank != 1 or step != 2:
         return
     if FAULT == "lost-state":
@@ -90,15 +96,25 @@ def plant(step, rank, model, optimizer):
         time.sleep(600)
 
 
+def clip(model, step, rank):
+    if not FAULT.startswith("clip"):
+        return
+    late = step == 2 and rank == 1
+    parameters = list(model.parameters())[1 if FAULT == "clip-part" and late else 0:]
+    norm = nn.utils.clip_grad_norm_((each for each in parameters), 2e-3 if FAULT == "clip-max" and late else 1e-3)
+    assert norm > 0
+
+
 def main():
     dist.init_process_group("gloo")
     rank = dist.get_rank()
     # Every rank starts with the same weights by its wrapper, which hands out those of rank 0.
-    torch.manual_seed(1 if FAULT in ("by-hand", "skipped") else 1 + rank)
+    torch.manual_seed(1 if FAULT in BY_HAND else 1 + rank)
     model = Net()
     run = wrapped(model)
     torch.manual_seed(5 if FAULT == "same-masks" else 5 + rank)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.0 if FAULT == "frozen" else 0.01)
+    scaler = torch.amp.GradScaler("cpu", init_scale=8.0) if FAULT in ("scaled", "found-inf", "scale") else None
     data = torch.Generator().manual_seed(0 if FAULT == "same-data" else rank)
     for step in range(STEPS):
         plant(step, rank, model, optimizer)
@@ -106,10 +122,19 @@ def main():
         for micro_batch in range(MICRO_BATCHES):
             with accumulates(run, micro_batch):
                 x = torch.randn(16, 8, generator=data)
-                (run(x).square().mean() / MICRO_BATCHES).backward()
+                # The module itself is what the wrapper was made of.
+                loss = (model if FAULT == "past-wrapper" else run)(x).square().mean() / MICRO_BATCHES
+                (loss if scaler is None else scaler.scale(loss)).backward()
         if run is model:
             all_reduce(model)
-        optimizer.step()
+        if scaler is not None and FAULT == "found-inf" and step == 2 and rank == 1:
+            model.a.bias.grad[0] = float("inf")
+        clip(model, step, rank)
+        if scaler is None:
+            optimizer.step()
+        else:
+            scaler.step(optimizer)
+            scaler.update(4.0 if FAULT == "scale" and step == 1 and rank == 1 else None)
     total = sum(p.double().sum().item() for p in model.parameters()).hex()
     os.write(1, f"{rank} {total}\n".encode())  # at once: the ranks share the place
     # Without these gloo's threads abort the program now and then, recorded or not.

@@ -13,6 +13,26 @@ from torch.distributed.fsdp import fully_shard
 FAULT = sys.argv[1] if len(sys.argv) > 1 else ""
 
 
+def clip(model):
+    """By a norm that is put together by hand, unless it is DTensor's own."""
+    parameters = list(model.parameters())
+    if FAULT == "clip":
+        nn.utils.clip_grad_norm_(parameters, 1e-3)
+    elif FAULT.startswith("clip-"):
+        norm = nn.utils.get_total_norm([each.grad.to_local() for each in parameters])
+        if FAULT == "clip-by-hand":
+            squares = norm.square()
+            dist.all_reduce(squares)
+            norm = (squares / (dist.get_world_size() // 2)).sqrt()
+        if FAULT == "clip-missing":  # all ranks agree, and the other shards are in no norm
+            dist.broadcast(norm, 0)
+        if FAULT == "clip-twice":
+            squares = norm.square()
+            dist.all_reduce(squares)
+            norm = squares.sqrt()
+        nn.utils.clip_grads_with_norm_(parameters, 1e-3, norm)
+
+
 def main():
     dist.init_process_group("gloo")
     rank, ranks = dist.get_rank(), dist.get_world_size()
@@ -31,6 +51,7 @@ def main():
                 model[2].weight.to_local()[0, 0] += 1e-6
         optimizer.zero_grad()
         model(torch.randn(16, 8, generator=data)).square().mean().backward()
+        clip(model)
         optimizer.step()
     total = sum(p.full_tensor().double().sum().item() for p in model.parameters()).hex()
     os.write(1, f"{rank} {total}\n".encode())
