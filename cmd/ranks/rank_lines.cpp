@@ -18,12 +18,14 @@
 namespace repro_check::cmd {
 
 using comparators::CallChain;
+using comparators::ClippedNorm;
 using comparators::CollectiveCall;
 using comparators::DataFinding;
 using comparators::ExchangeKey;
 using comparators::ExchangeKind;
 using comparators::ExchangeRoots;
 using comparators::LoaderRead;
+using comparators::NormPart;
 using comparators::RankData;
 using comparators::RankGroup;
 using comparators::RankRead;
@@ -89,6 +91,7 @@ struct RankLine {
   Told<Names> beginning;
   Told<Names> gradients;
   Draws draws;
+  Told<std::vector<ClippedNorm>> norms;
   std::vector<std::uint32_t> past_wrapper;
   Steps inputs;
   std::vector<ChainColumn> exchanges;
@@ -136,6 +139,10 @@ DESCRIBE(CollectiveCall,
          MEMBER(op) MEMBER(type) MEMBER(tensors) MEMBER(dtypes) MEMBER(sizes) MEMBER(root)
              MEMBER(sequence) MEMBER(step) MEMBER(place))
 DESCRIBE(ToldCalls, MEMBER(rank) MEMBER(key) MEMBER(first) MEMBER(calls))
+DESCRIBE(NormPart, MEMBER(place) MEMBER(names) MEMBER(squares))
+DESCRIBE(ClippedNorm,
+         MEMBER(step) MEMBER(norm) MEMBER(is_l2) MEMBER(elements) MEMBER(epsilon)
+             SOMETIMES(why_open) MEMBER(parts))
 DESCRIBE(RootLine, MEMBER(root) MEMBER(items))
 
 DESCRIBE(DataFinding, MEMBER(what) MEMBER(advice))
@@ -147,8 +154,8 @@ DESCRIBE(RankData, SOMETIMES(findings) SOMETIMES(loaders))
 void describe(auto f, Of<decltype(f), RankLine>& it) {
   describe(f, it.rank.state);
   f NAMED("ranks", rank.ranks) NAMED("wrapped", rank.wrapped)
-      NAMED("has_gradients", rank.roots.has_gradients) MEMBER(draws) SOMETIMES(past_wrapper)
-          NAMED("tensors_unread", rank.roots.unread)
+      NAMED("has_gradients", rank.roots.has_gradients) MEMBER(draws) MEMBER(norms)
+          SOMETIMES(past_wrapper) NAMED("tensors_unread", rank.roots.unread)
               NAMED("unplaced", rank.roots.exchanges.unplaced)
                   NAMED("inside", rank.roots.exchanges.inside) MEMBER(exchanges) MEMBER(inputs)
                       NAMED("data", rank.roots.data) MEMBER(beginning) MEMBER(gradients)
@@ -254,6 +261,7 @@ class LineWriter {
       line.exchanges.push_back(column_of(number, line.exchanges.size(), {key, 0, 0, chain}));
     }
     line.beginning = beginnings_.tell(number, names_of(rank.roots.beginning));
+    line.norms = norms_.tell(number, rank.roots.norms);
     line.gradients = gradients_.tell(number, names_of(rank.roots.gradients));
     for (RootColumn& column : columns_of(rank.roots)) {
       const auto [found, is_new] = since_.try_emplace(json_of(column).dump(), number);
@@ -275,6 +283,7 @@ class LineWriter {
 
   Teller<Names> beginnings_;
   Teller<Names> gradients_;
+  Teller<std::vector<ClippedNorm>> norms_;
   std::map<std::string, std::uint32_t> since_;  ///< the first rank that has a column
   std::map<std::string, std::pair<std::uint32_t, std::size_t>> chains_;
 };
@@ -315,6 +324,7 @@ class LineReader {
       rank.roots.draws[line.draws.steps[i]] = {
           line.draws.digests.at(i), line.draws.draws.at(i), line.draws.seeds.at(i)};
     }
+    rank.roots.norms = norms_.hear(number, std::move(line.norms));
     rank.roots.past_wrapper.insert(line.past_wrapper.begin(), line.past_wrapper.end());
     for (std::size_t i = 0; i < line.exchanges.size(); ++i) {
       ChainColumn& column = line.exchanges[i];
@@ -341,6 +351,7 @@ class LineReader {
 
   Hearer<Names> beginnings_;
   Hearer<Names> gradients_;
+  Hearer<std::vector<ClippedNorm>> norms_;
   std::map<Key, RootColumn> columns_;
   std::map<std::pair<std::uint32_t, std::size_t>, ChainColumn> chains_;
 };

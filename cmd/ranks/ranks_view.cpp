@@ -52,6 +52,9 @@ constexpr std::array kLines{
     ViewLine{
         "sharded", "{:tensor} that one rank alone holds: nothing to compare them with", "alone"},
     ViewLine{"not read", "{:tensor} without a digest", "tensors_unread"},
+    ViewLine{"not judged",
+             "{count:norm} of gradients against what all ranks hold of them: {why}",
+             "open_norms"},
     ViewLine{"not judged", "{:exchange} in groups that nobody named", "unplaced"},
     ViewLine{"not judged",
              "{count:parameter} that no wrapper replicates, that were not equal before the first "
@@ -138,8 +141,13 @@ Json ranks_document(const RanksReport& report, const std::string& dump) {
                 {"collectives", json_integer(report.collectives)},
                 {"messages", json_integer(report.messages)},
                 {"unplaced", json_integer(report.unplaced)},
+                {"norms", json_integer(report.norms)},
+                {"open_norms", nullptr},
                 {"alone", json_integer(report.alone)},
                 {"tensors_unread", report.unread}};
+  if (report.open_norms > 0) {
+    document["open_norms"] = {{"count", json_integer(report.open_norms)}, {"why", report.why_open}};
+  }
   document["first"] = nullptr;
   document["cause"] = nullptr;
   document["inherited"] = Json::array();
@@ -242,6 +250,7 @@ std::string tallies(const RanksReport& report) {
   };
   add("collectives", report.collectives);
   add("messages", report.messages);
+  add("norms by placement", report.norms);
   return text.empty() ? "nothing" : text;
 }
 

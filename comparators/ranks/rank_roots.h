@@ -15,6 +15,7 @@
 
 #include "comparators/data/data_order.h"
 #include "comparators/ranks/collectives.h"
+#include "comparators/ranks/gradient_norms.h"
 #include "comparators/ranks/ranks.h"
 #include "core/digest/digest.h"
 #include "core/trace/dump.h"
@@ -107,6 +108,7 @@ struct RankRoots {
   std::uint32_t steps = 0;                       ///< that its optimizer made
   bool has_gradients = false;                    ///< one that was not 0
   std::map<std::uint32_t, StepDraws> draws;
+  std::vector<ClippedNorm> norms;        ///< in their order
   std::set<std::uint32_t> past_wrapper;  ///< steps whose forward pass did not come through it
   std::uint64_t unread = 0;              ///< tensors without a digest
   ExchangeRoots exchanges;

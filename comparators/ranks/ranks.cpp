@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "comparators/ranks/exchange_match.h"
+#include "comparators/ranks/gradient_norms.h"
 #include "comparators/ranks/rank_reads.h"
 #include "comparators/ranks/rank_roots.h"
 #include "core/digest/digest.h"
@@ -41,6 +42,7 @@ class ReplicaComparison {
     find_absent();
     for (std::size_t k = 0; k < kReplicaKinds; ++k) judge(static_cast<ReplicaKind>(k));
     find_other_exchanges();
+    find_other_norms();
     find_equal_inputs();
     find_data();
     find_equal_draws();
@@ -166,6 +168,15 @@ class ReplicaComparison {
     report_.collectives = match.collectives;
     report_.messages = match.messages;
     report_.unplaced = match.unplaced;
+    std::ranges::move(match.findings, std::back_inserter(report_.findings));
+  }
+
+  void find_other_norms() {
+    if (read_.size() < 2) return;
+    NormMatch match = match_norms(reads_);
+    report_.norms = match.compared;
+    report_.open_norms = match.open;
+    report_.why_open = match.why_open;
     std::ranges::move(match.findings, std::back_inserter(report_.findings));
   }
 

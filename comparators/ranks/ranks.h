@@ -125,6 +125,10 @@ struct RanksReport {
   std::uint64_t collectives = 0;
   std::uint64_t messages = 0;
   std::uint64_t unplaced = 0;  ///< both, in groups that nobody named
+  /// By which gradients are clipped: held against what all ranks hold of these, and not.
+  std::uint64_t norms = 0;
+  std::uint64_t open_norms = 0;
+  std::string why_open;  ///< the first of them
   std::vector<RankFinding> findings;
 
   /// The earliest of all kinds; null where all is equal.

@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comparators/ranks/gradient_norms.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <variant>
+
+#include "comparators/data/data_order.h"
+#include "comparators/ranks/rank_reads.h"
+#include "core/text/text.h"
+#include "core/trace/program_records.h"
+
+namespace repro_check::comparators {
+namespace {
+
+core::Digest digest_of_name(std::string_view name) {
+  return core::digest_leaf(std::as_bytes(std::span(name)));
+}
+
+NormPart& part_at(std::vector<NormPart>& parts, std::string_view place) {
+  const auto found = std::ranges::find(parts, place, &NormPart::place);
+  if (found != parts.end()) return *found;
+  return parts.emplace_back(NormPart{std::string(place), {}, 0});
+}
+
+void add(const NormPart& from, std::vector<NormPart>& parts) {
+  NormPart& part = part_at(parts, from.place);
+  MultisetDigest names{part.names, 0};
+  names.add(from.names);
+  part.names = names.sum;
+  part.squares += from.squares;
+}
+
+/// `local.weight@0:1/2|dp`
+NormPart part_of_norm(std::string_view name, double norm) {
+  name.remove_prefix(core::kLocalNormPrefix.size());
+  const std::size_t mark = std::min(name.rfind(core::kShardMark), name.size());
+  return {std::string(name.substr(mark)), digest_of_name(name.substr(0, mark)), norm * norm};
+}
+
+/// A place without which part it is, and which of how many.
+struct Coordinates {
+  std::string axes;
+  std::string part;
+  std::uint64_t parts = 1;
+};
+
+/// Of `@0:1/2,1:0/4|dp,tp`. Empty of what is no part, as a sum that is still to be made.
+std::optional<Coordinates> coordinates_of(std::string_view place) {
+  Coordinates found;
+  const std::size_t end = std::min(place.find(core::kAxesMark), place.size());
+  found.axes = place.substr(end);
+  std::string_view left = place.substr(0, end);
+  while (!left.empty()) {
+    left.remove_prefix(1);
+    const std::string_view part = left.substr(0, left.find(','));
+    left.remove_prefix(part.size());
+    const std::size_t colon = part.find(':');
+    const std::size_t slash = part.find('/');
+    if (colon == std::string_view::npos || slash == std::string_view::npos) return std::nullopt;
+    const auto count = core::parse_number<std::uint64_t>(part.substr(slash + 1));
+    if (!core::parse_number<std::uint64_t>(part.substr(0, colon)) || !count) {
+      return std::nullopt;
+    }
+    found.axes += fmt::format(";{}/{}", part.substr(0, colon), *count);
+    found.part += fmt::format("{},", part.substr(colon + 1, slash - colon - 1));
+    found.parts *= *count;
+  }
+  return found;
+}
+
+/// A clipping, as a rank tells of it. Borrowed.
+struct OfRank {
+  std::uint32_t rank = 0;
+  const ClippedNorm* clipped = nullptr;
+};
+using OfRanks = std::vector<OfRank>;
+
+double squares_of(const ClippedNorm& clipped) {
+  double squares = 0;
+  for (const NormPart& part : clipped.parts) squares += part.squares;
+  return squares;
+}
+
+/// The gradients of one clipping, put together.
+class Whole {
+ public:
+  explicit Whole(const OfRanks& ranks) : ranks_(ranks) {
+    double elements = 0;
+    double epsilon = 0;
+    for (const OfRank& each : ranks) {
+      elements += each.clipped->elements;
+      epsilon = std::max(epsilon, each.clipped->epsilon);
+    }
+    tolerance_ = norm_tolerance(elements, epsilon);
+  }
+
+  /// Empty where it could be done; replicas that differ are `parted`, which is said elsewhere.
+  std::string put_together() {
+    std::map<std::string, Axes> by_axes;
+    for (const auto& [rank, clipped] : ranks_) {
+      if (!clipped->why_open.empty()) return clipped->why_open;
+      for (const NormPart& part : clipped->parts) {
+        const auto at = coordinates_of(part.place);
+        if (!at) return "gradients that are still to be summed over ranks";
+        Axes& axes = by_axes[at->axes];
+        axes.parts = at->parts;
+        axes.names.insert(part.names);
+        const auto [known, is_new] = axes.squares.try_emplace(at->part, part.squares);
+        if (is_new) {
+          squares_ += part.squares;
+        } else if (!is_near(std::sqrt(known->second), std::sqrt(part.squares))) {
+          parted_ = true;
+        }
+      }
+    }
+    for (const auto& [axes, found] : by_axes) {
+      if (found.names.size() > 1) return "the ranks do not clip the same parameters";
+      if (found.squares.size() != found.parts) return "not every part is on a rank that was read";
+    }
+    return {};
+  }
+
+  [[nodiscard]] bool parted() const noexcept { return parted_; }
+  [[nodiscard]] double norm() const { return std::sqrt(squares_); }
+  [[nodiscard]] bool is_near(double one, double other) const {
+    return one == other || std::abs(one - other) <= tolerance_ * std::max(one, other);
+  }
+
+  /// What the norm is of instead: ` (it is that of what rank 0 holds)`, as far as that is known.
+  [[nodiscard]] std::string explanation(double norm) const {
+    double all = 0;
+    for (const auto& [rank, clipped] : ranks_) {
+      const double squares = squares_of(*clipped);
+      if (is_near(norm, std::sqrt(squares))) return fmt::format("that of what rank {} holds", rank);
+      all += squares;
+    }
+    if (is_near(norm, std::sqrt(all))) return counted_twice();
+    for (const auto& [rank, clipped] : ranks_) {
+      for (const NormPart& part : clipped->parts) {
+        const double rest = squares_ - part.squares;
+        if (rest > 0 && is_near(norm, std::sqrt(rest))) {
+          return fmt::format("that without the part {} of rank {}", part.place, rank);
+        }
+      }
+    }
+    return {};
+  }
+  static std::string counted_twice() {
+    return "that where each rank's gradients are counted, though several have the same";
+  }
+
+ private:
+  /// What is split along the same axes.
+  struct Axes {
+    std::uint64_t parts = 1;
+    std::set<core::Digest> names;
+    std::map<std::string, double> squares;
+  };
+
+  const OfRanks& ranks_;
+  double tolerance_ = 0;
+  double squares_ = 0;
+  bool parted_ = false;
+};
+
+std::optional<RankFinding> judge_norm(const Whole& whole, const ClippedNorm& clipped) {
+  const double right = whole.norm();
+  if (whole.is_near(clipped.norm, right)) return std::nullopt;
+  const std::string explanation = whole.explanation(clipped.norm);
+  const bool less = clipped.norm < right;
+  const bool twice = explanation == Whole::counted_twice();
+  // Of more than what is clipped a norm can be on purpose.
+  const bool proven = clipped.is_l2 && (less || twice);
+  return RankFinding{
+      proven ? RankFinding::Weight::kProof : RankFinding::Weight::kSuspicion,
+      fmt::format("{} in the norm that gradients are clipped by: at step {} it is {:.9g} on every "
+                  "rank, and that of all gradients, put together by placement, is {:.9g}{}{}",
+                  less    ? "a shard is missing"
+                  : twice ? "replicas are counted several times"
+                          : "more than the gradients is",
+                  clipped.step,
+                  clipped.norm,
+                  right,
+                  explanation.empty() ? "" : "; it is ",
+                  explanation),
+      "sum the squares of each shard once, over the ranks that hold them, and once those of what "
+      "all ranks have; get_total_norm() of DTensors does it"};
+}
+
+}  // namespace
+
+ClippedNorm clipped_norm_of(const core::OpRecord& record) {
+  ClippedNorm clipped;
+  clipped.step = record.step;
+  bool unread = false;
+  for (const core::Argument& argument : record.arguments) {
+    const auto* norm = std::get_if<double>(&argument.value.data);
+    if (norm == nullptr || !argument.name.starts_with(core::kLocalNormPrefix)) continue;
+    unread = unread || std::isnan(*norm);
+    add(part_of_norm(argument.name, *norm), clipped.parts);
+  }
+  const auto number = [&](std::string_view name) {
+    const core::Value* value = core::find_argument(record, name);
+    return value == nullptr ? std::nullopt : core::number_in(record, *value);
+  };
+  clipped.elements = number(core::kLocalElements).value_or(0);
+  clipped.epsilon = number(core::kLocalEpsilon).value_or(0);
+  const auto type = number(core::kClippedNormType);
+  clipped.is_l2 = type.has_value();
+  const auto norm = number(core::kClippedNorm);
+  clipped.norm = norm.value_or(0);
+  if (!norm) {
+    clipped.why_open = "DTensor holds it in parts, and puts it together itself";
+  } else if (type && *type != 2) {
+    clipped.why_open =
+        fmt::format("it is of type {:g}, and L2 norms alone are put together", *type);
+  } else if (!std::isfinite(clipped.norm)) {
+    clipped.why_open = "it is not finite";
+  } else if (unread) {
+    clipped.why_open = "a gradient among them cannot be read";
+  }
+  return clipped;
+}
+
+bool continues(ClippedNorm& clipped, const ClippedNorm& next) {
+  if (clipped.step != next.step || clipped.norm != next.norm) return false;
+  for (const NormPart& part : next.parts) add(part, clipped.parts);
+  clipped.elements += next.elements;
+  clipped.epsilon = std::max(clipped.epsilon, next.epsilon);
+  if (clipped.why_open.empty()) clipped.why_open = next.why_open;
+  return true;
+}
+
+NormMatch match_norms(const RankReads& reads) {
+  std::map<std::pair<std::uint32_t, std::size_t>, OfRanks> moments;  // by step, and which of it
+  for (const RankRead& rank : reads.ranks) {
+    std::size_t ordinal = 0;
+    const ClippedNorm* last = nullptr;
+    for (const ClippedNorm& clipped : rank.roots.norms) {
+      ordinal = last != nullptr && last->step == clipped.step ? ordinal + 1 : 0;
+      moments[{clipped.step, ordinal}].push_back({rank.state.recording.rank, &clipped});
+      last = &clipped;
+    }
+  }
+  NormMatch match;
+  for (const auto& [moment, ranks] : moments) {
+    const ClippedNorm& first = *ranks.front().clipped;
+    const bool agreed = std::ranges::all_of(
+        ranks, [&](const OfRank& each) { return each.clipped->norm == first.norm; });
+    Whole whole(ranks);
+    const std::string why = whole.put_together();
+    if (!why.empty()) {
+      if (match.open++ == 0) match.why_open = why;
+    } else if (agreed && !whole.parted()) {
+      ++match.compared;
+      auto finding = judge_norm(whole, first);
+      if (finding && match.findings.empty()) match.findings.push_back(*std::move(finding));
+    }
+  }
+  return match;
+}
+
+double norm_tolerance(double elements, double epsilon) noexcept {
+  constexpr double kLambda = 8;
+  constexpr double kSingle = 0x1p-24;
+  const double unit = epsilon / 2;
+  return kLambda / 2 * std::sqrt(elements) * std::min(unit, kSingle) + 4 * unit;
+}
+
+}  // namespace repro_check::comparators
