@@ -24,6 +24,7 @@
 #include "comparators/judge/rule_book.h"
 #include "comparators/judge/tensor_judge.h"
 #include "comparators/measure/policy.h"
+#include "comparators/ranks/other_world.h"
 #include "comparators/report/compare_options.h"
 #include "comparators/report/report.h"
 #include "comparators/resume/resume.h"
@@ -31,6 +32,7 @@
 #include "core/error.h"
 #include "core/tensor/content.h"
 #include "core/trace/dump.h"
+#include "core/trace/program_records.h"
 
 namespace repro_check::comparators {
 namespace {
@@ -83,9 +85,10 @@ std::optional<PairingOptions> pairing_options_of(const core::RunManifest& baseli
   PairingOptions options;
   options.mode = spec.align;
   options.map = &spec.map;
-  options.top_of_baseline = here == "all" && there == "top";
-  options.top_of_candidate = there == "all" && here == "top";
-  if (here == there || options.top_of_baseline || options.top_of_candidate) return options;
+  // At `top` there may be nested calls as well: of classes of tensors.
+  options.top_of_baseline = options.top_of_candidate =
+      (here == "all" && there == "top") || (here == "top" && there == "all");
+  if (here == there || options.top_of_baseline) return options;
   return std::nullopt;
 }
 
@@ -135,12 +138,11 @@ void add_alignment_warnings(Report& report) {
     const std::uint64_t count =
         baseline ? alignment.left_out_baseline : alignment.left_out_candidate;
     if (count == 0) continue;
-    warnings.push_back(
-        fmt::format("{} of the {} left out: it was recorded at depth \"all\", the {} "
-                    "at \"top\"",
-                    counted(count, "nested call"),
-                    baseline ? "baseline" : "candidate",
-                    baseline ? "candidate" : "baseline"));
+    warnings.push_back(fmt::format(
+        "{} of the {} left out: of the two recordings one is of depth \"all\", the other "
+        "of depth \"top\"",
+        counted(count, "nested call"),
+        baseline ? "baseline" : "candidate"));
   }
 }
 
@@ -351,10 +353,12 @@ void decide(const VerdictInput& input, Report& report) {
 
 class Comparison {
  public:
+  /// @param worlds  all that is compared, where the two ran on other numbers of ranks; else null
   Comparison(const core::DumpSource& baseline,
              const core::DumpSource& candidate,
-             const CompareOptions& options)
-      : baseline_(baseline), candidate_(candidate), options_(options) {}
+             const CompareOptions& options,
+             const CommonOfWorlds* worlds = nullptr)
+      : baseline_(baseline), candidate_(candidate), options_(options), worlds_(worlds) {}
 
   Report run() {
     describe_runs();
@@ -557,6 +561,10 @@ class Comparison {
     std::vector<std::uint64_t> renamed_tensors;
     PairingOptions pairing_options = *pairing_options_;
     pairing_options.pace = &pace;
+    if (worlds_ != nullptr) {
+      pairing_options.baseline_only = &worlds_->baseline;
+      pairing_options.candidate_only = &worlds_->candidate;
+    }
     look_for_renames(pairing_options);
     if (!options_.spec.resume) {  // else they are of the first step of each
       report_.named_tensors = differing_named_tensors(baseline_.manifest(),
@@ -628,6 +636,7 @@ class Comparison {
   const core::DumpSource& baseline_;
   const core::DumpSource& candidate_;
   const CompareOptions& options_;
+  const CommonOfWorlds* worlds_;
   TensorJudge judge_{baseline_, candidate_, options_};
   std::optional<PairingOptions> pairing_options_;
   ModuleRenames renames_;
@@ -658,45 +667,20 @@ core::ExitCode exit_code_of(const Report& report) noexcept {
   return kCodes[static_cast<std::size_t>(report.status)];
 }
 
-Report compare(const core::DumpSource& baseline,
-               const core::DumpSource& candidate,
-               const CompareOptions& options) {
-  const auto begin = std::chrono::steady_clock::now();
-  Report report = Comparison(baseline, candidate, options).run();
-  report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  return report;
-}
-
 namespace {
 
-/// What a partial dump and its counterpart have in common.
-struct Scope {
-  std::uint64_t end = std::numeric_limits<std::uint64_t>::max();  ///< no op from here on
-  std::set<std::uint64_t> unfinished;
-};
-
-/// The first operators of a dump. Those that one side never left have no values on either: they
-/// are skipped, whatever the other side holds.
-class PrefixSource final : public core::DumpSource {
+/// A dump as it is, for what looks at some of its records in another way.
+class SeenSource : public core::DumpSource {
  public:
-  PrefixSource(const core::DumpSource& dump, const Scope& scope) : dump_(dump), scope_(scope) {}
+  explicit SeenSource(const core::DumpSource& dump) : dump_(dump) {}
 
   [[nodiscard]] const std::string& location() const override { return dump_.location(); }
   [[nodiscard]] const core::RunManifest& manifest() const override { return dump_.manifest(); }
-  [[nodiscard]] std::uint64_t op_count() const override {
-    return std::min(dump_.op_count(), scope_.end);
-  }
+  [[nodiscard]] std::uint64_t op_count() const override { return dump_.op_count(); }
   [[nodiscard]] core::OpRecord op_head(std::uint64_t index) const override {
     return dump_.op_head(index);
   }
-  [[nodiscard]] core::OpRecord op(std::uint64_t index) const override {
-    if (!scope_.unfinished.contains(index)) return dump_.op(index);
-    core::OpRecord record = dump_.op_head(index);
-    core::TensorRecord& output = record.tensors.emplace_back();
-    output.role = core::TensorRole::kOutput;
-    output.state = core::ContentState::kExcluded;
-    return record;
-  }
+  [[nodiscard]] core::OpRecord op(std::uint64_t index) const override { return dump_.op(index); }
   [[nodiscard]] bool has_content(const core::ContentKey& key) const override {
     return dump_.has_content(key);
   }
@@ -719,6 +703,104 @@ class PrefixSource final : public core::DumpSource {
 
  private:
   const core::DumpSource& dump_;
+};
+
+class WholeParameters final : public SeenSource {
+ public:
+  using SeenSource::SeenSource;
+  [[nodiscard]] core::OpRecord op(std::uint64_t index) const override {
+    return whole_parameters(SeenSource::op(index));
+  }
+};
+
+/// What made a loss was not compared: that nothing before it differs proves nothing.
+void explain_losses(Report& report) {
+  const auto explain = [](OpDivergence& op) {
+    const core::OpRecord& record = shown_record(op);
+    if (!record.op || record.op->name != core::kLossRecord) return;
+    op.relation = Relation::kPropagated;
+    op.cause = {CauseKind::kUnexplained,
+                "the operators that made it were not compared",
+                "hold it against a run on as many ranks, whose operators can be compared"};
+  };
+  if (report.first_divergence) explain(*report.first_divergence);
+  std::ranges::for_each(report.divergences, explain);
+  std::erase_if(report.origins, [](const Origin& origin) {
+    return origin.record.op && origin.record.op->name == core::kLossRecord;
+  });
+  report.origins_total = report.origins.size();
+}
+
+/// Of runs on other numbers of ranks: what is equal says nothing of what was not compared.
+Report compare_worlds(const core::DumpSource& baseline,
+                      const core::DumpSource& candidate,
+                      const CompareOptions& options,
+                      CommonOfWorlds common) {
+  const WholeParameters here(baseline);
+  const WholeParameters there(candidate);
+  Report report = Comparison(here, there, options, &common).run();
+  const bool equal = report.status == Status::kReproducible;
+  if (equal) report.status = Status::kNotComparable;
+  if (equal || report.status == Status::kNothingCompared) {
+    report.reasons = std::move(common.said);
+    report.mend = "compare runs on as many ranks; `repro-check ranks` judges each by itself";
+  } else {
+    explain_losses(report);
+    report.warnings.insert(report.warnings.begin(), common.said.begin(), common.said.end());
+  }
+  return report;
+}
+
+Report compare_all(const core::DumpSource& baseline,
+                   const core::DumpSource& candidate,
+                   const CompareOptions& options) {
+  if (!options.spec.resume && !ran_on_as_many_ranks(baseline, candidate)) {
+    CommonOfWorlds common;
+    const auto damage = damage_in([&] { common = common_of_worlds(baseline, candidate); });
+    if (!damage) return compare_worlds(baseline, candidate, options, std::move(common));
+  }
+  return Comparison(baseline, candidate, options).run();
+}
+
+}  // namespace
+
+Report compare(const core::DumpSource& baseline,
+               const core::DumpSource& candidate,
+               const CompareOptions& options) {
+  const auto begin = std::chrono::steady_clock::now();
+  Report report = compare_all(baseline, candidate, options);
+  report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return report;
+}
+
+namespace {
+
+/// What a partial dump and its counterpart have in common.
+struct Scope {
+  std::uint64_t end = std::numeric_limits<std::uint64_t>::max();  ///< no op from here on
+  std::set<std::uint64_t> unfinished;
+};
+
+/// The first operators of a dump. Those that one side never left have no values on either: they
+/// are skipped, whatever the other side holds.
+class PrefixSource final : public SeenSource {
+ public:
+  PrefixSource(const core::DumpSource& dump, const Scope& scope)
+      : SeenSource(dump), scope_(scope) {}
+
+  [[nodiscard]] std::uint64_t op_count() const override {
+    return std::min(SeenSource::op_count(), scope_.end);
+  }
+  [[nodiscard]] core::OpRecord op(std::uint64_t index) const override {
+    if (!scope_.unfinished.contains(index)) return SeenSource::op(index);
+    core::OpRecord record = op_head(index);
+    core::TensorRecord& output = record.tensors.emplace_back();
+    output.role = core::TensorRole::kOutput;
+    output.state = core::ContentState::kExcluded;
+    return record;
+  }
+
+ private:
   const Scope& scope_;
 };
 

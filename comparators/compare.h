@@ -9,7 +9,8 @@
 namespace repro_check::comparators {
 
 /// Judges `candidate` by `baseline`. A damaged or incomparable dump is a status of the report, with
-/// what could still be said; nothing is thrown for it.
+/// what could still be said; nothing is thrown for it. Of programs that ran on other numbers of
+/// ranks only what common_of_worlds() names is compared, which is no pass.
 /// @throws core::Error{kInternal} when the accounting does not close
 Report compare(const core::DumpSource& baseline,
                const core::DumpSource& candidate,

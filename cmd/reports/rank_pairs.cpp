@@ -49,7 +49,9 @@ void name_rank(std::uint32_t rank, Report& report) {
 }  // namespace
 
 std::uint32_t ranks_of(const fs::path& baseline, const fs::path& candidate) {
-  return std::max(store::read_rank_count(baseline), store::read_rank_count(candidate));
+  const std::uint32_t here = store::read_rank_count(baseline);
+  const std::uint32_t there = store::read_rank_count(candidate);
+  return here == 0 || there == 0 ? std::max(here, there) : std::min(here, there);
 }
 
 std::vector<RankPair> rank_pairs(const fs::path& baseline,
@@ -67,10 +69,13 @@ std::vector<RankPair> rank_pairs(const fs::path& baseline,
                     (baselines.empty() ? candidates : baselines).front().path.string()));
   }
   if (baselines.empty()) return {};
-  // A rank that both lack is one that cannot be read.
+  // A rank that both lack is one that cannot be read; one that a run never had is none.
   std::uint32_t count = ranks_of(baseline, candidate);
+  const bool known = store::read_rank_count(baseline) > 0 && store::read_rank_count(candidate) > 0;
   for (const auto* dumps : {&baselines, &candidates}) {
-    for (const store::RankDump& dump : *dumps) count = std::max(count, dump.rank + 1);
+    for (const store::RankDump& dump : *dumps) {
+      if (!known) count = std::max(count, dump.rank + 1);
+    }
   }
   std::vector<RankPair> pairs;
   for (std::uint32_t rank = asked.first; rank < std::min(count, asked.end); ++rank) {

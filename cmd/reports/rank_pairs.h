@@ -26,13 +26,14 @@ struct RankPair {
 };
 
 /// Of two directories that hold a dump a rank, those of every rank that they had and that is
-/// asked for, the dump there or not; none where neither holds any.
+/// asked for, the dump there or not; those that both had where they ran on other numbers of ranks;
+/// none where neither holds any.
 /// @throws core::Error{kUsage} where only one does
 std::vector<RankPair> rank_pairs(const std::filesystem::path& baseline,
                                  const std::filesystem::path& candidate,
                                  const comparators::RankRange& asked = {});
 
-/// How many ranks the two ran on, as they say themselves; 0 = they do not.
+/// How many ranks both ran on, as they say themselves; 0 = they do not.
 std::uint32_t ranks_of(const std::filesystem::path& baseline,
                        const std::filesystem::path& candidate);
 

@@ -193,20 +193,23 @@ struct SideOptions {
   bool top_only = false;           ///< leave out the calls that another one encloses
   std::uint64_t from = 0;          ///< the first op index
   std::uint32_t steps_before = 0;  ///< by which its steps are counted on
+  const std::vector<std::uint64_t>* only = nullptr;  ///< op indices, ascending; null = all
 };
 
 /// Whether a record is no operator to pair.
 class LeftOut {
  public:
-  explicit LeftOut(std::uint64_t from) : from_(from) {}
+  explicit LeftOut(const SideOptions& side) : from_(side.from), only_(side.only) {}
 
   bool operator()(const core::OpRecord& head) {
     return head.index < from_ ||
+           (only_ != nullptr && !std::ranges::binary_search(*only_, head.index)) ||
            of_checkpoint_.of(head.op, [&] { return core::is_of_checkpoint(*head.op); });
   }
 
  private:
   std::uint64_t from_;
+  const std::vector<std::uint64_t>* only_;
   ObjectMemo<core::OperatorInfo, bool> of_checkpoint_;
 };
 
@@ -260,7 +263,7 @@ SideRecords read_side(const core::DumpSource& source,
   Ops parents;
   Ops depths;
   Ops& visible = side.kept.visible_of;
-  LeftOut is_left_out(options.from);
+  LeftOut is_left_out(options);
   side.kept.keys.reserve(count);
   side.streams.reserve(count);
   for (std::uint64_t i = 0; i < count; ++i) {
@@ -533,9 +536,14 @@ void align_all(const core::DumpSource& baseline,
         return read_side(source, side, names, pairing.rewritten, options.pace, known);
       };
   SideRecords here =
-      read(baseline, {options.top_of_baseline, options.baseline_from, 0}, as_they_are);
+      read(baseline,
+           {options.top_of_baseline, options.baseline_from, 0, options.baseline_only},
+           as_they_are);
   SideRecords there = read(candidate,
-                           {options.top_of_candidate, options.candidate_from, options.steps_before},
+                           {options.top_of_candidate,
+                            options.candidate_from,
+                            options.steps_before,
+                            options.candidate_only},
                            pairing.names);
   pairing.distinct_keys = known.size();
   known = {};

@@ -75,7 +75,7 @@ struct Pairing {
 
 struct PairingOptions {
   configs::AlignMode mode = configs::AlignMode::kKeyed;
-  /// Leave out nested calls of that side, which was recorded at depth `all` where the other was at
+  /// Leave out nested calls of that side: of the two recordings one is of depth `all`, the other of
   /// `top`.
   bool top_of_baseline = false;
   bool top_of_candidate = false;
@@ -88,7 +88,10 @@ struct PairingOptions {
   std::uint64_t baseline_from = 0;  ///< op index
   std::uint64_t candidate_from = 0;
   std::uint32_t steps_before = 0;  ///< of the baseline, by which the candidate's are counted on
-  Pace* pace = nullptr;            ///< is told every record of both sides; null = nobody is
+  /// All that is looked at, op indices ascending; null = every record. Borrowed for the call.
+  const std::vector<std::uint64_t>* baseline_only = nullptr;
+  const std::vector<std::uint64_t>* candidate_only = nullptr;
+  Pace* pace = nullptr;  ///< is told every record of both sides; null = nobody is
 };
 
 /// Interns the keys of both dumps and aligns them, each (rank, lane) as a stream of its own. Work

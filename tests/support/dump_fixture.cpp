@@ -12,6 +12,7 @@
 #include "core/error.h"
 #include "core/tensor/tensor_record.h"
 #include "core/tensor/tensor_stats.h"
+#include "core/trace/program_records.h"
 #include "tests/support/element_codec.h"
 #include "tests/support/fixture_manifest.h"
 
@@ -329,8 +330,10 @@ class FixtureParser {
   }
 
   std::shared_ptr<const core::OperatorInfo> operator_of(const ordered_json& json) {
-    const std::string full = json.contains("returned") ? std::string(core::kReturnedOperator)
-                                                       : json.at("operator").get<std::string>();
+    std::string full = json.value("operator", "");
+    if (json.contains("returned") && !full.starts_with(core::kNamedPrefix)) {
+      full = core::kReturnedOperator;
+    }
     const std::size_t dot = full.find('.');
     core::OperatorInfo info;
     info.name = full.substr(0, dot);

@@ -37,7 +37,8 @@ struct DumpFixture {
 ///             outputs [tensors], scalars {argument: value}, results [values], seeded, generator
 ///             {device, seed, before, after, drawn}, substitutions, depth, parent, step, rank,
 ///             lane, phase, stored, view, strides {slot: [...]}, wall_ns}]; what a call returned is
-///             {returned {path: tensor | value}, step, rank}
+///             {returned {path: tensor | value}, step, rank}, and what a program names itself the
+///             same with its operator
 /// Each tensor name is a storage of its own unless it says otherwise. Storage numbers, producers
 /// and names are derived as a recorder would; an output that equals an input of the same storage
 /// counts as an untouched alias.

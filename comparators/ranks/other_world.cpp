@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comparators/ranks/other_world.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <utility>
+#include <variant>
+
+#include "comparators/ranks/rank_roots.h"
+#include "comparators/ranks/ranks.h"
+#include "comparators/report/report.h"
+#include "core/trace/program_records.h"
+
+namespace repro_check::comparators {
+namespace {
+
+std::uint32_t ranks_of(const core::DumpSource& dump) {
+  return number_fact(dump.manifest(), core::kRanks).value_or(1);
+}
+
+bool is_whole_parameter(const core::OpRecord& record, const core::Argument& argument) {
+  const auto* slot = std::get_if<core::TensorSlot>(&argument.value.data);
+  return slot != nullptr && slot->index < record.tensors.size() &&
+         record.tensors[slot->index].state == core::ContentState::kHashed &&
+         argument.name.starts_with(core::kParameterPrefix) && part_of(argument.name).empty();
+}
+
+/// What one of the recordings says.
+struct Told {
+  std::optional<std::uint64_t> beginning;  ///< op index of what is there before the first step
+  std::size_t whole = 0;                   ///< parameters of that which are compared
+  std::size_t parts = 0;                   ///< and those that are not
+  std::map<std::uint32_t, std::vector<std::uint64_t>> losses;  ///< op indices by step
+  std::map<std::uint32_t, core::Digest> inputs;                ///< by step
+};
+
+void read_beginning(const core::OpRecord& record, Told& told) {
+  told.beginning = record.index;
+  for (const core::Argument& argument : record.arguments) {
+    if (!argument.name.starts_with(core::kParameterPrefix)) continue;
+    ++(is_whole_parameter(record, argument) ? told.whole : told.parts);
+  }
+}
+
+Told read_told(const core::DumpSource& dump) {
+  Told told;
+  bool stepped = false;
+  for (std::uint64_t i = 0; i < dump.op_count(); ++i) {
+    const core::OpRecord head = dump.op_head(i);
+    const std::string_view name = head.op->name;
+    if (name == core::kStepRecord) stepped = true;
+    if (name == core::kLossRecord) told.losses[head.step].push_back(i);
+    if (name == core::kReplicaRecord && !stepped && !told.beginning) {
+      read_beginning(dump.op(i), told);
+    }
+  }
+  told.inputs = read_rank(dump, 0, {}).inputs;
+  return told;
+}
+
+void take_beginning(const Told& here, const Told& there, CommonOfWorlds& common) {
+  if (here.whole > 0 && there.whole > 0) {
+    common.baseline.push_back(*here.beginning);
+    common.candidate.push_back(*there.beginning);
+    common.said.push_back(
+        fmt::format("compared: {} before the first step", counted(here.whole, "parameter")));
+  } else if (here.parts + there.parts == 0) {
+    common.said.emplace_back("parameters before the first step were not recorded on both sides");
+  }
+  if (here.parts + there.parts > 0) {
+    common.said.push_back(fmt::format("not compared: {} of which this rank holds a part",
+                                      counted(std::max(here.parts, there.parts), "parameter")));
+  }
+}
+
+/// `step 0`, `steps 0 to 3`
+std::string steps_text(std::uint32_t first, std::uint32_t last) {
+  return first == last ? fmt::format("step {}", first) : fmt::format("steps {} to {}", first, last);
+}
+
+void take_losses(const Told& here, const Told& there, CommonOfWorlds& common) {
+  std::string why;
+  std::optional<std::uint32_t> last;
+  for (const auto& [step, losses] : here.losses) {
+    const auto others = there.losses.find(step);
+    const auto read_here = here.inputs.find(step);
+    const auto read_there = there.inputs.find(step);
+    if (others == there.losses.end()) {
+      why = fmt::format("step {} is on one side alone", step);
+    } else if (others->second.size() != losses.size()) {
+      why = fmt::format(
+          "step {} has {} losses against {}", step, losses.size(), others->second.size());
+    } else if (read_here != here.inputs.end() && read_there != there.inputs.end() &&
+               read_here->second != read_there->second) {
+      why = fmt::format("this rank reads something else in step {}", step);
+    }
+    if (!why.empty()) break;
+    common.baseline.insert(common.baseline.end(), losses.begin(), losses.end());
+    common.candidate.insert(common.candidate.end(), others->second.begin(), others->second.end());
+    last = step;
+  }
+  if (why.empty() && there.losses.size() > here.losses.size()) {
+    why = fmt::format("{} are on one side alone",
+                      counted(there.losses.size() - here.losses.size(), "further step"));
+  }
+  if (last) {
+    common.said.push_back(
+        fmt::format("compared: losses of {}", steps_text(here.losses.begin()->first, *last)));
+  }
+  if (here.losses.empty() && there.losses.empty()) why = "none were recorded";
+  if (!why.empty()) {
+    common.said.push_back(fmt::format("not compared: {}losses: {}", last ? "further " : "", why));
+  }
+}
+
+}  // namespace
+
+bool ran_on_as_many_ranks(const core::DumpSource& baseline, const core::DumpSource& candidate) {
+  return ranks_of(baseline) == ranks_of(candidate);
+}
+
+CommonOfWorlds common_of_worlds(const core::DumpSource& baseline,
+                                const core::DumpSource& candidate) {
+  const Told here = read_told(baseline);
+  const Told there = read_told(candidate);
+  CommonOfWorlds common;
+  common.said.push_back(fmt::format(
+      "the baseline ran on {} and the candidate on {}: operators, gradients and what the optimizer "
+      "leaves were not compared",
+      counted(ranks_of(baseline), "rank"),
+      counted(ranks_of(candidate), "rank")));
+  take_beginning(here, there, common);
+  take_losses(here, there, common);
+  std::ranges::sort(common.baseline);
+  std::ranges::sort(common.candidate);
+  return common;
+}
+
+core::OpRecord whole_parameters(core::OpRecord record) {
+  if (!record.op || record.op->name != core::kReplicaRecord) return record;
+  core::OpRecord kept = record;
+  kept.arguments.clear();
+  kept.results.clear();
+  kept.tensors.clear();
+  const auto keep = [&](const core::Value& value) {
+    const auto* slot = std::get_if<core::TensorSlot>(&value.data);
+    if (slot == nullptr || slot->index >= record.tensors.size()) return value;
+    kept.tensors.push_back(record.tensors[slot->index]);
+    return core::Value{core::TensorSlot{static_cast<std::uint32_t>(kept.tensors.size() - 1)}};
+  };
+  std::vector<std::size_t> places;
+  for (std::size_t i = 0; i < record.arguments.size(); ++i) {
+    const core::Argument& argument = record.arguments[i];
+    if (!is_whole_parameter(record, argument)) continue;
+    kept.arguments.push_back({argument.name, keep(argument.value)});
+    places.push_back(i);
+  }
+  for (const std::size_t i : places) {
+    if (i < record.results.size()) kept.results.push_back(keep(record.results[i]));
+  }
+  return kept;
+}
+
+}  // namespace repro_check::comparators
