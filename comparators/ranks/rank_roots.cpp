@@ -106,7 +106,8 @@ core::Digest root_of(const ReplicaItems& items) {
 }
 
 bool is_of_model(const core::OpRecord& head) {
-  return head.phase == core::Phase::kForward && head.site && !head.site->module_type.empty();
+  return head.phase == core::Phase::kForward && head.parent < 0 && head.site &&
+         !head.site->module_type.empty();
 }
 
 RankData rank_data(const DataOrder& order) {

@@ -25,6 +25,7 @@
 #include "dumpers/capture/engine/operator_plan.h"
 #include "dumpers/capture/engine/values.h"
 #include "dumpers/capture/tensors/storage_table.h"
+#include "dumpers/capture/torch/python_dispatch.h"
 #include "dumpers/capture/torch/torch_compat.h"
 
 namespace repro_check::capture {
@@ -126,6 +127,17 @@ class OpenFrame : core::Pinned {
   bool hides_;
 };
 
+/// Has its value back when the guard goes.
+class Restored : core::Pinned {
+ public:
+  explicit Restored(bool& value) : value_(value), before_(value) {}
+  ~Restored() { value_ = before_; }
+
+ private:
+  bool& value_;
+  bool before_;
+};
+
 bool matches_any(const std::vector<std::string>& patterns, const std::string& text) {
   return std::any_of(patterns.begin(), patterns.end(), [&](const std::string& pattern) {
     return core::glob_match(pattern, text);
@@ -145,6 +157,52 @@ std::string call_text(const core::OperatorInfo& op, const core::CallSite* site) 
 }
 
 void redispatch(const Call& call) { call.op.redispatchBoxed(call.keys, &call.stack); }
+
+/// What a class of tensors calls is seen for the life of the guard, though LibTorch hides it.
+class ShownInside : core::Pinned {
+ public:
+  explicit ShownInside(ThreadState& thread)
+      : thread_(thread),
+        hidden_(std::exchange(thread.hidden, 0)),
+        excluded_(c10::impl::tls_is_dispatch_key_excluded(kCaptureKey)) {
+    thread_.enters_python = false;
+    ++thread_.inside_python;
+    c10::impl::tls_set_dispatch_key_excluded(kCaptureKey, false);
+  }
+  ~ShownInside() {
+    c10::impl::tls_set_dispatch_key_excluded(kCaptureKey, excluded_);
+    --thread_.inside_python;
+    thread_.enters_python = true;
+    thread_.hidden = hidden_;
+  }
+
+ private:
+  ThreadState& thread_;
+  unsigned hidden_;
+  bool excluded_;
+};
+
+/// In the place of what Python does. Of what a mode does nothing is shown: it calls what it was
+/// called for once more.
+void show_python(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  ThreadState& thread = thread_state();
+  if (!thread.enters_python || c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::Python)) {
+    return go_to_python(op, stack);
+  }
+  const ShownInside shown(thread);
+  go_to_python(op, stack);
+}
+
+/// What a class of tensors finds out about shapes and dtypes, often once in the life of the
+/// process, is nothing that the program computes.
+bool only_shapes(const Call& call) {
+  if (call.keys.has_backend(c10::BackendComponent::MetaBit)) return true;
+  if (c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::Python)) return true;
+  const auto arguments = static_cast<std::ptrdiff_t>(call.op.schema().arguments().size());
+  return std::any_of(call.stack.end() - arguments, call.stack.end(), [](const c10::IValue& value) {
+    return value.isDevice() && value.toDevice().is_meta();
+  });
+}
 
 }  // namespace
 
@@ -273,6 +331,7 @@ void Capture::intercept(const Call& call) {
   if (failed_.load(std::memory_order_relaxed)) return redispatch(call);
   ThreadState& thread = this_thread();
   if (thread.open.empty() && !is_of_program()) return redispatch(call);
+  if (thread.inside_python > 0 && only_shapes(call)) return redispatch(call);
   OperatorPlan* plan = find_plan(call, thread);
   if (plan == nullptr || plan->is_marker) return redispatch(call);
   if (thread.hidden > 0) return intercept_hidden(call, *plan, thread);
@@ -334,11 +393,27 @@ bool Capture::draw_on_host(const Call& call, const OperatorPlan& plan, ThreadSta
   return true;
 }
 
+bool Capture::opens_python(const Call& call, const OperatorPlan& plan, ThreadState& thread) {
+  if (!call.keys.has(c10::DispatchKey::Python)) return false;
+  if (enters_tensor_class(call.keys) && stand_before_python(call.stack, &show_python)) return true;
+  if (python_interpreter(call.stack) == nullptr || thread.open.empty()) return false;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (counts_.unseen_insides++ > 0) return false;
+  warn(
+      fmt::format("op {} {} is the first on tensors of a class of the program's of which nobody "
+                  "saw what that class did",
+                  thread.open.back()->record.index,
+                  plan.full_name));
+  return false;
+}
+
 void Capture::execute(const Call& call,
                       const OperatorPlan& plan,
                       ThreadState& thread,
                       Inside inside) {
   if (draw_on_host(call, plan, thread)) return;
+  const Restored enters(thread.enters_python);
+  thread.enters_python = opens_python(call, plan, thread);
   if (inside == Inside::kUnseen) {
     const c10::impl::ExcludeDispatchKeyGuard unseen(kCaptureKey);
     redispatch(call);

@@ -75,6 +75,8 @@ struct ThreadState {
   std::optional<std::uint32_t> lane;  ///< that begins on this thread
   std::vector<Frame*> open;           ///< recorded calls this thread is inside of
   unsigned hidden = 0;                ///< above 0 inside a call whose inside is not recorded
+  bool enters_python = false;         ///< what runs is recorded, and may go to a class of tensors
+  unsigned inside_python = 0;         ///< above 0 in what such a class does
 
   struct KnownPlan {
     const c10::FunctionSchema* schema = nullptr;
@@ -216,6 +218,8 @@ class Capture : core::Pinned {
               ThreadState& thread,
               Inside inside,
               std::vector<core::Substitution> noted);
+  /// Sees to it that what a class of tensors does for the call is recorded, or says that it is not.
+  bool opens_python(const Call& call, const OperatorPlan& plan, ThreadState& thread);
   void intercept_hidden(const Call& call, const OperatorPlan& plan, ThreadState& thread);
   void execute(const Call& call, const OperatorPlan& plan, ThreadState& thread, Inside inside);
   bool draw_on_host(const Call& call, const OperatorPlan& plan, ThreadState& thread);

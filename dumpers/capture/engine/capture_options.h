@@ -34,6 +34,8 @@ struct CaptureCounts {
   /// Operators that may have drawn while somebody else held their generator.
   std::uint64_t uncounted_draws = 0;
   std::uint64_t hashed_bytes = 0;
+  /// Calls on tensors of a class of the program's of which nobody saw what that class did.
+  std::uint64_t unseen_insides = 0;
   /// Under verify_inputs: inputs that had changed though no recorded operator wrote them.
   std::uint64_t stale_inputs = 0;
 };

@@ -219,7 +219,7 @@ OperatorPlan& OperatorPlans::find(const c10::OperatorHandle& op) {
   fresh->full_name = info->full_name();
   fresh->info = std::move(info);
   fresh->effect = effect_of(base, op);
-  fresh->picks = picks_elements(base);
+  fresh->picks = schema.name().starts_with("aten::") && picks_elements(base);  // not c10d::scatter_
   fresh->is_marker = schema.name().starts_with("profiler::");
   find_exchange(schema, *fresh);
   // as_strided_ and its like are written as in-place operators, and touch no element either.

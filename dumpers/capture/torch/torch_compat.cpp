@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dumpers/capture/torch/torch_compat.h"
 
+#include <c10/core/impl/PyInterpreter.h>
+#if __has_include(<c10/core/impl/PyInterpreterHooks.h>)
+#include <c10/core/impl/PyInterpreterHooks.h>
+#define REPRO_CHECK_ONE_INTERPRETER 1
+#endif
+
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -37,7 +43,45 @@ std::string snake_case(std::string_view words) {
   return out;
 }
 
+/// Newer releases have one in a process.
+template <class Impl>
+c10::impl::PyInterpreter* interpreter_of(Impl& impl) {
+  if constexpr (requires { impl.pyobj_interpreter(); }) {
+    return impl.pyobj_interpreter();
+  } else if constexpr (requires { impl.pyobj_slot()->pyobj_interpreter(); }) {
+    return impl.pyobj_slot()->pyobj_interpreter();
+  } else {
+#ifdef REPRO_CHECK_ONE_INTERPRETER
+    return c10::impl::getGlobalPyInterpreter();
+#else
+    return nullptr;
+#endif
+  }
+}
+
+c10::impl::PyInterpreter* interpreter_in(const c10::IValue& value) {
+  if (value.isTensor()) {
+    const at::Tensor& tensor = value.toTensor();
+    if (!tensor.defined() || !tensor.key_set().has(c10::DispatchKey::Python)) return nullptr;
+    c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
+    const bool fake = impl.unsafe_storage() && impl.unsafe_storage().device().is_meta();
+    return fake ? nullptr : interpreter_of(impl);
+  }
+  if (!value.isList()) return nullptr;
+  for (const c10::IValue& item : value.toListRef()) {
+    if (auto* interpreter = interpreter_in(item)) return interpreter;
+  }
+  return nullptr;
+}
+
 }  // namespace
+
+c10::impl::PyInterpreter* python_interpreter(const torch::jit::Stack& stack) {
+  for (const c10::IValue& value : stack) {
+    if (auto* interpreter = interpreter_in(value)) return interpreter;
+  }
+  return nullptr;
+}
 
 core::Dtype dtype_of(c10::ScalarType type) noexcept {
   static const std::array<core::Dtype, kTypeCount> table = make_dtype_table();

@@ -8,6 +8,7 @@
 #include <ATen/NestedTensorImpl.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/stack.h>
 #include <ATen/ops/_nested_view_from_buffer.h>
 #include <ATen/ops/tensor.h>
 #include <c10/core/Device.h>
@@ -178,6 +179,10 @@ Tensor nested_view(const Tensor& buffer,
                                                         static_cast<std::size_t>(numbers.numel())));
   }
 }
+
+/// Of the first tensor in a stack that is of a class of Python's and no mere shape, as a FakeTensor
+/// is; null where there is none.
+c10::impl::PyInterpreter* python_interpreter(const torch::jit::Stack& stack);
 
 /// kUnknown for element types a dump has no name for (sub-byte integers, undefined).
 core::Dtype dtype_of(c10::ScalarType type) noexcept;
