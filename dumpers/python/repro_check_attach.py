@@ -586,6 +586,8 @@ def grad_scaler(torch):
     return getattr(getattr(torch, "amp", None), "GradScaler", None) or torch.cuda.amp.GradScaler
 
 
+_ENGINE_KEY = "TESTING_ONLY_GenericMode"
+
 # What replicates a module over ranks, and reduces its gradients.
 _WRAPPERS = ("DistributedDataParallel",)
 
@@ -626,7 +628,7 @@ class _Excluded:
     def _set(self):
         if self._bindings is None:
             return
-        self._key = self._bindings._parse_dispatch_key("TESTING_ONLY_GenericMode")
+        self._key = self._bindings._parse_dispatch_key(_ENGINE_KEY)
         before = self._bindings._dispatch_tls_is_dispatch_key_excluded(self._key)
         self._bindings._dispatch_tls_set_dispatch_key_excluded(self._key, self._excluded)
         self._before = before
@@ -780,11 +782,22 @@ class _Recording:
         self.compiling = compiling or (lambda: False)
         for attach in (self._watch_modules, self._watch_optimizers, self._watch_backward,
                        self._watch_clipping, self._watch_scaler, self._watch_threads,
-                       self._watch_settings):
+                       self._watch_settings, self._pass_higher_order):
             _guarded(attach)()
         if _plan.get("checkpoints"):
             _guarded(self._watch_checkpoints)()
         self.attached = True
+
+    def _pass_higher_order(self):
+        """Operators that take functions are Python's alone: they would ask for a kernel of their own for the
+        engine's key, and find none."""
+        operators = self.torch._ops
+        if not hasattr(operators, "_higher_order_ops"):
+            return
+        key = self.torch._C._parse_dispatch_key(_ENGINE_KEY)
+        getattr(operators, "_HIGHER_ORDER_OP_DEFAULT_FALLTHROUGH_DISPATCH_KEYS", []).append(key)
+        for operator in operators._higher_order_ops.values():
+            operator.fallthrough(key)
 
     def joined(self, distributed):
         """The process is one of several: which, is told at once, since it may be killed."""

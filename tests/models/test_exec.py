@@ -51,6 +51,28 @@ class Exec(ToolTest):
 
 
 class Training(Exec):
+    @unittest.skipUnless(hasattr(torch._ops, "_higher_order_ops"), "this PyTorch keeps no list of them")
+    def test_operators_that_take_functions(self):
+        program = self.program("""
+            import torch
+            from torch._ops import HigherOrderOperator
+            class Twice(HigherOrderOperator):
+                def __init__(self): super().__init__("twice")
+                def __call__(self, function, x): return super().__call__(function, x)
+            twice = Twice()
+            twice.py_impl(torch._C.DispatchKey.CompositeExplicitAutograd)(lambda function, x: function(function(x)))
+            twice.py_impl(torch._C.DispatchKey.Autograd)(lambda function, x: function(function(x)))
+            print(twice(torch.tanh, torch.ones(2)).sum().item().hex())
+            taken = torch.ops.higher_order.cond(torch.tensor(True), lambda x: (x + 1,), lambda x: (x - 1,),
+                                                (torch.ones(3),))
+            print(taken[0].tolist())
+        """)
+        bare = subprocess.run([sys.executable, str(program)], env=CLEAN, capture_output=True, text=True,
+                              cwd=self.folder)
+        self.assertEqual(bare.returncode, 0, bare.stderr)
+        self.assertEqual(self.python("dump", program).stdout, bare.stdout)
+        self.assertEqual([each["operator"] for each in self.records("dump")].count("aten::tanh"), 2)
+
     def test_results_are_those_of_the_bare_program(self):
         bare = subprocess.run([sys.executable, "-c", SEEDED, str(TRAIN)], env=CLEAN, check=True,
                               capture_output=True, text=True, cwd=self.folder)
