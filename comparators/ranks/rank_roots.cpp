@@ -181,8 +181,9 @@ class RankReader {
     if (!has_own && has_replicas()) add_kinds(record, core::kClipRecord, record.step);
     if (local.empty()) return;
     ClippedNorm clipped = clipped_norm_of(record);
-    if (has_own)
+    if (has_own) {
       clipped.why_open = "nothing tells how parameters are split that each rank has of its own";
+    }
     if (found_.norms.empty() || !continues(found_.norms.back(), clipped)) {
       found_.norms.push_back(std::move(clipped));
     }

@@ -284,26 +284,28 @@ class ReplicaComparison {
   /// Ranks that drew the same to the end: from their first draw on they were seeded alike, from a
   /// later step on they have one generator's state. What comes behind the last step is no training.
   void find_equal_draws() {
-    std::map<core::Digest, std::vector<const RankRead*>> drawers;  // by what they drew last
+    std::map<std::pair<std::uint32_t, core::Digest>, std::vector<const RankRead*>> drawers;
     for (const RankRead* rank : read_) {
       const auto behind = rank->roots.draws.lower_bound(rank->roots.steps);
-      if (behind != rank->roots.draws.begin()) {
-        drawers[std::prev(behind)->second.digest].push_back(rank);
-      }
+      if (behind == rank->roots.draws.begin()) continue;
+      const auto& [step, drawn] = *std::prev(behind);
+      drawers[{step, drawn.digest}].push_back(rank);
     }
-    for (const auto& [digest, ranks] : drawers) {
-      if (ranks.size() > 1) note_equal_draws(ranks);
+    for (const auto& [last, ranks] : drawers) {
+      if (ranks.size() > 1) note_equal_draws(ranks, last.first);
     }
   }
 
-  void note_equal_draws(const std::vector<const RankRead*>& ranks) {
+  /// @param last  step in which all of them drew the same
+  void note_equal_draws(const std::vector<const RankRead*>& ranks, std::uint32_t last) {
     const auto& draws = ranks.front()->roots.draws;
-    const auto first = draws.begin()->first;
+    const auto end = draws.upper_bound(last);
+    const std::uint32_t first = draws.begin()->first;
     std::uint32_t since = first;
     for (const RankRead* rank : ranks) {
       const auto& other = rank->roots.draws;
-      auto one = draws.rbegin();
-      auto two = other.rbegin();
+      auto one = std::make_reverse_iterator(end);
+      auto two = std::make_reverse_iterator(other.upper_bound(last));
       while (one != draws.rend() && two != other.rend() && one->first == two->first &&
              one->second.digest == two->second.digest) {
         ++one;
@@ -312,9 +314,7 @@ class ReplicaComparison {
       if (one != draws.rend()) since = std::max(since, one->first + 1);
     }
     std::uint64_t count = 0;
-    for (auto step = draws.lower_bound(since); step != draws.end(); ++step) {
-      count += step->second.draws;
-    }
+    for (auto step = draws.lower_bound(since); step != end; ++step) count += step->second.draws;
     std::vector<std::uint32_t> numbers;
     for (const RankRead* rank : ranks) numbers.push_back(rank->state.recording.rank);
     const std::string who = fmt::format("{}", fmt::join(numbers, ", "));

@@ -61,7 +61,8 @@ inline constexpr std::string_view kCollectiveSequence = "sequence";
 inline constexpr std::string_view kMessageTag = "tag";
 inline constexpr std::string_view kMessageTo = "to";
 inline constexpr std::string_view kMessageFrom = "from";
-/// Of kReplicaRecord, where there is a wrapper: 0 where the forward pass did not come through it.
+/// Of kReplicaRecord, where the module has a wrapper: 0 where the forward pass did not come through
+/// it.
 inline constexpr std::string_view kThroughWrapper = "through_wrapper";
 /// Of kClipRecord, beside `max_norm` and, where it is known, `norm_type`: the norm that it was done
 /// by. As arguments beside them, where there are several ranks, what this one holds of each

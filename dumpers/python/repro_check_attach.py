@@ -459,12 +459,12 @@ def _on_wrapper(module):
 
     cls = module.DistributedDataParallel
     original = cls.__init__
-    note = _guarded(lambda: _recording and _recording.attached and _recording.wraps(cls.__name__))
+    note = _guarded(lambda wrapper: _recording and _recording.attached and _recording.wraps(wrapper))
 
     @functools.wraps(original)
     def __init__(wrapper, *args, **kwargs):
         original(wrapper, *args, **kwargs)
-        note()
+        note(wrapper)
 
     cls.__init__ = __init__
 
@@ -666,7 +666,7 @@ class _Recording:
         self.rank = _launched_as()
         self.joins = False  # a process group, not just launched as one of several
         self.groups = {}  # of ranks: address -> name
-        self.wrapped = False  # a module, to be replicated
+        self.wrapped = []  # weak references to modules that are replicated
         self.through = False  # the forward pass that begins came through its wrapper
         self.enters = False  # the first forward pass of a step is to come, of one of several replicas
         self.numbers = {}  # id of a module -> its number
@@ -882,15 +882,17 @@ class _Recording:
         values = _leaves("input", args)
         for prefix, tensors in (("param", module.named_parameters()), ("buffer", module.named_buffers())):
             values += [(f"{prefix}.{self.names.get(id(tensor), name)}", tensor) for name, tensor in tensors]
-        if self.wrapped:
+        if any(wrapped() is module for wrapped in self.wrapped):
             values.append(("through_wrapper", float(self.through)))
         self.through = False
         self.record("repro_check::replica", values)
 
-    def wraps(self, name):
-        if not self.wrapped and not self.ended:
-            self.probe.repro_check_fact(b"distributed.wrapper", name.encode())
-            self.wrapped = True
+    def wraps(self, wrapper):
+        if self.ended or any(wrapped() is wrapper.module for wrapped in self.wrapped):
+            return
+        if not self.wrapped:
+            self.probe.repro_check_fact(b"distributed.wrapper", type(wrapper).__name__.encode())
+        self.wrapped.append(self.weakref.ref(wrapper.module))
 
     def _number(self, module):
         _guarded(self._name_root)(module)
@@ -901,7 +903,7 @@ class _Recording:
         are those of named_modules(), of others its class stands before them."""
         wrapper = root if type(root).__name__ in _WRAPPERS else None
         if wrapper is not None:
-            self.wraps(type(wrapper).__name__)
+            self.wraps(wrapper)
             self.probe.repro_check_expect_reductions()
             root = wrapper.module
         kind = type(root).__name__

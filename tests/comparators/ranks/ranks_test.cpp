@@ -3,13 +3,37 @@
 
 #include <doctest/doctest.h>
 
+#include <cstdint>
 #include <optional>
+#include <vector>
 
+#include "comparators/ranks/rank_reads.h"
 #include "core/trace/program_records.h"
 #include "core/trace/run_manifest.h"
 
 namespace core = repro_check::core;
+using repro_check::comparators::judge;
 using repro_check::comparators::number_fact;
+using repro_check::comparators::RankFinding;
+using repro_check::comparators::RankReads;
+
+namespace {
+
+/// Ranks that each made three steps, and what they drew in each step, as a number.
+std::vector<RankFinding> findings_of(const std::vector<std::vector<std::uint64_t>>& ranks) {
+  RankReads reads;
+  for (const std::vector<std::uint64_t>& draws : ranks) {
+    auto& rank = reads.ranks.emplace_back();
+    rank.state.recording.rank = static_cast<std::uint32_t>(reads.ranks.size() - 1);
+    rank.roots.steps = 3;
+    for (std::uint32_t step = 0; step < draws.size(); ++step) {
+      if (draws[step] != 0) rank.roots.draws[step] = {{draws[step], 7}, 2, draws[step]};
+    }
+  }
+  return judge(reads).findings;
+}
+
+}  // namespace
 
 TEST_CASE("a rank is told by a number, and by nothing else") {
   core::RunManifest manifest;
@@ -17,4 +41,23 @@ TEST_CASE("a rank is told by a number, and by nothing else") {
   manifest.environment = {{"distributed.rank", "7"}, {"distributed.ranks", "none"}};
   CHECK(number_fact(manifest, core::kRank) == 7U);
   CHECK(number_fact(manifest, core::kRanks) == std::nullopt);
+}
+
+TEST_CASE("generators that are equal from some step on") {
+  const auto restored = findings_of({{1, 2, 3}, {4, 5, 6}, {8, 2, 3}});
+  REQUIRE(restored.size() == 1);
+  CHECK(restored[0].what ==
+        "another rank's generator was restored: from step 1 on ranks 0, 2 made all of their 4 "
+        "draws from one seed (2), at the same places; before it they drew from seed 1 on rank 0, "
+        "seed 8 on rank 2");
+  const auto copies = findings_of({{1, 2, 3}, {1, 2, 3}});
+  REQUIRE(copies.size() == 1);
+  CHECK(copies[0].what.starts_with("masks are copies: ranks 0, 1 made all of their 6 draws"));
+}
+
+TEST_CASE("what is drawn behind the last step says nothing of the steps") {
+  CHECK(findings_of({{1, 2, 3, 9}, {4, 5, 6, 9}}).empty());
+  CHECK(findings_of({{1, 2, 3, 8}, {4, 2, 3, 9}}).size() == 1);
+  CHECK(findings_of({{0, 0, 0, 9}, {0, 0, 0, 9}}).empty());
+  CHECK(findings_of({{1, 1, 0}, {0, 0, 1}}).empty());
 }
