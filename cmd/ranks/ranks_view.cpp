@@ -39,10 +39,10 @@ constexpr std::array kLines{
     ViewLine{"cause", "{name}: {evidence}", "cause"},
     ViewLine{"mend", "{advice}", "cause"},
     ViewLine{"first",
-             "step {step}, {kind}: {shown}{more}[, {differing} of {of}][: {said}][; {who}]",
+             "step {step}, {kind}: {shown}{more}[, {differing} of {of}][; {said}][; {who}]",
              "first"},
     ViewLine{
-        "then", "step {step}, {kind}: {shown}{more}[, {differing} of {of}][: {said}]", "inherited"},
+        "then", "step {step}, {kind}: {shown}{more}[, {differing} of {of}][; {said}]", "inherited"},
     ViewLine{"{weight}", "{what}", "findings"},
     ViewLine{"absent", "rank {}", "absent"},
     ViewLine{"unread", "rank {rank}: {message}", "unread_ranks"},
@@ -93,7 +93,9 @@ Json difference_json(const ReplicaDifference& difference) {
     json["numbers"].push_back({{"rank", number.rank}, {"value", json_number(number.value)}});
     said.push_back(fmt::format("{:.9g} on rank {}", number.value, number.rank));
   }
-  json["said"] = fmt::format("{}", fmt::join(said, ", "));
+  json["said"] = said.empty()
+                     ? std::string()
+                     : fmt::format("{} is {}", difference.names.front(), fmt::join(said, ", "));
   std::string who;
   if (!difference.odd.empty()) {
     who = difference.odd.size() == 1 ? "odd rank" : "odd ranks";

@@ -136,27 +136,31 @@ class Whole {
     return one == other || std::abs(one - other) <= tolerance_ * std::max(one, other);
   }
 
-  /// What the norm is of instead: ` (it is that of what rank 0 holds)`, as far as that is known.
+  /// Whether it is what comes of counting on each rank what several have alike.
+  [[nodiscard]] bool counts_replicas(double norm) const {
+    double squares = 0;
+    for (const auto& [rank, clipped] : ranks_) squares += squares_of(*clipped);
+    return is_near(norm, std::sqrt(squares));
+  }
+
+  /// `; it is that of what rank 0 holds`; empty where nothing is known of it.
   [[nodiscard]] std::string explanation(double norm) const {
-    double all = 0;
     for (const auto& [rank, clipped] : ranks_) {
-      const double squares = squares_of(*clipped);
-      if (is_near(norm, std::sqrt(squares))) return fmt::format("that of what rank {} holds", rank);
-      all += squares;
+      if (is_near(norm, std::sqrt(squares_of(*clipped)))) {
+        return fmt::format("; it is that of what rank {} holds", rank);
+      }
     }
-    if (is_near(norm, std::sqrt(all))) return counted_twice();
     for (const auto& [rank, clipped] : ranks_) {
       for (const NormPart& part : clipped->parts) {
         const double rest = squares_ - part.squares;
         if (rest > 0 && is_near(norm, std::sqrt(rest))) {
-          return fmt::format("that without the part {} of rank {}", part.place, rank);
+          return fmt::format("; it is that without {} of rank {}",
+                             part.place.empty() ? "what is whole" : part.place,
+                             rank);
         }
       }
     }
     return {};
-  }
-  static std::string counted_twice() {
-    return "that where each rank's gradients are counted, though several have the same";
   }
 
  private:
@@ -176,23 +180,21 @@ class Whole {
 std::optional<RankFinding> judge_norm(const Whole& whole, const ClippedNorm& clipped) {
   const double right = whole.norm();
   if (whole.is_near(clipped.norm, right)) return std::nullopt;
-  const std::string explanation = whole.explanation(clipped.norm);
   const bool less = clipped.norm < right;
-  const bool twice = explanation == Whole::counted_twice();
+  const bool often = whole.counts_replicas(clipped.norm);
   // Of more than what is clipped a norm can be on purpose.
-  const bool proven = clipped.is_l2 && (less || twice);
+  const bool proven = clipped.is_l2 && (less || often);
   return RankFinding{
       proven ? RankFinding::Weight::kProof : RankFinding::Weight::kSuspicion,
       fmt::format("{} in the norm that gradients are clipped by: at step {} it is {:.9g} on every "
-                  "rank, and that of all gradients, put together by placement, is {:.9g}{}{}",
+                  "rank, and that of all gradients, put together by placement, is {:.9g}{}",
                   less    ? "a shard is missing"
-                  : twice ? "replicas are counted several times"
+                  : often ? "replicas are counted several times"
                           : "more than the gradients is",
                   clipped.step,
                   clipped.norm,
                   right,
-                  explanation.empty() ? "" : "; it is ",
-                  explanation),
+                  whole.explanation(clipped.norm)),
       "sum the squares of each shard once, over the ranks that hold them, and once those of what "
       "all ranks have; get_total_norm() of DTensors does it"};
 }
