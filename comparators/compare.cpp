@@ -397,13 +397,25 @@ class Comparison {
   }
 
   bool comparable() {
-    if (!holds_noise() || !holds_fp64()) return false;
+    if (!holds_noise() || !holds_fp64() || !waited_alike()) return false;
     pairing_options_ =
         pairing_options_of(baseline_.manifest(), candidate_.manifest(), options_.spec);
     if (pairing_options_) return !options_.spec.resume || meets();
     refuse(fmt::format("recorded at other depths: baseline \"{}\", candidate \"{}\"",
                        baseline_.manifest().trace.depth,
                        candidate_.manifest().trace.depth));
+    return false;
+  }
+
+  /// What collectives gave stands elsewhere where nobody waited for them.
+  bool waited_alike() {
+    const auto has = [](const core::DumpSource& dump, std::string_view fact) {
+      return core::environment_fact(dump.manifest(), fact) != nullptr;
+    };
+    const bool differ = has(baseline_, core::kNoSync) != has(candidate_, core::kNoSync);
+    if (!differ || !has(baseline_, core::kRanks)) return true;
+    refuse("collectives were waited for in one of the runs, and not in the other");
+    verdict_.mend = "record both with --no-sync, or both without";
     return false;
   }
 

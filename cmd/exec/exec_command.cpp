@@ -111,6 +111,7 @@ class ExecCommand final : public Command {
     document["dump"]["phases"] = phases_;
     document["dump"]["first_ops"] = first_ops_;
     document["dump"]["optimizer"] = optimizer_;
+    document["dump"]["no_sync"] = no_sync_;
     configs::RecordRequest request;
     request.run = *configs::parse_config(document.dump(), "exec", fs::current_path(), {}).base;
     request.run.name = dump.filename().string();
@@ -144,6 +145,9 @@ class ExecCommand final : public Command {
                                 "--optimizer auto|state|operators  What is read of an optimizer's "
                                 "step: what it leaves, or each operator as well",
                                 "auto");
+  bool no_sync_ = flag(&no_sync_,
+                       "--no-sync  Let collectives go on beside the computation, and record what "
+                       "they give where it is read");
   bool checkpoints_ =
       flag(&checkpoints_, "--checkpoints  Record what is saved and loaded, for `diff --resume`");
   std::uint32_t seed_ =

@@ -91,6 +91,7 @@ Json recording_plan(const configs::RunSpec& run) {
   document["include"] = texts(run.dump.include);
   document["exclude"] = texts(run.dump.exclude);
   document["verify_inputs"] = run.dump.verify_inputs;
+  document["no_sync"] = run.dump.no_sync;
   document["keep_ops"] = pairs(run.dump.keep_ops);
   document["steps"] = pairs(run.dump.steps);
   document["phases"] = Json::array();

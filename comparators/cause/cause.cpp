@@ -597,10 +597,10 @@ Cause mismatch_cause(const OpFindings& findings, const Evidence& evidence) {
 
 /// Where a differing input came from, by the cause that this is of what the operator returns:
 /// kPropagated of an operator whose output diverged, is missing, or was not judged; kAmplified of
-/// one whose output passed although it differs; kUnobservedWrite of one whose output was equal, so
-/// that something else wrote in between; kRace of another operator of another lane in each run,
-/// though both ran in both; kInputData, kWeights; kConstant of nothing in the trace, and nobody
-/// named it.
+/// one whose output passed although it differs; kReceived of a collective or a message, which is
+/// recorded where it is read; kUnobservedWrite of one whose output was equal, so that something
+/// else wrote in between; kRace of another operator of another lane in each run, though both ran in
+/// both; kInputData, kWeights; kConstant of nothing in the trace, and nobody named it.
 struct TracedInput {
   const TensorComparison* comparison = nullptr;
   CauseKind origin = CauseKind::kConstant;
@@ -696,6 +696,10 @@ class Tracer {
 
   void set_producer(std::uint64_t producer, TracedInput& traced) const {
     traced.producer = producer;
+    if (is_given_later(producer)) {
+      traced.origin = CauseKind::kReceived;
+      return;
+    }
     switch (evidence_.outcomes.at(producer)) {
       case OpOutcome::kEqual:
         set_earlier_writer(producer, traced);
@@ -717,6 +721,15 @@ class Tracer {
       default:
         traced.origin = CauseKind::kPropagated;
     }
+  }
+
+  /// Whether what other ranks gave was not there yet when its record ended.
+  [[nodiscard]] bool is_given_later(std::uint64_t op) const {
+    if (!core::is_of_ranks(*evidence_.baseline.op_head(op).op)) return false;
+    return std::ranges::none_of(
+        evidence_.baseline.op(op).tensors, [](const core::TensorRecord& tensor) {
+          return core::is_output(tensor) && tensor.state != core::ContentState::kUninitialised;
+        });
   }
 
   /// Of an operator of an optimizer that was not read, what tells of all of them when they are
@@ -845,6 +858,15 @@ std::string unobserved_text(const TracedInput& input) {
       input.changed);
 }
 
+std::string given_text(const TracedInput& input, const Evidence& evidence) {
+  const core::OpRecord head = evidence.baseline.op_head(*input.producer);
+  return fmt::format(
+      "{} was given by op {} {}, which was not waited for: it is recorded where it is read",
+      argument_text(input),
+      head.index,
+      operator_text(head));
+}
+
 Cause propagated_cause(const TracedInput& input, const Evidence& evidence) {
   if (!input.producer) {
     return {CauseKind::kPropagated,
@@ -895,6 +917,8 @@ Cause cause_of(const TracedInput& input, const OpFindings& findings, const Evide
               fmt::format("the runs had different models: state `{}` differs{}",
                           input.name,
                           measured_size(input, evidence))};
+    case CauseKind::kReceived:
+      return {CauseKind::kReceived, given_text(input, evidence)};
     case CauseKind::kUnobservedWrite:
       if (auto race = race_cause(&tensor.baseline, &tensor.candidate)) return *race;
       return {CauseKind::kUnobservedWrite, unobserved_text(input)};
@@ -953,6 +977,7 @@ Cause input_causes(const std::vector<TracedInput>& inputs,
   for (const CauseKind origin : {CauseKind::kRace,
                                  CauseKind::kInputData,
                                  CauseKind::kWeights,
+                                 CauseKind::kReceived,
                                  CauseKind::kConstant,
                                  CauseKind::kUnobservedWrite,
                                  inherits ? CauseKind::kPropagated : CauseKind::kAmplified}) {

@@ -133,6 +133,7 @@ struct DumpSpec {
   std::vector<core::Phase> phases;  ///< empty = all
   std::uint64_t first_ops = 0;      ///< so many operators at most; 0 = all
   OptimizerReading optimizer = OptimizerReading::kAuto;
+  bool no_sync = false;  ///< collectives are not waited for
   /// What it saves and loads is recorded, and the state around that. No key: /program/resume says
   /// so.
   bool checkpoints = false;

@@ -38,6 +38,7 @@ capture::CaptureOptions options_of(const Json& plan) {
   options.include = plan.at("include");
   options.exclude = plan.at("exclude");
   options.verify_inputs = plan.at("verify_inputs");
+  options.no_sync = plan.at("no_sync");
   options.keep_ops = ranges_of(plan.at("keep_ops"));
   return options;
 }

@@ -50,7 +50,7 @@ class Recording {
       : bare_(plan.bare), sink_(directory), manifest_(plan.manifest) {
     std::vector<core::Setting> generators;
     if (plan.seed) capture::seed_generators(*plan.seed, generators);
-    describe(plan.found, std::move(generators));
+    describe(plan.found, std::move(generators), plan.options.no_sync);
     sites_.record_only(plan.part);
     capture_.emplace(plan.options, sink_, &sites_);
     sink_.begin(manifest_);
@@ -129,7 +129,8 @@ class Recording {
   using Clock = std::chrono::steady_clock;
 
   void describe(const std::map<std::string, std::optional<std::string>>& found,
-                std::vector<core::Setting> generators) {
+                std::vector<core::Setting> generators,
+                bool no_sync) {
     manifest_.created = core::utc_now();
     for (core::EnvironmentFact& fact : capture::read_settings()) {
       manifest_.settings.push_back({fact.name, fact.value, fact.value});
@@ -137,6 +138,7 @@ class Recording {
     capture::put_found(found, manifest_.settings);
     for (core::Setting& setting : generators) manifest_.settings.push_back(std::move(setting));
     manifest_.environment = capture::read_environment();
+    if (no_sync) add_fact({std::string(core::kNoSync), "true"});
   }
 
   void include_key() {

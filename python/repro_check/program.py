@@ -80,6 +80,7 @@ def record(
             "include": list(include),
             "exclude": list(exclude),
             "verify_inputs": False,
+            "no_sync": False,
             "keep_ops": [],
             "steps": [],
             "phases": [],

@@ -119,6 +119,36 @@ class Healthy(Ranks):
         self.record([sys.executable, str(script)])
         self.assert_in_sync(self.ranks(0))
 
+    def test_collectives_that_nobody_waits_for(self):
+        command = launched()
+        waited = self.record(command)
+        (self.folder / "run").rename(self.folder / "waited")
+        done = self.record(command, "--no-sync")
+        self.assertEqual(sorted(done.stdout.split()), sorted(waited.stdout.split()))
+        self.assert_in_sync(self.ranks(0))
+        self.assertEqual(self.tool("ranks", "waited").stdout, self.tool("ranks", "run").stdout)
+        # Nothing is said of what is not there yet, and what comes is never taken for what was there before.
+        given = {}
+        for name in ("waited", "run"):
+            listed = self.tool("inspect", f"{name}/rank-0", "--list", "--format", "json").stdout
+            operators = json.loads(listed)["ops"]
+            reduced = next(i for i, each in enumerate(operators) if each["operator"] == "c10d::allreduce_")
+            reader = operators[reduced + 1]
+            given[name] = ([each["digest"] for each in operators[reduced]["outputs"]],
+                           [each["digest"] for each in reader["inputs"] + reader["outputs"]])
+        self.assertEqual(given["run"], ([None], given["waited"][1]))
+        self.assertEqual(given["waited"][0], given["waited"][1][:1])
+        (self.folder / "run").rename(self.folder / "A")
+        self.record(command, "--no-sync")
+        self.assertEqual(self.tool("diff", "A", "run").code, 0)
+        apart = self.tool("diff", "A", "waited")
+        self.assertEqual(apart.code, 4, apart.stdout)
+        self.assertIn("collectives were waited for in one of the runs, and not in the other", apart.stdout)
+        self.record(launched("nudged"), "--no-sync", "--force")
+        received = json.loads(self.tool("diff", "A", "run", "--format", "json").stdout)[1]
+        self.assertEqual(received["runs"][0]["dump"], "A/rank-0")
+        self.assertEqual(received["first_divergence"]["cause"]["name"], "received from another rank")
+
     def test_the_variables_of_other_launchers(self):
         script = self.folder / "translated.py"
         for rank, size in (("SLURM_PROCID", "SLURM_NTASKS"), ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),

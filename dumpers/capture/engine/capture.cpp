@@ -426,7 +426,7 @@ namespace {
 
 /// Of the functional collectives, which keep what is to be waited for by their result.
 void wait_for_tensor(const at::Tensor& tensor) {
-  const auto wait = c10::Dispatcher::singleton().findSchema({"_c10d_functional::wait_tensor", ""});
+  const auto wait = c10::Dispatcher::singleton().findSchema({kWaitTensor, ""});
   if (!wait || !tensor.defined()) return;
   const EngineCalls unseen;
   torch::jit::Stack stack{tensor};
@@ -486,8 +486,7 @@ void Capture::record(const Call& call,
   try {
     const OpenFrame open(thread, frame.get(), inside);
     execute(call, plan, thread, inside);
-    // Who sends may wait for one that waits for him.
-    if (plan.exchange == Exchange::kCollective) wait_for_ranks(plan, call.stack);
+    if (plan.exchange != Exchange::kNone && !gives_later(plan)) wait_for_ranks(plan, call.stack);
   } catch (...) {
     // The operator's own exception; it is not ours to change.
     raised(std::move(frame));
@@ -802,7 +801,7 @@ class Capture::OutputVisitor {
     order_.excluded = frame.excluded;
     order_.keep_bytes = frame.keep_bytes;
     order_.reads = !frame.plan->view && frame.plan->effect != StorageEffect::kMetadata;
-    order_.filled_next = frame.filled;
+    order_.filled_next = frame.filled || capture.gives_later(*frame.plan);
     order_.first_inner = frame.first_inner;
   }
 
@@ -857,7 +856,9 @@ class Capture::OutputVisitor {
     const bool is_input =
         std::find(inputs.begin(), inputs.end(), storage.unsafeGetStorageImpl()) != inputs.end();
     // `set_` shows what a storage already holds.
-    if (is_input || frame_.plan->effect == StorageEffect::kMetadata) return result_->aliases;
+    if (frame_.plan->effect == StorageEffect::kMetadata) return result_->aliases;
+    // What ranks give one another is in what they were given, whatever the schema says.
+    if (is_input && !capture_.gives_later(*frame_.plan)) return result_->aliases;
     StorageEntry& entry = capture_.tensors_.storages().find(storage);
     entry.written_by(own_index());
     if (frame_.plan->effect == StorageEffect::kFresh && !frame_.filled) {
@@ -961,6 +962,7 @@ void Capture::fill_inputs(const Call& call, Frame& frame) {
   order.keep_bytes = frame.keep_bytes;
   order.verify = options_.verify_inputs;
   order.first_inner = frame.first_inner;
+  order.filled_next = options_.no_sync && plan.waits;
   bool written = false;
   const auto add = [&](const at::Tensor& tensor, const std::string& slot) {
     const std::int64_t version = version_of(*tensor.unsafeGetTensorImpl());
@@ -1071,8 +1073,7 @@ void Capture::fill_outputs(const Call& call, Frame& frame) {
                 std::ref(visitor),
                 frame.record.results[i]);
   }
-  // What is received is not there yet.
-  if (plan.exchange != Exchange::kMessage) visitor.add_written();
+  if (!gives_later(plan)) visitor.add_written();
   note_raced(frame.record);
 }
 

@@ -211,6 +211,11 @@ class Capture : core::Pinned {
   [[nodiscard]] bool is_of_program() const;
   OperatorPlan* find_plan(const Call& call, ThreadState& thread) noexcept;
   [[nodiscard]] bool decomposes(const Call& call, const OperatorPlan& plan) const;
+  /// Who sends may wait for one that waits for him: what is received is recorded where it is read.
+  [[nodiscard]] bool gives_later(const OperatorPlan& plan) const {
+    return plan.exchange == Exchange::kMessage ||
+           (plan.exchange == Exchange::kCollective && options_.no_sync);
+  }
   /// That it is entered, before it waits.
   void note_exchange(const Call& call, const OperatorPlan& plan, const ThreadState& thread);
   void record(const Call& call,

@@ -172,6 +172,7 @@ bool is_filled(std::string_view name, bool returns_tensors) {
 /// By the group that it is given: c10d's is an object, that of the functional ones its name.
 void find_exchange(const c10::FunctionSchema& schema, OperatorPlan& plan) {
   if (!starts_with_any(schema.name(), {"c10d::", "_c10d_functional", "_dtensor::"})) return;
+  plan.waits = schema.name() == kWaitTensor;
   plan.group_argument = std::max(plan.find("process_group"), plan.find("group_name"));
   // A batch of messages makes each of them by itself.
   if (plan.group_argument < 0 || plan.find("op_list") >= 0) return;

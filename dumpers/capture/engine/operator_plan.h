@@ -24,6 +24,9 @@ namespace repro_check::capture {
 
 struct OperatorPlan;
 
+/// What a functional collective gives is waited for by it.
+inline constexpr const char* kWaitTensor = "_c10d_functional::wait_tensor";
+
 /// An argument the operator is going to write.
 struct WrittenArgument {
   at::Tensor tensor;
@@ -136,6 +139,7 @@ struct OperatorPlan {
   bool view = false;       ///< only shows its argument in another shape
   Exchange exchange = Exchange::kNone;
   int group_argument = -1;  ///< of an exchange: the process group, or its name
+  bool waits = false;       ///< for a collective that was made before, which gives its argument
   int generator_argument = -1;
   bool matches_include = false;
   bool matches_exclude = false;
