@@ -431,6 +431,13 @@ void repro_check_norms(std::size_t count, void* const* tensors, double* norms) {
   });
 }
 
+void repro_check_new_memory(void* storage) {
+  when_active([&](capture::Capture& capture) {
+    capture.note_new_memory(c10::Storage(c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(
+        static_cast<c10::StorageImpl*>(storage))));
+  });
+}
+
 const void* repro_check_place() {
   const void* place = nullptr;
   when_active([&](capture::Capture&) { place = python_frames(); });

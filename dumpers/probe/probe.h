@@ -66,6 +66,10 @@ void repro_check_values(const char* record,
 /// @param norms  filled in, one for each
 void repro_check_norms(std::size_t count, void* const* tensors, double* norms);
 
+/// The program gave a storage other memory, with no operator.
+/// @param storage  a c10::StorageImpl, as `_cdata` of one has it
+void repro_check_new_memory(void* storage);
+
 /// Where the calling thread stands in Python; equal places are one. Null where it runs none.
 const void* repro_check_place();
 

@@ -782,11 +782,34 @@ class _Recording:
         self.compiling = compiling or (lambda: False)
         for attach in (self._watch_modules, self._watch_optimizers, self._watch_backward,
                        self._watch_clipping, self._watch_scaler, self._watch_threads,
-                       self._watch_settings, self._pass_higher_order):
+                       self._watch_settings, self._watch_storages, self._pass_higher_order):
             _guarded(attach)()
         if _plan.get("checkpoints"):
             _guarded(self._watch_checkpoints)()
         self.attached = True
+
+    def _watch_storages(self):
+        """FSDP frees the memory of a storage and gives it other memory later, by no operator."""
+        import functools
+
+        cls = self.torch.UntypedStorage
+        original = cls.resize_
+        tell, pointer = self.probe.repro_check_new_memory, self.ctypes.c_void_p
+
+        def grown(storage, before):
+            if storage.nbytes() > before and storage.device.type != "meta":
+                tell(pointer(storage._cdata))
+
+        @functools.wraps(original)
+        def resize_(storage, *args, **kwargs):
+            if self.ended or self.compiling():
+                return original(storage, *args, **kwargs)
+            before = storage.nbytes()
+            result = original(storage, *args, **kwargs)
+            _guarded(grown)(storage, before)
+            return result
+
+        cls.resize_ = resize_
 
     def _pass_higher_order(self):
         """Operators that take functions are Python's alone: they would ask for a kernel of their own for the

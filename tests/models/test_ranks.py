@@ -243,6 +243,18 @@ class Sharded(Ranks):
         self.assertEqual((report["tensors_unread"], report["findings"]), (0, []))
         self.assertGreaterEqual(report["alone"], 2 * 3 * 4 * 5)
 
+    def test_two_runs(self):
+        """FSDP frees the memory of what it gathered, and has it again without an operator: what nobody has written
+        since is nothing to compare."""
+        for run in ("A", "B"):
+            self.record(launched(program=SHARDED))
+            (self.folder / "run").rename(self.folder / run)
+        done = self.tool("diff", "A", "B", "--format", "json")
+        self.assertEqual(done.code, 0, done.stdout[:3000])
+        for report in json.loads(done.stdout):
+            self.assertEqual((report["verdict"]["status"], report["warnings"]), ("reproducible", []))
+            self.assertGreater(report["coverage"]["compared"], 300)
+
     def test_replicas_of_shards(self):
         self.record(launched(ranks=4, program=SHARDED))
         report = self.ranks(0)

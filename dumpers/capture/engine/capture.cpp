@@ -855,6 +855,7 @@ class Capture::OutputVisitor {
     const auto& inputs = frame_.input_storages;
     const bool is_input =
         std::find(inputs.begin(), inputs.end(), storage.unsafeGetStorageImpl()) != inputs.end();
+    if (frame_.plan->shows_written) return true;
     // `set_` shows what a storage already holds.
     if (frame_.plan->effect == StorageEffect::kMetadata) return result_->aliases;
     // What ranks give one another is in what they were given, whatever the schema says.
@@ -1061,6 +1062,7 @@ void Capture::fill_outputs(const Call& call, Frame& frame) {
   const OperatorPlan& plan = *frame.plan;
   const c10::IValue* results = call.stack.data() + (call.stack.size() - plan.results.size());
   apply_writes(frame);
+  if (plan.shows_written) note_shown(results[0].toTensor(), frame);
   frame.record.results.resize(plan.results.size());
   OutputVisitor visitor(*this, frame);
   for (std::size_t i = 0; i < plan.results.size(); ++i) {
@@ -1099,6 +1101,24 @@ void Capture::apply_writes(Frame& frame) {
       }
     });
   }
+}
+
+void Capture::note_shown(const at::Tensor& shown, const Frame& frame) {
+  const c10::Storage& storage = shown.unsafeGetTensorImpl()->unsafe_storage();
+  StorageEntry& entry = tensors_.storages().find(storage);
+  const auto& inputs = frame.input_storages;
+  if (std::ranges::find(inputs, storage.unsafeGetStorageImpl()) == inputs.end()) {
+    entry.mark_uninitialised(*storage.unsafeGetStorageImpl());
+    entry.follows_writes = true;
+  }
+  entry.written_by(static_cast<std::int64_t>(frame.record.index), shown, nullptr);
+}
+
+void Capture::note_new_memory(const c10::Storage& storage) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  StorageEntry& entry = tensors_.storages().find(storage);
+  entry.mark_uninitialised(*storage.unsafeGetStorageImpl());
+  entry.follows_writes = true;
 }
 
 void Capture::append(std::unique_ptr<Frame> frame) {

@@ -128,6 +128,10 @@ class Capture : core::Pinned {
   /// value.
   NamedTensors unpack(const c10::IValue& object, const std::string& name);
 
+  /// That the program gave a storage new memory, with no operator: nobody has written it. On any
+  /// thread.
+  void note_new_memory(const c10::Storage& storage);
+
   /// A process group of the program, as records of what it exchanges will have it. On any thread
   /// that a Scope covers.
   /// @param group  address of the c10d::ProcessGroup; null = known by its name alone
@@ -251,6 +255,8 @@ class Capture : core::Pinned {
   void note_uncounted(const Frame& frame);
   void fill_outputs(const Call& call, Frame& frame);
   void apply_writes(Frame& frame);
+  /// @param shown  the first result of an operator that shows what it wrote
+  void note_shown(const at::Tensor& shown, const Frame& frame);
   void append(std::unique_ptr<Frame> frame);
   void append_values(const std::string& name,
                      const NamedValues& values,

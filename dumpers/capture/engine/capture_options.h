@@ -21,7 +21,8 @@ struct CaptureOptions {
   /// The program may write memory without an operator, as Python does from lists, files and shared
   /// memory: what nobody was seen to write counts as written once it is read.
   bool unseen_writes = false;
-  /// Collectives are not waited for where they are made: what they give is recorded where it is read.
+  /// Collectives are not waited for where they are made: what they give is recorded where it is
+  /// read.
   bool no_sync = false;
   core::OpRanges keep_ops;  ///< at level tensor, the operators whose bytes are kept; empty = all
 };

@@ -189,6 +189,15 @@ void find_exchange(const c10::FunctionSchema& schema, OperatorPlan& plan) {
   }
 }
 
+/// FSDP puts what this rank holds at its place among what is going to be gathered there, and its
+/// schema says nothing of that.
+void find_gathering(const c10::FunctionSchema& schema, OperatorPlan& plan) {
+  plan.shows_written = schema.name() == "fsdp::all_gather_copy_in";
+  if (!plan.shows_written) return;
+  const int gathered = plan.find("all_gather_output");  // older releases make it themselves
+  if (gathered >= 0) plan.arguments[static_cast<std::size_t>(gathered)].unread = true;
+}
+
 }  // namespace
 
 int OperatorPlan::find(std::string_view name) const noexcept {
@@ -223,6 +232,7 @@ OperatorPlan& OperatorPlans::find(const c10::OperatorHandle& op) {
   fresh->picks = schema.name().starts_with("aten::") && picks_elements(base);  // not c10d::scatter_
   fresh->is_marker = schema.name().starts_with("profiler::");
   find_exchange(schema, *fresh);
+  find_gathering(schema, *fresh);
   // as_strided_ and its like are written as in-place operators, and touch no element either.
   fresh->view = fresh->view || fresh->effect == StorageEffect::kMetadata;
   fresh->host_draw = host_draw_of(schema.name(), *fresh);

@@ -78,7 +78,7 @@ struct ArgumentPlan {
   std::string name;
   IntegerMeaning meaning = IntegerMeaning::kNumber;
   bool written = false;  ///< the schema says the operator writes it
-  bool unread = false;   ///< memory of no meaning: a barrier is given some
+  bool unread = false;   ///< memory of no meaning: a barrier is given some, or one to be filled
 };
 
 struct ResultPlan {
@@ -134,9 +134,10 @@ struct OperatorPlan {
   HostDraw host_draw = HostDraw::kNone;
   bool composite = false;  ///< decomposes where the backend has no kernel of its own
   bool written_arguments = false;
-  bool picks = false;      ///< writes those elements of its first argument that others pick
-  bool is_marker = false;  ///< of a profiler, and of no computation
-  bool view = false;       ///< only shows its argument in another shape
+  bool picks = false;          ///< writes those elements of its first argument that others pick
+  bool shows_written = false;  ///< its first result is what it wrote of a larger memory
+  bool is_marker = false;      ///< of a profiler, and of no computation
+  bool view = false;           ///< only shows its argument in another shape
   Exchange exchange = Exchange::kNone;
   int group_argument = -1;  ///< of an exchange: the process group, or its name
   bool waits = false;       ///< for a collective that was made before, which gives its argument
