@@ -562,6 +562,23 @@ def _held_here(name, tensor):
     return name + ("@" + ",".join(parts) if parts else ""), tensor._local_tensor
 
 
+def _place_of(tensor):
+    """Where in the whole lies what this rank holds of a DTensor, as JSON; None of another tensor, or where it holds
+    nothing."""
+    import json
+
+    spec = getattr(tensor, "_spec", None)
+    if spec is None or spec.mesh.get_coordinate() is None:
+        return None
+    from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
+
+    _, offset = compute_local_shape_and_global_offset(tensor.shape, spec.mesh, spec.placements)
+    axes = spec.mesh.mesh_dim_names or range(spec.mesh.ndim)
+    return json.dumps({"shape": list(tensor.shape), "offset": list(offset), "placements": [
+        f"{axis} of {spec.mesh.size(number)}: {placement}"
+        for number, (axis, placement) in enumerate(zip(axes, spec.placements))]})
+
+
 def _axes_of(tensor):
     """Along which axes of its mesh a DTensor is in parts: `|dp,tp`."""
     spec = getattr(tensor, "_spec", None)
@@ -942,6 +959,9 @@ class _Recording:
                 full = (f"{prefix}.{name}" if prefix else name).replace("_orig_mod.", "")
                 self.names.setdefault(id(tensor), full)
                 self._name(tensor, full, kind_number)
+                place = _guarded(_place_of)(tensor)
+                if place:
+                    self.probe.repro_check_fact(f"placement.{full}".encode(), place.encode())
 
     def _define(self, module, path):
         key = id(module)

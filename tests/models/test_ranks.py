@@ -15,7 +15,8 @@ from harness import ToolTest, need
 need("torch")
 import torch.distributed  # noqa: E402
 
-PROGRAMS = Path(__file__).resolve().parent / "programs"
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAMS = ROOT / "tests" / "models" / "programs"
 PROGRAM = PROGRAMS / "replicas.py"
 SHARDED = PROGRAMS / "sharded.py"
 GROUPS = PROGRAMS / "groups.py"
@@ -254,6 +255,30 @@ class Sharded(Ranks):
         for report in json.loads(done.stdout):
             self.assertEqual((report["verdict"]["status"], report["warnings"]), ("reproducible", []))
             self.assertGreater(report["coverage"]["compared"], 300)
+
+    def test_parts_are_put_together(self):
+        """By where they lie in the whole, whatever the number of ranks."""
+        sys.path.insert(0, str(ROOT / "python"))
+        import numpy
+        import repro_check
+
+        torch.manual_seed(1)
+        model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4))
+        for ranks in (2, 3):
+            self.record(launched(ranks=ranks, program=SHARDED), "--level", "tensor", "--force")
+            whole = {name: numpy.full(value.shape, numpy.nan, "float32") for name, value in model.named_parameters()}
+            for rank in range(ranks):
+                with repro_check.open(self.folder / "run" / f"rank-{rank}") as dump:
+                    facts = {each["name"]: each["value"] for each in dump.manifest["environment"]}
+                    tensors = next(op for op in dump if op.full_name == "repro_check::replica").outputs.records
+                    for name, value in whole.items():
+                        place = json.loads(facts["placement." + name])
+                        self.assertEqual(place["shape"], list(value.shape))
+                        self.assertRegex(place["placements"][0], rf"^shard of {ranks}: S")
+                        part = next(each.numpy() for each in tensors if each.slot.startswith(f"param.{name}@"))
+                        value[tuple(slice(at, at + size) for at, size in zip(place["offset"], part.shape))] = part
+            for name, value in model.named_parameters():
+                numpy.testing.assert_array_equal(whole[name], value.detach().numpy())
 
     def test_replicas_of_shards(self):
         self.record(launched(ranks=4, program=SHARDED))
