@@ -297,6 +297,7 @@ class ConditionParser {
     const auto* found = std::ranges::find(kOutputFields, name, &Field::name);
     if (found == kOutputFields.end()) {
       std::vector<std::string> names;
+      names.reserve(kOutputFields.size());
       for (const Field& known : kOutputFields) names.emplace_back(known.name);
       refuse(name.empty() ? "expected a field" : "there is no such field",
              near_hint(std::string(name), names, "fields: " + joined(names, ", ")));

@@ -172,7 +172,7 @@ class OptionGroup : core::Pinned {
     return {};
   }
   std::vector<std::string> references(std::vector<std::string>* into) {
-    members_.push_back([=](Options& options) { options.references(*into); });
+    members_.emplace_back([=](Options& options) { options.references(*into); });
     return {};
   }
   /// Options that several verbs share. @param with  what its define() takes besides

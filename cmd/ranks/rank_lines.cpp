@@ -23,7 +23,6 @@ using comparators::CollectiveCall;
 using comparators::DataFinding;
 using comparators::ExchangeKey;
 using comparators::ExchangeKind;
-using comparators::ExchangeRoots;
 using comparators::LoaderRead;
 using comparators::NormPart;
 using comparators::RankData;
@@ -275,7 +274,7 @@ class LineWriter {
   }
 
  private:
-  ChainColumn column_of(std::uint32_t rank, std::size_t place, ChainColumn column) {
+  ChainColumn column_of(std::uint32_t rank, std::size_t place, const ChainColumn& column) {
     const auto [found, is_new] =
         chains_.try_emplace(json_of(column).dump(), std::pair(rank, place));
     return is_new ? column : ChainColumn{{}, found->second.first, found->second.second, {}};

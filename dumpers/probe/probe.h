@@ -74,6 +74,7 @@ void repro_check_new_memory(void* storage);
 const void* repro_check_place();
 
 /// One pass of a loader over its dataset.
+// NOLINTNEXTLINE(readability-identifier-naming): as the names of the functions are
 struct repro_check_epoch {
   const char* sampler;  ///< type of what orders the samples
   const void* place;    ///< where the loader was made; null: where the thread stands

@@ -321,6 +321,7 @@ class PackReader {
     [[nodiscard]] std::string name() const {
       return (rank ? rank_directory({}, *rank) / file : fs::path(file)).string();
     }
+    // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 misreads the default
     auto operator<=>(const Member&) const = default;
   };
 

@@ -113,6 +113,7 @@ class JsonWriter {
     return *this;
   }
   template <typename T>
+  // NOLINTNEXTLINE(modernize-use-nodiscard): it writes, and hands itself on to the next member
   const JsonWriter& unless_empty(std::string_view key, const T& value) const {
     return is_empty(value) ? *this : (*this)(key, value);
   }
