@@ -86,7 +86,8 @@ class ReplicaComparison {
     }
   }
 
-  ReplicaDifference difference_at(const ReplicaMoment& key, const std::vector<Held>& held) const {
+  [[nodiscard]] ReplicaDifference difference_at(const ReplicaMoment& key,
+                                                const std::vector<Held>& held) const {
     const auto roots = by_frequency(held);
     ReplicaDifference difference;
     difference.kind = key.kind;
@@ -267,7 +268,7 @@ class ReplicaComparison {
     }
     const std::size_t all = samples.size();
     std::ranges::sort(samples);
-    samples.erase(std::ranges::unique(samples).begin(), samples.end());
+    samples.erase(std::unique(samples.begin(), samples.end()), samples.end());
     const std::size_t twice = all - samples.size();
     if (twice == 0 || twice >= readings.size()) return;
     report_.findings.push_back(
