@@ -317,6 +317,7 @@ class ReplicaComparison {
     std::uint64_t count = 0;
     for (auto step = draws.lower_bound(since); step != end; ++step) count += step->second.draws;
     std::vector<std::uint32_t> numbers;
+    numbers.reserve(ranks.size());
     for (const RankRead* rank : ranks) numbers.push_back(rank->state.recording.rank);
     const std::string who = fmt::format("{}", fmt::join(numbers, ", "));
     if (since == first) {
