@@ -117,9 +117,9 @@ inline constexpr std::string_view kSetByProgram = "set.";
 inline constexpr std::string_view kRank = "distributed.rank";
 inline constexpr std::string_view kRanks = "distributed.ranks";
 /// The class that makes replicas of a module: its parameters must be equal on all ranks.
+inline constexpr std::string_view kReplicaWrapper = "distributed.wrapper";
 /// Collectives were not waited for: what they give is recorded where it is read.
 inline constexpr std::string_view kNoSync = "distributed.no_sync";
-inline constexpr std::string_view kReplicaWrapper = "distributed.wrapper";
 
 inline bool is_named_values(const OpRecord& record) {
   return record.op && record.op->name.starts_with(kNamedPrefix);

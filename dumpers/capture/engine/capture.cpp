@@ -754,6 +754,17 @@ bool updates_running_stats(const OperatorPlan& plan, const c10::IValue* argument
       });
 }
 
+bool was_given(const Frame& frame, const c10::Storage& storage) {
+  return std::ranges::find(frame.input_storages, storage.unsafeGetStorageImpl()) !=
+         frame.input_storages.end();
+}
+
+/// Of which operators will show what is written.
+void take_new_memory(const c10::Storage& storage, StorageEntry& entry) {
+  entry.mark_uninitialised(*storage.unsafeGetStorageImpl());
+  entry.follows_writes = true;
+}
+
 /// The generator this call would draw from.
 const at::Generator* generator_of(const OperatorPlan& plan,
                                   const c10::IValue* arguments,
@@ -852,9 +863,7 @@ class Capture::OutputVisitor {
 
   /// @return false when the storage is an argument's and the schema is silent about it
   bool note_storage(const c10::Storage& storage) {
-    const auto& inputs = frame_.input_storages;
-    const bool is_input =
-        std::find(inputs.begin(), inputs.end(), storage.unsafeGetStorageImpl()) != inputs.end();
+    const bool is_input = was_given(frame_, storage);
     if (frame_.plan->shows_written) return true;
     // `set_` shows what a storage already holds.
     if (frame_.plan->effect == StorageEffect::kMetadata) return result_->aliases;
@@ -1106,19 +1115,13 @@ void Capture::apply_writes(Frame& frame) {
 void Capture::note_shown(const at::Tensor& shown, const Frame& frame) {
   const c10::Storage& storage = shown.unsafeGetTensorImpl()->unsafe_storage();
   StorageEntry& entry = tensors_.storages().find(storage);
-  const auto& inputs = frame.input_storages;
-  if (std::ranges::find(inputs, storage.unsafeGetStorageImpl()) == inputs.end()) {
-    entry.mark_uninitialised(*storage.unsafeGetStorageImpl());
-    entry.follows_writes = true;
-  }
+  if (!was_given(frame, storage)) take_new_memory(storage, entry);
   entry.written_by(static_cast<std::int64_t>(frame.record.index), shown, nullptr);
 }
 
 void Capture::note_new_memory(const c10::Storage& storage) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  StorageEntry& entry = tensors_.storages().find(storage);
-  entry.mark_uninitialised(*storage.unsafeGetStorageImpl());
-  entry.follows_writes = true;
+  take_new_memory(storage, tensors_.storages().find(storage));
 }
 
 void Capture::append(std::unique_ptr<Frame> frame) {
