@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -47,6 +48,7 @@ struct Steps {
 struct Names {
   std::vector<std::string> names;
   std::vector<core::Digest> digests;
+  std::vector<std::uint64_t> ops;  ///< of the records, where these are several
 };
 
 /// What was drawn in each step.
@@ -89,6 +91,7 @@ struct RankLine {
   std::vector<RootColumn> columns;
   Told<Names> beginning;
   Told<Names> gradients;
+  Told<Names> parts;
   Draws draws;
   Told<std::vector<ClippedNorm>> norms;
   std::vector<std::uint32_t> past_wrapper;
@@ -110,7 +113,7 @@ void describe(auto f, Of<decltype(f), ReplicaKind>& it) {
 
 DESCRIBE(Steps, MEMBER(steps) MEMBER(digests))
 DESCRIBE(Draws, MEMBER(steps) MEMBER(digests) MEMBER(draws) MEMBER(seeds))
-DESCRIBE(Names, MEMBER(names) MEMBER(digests))
+DESCRIBE(Names, MEMBER(names) MEMBER(digests) SOMETIMES(ops))
 
 template <typename T>
 void describe(JsonWriter f, const Told<T>& it) {
@@ -152,13 +155,14 @@ DESCRIBE(RankData, SOMETIMES(findings) SOMETIMES(loaders))
 
 void describe(auto f, Of<decltype(f), RankLine>& it) {
   describe(f, it.rank.state);
-  f NAMED("ranks", rank.ranks) NAMED("wrapped", rank.wrapped)
-      NAMED("has_gradients", rank.roots.has_gradients) MEMBER(draws) MEMBER(norms)
-          SOMETIMES(past_wrapper) NAMED("tensors_unread", rank.roots.unread)
-              NAMED("unplaced", rank.roots.exchanges.unplaced)
-                  NAMED("inside", rank.roots.exchanges.inside) MEMBER(exchanges) MEMBER(inputs)
-                      NAMED("data", rank.roots.data) MEMBER(beginning) MEMBER(gradients)
-                          NAMED("roots", columns);
+  f NAMED("ranks", rank.ranks) NAMED("wrapped", rank.replicas.declared)
+      NAMED("replicas", rank.replicas.ranks) NAMED("has_gradients", rank.roots.has_gradients)
+          MEMBER(draws) MEMBER(norms) SOMETIMES(past_wrapper)
+              NAMED("tensors_unread", rank.roots.unread)
+                  NAMED("unplaced", rank.roots.exchanges.unplaced)
+                      NAMED("inside", rank.roots.exchanges.inside) MEMBER(exchanges) MEMBER(inputs)
+                          NAMED("data", rank.roots.data) MEMBER(beginning) MEMBER(gradients)
+                              MEMBER(parts) NAMED("roots", columns);
 }
 
 namespace {
@@ -177,7 +181,10 @@ Names names_of(const ReplicaItems& items) {
   for (const ReplicaItem& item : items) {
     names.names.push_back(item.name);
     names.digests.push_back(item.digest);
+    names.ops.push_back(item.op);
   }
+  const bool is_of_one = std::ranges::all_of(names.ops, [](std::uint64_t op) { return op == 0; });
+  if (is_of_one) names.ops.clear();
   return names;
 }
 
@@ -192,7 +199,7 @@ std::map<std::uint32_t, core::Digest> map_of(const Steps& steps) {
 ReplicaItems items_of(const Names& names) {
   ReplicaItems items;
   for (std::size_t i = 0; i < names.names.size(); ++i) {
-    items.push_back({names.names[i], names.digests.at(i)});
+    items.push_back({names.names[i], names.digests.at(i), names.ops.empty() ? 0 : names.ops.at(i)});
   }
   return items;
 }
@@ -262,6 +269,7 @@ class LineWriter {
     line.beginning = beginnings_.tell(number, names_of(rank.roots.beginning));
     line.norms = norms_.tell(number, rank.roots.norms);
     line.gradients = gradients_.tell(number, names_of(rank.roots.gradients));
+    line.parts = parts_.tell(number, names_of(rank.roots.parts));
     for (RootColumn& column : columns_of(rank.roots)) {
       const auto [found, is_new] = since_.try_emplace(json_of(column).dump(), number);
       if (!is_new) {
@@ -282,6 +290,7 @@ class LineWriter {
 
   Teller<Names> beginnings_;
   Teller<Names> gradients_;
+  Teller<Names> parts_;
   Teller<std::vector<ClippedNorm>> norms_;
   std::map<std::string, std::uint32_t> since_;  ///< the first rank that has a column
   std::map<std::string, std::pair<std::uint32_t, std::size_t>> chains_;
@@ -333,6 +342,7 @@ class LineReader {
     }
     rank.roots.beginning = items_of(beginnings_.hear(number, std::move(line.beginning)));
     rank.roots.gradients = items_of(gradients_.hear(number, std::move(line.gradients)));
+    rank.roots.parts = items_of(parts_.hear(number, std::move(line.parts)));
     for (RootColumn& column : line.columns) {
       const Key key{column.as_rank.value_or(number), column.kind, column.ordinal, column.part};
       if (!column.as_rank) columns_[key] = std::move(column);
@@ -350,6 +360,7 @@ class LineReader {
 
   Hearer<Names> beginnings_;
   Hearer<Names> gradients_;
+  Hearer<Names> parts_;
   Hearer<std::vector<ClippedNorm>> norms_;
   std::map<Key, RootColumn> columns_;
   std::map<std::pair<std::uint32_t, std::size_t>, ChainColumn> chains_;

@@ -11,6 +11,7 @@
 
 #include "cmd/options/command.h"
 #include "cmd/options/command_line.h"
+#include "cmd/ranks/rank_mesh.h"
 #include "cmd/ranks/ranks_view.h"
 #include "cmd/reports/rank_slices.h"
 #include "cmd/reports/report_flags.h"
@@ -70,6 +71,7 @@ class RanksCommand final : public Command {
                  {"repro-check exec -o run -- torchrun --nproc-per-node 2 train.py",
                   "repro-check ranks run",
                   "repro-check ranks run/rank-0 run/rank-3 --format json",
+                  "repro-check ranks run --mesh dp=4,tp=2 --replicated dp",
                   "repro-check ranks run --ranks 0:512 --format jsonl > 0.jsonl    # for report "
                   "--merge"}}) {}
 
@@ -82,10 +84,12 @@ class RanksCommand final : public Command {
       expected = std::max(expected, store::read_rank_count(dump));
     }
     const auto open = [](const std::string& dump) { return store::open_dump(dump); };
-    return emit_ranks(comparators::read_ranks(recordings_of(dumps_, asked), open, expected, asked),
-                      dumps_,
-                      report_,
-                      globals);
+    return emit_ranks(
+        comparators::read_ranks(
+            recordings_of(dumps_, asked), open, expected, asked, mesh_.declared(expected)),
+        dumps_,
+        report_,
+        globals);
   }
 
  private:
@@ -94,6 +98,7 @@ class RanksCommand final : public Command {
             "dumps DUMP  Directory with a dump a rank, or the dumps of ranks",
             {.required = true});
   RankRangeFlag ranks_ = group(&ranks_);
+  RankMeshFlags mesh_ = group(&mesh_);
   ReportFlags report_ = group(&report_);
 };
 

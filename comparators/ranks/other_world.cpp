@@ -48,17 +48,20 @@ void read_beginning(const core::OpRecord& record, Told& told) {
 
 Told read_told(const core::DumpSource& dump) {
   Told told;
+  InputReader inputs;
   bool stepped = false;
   for (std::uint64_t i = 0; i < dump.op_count(); ++i) {
     const core::OpRecord head = dump.op_head(i);
     const std::string_view name = head.op->name;
     if (name == core::kStepRecord) stepped = true;
     if (name == core::kLossRecord) told.losses[head.step].push_back(i);
-    if (name == core::kReplicaRecord && !stepped && !told.beginning) {
-      read_beginning(dump.op(i), told);
-    }
+    if (name == core::kBatchRecord) inputs.read(dump.op(i));
+    if (name != core::kReplicaRecord) continue;
+    const core::OpRecord record = dump.op(i);
+    inputs.read(record);
+    if (!stepped && !told.beginning) read_beginning(record, told);
   }
-  told.inputs = read_rank(dump, 0, {}).inputs;
+  told.inputs = inputs.digests();
   return told;
 }
 

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <utility>
 
+#include "comparators/ranks/activations.h"
 #include "comparators/ranks/exchange_match.h"
 #include "core/error.h"
 #include "core/system/workers.h"
@@ -29,12 +30,15 @@ struct Shared {
 using SharedByName = std::map<std::string_view, Shared>;
 
 void add(const ReplicaItems& items, SharedByName& known) {
-  for (const auto& [name, digest] : items) {
+  for (const auto& [name, digest, op] : items) {
     Shared& one = known.try_emplace(name, Shared{digest}).first->second;
     ++one.ranks;
     one.equal = one.equal && one.digest == digest;
   }
 }
+
+/// Of the name of a parameter, empty of those of the model itself.
+std::string_view module_part(std::string_view name) { return name.substr(0, name.rfind('.') + 1); }
 
 bool are_equal(std::span<const Held> held) {
   return std::ranges::all_of(
@@ -45,14 +49,22 @@ void note_manifest(const core::RunManifest& manifest, RankRead& read) {
   read.state.operators = manifest.trace.operator_calls();
   if (manifest.trace.partial) read.state.last_operator = manifest.trace.partial->last_operator;
   read.ranks = number_fact(manifest, core::kRanks).value_or(0);
-  read.wrapped = core::environment_fact(manifest, core::kReplicaWrapper) != nullptr;
+  if (read.replicas.declared) return;
+  read.replicas.declared = core::environment_fact(manifest, core::kReplicaWrapper) != nullptr;
+  const std::string* ranks = core::environment_fact(manifest, core::kReplicas);
+  if (ranks != nullptr) read.replicas.ranks = *ranks;
 }
 
 class ReadingOfRanks {
  public:
-  ReadingOfRanks(std::span<const RankRecording> recordings, const OpenRank& open) : open_(open) {
+  ReadingOfRanks(std::span<const RankRecording> recordings,
+                 const OpenRank& open,
+                 const DeclaredReplicas& declared)
+      : open_(open) {
     for (const RankRecording& recording : recordings) {
-      reads_.ranks.emplace_back().state.recording = recording;
+      RankRead& read = reads_.ranks.emplace_back();
+      read.state.recording = recording;
+      if (declared) read.replicas = {true, declared(recording.rank)};
     }
   }
 
@@ -91,7 +103,7 @@ class ReadingOfRanks {
         RankRead& rank = reads_.ranks[i];
         with_dump(rank, [&](const core::DumpSource& dump) {
           note_manifest(dump.manifest(), rank);
-          rank.roots = read_rank(dump, rank.state.recording.rank, reads_.apart);
+          rank.roots = read_rank(dump, rank.state.recording.rank, {reads_.apart, rank.replicas});
           rank.state.steps = rank.roots.steps;
         });
       }
@@ -108,17 +120,23 @@ class ReadingOfRanks {
       for (const auto& [rank, root] : first->second) {
         if (reads_.items.contains(root->digest)) continue;
         const auto dump = open_(rank->state.recording.location);
-        const core::OpRecord record = dump->op(root->op);
-        std::uint64_t ignored = 0;
-        ReplicaItems items = items_of(record, kind, reads_.apart, ignored);
-        std::erase_if(items, [&](const ReplicaItem& item) {
-          return part_of(item.name) != first->first.part;
-        });
-        // They tell why a norm differs.
-        std::ranges::move(local_norms_of(record), std::back_inserter(items));
-        reads_.items.emplace(root->digest, std::move(items));
+        reads_.items.emplace(root->digest, items_of(*dump, *rank, *root, first->first));
       }
     }
+  }
+
+  [[nodiscard]] ReplicaItems items_of(const core::DumpSource& dump,
+                                      const RankRead& rank,
+                                      const ReplicaRoot& root,
+                                      const ReplicaMoment& moment) const {
+    if (moment.kind == ReplicaKind::kActivations) return crossings_of(dump, root.op, moment.part);
+    const core::OpRecord record = dump.op(root.op);
+    std::uint64_t ignored = 0;
+    const Replication replication{reads_.apart, rank.replicas};
+    ReplicaItems items = replication.parts_of(record, moment.kind, ignored)[moment.part];
+    // They tell why a norm differs.
+    std::ranges::move(local_norms_of(record), std::back_inserter(items));
+    return items;
   }
 
   void look_at_exchanges() {
@@ -186,14 +204,27 @@ Beginnings beginnings_of(std::span<const RankRead> ranks) {
   Beginnings beginnings{known.size(), {}};
   // By a wrapper all parameters are replicas, else those that begin equal, and those whose
   // gradients are reduced: nobody adds up gradients of weights that are meant to differ.
-  if (std::ranges::any_of(ranks, &RankRead::wrapped)) return beginnings;
-  for (const auto& [name, one] : known) {
-    const bool sharded = !part_of(name).empty();
+  if (std::ranges::any_of(ranks, [](const RankRead& rank) { return rank.replicas.everywhere(); })) {
+    return beginnings;
+  }
+  const auto is_reduced = [&](std::string_view name) {
     const auto gradient = gradients.find(name);
-    const bool reduced = gradient != gradients.end() && gradient->second.equal &&
-                         gradient->second.ranks == begun && begun > 1;
-    const bool everywhere = sharded || one.ranks == begun;
-    if (!everywhere || !(one.equal || reduced)) beginnings.apart.emplace(name);
+    return gradient != gradients.end() && gradient->second.equal &&
+           gradient->second.ranks == begun && begun > 1;
+  };
+  std::set<std::string_view> split;  // modules that have a parameter which is none
+  for (const auto& [name, one] : known) {
+    const bool everywhere = !part_of(name).empty() || one.ranks == begun;
+    if (everywhere && (one.equal || is_reduced(name))) continue;
+    beginnings.apart.emplace(name);
+    split.insert(module_part(name));
+  }
+  // That it begins as zeros on all ranks says nothing of the bias of a weight that is split.
+  for (const auto& [name, one] : known) {
+    const std::string_view module = module_part(name);
+    const bool is_bias =
+        name.substr(module.size()).find("bias") != std::string_view::npos && part_of(name).empty();
+    if (is_bias && split.contains(module) && !is_reduced(name)) beginnings.apart.emplace(name);
   }
   return beginnings;
 }
@@ -201,8 +232,9 @@ Beginnings beginnings_of(std::span<const RankRead> ranks) {
 RankReads read_ranks(std::span<const RankRecording> recordings,
                      const OpenRank& open,
                      std::uint32_t expected,
-                     RankRange asked) {
-  return ReadingOfRanks(recordings, open).read(expected, asked);
+                     RankRange asked,
+                     const DeclaredReplicas& declared) {
+  return ReadingOfRanks(recordings, open, declared).read(expected, asked);
 }
 
 RankReads joined(std::vector<RankReads> parts) {

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <span>
 #include <string>
@@ -21,7 +22,7 @@ struct RankRead {
   RankState state;
   RankRoots roots;          ///< empty where it cannot be read
   std::uint32_t ranks = 0;  ///< how many there are, as it knows
-  bool wrapped = false;     ///< a wrapper makes replicas
+  Replicas replicas;
 };
 
 /// What ranks of a run say: all that it takes to judge them. So ranks that were read on several
@@ -72,9 +73,13 @@ std::vector<std::pair<core::Digest, std::size_t>> by_frequency(std::span<const H
 /// Parameters before the first step.
 struct Beginnings {
   std::size_t names = 0;
-  SetAside apart;  ///< no replicas: none where there is a wrapper
+  SetAside apart;  ///< no replicas on all ranks: none where a wrapper makes them
 };
 Beginnings beginnings_of(std::span<const RankRead> ranks);
+
+/// The ranks on which all parameters of a rank are replicas, as a user says; empty where nobody
+/// does.
+using DeclaredReplicas = std::function<std::string(std::uint32_t rank)>;
 
 /// Reads ranks of one run. Each recording is open only while it is read; of what is equal no more
 /// than one digest a kind, step and rank is kept.
@@ -84,7 +89,8 @@ Beginnings beginnings_of(std::span<const RankRead> ranks);
 RankReads read_ranks(std::span<const RankRecording> recordings,
                      const OpenRank& open,
                      std::uint32_t expected = 0,
-                     RankRange asked = {});
+                     RankRange asked = {},
+                     const DeclaredReplicas& declared = {});
 
 /// What the parts say together.
 /// @param parts  of one run, each rank in one of them; one at least

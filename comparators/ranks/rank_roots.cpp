@@ -12,6 +12,7 @@
 #include <utility>
 #include <variant>
 
+#include "comparators/ranks/activations.h"
 #include "core/trace/program_records.h"
 #include "core/trace/run_manifest.h"
 
@@ -26,6 +27,7 @@ struct KindRule {
 constexpr std::array<KindRule, kReplicaKinds> kRules{{
     {"parameters when the forward pass begins", core::kReplicaRecord, core::kParameterPrefix},
     {"buffers when the forward pass begins", core::kReplicaRecord, core::kBufferPrefix},
+    {"activations", core::kPlacedRecord, ""},
     {"clipping of gradients", core::kClipRecord, ""},
     {"loss scale", core::kScalerRecord, ""},
     {"gradients", core::kStepRecord, core::kGradientPrefix},
@@ -52,32 +54,6 @@ core::Digest digest_of(const core::TensorRecord& tensor, std::string& scratch) {
   put(scratch, &tensor.dtype, sizeof tensor.dtype);
   put(scratch, tensor.shape.data(), std::span(tensor.shape).size_bytes());
   return digest_of(scratch);
-}
-
-/// Under names with this prefix, by the rest of the name.
-ReplicaItems items_below(const core::OpRecord& record,
-                         std::string_view prefix,
-                         std::uint64_t& unread) {
-  // Of numbers in a list the whole is the name: `lr[0]`.
-  const std::size_t cut = prefix.ends_with('.') ? prefix.size() : 0;
-  std::string scratch;
-  ReplicaItems items;
-  for (const core::Argument& argument : record.arguments) {
-    const auto* number = std::get_if<double>(&argument.value.data);
-    if (number != nullptr && argument.name.starts_with(prefix)) {
-      items.push_back({argument.name.substr(cut), digest_of_number(*number)});
-    }
-  }
-  for (const core::TensorRecord& tensor : record.tensors) {
-    if (!core::is_output(tensor) || !tensor.slot.starts_with(prefix)) continue;
-    if (tensor.state == core::ContentState::kHashed) {
-      items.push_back({tensor.slot.substr(cut), digest_of(tensor, scratch)});
-    } else {
-      ++unread;
-    }
-  }
-  std::ranges::sort(items, {}, &ReplicaItem::name);
-  return items;
 }
 
 /// All that is one number, by name.
@@ -132,7 +108,7 @@ RankData rank_data(const DataOrder& order) {
 /// Puts the records of one rank together, in order.
 class RankReader {
  public:
-  RankReader(const SetAside& apart, bool wrapped) : apart_(apart), wrapped_(wrapped) {}
+  explicit RankReader(const Replication& replication) : replication_(replication) {}
 
   void add_draw(const core::OpRecord& record) {
     if (!record.generator) return;
@@ -145,29 +121,36 @@ class RankReader {
     step.digest = digest_of(line);
   }
 
-  void add_batch(const core::OpRecord& record, std::string_view prefix = {}) {
-    std::uint64_t ignored = 0;
-    const ReplicaItems items = items_below(record, prefix, ignored);
-    const core::Digest root = root_of(items);
-    if (!items.empty()) put(inputs_[record.step], &root, sizeof root);
-  }
+  void add_batch(const core::OpRecord& record) { inputs_.read(record); }
 
   void add_step(const core::OpRecord& record) {
     found_.steps = std::max(found_.steps, record.step + 1);
     const auto* norm = core::argument_as<double>(record, core::kGradientNorm);
     if (norm != nullptr && *norm > 0) found_.has_gradients = true;
-    if (!wrapped_ && record.step < 2) add_gradients(record);
+    if (!replication_.replicas.everywhere() && record.step < 2) add_gradients(record);
     begin(record);
     add_kinds(record, core::kStepRecord, record.step);
     stepped_ = record.step;
   }
 
   void add_replica(const core::OpRecord& record) {
-    add_batch(record, kInputPrefix);
+    inputs_.read(record);
     begin(record);
     add_kinds(record, core::kReplicaRecord, record.step);
     const auto* through = core::argument_as<double>(record, core::kThroughWrapper);
     if (through != nullptr && *through == 0) found_.past_wrapper.insert(record.step);
+  }
+
+  void add_placed(const core::OpRecord& record) {
+    for (const auto& [part, item] : crossings_.read(record, found_.unread)) {
+      if (!part.starts_with(core::kHoldersMark)) {
+        if (record.step < 2) parts_[item.name + part].push_back(item.digest);
+        continue;
+      }
+      ReplicaRoot& root = found_.roots[{record.step, ReplicaKind::kActivations, 0, part}];
+      if (root.items++ == 0) root.op = record.index;
+      root.digest = root_of({{"before", root.digest}, item});
+    }
   }
 
   /// A norm is that of all replicas, and of nothing that is a rank's own.
@@ -176,9 +159,11 @@ class RankReader {
     const bool has_own = std::ranges::any_of(local, [&](const ReplicaItem& item) {
       const std::string_view name =
           std::string_view(item.name).substr(core::kLocalNormPrefix.size());
-      return apart_.contains(name.substr(0, name.find(core::kAxesMark)));
+      return replication_.apart.contains(name.substr(0, name.find(core::kAxesMark)));
     });
-    if (!has_own && has_replicas()) add_kinds(record, core::kClipRecord, record.step);
+    const bool is_of_all = core::argument_as<double>(record, core::kClippedByAll) != nullptr;
+    if (is_of_all || (!has_own && has_replicas()))
+      add_kinds(record, core::kClipRecord, record.step);
     if (local.empty()) return;
     ClippedNorm clipped = clipped_norm_of(record);
     if (has_own) {
@@ -203,17 +188,27 @@ class RankReader {
   RankRoots finish(const ExchangeReader& exchanges, const DataOrder& data) {
     found_.data = rank_data(data);
     found_.exchanges.inside = exchanges.inside();
-    for (const auto& [step, lines] : inputs_) found_.inputs[step] = digest_of(lines);
-    for (const auto& [name, seen] : gradients_) {
-      if (seen.size() != 2 || seen.front() == seen.back()) continue;
-      std::string both;
-      for (const core::Digest& digest : seen) put(both, &digest, sizeof digest);
-      found_.gradients.push_back({name, digest_of(both)});
-    }
+    found_.inputs = inputs_.digests();
+    found_.gradients = moving(gradients_);
+    found_.parts = moving(parts_);
     return std::move(found_);
   }
 
  private:
+  /// Of the first two steps.
+  using Early = std::map<std::string, std::vector<core::Digest>>;
+
+  static ReplicaItems moving(const Early& early) {
+    ReplicaItems items;
+    for (const auto& [name, seen] : early) {
+      if (seen.size() != 2 || seen.front() == seen.back()) continue;
+      std::string both;
+      for (const core::Digest& digest : seen) put(both, &digest, sizeof digest);
+      items.push_back({name, digest_of(both)});
+    }
+    return items;
+  }
+
   void add_gradients(const core::OpRecord& record) {
     std::uint64_t ignored = 0;
     for (ReplicaItem& item : items_below(record, core::kGradientPrefix, ignored)) {
@@ -229,8 +224,9 @@ class RankReader {
 
   /// Ranks that have nothing in common may train models of their own.
   [[nodiscard]] bool has_replicas() const {
-    return std::ranges::any_of(
-        found_.beginning, [&](const ReplicaItem& item) { return !apart_.contains(item.name); });
+    return std::ranges::any_of(found_.beginning, [&](const ReplicaItem& item) {
+      return !replication_.apart.contains(item.name);
+    });
   }
 
   void add_kinds(const core::OpRecord& record, std::string_view name, std::uint32_t step) {
@@ -238,23 +234,19 @@ class RankReader {
     for (std::size_t k = 0; k < kReplicaKinds; ++k) {
       const auto kind = static_cast<ReplicaKind>(k);
       if (rule_of(kind).record != name) continue;
-      std::map<std::string, ReplicaItems, std::less<>> parts;
-      for (ReplicaItem& item : items_of(record, kind, apart_, found_.unread)) {
-        const std::string part(part_of(item.name));
-        parts[part].push_back(std::move(item));
-      }
-      for (const auto& [part, items] : parts) {
+      for (const auto& [part, items] : replication_.parts_of(record, kind, found_.unread)) {
         found_.roots[{step, kind, ordinal, part}] = {root_of(items), record.index, items.size()};
       }
     }
   }
 
-  const SetAside& apart_;
-  const bool wrapped_;
+  const Replication& replication_;
   RankRoots found_;
-  std::map<std::string, std::vector<core::Digest>> gradients_;  ///< of the first two steps
+  CrossingReader crossings_;
+  Early gradients_;
+  Early parts_;
   std::map<std::pair<std::uint32_t, std::string_view>, std::uint32_t> ordinals_;
-  std::map<std::uint32_t, std::string> inputs_;
+  InputReader inputs_;
   bool begun_ = false;
   std::optional<std::uint32_t> stepped_;  ///< since a loss scale was updated
 };
@@ -295,26 +287,73 @@ std::string_view part_of(std::string_view name) noexcept {
   return name.substr(std::min(name.rfind(core::kShardMark), name.size()));
 }
 
-ReplicaItems items_of(const core::OpRecord& record,
-                      ReplicaKind kind,
-                      const SetAside& apart,
-                      std::uint64_t& unread) {
-  const std::string_view prefix = rule_of(kind).prefix;
-  if (prefix.empty()) return numbers_of(record, unread);
-  ReplicaItems items = items_below(record, prefix, unread);
-  if (kind == ReplicaKind::kLearningRates) return items;
-  std::erase_if(items, [&](const ReplicaItem& item) {
-    const std::string_view name = item.name;
-    // `a.weight` of `a.weight.exp_avg`.
-    return apart.contains(kind == ReplicaKind::kOptimizerState ? name.substr(0, name.rfind('.'))
-                                                               : name);
-  });
+ReplicaItems items_below(const core::OpRecord& record,
+                         std::string_view prefix,
+                         std::uint64_t& unread) {
+  // Of numbers in a list the whole is the name: `lr[0]`.
+  const std::size_t cut = prefix.ends_with('.') ? prefix.size() : 0;
+  std::string scratch;
+  ReplicaItems items;
+  for (const core::Argument& argument : record.arguments) {
+    const auto* number = std::get_if<double>(&argument.value.data);
+    if (number != nullptr && argument.name.starts_with(prefix)) {
+      items.push_back({argument.name.substr(cut), digest_of_number(*number)});
+    }
+  }
+  for (const core::TensorRecord& tensor : record.tensors) {
+    if (!core::is_output(tensor) || !tensor.slot.starts_with(prefix)) continue;
+    if (tensor.state == core::ContentState::kHashed) {
+      items.push_back({tensor.slot.substr(cut), digest_of(tensor, scratch)});
+    } else {
+      ++unread;
+    }
+  }
+  std::ranges::sort(items, {}, &ReplicaItem::name);
   return items;
 }
 
-RankRoots read_rank(const core::DumpSource& dump, std::uint32_t rank, const SetAside& apart) {
-  RankReader reader(apart,
-                    core::environment_fact(dump.manifest(), core::kReplicaWrapper) != nullptr);
+std::map<std::string, ReplicaItems, std::less<>> Replication::parts_of(
+    const core::OpRecord& record, ReplicaKind kind, std::uint64_t& unread) const {
+  std::map<std::string, ReplicaItems, std::less<>> parts;
+  const std::string_view prefix = rule_of(kind).prefix;
+  if (prefix.empty()) {
+    if (ReplicaItems numbers = numbers_of(record, unread); !numbers.empty()) {
+      parts[""] = std::move(numbers);
+    }
+    return parts;
+  }
+  for (ReplicaItem& item : items_below(record, prefix, unread)) {
+    std::string_view name = item.name;
+    // `a.weight` of `a.weight.exp_avg`.
+    if (kind == ReplicaKind::kOptimizerState) name = name.substr(0, name.rfind('.'));
+    std::string part(part_of(item.name));
+    if (kind != ReplicaKind::kLearningRates && apart.contains(name)) {
+      if (replicas.ranks.empty()) continue;
+      part = core::kHoldersMark + replicas.ranks;
+    }
+    parts[part].push_back(std::move(item));
+  }
+  return parts;
+}
+
+void InputReader::read(const core::OpRecord& record) {
+  const bool is_batch = record.op->name == core::kBatchRecord;
+  std::uint64_t ignored = 0;
+  const ReplicaItems items = items_below(record, is_batch ? "" : kInputPrefix, ignored);
+  const core::Digest root = root_of(items);
+  if (!items.empty()) put(read_[record.step], &root, sizeof root);
+}
+
+std::map<std::uint32_t, core::Digest> InputReader::digests() const {
+  std::map<std::uint32_t, core::Digest> digests;
+  for (const auto& [step, lines] : read_) digests[step] = digest_of(lines);
+  return digests;
+}
+
+RankRoots read_rank(const core::DumpSource& dump,
+                    std::uint32_t rank,
+                    const Replication& replication) {
+  RankReader reader(replication);
   ExchangeReader exchanges(dump, rank);
   DataOrderReader data(dump);
   for (std::uint64_t i = 0; i < dump.op_count(); ++i) {
@@ -327,6 +366,7 @@ RankRoots read_rank(const core::DumpSource& dump, std::uint32_t rank, const SetA
     if (name == core::kStepRecord) reader.add_step(dump.op(i));
     if (name == core::kClipRecord) reader.add_clipping(dump.op(i));
     if (name == core::kScalerRecord) reader.add_scale(dump.op(i));
+    if (name == core::kPlacedRecord) reader.add_placed(dump.op(i));
     if (name == core::kBatchRecord) reader.add_batch(dump.op(i));
   }
   return reader.finish(exchanges, data.finish());

@@ -27,8 +27,9 @@ namespace repro_check::comparators {
 struct ReplicaItem {
   std::string name;
   core::Digest digest;
+  std::uint64_t op = 0;  ///< of its record, where a root is of several
 };
-/// By name.
+/// By name; of activations in their order.
 using ReplicaItems = std::vector<ReplicaItem>;
 
 /// Names of parameters that are no replicas.
@@ -44,19 +45,38 @@ ReplicaItems local_norms_of(const core::OpRecord& record);
 /// The operator whose record holds a kind.
 std::string_view record_of(ReplicaKind kind) noexcept;
 
-/// What a record holds of a kind.
+/// What a record holds under names with this prefix, by the rest of the name.
 /// @param unread  counted up by tensors without a digest
-ReplicaItems items_of(const core::OpRecord& record,
-                      ReplicaKind kind,
-                      const SetAside& apart,
-                      std::uint64_t& unread);
+ReplicaItems items_below(const core::OpRecord& record,
+                         std::string_view prefix,
+                         std::uint64_t& unread);
 
 /// The part of a tensor that a rank holds, as its name ends: `@0:1/2`, the second half along
 /// dimension 0; empty where it holds all of it.
 std::string_view part_of(std::string_view name) noexcept;
 
-/// One kind at one moment, and of sharded tensors one part. Several optimizers of a step have a
-/// moment each.
+/// What is said of the replicas that a rank is one of.
+struct Replicas {
+  bool declared = false;  ///< all its parameters are replicas: a wrapper makes them, or a user says
+  std::string ranks;      ///< on these, `0,2`; empty = on all
+
+  /// Whether they are on all ranks.
+  [[nodiscard]] bool everywhere() const noexcept { return declared && ranks.empty(); }
+};
+
+/// What of a record must be alike on which ranks.
+struct Replication {
+  const SetAside& apart;  ///< what is no replica on all ranks
+  const Replicas& replicas;
+
+  /// What a record holds of a kind, by part; empty of activations.
+  /// @param unread  counted up by tensors without a digest
+  [[nodiscard]] std::map<std::string, ReplicaItems, std::less<>> parts_of(
+      const core::OpRecord& record, ReplicaKind kind, std::uint64_t& unread) const;
+};
+
+/// One kind at one moment, and of what not all ranks have alike one part: of sharded tensors
+/// `@0:1/2`, else the ranks that do, `|0,2`. Several optimizers of a step have a moment each.
 struct ReplicaMoment {
   std::uint32_t step = 0;
   ReplicaKind kind = ReplicaKind::kParameters;
@@ -99,6 +119,8 @@ struct StepDraws {
   core::Digest digest;  ///< of seed and position of each
   std::uint64_t draws = 0;
   std::uint64_t seed = 0;  ///< of the first
+
+  bool operator==(const StepDraws&) const = default;
 };
 
 /// What one rank says, by one digest a moment.
@@ -116,12 +138,28 @@ struct RankRoots {
   /// Parameters before the first step, those set aside as well; behind it where they were not seen
   /// before.
   ReplicaItems beginning;
-  /// Where no wrapper says which parameters are replicas: a digest of what their gradients are in
-  /// the first two steps. Those that are the same in both, as one that is always 0, are left out.
+  /// A digest of the first two steps, of what is not the same in both, as a gradient that is always
+  /// 0: of gradients, where no wrapper makes all parameters replicas, and of activations of which
+  /// each rank holds its part.
   ReplicaItems gradients;
+  ReplicaItems parts;
+};
+
+/// Of all batches and inputs of a step one digest.
+class InputReader {
+ public:
+  /// @param record  a core::kBatchRecord or core::kReplicaRecord
+  void read(const core::OpRecord& record);
+  /// By step.
+  [[nodiscard]] std::map<std::uint32_t, core::Digest> digests() const;
+
+ private:
+  std::map<std::uint32_t, std::string> read_;
 };
 
 /// @throws core::Error{kDumpDamaged}
-RankRoots read_rank(const core::DumpSource& dump, std::uint32_t rank, const SetAside& apart);
+RankRoots read_rank(const core::DumpSource& dump,
+                    std::uint32_t rank,
+                    const Replication& replication);
 
 }  // namespace repro_check::comparators

@@ -8,6 +8,7 @@
 #include <iterator>
 #include <map>
 #include <set>
+#include <span>
 #include <string_view>
 #include <utility>
 
@@ -37,8 +38,13 @@ class ReplicaComparison {
     report_.expected = reads_.expected;
     for (const RankRead& rank : reads_.ranks) note(rank);
     const Beginnings beginnings = beginnings_of(reads_.ranks);
-    report_.set_aside.assign(reads_.apart.begin(), reads_.apart.end());
-    report_.replicated = beginnings.names - reads_.apart.size();
+    // Those that are no replicas on all ranks may be replicas on some.
+    const bool by_groups = !read_.empty() && std::ranges::all_of(read_, [](const RankRead* rank) {
+      return rank->replicas.declared;
+    });
+    if (!by_groups) report_.set_aside.assign(reads_.apart.begin(), reads_.apart.end());
+    report_.replicated = beginnings.names - report_.set_aside.size();
+    find_peers();
     find_absent();
     for (std::size_t k = 0; k < kReplicaKinds; ++k) judge(static_cast<ReplicaKind>(k));
     find_other_exchanges();
@@ -46,6 +52,7 @@ class ReplicaComparison {
     find_equal_inputs();
     find_data();
     find_equal_draws();
+    find_copied_parts();
     find_frozen();
     std::ranges::stable_sort(report_.findings, {}, &RankFinding::weight);
     return std::move(report_);
@@ -95,8 +102,10 @@ class ReplicaComparison {
     difference.of = held.front().root->items;
     difference.past_wrapper = std::ranges::any_of(
         read_, [&](const RankRead* rank) { return rank->roots.past_wrapper.contains(key.step); });
-    difference.beside_parts = (!reads_.apart.empty() || report_.alone > 0) &&
-                              std::ranges::none_of(reads_.ranks, &RankRead::wrapped);
+    difference.beside_parts =
+        (!reads_.apart.empty() || report_.alone > 0) && !is_declared(reads_.ranks);
+    difference.other_inputs = differ(held, key.step, &RankRoots::inputs);
+    difference.other_draws = differ(held, key.step, &RankRoots::draws);
     const bool has_majority = roots[0].second > roots[1].second;
     for (const auto& [rank, root] : held) {
       const bool is_odd = root->digest != roots.front().first;
@@ -108,7 +117,40 @@ class ReplicaComparison {
     }
     name_items(roots, difference);
     put_numbers(held, difference);
+    if (key.kind == ReplicaKind::kActivations) lead_by_order(held, difference);
     return difference;
+  }
+
+  static bool is_declared(std::span<const RankRead> ranks) {
+    return std::ranges::any_of(ranks, [](const RankRead& rank) { return rank.replicas.declared; });
+  }
+
+  /// Whether ranks have something else there, up to a step.
+  template <typename Of>
+  static bool differ(const std::vector<Held>& held,
+                     std::uint32_t step,
+                     std::map<std::uint32_t, Of> RankRoots::*of) {
+    const auto& first = held.front().rank->roots.*of;
+    return std::ranges::any_of(held, [&](const Held& each) {
+      const auto& other = each.rank->roots.*of;
+      return !std::ranges::equal(
+          first.begin(), first.upper_bound(step), other.begin(), other.upper_bound(step));
+    });
+  }
+
+  /// Of several records the one to name is that of the first that differs.
+  void lead_by_order(const std::vector<Held>& held, ReplicaDifference& difference) const {
+    const auto of_rank = std::ranges::find_if(
+        held, [&](const Held& each) { return each.rank->state.recording.rank == difference.rank; });
+    const auto items = reads_.items.find(of_rank->root->digest);
+    if (items == reads_.items.end() || difference.names.empty()) return;
+    const auto place = [&](const std::string& name) {
+      return std::ranges::find(items->second, name, &ReplicaItem::name) - items->second.begin();
+    };
+    std::ranges::stable_sort(difference.names, {}, place);
+    const auto first =
+        std::ranges::find(items->second, difference.names.front(), &ReplicaItem::name);
+    if (first != items->second.end()) difference.op = first->op;
   }
 
   /// What the first name is on the ranks, where it is a number.
@@ -181,17 +223,43 @@ class ReplicaComparison {
     std::ranges::move(match.findings, std::back_inserter(report_.findings));
   }
 
+  /// Ranks that work on parts of the same: they must read and draw alike.
+  void find_peers() {
+    for (const auto& [key, held] : moments_.all()) {
+      if (key.kind != ReplicaKind::kActivations) continue;
+      auto& ranks = peers_[key.part];
+      if (!ranks.empty()) continue;
+      for (const Held& each : held) ranks.push_back(each.rank->state.recording.rank);
+    }
+  }
+
+  /// Whether ranks may be alike in what replicas must not: some work on parts of the same, and of
+  /// others only some are replicas.
+  [[nodiscard]] bool may_be_alike(const std::vector<std::uint32_t>& ranks) const {
+    const bool are_peers = std::ranges::any_of(
+        peers_, [&](const auto& peers) { return std::ranges::includes(peers.second, ranks); });
+    std::set<std::string_view> groups;
+    for (const RankRead* rank : read_) {
+      const Replicas& replicas = rank->replicas;
+      const bool is_meant = std::ranges::count(ranks, rank->state.recording.rank) > 0;
+      if (is_meant && (replicas.ranks.empty() || !groups.insert(replicas.ranks).second)) {
+        return are_peers;
+      }
+    }
+    return true;
+  }
+
   /// Batches must differ: two ranks that read the same compute the same.
   void find_equal_inputs() {
     if (read_.size() < 2) return;
-    const bool wrapped = std::ranges::any_of(reads_.ranks, &RankRead::wrapped);
+    const bool wrapped = is_declared(reads_.ranks);
     std::map<std::map<std::uint32_t, core::Digest>, std::vector<std::uint32_t>> readers;
     for (const RankRead* rank : read_) {
       const auto& inputs = rank->roots.inputs;
       if (!inputs.empty()) readers[inputs].push_back(rank->state.recording.rank);
     }
     for (const auto& [inputs, ranks] : readers) {
-      if (ranks.size() < 2) continue;
+      if (ranks.size() < 2 || may_be_alike(ranks)) continue;
       report_.findings.push_back(
           {wrapped ? RankFinding::Weight::kProof : RankFinding::Weight::kSuspicion,
            fmt::format("ranks {} read the same data: every batch of {} steps is equal",
@@ -246,9 +314,10 @@ class ReplicaComparison {
       readers.orders.insert(loader->first_batch);
       readers.loader = loader;
     }
-    const bool wrapped = std::ranges::any_of(reads_.ranks, &RankRead::wrapped);
+    const bool wrapped = is_declared(reads_.ranks);
     for (const auto& [contents, readers] : by_contents) {
       if (readers.ranks.size() < 2 || readers.orders.size() < 2) continue;
+      if (may_be_alike(readers.ranks)) continue;
       report_.findings.push_back(
           {wrapped ? RankFinding::Weight::kProof : RankFinding::Weight::kSuspicion,
            fmt::format("ranks {} read the same data, in another order: all {} samples of an epoch "
@@ -319,6 +388,7 @@ class ReplicaComparison {
     std::vector<std::uint32_t> numbers;
     numbers.reserve(ranks.size());
     for (const RankRead* rank : ranks) numbers.push_back(rank->state.recording.rank);
+    if (may_be_alike(numbers)) return;
     const std::string who = fmt::format("{}", fmt::join(numbers, ", "));
     if (since == first) {
       report_.findings.push_back(
@@ -357,6 +427,47 @@ class ReplicaComparison {
     return fmt::format("{}", fmt::join(seeds, ", "));
   }
 
+  /// What is in parts differs from part to part, unless every rank made its part in the same way.
+  void find_copied_parts() {
+    struct Copies {
+      std::set<std::string_view> parts;
+      RankList ranks;
+    };
+    std::map<std::pair<std::string_view, core::Digest>, Copies> held;
+    for (const RankRead* rank : read_) {
+      for (const ReplicaItems* items : {&rank->roots.gradients, &rank->roots.parts}) {
+        for (const ReplicaItem& item : *items) {
+          const std::string_view part = part_of(item.name);
+          if (part.empty()) continue;
+          const std::string_view whole(item.name.data(), item.name.size() - part.size());
+          Copies& copies = held[{whole, item.digest}];
+          copies.parts.insert(part);
+          copies.ranks.push_back(rank->state.recording.rank);
+        }
+      }
+    }
+    std::vector<std::string_view> names;
+    RankList ranks;
+    for (const auto& [key, copies] : held) {
+      if (copies.parts.size() < 2) continue;
+      if (names.empty()) ranks = copies.ranks;
+      names.push_back(key.first);
+    }
+    if (names.empty()) return;
+    constexpr std::size_t kShown = 3;
+    const auto shown = std::span(names).first(std::min(names.size(), kShown));
+    report_.findings.push_back(
+        {RankFinding::Weight::kSuspicion,
+         fmt::format("parts are copies: ranks {} hold each another part of {}{}, and the same in "
+                     "it, step after step",
+                     fmt::join(ranks, ", "),
+                     fmt::join(shown, ", "),
+                     names.size() > kShown ? fmt::format(" and {} more", names.size() - kShown)
+                                           : std::string()),
+         "let the parts be cut out of a whole (distribute_tensor), or seed what makes them by the "
+         "place in the mesh; give each rank its own part of what goes in"});
+  }
+
   void find_frozen() {
     const bool frozen = !read_.empty() && std::ranges::all_of(read_, [](const RankRead* rank) {
       const RankRoots& found = rank->roots;
@@ -379,6 +490,7 @@ class ReplicaComparison {
 
   const RankReads& reads_;
   const ReplicaMoments moments_;
+  std::map<std::string, RankList> peers_;  ///< by part
   RanksReport report_;
   std::vector<const RankRead*> read_;  ///< those that can be
 };
@@ -473,6 +585,26 @@ RankCause cause_of_gradients(const ReplicaDifference& first) noexcept {
           "some passes (find_unused_parameters), or skipped by a condition"};
 }
 
+RankCause cause_of_activations(const ReplicaDifference& first) noexcept {
+  constexpr std::string_view kName = "activations differ outside of tensor parallelism";
+  if (first.other_inputs) {
+    return {kName,
+            "these ranks work on parts of the same tensors, and read other data",
+            "give all ranks of a tensor parallel group the same batches: seed and shard the data "
+            "by the place along the data parallel axis alone"};
+  }
+  if (first.other_draws) {
+    return {kName,
+            "these ranks read the same data, and drew other numbers before it",
+            "seed the ranks of a tensor parallel group alike for what is outside of its parts, as "
+            "dropout, and by rank only for what each does to its own"};
+  }
+  return {kName,
+          "these ranks read the same data and drew the same numbers",
+          "look for what differs before it: weights that are not the same on all ranks of the "
+          "group, a sum that not all of them make, code under `if rank == 0`"};
+}
+
 }  // namespace
 
 RankCause cause_of(const ReplicaDifference& first) noexcept {
@@ -492,6 +624,8 @@ RankCause cause_of(const ReplicaDifference& first) noexcept {
       return {"running statistics drift apart",
               "buffers are not handed out before the forward pass",
               "leave broadcast_buffers of DistributedDataParallel on, or use SyncBatchNorm"};
+    case ReplicaKind::kActivations:
+      return cause_of_activations(first);
     case ReplicaKind::kClipping:
       return cause_of_clipping(first);
     case ReplicaKind::kLossScale:

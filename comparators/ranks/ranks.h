@@ -24,6 +24,7 @@ namespace repro_check::comparators {
 enum class ReplicaKind : std::uint8_t {
   kEntryParameters,  ///< when the first forward pass of a step begins
   kEntryBuffers,     ///< at the same moment: behind it they are each rank's own
+  kActivations,      ///< where they go into tensors that lie on several ranks, and come out of them
   kClipping,         ///< the norm that gradients are clipped by, and to which
   kLossScale,        ///< behind the step that it was for, with what overflowed there
   kGradients,        ///< when the optimizer has read them
@@ -49,6 +50,9 @@ struct RankRange {
     return first <= rank && rank < end;
   }
 };
+
+/// Ranks, sorted, each once.
+using RankList = std::vector<std::uint32_t>;
 
 /// A recording of one rank.
 struct RankRecording {
@@ -89,6 +93,8 @@ struct ReplicaDifference {
   /// Of what is clipped: the gradients differ before it, of which no earlier record tells.
   bool follows = false;
   bool other_parameters = false;  ///< of what is clipped: the ranks clip other ones
+  bool other_inputs = false;      ///< the ranks read other data in that step, or in one before it
+  bool other_draws = false;       ///< or drew other numbers
   bool past_wrapper = false;  ///< the forward pass of that step did not come through the wrapper
   /// Without a wrapper, where other parameters are each rank's own part: what is the same on all
   /// of them has on each the gradient of that part.

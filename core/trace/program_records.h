@@ -29,6 +29,10 @@ inline constexpr std::string_view kClipRecord = "repro_check::clip_grad";
 /// A loss scale was updated, behind the step that it was for: of each optimizer and device
 /// `found_inf[0].cpu`, not 0 where that step was skipped, and the `scale` from here on.
 inline constexpr std::string_view kScalerRecord = "repro_check::grad_scaler";
+/// A tensor became part of one that lies on several ranks, or is a plain one again: what this rank
+/// holds of it, by the way it goes, its part, and the ranks that hold the same, this one among
+/// them: `enters|0,1`, `leaves@1:0/2|0`.
+inline constexpr std::string_view kPlacedRecord = "repro_check::placed";
 /// A group of ranks that exchange something: its name and the ranks that are its members, in its
 /// order. One that is made later may have the name of one that is gone.
 inline constexpr std::string_view kGroupRecord = "repro_check::group";
@@ -76,6 +80,8 @@ inline constexpr std::string_view kLocalNormPrefix = "local.";
 inline constexpr std::string_view kLocalElements = "local_elements";
 inline constexpr std::string_view kLocalEpsilon = "local_epsilon";
 inline constexpr char kAxesMark = '|';
+/// Of one that the ranks made together of what each holds.
+inline constexpr std::string_view kClippedByAll = "all_ranks";
 /// Of kScalerRecord.
 inline constexpr std::string_view kFoundInfPrefix = "found_inf";
 /// Of kRegionRecord: how many operators were traced into the compiled code.
@@ -107,6 +113,8 @@ inline constexpr std::string_view kBufferPrefix = "buffer.";
 /// In the name of a tensor of which a rank holds a part: `weight@0:1/2`, the second half along
 /// dimension 0 of the mesh's axis that has two ranks.
 inline constexpr char kShardMark = '@';
+/// Behind it the ranks that hold the same: `|0,2`.
+inline constexpr char kHoldersMark = '|';
 
 // Facts of the environment, by the function that the program called: what no seed pins, what would
 // not repeat and was given the run's seed, and what sets seeds or makes kernels deterministic.
@@ -118,6 +126,8 @@ inline constexpr std::string_view kRank = "distributed.rank";
 inline constexpr std::string_view kRanks = "distributed.ranks";
 /// The class that makes replicas of a module: its parameters must be equal on all ranks.
 inline constexpr std::string_view kReplicaWrapper = "distributed.wrapper";
+/// On which ranks, where these are not all: `0,2`.
+inline constexpr std::string_view kReplicas = "distributed.replicas";
 /// Collectives were not waited for: what they give is recorded where it is read.
 inline constexpr std::string_view kNoSync = "distributed.no_sync";
 

@@ -57,6 +57,8 @@ def _hook_imports(**more):
     _hooks["torch.utils.data.dataloader"] = _on_dataloader
     _hooks["torch.distributed.distributed_c10d"] = _on_distributed
     _hooks["torch.nn.parallel.distributed"] = _on_wrapper
+    _hooks["torch.distributed.tensor._api"] = _hooks["torch.distributed._tensor.api"] = _on_dtensor
+    _hooks["torch.distributed.fsdp.fully_sharded_data_parallel"] = _on_fsdp
     _hooks["torch._dynamo.callback"] = _on_compiler
     _hooks["torch._dynamo.guards"] = _on_guards
     _hooks["torch._dynamo.output_graph"] = _on_compiled_graph
@@ -469,6 +471,48 @@ def _on_wrapper(module):
     cls.__init__ = __init__
 
 
+def _on_dtensor(module):
+    """Where tensors become parts of one that lies on several ranks, and where they are plain ones again."""
+    import functools
+
+    cls = module.DTensor
+    enter, leave = cls.from_local, cls.to_local
+    if hasattr(enter, "__wrapped__"):  # under the module's other name
+        return
+    note = _guarded(lambda way, tensor: _recording and _recording.attached and _recording.crosses(way, tensor))
+
+    @functools.wraps(enter)
+    def from_local(*args, **kwargs):
+        made = enter(*args, **kwargs)
+        note("enters", made)
+        return made
+
+    @functools.wraps(leave)
+    def to_local(tensor, *args, **kwargs):
+        held = leave(tensor, *args, **kwargs)
+        note("leaves", tensor)
+        return held
+
+    cls.from_local, cls.to_local = staticmethod(from_local), to_local
+
+
+def _on_fsdp(module):
+    """Its own way to clip: by a norm that is put together of what the ranks hold."""
+    import functools
+
+    cls = module.FullyShardedDataParallel
+    original = cls.clip_grad_norm_
+
+    @functools.wraps(original)
+    def clip_grad_norm_(wrapper, max_norm, norm_type=2.0):
+        norm = original(wrapper, max_norm, norm_type)
+        if _recording is not None and _recording.attached:
+            _recording.record_clipping(norm, max_norm, norm_type, [("all_ranks", 1.0)])
+        return norm
+
+    cls.clip_grad_norm_ = clip_grad_norm_
+
+
 def _on_compiler(module):
     """What a compiler runs to compile is none of the program's computation."""
     import contextlib
@@ -579,6 +623,20 @@ def _place_of(tensor):
         for number, (axis, placement) in enumerate(zip(axes, spec.placements))]})
 
 
+def _unwrapped(path):
+    """Of a module or a parameter, without what compiling and sharding put in between."""
+    return path.replace("_orig_mod.", "").replace("_fsdp_wrapped_module.", "")
+
+
+def _holders_of(spec):
+    """The ranks that hold the same of a DTensor: those along the axes of its mesh that it is replicated over."""
+    place = spec.mesh.get_coordinate()
+    with _unseen():
+        ranks = spec.mesh.mesh[tuple(slice(None) if placement.is_replicate() else place[axis]
+                                     for axis, placement in enumerate(spec.placements))]
+        return ",".join(map(str, ranks.flatten().tolist()))
+
+
 def _axes_of(tensor):
     """Along which axes of its mesh a DTensor is in parts: `|dp,tp`."""
     spec = getattr(tensor, "_spec", None)
@@ -683,6 +741,7 @@ class _Recording:
         self.rank = _launched_as()
         self.joins = False  # a process group, not just launched as one of several
         self.groups = {}  # of ranks: address -> name
+        self.holders = {}  # of a DTensor: mesh, placements -> ranks that hold the same
         self.wrapped = []  # weak references to modules that are replicated
         self.through = False  # the forward pass that begins came through its wrapper
         self.enters = False  # the first forward pass of a step is to come, of one of several replicas
@@ -932,7 +991,38 @@ class _Recording:
             return
         if not self.wrapped:
             self.probe.repro_check_fact(b"distributed.wrapper", type(wrapper).__name__.encode())
+            self._tell_replicas(wrapper.process_group)
         self.wrapped.append(self.weakref.ref(wrapper.module))
+
+    def _tell_replicas(self, group):
+        """The ranks that a wrapper keeps alike, where these are not all."""
+        distributed = sys.modules["torch.distributed"]
+        ranks = [distributed.get_global_rank(group, each) for each in range(distributed.get_world_size(group))]
+        if len(ranks) < distributed.get_world_size():
+            self.probe.repro_check_fact(b"distributed.replicas", ",".join(map(str, ranks)).encode())
+
+    def crosses(self, way, tensor):
+        """What of a DTensor this rank holds where it is made of a plain tensor, or made one again, and who holds the
+        same."""
+        local, spec = tensor._local_tensor, tensor._spec
+        if type(local).__name__ == "AsyncCollectiveTensor":
+            if _plan["no_sync"]:  # it is not there yet
+                return
+            local = local.elem
+        if self.ended or not self.joins or self.compiling() or not self._is_plain(local):
+            return
+        if spec.mesh.get_coordinate() is None:
+            return
+        key = spec.mesh, spec.placements
+        holders = self.holders.get(key)
+        if holders is None:
+            holders = self.holders[key] = _holders_of(spec)
+        name, _ = _held_here(way, tensor)
+        self.record("repro_check::placed", [(f"{name}|{holders}", local)])
+
+    def _is_plain(self, tensor):
+        """No shape alone, and of no class that does something else."""
+        return type(tensor) in (self.torch.Tensor, self.torch.nn.Parameter) and tensor.device.type != "meta"
 
     def _number(self, module):
         _guarded(self._name_root)(module)
@@ -956,7 +1046,7 @@ class _Recording:
             self._define(module, ".".join(part for part in (prefix, name) if part))
         for kind_number, tensors in ((1, root.named_parameters()), (2, root.named_buffers())):
             for name, tensor in tensors:
-                full = (f"{prefix}.{name}" if prefix else name).replace("_orig_mod.", "")
+                full = _unwrapped(f"{prefix}.{name}" if prefix else name)
                 self.names.setdefault(id(tensor), full)
                 self._name(tensor, full, kind_number)
                 place = _guarded(_place_of)(tensor)
@@ -967,7 +1057,7 @@ class _Recording:
         key = id(module)
         if key in self.numbers:
             return
-        path = path.replace("_orig_mod.", "")
+        path = _unwrapped(path)
         number = len(self.kept) + 1
 
         numbers = self.numbers
@@ -1118,7 +1208,7 @@ class _Recording:
             parameters, given = _read_again(parameters)
             held = _guarded(self._held_norms)(given)
             norm = original(parameters, max_norm, norm_type, *args, **kwargs)
-            self._record_clipping(norm, max_norm, norm_type, held)
+            self.record_clipping(norm, max_norm, norm_type, held)
             return norm
 
         for name in ("torch.nn.utils", original.__module__):
@@ -1144,12 +1234,12 @@ class _Recording:
             parameters, given = _read_again(parameters)
             held = _guarded(self._held_norms)(given)
             result = clip(parameters, max_norm, total_norm, *args, **kwargs)
-            self._record_clipping(total_norm, max_norm, known[0], held)
+            self.record_clipping(total_norm, max_norm, known[0], held)
             return result
 
         utils.get_total_norm, utils.clip_grads_with_norm_ = get_total_norm, clip_grads_with_norm_
 
-    def _record_clipping(self, norm, max_norm, norm_type, held):
+    def record_clipping(self, norm, max_norm, norm_type, held):
         self.record("repro_check::clip_grad", _guarded(
             lambda: _leaves("norm", norm) + _leaves("max_norm", max_norm)
             + ([] if norm_type is None else [("norm_type", float(norm_type))]) + (held or []))() or [])

@@ -42,8 +42,10 @@ class Verdict:
     report: typing.Any  #: the JSON report; of `verify` a document a rank
 
 
-def ranks(dump: Path, client: typing.Any = None, **how: typing.Any) -> Verdict:
-    """Do the replicas agree? As `repro-check ranks dump`.
+def ranks(
+    dump: Path, client: typing.Any = None, *, options: typing.Sequence[str] = (), **how: typing.Any
+) -> Verdict:
+    """Do the replicas agree? As `repro-check ranks dump`, with further options of it.
 
     dump: a directory with a dump a rank, as the workers see it; each needs the ranks of its tasks alone.
     client: of dask.distributed; or anything with its submit() and gather().
@@ -53,7 +55,7 @@ def ranks(dump: Path, client: typing.Any = None, **how: typing.Any) -> Verdict:
     tool: the program, on the workers.
     @throws ToolError where a task, or what puts them together, ends with another code than those of a verdict
     """
-    return _merged(["ranks", os.fspath(dump)], dump, client, **how)
+    return _merged(["ranks", os.fspath(dump), *options], dump, client, **how)
 
 
 def diff(

@@ -82,6 +82,14 @@ class Shards(Ranks):
         merged = self.tool("report", "--merge", "0.jsonl", "1.jsonl")
         self.assertEqual((merged.stdout, merged.code), (self.tool("ranks", "run").stdout, 1), merged.stderr)
 
+    def test_the_norm_of_a_wrapper_that_shards(self):
+        self.record(launched("wrapped", program=SHARDED))
+        report = self.ranks(4)  # of parameters that are each rank's own nothing is known
+        self.assertIn((CLIPPING, 12), [(each["kind"], each["items"]) for each in report["kinds"]])
+        self.assertEqual(report["set_aside"], ["0.bias", "0.weight", "2.bias", "2.weight"])
+        self.record(launched("wrapped-max", program=SHARDED), "--force")
+        self.assert_first(self.ranks(1), "gradients are clipped to other norms", 0, CLIPPING, ["max_norm"], 4)
+
     def test_replicas_of_shards(self):
         """Two of each: the squares of a shard are counted once."""
         self.record(launched("clip-by-hand", ranks=4, program=SHARDED))

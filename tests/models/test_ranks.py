@@ -20,7 +20,6 @@ PROGRAMS = ROOT / "tests" / "models" / "programs"
 PROGRAM = PROGRAMS / "replicas.py"
 SHARDED = PROGRAMS / "sharded.py"
 GROUPS = PROGRAMS / "groups.py"
-PARALLEL = PROGRAMS / "sequence_parallel.py"
 SHARDS = bool(hasattr(getattr(torch.distributed, "fsdp", None), "fully_shard")
               or importlib.util.find_spec("torch.distributed.fsdp._fully_shard"))
 ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}
@@ -289,25 +288,6 @@ class Sharded(Ranks):
         first = self.ranks(1)["first"]
         self.assertEqual((first["step"], first["kind"], first["names"], first["of"]),
                          (1, FORWARD, ["2.weight@0:1/2"], 4))
-
-
-
-class InParts(Ranks):
-    """A block whose weights and whose sequence are split over two ranks."""
-
-    def test_healthy(self):
-        command = launched(program=PARALLEL)
-        bare = subprocess.run(command, capture_output=True, text=True, env=ONE_THREAD, timeout=120)
-        self.assertEqual(bare.returncode, 0, bare.stderr)
-        self.assertEqual(sorted(self.record(command).stdout.split("\n")), sorted(bare.stdout.split("\n")))
-        report = self.ranks(0)
-        self.assertEqual((report["findings"], report["replicated"]), ([], 2))
-        self.assertEqual(report["set_aside"], ["down.weight", "up.bias", "up.weight"])
-
-    def test_partial_gradients_of_a_replicated_weight(self):
-        self.record(launched("partial", program=PARALLEL))
-        self.assert_first(self.ranks(1), "replicated weights with partial gradients", 0, "gradients",
-                          ["norm.bias", "norm.weight"], 2)
 
 
 class Groups(Ranks):

@@ -87,7 +87,7 @@ ExchangeMatch match(const std::vector<Rank>& ranks) {
   for (std::uint32_t rank = 0; rank < ranks.size(); ++rank) {
     RankRead& read = reads.ranks.emplace_back();
     read.state.recording.rank = rank;
-    read.roots = read_rank(ranks[rank].source(), rank, {});
+    read.roots = read_rank(ranks[rank].source(), rank, {{}, {}});
   }
   for (const ToldCalls& wanted : calls_to_read(reads.ranks)) {
     reads.told.push_back(

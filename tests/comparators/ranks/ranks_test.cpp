@@ -3,8 +3,10 @@
 
 #include <doctest/doctest.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "comparators/ranks/rank_reads.h"
@@ -15,12 +17,14 @@ namespace core = repro_check::core;
 using repro_check::comparators::judge;
 using repro_check::comparators::number_fact;
 using repro_check::comparators::RankFinding;
+using repro_check::comparators::RankRead;
 using repro_check::comparators::RankReads;
+using repro_check::comparators::ReplicaKind;
 
 namespace {
 
 /// Ranks that each made three steps, and what they drew in each step, as a number.
-std::vector<RankFinding> findings_of(const std::vector<std::vector<std::uint64_t>>& ranks) {
+RankReads reads_of(const std::vector<std::vector<std::uint64_t>>& ranks) {
   RankReads reads;
   for (const std::vector<std::uint64_t>& draws : ranks) {
     auto& rank = reads.ranks.emplace_back();
@@ -30,7 +34,11 @@ std::vector<RankFinding> findings_of(const std::vector<std::vector<std::uint64_t
       if (draws[step] != 0) rank.roots.draws[step] = {{draws[step], 7}, 2, draws[step]};
     }
   }
-  return judge(reads).findings;
+  return reads;
+}
+
+std::vector<RankFinding> findings_of(const std::vector<std::vector<std::uint64_t>>& ranks) {
+  return judge(reads_of(ranks)).findings;
 }
 
 }  // namespace
@@ -53,6 +61,45 @@ TEST_CASE("generators that are equal from some step on") {
   const auto copies = findings_of({{1, 2, 3}, {1, 2, 3}});
   REQUIRE(copies.size() == 1);
   CHECK(copies[0].what.starts_with("masks are copies: ranks 0, 1 made all of their 6 draws"));
+}
+
+TEST_CASE("ranks that work on parts of the same draw alike") {
+  RankReads reads = reads_of({{1, 2, 3}, {1, 2, 3}, {4, 5, 6}, {4, 5, 6}});
+  for (std::size_t rank = 0; rank < 4; ++rank) {
+    const std::string part = rank < 2 ? "|0,1" : "|2,3";
+    reads.ranks[rank].roots.roots[{0, ReplicaKind::kActivations, 0, part}] = {{7, 7}, 1, 1};
+  }
+  CHECK(judge(reads).findings.empty());
+  // Beyond them none may.
+  for (std::size_t rank = 2; rank < 4; ++rank)
+    reads.ranks[rank].roots.draws = reads.ranks[0].roots.draws;
+  const auto copies = judge(reads).findings;
+  REQUIRE(copies.size() == 1);
+  CHECK(copies[0].what.starts_with("masks are copies: ranks 0, 1, 2, 3 made"));
+}
+
+TEST_CASE("ranks of which some are replicas are alike within these alone") {
+  RankReads reads = reads_of({{1, 2, 3}, {1, 2, 3}, {4, 5, 6}, {4, 5, 6}});
+  for (std::size_t rank = 0; rank < 4; ++rank) {
+    reads.ranks[rank].replicas = {true, rank % 2 == 0 ? "0,2" : "1,3"};
+  }
+  CHECK(judge(reads).findings.empty());
+  for (RankRead& rank : reads.ranks)
+    rank.replicas.ranks = rank.state.recording.rank < 2 ? "0,1" : "2,3";
+  CHECK(judge(reads).findings.size() == 2);
+}
+
+TEST_CASE("parts that are equal though they are others") {
+  RankReads reads = reads_of({{1, 2, 3}, {4, 5, 6}});
+  reads.ranks[0].roots.gradients = {{"a.weight@0:0/2", {7, 7}}, {"b.weight@0:0/2", {8, 8}}};
+  reads.ranks[1].roots.gradients = {{"a.weight@0:1/2", {7, 7}}, {"b.weight@0:1/2", {9, 9}}};
+  const auto copies = judge(reads).findings;
+  REQUIRE(copies.size() == 1);
+  CHECK(copies[0].what ==
+        "parts are copies: ranks 0, 1 hold each another part of a.weight, and the same in it, step "
+        "after step");
+  reads.ranks[1].roots.gradients = {{"a.weight@0:0/2", {7, 7}}};  // a replica
+  CHECK(judge(reads).findings.empty());
 }
 
 TEST_CASE("what is drawn behind the last step says nothing of the steps") {

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sharded training on gloo: `sharded.py [FAULT]`, each rank holds a part of every parameter."""
+"""Sharded training on gloo: `sharded.py [FAULT]`, each rank holds a part of every parameter; where FAULT begins
+with `wrapped`, behind FullyShardedDataParallel and clipped by its own norm, `wrapped-max` on one rank to another."""
 import os
 import sys
 import time
@@ -8,7 +9,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import fully_shard
+from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
 
 FAULT = sys.argv[1] if len(sys.argv) > 1 else ""
 
@@ -16,6 +17,9 @@ FAULT = sys.argv[1] if len(sys.argv) > 1 else ""
 def clip(model):
     """By a norm that is put together by hand, unless it is DTensor's own."""
     parameters = list(model.parameters())
+    if FAULT.startswith("wrapped"):
+        odd = FAULT == "wrapped-max" and dist.get_rank() == 1
+        model.clip_grad_norm_(1e-4 if odd else 1e-3)
     if FAULT == "clip":
         nn.utils.clip_grad_norm_(parameters, 1e-3)
     elif FAULT.startswith("clip-"):
@@ -41,8 +45,11 @@ def main():
     mesh = init_device_mesh("cpu", shape, mesh_dim_names=names)
     torch.manual_seed(1)
     model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
-    for layer in (model[0], model[2], model):
-        fully_shard(layer, mesh=mesh)
+    if FAULT.startswith("wrapped"):
+        model = FullyShardedDataParallel(model, device_id=torch.device("cpu"), use_orig_params=True)
+    else:
+        for layer in (model[0], model[2], model):
+            fully_shard(layer, mesh=mesh)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
     data = torch.Generator().manual_seed(rank)
     for step in range(3):
@@ -53,7 +60,7 @@ def main():
         model(torch.randn(16, 8, generator=data)).square().mean().backward()
         clip(model)
         optimizer.step()
-    total = sum(p.full_tensor().double().sum().item() for p in model.parameters()).hex()
+    total = sum(getattr(p, "full_tensor", lambda p=p: p)().double().sum().item() for p in model.parameters()).hex()
     os.write(1, f"{rank} {total}\n".encode())
     dist.barrier()
     del model, optimizer
