@@ -39,6 +39,7 @@ struct Active {
   std::atomic<int> inside = 0;
   std::mutex mutex;
   int scopes = 0;
+  std::unique_ptr<torch::Library> library;  ///< that holds the fallback, once there is one
 };
 
 Active& active() {
@@ -72,7 +73,9 @@ void forget_in_child() {
 void ensure_fallback() {
   static std::once_flag once;
   std::call_once(once, [] {
-    auto* library = new torch::Library(torch::Library::IMPL, "_", kCaptureKey, __FILE__, __LINE__);
+    auto& library = active().library;
+    library = std::make_unique<torch::Library>(
+        torch::Library::IMPL, "_", kCaptureKey, __FILE__, __LINE__);
     library->fallback(torch::CppFunction::makeFromBoxedFunction<&fallback>());
     pthread_atfork(nullptr, nullptr, &forget_in_child);
   });
