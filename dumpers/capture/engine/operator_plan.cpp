@@ -146,11 +146,36 @@ bool matches(const std::vector<std::string>& patterns, const OperatorPlan& plan)
   });
 }
 
+/// What newer releases call the arguments of exchanges, which have no names in LibTorch 1.13.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 11> kExchangeArguments{{
+    {"c10d::allgather_", "output_tensors|input_tensors|process_group|timeout"},
+    {"c10d::allreduce_", "tensors|process_group|reduce_op|timeout"},
+    {"c10d::alltoall_", "output_tensors|input_tensors|process_group|timeout"},
+    {"c10d::barrier", "process_group|device_ids|timeout"},
+    {"c10d::broadcast_", "tensors|process_group|root_rank|root_tensor|timeout"},
+    {"c10d::gather_", "output_tensors|input_tensors|process_group|root_rank|timeout"},
+    {"c10d::recv_", "tensors|process_group|src|tag"},
+    {"c10d::reduce_", "tensors|process_group|reduce_op|root_rank|root_tensor|timeout"},
+    {"c10d::reduce_scatter_", "output_tensors|input_tensors|process_group|reduce_op|timeout"},
+    {"c10d::scatter_", "output_tensors|input_tensors|process_group|root_rank|timeout"},
+    {"c10d::send", "tensors|process_group|dst|tag"},
+}};
+
+std::string name_of(const c10::FunctionSchema& schema, std::size_t place) {
+  const std::string& name = schema.arguments()[place].name();
+  if (!name.starts_with('_')) return name;
+  const auto known = std::ranges::find(
+      kExchangeArguments, schema.name(), [](const auto& entry) { return entry.first; });
+  return known == kExchangeArguments.end() ? name
+                                           : std::string(core::word_at(known->second, place));
+}
+
 void add_arguments(const c10::FunctionSchema& schema, OperatorPlan& plan) {
   for (const c10::Argument& argument : schema.arguments()) {
     const bool written = is_written(argument);
     plan.written_arguments = plan.written_arguments || written;
-    plan.arguments.push_back({argument.name(), meaning_of(argument), written});
+    plan.arguments.push_back(
+        {name_of(schema, plan.arguments.size()), meaning_of(argument), written});
     if (is_of(argument, {c10::TypeKind::GeneratorType})) {
       plan.generator_argument = static_cast<int>(plan.arguments.size()) - 1;
     }
