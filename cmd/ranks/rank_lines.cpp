@@ -7,10 +7,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <map>
 #include <optional>
+#include <stdexcept>
 #include <string>
-#include <tuple>
 #include <utility>
 
 #include "core/digest/digest.h"
@@ -30,16 +31,20 @@ using comparators::RankData;
 using comparators::RankGroup;
 using comparators::RankRead;
 using comparators::RankReads;
-using comparators::RankRoots;
+using comparators::ReplicaColumn;
 using comparators::ReplicaItem;
 using comparators::ReplicaItems;
 using comparators::ReplicaKind;
+using comparators::ReplicaSeries;
+using comparators::SharedColumns;
+using comparators::StepDraws;
+using comparators::StepInputs;
 using comparators::ToldCalls;
 
 namespace {
 
-/// A digest a step.
-struct Steps {
+/// What was read in each step.
+struct Inputs {
   std::vector<std::uint32_t> steps;
   std::vector<core::Digest> digests;
 };
@@ -59,16 +64,11 @@ struct Draws {
   std::vector<std::uint64_t> seeds;
 };
 
-/// The roots of one kind: those of one optimizer, and of one part of the tensors.
+/// The roots of one series.
 struct RootColumn {
-  ReplicaKind kind = ReplicaKind::kParameters;
-  std::uint32_t ordinal = 0;
-  std::string part;
+  ReplicaSeries series;
   std::optional<std::uint32_t> as_rank;  ///< the same there: then nothing else stands here
-  std::vector<std::uint32_t> steps;
-  std::vector<core::Digest> digests;
-  std::vector<std::uint64_t> ops;
-  std::vector<std::uint64_t> items;
+  ReplicaColumn column;
 };
 
 /// What a rank exchanged in one order.
@@ -95,7 +95,7 @@ struct RankLine {
   Draws draws;
   Told<std::vector<ClippedNorm>> norms;
   std::vector<std::uint32_t> past_wrapper;
-  Steps inputs;
+  Inputs inputs;
   std::vector<ChainColumn> exchanges;
 };
 
@@ -111,7 +111,7 @@ void describe(auto f, Of<decltype(f), ReplicaKind>& it) {
   f.word(it, ReplicaKind::kParameters, comparators::replica_kind_name);
 }
 
-DESCRIBE(Steps, MEMBER(steps) MEMBER(digests))
+DESCRIBE(Inputs, MEMBER(steps) MEMBER(digests))
 DESCRIBE(Draws, MEMBER(steps) MEMBER(digests) MEMBER(draws) MEMBER(seeds))
 DESCRIBE(Names, MEMBER(names) MEMBER(digests) SOMETIMES(ops))
 
@@ -127,8 +127,9 @@ void describe(JsonReader f, Told<T>& it) {
 }
 
 DESCRIBE(RootColumn,
-         MEMBER(kind) MEMBER(ordinal) SOMETIMES(part) SOMETIMES(as_rank) SOMETIMES(steps)
-             SOMETIMES(digests) SOMETIMES(ops) SOMETIMES(items))
+         NAMED("kind", series.kind) NAMED("ordinal", series.ordinal) NAMED("part", series.part)
+             SOMETIMES(as_rank) NAMED("steps", column.steps) NAMED("digests", column.digests)
+                 NAMED("ops", column.ops) NAMED("items", column.items))
 void describe(auto f, Of<decltype(f), ExchangeKind>& it) {
   f.word(it, comparators::kLastExchange, comparators::exchange_name);
 }
@@ -167,15 +168,6 @@ void describe(auto f, Of<decltype(f), RankLine>& it) {
 
 namespace {
 
-Steps steps_of(const std::map<std::uint32_t, core::Digest>& digests) {
-  Steps steps;
-  for (const auto& [step, digest] : digests) {
-    steps.steps.push_back(step);
-    steps.digests.push_back(digest);
-  }
-  return steps;
-}
-
 Names names_of(const ReplicaItems& items) {
   Names names;
   for (const ReplicaItem& item : items) {
@@ -188,37 +180,12 @@ Names names_of(const ReplicaItems& items) {
   return names;
 }
 
-std::map<std::uint32_t, core::Digest> map_of(const Steps& steps) {
-  std::map<std::uint32_t, core::Digest> digests;
-  for (std::size_t i = 0; i < steps.steps.size(); ++i) {
-    digests[steps.steps[i]] = steps.digests.at(i);
-  }
-  return digests;
-}
-
 ReplicaItems items_of(const Names& names) {
   ReplicaItems items;
   for (std::size_t i = 0; i < names.names.size(); ++i) {
     items.push_back({names.names[i], names.digests.at(i), names.ops.empty() ? 0 : names.ops.at(i)});
   }
   return items;
-}
-
-std::vector<RootColumn> columns_of(const RankRoots& roots) {
-  std::map<std::tuple<ReplicaKind, std::uint32_t, std::string>, RootColumn> columns;
-  for (const auto& [moment, root] : roots.roots) {
-    RootColumn& column = columns[{moment.kind, moment.ordinal, moment.part}];
-    column.steps.push_back(moment.step);
-    column.digests.push_back(root.digest);
-    column.ops.push_back(root.op);
-    column.items.push_back(root.items);
-  }
-  std::vector<RootColumn> list;
-  for (auto& [key, column] : columns) {
-    std::tie(column.kind, column.ordinal, column.part) = key;
-    list.push_back(std::move(column));
-  }
-  return list;
 }
 
 /// Tells what one rank after the other has of something.
@@ -254,9 +221,12 @@ class LineWriter {
   RankLine line_of(const RankRead& rank) {
     RankLine line;
     line.rank = rank;
-    line.inputs = steps_of(rank.roots.inputs);
-    for (const auto& [step, drawn] : rank.roots.draws) {
-      line.draws.steps.push_back(step);
+    for (const StepInputs& read : rank.roots.inputs) {
+      line.inputs.steps.push_back(read.step);
+      line.inputs.digests.push_back(read.digest);
+    }
+    for (const StepDraws& drawn : rank.roots.draws) {
+      line.draws.steps.push_back(drawn.step);
       line.draws.digests.push_back(drawn.digest);
       line.draws.draws.push_back(drawn.draws);
       line.draws.seeds.push_back(drawn.seed);
@@ -270,13 +240,13 @@ class LineWriter {
     line.norms = norms_.tell(number, rank.roots.norms);
     line.gradients = gradients_.tell(number, names_of(rank.roots.gradients));
     line.parts = parts_.tell(number, names_of(rank.roots.parts));
-    for (RootColumn& column : columns_of(rank.roots)) {
-      const auto [found, is_new] = since_.try_emplace(json_of(column).dump(), number);
-      if (!is_new) {
-        column = {
-            column.kind, column.ordinal, std::move(column.part), found->second, {}, {}, {}, {}};
+    for (const auto& [series, column] : rank.roots.columns) {
+      const auto [found, is_new] = since_.try_emplace({series, column}, number);
+      if (is_new) {
+        line.columns.push_back({series, {}, *column});
+      } else {
+        line.columns.push_back({series, found->second, {}});
       }
-      line.columns.push_back(std::move(column));
     }
     return line;
   }
@@ -292,14 +262,13 @@ class LineWriter {
   Teller<Names> gradients_;
   Teller<Names> parts_;
   Teller<std::vector<ClippedNorm>> norms_;
-  std::map<std::string, std::uint32_t> since_;  ///< the first rank that has a column
+  /// The first rank that has a column.
+  std::map<std::pair<ReplicaSeries, SharedColumns::Shared>, std::uint32_t> since_;
   std::map<std::string, std::pair<std::uint32_t, std::size_t>> chains_;
 };
 
 /// Of one slice: the inverse.
 class LineReader {
-  using Key = std::tuple<std::uint32_t, ReplicaKind, std::uint32_t, std::string>;
-
  public:
   void read(const Json& json, RankReads& into) {
     const std::string type = json.at("type");
@@ -327,10 +296,14 @@ class LineReader {
     RankRead& rank = line.rank;
     const std::uint32_t number = rank.state.recording.rank;
     rank.roots.steps = rank.state.steps;
-    rank.roots.inputs = map_of(line.inputs);
+    for (std::size_t i = 0; i < line.inputs.steps.size(); ++i) {
+      rank.roots.inputs.push_back({line.inputs.steps[i], line.inputs.digests.at(i)});
+    }
     for (std::size_t i = 0; i < line.draws.steps.size(); ++i) {
-      rank.roots.draws[line.draws.steps[i]] = {
-          line.draws.digests.at(i), line.draws.draws.at(i), line.draws.seeds.at(i)};
+      rank.roots.draws.push_back({line.draws.steps[i],
+                                  line.draws.digests.at(i),
+                                  line.draws.draws.at(i),
+                                  line.draws.seeds.at(i)});
     }
     rank.roots.norms = norms_.hear(number, std::move(line.norms));
     rank.roots.past_wrapper.insert(line.past_wrapper.begin(), line.past_wrapper.end());
@@ -343,26 +316,29 @@ class LineReader {
     rank.roots.beginning = items_of(beginnings_.hear(number, std::move(line.beginning)));
     rank.roots.gradients = items_of(gradients_.hear(number, std::move(line.gradients)));
     rank.roots.parts = items_of(parts_.hear(number, std::move(line.parts)));
-    for (RootColumn& column : line.columns) {
-      const Key key{column.as_rank.value_or(number), column.kind, column.ordinal, column.part};
-      if (!column.as_rank) columns_[key] = std::move(column);
-      put(columns_.at(key), rank.roots);
+    for (auto& [series, as_rank, column] : line.columns) {
+      if (!as_rank) columns_[{number, series}] = shared_.keep(whole(std::move(column)));
+      rank.roots.columns.emplace(series, columns_.at({as_rank.value_or(number), series}));
     }
     return std::move(rank);
   }
 
-  static void put(const RootColumn& column, RankRoots& into) {
-    for (std::size_t i = 0; i < column.steps.size(); ++i) {
-      into.roots[{column.steps[i], column.kind, column.ordinal, column.part}] = {
-          column.digests.at(i), column.ops.at(i), column.items.at(i)};
-    }
+  static ReplicaColumn whole(ReplicaColumn column) {
+    const std::size_t steps = column.steps.size();
+    const bool ascends =
+        std::ranges::adjacent_find(column.steps, std::greater_equal()) == column.steps.end();
+    const bool is_whole = ascends && column.digests.size() == steps && column.ops.size() == steps &&
+                          column.items.size() == steps;
+    if (!is_whole) throw std::out_of_range("the roots of a rank are not whole");
+    return column;
   }
 
   Hearer<Names> beginnings_;
   Hearer<Names> gradients_;
   Hearer<Names> parts_;
   Hearer<std::vector<ClippedNorm>> norms_;
-  std::map<Key, RootColumn> columns_;
+  SharedColumns shared_;
+  std::map<std::pair<std::uint32_t, ReplicaSeries>, SharedColumns::Shared> columns_;
   std::map<std::pair<std::uint32_t, std::size_t>, ChainColumn> chains_;
 };
 

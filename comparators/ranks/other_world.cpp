@@ -35,7 +35,7 @@ struct Told {
   std::size_t whole = 0;                   ///< parameters of that which are compared
   std::size_t parts = 0;                   ///< and those that are not
   std::map<std::uint32_t, std::vector<std::uint64_t>> losses;  ///< op indices by step
-  std::map<std::uint32_t, core::Digest> inputs;                ///< by step
+  std::vector<StepInputs> inputs;                              ///< by step
 };
 
 void read_beginning(const core::OpRecord& record, Told& told) {
@@ -90,15 +90,15 @@ void take_losses(const Told& here, const Told& there, CommonOfWorlds& common) {
   std::optional<std::uint32_t> last;
   for (const auto& [step, losses] : here.losses) {
     const auto others = there.losses.find(step);
-    const auto read_here = here.inputs.find(step);
-    const auto read_there = there.inputs.find(step);
+    const auto read_here = std::ranges::find(here.inputs, step, &StepInputs::step);
+    const auto read_there = std::ranges::find(there.inputs, step, &StepInputs::step);
     if (others == there.losses.end()) {
       why = fmt::format("step {} is on one side alone", step);
     } else if (others->second.size() != losses.size()) {
       why = fmt::format(
           "step {} has {} losses against {}", step, losses.size(), others->second.size());
     } else if (read_here != here.inputs.end() && read_there != there.inputs.end() &&
-               read_here->second != read_there->second) {
+               read_here->digest != read_there->digest) {
       why = fmt::format("this rank reads something else in step {}", step);
     }
     if (!why.empty()) break;

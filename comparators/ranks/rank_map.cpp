@@ -13,7 +13,7 @@ void note(std::vector<PartingRun>& runs, const ReplicaMoment& moment, std::uint6
     PartingRun& last = runs.back();
     const std::uint32_t end = last.first + last.steps;
     if (moment.step < end) return;
-    if (moment.step == end && moment.kind == last.kind && op >= last.op) {
+    if (moment.step == end && moment.series.kind == last.kind && op >= last.op) {
       if (last.steps == 1) last.stride = op - last.op;
       if (op == last.op + last.stride * last.steps) {
         ++last.steps;
@@ -21,7 +21,7 @@ void note(std::vector<PartingRun>& runs, const ReplicaMoment& moment, std::uint6
       }
     }
   }
-  runs.push_back({moment.step, 1, moment.kind, op, 0});
+  runs.push_back({moment.step, 1, moment.series.kind, op, 0});
 }
 
 }  // namespace
@@ -29,17 +29,16 @@ void note(std::vector<PartingRun>& runs, const ReplicaMoment& moment, std::uint6
 std::vector<RankPartings> partings_of(const RankReads& reads) {
   const ReplicaMoments moments(reads.ranks);
   std::map<std::uint32_t, std::vector<PartingRun>> runs;
-  for (const auto& moment : moments.all()) {
-    if (!moments.is_compared(moment)) continue;
-    const auto& [key, held] = moment;
-    const auto roots = by_frequency(held);
-    if (roots.size() == 1) continue;
+  moments.for_each([&](const ReplicaMoment& moment) {
+    if (!moments.is_compared(moment)) return;
+    const auto roots = by_frequency(moment.held);
+    if (roots.size() == 1) return;
     const bool has_majority = roots[0].second > roots[1].second;
-    for (const auto& [rank, root] : held) {
-      if (has_majority && root->digest == roots[0].first) continue;
-      note(runs[rank->state.recording.rank], key, root->op);
+    for (const auto& [rank, root] : moment.held) {
+      if (has_majority && root.digest == roots[0].first) continue;
+      note(runs[rank->state.recording.rank], moment, root.op);
     }
-  }
+  });
   std::vector<RankPartings> partings;
   for (auto& [rank, list] : runs) partings.push_back({rank, std::move(list)});
   return partings;

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <functional>
 #include <iterator>
+#include <limits>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -42,7 +43,7 @@ std::string_view module_part(std::string_view name) { return name.substr(0, name
 
 bool are_equal(std::span<const Held> held) {
   return std::ranges::all_of(
-      held, [&](const Held& each) { return each.root->digest == held.front().root->digest; });
+      held, [&](const Held& each) { return each.root.digest == held.front().root.digest; });
 }
 
 void note_manifest(const core::RunManifest& manifest, RankRead& read) {
@@ -103,7 +104,8 @@ class ReadingOfRanks {
         RankRead& rank = reads_.ranks[i];
         with_dump(rank, [&](const core::DumpSource& dump) {
           note_manifest(dump.manifest(), rank);
-          rank.roots = read_rank(dump, rank.state.recording.rank, {reads_.apart, rank.replicas});
+          rank.roots =
+              read_rank(dump, rank.state.recording.rank, {reads_.apart, rank.replicas}, shared_);
           rank.state.steps = rank.roots.steps;
         });
       }
@@ -117,10 +119,10 @@ class ReadingOfRanks {
       const auto kind = static_cast<ReplicaKind>(k);
       const auto* first = moments.first_difference(kind);
       if (first == nullptr) continue;
-      for (const auto& [rank, root] : first->second) {
-        if (reads_.items.contains(root->digest)) continue;
+      for (const auto& [rank, root] : first->held) {
+        if (reads_.items.contains(root.digest)) continue;
         const auto dump = open_(rank->state.recording.location);
-        reads_.items.emplace(root->digest, items_of(*dump, *rank, *root, first->first));
+        reads_.items.emplace(root.digest, items_of(*dump, *rank, root, first->series));
       }
     }
   }
@@ -128,12 +130,12 @@ class ReadingOfRanks {
   [[nodiscard]] ReplicaItems items_of(const core::DumpSource& dump,
                                       const RankRead& rank,
                                       const ReplicaRoot& root,
-                                      const ReplicaMoment& moment) const {
-    if (moment.kind == ReplicaKind::kActivations) return crossings_of(dump, root.op, moment.part);
+                                      const ReplicaSeries& series) const {
+    if (series.kind == ReplicaKind::kActivations) return crossings_of(dump, root.op, series.part);
     const core::OpRecord record = dump.op(root.op);
     std::uint64_t ignored = 0;
     const Replication replication{reads_.apart, rank.replicas};
-    ReplicaItems items = replication.parts_of(record, moment.kind, ignored)[moment.part];
+    ReplicaItems items = replication.parts_of(record, series.kind, ignored)[series.part];
     // They tell why a norm differs.
     std::ranges::move(local_norms_of(record), std::back_inserter(items));
     return items;
@@ -151,6 +153,7 @@ class ReadingOfRanks {
 
   const OpenRank& open_;
   RankReads reads_;
+  SharedColumns shared_;
 };
 
 }  // namespace
@@ -160,32 +163,74 @@ ReplicaMoments::ReplicaMoments(std::span<const RankRead> ranks) {
     if (!rank.state.is_read()) continue;
     ++ranks_;
     std::set<std::string_view> parts;
-    for (const auto& [key, root] : rank.roots.roots) {
-      moments_[key].push_back({&rank, &root});
-      if (parts.insert(key.part).second) ++holders_[key.part];
+    for (const auto& [series, column] : rank.roots.columns) {
+      columns_[series].push_back({&rank, column.get()});
+      if (parts.insert(series.part).second) ++holders_[series.part];
     }
   }
+  for_each([&](const ReplicaMoment& moment) {
+    auto& first = firsts_.at(static_cast<std::size_t>(moment.series.kind));
+    if (!first && is_compared(moment) && !are_equal(moment.held)) first = moment;
+  });
+}
+
+void ReplicaMoments::for_each(const std::function<void(const ReplicaMoment&)>& see) const {
+  constexpr std::uint64_t kNone = std::numeric_limits<std::uint64_t>::max();
+  std::vector<std::vector<std::size_t>> places;  // of the next step, by series and rank
+  for (const auto& [series, columns] : columns_) places.emplace_back(columns.size(), 0);
+  ReplicaMoment moment;
+  for (std::uint64_t step = 0, next = kNone; step != kNone; step = std::exchange(next, kNone)) {
+    moment.step = static_cast<std::uint32_t>(step);
+    auto place = places.begin();
+    for (const auto& [series, columns] : columns_) {
+      moment.held.clear();
+      for (std::size_t i = 0; i < columns.size(); ++i) {
+        const auto& [rank, column] = columns[i];
+        std::size_t& at = (*place)[i];
+        if (at < column->steps.size() && column->steps[at] == step) {
+          moment.held.push_back({rank, column->root(at++)});
+        }
+        if (at < column->steps.size()) next = std::min<std::uint64_t>(next, column->steps[at]);
+      }
+      ++place;
+      if (moment.held.empty()) continue;
+      moment.series = series;
+      see(moment);
+    }
+  }
+}
+
+std::map<ReplicaSeries, RankList> ReplicaMoments::ranks_by_series() const {
+  std::map<ReplicaSeries, RankList> ranks;
+  for (const auto& [series, columns] : columns_) {
+    RankList& list = ranks[series];
+    for (const Column& column : columns) list.push_back(column.rank->state.recording.rank);
+  }
+  return ranks;
 }
 
 std::size_t ReplicaMoments::holders_of(const std::string& part) const {
   return part.empty() ? ranks_ : holders_.at(part);
 }
 
-bool ReplicaMoments::is_compared(const Map::value_type& moment) const {
-  const auto& [key, held] = moment;
-  return held.size() > 1 && held.size() == holders_of(key.part);
+bool ReplicaMoments::is_compared(const ReplicaMoment& moment) const {
+  return moment.held.size() > 1 && moment.held.size() == holders_of(moment.series.part);
 }
 
-const ReplicaMoments::Map::value_type* ReplicaMoments::first_difference(ReplicaKind kind) const {
-  const auto found = std::ranges::find_if(moments_, [&](const auto& moment) {
-    return moment.first.kind == kind && is_compared(moment) && !are_equal(moment.second);
-  });
-  return found == moments_.end() ? nullptr : &*found;
+const ReplicaMoment* ReplicaMoments::first_difference(ReplicaKind kind) const {
+  const auto& first = firsts_.at(static_cast<std::size_t>(kind));
+  return first ? &*first : nullptr;
 }
 
 std::vector<std::pair<core::Digest, std::size_t>> by_frequency(std::span<const Held> held) {
   std::map<core::Digest, std::size_t> by_digest;
-  for (const Held& each : held) ++by_digest[each.root->digest];
+  auto last = by_digest.end();  // most have what the one before has
+  for (const Held& each : held) {
+    if (last == by_digest.end() || last->first != each.root.digest) {
+      last = by_digest.try_emplace(each.root.digest, 0).first;
+    }
+    ++last->second;
+  }
   std::vector<std::pair<core::Digest, std::size_t>> sorted(by_digest.begin(), by_digest.end());
   std::ranges::stable_sort(
       sorted, std::greater<>(), [](const auto& entry) { return entry.second; });

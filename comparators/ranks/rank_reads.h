@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -38,33 +40,45 @@ struct RankReads {
   std::vector<ToldCalls> told;
 };
 
-/// What a rank has at some moment. Borrowed.
+/// What a rank has at some moment. The rank is borrowed.
 struct Held {
   const RankRead* rank = nullptr;
-  const ReplicaRoot* root = nullptr;
+  ReplicaRoot root;
+};
+
+/// One series in one step, of all ranks that have it, by rank.
+struct ReplicaMoment {
+  std::uint32_t step = 0;
+  ReplicaSeries series;
+  std::vector<Held> held;
 };
 
 /// The moments of ranks side by side, those that could be read. Borrows the ranks.
 class ReplicaMoments {
  public:
-  using Map = std::map<ReplicaMoment, std::vector<Held>>;
-
   explicit ReplicaMoments(std::span<const RankRead> ranks);
 
-  /// By rank each.
-  [[nodiscard]] const Map& all() const noexcept { return moments_; }
-  [[nodiscard]] std::size_t ranks() const noexcept { return ranks_; }
+  /// By step, and in a step by series.
+  void for_each(const std::function<void(const ReplicaMoment&)>& see) const;
+  /// By series the ranks that have something of it, by rank each.
+  [[nodiscard]] std::map<ReplicaSeries, RankList> ranks_by_series() const;
   /// How many ranks must have something of a part alike.
   [[nodiscard]] std::size_t holders_of(const std::string& part) const;
   /// Whether every holder has it: a rank that stopped is said to have stopped.
-  [[nodiscard]] bool is_compared(const Map::value_type& moment) const;
+  [[nodiscard]] bool is_compared(const ReplicaMoment& moment) const;
   /// Null where the kind is equal throughout.
-  [[nodiscard]] const Map::value_type* first_difference(ReplicaKind kind) const;
+  [[nodiscard]] const ReplicaMoment* first_difference(ReplicaKind kind) const;
 
  private:
-  Map moments_;
+  struct Column {
+    const RankRead* rank = nullptr;
+    const ReplicaColumn* of = nullptr;
+  };
+
+  std::map<ReplicaSeries, std::vector<Column>> columns_;
   std::map<std::string, std::size_t> holders_;  ///< by part
   std::size_t ranks_ = 0;
+  std::array<std::optional<ReplicaMoment>, kReplicaKinds> firsts_;
 };
 
 /// Digests that any rank has, with how many have it; the greatest first.

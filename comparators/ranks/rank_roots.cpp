@@ -105,6 +105,13 @@ RankData rank_data(const DataOrder& order) {
   return data;
 }
 
+/// The last of a list by step, one that is new where it is of another step.
+template <typename Of>
+Of& at_step(std::vector<Of>& list, std::uint32_t step) {
+  if (list.empty() || list.back().step != step) list.emplace_back().step = step;
+  return list.back();
+}
+
 /// Puts the records of one rank together, in order.
 class RankReader {
  public:
@@ -112,7 +119,7 @@ class RankReader {
 
   void add_draw(const core::OpRecord& record) {
     if (!record.generator) return;
-    StepDraws& step = found_.draws[record.step];
+    StepDraws& step = at_step(found_.draws, record.step);
     if (step.draws++ == 0) step.seed = record.generator->seed;
     std::string line;
     put(line, &step.digest, sizeof step.digest);
@@ -147,9 +154,12 @@ class RankReader {
         if (record.step < 2) parts_[item.name + part].push_back(item.digest);
         continue;
       }
-      ReplicaRoot& root = found_.roots[{record.step, ReplicaKind::kActivations, 0, part}];
-      if (root.items++ == 0) root.op = record.index;
-      root.digest = root_of({{"before", root.digest}, item});
+      ReplicaColumn& column = columns_[{ReplicaKind::kActivations, 0, part}];
+      if (column.steps.empty() || column.steps.back() != record.step) {
+        column.add(record.step, {{}, record.index, 0});
+      }
+      ++column.items.back();
+      column.digests.back() = root_of({{"before", column.digests.back()}, item});
     }
   }
 
@@ -185,7 +195,10 @@ class RankReader {
 
   void add_exchange(const RankExchange& exchange) { found_.exchanges.add(exchange); }
 
-  RankRoots finish(const ExchangeReader& exchanges, const DataOrder& data) {
+  RankRoots finish(const ExchangeReader& exchanges, const DataOrder& data, SharedColumns& shared) {
+    for (auto& [series, column] : columns_) {
+      found_.columns.emplace(series, shared.keep(std::move(column)));
+    }
     found_.data = rank_data(data);
     found_.exchanges.inside = exchanges.inside();
     found_.inputs = inputs_.digests();
@@ -235,13 +248,15 @@ class RankReader {
       const auto kind = static_cast<ReplicaKind>(k);
       if (rule_of(kind).record != name) continue;
       for (const auto& [part, items] : replication_.parts_of(record, kind, found_.unread)) {
-        found_.roots[{step, kind, ordinal, part}] = {root_of(items), record.index, items.size()};
+        columns_[{kind, ordinal, part}].add(
+            step, {root_of(items), record.index, static_cast<std::uint32_t>(items.size())});
       }
     }
   }
 
   const Replication& replication_;
   RankRoots found_;
+  std::map<ReplicaSeries, ReplicaColumn> columns_;
   CrossingReader crossings_;
   Early gradients_;
   Early parts_;
@@ -344,15 +359,45 @@ void InputReader::read(const core::OpRecord& record) {
   if (!items.empty()) put(read_[record.step], &root, sizeof root);
 }
 
-std::map<std::uint32_t, core::Digest> InputReader::digests() const {
-  std::map<std::uint32_t, core::Digest> digests;
-  for (const auto& [step, lines] : read_) digests[step] = digest_of(lines);
+std::vector<StepInputs> InputReader::digests() const {
+  std::vector<StepInputs> digests;
+  digests.reserve(read_.size());
+  for (const auto& [step, lines] : read_) digests.push_back({step, digest_of(lines)});
   return digests;
+}
+
+void ReplicaColumn::add(std::uint32_t step, const ReplicaRoot& root) {
+  steps.push_back(step);
+  digests.push_back(root.digest);
+  ops.push_back(root.op);
+  items.push_back(root.items);
+}
+
+SharedColumns::Shared SharedColumns::keep(ReplicaColumn column) {
+  std::string bytes;
+  const auto add = [&](const auto& values) {
+    put(bytes, values.data(), std::span(values).size_bytes());
+  };
+  add(column.steps);
+  add(column.digests);
+  add(column.ops);
+  add(column.items);
+  const core::Digest digest = digest_of(bytes);
+  const std::lock_guard lock(mutex_);
+  Shared& known = columns_[digest];
+  if (!known) {
+    for (auto* numbers : {&column.steps, &column.items}) numbers->shrink_to_fit();
+    column.digests.shrink_to_fit();
+    column.ops.shrink_to_fit();
+    known = std::make_shared<const ReplicaColumn>(std::move(column));
+  }
+  return known;
 }
 
 RankRoots read_rank(const core::DumpSource& dump,
                     std::uint32_t rank,
-                    const Replication& replication) {
+                    const Replication& replication,
+                    SharedColumns& shared) {
   RankReader reader(replication);
   ExchangeReader exchanges(dump, rank);
   DataOrderReader data(dump);
@@ -369,7 +414,7 @@ RankRoots read_rank(const core::DumpSource& dump,
     if (name == core::kPlacedRecord) reader.add_placed(dump.op(i));
     if (name == core::kBatchRecord) reader.add_batch(dump.op(i));
   }
-  return reader.finish(exchanges, data.finish());
+  return reader.finish(exchanges, data.finish(), shared);
 }
 
 }  // namespace repro_check::comparators

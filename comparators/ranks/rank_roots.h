@@ -6,11 +6,12 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <vector>
 
 #include "comparators/data/data_order.h"
@@ -75,25 +76,47 @@ struct Replication {
       const core::OpRecord& record, ReplicaKind kind, std::uint64_t& unread) const;
 };
 
-/// One kind at one moment, and of what not all ranks have alike one part: of sharded tensors
-/// `@0:1/2`, else the ranks that do, `|0,2`. Several optimizers of a step have a moment each.
-struct ReplicaMoment {
-  std::uint32_t step = 0;
+/// One kind, and of what not all ranks have alike one part: of sharded tensors `@0:1/2`, else the
+/// ranks that do, `|0,2`. Of several optimizers in a step each has a series.
+struct ReplicaSeries {
   ReplicaKind kind = ReplicaKind::kParameters;
   std::uint32_t ordinal = 0;
   std::string part;
-  auto operator<=>(const ReplicaMoment& other) const {
-    return std::tie(step, kind, ordinal, part) <=>
-           std::tie(other.step, other.kind, other.ordinal, other.part);
-  }
-  bool operator==(const ReplicaMoment&) const = default;
+  auto operator<=>(const ReplicaSeries&) const = default;
 };
 
-/// What a rank has of it.
+/// What a rank has of it in one step.
 struct ReplicaRoot {
   core::Digest digest;  ///< of all names and their digests
   std::uint64_t op = 0;
-  std::size_t items = 0;
+  std::uint32_t items = 0;
+};
+
+/// In all steps that have it, by step.
+struct ReplicaColumn {
+  std::vector<std::uint32_t> steps;
+  std::vector<core::Digest> digests;
+  std::vector<std::uint64_t> ops;
+  std::vector<std::uint32_t> items;
+
+  void add(std::uint32_t step, const ReplicaRoot& root);
+  [[nodiscard]] ReplicaRoot root(std::size_t place) const {
+    return {digests[place], ops[place], items[place]};
+  }
+  bool operator==(const ReplicaColumn&) const = default;
+};
+
+/// Keeps columns that are equal once: those of ranks that do the same are.
+class SharedColumns {
+ public:
+  using Shared = std::shared_ptr<const ReplicaColumn>;
+
+  /// Any thread.
+  Shared keep(ReplicaColumn column);
+
+ private:
+  std::mutex mutex_;
+  std::map<core::Digest, Shared> columns_;
 };
 
 /// What a loader handed out in its first epoch.
@@ -114,8 +137,17 @@ struct RankData {
   std::vector<LoaderRead> loaders;
 };
 
+/// What a rank read in a step.
+struct StepInputs {
+  std::uint32_t step = 0;
+  core::Digest digest;
+
+  auto operator<=>(const StepInputs&) const = default;
+};
+
 /// What a rank drew for its model in a step.
 struct StepDraws {
+  std::uint32_t step = 0;
   core::Digest digest;  ///< of seed and position of each
   std::uint64_t draws = 0;
   std::uint64_t seed = 0;  ///< of the first
@@ -125,11 +157,11 @@ struct StepDraws {
 
 /// What one rank says, by one digest a moment.
 struct RankRoots {
-  std::map<ReplicaMoment, ReplicaRoot> roots;
-  std::map<std::uint32_t, core::Digest> inputs;  ///< of all batches and inputs of a step
-  std::uint32_t steps = 0;                       ///< that its optimizer made
-  bool has_gradients = false;                    ///< one that was not 0
-  std::map<std::uint32_t, StepDraws> draws;
+  std::map<ReplicaSeries, SharedColumns::Shared> columns;
+  std::vector<StepInputs> inputs;        ///< of all batches and inputs of a step, by step
+  std::uint32_t steps = 0;               ///< that its optimizer made
+  bool has_gradients = false;            ///< one that was not 0
+  std::vector<StepDraws> draws;          ///< by step
   std::vector<ClippedNorm> norms;        ///< in their order
   std::set<std::uint32_t> past_wrapper;  ///< steps whose forward pass did not come through it
   std::uint64_t unread = 0;              ///< tensors without a digest
@@ -151,7 +183,7 @@ class InputReader {
   /// @param record  a core::kBatchRecord or core::kReplicaRecord
   void read(const core::OpRecord& record);
   /// By step.
-  [[nodiscard]] std::map<std::uint32_t, core::Digest> digests() const;
+  [[nodiscard]] std::vector<StepInputs> digests() const;
 
  private:
   std::map<std::uint32_t, std::string> read_;
@@ -160,6 +192,7 @@ class InputReader {
 /// @throws core::Error{kDumpDamaged}
 RankRoots read_rank(const core::DumpSource& dump,
                     std::uint32_t rank,
-                    const Replication& replication);
+                    const Replication& replication,
+                    SharedColumns& shared);
 
 }  // namespace repro_check::comparators

@@ -46,7 +46,7 @@ class ReplicaComparison {
     report_.replicated = beginnings.names - report_.set_aside.size();
     find_peers();
     find_absent();
-    for (std::size_t k = 0; k < kReplicaKinds; ++k) judge(static_cast<ReplicaKind>(k));
+    if (read_.size() > 1) judge_kinds();
     find_other_exchanges();
     find_other_norms();
     find_equal_inputs();
@@ -76,48 +76,48 @@ class ReplicaComparison {
     }
   }
 
-  void judge(ReplicaKind kind) {
-    if (read_.size() < 2) return;
-    ReplicaTally& tally = report_.kinds.at(static_cast<std::size_t>(kind));
-    for (const auto& moment : moments_.all()) {
-      const auto& [key, held] = moment;
-      if (key.kind != kind) continue;
-      const ReplicaRoot& first = *held.front().root;
-      if (moments_.holders_of(key.part) == 1) report_.alone += first.items;
-      if (!moments_.is_compared(moment)) continue;
+  void judge_kinds() {
+    moments_.for_each([&](const ReplicaMoment& moment) {
+      const std::uint32_t items = moment.held.front().root.items;
+      if (moments_.holders_of(moment.series.part) == 1) report_.alone += items;
+      if (!moments_.is_compared(moment)) return;
+      ReplicaTally& tally = report_.kinds.at(static_cast<std::size_t>(moment.series.kind));
       ++tally.moments;
-      tally.items += first.items;
-    }
-    if (const auto* first = moments_.first_difference(kind)) {
-      tally.first = difference_at(first->first, first->second);
+      tally.items += items;
+    });
+    for (std::size_t k = 0; k < kReplicaKinds; ++k) {
+      if (const auto* first = moments_.first_difference(static_cast<ReplicaKind>(k))) {
+        report_.kinds.at(k).first = difference_at(*first);
+      }
     }
   }
 
-  [[nodiscard]] ReplicaDifference difference_at(const ReplicaMoment& key,
-                                                const std::vector<Held>& held) const {
+  [[nodiscard]] ReplicaDifference difference_at(const ReplicaMoment& moment) const {
+    const auto& [step, series, held] = moment;
     const auto roots = by_frequency(held);
     ReplicaDifference difference;
-    difference.kind = key.kind;
-    difference.step = key.step;
-    difference.of = held.front().root->items;
-    difference.past_wrapper = std::ranges::any_of(
-        read_, [&](const RankRead* rank) { return rank->roots.past_wrapper.contains(key.step); });
+    difference.kind = series.kind;
+    difference.step = step;
+    difference.of = held.front().root.items;
+    difference.past_wrapper = std::ranges::any_of(read_, [&](const RankRead* rank) {
+      return rank->roots.past_wrapper.contains(moment.step);
+    });
     difference.beside_parts =
         (!reads_.apart.empty() || report_.alone > 0) && !is_declared(reads_.ranks);
-    difference.other_inputs = differ(held, key.step, &RankRoots::inputs);
-    difference.other_draws = differ(held, key.step, &RankRoots::draws);
+    difference.other_inputs = differ(held, step, &RankRoots::inputs);
+    difference.other_draws = differ(held, step, &RankRoots::draws);
     const bool has_majority = roots[0].second > roots[1].second;
     for (const auto& [rank, root] : held) {
-      const bool is_odd = root->digest != roots.front().first;
+      const bool is_odd = root.digest != roots.front().first;
       if (has_majority && is_odd) difference.odd.push_back(rank->state.recording.rank);
       if (is_odd || difference.op == 0) {
         difference.rank = rank->state.recording.rank;
-        difference.op = root->op;
+        difference.op = root.op;
       }
     }
     name_items(roots, difference);
     put_numbers(held, difference);
-    if (key.kind == ReplicaKind::kActivations) lead_by_order(held, difference);
+    if (series.kind == ReplicaKind::kActivations) lead_by_order(held, difference);
     return difference;
   }
 
@@ -129,12 +129,13 @@ class ReplicaComparison {
   template <typename Of>
   static bool differ(const std::vector<Held>& held,
                      std::uint32_t step,
-                     std::map<std::uint32_t, Of> RankRoots::*of) {
-    const auto& first = held.front().rank->roots.*of;
+                     std::vector<Of> RankRoots::*of) {
+    const auto up_to = [&](const Held& each) {
+      const std::vector<Of>& list = each.rank->roots.*of;
+      return std::span(list.begin(), std::ranges::upper_bound(list, step, {}, &Of::step));
+    };
     return std::ranges::any_of(held, [&](const Held& each) {
-      const auto& other = each.rank->roots.*of;
-      return !std::ranges::equal(
-          first.begin(), first.upper_bound(step), other.begin(), other.upper_bound(step));
+      return !std::ranges::equal(up_to(held.front()), up_to(each));
     });
   }
 
@@ -142,7 +143,7 @@ class ReplicaComparison {
   void lead_by_order(const std::vector<Held>& held, ReplicaDifference& difference) const {
     const auto of_rank = std::ranges::find_if(
         held, [&](const Held& each) { return each.rank->state.recording.rank == difference.rank; });
-    const auto items = reads_.items.find(of_rank->root->digest);
+    const auto items = reads_.items.find(of_rank->root.digest);
     if (items == reads_.items.end() || difference.names.empty()) return;
     const auto place = [&](const std::string& name) {
       return std::ranges::find(items->second, name, &ReplicaItem::name) - items->second.begin();
@@ -161,16 +162,16 @@ class ReplicaComparison {
     const bool tied = difference.odd.empty() && name.starts_with(core::kFoundInfPrefix);
     std::set<core::Digest> seen;
     for (const auto& [rank, root] : held) {
-      const ReplicaItems& items = reads_.items.at(root->digest);
+      const ReplicaItems& items = reads_.items.at(root.digest);
       const auto item = std::ranges::find(items, name, &ReplicaItem::name);
       const auto number = item == items.end() ? std::nullopt : number_of(item->digest);
       if (!number) continue;
       if (tied && *number != 0) {  // it needs no majority to say what overflowed
         difference.odd.push_back(rank->state.recording.rank);
         difference.rank = rank->state.recording.rank;
-        difference.op = root->op;
+        difference.op = root.op;
       }
-      if (difference.numbers.size() < kShown && seen.insert(root->digest).second) {
+      if (difference.numbers.size() < kShown && seen.insert(root.digest).second) {
         difference.numbers.push_back({rank->state.recording.rank, *number});
       }
     }
@@ -225,11 +226,8 @@ class ReplicaComparison {
 
   /// Ranks that work on parts of the same: they must read and draw alike.
   void find_peers() {
-    for (const auto& [key, held] : moments_.all()) {
-      if (key.kind != ReplicaKind::kActivations) continue;
-      auto& ranks = peers_[key.part];
-      if (!ranks.empty()) continue;
-      for (const Held& each : held) ranks.push_back(each.rank->state.recording.rank);
+    for (auto& [series, ranks] : moments_.ranks_by_series()) {
+      if (series.kind == ReplicaKind::kActivations) peers_.push_back(std::move(ranks));
     }
   }
 
@@ -237,7 +235,7 @@ class ReplicaComparison {
   /// others only some are replicas.
   [[nodiscard]] bool may_be_alike(const std::vector<std::uint32_t>& ranks) const {
     const bool are_peers = std::ranges::any_of(
-        peers_, [&](const auto& peers) { return std::ranges::includes(peers.second, ranks); });
+        peers_, [&](const RankList& peers) { return std::ranges::includes(peers, ranks); });
     std::set<std::string_view> groups;
     for (const RankRead* rank : read_) {
       const Replicas& replicas = rank->replicas;
@@ -253,10 +251,11 @@ class ReplicaComparison {
   void find_equal_inputs() {
     if (read_.size() < 2) return;
     const bool wrapped = is_declared(reads_.ranks);
-    std::map<std::map<std::uint32_t, core::Digest>, std::vector<std::uint32_t>> readers;
+    const auto before = [](const auto* one, const auto* other) { return *one < *other; };
+    std::map<const std::vector<StepInputs>*, RankList, decltype(before)> readers(before);
     for (const RankRead* rank : read_) {
       const auto& inputs = rank->roots.inputs;
-      if (!inputs.empty()) readers[inputs].push_back(rank->state.recording.rank);
+      if (!inputs.empty()) readers[&inputs].push_back(rank->state.recording.rank);
     }
     for (const auto& [inputs, ranks] : readers) {
       if (ranks.size() < 2 || may_be_alike(ranks)) continue;
@@ -264,7 +263,7 @@ class ReplicaComparison {
           {wrapped ? RankFinding::Weight::kProof : RankFinding::Weight::kSuspicion,
            fmt::format("ranks {} read the same data: every batch of {} steps is equal",
                        fmt::join(ranks, ", "),
-                       inputs.size()),
+                       inputs->size()),
            "give each rank its part: DistributedSampler, or a seed of the data that has the rank "
            "in it"});
     }
@@ -356,10 +355,11 @@ class ReplicaComparison {
   void find_equal_draws() {
     std::map<std::pair<std::uint32_t, core::Digest>, std::vector<const RankRead*>> drawers;
     for (const RankRead* rank : read_) {
-      const auto behind = rank->roots.draws.lower_bound(rank->roots.steps);
+      const auto behind =
+          std::ranges::lower_bound(rank->roots.draws, rank->roots.steps, {}, &StepDraws::step);
       if (behind == rank->roots.draws.begin()) continue;
-      const auto& [step, drawn] = *std::prev(behind);
-      drawers[{step, drawn.digest}].push_back(rank);
+      const StepDraws& last = *std::prev(behind);
+      drawers[{last.step, last.digest}].push_back(rank);
     }
     for (const auto& [last, ranks] : drawers) {
       if (ranks.size() > 1) note_equal_draws(ranks, last.first);
@@ -369,22 +369,24 @@ class ReplicaComparison {
   /// @param last  step in which all of them drew the same
   void note_equal_draws(const std::vector<const RankRead*>& ranks, std::uint32_t last) {
     const auto& draws = ranks.front()->roots.draws;
-    const auto end = draws.upper_bound(last);
-    const std::uint32_t first = draws.begin()->first;
+    const auto end = std::ranges::upper_bound(draws, last, {}, &StepDraws::step);
+    const std::uint32_t first = draws.front().step;
     std::uint32_t since = first;
     for (const RankRead* rank : ranks) {
       const auto& other = rank->roots.draws;
       auto one = std::make_reverse_iterator(end);
-      auto two = std::make_reverse_iterator(other.upper_bound(last));
-      while (one != draws.rend() && two != other.rend() && one->first == two->first &&
-             one->second.digest == two->second.digest) {
+      auto two =
+          std::make_reverse_iterator(std::ranges::upper_bound(other, last, {}, &StepDraws::step));
+      while (one != draws.rend() && two != other.rend() && one->step == two->step &&
+             one->digest == two->digest) {
         ++one;
         ++two;
       }
-      if (one != draws.rend()) since = std::max(since, one->first + 1);
+      if (one != draws.rend()) since = std::max(since, one->step + 1);
     }
     std::uint64_t count = 0;
-    for (auto step = draws.lower_bound(since); step != end; ++step) count += step->second.draws;
+    const auto begin = std::ranges::lower_bound(draws, since, {}, &StepDraws::step);
+    for (auto step = begin; step != end; ++step) count += step->draws;
     std::vector<std::uint32_t> numbers;
     numbers.reserve(ranks.size());
     for (const RankRead* rank : ranks) numbers.push_back(rank->state.recording.rank);
@@ -409,7 +411,7 @@ class ReplicaComparison {
                      since,
                      who,
                      count,
-                     draws.lower_bound(since)->second.seed,
+                     begin->seed,
                      seeds_before(ranks, since)),
          "save the state of the generators of every rank, and restore on each its own"});
   }
@@ -419,10 +421,10 @@ class ReplicaComparison {
     constexpr std::size_t kShown = 4;
     std::vector<std::string> seeds;
     for (const RankRead* rank : ranks) {
-      const auto at = rank->roots.draws.lower_bound(step);
+      const auto at = std::ranges::lower_bound(rank->roots.draws, step, {}, &StepDraws::step);
       if (at == rank->roots.draws.begin() || seeds.size() == kShown) continue;
-      seeds.push_back(fmt::format(
-          "seed {} on rank {}", std::prev(at)->second.seed, rank->state.recording.rank));
+      seeds.push_back(
+          fmt::format("seed {} on rank {}", std::prev(at)->seed, rank->state.recording.rank));
     }
     return fmt::format("{}", fmt::join(seeds, ", "));
   }
@@ -470,15 +472,16 @@ class ReplicaComparison {
 
   void find_frozen() {
     const bool frozen = !read_.empty() && std::ranges::all_of(read_, [](const RankRead* rank) {
-      const RankRoots& found = rank->roots;
-      std::set<core::Digest> seen;
-      std::size_t moments = 0;
-      for (const auto& [key, root] : found.roots) {
-        if (key.kind != ReplicaKind::kParameters || key.ordinal != 0) continue;
-        seen.insert(root.digest);
-        ++moments;
+      bool stays = false;
+      for (const auto& [series, column] : rank->roots.columns) {
+        if (series.kind != ReplicaKind::kParameters || series.ordinal != 0) continue;
+        const auto& digests = column->digests;
+        if (std::ranges::adjacent_find(digests, std::ranges::not_equal_to()) != digests.end()) {
+          return false;
+        }
+        stays = stays || digests.size() > 1;
       }
-      return found.has_gradients && moments > 1 && seen.size() == 1;
+      return rank->roots.has_gradients && stays;
     });
     if (!frozen) return;
     report_.findings.push_back(
@@ -490,7 +493,7 @@ class ReplicaComparison {
 
   const RankReads& reads_;
   const ReplicaMoments moments_;
-  std::map<std::string, RankList> peers_;  ///< by part
+  std::vector<RankList> peers_;
   RanksReport report_;
   std::vector<const RankRead*> read_;  ///< those that can be
 };

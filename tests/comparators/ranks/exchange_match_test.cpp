@@ -23,6 +23,7 @@ using repro_check::comparators::RankRead;
 using repro_check::comparators::RankReads;
 using repro_check::comparators::read_calls;
 using repro_check::comparators::read_rank;
+using repro_check::comparators::SharedColumns;
 using repro_check::comparators::ToldCalls;
 using repro_check::test_support::DumpFixture;
 using repro_check::test_support::MemorySource;
@@ -84,10 +85,11 @@ class Rank {
 
 ExchangeMatch match(const std::vector<Rank>& ranks) {
   RankReads reads;
+  SharedColumns shared;
   for (std::uint32_t rank = 0; rank < ranks.size(); ++rank) {
     RankRead& read = reads.ranks.emplace_back();
     read.state.recording.rank = rank;
-    read.roots = read_rank(ranks[rank].source(), rank, {{}, {}});
+    read.roots = read_rank(ranks[rank].source(), rank, {{}, {}}, shared);
   }
   for (const ToldCalls& wanted : calls_to_read(reads.ranks)) {
     reads.told.push_back(

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -19,6 +20,7 @@ using repro_check::comparators::number_fact;
 using repro_check::comparators::RankFinding;
 using repro_check::comparators::RankRead;
 using repro_check::comparators::RankReads;
+using repro_check::comparators::ReplicaColumn;
 using repro_check::comparators::ReplicaKind;
 
 namespace {
@@ -31,7 +33,7 @@ RankReads reads_of(const std::vector<std::vector<std::uint64_t>>& ranks) {
     rank.state.recording.rank = static_cast<std::uint32_t>(reads.ranks.size() - 1);
     rank.roots.steps = 3;
     for (std::uint32_t step = 0; step < draws.size(); ++step) {
-      if (draws[step] != 0) rank.roots.draws[step] = {{draws[step], 7}, 2, draws[step]};
+      if (draws[step] != 0) rank.roots.draws.push_back({step, {draws[step], 7}, 2, draws[step]});
     }
   }
   return reads;
@@ -67,7 +69,10 @@ TEST_CASE("ranks that work on parts of the same draw alike") {
   RankReads reads = reads_of({{1, 2, 3}, {1, 2, 3}, {4, 5, 6}, {4, 5, 6}});
   for (std::size_t rank = 0; rank < 4; ++rank) {
     const std::string part = rank < 2 ? "|0,1" : "|2,3";
-    reads.ranks[rank].roots.roots[{0, ReplicaKind::kActivations, 0, part}] = {{7, 7}, 1, 1};
+    ReplicaColumn column;
+    column.add(0, {{7, 7}, 1, 1});
+    reads.ranks[rank].roots.columns[{ReplicaKind::kActivations, 0, part}] =
+        std::make_shared<const ReplicaColumn>(column);
   }
   CHECK(judge(reads).findings.empty());
   // Beyond them none may.
