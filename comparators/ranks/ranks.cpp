@@ -265,7 +265,7 @@ class ReplicaComparison {
                        fmt::join(ranks, ", "),
                        inputs->size()),
            "give each rank its part: DistributedSampler, or a seed of the data that has the rank "
-           "in it"});
+           "in it; of ranks that work on parts of one batch --mesh and --replicated tell"});
     }
   }
 

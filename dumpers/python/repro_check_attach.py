@@ -157,6 +157,8 @@ def _noting(module, name):
 
 def _note_setting(name, args, kwargs):
     frame = sys._getframe(3)
+    if "-packages/torch/" in frame.f_code.co_filename:  # a compiler has what it found set again
+        return
     while frame is not None and not _caller(frame)[0]:
         frame = frame.f_back
     if frame is None:

@@ -354,6 +354,9 @@ class Training(Exec):
         first = operators.index("repro_check::region_inputs")
         self.assertEqual(operators[first - 1], "aten::ones")
         self.assertLess(len(records), 200)
+        # A setting that the compiler has put back is none that the program set.
+        facts = json.loads((self.folder / "A" / "manifest.json").read_text(encoding="utf-8"))["environment"]
+        self.assertEqual([fact["name"] for fact in facts if fact["name"].startswith("set.")], ["set.torch.manual_seed"])
         self.python("B", file, "0.1")
         report = self.compare("A", "B", 0)
         self.assert_reproducible(report, 60)
