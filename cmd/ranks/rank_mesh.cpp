@@ -71,14 +71,16 @@ comparators::DeclaredReplicas RankMeshFlags::declared(std::uint32_t expected) co
     throw core::usage_error("--mesh: says nothing of replicas",
                             "name the axes along which all parameters are: --replicated dp");
   }
-  if (expected > 0 && ranks != expected) {
-    throw core::usage_error(fmt::format("--mesh {}: is of {} ranks, and the run had {}",
-                                        fmt::join(mesh_, ","),
-                                        ranks,
-                                        expected),
-                            "give every axis, the one that varies fastest from rank to rank last");
-  }
-  return [axes](std::uint32_t rank) { return replicas_of(rank, axes); };
+  const auto refuse = [text = fmt::format("{}", fmt::join(mesh_, ",")), ranks](std::uint32_t ran) {
+    throw core::usage_error(
+        fmt::format("--mesh {}: is of {} ranks, and the run had {}", text, ranks, ran),
+        "give every axis, the one that varies fastest from rank to rank last");
+  };
+  if (expected > 0 && ranks != expected) refuse(expected);
+  return [axes, ranks, refuse](std::uint32_t rank) {
+    if (rank >= ranks) refuse(rank + 1);
+    return replicas_of(rank, axes);
+  };
 }
 
 }  // namespace repro_check::cmd

@@ -33,13 +33,13 @@ std::vector<Crossing> CrossingReader::read(const core::OpRecord& record, std::ui
     const std::string_view slot = item.name;
     const std::size_t holders = slot.rfind(core::kHoldersMark);
     const std::string_view placed = slot.substr(0, holders);
-    const std::size_t part = std::min(placed.find(core::kShardMark), placed.size());
-    std::string name = name_of(record, placed.substr(0, part));
-    const std::size_t times = ++seen_[name];
-    if (times > 1) name += fmt::format(" #{}", times);
+    const std::size_t place = std::min(placed.find(core::kShardMark), placed.size());
     const bool shared = slot.find(',', std::min(holders, slot.size())) != std::string_view::npos;
-    crossings.push_back({std::string(shared ? slot.substr(holders) : placed.substr(part)),
-                         {std::move(name), item.digest, record.index}});
+    std::string part(shared ? slot.substr(holders) : placed.substr(place));
+    std::string name = name_of(record, placed.substr(0, place));
+    const std::size_t times = ++seen_[{part, name}];
+    if (times > 1) name += fmt::format(" #{}", times);
+    crossings.push_back({std::move(part), {std::move(name), item.digest, record.index}});
   }
   return crossings;
 }

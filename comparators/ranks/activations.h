@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "comparators/ranks/rank_roots.h"
@@ -29,7 +30,7 @@ class CrossingReader {
 
  private:
   std::uint32_t step_ = 0;
-  std::map<std::string, std::size_t> seen_;  ///< in this step
+  std::map<std::pair<std::string, std::string>, std::size_t> seen_;  ///< in this step, by part
 };
 
 /// All that crosses in the step of a record and that these ranks hold alike, in their order.
