@@ -397,7 +397,7 @@ class Comparison {
   }
 
   bool comparable() {
-    if (!holds_noise() || !holds_fp64() || !waited_alike()) return false;
+    if (!holds_noise() || !holds_fp64() || !recorded_alike()) return false;
     pairing_options_ =
         pairing_options_of(baseline_.manifest(), candidate_.manifest(), options_.spec);
     if (pairing_options_) return !options_.spec.resume || meets();
@@ -407,11 +407,18 @@ class Comparison {
     return false;
   }
 
-  /// What collectives gave stands elsewhere where nobody waited for them.
-  bool waited_alike() {
+  /// What collectives gave stands elsewhere where nobody waited for them, and what workers did has
+  /// no counterpart where it is in one of the dumps alone.
+  bool recorded_alike() {
     const auto has = [](const core::DumpSource& dump, std::string_view fact) {
       return core::environment_fact(dump.manifest(), fact) != nullptr;
     };
+    if (has(baseline_, core::kWorkers) != has(candidate_, core::kWorkers)) {
+      refuse(
+          "what workers of data loaders did was recorded in one of the runs, and not in the other");
+      verdict_.mend = "record both with --workers, or both without";
+      return false;
+    }
     const bool differ = has(baseline_, core::kNoSync) != has(candidate_, core::kNoSync);
     if (!differ || !has(baseline_, core::kRanks)) return true;
     refuse("collectives were waited for in one of the runs, and not in the other");

@@ -112,6 +112,7 @@ class ExecCommand final : public Command {
     document["dump"]["first_ops"] = first_ops_;
     document["dump"]["optimizer"] = optimizer_;
     document["dump"]["no_sync"] = no_sync_;
+    document["dump"]["workers"] = workers_;
     configs::RecordRequest request;
     request.run = *configs::parse_config(document.dump(), "exec", fs::current_path(), {}).base;
     request.run.name = dump.filename().string();
@@ -148,6 +149,9 @@ class ExecCommand final : public Command {
   bool no_sync_ = flag(&no_sync_,
                        "--no-sync  Let collectives go on beside the computation, and record what "
                        "they give where it is read");
+  bool workers_ = flag(
+      &workers_,
+      "--workers  Record what worker processes of a DataLoader do for the batches that are taken");
   bool checkpoints_ =
       flag(&checkpoints_, "--checkpoints  Record what is saved and loaded, for `diff --resume`");
   std::uint32_t seed_ =

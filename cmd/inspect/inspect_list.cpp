@@ -87,6 +87,13 @@ std::string draw_json(const core::OpRecord& op) {
   return json_piece(whole, false);
 }
 
+/// `train.py:12`, and which thread or worker stands there, but for the main one.
+std::string place_text(const core::OpRecord& op) {
+  const std::string source = source_line_text(op);
+  if (op.lane == core::kMainLane) return source;
+  return source + (source.empty() ? "" : ", ") + core::lane_text(op.lane);
+}
+
 /// @param depth  by which the name is indented
 /// @param last   what stands in the last column
 std::string line(const core::OpRecord& op, Form form, std::size_t depth, const std::string& last) {
@@ -96,7 +103,7 @@ std::string line(const core::OpRecord& op, Form form, std::size_t depth, const s
                      op.index,
                      std::string(2 * std::min<std::size_t>(depth, 8), ' ') + name,
                      module_text(op),
-                     source_line_text(op),
+                     place_text(op),
                      last);
 }
 

@@ -68,6 +68,7 @@ std::optional<AttachedProcess> read_state(const fs::path& file) {
   }
   process.journal = fs::path(file).replace_extension();
   const fs::path journal = process.journal / journal::kJournalName;
+  if (state.value("worker", false)) return process;  // what it did is with whoever took its batches
   process.recorded = process.ended && process.operators > 0;
   // Also of one whose end has failed: what there is until then is kept.
   if (std::error_code ignored; !process.recorded && fs::exists(journal, ignored)) {
@@ -92,6 +93,7 @@ Json recording_plan(const configs::RunSpec& run) {
   document["exclude"] = texts(run.dump.exclude);
   document["verify_inputs"] = run.dump.verify_inputs;
   document["no_sync"] = run.dump.no_sync;
+  document["workers"] = run.dump.workers;
   document["keep_ops"] = pairs(run.dump.keep_ops);
   document["steps"] = pairs(run.dump.steps);
   document["phases"] = Json::array();

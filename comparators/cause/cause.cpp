@@ -1119,6 +1119,16 @@ Attribution from_order(const core::OpRecord& order, const Evidence& evidence) {
   return result;
 }
 
+/// A batch that a worker has made: what it did for it stands between its order and the batch.
+std::optional<Attribution> from_worker(std::uint64_t order,
+                                       std::uint64_t batch,
+                                       const Evidence& evidence) {
+  const auto first = std::ranges::lower_bound(evidence.of_workers, order);
+  if (first == evidence.of_workers.end() || *first > batch) return std::nullopt;
+  return inherited_from(*first,
+                        fmt::format("a worker made it, whose op {} gave something else", *first));
+}
+
 /// What a loader does for a batch of other samples: nothing there is to blame.
 std::optional<Attribution> from_data(const JudgedCall& call, const Evidence& evidence) {
   if (call.baseline.phase != core::Phase::kData) return std::nullopt;
@@ -1128,7 +1138,10 @@ std::optional<Attribution> from_data(const JudgedCall& call, const Evidence& evi
   const auto next = std::ranges::upper_bound(evidence.orders, call.baseline.index);
   if (next == evidence.orders.begin()) return std::nullopt;
   const std::uint64_t order = *std::prev(next);
-  if (evidence.outcomes.at(order) != OpOutcome::kDiverged) return std::nullopt;
+  if (evidence.outcomes.at(order) != OpOutcome::kDiverged) {
+    const bool is_batch = call.baseline.op && call.baseline.op->name == core::kBatchRecord;
+    return is_batch ? from_worker(order, call.baseline.index, evidence) : std::nullopt;
+  }
   return inherited_from(order, fmt::format("it is given other samples: op {}", order));
 }
 

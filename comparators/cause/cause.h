@@ -199,6 +199,8 @@ struct Evidence {
   std::vector<std::uint64_t> optimizer_steps = {};
   /// Baseline ops that tell which samples a batch is made of, ascending.
   std::vector<std::uint64_t> orders = {};
+  /// Operators of workers of data loaders that diverged, ascending.
+  std::vector<std::uint64_t> of_workers = {};
   /// Differing contents that no operator made, and the first baseline op that read them.
   std::map<Unmade, std::uint64_t> unmade = {};
 };

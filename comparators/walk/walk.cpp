@@ -1223,6 +1223,10 @@ class Walk {
     ++(has_producer ? report_.coverage.propagated : report_.coverage.origins);
     remember_root(call.baseline, why);
     remember_unmade(call);
+    if (core::is_of_worker(call.baseline.lane)) {
+      std::vector<std::uint64_t>& known = evidence_.of_workers;
+      known.insert(std::ranges::upper_bound(known, call.baseline.index), call.baseline.index);
+    }
     ++report_.divergences_total;
     rank_firsts_.see(call.baseline, true);
   }

@@ -78,6 +78,7 @@ void visit_dump(const Visitor& member, Dump& dump) {
   member.unless_empty("first_ops", dump.first_ops);
   member.unless_empty("optimizer", dump.optimizer);
   member.unless_empty("no_sync", dump.no_sync);
+  member.unless_empty("workers", dump.workers);
 }
 
 /// @return whether a path was given, right or wrong

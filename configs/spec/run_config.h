@@ -134,6 +134,7 @@ struct DumpSpec {
   std::uint64_t first_ops = 0;      ///< so many operators at most; 0 = all
   OptimizerReading optimizer = OptimizerReading::kAuto;
   bool no_sync = false;  ///< collectives are not waited for
+  bool workers = false;  ///< what worker processes of data loaders do is recorded as well
   /// What it saves and loads is recorded, and the state around that. No key: /program/resume says
   /// so.
   bool checkpoints = false;

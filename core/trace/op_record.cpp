@@ -28,10 +28,14 @@ std::uint32_t at(std::uint32_t lane, const Level& level) noexcept {
   return (lane >> level.shift) & level.most;
 }
 
+/// Workers have the numbers that no fork has: levels below one that is not there.
+constexpr unsigned kWorkerShift = kLevels[1].shift;
+constexpr std::uint32_t kMostWorkers = (kDigested >> kWorkerShift) - 1;
+
 }  // namespace
 
 std::uint32_t forked_lane(std::uint32_t creator, std::uint32_t ordinal) noexcept {
-  if ((creator & (kUnordered | kDigested)) == 0) {
+  if ((creator & (kUnordered | kDigested)) == 0 && !is_of_worker(creator)) {
     for (const Level& level : kLevels) {
       if (at(creator, level) != 0) continue;
       if (ordinal >= level.most) break;
@@ -47,9 +51,18 @@ std::uint32_t pool_lane(std::uint32_t creator) noexcept { return creator | kUnor
 
 bool is_unordered(std::uint32_t lane) noexcept { return (lane & kUnordered) != 0; }
 
+std::uint32_t worker_lane(std::uint32_t worker) noexcept {
+  return (std::min(worker, kMostWorkers - 1) + 1) << kWorkerShift;
+}
+
+bool is_of_worker(std::uint32_t lane) noexcept {
+  return lane != kMainLane && (lane & (kUnordered | kDigested)) == 0 && at(lane, kLevels[0]) == 0;
+}
+
 std::string lane_text(std::uint32_t lane) {
   if (is_unordered(lane)) return "pool of " + lane_text(lane & ~kUnordered);
   if ((lane & kDigested) != 0) return fmt::format("fork {:08x}", lane & ~kDigested);
+  if (is_of_worker(lane)) return fmt::format("worker {}", (lane >> kWorkerShift) - 1);
   std::string text = "main";
   for (const Level& level : kLevels) {
     if (at(lane, level) == 0) break;

@@ -28,7 +28,12 @@ std::uint32_t pool_lane(std::uint32_t creator) noexcept;
 
 bool is_unordered(std::uint32_t lane) noexcept;
 
-/// The path of creation: `main`, `main.0`, `main.0.2`; `fork 1a2b3c4d` beyond; `pool of main.0`.
+/// Of a worker process of a data loader, by its number, from 0: at most 65,534 are told apart.
+std::uint32_t worker_lane(std::uint32_t worker) noexcept;
+bool is_of_worker(std::uint32_t lane) noexcept;
+
+/// The path of creation: `main`, `main.0`, `main.0.2`; `fork 1a2b3c4d` beyond; `pool of main.0`;
+/// `worker 1`.
 std::string lane_text(std::uint32_t lane);
 
 struct Value;

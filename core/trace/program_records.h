@@ -130,6 +130,8 @@ inline constexpr std::string_view kReplicaWrapper = "distributed.wrapper";
 inline constexpr std::string_view kReplicas = "distributed.replicas";
 /// Collectives were not waited for: what they give is recorded where it is read.
 inline constexpr std::string_view kNoSync = "distributed.no_sync";
+/// What worker processes of data loaders do was recorded.
+inline constexpr std::string_view kWorkers = "data.workers";
 
 inline bool is_named_values(const OpRecord& record) {
   return record.op && record.op->name.starts_with(kNamedPrefix);

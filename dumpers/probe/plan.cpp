@@ -84,6 +84,7 @@ Plan plan_from_json_text(const std::string& text) {
              document.at("first_ops"),
              optimizer_of(document) == core::kOptimizerState},
             named(document.at("determinism"), {Mode::kOff, Mode::kWarn, Mode::kError}),
+            document.at("workers"),
             document.at("bare"),
             std::nullopt,
             {},

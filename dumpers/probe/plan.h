@@ -27,7 +27,8 @@ struct Plan {
   capture::CaptureOptions options;
   RecordedPart part;
   core::DeterminismMode determinism = core::DeterminismMode::kOff;
-  bool bare = false;  ///< nothing but what Python says is recorded
+  bool workers = false;  ///< of data loaders are recorded as well
+  bool bare = false;     ///< nothing but what Python says is recorded
   std::optional<std::uint64_t> seed;
   /// Variables as they were before they were pinned; empty = not set.
   std::map<std::string, std::optional<std::string>> found;

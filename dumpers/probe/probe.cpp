@@ -17,10 +17,12 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
 #include <thread>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -37,6 +39,7 @@
 #include "dumpers/probe/plan.h"
 #include "dumpers/probe/program_sites.h"
 #include "dumpers/probe/python_frames.h"
+#include "dumpers/probe/worker_batches.h"
 #include "dumpers/stub/stub.h"
 
 namespace repro_check::probe {
@@ -47,16 +50,70 @@ namespace {
 class Recording {
  public:
   Recording(const std::string& directory, const Plan& plan)
-      : bare_(plan.bare), sink_(directory), manifest_(plan.manifest) {
+      : bare_(plan.bare), manifest_(plan.manifest) {
     std::vector<core::Setting> generators;
     if (plan.seed) capture::seed_generators(*plan.seed, generators);
-    describe(plan.found, std::move(generators), plan.options.no_sync);
+    describe(plan, std::move(generators));
     sites_.record_only(plan.part);
-    capture_.emplace(plan.options, sink_, &sites_);
-    sink_.begin(manifest_);
+    capture_.emplace(plan.options, sink_.emplace(directory), &sites_);
+    sink_->begin(manifest_);
     sites_.leave_phase(core::Phase::kSetup);
     scope_.emplace(*capture_);
     begin_step(0);
+  }
+
+  /// Of a worker process of a data loader, which has no dump of its own. Where it was forked, this
+  /// takes the place of the recording of its parent.
+  struct Worker {
+    std::string directory;
+  };
+  Recording(const Worker& worker, const Plan& plan)
+      : bare_(false), stores_(plan.options.level == core::DumpLevel::kTensor) {
+    sites_.record_only({{}, plan.part.phases, 0, false});
+    capture::CaptureOptions options = plan.options;
+    options.keep_ops.clear();  // which these are, who takes the batch knows
+    capture_.emplace(options, batches_.emplace(worker.directory), &sites_);
+    sites_.enter_phase(core::Phase::kData);
+    scope_.emplace(*capture_);
+  }
+
+  [[nodiscard]] bool is_worker() const { return batches_.has_value(); }
+
+  /// Of a worker: it has made a batch.
+  void end_batch(const std::string& name) {
+    batches_->close(name, capture_->warnings());
+    // Whoever takes the next one may never have seen this one's contents.
+    if (stores_) capture_->forget_contents();
+  }
+
+  /// Appends what a worker did for a batch that it handed out.
+  void take_batch(const std::filesystem::path& directory, const repro_check_worker& worker) {
+    if (!sites_.runs_model()) {
+      std::filesystem::remove_all(directory);
+      return;
+    }
+    if (!std::filesystem::exists(directory)) {
+      if (unseen_workers_++ > 0) return;
+      return add_warning("operators of worker " + std::to_string(worker.number) +
+                         " of a data loader were not recorded: " + worker.missing);
+    }
+    WorkerBatch batch(directory);
+    std::filesystem::remove_all(directory);
+    for (const std::string& text : batch.warnings) {
+      if (worker_warnings_.insert(text).second) add_warning("in a worker: " + text);
+    }
+    auto& indices = indices_of_workers_[worker.process];
+    constexpr std::size_t kMostKnown = std::size_t{1} << 16U;  // who read what has the latest
+    if (indices.size() > kMostKnown) indices.clear();
+    sites_.count(batch.records.size());
+    constexpr unsigned kStorages = 32;  // bits
+    capture::ForeignRecords records{std::move(batch.records),
+                                    core::worker_lane(worker.number),
+                                    static_cast<std::int64_t>(worker.process + 1) << kStorages,
+                                    &indices,
+                                    [&](const core::ContentKey& key) { return batch.read(key); },
+                                    std::move(batch.failure)};
+    capture_->adopt(records);
   }
 
   [[nodiscard]] bool has_ended() const { return ended_; }
@@ -66,7 +123,7 @@ class Recording {
   [[nodiscard]] bool is_of_this_thread() const { return std::this_thread::get_id() == thread_; }
 
   void end() {
-    if (ended_) return;
+    if (ended_ || is_worker()) return;
     ended_ = true;
     scope_.reset();
     // Behind the scope, which settles a call that raised.
@@ -80,7 +137,7 @@ class Recording {
     }
     manifest_.seconds = std::chrono::duration<double>(Clock::now() - begun_).count();
     summarise(counts);
-    sink_.finish(manifest_);
+    sink_->finish(manifest_);
   }
 
   [[nodiscard]] std::uint64_t operators() const {
@@ -128,17 +185,16 @@ class Recording {
  private:
   using Clock = std::chrono::steady_clock;
 
-  void describe(const std::map<std::string, std::optional<std::string>>& found,
-                std::vector<core::Setting> generators,
-                bool no_sync) {
+  void describe(const Plan& plan, std::vector<core::Setting> generators) {
     manifest_.created = core::utc_now();
     for (core::EnvironmentFact& fact : capture::read_settings()) {
       manifest_.settings.push_back({fact.name, fact.value, fact.value});
     }
-    capture::put_found(found, manifest_.settings);
+    capture::put_found(plan.found, manifest_.settings);
     for (core::Setting& setting : generators) manifest_.settings.push_back(std::move(setting));
     manifest_.environment = capture::read_environment();
-    if (no_sync) add_fact({std::string(core::kNoSync), "true"});
+    if (plan.options.no_sync) add_fact({std::string(core::kNoSync), "true"});
+    if (plan.workers) add_fact({std::string(core::kWorkers), "true"});
   }
 
   void include_key() {
@@ -157,8 +213,14 @@ class Recording {
   const std::thread::id thread_ = std::this_thread::get_id();
   const Clock::time_point begun_ = Clock::now();
   bool bare_;
-  journal::JournalSink sink_;
+  std::optional<journal::JournalSink> sink_;
+  std::optional<BatchSink> batches_;  ///< of a worker, in the place of the sink
+  bool stores_ = false;
   core::RunManifest manifest_;
+  // Of workers that made batches for this process.
+  std::map<std::uint64_t, std::unordered_map<std::int64_t, std::int64_t>> indices_of_workers_;
+  std::set<std::string> worker_warnings_;
+  std::uint64_t unseen_workers_ = 0;  ///< batches
   std::map<std::string, core::NamedTensorKind> named_;
   ProgramSites sites_;
   std::optional<capture::Capture> capture_;
@@ -265,6 +327,8 @@ ThreadScope& thread_scope() {
   thread_local ThreadScope scope;
   return scope;
 }
+
+constexpr const char* kUnseenThreads = "operators of threads that it starts were not recorded";
 
 constexpr std::uint32_t kNoLane = 0xffffffff;
 
@@ -471,15 +535,40 @@ void repro_check_group(const void* group,
   });
 }
 
+const char* repro_check_begin_worker(const char* directory, const char* plan) {
+  return told(
+      [&] { latest = new Recording(Recording::Worker{directory}, plan_from_json_text(plan)); });
+}
+
+const char* repro_check_end_batch(const char* name) {
+  return told([&] {
+    if (active() != nullptr && recording()->is_worker()) recording()->end_batch(name);
+  });
+}
+
+const char* repro_check_take_batch(const char* directory, const repro_check_worker* worker) {
+  return told([&] {
+    if (active() != nullptr) recording()->take_batch(directory, *worker);
+  });
+}
+
 std::uint32_t repro_check_fork_thread() {
   std::uint32_t lane = kNoLane;
-  when_active([&](capture::Capture& capture) { lane = capture.fork_lane().value_or(kNoLane); });
+  when_active([&](capture::Capture& capture) {
+    if (recording()->is_worker()) {
+      // What sends its batches is none of the program's.
+      if (recording()->is_of_this_thread()) capture.add_warning(kUnseenThreads);
+      return;
+    }
+    lane = capture.fork_lane().value_or(kNoLane);
+  });
   return lane;
 }
 
 void repro_check_begin_thread(std::uint32_t lane) {
   when_active([&](capture::Capture& capture) {
     if (thread_scope().capture == &capture || recording()->is_bare()) return;
+    if (recording()->is_worker()) return;
     thread_scope() = {
         &capture,
         new capture::Capture::Scope(capture, lane == kNoLane ? std::nullopt : std::optional(lane))};

@@ -89,6 +89,23 @@ void repro_check_order(const struct repro_check_epoch* epoch,
                        std::size_t count,
                        const std::int64_t* samples);
 
+/// Records a worker process of a data loader from here on, its calling thread alone. It has no end.
+/// @param directory  made here, for the batches
+/// @param plan       as repro_check_begin()
+const char* repro_check_begin_worker(const char* directory, const char* plan);
+/// Of the worker: what it did since the last one made the batch `name`, which is in the directory
+/// of that name when this returns.
+const char* repro_check_end_batch(const char* name);
+// NOLINTNEXTLINE(readability-identifier-naming): as the names of the functions are
+struct repro_check_worker {
+  std::uint32_t number;   ///< in its loader
+  std::uint64_t process;  ///< which of all that were started
+  const char* missing;    ///< why there may be nothing
+};
+/// Of the process that a batch was handed to: takes what the worker did for it, and removes that.
+/// @param directory  of the batch; where there is none, a warning says so
+const char* repro_check_take_batch(const char* directory, const struct repro_check_worker* worker);
+
 /// A process group, before anything is exchanged in it: records say its name and its ranks.
 /// @param group  address of the c10d::ProcessGroup
 void repro_check_group(const void* group,

@@ -48,6 +48,9 @@ class ProgramSites final : public capture::SiteProvider {
     return part_.steps.empty() || core::contains(part_.steps, step);
   }
 
+  /// So many operators were recorded elsewhere.
+  void count(std::uint64_t operators) { recorded_ += operators; }
+
   /// Names a parameter for the node that accumulates its gradient.
   void name_parameter(const c10::TensorImpl* parameter, const std::string& name);
 

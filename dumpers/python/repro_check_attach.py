@@ -277,6 +277,7 @@ def _on_dataloader(module):
         with _recording.phase(_DATA, _FORWARD):
             batch = original(self)
             _guarded(_record_order_of_workers)(self)
+            _guarded(_take_from_worker)(self)
             _recording.record("repro_check::batch", _guarded(_leaves)("batch", batch) or [])
             if _recording.checkpoints is not None:
                 _guarded(_recording.checkpoints.at_batch)(self)
@@ -293,6 +294,72 @@ def _on_dataloader(module):
 
     several._try_get_data = _try_get_data
     _watch_loaders(module)
+    if _plan.get("workers") and not _plan["bare"]:
+        _watch_workers(several, module._utils.worker)
+
+
+def _watch_workers(several, module):
+    """What a worker does for a batch is recorded where that is made, and told by its number in the pass; it
+    becomes part of the recording where the batch is handed out."""
+    import functools
+
+    loop, reset, put_index = module._worker_loop, several._reset, several._try_put_index
+
+    # Found by its name in a process that is spawned.
+    @functools.wraps(loop)
+    def _worker_loop(kind, dataset, indices, batches, *args, **kwargs):
+        recorded = None if _recording is None else _guarded(_recording.become_worker)(batches)
+        return loop(kind, dataset, indices, recorded or batches, *args, **kwargs)
+
+    def _reset(iterator, loader, first_iter=False):
+        if first_iter:
+            iterator._repro_check_pass, iterator._repro_check_makers = 0, {}
+            iterator._repro_check_first = _recording.workers if _recording else 0
+            if _recording:
+                _recording.workers += iterator._num_workers
+        else:
+            iterator._repro_check_pass += 1
+        return reset(iterator, loader, first_iter)
+
+    def _try_put_index(iterator):
+        number = iterator._send_idx
+        put_index(iterator)
+        if iterator._send_idx > number:
+            iterator._repro_check_makers[number] = iterator._task_info[number][0]
+
+    module._worker_loop, several._reset, several._try_put_index = _worker_loop, _reset, _try_put_index
+
+
+def _take_from_worker(iterator):
+    makers = getattr(iterator, "_repro_check_makers", None)
+    if makers is None:
+        return
+    if getattr(iterator, "_in_order", True):
+        number = iterator._rcvd_idx - 1
+        _recording.take_from_worker(iterator, number, makers.pop(number), b"it could not be attached to")
+    else:
+        _recording.take_from_worker(iterator, -1, 0, b"its batches come in any order")
+
+
+class _Sent:
+    """The queue in which a worker sends batches: what comes before one made it."""
+
+    def __init__(self, queue, recording):
+        self._queue, self._recording, self._pass = queue, recording, 0
+
+    def __getattr__(self, name):
+        return getattr(self._queue, name)
+
+    def put(self, batch, *args, **kwargs):
+        if isinstance(batch[0], int):
+            _guarded(self._recording.end_batch)(f"{self._pass}.{batch[0]}")
+        else:  # that a further pass begins
+            self._pass += 1
+        self._recording.sends = True
+        try:
+            self._queue.put(batch, *args, **kwargs)
+        finally:
+            self._recording.sends = False
 
 
 def _watch_loaders(module):
@@ -711,6 +778,16 @@ class _Excluded:
         self._before = before
 
 
+def _worker_directory(process):
+    return os.path.join(_plan["directory"], f"worker-{process}")
+
+
+def _tell(why):
+    """What a function of the probe returned, if it failed."""
+    if why:
+        raise RuntimeError(why.decode(errors="replace"))
+
+
 class _Phase:
     """While it is entered, what the calling thread does is of one phase."""
 
@@ -751,6 +828,9 @@ class _Recording:
         self.kept = {}  # id -> weak reference, which says when the id is free again
         self.roots = {}  # class name of root modules -> how many there were
         self.names = {}  # id of a parameter -> name
+        self.worker = False  # of a data loader
+        self.workers = 0  # that were started
+        self.sends = False  # in a worker: a batch, for which there is a thread that is not the program's
         self.step = 0  # made by the optimizer that has the most parameters
         self.main_optimizer = (lambda: None, 0)  # weak reference, parameters
         try:
@@ -768,7 +848,9 @@ class _Recording:
         probe = self.ctypes.PyDLL(path, mode=os.RTLD_LOCAL | os.RTLD_NOW)
         # The interpreter's lock is let go in these: other threads may have to go on meanwhile.
         self.unlocked = self.ctypes.CDLL(path, mode=os.RTLD_LOCAL | os.RTLD_NOW)
-        for function in (self.unlocked.repro_check_begin, self.unlocked.repro_check_end):
+        for function in (self.unlocked.repro_check_begin, self.unlocked.repro_check_end,
+                         probe.repro_check_begin_worker, probe.repro_check_end_batch,
+                         probe.repro_check_take_batch):
             function.restype = self.ctypes.c_char_p
         probe.repro_check_operators.restype = self.ctypes.c_uint64
         probe.repro_check_fork_thread.restype = self.ctypes.c_uint32
@@ -780,7 +862,11 @@ class _Recording:
             _fields_ = [("sampler", self.ctypes.c_char_p), ("place", self.ctypes.c_void_p),
                         *((name, self.ctypes.c_int64) for name in ("loader", "epoch", "workers"))]
 
-        self.Epoch = Epoch
+        class Worker(self.ctypes.Structure):  # repro_check_worker of the probe
+            _fields_ = [("number", self.ctypes.c_uint32), ("process", self.ctypes.c_uint64),
+                        ("missing", self.ctypes.c_char_p)]
+
+        self.Epoch, self.Worker = Epoch, Worker
         self.probe = probe
 
     def _probe_file(self):
@@ -802,10 +888,8 @@ class _Recording:
 
         self._pin()
 
-        why = self.unlocked.repro_check_begin(
-            os.fsencode(self.directory), json.dumps({**_plan, "argv": sys.argv}).encode())
-        if why:
-            raise RuntimeError(why.decode(errors="replace"))
+        _tell(self.unlocked.repro_check_begin(
+            os.fsencode(self.directory), json.dumps({**_plan, "argv": sys.argv}).encode()))
 
     def _pin(self):
         mode = _plan["determinism"]
@@ -822,7 +906,7 @@ class _Recording:
         import json
 
         state = {"process": self.process, "parent": os.getppid(), "failure": self.failure,
-                 "ended": self.ended, "notes": _notes, "joins": self.joins,
+                 "ended": self.ended, "notes": _notes, "joins": self.joins, "worker": self.worker,
                  "rank": self.rank and self.rank[0], "ranks": self.rank and self.rank[1],
                  "operators": 0 if self.failure else self.probe.repro_check_operators()}
         path = self.directory + ".json"
@@ -847,6 +931,34 @@ class _Recording:
             if why:
                 self.failure = why.decode(errors="replace")
         self._write_state()
+
+    # Workers of data loaders.
+
+    def become_worker(self, batches):
+        """Of this process, whether it was forked or began by itself: the queue of its batches."""
+        import json
+
+        self.worker = True
+        self.end()  # of one that began by itself
+        self.process = None  # there is nothing more to end
+        if self.failure is not None:
+            return None
+        self.ended = False
+        self.attached = False  # loaders of its own are not told of
+        self.checkpoints = None
+        self.numbers, self.kept, self.roots, self.names = {}, {}, {}, {}
+        _tell(self.probe.repro_check_begin_worker(
+            os.fsencode(_worker_directory(os.getpid())), json.dumps({**_plan, "seed": None}).encode()))
+        return _Sent(batches, self)
+
+    def end_batch(self, name):
+        _tell(self.probe.repro_check_end_batch(name.encode()))
+
+    def take_from_worker(self, iterator, number, maker, missing):
+        directory = os.path.join(_worker_directory(iterator._workers[maker].pid),
+                                 f"{iterator._repro_check_pass}.{number}")
+        worker = self.Worker(maker, iterator._repro_check_first + maker, missing)
+        _tell(self.probe.repro_check_take_batch(os.fsencode(directory), self.ctypes.byref(worker)))
 
     def _attach(self):
         import atexit
@@ -1328,6 +1440,8 @@ class _Recording:
         probe = self.probe
 
         def start(function, *args, **kwargs):
+            if self.sends:
+                return original(function, *args, **kwargs)
             lane = self.ctypes.c_uint32(probe.repro_check_fork_thread())
 
             def run(*inner, **named):

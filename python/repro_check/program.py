@@ -81,6 +81,7 @@ def record(
             "exclude": list(exclude),
             "verify_inputs": False,
             "no_sync": False,
+            "workers": False,
             "keep_ops": [],
             "steps": [],
             "phases": [],

@@ -18,6 +18,15 @@ TEST_CASE("a lane is the path of its creation") {
   CHECK(lane_text(pool_lane(first)) == "pool of main.0");
   CHECK(is_unordered(pool_lane(first)));
   CHECK_FALSE(is_unordered(first));
+  CHECK(lane_text(worker_lane(0)) == "worker 0");
+  CHECK(lane_text(worker_lane(300)) == "worker 300");
+  CHECK(is_of_worker(worker_lane(65'533)));
+  CHECK_FALSE(is_unordered(worker_lane(100'000)));
+  for (const std::uint32_t other :
+       {kMainLane, first, forked_lane(first, 2), pool_lane(kMainLane)}) {
+    CHECK_FALSE(is_of_worker(other));
+  }
+  CHECK(lane_text(forked_lane(worker_lane(1), 0)).starts_with("fork "));
 }
 
 TEST_CASE("lanes that the number cannot spell keep one of their own") {

@@ -14,6 +14,7 @@
 #include <limits>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <string_view>
 #include <thread>
 #include <utility>
@@ -25,6 +26,7 @@
 #include "dumpers/capture/engine/operator_plan.h"
 #include "dumpers/capture/engine/values.h"
 #include "dumpers/capture/tensors/storage_table.h"
+#include "dumpers/capture/tensors/strided_bytes.h"
 #include "dumpers/capture/torch/python_dispatch.h"
 #include "dumpers/capture/torch/torch_compat.h"
 
@@ -62,10 +64,16 @@ void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::ji
   }
 }
 
-/// A forked child has the key and the capture of its parent, but not the parent's dump.
+/// A forked child has the key and the capture of its parent, but not the parent's dump, nor its
+/// threads: who holds the lock is gone, and a team of OpenMP that the parent used would be waited
+/// for without end.
 void forget_in_child() {
-  active().capture = nullptr;
-  active().inside = 0;
+  Active& state = active();
+  state.capture = nullptr;
+  state.inside = 0;
+  state.scopes = 0;
+  new (&state.mutex) std::mutex;
+  read_serially();
 }
 
 /// Registers the boxed fallback, once in the life of the process. It stays: taking it away at exit
@@ -575,6 +583,11 @@ std::vector<std::string> Capture::unmatched_include() const {
   return unmatched;
 }
 
+void Capture::add_warning(std::string text) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  warn(std::move(text));
+}
+
 void Capture::rethrow_failure() const {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (failure_) throw core::Error(*failure_);
@@ -681,6 +694,66 @@ void Capture::record_values(const std::string& name,
                             const NamedValues& values,
                             const NamedValues& follows) {
   append_values(name, values, follows, place(), lane_number());
+}
+
+void Capture::adopt(ForeignRecords& foreign) {
+  if (failed_.load(std::memory_order_relaxed)) return;
+  const auto here = sites_ == nullptr ? std::nullopt : sites_->current_phase();
+  const core::Phase phase = here.value_or(phase_);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  try {
+    append_raised();
+    for (const core::OpRecord& record : foreign.records) {
+      (*foreign.indices)[static_cast<std::int64_t>(record.index)] =
+          static_cast<std::int64_t>(next_index_++);
+    }
+    for (core::OpRecord& record : foreign.records) {
+      renumber(record, foreign, phase);
+      sink_->enter(record);
+    }
+    for (core::OpRecord& record : foreign.records) {
+      keep_contents(record, foreign);
+      ++counts_.operators;
+      counts_.tensors += record.tensors.size();
+      counts_.substitutions += record.substitutions.size();
+      if (record.generator) ++counts_.drawing_operators;
+      sink_->append(record);
+    }
+    if (!foreign.failure.empty()) {
+      throw core::Error(core::ErrorKind::kRunFailed,
+                        core::lane_text(foreign.lane) + ": " + foreign.failure);
+    }
+  } catch (...) {
+    fail(std::current_exception());
+  }
+}
+
+void Capture::renumber(core::OpRecord& record, const ForeignRecords& foreign, core::Phase phase) {
+  const auto here = [&](std::int64_t index) {
+    const auto found = foreign.indices->find(index);
+    return found == foreign.indices->end() ? core::kNoProducer : found->second;
+  };
+  record.index = static_cast<std::uint64_t>(here(static_cast<std::int64_t>(record.index)));
+  record.parent = here(record.parent);
+  record.phase = phase;
+  record.step = step_;
+  record.lane = foreign.lane;
+  for (core::TensorRecord& tensor : record.tensors) {
+    tensor.producer = here(tensor.producer);
+    if (tensor.storage >= 0) tensor.storage += foreign.first_storage;
+  }
+}
+
+void Capture::keep_contents(core::OpRecord& record, const ForeignRecords& foreign) {
+  const bool wanted = options_.keep_ops.empty() || core::contains(options_.keep_ops, record.index);
+  for (core::TensorRecord& tensor : record.tensors) {
+    if (!tensor.stored) continue;
+    tensor.stored = false;
+    if (!wanted) continue;
+    const core::ContentKey key = tensor.content_key();
+    const auto bytes = sink_->has_content(key) ? std::nullopt : foreign.read(key);
+    tensor.stored = bytes ? sink_->put_content(key, *bytes) : sink_->has_content(key);
+  }
 }
 
 void Capture::number(core::OpRecord& record, const Place& place, std::uint32_t lane) {

@@ -9,11 +9,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -60,6 +62,18 @@ class SiteProvider : core::Pinned {
   /// Whether the front end records what this thread's operators leave once they are through, so
   /// that the contents of each need not be read.
   [[nodiscard]] virtual bool told_at_end() const { return false; }
+};
+
+/// Records of another process, which numbers them by itself.
+struct ForeignRecords {
+  std::vector<core::OpRecord> records;  ///< ascending by index
+  std::uint32_t lane = 0;               ///< that they will have
+  std::int64_t first_storage = 0;       ///< what its storages' numbers are moved by
+  /// Their indices here, by those that they had: of these, and of what was adopted of it before.
+  std::unordered_map<std::int64_t, std::int64_t>* indices = nullptr;
+  /// The bytes of a content, valid until the next call; empty where they are not there.
+  std::function<std::optional<std::span<const std::byte>>(const core::ContentKey&)> read;
+  std::string failure;  ///< of its recording, which is then that of this one; empty = none
 };
 
 /// An operator call as the fallback gets it.
@@ -157,6 +171,10 @@ class Capture : core::Pinned {
                      const NamedValues& values,
                      const NamedValues& follows = {});
 
+  /// Appends records of another process of the program, in their order, as what the calling thread
+  /// gets in this step and phase. On any thread that a Scope covers.
+  void adopt(ForeignRecords& foreign);
+
   /// The lane of the next thread that the calling thread starts, to be handed to that thread's
   /// Scope; empty where the calling thread is in no lane.
   std::optional<std::uint32_t> fork_lane();
@@ -166,6 +184,7 @@ class Capture : core::Pinned {
   /// What a person should know of the recording, each once: draws that could not be moved to the
   /// host, draws that could not be counted, inputs that changed unseen (verify_inputs).
   [[nodiscard]] std::vector<std::string> warnings() const;
+  void add_warning(std::string text);
   /// Rethrows what went wrong inside the recording itself (a full disk, a defect of ours), which a
   /// model may have swallowed. To be called after the run; does nothing when nothing did.
   /// @throws core::Error
@@ -263,6 +282,8 @@ class Capture : core::Pinned {
                      const NamedValues& follows,
                      const Place& place,
                      std::uint32_t lane);
+  void renumber(core::OpRecord& record, const ForeignRecords& foreign, core::Phase phase);
+  void keep_contents(core::OpRecord& record, const ForeignRecords& foreign);
   void raised(std::unique_ptr<Frame> frame) noexcept;
   void append_raised();
   /// Appends the calls that ended in an exception which the program survived.

@@ -10,6 +10,7 @@
 #include <atomic>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <span>
 #include <type_traits>
@@ -369,7 +370,14 @@ class SummaryOfLeaves {
   std::vector<core::LeafStats> stats_;
 };
 
+std::atomic<bool> shares_out = true;
+
+/// How many pieces are too few to be shared out.
+std::int64_t grain() { return shares_out ? 1 : std::numeric_limits<std::int64_t>::max(); }
+
 }  // namespace
+
+void read_serially() { shares_out = false; }
 
 ContentSummary summarise_content(const StridedBytes& content, core::Dtype dtype, bool with_stats) {
   const std::size_t bytes = content.byte_count();
@@ -395,7 +403,7 @@ ContentSummary summarise_content(const StridedBytes& content, core::Dtype dtype,
       }
     }
   };
-  at::parallel_for(0, static_cast<std::int64_t>((bytes + at_once - 1) / at_once), 1, walk);
+  at::parallel_for(0, static_cast<std::int64_t>((bytes + at_once - 1) / at_once), grain(), walk);
   return leaves.put_together();
 }
 
@@ -406,7 +414,7 @@ void summarise_contents(std::span<ContentOrder> orders, bool with_stats) {
       orders[i].summary = summarise_content(*orders[i].content, orders[i].dtype, with_stats);
     }
   };
-  at::parallel_for(0, at::get_num_threads(), 1, work);
+  at::parallel_for(0, at::get_num_threads(), grain(), work);
 }
 
 }  // namespace repro_check::capture

@@ -74,6 +74,9 @@ struct ContentSummary {
 /// LibTorch's own threads. Nothing is written, no operator is called, no generator moves.
 ContentSummary summarise_content(const StridedBytes& content, core::Dtype dtype, bool with_stats);
 
+/// From here on nothing is shared out: for a process in which there are no other threads.
+void read_serially();
+
 /// Many contents, each of which is too small for its leaves to be shared out.
 struct ContentOrder {
   const StridedBytes* content = nullptr;  ///< borrowed

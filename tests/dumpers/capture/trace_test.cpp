@@ -2,9 +2,14 @@
 #include <ATen/ThreadLocalState.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <unordered_map>
 #include <vector>
 
 #include "core/trace/op_record.h"
@@ -283,6 +288,57 @@ DOCTEST_TEST_CASE("a lane is what was forked where, whichever thread goes on wit
                                                   "aten::tan main.0",
                                                   "aten::exp pool of main.0",
                                                   "aten::tanh main"});
+}
+
+DOCTEST_TEST_CASE("records of another process have their place among those of this one") {
+  MemorySink theirs;
+  {
+    Capture capture(options_for(DumpDepth::kAll, core::DumpLevel::kTensor), theirs, nullptr);
+    const Capture::Scope scope(capture);
+    at::linear(at::ones({2, 3}), at::ones({4, 3}));
+  }
+  std::ranges::sort(theirs.records, {}, &core::OpRecord::index);
+  MemorySink sink;
+  CaptureOptions options = options_for(DumpDepth::kTop);
+  options.keep_ops = {{4, 5}};
+  Capture capture(options, sink, nullptr);
+  const Capture::Scope scope(capture);
+  capture.set_step(2);
+  at::zeros({1});
+  std::unordered_map<std::int64_t, std::int64_t> indices;
+  const std::vector<std::byte> bytes(24, std::byte{7});
+  const auto read = [&](const core::ContentKey& key) {
+    return core::content_size(key) == bytes.size() ? std::optional(std::span(bytes)) : std::nullopt;
+  };
+  ForeignRecords foreign{theirs.records, core::worker_lane(1), 1000, &indices, read, ""};
+  capture.adopt(foreign);
+  at::zeros({1});
+  const std::size_t count = theirs.records.size();
+  DOCTEST_REQUIRE(sink.records.size() == count + 2);
+  DOCTEST_CHECK(sink.records.back().index == count + 1);
+  DOCTEST_CHECK(capture.counts().operators == count + 2);
+  for (std::size_t i = 0; i < count; ++i) {
+    const core::OpRecord& before = theirs.records[i];
+    const core::OpRecord& record = sink.records[i + 1];
+    DOCTEST_CHECK(record.op == before.op);
+    DOCTEST_CHECK(record.index == before.index + 1);
+    DOCTEST_CHECK(record.parent == (before.parent < 0 ? -1 : before.parent + 1));
+    DOCTEST_CHECK(record.lane == core::worker_lane(1));
+    DOCTEST_CHECK(record.step == 2);
+    for (std::size_t j = 0; j < record.tensors.size(); ++j) {
+      const std::int64_t producer = before.tensors[j].producer;
+      DOCTEST_CHECK(record.tensors[j].producer == (producer < 0 ? producer : producer + 1));
+      DOCTEST_CHECK(record.tensors[j].storage == before.tensors[j].storage + 1000);
+      const bool kept =
+          record.index == 4 && core::content_size(record.tensors[j].content_key()) == bytes.size();
+      if (before.tensors[j].stored) DOCTEST_CHECK(record.tensors[j].stored == kept);
+    }
+  }
+  // What failed there has failed.
+  ForeignRecords failed{{}, core::worker_lane(1), 1000, &indices, read, "no space"};
+  capture.adopt(failed);
+  DOCTEST_CHECK(sink.failure.find("worker 1: no space") != std::string::npos);
+  DOCTEST_CHECK_THROWS_AS(capture.rethrow_failure(), core::Error);
 }
 
 DOCTEST_TEST_CASE("nothing is recorded outside a scope, nor by two captures at once") {
