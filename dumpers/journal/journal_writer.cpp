@@ -151,6 +151,13 @@ void MappedLog::close() {
   if (cut != 0 || closed != 0) fail("cannot close the journal", cut != 0 ? cut : closed);
 }
 
+void MappedLog::let_go() noexcept {
+  unmap();
+  room_ = 0;
+  reserve_ = 0;
+  if (fd_ >= 0) ::close(std::exchange(fd_, -1));
+}
+
 void MappedLog::fail(std::string_view what, int code) const {
   core::write_failed(file_, what, code);
 }

@@ -48,6 +48,8 @@ class MappedLog : core::Pinned {
 
   /// Unmaps and cuts the file to what was appended.
   void close();
+  /// For a forked child: the file and its lock are the parent's.
+  void let_go() noexcept;
 
  private:
   void grow(std::size_t needed);
@@ -109,6 +111,8 @@ class JournalWriter {
 
   /// Cuts the file to what was written.
   void close() { log_.close(); }
+  /// As MappedLog::let_go().
+  void let_go() noexcept { log_.let_go(); }
 
  private:
   struct ToRow;
@@ -237,6 +241,10 @@ class JournalSink final : public core::DumpSink {
   bool put_content(const core::ContentKey& key, const core::ContentBytes& bytes) override;
   void append(const core::OpRecord& record) override { journal_.append(record); }
   void fail(const std::string& message) override;
+
+  /// For a forked child, which never calls anything else of it: without it the recording would
+  /// count as being written as long as the child lives.
+  void let_go() noexcept { journal_.let_go(); }
 
   /// Bytes of contents so far; readable from any thread.
   [[nodiscard]] std::uint64_t stored_bytes() const noexcept { return stored_bytes_; }

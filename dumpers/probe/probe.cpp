@@ -3,6 +3,7 @@
 
 #include <ATen/Context.h>
 #include <ATen/core/ivalue.h>
+#include <pthread.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -158,6 +159,11 @@ class Recording {
     }
   }
 
+  /// In a child that was forked.
+  void let_go() noexcept {
+    if (sink_) sink_->let_go();
+  }
+
   /// Said in every report.
   void add_warning(std::string text) { manifest_.warnings.push_back(std::move(text)); }
   void add_fact(core::EnvironmentFact fact) { manifest_.environment.push_back(std::move(fact)); }
@@ -233,6 +239,10 @@ class Recording {
 std::atomic<Recording*> latest = nullptr;
 
 Recording* recording() { return latest.load(); }
+
+void let_go_in_child() {
+  if (recording() != nullptr) recording()->let_go();
+}
 
 /// Null in a child that was forked, and before and after the recording.
 capture::Capture* active() {
@@ -403,7 +413,9 @@ const char* repro_check_begin(const char* directory, const char* plan) {
   return told([&] {
     // One that has ended stays: threads may be in it, or hold a scope of it.
     if (recording() != nullptr && !recording()->has_ended()) return;
+    const bool is_first = recording() == nullptr;
     latest = new Recording(directory, plan_from_json_text(plan));
+    if (is_first) pthread_atfork(nullptr, nullptr, &let_go_in_child);
   });
 }
 
@@ -456,6 +468,12 @@ void repro_check_step(std::uint32_t step) {
 
 void repro_check_keep_key() {
   when_active([](capture::Capture&) { recording()->keep_key(); });
+}
+
+int repro_check_exclude(int excluded) {
+  const bool before = c10::impl::tls_is_dispatch_key_excluded(capture::kCaptureKey);
+  c10::impl::tls_set_dispatch_key_excluded(capture::kCaptureKey, excluded != 0);
+  return before ? 1 : 0;
 }
 
 void repro_check_name(void* tensor, const char* name, int kind) {

@@ -49,6 +49,10 @@ void repro_check_step(std::uint32_t step);
 /// are not recorded too.
 void repro_check_keep_key();
 
+/// Whether the engine's key is excluded on the calling thread from here on.
+/// @return whether it was
+int repro_check_exclude(int excluded);
+
 /// Names a tensor until an operator writes it.
 /// @param tensor  address of its TensorImpl: `tensor._cdata`
 /// @param kind    0 = input, 1 = parameter, 2 = buffer

@@ -758,24 +758,16 @@ class _Excluded:
     """While it is entered, the engine's key is excluded on the calling thread, or is not."""
 
     def __init__(self, excluded):
-        self._bindings = None if _recording is None else _recording.torch._C
+        self._probe = None if _recording is None else _recording.probe
         self._excluded = excluded
-        self._before = None
 
     def __enter__(self):
-        _guarded(self._set)()
+        if self._probe is not None:
+            self._before = self._probe.repro_check_exclude(int(self._excluded))
 
     def __exit__(self, *_error):
-        if self._before is not None:
-            self._bindings._dispatch_tls_set_dispatch_key_excluded(self._key, self._before)
-
-    def _set(self):
-        if self._bindings is None:
-            return
-        self._key = self._bindings._parse_dispatch_key(_ENGINE_KEY)
-        before = self._bindings._dispatch_tls_is_dispatch_key_excluded(self._key)
-        self._bindings._dispatch_tls_set_dispatch_key_excluded(self._key, self._excluded)
-        self._before = before
+        if self._probe is not None:
+            self._probe.repro_check_exclude(self._before)
 
 
 def _worker_directory(process):

@@ -120,6 +120,13 @@ class Workers(ToolTest):
         operators = [name_of(each["operator"]) for each in self.listed("A")]
         self.assertEqual(operators.count("aten::rand") - 1, 4 * operators.count("repro_check::batch"))
 
+    def test_a_program_that_is_killed(self):
+        # Its workers, which outlive it, hold nothing of its recording.
+        self.record("A", "shot", expected=-9)
+        done = self.tool("inspect", "A", "--partial")
+        self.assertEqual(done.code, 0, done.stderr)
+        self.assertIn("aten::rand", self.tool("inspect", "A", "--partial", "--list").stdout)
+
     def test_what_is_not_seen_is_said(self):
         self.record("A", "thread")
         self.assertIn("in a worker: operators of threads that it starts were not recorded",

@@ -64,6 +64,8 @@ def main():
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
+            if FLAGS.fault == "shot" and number == 2:
+                os.kill(os.getpid(), signal.SIGKILL)
     print(model.weight.sum().item().hex(), loss.item().hex())
 
 
