@@ -51,7 +51,11 @@ void note_manifest(const core::RunManifest& manifest, RankRead& read) {
   if (manifest.trace.partial) read.state.last_operator = manifest.trace.partial->last_operator;
   read.ranks = number_fact(manifest, core::kRanks).value_or(0);
   if (read.replicas.declared) return;
-  read.replicas.declared = core::environment_fact(manifest, core::kReplicaWrapper) != nullptr;
+  if (core::environment_fact(manifest, core::kReplicaWrapper) == nullptr ||
+      core::environment_fact(manifest, core::kReplicaGroups) != nullptr) {
+    return;
+  }
+  read.replicas.declared = true;
   const std::string* ranks = core::environment_fact(manifest, core::kReplicas);
   if (ranks != nullptr) read.replicas.ranks = *ranks;
 }

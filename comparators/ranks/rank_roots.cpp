@@ -8,6 +8,7 @@
 #include <functional>
 #include <limits>
 #include <map>
+#include <set>
 #include <span>
 #include <utility>
 #include <variant>
@@ -202,6 +203,7 @@ class RankReader {
     found_.data = rank_data(data);
     found_.exchanges.inside = exchanges.inside();
     found_.inputs = inputs_.digests();
+    std::ranges::sort(found_.beginning, {}, &ReplicaItem::name);
     found_.gradients = moving(gradients_);
     found_.parts = moving(parts_);
     return std::move(found_);
@@ -229,10 +231,13 @@ class RankReader {
     }
   }
 
+  /// Models that a program calls by themselves come one after the other.
   void begin(const core::OpRecord& record) {
+    if (record.step > 0 && !found_.beginning.empty()) return;
     std::uint64_t ignored = 0;
-    if (!begun_) found_.beginning = items_below(record, core::kParameterPrefix, ignored);
-    begun_ = true;
+    for (ReplicaItem& item : items_below(record, core::kParameterPrefix, ignored)) {
+      if (begun_.insert(item.name).second) found_.beginning.push_back(std::move(item));
+    }
   }
 
   /// Ranks that have nothing in common may train models of their own.
@@ -262,7 +267,7 @@ class RankReader {
   Early parts_;
   std::map<std::pair<std::uint32_t, std::string_view>, std::uint32_t> ordinals_;
   InputReader inputs_;
-  bool begun_ = false;
+  std::set<std::string> begun_;           ///< parameters
   std::optional<std::uint32_t> stepped_;  ///< since a loss scale was updated
 };
 

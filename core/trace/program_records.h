@@ -128,6 +128,8 @@ inline constexpr std::string_view kRanks = "distributed.ranks";
 inline constexpr std::string_view kReplicaWrapper = "distributed.wrapper";
 /// On which ranks, where these are not all: `0,2`.
 inline constexpr std::string_view kReplicas = "distributed.replicas";
+/// Wrappers keep parameters alike on several groups of ranks: on which which of them is not told.
+inline constexpr std::string_view kReplicaGroups = "distributed.wrappers";
 /// Collectives were not waited for: what they give is recorded where it is read.
 inline constexpr std::string_view kNoSync = "distributed.no_sync";
 /// What worker processes of data loaders do was recorded.

@@ -814,8 +814,9 @@ class _Recording:
         self.groups = {}  # of ranks: address -> name
         self.holders = {}  # of a DTensor: mesh, placements -> ranks that hold the same
         self.wrapped = []  # weak references to modules that are replicated
+        self.replicas = None  # the ranks on which they are, where all wrappers have the same
         self.through = False  # the forward pass that begins came through its wrapper
-        self.enters = False  # the first forward pass of a step is to come, of one of several replicas
+        self.enters = False  # the first forward pass of a step, or of a model, is to come, of one of several replicas
         self.numbers = {}  # id of a module -> its number
         self.kept = {}  # id -> weak reference, which says when the id is free again
         self.roots = {}  # class name of root modules -> how many there were
@@ -1059,6 +1060,7 @@ class _Recording:
             number = self.numbers.get(id(module))
             if number is None:
                 number = self._number(module)
+                self.enters = self.joins  # one more model, of which nobody knows how it begins
             if self.checkpoints is not None:
                 _guarded(self.checkpoints.at_forward)(module)
             if self.enters:
@@ -1097,15 +1099,21 @@ class _Recording:
             return
         if not self.wrapped:
             self.probe.repro_check_fact(b"distributed.wrapper", type(wrapper).__name__.encode())
-            self._tell_replicas(wrapper.process_group)
+        self._tell_replicas(wrapper.process_group)
         self.wrapped.append(self.weakref.ref(wrapper.module))
 
     def _tell_replicas(self, group):
-        """The ranks that a wrapper keeps alike, where these are not all."""
+        """The ranks that a wrapper keeps alike, where these are not all; or that another one keeps others alike."""
         distributed = sys.modules["torch.distributed"]
         ranks = [distributed.get_global_rank(group, each) for each in range(distributed.get_world_size(group))]
-        if len(ranks) < distributed.get_world_size():
-            self.probe.repro_check_fact(b"distributed.replicas", ",".join(map(str, ranks)).encode())
+        told = "" if len(ranks) == distributed.get_world_size() else ",".join(map(str, ranks))
+        if not self.wrapped:
+            self.replicas = told
+            if told:
+                self.probe.repro_check_fact(b"distributed.replicas", told.encode())
+        elif self.replicas not in (told, None):
+            self.replicas = None
+            self.probe.repro_check_fact(b"distributed.wrappers", b"of several groups")
 
     def crosses(self, way, tensor):
         """What of a DTensor this rank holds where it is made of a plain tensor, or made one again, and who holds the

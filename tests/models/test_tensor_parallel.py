@@ -47,6 +47,16 @@ class ByHand(Parallel):
         self.assert_first(self.ranks(1), "initial weights not synchronised", 0, FORWARD,
                           ["down.weight", "up.weight"], 3)
 
+    def test_wrappers_of_several_groups(self):
+        self.record(launched("experts", ranks=4, program=BY_HAND))
+        report = self.ranks(0)
+        self.assertEqual(report["findings"], [])
+        self.assertEqual(report["set_aside"], [f"Block.{name}" for name in SPLIT])
+        # The dense layer's, and those of the norm.
+        self.assertEqual((report["replicated"], self.items(report)["gradients"]), (4, 12))
+        # Of both models it is known what they begin with.
+        self.assertEqual(self.items(report)[FORWARD], 3 * 2 + 2)
+
     def test_a_mesh(self):
         self.record(launched("bare", ranks=4, program=BY_HAND))
         self.assertEqual(self.ranks(0)["set_aside"], SPLIT)

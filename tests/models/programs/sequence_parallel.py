@@ -6,7 +6,7 @@ gradients are summed, unless FAULT is `partial`. Biases begin as zeros, those th
 
 With four ranks two pairs do this, on data of their own; DistributedDataParallel keeps the same parts of each pair
 alike, but where FAULT is `bare`, which does that by hand, or `unsynchronised`, where the second pair begins with
-other weights and DistributedDataParallel hands out none."""
+other weights and DistributedDataParallel hands out none; `experts` wraps another layer, which all ranks have alike."""
 import os
 import sys
 import time
@@ -90,12 +90,20 @@ def main():
     if ranks > 2 and FAULT != "bare":
         wrapped = nn.parallel.DistributedDataParallel(
             model, process_group=replicas, init_sync=FAULT != "unsynchronised")
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    dense = nn.Linear(8, 8)
+    torch.manual_seed(1)
+    nn.init.normal_(dense.weight, std=0.1)
+    nn.init.zeros_(dense.bias)
+    parameters = [*model.parameters(), *(dense.parameters() if FAULT == "experts" else [])]
+    if FAULT == "experts":
+        dense = nn.parallel.DistributedDataParallel(dense)
+    optimizer = torch.optim.SGD(parameters, lr=0.1)
     data = torch.Generator().manual_seed(pair)
     for _step in range(3):
         optimizer.zero_grad()
         sequence = torch.randn(16, 8, generator=data)
-        wrapped(sequence.chunk(2)[part]).square().mean().backward()
+        own = sequence.chunk(2)[part]
+        wrapped(dense(own) if FAULT == "experts" else own).square().mean().backward()
         for parameter in model.norm.parameters():
             if FAULT != "partial":
                 dist.all_reduce(parameter.grad, group=GROUP)
@@ -105,7 +113,7 @@ def main():
         optimizer.step()
     os.write(1, f"{rank} {model.norm.weight.sum().item().hex()}\n".encode())
     dist.barrier()
-    del wrapped, model, optimizer
+    del wrapped, dense, parameters, model, optimizer
     time.sleep(0.3)
     dist.destroy_process_group()
 
