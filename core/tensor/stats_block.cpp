@@ -254,7 +254,8 @@ inline void add_rows(const float* values, std::size_t rows, double* sums, Factor
   constexpr std::size_t kHeld = 4;  // vectors of sums that stay in registers
   static_assert(kRowElements % (kHeld * kDoubles) == 0);
   for (std::size_t first = 0; first < kRowElements; first += kHeld * kDoubles) {
-    Doubles held[kHeld];
+    // std::array's functions would be shared with code for other processors.
+    Doubles held[kHeld];  // NOLINT(modernize-avoid-c-arrays)
     for (std::size_t i = 0; i < kHeld; ++i) held[i] = load<Doubles>(sums + first + i * kDoubles);
     for (std::size_t row = 0; row < rows; ++row) {
       const float* at = values + row * kRowElements + first;

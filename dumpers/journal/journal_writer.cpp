@@ -284,7 +284,7 @@ std::uint32_t JournalWriter::refer(const std::shared_ptr<const Object>& object) 
 void JournalWriter::begin_call(const core::OpHead& call) {
   call_size_ = 0;
   add_row<CallHead>().index = call.index;
-  OpRow& row = add_row<OpRow>();
+  auto& row = add_row<OpRow>();
   fill(row, call);
   row.op = refer(call.op);
   row.site = refer(call.site);

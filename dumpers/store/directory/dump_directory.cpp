@@ -43,12 +43,12 @@ fs::path without_slash(const fs::path& path) {
 std::string foreign_entry(const fs::path& directory) {
   std::error_code code;
   for (const fs::directory_entry& entry : fs::directory_iterator(directory, code)) {
-    std::string name = entry.path().filename().string();
+    const fs::path name = entry.path().filename();
     const bool ours =
         std::ranges::any_of(kOurFiles, [&](const char* file) { return name == file; });
-    if (entry.is_directory() && !entry.is_symlink() && rank_of_name(name)) {
+    if (entry.is_directory() && !entry.is_symlink() && rank_of_name(name.native())) {
       const std::string inside = foreign_entry(entry.path());
-      if (!inside.empty()) return name + "/" + inside;
+      if (!inside.empty()) return name / inside;
     } else if (!ours || entry.is_directory()) {
       return name;
     }

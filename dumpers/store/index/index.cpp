@@ -194,15 +194,15 @@ TableDigest TableReader::digest() const {
 }
 
 IndexWriter::IndexWriter(hid_t group, const journal::RowCounts& counts, const Blame& blame)
-    : group_(group),
-      blame_(blame),
-      values_(group, journal::kValuesTable, counts.values, blame),
+    : values_(group, journal::kValuesTable, counts.values, blame),
       tensors_(group, journal::kTensorsTable, counts.tensors, blame),
       stats_(group, journal::kStatsTable, counts.stats, blame),
       substitutions_(group, journal::kSubstitutionsTable, counts.substitutions, blame),
       generators_(group, journal::kGeneratorsTable, counts.generators, blame),
+      group_(group),
       ops_(counts.ops),
-      present_(counts.ops) {
+      present_(counts.ops),
+      blame_(blame) {
   if (counts.non_finite > 0)
     non_finite_.emplace(group, journal::kNonFiniteTable, counts.non_finite, blame);
 }

@@ -188,18 +188,18 @@ class IndexWriter {
   template <typename Rows>
   TableDigest write_whole(const TableLayout& layout, const Rows& rows);
 
-  hid_t group_;
-  Blame blame_;
   TableWriter values_;
   TableWriter tensors_;
   TableWriter stats_;
-  std::optional<TableWriter> non_finite_;  ///< where there are any
   TableWriter substitutions_;
   TableWriter generators_;
+  std::optional<TableWriter> non_finite_;  ///< where there are any
+  hid_t group_;
   std::vector<journal::OpRow> ops_;
-  std::vector<bool> present_;
   std::vector<journal::ContentRow> contents_;
   std::vector<journal::SliceRow> slices_;
+  std::vector<bool> present_;
+  Blame blame_;
 };
 
 /// The packed index, read. Every number in it is checked before it is used.
