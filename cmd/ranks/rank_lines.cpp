@@ -140,7 +140,7 @@ DESCRIBE(CallChain, MEMBER(count) MEMBER(blocks))
 DESCRIBE(ChainColumn, SOMETIMES(key) SOMETIMES(as_rank) SOMETIMES(as_column) MEMBER(chain))
 DESCRIBE(CollectiveCall,
          MEMBER(op) MEMBER(type) MEMBER(tensors) MEMBER(dtypes) MEMBER(sizes) MEMBER(root)
-             MEMBER(sequence) MEMBER(step) MEMBER(place))
+             MEMBER(sequence) MEMBER(step) MEMBER(place) SOMETIMES(given))
 DESCRIBE(ToldCalls, MEMBER(rank) MEMBER(key) MEMBER(first) MEMBER(calls))
 DESCRIBE(NormPart, MEMBER(place) MEMBER(names) MEMBER(squares))
 DESCRIBE(ClippedNorm,

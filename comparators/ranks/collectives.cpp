@@ -32,6 +32,46 @@ bool has_equal_sizes(std::string_view name) {
   return std::ranges::find(kNames, name) != kNames.end();
 }
 
+/// Whether all ranks have the same behind it.
+bool gives_alike(std::string_view name) {
+  constexpr std::array<std::string_view, 13> kNames{"allreduce_",
+                                                    "allreduce_coalesced_",
+                                                    "broadcast_",
+                                                    "allgather_",
+                                                    "allgather_coalesced_",
+                                                    "allgather_into_tensor_coalesced_",
+                                                    "_allgather_base_",
+                                                    "all_reduce",
+                                                    "all_reduce_",
+                                                    "all_reduce_coalesced",
+                                                    "broadcast",
+                                                    "all_gather_into_tensor",
+                                                    "all_gather_into_tensor_coalesced"};
+  return std::ranges::find(kNames, name) != kNames.end();
+}
+
+std::string_view without_namespace(std::string_view name) {
+  return name.substr(name.rfind(':') + 1);
+}
+
+/// Of all that an operator gave; empty where something of it was not read.
+std::optional<core::Digest> digest_of_outputs(const core::OpRecord& record) {
+  std::string bytes;
+  for (const core::TensorRecord& tensor : record.tensors) {
+    if (!core::is_output(tensor)) continue;
+    if (tensor.state != core::ContentState::kHashed) return std::nullopt;
+    bytes.append(reinterpret_cast<const char*>(&tensor.digest), sizeof tensor.digest);
+  }
+  if (bytes.empty()) return std::nullopt;
+  return core::digest_leaf(std::as_bytes(std::span(bytes)));
+}
+
+void fold(std::string_view bytes, core::Digest& into) {
+  std::string both(reinterpret_cast<const char*>(&into), sizeof into);
+  both += bytes;
+  into = core::digest_leaf(std::as_bytes(std::span(both)));
+}
+
 std::string text_in(const core::OpRecord& record, std::string_view name) {
   const auto* text = core::argument_as<std::string>(record, name);
   return text == nullptr ? std::string() : *text;
@@ -122,11 +162,17 @@ std::optional<RankExchange> ExchangeReader::see(std::uint64_t index, const core:
 /// A collective has its results when it returns. Who goes on behind a message need not wait for it.
 void ExchangeReader::see_end(std::uint64_t index, std::string_view name) {
   const bool returns = name == operator_;
-  const bool completes = inside_->kind == ExchangeKind::kCollective
-                             ? returns && !dump_.op(index).results.empty()
-                             : !returns && has_returned_;
-  has_returned_ = has_returned_ || returns;
-  if (completes) inside_.reset();
+  if (inside_->kind != ExchangeKind::kCollective) {
+    if (!returns && has_returned_) inside_.reset();
+    has_returned_ = has_returned_ || returns;
+  } else if (returns) {
+    const core::OpRecord record = dump_.op(index);
+    if (record.results.empty()) return;
+    const auto digest =
+        gives_alike(without_namespace(name)) ? digest_of_outputs(record) : std::nullopt;
+    if (digest) given_ = {*inside_, *digest};
+    inside_.reset();
+  }
 }
 
 RankExchange ExchangeReader::exchange_of(const core::OpRecord& record) {
@@ -137,9 +183,7 @@ RankExchange ExchangeReader::exchange_of(const core::OpRecord& record) {
   call.tensors = text_in(record, core::kCollectiveTensors);
   const Contents contents = contents_of(call.tensors);
   call.dtypes = contents.dtypes;
-  if (has_equal_sizes(std::string_view(call.op).substr(call.op.rfind(':') + 1))) {
-    call.sizes = call.tensors;
-  }
+  if (has_equal_sizes(without_namespace(call.op))) call.sizes = call.tensors;
   call.root = number_in(record, core::kCollectiveRoot).value_or(-1);
   call.sequence = number_in(record, core::kCollectiveSequence).value_or(0);
   call.step = record.step;
@@ -164,10 +208,11 @@ RankExchange ExchangeReader::exchange_of(const core::OpRecord& record) {
 
 void CallChain::add(const CollectiveCall& call) {
   if (count++ % kBlock == 0) blocks.emplace_back();
-  core::Digest& root = blocks.back();
-  std::string bytes(reinterpret_cast<const char*>(&root), sizeof root);
-  bytes += call.key();
-  root = core::digest_leaf(std::as_bytes(std::span(bytes)));
+  fold(call.key(), blocks.back());
+}
+
+void CallChain::add_given(core::Digest digest) {
+  fold({reinterpret_cast<const char*>(&digest), sizeof digest}, blocks.back());
 }
 
 std::optional<std::uint64_t> CallChain::first_other(const CallChain& other) const {
@@ -184,6 +229,10 @@ void ExchangeRoots::add(const RankExchange& exchange) {
   }
 }
 
+void ExchangeRoots::add(const GivenToAll& given) {
+  if (!given.key.group.name.empty()) chains.at(given.key).add_given(given.digest);
+}
+
 ToldCalls read_calls(const core::DumpSource& dump,
                      std::uint32_t rank,
                      const ExchangeKey& key,
@@ -194,6 +243,9 @@ ToldCalls read_calls(const core::DumpSource& dump,
   for (std::uint64_t i = 0; i < dump.op_count(); ++i) {
     if (told.calls.size() == 2 * CallChain::kBlock) break;
     const auto exchange = reader.see(i, dump.op_head(i));
+    if (const auto given = reader.take_given(); given && given->key == key && number > first) {
+      told.calls.back().given = given->digest;
+    }
     if (exchange && exchange->key == key && number++ >= first) told.calls.push_back(exchange->call);
   }
   return told;

@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "core/digest/digest.h"
@@ -62,6 +63,8 @@ struct CollectiveCall {
   std::int64_t sequence = 0;
   std::uint32_t step = 0;
   std::string place;  ///< ` (train.py:40)`
+  /// Of what it gave, where all ranks get the same; empty where they do not, or it is not known.
+  std::optional<core::Digest> given;
 
   /// `type`, `dtype`, `size` or `root`, as PyTorch's flight recorder says it; empty where both can
   /// be the same one.
@@ -76,6 +79,12 @@ struct RankExchange {
   CollectiveCall call;
 };
 
+/// What a rank got of a collective that gives all of them the same.
+struct GivenToAll {
+  ExchangeKey key;
+  core::Digest digest;
+};
+
 /// Reads what a rank exchanges, of its records in their order.
 class ExchangeReader {
  public:
@@ -84,6 +93,8 @@ class ExchangeReader {
 
   /// @param index  of `head` in the dump
   std::optional<RankExchange> see(std::uint64_t index, const core::OpRecord& head);
+  /// What the last one gave, behind the record with which it ended; once.
+  std::optional<GivenToAll> take_given() { return std::exchange(given_, std::nullopt); }
   /// The last one, where the rank did not complete it: it waits there, or it raised.
   [[nodiscard]] const std::optional<ExchangeKey>& inside() const noexcept { return inside_; }
 
@@ -95,6 +106,7 @@ class ExchangeReader {
   std::uint32_t rank_;
   std::map<std::string, RankGroup, std::less<>> groups_;  ///< as they are now
   std::optional<ExchangeKey> inside_;
+  std::optional<GivenToAll> given_;
   std::string operator_;       ///< of the last one
   bool has_returned_ = false;  ///< of a message: it is waited for by no operator
 };
@@ -107,6 +119,8 @@ struct CallChain {
   std::uint64_t count = 0;
 
   void add(const CollectiveCall& call);
+  /// Of the last call.
+  void add_given(core::Digest digest);
   bool operator==(const CallChain&) const = default;
   /// Number of the first call of the first block that is another one; empty where all are equal.
   [[nodiscard]] std::optional<std::uint64_t> first_other(const CallChain& other) const;
@@ -119,6 +133,7 @@ struct ExchangeRoots {
   std::optional<ExchangeKey> inside;  ///< of which the rank did not complete the last
 
   void add(const RankExchange& exchange);
+  void add(const GivenToAll& given);
 };
 
 /// Calls of a rank, looked at closely.

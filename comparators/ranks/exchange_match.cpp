@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <ranges>
@@ -256,12 +257,47 @@ class ExchangeMatching {
       partings_.push_back(std::move(parting));
       return true;
     }
+    if (const auto other = other_results(one, calls, i, which)) {
+      parting.is_mismatch = true;
+      parting.finding = *other;
+      partings_.push_back(std::move(parting));
+      return true;
+    }
     if (parting.missing.empty()) return false;
     parting.finding = one.key.kind == ExchangeKind::kCollective
                           ? missing_rank(parting, which, side.number(), made)
                           : missing_message(parting, which, side.key, made);
     partings_.push_back(std::move(parting));
     return true;
+  }
+
+  /// All of them made it, and some were given something else.
+  static std::optional<RankFinding> other_results(const ComparedExchange& one,
+                                                  const std::vector<const Calls*>& calls,
+                                                  std::size_t i,
+                                                  const std::string& which) {
+    std::map<core::Digest, std::vector<std::uint32_t>> ranks;
+    const CollectiveCall* made = nullptr;
+    for (std::size_t side = 0; side < calls.size(); ++side) {
+      if (calls[side]->size() <= i || !(*calls[side])[i].given) continue;
+      made = &(*calls[side])[i];
+      ranks[*made->given].push_back(one.sides[side].number());
+    }
+    if (ranks.size() < 2) return std::nullopt;
+    const auto size = [](const auto& entry) { return entry.second.size(); };
+    const auto most = std::ranges::max_element(ranks, {}, size);
+    const auto odd = std::ranges::min_element(ranks, {}, size);
+    return RankFinding{
+        RankFinding::Weight::kProof,
+        fmt::format("result mismatch: {}, at step {}, {}, gave {} something else than {}",
+                    which,
+                    made->step,
+                    call_text(*made),
+                    ranks_text(odd == most ? std::next(most)->second : odd->second),
+                    ranks_text(most->second)),
+        "every rank must get the same from it: look at the memory and the transport of these "
+        "ranks, "
+        "and for code that writes what was given before the collective has ended"};
   }
 
   const RankState& state_of(std::uint32_t rank) const { return pairing_.find(rank)->state; }

@@ -194,7 +194,8 @@ class RankReader {
     }
   }
 
-  void add_exchange(const RankExchange& exchange) { found_.exchanges.add(exchange); }
+  /// What is entered, and what is given.
+  void add_exchange(const auto& exchange) { found_.exchanges.add(exchange); }
 
   RankRoots finish(const ExchangeReader& exchanges, const DataOrder& data, SharedColumns& shared) {
     for (auto& [series, column] : columns_) {
@@ -410,7 +411,9 @@ RankRoots read_rank(const core::DumpSource& dump,
     const core::OpRecord head = dump.op_head(i);
     const std::string_view name = head.op->name;
     if (head.op->seeded && is_of_model(head)) reader.add_draw(dump.op(i));
-    if (const auto exchange = exchanges.see(i, head)) reader.add_exchange(*exchange);
+    const auto exchange = exchanges.see(i, head);
+    if (const auto given = exchanges.take_given()) reader.add_exchange(*given);
+    if (exchange) reader.add_exchange(*exchange);
     data.see(i, head);
     if (name == core::kReplicaRecord) reader.add_replica(dump.op(i));
     if (name == core::kStepRecord) reader.add_step(dump.op(i));

@@ -43,11 +43,19 @@ class Rank {
   Rank& collective(const std::string& op,
                    const std::string& tensors,
                    const std::string& group,
-                   bool completed = true) {
+                   bool completed = true,
+                   std::optional<core::Digest> given = {}) {
     add(core::kCollectiveRecord,
         {{"operator", {op}}, {"tensors", {tensors}}, {"group", {group}}, {"sequence", {++made_}}},
         true);
     if (completed) add(op, {}, true);
+    if (completed && given) {
+      core::TensorRecord& output = fixture_.ops.back().tensors.emplace_back();
+      output.slot = "0";
+      output.role = core::TensorRole::kOutput;
+      output.state = core::ContentState::kHashed;
+      output.digest = *given;
+    }
     return *this;
   }
 
@@ -122,6 +130,35 @@ TEST_CASE("sizes must be equal where a collective needs them so") {
   CHECK(only(match(ranks)) ==
         "size mismatch: collective 2 of group all (ranks 0, 1), at step 0, is c10d::broadcast_ "
         "float32 [2], int64 [4] on rank 0, and c10d::broadcast_ float32 [2], int64 [5] on rank 1");
+}
+
+TEST_CASE("what gives all ranks the same must have given it") {
+  std::vector<Rank> ranks(3);
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    ranks[i].group("all", {0, 1, 2});
+    // Each gets its own part of a scattered sum.
+    const std::uint64_t own = 10 + i;
+    ranks[i].collective("c10d::reduce_scatter_", "float32 [2]", "all", true, {{own, own}});
+    ranks[i].collective("c10d::allreduce_", "float32 [2]", "all", true, {{7, 7}});
+  }
+  CHECK(match(ranks).findings.empty());
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    const std::uint64_t given = i == 1 ? 8 : 7;
+    ranks[i].collective("c10d::allreduce_", "float32 [2]", "all", true, {{given, given}});
+  }
+  CHECK(only(match(ranks)) ==
+        "result mismatch: collective 3 of group all (ranks 0, 1, 2), at step 0, c10d::allreduce_ "
+        "float32 [2], gave rank 1 something else than ranks 0, 2");
+}
+
+TEST_CASE("what was given to a rank is not known where it was not read") {
+  std::vector<Rank> ranks = two_ranks();
+  ranks[0].collective("c10d::allreduce_", "float32 [2]", "all", true, {{7, 7}});
+  ranks[1].collective("c10d::allreduce_", "float32 [2]", "all");
+  CHECK(match(ranks).findings.empty());
+  ranks[0].collective("c10d::allreduce_", "float32 [2]", "all", true, {{7, 7}});
+  ranks[1].collective("c10d::allreduce_", "float32 [2]", "all", false);
+  CHECK(match(ranks).findings.empty());
 }
 
 TEST_CASE("one among many is found in its block, and two that changed places are another order") {
