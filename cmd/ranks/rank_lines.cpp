@@ -95,6 +95,7 @@ struct RankLine {
   Draws draws;
   Told<std::vector<ClippedNorm>> norms;
   std::vector<std::uint32_t> past_wrapper;
+  std::vector<std::string> peers;
   Inputs inputs;
   std::vector<ChainColumn> exchanges;
 };
@@ -158,7 +159,7 @@ void describe(auto f, Of<decltype(f), RankLine>& it) {
   describe(f, it.rank.state);
   f NAMED("ranks", rank.ranks) NAMED("wrapped", rank.replicas.declared)
       NAMED("replicas", rank.replicas.ranks) NAMED("has_gradients", rank.roots.has_gradients)
-          MEMBER(draws) MEMBER(norms) SOMETIMES(past_wrapper)
+          MEMBER(draws) MEMBER(norms) SOMETIMES(past_wrapper) SOMETIMES(peers)
               NAMED("tensors_unread", rank.roots.unread)
                   NAMED("unplaced", rank.roots.exchanges.unplaced)
                       NAMED("inside", rank.roots.exchanges.inside) MEMBER(exchanges) MEMBER(inputs)
@@ -232,6 +233,7 @@ class LineWriter {
       line.draws.seeds.push_back(drawn.seed);
     }
     line.past_wrapper.assign(rank.roots.past_wrapper.begin(), rank.roots.past_wrapper.end());
+    line.peers.assign(rank.roots.peers.begin(), rank.roots.peers.end());
     const std::uint32_t number = rank.state.recording.rank;
     for (const auto& [key, chain] : rank.roots.exchanges.chains) {
       line.exchanges.push_back(column_of(number, line.exchanges.size(), {key, 0, 0, chain}));
@@ -307,6 +309,7 @@ class LineReader {
     }
     rank.roots.norms = norms_.hear(number, std::move(line.norms));
     rank.roots.past_wrapper.insert(line.past_wrapper.begin(), line.past_wrapper.end());
+    rank.roots.peers.insert(line.peers.begin(), line.peers.end());
     for (std::size_t i = 0; i < line.exchanges.size(); ++i) {
       ChainColumn& column = line.exchanges[i];
       if (!column.key) column = chains_.at({column.as_rank, column.as_column});

@@ -204,15 +204,6 @@ void ReplicaMoments::for_each(const std::function<void(const ReplicaMoment&)>& s
   }
 }
 
-std::map<ReplicaSeries, RankList> ReplicaMoments::ranks_by_series() const {
-  std::map<ReplicaSeries, RankList> ranks;
-  for (const auto& [series, columns] : columns_) {
-    RankList& list = ranks[series];
-    for (const Column& column : columns) list.push_back(column.rank->state.recording.rank);
-  }
-  return ranks;
-}
-
 std::size_t ReplicaMoments::holders_of(const std::string& part) const {
   return part.empty() ? ranks_ : holders_.at(part);
 }

@@ -60,8 +60,6 @@ class ReplicaMoments {
 
   /// By step, and in a step by series.
   void for_each(const std::function<void(const ReplicaMoment&)>& see) const;
-  /// By series the ranks that have something of it, by rank each.
-  [[nodiscard]] std::map<ReplicaSeries, RankList> ranks_by_series() const;
   /// How many ranks must have something of a part alike.
   [[nodiscard]] std::size_t holders_of(const std::string& part) const;
   /// Whether every holder has it: a rank that stopped is said to have stopped.

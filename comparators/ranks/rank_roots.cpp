@@ -155,6 +155,7 @@ class RankReader {
         if (record.step < 2) parts_[item.name + part].push_back(item.digest);
         continue;
       }
+      if (is_of_model(record) && item.name.starts_with(core::kEnters)) found_.peers.insert(part);
       ReplicaColumn& column = columns_[{ReplicaKind::kActivations, 0, part}];
       if (column.steps.empty() || column.steps.back() != record.step) {
         column.add(record.step, {{}, record.index, 0});

@@ -158,11 +158,14 @@ struct StepDraws {
 /// What one rank says, by one digest a moment.
 struct RankRoots {
   std::map<ReplicaSeries, SharedColumns::Shared> columns;
-  std::vector<StepInputs> inputs;        ///< of all batches and inputs of a step, by step
-  std::uint32_t steps = 0;               ///< that its optimizer made
-  bool has_gradients = false;            ///< one that was not 0
-  std::vector<StepDraws> draws;          ///< by step
-  std::vector<ClippedNorm> norms;        ///< in their order
+  std::vector<StepInputs> inputs;  ///< of all batches and inputs of a step, by step
+  std::uint32_t steps = 0;         ///< that its optimizer made
+  bool has_gradients = false;      ///< one that was not 0
+  std::vector<StepDraws> draws;    ///< by step
+  std::vector<ClippedNorm> norms;  ///< in their order
+  /// Ranks that its model works on parts with, `|0,1`: outside of the parts all of them have the
+  /// same.
+  std::set<std::string> peers;
   std::set<std::uint32_t> past_wrapper;  ///< steps whose forward pass did not come through it
   std::uint64_t unread = 0;              ///< tensors without a digest
   ExchangeRoots exchanges;

@@ -226,8 +226,10 @@ class ReplicaComparison {
 
   /// Ranks that work on parts of the same: they must read and draw alike.
   void find_peers() {
-    for (auto& [series, ranks] : moments_.ranks_by_series()) {
-      if (series.kind == ReplicaKind::kActivations) peers_.push_back(std::move(ranks));
+    for (const RankRead* rank : read_) {
+      for (const std::string& part : rank->roots.peers) {
+        peers_[part].push_back(rank->state.recording.rank);
+      }
     }
   }
 
@@ -235,7 +237,7 @@ class ReplicaComparison {
   /// others only some are replicas.
   [[nodiscard]] bool may_be_alike(const std::vector<std::uint32_t>& ranks) const {
     const bool are_peers = std::ranges::any_of(
-        peers_, [&](const RankList& peers) { return std::ranges::includes(peers, ranks); });
+        peers_, [&](const auto& peers) { return std::ranges::includes(peers.second, ranks); });
     std::set<std::string_view> groups;
     for (const RankRead* rank : read_) {
       const Replicas& replicas = rank->replicas;
@@ -493,7 +495,7 @@ class ReplicaComparison {
 
   const RankReads& reads_;
   const ReplicaMoments moments_;
-  std::vector<RankList> peers_;
+  std::map<std::string_view, RankList> peers_;
   RanksReport report_;
   std::vector<const RankRead*> read_;  ///< those that can be
 };

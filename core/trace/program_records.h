@@ -33,6 +33,7 @@ inline constexpr std::string_view kScalerRecord = "repro_check::grad_scaler";
 /// holds of it, by the way it goes, its part, and the ranks that hold the same, this one among
 /// them: `enters|0,1`, `leaves@1:0/2|0`.
 inline constexpr std::string_view kPlacedRecord = "repro_check::placed";
+inline constexpr std::string_view kEnters = "enters";
 /// A group of ranks that exchange something: its name and the ranks that are its members, in its
 /// order. One that is made later may have the name of one that is gone.
 inline constexpr std::string_view kGroupRecord = "repro_check::group";

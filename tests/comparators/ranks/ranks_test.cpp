@@ -5,7 +5,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -20,8 +19,6 @@ using repro_check::comparators::number_fact;
 using repro_check::comparators::RankFinding;
 using repro_check::comparators::RankRead;
 using repro_check::comparators::RankReads;
-using repro_check::comparators::ReplicaColumn;
-using repro_check::comparators::ReplicaKind;
 
 namespace {
 
@@ -68,11 +65,7 @@ TEST_CASE("generators that are equal from some step on") {
 TEST_CASE("ranks that work on parts of the same draw alike") {
   RankReads reads = reads_of({{1, 2, 3}, {1, 2, 3}, {4, 5, 6}, {4, 5, 6}});
   for (std::size_t rank = 0; rank < 4; ++rank) {
-    const std::string part = rank < 2 ? "|0,1" : "|2,3";
-    ReplicaColumn column;
-    column.add(0, {{7, 7}, 1, 1});
-    reads.ranks[rank].roots.columns[{ReplicaKind::kActivations, 0, part}] =
-        std::make_shared<const ReplicaColumn>(column);
+    reads.ranks[rank].roots.peers = {rank < 2 ? "|0,1" : "|2,3"};
   }
   CHECK(judge(reads).findings.empty());
   // Beyond them none may.
