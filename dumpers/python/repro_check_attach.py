@@ -546,7 +546,7 @@ def _on_dtensor(module):
 
     cls = module.DTensor
     enter, leave = cls.from_local, cls.to_local
-    if hasattr(enter, "__wrapped__"):  # under the module's other name
+    if getattr(enter, "is_watched", False):  # under the module's other name
         return
     note = _guarded(lambda way, tensor: _recording and _recording.attached and _recording.crosses(way, tensor))
 
@@ -562,6 +562,7 @@ def _on_dtensor(module):
         note("leaves", tensor)
         return held
 
+    from_local.is_watched = True
     cls.from_local, cls.to_local = staticmethod(from_local), to_local
 
 
