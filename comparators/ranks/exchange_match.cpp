@@ -9,7 +9,6 @@
 #include <iterator>
 #include <map>
 #include <optional>
-#include <ranges>
 #include <set>
 #include <string>
 #include <string_view>
@@ -115,7 +114,8 @@ class ExchangePairing {
   [[nodiscard]] std::vector<ComparedExchange> compared() const {
     std::set<ExchangeKey> keys;
     for (const auto& [number, rank] : by_number_) {
-      for (ExchangeKey key : rank->roots.exchanges.chains | std::views::keys) {
+      for (const auto& chain : rank->roots.exchanges.chains) {
+        ExchangeKey key = chain.first;
         if (key.kind == ExchangeKind::kReceived) key.kind = ExchangeKind::kSent;
         keys.insert(std::move(key));
       }
@@ -136,15 +136,15 @@ class ExchangePairing {
   }
 
  private:
-  std::vector<Side> sides_of(const ExchangeKey& key) const {
+  [[nodiscard]] std::vector<Side> sides_of(const ExchangeKey& key) const {
     std::vector<Side> sides;
     const auto add = [&](std::uint32_t number, const ExchangeKey& there) {
-      static const CallChain kNone;
+      static const CallChain none;
       const RankRead* rank = find(number);
       if (rank == nullptr) return;
       const auto found = rank->roots.exchanges.chains.find(there);
       const bool is_there = found != rank->roots.exchanges.chains.end();
-      sides.push_back({rank, there, is_there ? &found->second : &kNone});
+      sides.push_back({rank, there, is_there ? &found->second : &none});
     };
     if (key.kind == ExchangeKind::kCollective) {
       for (const std::uint32_t number : key.group.ranks) add(number, key);
@@ -182,9 +182,9 @@ class ExchangeMatching {
 
  private:
   /// What a rank that makes the same has told; null where no part of the ranks had reason to look.
-  const Calls* told_of(const Side& side, std::uint64_t first) const {
-    static const Calls kNone;
-    if (side.chain->count <= first) return &kNone;
+  [[nodiscard]] const Calls* told_of(const Side& side, std::uint64_t first) const {
+    static const Calls none;
+    if (side.chain->count <= first) return &none;
     for (const ToldCalls& told : reads_.told) {
       if (told.first != first || told.key != side.key) continue;
       const RankRead* teller = pairing_.find(told.rank);
@@ -300,12 +300,14 @@ class ExchangeMatching {
         "and for code that writes what was given before the collective has ended"};
   }
 
-  const RankState& state_of(std::uint32_t rank) const { return pairing_.find(rank)->state; }
+  [[nodiscard]] const RankState& state_of(std::uint32_t rank) const {
+    return pairing_.find(rank)->state;
+  }
 
-  RankFinding missing_rank(const Parting& parting,
-                           const std::string& which,
-                           std::uint32_t one,
-                           const CollectiveCall& made) const {
+  [[nodiscard]] RankFinding missing_rank(const Parting& parting,
+                                         const std::string& which,
+                                         std::uint32_t one,
+                                         const CollectiveCall& made) const {
     return {
         RankFinding::Weight::kProof,
         fmt::format("missing {}: never came to {}, which rank {} entered at step {} as {}{}; {}",
@@ -320,10 +322,10 @@ class ExchangeMatching {
         "or a process that was killed"};
   }
 
-  RankFinding missing_message(const Parting& parting,
-                              const std::string& which,
-                              const ExchangeKey& made_as,
-                              const CollectiveCall& made) const {
+  [[nodiscard]] RankFinding missing_message(const Parting& parting,
+                                            const std::string& which,
+                                            const ExchangeKey& made_as,
+                                            const CollectiveCall& made) const {
     const bool is_sent = made_as.kind == ExchangeKind::kSent;
     const std::uint32_t absent = parting.missing.front();
     return {RankFinding::Weight::kProof,
@@ -367,8 +369,8 @@ class ExchangeMatching {
 
   /// All partings that ranks wait in which never came to this one, to those that never came there,
   /// and so on; and itself.
-  std::set<std::size_t> causes_of(std::size_t parting,
-                                  const std::map<std::uint32_t, std::size_t>& waits_in) const {
+  [[nodiscard]] std::set<std::size_t> causes_of(
+      std::size_t parting, const std::map<std::uint32_t, std::size_t>& waits_in) const {
     std::set<std::size_t> reached{parting};
     std::vector<std::size_t> ahead{parting};
     while (!ahead.empty()) {

@@ -40,6 +40,7 @@ std::vector<RankPartings> partings_of(const RankReads& reads) {
     }
   });
   std::vector<RankPartings> partings;
+  partings.reserve(runs.size());
   for (auto& [rank, list] : runs) partings.push_back({rank, std::move(list)});
   return partings;
 }

@@ -12,6 +12,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "comparators/data/data_order.h"
@@ -82,7 +83,10 @@ struct ReplicaSeries {
   ReplicaKind kind = ReplicaKind::kParameters;
   std::uint32_t ordinal = 0;
   std::string part;
-  auto operator<=>(const ReplicaSeries&) const = default;
+  auto operator<=>(const ReplicaSeries& other) const {
+    return std::tie(kind, ordinal, part) <=> std::tie(other.kind, other.ordinal, other.part);
+  }
+  bool operator==(const ReplicaSeries&) const = default;
 };
 
 /// What a rank has of it in one step.
@@ -142,7 +146,10 @@ struct StepInputs {
   std::uint32_t step = 0;
   core::Digest digest;
 
-  auto operator<=>(const StepInputs&) const = default;
+  auto operator<=>(const StepInputs& other) const {
+    return std::tie(step, digest) <=> std::tie(other.step, other.digest);
+  }
+  bool operator==(const StepInputs&) const = default;
 };
 
 /// What a rank drew for its model in a step.

@@ -88,7 +88,7 @@ def call(environment, tmp_path, out_of_sight):
     def run(program, *arguments, code=0, path=f"{environment / 'bin'}:/usr/bin:/bin"):
         words = ["env", f"PATH={path}", environment / "bin" / program, *arguments]
         ended = subprocess.run([*hiding, *words], cwd=tmp_path, capture_output=True, text=True, env=clean, input=hidden)
-        assert ended.returncode == code, (program, arguments, ended.stdout[-2000:], ended.stderr[-3000:])
+        assert code in (None, ended.returncode), (program, arguments, ended.stdout[-2000:], ended.stderr[-3000:])
         return ended
 
     return run
@@ -101,10 +101,19 @@ def built(tmp_path):
         clean = {k: v for k, v in os.environ.items() if k not in ("REPRO_CHECK_LIBEXEC", "CI")}
         ended = subprocess.run([os.environ["REPRO_CHECK"], *arguments], cwd=tmp_path, env=clean, capture_output=True,
                                text=True)
-        assert ended.returncode == code, (arguments, ended.stdout[-2000:], ended.stderr[-3000:])
+        assert code in (None, ended.returncode), (arguments, ended.stdout[-2000:], ended.stderr[-3000:])
         return ended
 
     return run
+
+
+def raced(run, *arguments):
+    """All tries up to the one in which the race of the example shows."""
+    tries = [run(*arguments, code=None)]
+    while tries[-1].returncode == 0 and len(tries) < 10:
+        tries.append(run(*arguments, code=None))
+    assert tries[-1].returncode == 1, (len(tries), tries[-1].stdout[-2000:], tries[-1].stderr[-3000:])
+    return tries
 
 
 def pip(call, *arguments):
@@ -199,9 +208,10 @@ def test_it_records_programs_and_models(with_torch, environment, call, built, tm
     call("python", "-c", RECORD, path="/usr/bin:/bin")
 
     example = ["run", "-c", with_torch / "config.example.json", "--force", "--out"]
-    diverged = call("repro-check", *example, "race", code=1)
-    assert "building the recorder for PyTorch" in diverged.stderr
-    assert diverged.stdout.split(":")[0] == built(*example, "race", code=1).stdout.split(":")[0]
+    tries = raced(call, "repro-check", *example, "race")
+    assert "building the recorder for PyTorch" in tries[0].stderr
+    diverged = tries[-1]
+    assert diverged.stdout.split(":")[0] == raced(built, *example, "race")[-1].stdout.split(":")[0]
     assert "DIVERGED at op 3 aten::index_put_" in diverged.stdout
     mended = [*example, "mended", "--set", "/determinism=error", "--set", "/dump/level=tensor"]
     ended = call("repro-check", *mended)
