@@ -89,7 +89,7 @@ std::string draw_json(const core::OpRecord& op) {
 
 /// `train.py:12`, and which thread or worker stands there, but for the main one.
 std::string place_text(const core::OpRecord& op) {
-  const std::string source = source_line_text(op);
+  std::string source = source_line_text(op);
   if (op.lane == core::kMainLane) return source;
   return source + (source.empty() ? "" : ", ") + core::lane_text(op.lane);
 }

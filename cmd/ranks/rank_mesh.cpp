@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <limits>
 #include <string_view>
 
 #include "core/error.h"
@@ -35,6 +36,7 @@ void mark_replicated(std::vector<Axis>& axes, const std::string& name) {
   const auto axis = std::ranges::find(axes, name, &Axis::name);
   if (axis == axes.end()) {
     std::vector<std::string_view> names;
+    names.reserve(axes.size());
     for (const Axis& each : axes) names.push_back(each.name);
     throw core::usage_error(
         fmt::format("--replicated {}: is no axis of the mesh", name),
@@ -47,11 +49,14 @@ void mark_replicated(std::vector<Axis>& axes, const std::string& name) {
 /// The ranks that differ from one in their place along replicated axes alone.
 std::string replicas_of(std::uint32_t rank, const std::vector<Axis>& axes) {
   std::vector<std::uint32_t> ranks{0};
-  for (std::uint32_t stride = 1; const Axis& axis : std::vector(axes.rbegin(), axes.rend())) {
+  for (std::uint64_t stride = 1; const Axis& axis : std::vector(axes.rbegin(), axes.rend())) {
     std::vector<std::uint32_t> further;
     for (std::uint32_t place = 0; place < axis.ranks; ++place) {
+      // NOLINTNEXTLINE(clang-analyzer-core.DivideZero): no axis is of 0 ranks
       if (!axis.replicated && place != rank / stride % axis.ranks) continue;
-      for (const std::uint32_t each : ranks) further.push_back(each + (place * stride));
+      for (const std::uint32_t each : ranks) {
+        further.push_back(static_cast<std::uint32_t>(each + (place * stride)));
+      }
     }
     ranks = std::move(further);
     stride *= axis.ranks;
@@ -64,7 +69,12 @@ std::string replicas_of(std::uint32_t rank, const std::vector<Axis>& axes) {
 comparators::DeclaredReplicas RankMeshFlags::declared(std::uint32_t expected) const {
   std::vector<Axis> axes;
   std::uint64_t ranks = 1;
-  for (const std::string& text : mesh_) ranks *= axes.emplace_back(axis_of(text)).ranks;
+  for (const std::string& text : mesh_) {
+    ranks *= axes.emplace_back(axis_of(text)).ranks;
+    if (ranks <= std::numeric_limits<std::uint32_t>::max()) continue;
+    throw core::usage_error(
+        fmt::format("--mesh {}: is of more ranks than any run has", fmt::join(mesh_, ",")));
+  }
   for (const std::string& name : replicated_) mark_replicated(axes, name);
   if (axes.empty()) return {};
   if (replicated_.empty()) {

@@ -72,6 +72,7 @@ class RanksCommand final : public Command {
                   "repro-check ranks run",
                   "repro-check ranks run/rank-0 run/rank-3 --format json",
                   "repro-check ranks run --mesh dp=4,tp=2 --replicated dp",
+                  // NOLINTNEXTLINE(bugprone-suspicious-missing-comma)
                   "repro-check ranks run --ranks 0:512 --format jsonl > 0.jsonl    # for report "
                   "--merge"}}) {}
 

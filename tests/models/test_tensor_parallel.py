@@ -67,6 +67,7 @@ class ByHand(Parallel):
         self.assert_first(wrong, "initial weights not synchronised", 0, FORWARD, ["down.weight", "up.weight"], 3)
         for words, said in ((MESH, "says nothing of replicas"), ([*MESH, "--replicated", "pp"], "its axes are dp, tp"),
                             (["--mesh", "dp=3", "--replicated", "dp"], "is of 3 ranks, and the run had 4"),
+                            (["--mesh", "dp=65536,tp=65536", "--replicated", "dp"], "more ranks than any run has"),
                             (["--mesh", "dp4", "--replicated", "dp"], "is no axis with its number of ranks"),
                             (["--replicated", "dp"], "is no axis of the mesh")):
             refused = self.tool("ranks", "run", *words)
