@@ -16,42 +16,35 @@
 namespace repro_check::comparators {
 namespace {
 
-/// Of the others each rank may have sizes of its own, or only one has any.
-bool has_equal_sizes(std::string_view name) {
-  constexpr std::array<std::string_view, 11> kNames{"allreduce_",
-                                                    "allreduce_coalesced_",
-                                                    "broadcast_",
-                                                    "reduce_",
-                                                    "_allgather_base_",
-                                                    "_reduce_scatter_base_",
-                                                    "all_reduce",
-                                                    "all_reduce_",
-                                                    "broadcast",
-                                                    "all_gather_into_tensor",
-                                                    "reduce_scatter_tensor"};
-  return std::ranges::find(kNames, name) != kNames.end();
-}
+struct CollectiveRule {
+  std::string_view name;
+  bool equal_sizes = false;  ///< else ranks may have their own, or only one has any
+  bool gives_alike = false;  ///< all ranks have the same behind it
+};
+constexpr std::array<CollectiveRule, 16> kCollectives{{
+    {"allreduce_", true, true},
+    {"allreduce_coalesced_", true, true},
+    {"broadcast_", true, true},
+    {"reduce_", true, false},
+    {"_allgather_base_", true, true},
+    {"_reduce_scatter_base_", true, false},
+    {"allgather_", false, true},
+    {"allgather_coalesced_", false, true},
+    {"allgather_into_tensor_coalesced_", false, true},
+    {"all_reduce", true, true},
+    {"all_reduce_", true, true},
+    {"all_reduce_coalesced", false, true},
+    {"broadcast", true, true},
+    {"all_gather_into_tensor", true, true},
+    {"all_gather_into_tensor_coalesced", false, true},
+    {"reduce_scatter_tensor", true, false},
+}};
 
-/// Whether all ranks have the same behind it.
-bool gives_alike(std::string_view name) {
-  constexpr std::array<std::string_view, 13> kNames{"allreduce_",
-                                                    "allreduce_coalesced_",
-                                                    "broadcast_",
-                                                    "allgather_",
-                                                    "allgather_coalesced_",
-                                                    "allgather_into_tensor_coalesced_",
-                                                    "_allgather_base_",
-                                                    "all_reduce",
-                                                    "all_reduce_",
-                                                    "all_reduce_coalesced",
-                                                    "broadcast",
-                                                    "all_gather_into_tensor",
-                                                    "all_gather_into_tensor_coalesced"};
-  return std::ranges::find(kNames, name) != kNames.end();
-}
-
-std::string_view without_namespace(std::string_view name) {
-  return name.substr(name.rfind(':') + 1);
+/// @param op  `c10d::allreduce_`
+CollectiveRule rule_of(std::string_view op) {
+  const std::string_view name = op.substr(op.rfind(':') + 1);
+  const auto found = std::ranges::find(kCollectives, name, &CollectiveRule::name);
+  return found == kCollectives.end() ? CollectiveRule{} : *found;
 }
 
 /// Of all that an operator gave; empty where something of it was not read.
@@ -168,8 +161,7 @@ void ExchangeReader::see_end(std::uint64_t index, std::string_view name) {
   } else if (returns) {
     const core::OpRecord record = dump_.op(index);
     if (record.results.empty()) return;
-    const auto digest =
-        gives_alike(without_namespace(name)) ? digest_of_outputs(record) : std::nullopt;
+    const auto digest = rule_of(name).gives_alike ? digest_of_outputs(record) : std::nullopt;
     if (digest) given_ = {*inside_, *digest};
     inside_.reset();
   }
@@ -183,7 +175,7 @@ RankExchange ExchangeReader::exchange_of(const core::OpRecord& record) {
   call.tensors = text_in(record, core::kCollectiveTensors);
   const Contents contents = contents_of(call.tensors);
   call.dtypes = contents.dtypes;
-  if (has_equal_sizes(without_namespace(call.op))) call.sizes = call.tensors;
+  if (rule_of(call.op).equal_sizes) call.sizes = call.tensors;
   call.root = number_in(record, core::kCollectiveRoot).value_or(-1);
   call.sequence = number_in(record, core::kCollectiveSequence).value_or(0);
   call.step = record.step;

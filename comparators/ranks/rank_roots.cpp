@@ -391,12 +391,14 @@ SharedColumns::Shared SharedColumns::keep(ReplicaColumn column) {
   add(column.items);
   const core::Digest digest = digest_of(bytes);
   const std::lock_guard lock(mutex_);
-  Shared& known = columns_[digest];
+  auto& kept = columns_[digest];
+  Shared known = kept.lock();
   if (!known) {
     for (auto* numbers : {&column.steps, &column.items}) numbers->shrink_to_fit();
     column.digests.shrink_to_fit();
     column.ops.shrink_to_fit();
     known = std::make_shared<const ReplicaColumn>(std::move(column));
+    kept = known;
   }
   return known;
 }

@@ -12,7 +12,6 @@
 #include <set>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <vector>
 
 #include "comparators/data/data_order.h"
@@ -83,10 +82,8 @@ struct ReplicaSeries {
   ReplicaKind kind = ReplicaKind::kParameters;
   std::uint32_t ordinal = 0;
   std::string part;
-  auto operator<=>(const ReplicaSeries& other) const {
-    return std::tie(kind, ordinal, part) <=> std::tie(other.kind, other.ordinal, other.part);
-  }
-  bool operator==(const ReplicaSeries&) const = default;
+  // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 misreads the default
+  auto operator<=>(const ReplicaSeries&) const = default;
 };
 
 /// What a rank has of it in one step.
@@ -110,7 +107,8 @@ struct ReplicaColumn {
   bool operator==(const ReplicaColumn&) const = default;
 };
 
-/// Keeps columns that are equal once: those of ranks that do the same are.
+/// Keeps columns that are equal once, for as long as somebody has them: those of ranks that do the
+/// same are.
 class SharedColumns {
  public:
   using Shared = std::shared_ptr<const ReplicaColumn>;
@@ -120,7 +118,7 @@ class SharedColumns {
 
  private:
   std::mutex mutex_;
-  std::map<core::Digest, Shared> columns_;
+  std::map<core::Digest, std::weak_ptr<const ReplicaColumn>> columns_;
 };
 
 /// What a loader handed out in its first epoch.
@@ -146,10 +144,8 @@ struct StepInputs {
   std::uint32_t step = 0;
   core::Digest digest;
 
-  auto operator<=>(const StepInputs& other) const {
-    return std::tie(step, digest) <=> std::tie(other.step, other.digest);
-  }
-  bool operator==(const StepInputs&) const = default;
+  // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 misreads the default
+  auto operator<=>(const StepInputs&) const = default;
 };
 
 /// What a rank drew for its model in a step.
