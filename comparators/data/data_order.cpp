@@ -17,13 +17,6 @@ namespace {
 constexpr std::size_t kTellingBatches = 3;
 constexpr std::uint64_t kTellingSamples = 4;
 
-std::int64_t number_in(const core::OpRecord& record,
-                       std::string_view name,
-                       std::int64_t otherwise) {
-  const auto* number = core::argument_as<std::int64_t>(record, name);
-  return number == nullptr ? otherwise : *number;
-}
-
 core::Digest digest_of(std::span<const std::int64_t> numbers) {
   return core::digest_leaf(std::as_bytes(numbers));
 }
@@ -97,18 +90,18 @@ DataEpoch& DataOrderReader::epoch_of(std::int64_t loader, std::size_t epoch) {
 }
 
 void DataOrderReader::add_order(const core::OpRecord& record) {
-  const std::int64_t epoch = number_in(record, core::kOrderEpoch, -1);
+  const auto epoch = core::argument_or<std::int64_t>(record, core::kOrderEpoch, -1);
   // Of a recorder that did not tell it.
   if (epoch < 0) return;
   Ordered& ordered = ordered_[record.lane];
-  ordered = {number_in(record, core::kOrderLoader, 0), static_cast<std::size_t>(epoch), {}};
+  ordered = {core::argument_or<std::int64_t>(record, core::kOrderLoader),
+             static_cast<std::size_t>(epoch),
+             {}};
   DataLoaderTrace& loader = loaders_[ordered.loader];
   if (loader.place.empty()) {
     loader.place = line_text(record);
-    if (const auto* name = core::argument_as<std::string>(record, core::kSampler)) {
-      loader.sampler = *name;
-    }
-    loader.workers = number_in(record, core::kOrderWorkers, 0);
+    loader.sampler = core::argument_or<std::string>(record, core::kSampler);
+    loader.workers = core::argument_or<std::int64_t>(record, core::kOrderWorkers);
   }
   Open& open = open_[ordered.loader];
   if (open.epoch != ordered.epoch) {

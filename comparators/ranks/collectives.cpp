@@ -65,18 +65,8 @@ void fold(std::string_view bytes, core::Digest& into) {
   into = core::digest_leaf(std::as_bytes(std::span(both)));
 }
 
-std::string text_in(const core::OpRecord& record, std::string_view name) {
-  const auto* text = core::argument_as<std::string>(record, name);
-  return text == nullptr ? std::string() : *text;
-}
-
-std::optional<std::int64_t> number_in(const core::OpRecord& record, std::string_view name) {
-  const auto* number = core::argument_as<std::int64_t>(record, name);
-  return number == nullptr ? std::nullopt : std::optional(*number);
-}
-
 RankGroup group_in(const core::OpRecord& record) {
-  RankGroup group{text_in(record, core::kGroupName), {}};
+  RankGroup group{core::argument_or<std::string>(record, core::kGroupName), {}};
   for (const std::int64_t rank : core::list_argument<std::int64_t>(record, core::kGroupRanks)) {
     group.ranks.push_back(static_cast<std::uint32_t>(rank));
   }
@@ -171,30 +161,33 @@ RankExchange ExchangeReader::exchange_of(const core::OpRecord& record) {
   RankExchange exchange;
   ExchangeKey& key = exchange.key;
   CollectiveCall& call = exchange.call;
-  call.op = call.type = text_in(record, core::kCollectiveName);
-  call.tensors = text_in(record, core::kCollectiveTensors);
+  call.op = call.type = core::argument_or<std::string>(record, core::kCollectiveName);
+  call.tensors = core::argument_or<std::string>(record, core::kCollectiveTensors);
   const Contents contents = contents_of(call.tensors);
   call.dtypes = contents.dtypes;
   if (rule_of(call.op).equal_sizes) call.sizes = call.tensors;
-  call.root = number_in(record, core::kCollectiveRoot).value_or(-1);
-  call.sequence = number_in(record, core::kCollectiveSequence).value_or(0);
+  call.root = core::argument_or<std::int64_t>(record, core::kCollectiveRoot, -1);
+  call.sequence = core::argument_or<std::int64_t>(record, core::kCollectiveSequence);
   call.step = record.step;
   if (const std::string line = line_text(record); !line.empty()) {
     call.place = fmt::format(" ({})", line);
   }
-  const auto group = groups_.find(text_in(record, core::kCollectiveGroup));
+  const auto group = groups_.find(core::argument_or<std::string>(record, core::kCollectiveGroup));
   if (group != groups_.end()) key.group = group->second;
-  const auto tag = number_in(record, core::kMessageTag);
-  if (!tag) return exchange;
+  const auto* tag = core::argument_as<std::int64_t>(record, core::kMessageTag);
+  if (tag == nullptr) return exchange;
   // On the other side it is another operator, and may be of another shape.
   call.type.clear();
   call.sizes = contents.elements;
-  const auto to = number_in(record, core::kMessageTo);
-  key.kind = to ? ExchangeKind::kSent : ExchangeKind::kReceived;
+  const auto* to = core::argument_as<std::int64_t>(record, core::kMessageTo);
+  key.kind = to != nullptr ? ExchangeKind::kSent : ExchangeKind::kReceived;
   key.tag = *tag;
   key.from = key.to = rank_;
-  (to ? key.to : key.from) =
-      rank_at(key.group, to ? *to : number_in(record, core::kMessageFrom).value_or(-1));
+  if (to != nullptr) {
+    key.to = rank_at(key.group, *to);
+  } else {
+    key.from = rank_at(key.group, core::argument_or<std::int64_t>(record, core::kMessageFrom, -1));
+  }
   return exchange;
 }
 

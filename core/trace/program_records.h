@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -162,6 +163,13 @@ template <typename T>
 const T* argument_as(const OpRecord& record, std::string_view name) {
   const Value* value = find_argument(record, name);
   return value == nullptr ? nullptr : std::get_if<T>(&value->data);
+}
+
+/// The same as a value, `otherwise` where it is null.
+template <typename T>
+T argument_or(const OpRecord& record, std::string_view name, T otherwise = {}) {
+  const T* value = argument_as<T>(record, name);
+  return value == nullptr ? std::move(otherwise) : *value;
 }
 
 /// The items of a list, those that are a T; empty where the argument is no list.
