@@ -15,7 +15,7 @@ import threading
 import time
 from pathlib import Path
 
-RECORD, FINISHED = 6, 9  # kinds of journal entries: dumpers/journal/detail/journal_format.h
+RECORD, FINISHED = 7, 10  # kinds of journal entries: EntryKind of dumpers/journal/entry.h
 CRASHES = 70
 INPUT = {"generate": "randint", "low": 0, "high": 100, "shape": [2, 16], "dtype": "int64"}
 

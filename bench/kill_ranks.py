@@ -49,9 +49,9 @@ class Bench:
         return subprocess.Popen(command, env=self.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
     def follow(self, running, dump, rank, after=None):
-        """Until the process of a rank ends; with `after`, it is killed so many CPU seconds after it began to record.
+        """Until a rank has recorded all; with `after`, it is killed so many CPU seconds after it began to record.
         @return the CPU seconds that it recorded, and the operators that were whole in its journal when it was killed"""
-        pid, begun, used = None, None, 0.0
+        pid, begun, used, size = None, None, 0.0, 0
         while running.poll() is None:
             pid = pid or process_of(rank, self.program)
             now = cpu_seconds(pid) if pid else None
@@ -59,6 +59,9 @@ class Bench:
                 break
             journal = next(dump.parent.glob(f"{dump.name}.processes-*/{pid}/journal.bin"), None)
             if now is not None and journal:
+                before, size = size, journal.stat().st_size
+                if after is None and size < before:  # cut to its length: it is whole
+                    break
                 begun, used = begun or now, now
                 if after is not None and used - begun >= after:
                     return used - begun, self.kill(pid, journal)
