@@ -200,8 +200,8 @@ bool ProgramRecording::find(pid_t program) {
   if (!request_.bare) find_ranks();
   const std::size_t kept = std::max<std::size_t>(ranks_.size(), 1);
   if (recorded > kept) {
-    log_warning(fmt::format("{} ran operators too, and are not kept",
-                            format_count(recorded - kept, "further process")));
+    log_warning(fmt::format("operators of {} of its other processes are not kept",
+                            format_count(recorded - kept)));
   }
   return chosen_ != nullptr;
 }

@@ -893,6 +893,21 @@ std::string unpinned_text(const core::RunManifest& manifest) {
   return text;
 }
 
+/// Of what Python hands to an operator.
+std::string made_by_program_text(const core::TensorRecord& tensor, const core::DumpSource& dump) {
+  if (tensor.producer >= 0) {
+    const core::OpRecord maker = dump.op_head(static_cast<std::uint64_t>(tensor.producer));
+    if (core::hands_out_memory(core::base_name(maker.op->name))) {
+      return fmt::format(
+          ", and no recorded operator wrote it since op {} {} made room for it: the program did, or "
+          "nobody has written it",
+          tensor.producer,
+          operator_text(maker));
+    }
+  }
+  return ", and no recorded operator made it: the program did";
+}
+
 Cause cause_of(const TracedInput& input, const OpFindings& findings, const Evidence& evidence) {
   const TensorComparison& tensor = *input.comparison;
   const std::string argument = argument_text(input);
@@ -940,7 +955,7 @@ Cause cause_of(const TracedInput& input, const OpFindings& findings, const Evide
       if (evidence.baseline.manifest().is_of_program()) {
         return {CauseKind::kConstant,
                 argument + " differs" + measured_size(input, evidence) +
-                    ", and no recorded operator made it: the program did" +
+                    made_by_program_text(tensor.baseline, evidence.baseline) +
                     unpinned_text(evidence.baseline.manifest()),
                 "compare what the two runs hand to the operator at this line"};
       }

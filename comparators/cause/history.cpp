@@ -46,18 +46,7 @@ using core::ContentState;
 using core::TensorRecord;
 
 std::string_view base_name(const core::OpRecord& record) {
-  if (!record.op) return {};
-  const std::string_view name = record.op->name;
-  const std::size_t colons = name.find("::");
-  return colons == std::string_view::npos ? name : name.substr(colons + 2);
-}
-
-/// Whether an argument only says of which shape, dtype or device something else is to be, or is
-/// given another storage.
-bool takes_no_values(std::string_view base, const TensorRecord& tensor) {
-  return base == "set_" || base.ends_with("_like") || base.starts_with("new_") ||
-         base.starts_with("empty") ||
-         (tensor.slot == "other" && (base == "to" || base.ends_with("_as")));
+  return record.op ? core::base_name(record.op->name) : std::string_view();
 }
 
 bool is_shared_with_output(const core::OpRecord& record, const TensorRecord& input) {
@@ -89,7 +78,7 @@ const TensorRecord* unwritten_input(const core::OpRecord& record) {
   for (const TensorRecord& tensor : record.tensors) {
     if (!core::is_input(tensor) || tensor.state != ContentState::kUninitialised) continue;
     if (core::is_returned(record)) return &tensor;
-    if (!takes_no_values(base, tensor) && !is_shared_with_output(record, tensor) &&
+    if (!core::takes_no_values(base, tensor.slot) && !is_shared_with_output(record, tensor) &&
         !is_ignored(record, tensor)) {
       return &tensor;
     }

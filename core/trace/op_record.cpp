@@ -166,4 +166,26 @@ std::string_view phase_name(Phase phase) noexcept {
   return kNames.at(static_cast<std::size_t>(phase));
 }
 
+std::string_view base_name(std::string_view name) noexcept {
+  const std::size_t colons = name.find("::");
+  return colons == std::string_view::npos ? name : name.substr(colons + 2);
+}
+
+bool hands_out_memory(std::string_view base) noexcept {
+  return base.starts_with("empty") || base.starts_with("new_empty") ||
+         base.starts_with("_empty_affine") || base.starts_with("_empty_per_channel");
+}
+
+bool takes_no_values(std::string_view base, std::string_view argument) noexcept {
+  constexpr std::array<std::string_view, 6> kForms{"set_",
+                                                   "_has_compatible_shallow_copy_type",
+                                                   "_has_same_storage_numel",
+                                                   "is_same_size",
+                                                   "is_set_to",
+                                                   "result_type"};
+  return std::ranges::find(kForms, base) != kForms.end() || base.ends_with("_like") ||
+         base.starts_with("new_") || base.starts_with("empty") || base.starts_with("sym_") ||
+         (argument == "other" && (base == "to" || base.ends_with("_as")));
+}
+
 }  // namespace repro_check::core

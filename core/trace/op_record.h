@@ -193,4 +193,16 @@ inline bool is_returned(const OpRecord& record) {
   return record.op && record.op->name == kReturnedOperator;
 }
 
+/// Of an operator: `empty_like` of `aten::empty_like`.
+std::string_view base_name(std::string_view name) noexcept;
+
+/// Whether what an operator returns is memory that nobody has written.
+/// @param base  its name without its namespace
+bool hands_out_memory(std::string_view base) noexcept;
+
+/// Whether an operator asks an argument for no element: it looks at shape, dtype, device or class
+/// alone, or gives it another storage.
+/// @param base  name of the operator without its namespace
+bool takes_no_values(std::string_view base, std::string_view argument) noexcept;
+
 }  // namespace repro_check::core

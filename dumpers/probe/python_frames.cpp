@@ -77,10 +77,11 @@ std::string text_attribute(void* object, const char* name) {
   return copy;
 }
 
-/// Frames that a person did not write: of PyTorch, of the interpreter's own import machinery, and
-/// of what brought the probe in.
+/// Frames that a person did not write: of PyTorch, of the interpreter's own import machinery, of
+/// what marks functions as deprecated, and of what brought the probe in.
 bool is_framework(std::string_view file) {
   return file.find("-packages/torch/") != std::string_view::npos || file.starts_with("<frozen ") ||
+         file.ends_with("/typing_extensions.py") || file.ends_with("/warnings.py") ||
          file.ends_with("repro_check_attach.py") || file.ends_with("repro_check_checkpoints.py");
 }
 

@@ -905,15 +905,7 @@ class Capture::OutputVisitor {
     order_.verify = same_as_input && !frame_.excluded;
     const std::uint32_t index = add(tensor, slot);
     order_.verify = false;
-    if (same_as_input && !capture_.tensors_.take_stale().empty()) {
-      for_each_storage(tensor, [&](const c10::Storage& storage) {
-        StorageEntry& entry = capture_.tensors_.storages().find(storage);
-        entry.writer = own_index();
-        entry.forget_names();
-      });
-      frame_.tensors[index].producer = own_index();
-      frame_.tensors[index].name.clear();
-    }
+    if (same_as_input) settle_shared(tensor, index);
     return index;
   }
 
@@ -931,6 +923,25 @@ class Capture::OutputVisitor {
  private:
   [[nodiscard]] std::int64_t own_index() const {
     return static_cast<std::int64_t>(frame_.record.index);
+  }
+
+  /// Of an argument that is handed back, whether this call has written it. What nobody looked at
+  /// may have been: what was known of its content holds no more.
+  void settle_shared(const at::Tensor& tensor, std::uint32_t index) {
+    const bool unread = frame_.excluded;
+    const bool written = unread ? frame_.plan->exchange != Exchange::kNone
+                                : !capture_.tensors_.take_stale().empty();
+    if (!written && !unread) return;
+    for_each_storage(tensor, [&](const c10::Storage& storage) {
+      StorageEntry& entry = capture_.tensors_.storages().find(storage);
+      if (unread) entry.digests.clear();
+      if (!written) return;
+      entry.writer = own_index();
+      entry.forget_names();
+    });
+    if (!written) return;
+    frame_.tensors[index].producer = own_index();
+    frame_.tensors[index].name.clear();
   }
 
   std::uint32_t add(const at::Tensor& tensor, const std::string& slot) {

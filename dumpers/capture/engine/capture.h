@@ -59,8 +59,8 @@ class SiteProvider : core::Pinned {
   /// turns a list of the program into a tensor does.
   [[nodiscard]] virtual bool fills_memory() const { return false; }
 
-  /// Whether the front end records what this thread's operators leave once they are through, so
-  /// that the contents of each need not be read.
+  /// Whether the contents of what this thread's operators are given and leave need not be read: the
+  /// front end records them once they are through, or they are nothing that is computed.
   [[nodiscard]] virtual bool told_at_end() const { return false; }
 };
 

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "core/text/text.h"
+#include "core/trace/op_record.h"
 #include "dumpers/capture/tensors/storage_table.h"
 
 namespace repro_check::capture {
@@ -26,11 +27,6 @@ bool starts_with_any(std::string_view text, std::initializer_list<std::string_vi
 template <class List>
 bool is_one_of(std::string_view text, const List& list) {
   return std::find(list.begin(), list.end(), text) != list.end();
-}
-
-std::string_view without_namespace(std::string_view name) {
-  const std::size_t colons = name.find("::");
-  return colons == std::string_view::npos ? name : name.substr(colons + 2);
 }
 
 /// The type inside `Optional[...]`, else the type itself.
@@ -97,9 +93,7 @@ StorageEffect effect_of(std::string_view base, const c10::OperatorHandle& op) {
   constexpr std::array<std::string_view, 4> kResizing = {
       "resize_", "resize_as_", "resize", "_resize_output_"};
   if (is_one_of(base, kResizing)) return StorageEffect::kResize;
-  if (starts_with_any(base, {"empty", "new_empty", "_empty_affine", "_empty_per_channel"})) {
-    return StorageEffect::kFresh;
-  }
+  if (core::hands_out_memory(base)) return StorageEffect::kFresh;
   // Older releases do not tag it: what it writes is which storage the tensor has.
   if (base == "set_") return StorageEffect::kMetadata;
   return op.hasTag(at::Tag::inplace_view) ? StorageEffect::kMetadata : StorageEffect::kOrdinary;
@@ -120,7 +114,7 @@ HostDraw host_draw_of(std::string_view name, const OperatorPlan& plan) {
   if (name.substr(0, 6) != "aten::" || plan.info->overload.find("names") != std::string::npos) {
     return HostDraw::kNone;
   }
-  const std::string_view base = without_namespace(name);
+  const std::string_view base = core::base_name(name);
   if (base == "rand" || base == "rand_like") return HostDraw::kUniform;
   if (base == "randn" || base == "randn_like") return HostDraw::kNormal;
   if (base == "randint" || base == "randint_like") return HostDraw::kIntegers;
@@ -243,7 +237,7 @@ OperatorPlan& OperatorPlans::find(const c10::OperatorHandle& op) {
     return *plan;
   }
   auto fresh = std::make_unique<OperatorPlan>();
-  const std::string_view base = without_namespace(schema.name());
+  const std::string_view base = core::base_name(schema.name());
   add_arguments(schema, *fresh);
   find_doors(base, schema, *fresh);
   find_running_stats(base, *fresh);
@@ -259,6 +253,9 @@ OperatorPlan& OperatorPlans::find(const c10::OperatorHandle& op) {
   find_exchange(schema, *fresh);
   find_gathering(schema, *fresh);
   // as_strided_ and its like are written as in-place operators, and touch no element either.
+  for (ArgumentPlan& argument : fresh->arguments) {
+    argument.unread = argument.unread || core::takes_no_values(base, argument.name);
+  }
   fresh->view = fresh->view || fresh->effect == StorageEffect::kMetadata;
   fresh->host_draw = host_draw_of(schema.name(), *fresh);
   fresh->composite = op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);

@@ -78,7 +78,7 @@ struct ArgumentPlan {
   std::string name;
   IntegerMeaning meaning = IntegerMeaning::kNumber;
   bool written = false;  ///< the schema says the operator writes it
-  bool unread = false;   ///< memory of no meaning: a barrier is given some, or one to be filled
+  bool unread = false;   ///< its elements are asked by nobody: of its form, or memory to be filled
 };
 
 struct ResultPlan {

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Who wrote what: in-place operators, views, aliases, reused memory, uninitialised content.
+#include <torch/library.h>
+
 #include <set>
 #include <vector>
 
@@ -98,6 +100,37 @@ DOCTEST_TEST_CASE("an out argument and a list written in place have outputs") {
   const core::OpRecord& each = sink.only("aten::_foreach_add_");
   DOCTEST_CHECK(input(each, "self.1").digest == digest_of(at::ones({3})));
   DOCTEST_CHECK(output(each, "self.1").digest == digest_of(at::full({3}, 2.0F)));
+}
+
+DOCTEST_TEST_CASE("what an operator hands back may have been written where nobody looks") {
+  static const auto* library = [] {
+    auto* defined =
+        new torch::Library(torch::Library::DEF, "repro_check_silent", {}, __FILE__, __LINE__);
+    defined->def("poke(Tensor x) -> Tensor");
+    defined->impl("poke",
+                  c10::DispatchKey::CPU,
+                  torch::CppFunction::makeFromUnboxedFunction(+[](const at::Tensor& x) {
+                    x.data_ptr<float>()[0] = 5;
+                    return x;
+                  }));
+    return defined;
+  }();
+  DOCTEST_REQUIRE(library != nullptr);
+  for (const bool excluded : {false, true}) {
+    const at::Tensor x = at::zeros({3});
+    CaptureOptions options = top();
+    if (excluded) options.exclude = {"repro_check_silent::poke"};
+    const Trace sink = record(options, [&] {
+      at::neg(x);
+      c10::Dispatcher::singleton()
+          .findSchemaOrThrow("repro_check_silent::poke", "")
+          .typed<at::Tensor(const at::Tensor&)>()
+          .call(x);
+      at::abs(x);
+    });
+    DOCTEST_CHECK(input(sink.only("aten::neg"), "self").digest == digest_of(at::zeros({3})));
+    DOCTEST_CHECK(input(sink.only("aten::abs"), "self").digest == digest_of(x));
+  }
 }
 
 DOCTEST_TEST_CASE("running statistics, which the schema does not call written, are") {
@@ -227,6 +260,23 @@ DOCTEST_TEST_CASE("verify_inputs finds what was changed behind the engine's back
   DOCTEST_CHECK(capture.counts().stale_inputs == 1);
   DOCTEST_REQUIRE(capture.warnings().size() == 1);
   DOCTEST_CHECK(capture.warnings()[0].find("op 1 aten::neg: argument self") == 0);
+}
+
+DOCTEST_TEST_CASE("who asks for the form of memory alone does not take it for written") {
+  CaptureOptions options = top();
+  options.unseen_writes = true;
+  const Trace sink = record(options, [] {
+    const at::Tensor x = at::empty({1000});
+    at::_has_compatible_shallow_copy_type(x, at::ones({1}));  // as Module.to_empty() does
+    at::zeros_like(x);
+    x.detach();
+    at::neg(x);
+  });
+  for (const char* form : {"aten::_has_compatible_shallow_copy_type", "aten::zeros_like"}) {
+    DOCTEST_CHECK(input(sink.only(form), "self").state == ContentState::kUninitialised);
+  }
+  DOCTEST_CHECK(output(sink.only("aten::detach"), "0").state == ContentState::kUninitialised);
+  DOCTEST_CHECK(input(sink.only("aten::neg"), "self").state == ContentState::kHashed);
 }
 
 DOCTEST_TEST_CASE("what empty returns is uninitialised until an operator writes it") {
