@@ -30,6 +30,7 @@ struct Told {
                                 ///< gradients
   std::int64_t accumulated = kNoPass;  ///< the backward pass that has accumulated a gradient here
   std::optional<core::Phase> phase;
+  int objects = 0;  ///< calls entered and not left that exchange some
   const PythonChain* elsewhere = nullptr;
   core::Phase between = core::Phase::kForward;  ///< outside of modules
 };
@@ -90,6 +91,8 @@ void ProgramSites::leave_phase(core::Phase next) {
   told().phase.reset();
   told().between = next;
 }
+
+void ProgramSites::exchange_objects(bool entered) { told().objects += entered ? 1 : -1; }
 
 void ProgramSites::name_parameter(const c10::TensorImpl* parameter, const std::string& name) {
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -172,7 +175,9 @@ bool ProgramSites::runs_model() const {
 }
 
 bool ProgramSites::told_at_end() const {
-  return part_.optimizer_state && told().phase == core::Phase::kOptimizer;
+  const Told& thread = told();
+  return thread.objects > 0 ||
+         (part_.optimizer_state && thread.phase == core::Phase::kOptimizer);
 }
 
 std::shared_ptr<const core::CallSite> ProgramSites::current_site() {

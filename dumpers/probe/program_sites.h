@@ -42,6 +42,10 @@ class ProgramSites final : public capture::SiteProvider {
   /// @param next  of what follows outside of modules
   void leave_phase(core::Phase next);
 
+  /// What the calling thread exchanges with other ranks from here on are objects of Python, or no
+  /// more.
+  void exchange_objects(bool entered);
+
   /// Before any is.
   void record_only(RecordedPart part) { part_ = std::move(part); }
   [[nodiscard]] bool is_recorded(std::uint32_t step) const {

@@ -55,6 +55,7 @@ def begin_here(plan):
 def _hook_imports(**more):
     _hooks["torch"] = _on_torch
     _hooks["torch.utils.data.dataloader"] = _on_dataloader
+    _hooks["concurrent.futures.thread"] = _on_executor
     _hooks["torch.distributed.distributed_c10d"] = _on_distributed
     _hooks["torch.nn.parallel.distributed"] = _on_wrapper
     _hooks["torch.distributed.tensor._api"] = _hooks["torch.distributed._tensor.api"] = _on_dtensor
@@ -181,12 +182,25 @@ def _facts():
         yield f"set.{name}", first if count == 1 else f"{first}, {count} calls, the last {last}"
 
 
+class _Nothing:
+    def __enter__(self):
+        pass
+
+    def __exit__(self, *_error):
+        pass
+
+
+_untold = _Nothing  # until torch is there
+
+
 def _guarded(function):
-    """`function`, whose failure becomes a note."""
+    """`function`, whose failure becomes a note. What it asks of tensors no `__torch_function__` of the program's
+    is told of."""
 
     def call(*args, **kwargs):
         try:
-            return function(*args, **kwargs)
+            with _untold():
+                return function(*args, **kwargs)
         except Exception as error:
             note = f"{getattr(function, '__name__', 'hook')}: {type(error).__name__}: {error}"
             if len(_notes) < 20 and note not in _notes:
@@ -262,8 +276,37 @@ _recording = None
 
 
 def _on_torch(torch):
-    global _recording
+    global _recording, _untold
+    _untold = torch._C.DisableTorchFunction
     _recording = _Recording(torch)
+
+
+def _on_executor(module):
+    """Each piece of work that a pool of threads is given is a lane, by the order in which its creator gives them:
+    which thread takes it, and how many there are, is chance."""
+    cls = module._WorkItem
+    make, run = cls.__init__, cls.run
+
+    def __init__(item, *args, **kwargs):
+        make(item, *args, **kwargs)
+        item._repro_check_lane = None
+        if _recording is not None and _recording.attached:
+            item._repro_check_lane = _recording.fork_lane()
+
+    def run_in_lane(item, *args, **kwargs):
+        if item._repro_check_lane is not None:
+            _recording.probe.repro_check_end_thread()
+            _recording.probe.repro_check_begin_thread(item._repro_check_lane)
+        return run(item, *args, **kwargs)
+
+    cls.__init__, cls.run = __init__, run_in_lane
+
+
+def _is_of_pool(function):
+    """Whether a thread that is about to start is one of a pool, and does nothing but what the pool is given."""
+    pools = sys.modules.get("concurrent.futures.thread")
+    thread = getattr(function, "__self__", None)
+    return pools is not None and getattr(thread, "_target", None) is pools._worker
 
 
 def _on_dataloader(module):
@@ -504,6 +547,10 @@ def _on_distributed(module):
     for name in ("new_group", "_new_group_with_tag", "split_group"):
         if hasattr(module, name):
             _tell_groups_behind(module, package, name)
+    for name in ("all_gather_object", "gather_object", "broadcast_object_list", "scatter_object_list",
+                 "send_object_list", "recv_object_list"):
+        if hasattr(module, name):
+            _exchange_objects(module, package, name)
 
 
 def _tell_groups_behind(module, package, name):
@@ -522,6 +569,28 @@ def _tell_groups_behind(module, package, name):
     for place in (module, package):
         if getattr(place, name, None) is original:
             setattr(place, name, make)
+
+
+def _exchange_objects(module, package, name):
+    """Objects travel pickled, in memory of which nobody writes the end: bytes that say nothing of what is
+    computed."""
+    import functools
+
+    original = getattr(module, name)
+
+    @functools.wraps(original)
+    def exchange(*args, **kwargs):
+        if _recording is None or not _recording.attached:
+            return original(*args, **kwargs)
+        _recording.probe.repro_check_objects(1)
+        try:
+            return original(*args, **kwargs)
+        finally:
+            _recording.probe.repro_check_objects(0)
+
+    for place in (module, package):
+        if getattr(place, name, None) is original:
+            setattr(place, name, exchange)
 
 
 def _on_wrapper(module):
@@ -732,9 +801,12 @@ def grad_scaler(torch):
 
 
 _ENGINE_KEY = "TESTING_ONLY_GenericMode"
+_NO_LANE = 0xFFFFFFFF  # as the probe has it
 
 # What replicates a module over ranks, and reduces its gradients.
 _WRAPPERS = ("DistributedDataParallel",)
+# Optimizers of which each rank keeps the state of other parameters.
+_SHARDING = ("ZeroRedundancyOptimizer",)
 
 
 def _between(call, before, after):
@@ -822,6 +894,8 @@ class _Recording:
         self.kept = {}  # id -> weak reference, which says when the id is free again
         self.roots = {}  # class name of root modules -> how many there were
         self.names = {}  # id of a parameter -> name
+        self.stepping = set()  # ids of optimizers that make a step
+        self.inner_state = {}  # id of an optimizer -> what the step of another one inside of its own left
         self.worker = False  # of a data loader
         self.workers = 0  # that were started
         self.sends = False  # in a worker: a batch, for which there is a thread that is not the program's
@@ -1248,9 +1322,22 @@ class _Recording:
 
         cls._hook_for_profile = hook_for_profile
 
+    def _outer_step(self, optimizer):
+        """The optimizer that makes a step of this one a part of its own, as one that shards its state does. One that
+        only stands around it, and tells of no step itself, is none."""
+        frame = sys._getframe(2)
+        while frame is not None:
+            if frame.f_code.co_name == "step":
+                outer = frame.f_locals.get("self")
+                if outer is not optimizer and id(outer) in self.stepping:
+                    return outer
+            frame = frame.f_back
+        return None
+
     def _before_step(self, optimizer):
-        if self.ended:
+        if self.ended or self._outer_step(optimizer) is not None:
             return
+        self.stepping.add(id(optimizer))
         for name, tensor in self._parameters(optimizer):
             self.names.setdefault(id(tensor), name)
             self._name(tensor, self.names[id(tensor)], 1)
@@ -1261,8 +1348,16 @@ class _Recording:
     def _after_step(self, optimizer):
         if self.ended:
             return
+        outer = self._outer_step(optimizer)
+        if outer is not None:
+            part = f"@rank:{self.rank[0]}" if self.rank and type(outer).__name__ in _SHARDING else ""
+            self.inner_state[id(outer)] = [(name + part, value) for name, value in self._state(optimizer)
+                                           if name.startswith("state.")]
+            return
+        self.stepping.discard(id(optimizer))
         try:
-            self.record("repro_check::optimizer_step", self._state(optimizer))
+            self.record("repro_check::optimizer_step",
+                        self._state(optimizer) + self.inner_state.pop(id(optimizer), []))
             self._count_step(optimizer)
         finally:
             self.probe.repro_check_leave_phase(_FORWARD)
@@ -1437,13 +1532,16 @@ class _Recording:
             if hasattr(module, name):
                 setattr(module, name, self._starter(getattr(module, name)))
 
+    def fork_lane(self):
+        return self.ctypes.c_uint32(self.probe.repro_check_fork_thread())
+
     def _starter(self, original):
         probe = self.probe
 
         def start(function, *args, **kwargs):
             if self.sends:
                 return original(function, *args, **kwargs)
-            lane = self.ctypes.c_uint32(probe.repro_check_fork_thread())
+            lane = self.ctypes.c_uint32(_NO_LANE) if _is_of_pool(function) else self.fork_lane()
 
             def run(*inner, **named):
                 probe.repro_check_begin_thread(lane)

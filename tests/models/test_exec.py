@@ -445,6 +445,60 @@ class Training(Exec):
         for number in range(1, 4):
             self.assert_reproducible(self.compare("0", f"{number}", 0), 150)
 
+    def test_work_for_a_pool_of_threads_is_a_lane_each(self):
+        file = self.program("""
+            import asyncio
+            from concurrent.futures import ThreadPoolExecutor
+            import torch
+            torch.set_num_threads(1)
+            model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU())
+            def work(number):
+                with torch.no_grad():
+                    return model(torch.full((4, 8), float(number))).sum().item()
+            with ThreadPoolExecutor(4) as pool:
+                print(list(pool.map(work, range(40))))
+            async def serve():
+                return await asyncio.gather(*(asyncio.to_thread(work, number) for number in range(8)))
+            print(asyncio.run(serve()))
+            """)
+        for number in range(3):
+            self.python(f"{number}", file)
+        for number in (1, 2):
+            self.assert_reproducible(self.compare("0", f"{number}", 0), 150)
+
+    def test_memory_that_no_operator_wrote(self):
+        file = self.program("""
+            import os
+            import torch
+            x = torch.empty(1000, dtype=torch.uint8)
+            x.numpy()[:] = list(os.urandom(1000))
+            torch.bitwise_not(x)
+            """)
+        for name in ("A", "B"):
+            self.python(name, file)
+        cause = self.compare("A", "B", 1)["first_divergence"]["cause"]
+        self.assertIn("no recorded operator wrote it since op 0 aten::empty", json.dumps(cause))
+
+    def test_no_torch_function_of_the_program_is_told_of_what_is_asked(self):
+        file = self.program("""
+            import torch
+            from torch.overrides import TorchFunctionMode
+            class Counting(TorchFunctionMode):
+                calls = 0
+                def __torch_function__(self, function, types, args=(), kwargs=None):
+                    Counting.calls += 1
+                    return function(*args, **(kwargs or {}))
+            model = torch.nn.Linear(4, 2)
+            optimizer = torch.optim.AdamW(model.parameters())
+            with Counting():
+                model(torch.ones(3, 4)).sum().backward()
+                torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+                optimizer.step()
+            print(Counting.calls)
+            """)
+        bare = subprocess.run([sys.executable, file], capture_output=True, text=True, check=True).stdout
+        self.assertEqual(self.python("A", file).stdout, bare)
+
     def test_one_openmp_and_one_libtorch_in_the_process(self):
         file = self.program("""
             import torch
@@ -566,7 +620,7 @@ class HowItEnds(Exec):
             """)
         result = self.python("A", file)
         self.assertEqual(sorted(result.stdout.split("\n")), ["", "bash", "fork 3.0", "spawn 3.0"])
-        self.assertIn("1 further process ran operators too", result.stderr)
+        self.assertIn("operators of 1 of its other processes are not kept", result.stderr)
         self.assertEqual([r["operator"] for r in self.records("A")][-1], "aten::cos")
 
     def test_the_programs_own_sitecustomize_runs(self):

@@ -20,6 +20,7 @@ PROGRAMS = ROOT / "tests" / "models" / "programs"
 PROGRAM = PROGRAMS / "replicas.py"
 SHARDED = PROGRAMS / "sharded.py"
 GROUPS = PROGRAMS / "groups.py"
+TOGETHER = PROGRAMS / "together.py"
 SHARDS = bool(hasattr(getattr(torch.distributed, "fsdp", None), "fully_shard")
               or importlib.util.find_spec("torch.distributed.fsdp._fully_shard"))
 ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}
@@ -104,6 +105,39 @@ class Healthy(Ranks):
             with self.subTest(option=option):
                 self.record(launched(option), "--force")
                 self.assert_in_sync(self.ranks(0))
+
+    def together(self, case, ranks=2):
+        """The report on the ranks of one of two runs, which are equal to each other and to a bare one."""
+        command = launched(case, ranks=ranks, program=TOGETHER)
+        bare = subprocess.run(command, capture_output=True, text=True, env=ONE_THREAD, timeout=120)
+        self.assertEqual(bare.returncode, 0, bare.stderr)
+        for name in ("A", "B"):
+            done = self.tool("exec", "-o", name, "--", *command, env=ONE_THREAD)
+            self.assertEqual(done.code, 0, done.stderr[-3000:])
+            self.assertEqual(sorted(done.stdout.split()), sorted(bare.stdout.split()))
+        compared = self.tool("diff", "A", "B")
+        self.assertEqual(compared.code, 0, compared.stdout[:3000])
+        report = self.ranks(0, "A")
+        self.assertEqual((report["verdict"]["status"], report["findings"]), ("in_sync", []))
+        return {each["kind"]: each["items"] for each in report["kinds"] if each["items"]}, report
+
+    def test_an_optimizer_that_shards_its_state(self):
+        kinds, report = self.together("zero")
+        self.assertEqual(kinds, {FORWARD: 12, "gradients": 12, "learning rates": 3, "parameters": 12})
+        self.assertEqual(report["alone"], 36)
+
+    def test_objects_that_ranks_exchange(self):
+        kinds, _ = self.together("objects")
+        self.assertEqual(kinds, {FORWARD: 12, "gradients": 12, "learning rates": 3, "parameters": 12})
+        listed = json.loads(self.tool("inspect", "A/rank-0", "--list", "--format", "json").stdout)["ops"]
+        gathered = [each for each in listed if each["operator"] == "c10d::allgather_"
+                    and any(tensor["dtype"] == "uint8" for tensor in each["inputs"])]
+        self.assertTrue(gathered)
+        self.assertEqual({tensor["digest"] for each in gathered for tensor in each["inputs"] + each["outputs"]}, {None})
+
+    def test_a_model_for_each_part_of_the_ranks(self):
+        kinds, _ = self.together("ensembles", ranks=4)
+        self.assertEqual(kinds, {FORWARD: 24, "gradients": 24, "learning rates": 3, "parameters": 24})
 
     def test_processes_that_the_program_starts_itself(self):
         script = self.folder / "spawn.py"

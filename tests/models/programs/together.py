@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What healthy programs of several ranks do besides: `together.py CASE`, on gloo ranks. Prints the sum of the
+parameters."""
+import sys
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+
+def train(model, optimizer, behind=lambda step: None):
+    data = torch.Generator().manual_seed(dist.get_rank())
+    for step in range(3):
+        optimizer.zero_grad()
+        model(torch.randn(4, 8, generator=data)).square().mean().backward()
+        optimizer.step()
+        behind(step)
+
+
+def zero(model):
+    """Each rank makes the step of its own share of the parameters, and sends them to the others."""
+    from torch.distributed.optim import ZeroRedundancyOptimizer
+
+    model = DistributedDataParallel(model)
+    train(model, ZeroRedundancyOptimizer(model.parameters(), torch.optim.AdamW, lr=0.01))
+
+
+def objects(model):
+    """Pickles of several lengths, which travel in memory of one."""
+    def exchange(step):
+        told = [None] * dist.get_world_size()
+        dist.all_gather_object(told, "x" * 1000 * dist.get_rank())
+        given = [{"step": step, "name": told[-1]}] if dist.get_rank() == 0 else [None]
+        dist.broadcast_object_list(given)
+
+    model = DistributedDataParallel(model)
+    train(model, torch.optim.SGD(model.parameters(), lr=0.01), exchange)
+
+
+def ensembles(model):
+    """Two models, each on two of four ranks, that begin with the same weights."""
+    groups = [dist.new_group([0, 1]), dist.new_group([2, 3])]
+    model = DistributedDataParallel(model, process_group=groups[dist.get_rank() // 2])
+    train(model, torch.optim.SGD(model.parameters(), lr=0.01))
+
+
+def main():
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo")
+    torch.manual_seed(1)
+    model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 2))
+    globals()[sys.argv[1]](model)
+    total = sum(parameter.detach().double().sum() for parameter in model.parameters())
+    print(f"{dist.get_rank()}:{total.item().hex()}\n", end="", flush=True)
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()
