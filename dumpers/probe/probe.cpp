@@ -458,8 +458,8 @@ void repro_check_leave_phase(int next) {
       [&](capture::Capture&) { recording()->sites().leave_phase(static_cast<core::Phase>(next)); });
 }
 
-void repro_check_objects(int entered) {
-  when_active([&](capture::Capture&) { recording()->sites().exchange_objects(entered != 0); });
+void repro_check_unread(int entered) {
+  when_active([&](capture::Capture&) { recording()->sites().mark_unread(entered != 0); });
 }
 
 void repro_check_expect_reductions() {

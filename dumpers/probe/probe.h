@@ -39,10 +39,10 @@ void repro_check_leave_module();
 /// of modules; numbers as core::Phase has them.
 void repro_check_enter_phase(int phase);
 void repro_check_leave_phase(int next);
-/// What the calling thread exchanges with other ranks from here on are objects of Python: of what
-/// carries them no contents are recorded.
-/// @param entered  0: no more
-void repro_check_objects(int entered);
+/// What the calling thread does from here on is nothing that is computed, as exchanging objects of
+/// Python: its operators are recorded without contents. Calls nest.
+/// @param entered  0: leaves that again
+void repro_check_unread(int entered);
 /// From here on gradients are reduced over ranks when they have been accumulated.
 void repro_check_expect_reductions();
 /// The step that begins, from 0.

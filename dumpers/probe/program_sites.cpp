@@ -30,7 +30,7 @@ struct Told {
                                 ///< gradients
   std::int64_t accumulated = kNoPass;  ///< the backward pass that has accumulated a gradient here
   std::optional<core::Phase> phase;
-  int objects = 0;  ///< calls entered and not left that exchange some
+  int unread = 0;  ///< calls entered and not left of which no contents are wanted
   const PythonChain* elsewhere = nullptr;
   core::Phase between = core::Phase::kForward;  ///< outside of modules
 };
@@ -92,7 +92,7 @@ void ProgramSites::leave_phase(core::Phase next) {
   told().between = next;
 }
 
-void ProgramSites::exchange_objects(bool entered) { told().objects += entered ? 1 : -1; }
+void ProgramSites::mark_unread(bool entered) { told().unread += entered ? 1 : -1; }
 
 void ProgramSites::name_parameter(const c10::TensorImpl* parameter, const std::string& name) {
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -176,7 +176,7 @@ bool ProgramSites::runs_model() const {
 
 bool ProgramSites::told_at_end() const {
   const Told& thread = told();
-  return thread.objects > 0 ||
+  return thread.unread > 0 ||
          (part_.optimizer_state && thread.phase == core::Phase::kOptimizer);
 }
 

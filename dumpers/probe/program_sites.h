@@ -42,9 +42,8 @@ class ProgramSites final : public capture::SiteProvider {
   /// @param next  of what follows outside of modules
   void leave_phase(core::Phase next);
 
-  /// What the calling thread exchanges with other ranks from here on are objects of Python, or no
-  /// more.
-  void exchange_objects(bool entered);
+  /// Contents of what the calling thread does are not read until it leaves that.
+  void mark_unread(bool entered);
 
   /// Before any is.
   void record_only(RecordedPart part) { part_ = std::move(part); }

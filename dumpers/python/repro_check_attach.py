@@ -60,6 +60,7 @@ def _hook_imports(**more):
     _hooks["torch.nn.parallel.distributed"] = _on_wrapper
     _hooks["torch.distributed.tensor._api"] = _hooks["torch.distributed._tensor.api"] = _on_dtensor
     _hooks["torch.distributed.fsdp.fully_sharded_data_parallel"] = _on_fsdp
+    _hooks["torch.distributed.pipelining.stage"] = _on_pipeline
     _hooks["torch._dynamo.callback"] = _on_compiler
     _hooks["torch._dynamo.guards"] = _on_guards
     _hooks["torch._dynamo.output_graph"] = _on_compiled_graph
@@ -574,23 +575,38 @@ def _tell_groups_behind(module, package, name):
 def _exchange_objects(module, package, name):
     """Objects travel pickled, in memory of which nobody writes the end: bytes that say nothing of what is
     computed."""
-    import functools
-
     original = getattr(module, name)
-
-    @functools.wraps(original)
-    def exchange(*args, **kwargs):
-        if _recording is None or not _recording.attached:
-            return original(*args, **kwargs)
-        _recording.probe.repro_check_objects(1)
-        try:
-            return original(*args, **kwargs)
-        finally:
-            _recording.probe.repro_check_objects(0)
-
+    exchange = _unread(original)
     for place in (module, package):
         if getattr(place, name, None) is original:
             setattr(place, name, exchange)
+
+
+def _unread(original):
+    """`original`, whose operators are recorded without contents."""
+    import functools
+
+    @functools.wraps(original)
+    def call(*args, **kwargs):
+        if _recording is None or not _recording.attached:
+            return original(*args, **kwargs)
+        _recording.probe.repro_check_unread(1)
+        _recording.unread += 1
+        try:
+            return original(*args, **kwargs)
+        finally:
+            _recording.unread -= 1
+            _recording.probe.repro_check_unread(0)
+
+    return call
+
+
+def _on_pipeline(module):
+    """A stage finds out shapes by passes over memory that nobody has written."""
+    for cls in (module._PipelineStageBase, module.PipelineStage):
+        for name in ("_shape_inference", "_forward_metadata_inference", "_backward_metadata_inference"):
+            if name in vars(cls):
+                setattr(cls, name, _unread(getattr(cls, name)))
 
 
 def _on_wrapper(module):
@@ -894,6 +910,7 @@ class _Recording:
         self.kept = {}  # id -> weak reference, which says when the id is free again
         self.roots = {}  # class name of root modules -> how many there were
         self.names = {}  # id of a parameter -> name
+        self.unread = 0  # calls entered whose operators are recorded without contents
         self.stepping = set()  # ids of optimizers that make a step
         self.inner_state = {}  # id of an optimizer -> what the step of another one inside of its own left
         self.worker = False  # of a data loader
@@ -1138,7 +1155,7 @@ class _Recording:
                 self.enters = self.joins  # one more model, of which nobody knows how it begins
             if self.checkpoints is not None:
                 _guarded(self.checkpoints.at_forward)(module)
-            if self.enters:
+            if self.enters and not self.unread:
                 _guarded(self._enter_replica)(module, _args)
             enter(number or 0)
 
@@ -1558,7 +1575,7 @@ class _Recording:
         return _Phase(self.probe, phase, following)
 
     def record(self, kind, values):
-        if values and not self.ended:
+        if values and not self.ended and not self.unread:
             _guarded(self._record)(kind, values)
 
     def _record(self, kind, values):

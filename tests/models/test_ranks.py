@@ -106,8 +106,8 @@ class Healthy(Ranks):
                 self.record(launched(option), "--force")
                 self.assert_in_sync(self.ranks(0))
 
-    def together(self, case, ranks=2):
-        """The report on the ranks of one of two runs, which are equal to each other and to a bare one."""
+    def twice(self, case, ranks=2):
+        """Two runs, which are equal to each other and to a bare one."""
         command = launched(case, ranks=ranks, program=TOGETHER)
         bare = subprocess.run(command, capture_output=True, text=True, env=ONE_THREAD, timeout=120)
         self.assertEqual(bare.returncode, 0, bare.stderr)
@@ -117,6 +117,9 @@ class Healthy(Ranks):
             self.assertEqual(sorted(done.stdout.split()), sorted(bare.stdout.split()))
         compared = self.tool("diff", "A", "B")
         self.assertEqual(compared.code, 0, compared.stdout[:3000])
+
+    def together(self, case, ranks=2):
+        self.twice(case, ranks)
         report = self.ranks(0, "A")
         self.assertEqual((report["verdict"]["status"], report["findings"]), ("in_sync", []))
         return {each["kind"]: each["items"] for each in report["kinds"] if each["items"]}, report
@@ -138,6 +141,11 @@ class Healthy(Ranks):
     def test_a_model_for_each_part_of_the_ranks(self):
         kinds, _ = self.together("ensembles", ranks=4)
         self.assertEqual(kinds, {FORWARD: 24, "gradients": 24, "learning rates": 3, "parameters": 24})
+
+    @unittest.skipUnless(importlib.util.find_spec("torch.distributed.pipelining"), "this PyTorch has no pipelines")
+    def test_stages_that_find_out_shapes(self):
+        self.twice("pipeline")
+        self.ranks(4, "A")  # each has a stage of its own: nothing is a replica
 
     def test_processes_that_the_program_starts_itself(self):
         script = self.folder / "spawn.py"

@@ -45,6 +45,25 @@ def ensembles(model):
     train(model, torch.optim.SGD(model.parameters(), lr=0.01))
 
 
+def pipeline(model):
+    """Two stages, which find out by themselves what shapes they send to each other."""
+    from torch.distributed.pipelining import PipelineStage, Schedule1F1B
+
+    rank = dist.get_rank()
+    stage = PipelineStage(model[:2] if rank == 0 else model[2:], rank, 2, torch.device("cpu"))
+    schedule = Schedule1F1B(stage, 2, loss_fn=nn.functional.mse_loss)
+    optimizer = torch.optim.SGD(stage.submod.parameters(), lr=0.1)
+    data = torch.Generator().manual_seed(1)
+    for _ in range(3):
+        batch, target = torch.randn(4, 8, generator=data), torch.randn(4, 2, generator=data)
+        optimizer.zero_grad()
+        if rank == 0:
+            schedule.step(batch)
+        else:
+            schedule.step(target=target)
+        optimizer.step()
+
+
 def main():
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
