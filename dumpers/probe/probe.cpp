@@ -591,6 +591,7 @@ void repro_check_begin_thread(std::uint32_t lane) {
   when_active([&](capture::Capture& capture) {
     if (thread_scope().capture == &capture || recording()->is_bare()) return;
     if (recording()->is_worker()) return;
+    recording()->sites().begin_work();
     thread_scope() = {
         &capture,
         new capture::Capture::Scope(capture, lane == kNoLane ? std::nullopt : std::optional(lane))};

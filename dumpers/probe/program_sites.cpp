@@ -25,6 +25,7 @@ struct Told {
     std::uint32_t number;
     bool in_backward;  ///< entered there: a forward pass again
   };
+  bool is_told = false;         ///< of modules, and of what is between
   std::vector<Module> modules;  ///< entered and not left
   bool evaluates = false;       ///< the outermost of them, or that which was left last: without
                                 ///< gradients
@@ -68,11 +69,11 @@ auto running_node() {
 void ProgramSites::define_module(std::uint32_t number, std::string path, std::string type) {
   const std::lock_guard<std::mutex> lock(mutex_);
   modules_[number] = {std::move(path), std::move(type)};
-  has_modules_ = true;
 }
 
 void ProgramSites::enter_module(std::uint32_t number) {
   Told& thread = told();
+  thread.is_told = true;
   if (thread.modules.empty()) thread.evaluates = !c10::GradMode::is_enabled();
   thread.modules.push_back({number, in_backward()});
 }
@@ -85,9 +86,12 @@ void ProgramSites::leave_module() {
   thread.between = thread.evaluates ? core::Phase::kEval : core::Phase::kLoss;
 }
 
+void ProgramSites::begin_work() { told() = {}; }
+
 void ProgramSites::enter_phase(core::Phase phase) { told().phase = phase; }
 
 void ProgramSites::leave_phase(core::Phase next) {
+  told().is_told = true;
   told().phase.reset();
   told().between = next;
 }
@@ -204,7 +208,7 @@ std::optional<core::Phase> ProgramSites::current_phase() const {
   }
   // Behind a step and before the next batch, without gradients, a program looks at what it has.
   const bool looks =
-      has_modules_ && thread.between == core::Phase::kForward && !c10::GradMode::is_enabled();
+      thread.is_told && thread.between == core::Phase::kForward && !c10::GradMode::is_enabled();
   return looks ? core::Phase::kEval : thread.between;
 }
 

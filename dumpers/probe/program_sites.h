@@ -37,6 +37,9 @@ class ProgramSites final : public capture::SiteProvider {
   void enter_module(std::uint32_t number);
   void leave_module();
 
+  /// The calling thread takes up work that has nothing to do with what it did before.
+  void begin_work();
+
   /// What the calling thread does until it leaves the phase.
   void enter_phase(core::Phase phase);
   /// @param next  of what follows outside of modules
@@ -95,7 +98,6 @@ class ProgramSites final : public capture::SiteProvider {
   RecordedPart part_;
   std::atomic<bool> in_step_ = true;  ///< one that is recorded
   std::atomic<bool> reduces_ = false;
-  std::atomic<bool> has_modules_ = false;  ///< somebody tells of them, and of what is between
   std::atomic<std::uint64_t> recorded_ = 0;
   std::mutex mutex_;
   std::unordered_map<std::uint32_t, std::pair<std::string, std::string>> modules_;

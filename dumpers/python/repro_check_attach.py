@@ -278,7 +278,7 @@ _recording = None
 
 def _on_torch(torch):
     global _recording, _untold
-    _untold = torch._C.DisableTorchFunction
+    _untold = getattr(getattr(torch, "_C", None), "DisableTorchFunction", _Nothing)
     _recording = _Recording(torch)
 
 
