@@ -88,10 +88,12 @@ void ProgramSites::leave_module() {
 
 void ProgramSites::begin_work() { told() = {}; }
 
-void ProgramSites::enter_phase(core::Phase phase) { told().phase = phase; }
+void ProgramSites::enter_phase(core::Phase phase) {
+  told().is_told = true;
+  told().phase = phase;
+}
 
 void ProgramSites::leave_phase(core::Phase next) {
-  told().is_told = true;
   told().phase.reset();
   told().between = next;
 }
