@@ -4,6 +4,7 @@ tells it of modules, optimizers, steps, batches and threads. Nothing here may ch
 computes, print, or raise: what goes wrong is noted in the process's file and read by `exec`.
 
 Imports nothing that the interpreter has not got by itself, before the program does."""
+import _thread
 import os
 import sys
 
@@ -540,18 +541,24 @@ def _on_distributed(module):
         note()
         return result
 
-    # The package has the same function under its own name.
     package = sys.modules[module.__package__]
-    for place in (module, package):
-        if getattr(place, "init_process_group", None) is original:
-            place.init_process_group = init_process_group
+    _replace(module, package, "init_process_group", init_process_group)
     for name in ("new_group", "_new_group_with_tag", "split_group"):
         if hasattr(module, name):
             _tell_groups_behind(module, package, name)
     for name in ("all_gather_object", "gather_object", "broadcast_object_list", "scatter_object_list",
                  "send_object_list", "recv_object_list"):
+        # They travel pickled, in memory of which nobody writes the end: bytes that say nothing of what is computed.
         if hasattr(module, name):
-            _exchange_objects(module, package, name)
+            _replace(module, package, name, _unread(getattr(module, name)))
+
+
+def _replace(module, package, name, function):
+    """A function of `module`, which its package has under the same name."""
+    original = getattr(module, name)
+    for place in (module, package):
+        if getattr(place, name, None) is original:
+            setattr(place, name, function)
 
 
 def _tell_groups_behind(module, package, name):
@@ -567,19 +574,7 @@ def _tell_groups_behind(module, package, name):
         tell()
         return group
 
-    for place in (module, package):
-        if getattr(place, name, None) is original:
-            setattr(place, name, make)
-
-
-def _exchange_objects(module, package, name):
-    """Objects travel pickled, in memory of which nobody writes the end: bytes that say nothing of what is
-    computed."""
-    original = getattr(module, name)
-    exchange = _unread(original)
-    for place in (module, package):
-        if getattr(place, name, None) is original:
-            setattr(place, name, exchange)
+    _replace(module, package, name, make)
 
 
 def _unread(original):
@@ -591,11 +586,12 @@ def _unread(original):
         if _recording is None or not _recording.attached:
             return original(*args, **kwargs)
         _recording.probe.repro_check_unread(1)
-        _recording.unread += 1
+        thread = _recording.thread
+        before, thread.unread = _recording.is_unread(), True
         try:
             return original(*args, **kwargs)
         finally:
-            _recording.unread -= 1
+            thread.unread = before
             _recording.probe.repro_check_unread(0)
 
     return call
@@ -910,7 +906,7 @@ class _Recording:
         self.kept = {}  # id -> weak reference, which says when the id is free again
         self.roots = {}  # class name of root modules -> how many there were
         self.names = {}  # id of a parameter -> name
-        self.unread = 0  # calls entered whose operators are recorded without contents
+        self.thread = _thread._local()  # what is so on one thread: is_unread()
         self.stepping = set()  # ids of optimizers that make a step
         self.inner_state = {}  # id of an optimizer -> what the step of another one inside of its own left
         self.worker = False  # of a data loader
@@ -1155,7 +1151,7 @@ class _Recording:
                 self.enters = self.joins  # one more model, of which nobody knows how it begins
             if self.checkpoints is not None:
                 _guarded(self.checkpoints.at_forward)(module)
-            if self.enters and not self.unread:
+            if self.enters and not self.is_unread():
                 _guarded(self._enter_replica)(module, _args)
             enter(number or 0)
 
@@ -1540,7 +1536,6 @@ class _Recording:
     # Threads.
 
     def _watch_threads(self):
-        import _thread
         import threading
 
         for module, name in ((_thread, "start_new_thread"), (_thread, "start_new"),
@@ -1548,6 +1543,10 @@ class _Recording:
                              (threading, "_start_joinable_thread")):
             if hasattr(module, name):
                 setattr(module, name, self._starter(getattr(module, name)))
+
+    def is_unread(self):
+        """Whether what the calling thread does is recorded without contents."""
+        return getattr(self.thread, "unread", False)
 
     def fork_lane(self):
         return self.ctypes.c_uint32(self.probe.repro_check_fork_thread())
@@ -1575,7 +1574,7 @@ class _Recording:
         return _Phase(self.probe, phase, following)
 
     def record(self, kind, values):
-        if values and not self.ended and not self.unread:
+        if values and not self.ended and not self.is_unread():
             _guarded(self._record)(kind, values)
 
     def _record(self, kind, values):
