@@ -899,7 +899,8 @@ std::string made_by_program_text(const core::TensorRecord& tensor, const core::D
     const core::OpRecord maker = dump.op_head(static_cast<std::uint64_t>(tensor.producer));
     if (core::hands_out_memory(core::base_name(maker.op->name))) {
       return fmt::format(
-          ", and no recorded operator wrote it since op {} {} made room for it: the program did, or "
+          ", and no recorded operator wrote it since op {} {} made room for it: the program did, "
+          "or "
           "nobody has written it",
           tensor.producer,
           operator_text(maker));

@@ -268,8 +268,8 @@ Beginnings beginnings_of(std::span<const RankRead> ranks) {
   }
   // Wrappers of parts of the ranks, and no weight that is split over them: each part has a model of
   // its own, whatever it begins with.
-  const bool has_parts = std::ranges::all_of(
-      ranks, [](const RankRead& rank) { return !rank.replicas.ranks.empty(); });
+  const bool has_parts =
+      std::ranges::all_of(ranks, [](const RankRead& rank) { return !rank.replicas.ranks.empty(); });
   if (beginnings.apart.empty() && has_parts) {
     for (const auto& [name, one] : known) {
       if (!is_reduced(name)) beginnings.apart.emplace(name);

@@ -29,8 +29,8 @@ struct BlockStats {
   std::uint64_t negative_infs;
 };
 
-/// Elements of a row, each of which is added to a sum of its own, row by row: the same bits whatever
-/// the width of a register.
+/// Elements of a row, each of which is added to a sum of its own, row by row: the same bits
+/// whatever the width of a register.
 inline constexpr std::size_t kRowElements = 64;
 
 /// Lanes of `width` bytes (1, 2, 4 or 8) that are no number: those whose bits in `mask`, flipped by

@@ -182,8 +182,7 @@ bool ProgramSites::runs_model() const {
 
 bool ProgramSites::told_at_end() const {
   const Told& thread = told();
-  return thread.unread > 0 ||
-         (part_.optimizer_state && thread.phase == core::Phase::kOptimizer);
+  return thread.unread > 0 || (part_.optimizer_state && thread.phase == core::Phase::kOptimizer);
 }
 
 std::shared_ptr<const core::CallSite> ProgramSites::current_site() {

@@ -929,8 +929,8 @@ class Capture::OutputVisitor {
   /// may have been: what was known of its content holds no more.
   void settle_shared(const at::Tensor& tensor, std::uint32_t index) {
     const bool unread = frame_.excluded;
-    const bool written = unread ? frame_.plan->exchange != Exchange::kNone
-                                : !capture_.tensors_.take_stale().empty();
+    const bool written =
+        unread ? frame_.plan->exchange != Exchange::kNone : !capture_.tensors_.take_stale().empty();
     if (!written && !unread) return;
     for_each_storage(tensor, [&](const c10::Storage& storage) {
       StorageEntry& entry = capture_.tensors_.storages().find(storage);

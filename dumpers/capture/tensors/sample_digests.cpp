@@ -68,7 +68,8 @@ std::vector<std::int64_t> sample_digests(std::span<const at::Tensor> tensors) {
   }
   std::vector<std::int64_t> digests(2 * samples);
   if (batch.empty()) return digests;
-  const auto grain = static_cast<std::int64_t>(std::max<std::size_t>(1, kSampleBytes / (bytes + 1)));
+  const auto grain =
+      static_cast<std::int64_t>(std::max<std::size_t>(1, kSampleBytes / (bytes + 1)));
   at::parallel_for(
       0, static_cast<std::int64_t>(samples), grain, [&](std::int64_t begin, std::int64_t end) {
         std::vector<std::byte> scratch;
