@@ -307,6 +307,26 @@ at::Tensor nested(const core::TensorRecord& tensor, const PartOf& part) {
   return capture::nested_view(buffer, sizes, strides, offsets);
 }
 
+bool has_device(const c10::Device& device) {
+  try {
+    // The one way to learn it that every release and device has.
+    at::empty({1}, at::TensorOptions().device(device));
+    return true;
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
+/// Where the tensor was when it was recorded.
+c10::Device device_of(const core::TensorRecord& tensor) {
+  const c10::Device device(tensor.device);
+  if (!device.is_cpu() && !has_device(device)) {
+    cannot(fmt::format("argument {} was on {}, which is not here", tensor.slot, tensor.device),
+           "replay it where it was recorded, or add --device cpu");
+  }
+  return device;
+}
+
 /// How arguments differ from the recorded ones.
 struct RebuildOptions {
   std::optional<c10::Device> device;  ///< tensors and device arguments move there
@@ -370,11 +390,12 @@ Arguments::Arguments(const core::DumpSource& dump,
       tensors_(record.tensors.size()),
       wholes_(record.tensors.size()) {
   for (core::InputStorage& storage : core::input_storages(record)) {
-    const c10::ScalarType type = type_of(record.tensors[storage.tensors.front()]);
+    const core::TensorRecord& first = record.tensors[storage.tensors.front()];
+    const c10::ScalarType type = type_of(first);
     at::Tensor content =
         from_bytes(core::read_input_storage(dump, record, storage), type, storage.count);
     if (options.float64) content = content.to(wider(type));
-    if (options.device) content = content.to(*options.device);
+    content = content.to(options.device ? *options.device : device_of(first));
     const bool any_written = std::ranges::any_of(
         storage.tensors, [&](std::uint32_t member) { return written_[member]; });
     memories_.push_back({std::move(storage), any_written, std::move(content)});
@@ -419,7 +440,7 @@ at::Tensor Arguments::make_whole(std::size_t index) const {
   try {
     if (tensor.layout == "quantised") return quantised(tensor, tensors_[index], part);
     if (tensor.layout == "nested") return nested(tensor, part);
-    return sparse(tensor, part, options_.device.value_or(c10::Device(c10::kCPU)));
+    return sparse(tensor, part, options_.device ? *options_.device : device_of(tensor));
   } catch (const c10::Error& error) {
     cannot_make(tensor, capture::reason_of(error));
   }
@@ -866,15 +887,12 @@ std::vector<OutputDistance> measure_outputs(const core::DumpSource& dump,
 
 c10::Device device_for(const std::string& name) {
   try {
-    const c10::Device device(name);
-    // The one way to learn whether it is there that every release and device has.
-    at::empty({1}, at::TensorOptions().device(device));
-    return device;
-  } catch (const std::exception&) {
-    throw core::Error(core::ErrorKind::kUsage,
-                      fmt::format("--device {}: the recorder has no such device", name),
-                      "`repro-check env` lists the devices there are");
+    if (const c10::Device device(name); has_device(device)) return device;
+  } catch (const c10::Error&) {  // no name of one
   }
+  throw core::Error(core::ErrorKind::kUsage,
+                    fmt::format("--device {}: the recorder has no such device", name),
+                    "`repro-check env` lists the devices there are");
 }
 
 class ThreadCount : core::Pinned {
@@ -962,6 +980,7 @@ ReferenceDistance distance_to_float64(const core::DumpSource& dump, std::uint64_
   }
   RebuildOptions options;
   options.float64 = true;
+  options.device = c10::kCPU;  // whatever there is of devices here
   try {
     // Weights that are packed as float16 or int8 cannot be packed of float64.
     Call call(dump, op, options);

@@ -262,6 +262,13 @@ DOCTEST_TEST_CASE("what a record does not hold is refused by name") {
   DOCTEST_CHECK(error_of([&] { replay(good, request); }) == core::ErrorKind::kUsage);
   const core::OpRecord& record = good.trace().only("aten::neg");
   auto renamed = std::make_shared<core::OperatorInfo>(*record.op);
+  core::OpRecord& there = good.trace().records[record.index];
+  for (core::TensorRecord& tensor : there.tensors) tensor.device = "cuda:7";
+  request.device.clear();
+  DOCTEST_CHECK(error_of([&] { replay(good, request); }) == core::ErrorKind::kNotComparable);
+  request.device = "cpu";
+  DOCTEST_CHECK(replay(good, request).rounds[0].results[0].as_recorded == true);
+  DOCTEST_CHECK(distance_to_float64(good, request.op).problem.empty());
   renamed->name = "aten::no_such_operator";
   good.trace().records[record.index].op = renamed;
   request.device.clear();
