@@ -454,6 +454,9 @@ void wait_for_ranks(const OperatorPlan& plan, const torch::jit::Stack& stack) {
       for (const at::Tensor& tensor : stack[i].toTensorVector()) wait_for_tensor(tensor);
     }
     if (!stack[i].isObject()) continue;
+    // NCCL gives none where the stream itself waits.
+    const c10::IValue held = stack[i].toObjectRef().getSlot(0);
+    if (held.isCapsule() && !held.toCapsule()) continue;
     const auto type = stack[i].type()->cast<c10::ClassType>();
     torch::jit::Function* const wait = type ? type->findMethod("wait") : nullptr;
     if (wait != nullptr) (*wait)({stack[i]});
