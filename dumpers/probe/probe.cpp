@@ -474,6 +474,17 @@ void repro_check_keep_key() {
   when_active([](capture::Capture&) { recording()->keep_key(); });
 }
 
+void repro_check_unseen_writes(const char* why) {
+  when_active([&](capture::Capture& capture) {
+    capture.forget_contents();
+    capture.add_warning(why);
+  });
+}
+
+void repro_check_shared(void* tensor) {
+  when_active([&](capture::Capture& capture) { capture.note_shared(borrowed(tensor)); });
+}
+
 int repro_check_exclude(int excluded) {
   const bool before = c10::impl::tls_is_dispatch_key_excluded(capture::kCaptureKey);
   c10::impl::tls_set_dispatch_key_excluded(capture::kCaptureKey, excluded != 0);

@@ -53,6 +53,15 @@ void repro_check_step(std::uint32_t step);
 /// are not recorded too.
 void repro_check_keep_key();
 
+/// Something that was not recorded has run, and may have written any memory: nothing that was known
+/// of contents holds.
+/// @param why  a warning of the recording, said once
+void repro_check_unseen_writes(const char* why);
+
+/// Somebody who calls no operator may write the memory of the tensor from here on.
+/// @param tensor  address of its TensorImpl
+void repro_check_shared(void* tensor);
+
 /// Whether the engine's key is excluded on the calling thread from here on.
 /// @return whether it was
 int repro_check_exclude(int excluded);

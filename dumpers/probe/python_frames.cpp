@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <memory>
 #include <string>
@@ -77,12 +78,16 @@ std::string text_attribute(void* object, const char* name) {
   return copy;
 }
 
-/// Frames that a person did not write: of PyTorch, of the interpreter's own import machinery, of
-/// what marks functions as deprecated, and of what brought the probe in.
+constexpr std::array<std::string_view, 3> kOwnFiles = {
+    "repro_check_attach.py", "repro_check_checkpoints.py", "repro_check_kernels.py"};
+
+/// Frames that a person did not write: of PyTorch and Triton, of the interpreter's own import
+/// machinery, of what marks functions as deprecated, and of what brought the probe in.
 bool is_framework(std::string_view file) {
   return file.find("-packages/torch/") != std::string_view::npos || file.starts_with("<frozen ") ||
          file.ends_with("/typing_extensions.py") || file.ends_with("/warnings.py") ||
-         file.ends_with("repro_check_attach.py") || file.ends_with("repro_check_checkpoints.py");
+         file.find("-packages/triton/") != std::string_view::npos ||
+         std::ranges::any_of(kOwnFiles, [&](auto own) { return file.ends_with(own); });
 }
 
 /// Frames kept of a chain, and looked at for one.

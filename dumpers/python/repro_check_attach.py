@@ -62,6 +62,9 @@ def _hook_imports(**more):
     _hooks["torch.distributed.tensor._api"] = _hooks["torch.distributed._tensor.api"] = _on_dtensor
     _hooks["torch.distributed.fsdp.fully_sharded_data_parallel"] = _on_fsdp
     _hooks["torch.distributed.pipelining.stage"] = _on_pipeline
+    _hooks["triton.runtime.jit"] = _on_triton
+    _hooks["triton.runtime.autotuner"] = _on_autotuner
+    _hooks["torch._inductor.runtime.triton_heuristics"] = _on_heuristics
     _hooks["torch._dynamo.callback"] = _on_compiler
     _hooks["torch._dynamo.guards"] = _on_guards
     _hooks["torch._dynamo.output_graph"] = _on_compiled_graph
@@ -664,6 +667,24 @@ def _on_fsdp(module):
     cls.clip_grad_norm_ = clip_grad_norm_
 
 
+def _on_triton(module):
+    import repro_check_kernels
+
+    repro_check_kernels.watch_triton(module)
+
+
+def _on_autotuner(module):
+    import repro_check_kernels
+
+    repro_check_kernels.watch_tuning(module.Autotuner, "_bench")
+
+
+def _on_heuristics(module):
+    import repro_check_kernels
+
+    repro_check_kernels.watch_tuning(module.CachingAutotuner, "benchmark_all_configs", "coordinate_descent_tuning")
+
+
 def _on_compiler(module):
     """What a compiler runs to compile is none of the program's computation."""
     import contextlib
@@ -1055,6 +1076,7 @@ class _Recording:
                        self._watch_clipping, self._watch_scaler, self._watch_threads,
                        self._watch_settings, self._watch_storages, self._pass_higher_order):
             _guarded(attach)()
+        _guarded(self._watch_kernels)()
         if _plan.get("checkpoints"):
             _guarded(self._watch_checkpoints)()
         self.attached = True
@@ -1123,6 +1145,13 @@ class _Recording:
             ranks = sorted(members[group], key=members[group].get)
             self.probe.repro_check_group(
                 c.c_void_p(address), name.encode(), c.c_size_t(len(ranks)), (c.c_int64 * len(ranks))(*ranks))
+
+    def _watch_kernels(self):
+        import repro_check_kernels
+
+        self.kernels = repro_check_kernels.Kernels(self)
+        repro_check_kernels.watch_graphs(self)
+        repro_check_kernels.watch_memory(self)
 
     def _watch_checkpoints(self):
         from repro_check_checkpoints import Checkpoints
@@ -1470,7 +1499,7 @@ class _Recording:
     def _held_norms(self, parameters):
         """Of each gradient, before it is clipped, the L2 norm of what this rank holds of it; behind the name of a
         part the axes of the mesh that it is a part along. How many elements these are, and how exact."""
-        if self.ended or not self.joins or self.compiling():
+        if self.ended or not self.joins or self.compiling() or self.is_unread():
             return []
         given = [parameters] if is_tensor(parameters) else parameters
         names, tensors = [], []

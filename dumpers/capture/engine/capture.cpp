@@ -957,6 +957,11 @@ class Capture::OutputVisitor {
     if (frame_.plan->shows_written) return true;
     // `set_` shows what a storage already holds.
     if (frame_.plan->effect == StorageEffect::kMetadata) return result_->aliases;
+    if (is_input && frame_.plan->is_launch) {
+      StorageEntry& given = capture_.tensors_.storages().find(storage);
+      if (given.uninitialised) given.written_by(own_index());
+      return false;
+    }
     // What ranks give one another is in what they were given, whatever the schema says.
     if (is_input && !capture_.gives_later(*frame_.plan)) return result_->aliases;
     StorageEntry& entry = capture_.tensors_.storages().find(storage);
@@ -1212,6 +1217,13 @@ void Capture::note_shown(const at::Tensor& shown, const Frame& frame) {
 void Capture::note_new_memory(const c10::Storage& storage) {
   const std::lock_guard<std::mutex> lock(mutex_);
   take_new_memory(storage, tensors_.storages().find(storage));
+}
+
+void Capture::note_shared(const at::Tensor& tensor) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for_each_storage(tensor, [&](const c10::Storage& storage) {
+    tensors_.storages().find(storage).shared = true;
+  });
 }
 
 void Capture::append(std::unique_ptr<Frame> frame) {

@@ -146,6 +146,9 @@ class Capture : core::Pinned {
   /// thread.
   void note_new_memory(const c10::Storage& storage);
 
+  /// That somebody who calls no operator may write the tensor's memory from here on. On any thread.
+  void note_shared(const at::Tensor& tensor);
+
   /// A process group of the program, as records of what it exchanges will have it. On any thread
   /// that a Scope covers.
   /// @param group  address of the c10d::ProcessGroup; null = known by its name alone

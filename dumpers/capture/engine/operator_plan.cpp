@@ -175,8 +175,9 @@ void add_arguments(const c10::FunctionSchema& schema, OperatorPlan& plan) {
     }
   }
   for (const c10::Argument& result : schema.returns()) {
-    plan.results.push_back(
-        {std::to_string(plan.results.size()), result.alias_info() != nullptr, is_written(result)});
+    plan.results.push_back({plan.is_launch ? result.name() : std::to_string(plan.results.size()),
+                            result.alias_info() != nullptr,
+                            is_written(result)});
     plan.view = plan.results.back().aliases && !plan.written_arguments;
   }
 }
@@ -238,6 +239,7 @@ OperatorPlan& OperatorPlans::find(const c10::OperatorHandle& op) {
   }
   auto fresh = std::make_unique<OperatorPlan>();
   const std::string_view base = core::base_name(schema.name());
+  fresh->is_launch = schema.name().starts_with("triton::");
   add_arguments(schema, *fresh);
   find_doors(base, schema, *fresh);
   find_running_stats(base, *fresh);
@@ -254,7 +256,8 @@ OperatorPlan& OperatorPlans::find(const c10::OperatorHandle& op) {
   find_gathering(schema, *fresh);
   // as_strided_ and its like are written as in-place operators, and touch no element either.
   for (ArgumentPlan& argument : fresh->arguments) {
-    argument.unread = argument.unread || core::takes_no_values(base, argument.name);
+    argument.unread =
+        argument.unread || fresh->is_launch || core::takes_no_values(base, argument.name);
   }
   fresh->view = fresh->view || fresh->effect == StorageEffect::kMetadata;
   fresh->host_draw = host_draw_of(schema.name(), *fresh);

@@ -137,6 +137,7 @@ struct OperatorPlan {
   bool picks = false;          ///< writes those elements of its first argument that others pick
   bool shows_written = false;  ///< its first result is what it wrote of a larger memory
   bool is_marker = false;      ///< of a profiler, and of no computation
+  bool is_launch = false;      ///< of a kernel, which writes what it likes of what it is given
   bool view = false;           ///< only shows its argument in another shape
   Exchange exchange = Exchange::kNone;
   int group_argument = -1;  ///< of an exchange: the process group, or its name

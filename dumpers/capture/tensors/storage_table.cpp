@@ -372,6 +372,7 @@ void StorageEntry::renew(c10::weak_intrusive_ptr<c10::StorageImpl> storage, std:
   written_by(core::kNoProducer);
   alive = std::move(storage);
   number = ordinal;
+  shared = false;
 }
 
 StorageEntry& StorageTable::find(const c10::Storage& storage) {

@@ -235,6 +235,24 @@ std::vector<at::Tensor> strided_parts(const at::Tensor& tensor, TensorForm form)
   return strided;
 }
 
+namespace {
+
+/// Through page-locked memory, which PyTorch keeps for the next copy, where that pays: from other
+/// memory the driver copies everything twice.
+at::Tensor on_host(const at::Tensor& tensor) {
+  constexpr std::size_t kWorthPinning = std::size_t{64} << 10U;
+  constexpr std::size_t kMostPinned = std::size_t{1} << 30U;
+  const bool pins = tensor.is_cuda() && tensor.layout() == c10::Layout::Strided &&
+                    tensor.nbytes() >= kWorthPinning && tensor.nbytes() <= kMostPinned;
+  if (!pins) return tensor.to(at::kCPU);
+  const at::Tensor host =
+      at::empty_like(tensor, tensor.options().device(at::kCPU).pinned_memory(true));
+  host.copy_(tensor);
+  return host;
+}
+
+}  // namespace
+
 std::optional<HostContent> host_content(const at::Tensor& tensor) {
   at::Tensor holder = tensor;
   if (form_of(tensor) == TensorForm::kMkldnn) {
@@ -247,7 +265,7 @@ std::optional<HostContent> host_content(const at::Tensor& tensor) {
     holder = at::zeros(tensor.sizes(), tensor.options().device(at::kCPU));
   } else if (!tensor.is_cpu() || tensor.is_conj() || tensor.is_neg()) {
     const EngineCalls guard;
-    holder = tensor.resolve_conj().resolve_neg().to(at::kCPU);
+    holder = on_host(tensor.resolve_conj().resolve_neg());
   }
   if (holder.numel() > 0) {
     const c10::Storage& storage = holder.unsafeGetTensorImpl()->unsafe_storage();
@@ -430,6 +448,7 @@ void TensorRecorder::add_strided(const at::Tensor& tensor,
   const std::int64_t next_number = storages_.next_number();
   StorageEntry& entry = storages_.find(storage);
   if (!tensor.is_meta()) entry.notice_memory(*storage.unsafeGetStorageImpl());
+  if (unseen_writes_ && !storage.unsafeGetStorageImpl()->resizable()) entry.shared = true;
   const bool inner = entry.number >= order.first_inner;
   // A kernel's own, or shown by `set_`, which Python allocated and may still have to fill.
   const bool is_input = order.role == core::TensorRole::kInput;
@@ -525,8 +544,9 @@ void TensorRecorder::fill_content(const at::Tensor& tensor,
   }
   if (record.dtype == core::Dtype::kUnknown || tensor.is_meta()) return;
   const std::int64_t version = version_of(*tensor.unsafeGetTensorImpl());
+  const bool verify = order.verify || (entry != nullptr && entry->shared);
   CachedDigest* cached = entry != nullptr ? entry->find(tensor) : nullptr;
-  if (cached == nullptr && entry != nullptr && !order.verify) {
+  if (cached == nullptr && entry != nullptr && !verify) {
     const CachedDigest* same = entry->find_same_bytes(tensor);
     if (same != nullptr) {
       const auto [digest, stats, counted] = std::tuple(same->digest, same->stats, same->counted);
@@ -536,7 +556,7 @@ void TensorRecorder::fill_content(const at::Tensor& tensor,
     }
   }
   const bool bytes_needed = cached != nullptr && wants_bytes(order) && !cached->stored;
-  if (cached != nullptr && !order.verify && !bytes_needed) {
+  if (cached != nullptr && !verify && !bytes_needed) {
     fill_summary(*cached, record);
     complete(nullptr, cached, order, record);
     return;
@@ -546,12 +566,12 @@ void TensorRecorder::fill_content(const at::Tensor& tensor,
     content = host_content(without_bits(content->holder, order.unused_bits));
   }
   if (!content) return;
-  if (cached != nullptr && !order.verify) {
+  if (cached != nullptr && !verify) {
     fill_summary(*cached, record);
   } else {
     summarise(content->bytes, record);
     if (cached != nullptr && cached->digest != record.digest) {
-      stale_.push_back(record.slot);
+      if (order.verify) stale_.push_back(record.slot);
       entry->digests.clear();
       cached = nullptr;
     }
@@ -622,7 +642,8 @@ void TensorRecorder::read_ahead(std::span<const at::Tensor> tensors) {
     const c10::Storage& storage = tensor.unsafeGetTensorImpl()->unsafe_storage();
     StorageEntry& entry = storages_.find(storage);
     entry.notice_memory(*storage.unsafeGetStorageImpl());
-    if (entry.uninitialised || entry.foreign || entry.find(tensor) != nullptr) continue;
+    if (entry.uninitialised || entry.foreign || entry.shared) continue;
+    if (entry.find(tensor) != nullptr) continue;
     const std::int64_t version = version_of(*tensor.unsafeGetTensorImpl());
     if (std::optional<HostContent> content = host_content(tensor)) {
       bytes += content->bytes.byte_count();

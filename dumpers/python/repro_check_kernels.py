@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What computes or writes without an operator: kernels of Triton, which are made operators here, CUDA graphs, of
+which only what they leave can be seen, and whoever is handed the memory of a tensor."""
+import functools
+
+import repro_check_attach as attach
+from repro_check_attach import _Excluded, _guarded, is_tensor
+
+_GRAPH_MADE = b"a CUDA graph was made of operators that are not recorded"
+_GRAPH_RUN = b"CUDA graphs were run: operators inside are not recorded, what they left is compared where it is read"
+_TUNED = b"kernels were tuned by timing them: which variant is taken may differ from run to run"
+_UNDEFINED = b"a kernel of Triton was not recorded: no operator could be made for its arguments"
+
+
+class Kernels:
+    """Of Triton, as operators: `triton::NAME`, with all that the kernel was given as arguments. What it writes is
+    found out by what is in the tensors afterwards."""
+
+    def __init__(self, recording):
+        self._recording = recording
+        self._torch = recording.torch
+        self._library = None
+        self._operators = {}  # by name and overload; None where there can be none
+
+    def launch(self, run, kernel, args, kwargs):
+        """Runs the kernel, inside of its operator."""
+        recording, torch = self._recording, self._torch
+        if recording.ended or kwargs.get("warmup") or recording.compiling():
+            return run(kernel, *args, **kwargs)
+        operator, values = _guarded(self._call_of)(kernel, args, kwargs) or (None, ())
+        if operator is None:
+            recording.probe.repro_check_unseen_writes(_UNDEFINED)
+            return run(kernel, *args, **kwargs)
+        result = []
+        outer, recording.thread.launch = getattr(recording.thread, "launch", None), (
+            lambda: result.append(run(kernel, *args, **kwargs)))
+        try:
+            # As a launch, it is no part of a graph of autograd, and no mode of the program is told of it.
+            with torch._C._AutoDispatchBelowAutograd(), torch._C._DisableTorchDispatch():
+                operator(*values)
+        finally:
+            recording.thread.launch = outer
+        return result[0]
+
+    def _call_of(self, kernel, args, kwargs):
+        """The operator for arguments of these types, made when it is new, and the arguments as it takes them."""
+        named = [*zip(kernel.arg_names, args),
+                 *((name, value) for name, value in kwargs.items() if name not in ("warmup", "grid"))]
+        grid = kwargs.get("grid")
+        if not callable(grid):
+            named.append(("grid", str(grid)))
+        typed = [(name, *_as_argument(value)) for name, value in named]
+        name, overload = kernel.fn.__name__, "".join(kind[0].lower() for _, kind, _ in typed)
+        if (name, overload) not in self._operators:
+            self._operators[name, overload] = None
+            arguments = [f"{kind} {argument}" for argument, kind, _ in typed]
+            tensors = [argument for argument in arguments if argument.startswith("Tensor ")]
+            self._operators[name, overload] = self._define(
+                name, overload, f"({', '.join(arguments)}) -> ({', '.join(tensors)})")
+        return self._operators[name, overload], [value for _, _, value in typed]
+
+    def _define(self, name, overload, schema):
+        if self._library is None:
+            self._library = self._torch.library.Library("triton", "FRAGMENT")
+        self._library.define(f"{name}.{overload}{schema}")
+        thread = self._recording.thread
+
+        def launch(*given):
+            thread.launch()
+            tensors = [value for value in given if is_tensor(value)]
+            return tensors[0] if len(tensors) == 1 else tuple(tensors) or None
+
+        self._library.impl(f"{name}.{overload}", launch, "CompositeExplicitAutograd")
+        return getattr(getattr(self._torch.ops.triton, name), overload)
+
+
+def _as_argument(value):
+    """Its type in a schema, and what an operator takes for it."""
+    value = getattr(value, "value", value) if type(value).__name__ == "constexpr" else value
+    if is_tensor(value):
+        return "Tensor", value
+    if isinstance(value, bool):
+        return "bool", value
+    if isinstance(value, int) and -2**63 <= value < 2**63:
+        return "int", value
+    if isinstance(value, float):
+        return "float", value
+    text = getattr(value, "__name__", None) or str(value)
+    return "str", type(value).__name__ if " at 0x" in text else text
+
+
+def _recording():
+    """Null before PyTorch is imported: it may import Triton itself."""
+    recording = attach._recording
+    return recording if recording is not None and recording.attached else None
+
+
+def watch_triton(module):
+    cls = module.JITFunction
+    original = cls.run
+
+    @functools.wraps(original)
+    def run(kernel, *args, **kwargs):
+        recording = _recording()
+        if recording is None:
+            return original(kernel, *args, **kwargs)
+        return recording.kernels.launch(original, kernel, args, kwargs)
+
+    cls.run = run
+
+
+def watch_tuning(cls, *names):
+    """Methods that try kernels out, as often as that takes: none of it is the program's computation."""
+    for name in names:
+        if hasattr(cls, name):
+            setattr(cls, name, _without_records(getattr(cls, name)))
+
+
+def _without_records(original):
+    @functools.wraps(original)
+    def call(*args, **kwargs):
+        recording = _recording()
+        if recording is None:
+            return original(*args, **kwargs)
+        with _Excluded(True):
+            result = original(*args, **kwargs)
+        recording.probe.repro_check_unseen_writes(_TUNED)
+        return result
+
+    return call
+
+
+def watch_graphs(recording):
+    """While a CUDA graph is made nothing is computed, and nothing may be read; when it is run no operator is called."""
+    cls = getattr(getattr(recording.torch.cuda, "graphs", None), "CUDAGraph", None)
+    if cls is None:
+        return
+    begin, end, replay = cls.capture_begin, cls.capture_end, cls.replay
+    thread = recording.thread
+
+    def leave():
+        for held in thread.__dict__.pop("making_graph", ()):
+            held.__exit__()
+            thread.unread = False
+            recording.probe.repro_check_unseen_writes(_GRAPH_MADE)
+
+    @functools.wraps(begin)
+    def capture_begin(graph, *args, **kwargs):
+        if recording.attached and not recording.is_unread():
+            held = _Excluded(True)
+            held.__enter__()
+            thread.making_graph, thread.unread = [held], True
+        try:
+            return begin(graph, *args, **kwargs)
+        except BaseException:
+            leave()
+            raise
+
+    @functools.wraps(end)
+    def capture_end(graph):
+        try:
+            return end(graph)
+        finally:
+            leave()
+
+    @functools.wraps(replay)
+    def run_again(graph):
+        result = replay(graph)
+        if recording.attached:
+            recording.probe.repro_check_unseen_writes(_GRAPH_RUN)
+        return result
+
+    cls.capture_begin, cls.capture_end, cls.replay = capture_begin, capture_end, run_again
+
+
+def watch_memory(recording):
+    """Whoever is handed the memory of a tensor may write it at any time. NumPy is noticed by the engine."""
+    torch = recording.torch
+
+    def share(tensor):
+        if recording.attached and not recording.ended and is_tensor(tensor):
+            recording.probe.repro_check_shared(recording.ctypes.c_void_p(tensor._cdata))
+
+    def handing_out(original):
+        tell = _guarded(share)
+
+        @functools.wraps(original)
+        def call(tensor, *args, **kwargs):
+            result = original(tensor, *args, **kwargs)
+            tell(tensor)
+            return result
+
+        return call
+
+    if hasattr(torch.Tensor, "__dlpack__"):
+        torch.Tensor.__dlpack__ = handing_out(torch.Tensor.__dlpack__)
+    torch.utils.dlpack.to_dlpack = handing_out(torch.utils.dlpack.to_dlpack)
+    if hasattr(torch, "to_dlpack"):
+        torch.to_dlpack = torch.utils.dlpack.to_dlpack
+    handed = torch.Tensor.__cuda_array_interface__
+    torch.Tensor.__cuda_array_interface__ = property(handing_out(handed.fget), doc=handed.__doc__)
