@@ -622,8 +622,9 @@ std::optional<OpPrints> op_prints(const core::OpRecord& record) {
   for (const core::Value& value : record.results) results.put(value);
   bool has_result = has_scalar_results(record);
   for (const core::TensorRecord& tensor : record.tensors) {
-    if (tensor.state == ContentState::kExcluded || has_unread_values(tensor)) return std::nullopt;
     const bool is_input = core::is_input(tensor);
+    if (is_input && core::is_room(*record.op, tensor.slot)) continue;
+    if (tensor.state == ContentState::kExcluded || has_unread_values(tensor)) return std::nullopt;
     (is_input ? inputs : results).put(tensor);
     has_result = has_result || (!is_input && tensor.state == ContentState::kHashed);
   }

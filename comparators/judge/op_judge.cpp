@@ -182,16 +182,8 @@ class OpComparison {
     add_one_sided(left, right, found_.inputs);
   }
 
-  /// Memory that LibTorch's operator was given for its result, `mul.out(a, b, out=memory)`: what it
-  /// holds before is read by nobody.
-  [[nodiscard]] bool is_room(const TensorRecord& input) const {
-    const core::OperatorInfo& op = *baseline_.op;
-    return op.name.starts_with("aten::") && op.overload.ends_with("out") &&
-           (input.slot == "out" || input.slot.starts_with("out."));
-  }
-
   void compare_input(const TensorRecord& b, const TensorRecord& c) {
-    if (is_room(b)) return;
+    if (core::is_room(*baseline_.op, b.slot)) return;
     if (b.strides != c.strides) found_.input_strides_differ = true;
     if (judge_.same_algorithm() && plainly_equal(b, c)) return;
     const Choice choice = judge_.rules().choose_for_input(baseline_, b);

@@ -40,7 +40,7 @@ enum class ContentState : std::uint8_t {
   kNone = 2,       ///< there are no values (meta), or they cannot be read (opaque)
   kUndefined = 3,  ///< an undefined tensor: equal to undefined only
   kComposite = 4,  ///< sparse, nested: the values are in the records that follow, `<slot>.values`
-  kExcluded = 5,   ///< left out by dump.include / dump.exclude or a limit: compared by nobody
+  kExcluded = 5,   ///< left out by dump.include / dump.exclude or a limit, or read by nobody
 };
 
 /// `hashed`, `uninitialised`, ...: as JSON output and the fixtures of the tests spell it.

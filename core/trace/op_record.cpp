@@ -188,4 +188,9 @@ bool takes_no_values(std::string_view base, std::string_view argument) noexcept 
          (argument == "other" && (base == "to" || base.ends_with("_as")));
 }
 
+bool is_room(const OperatorInfo& op, std::string_view argument) noexcept {
+  return op.name.starts_with("aten::") && op.overload.ends_with("out") &&
+         (argument == "out" || argument.starts_with("out."));
+}
+
 }  // namespace repro_check::core

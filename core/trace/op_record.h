@@ -205,4 +205,8 @@ bool hands_out_memory(std::string_view base) noexcept;
 /// @param base  name of the operator without its namespace
 bool takes_no_values(std::string_view base, std::string_view argument) noexcept;
 
+/// Whether an operator of LibTorch is given the argument as memory for its result, as in
+/// `mul.out(a, b, out=memory)`: what that holds before is read by nobody.
+bool is_room(const OperatorInfo& op, std::string_view argument) noexcept;
+
 }  // namespace repro_check::core

@@ -1091,6 +1091,9 @@ void Capture::fill_inputs(const Call& call, Frame& frame) {
                        plan.running_stats.end();
     written = argument.written || statistic;
     order.reads = !written && !argument.unread && !plan.view;
+    // Whoever keeps the bytes may want to call it again.
+    order.excluded =
+        frame.excluded || (argument.room && options_.level != core::DumpLevel::kTensor);
     build_value(arguments[i],
                 argument.meaning,
                 argument.name,

@@ -247,6 +247,9 @@ OperatorPlan& OperatorPlans::find(const c10::OperatorHandle& op) {
   info->name = schema.name();
   info->overload = schema.overload_name();
   info->seeded = op.hasTag(at::Tag::nondeterministic_seeded) || draws_untagged(base, *fresh);
+  for (ArgumentPlan& argument : fresh->arguments) {
+    argument.room = core::is_room(*info, argument.name);
+  }
   fresh->full_name = info->full_name();
   fresh->info = std::move(info);
   fresh->effect = effect_of(base, op);

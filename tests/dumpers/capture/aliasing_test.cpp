@@ -357,5 +357,22 @@ DOCTEST_TEST_CASE("at every depth two equal runs have equal digests, fresh memor
   }
 }
 
+DOCTEST_TEST_CASE("memory for a result is read where its bytes are kept, and else by nobody") {
+  const at::Tensor x = at::ones({4});
+  for (const core::DumpLevel level : {core::DumpLevel::kDigest, core::DumpLevel::kTensor}) {
+    at::Tensor memory = at::full({4}, 5.0);
+    const Trace trace = record(options_for(core::DumpDepth::kTop, level), [&] {
+      at::mul_out(memory, x, x);
+      at::neg(memory);
+    });
+    const core::OpRecord& made = trace.only("aten::mul");
+    const bool kept = level == core::DumpLevel::kTensor;
+    DOCTEST_CHECK((input(made, "out").state == core::ContentState::kHashed) == kept);
+    DOCTEST_CHECK((input(made, "out").state == core::ContentState::kExcluded) == !kept);
+    DOCTEST_CHECK(output(made, "0").digest == digest_of(x));
+    DOCTEST_CHECK(input(trace.only("aten::neg"), "self").digest == digest_of(x));
+  }
+}
+
 }  // namespace
 }  // namespace repro_check::capture
