@@ -12,6 +12,10 @@ _TUNED = b"kernels were tuned by timing them: which variant is taken may differ 
 _UNDEFINED = b"a kernel of Triton was not recorded: no operator could be made for its arguments"
 
 
+# What as_tensor() and asarray() make a tensor of that nobody else has, or hand back.
+_COPIED = (bool, int, float, complex, list, tuple)
+
+
 class Kernels:
     """Of Triton, as operators: `triton::NAME`, with all that the kernel was given as arguments. What it writes is
     found out by what is in the tensors afterwards."""
@@ -174,28 +178,44 @@ def watch_graphs(recording):
 
 
 def watch_memory(recording):
-    """Whoever is handed the memory of a tensor may write it at any time. NumPy is noticed by the engine."""
-    torch = recording.torch
+    """Who has the memory of a tensor may write it at any time."""
+    torch, compiling = recording.torch, recording.compiling
 
     def share(tensor):
         if recording.attached and not recording.ended and is_tensor(tensor):
             recording.probe.repro_check_shared(recording.ctypes.c_void_p(tensor._cdata))
 
-    def handing_out(original):
-        tell = _guarded(share)
+    tell = _guarded(share)
 
+    def giving(original):
         @functools.wraps(original)
         def call(tensor, *args, **kwargs):
             result = original(tensor, *args, **kwargs)
-            tell(tensor)
+            if not compiling():
+                tell(tensor)
             return result
 
         return call
 
-    if hasattr(torch.Tensor, "__dlpack__"):
-        torch.Tensor.__dlpack__ = handing_out(torch.Tensor.__dlpack__)
-    torch.utils.dlpack.to_dlpack = handing_out(torch.utils.dlpack.to_dlpack)
-    if hasattr(torch, "to_dlpack"):
-        torch.to_dlpack = torch.utils.dlpack.to_dlpack
+    def taking(original):
+        @functools.wraps(original)
+        def call(*args, **kwargs):
+            made = original(*args, **kwargs)
+            if not compiling() and (not args or type(args[0]) not in _COPIED):
+                tell(made)
+            return made
+
+        return call
+
+    dlpack, reductions = torch.utils.dlpack, torch.multiprocessing.reductions
+    for place, kind, names in ((torch.Tensor, giving, ("numpy", "share_memory_", "__dlpack__")),
+                               (torch, taking, ("from_numpy", "frombuffer", "as_tensor", "asarray")),
+                               (reductions, taking, ("rebuild_tensor",)),
+                               (dlpack, giving, ("to_dlpack",)), (dlpack, taking, ("from_dlpack",))):
+        for name in names:
+            if hasattr(place, name):
+                setattr(place, name, kind(getattr(place, name)))
+            if place is dlpack and hasattr(torch, name):
+                setattr(torch, name, getattr(dlpack, name))
     handed = torch.Tensor.__cuda_array_interface__
-    torch.Tensor.__cuda_array_interface__ = property(handing_out(handed.fget), doc=handed.__doc__)
+    torch.Tensor.__cuda_array_interface__ = property(giving(handed.fget), doc=handed.__doc__)

@@ -117,25 +117,32 @@ class Memory(Exec):
     def test_what_numpy_writes_is_read_anew(self):
         self.writes("x.numpy()[0] = value")
 
+    def test_what_is_in_an_array_that_a_tensor_was_made_of(self):
+        for tensor in ("torch.from_numpy(array)", "torch.as_tensor(array)"):
+            self.writes("array[0] = value", "numpy.ones(4, dtype=numpy.float32)", tensor,
+                        "no recorded operator made it: the program did")
+
     @unittest.skipUnless(hasattr(torch.Tensor, "__dlpack__"), "an old release")
     def test_what_a_view_of_another_library_writes_is_read_anew(self):
         self.writes("torch.from_dlpack(x).fill_(value)")
 
-    def writes(self, line):
+    def writes(self, line, made="None", tensor="torch.ones(4)",
+               said="something changed the value in between without being recorded"):
         """A write between two operators that read the same tensor."""
         file = self.program(f"""
-            import sys, torch
+            import numpy, sys, torch
             value = float(sys.argv[1])
-            x = torch.ones(4)
+            array = {made}
+            x = {tensor}
             (x * 2).tolist()
             {line}
             (x + 3).tolist()
             """)
-        self.python("A", file, "1.5")
-        self.python("B", file, "2.5")
+        self.python("A", file, "1.5", flags=("--force",))
+        self.python("B", file, "2.5", flags=("--force",))
         report = self.compare("A", "B", 1)
         add = next(each for each in report["divergences"]["items"] if each["key"]["operator"].startswith("aten::add"))
-        self.assertIn("something changed the value in between without being recorded", str(add["cause"]))
+        self.assertIn(said, str(add["cause"]))
 
 
 class Graphs(Exec):

@@ -117,8 +117,7 @@ struct StorageEntry {
   /// Memory a kernel made for itself, first met as an argument of a call of its own: it holds what
   /// the kernel computed there, or nothing yet. Only being read tells.
   bool foreign = false;
-  /// Somebody else may write it past all operators: LibTorch keeps a storage from being resized
-  /// when NumPy, another process or a file has its memory. No digest of it lasts.
+  /// NumPy or another process has it too, and may write it past all operators: no digest lasts.
   bool shared = false;
   /// Of memory just handed out, to notice when it is filled without an operator (a list turned into
   /// a tensor); empty where it cannot be read.

@@ -448,7 +448,6 @@ void TensorRecorder::add_strided(const at::Tensor& tensor,
   const std::int64_t next_number = storages_.next_number();
   StorageEntry& entry = storages_.find(storage);
   if (!tensor.is_meta()) entry.notice_memory(*storage.unsafeGetStorageImpl());
-  if (unseen_writes_ && !storage.unsafeGetStorageImpl()->resizable()) entry.shared = true;
   const bool inner = entry.number >= order.first_inner;
   // A kernel's own, or shown by `set_`, which Python allocated and may still have to fill.
   const bool is_input = order.role == core::TensorRole::kInput;
