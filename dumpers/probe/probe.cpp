@@ -133,10 +133,11 @@ class Recording {
     for (std::string& text : capture_->warnings()) manifest_.warnings.push_back(std::move(text));
     capture_.reset();  // waits for threads that are inside of an operator
     // Not before: a team of threads that is there before the program forks can hang its children.
-    for (core::EnvironmentFact& fact : capture::probe_numbers(manifest_.device)) {
+    for (core::EnvironmentFact& fact : capture::probe_numbers("cpu")) {
       manifest_.environment.push_back(std::move(fact));
     }
     manifest_.seconds = std::chrono::duration<double>(Clock::now() - begun_).count();
+    if (!counts.accelerator.empty()) manifest_.device = counts.accelerator;
     summarise(counts);
     sink_->finish(manifest_);
   }

@@ -185,6 +185,9 @@ def _facts():
         yield "unpinned.hash", "of strings, and with it the order of sets: PYTHONHASHSEED is not set"
     for name, (count, first, last) in _set_by_program.items():
         yield f"set.{name}", first if count == 1 else f"{first}, {count} calls, the last {last}"
+    cuda = _recording.torch.cuda
+    if cuda.is_initialized():
+        yield "gpu.names", ", ".join(cuda.get_device_name(number) for number in range(cuda.device_count()))
 
 
 class _Nothing:
@@ -1024,7 +1027,7 @@ class _Recording:
             _guarded(self.checkpoints.at_end)()
         self.ended = True
         if self.failure is None:
-            for name, text in _facts():
+            for name, text in _guarded(lambda: list(_facts()))() or ():
                 self.probe.repro_check_fact(name.encode(), text.encode(errors="replace"))
             _unpinned.clear()
             _pinned.clear()

@@ -11,7 +11,6 @@ _GRAPH_RUN = b"CUDA graphs were run: operators inside are not recorded, what the
 _TUNED = b"kernels were tuned by timing them: which variant is taken may differ from run to run"
 _UNDEFINED = b"a kernel of Triton was not recorded: no operator could be made for its arguments"
 
-
 # What as_tensor() and asarray() make a tensor of that nobody else has, or hand back.
 _COPIED = (bool, int, float, complex, list, tuple)
 
@@ -24,7 +23,7 @@ class Kernels:
         self._recording = recording
         self._torch = recording.torch
         self._library = None
-        self._operators = {}  # by name and overload; None where there can be none
+        self._operators = {}  # by name and schema; None where there can be none
 
     def launch(self, run, kernel, args, kwargs):
         """Runs the kernel, inside of its operator."""
@@ -54,18 +53,19 @@ class Kernels:
         if not callable(grid):
             named.append(("grid", str(grid)))
         typed = [(name, *_as_argument(value)) for name, value in named]
-        name, overload = kernel.fn.__name__, "".join(kind[0].lower() for _, kind, _ in typed)
-        if (name, overload) not in self._operators:
-            self._operators[name, overload] = None
-            arguments = [f"{kind} {argument}" for argument, kind, _ in typed]
-            tensors = [argument for argument in arguments if argument.startswith("Tensor ")]
-            self._operators[name, overload] = self._define(
-                name, overload, f"({', '.join(arguments)}) -> ({', '.join(tensors)})")
-        return self._operators[name, overload], [value for _, _, value in typed]
+        arguments = [f"{kind} {argument}" for argument, kind, _ in typed]
+        tensors = [argument for argument in arguments if argument.startswith("Tensor ")]
+        name, schema = kernel.fn.__name__, f"({', '.join(arguments)}) -> ({', '.join(tensors)})"
+        if (name, schema) not in self._operators:
+            self._operators[name, schema] = None
+            self._operators[name, schema] = self._define(name, "".join(kind[0].lower() for _, kind, _ in typed), schema)
+        return self._operators[name, schema], [value for _, _, value in typed]
 
     def _define(self, name, overload, schema):
         if self._library is None:
             self._library = self._torch.library.Library("triton", "FRAGMENT")
+        while hasattr(self._torch.ops.triton, name) and overload in getattr(self._torch.ops.triton, name).overloads():
+            overload += "_"  # another kernel of that name
         self._library.define(f"{name}.{overload}{schema}")
         thread = self._recording.thread
 

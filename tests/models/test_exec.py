@@ -402,10 +402,12 @@ class Training(Exec):
             total = torch.zeros(())
             for number in range(50):
                 total += torch.tensor([float(number % 3), 0.0]).detach().sum()
+                total += torch.tensor([number]).to(torch.float32).sum()
             print(total.item())
             """)
         for name in "ABC":
             self.python(name, file)
+        self.assertNotIn("nobody has written", self.tool("diff", "A", "B").stdout)
         self.compare("A", "B", 0)
         self.compare("A", "C", 0)
 

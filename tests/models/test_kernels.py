@@ -52,6 +52,10 @@ KERNELS = """
     def double(x, out, n, BLOCK):
         for i in range(n):
             out[i] = 2 * x[i] + (extra if i == 3 else 0)
+    def another():
+        def double(y, out, n, BLOCK):
+            out[0] = y[0]
+        return JITFunction(double)
     @JITFunction
     def halve(weight):
         for i in range(8):
@@ -63,6 +67,7 @@ KERNELS = """
         def forward(self, x):
             out = torch.empty_like(x)
             made = double[(4,)](x, out, 8, BLOCK=256)
+            another()[(1,)](x, torch.empty(8), 8, BLOCK=1)
             y = out * self.weight
             halve[(1,)](self.weight)
             Autotuner(halve)[(1,)](self.weight)
@@ -92,14 +97,16 @@ class Triton(Exec):
             self.assertEqual(self.python(name, self.file, "0").stdout, bare)
         self.assert_reproducible(self.compare("A", "B", 0), 10)
         launched = [record for record in self.records("A") if record["operator"].startswith("triton::")]
-        self.assertEqual([record["operator"].split(".")[0] for record in launched], ["triton::double", *["triton::halve"] * 2] * 2)
+        self.assertEqual([record["operator"].split(".")[0] for record in launched], ["triton::double", "triton::double", "triton::halve", "triton::halve"] * 2)
+        self.assertEqual(launched[1]["operator"], launched[0]["operator"] + "_")
+        self.assertEqual(launched[1]["arguments"][0]["name"], "y")
         line = 1 + self.file.read_text(encoding="utf-8").split("\n").index(
             "        made = double[(4,)](x, out, 8, BLOCK=256)")
         shown = self.tool("inspect", "A", "--op", str(launched[0]["index"])).stdout
         for text in (f"program.py:{line} in forward", "module     (root) (Model)", "argument   BLOCK = 256", 'grid = "(4,)"',
                      "output     out = float32 [8]", "in:out, out:out share storage"):
             self.assertIn(text, shown)
-        self.assertIn("num_warps = 8", self.tool("inspect", "A", "--op", str(launched[2]["index"])).stdout)
+        self.assertIn("num_warps = 8", self.tool("inspect", "A", "--op", str(launched[3]["index"])).stdout)
 
     def test_what_a_kernel_makes_is_its_own(self):
         self.python("A", self.file, "0")

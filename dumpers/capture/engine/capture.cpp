@@ -565,6 +565,7 @@ CaptureCounts Capture::counts() const {
   const std::lock_guard<std::mutex> lock(mutex_);
   CaptureCounts counts = counts_;
   counts.hashed_bytes = tensors_.hashed_bytes();
+  counts.accelerator = tensors_.accelerator();
   return counts;
 }
 
@@ -912,6 +913,9 @@ class Capture::OutputVisitor {
     return index;
   }
 
+  /// Whether a result has the memory of an argument.
+  [[nodiscard]] bool shows_given() const { return shows_given_; }
+
   /// Arguments that were written and are not among the results.
   void add_written() {
     if (frame_.plan->effect == StorageEffect::kMetadata) return;
@@ -954,6 +958,7 @@ class Capture::OutputVisitor {
   /// @return false when the storage is an argument's and the schema is silent about it
   bool note_storage(const c10::Storage& storage) {
     const bool is_input = was_given(frame_, storage);
+    shows_given_ = shows_given_ || is_input;
     if (frame_.plan->shows_written) return true;
     // `set_` shows what a storage already holds.
     if (frame_.plan->effect == StorageEffect::kMetadata) return result_->aliases;
@@ -977,6 +982,7 @@ class Capture::OutputVisitor {
   Capture& capture_;
   Frame& frame_;
   const ResultPlan* result_ = nullptr;
+  bool shows_given_ = false;
   RecordingOrder order_;
   std::vector<const c10::TensorImpl*> seen_;
 };
@@ -1059,6 +1065,7 @@ void Capture::fill_inputs(const Call& call, Frame& frame) {
   frame.input_storages.clear();
   frame.written.clear();
   frame.watched.clear();
+  frame.unfilled.clear();
   const OperatorPlan& plan = *frame.plan;
   const c10::IValue* arguments = arguments_of(plan, call.stack);
   const bool running = updates_running_stats(plan, arguments);
@@ -1074,6 +1081,11 @@ void Capture::fill_inputs(const Call& call, Frame& frame) {
     const std::size_t index = tensors_.add(tensor, slot, order, frame.tensors);
     if (tensor.defined()) {
       frame.watch(tensor, version, index);
+      const bool is_unfilled = frame.tensors[index].state == core::ContentState::kUninitialised &&
+                               form_of(tensor) == TensorForm::kStrided;
+      if (is_unfilled && plan.view && options_.unseen_writes) {
+        frame.unfilled.push_back({tensor, index});
+      }
       for_each_storage(tensor, [&](const c10::Storage& storage) {
         frame.input_storages.push_back(storage.unsafeGetStorageImpl());
       });
@@ -1183,6 +1195,12 @@ void Capture::fill_outputs(const Call& call, Frame& frame) {
                 frame.record.results[i]);
   }
   if (!gives_later(plan)) visitor.add_written();
+  // `to` and its like show what they are given, or read it.
+  for (const UnfilledArgument& argument : frame.unfilled) {
+    if (visitor.shows_given()) break;
+    tensors_.read_filled(argument.tensor, frame.keep_bytes, frame.tensors[argument.record]);
+  }
+  frame.unfilled.clear();
   note_raced(frame.record);
 }
 

@@ -41,6 +41,7 @@ struct CaptureCounts {
   std::uint64_t unseen_insides = 0;
   /// Under verify_inputs: inputs that had changed though no recorded operator wrote them.
   std::uint64_t stale_inputs = 0;
+  std::string accelerator;  ///< on which the first tensor was that was not in host memory
 };
 
 }  // namespace repro_check::capture

@@ -44,6 +44,12 @@ struct WatchedArgument {
   std::size_t record = 0;  ///< position among the frame's tensors
 };
 
+/// An argument that nobody is known to have written, of an operator that may show it or copy it.
+struct UnfilledArgument {
+  at::Tensor tensor;
+  std::size_t record = 0;  ///< position among the frame's tensors
+};
+
 /// One recorded call while it runs. Kept by its plan afterwards, so that the next call of the same
 /// operator finds every string and vector at its size.
 struct Frame : core::Pinned {
@@ -62,6 +68,7 @@ struct Frame : core::Pinned {
   std::vector<const c10::StorageImpl*> input_storages;
   std::vector<WrittenArgument> written;
   std::vector<WatchedArgument> watched;
+  std::vector<UnfilledArgument> unfilled;
   GeneratorSnapshot before;
   bool excluded = false;
   bool filled = false;            ///< what it allocates is written next, without an operator

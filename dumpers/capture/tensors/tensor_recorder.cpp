@@ -398,6 +398,7 @@ std::size_t TensorRecorder::add(const at::Tensor& tensor,
     return index;
   }
   fill_kind(tensor, form, record);
+  if (accelerator_.empty() && !tensor.is_cpu() && !tensor.is_meta()) accelerator_ = record.device;
   switch (form) {
     case TensorForm::kStrided:
       set_numbers(tensor.sizes(), record.shape);
@@ -437,6 +438,16 @@ void TensorRecorder::note_number(const at::Tensor& tensor, core::TensorRecord& r
   record.stats = core::tensor_stats(record.dtype, content->bytes.bytes());
   record.counted.reset();
   record.stored = record.stored || store_bytes(content->bytes, record);
+}
+
+void TensorRecorder::read_filled(const at::Tensor& tensor,
+                                 bool keep_bytes,
+                                 core::TensorRecord& record) {
+  StorageEntry& entry = storages_.find(tensor.unsafeGetTensorImpl()->unsafe_storage());
+  entry.take_as_written();
+  RecordingOrder order;
+  order.keep_bytes = keep_bytes;
+  fill_content(tensor, &entry, order, record);
 }
 
 void TensorRecorder::add_strided(const at::Tensor& tensor,

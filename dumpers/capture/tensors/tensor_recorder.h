@@ -152,8 +152,14 @@ class TensorRecorder {
   /// Of a tensor of one element, statistics (they are its number) and bytes at every level.
   void note_number(const at::Tensor& tensor, core::TensorRecord& record);
 
+  /// Of memory that somebody filled without an operator: it has been read after all.
+  /// @param record  of it as an argument
+  void read_filled(const at::Tensor& tensor, bool keep_bytes, core::TensorRecord& record);
+
   StorageTable& storages() noexcept { return storages_; }
   [[nodiscard]] std::uint64_t hashed_bytes() const noexcept { return hashed_bytes_; }
+  /// Where the first tensor was that was not in host memory: `cuda:0`; empty = none was.
+  [[nodiscard]] const std::string& accelerator() const noexcept { return accelerator_; }
 
   /// Slots whose content had changed though the cache thought it had not; emptied by the call.
   std::vector<std::string> take_stale() { return std::exchange(stale_, {}); }
@@ -191,6 +197,7 @@ class TensorRecorder {
 
   core::DumpLevel level_;
   bool unseen_writes_;
+  std::string accelerator_;
   core::DumpSink* sink_;
   StorageTable storages_;
   std::uint64_t hashed_bytes_ = 0;
