@@ -57,6 +57,7 @@ def _hook_imports(**more):
     _hooks["torch"] = _on_torch
     _hooks["torch.utils.data.dataloader"] = _on_dataloader
     _hooks["concurrent.futures.thread"] = _on_executor
+    _hooks["multiprocessing.pool"] = _on_pool
     _hooks["torch.distributed.distributed_c10d"] = _on_distributed
     _hooks["torch.nn.parallel.distributed"] = _on_wrapper
     _hooks["torch.distributed.tensor._api"] = _hooks["torch.distributed._tensor.api"] = _on_dtensor
@@ -302,19 +303,49 @@ def _on_executor(module):
             item._repro_check_lane = _recording.fork_lane()
 
     def run_in_lane(item, *args, **kwargs):
-        if item._repro_check_lane is not None:
-            _recording.probe.repro_check_end_thread()
-            _recording.probe.repro_check_begin_thread(item._repro_check_lane)
-        return run(item, *args, **kwargs)
+        lane = item._repro_check_lane
+        return (run if lane is None else _in_lane(lane, run))(item, *args, **kwargs)
 
     cls.__init__, cls.run = __init__, run_in_lane
 
 
+def _on_pool(module):
+    """The same of `ThreadPool`, whose pieces of work are what it puts before its threads."""
+    cls = module.ThreadPool
+    original = cls._setup_queues
+
+    @_guarded
+    def with_lane(task):
+        if task is None or _recording is None or not _recording.attached:
+            return task
+        job, number, function, args, kwargs = task
+        return job, number, _in_lane(_recording.fork_lane(), function), args, kwargs
+
+    def _setup_queues(pool):
+        original(pool)
+        put = pool._quick_put
+        pool._quick_put = lambda task: put(with_lane(task) or task)
+
+    cls._setup_queues = _setup_queues
+
+
+def _in_lane(lane, function):
+    """`function`, in a lane of its own, whichever thread calls it."""
+
+    def call(*args, **kwargs):
+        _recording.probe.repro_check_end_thread()
+        _recording.probe.repro_check_begin_thread(lane)
+        return function(*args, **kwargs)
+
+    return call
+
+
 def _is_of_pool(function):
     """Whether a thread that is about to start is one of a pool, and does nothing but what the pool is given."""
-    pools = sys.modules.get("concurrent.futures.thread")
-    thread = getattr(function, "__self__", None)
-    return pools is not None and getattr(thread, "_target", None) is pools._worker
+    target = getattr(getattr(function, "__self__", None), "_target", None)
+    return target is not None and any(
+        target is getattr(sys.modules.get(module), name, None)
+        for module, name in (("concurrent.futures.thread", "_worker"), ("multiprocessing.pool", "worker")))
 
 
 def _on_dataloader(module):

@@ -451,6 +451,7 @@ class Training(Exec):
         file = self.program("""
             import asyncio
             from concurrent.futures import ThreadPoolExecutor
+            from multiprocessing.pool import ThreadPool
             import torch
             torch.set_num_threads(1)
             model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU())
@@ -462,6 +463,8 @@ class Training(Exec):
             async def serve():
                 return await asyncio.gather(*(asyncio.to_thread(work, number) for number in range(8)))
             print(asyncio.run(serve()))
+            with ThreadPool(3) as pool:
+                print(pool.map(work, range(20)), pool.apply_async(work, (3,)).get())
             """)
         for number in range(3):
             self.python(f"{number}", file)
