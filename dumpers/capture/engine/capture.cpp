@@ -1081,11 +1081,10 @@ void Capture::fill_inputs(const Call& call, Frame& frame) {
     const std::size_t index = tensors_.add(tensor, slot, order, frame.tensors);
     if (tensor.defined()) {
       frame.watch(tensor, version, index);
-      const bool is_unfilled = frame.tensors[index].state == core::ContentState::kUninitialised &&
+      const bool is_unfilled = plan.view && options_.unseen_writes && !order.excluded &&
+                               frame.tensors[index].state == core::ContentState::kUninitialised &&
                                form_of(tensor) == TensorForm::kStrided;
-      if (is_unfilled && plan.view && options_.unseen_writes) {
-        frame.unfilled.push_back({tensor, index});
-      }
+      if (is_unfilled) frame.unfilled.push_back({tensor, index});
       for_each_storage(tensor, [&](const c10::Storage& storage) {
         frame.input_storages.push_back(storage.unsafeGetStorageImpl());
       });
@@ -1196,8 +1195,8 @@ void Capture::fill_outputs(const Call& call, Frame& frame) {
   }
   if (!gives_later(plan)) visitor.add_written();
   // `to` and its like show what they are given, or read it.
+  if (visitor.shows_given()) frame.unfilled.clear();
   for (const UnfilledArgument& argument : frame.unfilled) {
-    if (visitor.shows_given()) break;
     tensors_.read_filled(argument.tensor, frame.keep_bytes, frame.tensors[argument.record]);
   }
   frame.unfilled.clear();
