@@ -119,6 +119,7 @@ class JsonWriter {
   }
   /// A member that says what others say already: nobody reads it.
   template <typename Make>
+  // NOLINTNEXTLINE(modernize-use-nodiscard): it hands itself on to the next member
   const JsonWriter& derived(std::string_view key, Make make) const {
     Json made = make();
     (*out_)[std::string(key)] = std::move(made);
@@ -170,6 +171,7 @@ class JsonReader {
     return json().contains(std::string(key)) ? (*this)(key, value) : *this;
   }
   template <typename Make>
+  // NOLINTNEXTLINE(modernize-use-nodiscard): it hands itself on to the next member
   const JsonReader& derived(std::string_view /*key*/, Make /*make*/) const {
     return *this;
   }

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <tuple>
 #include <utility>
 
 #include "core/text/short_text.h"
@@ -252,7 +253,7 @@ CachedDigest* StorageEntry::find(const at::Tensor& tensor) {
   return nullptr;
 }
 
-const CachedDigest* StorageEntry::find_same_bytes(const at::Tensor& tensor) const {
+CachedDigest* StorageEntry::take_same_bytes(const at::Tensor& tensor) {
   if (digests.empty() || !tensor.is_contiguous()) return nullptr;
   const std::int64_t version = version_of(*tensor.unsafeGetTensorImpl());
   for (const CachedDigest& cached : digests) {
@@ -261,7 +262,12 @@ const CachedDigest* StorageEntry::find_same_bytes(const at::Tensor& tensor) cons
         cached.negated != tensor.is_neg()) {
       continue;
     }
-    if (c10::multiply_integers(cached.sizes) == tensor.numel()) return &cached;
+    if (c10::multiply_integers(cached.sizes) != tensor.numel()) continue;
+    const auto [digest, stats, counted] = std::tuple(cached.digest, cached.stats, cached.counted);
+    CachedDigest& taken = remember(tensor, digest, version);
+    taken.stats = stats;
+    taken.counted = counted;
+    return &taken;
   }
   return nullptr;
 }

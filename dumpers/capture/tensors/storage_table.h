@@ -133,8 +133,9 @@ struct StorageEntry {
 
   /// The entry for `tensor` as it is now, or null.
   CachedDigest* find(const at::Tensor& tensor);
-  /// Another contiguous view of the same bytes: digest and statistics do not depend on shape.
-  [[nodiscard]] const CachedDigest* find_same_bytes(const at::Tensor& tensor) const;
+  /// Remembers what is known of another contiguous view of the same bytes, or gives null: digest
+  /// and statistics do not depend on shape.
+  CachedDigest* take_same_bytes(const at::Tensor& tensor);
   /// @param version  of the tensor before its content was read: who writes it meanwhile makes the
   ///                 digest one of nothing
   CachedDigest& remember(const at::Tensor& tensor,

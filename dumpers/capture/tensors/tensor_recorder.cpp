@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <optional>
 #include <string_view>
-#include <tuple>
 
 #include "core/digest/digest.h"
 #include "core/tensor/tensor_stats.h"
@@ -245,8 +244,7 @@ at::Tensor on_host(const at::Tensor& tensor) {
   const bool pins = tensor.is_cuda() && tensor.layout() == c10::Layout::Strided &&
                     tensor.nbytes() >= kWorthPinning && tensor.nbytes() <= kMostPinned;
   if (!pins) return tensor.to(at::kCPU);
-  const at::Tensor host =
-      at::empty_like(tensor, tensor.options().device(at::kCPU).pinned_memory(true));
+  at::Tensor host = at::empty_like(tensor, tensor.options().device(at::kCPU).pinned_memory(true));
   host.copy_(tensor);
   return host;
 }
@@ -556,15 +554,7 @@ void TensorRecorder::fill_content(const at::Tensor& tensor,
   const std::int64_t version = version_of(*tensor.unsafeGetTensorImpl());
   const bool verify = order.verify || (entry != nullptr && entry->shared);
   CachedDigest* cached = entry != nullptr ? entry->find(tensor) : nullptr;
-  if (cached == nullptr && entry != nullptr && !verify) {
-    const CachedDigest* same = entry->find_same_bytes(tensor);
-    if (same != nullptr) {
-      const auto [digest, stats, counted] = std::tuple(same->digest, same->stats, same->counted);
-      cached = &entry->remember(tensor, digest, version);
-      cached->stats = stats;
-      cached->counted = counted;
-    }
-  }
+  if (cached == nullptr && entry != nullptr && !verify) cached = entry->take_same_bytes(tensor);
   const bool bytes_needed = cached != nullptr && wants_bytes(order) && !cached->stored;
   if (cached != nullptr && !verify && !bytes_needed) {
     fill_summary(*cached, record);
