@@ -143,7 +143,8 @@ def watch_graphs(recording):
     thread = recording.thread
 
     def leave():
-        for held in thread.__dict__.pop("making_graph", ()):
+        held = thread.__dict__.pop("making_graph", None)
+        if held is not None:
             held.__exit__()
             thread.unread = False
             recording.probe.repro_check_unseen_writes(_GRAPH_MADE)
@@ -153,7 +154,7 @@ def watch_graphs(recording):
         if recording.attached and not recording.is_unread():
             held = _Excluded(True)
             held.__enter__()
-            thread.making_graph, thread.unread = [held], True
+            thread.making_graph, thread.unread = held, True
         try:
             return begin(graph, *args, **kwargs)
         except BaseException:
