@@ -1081,7 +1081,8 @@ void Capture::fill_inputs(const Call& call, Frame& frame) {
     const std::size_t index = tensors_.add(tensor, slot, order, frame.tensors);
     if (tensor.defined()) {
       frame.watch(tensor, version, index);
-      const bool is_unfilled = plan.view && options_.unseen_writes && !order.excluded &&
+      // What `set_` and `resize_` write shows other memory afterwards.
+      const bool is_unfilled = plan.view && !written && options_.unseen_writes && !order.excluded &&
                                frame.tensors[index].state == core::ContentState::kUninitialised &&
                                form_of(tensor) == TensorForm::kStrided;
       if (is_unfilled) frame.unfilled.push_back({tensor, index});

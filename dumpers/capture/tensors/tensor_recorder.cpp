@@ -570,20 +570,27 @@ void TensorRecorder::fill_content(const at::Tensor& tensor,
     fill_summary(*cached, record);
   } else {
     summarise(content->bytes, record);
-    if (cached != nullptr && cached->digest != record.digest) {
-      if (order.verify) stale_.push_back(record.slot);
-      entry->digests.clear();
-      cached = nullptr;
-    }
-  }
-  if (cached == nullptr && entry != nullptr) {
-    cached = &entry->remember(tensor, record.digest, version);
-    cached->stats = record.stats;
-    cached->counted = record.counted;
+    if (entry != nullptr) cached = &remember(tensor, version, *entry, order, record);
   }
   complete(&content->bytes, cached, order, record);
   // Nobody can say which bytes are there by now.
   if (record.watch == core::InputWatch::kMoved && entry != nullptr) entry->digests.clear();
+}
+
+CachedDigest& TensorRecorder::remember(const at::Tensor& tensor,
+                                       std::int64_t version,
+                                       StorageEntry& entry,
+                                       const RecordingOrder& order,
+                                       const core::TensorRecord& record) {
+  if (CachedDigest* cached = entry.find(tensor)) {
+    if (cached->digest == record.digest) return *cached;
+    if (order.verify) stale_.push_back(record.slot);
+    entry.digests.clear();
+  }
+  CachedDigest& cached = entry.remember(tensor, record.digest, version);
+  cached.stats = record.stats;
+  cached.counted = record.counted;
+  return cached;
 }
 
 void TensorRecorder::complete(const StridedBytes* content,

@@ -183,6 +183,12 @@ class TensorRecorder {
                     StorageEntry* entry,
                     const RecordingOrder& order,
                     core::TensorRecord& record);
+  /// What was just digested. Other bytes than were known: nothing known of the storage holds.
+  CachedDigest& remember(const at::Tensor& tensor,
+                         std::int64_t version,
+                         StorageEntry& entry,
+                         const RecordingOrder& order,
+                         const core::TensorRecord& record);
   void complete(const StridedBytes* content,
                 CachedDigest* cached,
                 const RecordingOrder& order,

@@ -279,6 +279,18 @@ DOCTEST_TEST_CASE("who asks for the form of memory alone does not take it for wr
   DOCTEST_CHECK(input(sink.only("aten::neg"), "self").state == ContentState::kHashed);
 }
 
+DOCTEST_TEST_CASE("what a tensor is made to show was not its content before") {
+  CaptureOptions options = options_for(core::DumpDepth::kTop, core::DumpLevel::kTensor);
+  options.unseen_writes = true;
+  const Trace sink = record(options, [] {
+    const at::Tensor batch = at::ones({32});
+    at::empty({}, at::kFloat).set_(batch.storage());  // as a loader's `elem.new(storage)` does
+    at::neg(batch);
+  });
+  DOCTEST_CHECK(input(sink.only("aten::set_"), "self").state == ContentState::kUninitialised);
+  DOCTEST_CHECK(input(sink.only("aten::neg"), "self").digest == digest_of(at::ones({32})));
+}
+
 DOCTEST_TEST_CASE("what empty returns is uninitialised until an operator writes it") {
   const Trace sink = record(top(), [] {
     at::Tensor x = at::empty({1000});
