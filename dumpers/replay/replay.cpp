@@ -365,6 +365,10 @@ class Arguments {
   [[nodiscard]] at::Tensor make_whole(std::size_t index) const;
   [[nodiscard]] std::int64_t number_of(const core::Symbol& symbol,
                                        capture::IntegerMeaning meaning) const;
+  [[nodiscard]] c10::IValue list_of(const core::ValueList& data,
+                                    const c10::TypePtr& type,
+                                    capture::IntegerMeaning meaning,
+                                    const at::Generator& generator) const;
   /// Packs the weights of a quantised layer again, from the state in the record.
   [[nodiscard]] c10::IValue packed(const core::ValueList& data,
                                    const c10::ClassTypePtr& type,
@@ -450,7 +454,6 @@ c10::IValue Arguments::value(const core::Value& value,
                              const c10::TypePtr& type,
                              capture::IntegerMeaning meaning,
                              const at::Generator& generator) const {
-  if (std::holds_alternative<std::monostate>(value.data)) return {};
   if (const auto optional = type->cast<c10::OptionalType>()) {
     return this->value(value, optional->getElementType(), meaning, generator);
   }
@@ -475,24 +478,31 @@ c10::IValue Arguments::value(const core::Value& value,
           cannot("an argument is a " + data.type + ", of which a record only knows the type",
                  "nothing to be done: replay another operator");
         } else if constexpr (std::is_same_v<T, core::ValueList>) {
-          if (const auto custom = type->cast<c10::ClassType>()) {
-            return packed(data, custom, meaning, generator);
-          }
-          const auto list = type->cast<c10::ListType>();
-          if (!list) {
-            cannot("an argument is a " + type->str() + ", which cannot be made again",
-                   "nothing to be done: replay another operator");
-          }
-          c10::impl::GenericList items(list->getElementType());
-          for (const core::Value& item : data.items) {
-            items.push_back(this->value(item, list->getElementType(), meaning, generator));
-          }
-          return items;
+          return list_of(data, type, meaning, generator);
         } else {
           return data;
         }
       },
       value.data);
+}
+
+c10::IValue Arguments::list_of(const core::ValueList& data,
+                               const c10::TypePtr& type,
+                               capture::IntegerMeaning meaning,
+                               const at::Generator& generator) const {
+  if (const auto custom = type->cast<c10::ClassType>()) {
+    return packed(data, custom, meaning, generator);
+  }
+  const auto list = type->cast<c10::ListType>();
+  if (!list) {
+    cannot("an argument is a " + type->str() + ", which cannot be made again",
+           "nothing to be done: replay another operator");
+  }
+  c10::impl::GenericList items(list->getElementType());
+  for (const core::Value& item : data.items) {
+    items.push_back(value(item, list->getElementType(), meaning, generator));
+  }
+  return items;
 }
 
 std::int64_t Arguments::number_of(const core::Symbol& symbol,
