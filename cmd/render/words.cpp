@@ -112,15 +112,16 @@ const std::string* rank_of_several(const Report& report) {
 }
 
 /// `at step 12, backward, ` of a program, `at step 12 of rank 1, backward, ` of one of several
-/// ranks; empty of a model.
+/// ranks, `at step 12, data, worker 0, ` in one that loads data; empty of a model.
 std::string when_text(const Report& report, const OpDivergence& op) {
   if (report.runs.empty() || !report.runs.front().manifest.is_of_program()) return {};
   const core::OpRecord& record = shown_record(op);
   const std::string* rank = rank_of_several(report);
-  return fmt::format("at step {}{}, {}, ",
+  return fmt::format("at step {}{}, {}, {}",
                      record.step,
                      rank == nullptr ? "" : " of rank " + *rank,
-                     core::phase_name(record.phase));
+                     core::phase_name(record.phase),
+                     core::is_of_worker(record.lane) ? core::lane_text(record.lane) + ", " : "");
 }
 
 void put_at_op(Line& line, const Report& report, const OpDivergence& op) {

@@ -623,7 +623,7 @@ std::optional<OpPrints> op_prints(const core::OpRecord& record) {
   bool has_result = has_scalar_results(record);
   for (const core::TensorRecord& tensor : record.tensors) {
     const bool is_input = core::is_input(tensor);
-    if (is_input && core::is_room(*record.op, tensor.slot)) continue;
+    if (is_input && !core::reads_values(*record.op, tensor.slot)) continue;
     if (tensor.state == ContentState::kExcluded || has_unread_values(tensor)) return std::nullopt;
     (is_input ? inputs : results).put(tensor);
     has_result = has_result || (!is_input && tensor.state == ContentState::kHashed);

@@ -199,13 +199,12 @@ std::optional<Cause> rng_stream(const Case& c) {
   const auto elsewhere = c.evidence.rng.stood_elsewhere(c.call);
   if (!elsewhere.value_or(false)) return std::nullopt;
   std::string parting = c.evidence.rng.parting();
+  const std::uint64_t here = c.evidence.baseline.manifest().seed;
+  const std::uint64_t there = c.evidence.candidate.manifest().seed;
   bool seeds = c.evidence.rng.started_apart();
-  if (parting.empty() &&
-      c.evidence.baseline.manifest().seed != c.evidence.candidate.manifest().seed) {
+  if (parting.empty() && here != there) {
     seeds = true;
-    parting = fmt::format("the generators started apart (seed {} against {})",
-                          c.evidence.baseline.manifest().seed,
-                          c.evidence.candidate.manifest().seed);
+    parting = fmt::format("the generators started apart (seed {} against {})", here, there);
   }
   if (parting.empty()) parting = "its generator stood at another place";
   for (const Difference& difference : c.evidence.report.differences) {
@@ -217,7 +216,12 @@ std::optional<Cause> rng_stream(const Case& c) {
   }
   Cause cause(CauseKind::kRngStream,
               fmt::format("it draws random numbers, its inputs were bit-equal, and {}", parting));
-  if (seeds) cause.advice = "set one \"seed\" for both runs";
+  if (seeds) {
+    cause.advice = here != there
+                       ? "set one \"seed\" for both runs"
+                       : "give that generator the same seed in every run: it got one that "
+                         "is not the run's \"seed\"";
+  }
   if (is_dropout(*c.baseline.op)) {
     cause.advice += "; \"disable_dropout\": true takes this randomness out";
   }

@@ -74,11 +74,10 @@ bool is_ignored(const core::OpRecord& record, const TensorRecord& input) {
 
 /// The first argument that is unwritten memory, and of which more than the form is taken.
 const TensorRecord* unwritten_input(const core::OpRecord& record) {
-  const std::string_view base = base_name(record);
   for (const TensorRecord& tensor : record.tensors) {
     if (!core::is_input(tensor) || tensor.state != ContentState::kUninitialised) continue;
     if (core::is_returned(record)) return &tensor;
-    if (!core::takes_no_values(base, tensor.slot) && !is_shared_with_output(record, tensor) &&
+    if (core::reads_values(*record.op, tensor.slot) && !is_shared_with_output(record, tensor) &&
         !is_ignored(record, tensor)) {
       return &tensor;
     }

@@ -176,21 +176,26 @@ bool hands_out_memory(std::string_view base) noexcept {
          base.starts_with("_empty_affine") || base.starts_with("_empty_per_channel");
 }
 
-bool takes_no_values(std::string_view base, std::string_view argument) noexcept {
+bool reads_values(const OperatorInfo& op, std::string_view argument) noexcept {
+  if (!op.name.starts_with("aten::")) return true;
+  const auto is = [&](std::string_view name) {
+    return argument.starts_with(name) &&
+           (argument.size() == name.size() || argument[name.size()] == '.');
+  };
+  const std::string_view base = base_name(op.name);
+  if (op.overload.ends_with("out") && is("out")) return false;
+  if (is("other") && (base == "to" || base.ends_with("_as"))) return false;
+  if (is("self") &&
+      (base.ends_with("_like") || base.starts_with("new_") || base.starts_with("sym_"))) {
+    return false;
+  }
   constexpr std::array<std::string_view, 6> kForms{"set_",
                                                    "_has_compatible_shallow_copy_type",
                                                    "_has_same_storage_numel",
                                                    "is_same_size",
                                                    "is_set_to",
                                                    "result_type"};
-  return std::ranges::find(kForms, base) != kForms.end() || base.ends_with("_like") ||
-         base.starts_with("new_") || base.starts_with("empty") || base.starts_with("sym_") ||
-         (argument == "other" && (base == "to" || base.ends_with("_as")));
-}
-
-bool is_room(const OperatorInfo& op, std::string_view argument) noexcept {
-  return op.name.starts_with("aten::") && op.overload.ends_with("out") &&
-         (argument == "out" || argument.starts_with("out."));
+  return std::ranges::find(kForms, base) == kForms.end();
 }
 
 }  // namespace repro_check::core

@@ -200,13 +200,10 @@ std::string_view base_name(std::string_view name) noexcept;
 /// @param base  its name without its namespace
 bool hands_out_memory(std::string_view base) noexcept;
 
-/// Whether an operator asks an argument for no element: it looks at shape, dtype, device or class
-/// alone, or gives it another storage.
-/// @param base  name of the operator without its namespace
-bool takes_no_values(std::string_view base, std::string_view argument) noexcept;
-
-/// Whether an operator of LibTorch is given the argument as memory for its result, as in
-/// `mul.out(a, b, out=memory)`: what that holds before is read by nobody.
-bool is_room(const OperatorInfo& op, std::string_view argument) noexcept;
+/// Whether an operator may look at an element of an argument. Of LibTorch's some take of it the
+/// shape, dtype, device or class alone, give it another storage, or have it as memory for their
+/// result, as in `mul.out(a, b, out=memory)`.
+/// @param argument  its name, or that of a part: `self.values`
+bool reads_values(const OperatorInfo& op, std::string_view argument) noexcept;
 
 }  // namespace repro_check::core

@@ -56,5 +56,25 @@ TEST_CASE("content is named by digest, dtype and shape") {
   CHECK(content_name({Dtype::kInt64, {0}, digest}) == "00000000000000010000000000000002-int64-0");
 }
 
+TEST_CASE("of some arguments the form alone is taken, or their memory") {
+  const auto reads = [](const char* name, const char* overload, const char* argument) {
+    return reads_values(OperatorInfo{name, overload}, argument);
+  };
+  CHECK_FALSE(reads("aten::mul", "out", "out"));
+  CHECK_FALSE(reads("aten::split", "Tensor_out", "out.1"));
+  CHECK(reads("aten::mul", "out", "other"));
+  CHECK(reads("aten::mul", "Tensor", "outer"));
+  CHECK_FALSE(reads("aten::rand_like", "", "self"));
+  CHECK_FALSE(reads("aten::zeros_like", "", "self.values"));
+  CHECK(reads("aten::randint_like", "Tensor", "high"));
+  CHECK(reads("mine::softmax_like", "", "self"));
+  CHECK_FALSE(reads("aten::new_zeros", "", "self"));
+  CHECK_FALSE(reads("aten::to", "other", "other"));
+  CHECK(reads("aten::to", "other", "self"));
+  CHECK_FALSE(reads("aten::expand_as", "", "other"));
+  CHECK_FALSE(reads("aten::result_type", "Tensor", "tensor"));
+  CHECK(reads("aten::equal", "", "other"));
+}
+
 }  // namespace
 }  // namespace repro_check::core

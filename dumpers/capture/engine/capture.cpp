@@ -1105,7 +1105,7 @@ void Capture::fill_inputs(const Call& call, Frame& frame) {
     order.reads = !written && !argument.unread && !plan.view;
     // Whoever keeps the bytes may want to call it again.
     order.excluded =
-        frame.excluded || (argument.room && options_.level != core::DumpLevel::kTensor);
+        frame.excluded || (argument.unkept && options_.level != core::DumpLevel::kTensor);
     build_value(arguments[i],
                 argument.meaning,
                 argument.name,

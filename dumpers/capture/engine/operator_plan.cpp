@@ -248,7 +248,7 @@ OperatorPlan& OperatorPlans::find(const c10::OperatorHandle& op) {
   info->overload = schema.overload_name();
   info->seeded = op.hasTag(at::Tag::nondeterministic_seeded) || draws_untagged(base, *fresh);
   for (ArgumentPlan& argument : fresh->arguments) {
-    argument.room = core::is_room(*info, argument.name);
+    argument.unkept = !core::reads_values(*info, argument.name);
   }
   fresh->full_name = info->full_name();
   fresh->info = std::move(info);
@@ -259,8 +259,7 @@ OperatorPlan& OperatorPlans::find(const c10::OperatorHandle& op) {
   find_gathering(schema, *fresh);
   // as_strided_ and its like are written as in-place operators, and touch no element either.
   for (ArgumentPlan& argument : fresh->arguments) {
-    argument.unread =
-        argument.unread || fresh->is_launch || core::takes_no_values(base, argument.name);
+    argument.unread = argument.unread || argument.unkept || fresh->is_launch;
   }
   fresh->view = fresh->view || fresh->effect == StorageEffect::kMetadata;
   fresh->host_draw = host_draw_of(schema.name(), *fresh);

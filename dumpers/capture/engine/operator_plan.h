@@ -86,7 +86,7 @@ struct ArgumentPlan {
   IntegerMeaning meaning = IntegerMeaning::kNumber;
   bool written = false;  ///< the schema says the operator writes it
   bool unread = false;   ///< its elements are asked by nobody: of its form, or memory to be filled
-  bool room = false;     ///< memory for the result of an operator of LibTorch (core::is_room)
+  bool unkept = false;   ///< and only whoever keeps bytes wants them (core::reads_values)
 };
 
 struct ResultPlan {

@@ -152,10 +152,34 @@ TEST_CASE("dropout with other seeds: the generators started apart") {
   CHECK(mentions(cause_of(report).evidence, "the generators started apart (seed 1 against 2)"));
   CHECK(mentions(cause_of(report).advice, "\"disable_dropout\": true"));
   CHECK(mentions(cause_of(report).advice, "\"seed\""));
+  const Report own = compute("aten::rand", drew, other, {{"seed", 1}}, {{"seed", 1}});
+  CHECK(mentions(cause_of(own).advice, "give that generator the same seed in every run"));
   // The generator was not recorded, but the seeds were.
   const Report unrecorded = compute(
       "aten::dropout", {{"seeded", true}}, {{"seeded", true}}, {{"seed", 1}}, {{"seed", 2}});
   CHECK(unrecorded.kind == DivergenceKind::kRng);
+}
+
+TEST_CASE("numbers that are drawn in the form of what differs are none of what it holds") {
+  const auto drawing = [](const char* name, double shown, double drawn, int seed) {
+    Trace trace(name);
+    trace.tensor("x", {1, shown}).op("aten::exp", {}, {"x"}).tensor("r", {drawn, 2});
+    trace.op("aten::randn_like",
+             {},
+             {"r"},
+             {{"seeded", true},
+              {"inputs", {{"self", "x"}}},
+              {"generator", {{"seed", seed}, {"before", 1}, {"after", 2}, {"drawn", 2}}}});
+    return trace;
+  };
+  Trace baseline = drawing("baseline", 1, 1, 1);
+  Trace alike = drawing("candidate", 2, 1, 1);
+  CHECK(compare_traces(baseline, alike).warnings.empty());
+  Trace apart = drawing("candidate", 2, 2, 2);
+  const Report report = compare_traces(baseline, apart);
+  CHECK(report.coverage.origins == 2);
+  REQUIRE(report.divergences.size() == 1);
+  CHECK(report.divergences[0].kind == DivergenceKind::kRng);
 }
 
 TEST_CASE("row 46: an extra draw parts the stream") {

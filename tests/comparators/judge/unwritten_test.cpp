@@ -23,7 +23,7 @@ Trace half_written(const std::string& run, const std::string& reader = "aten::su
   tensors["part"]["state"] = "uninitialised";
   trace.op("aten::empty", {}, {"b"});
   trace.op("aten::copy_", {"before", "x"}, {"half"});
-  trace.op(reader, {"part"}, {"y"});
+  trace.op(reader, {}, {"y"}, {{"inputs", {{"self", "part"}}}});
   return trace;
 }
 
@@ -40,7 +40,8 @@ TEST_CASE("who allocated and who wrote last is named where the reader differs") 
   CHECK(report.kind == DivergenceKind::kUninitialised);
   CHECK(report.first_divergence->baseline_index == 2);
   CHECK(cause_of(report).name() == "uninitialised memory");
-  CHECK(mentions(cause_of(report).evidence, "`in0` is memory that op 0 aten::empty (m) allocated"));
+  CHECK(
+      mentions(cause_of(report).evidence, "`self` is memory that op 0 aten::empty (m) allocated"));
   CHECK(mentions(cause_of(report).evidence, "in part alone, last by op 1 aten::copy_ (m)"));
 }
 
@@ -48,7 +49,7 @@ TEST_CASE("a pass on memory that nobody has written is warned of") {
   Trace trace = half_written("run");
   const Report report = compare_traces(trace, trace);
   CHECK(exit_of(report) == 0);
-  CHECK(warns(report, "first op 2 aten::sum (m): `in0` is memory that op 0"));
+  CHECK(warns(report, "first op 2 aten::sum (m): `self` is memory that op 0"));
   // What picks elements may have picked written ones; shapes hold no values.
   for (const char* name : {"aten::index_select", "aten::zeros_like", "aten::new_zeros"}) {
     Trace picking = half_written("run", name);
