@@ -31,18 +31,15 @@ target_compile_definitions(
 add_executable(repro_check_render_samples render_samples.cpp)
 target_link_libraries(repro_check_render_samples PRIVATE repro_check_render_reports
                                                          repro_check_warnings)
-find_package(Python3 COMPONENTS Interpreter)
-if(Python3_FOUND)
-  add_test(
-    NAME cmd_render_schema
-    COMMAND
-      "${Python3_EXECUTABLE}" "${CMAKE_CURRENT_LIST_DIR}/render_schema_test.py"
-      "$<TARGET_FILE:repro_check_render_samples>" "${PROJECT_SOURCE_DIR}/docs/report.schema.json")
-  set_tests_properties(cmd_render_schema PROPERTIES LABELS "unit;golden" SKIP_RETURN_CODE 77)
-  add_test(
-    NAME cmd_render_documents
-    COMMAND
-      "${Python3_EXECUTABLE}" "${CMAKE_CURRENT_LIST_DIR}/render_documents_test.py"
-      "$<TARGET_FILE:repro_check_render_samples>" "${PROJECT_SOURCE_DIR}/tests/schemas")
-  set_tests_properties(cmd_render_documents PROPERTIES LABELS "unit;golden" SKIP_RETURN_CODE 77)
-endif()
+add_test(
+  NAME cmd_render_schema
+  COMMAND
+    "${REPRO_CHECK_TEST_PYTHON}" "${CMAKE_CURRENT_LIST_DIR}/render_schema_test.py"
+    "$<TARGET_FILE:repro_check_render_samples>" "${PROJECT_SOURCE_DIR}/docs/report.schema.json")
+set_tests_properties(cmd_render_schema PROPERTIES LABELS "unit;golden" SKIP_RETURN_CODE 77)
+add_test(
+  NAME cmd_render_documents
+  COMMAND
+    "${REPRO_CHECK_TEST_PYTHON}" "${CMAKE_CURRENT_LIST_DIR}/render_documents_test.py"
+    "$<TARGET_FILE:repro_check_render_samples>" "${PROJECT_SOURCE_DIR}/tests/schemas")
+set_tests_properties(cmd_render_documents PROPERTIES LABELS "unit;golden" SKIP_RETURN_CODE 77)

@@ -665,7 +665,6 @@ bool Capture::is_excluded(const OperatorPlan& plan,
 }
 
 void Capture::note_stale(const Frame& frame) {
-  if (!options_.verify_inputs) return;
   for (const std::string& slot : tensors_.take_stale()) {
     ++counts_.stale_inputs;
     warn(
@@ -1072,7 +1071,8 @@ void Capture::fill_inputs(const Call& call, Frame& frame) {
   RecordingOrder order;
   order.excluded = frame.excluded;
   order.keep_bytes = frame.keep_bytes;
-  order.verify = options_.verify_inputs;
+  // Of operators picked for their values somebody wants to say that their inputs were equal.
+  order.verify = options_.verify_inputs || (frame.keep_bytes && !options_.keep_ops.empty());
   order.first_inner = frame.first_inner;
   order.filled_next = options_.no_sync && plan.waits;
   bool written = false;

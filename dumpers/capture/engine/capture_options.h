@@ -12,7 +12,8 @@ namespace repro_check::capture {
 struct CaptureOptions {
   core::DumpLevel level = core::DumpLevel::kTensor;
   core::DumpDepth depth = core::DumpDepth::kTop;
-  bool verify_inputs = false;  ///< hash every input anew instead of trusting the digest cache
+  /// Hash every input anew instead of trusting the digest cache. Those of `keep_ops` always are.
+  bool verify_inputs = false;
   bool disable_dropout = false;
   core::RngMode rng = core::RngMode::kDevice;
   std::uint64_t seed = 0;            ///< base of the host generator under RngMode::kHost
@@ -39,7 +40,7 @@ struct CaptureCounts {
   std::uint64_t hashed_bytes = 0;
   /// Calls on tensors of a class of the program's of which nobody saw what that class did.
   std::uint64_t unseen_insides = 0;
-  /// Under verify_inputs: inputs that had changed though no recorded operator wrote them.
+  /// Inputs that were hashed anew and had changed though no recorded operator wrote them.
   std::uint64_t stale_inputs = 0;
   std::string accelerator;  ///< on which the first tensor was that was not in host memory
 };
