@@ -178,19 +178,18 @@ bool hands_out_memory(std::string_view base) noexcept {
 
 bool reads_values(const OperatorInfo& op, std::string_view argument) noexcept {
   if (!op.name.starts_with("aten::")) return true;
-  const auto is = [&](std::string_view name) {
-    return argument.starts_with(name) &&
-           (argument.size() == name.size() || argument[name.size()] == '.');
-  };
   const std::string_view base = base_name(op.name);
-  if (op.overload.ends_with("out") && is("out")) return false;
-  if (is("other") && (base == "to" || base.ends_with("_as"))) return false;
-  if (is("self") &&
-      (base.ends_with("_like") || base.starts_with("new_") || base.starts_with("sym_"))) {
+  if (op.overload.ends_with("out") && (argument == "out" || argument.starts_with("out."))) {
     return false;
   }
-  constexpr std::array<std::string_view, 6> kForms{"set_",
-                                                   "_has_compatible_shallow_copy_type",
+  if (argument == "other" && (base == "to" || base.ends_with("_as"))) return false;
+  // Other parts of a composite one are its form.
+  const bool is_self = argument == "self" || argument == "self.values";
+  if (is_self && (base == "set_" || base.ends_with("_like") || base.starts_with("new_") ||
+                  base.starts_with("sym_"))) {
+    return false;
+  }
+  constexpr std::array<std::string_view, 5> kForms{"_has_compatible_shallow_copy_type",
                                                    "_has_same_storage_numel",
                                                    "is_same_size",
                                                    "is_set_to",

@@ -63,9 +63,11 @@ TEST_CASE("of some arguments the form alone is taken, or their memory") {
   CHECK_FALSE(reads("aten::mul", "out", "out"));
   CHECK_FALSE(reads("aten::split", "Tensor_out", "out.1"));
   CHECK(reads("aten::mul", "out", "other"));
-  CHECK(reads("aten::mul", "Tensor", "outer"));
   CHECK_FALSE(reads("aten::rand_like", "", "self"));
   CHECK_FALSE(reads("aten::zeros_like", "", "self.values"));
+  CHECK(reads("aten::zeros_like", "", "self.sizes"));
+  CHECK_FALSE(reads("aten::set_", "source_Tensor", "self"));
+  CHECK(reads("aten::set_", "source_Tensor", "source"));
   CHECK(reads("aten::randint_like", "Tensor", "high"));
   CHECK(reads("mine::softmax_like", "", "self"));
   CHECK_FALSE(reads("aten::new_zeros", "", "self"));

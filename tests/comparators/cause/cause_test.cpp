@@ -182,6 +182,21 @@ TEST_CASE("numbers that are drawn in the form of what differs are none of what i
   CHECK(report.divergences[0].kind == DivergenceKind::kRng);
 }
 
+TEST_CASE("what is made in another form is not at fault where it was given that form") {
+  const auto filling = [](const char* name, const std::vector<double>& numbers) {
+    Trace trace(name);
+    trace.tensor("x", numbers).op("aten::exp", {}, {"x"});
+    trace.tensor("z", std::vector<double>(numbers.size()));
+    trace.op("aten::zeros_like", {}, {"z"}, {{"inputs", {{"self", "x"}}}});
+    return trace;
+  };
+  Trace baseline = filling("baseline", {1, 2});
+  Trace candidate = filling("candidate", {1, 2, 3});
+  const Report report = compare_traces(baseline, candidate);
+  CHECK(report.first_divergence->baseline_index == 0);
+  CHECK(report.coverage.origins == 1);
+}
+
 TEST_CASE("row 46: an extra draw parts the stream") {
   Trace baseline = chain("baseline", {"aten::a", "aten::b"});
   Trace candidate = chain("candidate", {"aten::a"});
