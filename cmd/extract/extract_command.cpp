@@ -194,11 +194,11 @@ std::string value_literal(const core::OpRecord& op, const core::Value& value, La
           return undefined ? in(language, kUndefined)
                            : in(language, kTensor, string_literal(tensor.slot));
         } else if constexpr (std::is_same_v<T, core::ValueList>) {
-          std::string items;
+          std::vector<std::string> items;
           for (const core::Value& item : data.items) {
-            items += (items.empty() ? "" : ", ") + value_literal(op, item, language);
+            items.push_back(value_literal(op, item, language));
           }
-          return in(language, kList, items);
+          return in(language, kList, fmt::join(items, ", "));
         } else {
           return in(language, kNone);
         }

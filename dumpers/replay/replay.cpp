@@ -363,8 +363,9 @@ class Arguments {
   };
 
   [[nodiscard]] at::Tensor make_whole(std::size_t index) const;
-  [[nodiscard]] std::int64_t number_of(const core::Symbol& symbol,
-                                       capture::IntegerMeaning meaning) const;
+  [[nodiscard]] c10::IValue symbol(const core::Symbol& symbol,
+                                   const c10::TypePtr& type,
+                                   capture::IntegerMeaning meaning) const;
   [[nodiscard]] c10::IValue list_of(const core::ValueList& data,
                                     const c10::TypePtr& type,
                                     capture::IntegerMeaning meaning,
@@ -468,8 +469,7 @@ c10::IValue Arguments::value(const core::Value& value,
         } else if constexpr (std::is_same_v<T, std::complex<double>>) {
           return c10::complex<double>(data.real(), data.imag());
         } else if constexpr (std::is_same_v<T, core::Symbol>) {
-          if (type->kind() != c10::TypeKind::DeviceObjType) return number_of(data, meaning);
-          return options_.device ? *options_.device : c10::Device(data.name);
+          return symbol(data, type, meaning);
         } else if constexpr (std::is_same_v<T, core::TensorSlot>) {
           const at::Tensor& whole = wholes_.at(data.index);
           return whole.defined() ? whole : tensors_[data.index];
@@ -505,9 +505,13 @@ c10::IValue Arguments::list_of(const core::ValueList& data,
   return items;
 }
 
-std::int64_t Arguments::number_of(const core::Symbol& symbol,
-                                  capture::IntegerMeaning meaning) const {
+c10::IValue Arguments::symbol(const core::Symbol& symbol,
+                              const c10::TypePtr& type,
+                              capture::IntegerMeaning meaning) const {
   using capture::IntegerMeaning;
+  if (type->kind() == c10::TypeKind::DeviceObjType) {
+    return options_.device ? *options_.device : c10::Device(symbol.name);
+  }
   if (meaning == IntegerMeaning::kMemoryFormat) {
     const auto format = named(capture::memory_format_name, symbol.name);
     if (format) return static_cast<std::int64_t>(*format);
@@ -515,8 +519,8 @@ std::int64_t Arguments::number_of(const core::Symbol& symbol,
     const auto layout = named(capture::layout_name, symbol.name);
     if (layout) return static_cast<std::int64_t>(*layout);
   } else if (meaning == IntegerMeaning::kScalarType) {
-    const auto type = named(capture::scalar_type_name, symbol.name);
-    if (type) return static_cast<std::int64_t>(options_.float64 ? wider(*type) : *type);
+    const auto scalar = named(capture::scalar_type_name, symbol.name);
+    if (scalar) return static_cast<std::int64_t>(options_.float64 ? wider(*scalar) : *scalar);
   }
   cannot("this LibTorch does not know `" + symbol.name + "`, which an argument was", kOwnRecorder);
 }
