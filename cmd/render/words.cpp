@@ -473,7 +473,7 @@ namespace {
 std::string differing(const comparators::ReturnedValues& returned) {
   const bool is_inherited = returned.first->relation == Relation::kPropagated;
   const std::string cause = is_inherited ? "; " + returned.first->cause.evidence : "";
-  const std::string text = returned_amount(*returned.first) + cause;
+  std::string text = returned_amount(*returned.first) + cause;
   if (returned.compared < 2) return text;
   return fmt::format("{}; {} of {} differ",
                      text,
@@ -640,7 +640,7 @@ std::string ranks_text(const Report& report) {
   const auto& parting = report.rank_divergences;
   if (report.ranks.size() < 2) return {};
   const std::string* of = rank_of_several(report);
-  const std::string compared =
+  std::string compared =
       fmt::format("{} compared{}",
                   report.ranks.size(),
                   of == nullptr ? "" : fmt::format("; what else is said is of rank {}", *of));
