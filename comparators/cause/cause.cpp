@@ -217,10 +217,8 @@ std::optional<Cause> rng_stream(const Case& c) {
   Cause cause(CauseKind::kRngStream,
               fmt::format("it draws random numbers, its inputs were bit-equal, and {}", parting));
   if (seeds) {
-    cause.advice = here != there
-                       ? "set one \"seed\" for both runs"
-                       : "give that generator the same seed in every run: it got one that "
-                         "is not the run's \"seed\"";
+    cause.advice = here != there ? "set one \"seed\" for both runs"
+                                 : "give that generator the same seed in every run";
   }
   if (is_dropout(*c.baseline.op)) {
     cause.advice += "; \"disable_dropout\": true takes this randomness out";
