@@ -31,15 +31,7 @@ target_compile_definitions(
 add_executable(repro_check_render_samples render_samples.cpp)
 target_link_libraries(repro_check_render_samples PRIVATE repro_check_render_reports
                                                          repro_check_warnings)
-add_test(
-  NAME cmd_render_schema
-  COMMAND
-    "${REPRO_CHECK_TEST_PYTHON}" "${CMAKE_CURRENT_LIST_DIR}/render_schema_test.py"
-    "$<TARGET_FILE:repro_check_render_samples>" "${PROJECT_SOURCE_DIR}/docs/report.schema.json")
-set_tests_properties(cmd_render_schema PROPERTIES LABELS "unit;golden" SKIP_RETURN_CODE 77)
-add_test(
-  NAME cmd_render_documents
-  COMMAND
-    "${REPRO_CHECK_TEST_PYTHON}" "${CMAKE_CURRENT_LIST_DIR}/render_documents_test.py"
-    "$<TARGET_FILE:repro_check_render_samples>" "${PROJECT_SOURCE_DIR}/tests/schemas")
-set_tests_properties(cmd_render_documents PROPERTIES LABELS "unit;golden" SKIP_RETURN_CODE 77)
+repro_check_script(cmd_render_schema render_schema_test.py "$<TARGET_FILE:repro_check_render_samples>"
+                   "${CMAKE_SOURCE_DIR}/docs/report.schema.json" LABELS unit golden)
+repro_check_script(cmd_render_documents render_documents_test.py "$<TARGET_FILE:repro_check_render_samples>"
+                   "${CMAKE_SOURCE_DIR}/tests/schemas" LABELS unit golden)

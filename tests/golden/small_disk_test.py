@@ -195,6 +195,6 @@ class SmallDiskTest(unittest.TestCase):
 
 if __name__ == "__main__":
     if not small_disk.is_inside():
-        sys.exit(small_disk.enter(__file__))
+        sys.exit(small_disk.enter())
     TOOL, MAKE_DUMP, MAKE_UNFINISHED_DUMP = (os.path.abspath(sys.argv.pop(1)) for _ in range(3))
     unittest.main()

@@ -16,8 +16,8 @@ def is_inside():
     return True
 
 
-def enter(program):
-    """Runs the program once more where it may mount, with the same arguments. Where none can be mounted its
+def enter():
+    """Runs this program once more where it may mount, with the same arguments. Where none can be mounted its
     exit code is the one that ctest counts as skipped."""
     for flags in (["-rm"], ["-m"]):
         words = ["unshare", *flags]
@@ -27,8 +27,7 @@ def enter(program):
         except OSError:
             break
         if allowed:
-            argv = [*words, sys.executable, "-B", str(program), INSIDE, *sys.argv[1:]]
-            return subprocess.run(argv, check=False).returncode
+            return subprocess.run([*words, *sys.orig_argv, INSIDE], check=False).returncode
     print("skipped: no file system can be mounted here")
     return SKIPPED
 

@@ -12,7 +12,7 @@ from harness import ToolTest, need
 need("torch")
 import torch.distributed  # noqa: E402
 
-PROGRAM = Path(__file__).resolve().parent / "programs" / "samples.py"
+PROGRAM = Path(__file__).resolve().parent / "samples.py"
 ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}
 
 

@@ -10,7 +10,7 @@ from harness import ToolTest, need
 
 need("torch")
 
-TRAIN = Path(__file__).resolve().parents[2] / "examples" / "train.py"
+TRAIN = Path(__file__).resolve().parents[3] / "examples" / "train.py"
 STEP = next(number for number, line in enumerate(TRAIN.read_text().splitlines(), 1)
             if "optimizer.step()" in line)
 EPOCH = [sys.executable, str(TRAIN), "--epochs", "1"]

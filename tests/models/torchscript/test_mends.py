@@ -314,7 +314,7 @@ class Mends(ToolTest):
                             runs=[{"name": "a"}, {"name": "b", "model": {"path": "other.pt"}}])
 
     def test_every_cause_is_planted(self):
-        page = Path(__file__).resolve().parents[2] / "docs" / "CAUSES.md"
+        page = Path(__file__).resolve().parents[3] / "docs" / "CAUSES.md"
         causes = re.findall(r"^## (.+)$", page.read_text(encoding="utf-8"), re.M)
         self.assertEqual(sorted(causes), sorted({pair.cause for pair in PAIRS} | ELSEWHERE))
 

@@ -17,7 +17,7 @@ import numpy
 import torch
 from torch import Tensor, nn
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 INSPECT = (ROOT / "docs" / "INSPECT.md").read_text(encoding="utf-8")
 

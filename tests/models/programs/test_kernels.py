@@ -8,7 +8,7 @@ import unittest
 
 import torch
 
-from test_exec import Exec
+from programs.test_exec import Exec
 
 TRITON = """
     import ctypes, inspect

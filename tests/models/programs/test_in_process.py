@@ -9,7 +9,7 @@ from pathlib import Path
 from harness import need
 
 need("torch", "numpy", "h5py", "xxhash")
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "python"))
 
 import numpy  # noqa: E402
 import repro_check  # noqa: E402

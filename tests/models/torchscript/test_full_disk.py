@@ -13,7 +13,7 @@ from typing import List
 import torch
 from torch import Tensor, nn
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "support"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "support"))
 
 import small_disk
 
@@ -92,5 +92,5 @@ class FullDisk(harness.ToolTest):
 
 if __name__ == "__main__":
     if not small_disk.is_inside():
-        sys.exit(small_disk.enter(__file__))
+        sys.exit(small_disk.enter())
     harness.main()

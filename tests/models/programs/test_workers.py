@@ -10,7 +10,7 @@ from harness import ToolTest, need
 
 need("torch")
 
-PROGRAM = Path(__file__).resolve().parent / "programs" / "loading.py"
+PROGRAM = Path(__file__).resolve().parent / "loading.py"
 NOISE = next(number for number, line in enumerate(PROGRAM.read_text(encoding="utf-8").splitlines(), 1)
              if line.endswith("# NOISE"))
 

@@ -15,8 +15,8 @@ from harness import ToolTest, need
 need("torch")
 import torch.distributed  # noqa: E402
 
-ROOT = Path(__file__).resolve().parents[2]
-PROGRAMS = ROOT / "tests" / "models" / "programs"
+ROOT = Path(__file__).resolve().parents[3]
+PROGRAMS = Path(__file__).resolve().parent
 PROGRAM = PROGRAMS / "replicas.py"
 SHARDED = PROGRAMS / "sharded.py"
 GROUPS = PROGRAMS / "groups.py"

@@ -11,7 +11,7 @@ from harness import ToolTest, need
 
 need("torch")
 
-PROGRAMS = Path(__file__).resolve().parent / "programs"
+PROGRAMS = Path(__file__).resolve().parent
 LADDER = ("eager", "aot_eager", "aot_eager_decomp_partition", "inductor")
 
 

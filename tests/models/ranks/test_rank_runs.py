@@ -12,7 +12,7 @@ from harness import ToolTest, need
 need("torch")
 import torch.distributed  # noqa: E402
 
-BY_HAND = Path(__file__).resolve().parents[2] / "examples" / "replicas.py"
+BY_HAND = Path(__file__).resolve().parents[3] / "examples" / "replicas.py"
 
 # Two ranks add what each has drawn. With a rank as its argument, that one draws what no seed pins.
 PROGRAM = """

@@ -28,8 +28,7 @@ import torch
 import transformers
 from torch import nn
 
-import architectures
-import faults
+from torchscript import architectures, faults
 
 
 class Expected(NamedTuple):

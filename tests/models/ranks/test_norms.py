@@ -4,7 +4,7 @@ overflowed: `ranks` says where they are not the same, and why."""
 import unittest
 
 import torch
-from test_ranks import SHARDED, SHARDS, Ranks, launched
+from ranks.test_ranks import SHARDED, SHARDS, Ranks, launched
 
 SCALES = hasattr(getattr(torch, "amp", None), "GradScaler")
 CLIPPING, SCALE = "clipping of gradients", "loss scale"

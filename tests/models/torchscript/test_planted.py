@@ -2,7 +2,7 @@
 """One planted fault of each kind, in the three models by turns; planted_faults.py has them all."""
 import sys
 
-import planted_faults
+from torchscript import planted_faults
 
 
 def one_of_each_kind() -> list:

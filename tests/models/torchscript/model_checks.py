@@ -5,7 +5,7 @@ import copy
 import numpy
 import torch
 
-import architectures
+from torchscript import architectures
 import harness
 
 

@@ -16,7 +16,7 @@ from harness import ToolTest, need
 
 need("torch")
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 INSTALLED = Path(os.environ["REPRO_CHECK"]).resolve().parent.parent / "libexec" / "repro-check"
 MODEL = ROOT / "examples" / "transformer.json"
 RECORDS = "import torch; torch.sin(torch.ones(2)); print(torch.__version__)"
@@ -39,9 +39,10 @@ class FirstUse(ToolTest):
         self.binary = shutil.copy(self.binary, self.folder / "bin")
         self.cache = self.folder / "cache" / "repro-check"
         self.env = {k: v for k, v in os.environ.items() if k not in ("CI", "PYTHONPATH", "CXX")}
-        # The interpreter of this test, wherever it is.
+        # The interpreter of this test, wherever it is, and no other with a PyTorch of its own.
+        path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
         self.env.update(REPRO_CHECK_LIBEXEC=str(libexec), XDG_CACHE_HOME=str(self.cache.parent),
-                        VIRTUAL_ENV=sys.prefix)
+                        VIRTUAL_ENV=sys.prefix, PATH=path)
 
     def compiler(self, what, macros="#define __GNUC__ 12"):
         """Answers what it is, and does what the test is about in place of compiling."""
@@ -329,7 +330,7 @@ class Built(FirstUse):
 
     def test_for_another_release_with_its_modules_and_steps(self):
         ours = release_of(sys.executable)
-        places = ["/usr/bin/python3", Path(__file__).resolve().parents[2] / ".venv" / "bin" / "python3"]
+        places = ["/usr/bin/python3", Path(__file__).resolve().parents[3] / ".venv" / "bin" / "python3"]
         other = next((p for p in places if os.path.exists(p) and release_of(p) not in ("", ours)), None)
         if other is None:
             self.skipTest("there is no second Python with another PyTorch")

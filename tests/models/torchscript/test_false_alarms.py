@@ -12,7 +12,7 @@ import torch
 import transformers
 from torch import Tensor, nn
 
-import architectures
+from torchscript import architectures
 
 RUNS = 20
 TOKENS = {"generate": "randint", "low": 1, "high": 97, "shape": [2, 12], "dtype": "int64", "seed": 3}

@@ -17,7 +17,7 @@ need("torch")
 
 import torch
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 TRAIN = ROOT / "examples" / "train.py"
 CLEAN = {k: v for k, v in os.environ.items() if k not in ("CI", "PYTHONPATH")}
 # What a person with the same seeds would write at the top of the program.

@@ -7,8 +7,7 @@ harness.need("torch", "transformers", "numpy")
 import numpy
 import torch
 
-import architectures
-import model_checks
+from torchscript import architectures, model_checks
 
 
 class Bert(model_checks.ModelChecks):

@@ -5,7 +5,7 @@ import subprocess
 import unittest
 
 import torch
-from test_ranks import FORWARD, ONE_THREAD, PROGRAMS, SHARDS, Ranks, launched
+from ranks.test_ranks import FORWARD, ONE_THREAD, PROGRAMS, SHARDS, Ranks, launched
 
 BY_HAND = PROGRAMS / "sequence_parallel.py"
 BY_PLACEMENT = PROGRAMS / "tensor_parallel.py"

@@ -16,7 +16,7 @@ need("torch")
 
 import torch  # noqa: E402
 
-PROGRAMS = Path(__file__).resolve().parent / "programs"
+PROGRAMS = Path(__file__).resolve().parent
 ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}
 
 
