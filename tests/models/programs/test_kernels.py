@@ -137,10 +137,10 @@ class Memory(Exec):
 
     def test_what_is_written_through_a_pointer_is_found_where_values_are_recorded(self):
         file = self.program("""
-            import ctypes, os, torch
+            import ctypes, os, struct, torch
             x = torch.ones(4)
             (x * 2).tolist()
-            ctypes.memset(x.data_ptr(), os.getpid() % 100, 16)
+            ctypes.memmove(x.data_ptr(), struct.pack("f", os.getpid()), 4)  # no two runs have the same
             (x + 3).tolist()
             """)
         first = self.run_config(1, program={"command": [sys.executable, str(file)]})["first_divergence"]
