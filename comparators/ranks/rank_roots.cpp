@@ -33,6 +33,7 @@ constexpr std::array<KindRule, kReplicaKinds> kRules{{
     {"loss scale", core::kScalerRecord, ""},
     {"gradients", core::kStepRecord, core::kGradientPrefix},
     {"learning rates", core::kStepRecord, core::kLearningRatePrefix},
+    {"options of the optimizer", core::kStepRecord, core::kOptionPrefix},
     {"optimizer state", core::kStepRecord, core::kStatePrefix},
     {"parameters", core::kStepRecord, core::kParameterPrefix},
 }};

@@ -650,6 +650,12 @@ RankCause cause_of(const ReplicaDifference& first) noexcept {
       return {"learning rates differ",
               "the gradients are the same on all ranks",
               "step the scheduler on every rank alike, and load its state on all of them"};
+    case ReplicaKind::kOptions:
+      return {
+          "options of the optimizers differ",
+          "the gradients are the same on all ranks",
+          "make the optimizer with the same options on every rank, and load its state on all of "
+          "them alike"};
     case ReplicaKind::kOptimizerState:
       return {
           "optimizer state differs",
@@ -661,8 +667,8 @@ RankCause cause_of(const ReplicaDifference& first) noexcept {
   }
   return {
       "weights written outside the optimizer",
-      "gradients, learning rates and optimizer state are the same on all ranks",
-      "look for what writes parameters on one rank alone, and for other options of its optimizer"};
+      "gradients, the numbers that the optimizer was told and its state are the same on all ranks",
+      "look for what writes parameters on one rank alone, and for other switches of its optimizer"};
 }
 
 RanksReport judge(const RankReads& reads) { return ReplicaComparison(reads).run(); }

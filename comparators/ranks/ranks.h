@@ -29,6 +29,7 @@ enum class ReplicaKind : std::uint8_t {
   kLossScale,        ///< behind the step that it was for, with what overflowed there
   kGradients,        ///< when the optimizer has read them
   kLearningRates,
+  kOptions,         ///< other numbers that the optimizer was told
   kOptimizerState,  ///< behind the step of the optimizer, like the parameters
   kParameters,
 };

@@ -102,11 +102,13 @@ inline constexpr std::string_view kDistributedSampler = "DistributedSampler";
 /// Of kBatchRecord, as an argument beside the batch: two halves of a digest for each of its
 /// samples.
 inline constexpr std::string_view kSampleDigests = "sample_digests";
-/// Of kStepRecord, which is what a step of an optimizer left: learning rates `lr[0]`, `grad.NAME`,
-/// `state.NAME.exp_avg`, `param.NAME`, the L2 norm of all gradients, a sketch of all parameters.
+/// Of kStepRecord, which is what a step of an optimizer left: learning rates `lr[0]`, other numbers
+/// among its options `option.eps[0]`, `grad.NAME`, `state.NAME.exp_avg`, `param.NAME`, the L2 norm
+/// of all gradients, a sketch of all parameters.
 inline constexpr std::string_view kGradientNorm = "grad_norm";
 inline constexpr std::string_view kParameterSketch = "param_sketch";
 inline constexpr std::string_view kLearningRatePrefix = "lr[";
+inline constexpr std::string_view kOptionPrefix = "option.";
 inline constexpr std::string_view kGradientPrefix = "grad.";
 inline constexpr std::string_view kParameterPrefix = "param.";
 inline constexpr std::string_view kStatePrefix = "state.";

@@ -1451,11 +1451,12 @@ class _Recording:
                 yield f"group{number}.{place}", tensor
 
     def _state(self, optimizer):
-        """What the step leaves: parameters, gradients, the optimizer's own tensors, learning rates."""
+        """What the step leaves: parameters, gradients, the optimizer's own tensors, and numbers that it was told."""
         values = []
         for number, group in enumerate(optimizer.param_groups):
-            if isinstance(group.get("lr"), (int, float)):
-                values.append((f"lr[{number}]", float(group["lr"])))
+            for key, value in group.items():  # lists are of what it works on, and of names
+                if not isinstance(value, (bool, list)):
+                    values += _leaves(f"{'' if key == 'lr' else 'option.'}{key}[{number}]", value)
         for fallback, parameter in self._parameters(optimizer):
             name = self.names.get(id(parameter), fallback)
             if parameter.grad is not None:

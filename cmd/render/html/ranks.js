@@ -4,8 +4,8 @@
 "use strict";
 
 {
-  const COLORS = ["--origin", "--missing", "--muted-ink", "--trouble", "--accent", "--mismatch", "--special", "--propagated",
-    "--within"];
+  const COLORS = ["--origin", "--missing", "--muted-ink", "--trouble", "--accent", "--mismatch", "--special", "--good",
+    "--propagated", "--within"];
   const TALL = 1024;
   const LEFT = 56;
   const FOOT = 20;

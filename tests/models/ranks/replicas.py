@@ -90,6 +90,8 @@ def plant(step, rank, model, optimizer):
             model.b.weight[0, 0] += 1e-6
     if FAULT == "rate":
         optimizer.param_groups[0]["lr"] *= 2
+    if FAULT == "decay":
+        optimizer.param_groups[0]["weight_decay"] = 0.1
     if FAULT == "killed":
         os.kill(os.getpid(), signal.SIGKILL)
     if FAULT == "hang":

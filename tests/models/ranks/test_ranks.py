@@ -26,6 +26,7 @@ SHARDS = bool(hasattr(getattr(torch.distributed, "fsdp", None), "fully_shard")
 ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}
 FORWARD = "parameters when the forward pass begins"
 BUFFERS = "buffers when the forward pass begins"
+OPTIONS = "options of the optimizer"
 STATISTICS = ["bn.running_mean", "bn.running_var"]
 
 
@@ -66,7 +67,7 @@ class Ranks(ToolTest):
         self.assertEqual(report["findings"], [])
         items = {each["kind"]: each["items"] for each in report["kinds"] if each["items"]}
         self.assertEqual(items, {FORWARD: 24, BUFFERS: 12, "gradients": 24, "learning rates": 4,
-                                 "optimizer state": 72, "parameters": 24, **more})
+                                 OPTIONS: 16, "optimizer state": 72, "parameters": 24, **more})
 
 
 class Healthy(Ranks):
@@ -126,12 +127,12 @@ class Healthy(Ranks):
 
     def test_an_optimizer_that_shards_its_state(self):
         kinds, report = self.together("zero")
-        self.assertEqual(kinds, {FORWARD: 12, "gradients": 12, "learning rates": 3, "parameters": 12})
+        self.assertEqual(kinds, {FORWARD: 12, "gradients": 12, "learning rates": 3, OPTIONS: 12, "parameters": 12})
         self.assertEqual(report["alone"], 36)
 
     def test_objects_that_ranks_exchange(self):
         kinds, _ = self.together("objects")
-        self.assertEqual(kinds, {FORWARD: 12, "gradients": 12, "learning rates": 3, "parameters": 12})
+        self.assertEqual(kinds, {FORWARD: 12, "gradients": 12, "learning rates": 3, OPTIONS: 9, "parameters": 12})
         listed = json.loads(self.tool("inspect", "A/rank-0", "--list", "--format", "json").stdout)["ops"]
         gathered = [each for each in listed if each["operator"] == "c10d::allgather_"
                     and any(tensor["dtype"] == "uint8" for tensor in each["inputs"])]
@@ -140,7 +141,7 @@ class Healthy(Ranks):
 
     def test_a_model_for_each_part_of_the_ranks(self):
         kinds, _ = self.together("ensembles", ranks=4)
-        self.assertEqual(kinds, {FORWARD: 24, "gradients": 24, "learning rates": 3, "parameters": 24})
+        self.assertEqual(kinds, {FORWARD: 24, "gradients": 24, "learning rates": 3, OPTIONS: 9, "parameters": 24})
 
     @unittest.skipUnless(importlib.util.find_spec("torch.distributed.pipelining"), "this PyTorch has no pipelines")
     def test_stages_that_find_out_shapes(self):
@@ -240,6 +241,9 @@ class Planted(Ranks):
 
     def test_a_learning_rate(self):
         self.assert_first(self.planted("rate"), "learning rates differ", 2, "learning rates", ["lr[0]"], 1)
+
+    def test_a_weight_decay(self):
+        self.assert_first(self.planted("decay"), "options of the optimizers differ", 2, OPTIONS, ["weight_decay[0]"], 4)
 
     def test_the_odd_one_of_three(self):
         first = self.planted("nudged", ranks=3)["first"]
