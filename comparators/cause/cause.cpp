@@ -179,12 +179,16 @@ std::string_view argument_advice(const Case& c) {
   return {};
 }
 
+std::string arguments_of(const OpFindings& findings) {
+  std::vector<std::string> texts;
+  for (const ScalarDifference& argument : findings.arguments) texts.push_back(argument.text());
+  return fmt::format("{}", fmt::join(texts, "; "));
+}
+
 std::optional<Cause> argument_differs(const Case& c) {
   if (c.findings.arguments.empty()) return std::nullopt;
-  std::vector<std::string> texts;
-  for (const ScalarDifference& argument : c.findings.arguments) texts.push_back(argument.text());
   Cause cause(CauseKind::kArgument,
-              fmt::format("it was called with other arguments: {}", fmt::join(texts, "; ")));
+              fmt::format("it was called with other arguments: {}", arguments_of(c.findings)));
   if (const std::string_view advice = argument_advice(c); !advice.empty()) cause.advice = advice;
   return cause;
 }
@@ -1190,13 +1194,25 @@ bool is_of_recorded_step(const JudgedCall& call, const Evidence& evidence) {
   return before.step == record.step && before.phase == core::Phase::kOptimizer;
 }
 
+/// Of a step whose operators tell nothing: `said` of them, and what `more` of them would take.
 /// Nothing before it diverged, or its inputs would be said to.
-Attribution from_unread_step(const JudgedCall& call) {
+Attribution from_step(const JudgedCall& call, std::string_view said, std::string more) {
+  const OpFindings& findings = call.findings;
+  const bool gradients = std::ranges::any_of(findings.outputs, [](const auto& output) {
+    return either(output).slot.starts_with(core::kGradientPrefix);
+  });
   Attribution result;
-  result.cause = {CauseKind::kUnobservedWrite,
-                  fmt::format("of the optimizer's operators only what they left was read: {}",
-                              parting_of_step(call.findings)),
-                  "read each of them: --optimizer operators, or dump.optimizer"};
+  if (call.baseline.op->name == core::kStepRecord && !gradients && !findings.arguments.empty()) {
+    result.cause = {
+        CauseKind::kArgument,
+        fmt::format("gradients were equal, and the optimizer was told other numbers: {}",
+                    arguments_of(findings)),
+        "give the optimizers of both the same options"};
+  } else {
+    result.cause = {CauseKind::kUnobservedWrite,
+                    fmt::format("{}{}", said, parting_of_step(findings)),
+                    std::move(more)};
+  }
   return result;
 }
 
@@ -1204,7 +1220,9 @@ std::optional<Attribution> from_unrecorded_step(const JudgedCall& call, const Ev
   if (!core::is_named_values(call.baseline)) return std::nullopt;
   const core::TraceSummary& trace = evidence.baseline.manifest().trace;
   if (trace.optimizer == core::kOptimizerState && is_of_recorded_step(call, evidence)) {
-    return from_unread_step(call);
+    return from_step(call,
+                     "of the optimizer's operators only what they left was read: ",
+                     "read each of them: --optimizer operators, or dump.optimizer");
   }
   if (trace.only.empty()) return std::nullopt;
   for (std::uint64_t op = call.baseline.index; op-- > 0;) {
@@ -1214,12 +1232,10 @@ std::optional<Attribution> from_unrecorded_step(const JudgedCall& call, const Ev
                                       "recorded",
                                       op));
   }
-  Attribution result;
-  result.cause = {
-      CauseKind::kUnobservedWrite,
-      fmt::format("operators of this part were not recorded: {}", parting_of_step(call.findings)),
-      fmt::format("record the step as well: --steps {}, or dump.steps", call.baseline.step)};
-  return result;
+  return from_step(
+      call,
+      "operators of this part were not recorded: ",
+      fmt::format("record the step as well: --steps {}, or dump.steps", call.baseline.step));
 }
 
 }  // namespace

@@ -81,6 +81,8 @@ for epoch in range(2):
     for x, y in batches:  # BATCH
         if is_on("epsilon") and step == 3:
             optimizer.param_groups[0]["eps"] = 1e-6
+        if FAULT == "state" and step == 3:
+            optimizer.state[model.head.weight]["exp_avg"].numpy()[0, 0] += ON
         if FAULT == "train_mode" and step == 4:
             model.norm.train(ON)
         optimizer.zero_grad()

@@ -50,29 +50,30 @@ class Faults(ToolTest):
         origins = [op for op in report["divergences"]["items"] if op["relation"] == "origin"]
         self.assertNotIn("backward", json.dumps([op["key"]["operator"] for op in origins]))
 
-    def test_a_step_whose_operators_were_not_read(self):
-        report = self.compare("epsilon", 1, dump={"level": "digest"})
+    def assert_step(self, report, step, *said):
+        """What reads a parameter afterwards has it from there."""
         first = report["first_divergence"]
         self.assertEqual((first["key"]["step"], first["key"]["operator"]),
-                         (3, "repro_check::optimizer_step"), self.text)
-        self.assertIn("gradients and what the optimizer keeps were equal", self.text)
-        self.assertIn("--optimizer operators", self.text)
-        # What reads a parameter afterwards has it from there.
+                         (step, "repro_check::optimizer_step"), self.text)
+        for text in said:
+            self.assertIn(text, self.text)
         origins = [op["op_index"] for op in report["divergences"]["items"] if op["relation"] == "origin"]
         self.assertEqual(origins, [first["op_index"]], self.text)
+
+    def test_a_step_whose_operators_were_not_read(self):
+        report = self.compare("epsilon", 1, dump={"level": "digest"})
+        self.assert_step(report, 3, "the optimizer was told other numbers: option.eps[0]: 1e-08 against 1e-06")
+        report = self.compare("state", 1, dump={"level": "digest"})
+        self.assert_step(report, 3, "gradients were equal, and what the optimizer keeps parts first",
+                         "--optimizer operators")
         report = self.compare("epsilon", 1, dump={"level": "digest", "optimizer": "operators"})
         self.assert_origin(report, 3, "optimizer", "STEP", "aten::add_")
 
     def test_a_step_that_was_not_recorded(self):
         report = self.compare("epsilon", 1, dump={"steps": "0:2"})
-        first = report["first_divergence"]
-        self.assertEqual((first["key"]["step"], first["key"]["operator"]),
-                         (3, "repro_check::optimizer_step"), self.text)
-        self.assertIn("gradients and what the optimizer keeps were equal", self.text)
-        self.assertIn("--steps 3", self.text)
-        self.assertIn("steps 0:2", self.text)
-        origins = [op for op in report["divergences"]["items"] if op["relation"] == "origin"]
-        self.assertEqual([op["op_index"] for op in origins], [first["op_index"]], self.text)
+        self.assert_step(report, 3, "the optimizer was told other numbers: option.eps[0]: 1e-08 against 1e-06")
+        report = self.compare("nudge", 1, dump={"steps": "0:2"})
+        self.assert_step(report, 5, "gradients and what the optimizer keeps were equal", "--steps 5", "steps 0:2")
 
     def test_one_gradient_scaled(self):
         report = self.compare("gradient", 1)
