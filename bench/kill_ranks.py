@@ -18,17 +18,24 @@ from kill import CRASHES, complete_entries, cpu_seconds, partial_operators
 RANKS = 2
 
 
-def process_of(rank, program):
-    """The process of a rank, once it is there."""
-    for entry in Path("/proc").glob("[0-9]*"):
+def journal_of(rank, dump):
+    """The journal of a rank of this recording, once it is there: other programs here have ranks as well.
+    Its folder has the name of the process."""
+    for journal in dump.parent.glob(f"{dump.name}.processes-*/*/journal.bin"):
         try:
-            words = (entry / "cmdline").read_bytes().split(b"\0")
-            variables = (entry / "environ").read_bytes().split(b"\0")
+            variables = Path("/proc", journal.parent.name, "environ").read_bytes().split(b"\0")
         except OSError:
             continue
-        if program.encode() in words and f"RANK={rank}".encode() in variables and b"-m" not in words:
-            return int(entry.name)
+        if f"RANK={rank}".encode() in variables:
+            return journal
     return None
+
+
+def size_of(journal):
+    try:
+        return journal.stat().st_size
+    except OSError:
+        return None
 
 
 def is_alive(pid):
@@ -51,21 +58,18 @@ class Bench:
     def follow(self, running, dump, rank, after=None):
         """Until a rank has recorded all; with `after`, it is killed so many CPU seconds after it began to record.
         @return the CPU seconds that it recorded, and the operators that were whole in its journal when it was killed"""
-        pid, begun, used, size = None, None, 0.0, 0
+        journal, begun, used, size = None, None, 0.0, 0
         while running.poll() is None:
-            pid = pid or process_of(rank, self.program)
-            now = cpu_seconds(pid) if pid else None
-            if pid and now is None:
-                break
-            journal = next(dump.parent.glob(f"{dump.name}.processes-*/{pid}/journal.bin"), None)
-            if now is not None and journal:
-                before, size = size, journal.stat().st_size
-                if after is None and size < before:  # cut to its length: it is whole
+            journal = journal or journal_of(rank, dump)
+            if journal:
+                pid = int(journal.parent.name)
+                now, before, size = cpu_seconds(pid), size, size_of(journal)
+                if now is None or size is None or (after is None and size < before):  # ended, or cut to its length: it is whole
                     break
                 begun, used = begun or now, now
                 if after is not None and used - begun >= after:
                     return used - begun, self.kill(pid, journal)
-            time.sleep(0.002 if pid else 0.02)
+            time.sleep(0.002 if journal else 0.02)
         return used - (begun or used), None
 
     def kill(self, pid, journal):
