@@ -137,9 +137,8 @@ class ReadingOfRanks {
                                       const ReplicaSeries& series) const {
     if (series.kind == ReplicaKind::kActivations) return crossings_of(dump, root.op, series.part);
     const core::OpRecord record = dump.op(root.op);
-    std::uint64_t ignored = 0;
     const Replication replication{reads_.apart, rank.replicas};
-    ReplicaItems items = replication.parts_of(record, series.kind, ignored)[series.part];
+    ReplicaItems items = replication.items_of(record, series.kind, series.part);
     // They tell why a norm differs.
     std::ranges::move(local_norms_of(record), std::back_inserter(items));
     return items;

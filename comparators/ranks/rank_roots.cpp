@@ -58,18 +58,65 @@ core::Digest digest_of(const core::TensorRecord& tensor, std::string& scratch) {
   return digest_of(scratch);
 }
 
-/// All that is one number, by name.
-ReplicaItems numbers_of(const core::OpRecord& record, std::uint64_t& unread) {
-  ReplicaItems items;
+/// Calls see(name, digest) for all that is one number, `unread` counted up by what is none.
+void for_each_number(const core::OpRecord& record, std::uint64_t& unread, auto&& see) {
   for (std::size_t i = 0; i < std::min(record.results.size(), record.arguments.size()); ++i) {
     if (const auto number = core::number_in(record, record.results[i])) {
-      items.push_back({record.arguments[i].name, digest_of_number(*number)});
+      see(std::string_view(record.arguments[i].name), digest_of_number(*number));
     } else {
       ++unread;
     }
   }
-  std::ranges::sort(items, {}, &ReplicaItem::name);
-  return items;
+}
+
+/// Calls see(name, digest) for what items_below() puts together, in the order of the record. A name
+/// is a part of the record.
+void for_each_below(const core::OpRecord& record,
+                    std::string_view prefix,
+                    std::uint64_t& unread,
+                    auto&& see) {
+  // Of numbers in a list the whole is the name: `lr[0]`.
+  const std::size_t cut = prefix.ends_with('.') ? prefix.size() : 0;
+  std::string scratch;
+  for (const core::Argument& argument : record.arguments) {
+    const auto* number = std::get_if<double>(&argument.value.data);
+    if (number != nullptr && argument.name.starts_with(prefix)) {
+      see(std::string_view(argument.name).substr(cut), digest_of_number(*number));
+    }
+  }
+  for (const core::TensorRecord& tensor : record.tensors) {
+    if (!core::is_output(tensor) || !tensor.slot.starts_with(prefix)) continue;
+    if (tensor.state == core::ContentState::kHashed) {
+      see(std::string_view(tensor.slot).substr(cut), digest_of(tensor, scratch));
+    } else {
+      ++unread;
+    }
+  }
+}
+
+/// Calls see(part, name, digest) for what a record holds of a kind.
+void for_each_replica(const Replication& replication,
+                      const core::OpRecord& record,
+                      ReplicaKind kind,
+                      std::uint64_t& unread,
+                      auto&& see) {
+  const std::string_view prefix = rule_of(kind).prefix;
+  if (prefix.empty()) {
+    for_each_number(record, unread, [&](std::string_view name, const core::Digest& digest) {
+      see(std::string_view(), name, digest);
+    });
+    return;
+  }
+  const Replicas& replicas = replication.replicas;
+  const std::string holders = core::kHoldersMark + replicas.ranks;
+  for_each_below(record, prefix, unread, [&](std::string_view item, const core::Digest& digest) {
+    // `a.weight` of `a.weight.exp_avg`.
+    const bool is_state = kind == ReplicaKind::kOptimizerState;
+    const std::string_view name = is_state ? item.substr(0, item.rfind('.')) : item;
+    const bool is_apart = kind != ReplicaKind::kLearningRates && replication.apart.contains(name);
+    if (is_apart && replicas.ranks.empty()) return;
+    see(is_apart ? std::string_view(holders) : part_of(item), item, digest);
+  });
 }
 
 core::Digest root_of(const ReplicaItems& items) {
@@ -255,9 +302,9 @@ class RankReader {
     for (std::size_t k = 0; k < kReplicaKinds; ++k) {
       const auto kind = static_cast<ReplicaKind>(k);
       if (rule_of(kind).record != name) continue;
-      for (const auto& [part, items] : replication_.parts_of(record, kind, found_.unread)) {
+      for (const auto& [part, root] : replication_.roots_of(record, kind, found_.unread)) {
         columns_[{kind, ordinal, part}].add(
-            step, {root_of(items), record.index, static_cast<std::uint32_t>(items.size())});
+            step, {root.sum, record.index, static_cast<std::uint32_t>(root.items)});
       }
     }
   }
@@ -313,50 +360,41 @@ std::string_view part_of(std::string_view name) noexcept {
 ReplicaItems items_below(const core::OpRecord& record,
                          std::string_view prefix,
                          std::uint64_t& unread) {
-  // Of numbers in a list the whole is the name: `lr[0]`.
-  const std::size_t cut = prefix.ends_with('.') ? prefix.size() : 0;
-  std::string scratch;
   ReplicaItems items;
-  for (const core::Argument& argument : record.arguments) {
-    const auto* number = std::get_if<double>(&argument.value.data);
-    if (number != nullptr && argument.name.starts_with(prefix)) {
-      items.push_back({argument.name.substr(cut), digest_of_number(*number)});
-    }
-  }
-  for (const core::TensorRecord& tensor : record.tensors) {
-    if (!core::is_output(tensor) || !tensor.slot.starts_with(prefix)) continue;
-    if (tensor.state == core::ContentState::kHashed) {
-      items.push_back({tensor.slot.substr(cut), digest_of(tensor, scratch)});
-    } else {
-      ++unread;
-    }
-  }
+  for_each_below(record, prefix, unread, [&](std::string_view name, const core::Digest& digest) {
+    items.push_back({std::string(name), digest});
+  });
   std::ranges::sort(items, {}, &ReplicaItem::name);
   return items;
 }
 
-std::map<std::string, ReplicaItems, std::less<>> Replication::parts_of(
-    const core::OpRecord& record, ReplicaKind kind, std::uint64_t& unread) const {
-  std::map<std::string, ReplicaItems, std::less<>> parts;
-  const std::string_view prefix = rule_of(kind).prefix;
-  if (prefix.empty()) {
-    if (ReplicaItems numbers = numbers_of(record, unread); !numbers.empty()) {
-      parts[""] = std::move(numbers);
-    }
-    return parts;
-  }
-  for (ReplicaItem& item : items_below(record, prefix, unread)) {
-    std::string_view name = item.name;
-    // `a.weight` of `a.weight.exp_avg`.
-    if (kind == ReplicaKind::kOptimizerState) name = name.substr(0, name.rfind('.'));
-    std::string part(part_of(item.name));
-    if (kind != ReplicaKind::kLearningRates && apart.contains(name)) {
-      if (replicas.ranks.empty()) continue;
-      part = core::kHoldersMark + replicas.ranks;
-    }
-    parts[part].push_back(std::move(item));
-  }
-  return parts;
+ReplicaItems Replication::items_of(const core::OpRecord& record,
+                                   ReplicaKind kind,
+                                   std::string_view part) const {
+  ReplicaItems items;
+  std::uint64_t ignored = 0;
+  const auto add = [&](std::string_view of, std::string_view name, const core::Digest& digest) {
+    if (of == part) items.push_back({std::string(name), digest});
+  };
+  for_each_replica(*this, record, kind, ignored, add);
+  std::ranges::sort(items, {}, &ReplicaItem::name);
+  return items;
+}
+
+Replication::Roots Replication::roots_of(const core::OpRecord& record,
+                                         ReplicaKind kind,
+                                         std::uint64_t& unread) const {
+  Roots roots;
+  std::string line;
+  const auto add = [&](std::string_view part, std::string_view name, const core::Digest& digest) {
+    line.assign(name);
+    put(line, &digest, sizeof digest);
+    auto root = roots.find(part);
+    if (root == roots.end()) root = roots.emplace(part, MultisetDigest()).first;
+    root->second.add(digest_of(line));
+  };
+  for_each_replica(*this, record, kind, unread, add);
+  return roots;
 }
 
 void InputReader::read(const core::OpRecord& record) {
@@ -411,20 +449,25 @@ RankRoots read_rank(const core::DumpSource& dump,
   RankReader reader(replication);
   ExchangeReader exchanges(dump, rank);
   DataOrderReader data(dump);
+  core::OpRecord record;
+  const auto whole = [&](std::uint64_t op) -> const core::OpRecord& {
+    dump.read_op(op, record);
+    return record;
+  };
   for (std::uint64_t i = 0; i < dump.op_count(); ++i) {
     const core::OpRecord head = dump.op_head(i);
     const std::string_view name = head.op->name;
-    if (head.op->seeded && is_of_model(head)) reader.add_draw(dump.op(i));
+    if (head.op->seeded && is_of_model(head)) reader.add_draw(whole(i));
     const auto exchange = exchanges.see(i, head);
     if (const auto given = exchanges.take_given()) reader.add_exchange(*given);
     if (exchange) reader.add_exchange(*exchange);
     data.see(i, head);
-    if (name == core::kReplicaRecord) reader.add_replica(dump.op(i));
-    if (name == core::kStepRecord) reader.add_step(dump.op(i));
-    if (name == core::kClipRecord) reader.add_clipping(dump.op(i));
-    if (name == core::kScalerRecord) reader.add_scale(dump.op(i));
-    if (name == core::kPlacedRecord) reader.add_placed(dump.op(i));
-    if (name == core::kBatchRecord) reader.add_batch(dump.op(i));
+    if (name == core::kReplicaRecord) reader.add_replica(whole(i));
+    if (name == core::kStepRecord) reader.add_step(whole(i));
+    if (name == core::kClipRecord) reader.add_clipping(whole(i));
+    if (name == core::kScalerRecord) reader.add_scale(whole(i));
+    if (name == core::kPlacedRecord) reader.add_placed(whole(i));
+    if (name == core::kBatchRecord) reader.add_batch(whole(i));
   }
   return reader.finish(exchanges, data.finish(), shared);
 }

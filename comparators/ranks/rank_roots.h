@@ -70,10 +70,17 @@ struct Replication {
   const SetAside& apart;  ///< what is no replica on all ranks
   const Replicas& replicas;
 
-  /// What a record holds of a kind, by part; empty of activations.
+  /// What a record holds of a kind and a part, by name; empty of activations.
+  [[nodiscard]] ReplicaItems items_of(const core::OpRecord& record,
+                                      ReplicaKind kind,
+                                      std::string_view part) const;
+
+  using Roots = std::map<std::string, MultisetDigest, std::less<>>;
+  /// One digest of each part: of all names and their digests.
   /// @param unread  counted up by tensors without a digest
-  [[nodiscard]] std::map<std::string, ReplicaItems, std::less<>> parts_of(
-      const core::OpRecord& record, ReplicaKind kind, std::uint64_t& unread) const;
+  [[nodiscard]] Roots roots_of(const core::OpRecord& record,
+                               ReplicaKind kind,
+                               std::uint64_t& unread) const;
 };
 
 /// One kind, and of what not all ranks have alike one part: of sharded tensors `@0:1/2`, else the

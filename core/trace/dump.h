@@ -75,6 +75,9 @@ class DumpSource : Pinned {
   /// @throws Error{kDumpDamaged}
   [[nodiscard]] virtual OpRecord op(std::uint64_t index) const = 0;
 
+  /// The same into a record that is there, whose memory is used again where that is cheaper.
+  virtual void read_op(std::uint64_t index, OpRecord& into) const { into = op(index); }
+
   /// Whether read_content() has all its bytes.
   [[nodiscard]] virtual bool has_content(const ContentKey& key) const = 0;
 

@@ -266,7 +266,8 @@ std::optional<Event> JournalReader::take(const Entry& entry) {
     case EntryKind::kRecord: {
       take_words(payload);
       take_rows();
-      core::OpRecord record = RowDecoder::record(rows_);
+      core::OpRecord record;
+      read_record(rows_, true, record);
       if (entry.kind == EntryKind::kRecord) return record;
       return core::OpHead(record);
     }

@@ -59,10 +59,11 @@ struct RowDecoder::FromRow {
   }
   template <typename Number>
   void text(Number row, std::string& text) {
-    text = decoder.text(static_cast<std::uint64_t>(row));
+    text.assign(decoder.text(static_cast<std::uint64_t>(row)));
   }
   void sizes(std::uint64_t begin, std::uint32_t count, std::vector<std::int64_t>& sizes) {
-    sizes = decoder.sizes(begin, count);
+    const auto found = decoder.sizes(begin, count);
+    sizes.assign(found.begin(), found.end());
   }
 };
 
@@ -80,20 +81,19 @@ Row RowDecoder::row_of(const TableLayout& table,
   return rows[number];
 }
 
-std::string RowDecoder::text(std::uint64_t number) const {
+std::string_view RowDecoder::text(std::uint64_t number) const {
   const auto& offsets = tables_.text_offsets;
   if (number >= offsets.size() - 1) fail(kTextOffsetsTable, fmt::format("has no text {}", number));
   const char* bytes = tables_.text_bytes.data();
   return {bytes + offsets[number], bytes + offsets[number + 1]};
 }
 
-std::vector<std::int64_t> RowDecoder::sizes(std::uint64_t begin, std::uint64_t count) const {
+std::span<const std::int64_t> RowDecoder::sizes(std::uint64_t begin, std::uint64_t count) const {
   const auto& dims = tables_.dims;
   if (count > kMostDims || begin > dims.size() || count > dims.size() - begin) {
     fail(kDimsTable, fmt::format("has no {} rows from {}", count, begin));
   }
-  const auto first = dims.begin() + static_cast<std::ptrdiff_t>(begin);
-  return {first, first + static_cast<std::ptrdiff_t>(count)};
+  return std::span(dims).subspan(begin, count);
 }
 
 std::shared_ptr<const core::OperatorInfo> RowDecoder::operator_info(std::uint32_t row) const {
@@ -128,12 +128,11 @@ struct RowDecoder::ValueRun {
   std::size_t tensors;  ///< of the call
 };
 
-core::Value RowDecoder::value(ValueRun& run, int level) const {
+void RowDecoder::read_value(ValueRun& run, int level, core::Value& value) const {
   if (run.left.empty()) fail(kValuesTable, "holds a list that is cut short");
   ValueRow row = run.left.front();
   run.left = run.left.subspan(1);
   if (row.level != level) fail(kValuesTable, "has a wrong level in a row");
-  core::Value value;
   if (!set_alternative(value.data, row.kind)) {
     fail(kValuesTable, fmt::format("holds the unknown kind {}", row.kind));
   }
@@ -143,29 +142,49 @@ core::Value RowDecoder::value(ValueRun& run, int level) const {
   }
   read(kValuesTable, row, value);
   auto* list = std::get_if<core::ValueList>(&value.data);
-  if (list == nullptr) return value;
+  if (list == nullptr) return;
   if (level >= kMaxListDepth) fail(kValuesTable, "nests lists too deep");
-  for (std::int64_t i = 0; i < row.integer; ++i) list->items.push_back(this->value(run, level + 1));
-  return value;
+  for (std::int64_t i = 0; i < row.integer; ++i) {
+    read_value(run, level + 1, list->items.emplace_back());
+  }
 }
+
+namespace {
+
+/// The item at a place of a list that is written over, made where the list ends.
+template <typename Item>
+Item& item_at(std::vector<Item>& list, std::size_t place) {
+  return place < list.size() ? list[place] : list.emplace_back();
+}
+
+}  // namespace
 
 void RowDecoder::read_values(const CallRows& call, core::OpRecord& record) const {
   ValueRun run{call.values.first(call.op.argument_rows), call.tensors.size()};
-  while (!run.left.empty()) {
-    const std::uint32_t name = run.left.front().name;
-    core::Value item = value(run, 0);
-    record.arguments.push_back({text(name), std::move(item)});
+  std::size_t count = 0;
+  for (; !run.left.empty(); ++count) {
+    core::Argument& argument = item_at(record.arguments, count);
+    argument.name.assign(text(run.left.front().name));
+    read_value(run, 0, argument.value);
   }
+  record.arguments.resize(count);
   run.left = call.values.subspan(call.op.argument_rows);
-  while (!run.left.empty()) record.results.push_back(value(run, 0));
+  for (count = 0; !run.left.empty(); ++count) read_value(run, 0, item_at(record.results, count));
+  record.results.resize(count);
 }
 
-core::TensorRecord RowDecoder::tensor(const CallRows& call, std::size_t number) const {
+void RowDecoder::read_tensor(const CallRows& call,
+                             std::size_t number,
+                             core::TensorRecord& tensor) const {
   TensorRow row = call.tensors[number];
   if (row.producer < core::kNoProducer || std::cmp_greater_equal(row.producer, op_limit())) {
     fail(kTensorsTable, "holds a tensor that was produced by an operator that is not there");
   }
-  core::TensorRecord tensor;
+  // What only some rows say.
+  tensor.requires_grad = tensor.stored = false;
+  tensor.watch = core::InputWatch::kNotWatched;
+  tensor.stats.reset();
+  tensor.counted.reset();
   read(kTensorsTable, row, tensor);
   core::element_count(tensor.shape);  // refuses what is no shape
   if (row.stats >= 0) {
@@ -178,26 +197,25 @@ core::TensorRecord RowDecoder::tensor(const CallRows& call, std::size_t number) 
     const auto found = std::ranges::find(call.non_finite, number, &NonFiniteRow::tensor);
     tensor.counted = found == call.non_finite.end() ? core::NonFinite{} : found->counts;
   }
-  return tensor;
 }
 
-core::OpRecord RowDecoder::record(const CallRows& call, bool whole) const {
-  core::OpRecord record;
+void RowDecoder::read_record(const CallRows& call, bool whole, core::OpRecord& into) const {
   OpRow row = call.op;
-  read(kOpsTable, row, static_cast<core::OpHead&>(record));
-  record.index = call.index;
-  record.op = operator_info(row.op);
-  record.site = site(row.site);
-  record.wall_ns = row.wall_ns;
-  if (!whole) return record;
-  read_values(call, record);
-  record.tensors.reserve(call.tensors.size());
-  for (std::size_t i = 0; i < call.tensors.size(); ++i) record.tensors.push_back(tensor(call, i));
+  read(kOpsTable, row, static_cast<core::OpHead&>(into));
+  into.index = call.index;
+  into.op = operator_info(row.op);
+  into.site = site(row.site);
+  into.wall_ns = row.wall_ns;
+  if (!whole) return;
+  read_values(call, into);
+  into.tensors.resize(call.tensors.size());
+  for (std::size_t i = 0; i < call.tensors.size(); ++i) read_tensor(call, i, into.tensors[i]);
+  into.substitutions.clear();
   for (SubstitutionRow change : call.substitutions) {
-    read(kSubstitutionsTable, change, record.substitutions.emplace_back());
+    read(kSubstitutionsTable, change, into.substitutions.emplace_back());
   }
-  for (GeneratorRow use : call.generators) read(kGeneratorsTable, use, record.generator.emplace());
-  return record;
+  into.generator.reset();
+  for (GeneratorRow use : call.generators) read(kGeneratorsTable, use, into.generator.emplace());
 }
 
 core::ContentKey RowDecoder::content_key(ContentRow row, std::uint64_t number) const {

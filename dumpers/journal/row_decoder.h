@@ -8,6 +8,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/system/memory.h"
@@ -80,15 +81,16 @@ class RowDecoder : core::Pinned {
  public:
   /// A call by its rows.
   /// @param whole  arguments, results, tensors, substitutions and generator too
+  /// @param into   its memory is used again; of one that is not whole these are left as they are
   /// @throws core::Error{kDumpDamaged}, by fail(), where the rows make no record
-  [[nodiscard]] core::OpRecord record(const CallRows& call, bool whole = true) const;
+  void read_record(const CallRows& call, bool whole, core::OpRecord& into) const;
 
-  /// @throws as record(), where the row is of no tensor of so many bytes
+  /// @throws as read_record(), where the row is of no tensor of so many bytes
   /// @param number  of the row, for messages
   [[nodiscard]] core::ContentKey content_key(ContentRow row, std::uint64_t number) const;
 
   /// A content of which only a slice is stored, and that slice, which it can have.
-  /// @throws as record()
+  /// @throws as read_record()
   struct Slice {
     core::ContentKey key;
     core::ContentSlice slice;
@@ -123,13 +125,13 @@ class RowDecoder : core::Pinned {
   Row row_of(const TableLayout& table,
              const core::LargeVector<Row>& rows,
              std::uint64_t number) const;
-  [[nodiscard]] std::string text(std::uint64_t number) const;
-  [[nodiscard]] std::vector<std::int64_t> sizes(std::uint64_t begin, std::uint64_t count) const;
+  [[nodiscard]] std::string_view text(std::uint64_t number) const;
+  [[nodiscard]] std::span<const std::int64_t> sizes(std::uint64_t begin, std::uint64_t count) const;
   [[nodiscard]] std::shared_ptr<const core::OperatorInfo> operator_info(std::uint32_t row) const;
   [[nodiscard]] std::shared_ptr<const core::CallSite> site(std::uint32_t row) const;
-  [[nodiscard]] core::Value value(ValueRun& run, int level) const;
+  void read_value(ValueRun& run, int level, core::Value& value) const;
   void read_values(const CallRows& call, core::OpRecord& record) const;
-  [[nodiscard]] core::TensorRecord tensor(const CallRows& call, std::size_t number) const;
+  void read_tensor(const CallRows& call, std::size_t number, core::TensorRecord& tensor) const;
 
   mutable RowCache<core::OperatorInfo> operator_cache_{1};
   mutable RowCache<core::CallSite> site_cache_{1};

@@ -61,19 +61,26 @@ class Dump final : public core::DumpSource {
   [[nodiscard]] const core::RunManifest& manifest() const override { return manifest_; }
   [[nodiscard]] std::uint64_t op_count() const override { return index_.op_count(); }
   [[nodiscard]] core::OpRecord op_head(std::uint64_t index) const override {
-    return index_.op(index, false);
+    core::OpRecord head;
+    index_.read_op(index, false, head);
+    return head;
   }
 
   [[nodiscard]] core::OpRecord op(std::uint64_t index) const override {
-    core::OpRecord record = index_.op(index, true);
-    for (const core::TensorRecord& tensor : record.tensors) {
+    core::OpRecord record;
+    Dump::read_op(index, record);
+    return record;
+  }
+
+  void read_op(std::uint64_t index, core::OpRecord& into) const override {
+    index_.read_op(index, true, into);
+    for (const core::TensorRecord& tensor : into.tensors) {
       if (tensor.stored && !contents_.find(tensor)) {
         file_.blame().fail(fmt::format("op {} refers to content {}, which the index does not list",
                                        index,
                                        core::content_name(tensor.content_key())));
       }
     }
-    return record;
   }
 
   [[nodiscard]] bool has_content(const core::ContentKey& key) const override {

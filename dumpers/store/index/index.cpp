@@ -160,7 +160,7 @@ void TableReader::expect_layout(const TableLayout& layout) const {
   }
 }
 
-const std::byte* TableReader::row_bytes(std::uint64_t index) const {
+std::span<const std::byte> TableReader::rows_from(std::uint64_t index) const {
   if (index >= rows_) blame_.fail(fmt::format("has no row {}", index));
   const std::uint64_t number = index / rows_per_block_;
   Block& block = blocks_[number % blocks_.size()];
@@ -172,7 +172,7 @@ const std::byte* TableReader::row_bytes(std::uint64_t index) const {
     file_.read(extent_, first * row_size_, block.bytes);
     block.number = number;
   }
-  return block.bytes.data() + index % rows_per_block_ * row_size_;
+  return std::span(block.bytes).subspan(index % rows_per_block_ * row_size_);
 }
 
 void TableReader::expect_range(std::uint64_t begin, std::uint64_t count) const {
@@ -371,23 +371,25 @@ void IndexReader::read_rows(const journal::OpRow& row) const {
   }
 }
 
-core::OpRecord IndexReader::op(std::uint64_t index, bool whole) const {
+void IndexReader::read_op(std::uint64_t index, bool whole, core::OpRecord& into) const {
   const auto row = ops_.row<journal::OpRow>(index);
   // An enclosing call is entered first: a parent that comes later would make a cycle possible.
   if (row.parent < -1 || std::cmp_greater_equal(row.parent, index)) {
     ops_.blame().fail(fmt::format("row {} has the impossible parent {}", index, row.parent));
   }
   if (row.op == journal::kNoRow) ops_.blame().fail(fmt::format("row {} names no operator", index));
-  if (!whole) return record({index, row}, false);
+  if (!whole) return read_record({index, row}, false, into);
   read_rows(row);
-  return record({index,
-                 row,
-                 rows_.values,
-                 rows_.tensors,
-                 rows_.stats,
-                 rows_.non_finite,
-                 rows_.substitutions,
-                 rows_.generators});
+  read_record({index,
+               row,
+               rows_.values,
+               rows_.tensors,
+               rows_.stats,
+               rows_.non_finite,
+               rows_.substitutions,
+               rows_.generators},
+              true,
+              into);
 }
 
 std::pair<core::ContentKey, std::int64_t> IndexReader::content(std::uint64_t index) const {

@@ -118,7 +118,7 @@ class TableReader {
   [[nodiscard]] Row row(std::uint64_t index) const {
     static_assert(std::is_trivially_copyable_v<Row>);
     Row value{};
-    std::memcpy(&value, row_bytes(index), std::min<std::uint64_t>(sizeof(Row), row_size_));
+    std::memcpy(&value, rows_from(index).data(), std::min<std::uint64_t>(sizeof(Row), row_size_));
     return value;
   }
 
@@ -128,7 +128,16 @@ class TableReader {
   void read(std::uint64_t begin, std::uint64_t count, std::vector<Row>& into) const {
     expect_range(begin, count);
     into.resize(count);
-    for (std::uint64_t i = 0; i < count; ++i) into[i] = row<Row>(begin + i);
+    for (std::uint64_t i = 0; row_size_ != sizeof(Row) && i < count; ++i) {
+      into[i] = row<Row>(begin + i);
+    }
+    auto left = std::as_writable_bytes(std::span<Row>(into));
+    while (row_size_ == sizeof(Row) && !left.empty()) {
+      auto rows = rows_from(begin + count - left.size() / sizeof(Row));
+      rows = rows.first(std::min(rows.size(), left.size()));
+      std::ranges::copy(rows, left.begin());
+      left = left.subspan(rows.size());
+    }
   }
 
   /// Every row at once.
@@ -153,7 +162,8 @@ class TableReader {
     std::vector<std::byte> bytes;
   };
 
-  [[nodiscard]] const std::byte* row_bytes(std::uint64_t index) const;
+  /// That row and those behind it in its block.
+  [[nodiscard]] std::span<const std::byte> rows_from(std::uint64_t index) const;
   void expect_range(std::uint64_t begin, std::uint64_t count) const;
 
   const TraceFile& file_;
@@ -215,7 +225,8 @@ class IndexReader final : private journal::RowDecoder {
   [[nodiscard]] std::uint64_t slice_count() const noexcept { return slices_ ? slices_->rows() : 0; }
 
   /// @param whole  arguments, results, tensors, substitutions and generator too
-  [[nodiscard]] core::OpRecord op(std::uint64_t index, bool whole) const;
+  /// @param into   its memory is used again
+  void read_op(std::uint64_t index, bool whole, core::OpRecord& into) const;
   /// A content, and where in `/packed` it is; kOwnDataset or kInReference where it is not there.
   [[nodiscard]] std::pair<core::ContentKey, std::int64_t> content(std::uint64_t index) const;
   /// A content of which only a slice is stored, and that slice, which it can have.

@@ -110,11 +110,13 @@ bool reads_back(const core::DumpSource& dump, const Sample& sample) {
   same = same && dump.manifest().run_name == sample.manifest.run_name &&
          dump.manifest().named_tensors == sample.manifest.named_tensors &&
          dump.manifest().trace.contents == sample.contents.size();
+  core::OpRecord used;  // by the record before
   for (std::uint64_t i = 0; i < dump.op_count(); ++i) {
     const core::OpRecord head = dump.op_head(i);
     const core::OpRecord whole = dump.op(i);
+    dump.read_op(i, used);
     same = same && i < sample.ops.size() && same_record(whole, sample.ops[i]) &&
-           *head.op == *whole.op && head.parent == whole.parent;
+           same_record(used, sample.ops[i]) && *head.op == *whole.op && head.parent == whole.parent;
   }
   std::vector<std::byte> bytes;
   for (const auto& [key, expected] : sample.contents) {
