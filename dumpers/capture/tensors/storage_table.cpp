@@ -208,8 +208,9 @@ std::optional<std::vector<ByteRange>> picked_bytes(std::string_view base,
 
 namespace {
 
-/// Views remembered of one storage. A loop over the rows of a large tensor must not grow it.
-constexpr std::size_t kMaxViews = 32;
+/// Views remembered of one storage: a bucket of gradients has some hundred. A loop over the rows of
+/// a large tensor must not grow it.
+constexpr std::size_t kMaxViews = 256;
 
 /// Entries of dead storages kept to be used again.
 constexpr std::size_t kMostSpare = 128;
@@ -243,7 +244,7 @@ CachedDigest* StorageEntry::find(const at::Tensor& tensor) {
   if (digests.empty()) return nullptr;
   const std::int64_t version = version_of(*tensor.unsafeGetTensorImpl());
   for (CachedDigest& cached : digests) {
-    if (cached.version == version && cached.offset == tensor.storage_offset() &&
+    if (cached.offset == tensor.storage_offset() && cached.version == version &&
         cached.type == tensor.scalar_type() && cached.conjugated == tensor.is_conj() &&
         cached.negated == tensor.is_neg() && same_numbers(tensor.sizes(), cached.sizes) &&
         same_numbers(tensor.strides(), cached.strides)) {
@@ -275,8 +276,8 @@ CachedDigest* StorageEntry::take_same_bytes(const at::Tensor& tensor) {
 CachedDigest& StorageEntry::remember(const at::Tensor& tensor,
                                      const core::Digest& digest,
                                      std::int64_t version) {
-  if (digests.size() >= kMaxViews) digests.erase(digests.begin());
-  CachedDigest& cached = digests.emplace_back();
+  CachedDigest& cached =
+      digests.size() < kMaxViews ? digests.emplace_back() : digests[next_view_++ % kMaxViews] = {};
   cached.offset = tensor.storage_offset();
   cached.type = tensor.scalar_type();
   cached.conjugated = tensor.is_conj();

@@ -172,7 +172,8 @@ struct StorageEntry {
     ByteRange range;
     std::string text;
   };
-  std::vector<Name> names_;  ///< until an operator writes the storage
+  std::vector<Name> names_;    ///< until an operator writes the storage
+  std::size_t next_view_ = 0;  ///< of the digests, to be forgotten for another
 };
 
 /// Every living storage the engine has met. Not thread safe.

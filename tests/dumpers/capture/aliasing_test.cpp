@@ -195,6 +195,33 @@ DOCTEST_TEST_CASE("describing remembers the digest for the first operator that r
   DOCTEST_CHECK(sink.contents.size() == 2);
 }
 
+DOCTEST_TEST_CASE("each of a hundred views of one storage is read once") {
+  const at::Tensor bucket = at::arange(100'000, at::kFloat);
+  const std::vector<at::Tensor> views = bucket.split(1000);
+  MemorySink sink;
+  Capture capture(options_for(DumpDepth::kTop, DumpLevel::kDigest), sink, nullptr);
+  for (const at::Tensor& view : views) capture.describe(view, "view");
+  const std::uint64_t hashed = capture.counts().hashed_bytes;
+  {
+    const Capture::Scope scope(capture);
+    for (const at::Tensor& view : views) at::sum(view);
+  }
+  DOCTEST_CHECK(capture.counts().hashed_bytes == hashed + views.size() * sizeof(float));
+}
+
+DOCTEST_TEST_CASE("a loop over the rows of a large tensor is recorded right") {
+  const at::Tensor large = at::arange(3000, at::kFloat).view({1000, 3});
+  const Trace sink = record(top(), [&] {
+    for (int i = 0; i < 2000; ++i) at::sum(large.select(0, i % 1000));
+  });
+  const auto sums = sink.all("aten::sum");
+  DOCTEST_REQUIRE(sums.size() == 2000);
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    const auto row = static_cast<std::int64_t>(i % 1000);
+    DOCTEST_REQUIRE(input(*sums[i], "self").digest == digest_of(large.select(0, row)));
+  }
+}
+
 DOCTEST_TEST_CASE("memory that comes back at the same address is hashed anew") {
   // Each fits where the one before was, small allocations taken from there meanwhile included.
   constexpr std::int64_t kElements = 1 << 20;
