@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 SKIPPED = 77
+LAUNCHER = Path(__file__).with_name("launch.py")
 
 
 def need(*packages: str):
@@ -22,6 +23,16 @@ def need(*packages: str):
         except Exception as error:  # a broken installation is as good as none
             print(f"skipped: {package} cannot be imported: {error}")
             sys.exit(SKIPPED)
+
+
+def on_ranks(ranks: int, program, *arguments) -> list:
+    """The command that starts a program on ranks of this machine."""
+    return [sys.executable, str(LAUNCHER), str(ranks), str(program), *arguments]
+
+
+def with_torchrun(ranks: int, program, *arguments) -> list:
+    return [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks),
+            str(program), *arguments]
 
 
 class Result(NamedTuple):

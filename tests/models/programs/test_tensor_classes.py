@@ -10,7 +10,7 @@ import unittest
 from collections import Counter
 from pathlib import Path
 
-from harness import ToolTest, need
+from harness import ToolTest, need, on_ranks
 
 need("torch")
 
@@ -98,9 +98,8 @@ class OneProcess(Recorded):
                      "this PyTorch has no DTensor")
 class Placed(Recorded):
     def test_local_operators_of_a_dtensor(self):
-        launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
         for dump in ("A", "B"):
-            self.record(dump, [*launcher, str(PROGRAMS / "placed.py")])
+            self.record(dump, on_ranks(2, PROGRAMS / "placed.py"))
         for rank in range(2):
             records = self.operators(f"A/rank-{rank}")
             self.assertEqual(self.inside(records, "aten::mm"), [["aten::mm"]] * 3)

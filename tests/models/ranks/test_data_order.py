@@ -7,7 +7,7 @@ import sys
 import unittest
 from pathlib import Path
 
-from harness import ToolTest, need
+from harness import ToolTest, need, on_ranks
 
 need("torch")
 import torch.distributed  # noqa: E402
@@ -18,9 +18,8 @@ ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}
 
 class DataOrder(ToolTest):
     def record(self, name, *arguments, ranks=1, program=PROGRAM):
-        launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks)] if ranks > 1 else []
-        done = self.tool("exec", "--force", "-o", name, "--", sys.executable, *launcher, str(program), *arguments,
-                         env=ONE_THREAD)
+        command = on_ranks(ranks, program, *arguments) if ranks > 1 else [sys.executable, str(program), *arguments]
+        done = self.tool("exec", "--force", "-o", name, "--", *command, env=ONE_THREAD)
         self.assertEqual(done.code, 0, done.stderr[-3000:])
 
 

@@ -3,11 +3,10 @@
 with rank, and lead with the one that parted first."""
 import json
 import os
-import sys
 import unittest
 from pathlib import Path
 
-from harness import ToolTest, need
+from harness import ToolTest, need, on_ranks
 
 need("torch")
 import torch.distributed  # noqa: E402
@@ -39,9 +38,7 @@ dist.destroy_process_group()
 class RankRuns(ToolTest):
     def configure(self, *arguments, **fields):
         (self.folder / "program.py").write_text(PROGRAM, encoding="utf-8")
-        command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2",
-                   "program.py", *arguments]
-        self.fields = {"program": {"command": command}, "threads": 1, **fields}
+        self.fields = {"program": {"command": on_ranks(2, "program.py", *arguments)}, "threads": 1, **fields}
         self.write_config(self.fields)
 
     def compare(self, expected):
@@ -122,8 +119,7 @@ class WithoutWrapper(ToolTest):
     """Nobody says which parameters are replicas: what begins equal is one, and what gets the same gradients."""
 
     def judge(self, expected, *arguments, program=BY_HAND):
-        launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-        done = self.tool("exec", "--force", "-o", "run", "--", *launcher, program, *arguments,
+        done = self.tool("exec", "--force", "-o", "run", "--", *on_ranks(2, program, *arguments),
                          env={**os.environ, "OMP_NUM_THREADS": "1"})
         self.assertEqual(done.code, 0, done.stderr)
         done = self.tool("ranks", "run", "--format", "json")

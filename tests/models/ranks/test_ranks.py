@@ -10,7 +10,7 @@ import sys
 import unittest
 from pathlib import Path
 
-from harness import ToolTest, need
+from harness import ToolTest, need, on_ranks, with_torchrun
 
 need("torch")
 import torch.distributed  # noqa: E402
@@ -31,8 +31,7 @@ STATISTICS = ["bn.running_mean", "bn.running_var"]
 
 
 def launched(*arguments, ranks=2, program=PROGRAM):
-    return [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks),
-            str(program), *arguments]
+    return on_ranks(ranks, program, *arguments)
 
 
 @unittest.skipUnless(torch.distributed.is_available(), "this PyTorch has no torch.distributed")
@@ -72,7 +71,7 @@ class Ranks(ToolTest):
 
 class Healthy(Ranks):
     def test_it_computes_what_it_computes_alone(self):
-        command = launched()
+        command = with_torchrun(2, PROGRAM)
         bare = subprocess.run(command, capture_output=True, text=True, env=ONE_THREAD, timeout=120)
         self.assertEqual(bare.returncode, 0, bare.stderr)
         done = self.record(command)
@@ -442,7 +441,7 @@ class TwoRuns(Ranks):
 
 class Interrupted(Ranks):
     def test_a_rank_that_is_killed(self):
-        done = self.tool("exec", "-o", "run", "--", *launched("killed"), env=ONE_THREAD)
+        done = self.tool("exec", "-o", "run", "--", *with_torchrun(2, PROGRAM, "killed"), env=ONE_THREAD)
         self.assertEqual(done.code, 1, done.stderr)
         report = self.ranks(3)
         self.assertEqual((report["steps"], report["first"]), (2, None))
@@ -458,7 +457,7 @@ class Interrupted(Ranks):
                                r"complete; the last operator there was ")
 
     def test_a_rank_that_never_comes(self):
-        done = self.tool("exec", "-o", "run", "--timeout", "25", "--", *launched("hang"), env=ONE_THREAD)
+        done = self.tool("exec", "-o", "run", "--timeout", "25", "--", *with_torchrun(2, PROGRAM, "hang"), env=ONE_THREAD)
         self.assertEqual(done.code, 5, done.stderr)
         report = self.ranks(3)
         self.assertEqual([each["rank"] for each in report["ranks"]], [0, 1])
