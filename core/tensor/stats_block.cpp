@@ -204,9 +204,6 @@ bool any_odd(const std::byte* data, std::size_t size, const OddLanes& odd) {
   constexpr std::size_t kBytes = sizeof(Lane) < 4 && kVectorBytes > 32 ? 32 : kVectorBytes;
   using Lanes = Vector<Lane, kBytes>;
   constexpr std::size_t kRound = 4 * kBytes;
-  // What follows is on its way to the cache meanwhile, and while this is hashed.
-  constexpr std::size_t kAhead = 2048;
-  constexpr std::size_t kLine = 64;
   const auto mask = static_cast<Lane>(odd.mask);
   const auto flip = static_cast<Lane>(odd.flip);
   const auto take = [&](const std::byte* from, Lanes& largest) {
@@ -217,7 +214,6 @@ bool any_odd(const std::byte* data, std::size_t size, const OddLanes& odd) {
   Lanes third = first;
   Lanes fourth = first;
   for (; size >= kRound; data += kRound, size -= kRound) {
-    for (std::size_t at = 0; at < kRound; at += kLine) __builtin_prefetch(data + kAhead + at);
     take(data, first);
     take(data + kBytes, second);
     take(data + 2 * kBytes, third);
