@@ -27,6 +27,7 @@ struct Api {
   void* (*frame_back)(void*) = nullptr;
   void* (*frame_code)(void*) = nullptr;
   int (*frame_line)(void*) = nullptr;
+  int (*frame_offset)(void*) = nullptr;  ///< null before 3.11
   void* (*attribute)(void*, const char*) = nullptr;
   const char* (*utf8)(void*) = nullptr;
   void (*clear_error)() = nullptr;
@@ -43,6 +44,7 @@ struct Api {
         look_up("PyErr_Clear", clear_error) && look_up("Py_IncRef", increase) &&
         look_up("Py_DecRef", decrease) &&
         (look_up("Py_IsFinalizing", finalizing) || look_up("_Py_IsFinalizing", finalizing));
+    look_up("PyFrame_GetLasti", frame_offset);
     if (!found) this_thread = nullptr;
   }
 
@@ -118,8 +120,16 @@ struct StepsHash {
   }
 };
 
+/// Of one instruction, since to find its line Python goes through those of the whole function.
+struct KnownLine {
+  const void* code = nullptr;
+  int offset = 0;
+  int line = 0;
+};
+
 /// Guarded by the interpreter's lock, and never destroyed.
 struct Known {
+  std::array<KnownLine, 4096> lines;            ///< those asked for last
   std::unordered_map<const void*, Code> codes;  ///< a code object that is a key is kept alive
   std::unordered_map<Steps, std::unique_ptr<PythonChain>, StepsHash> chains;
 };
@@ -140,13 +150,27 @@ const Code& describe(void* code) {
   return entry->second;
 }
 
+/// @param code  that describe() has kept alive
+int line_of(void* frame, const void* code) {
+  if (api().frame_offset == nullptr) return api().frame_line(frame);
+  const int offset = api().frame_offset(frame);
+  const std::size_t place =
+      reinterpret_cast<std::uintptr_t>(code) / alignof(std::max_align_t) * 31 +
+      static_cast<std::size_t>(offset) / 2;
+  KnownLine& known_line = known().lines[place % known().lines.size()];
+  if (known_line.code != code || known_line.offset != offset) {
+    known_line = {code, offset, api().frame_line(frame)};
+  }
+  return known_line.line;
+}
+
 void collect(Steps& steps) {
   void* frame = api().eval_frame();
   if (frame != nullptr) api().increase(frame);
   for (std::size_t seen = 0; frame != nullptr && seen < kMostSeen && steps.size() < kMostKept;
        ++seen) {
     void* code = api().frame_code(frame);
-    if (!describe(code).framework) steps.push_back({code, api().frame_line(frame)});
+    if (!describe(code).framework) steps.push_back({code, line_of(frame, code)});
     api().decrease(code);
     void* back = api().frame_back(frame);
     api().decrease(frame);
