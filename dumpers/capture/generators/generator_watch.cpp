@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstring>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <type_traits>
@@ -112,12 +113,19 @@ std::int64_t count_draws(at::mt19937 from, const at::mt19937_data_pod& to) {
   return further < 0 ? -1 : drawn + further;
 }
 
+/// A copy, that of the last call of this thread where the engine stands there still.
+std::shared_ptr<const at::mt19937> shared_copy(const at::mt19937& engine) {
+  thread_local std::shared_ptr<const at::mt19937> latest;
+  if (!latest || !same_engine(*latest, engine)) latest = std::make_shared<at::mt19937>(engine);
+  return latest;
+}
+
 /// To be called while the generator is held.
 void read_position(c10::GeneratorImpl& impl, GeneratorSnapshot& into) {
   if (impl.device().is_cpu()) {
     auto& cpu = static_cast<at::CPUGeneratorImpl&>(impl);
     const at::mt19937& now = engine_of(cpu);
-    if (!into.engine || !same_engine(*into.engine, now)) into.engine = now;
+    if (!into.engine || !same_engine(*into.engine, now)) into.engine = shared_copy(now);
     copy_optional(cpu.next_float_normal_sample(), into.cached_float);
     copy_optional(cpu.next_double_normal_sample(), into.cached_double);
     into.seed = into.engine->seed();

@@ -411,9 +411,6 @@ StorageTable::Entries::iterator StorageTable::insert(const c10::Storage& storage
   return place;
 }
 
-/// Looks at two entries for each new one, so that the dead are never many more than the living.
-/// They go soon, because the weak reference holds the storage's own block, which the allocator then
-/// hands out again while it is still in the cache.
 void StorageTable::forget_contents() {
   for (auto& [storage, entry] : entries_) {
     entry.take_as_written();
@@ -422,6 +419,9 @@ void StorageTable::forget_contents() {
   }
 }
 
+/// Looks at two entries for each new one, so that the dead are never many more than the living.
+/// They go soon, because the weak reference holds the storage's own block, which the allocator then
+/// hands out again while it is still in the cache.
 void StorageTable::forget_dead() {
   for (int look = 0; look < 2 && !round_.empty(); ++look) {
     if (next_look_ >= round_.size()) next_look_ = 0;
