@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "comparators/align/hidden_steps.h"
 #include "comparators/align/pairing.h"
 #include "comparators/cause/differences.h"
 #include "comparators/cause/observations.h"
@@ -574,6 +575,15 @@ class Comparison {
     });
   }
 
+  void note_hidden_steps(std::string_view side, std::size_t operators) {
+    if (operators == 0) return;
+    report_.warnings.push_back(
+        fmt::format("{} of the {} left out: they are of optimizers' steps, of which the other "
+                    "recording has what they left",
+                    counted(operators, "operator"),
+                    side));
+  }
+
   /// False when there is nothing to walk through.
   bool pair() {
     Pace pace(options_, ComparePhase::kAligning, baseline_.op_count() + candidate_.op_count());
@@ -584,6 +594,10 @@ class Comparison {
       pairing_options.baseline_only = &worlds_->baseline;
       pairing_options.candidate_only = &worlds_->candidate;
     }
+    damage_in([&] {  // pairing will say so
+      pairing_options.baseline_without = operators_of_hidden_steps(baseline_, candidate_);
+      pairing_options.candidate_without = operators_of_hidden_steps(candidate_, baseline_);
+    });
     look_for_renames(pairing_options);
     if (!options_.spec.resume) {  // else they are of the first step of each
       report_.named_tensors = differing_named_tensors(baseline_.manifest(),
@@ -618,6 +632,8 @@ class Comparison {
     report_.alignment.left_out_baseline = pairing_.baseline.nested_left_out;
     report_.alignment.left_out_candidate = pairing_.candidate.nested_left_out;
     append(rename_notes(renames_), report_.warnings);
+    note_hidden_steps("baseline", pairing_options.baseline_without.size());
+    note_hidden_steps("candidate", pairing_options.candidate_without.size());
     report_.name_map = map_use(options_.spec.map, pairing_, renamed_tensors);
     report_.coverage.baseline_ops = pairing_.baseline.completion.size();
     report_.coverage.candidate_ops = pairing_.candidate.completion.size();

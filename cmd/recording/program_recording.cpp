@@ -95,6 +95,7 @@ Json recording_plan(const configs::RunSpec& run) {
   document["no_sync"] = run.dump.no_sync;
   document["workers"] = run.dump.workers;
   document["keep_ops"] = pairs(run.dump.keep_ops);
+  document["open_steps"] = pairs(run.dump.open_steps);
   document["steps"] = pairs(run.dump.steps);
   document["phases"] = Json::array();
   for (const core::Phase phase : run.dump.phases) {

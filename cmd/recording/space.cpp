@@ -126,6 +126,7 @@ std::optional<SpaceEstimate> estimate_at(const fs::path& place, const RecordingJ
   if (job.run.dump.level != core::DumpLevel::kTensor) return std::nullopt;
   configs::RunSpec without_values = job.run;
   without_values.dump.keep_ops.clear();
+  without_values.dump.open_steps.clear();
   for (const core::DumpLevel level : {core::DumpLevel::kDigest, core::DumpLevel::kStats}) {
     without_values.dump.level = level;
     if (manifest.configuration != configs::to_json_text(without_values)) continue;

@@ -194,18 +194,18 @@ Round look_closer(Round digests,
                   const comparators::CompareOptions& options,
                   std::uint64_t window,
                   Progress& progress) {
-  const core::OpRanges operators = comparators::missing_values(digests.reports, window);
-  if (operators.empty()) {
+  const comparators::MissingValues missing = comparators::missing_values(digests.reports, window);
+  if (missing.operators.empty()) {
     for (Report& report : digests.reports) report = comparators::settle(std::move(report));
     return digests;
   }
   log_info("the runs diverged: recording them again with the values of " +
-           core::describe(operators));
+           core::describe(missing.operators));
   keep_digests(jobs, digests.reports);
-  ask_for_values(jobs, operators);
+  ask_for_values(jobs, missing);
   Estimates estimates;
   for (const RecordingJob& job : jobs) {
-    estimates.push_back(estimate_values(digest_directory(job.dump), job, operators));
+    estimates.push_back(estimate_values(digest_directory(job.dump), job, missing.operators));
   }
   Round round;
   try {
@@ -325,11 +325,11 @@ Round record_each(const RunPlan& plan, Progress& progress) {
 
 }  // namespace
 
-void ask_for_values(std::vector<RecordingJob>& jobs, const core::OpRanges& operators) {
+void ask_for_values(std::vector<RecordingJob>& jobs, const comparators::MissingValues& missing) {
   for (RecordingJob& job : jobs) {
     job.run.dump.level = core::DumpLevel::kTensor;
-    job.run.dump.keep_ops = operators;
-    job.run.dump.optimizer = configs::OptimizerReading::kAuto;
+    job.run.dump.keep_ops = missing.operators;
+    job.run.dump.open_steps = missing.steps;
     job.replace_existing = false;
   }
 }

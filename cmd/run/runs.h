@@ -16,6 +16,7 @@
 #include "comparators/compare.h"
 #include "comparators/report/report.h"
 #include "comparators/runs/repeatability.h"
+#include "comparators/runs/second_pair.h"
 #include "configs/spec/run_config.h"
 #include "core/trace/run_manifest.h"
 
@@ -36,8 +37,8 @@ std::vector<std::filesystem::path> references_of(const RecordingJob& job);
 /// Whether `run` records digests first: asked for or by default, and the policy can be judged so.
 bool starts_with_digests(const configs::Config& config);
 
-/// Makes the jobs of a second round, which keep the bytes of `operators`; of all where empty.
-void ask_for_values(std::vector<RecordingJob>& jobs, const core::OpRanges& operators);
+/// Makes the jobs of a second round, which keep the bytes of `missing`; of all where empty.
+void ask_for_values(std::vector<RecordingJob>& jobs, const comparators::MissingValues& missing);
 
 /// What dumps of one configuration say of its operators; those that cannot be opened are left out,
 /// which is noted. None, where that leaves fewer than two.

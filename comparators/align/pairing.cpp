@@ -194,22 +194,26 @@ struct SideOptions {
   std::uint64_t from = 0;          ///< the first op index
   std::uint32_t steps_before = 0;  ///< by which its steps are counted on
   const std::vector<std::uint64_t>* only = nullptr;  ///< op indices, ascending; null = all
+  std::span<const std::uint64_t> without = {};       ///< likewise; none of these
 };
 
 /// Whether a record is no operator to pair.
 class LeftOut {
  public:
-  explicit LeftOut(const SideOptions& side) : from_(side.from), only_(side.only) {}
+  explicit LeftOut(const SideOptions& side)
+      : from_(side.from), only_(side.only), without_(side.without) {}
 
   bool operator()(const core::OpRecord& head) {
     return head.index < from_ ||
            (only_ != nullptr && !std::ranges::binary_search(*only_, head.index)) ||
+           std::ranges::binary_search(without_, head.index) ||
            of_checkpoint_.of(head.op, [&] { return core::is_of_checkpoint(*head.op); });
   }
 
  private:
   std::uint64_t from_;
   const std::vector<std::uint64_t>* only_;
+  std::span<const std::uint64_t> without_;
   ObjectMemo<core::OperatorInfo, bool> of_checkpoint_;
 };
 
@@ -535,15 +539,19 @@ void align_all(const core::DumpSource& baseline,
       [&](const core::DumpSource& source, const SideOptions& side, const NameRewriter& names) {
         return read_side(source, side, names, pairing.rewritten, options.pace, known);
       };
-  SideRecords here =
-      read(baseline,
-           {options.top_of_baseline, options.baseline_from, 0, options.baseline_only},
-           as_they_are);
+  SideRecords here = read(baseline,
+                          {options.top_of_baseline,
+                           options.baseline_from,
+                           0,
+                           options.baseline_only,
+                           options.baseline_without},
+                          as_they_are);
   SideRecords there = read(candidate,
                            {options.top_of_candidate,
                             options.candidate_from,
                             options.steps_before,
-                            options.candidate_only},
+                            options.candidate_only,
+                            options.candidate_without},
                            pairing.names);
   pairing.distinct_keys = known.size();
   known = {};

@@ -91,6 +91,9 @@ struct PairingOptions {
   /// All that is looked at, op indices ascending; null = every record. Borrowed for the call.
   const std::vector<std::uint64_t>* baseline_only = nullptr;
   const std::vector<std::uint64_t>* candidate_only = nullptr;
+  /// What is not looked at, op indices ascending.
+  std::vector<std::uint64_t> baseline_without = {};
+  std::vector<std::uint64_t> candidate_without = {};
   Pace* pace = nullptr;  ///< is told every record of both sides; null = nobody is
 };
 

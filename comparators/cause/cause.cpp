@@ -1186,12 +1186,17 @@ std::string parting_of_step(const OpFindings& findings) {
   return "what the program made parts here";
 }
 
-/// Whether operators before this record of what a step left are those of the step.
+/// Whether this is what a step left of which other operators, at least, were recorded.
 bool is_of_recorded_step(const JudgedCall& call, const Evidence& evidence) {
   const core::OpRecord& record = call.baseline;
-  if (record.op->name != core::kStepRecord || record.index == 0) return false;
-  const core::OpRecord before = evidence.baseline.op_head(record.index - 1);
-  return before.step == record.step && before.phase == core::Phase::kOptimizer;
+  if (record.op->name != core::kStepRecord) return false;
+  if (evidence.baseline.manifest().trace.only.empty()) return true;
+  for (std::uint64_t op = record.index; op-- > 0;) {
+    const core::OpHead before = evidence.baseline.op_head(op);
+    if (before.step != record.step) return false;
+    if (!core::is_named_values(before)) return true;
+  }
+  return false;
 }
 
 /// Of a step whose operators tell nothing: `said` of them, and what `more` of them would take.

@@ -39,10 +39,14 @@ void add_producers(const core::OpRecord& record, core::OpRanges& ranges) {
   }
 }
 
-/// Of a record of what an optimizer's step left, the operators of that step, itself included: those
-/// after the one that made its last gradient. Else empty.
+bool is_step(const core::OpRecord& record) noexcept {
+  return record.op != nullptr && record.op->name == core::kStepRecord;
+}
+
+/// Of a record of what an optimizer's step left, what was recorded of the operators of that step,
+/// itself included: those after the one that made its last gradient. Else empty.
 std::optional<core::OpRange> operators_of_step(const core::OpRecord& record) {
-  if (record.op == nullptr || record.op->name != core::kStepRecord) return std::nullopt;
+  if (!is_step(record)) return std::nullopt;
   core::OpRange range{0, record.index};
   for (const core::TensorRecord& tensor : record.tensors) {
     if (!tensor.slot.starts_with(core::kGradientPrefix) || tensor.producer < 0) continue;
@@ -51,10 +55,12 @@ std::optional<core::OpRange> operators_of_step(const core::OpRecord& record) {
   return range;
 }
 
-/// Whether the operators of `of` that were not read one by one hold the divergence of `closer`.
+/// Whether the divergence of `closer` is among the operators of the step `of`, which were not read
+/// one by one, or not recorded: their indices are then those from its own on.
 bool holds(const OpDivergence& of, const OpDivergence& closer) {
-  const auto range = operators_of_step(of.baseline);
-  return range && closer.baseline_index && core::contains({*range}, *closer.baseline_index);
+  return is_step(of.baseline) && closer.baseline.phase == core::Phase::kOptimizer &&
+         closer.baseline.step == of.baseline.step &&
+         closer.baseline.index >= operators_of_step(of.baseline)->first;
 }
 
 bool shows_the_same(const Report& left, const Report& right) {
@@ -84,8 +90,9 @@ bool can_start_with_digests(const configs::CompareSpec& spec) noexcept {
   return !judged || decides(spec.policy);
 }
 
-core::OpRanges missing_values(std::span<const Report> reports, std::uint64_t window) {
-  core::OpRanges ranges;
+MissingValues missing_values(std::span<const Report> reports, std::uint64_t window) {
+  MissingValues missing;
+  core::OpRanges& ranges = missing.operators;
   for (const Report& report : reports) {
     if (!lacks_values(report)) continue;
     const OpDivergence& first = *report.first_divergence;
@@ -99,10 +106,16 @@ core::OpRanges missing_values(std::span<const Report> reports, std::uint64_t win
     add_producers(first.baseline, ranges);
     add_producers(first.candidate, ranges);
     for (const core::OpRecord* record : {&first.baseline, &first.candidate}) {
-      if (const auto range = operators_of_step(*record)) ranges.push_back(*range);
+      const auto range = operators_of_step(*record);
+      if (!range) continue;
+      ranges.push_back(*range);
+      // Where none of them was recorded, this is where the first one will be.
+      missing.steps.push_back({record->index, record->index});
     }
   }
-  return core::united(std::move(ranges));
+  ranges = core::united(std::move(ranges));
+  missing.steps = core::united(std::move(missing.steps));
+  return missing;
 }
 
 void carry_over(const Report& known, Report& report) {

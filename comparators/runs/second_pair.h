@@ -14,11 +14,16 @@ namespace repro_check::comparators {
 /// gains nothing.
 bool can_start_with_digests(const configs::CompareSpec& spec) noexcept;
 
+struct MissingValues {
+  core::OpRanges operators;  ///< empty: none
+  core::OpRanges steps;      ///< of optimizers, whose operators were not recorded: where they begin
+};
+
 /// Which operators a second round of runs has to record with their values, so that every first
 /// divergence of `reports` can be measured: `window` operators before and after it, in both of its
-/// runs, and the producers of its inputs. Empty when nothing is missing: no run diverged, or what
+/// runs, and the producers of its inputs. None when nothing is missing: no run diverged, or what
 /// diverged has no values (an operator that one side does not have, another dtype or shape).
-core::OpRanges missing_values(std::span<const Report> reports, std::uint64_t window);
+MissingValues missing_values(std::span<const Report> reports, std::uint64_t window);
 
 /// The verdict of two runs that were recorded twice.
 /// @param digests  of the first recordings, with digests alone

@@ -2,7 +2,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <string_view>
+#include <utility>
 
 #include "configs/parser/reader.h"
 #include "core/error.h"
@@ -194,6 +196,10 @@ class ObjectWriter {
 };
 
 /// [[3, 11], [40, 40]]; written by us, so that one message does for all that can be wrong.
+/// What a second round of `run` is told beside the configuration.
+constexpr std::array<std::pair<const char*, core::OpRanges DumpSpec::*>, 2> kRangesOfRound{
+    {{"keep_ops", &DumpSpec::keep_ops}, {"open_steps", &DumpSpec::open_steps}}};
+
 void read_ranges(const Node& node, Problems& problems, core::OpRanges& into) {
   const auto is_range = [](const Json& item) {
     return item.is_array() && item.size() == 2 && item[0].is_number_unsigned() &&
@@ -321,8 +327,10 @@ Json to_json(const RunSpec& run, bool with_pointers) {
   visit_run(ObjectWriter(json), run);
   Json& dump = json["dump"];
   visit_dump(ObjectWriter(dump), run.dump);
-  for (const core::OpRange& range : run.dump.keep_ops) {
-    dump["keep_ops"].push_back(Json::array({range.first, range.last}));
+  for (const auto& [key, ranges] : kRangesOfRound) {
+    for (const core::OpRange& range : run.dump.*ranges) {
+      dump[key].push_back(Json::array({range.first, range.last}));
+    }
   }
   return json;
 }
@@ -337,10 +345,13 @@ void read_resolved_run(const Node& node, const ParseContext& context, RunSpec& r
   auto dump = object.find("dump");
   if (!dump) return;
   dump->schema = &config_schema().at("properties").at("dump");
-  const ObjectReader dump_object(*dump, context, {"keep_ops"});
+  const ObjectReader dump_object(
+      *dump, context, {kRangesOfRound[0].first, kRangesOfRound[1].first});
   visit_dump(dump_object, run.dump);
-  if (const auto ranges = dump_object.find("keep_ops")) {
-    read_ranges(*ranges, context.problems, run.dump.keep_ops);
+  for (const auto& [key, ranges] : kRangesOfRound) {
+    if (const auto given = dump_object.find(key)) {
+      read_ranges(*given, context.problems, run.dump.*ranges);
+    }
   }
 }
 

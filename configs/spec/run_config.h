@@ -37,7 +37,7 @@ constexpr std::string_view words_of(BrowseMode /*type*/) { return "auto always n
 enum class OptimizerReading {
   kAuto,       ///< kOperators at level tensor, else kState
   kState,      ///< once, what it leaves: parameters, gradients, and what the optimizer keeps
-  kOperators,  ///< what each of its operators makes as well
+  kOperators,  ///< each of its operators, with what it makes
 };
 constexpr std::string_view words_of(OptimizerReading /*type*/) { return "auto state operators"; }
 
@@ -141,6 +141,9 @@ struct DumpSpec {
   /// Made by `run`, no key of a configuration: at level tensor the operators whose bytes are kept;
   /// empty = all.
   core::OpRanges keep_ops;
+  /// As keep_ops: steps of optimizers whose operators are recorded though `optimizer` is kState, by
+  /// the op index that the first of them has.
+  core::OpRanges open_steps;
   bool operator==(const DumpSpec&) const = default;
 };
 

@@ -139,7 +139,7 @@ inline constexpr std::string_view kNoSync = "distributed.no_sync";
 /// What worker processes of data loaders do was recorded.
 inline constexpr std::string_view kWorkers = "data.workers";
 
-inline bool is_named_values(const OpRecord& record) {
+inline bool is_named_values(const OpHead& record) {
   return record.op && record.op->name.starts_with(kNamedPrefix);
 }
 

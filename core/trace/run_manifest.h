@@ -131,7 +131,7 @@ struct TraceSummary {
   std::vector<std::string> include;     ///< patterns in force; empty = all
   std::vector<std::string> exclude;
   /// `state`: of what an optimizer's operators make nothing was read but what each step leaves;
-  /// `operators`: all was; empty = it is no program.
+  /// `operators`: all was; empty = it is no program, or none of the recorded phases is theirs.
   std::string optimizer;
   std::string only;   ///< `steps 0:3`: the part of a program that was recorded; empty = all of it
   OpRanges keep_ops;  ///< at level tensor, the operators whose bytes were kept; empty = all

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dumpers/probe/plan.h"
 
+#include <algorithm>
 #include <initializer_list>
 #include <nlohmann/json.hpp>
 
@@ -43,13 +44,13 @@ capture::CaptureOptions options_of(const Json& plan) {
   return options;
 }
 
-/// `auto` reads what each operator makes where tensors are kept anyway.
+/// `auto` reads what each operator makes where the tensors of all are kept anyway.
 std::string optimizer_of(const Json& plan) {
   std::string asked = plan.at("optimizer");
   if (asked != "auto") return asked;
-  return plan.at("level") == core::name_of(core::DumpLevel::kTensor)
-             ? "operators"
-             : std::string(core::kOptimizerState);
+  const bool keeps_all =
+      plan.at("level") == core::name_of(core::DumpLevel::kTensor) && plan.at("keep_ops").empty();
+  return keeps_all ? "operators" : std::string(core::kOptimizerState);
 }
 
 core::RunManifest manifest_of(const Json& plan) {
@@ -68,7 +69,12 @@ core::RunManifest manifest_of(const Json& plan) {
   trace.include = plan.at("include");
   trace.exclude = plan.at("exclude");
   trace.only = plan.at("only");
-  trace.optimizer = optimizer_of(plan);
+  // Of other phases nobody wants what an optimizer does.
+  const auto of_optimizer = static_cast<int>(core::Phase::kOptimizer);
+  const Json& phases = plan.at("phases");
+  if (phases.empty() || std::find(phases.begin(), phases.end(), of_optimizer) != phases.end()) {
+    trace.optimizer = optimizer_of(plan);
+  }
   trace.digest_algorithm = core::kDigestAlgorithm;
   return manifest;
 }
@@ -82,7 +88,8 @@ Plan plan_from_json_text(const std::string& text) {
             {ranges_of(document.at("steps")),
              {},
              document.at("first_ops"),
-             optimizer_of(document) == core::kOptimizerState},
+             optimizer_of(document) == core::kOptimizerState,
+             ranges_of(document.at("open_steps"))},
             named(document.at("determinism"), {Mode::kOff, Mode::kWarn, Mode::kError}),
             document.at("workers"),
             document.at("bare"),

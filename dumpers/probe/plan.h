@@ -18,7 +18,9 @@ struct RecordedPart {
   core::OpRanges steps;             ///< empty = of all
   std::vector<core::Phase> phases;  ///< empty = of all
   std::uint64_t most = 0;           ///< so many; 0 = all
-  bool optimizer_state = false;     ///< of an optimizer's operators no contents
+  bool optimizer_state = false;     ///< of an optimizer's steps what they leave
+  core::OpRanges open_steps;        ///< all the same with their operators: by the op index of the
+                                    ///< first
 };
 
 /// What a process is told that records itself. Knows no LibTorch: this is built once, and not again

@@ -56,6 +56,7 @@ class Recording {
     if (plan.seed) capture::seed_generators(*plan.seed, generators);
     describe(plan, std::move(generators));
     sites_.record_only(plan.part);
+    sites_.begin_work();
     capture_.emplace(plan.options, sink_.emplace(directory), &sites_);
     sink_->begin(manifest_);
     sites_.leave_phase(core::Phase::kSetup);
@@ -70,7 +71,7 @@ class Recording {
   };
   Recording(const Worker& worker, const Plan& plan)
       : bare_(false), stores_(plan.options.level == core::DumpLevel::kTensor) {
-    sites_.record_only({{}, plan.part.phases, 0, false});
+    sites_.record_only({{}, plan.part.phases, 0, false, {}});
     capture::CaptureOptions options = plan.options;
     options.keep_ops.clear();  // which these are, who takes the batch knows
     capture_.emplace(options, batches_.emplace(worker.directory), &sites_);
@@ -185,6 +186,48 @@ class Recording {
     if (is_of_this_thread()) include_key();
   }
 
+  void enter_step(bool plain) {
+    sites_.enter_step(capture_->next_index(), plain);
+    if (!ProgramSites::hides_step()) return;
+    hidden_step() = {.had_key = c10::impl::tls_is_dispatch_key_included(capture::kCaptureKey)};
+    if (!keeps_key_) c10::impl::tls_set_dispatch_key_included(capture::kCaptureKey, false);
+  }
+
+  void leave_step() {
+    if (ProgramSites::hides_step()) {
+      c10::impl::tls_set_dispatch_key_included(capture::kCaptureKey, hidden_step().had_key);
+      if (!hidden_step().is_told) capture_->forget_contents();
+    }
+    if (const auto opened = sites_.leave_step(capture_->next_index())) {
+      core::OpRanges& kept = manifest_.trace.keep_ops;
+      kept.push_back(*opened);
+      kept = core::united(std::move(kept));
+    }
+  }
+
+  /// What the operators of the step that the calling thread has made wrote, where they were not
+  /// recorded. PyTorch's own leave alone what has no gradient.
+  static std::vector<at::Tensor> written_unseen(const capture::NamedValues& values) {
+    std::vector<at::Tensor> written;
+    if (!ProgramSites::hides_step()) return written;
+    hidden_step().is_told = true;
+    std::set<std::string_view> graded;
+    for (const auto& [name, value] : values) {
+      const std::string_view text = name;
+      if (text.starts_with(core::kGradientPrefix)) {
+        graded.insert(text.substr(core::kGradientPrefix.size()));
+      }
+    }
+    for (const auto& [name, value] : values) {
+      const std::string_view text = name;
+      const bool is_written = text.starts_with(core::kStatePrefix) ||
+                              (text.starts_with(core::kParameterPrefix) &&
+                               graded.contains(text.substr(core::kParameterPrefix.size())));
+      if (is_written && value.isTensor()) written.push_back(value.toTensor());
+    }
+    return written;
+  }
+
   ProgramSites& sites() { return sites_; }
   /// Null once the recording has ended.
   capture::Capture* capture() { return ended_ || !capture_ ? nullptr : &*capture_; }
@@ -202,6 +245,16 @@ class Recording {
     manifest_.environment = capture::read_environment();
     if (plan.options.no_sync) add_fact({std::string(core::kNoSync), "true"});
     if (plan.workers) add_fact({std::string(core::kWorkers), "true"});
+  }
+
+  /// A step whose operators are not recorded, on the calling thread.
+  struct HiddenStep {
+    bool had_key = false;
+    bool is_told = false;  ///< what it left is recorded
+  };
+  static HiddenStep& hidden_step() {
+    thread_local HiddenStep step;
+    return step;
   }
 
   void include_key() {
@@ -459,6 +512,15 @@ void repro_check_leave_phase(int next) {
       [&](capture::Capture&) { recording()->sites().leave_phase(static_cast<core::Phase>(next)); });
 }
 
+int repro_check_enter_step(int plain) {
+  when_active([&](capture::Capture&) { recording()->enter_step(plain != 0); });
+  return ProgramSites::hides_step() ? 0 : 1;
+}
+
+void repro_check_leave_step() {
+  when_active([](capture::Capture&) { recording()->leave_step(); });
+}
+
 void repro_check_unread(int entered) {
   when_active([&](capture::Capture&) { recording()->sites().mark_unread(entered != 0); });
 }
@@ -500,21 +562,28 @@ void repro_check_name(void* tensor, const char* name, int kind) {
 
 void repro_check_values(const char* record,
                         std::size_t count,
-                        const char* const* names,
-                        void* const* tensors,
+                        const char* names,
+                        const std::uint64_t* tensors,
                         const double* numbers) {
   when_active([&](capture::Capture& capture) {
     capture::NamedValues values;
     capture::NamedValues follows;
     values.reserve(count);
     for (std::size_t i = 0; i < count; ++i) {
-      (is_said_beside(record, names[i]) ? follows : values)
-          .emplace_back(
-              names[i],
-              tensors[i] == nullptr ? c10::IValue(numbers[i]) : c10::IValue(borrowed(tensors[i])));
+      const std::string_view name = names;
+      names += name.size() + 1;
+      (is_said_beside(record, name) ? follows : values)
+          .emplace_back(name,
+                        tensors[i] == 0
+                            ? c10::IValue(numbers[i])
+                            : c10::IValue(borrowed(reinterpret_cast<void*>(tensors[i]))));
     }
     std::ranges::move(following_from(record, values), std::back_inserter(follows));
-    capture.record_values(record, values, follows);
+    const bool is_step = record == core::kStepRecord;
+    capture.record_values(record,
+                          values,
+                          follows,
+                          is_step ? Recording::written_unseen(values) : std::vector<at::Tensor>());
   });
 }
 

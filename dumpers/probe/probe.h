@@ -39,6 +39,11 @@ void repro_check_leave_module();
 /// of modules; numbers as core::Phase has them.
 void repro_check_enter_phase(int phase);
 void repro_check_leave_phase(int next);
+/// A step of an optimizer, on the thread that makes it; its record is appended before it is left.
+/// @param plain  not 0: what it leaves tells all of it, so that its operators need not be recorded
+/// @return 0: they are not
+int repro_check_enter_step(int plain);
+void repro_check_leave_step();
 /// What the calling thread does from here on is nothing that is computed, as exchanging objects of
 /// Python: its operators are recorded without contents. Calls nest.
 /// @param entered  0: leaves that again
@@ -72,11 +77,12 @@ int repro_check_exclude(int excluded);
 void repro_check_name(void* tensor, const char* name, int kind);
 
 /// Appends a record of named values that no operator made.
-/// @param tensors  null at a place: the number stands there instead
+/// @param names    one after the other, each with a null behind it
+/// @param tensors  addresses of their TensorImpl; 0 at a place: the number stands there instead
 void repro_check_values(const char* record,
                         std::size_t count,
-                        const char* const* names,
-                        void* const* tensors,
+                        const char* names,
+                        const std::uint64_t* tensors,
                         const double* numbers);
 
 /// L2 norms of tensors; NaN of one that cannot be read.

@@ -32,6 +32,8 @@ struct Told {
   std::int64_t accumulated = kNoPass;  ///< the backward pass that has accumulated a gradient here
   std::optional<core::Phase> phase;
   int unread = 0;  ///< calls entered and not left of which no contents are wanted
+  capture::Reading of_step = capture::Reading::kAll;  ///< of an optimizer, that runs here
+  std::uint64_t opened = 0;                           ///< the first operator of that
   const PythonChain* elsewhere = nullptr;
   core::Phase between = core::Phase::kForward;  ///< outside of modules
 };
@@ -99,6 +101,28 @@ void ProgramSites::leave_phase(core::Phase next) {
 }
 
 void ProgramSites::mark_unread(bool entered) { told().unread += entered ? 1 : -1; }
+
+void ProgramSites::enter_step(std::uint64_t first, bool plain) {
+  using capture::Reading;
+  enter_phase(core::Phase::kOptimizer);
+  if (!part_.optimizer_state) return;
+  if (core::contains(part_.open_steps, first)) {
+    told().of_step = Reading::kValues;
+    told().opened = first;
+  } else {
+    told().of_step = plain ? Reading::kNone : Reading::kKept;
+  }
+}
+
+std::optional<core::OpRange> ProgramSites::leave_step(std::uint64_t next) {
+  const bool is_open = told().of_step == capture::Reading::kValues;
+  told().of_step = capture::Reading::kAll;
+  leave_phase(core::Phase::kForward);
+  if (!is_open) return std::nullopt;
+  return core::OpRange{told().opened, next - 1};
+}
+
+bool ProgramSites::hides_step() { return told().of_step == capture::Reading::kNone; }
 
 void ProgramSites::name_parameter(const c10::TensorImpl* parameter, const std::string& name) {
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -174,15 +198,14 @@ ProgramSites::Site ProgramSites::backward_site(const torch::autograd::Node& node
 }
 
 bool ProgramSites::runs_model() const {
-  if (!in_step_ || (part_.most > 0 && recorded_ >= part_.most)) return false;
+  if (!in_step_ || hides_step() || (part_.most > 0 && recorded_ >= part_.most)) return false;
   return part_.phases.empty() ||
          std::ranges::find(part_.phases, current_phase().value_or(core::Phase::kForward)) !=
              part_.phases.end();
 }
 
-bool ProgramSites::told_at_end() const {
-  const Told& thread = told();
-  return thread.unread > 0 || (part_.optimizer_state && thread.phase == core::Phase::kOptimizer);
+capture::Reading ProgramSites::reading() const {
+  return told().unread > 0 ? capture::Reading::kNone : told().of_step;
 }
 
 std::shared_ptr<const core::CallSite> ProgramSites::current_site() {

@@ -48,6 +48,17 @@ class ProgramSites final : public capture::SiteProvider {
   /// Contents of what the calling thread does are not read until it leaves that.
   void mark_unread(bool entered);
 
+  /// A step of an optimizer begins on the calling thread.
+  /// @param first  op index that its first operator has
+  /// @param plain  what it leaves tells all of it
+  void enter_step(std::uint64_t first, bool plain);
+  /// @param next  op index behind the last one of the step
+  /// @return the operators of the step where they are recorded by themselves alone
+  std::optional<core::OpRange> leave_step(std::uint64_t next);
+  /// Whether operators of the calling thread are those of a step of which only what it leaves is
+  /// recorded.
+  [[nodiscard]] static bool hides_step();
+
   /// Before any is.
   void record_only(RecordedPart part) { part_ = std::move(part); }
   [[nodiscard]] bool is_recorded(std::uint32_t step) const {
@@ -78,7 +89,7 @@ class ProgramSites final : public capture::SiteProvider {
   std::shared_ptr<const core::CallSite> current_site() override;
   [[nodiscard]] std::optional<core::Phase> current_phase() const override;
   [[nodiscard]] bool runs_model() const override;
-  [[nodiscard]] bool told_at_end() const override;
+  [[nodiscard]] capture::Reading reading() const override;
 
  private:
   using Site = std::shared_ptr<const core::CallSite>;

@@ -935,6 +935,7 @@ class _Phase:
 
 class _Recording:
     def __init__(self, torch):
+        import array
         import ctypes
 
         self.process = os.getpid()
@@ -943,6 +944,7 @@ class _Recording:
         self.checkpoints = None
         self.torch = torch
         self.ctypes = ctypes
+        self.array = array.array
         self.begin()
 
     def begin(self):
@@ -1354,13 +1356,45 @@ class _Recording:
             lead(made)
 
         optimizer.Optimizer.__init__ = __init__
-        before, after = _guarded(self._before_step), _guarded(self._after_step)
-        if not hasattr(optimizer, "register_optimizer_step_pre_hook"):
-            self._wrap_steps(optimizer.Optimizer, before, after)
+        # What PyTorch calls to hook the step of a class, when that first makes an optimizer.
+        name = "_patch_step_function" if hasattr(optimizer.Optimizer, "_patch_step_function") else "_hook_for_profile"
+        hook = getattr(optimizer.Optimizer, name)
+
+        def hooked(made):
+            hook(made)
+            self._watch_step(type(made))
+
+        setattr(optimizer.Optimizer, name, hooked)
+        kinds = [optimizer.Optimizer]
+        for kind in kinds:
+            kinds += kind.__subclasses__()
+            if getattr(kind.__dict__.get("step"), "hooked", False):
+                self._watch_step(kind)
+
+    def _watch_step(self, kind):
+        import functools
+
+        step = kind.step
+        if getattr(step, "is_watched", False):
             return
-        # A hook that returns something would change the arguments of the step.
-        optimizer.register_optimizer_step_pre_hook(lambda *args: before(args[0]) and None)
-        optimizer.register_optimizer_step_post_hook(lambda *args: after(args[0]) and None)
+        before, after, leave = (_guarded(each) for each in (self._before_step, self._after_step, self._leave_step))
+
+        @functools.wraps(step)
+        def watched(optimizer, *args, **kwargs):
+            if id(optimizer) in self.stepping:  # a class that calls the step of the one it is derived from
+                return step(optimizer, *args, **kwargs)
+            given = before(optimizer, args, kwargs)
+            try:
+                if given is not None:
+                    args, kwargs = given
+                result = step(optimizer, *args, **kwargs)
+                after(optimizer)
+                return result
+            finally:
+                leave(optimizer)
+
+        watched.is_watched = True
+        kind.step = watched
 
     def _lead(self, optimizer):
         """Whether steps are counted by this one: those that are there before it are asked first."""
@@ -1371,32 +1405,6 @@ class _Recording:
                 return False
             self.main_optimizer = (self.weakref.ref(optimizer), own)
         return True
-
-    @staticmethod
-    def _wrap_steps(cls, before, after):
-        """As PyTorch 1.13 does with its own: of each class when it first makes an optimizer."""
-        import functools
-
-        original = cls._hook_for_profile
-
-        def hook_for_profile(optimizer):
-            original(optimizer)
-            kind = type(optimizer)
-            step = kind.step
-            if getattr(step, "is_watched", False):
-                return
-
-            @functools.wraps(step)
-            def watched(optimizer, *args, **kwargs):
-                before(optimizer)
-                result = step(optimizer, *args, **kwargs)
-                after(optimizer)
-                return result
-
-            watched.is_watched = True
-            kind.step = watched
-
-        cls._hook_for_profile = hook_for_profile
 
     def _outer_step(self, optimizer):
         """The optimizer that makes a step of this one a part of its own, as one that shards its state does. One that
@@ -1410,16 +1418,55 @@ class _Recording:
             frame = frame.f_back
         return None
 
-    def _before_step(self, optimizer):
+    def _before_step(self, optimizer, args, kwargs):
+        """@return what the step is to be given instead; None: what it was given"""
         if self.ended or self._outer_step(optimizer) is not None:
-            return
+            return None
         self.stepping.add(id(optimizer))
-        for name, tensor in self._parameters(optimizer):
-            self.names.setdefault(id(tensor), name)
-            self._name(tensor, self.names[id(tensor)], 1)
         if self.checkpoints is not None:
             _guarded(self.checkpoints.at_step)()
-        self.probe.repro_check_enter_phase(_OPTIMIZER)
+        closure = args[0] if args else kwargs.get("closure")
+        has_closure, is_plain = callable(closure), self._is_plain_step(optimizer)
+        is_recorded = self.probe.repro_check_enter_step(is_plain and not has_closure)
+        for name, tensor in self._parameters(optimizer):
+            # Once all the same, for what is said of the whole program.
+            if is_recorded or id(tensor) not in self.names:
+                self._name(tensor, self.names.setdefault(id(tensor), name), 1)
+        if not has_closure:
+            return None
+        closure = self._outside_of_step(closure, is_plain)
+        return ((closure, *args[1:]), kwargs) if args else (args, {**kwargs, "closure": closure})
+
+    def _outside_of_step(self, closure, is_plain):
+        """What a step calls for its loss is no part of it. PyTorch's own call it before anything else."""
+        import functools
+
+        leave, enter = _guarded(self.probe.repro_check_leave_step), _guarded(self.probe.repro_check_enter_step)
+
+        @functools.wraps(closure, updated=())
+        def outside(*args, **kwargs):
+            leave()
+            try:
+                return closure(*args, **kwargs)
+            finally:
+                enter(is_plain)
+
+        return outside
+
+    def _is_plain_step(self, optimizer):
+        """Whether what it leaves tells all of the step: PyTorch's own, and nothing of the program's runs in it."""
+        from torch.optim import optimizer as module
+
+        own, kind = "torch.optim.", type(optimizer)
+        if not (kind.__module__.startswith(own) and kind.step.__module__.startswith(own)) or kind.__name__ == "LBFGS":
+            return False
+        hooks = [getattr(where, f"{prefix}{when}_hooks", None)
+                 for where, prefix in ((optimizer, "_optimizer_step_"), (module, "_global_optimizer_"))
+                 for when in ("pre", "post")]
+        if any(hooks) or any(group.get("differentiable") for group in optimizer.param_groups):
+            return False
+        plain = (self.torch.Tensor, self.torch.nn.Parameter)
+        return all(type(tensor) in plain for _, tensor in self._parameters(optimizer))
 
     def _after_step(self, optimizer):
         if self.ended:
@@ -1430,13 +1477,16 @@ class _Recording:
             self.inner_state[id(outer)] = [(name + part, value) for name, value in self._state(optimizer)
                                            if name.startswith("state.")]
             return
-        self.stepping.discard(id(optimizer))
-        try:
-            self.record("repro_check::optimizer_step",
-                        self._state(optimizer) + self.inner_state.pop(id(optimizer), []))
-            self._count_step(optimizer)
-        finally:
-            self.probe.repro_check_leave_phase(_FORWARD)
+        self.record("repro_check::optimizer_step",
+                    self._state(optimizer) + self.inner_state.pop(id(optimizer), []))
+        self._leave_step(optimizer)
+        self._count_step(optimizer)
+
+    def _leave_step(self, optimizer):
+        """However it ended."""
+        if id(optimizer) in self.stepping:
+            self.stepping.discard(id(optimizer))
+            self.probe.repro_check_leave_step()
 
     def _count_step(self, optimizer):
         if self._lead(optimizer):
@@ -1457,12 +1507,17 @@ class _Recording:
             for key, value in group.items():  # lists are of what it works on, and of names
                 if not isinstance(value, (bool, list)):
                     values += _leaves(f"{'' if key == 'lr' else 'option.'}{key}[{number}]", value)
+        plain = self.torch.Tensor
         for fallback, parameter in self._parameters(optimizer):
             name = self.names.get(id(parameter), fallback)
-            if parameter.grad is not None:
-                values.append((f"grad.{name}", parameter.grad))
+            gradient = parameter.grad
+            if gradient is not None:
+                values.append((f"grad.{name}", gradient))
             for key, value in optimizer.state.get(parameter, {}).items():
-                values += _leaves(f"state.{name}.{key}", value)
+                if type(value) is plain:
+                    values.append((f"state.{name}.{key}", value))
+                else:
+                    values += _leaves(f"state.{name}.{key}", value)
             values.append((f"param.{name}", parameter))
         return values
 
@@ -1642,13 +1697,14 @@ class _Recording:
             _guarded(self._record)(kind, values)
 
     def _record(self, kind, values):
-        c = self.ctypes
-        count = len(values)
         if "torch.distributed.tensor" in sys.modules:
             values = [_held_here(name, value) for name, value in values]
-        names = (c.c_char_p * count)(*[name.encode() for name, _ in values])
-        tensors = (c.c_void_p * count)(
-            *[None if isinstance(value, float) else value._cdata for _, value in values])
-        numbers = (c.c_double * count)(
-            *[value if isinstance(value, float) else 0.0 for _, value in values])
-        self.probe.repro_check_values(kind.encode(), c.c_size_t(count), names, tensors, numbers)
+        names = "\0".join([name for name, _ in values])
+        if names.count("\0") >= len(values):
+            raise ValueError("a name has a null in it")
+        # Faster to make than arrays of ctypes, and a step of an optimizer has thousands.
+        tensors = self.array("Q", [0 if isinstance(value, float) else value._cdata for _, value in values])
+        numbers = self.array("d", [value if isinstance(value, float) else 0.0 for _, value in values])
+        c = self.ctypes
+        self.probe.repro_check_values(kind.encode(), c.c_size_t(len(values)), names.encode(),
+                                      *[c.c_void_p(each.buffer_info()[0]) for each in (tensors, numbers)])

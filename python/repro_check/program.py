@@ -47,6 +47,25 @@ def _seed(seed: int | None) -> None:
         sys.modules["numpy"].random.seed(seed)
 
 
+# Of a program, for the recorder: all of it, as it is.
+_WHOLE = {
+    "verify_inputs": False,
+    "no_sync": False,
+    "workers": False,
+    "keep_ops": [],
+    "open_steps": [],
+    "steps": [],
+    "phases": [],
+    "first_ops": 0,
+    "only": "",
+    "optimizer": "auto",
+    "determinism": "off",
+    "disable_dropout": False,
+    "bare": False,
+    "found": {},
+}
+
+
 @contextlib.contextmanager
 def record(
     directory: _Path,
@@ -75,26 +94,14 @@ def record(
     dump.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f"{dump.name}.processes-", dir=dump.parent) as folder:
         plan = {
+            **_WHOLE,
             "level": level,
             "depth": depth,
             "include": list(include),
             "exclude": list(exclude),
-            "verify_inputs": False,
-            "no_sync": False,
-            "workers": False,
-            "keep_ops": [],
-            "steps": [],
-            "phases": [],
-            "first_ops": 0,
-            "only": "",
-            "optimizer": "auto",
-            "determinism": "off",
-            "disable_dropout": False,
             "seed": seed,
             "run": dump.name,
             "program": " ".join(sys.argv),
-            "bare": False,
-            "found": {},
             "configuration": {"program": {"command": sys.argv}},
             "directory": folder,
             "probes": str(libexec),

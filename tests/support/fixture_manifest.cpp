@@ -56,6 +56,7 @@ core::RunManifest parse_manifest(const ordered_json& json) {
   core::TraceSummary& trace = manifest.trace;
   trace.level = json.value("level", "tensor");
   trace.depth = json.value("depth", "top");
+  trace.optimizer = json.value("optimizer", "");
   trace.include = json.value("include", std::vector<std::string>{});
   trace.exclude = json.value("exclude", std::vector<std::string>{});
   for (const auto& range : json.value("keep_ops", ordered_json::array())) {

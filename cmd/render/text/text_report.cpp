@@ -707,8 +707,8 @@ std::string part_text(const Report& report) {
   return joined({trace.only.empty() ? "" : "recorded of the program: " + trace.only,
                  trace.optimizer != core::kOptimizerState
                      ? ""
-                     : "of the optimizer's operators their arguments, and once a step what they "
-                       "left"},
+                     : "of an optimizer's step what it leaves, not what each of its operators "
+                       "makes"},
                 "; ");
 }
 

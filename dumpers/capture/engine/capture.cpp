@@ -279,7 +279,7 @@ ThreadState& Capture::this_thread() {
 
 Capture::Place Capture::place() const {
   if (sites_ == nullptr) return {};
-  return {sites_->current_site(), sites_->current_phase(), sites_->told_at_end()};
+  return {sites_->current_site(), sites_->current_phase(), sites_->reading()};
 }
 
 std::optional<std::uint32_t> Capture::fork_lane() {
@@ -561,6 +561,11 @@ void Capture::set_phase(core::Phase phase) {
   phase_ = phase;
 }
 
+std::uint64_t Capture::next_index() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return next_index_;
+}
+
 CaptureCounts Capture::counts() const {
   const std::lock_guard<std::mutex> lock(mutex_);
   CaptureCounts counts = counts_;
@@ -690,13 +695,14 @@ void Capture::record_returned(const c10::IValue& value) {
   for_each_returned(value, [&](const std::string& path, const c10::IValue& leaf) {
     values.emplace_back(path, leaf);
   });
-  append_values(std::string(core::kReturnedOperator), values, {}, {}, core::kMainLane);
+  append_values(std::string(core::kReturnedOperator), values, {}, {}, {}, core::kMainLane);
 }
 
 void Capture::record_values(const std::string& name,
                             const NamedValues& values,
-                            const NamedValues& follows) {
-  append_values(name, values, follows, place(), lane_number());
+                            const NamedValues& follows,
+                            at::TensorList written) {
+  append_values(name, values, follows, written, place(), lane_number());
 }
 
 void Capture::adopt(ForeignRecords& foreign) {
@@ -770,6 +776,7 @@ void Capture::number(core::OpRecord& record, const Place& place, std::uint32_t l
 void Capture::append_values(const std::string& name,
                             const NamedValues& values,
                             const NamedValues& follows,
+                            at::TensorList written,
                             const Place& place,
                             std::uint32_t lane) {
   if (failed_.load(std::memory_order_relaxed)) return;
@@ -777,48 +784,68 @@ void Capture::append_values(const std::string& name,
   const std::lock_guard<std::mutex> lock(mutex_);
   try {
     append_raised();
-    core::OpRecord record;
+    core::OpRecord& record = value_records_[name];
+    if (!record.op) {
+      record.op = std::make_shared<core::OperatorInfo>(core::OperatorInfo{name, "", false});
+    }
     number(record, place, lane);
-    std::shared_ptr<const core::OperatorInfo>& op = value_operators_[name];
-    if (!op) op = std::make_shared<core::OperatorInfo>(core::OperatorInfo{name, "", false});
-    record.op = op;
     note_last(record, false);
     sink_->enter(record);
-    RecordList tensors(record.tensors);
-    std::vector<at::Tensor> ahead;
-    for (const auto& [path, value] : values) {
-      if (value.isTensor()) ahead.push_back(value.toTensor());
-    }
-    tensors_.read_ahead(ahead);
-    RecordingOrder order;
-    const auto add = [&](const at::Tensor& tensor, const std::string& slot) {
-      const std::size_t index = tensors_.add(tensor, slot, order, tensors);
-      if (!core::is_returned(record)) tensors_.note_number(tensor, tensors[index]);
-      return static_cast<std::uint32_t>(index);
-    };
-    const auto build = [&](const c10::IValue& value, const std::string& path, core::Value& into) {
-      build_value(value, IntegerMeaning::kNumber, path, packed_, std::ref(add), into);
-    };
-    for (const NamedValues* part : {&values, &follows}) {
-      for (const auto& [path, value] : *part) {
-        core::Argument& argument = record.arguments.emplace_back();
-        argument.name = path;
-        build(value, path, argument.value);
-      }
-    }
-    // As an input it is what it was to every operator; what came out of the program is a value,
-    // whoever wrote it.
-    order.role = core::TensorRole::kOutput;
-    order.hands_out = true;
-    for (const auto& [path, value] : values) build(value, path, record.results.emplace_back());
-    note_raced(record);
+    fill_values(values, follows, written, record);
     ++counts_.operators;
     if (core::is_returned(record)) ++counts_.returned;
-    counts_.tensors += tensors.size();
+    counts_.tensors += record.tensors.size();
     sink_->append(record);
   } catch (...) {
     fail(std::current_exception());
   }
+}
+
+void Capture::fill_values(const NamedValues& values,
+                          const NamedValues& follows,
+                          at::TensorList written,
+                          core::OpRecord& record) {
+  RecordList tensors(record.tensors);
+  const auto each_written = [&](const auto& tell) {
+    for (const at::Tensor& tensor : written) {
+      for_each_storage(
+          tensor, [&](const c10::Storage& storage) { tell(tensors_.storages().find(storage)); });
+    }
+  };
+  each_written([](StorageEntry& entry) { entry.written_by(core::kNoProducer); });
+  std::vector<at::Tensor> ahead;
+  for (const auto& [path, value] : values) {
+    if (value.isTensor()) ahead.push_back(value.toTensor());
+  }
+  tensors_.read_ahead(ahead);
+  RecordingOrder order;
+  const auto add = [&](const at::Tensor& tensor, const std::string& slot) {
+    const std::size_t index = tensors_.add(tensor, slot, order, tensors);
+    if (!core::is_returned(record)) tensors_.note_number(tensor, tensors[index]);
+    return static_cast<std::uint32_t>(index);
+  };
+  const auto build = [&](const c10::IValue& value, const std::string& path, core::Value& into) {
+    build_value(value, IntegerMeaning::kNumber, path, packed_, std::ref(add), into);
+  };
+  record.arguments.resize(values.size() + follows.size());
+  auto argument = record.arguments.begin();
+  for (const NamedValues* part : {&values, &follows}) {
+    for (const auto& [path, value] : *part) {
+      argument->name = path;
+      build(value, path, (argument++)->value);
+    }
+  }
+  // As an input it is what it was to every operator; what came out of the program is a value,
+  // whoever wrote it.
+  order.role = core::TensorRole::kOutput;
+  order.hands_out = true;
+  each_written(
+      [&](StorageEntry& entry) { entry.writer = static_cast<std::int64_t>(record.index); });
+  record.results.resize(values.size());
+  auto result = record.results.begin();
+  for (const auto& [path, value] : values) build(value, path, *result++);
+  tensors.finish();
+  note_raced(record);
 }
 
 namespace {
@@ -1048,8 +1075,12 @@ void Capture::fill_head(Frame& frame,
   record.substitutions = std::move(noted);
   record.generator.reset();
   record.wall_ns = 0;
-  frame.excluded = place.told_at_end || is_excluded(*frame.plan, record.site);
-  frame.keep_bytes = options_.keep_ops.empty() || core::contains(options_.keep_ops, record.index);
+  const bool picked =
+      place.reading == Reading::kValues ||
+      (place.reading != Reading::kNone && core::contains(options_.keep_ops, record.index));
+  const bool read = picked || place.reading == Reading::kAll;
+  frame.excluded = !read || is_excluded(*frame.plan, record.site);
+  frame.keep_bytes = options_.keep_ops.empty() || picked;
   // Of the outermost call: what it and the calls inside it made is not settled before it returns.
   frame.first_inner = thread.open.empty() ? std::numeric_limits<std::int64_t>::max()
                                           : std::min(thread.open.front()->first_number,

@@ -38,6 +38,14 @@ namespace repro_check::capture {
 /// Tensors by name.
 using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 
+/// Whose contents are read of the tensors that a call is given and leaves.
+enum class Reading : std::uint8_t {
+  kAll,     ///< as the options have it
+  kValues,  ///< and kept, as those of CaptureOptions::keep_ops are
+  kKept,    ///< those of keep_ops alone: the front end records the others once they are through
+  kNone,    ///< nothing of it is computed
+};
+
 /// Says where in the model the calling thread stands. Implemented by the front end; called on the
 /// thread that runs the operator, inside the fallback.
 class SiteProvider : core::Pinned {
@@ -59,9 +67,8 @@ class SiteProvider : core::Pinned {
   /// turns a list of the program into a tensor does.
   [[nodiscard]] virtual bool fills_memory() const { return false; }
 
-  /// Whether the contents of what this thread's operators are given and leave need not be read: the
-  /// front end records them once they are through, or they are nothing that is computed.
-  [[nodiscard]] virtual bool told_at_end() const { return false; }
+  /// What is read of what this thread runs now.
+  [[nodiscard]] virtual Reading reading() const { return Reading::kAll; }
 };
 
 /// Records of another process, which numbers them by itself.
@@ -170,9 +177,12 @@ class Capture : core::Pinned {
   /// @param name     `repro_check::batch`
   /// @param values   a name each; nothing but tensors, numbers and strings
   /// @param follows  what is said beside them and follows from them: numbers, and lists of numbers
+  /// @param written  what operators have written that nobody recorded: by this record, as others
+  ///                 will have it
   void record_values(const std::string& name,
                      const NamedValues& values,
-                     const NamedValues& follows = {});
+                     const NamedValues& follows = {},
+                     at::TensorList written = {});
 
   /// Appends records of another process of the program, in their order, as what the calling thread
   /// gets in this step and phase. On any thread that a Scope covers.
@@ -182,6 +192,8 @@ class Capture : core::Pinned {
   /// Scope; empty where the calling thread is in no lane.
   std::optional<std::uint32_t> fork_lane();
 
+  /// Of the record that is begun next. Any thread.
+  [[nodiscard]] std::uint64_t next_index() const;
   /// Readable from any thread while the run goes on.
   [[nodiscard]] CaptureCounts counts() const;
   /// What a person should know of the recording, each once: draws that could not be moved to the
@@ -223,7 +235,7 @@ class Capture : core::Pinned {
   struct Place {
     std::shared_ptr<const core::CallSite> site;
     std::optional<core::Phase> phase;
-    bool told_at_end = false;
+    Reading reading = Reading::kAll;
   };
 
   [[nodiscard]] Place place() const;
@@ -283,8 +295,13 @@ class Capture : core::Pinned {
   void append_values(const std::string& name,
                      const NamedValues& values,
                      const NamedValues& follows,
+                     at::TensorList written,
                      const Place& place,
                      std::uint32_t lane);
+  void fill_values(const NamedValues& values,
+                   const NamedValues& follows,
+                   at::TensorList written,
+                   core::OpRecord& record);
   void renumber(core::OpRecord& record, const ForeignRecords& foreign, core::Phase phase);
   void keep_contents(core::OpRecord& record, const ForeignRecords& foreign);
   void raised(std::unique_ptr<Frame> frame) noexcept;
@@ -306,8 +323,8 @@ class Capture : core::Pinned {
   HostRng host_rng_;
   mutable std::mutex mutex_;
   OperatorPlans plans_;
-  /// What records of values carry in the place of an operator.
-  std::map<std::string, std::shared_ptr<const core::OperatorInfo>> value_operators_;
+  /// Records of values by their name, as the last of each was: the next has its memory.
+  std::map<std::string, core::OpRecord> value_records_;
   TensorRecorder tensors_;
   PackedObjects packed_;
   Exchanges exchanges_;

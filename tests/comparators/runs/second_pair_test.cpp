@@ -54,21 +54,21 @@ TEST_CASE("the window is around the first divergence, and holds the producers of
   const Report third = compared(5, 7.5);
   REQUIRE(third.first_divergence);
   REQUIRE(third.first_divergence->baseline_index == 2);
-  CHECK(missing_values({&third, 1}, 0) == core::OpRanges{{0, 0}, {2, 2}});
-  CHECK(missing_values({&third, 1}, 1) == core::OpRanges{{0, 3}});
-  CHECK(missing_values({&third, 1}, 8) == core::OpRanges{{0, 3}});
+  CHECK(missing_values({&third, 1}, 0).operators == core::OpRanges{{0, 0}, {2, 2}});
+  CHECK(missing_values({&third, 1}, 1).operators == core::OpRanges{{0, 3}});
+  CHECK(missing_values({&third, 1}, 8).operators == core::OpRanges{{0, 3}});
 }
 
 TEST_CASE("the windows of several candidates are united") {
   const std::vector<Report> reports{compared(5.5, 7), agreeing(), compared(5, 7.5)};
-  CHECK(missing_values(reports, 0) == core::OpRanges{{0, 2}});
+  CHECK(missing_values(reports, 0).operators == core::OpRanges{{0, 2}});
 }
 
 TEST_CASE("nothing is missing where nothing diverged or all is at hand") {
-  CHECK(missing_values({&agreeing(), 1}, 8).empty());
+  CHECK(missing_values({&agreeing(), 1}, 8).operators.empty());
   const Report measured = compared(5.5, 7, "tensor");
   REQUIRE(measured.status == Status::kDiverged);
-  CHECK(missing_values({&measured, 1}, 8).empty());
+  CHECK(missing_values({&measured, 1}, 8).operators.empty());
 }
 
 TEST_CASE("an operator that one side does not have has no values to record") {
@@ -77,7 +77,7 @@ TEST_CASE("an operator that one side does not have has no values to record") {
   candidate.json()["ops"].erase(1);
   Report report = compare_traces(baseline, candidate);
   REQUIRE(report.status == Status::kDiverged);
-  CHECK(missing_values({&report, 1}, 8).empty());
+  CHECK(missing_values({&report, 1}, 8).operators.empty());
 
   const std::size_t reasons = report.reasons.size();
   report = settle(std::move(report));
@@ -125,6 +125,36 @@ TEST_CASE("two pairs that agree pass") {
   CHECK(report.status == Status::kReproducible);
   CHECK(report.kind == DivergenceKind::kNone);
   CHECK(exit_code_of(report) == core::ExitCode::kReproducible);
+}
+
+/// Training of one step of an optimizer, of which `inside` operators were recorded.
+Report training(double second, int inside, const char* level) {
+  const auto recording_of = [&](const std::string& run, double bias) {
+    const ordered_json extra = {{"step", 1}, {"phase", "optimizer"}};
+    Trace trace(run);
+    trace.manifest()["level"] = level;
+    trace.tensor("x", {1, 2}).tensor("g", {3, 4}).tensor("w", {bias, 6.0});
+    trace.op("aten::mul", {"x"}, {"g"}, {{"step", 1}, {"phase", "backward"}});
+    for (int i = 0; i < inside; ++i) trace.op("aten::add_", {"g"}, {"w"}, extra);
+    return std::move(trace.op("repro_check::optimizer_step", {"g"}, {"w"}, extra));
+  };
+  Trace baseline = recording_of("baseline", 5);
+  Trace candidate = recording_of("candidate", second);
+  return compare_traces(baseline, candidate);
+}
+
+TEST_CASE("a step that parts is opened, and what is found inside is the same divergence") {
+  const Report digests = training(5.5, 0, "digest");
+  const MissingValues missing = missing_values({&digests, 1}, 0);
+  CHECK(missing.operators == core::OpRanges{{0, 1}});
+  CHECK(missing.steps == core::OpRanges{{1, 1}});
+  const Report report = settle(digests, training(5.25, 2, "tensor"));
+  CHECK(report.kind != DivergenceKind::kUnrepeated);
+  REQUIRE(report.first_divergence);
+  CHECK(report.first_divergence->baseline.op->name == "aten::add_");
+  CHECK(missing_values({&report, 1}, 0).steps.empty());
+
+  CHECK(settle(digests, compared(5.5, 7, "tensor")).kind == DivergenceKind::kUnrepeated);
 }
 
 TEST_CASE("a second pair that cannot be judged does not take back the first one's divergence") {

@@ -117,8 +117,83 @@ DOCTEST_TEST_CASE("include and exclude leave the record and drop the content") {
 class FixedSite final : public SiteProvider {
  public:
   std::shared_ptr<const core::CallSite> current_site() override { return site; }
+  [[nodiscard]] bool runs_model() const override { return recorded; }
+  [[nodiscard]] Reading reading() const override { return how; }
   std::shared_ptr<const core::CallSite> site;
+  bool recorded = true;
+  Reading how = Reading::kAll;
 };
+
+DOCTEST_TEST_CASE("contents are read as the front end says, and as whoever picked operators asks") {
+  FixedSite sites;
+  CaptureOptions options = options_for(DumpDepth::kTop, core::DumpLevel::kTensor);
+  options.keep_ops = {{1, 1}, {3, 3}};
+  MemorySink sink;
+  Capture capture(options, sink, &sites);
+  {
+    const Capture::Scope scope(capture);
+    for (const Reading how : {Reading::kAll, Reading::kKept, Reading::kKept, Reading::kNone}) {
+      sites.how = how;
+      at::ones({2});
+    }
+    sites.how = Reading::kValues;
+    at::zeros({2});
+  }
+  DOCTEST_REQUIRE(sink.records.size() == 5);
+  const auto state = [&](std::size_t op) { return output(sink.records[op], "0").state; };
+  DOCTEST_CHECK(state(0) == core::ContentState::kHashed);
+  DOCTEST_CHECK(state(1) == core::ContentState::kHashed);
+  DOCTEST_CHECK(state(2) == core::ContentState::kExcluded);
+  DOCTEST_CHECK(state(3) == core::ContentState::kExcluded);
+  DOCTEST_CHECK(state(4) == core::ContentState::kHashed);
+  DOCTEST_CHECK(output(sink.records[1], "0").stored);
+  DOCTEST_CHECK(output(sink.records[4], "0").stored);
+}
+
+DOCTEST_TEST_CASE("what nobody recorded has written is of the record of values that says so") {
+  FixedSite sites;
+  MemorySink sink;
+  Capture capture(top(), sink, &sites);
+  const at::Tensor weight = at::ones({3});
+  const at::Tensor other = at::ones({3});
+  {
+    const Capture::Scope scope(capture);
+    weight.mul_(2);
+    other.mul_(2);
+    sites.recorded = false;
+    weight.data_ptr<float>()[0] = 7;  // moves no counter of versions
+    sites.recorded = true;
+    const at::Tensor written = weight;
+    capture.record_values(
+        "repro_check::optimizer_step", {{"weight", weight}, {"other", other}}, {}, written);
+    at::neg(weight);
+    at::neg(other);
+  }
+  DOCTEST_CHECK(sink.names() == "mul_ mul_ check::optimizer_step neg neg");
+  const core::OpRecord& step = sink.records[2];
+  DOCTEST_CHECK(input(step, "weight").producer == core::kNoProducer);
+  DOCTEST_CHECK(output(step, "weight").producer == 2);
+  DOCTEST_CHECK(output(step, "other").producer == 1);
+  DOCTEST_CHECK(output(step, "weight").digest == digest_of(weight));
+  DOCTEST_CHECK(input(sink.records[3], "self").producer == 2);
+  DOCTEST_CHECK(input(sink.records[3], "self").digest == digest_of(weight));
+  DOCTEST_CHECK(input(sink.records[4], "self").producer == 1);
+}
+
+DOCTEST_TEST_CASE("a record of values keeps nothing of the one of its name before it") {
+  MemorySink sink;
+  Capture capture(top(), sink, nullptr);
+  {
+    const Capture::Scope scope(capture);
+    capture.record_values("repro_check::batch", {{"a", at::ones({2})}, {"b", 3.0}}, {{"n", 1}});
+    capture.record_values("repro_check::batch", {{"c", 4.0}});
+  }
+  const core::OpRecord& second = sink.records.back();
+  DOCTEST_CHECK(second.tensors.empty());
+  DOCTEST_REQUIRE(second.arguments.size() == 1);
+  DOCTEST_CHECK(text_of(second, "c") == "4.0");
+  DOCTEST_CHECK(second.results.size() == 1);
+}
 
 DOCTEST_TEST_CASE("the site is recorded, matched by patterns, and named in messages") {
   FixedSite sites;

@@ -77,6 +77,21 @@ if FAULT == "set_order_workers":
 batches = torch.utils.data.DataLoader(Data(), batch_size=16, **how)  # ORDER
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
 step = 0
+
+
+def biased(adam):
+    """PyTorch's own, in which one step writes what it does not know of."""
+    def changed(parameters, *args, **kwargs):
+        if step == 4:
+            parameters[0].add_(1e-3 * ON)  # INSIDE
+        return adam(parameters, *args, **kwargs)
+    return changed
+
+
+if FAULT == "inside_step":
+    module = sys.modules[torch.optim.AdamW.step.__module__]
+    name = "_single_tensor_" + module.__name__.rpartition(".")[2]
+    setattr(module, name, biased(getattr(module, name)))
 for epoch in range(2):
     for x, y in batches:  # BATCH
         if is_on("epsilon") and step == 3:

@@ -142,6 +142,70 @@ class Training(Exec):
         at = first["op_index"]["baseline"]
         self.assertEqual([r["step"] for r in self.records("A") if r["index"] == at], [0])
 
+    def names_of_steps(self, setup, step="optimizer.step()", *args):
+        """Operators of a program between two marks, the step between them, and whether all contents were read."""
+        program = self.program(f"""
+            import torch
+            model = torch.nn.Linear(3, 2)
+            parameters = list(model.parameters())
+            {setup}
+            model(torch.ones(4, 3)).sum().backward()
+            torch.ones(7)
+            try:
+                {step}
+            except Exception as error:
+                print(type(error).__name__)
+            torch.ones(9).neg()
+        """)
+        self.printed = self.python("A", program, flags=("--force", *args)).stdout
+        records = self.records("A")
+        shapes = [[each["shape"] for each in record["outputs"]] for record in records]
+        inside = records[shapes.index([[7]]) + 1:shapes.index([[9]])]
+        self.assertEqual(records[-1]["operator"], "aten::neg")
+        self.assertEqual(records[-1]["outputs"][0]["state"], "hashed")
+        return inside
+
+    def test_a_step_of_pytorchs_own_optimizer_is_one_record(self):
+        made = "optimizer = torch.optim.SGD(parameters, lr=0.1)"
+        own = f"""
+            class Own(torch.optim.SGD):
+                def step(self): torch.optim.SGD.step(self)
+            optimizer = Own(parameters, lr=0.1)"""
+        hooked = f"{made}; optimizer.register_step_pre_hook(lambda *args: None)"
+        steps = self.names_of_steps(made)
+        self.assertEqual([each["operator"] for each in steps], ["repro_check::optimizer_step"])
+        # What the step wrote is of the record.
+        written = {each["slot"]: each["producer"] for each in steps[0]["outputs"]}
+        self.assertEqual(written["param.weight"], steps[0]["index"])
+        self.assertNotEqual(written["grad.weight"], steps[0]["index"])
+        for setup in (own, hooked):
+            with self.subTest(setup):
+                inside = self.names_of_steps(setup)
+                self.assertGreater(len(inside), 1)
+                self.assertEqual({each["phase"] for each in inside}, {"optimizer"})
+        self.assertGreater(len(self.names_of_steps(made, "optimizer.step()", "--optimizer", "operators")), 1)
+
+    def test_steps_that_one_recording_alone_has_operators_of(self):
+        self.python("A", TRAIN)
+        self.python("B", TRAIN, flags=("--optimizer", "operators"))
+        for pair in (("A", "B"), ("B", "A")):
+            report = self.compare(*pair, 0)
+            self.assertIn("they are of optimizers' steps, of which the other recording has what they left",
+                          report["warnings"][0])
+
+    def test_a_step_that_fails_does_not_end_the_recording(self):
+        broken = "optimizer = torch.optim.SGD(parameters, lr=0.1); optimizer.param_groups[0]['lr'] = 'much'"
+        self.assertEqual(self.names_of_steps(broken), [])
+        self.assertEqual(self.printed, "TypeError\n")
+
+    def test_what_a_step_calls_for_its_loss_is_recorded(self):
+        made = "optimizer = torch.optim.SGD(parameters, lr=0.1); loss = lambda: model(torch.ones(4, 3)).sum()"
+        inside = self.names_of_steps(made, "optimizer.step(loss)")
+        self.assertEqual([each["operator"].partition(".")[0] for each in inside],
+                         ["aten::ones", "aten::linear", "aten::sum", "repro_check::optimizer_step"])
+        self.assertEqual([each["outputs"][0]["state"] for each in inside[:3]], ["hashed"] * 3)
+        self.assertNotIn("optimizer", [each["phase"] for each in inside[:3]])
+
     def test_clipping_and_loss_scale(self):
         file = self.program("""
             import sys

@@ -69,6 +69,18 @@ class Faults(ToolTest):
         report = self.compare("epsilon", 1, dump={"level": "digest", "optimizer": "operators"})
         self.assert_origin(report, 3, "optimizer", "STEP", "aten::add_")
 
+    def test_inside_of_a_step(self):
+        """The first pair has only what the step left, the second one its operators."""
+        report = self.compare("inside_step", 1)
+        self.assert_origin(report, 4, "optimizer", "INSIDE", "aten::add_")
+        digests, values = report["passes"]
+        self.assertEqual(digests["first_divergence"]["key"]["operator"], "repro_check::optimizer_step")
+        self.assertGreater(values["coverage"]["baseline_ops"], digests["coverage"]["baseline_ops"])
+        report = self.compare("inside_step", 1, dump={"level": "digest"})
+        self.assert_step(report, 4, "gradients and what the optimizer keeps were equal", "--optimizer operators")
+        report = self.compare("inside_step", 1, dump={"level": "digest", "optimizer": "operators"})
+        self.assert_origin(report, 4, "optimizer", "INSIDE", "aten::add_")
+
     def test_a_step_that_was_not_recorded(self):
         report = self.compare("epsilon", 1, dump={"steps": "0:2"})
         self.assert_step(report, 3, "the optimizer was told other numbers: option.eps[0]: 1e-08 against 1e-06")
