@@ -142,8 +142,8 @@ class Training(Exec):
         at = first["op_index"]["baseline"]
         self.assertEqual([r["step"] for r in self.records("A") if r["index"] == at], [0])
 
-    def names_of_steps(self, setup, step="optimizer.step()", *args):
-        """Operators of a program between two marks, the step between them, and whether all contents were read."""
+    def records_of_step(self, setup, step="optimizer.step()", *args):
+        """What is recorded of a step, which stands between two marks of the program. Behind it contents are read."""
         program = self.program(f"""
             import torch
             model = torch.nn.Linear(3, 2)
@@ -172,7 +172,7 @@ class Training(Exec):
                 def step(self): torch.optim.SGD.step(self)
             optimizer = Own(parameters, lr=0.1)"""
         hooked = f"{made}; optimizer.register_step_pre_hook(lambda *args: None)"
-        steps = self.names_of_steps(made)
+        steps = self.records_of_step(made)
         self.assertEqual([each["operator"] for each in steps], ["repro_check::optimizer_step"])
         # What the step wrote is of the record.
         written = {each["slot"]: each["producer"] for each in steps[0]["outputs"]}
@@ -180,10 +180,10 @@ class Training(Exec):
         self.assertNotEqual(written["grad.weight"], steps[0]["index"])
         for setup in (own, hooked):
             with self.subTest(setup):
-                inside = self.names_of_steps(setup)
+                inside = self.records_of_step(setup)
                 self.assertGreater(len(inside), 1)
                 self.assertEqual({each["phase"] for each in inside}, {"optimizer"})
-        self.assertGreater(len(self.names_of_steps(made, "optimizer.step()", "--optimizer", "operators")), 1)
+        self.assertGreater(len(self.records_of_step(made, "optimizer.step()", "--optimizer", "operators")), 1)
 
     def test_steps_that_one_recording_alone_has_operators_of(self):
         self.python("A", TRAIN)
@@ -195,12 +195,12 @@ class Training(Exec):
 
     def test_a_step_that_fails_does_not_end_the_recording(self):
         broken = "optimizer = torch.optim.SGD(parameters, lr=0.1); optimizer.param_groups[0]['lr'] = 'much'"
-        self.assertEqual(self.names_of_steps(broken), [])
+        self.assertEqual(self.records_of_step(broken), [])
         self.assertEqual(self.printed, "TypeError\n")
 
     def test_what_a_step_calls_for_its_loss_is_recorded(self):
         made = "optimizer = torch.optim.SGD(parameters, lr=0.1); loss = lambda: model(torch.ones(4, 3)).sum()"
-        inside = self.names_of_steps(made, "optimizer.step(loss)")
+        inside = self.records_of_step(made, "optimizer.step(loss)")
         self.assertEqual([each["operator"].partition(".")[0] for each in inside],
                          ["aten::ones", "aten::linear", "aten::sum", "repro_check::optimizer_step"])
         self.assertEqual([each["outputs"][0]["state"] for each in inside[:3]], ["hashed"] * 3)

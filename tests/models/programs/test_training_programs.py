@@ -83,7 +83,7 @@ class Convnet(Programs):
 
 class TwoOptimizers(Programs):
     def test_it_repeats(self):
-        report = self.assert_repeats("gan", 3, at_least=700)
+        report = self.assert_repeats("gan", 3, at_least=780)
         # Two losses of the discriminator, then one of the generator; an optimizer each.
         self.assertEqual([(s["number"], s["ordinal"]) for s in report["steps"]],
                          [("loss", 0), ("loss", 1), ("loss", 2), ("gradient_norm", 0), ("gradient_norm", 1),

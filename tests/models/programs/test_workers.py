@@ -114,7 +114,7 @@ class Workers(ToolTest):
 
     def test_a_worker_that_is_killed(self):
         done = self.record("A", "killed", expected=1)
-        # The latter where it dies while a batch of its own is being taken from it, bare as well.
+        # The latter where it dies while a batch of its own is being taken from it.
         self.assertRegex(done.stderr, "is killed by signal|EOFError|Connection(Refused|Reset)Error")
         self.assertEqual(self.tool("inspect", "A").code, 0)
         # What was taken before is there, and nothing that was not.
