@@ -212,9 +212,6 @@ namespace {
 /// a large tensor must not grow it.
 constexpr std::size_t kMaxViews = 256;
 
-/// Entries of dead storages kept to be used again.
-constexpr std::size_t kMostSpare = 128;
-
 /// Bytes looked at, at either end of a fresh storage.
 constexpr std::size_t kFingerprintBytes = 4096;
 
@@ -385,29 +382,31 @@ void StorageEntry::renew(c10::weak_intrusive_ptr<c10::StorageImpl> storage, std:
 StorageEntry& StorageTable::find(const c10::Storage& storage) {
   const c10::StorageImpl* impl = storage.unsafeGetStorageImpl();
   if (impl == last_) return *last_entry_;
-  auto found = entries_.find(impl);
-  if (found == entries_.end()) {
-    forget_dead();
-    found = insert(storage);
-  }
+  next_asked_ = (next_asked_ + 1) % asked_.size();
+  if (asked_[next_asked_] != nullptr) forget_if_dead(asked_[next_asked_]);
+  const auto found = entries_.find(impl);
+  const Place place = found != entries_.end() ? &*found : insert(storage);
+  asked_[next_asked_] = place;
   last_ = impl;
-  last_entry_ = &found->second;
+  last_entry_ = &place->second;
   return *last_entry_;
 }
 
-StorageTable::Entries::iterator StorageTable::insert(const c10::Storage& storage) {
+StorageTable::Place StorageTable::insert(const c10::Storage& storage) {
+  forget_dead();
   const c10::StorageImpl* impl = storage.unsafeGetStorageImpl();
-  Entries::iterator place;
+  Place place = nullptr;
   if (spare_.empty()) {
-    place = entries_.try_emplace(impl, storage.getWeakStorageImpl(), next_number_++).first;
+    place = &*entries_.try_emplace(impl, storage.getWeakStorageImpl(), next_number_++).first;
   } else {
     Entries::node_type node = std::move(spare_.back());
     spare_.pop_back();
     node.key() = impl;
     node.mapped().renew(storage.getWeakStorageImpl(), next_number_++);
-    place = entries_.insert(std::move(node)).position;
+    place = &*entries_.insert(std::move(node)).position;
   }
-  round_.push_back(&*place);
+  place->second.turn_ = round_.size();
+  round_.push_back(place);
   return place;
 }
 
@@ -419,24 +418,32 @@ void StorageTable::forget_contents() {
   }
 }
 
-/// Looks at two entries for each new one, so that the dead are never many more than the living.
-/// They go soon, because the weak reference holds the storage's own block, which the allocator then
-/// hands out again while it is still in the cache.
+/// The weak reference holds the storage's own block, which lies among the tensors: as long as it is
+/// there, what was freed on either side of it stays apart, and the heap grows with every step. So
+/// find() looks again at one that was asked for a while ago, since most die soon after; here it is
+/// the turn of four others, and of more where those have died.
 void StorageTable::forget_dead() {
-  for (int look = 0; look < 2 && !round_.empty(); ++look) {
+  for (int looks = 4; looks > 0 && !round_.empty(); --looks) {
     if (next_look_ >= round_.size()) next_look_ = 0;
-    Entries::value_type*& place = round_[next_look_];
-    if (!place->second.alive.expired()) {
+    if (forget_if_dead(round_[next_look_])) {
+      looks += 4;
+    } else {
       ++next_look_;
-      continue;
     }
-    if (last_ == place->first) last_ = nullptr;
-    Entries::node_type dead = entries_.extract(place->first);
-    place = round_.back();
-    round_.pop_back();
-    dead.mapped().alive.reset();
-    if (spare_.size() < kMostSpare) spare_.push_back(std::move(dead));
   }
+}
+
+bool StorageTable::forget_if_dead(Place place) {
+  StorageEntry& entry = place->second;
+  if (entry.turn_ == StorageEntry::kNoTurn || !entry.alive.expired()) return false;
+  if (last_ == place->first) last_ = nullptr;
+  round_.back()->second.turn_ = entry.turn_;
+  round_[entry.turn_] = round_.back();
+  round_.pop_back();
+  entry.turn_ = StorageEntry::kNoTurn;
+  entry.alive.reset();
+  spare_.push_back(entries_.extract(place->first));
+  return true;
 }
 
 }  // namespace repro_check::capture

@@ -6,6 +6,7 @@
 #include <c10/core/Storage.h>
 #include <c10/util/SmallVector.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -174,6 +175,10 @@ struct StorageEntry {
   };
   std::vector<Name> names_;    ///< until an operator writes the storage
   std::size_t next_view_ = 0;  ///< of the digests, to be forgotten for another
+
+  friend class StorageTable;
+  static constexpr std::size_t kNoTurn = static_cast<std::size_t>(-1);
+  std::size_t turn_ = kNoTurn;  ///< among the table's entries; kNoTurn = its storage is dead
 };
 
 /// Every living storage the engine has met. Not thread safe.
@@ -190,18 +195,24 @@ class StorageTable {
 
  private:
   using Entries = std::unordered_map<const c10::StorageImpl*, StorageEntry>;
+  using Place = Entries::value_type*;
 
   void forget_dead();
-  Entries::iterator insert(const c10::Storage& storage);
+  /// False for one that lives, or was forgotten before.
+  bool forget_if_dead(Place place);
+  Place insert(const c10::Storage& storage);
 
   Entries entries_;
-  std::vector<Entries::node_type> spare_;  ///< of dead storages, to be used again
+  /// Of dead storages, to be used again. None is ever freed, so that a Place stays one.
+  std::vector<Entries::node_type> spare_;
   /// The one asked for last is mostly the one asked for next: a result, then an argument.
   const c10::StorageImpl* last_ = nullptr;
   StorageEntry* last_entry_ = nullptr;
   std::int64_t next_number_ = 0;
-  std::vector<Entries::value_type*> round_;  ///< all entries, to look at one after the other
+  std::vector<Place> round_;  ///< all entries, to look at one after the other
   std::size_t next_look_ = 0;
+  std::array<Place, 32> asked_{};  ///< lately; null = none yet
+  std::size_t next_asked_ = 0;
 };
 
 }  // namespace repro_check::capture

@@ -5,6 +5,7 @@
 #include <set>
 #include <vector>
 
+#include "dumpers/capture/tensors/storage_table.h"
 #include "tests/dumpers/capture/recording.h"
 
 #define DOCTEST_CONFIG_NO_SHORT_MACRO_NAMES
@@ -54,6 +55,26 @@ DOCTEST_TEST_CASE("views share their storage and keep its producer") {
   DOCTEST_CHECK(input(*negs[0], "self").producer == 3);
   DOCTEST_CHECK(input(*negs[0], "self").digest == digest_of(at::full({3, 2}, 5.0F)));
   DOCTEST_CHECK(input(*negs[1], "self").digest == digest_of(at::full({3, 2}, 5.0F)));
+}
+
+DOCTEST_TEST_CASE("what a dead storage has left in the heap goes soon, new ones or not") {
+  StorageTable table;
+  std::vector<at::Tensor> tensors;
+  const auto ask_for = [&](std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) {
+      if (i == tensors.size()) tensors.push_back(at::ones({1}));
+      table.find(tensors[i].storage());
+    }
+  };
+  ask_for(41);
+  DOCTEST_CHECK(table.size() == 41);
+  tensors.pop_back();
+  ask_for(40);
+  DOCTEST_CHECK(table.size() == 40);
+  ask_for(300);
+  tensors.clear();
+  ask_for(1);
+  DOCTEST_CHECK(table.size() == 1);
 }
 
 DOCTEST_TEST_CASE("a write through detach and data is seen, for every alias") {
