@@ -9,6 +9,7 @@
 #include <mutex>
 #include <thread>
 #include <type_traits>
+#include <utility>
 
 #include "core/digest/digest.h"
 
@@ -99,17 +100,33 @@ bool has_not_moved(const GeneratorSnapshot& before, c10::GeneratorImpl& impl) {
          same_sample(before.cached_double, cpu.next_double_normal_sample());
 }
 
-/// Lets a copy of the engine make its numbers, all at once as it does it itself, until they are
-/// those of the other.
-std::int64_t count_draws(at::mt19937 from, const at::mt19937_data_pod& to) {
+/// Makes the engine's next numbers out of these. Its own way takes five times as long, for it hands
+/// out every one of them.
+/// Source: M. Matsumoto, T. Nishimura, "Mersenne Twister" (1998).
+void make_next(std::array<std::uint32_t, at::MERSENNE_STATE_N>& state) {
+  constexpr int kCount = at::MERSENNE_STATE_N;
+  constexpr int kMiddle = at::MERSENNE_STATE_M;
+  const auto twisted = [](std::uint32_t one, std::uint32_t next) {
+    const std::uint32_t mixed = (one & at::UMASK) | (next & at::LMASK);
+    return (mixed >> 1U) ^ (-(next & 1U) & at::MATRIX_A);
+  };
+  int i = 0;
+  for (; i < kCount - kMiddle; ++i) state[i] = state[i + kMiddle] ^ twisted(state[i], state[i + 1]);
+  for (; i < kCount - 1; ++i) {
+    state[i] = state[i + kMiddle - kCount] ^ twisted(state[i], state[i + 1]);
+  }
+  state[i] = state[kMiddle - 1] ^ twisted(state[i], state[0]);
+}
+
+/// Makes the engine's numbers, all at once as it does it itself, until they are those of the other.
+std::int64_t count_draws(const at::mt19937_data_pod& from, const at::mt19937_data_pod& to) {
   std::int64_t drawn = 0;
-  while (data_of(from).state_ != to.state_) {
-    const int left = data_of(from).left_;
-    for (int i = 0; i < left; ++i) from();
-    drawn += left;
+  int left = from.left_;
+  for (auto state = from.state_; state != to.state_; make_next(state)) {
+    drawn += std::exchange(left, at::MERSENNE_STATE_N);
     if (drawn > kCountLimit) return -1;
   }
-  const int further = data_of(from).left_ - to.left_;
+  const int further = left - to.left_;
   return further < 0 ? -1 : drawn + further;
 }
 
@@ -182,8 +199,9 @@ Movement movement_since(const GeneratorSnapshot& before) {
   }
   core::GeneratorUse use;
   if (before.engine) {
-    use.drawn =
-        before.seed == after.seed ? count_draws(*before.engine, data_of(*after.engine)) : -1;
+    use.drawn = before.seed == after.seed
+                    ? count_draws(data_of(*before.engine), data_of(*after.engine))
+                    : -1;
   } else {
     use.drawn =
         before.seed == after.seed ? static_cast<std::int64_t>(after.offset - before.offset) : -1;
