@@ -349,8 +349,8 @@ void read_resolved_run(const Node& node, const ParseContext& context, RunSpec& r
       *dump, context, {kRangesOfRound[0].first, kRangesOfRound[1].first});
   visit_dump(dump_object, run.dump);
   for (const auto& [key, ranges] : kRangesOfRound) {
-    if (const auto given = dump_object.find(key)) {
-      read_ranges(*given, context.problems, run.dump.*ranges);
+    if (const auto opened = dump_object.find(key)) {
+      read_ranges(*opened, context.problems, run.dump.*ranges);
     }
   }
 }

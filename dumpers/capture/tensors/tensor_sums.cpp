@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -26,6 +27,8 @@ static_assert(kRow == core::detail::kRowElements);
 constexpr std::size_t kBlockRows = 16;
 /// Elements that one thread sums at a time; sums of pieces are added in order.
 constexpr std::size_t kPiece = std::size_t{1} << 16U;
+/// Not worth waking other threads for.
+constexpr std::size_t kFewPieces = 4;
 using Sums = std::array<double, kRow>;
 
 /// Elements of one tensor, and where the rows are counted from.
@@ -161,12 +164,12 @@ std::optional<Sums> sums_over(std::span<const at::Tensor> tensors) {
   }
   if (contents.empty()) return std::nullopt;
   std::vector<Sums> sums(pieces.size());
-  at::parallel_for(
-      0, static_cast<std::int64_t>(pieces.size()), 4, [&](std::int64_t begin, std::int64_t end) {
-        for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
-          sums[i] = sums_of<Rule>(pieces[i]);
-        }
-      });
+  std::atomic<std::size_t> next = 0;
+  const auto work = [&](std::int64_t /*first*/, std::int64_t /*last*/) {
+    for (std::size_t i = next++; i < pieces.size(); i = next++) sums[i] = sums_of<Rule>(pieces[i]);
+  };
+  const std::int64_t threads = pieces.size() > kFewPieces ? at::get_num_threads() : 1;
+  at::parallel_for(0, threads, 1, work);
   Sums total{};
   for (const Sums& piece : sums) {
     for (std::size_t i = 0; i < kRow; ++i) total[i] += piece[i];
