@@ -100,7 +100,7 @@ bool has_not_moved(const GeneratorSnapshot& before, c10::GeneratorImpl& impl) {
          same_sample(before.cached_double, cpu.next_double_normal_sample());
 }
 
-/// Makes the engine's next numbers out of these. Its own way takes five times as long, for it hands
+/// Makes the engine's next numbers out of these. Its own way takes three times as long, for it hands
 /// out every one of them.
 /// Source: M. Matsumoto, T. Nishimura, "Mersenne Twister" (1998).
 void make_next(std::array<std::uint32_t, at::MERSENNE_STATE_N>& state) {
