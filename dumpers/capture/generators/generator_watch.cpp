@@ -4,6 +4,7 @@
 #include <ATen/Context.h>
 
 #include <array>
+#include <cstddef>
 #include <cstring>
 #include <memory>
 #include <mutex>
@@ -100,17 +101,16 @@ bool has_not_moved(const GeneratorSnapshot& before, c10::GeneratorImpl& impl) {
          same_sample(before.cached_double, cpu.next_double_normal_sample());
 }
 
-/// Makes the engine's next numbers out of these. Its own way takes three times as long, for it hands
-/// out every one of them.
-/// Source: M. Matsumoto, T. Nishimura, "Mersenne Twister" (1998).
+/// Makes the engine's next numbers out of these. Its own way takes three times as long, for it
+/// hands out every one of them. Source: M. Matsumoto, T. Nishimura, "Mersenne Twister" (1998).
 void make_next(std::array<std::uint32_t, at::MERSENNE_STATE_N>& state) {
-  constexpr int kCount = at::MERSENNE_STATE_N;
-  constexpr int kMiddle = at::MERSENNE_STATE_M;
+  constexpr std::size_t kCount = at::MERSENNE_STATE_N;
+  constexpr std::size_t kMiddle = at::MERSENNE_STATE_M;
   const auto twisted = [](std::uint32_t one, std::uint32_t next) {
     const std::uint32_t mixed = (one & at::UMASK) | (next & at::LMASK);
     return (mixed >> 1U) ^ (-(next & 1U) & at::MATRIX_A);
   };
-  int i = 0;
+  std::size_t i = 0;
   for (; i < kCount - kMiddle; ++i) state[i] = state[i + kMiddle] ^ twisted(state[i], state[i + 1]);
   for (; i < kCount - 1; ++i) {
     state[i] = state[i + kMiddle - kCount] ^ twisted(state[i], state[i + 1]);
