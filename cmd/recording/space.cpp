@@ -225,7 +225,7 @@ namespace {
 /// A recording that is gone when it has told its size, however it ended.
 class Measurement : core::Pinned {
  public:
-  explicit Measurement(const RecordingJob& job) : job_(job) {
+  explicit Measurement(RecordingJob job) : job_(std::move(job)) {
     job_.dump += ".measure";
     job_.log = log_beside(job_.dump);
     job_.run.dump.level = core::DumpLevel::kDigest;

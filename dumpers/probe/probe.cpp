@@ -563,7 +563,7 @@ void repro_check_name(void* tensor, const char* name, int kind) {
 void repro_check_values(const char* record,
                         std::size_t count,
                         const char* names,
-                        const std::uint64_t* tensors,
+                        void* const* tensors,
                         const double* numbers) {
   when_active([&](capture::Capture& capture) {
     capture::NamedValues values;
@@ -573,10 +573,9 @@ void repro_check_values(const char* record,
       const std::string_view name = names;
       names += name.size() + 1;
       (is_said_beside(record, name) ? follows : values)
-          .emplace_back(name,
-                        tensors[i] == 0
-                            ? c10::IValue(numbers[i])
-                            : c10::IValue(borrowed(reinterpret_cast<void*>(tensors[i]))));
+          .emplace_back(
+              name,
+              tensors[i] == nullptr ? c10::IValue(numbers[i]) : c10::IValue(borrowed(tensors[i])));
     }
     std::ranges::move(following_from(record, values), std::back_inserter(follows));
     const bool is_step = record == core::kStepRecord;

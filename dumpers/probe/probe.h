@@ -78,11 +78,11 @@ void repro_check_name(void* tensor, const char* name, int kind);
 
 /// Appends a record of named values that no operator made.
 /// @param names    one after the other, each with a null behind it
-/// @param tensors  addresses of their TensorImpl; 0 at a place: the number stands there instead
+/// @param tensors  addresses of their TensorImpl; null at a place: the number stands there instead
 void repro_check_values(const char* record,
                         std::size_t count,
                         const char* names,
-                        const std::uint64_t* tensors,
+                        void* const* tensors,
                         const double* numbers);
 
 /// L2 norms of tensors; NaN of one that cannot be read.

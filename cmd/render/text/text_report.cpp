@@ -755,7 +755,8 @@ void add_unfinished(Page& page, const Report& report, const std::vector<RunLog>&
     }
     if (i >= logs.size() || logs[i].path.empty()) continue;
     const auto& [path, last_line] = logs[i];
-    page.prose("stderr", path + (last_line.empty() ? "" : ", last line: " + last_line));
+    page.prose("stderr",
+               last_line.empty() ? path : fmt::format("{}, last line: {}", path, last_line));
   }
 }
 
@@ -840,7 +841,7 @@ std::string interval_text(const comparators::Interval& chance) {
 
 // What a pass of so many runs leaves open, and how many runs would leave less.
 std::string bound_text(std::uint64_t runs) {
-  const std::string text =
+  std::string text =
       fmt::format("{} runs agree: at 95 % confidence the next one differs with a chance below {}",
                   format_count(runs),
                   percent_text(comparators::undetected_share(runs - 1), Bound::kUpper));
@@ -867,10 +868,10 @@ std::string differing_text(const comparators::RepeatSummary& repeat) {
 }
 
 std::string flaky_text(const comparators::FlakyOp& op, const Json& model, bool everything) {
-  const std::string text = op_line(op.index, op.record).raw() +
-                           fmt::format(": {} results", op.counts.size()) +
-                           fmt::format(" in {} runs ({})", op.runs(), fmt::join(op.counts, ", ")) +
-                           say("[, l2 rel {l2_rel:number}][, max {ulp_max:ulp} ULP]", model);
+  std::string text = op_line(op.index, op.record).raw() +
+                     fmt::format(": {} results", op.counts.size()) +
+                     fmt::format(" in {} runs ({})", op.runs(), fmt::join(op.counts, ", ")) +
+                     say("[, l2 rel {l2_rel:number}][, max {ulp_max:ulp} ULP]", model);
   if (!everything) return text;
   return text + fmt::format(", disagreement {:.4g}, differs from the first with {}",
                             op.disagreement,

@@ -385,7 +385,7 @@ StorageEntry& StorageTable::find(const c10::Storage& storage) {
   next_asked_ = (next_asked_ + 1) % asked_.size();
   if (asked_[next_asked_] != nullptr) forget_if_dead(asked_[next_asked_]);
   const auto found = entries_.find(impl);
-  const Place place = found != entries_.end() ? &*found : insert(storage);
+  Place place = found != entries_.end() ? &*found : insert(storage);
   asked_[next_asked_] = place;
   last_ = impl;
   last_entry_ = &place->second;
