@@ -34,7 +34,7 @@ def test_a_model_is_asserted(tmp_path):
     config = ROOT / "config.example.json"
     passed = assert_reproducible(config, determinism="error", directory=tmp_path)
     assert passed.reports[0]["coverage"]["compared"] == 6
-    # Two threads that race may come out alike where other programs have the processors.
+    # Two threads that race may come out alike.
     with pytest.raises(AssertionError, match="DIVERGED at op 3 aten::index_put_"):
         for _ in range(5):
             assert_reproducible(config)
