@@ -195,11 +195,11 @@ class ObjectWriter {
   Json& json_;
 };
 
-/// [[3, 11], [40, 40]]; written by us, so that one message does for all that can be wrong.
 /// What a second round of `run` is told beside the configuration.
 constexpr std::array<std::pair<const char*, core::OpRanges DumpSpec::*>, 2> kRangesOfRound{
     {{"keep_ops", &DumpSpec::keep_ops}, {"open_steps", &DumpSpec::open_steps}}};
 
+/// [[3, 11], [40, 40]]; written by us, so that one message does for all that can be wrong.
 void read_ranges(const Node& node, Problems& problems, core::OpRanges& into) {
   const auto is_range = [](const Json& item) {
     return item.is_array() && item.size() == 2 && item[0].is_number_unsigned() &&

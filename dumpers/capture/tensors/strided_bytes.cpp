@@ -10,6 +10,7 @@
 #include <atomic>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <span>
@@ -407,14 +408,18 @@ ContentSummary summarise_content(const StridedBytes& content, core::Dtype dtype,
   return leaves.put_together();
 }
 
-void summarise_contents(std::span<ContentOrder> orders, bool with_stats) {
+void share_out(std::size_t count, const std::function<void(std::size_t)>& work) {
   std::atomic<std::size_t> next = 0;
-  const auto work = [&](std::int64_t /*first*/, std::int64_t /*last*/) {
-    for (std::size_t i = next++; i < orders.size(); i = next++) {
-      orders[i].summary = summarise_content(*orders[i].content, orders[i].dtype, with_stats);
-    }
+  const auto take = [&](std::int64_t /*first*/, std::int64_t /*last*/) {
+    for (std::size_t i = next++; i < count; i = next++) work(i);
   };
-  at::parallel_for(0, at::get_num_threads(), grain(), work);
+  at::parallel_for(0, at::get_num_threads(), grain(), take);
+}
+
+void summarise_contents(std::span<ContentOrder> orders, bool with_stats) {
+  share_out(orders.size(), [&](std::size_t i) {
+    orders[i].summary = summarise_content(*orders[i].content, orders[i].dtype, with_stats);
+  });
 }
 
 }  // namespace repro_check::capture

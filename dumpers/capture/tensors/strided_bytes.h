@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <vector>
@@ -76,6 +77,10 @@ ContentSummary summarise_content(const StridedBytes& content, core::Dtype dtype,
 
 /// From here on nothing is shared out: for a process in which there are no other threads.
 void read_serially();
+
+/// Calls work(i) for each i below `count`, over LibTorch's own threads, each of which takes the
+/// next when it is through with one.
+void share_out(std::size_t count, const std::function<void(std::size_t)>& work);
 
 /// Many contents, each of which is too small for its leaves to be shared out.
 struct ContentOrder {

@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dumpers/capture/tensors/tensor_sums.h"
 
-#include <ATen/Parallel.h>
-
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -15,6 +12,7 @@
 #include "core/tensor/dtype.h"
 #include "core/tensor/stats_block.h"
 #include "core/trace/program_records.h"
+#include "dumpers/capture/tensors/strided_bytes.h"
 #include "dumpers/capture/tensors/tensor_recorder.h"
 #include "dumpers/capture/torch/torch_compat.h"
 
@@ -164,12 +162,12 @@ std::optional<Sums> sums_over(std::span<const at::Tensor> tensors) {
   }
   if (contents.empty()) return std::nullopt;
   std::vector<Sums> sums(pieces.size());
-  std::atomic<std::size_t> next = 0;
-  const auto work = [&](std::int64_t /*first*/, std::int64_t /*last*/) {
-    for (std::size_t i = next++; i < pieces.size(); i = next++) sums[i] = sums_of<Rule>(pieces[i]);
-  };
-  const std::int64_t threads = pieces.size() > kFewPieces ? at::get_num_threads() : 1;
-  at::parallel_for(0, threads, 1, work);
+  const auto add = [&](std::size_t i) { sums[i] = sums_of<Rule>(pieces[i]); };
+  if (pieces.size() > kFewPieces) {
+    share_out(pieces.size(), add);
+  } else {
+    for (std::size_t i = 0; i < pieces.size(); ++i) add(i);
+  }
   Sums total{};
   for (const Sums& piece : sums) {
     for (std::size_t i = 0; i < kRow; ++i) total[i] += piece[i];
