@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """What `repro-check exec` costs a step of training: `exec.py REPRO_CHECK SCRATCH ROUNDS`. In each round
-every program runs once bare, once recorded, and once under PyTorch's DebugMode; a round's ratio is
-that of its median steps. Printed are medians over the rounds, the middle half, and what the start
-costs. Then, in at least 25 rounds, the first of the programs on two ranks under DistributedDataParallel, bare
+every program runs once bare, once recorded, and once under PyTorch's DebugMode; a round's ratios are
+those of its median steps and of the memory that it held at most. Printed are medians over the rounds,
+the middle half, and what the start costs. Then, in at least 25 rounds, the first of the programs on two ranks under DistributedDataParallel, bare
 and recorded."""
 import json
 import shutil
@@ -35,15 +35,16 @@ class Bench:
         shutil.rmtree(dump, ignore_errors=True)
         return done.stdout
 
-    def step(self, model: str, recorded: bool, *more: str) -> float:
+    def step(self, model: str, recorded: bool, *more: str):
+        """@return milliseconds, and the MiB that the process held at most"""
         steps = STEPS[model] if not more else max(5, STEPS[model] // 4)
-        command = self.python + [str(PROGRAM), model, str(steps), *more]
-        return statistics.median(wall for wall, _ in json.loads(self.run(command, recorded)))
+        done = json.loads(self.run(self.python + [str(PROGRAM), model, str(steps), *more], recorded))
+        return statistics.median(wall for wall, _ in done["steps"]), done["held"]
 
     def step_of_ranks(self, recorded: bool):
         """@return by the clock, and what of it is waiting, above all for the other rank"""
         launcher = self.python + ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-        steps = json.loads(self.run([*launcher, str(PROGRAM), "resnet", "8"], recorded))
+        steps = json.loads(self.run([*launcher, str(PROGRAM), "resnet", "8"], recorded))["steps"]
         return (statistics.median(wall for wall, _ in steps),
                 statistics.median(wall - busy for wall, busy in steps))
 
@@ -79,9 +80,11 @@ def main() -> None:
             bare.append(bench.step(model, False))
             recorded.append(bench.step(model, True))
             peer.append(bench.step(model, False, "debug-mode"))
-        print(f"{name}: bare {statistics.median(bare):.1f} ms")
-        for title, times in (("exec, digests", recorded), ("DebugMode hashes", peer)):
-            print(f"  {title:<18}{spread([time / base for time, base in zip(times, bare)])}", flush=True)
+        time, held = (statistics.median(column) for column in zip(*bare))
+        print(f"{name}: bare {time:.1f} ms, {held:.0f} MiB")
+        for title, runs in (("exec, digests", recorded), ("DebugMode hashes", peer)):
+            times, memory = zip(*([of / base for of, base in zip(*pair)] for pair in zip(runs, bare)))
+            print(f"  {title:<18}{spread(times)}   memory {statistics.median(memory):.2f}", flush=True)
     print("\nMilliseconds more to start and end")
     for name, code in STARTS.items():
         more = [bench.start(code, True) - bench.start(code, False) for _ in range(max(rounds, 5))]

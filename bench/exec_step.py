@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """A training program for bench/exec: `exec_step.py MODEL STEPS [debug-mode]`. Trains MODEL with AdamW
-on made-up data and prints, as JSON, the milliseconds of each step after the first two: by the clock, and those
-in which its thread had the processor. With debug-mode each step runs under PyTorch's own DebugMode, which hashes
+on made-up data and prints, as JSON, the milliseconds of each step after the first two, by the clock and those
+in which its thread had the processor, and the MiB that the process held at most. With debug-mode each step runs under PyTorch's own DebugMode, which hashes
 outputs and inputs. As one of several ranks it trains with one thread, under DistributedDataParallel on gloo."""
 import contextlib
 import json
 import os
+import resource
 import sys
 import time
 
@@ -69,7 +70,8 @@ def main() -> None:
             optimizer.step()
         times.append(((time.perf_counter() - start[0]) * 1e3, (time.thread_time() - start[1]) * 1e3))
     if RANK in (None, "0"):
-        print(json.dumps(times[2:]))
+        held = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        print(json.dumps({"steps": times[2:], "held": held}))
     if RANK:
         torch.distributed.barrier()
         torch.distributed.destroy_process_group()
