@@ -1,23 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dumpers/capture/tensors/sample_digests.h"
 
-#include <ATen/Parallel.h>
-
-#include <algorithm>
 #include <cstddef>
 #include <optional>
 #include <utility>
 
 #include "core/digest/digest.h"
 #include "core/tensor/dtype.h"
+#include "dumpers/capture/tensors/strided_bytes.h"
 #include "dumpers/capture/tensors/tensor_recorder.h"
 #include "dumpers/capture/torch/torch_compat.h"
 
 namespace repro_check::capture {
 namespace {
 
-/// What one thread digests before it is worth another one.
-constexpr std::size_t kSampleBytes = std::size_t{1} << 19U;
+/// A batch that one thread digests before another one is awake.
+constexpr std::size_t kFewBytes = std::size_t{1} << 19U;
 
 /// The rows of one tensor of a batch.
 struct SampleRows {
@@ -27,22 +25,20 @@ struct SampleRows {
 
   [[nodiscard]] std::size_t bytes() const { return elements * content.bytes.element_size(); }
 
-  [[nodiscard]] core::Digest digest(std::size_t row, std::vector<std::byte>& scratch) const {
+  [[nodiscard]] core::Digest digest(std::size_t row) const {
     if (content.bytes.contiguous()) {
       return core::digest_bytes(content.bytes.bytes().subspan(row * bytes(), bytes()));
     }
-    scratch.resize(bytes());
+    std::vector<std::byte> scratch(bytes());
     content.bytes.copy(row * elements, scratch);
     return core::digest_bytes(scratch);
   }
 };
 
-core::Digest digest_of_sample(const std::vector<SampleRows>& batch,
-                              std::size_t sample,
-                              std::vector<std::byte>& scratch) {
+core::Digest digest_of_sample(const std::vector<SampleRows>& batch, std::size_t sample) {
   std::vector<core::Digest> parts;
   for (const SampleRows& rows : batch) {
-    parts.push_back(rows.digest(sample, scratch));
+    parts.push_back(rows.digest(sample));
     parts.push_back({0, static_cast<std::uint64_t>(rows.dtype)});
   }
   return core::digest_leaf(std::as_bytes(std::span(parts)));
@@ -68,17 +64,11 @@ std::vector<std::int64_t> sample_digests(std::span<const at::Tensor> tensors) {
   }
   std::vector<std::int64_t> digests(2 * samples);
   if (batch.empty()) return digests;
-  const auto grain =
-      static_cast<std::int64_t>(std::max<std::size_t>(1, kSampleBytes / (bytes + 1)));
-  at::parallel_for(
-      0, static_cast<std::int64_t>(samples), grain, [&](std::int64_t begin, std::int64_t end) {
-        std::vector<std::byte> scratch;
-        for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
-          const core::Digest digest = digest_of_sample(batch, i, scratch);
-          digests[2 * i] = static_cast<std::int64_t>(digest.high);
-          digests[2 * i + 1] = static_cast<std::int64_t>(digest.low);
-        }
-      });
+  share_out(samples, samples * bytes > kFewBytes, [&](std::size_t i) {
+    const core::Digest digest = digest_of_sample(batch, i);
+    digests[2 * i] = static_cast<std::int64_t>(digest.high);
+    digests[2 * i + 1] = static_cast<std::int64_t>(digest.low);
+  });
   return digests;
 }
 

@@ -408,7 +408,11 @@ ContentSummary summarise_content(const StridedBytes& content, core::Dtype dtype,
   return leaves.put_together();
 }
 
-void share_out(std::size_t count, const std::function<void(std::size_t)>& work) {
+void share_out(std::size_t count, bool pays, const std::function<void(std::size_t)>& work) {
+  if (!pays) {
+    for (std::size_t i = 0; i < count; ++i) work(i);
+    return;
+  }
   std::atomic<std::size_t> next = 0;
   const auto take = [&](std::int64_t /*first*/, std::int64_t /*last*/) {
     for (std::size_t i = next++; i < count; i = next++) work(i);
@@ -417,7 +421,7 @@ void share_out(std::size_t count, const std::function<void(std::size_t)>& work) 
 }
 
 void summarise_contents(std::span<ContentOrder> orders, bool with_stats) {
-  share_out(orders.size(), [&](std::size_t i) {
+  share_out(orders.size(), true, [&](std::size_t i) {
     orders[i].summary = summarise_content(*orders[i].content, orders[i].dtype, with_stats);
   });
 }

@@ -80,7 +80,8 @@ void read_serially();
 
 /// Calls work(i) for each i below `count`, over LibTorch's own threads, each of which takes the
 /// next when it is through with one.
-void share_out(std::size_t count, const std::function<void(std::size_t)>& work);
+/// @param pays  whether there is enough to do to wake them; if not, this one does all
+void share_out(std::size_t count, bool pays, const std::function<void(std::size_t)>& work);
 
 /// Many contents, each of which is too small for its leaves to be shared out.
 struct ContentOrder {

@@ -162,12 +162,9 @@ std::optional<Sums> sums_over(std::span<const at::Tensor> tensors) {
   }
   if (contents.empty()) return std::nullopt;
   std::vector<Sums> sums(pieces.size());
-  const auto add = [&](std::size_t i) { sums[i] = sums_of<Rule>(pieces[i]); };
-  if (pieces.size() > kFewPieces) {
-    share_out(pieces.size(), add);
-  } else {
-    for (std::size_t i = 0; i < pieces.size(); ++i) add(i);
-  }
+  share_out(pieces.size(), pieces.size() > kFewPieces, [&](std::size_t i) {
+    sums[i] = sums_of<Rule>(pieces[i]);
+  });
   Sums total{};
   for (const Sums& piece : sums) {
     for (std::size_t i = 0; i < kRow; ++i) total[i] += piece[i];
