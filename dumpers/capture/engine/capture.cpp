@@ -865,6 +865,14 @@ bool was_given(const Frame& frame, const c10::Storage& storage) {
          frame.input_storages.end();
 }
 
+/// A layer that is made anew packs weights that nobody has written, until it is given its own.
+bool packs_unwritten(Frame& frame) {
+  for (std::size_t i = 0; frame.plan->packs && i < frame.tensors.size(); ++i) {
+    if (frame.tensors[i].state == core::ContentState::kUninitialised) return true;
+  }
+  return false;
+}
+
 /// Of which operators will show what is written.
 void take_new_memory(const c10::Storage& storage, StorageEntry& entry) {
   entry.mark_uninitialised(*storage.unsafeGetStorageImpl());
@@ -918,7 +926,7 @@ class Capture::OutputVisitor {
     order_.excluded = frame.excluded;
     order_.keep_bytes = frame.keep_bytes;
     order_.reads = !frame.plan->view && frame.plan->effect != StorageEffect::kMetadata;
-    order_.filled_next = frame.filled || capture.gives_later(*frame.plan);
+    order_.filled_next = frame.filled || capture.gives_later(*frame.plan) || packs_unwritten(frame);
     order_.first_inner = frame.first_inner;
   }
 

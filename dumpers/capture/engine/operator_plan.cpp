@@ -12,6 +12,7 @@
 
 #include "core/text/text.h"
 #include "core/trace/op_record.h"
+#include "dumpers/capture/engine/values.h"
 #include "dumpers/capture/tensors/storage_table.h"
 
 namespace repro_check::capture {
@@ -179,6 +180,7 @@ void add_arguments(const c10::FunctionSchema& schema, OperatorPlan& plan) {
                             result.alias_info() != nullptr,
                             is_written(result)});
     plan.view = plan.results.back().aliases && !plan.written_arguments;
+    plan.packs = plan.packs || !packed_class_name(*result.type()).empty();
   }
 }
 

@@ -144,6 +144,7 @@ struct OperatorPlan {
   bool written_arguments = false;
   bool picks = false;          ///< writes those elements of its first argument that others pick
   bool shows_written = false;  ///< its first result is what it wrote of a larger memory
+  bool packs = false;          ///< makes the packed weights of a quantised layer
   bool is_marker = false;      ///< of a profiler, and of no computation
   bool is_launch = false;      ///< of a kernel, which writes what it likes of what it is given
   bool view = false;           ///< only shows its argument in another shape

@@ -472,7 +472,9 @@ void TensorRecorder::add_strided(const at::Tensor& tensor,
   if (unseen_writes_ && entry.uninitialised) {
     // Not whether it looks written: zeros on memory that happens to hold zeros do not.
     entry.fingerprint.reset();
-    if (order.reads && order.role == core::TensorRole::kInput) entry.take_as_written();
+    // What is quantised none but operators can fill, and those of a kernel nobody saw.
+    const bool seen = tensor.is_quantized() && entry.follows_writes;
+    if (order.reads && order.role == core::TensorRole::kInput && !seen) entry.take_as_written();
   }
   if (!order.hands_out && tensor.numel() > 0 && entry.is_uninitialised(tensor)) {
     record.state = core::ContentState::kUninitialised;

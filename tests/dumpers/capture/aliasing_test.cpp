@@ -332,6 +332,27 @@ DOCTEST_TEST_CASE("who asks for the form of memory alone does not take it for wr
   DOCTEST_CHECK(input(sink.only("aten::neg"), "self").state == ContentState::kHashed);
 }
 
+DOCTEST_TEST_CASE("weights packed from memory that nobody has written are not written either") {
+  CaptureOptions options = top();
+  options.unseen_writes = true;
+  const Trace sink = record(options, [] {
+    const at::Tensor fresh = at::_empty_affine_quantized({4, 3}, at::kQInt8, 1, 0);
+    const auto prepack =
+        c10::Dispatcher::singleton().findSchemaOrThrow("quantized::linear_prepack", "");
+    for (const at::Tensor& weight :
+         {fresh, at::quantize_per_tensor(at::ones({4, 3}), 0.5, 0, at::kQInt8)}) {
+      torch::jit::Stack stack{weight, at::zeros({4})};
+      prepack.callBoxed(stack);
+    }
+  });
+  const auto packed = sink.all("quantized::linear_prepack");
+  DOCTEST_REQUIRE(packed.size() == 2);
+  DOCTEST_CHECK(input(*packed[0], "W").state == ContentState::kUninitialised);
+  DOCTEST_CHECK(output(*packed[0], "0.weight").state == ContentState::kUninitialised);
+  DOCTEST_CHECK(input(*packed[1], "W").state == ContentState::kHashed);
+  DOCTEST_CHECK(output(*packed[1], "0.weight").state == ContentState::kHashed);
+}
+
 DOCTEST_TEST_CASE("what a tensor is made to show was not its content before") {
   CaptureOptions options = options_for(core::DumpDepth::kTop, core::DumpLevel::kTensor);
   options.unseen_writes = true;

@@ -44,6 +44,23 @@ class Run(Program):
         self.assertEqual(three.code, 0, three.stdout[-2000:] + three.stderr)
         self.assertEqual(json.loads(three.stdout)["repeat"]["judged"], 2)
 
+    def test_quantised_layers_repeat(self):
+        """They are made with weights that nobody has written, and are given their own afterwards."""
+        program = self.write("""
+            import os
+            import torch
+            from torch.ao.quantization import quantize_dynamic
+            torch.manual_seed(1)
+            model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 4)).eval()
+            litter = [torch.frombuffer(bytearray(os.urandom(4096)), dtype=torch.uint8).clone() for _ in range(64)]
+            del litter
+            quantised = quantize_dynamic(model, {torch.nn.Linear}, dtype=torch.qint8)
+            print(quantised(torch.ones(2, 64)).sum())
+        """)
+        self.write_config({"program": {"command": [sys.executable, "-W", "ignore", str(program)]}})
+        shown = self.tool("exec", "-c", "config.json")
+        self.assertEqual(shown.code, 0, shown.stdout + shown.stderr)
+
     def test_another_epsilon_is_found_with_its_values(self):
         self.write_config(self.of_epsilons())
         found = self.tool("run", "-c", "config.json", "--explain", "--report", "html=page.html")
