@@ -176,11 +176,14 @@ StridedBytes strided_bytes(const at::Tensor& tensor) {
 TensorForm form_of(const at::Tensor& tensor) {
   if (!tensor.defined()) return TensorForm::kUndefined;
   const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
-  constexpr c10::DispatchKeySet kWrappers({c10::DispatchKey::Python,
-                                           c10::DispatchKey::Functionalize,
-                                           c10::DispatchKey::FuncTorchBatched,
-                                           c10::DispatchKey::FuncTorchGradWrapper});
+  constexpr c10::DispatchKeySet kWrappers(
+      {c10::DispatchKey::Python, c10::DispatchKey::Functionalize});
+  constexpr c10::DispatchKeySet kTransforms(
+      {c10::DispatchKey::FuncTorchBatched, c10::DispatchKey::FuncTorchGradWrapper});
   if (impl.key_set().has_any(kWrappers) || has_symbolic_sizes(impl)) return TensorForm::kOpaque;
+  if (impl.key_set().has_any(kTransforms)) {
+    return kOpensTransforms ? TensorForm::kTransformed : TensorForm::kOpaque;
+  }
   if (impl.is_nested()) return TensorForm::kNested;
   switch (impl.layout()) {
     case c10::Layout::Strided:
@@ -208,6 +211,11 @@ TensorParts parts_of(const at::Tensor& tensor, TensorForm form, std::string& att
       return sparse_compressed_parts(tensor, attributes);
     case TensorForm::kNested:
       return nested_tensor_parts(tensor, attributes);
+    case TensorForm::kTransformed: {
+      Transformed found = transformed(tensor);
+      attributes = std::move(found.transforms);
+      return {{"values", std::move(found.values)}};
+    }
     case TensorForm::kStrided:
       if (dtype_of(tensor.scalar_type()) == core::Dtype::kUnknown) {
         return packed_parts(tensor, attributes);
@@ -357,6 +365,9 @@ void fill_kind(const at::Tensor& tensor, TensorForm form, core::TensorRecord& re
     case TensorForm::kNested:
       record.layout = "nested";
       break;
+    case TensorForm::kTransformed:
+      record.layout = "transformed";
+      break;
     case TensorForm::kOpaque:
       record.layout = "opaque";
       break;
@@ -415,6 +426,7 @@ std::size_t TensorRecorder::add(const at::Tensor& tensor,
       break;
     case TensorForm::kSparseCoo:
     case TensorForm::kSparseCompressed:
+    case TensorForm::kTransformed:
       set_numbers(tensor.sizes(), record.shape);
       record.state = core::ContentState::kComposite;
       add_parts(tensor, form, order, index, into);

@@ -42,7 +42,8 @@ enum class TensorForm : std::uint8_t {
   kSparseCompressed,
   kNested,
   kMkldnn,
-  kOpaque,  ///< nothing of it can be read: wrappers of transforms, Python subclasses
+  kTransformed,  ///< stands for another inside of `vmap` or `grad`
+  kOpaque,       ///< nothing of it can be read: Python subclasses
 };
 
 TensorForm form_of(const at::Tensor& tensor);

@@ -7,6 +7,11 @@
 #define REPRO_CHECK_ONE_INTERPRETER 1
 #endif
 
+#if REPRO_CHECK_TORCH_AT_LEAST(2, 0)
+#include <ATen/functorch/BatchedTensorImpl.h>
+#include <ATen/functorch/TensorWrapper.h>
+#endif
+
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -75,6 +80,28 @@ c10::impl::PyInterpreter* interpreter_in(const c10::IValue& value) {
 }
 
 }  // namespace
+
+Transformed transformed(const at::Tensor& tensor) {
+#if REPRO_CHECK_TORCH_AT_LEAST(2, 0)
+  Transformed found{tensor, {}};
+  for (;;) {
+    const at::Tensor outer = found.values;
+    std::string transform = "grad";
+    if (const auto* batched = at::functorch::maybeGetBatchedImpl(outer)) {
+      found.values = batched->value();
+      transform = "vmap=" + std::to_string(batched->bdim());
+    } else if (const auto* wrapper = at::functorch::maybeGetTensorWrapper(outer)) {
+      found.values = wrapper->value();
+    } else {
+      return found;
+    }
+    found.transforms += (found.transforms.empty() ? "" : " ") + transform;
+  }
+#else
+  static_cast<void>(tensor);
+  return {};
+#endif
+}
 
 c10::impl::PyInterpreter* python_interpreter(const torch::jit::Stack& stack) {
   for (const c10::IValue& value : stack) {

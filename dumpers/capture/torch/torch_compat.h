@@ -53,13 +53,16 @@ inline c10::DispatchKeySet below_capture(c10::DispatchKeySet keys) {
   return keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kCaptureKey);
 }
 
-/// Calls of the engine's own: unseen by itself, by autograd and by Python modes.
+/// Calls of the engine's own: unseen by itself, by autograd, by Python modes and by transforms.
 class EngineCalls {
  public:
   EngineCalls()
       : guard_(c10::autograd_dispatch_keyset_with_ADInplaceOrView |
-               c10::DispatchKeySet(kCaptureKey) | c10::DispatchKeySet(c10::DispatchKey::Python) |
-               c10::DispatchKeySet(c10::DispatchKey::PythonTLSSnapshot)) {}
+               c10::DispatchKeySet({kCaptureKey,
+                                    c10::DispatchKey::Python,
+                                    c10::DispatchKey::PythonTLSSnapshot,
+                                    c10::DispatchKey::FuncTorchDynamicLayerFrontMode,
+                                    c10::DispatchKey::FuncTorchDynamicLayerBackMode})) {}
 
  private:
   c10::impl::ExcludeDispatchKeyGuard guard_;
@@ -179,6 +182,18 @@ Tensor nested_view(const Tensor& buffer,
                                                         static_cast<std::size_t>(numbers.numel())));
   }
 }
+
+/// Releases before 2.0 do not say what a tensor inside of transforms stands for.
+inline constexpr bool kOpensTransforms = REPRO_CHECK_TORCH_AT_LEAST(2, 0);
+
+/// What a tensor inside of transforms (`vmap`, `grad`) stands for.
+struct Transformed {
+  at::Tensor values;  ///< what all of them hold; undefined where that is not said
+  std::string
+      transforms;  ///< from the innermost on: `vmap=0 grad`, with the dimension that vmap adds
+};
+/// @param tensor  that a transform made
+Transformed transformed(const at::Tensor& tensor);
 
 /// Of the first tensor in a stack that is of a class of Python's and no mere shape, as a FakeTensor
 /// is; null where there is none.

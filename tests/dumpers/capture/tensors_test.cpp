@@ -8,7 +8,12 @@
 #include <vector>
 
 #include "core/tensor/tensor_record.h"
+#include "dumpers/capture/torch/torch_compat.h"
 #include "tests/dumpers/capture/recording.h"
+
+#if REPRO_CHECK_TORCH_AT_LEAST(2, 0)
+#include <ATen/functorch/BatchedTensorImpl.h>
+#endif
 
 #define DOCTEST_CONFIG_NO_SHORT_MACRO_NAMES
 #include <doctest/doctest.h>
@@ -322,6 +327,22 @@ DOCTEST_TEST_CASE("nested, meta, mkldnn and freed tensors have defined records")
   freed.storage().unsafeGetStorageImpl()->set_nbytes(0);
   DOCTEST_CHECK(describe(freed).at(0).state == ContentState::kNone);
 }
+
+#if REPRO_CHECK_TORCH_AT_LEAST(2, 0)
+DOCTEST_TEST_CASE("a tensor inside of transforms is what they hold") {
+  const at::Tensor x = at::arange(6, at::kFloat).reshape({2, 3});
+  const at::Tensor batched = at::functorch::makeBatched(at::functorch::makeBatched(x, 1, 1), 0, 2);
+  const auto records = describe(batched);
+  DOCTEST_REQUIRE(records.size() == 2);
+  DOCTEST_CHECK(records[0].layout == "transformed");
+  DOCTEST_CHECK(records[0].attributes == "vmap=0 vmap=1");
+  DOCTEST_CHECK(records[0].state == ContentState::kComposite);
+  DOCTEST_CHECK(records[0].shape.empty());
+  DOCTEST_CHECK(records[1].slot == "x.values");
+  DOCTEST_CHECK(records[1].shape == std::vector<std::int64_t>{2, 3});
+  DOCTEST_CHECK(records[1].digest == digest_of(x));
+}
+#endif
 
 DOCTEST_TEST_CASE("level tensor stores each content once, in logical order") {
   const at::Tensor x = at::arange(6, at::kFloat).reshape({2, 3}).t();

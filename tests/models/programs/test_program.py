@@ -52,7 +52,7 @@ class Run(Program):
             from torch.ao.quantization import quantize_dynamic
             torch.manual_seed(1)
             model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 4)).eval()
-            litter = [torch.frombuffer(bytearray(os.urandom(4096)), dtype=torch.uint8).clone() for _ in range(64)]
+            litter = [os.urandom(4096) for _ in range(500)]
             del litter
             quantised = quantize_dynamic(model, {torch.nn.Linear}, dtype=torch.qint8)
             print(quantised(torch.ones(2, 64)).sum())
@@ -60,6 +60,25 @@ class Run(Program):
         self.write_config({"program": {"command": [sys.executable, "-W", "ignore", str(program)]}})
         shown = self.tool("exec", "-c", "config.json")
         self.assertEqual(shown.code, 0, shown.stdout + shown.stderr)
+
+    def test_what_parts_inside_of_transforms_is_found_there(self):
+        program = self.write("""
+            import sys
+            import torch
+            from torch.func import grad, vmap
+            def loss(weight, x):
+                hidden = x @ weight
+                hidden = hidden * float(sys.argv[1])
+                return hidden.sum()
+            print(vmap(grad(loss), in_dims=(None, 0))(torch.ones(4, 2), torch.ones(3, 4)).sum())
+        """)
+        command = [sys.executable, str(program)]
+        self.write_config({"program": {"command": [*command, "1"]},
+                           "runs": [{"name": "one"},
+                                    {"name": "two", "program": {"command": [*command, "2"]}}]})
+        found = self.tool("exec", "-c", "config.json")
+        self.assertEqual(found.code, 1, found.stderr)
+        self.assertRegex(found.stdout, r"^DIVERGED .* aten::mul \(program.py:7\): .*origin")
 
     def test_another_epsilon_is_found_with_its_values(self):
         self.write_config(self.of_epsilons())
