@@ -90,7 +90,7 @@ class Recording {
 
   /// Appends what a worker did for a batch that it handed out.
   void take_batch(const std::filesystem::path& directory, const repro_check_worker& worker) {
-    if (!sites_.runs_model()) {
+    if (!sites_.runs_model(capture_->step())) {
       std::filesystem::remove_all(directory);
       return;
     }
@@ -173,7 +173,7 @@ class Recording {
   /// On the thread that trains. In steps that are not recorded the engine is off there.
   void begin_step(std::uint32_t step) {
     capture_->set_step(step);
-    sites_.begin_step(step);
+    sites_.begin_step();
     const bool wanted = !bare_ && sites_.is_recorded(step);
     if (!wanted || !intercepts_) capture_->forget_contents();
     intercepts_ = wanted;

@@ -134,8 +134,7 @@ ProgramSites::Elsewhere::Elsewhere(const PythonChain* place) { told().elsewhere 
 
 ProgramSites::Elsewhere::~Elsewhere() { told().elsewhere = nullptr; }
 
-void ProgramSites::begin_step(std::uint32_t step) {
-  in_step_ = is_recorded(step);
+void ProgramSites::begin_step() {
   const std::lock_guard<std::mutex> lock(mutex_);
   for (auto& [thread, calls] : calls_) {
     calls.made.erase(calls.made.begin(),
@@ -197,8 +196,9 @@ ProgramSites::Site ProgramSites::backward_site(const torch::autograd::Node& node
   return after == made.begin() ? nullptr : std::prev(after)->second;
 }
 
-bool ProgramSites::runs_model() const {
-  if (!in_step_ || hides_step() || (part_.most > 0 && recorded_ >= part_.most)) return false;
+bool ProgramSites::runs_model(std::uint32_t step) const {
+  if (!is_recorded(step) || hides_step() || (part_.most > 0 && recorded_ >= part_.most))
+    return false;
   return part_.phases.empty() ||
          std::ranges::find(part_.phases, current_phase().value_or(core::Phase::kForward)) !=
              part_.phases.end();

@@ -84,11 +84,11 @@ class ProgramSites final : public capture::SiteProvider {
 
   /// A step has ended, and the next one begins: nodes of the one before it are not looked for any
   /// more.
-  void begin_step(std::uint32_t step);
+  void begin_step();
 
   std::shared_ptr<const core::CallSite> current_site() override;
   [[nodiscard]] std::optional<core::Phase> current_phase() const override;
-  [[nodiscard]] bool runs_model() const override;
+  [[nodiscard]] bool runs_model(std::uint32_t step) const override;
   [[nodiscard]] capture::Reading reading() const override;
 
  private:
@@ -107,7 +107,6 @@ class ProgramSites final : public capture::SiteProvider {
   void note_call(const Site& site);
 
   RecordedPart part_;
-  std::atomic<bool> in_step_ = true;  ///< one that is recorded
   std::atomic<bool> reduces_ = false;
   std::atomic<std::uint64_t> recorded_ = 0;
   std::mutex mutex_;

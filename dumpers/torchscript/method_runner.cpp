@@ -776,7 +776,7 @@ std::shared_ptr<const core::CallSite> MethodRunner::current_site() {
   return sites_.intern({std::move(path), place.module_type, place.frames});
 }
 
-bool MethodRunner::runs_model() const {
+bool MethodRunner::runs_model(std::uint32_t /*step*/) const {
   return !optimize_ || !torch::jit::currentCallstack().empty();
 }
 

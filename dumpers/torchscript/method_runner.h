@@ -144,7 +144,7 @@ class MethodRunner final : public capture::SiteProvider {
 
   std::shared_ptr<const core::CallSite> current_site() override;
   /// LibTorch compiles a method when it is called, before its interpreter begins.
-  [[nodiscard]] bool runs_model() const override;
+  [[nodiscard]] bool runs_model(std::uint32_t step) const override;
   [[nodiscard]] bool fills_memory() const override;
 
   /// Where the model stands when that is not at the operator last asked for: at a `raise`, at a

@@ -283,9 +283,12 @@ Capture::Place Capture::place() const {
 }
 
 std::optional<std::uint32_t> Capture::fork_lane() {
-  LaneState* lane = LaneState::current();
-  if (lane == nullptr || lane->capture != id_ || !lane->is_held_here()) return std::nullopt;
-  return lane->fork()->number;
+  LaneState* lane = inherited_lane();
+  if (lane == nullptr || !lane->is_held_here()) return std::nullopt;
+  std::shared_ptr<LaneState> forked = lane->fork();
+  forked->launched();
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return forked_.insert_or_assign(forked->number, forked).first->first;
 }
 
 std::shared_ptr<LaneState> Capture::begin_lane(std::optional<std::uint32_t> forked) {
@@ -293,13 +296,19 @@ std::shared_ptr<LaneState> Capture::begin_lane(std::optional<std::uint32_t> fork
   const std::lock_guard<std::mutex> lock(mutex_);
   if (forked) thread.lane = forked;
   if (!thread.lane) thread.lane = core::forked_lane(core::kMainLane, lanes_begun_++);
-  auto lane = std::make_shared<LaneState>(id_, *thread.lane);
+  std::shared_ptr<LaneState> lane;
+  if (const auto prepared = forked_.extract(*thread.lane)) {
+    lane = prepared.mapped();
+  } else {
+    lane = std::make_shared<LaneState>(id_, *thread.lane);
+    lane->set_step(step_);
+  }
   lane->hold();
   return lane;
 }
 
-const LaneState* Capture::inherited_lane() const noexcept {
-  const LaneState* lane = LaneState::current();
+LaneState* Capture::inherited_lane() const noexcept {
+  LaneState* lane = LaneState::current();
   return lane != nullptr && lane->capture == id_ ? lane : nullptr;
 }
 
@@ -313,7 +322,7 @@ bool Capture::is_of_program() const {
   const LaneState* lane = inherited_lane();
   if (lane == nullptr) return true;
   if (lane->is_launched_here()) return false;
-  return sites_ == nullptr || !lane->is_held_here() || sites_->runs_model();
+  return sites_ == nullptr || !lane->is_held_here() || sites_->runs_model(lane->step());
 }
 
 OperatorPlan* Capture::find_plan(const Call& call, ThreadState& thread) noexcept {
@@ -547,8 +556,13 @@ NamedTensors Capture::unpack(const c10::IValue& object, const std::string& name)
 }
 
 void Capture::set_step(std::uint32_t step) {
-  const std::lock_guard<std::mutex> lock(mutex_);
   step_ = step;
+  if (LaneState* lane = inherited_lane()) lane->set_step(step);
+}
+
+std::uint32_t Capture::step() const {
+  const LaneState* lane = inherited_lane();
+  return lane == nullptr ? step_.load() : lane->step();
 }
 
 void Capture::forget_contents() {
@@ -745,7 +759,7 @@ void Capture::renumber(core::OpRecord& record, const ForeignRecords& foreign, co
   record.index = static_cast<std::uint64_t>(here(static_cast<std::int64_t>(record.index)));
   record.parent = here(record.parent);
   record.phase = phase;
-  record.step = step_;
+  record.step = step();
   record.lane = foreign.lane;
   for (core::TensorRecord& tensor : record.tensors) {
     tensor.producer = here(tensor.producer);
@@ -769,7 +783,7 @@ void Capture::number(core::OpRecord& record, const Place& place, std::uint32_t l
   record.index = next_index_++;
   record.site = place.site;
   record.phase = place.phase.value_or(phase_);
-  record.step = step_;
+  record.step = step();
   record.lane = lane;
 }
 

@@ -59,9 +59,9 @@ class SiteProvider : core::Pinned {
   /// all threads, with Capture::set_phase().
   [[nodiscard]] virtual std::optional<core::Phase> current_phase() const { return std::nullopt; }
 
-  /// Whether what this thread runs now, outside any operator, is the model. What a compiler runs
-  /// while it folds constants is not, and is not recorded.
-  [[nodiscard]] virtual bool runs_model() const { return true; }
+  /// Whether what this thread runs now, outside any operator and in this step, is the model. What a
+  /// compiler runs while it folds constants is not, and is not recorded.
+  [[nodiscard]] virtual bool runs_model(std::uint32_t /*step*/) const { return true; }
 
   /// Whether what this thread runs writes the memory that it allocates without an operator, as what
   /// turns a list of the program into a tensor does.
@@ -162,7 +162,11 @@ class Capture : core::Pinned {
   /// @param ranks  of its members, in its order
   void name_group(const void* group, const std::string& name, std::vector<std::int64_t> ranks);
 
+  /// Of what the calling thread's lane records from here on, and the lanes that it was forked from;
+  /// outside of a Scope, of those that are begun from here on.
   void set_step(std::uint32_t step);
+  /// Of what the calling thread records.
+  [[nodiscard]] std::uint32_t step() const;
   /// To be told before recording goes on after a time in which operators ran unseen.
   void forget_contents();
   void set_phase(core::Phase phase);
@@ -243,7 +247,7 @@ class Capture : core::Pinned {
   /// The lane that begins on this thread, with none of its forks made.
   std::shared_ptr<LaneState> begin_lane(std::optional<std::uint32_t> forked);
   /// Null on a thread that inherited none of this capture's.
-  [[nodiscard]] const LaneState* inherited_lane() const noexcept;
+  [[nodiscard]] LaneState* inherited_lane() const noexcept;
   [[nodiscard]] std::uint32_t lane_number() const noexcept;
   /// False for what its compiler runs; asked where no recorded call is open.
   [[nodiscard]] bool is_of_program() const;
@@ -329,9 +333,11 @@ class Capture : core::Pinned {
   PackedObjects packed_;
   Exchanges exchanges_;
   std::uint64_t next_index_ = 0;
-  std::uint32_t lanes_begun_ = 0;                                ///< but for the main one
+  std::uint32_t lanes_begun_ = 0;  ///< but for the main one
+  /// By number, until the thread that each is for begins.
+  std::unordered_map<std::uint32_t, std::shared_ptr<LaneState>> forked_;
   std::unordered_map<std::uint32_t, std::uint64_t> host_draws_;  ///< by lane
-  std::uint32_t step_ = 0;
+  std::atomic<std::uint32_t> step_ = 0;                          ///< set last
   core::Phase phase_ = core::Phase::kForward;
   std::vector<std::unique_ptr<Frame>> raised_;
   struct SiteMatch {

@@ -7,8 +7,15 @@ namespace repro_check::capture {
 
 std::shared_ptr<LaneState> LaneState::fork() {
   auto forked = std::make_shared<LaneState>(capture, core::forked_lane(number, forks_++));
+  forked->parent_ = weak_from_this();
+  forked->step_ = step();
   forked->launcher_ = this_thread();
   return forked;
+}
+
+void LaneState::set_step(std::uint32_t step) noexcept {
+  step_ = step;
+  for (auto lane = parent_.lock(); lane; lane = lane->parent_.lock()) lane->step_ = step;
 }
 
 void go_on_at(std::int64_t place) noexcept {

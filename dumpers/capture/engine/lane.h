@@ -34,7 +34,7 @@ void leave_thread() noexcept;
 
 /// One lane. Travels with LibTorch's thread-local state, which forks and what goes on after a wait
 /// take along from thread to thread.
-class LaneState final : public c10::DebugInfoBase {
+class LaneState final : public c10::DebugInfoBase, public std::enable_shared_from_this<LaneState> {
  public:
   /// One that LibTorch itself uses in tests alone.
   static c10::DebugInfoKind kind() noexcept { return c10::DebugInfoKind::TEST_INFO_2; }
@@ -50,13 +50,19 @@ class LaneState final : public c10::DebugInfoBase {
   const std::uint32_t number;
   std::atomic<std::int64_t> place = -1;
 
+  [[nodiscard]] std::uint32_t step() const noexcept {
+    return step_.load(std::memory_order_relaxed);
+  }
+  /// Of this lane, and of those that it was forked from: these go on with what it has made.
+  void set_step(std::uint32_t step) noexcept;
+
   void hold() noexcept { holder_.store(this_thread(), std::memory_order_relaxed); }
   void release() noexcept { holder_.store(nullptr, std::memory_order_relaxed); }
   [[nodiscard]] bool is_held_here() const noexcept {
     return holder_.load(std::memory_order_relaxed) == this_thread();
   }
 
-  /// The next fork, which this thread is about to launch.
+  /// The next fork, which this thread is about to launch, in the step in which this lane is.
   std::shared_ptr<LaneState> fork();
   void launched() noexcept { launcher_.store(nullptr, std::memory_order_relaxed); }
   [[nodiscard]] bool is_launched_here() const noexcept {
@@ -70,6 +76,8 @@ class LaneState final : public c10::DebugInfoBase {
     return &own;
   }
 
+  std::weak_ptr<LaneState> parent_;  ///< a thread that starts the next one may be gone by then
+  std::atomic<std::uint32_t> step_ = 0;
   std::uint32_t forks_ = 0;  ///< whoever holds the lane counts them
   std::atomic<const void*> holder_ = nullptr;
   std::atomic<const void*> launcher_ = nullptr;

@@ -117,7 +117,7 @@ DOCTEST_TEST_CASE("include and exclude leave the record and drop the content") {
 class FixedSite final : public SiteProvider {
  public:
   std::shared_ptr<const core::CallSite> current_site() override { return site; }
-  [[nodiscard]] bool runs_model() const override { return recorded; }
+  [[nodiscard]] bool runs_model(std::uint32_t /*step*/) const override { return recorded; }
   [[nodiscard]] Reading reading() const override { return how; }
   std::shared_ptr<const core::CallSite> site;
   bool recorded = true;
@@ -328,6 +328,39 @@ void launch(Work work) {
     const at::ThreadLocalStateGuard guard(state);
     work();
   }).join();
+}
+
+DOCTEST_TEST_CASE("a step is of the lane that makes it and of those that it was forked from") {
+  MemorySink sink;
+  Capture capture(options_for(DumpDepth::kTop), sink, nullptr);
+  const at::Tensor x = at::ones({2});
+  const auto on_thread = [&](std::optional<std::uint32_t> lane, const auto& work) {
+    std::thread([&] {
+      const Capture::Scope scope(capture, lane);
+      work();
+    }).join();
+  };
+  {
+    const Capture::Scope scope(capture);
+    capture.set_step(1);
+    const auto helper = capture.fork_lane();
+    const auto trainer = capture.fork_lane();
+    capture.set_step(2);
+    on_thread(helper, [&] { at::sin(x); });
+    on_thread(trainer, [&] {
+      at::cos(x);
+      capture.set_step(3);
+      at::tan(x);
+    });
+    at::neg(x);
+  }
+  capture.rethrow_failure();
+  std::vector<std::string> calls;
+  for (const core::OpRecord& record : sink.records) {
+    calls.push_back(record.op->name + " " + std::to_string(record.step));
+  }
+  DOCTEST_CHECK(calls == std::vector<std::string>{
+                             "aten::sin 1", "aten::cos 1", "aten::tan 3", "aten::neg 3"});
 }
 
 DOCTEST_TEST_CASE("a lane is what was forked where, whichever thread goes on with it") {

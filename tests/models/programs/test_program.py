@@ -61,6 +61,31 @@ class Run(Program):
         shown = self.tool("exec", "-c", "config.json")
         self.assertEqual(shown.code, 0, shown.stdout + shown.stderr)
 
+    def test_a_thread_beside_the_training_repeats(self):
+        program = self.write("""
+            import random
+            import threading
+            import time
+            import torch
+            model = torch.nn.Linear(4, 4)
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            moods = random.SystemRandom()
+            def beside():
+                for i in range(10):
+                    torch.ones(3) * i
+                    time.sleep(0.02 * moods.random())
+            thread = threading.Thread(target=beside)
+            thread.start()
+            for _ in range(6):
+                model(torch.randn(2, 4)).sum().backward()
+                optimizer.step()
+                time.sleep(0.03 * moods.random())
+            thread.join()
+        """)
+        self.write_config({"program": {"command": [sys.executable, str(program)]}})
+        shown = self.tool("exec", "-c", "config.json")
+        self.assertEqual(shown.code, 0, shown.stdout + shown.stderr)
+
     def test_what_parts_inside_of_transforms_is_found_there(self):
         program = self.write("""
             import sys
