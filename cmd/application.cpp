@@ -51,21 +51,13 @@ void add_global_options(Options& options, GlobalOptions& globals) {
                                                             {"always", ProgressMode::kAlways},
                                                             {"never", ProgressMode::kNever}};
   options.begin_globals();
-  options.flag("-q,--quiet", &globals.quiet, "Print the verdict line only");
-  options.flag(
-      "-v,--verbose",
-      [&globals](std::int64_t count) { globals.verbosity += static_cast<int>(count); },
-      "Say more; twice: debug log on stderr");
-  options.word(
-      "--color",
-      "auto|always|never",
-      [&globals](const std::string& mode) { globals.color = colors.at(mode); },
-      "Colours");
-  options.word(
-      "--progress",
-      "auto|always|never",
-      [&globals](const std::string& mode) { globals.progress = progress.at(mode); },
-      "Progress on stderr");
+  options.flag("-q,--quiet  Print the verdict line only", &globals.quiet);
+  options.flag("-v,--verbose  Say more; twice: debug log on stderr",
+               [&globals](std::int64_t count) { globals.verbosity += static_cast<int>(count); });
+  options.word("--color auto|always|never  Colours",
+               [&globals](const std::string& mode) { globals.color = colors.at(mode); });
+  options.word("--progress auto|always|never  Progress on stderr",
+               [&globals](const std::string& mode) { globals.progress = progress.at(mode); });
 }
 
 /// @param about  only those that begin so
@@ -142,7 +134,7 @@ core::ExitCode run_application(int argc, const char* const* argv) {
   // What a script of `completion` asks.
   if (words.size() > 4 && words[1] == std::string_view("completion") &&
       words[3] == std::string_view("--")) {
-    write_stdout(next_words(tool.tree(), {words.begin() + 4, words.end()}, words[2]));
+    write_stdout(next_words(tool.tool_tree(), {words.begin() + 4, words.end()}, words[2]));
     return core::ExitCode::kReproducible;
   }
   if (const auto asked = tool.parse(words, text_columns(stdout_is_terminal(), &std::getenv))) {

@@ -49,17 +49,12 @@ struct MakingArguments {
 
 /// A verb: something is read, something is made, and a summary says what came of it.
 struct Making {
-  struct Argument {
-    const char* name;
-    const char* help;
-    const char* type;
-  };
   Command::About about;
-  Argument from;
-  Argument out = {};
+  std::string from;  ///< options, as Options has them
+  std::string out;
   bool needs_out = false;
   bool has_level = false;
-  const char* force;
+  std::string force;
   /// Makes it, and the summary.
   std::function<Json(const MakingArguments&, Progress&)> make;
   const char* said;  ///< the summary's first line
@@ -76,21 +71,17 @@ class MakingCommand final : public Command {
   explicit MakingCommand(Making verb) : Command(verb.about), verb_(std::move(verb)) {}
 
   void define(Options& options) override {
-    options.value(
-        verb_.from.name, verb_.from.type, &given_.from, verb_.from.help, {.required = true});
-    options.value(
-        verb_.out.name, verb_.out.type, &given_.out, verb_.out.help, {.required = verb_.needs_out});
+    options.value(verb_.from, &given_.from, {.required = true});
+    options.value(verb_.out, &given_.out, {.required = verb_.needs_out});
     if (verb_.has_level) {
-      options.value("--level",
-                    "N",
-                    &given_.level,
-                    fmt::format("Compression: 1 is fastest, {} smallest ({})",
+      options.value(fmt::format("--level N  Compression: 1 is fastest, {} smallest ({})",
                                 store::kHighestPackLevel,
                                 store::kPackLevel),
+                    &given_.level,
                     {.range = {{1, store::kHighestPackLevel}}, .shows_range = false});
     }
-    options.flag("--force", &given_.force, verb_.force);
-    options.word("--format", "text|json", &format_, "Format of the summary");
+    options.flag(verb_.force, &given_.force);
+    options.word("--format text|json  Format of the summary", &format_);
   }
 
   /// What cannot be read is a report, as it is for every verb.
@@ -350,10 +341,10 @@ std::unique_ptr<Command> pack_command() {
                 {"repro-check pack repro-check-out/baseline",
                  "repro-check pack repro-check-out/baseline -o kept/v1.tar.zst --level 19",
                  "repro-check diff kept/v1.tar.zst repro-check-out/candidate"}},
-      .from = {"dump", "Dump to pack, or a directory with a dump a rank", "DUMP"},
-      .out = {"-o,--out", "The file to make; else DUMP.tar.zst", "FILE"},
+      .from = "dump DUMP  Dump to pack, or a directory with a dump a rank",
+      .out = "-o,--out FILE  The file to make; else DUMP.tar.zst",
       .has_level = true,
-      .force = "Replace a file that exists",
+      .force = "--force  Replace a file that exists",
       .make = make_pack,
       .said = "PACKED {dump}, {operators:operator}, {bytes:bytes} to {packed_bytes:bytes}: {pack}"
               "[\n  partial    {partial}]"});
@@ -365,25 +356,25 @@ std::unique_ptr<Command> unpack_command() {
                 "Make the dump again that was packed, and check every byte of it",
                 {"repro-check unpack kept/v1.tar.zst",
                  "repro-check unpack kept/v1.tar.zst -o baseline"}},
-      .from = {"pack", "File that `pack` has made", "FILE.tar.zst"},
-      .out = {"-o,--out", "Directory of the dump; else FILE without .tar.zst", "DIR"},
-      .force = "Replace a dump that exists",
+      .from = "pack FILE.tar.zst  File that `pack` has made",
+      .out = "-o,--out DIR  Directory of the dump; else FILE without .tar.zst",
+      .force = "--force  Replace a dump that exists",
       .make = make_unpacked,
       .said = "UNPACKED {pack}, {operators:operator}, {packed_bytes:bytes} to {bytes:bytes}: {dump}"
               "[\n  partial    {partial}]"});
 }
 
 std::unique_ptr<Command> recover_command() {
-  return std::make_unique<MakingCommand>(Making{
-      .about = {"recover",
-                "Make a dump of what a killed recording has left",
-                {"repro-check recover repro-check-out/candidate",
-                 "repro-check recover killed -o what-there-was"}},
-      .from = {"recording", "Directory of a recording that was cut short", "DUMP"},
-      .out = {"-o,--out", "Directory of the dump; else it takes the recording's place", "DIR"},
-      .force = "Replace a dump that exists at --out",
-      .make = make_recovered,
-      .said = "RECOVERED {operators:operator}, {tensors:tensor}, {bytes:bytes}: {dump}"});
+  return std::make_unique<MakingCommand>(
+      Making{.about = {"recover",
+                       "Make a dump of what a killed recording has left",
+                       {"repro-check recover repro-check-out/candidate",
+                        "repro-check recover killed -o what-there-was"}},
+             .from = "recording DUMP  Directory of a recording that was cut short",
+             .out = "-o,--out DIR  Directory of the dump; else it takes the recording's place",
+             .force = "--force  Replace a dump that exists at --out",
+             .make = make_recovered,
+             .said = "RECOVERED {operators:operator}, {tensors:tensor}, {bytes:bytes}: {dump}"});
 }
 
 std::unique_ptr<Command> import_command() {
@@ -391,10 +382,10 @@ std::unique_ptr<Command> import_command() {
       Making{.about = {"import",
                        "Make a dump of a journal that was recorded without HDF5",
                        {"repro-check import recording/journal.bin -o dump"}},
-             .from = {"recording", "Journal, or the directory that it is in", "JOURNAL"},
-             .out = {"-o,--out", "Directory of the dump", "DIR"},
+             .from = "recording JOURNAL  Journal, or the directory that it is in",
+             .out = "-o,--out DIR  Directory of the dump",
              .needs_out = true,
-             .force = "Replace a dump that exists",
+             .force = "--force  Replace a dump that exists",
              .make = make_imported,
              .said = "IMPORTED {operators:operator}, {tensors:tensor}, {bytes:bytes}: {dump}"});
 }

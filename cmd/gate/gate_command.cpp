@@ -91,20 +91,15 @@ class GateCommand final : public Command {
 
   void define(Options& options) override {
     config_.define(options, false);
-    options.value("--against",
-                  "DIR",
-                  &against_,
-                  "Judge the dumps in a directory, as `run` left them, and record nothing");
-    options.value("-n,--repeat",
-                  "N",
-                  &repeat_,
-                  "Run the one configuration so many times (2), in place of /repeat");
+    options.value(
+        "--against DIR  Judge the dumps in a directory, as `run` left them, and record nothing",
+        &against_);
+    options.value("-n,--repeat N  Run the one configuration so many times (2), in place of /repeat",
+                  &repeat_);
     define_out(options);
     define_place(options);
-    options.value("--history",
-                  "FILE.jsonl",
-                  &history_,
-                  "Append a line on this gate run, for `report --history`");
+    options.value("--history FILE.jsonl  Append a line on this gate run, for `report --history`",
+                  &history_);
     report_.define(options);
     define_accept(options);
     status_ = &options.verb("status", "List the baselines, and which nobody asks for");
@@ -113,7 +108,7 @@ class GateCommand final : public Command {
       config_.define(*below, false);
       define_place(*below);
     }
-    prune_->flag("--dry-run", &dry_run_, "Only say which");
+    prune_->flag("--dry-run  Only say which", &dry_run_);
   }
 
   core::ExitCode run(const GlobalOptions& globals) override {
@@ -166,25 +161,22 @@ class GateCommand final : public Command {
  private:
   void define_accept(Options& options) {
     accept_ = &options.verb("accept", "Make baselines of what the gate found");
-    accept_->value(
-        "file", "FILE.new", &files_, "Pending files; all of the gate's, where none is given");
+    accept_->value("file FILE.new  Pending files; all of the gate's, where none is given", &files_);
     config_.define(*accept_, false, false);
     define_out(*accept_);
     define_place(*accept_);
-    accept_->value("--from-dir", "DIR", &from_dir_, "Take the pending files of a directory");
-    accept_->flag("--yes-in-ci", &yes_in_ci_, "Accept although this is a CI job");
+    accept_->value("--from-dir DIR  Take the pending files of a directory", &from_dir_);
+    accept_->flag("--yes-in-ci  Accept although this is a CI job", &yes_in_ci_);
   }
 
   /// What the verbs below share with the gate, so that it may stand on either side of them.
   void define_out(Options& options) {
-    options.value(
-        "--out", "DIR", &out_, "Directory of dumps and the pending file, for /dump/directory");
+    options.value("--out DIR  Directory of dumps and the pending file, for /dump/directory", &out_);
   }
 
   void define_place(Options& options) {
-    options.value(
-        "--baselines", "DIR", &baselines_, "Directory of baselines, for /baselines/directory");
-    options.value("--name", "NAME", &name_, "Name of the gate, for /baselines/name");
+    options.value("--baselines DIR  Directory of baselines, for /baselines/directory", &baselines_);
+    options.value("--name NAME  Name of the gate, for /baselines/name", &name_);
   }
 
   /// What is to be judged, all but the dumps.

@@ -113,6 +113,20 @@ std::string type_of(const CLI::Option& option) {
   throw core::usage_error(message, "see `" + words_of(*chosen) + " --help`");
 }
 
+/// Of an option as Options has it: `-n,--repeat`, `N` and `Run so many times`.
+struct OptionText {
+  explicit OptionText(const std::string& text) {
+    const std::size_t shown = text.find("  ");
+    const std::size_t space = text.find(' ');
+    names = text.substr(0, space);
+    if (space < shown) value = text.substr(space + 1, shown - space - 1);
+    help = text.substr(shown + 2);
+  }
+  std::string names;
+  std::string value;  ///< empty for a flag
+  std::string help;
+};
+
 /// Help as wide as `columns`: what is too long goes on below where its text began.
 /// @param columns  0 = as it is
 std::string help_within(const std::string& help, std::size_t columns) {
@@ -254,28 +268,22 @@ void Options::keep_to(CLI::Option& option, const std::string& value, const Optio
   }
 }
 
-void Options::value(const std::string& names,
-                    const std::string& value,
-                    const Target& into,
-                    const std::string& help,
-                    const OptionRules& rules) {
+void Options::value(const std::string& text, const Target& into, const OptionRules& rules) {
+  const OptionText said(text);
   const auto add = [&](const auto& target) -> CLI::Option* {
     if constexpr (std::is_pointer_v<std::decay_t<decltype(target)>>) {
-      return app_->add_option(names, *target, help);
+      return app_->add_option(said.names, *target, said.help);
     } else {
-      return app_->add_option_function<std::string>(names, target, help);
+      return app_->add_option_function<std::string>(said.names, target, said.help);
     }
   };
-  keep_to(*std::visit(add, into), value, rules);
+  keep_to(*std::visit(add, into), said.value, rules);
 }
 
-void Options::word(const std::string& names,
-                   const std::string& words,
-                   const Target& into,
-                   const std::string& help,
-                   const OptionRules& rules) {
-  value(names, words, into, help, rules);
-  const auto check = [known = split(words, '|')](std::string& given) -> std::string {
+void Options::word(const std::string& text, const Target& into, const OptionRules& rules) {
+  value(text, into, rules);
+  const OptionText said(text);
+  const auto check = [known = split(said.value, '|')](std::string& given) -> std::string {
     if (std::ranges::find(known, given) != known.end()) return {};
     const auto found = near(given, known);
     return fmt::format("\"{}\" is none of {}{}",
@@ -284,36 +292,26 @@ void Options::word(const std::string& names,
                        found ? fmt::format("; did you mean {}?", *found) : "");
   };
   // Without a description: CLI11 would print the words a second time in the help.
-  const std::string last = names.substr(names.rfind(',') + 1);
+  const std::string last = said.names.substr(said.names.rfind(',') + 1);
   app_->get_option(last)->check(CLI::Validator(check, "", "words"));
 }
 
-void Options::flag(const std::string& names,
-                   const FlagTarget& into,
-                   const std::string& help,
-                   const OptionRules& rules) {
+void Options::flag(const std::string& text, const FlagTarget& into, const OptionRules& rules) {
+  const OptionText said(text);
   const auto add = [&](const auto& target) -> CLI::Option* {
     using Given = std::decay_t<decltype(target)>;
     if constexpr (std::is_same_v<Given, bool*>) {
-      return app_->add_flag(names, *target, help);
+      return app_->add_flag(said.names, *target, said.help);
     } else if constexpr (std::is_pointer_v<Given>) {
       const auto take = [target](std::int64_t number) {
         *target = static_cast<std::uint64_t>(std::max<std::int64_t>(0, number));
       };
-      return app_->add_flag_function(names, take, help);
+      return app_->add_flag_function(said.names, take, said.help);
     } else {
-      return app_->add_flag_function(names, target, help);
+      return app_->add_flag_function(said.names, target, said.help);
     }
   };
   keep_to(*std::visit(add, into), "", rules);
-}
-
-void Options::references(std::vector<std::string>& into) {
-  value("--reference",
-        "DUMP",
-        &into,
-        "Where the dump is that it refers to (dump.reference); repeatable",
-        {.repeatable = true});
 }
 
 Options& Options::verb(const std::string& name, const std::string& summary) {
@@ -375,32 +373,6 @@ void Options::expect_paths() const {
 void OptionGroup::define(Options& options) {
   for (const auto& add : members_) add(options);
 }
-
-void OptionGroup::add(decltype(&Options::value) how,
-                      const Options::Target& into,
-                      const std::string& text,
-                      const OptionRules& rules) {
-  const std::size_t names = text.find(' ');
-  const std::size_t shown = text.find("  ", names);
-  members_.push_back([=](Options& options) {
-    (options.*how)(text.substr(0, names),
-                   text.substr(names + 1, shown - names - 1),
-                   into,
-                   text.substr(shown + 2),
-                   rules);
-  });
-}
-
-void OptionGroup::add_flag(const Options::FlagTarget& into,
-                           const std::string& text,
-                           const OptionRules& rules) {
-  const std::size_t names = text.find("  ");
-  members_.push_back([=](Options& options) {
-    options.flag(text.substr(0, names), into, text.substr(names + 2), rules);
-  });
-}
-
-CliVerb Options::tree() const { return tree_of(*app_); }
 
 CliVerb Options::tool_tree() const {
   const CLI::App* app = app_;

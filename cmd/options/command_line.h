@@ -77,26 +77,14 @@ class Options : core::Pinned {
   Options(const std::string& name, const std::string& summary);
   ~Options();
 
-  // Names are `-n,--repeat`; without dashes that of a positional; or both: `config,-c,--config`.
+  // An option is said as help has it: its names, how its value is called, and behind two spaces
+  // what it is: `-n,--repeat N  Run so many times`. Names without dashes are those of a positional;
+  // one may be both: `config,-c,--config FILE  Configuration`.
 
-  /// @param value  how help calls it: `FILE`
-  void value(const std::string& names,
-             const std::string& value,
-             const Target& into,
-             const std::string& help,
-             const OptionRules& rules = {});
+  void value(const std::string& text, const Target& into, const OptionRules& rules = {});
   /// One of a few words, `text|json`; another one is an error that names the near miss.
-  void word(const std::string& names,
-            const std::string& words,
-            const Target& into,
-            const std::string& help,
-            const OptionRules& rules = {});
-  void flag(const std::string& names,
-            const FlagTarget& into,
-            const std::string& help,
-            const OptionRules& rules = {});
-  /// `--reference DUMP`, repeatable: where a dump is that another one refers to.
-  void references(std::vector<std::string>& into);
+  void word(const std::string& text, const Target& into, const OptionRules& rules = {});
+  void flag(const std::string& text, const FlagTarget& into, const OptionRules& rules = {});
 
   /// A verb of the tool, or one below a verb.
   Options& verb(const std::string& name, const std::string& summary);
@@ -123,9 +111,7 @@ class Options : core::Pinned {
   /// @throws core::Error{kUsage}
   void expect_paths() const;
 
-  /// Everything that this and the verbs below it take.
-  [[nodiscard]] CliVerb tree() const;
-  /// The same of the tool.
+  /// Everything that the tool and its verbs take.
   [[nodiscard]] CliVerb tool_tree() const;
 
  private:
@@ -138,8 +124,7 @@ class Options : core::Pinned {
   std::vector<std::unique_ptr<Options>> verbs_;
 };
 
-/// Members that say themselves which options fill them, in their order and as the help has them,
-/// two spaces before the description:
+/// Members that say themselves which options fill them, in their order:
 ///     bool list_ = flag(&list_, "--list  List operators, one line each");
 ///     std::string dump_ = value(&dump_, "dump DUMP  Dump to look into", {.required = true});
 /// Until the words are parsed they have the value they begin with.
@@ -155,7 +140,7 @@ class OptionGroup : core::Pinned {
           const std::string& text,
           const OptionRules& rules = {},
           std::type_identity_t<T> begin = {}) {
-    add(&Options::value, into, text, rules);
+    members_.push_back([=](Options& options) { options.value(text, into, rules); });
     return begin;
   }
   template <typename T>
@@ -163,17 +148,20 @@ class OptionGroup : core::Pinned {
          const std::string& text,
          std::type_identity_t<T> begin = {},
          const OptionRules& rules = {}) {
-    add(&Options::word, into, text, rules);
+    members_.push_back([=](Options& options) { options.word(text, into, rules); });
     return begin;
   }
   template <typename T>
   T flag(T* into, const std::string& text, const OptionRules& rules = {}) {
-    add_flag(into, text, rules);
+    members_.push_back([=](Options& options) { options.flag(text, into, rules); });
     return {};
   }
+  /// Where a dump is that another one refers to.
   std::vector<std::string> references(std::vector<std::string>* into) {
-    members_.emplace_back([=](Options& options) { options.references(*into); });
-    return {};
+    return value(
+        into,
+        "--reference DUMP  Where the dump is that it refers to (dump.reference); repeatable",
+        {.repeatable = true});
   }
   /// Options that several verbs share. @param with  what its define() takes besides
   template <typename Group, typename... With>
@@ -183,12 +171,6 @@ class OptionGroup : core::Pinned {
   }
 
  private:
-  void add(decltype(&Options::value) how,
-           const Options::Target& into,
-           const std::string& text,
-           const OptionRules& rules);
-  void add_flag(const Options::FlagTarget& into, const std::string& text, const OptionRules& rules);
-
   std::vector<std::function<void(Options&)>> members_;
 };
 

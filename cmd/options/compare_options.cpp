@@ -39,17 +39,17 @@ void refuse_without(const std::string& flag,
 void PolicyFlags::define(Options& options) {
   for (const configs::CompareFlag& flag : configs::compare_flags()) {
     if (flag.value.empty()) {
-      options.flag(
-          flag.name, [this, key = flag.key](std::int64_t) { given_[key] = "true"; }, flag.help);
+      options.flag(flag.name + "  " + flag.help,
+                   [this, key = flag.key](std::int64_t) { given_[key] = "true"; });
       continue;
     }
     const bool is_number = flag.value == "X" || flag.value == "N";
     const auto take = [this, key = flag.key, is_number](const std::string& text) {
       given_[key] = is_number ? number_or_text(text) : quoted(text);
     };
+    const std::string text = flag.name + " " + flag.value + "  " + flag.help;
     const bool has_words = flag.value.find('|') != std::string::npos;
-    has_words ? options.word(flag.name, flag.value, take, flag.help)
-              : options.value(flag.name, flag.value, take, flag.help);
+    has_words ? options.word(text, take) : options.value(text, take);
   }
 }
 

@@ -102,19 +102,17 @@ void ConfigOptions::define(Options& options, bool required, bool with_positional
     if (hint.empty()) return;
     throw core::usage_error("unexpected argument \"" + word + "\"", hint);
   };
-  options.value(with_positional ? "config,-c,--config" : "-c,--config",
-                "FILE",
-                &file_,
-                "Configuration, or a TorchScript model; - reads stdin",
-                {.required = required, .check = no_mistyped_verb});
-  options.value("--seed", "N", &seed_, "Seed of every generator, in place of /seed");
-  options.value("--device", "NAME", &device_, "Device, in place of /device");
+  const std::string positional = with_positional ? "config," : "";
   options.value(
-      "--timeout", "SECONDS", &timeout_, "Kill a run after so many seconds, in place of /timeout");
-  options.value("--set",
-                "/POINTER=VALUE",
+      positional + "-c,--config FILE  Configuration, or a TorchScript model; - reads stdin",
+      &file_,
+      {.required = required, .check = no_mistyped_verb});
+  options.value("--seed N  Seed of every generator, in place of /seed", &seed_);
+  options.value("--device NAME  Device, in place of /device", &device_);
+  options.value("--timeout SECONDS  Kill a run after so many seconds, in place of /timeout",
+                &timeout_);
+  options.value("--set /POINTER=VALUE  Set one value of the configuration; repeatable",
                 &sets_,
-                "Set one value of the configuration; repeatable",
                 {.repeatable = true});
 }
 
