@@ -335,11 +335,12 @@ core::ContentKey key_of(const NamedTensor& tensor) {
   return {tensor.dtype, tensor.shape, tensor.digest};
 }
 
-NamedTensorDifference one_sided(const NamedTensor& tensor, std::string_view missing_in) {
+NamedTensorDifference one_sided(const NamedTensor& tensor, bool in_baseline) {
   NamedTensorDifference difference;
   difference.kind = tensor.kind;
   difference.name = tensor.name;
-  difference.note = fmt::format("missing in {}", missing_in);
+  (in_baseline ? difference.baseline : difference.candidate) = tensor.digest;
+  difference.note = in_baseline ? "missing in candidate" : "missing in baseline";
   return difference;
 }
 
@@ -350,7 +351,8 @@ std::optional<NamedTensorDifference> compare(const NamedTensor& baseline,
   NamedTensorDifference difference;
   difference.kind = baseline.kind;
   difference.name = baseline.name;
-  if (candidate.name != baseline.name) difference.candidate_name = candidate.name;
+  difference.baseline = baseline.digest;
+  difference.candidate = candidate.digest;
   if (baseline.dtype != candidate.dtype || baseline.shape != candidate.shape) {
     difference.note = fmt::format("{} against {}",
                                   dtype_and_shape(baseline.dtype, baseline.shape),
@@ -408,12 +410,12 @@ std::vector<NamedTensorDifference> differing_named_tensors(const core::RunManife
   for (const NamedTensor& tensor : baseline.named_tensors) {
     const auto node = theirs.extract(Name(tensor.kind, tensor.name));
     if (node.empty()) {
-      differences.push_back(one_sided(tensor, "candidate"));
+      differences.push_back(one_sided(tensor, true));
     } else if (auto difference = compare(tensor, *node.mapped(), judge)) {
       differences.push_back(std::move(*difference));
     }
   }
-  for (const auto& [name, tensor] : theirs) differences.push_back(one_sided(*tensor, "baseline"));
+  for (const auto& [name, tensor] : theirs) differences.push_back(one_sided(*tensor, false));
   return differences;
 }
 

@@ -854,8 +854,9 @@ struct Difference {
 struct NamedTensorDifference {
   core::NamedTensorKind kind = core::NamedTensorKind::kInput;
   std::string name;
-  std::string candidate_name;  ///< where a map of names says that it is another
-  std::string note;            ///< `missing in candidate`, `shape differs: ...`, or empty
+  std::optional<core::Digest> baseline;  ///< of its bytes; empty where the run has no such one
+  std::optional<core::Digest> candidate;
+  std::string note;  ///< `missing in candidate`, `shape differs: ...`, or empty
   std::optional<TensorMetrics> metrics;
   std::vector<Sample> samples;
 };

@@ -54,6 +54,8 @@ Report from_weights() {
   comparators::NamedTensorDifference weight;
   weight.kind = core::NamedTensorKind::kParameter;
   weight.name = "encoder.layers.3.linear1.weight";
+  weight.baseline = {5, 6};
+  weight.candidate = {5, 7};
   weight.metrics = float_metrics();
   weight.metrics->elements = 262144;
   weight.metrics->n_diff = weight.metrics->n_beyond = 1;
@@ -76,6 +78,7 @@ Report from_inputs() {
   out.differences.clear();
   comparators::NamedTensorDifference input;
   input.name = "tokens";
+  input.baseline = input.candidate = {3, 4};
   input.note = "shape differs: [2, 16] against [2, 17]";
   out.named_tensors = {input};
   return out;

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <iterator>
 #include <map>
@@ -18,6 +17,7 @@
 #include "comparators/compare.h"
 #include "comparators/measure/policy.h"
 #include "core/error.h"
+#include "core/text/text.h"
 #include "core/trace/run_manifest.h"
 
 namespace repro_check::cmd {
@@ -80,7 +80,7 @@ void describe_source(JsonReader f, core::OpRecord& record) {
 
 // An integer is the exact distance of integers, which goes before the one in doubles.
 void describe_max_abs(JsonWriter f, const TensorMetrics& m) {
-  f.json() = m.max_abs_exact ? json_integer(*m.max_abs_exact) : json_number(m.max_abs);
+  f.json() = m.max_abs_exact ? json_integer(*m.max_abs_exact) : json_of(m.max_abs);
 }
 
 void describe_max_abs(JsonReader f, TensorMetrics& m) {
@@ -369,10 +369,9 @@ void describe(auto f, Of<decltype(f), comparators::Coverage>& it) {
       SOMETIMES(fused_baseline) SOMETIMES(fused_candidate);
 }
 
-void describe(auto f, Of<decltype(f), comparators::StepSeries>& it) {
-  f NAMED("number", kind) MEMBER(ordinal) MEMBER(stride) MEMBER(first_apart) MEMBER(steps)
-      MEMBER(baseline) MEMBER(candidate);
-}
+DESCRIBE(comparators::StepSeries,
+         NAMED("number", kind) MEMBER(ordinal) MEMBER(stride) MEMBER(first_apart) MEMBER(steps)
+             MEMBER(baseline) MEMBER(candidate))
 
 void describe(auto f, Of<decltype(f), comparators::DataComparison>& it) {
   f TEXT(loader).at("verdict").word(
@@ -380,18 +379,29 @@ void describe(auto f, Of<decltype(f), comparators::DataComparison>& it) {
   f MEMBER(batches) MEMBER(step) MEMBER(epoch) MEMBER(batch) TEXT(what) TEXT(mend);
 }
 
-void describe(auto f, Of<decltype(f), comparators::ReturnedValues>& it) {
-  f MEMBER(baseline) MEMBER(candidate) MEMBER(compared) MEMBER(equal) MEMBER(within_policy)
-      MEMBER(diverged) MEMBER(skipped) MEMBER(not_judged) MEMBER(missing) MEMBER(tensors);
-  f MEMBER(others) MEMBER(opaque) MEMBER(first);
-}
+DESCRIBE(comparators::ReturnedValues,
+         MEMBER(baseline) MEMBER(candidate) MEMBER(compared) MEMBER(equal) MEMBER(within_policy)
+             MEMBER(diverged) MEMBER(skipped) MEMBER(not_judged) MEMBER(missing) MEMBER(tensors)
+                 MEMBER(others) MEMBER(opaque) MEMBER(first))
 
 DESCRIBE(comparators::RuleUse, MEMBER(match) MEMBER(policy) MEMBER(tensors))
 
 DESCRIBE(comparators::Screened, MEMBER(tensors) MEMBER(elements) MEMBER(beyond))
 
-void describe(auto f, Of<decltype(f), comparators::Difference>& it) {
-  f MEMBER(pointer) MEMBER(baseline) MEMBER(candidate) MEMBER(affects_numbers);
+DESCRIBE(comparators::Difference,
+         MEMBER(pointer) MEMBER(baseline) MEMBER(candidate) MEMBER(affects_numbers))
+
+void describe(auto f, Of<decltype(f), comparators::NamedTensorDifference>& it) {
+  std::string pointer = fmt::format("{}.{}", core::name_of(it.kind), it.name);
+  f("pointer", pointer) MEMBER(baseline) MEMBER(candidate);
+  f.derived("affects_numbers", [] { return Json(true); });
+  f TEXT(note) MEMBER(metrics) MEMBER(samples);
+  if constexpr (f.kReads) {
+    const std::size_t dot = pointer.find('.');
+    JsonReader(Json(pointer.substr(0, dot)))
+        .word(it.kind, NamedTensorKind::kBuffer, core::name_of<NamedTensorKind>);
+    it.name = pointer.substr(dot + 1);
+  }
 }
 
 DESCRIBE(comparators::RandomDraws, MEMBER(operators) MEMBER(devices) MEMBER(seeds) TEXT(parting))
@@ -402,15 +412,13 @@ void describe(auto f, Of<decltype(f), comparators::RestoredState>& it) {
   f MEMBER(items) MEMBER(differing) TEXT(name) TEXT(detail) TEXT(place) MEMBER(moved);
 }
 
-void describe(auto f, Of<decltype(f), comparators::ResumeSummary>& it) {
-  f MEMBER(step) TEXT(saved) TEXT(loaded) MEMBER(files) SIDES("op_index", baseline_op, candidate_op)
-      MEMBER(first_calls) MEMBER(states);
-}
+DESCRIBE(comparators::ResumeSummary,
+         MEMBER(step) TEXT(saved) TEXT(loaded) MEMBER(files)
+             SIDES("op_index", baseline_op, candidate_op) MEMBER(first_calls) MEMBER(states))
 
-void describe(auto f, Of<decltype(f), comparators::GrowthStep>& it) {
-  f NAMED("op_index", op) NAMED("operator", operator_name) NAMED("module", module_path) MEMBER(in)
-      MEMBER(out) MEMBER(factor);
-}
+DESCRIBE(comparators::GrowthStep,
+         NAMED("op_index", op) NAMED("operator", operator_name) NAMED("module", module_path)
+             MEMBER(in) MEMBER(out) MEMBER(factor))
 
 void describe(auto f, Of<decltype(f), comparators::Origin>& it) {
   f SIDES("op_index", baseline_index, candidate_index);
@@ -423,10 +431,9 @@ void describe(auto f, Of<decltype(f), comparators::Origin>& it) {
   f.at("path") NAMED("steps", path_steps) NAMED("items", path);
 }
 
-void describe(auto f, Of<decltype(f), comparators::Growth>& it) {
-  f MEMBER(first) MEMBER(last) MEMBER(ratio) MEMBER(steepest) MEMBER(amplified) MEMBER(damped)
-      MEMBER(carried) MEMBER(absorbed) MEMBER(steep) MEMBER(exceeded);
-}
+DESCRIBE(comparators::Growth,
+         MEMBER(first) MEMBER(last) MEMBER(ratio) MEMBER(steepest) MEMBER(amplified) MEMBER(damped)
+             MEMBER(carried) MEMBER(absorbed) MEMBER(steep) MEMBER(exceeded))
 
 DESCRIBE(comparators::Interval, MEMBER(low) MEMBER(high))
 
@@ -445,9 +452,8 @@ void describe(auto f, Of<decltype(f), comparators::OpRepeatability>& it) {
   f NAMED("items", ops) MEMBER(notes);
 }
 
-void describe(auto f, Of<decltype(f), comparators::RepeatedRun>& it) {
-  f MEMBER(name) NAMED_TEXT("dump", location) TEXT(status) MEMBER(first_divergence);
-}
+DESCRIBE(comparators::RepeatedRun,
+         MEMBER(name) NAMED_TEXT("dump", location) TEXT(status) MEMBER(first_divergence))
 
 void describe(auto f, Of<decltype(f), comparators::Decision>& it) {
   f SIDES("op_index", baseline_index, candidate_index);
@@ -466,18 +472,16 @@ void describe(auto f, Of<decltype(f), comparators::ControlFlow>& it) {
   }
 }
 
-void describe(auto f, Of<decltype(f), comparators::NameMapUse::Entry>& it) {
-  f MEMBER(line) MEMBER(kind) MEMBER(pattern) MEMBER(replacement) MEMBER(operators) MEMBER(tensors);
-}
+DESCRIBE(comparators::NameMapUse::Entry,
+         MEMBER(line) MEMBER(kind) MEMBER(pattern) MEMBER(replacement) MEMBER(operators)
+             MEMBER(tensors))
 
 DESCRIBE(comparators::NameMapUse, MEMBER(file) MEMBER(entries))
 
 DESCRIBE(baselines::Change, MEMBER(name) MEMBER(accepted) MEMBER(now))
 
 /// Of a trace what was left out of it.
-void describe(auto f, Of<decltype(f), core::TraceSummary>& it) {
-  f MEMBER(include) MEMBER(exclude) SOMETIMES(only) SOMETIMES(optimizer);
-}
+DESCRIBE(core::TraceSummary, MEMBER(include) MEMBER(exclude) SOMETIMES(only) SOMETIMES(optimizer))
 
 void describe(auto f, Of<decltype(f), comparators::RankDivergence>& it) {
   describe_word(f.at("in"), it.in_baseline, kSides);
@@ -498,9 +502,8 @@ void describe(auto f, Of<decltype(f), comparators::ReplayEvidence>& it) {
   f MEMBER(sentences);
 }
 
-void describe(auto f, Of<decltype(f), comparators::ObserverFinding>& it) {
-  f MEMBER(run) MEMBER(outcome) MEMBER(outputs) TEXT(level) TEXT(output) TEXT(detail);
-}
+DESCRIBE(comparators::ObserverFinding,
+         MEMBER(run) MEMBER(outcome) MEMBER(outputs) TEXT(level) TEXT(output) TEXT(detail))
 
 void describe(auto f, Of<decltype(f), comparators::ExpectedOutcome>& it) {
   f MEMBER(match) MEMBER(reason) TEXT(issue) MEMBER(owner) MEMBER(expires) NAMED("outcome", what)
@@ -509,12 +512,6 @@ void describe(auto f, Of<decltype(f), comparators::ExpectedOutcome>& it) {
 }
 
 namespace {
-
-constexpr std::array<std::pair<NamedTensorKind, std::string_view>, 3> kNamedTensors{{
-    {NamedTensorKind::kInput, "input."},
-    {NamedTensorKind::kParameter, "parameter."},
-    {NamedTensorKind::kBuffer, "buffer."},
-}};
 
 bool is_known(const core::RunManifest& m) {
   return !m.created.empty() || m.trace.operators > 0 || !m.settings.empty();
@@ -545,10 +542,8 @@ void describe_ranges(auto f, std::string_view key, Of<decltype(f), core::OpRange
 }
 
 void describe_threads(auto f, Of<decltype(f), core::RunManifest>& m) {
-  const std::string text = core::text_or_empty(core::used_setting(m, "threads.intra_op"));
-  std::optional<std::uint64_t> count(0);
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *count);
-  if (text.empty() || error != std::errc{} || *end != '\0') count.reset();
+  auto count = core::parse_number<std::uint64_t>(
+      core::text_or_empty(core::used_setting(m, "threads.intra_op")));
   describe(f, count);
   if constexpr (f.kReads) {
     if (!count || m.created.empty()) return;
@@ -639,75 +634,18 @@ void describe_verdict(auto f, Of<decltype(f), Report>& it) {
   f MEMBER(reasons) MEMBER(also) TEXT(mend) TEXT(policy) MEMBER(from_accepted);
 }
 
-/// Of the named tensors of one run; none where there is no such run. Borrowed from its report.
-std::map<std::pair<NamedTensorKind, std::string_view>, std::optional<core::Digest>> named_digests(
-    const Report& report, std::size_t run) {
-  std::map<std::pair<NamedTensorKind, std::string_view>, std::optional<core::Digest>> digests;
-  if (run >= report.runs.size()) return digests;
-  for (const core::NamedTensor& tensor : report.runs[run].manifest.named_tensors) {
-    digests.emplace(std::pair(tensor.kind, std::string_view(tensor.name)), tensor.digest);
-  }
-  return digests;
-}
-
-/// By run.
-using DigestPair = std::array<std::optional<core::Digest>, 2>;
-
-void describe_named_tensor(auto f,
-                           Of<decltype(f), comparators::NamedTensorDifference>& it,
-                           Of<decltype(f), std::string>& pointer,
-                           DigestPair& digests) {
-  f("pointer", pointer)("baseline", digests[0])("candidate", digests[1]);
-  f.derived("affects_numbers", [] { return Json(true); });
-  f TEXT(note) MEMBER(metrics) MEMBER(samples);
-}
-
-void describe_named_tensors(JsonWriter f, const Report& report) {
-  auto baseline = named_digests(report, 0);
-  auto candidate = named_digests(report, 1);
-  for (const comparators::NamedTensorDifference& tensor : report.named_tensors) {
-    const std::string& name = tensor.candidate_name.empty() ? tensor.name : tensor.candidate_name;
-    DigestPair digests{baseline[{tensor.kind, tensor.name}], candidate[{tensor.kind, name}]};
-    const auto* const prefix =
-        std::ranges::find(kNamedTensors, tensor.kind, &decltype(kNamedTensors)::value_type::first);
-    const std::string pointer = std::string(prefix->second) + tensor.name;
-    describe_named_tensor(JsonWriter(f.json().emplace_back()), tensor, pointer, digests);
-  }
-}
-
-/// @return whether it was one of a tensor
-bool read_named_tensor(JsonReader f, Report& report) {
-  if (!f.json().contains("samples")) return false;
-  comparators::NamedTensorDifference tensor;
-  DigestPair digests;
-  std::string pointer;
-  describe_named_tensor(f, tensor, pointer, digests);
-  for (const auto& [kind, prefix] : kNamedTensors) {
-    if (!pointer.starts_with(prefix)) continue;
-    tensor.kind = kind;
-    tensor.name = pointer.substr(prefix.size());
-    for (std::size_t run = 0; run < digests.size(); ++run) {
-      if (!digests.at(run)) continue;
-      if (run >= report.runs.size()) f.refuse("no digest of a run");
-      // What the report says of a run's tensors is their digests alone.
-      report.runs[run].manifest.named_tensors.push_back(
-          {kind, tensor.name, core::Dtype::kUnknown, {}, *digests.at(run)});
-    }
-    report.named_tensors.push_back(std::move(tensor));
-    return true;
-  }
-  return false;
-}
-
 void describe_differences(JsonWriter f, const Report& report) {
   describe(f, report.differences);
-  describe_named_tensors(f, report);
+  for (const comparators::NamedTensorDifference& tensor : report.named_tensors) {
+    describe(JsonWriter(f.json().emplace_back()), tensor);
+  }
 }
 
 void describe_differences(JsonReader f, Report& report) {
   for (const Json& each : f.json()) {
-    const JsonReader item(each);
-    if (!read_named_tensor(item, report)) describe(item, report.differences.emplace_back());
+    const bool is_of_tensor = each.contains("samples");
+    is_of_tensor ? describe(JsonReader(each), report.named_tensors.emplace_back())
+                 : describe(JsonReader(each), report.differences.emplace_back());
   }
 }
 
