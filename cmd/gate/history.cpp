@@ -561,7 +561,7 @@ Json plot_data(const Trend& trend) {
     columns["commit"].push_back(json_text(entry.commit));
     columns["status"].push_back(json_text(entry.status));
     columns["outcome"].push_back(outcome_of(entry));
-    columns["ulp"].push_back(json_integer(entry.ulp_max));
+    columns["ulp"].push_back(json_of(entry.ulp_max));
     columns["first"].push_back(json_text(entry.first ? operator_text(*entry.first) : ""));
   }
   return columns;

@@ -51,7 +51,7 @@ double edge(const core::ValueHistogram& histogram, std::size_t bin) {
 Json histogram_json(const core::ValueHistogram& histogram) {
   Json edges = Json::array();
   for (std::size_t bin = 0; bin <= histogram.counts.size() && !histogram.counts.empty(); ++bin) {
-    edges.push_back(json_number(edge(histogram, bin)));
+    edges.push_back(json_of(edge(histogram, bin)));
   }
   return {{"edges", std::move(edges)},
           {"counts", histogram.counts},
@@ -448,8 +448,8 @@ Json ElementPair::json() const {
           {"baseline", element_json(here, here_bits)},
           {"candidate", element_json(there, there_bits)},
           {"differs", here_bits != there_bits},
-          {"abs_error", json_number(distance)},
-          {"ulp", json_integer(ulp)}};
+          {"abs_error", json_of(distance)},
+          {"ulp", json_of(ulp)}};
 }
 
 std::vector<std::uint64_t> differing_first(const TensorAgainst& pair, std::uint64_t most) {
@@ -478,7 +478,7 @@ std::string against_view(const core::DumpSource& dump,
   document["against_op"] = pair.other_op;
   document["operator"] = pair.operator_name;
   document["equal"] = pair.equal;
-  document["difference"] = json_text_or_null(pair.difference);
+  document["difference"] = json_of(OrNull{pair.difference});
   document["baseline"] = tensor_json(pair.tensor);
   document["candidate"] = tensor_json(pair.other);
   document["metrics"] = json_of(pair.metrics);

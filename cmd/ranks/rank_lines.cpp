@@ -19,50 +19,15 @@
 
 namespace repro_check::cmd {
 
-using comparators::CallChain;
 using comparators::ClippedNorm;
-using comparators::CollectiveCall;
-using comparators::DataFinding;
-using comparators::ExchangeKey;
-using comparators::ExchangeKind;
-using comparators::LoaderRead;
-using comparators::NormPart;
-using comparators::RankData;
-using comparators::RankGroup;
 using comparators::RankRead;
 using comparators::RankReads;
 using comparators::ReplicaColumn;
-using comparators::ReplicaItem;
 using comparators::ReplicaItems;
-using comparators::ReplicaKind;
 using comparators::ReplicaSeries;
 using comparators::SharedColumns;
-using comparators::StepDraws;
-using comparators::StepInputs;
-using comparators::ToldCalls;
 
 namespace {
-
-/// What was read in each step.
-struct Inputs {
-  std::vector<std::uint32_t> steps;
-  std::vector<core::Digest> digests;
-};
-
-/// Names, and a digest each.
-struct Names {
-  std::vector<std::string> names;
-  std::vector<core::Digest> digests;
-  std::vector<std::uint64_t> ops;  ///< of the records, where these are several
-};
-
-/// What was drawn in each step.
-struct Draws {
-  std::vector<std::uint32_t> steps;
-  std::vector<core::Digest> digests;
-  std::vector<std::uint64_t> draws;
-  std::vector<std::uint64_t> seeds;
-};
 
 /// The roots of one series.
 struct RootColumn {
@@ -73,10 +38,11 @@ struct RootColumn {
 
 /// What a rank exchanged in one order.
 struct ChainColumn {
-  std::optional<ExchangeKey> key;  ///< empty: as in that column of that rank, and the chain too
+  /// Empty: as in that column of that rank, and the chain too.
+  std::optional<comparators::ExchangeKey> key;
   std::uint32_t as_rank = 0;
   std::size_t as_column = 0;
-  CallChain chain;
+  comparators::CallChain chain;
 };
 
 /// What a rank has: its own, or that of a rank before it.
@@ -89,32 +55,35 @@ struct Told {
 struct RankLine {
   RankRead rank;  ///< but for its roots, and what a rank begins with
   std::vector<RootColumn> columns;
-  Told<Names> beginning;
-  Told<Names> gradients;
-  Told<Names> parts;
-  Draws draws;
+  Told<ReplicaItems> beginning;
+  Told<ReplicaItems> gradients;
+  Told<ReplicaItems> parts;
   Told<std::vector<ClippedNorm>> norms;
   std::vector<std::uint32_t> past_wrapper;
   std::vector<std::string> peers;
-  Inputs inputs;
   std::vector<ChainColumn> exchanges;
 };
 
 /// What a root is made of.
 struct RootLine {
   core::Digest root;
-  Names items;
+  ReplicaItems items;
 };
 
 }  // namespace
 
-void describe(auto f, Of<decltype(f), ReplicaKind>& it) {
-  f.word(it, ReplicaKind::kParameters, comparators::replica_kind_name);
+void describe(auto f, Of<decltype(f), comparators::ReplicaKind>& it) {
+  f.word(it, comparators::ReplicaKind::kParameters, comparators::replica_kind_name);
 }
 
-DESCRIBE(Inputs, MEMBER(steps) MEMBER(digests))
-DESCRIBE(Draws, MEMBER(steps) MEMBER(digests) MEMBER(draws) MEMBER(seeds))
-DESCRIBE(Names, MEMBER(names) MEMBER(digests) SOMETIMES(ops))
+DESCRIBE(comparators::StepInputs, NAMED("steps", step) NAMED("digests", digest))
+DESCRIBE(comparators::StepDraws,
+         NAMED("steps", step) NAMED("digests", digest) MEMBER(draws) NAMED("seeds", seed))
+DESCRIBE(comparators::ReplicaItem,
+         NAMED("names", name) NAMED("digests", digest).unless_empty("ops", it.op))
+
+void describe(JsonWriter f, const ReplicaItems& it) { describe(f, Columns{it}); }
+void describe(JsonReader f, ReplicaItems& it) { describe(f, Columns{it}); }
 
 template <typename T>
 void describe(JsonWriter f, const Told<T>& it) {
@@ -131,63 +100,46 @@ DESCRIBE(RootColumn,
          NAMED("kind", series.kind) NAMED("ordinal", series.ordinal) NAMED("part", series.part)
              SOMETIMES(as_rank) NAMED("steps", column.steps) NAMED("digests", column.digests)
                  NAMED("ops", column.ops) NAMED("items", column.items))
-void describe(auto f, Of<decltype(f), ExchangeKind>& it) {
+void describe(auto f, Of<decltype(f), comparators::ExchangeKind>& it) {
   f.word(it, comparators::kLastExchange, comparators::exchange_name);
 }
 
-DESCRIBE(RankGroup, MEMBER(name) MEMBER(ranks))
-DESCRIBE(ExchangeKey, MEMBER(kind) MEMBER(group) SOMETIMES(from) SOMETIMES(to) SOMETIMES(tag))
-DESCRIBE(CallChain, MEMBER(count) MEMBER(blocks))
+DESCRIBE(comparators::RankGroup, MEMBER(name) MEMBER(ranks))
+DESCRIBE(comparators::ExchangeKey,
+         MEMBER(kind) MEMBER(group) SOMETIMES(from) SOMETIMES(to) SOMETIMES(tag))
+DESCRIBE(comparators::CallChain, MEMBER(count) MEMBER(blocks))
 DESCRIBE(ChainColumn, SOMETIMES(key) SOMETIMES(as_rank) SOMETIMES(as_column) MEMBER(chain))
-DESCRIBE(CollectiveCall,
+DESCRIBE(comparators::CollectiveCall,
          MEMBER(op) MEMBER(type) MEMBER(tensors) MEMBER(dtypes) MEMBER(sizes) MEMBER(root)
              MEMBER(sequence) MEMBER(step) MEMBER(place) SOMETIMES(given))
-DESCRIBE(ToldCalls, MEMBER(rank) MEMBER(key) MEMBER(first) MEMBER(calls))
-DESCRIBE(NormPart, MEMBER(place) MEMBER(names) MEMBER(squares))
+DESCRIBE(comparators::ToldCalls, MEMBER(rank) MEMBER(key) MEMBER(first) MEMBER(calls))
+DESCRIBE(comparators::NormPart, MEMBER(place) MEMBER(names) MEMBER(squares))
 DESCRIBE(ClippedNorm,
          MEMBER(step) MEMBER(norm) MEMBER(is_l2) MEMBER(elements) MEMBER(epsilon)
              SOMETIMES(why_open) MEMBER(parts))
 DESCRIBE(RootLine, MEMBER(root) MEMBER(items))
 
-DESCRIBE(DataFinding, MEMBER(what) MEMBER(advice))
-DESCRIBE(LoaderRead,
+DESCRIBE(comparators::DataFinding, MEMBER(what) MEMBER(advice))
+DESCRIBE(comparators::LoaderRead,
          MEMBER(loader) MEMBER(name) MEMBER(trains) MEMBER(batches) MEMBER(samples) MEMBER(distinct)
              MEMBER(contents) MEMBER(first_batch) SOMETIMES(numbers))
-DESCRIBE(RankData, SOMETIMES(findings) SOMETIMES(loaders))
+DESCRIBE(comparators::RankData, SOMETIMES(findings) SOMETIMES(loaders))
 
 void describe(auto f, Of<decltype(f), RankLine>& it) {
   describe(f, it.rank.state);
   f NAMED("ranks", rank.ranks) NAMED("wrapped", rank.replicas.declared)
-      NAMED("replicas", rank.replicas.ranks) NAMED("has_gradients", rank.roots.has_gradients)
-          MEMBER(draws) MEMBER(norms) SOMETIMES(past_wrapper) SOMETIMES(peers)
-              NAMED("tensors_unread", rank.roots.unread)
-                  NAMED("unplaced", rank.roots.exchanges.unplaced)
-                      NAMED("inside", rank.roots.exchanges.inside) MEMBER(exchanges) MEMBER(inputs)
-                          NAMED("data", rank.roots.data) MEMBER(beginning) MEMBER(gradients)
-                              MEMBER(parts) NAMED("roots", columns);
+      NAMED("replicas", rank.replicas.ranks)
+          NAMED("has_gradients", rank.roots.has_gradients)("draws", Columns{it.rank.roots.draws})
+              MEMBER(norms) SOMETIMES(past_wrapper) SOMETIMES(peers)
+                  NAMED("tensors_unread", rank.roots.unread)
+                      NAMED("unplaced", rank.roots.exchanges.unplaced)
+                          NAMED("inside", rank.roots.exchanges.inside)
+                              MEMBER(exchanges)("inputs", Columns{it.rank.roots.inputs})
+                                  NAMED("data", rank.roots.data) MEMBER(beginning) MEMBER(gradients)
+                                      MEMBER(parts) NAMED("roots", columns);
 }
 
 namespace {
-
-Names names_of(const ReplicaItems& items) {
-  Names names;
-  for (const ReplicaItem& item : items) {
-    names.names.push_back(item.name);
-    names.digests.push_back(item.digest);
-    names.ops.push_back(item.op);
-  }
-  const bool is_of_one = std::ranges::all_of(names.ops, [](std::uint64_t op) { return op == 0; });
-  if (is_of_one) names.ops.clear();
-  return names;
-}
-
-ReplicaItems items_of(const Names& names) {
-  ReplicaItems items;
-  for (std::size_t i = 0; i < names.names.size(); ++i) {
-    items.push_back({names.names[i], names.digests.at(i), names.ops.empty() ? 0 : names.ops.at(i)});
-  }
-  return items;
-}
 
 /// Tells what one rank after the other has of something.
 template <typename T>
@@ -222,26 +174,16 @@ class LineWriter {
   RankLine line_of(const RankRead& rank) {
     RankLine line;
     line.rank = rank;
-    for (const StepInputs& read : rank.roots.inputs) {
-      line.inputs.steps.push_back(read.step);
-      line.inputs.digests.push_back(read.digest);
-    }
-    for (const StepDraws& drawn : rank.roots.draws) {
-      line.draws.steps.push_back(drawn.step);
-      line.draws.digests.push_back(drawn.digest);
-      line.draws.draws.push_back(drawn.draws);
-      line.draws.seeds.push_back(drawn.seed);
-    }
     line.past_wrapper.assign(rank.roots.past_wrapper.begin(), rank.roots.past_wrapper.end());
     line.peers.assign(rank.roots.peers.begin(), rank.roots.peers.end());
     const std::uint32_t number = rank.state.recording.rank;
     for (const auto& [key, chain] : rank.roots.exchanges.chains) {
       line.exchanges.push_back(column_of(number, line.exchanges.size(), {key, 0, 0, chain}));
     }
-    line.beginning = beginnings_.tell(number, names_of(rank.roots.beginning));
+    line.beginning = beginnings_.tell(number, rank.roots.beginning);
     line.norms = norms_.tell(number, rank.roots.norms);
-    line.gradients = gradients_.tell(number, names_of(rank.roots.gradients));
-    line.parts = parts_.tell(number, names_of(rank.roots.parts));
+    line.gradients = gradients_.tell(number, rank.roots.gradients);
+    line.parts = parts_.tell(number, rank.roots.parts);
     for (const auto& [series, column] : rank.roots.columns) {
       const auto [found, is_new] = since_.try_emplace({series, column}, number);
       if (is_new) {
@@ -260,9 +202,9 @@ class LineWriter {
     return is_new ? column : ChainColumn{{}, found->second.first, found->second.second, {}};
   }
 
-  Teller<Names> beginnings_;
-  Teller<Names> gradients_;
-  Teller<Names> parts_;
+  Teller<ReplicaItems> beginnings_;
+  Teller<ReplicaItems> gradients_;
+  Teller<ReplicaItems> parts_;
   Teller<std::vector<ClippedNorm>> norms_;
   /// The first rank that has a column.
   std::map<std::pair<ReplicaSeries, SharedColumns::Shared>, std::uint32_t> since_;
@@ -280,7 +222,7 @@ class LineReader {
     } else if (type == "root") {
       RootLine line;
       describe(reader, line);
-      into.items.emplace(line.root, items_of(line.items));
+      into.items.emplace(line.root, std::move(line.items));
     } else if (type == "calls") {
       describe(reader, into.told.emplace_back());
     } else if (type == "set_aside") {
@@ -298,15 +240,6 @@ class LineReader {
     RankRead& rank = line.rank;
     const std::uint32_t number = rank.state.recording.rank;
     rank.roots.steps = rank.state.steps;
-    for (std::size_t i = 0; i < line.inputs.steps.size(); ++i) {
-      rank.roots.inputs.push_back({line.inputs.steps[i], line.inputs.digests.at(i)});
-    }
-    for (std::size_t i = 0; i < line.draws.steps.size(); ++i) {
-      rank.roots.draws.push_back({line.draws.steps[i],
-                                  line.draws.digests.at(i),
-                                  line.draws.draws.at(i),
-                                  line.draws.seeds.at(i)});
-    }
     rank.roots.norms = norms_.hear(number, std::move(line.norms));
     rank.roots.past_wrapper.insert(line.past_wrapper.begin(), line.past_wrapper.end());
     rank.roots.peers.insert(line.peers.begin(), line.peers.end());
@@ -316,9 +249,9 @@ class LineReader {
       rank.roots.exchanges.chains[*column.key] = column.chain;
       chains_[{number, i}] = std::move(column);
     }
-    rank.roots.beginning = items_of(beginnings_.hear(number, std::move(line.beginning)));
-    rank.roots.gradients = items_of(gradients_.hear(number, std::move(line.gradients)));
-    rank.roots.parts = items_of(parts_.hear(number, std::move(line.parts)));
+    rank.roots.beginning = beginnings_.hear(number, std::move(line.beginning));
+    rank.roots.gradients = gradients_.hear(number, std::move(line.gradients));
+    rank.roots.parts = parts_.hear(number, std::move(line.parts));
     for (auto& [series, as_rank, column] : line.columns) {
       if (!as_rank) columns_[{number, series}] = shared_.keep(whole(std::move(column)));
       rank.roots.columns.emplace(series, columns_.at({as_rank.value_or(number), series}));
@@ -336,9 +269,9 @@ class LineReader {
     return column;
   }
 
-  Hearer<Names> beginnings_;
-  Hearer<Names> gradients_;
-  Hearer<Names> parts_;
+  Hearer<ReplicaItems> beginnings_;
+  Hearer<ReplicaItems> gradients_;
+  Hearer<ReplicaItems> parts_;
   Hearer<std::vector<ClippedNorm>> norms_;
   SharedColumns shared_;
   std::map<std::pair<std::uint32_t, ReplicaSeries>, SharedColumns::Shared> columns_;
@@ -362,9 +295,9 @@ std::vector<Json> lines_of(const RankReads& reads) {
   LineWriter writer;
   for (const RankRead& rank : reads.ranks) lines.push_back(typed("rank", writer.line_of(rank)));
   for (const auto& [root, items] : reads.items) {
-    lines.push_back(typed("root", RootLine{root, names_of(items)}));
+    lines.push_back(typed("root", RootLine{root, items}));
   }
-  for (const ToldCalls& told : reads.told) lines.push_back(typed("calls", told));
+  for (const comparators::ToldCalls& told : reads.told) lines.push_back(typed("calls", told));
   return lines;
 }
 

@@ -126,7 +126,7 @@ std::string nearer_row(const ReplayFindings& findings) {
 }
 
 Json setting_json(const ReplaySetting& setting) {
-  Json json{{"isa", json_text_or_null(setting.isa)},
+  Json json{{"isa", json_of(OrNull{setting.isa})},
             {"cpu_capability", json_text(setting.cpu_capability)}};
   describe(JsonWriter(json), setting.round);
   return json;
@@ -208,7 +208,7 @@ std::string replay_json(const ReplayFindings& findings, bool pretty) {
                         {"place", clean_utf8(raw_place_text(op.site.get()))}}},
                       {"against", std::move(against)},
                       {"libtorch", clean_utf8(findings.libtorch)},
-                      {"device", json_text_or_null(findings.device)},
+                      {"device", json_of(OrNull{findings.device})},
                       {"calls", findings.calls()},
                       {"distinct", findings.distinct()},
                       {"settings", std::move(settings)},

@@ -23,7 +23,6 @@
 namespace repro_check::cmd {
 namespace {
 
-using comparators::OpErrors;
 using comparators::OpTrail;
 using comparators::TrailRow;
 
@@ -213,22 +212,6 @@ constexpr std::size_t kDescribedOperators = 1000;
 constexpr std::size_t kWholeOperators = 200;
 constexpr std::size_t kSamplesOfTrimmed = 2;
 
-/// Takes what `describe` says of each of many items, a column a member: so a long table is small.
-class ColumnWriter {
- public:
-  static constexpr bool kReads = false;
-
-  explicit ColumnWriter(Json& out) : out_(&out) {}
-  template <typename T>
-  const ColumnWriter& operator()(const char* key, const T& value) const {
-    describe(JsonWriter((*out_)[key].emplace_back()), value);
-    return *this;
-  }
-
- private:
-  Json* out_;
-};
-
 /// An op index or a place in another table; null for TrailRow::kNone.
 std::optional<std::uint32_t> known(std::uint32_t number) {
   return number == TrailRow::kNone ? std::nullopt : std::optional(number);
@@ -238,6 +221,10 @@ std::optional<std::uint32_t> known(std::uint32_t number) {
 std::optional<double> known(double value) {
   return std::isnan(value) ? std::nullopt : std::optional(value);
 }
+
+}  // namespace
+
+// Looked up by what they describe, and so in no anonymous namespace.
 
 void describe(ColumnWriter f, const comparators::OpPlace& it) {
   f NAMED("module", module_path) MEMBER(file) MEMBER(line);
@@ -253,7 +240,7 @@ void describe(ColumnWriter f, const TrailRow& it) {
   f("phase", static_cast<int>(it.phase));
 }
 
-void describe(ColumnWriter f, const OpErrors& it) {
+void describe(ColumnWriter f, const comparators::OpErrors& it) {
   f("abs", known(it.max_abs));
   f("rel", known(it.max_rel));
   f("l2", known(it.l2_rel));
@@ -272,24 +259,16 @@ void describe(ColumnWriter f, const comparators::DifferenceMap& it) {
       MEMBER(column_blocks) MEMBER(differing);
 }
 
-template <typename Item>
-Json in_columns(const std::vector<Item>& items) {
-  Json out;
-  // Of no item there are the columns all the same.
-  describe(ColumnWriter(out), Item{});
-  for (Json& column : out) column.clear();
-  for (const Item& item : items) describe(ColumnWriter(out), item);
-  return out;
-}
+namespace {
 
 Json json_trail(const OpTrail& trail) {
   return {{"operators", json_of(trail.operators)},
           {"types", json_of(trail.types)},
-          {"places", in_columns(trail.places)},
-          {"rows", in_columns(trail.rows)},
-          {"errors", in_columns(trail.errors)},
+          {"places", json_of(Columns{trail.places})},
+          {"rows", json_of(Columns{trail.rows})},
+          {"errors", json_of(Columns{trail.errors})},
           {"producers", json_of(trail.producers)},
-          {"draws", in_columns(trail.draws)},
+          {"draws", json_of(Columns{trail.draws})},
           {"rows_total", json_integer(trail.rows_total)},
           {"draws_total", json_integer(trail.draws_total)}};
 }
@@ -326,7 +305,7 @@ std::string data_elements(std::span<const Report> reports, const RenderOptions& 
     overviews.push_back(
         {{"report", std::move(whole)}, {"trail", trail ? json_trail(*trail) : Json()}});
     details.push_back(
-        {{"items", std::move(items)}, {"maps", trail ? in_columns(trail->maps) : Json()}});
+        {{"items", std::move(items)}, {"maps", trail ? json_of(Columns{trail->maps}) : Json()}});
   }
   return html_data_element("data", overviews) + html_data_element("details", details);
 }

@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <cmath>
 #include <limits>
 #include <stdexcept>
@@ -19,21 +18,14 @@ constexpr std::int64_t kGreatestExact = (std::int64_t{1} << 53) - 1;
 template <typename Integer>
 Integer parse_whole(JsonReader f) {
   const auto text = f.json().get<std::string>();
-  Integer value = 0;
-  const auto end = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (end.ec != std::errc{} || end.ptr != text.data() + text.size()) {
-    f.refuse("\"" + text + "\" is no number");
-  }
-  return value;
+  const auto value = core::parse_number<Integer>(text);
+  if (!value) f.refuse("\"" + text + "\" is no number");
+  return *value;
 }
 
 }  // namespace
 
 Json json_text(std::string_view text) { return clean_utf8(text); }
-
-Json json_text_or_null(std::string_view text) {
-  return text.empty() ? Json(nullptr) : json_text(text);
-}
 
 Json json_integer(std::uint64_t value) {
   return value > static_cast<std::uint64_t>(kGreatestExact) ? Json(fmt::format("{}", value))
@@ -45,18 +37,10 @@ Json json_integer(std::int64_t value) {
                                                            : Json(value);
 }
 
-Json json_integer(const std::optional<std::uint64_t>& value) {
-  return value ? json_integer(*value) : Json(nullptr);
-}
-
 Json json_number(double value) {
   if (std::isnan(value)) return "nan";
   if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
   return value;
-}
-
-Json json_number(const comparators::Metric& value) {
-  return value ? json_number(*value) : Json(nullptr);
 }
 
 std::string json_piece(const Json& json, bool pretty) {

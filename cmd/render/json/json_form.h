@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <array>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -23,15 +22,11 @@ using Json = nlohmann::ordered_json;
 
 /// Text from outside, invalid UTF-8 replaced.
 Json json_text(std::string_view text);
-/// null where the text is empty.
-Json json_text_or_null(std::string_view text);
 /// A number up to 2^53-1, a decimal string above: readers that know only doubles would lose it.
 Json json_integer(std::uint64_t value);
 Json json_integer(std::int64_t value);
-Json json_integer(const std::optional<std::uint64_t>& value);
 /// Finite numbers as they are; "nan", "inf", "-inf".
 Json json_number(double value);
-Json json_number(const comparators::Metric& value);
 
 /// The text of it, with what could steer a terminal or a CI log as \uXXXX.
 std::string json_piece(const Json& json, bool pretty);
@@ -134,7 +129,8 @@ class JsonWriter {
   /// @param name  of an enumerator; null where it is empty
   template <typename Enum, typename Name>
   void word(const Enum& value, Enum /*last*/, Name name) const {
-    *out_ = json_text_or_null(name(value));
+    const std::string_view text = name(value);
+    *out_ = text.empty() ? Json(nullptr) : json_text(text);
   }
 
  private:
@@ -236,7 +232,7 @@ inline void describe(JsonWriter f, const std::string& text) { f.json() = json_te
 inline void describe(JsonReader f, std::string& text) { text = f.json().get<std::string>(); }
 template <typename Text>
 void describe(JsonWriter f, const OrNull<Text>& it) {
-  f.json() = json_text_or_null(it.text);
+  f.json() = it.text.empty() ? Json(nullptr) : json_text(it.text);
 }
 void describe(JsonReader f, const OrNull<std::string>& it);
 
@@ -252,6 +248,64 @@ void describe(JsonReader f, std::optional<T>& value) {
   if (!f.json().is_null()) describe(f, value.emplace());
 }
 
+/// Many items as an object with a list a member, not as a list of objects: so a long table is
+/// small.
+template <typename Items>
+struct Columns {
+  Items& items;
+};
+template <typename Items>
+Columns(Items&) -> Columns<Items>;
+
+/// Appends one item to such lists.
+class ColumnWriter {
+ public:
+  static constexpr bool kReads = false;
+
+  /// @param at  the item's place
+  ColumnWriter(Json& out, std::size_t at) : out_(&out), at_(at) {}
+  template <typename T>
+  const ColumnWriter& operator()(std::string_view key, const T& value) const {
+    describe(JsonWriter((*out_)[std::string(key)].emplace_back()), value);
+    return *this;
+  }
+  /// A list that is left out where it would hold nothing.
+  template <typename T>
+  // NOLINTNEXTLINE(modernize-use-nodiscard): it writes, and hands itself on to the next member
+  const ColumnWriter& unless_empty(std::string_view key, const T& value) const {
+    if (!out_->contains(std::string(key))) {
+      if (is_empty(value)) return *this;
+      for (std::size_t before = 0; before < at_; ++before) (*this)(key, T{});
+    }
+    return (*this)(key, value);
+  }
+
+ private:
+  Json* out_;
+  std::size_t at_;
+};
+
+/// Takes one item out of them.
+class ColumnReader {
+ public:
+  static constexpr bool kReads = true;
+
+  ColumnReader(const Json& in, std::size_t at) : in_(&in), at_(at) {}
+  template <typename T>
+  const ColumnReader& operator()(std::string_view key, T& value) const {
+    describe(JsonReader(in_->at(std::string(key)).at(at_), key), value);
+    return *this;
+  }
+  template <typename T>
+  const ColumnReader& unless_empty(std::string_view key, T& value) const {
+    return in_->contains(std::string(key)) ? (*this)(key, value) : *this;
+  }
+
+ private:
+  const Json* in_;
+  std::size_t at_;
+};
+
 template <typename T>
 void describe(JsonWriter f, const std::vector<T>& values) {
   f.items(values, [](JsonWriter item, const T& value) { describe(item, value); });
@@ -259,6 +313,22 @@ void describe(JsonWriter f, const std::vector<T>& values) {
 template <typename T>
 void describe(JsonReader f, std::vector<T>& values) {
   f.items(values, [](JsonReader item, T& value) { describe(item, value); });
+}
+
+template <typename Items>
+void describe(JsonWriter f, const Columns<Items>& it) {
+  // Of no item there are the columns all the same.
+  describe(ColumnWriter(f.json(), 0), typename Items::value_type{});
+  for (Json& column : f.json()) column.clear();
+  std::size_t at = 0;
+  for (const auto& item : it.items) describe(ColumnWriter(f.json(), at++), item);
+}
+template <typename Items>
+void describe(JsonReader f, const Columns<Items>& it) {
+  if (f.json().empty()) f.refuse("it has no columns");
+  it.items.resize(f.json().front().size());
+  std::size_t at = 0;
+  for (auto& item : it.items) describe(ColumnReader(f.json(), at++), item);
 }
 
 template <typename B, typename C>
