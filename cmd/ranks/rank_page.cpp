@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cmd/ranks/rank_page.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "cmd/ranks/ranks_view.h"
 #include "cmd/render/html/html_page.h"
 #include "cmd/render/text.h"
 #include "comparators/ranks/rank_map.h"
@@ -24,8 +23,6 @@ namespace {
 
 using comparators::PartingRun;
 using comparators::RankPartings;
-using comparators::RankRead;
-using comparators::ReplicaKind;
 
 /// Rows of the table, for readers without a script.
 constexpr std::size_t kMostRows = 50;
@@ -57,7 +54,7 @@ Json runs_json(std::span<const PartingRun> runs, std::size_t most) {
 Json kinds_json() {
   Json kinds = Json::array();
   for (std::size_t k = 0; k < comparators::kReplicaKinds; ++k) {
-    const auto kind = static_cast<ReplicaKind>(k);
+    const auto kind = static_cast<comparators::ReplicaKind>(k);
     kinds.push_back({{"name", comparators::replica_kind_name(kind)},
                      {"operator", comparators::record_of(kind)}});
   }
@@ -72,7 +69,7 @@ Json map_json(const comparators::RankReads& reads,
   const std::size_t most = kMostPartings / std::max<std::size_t>(partings.size(), 1);
   std::size_t steps = 0;
   std::map<std::uint32_t, Json> rows;
-  for (const RankRead& rank : reads.ranks) {
+  for (const comparators::RankRead& rank : reads.ranks) {
     const std::uint32_t number = rank.state.recording.rank;
     steps = std::max<std::size_t>(steps, rank.state.steps);
     const bool parts = parted.contains(number);

@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "cmd/ranks/rank_lines.h"
-#include "cmd/ranks/rank_page.h"
 #include "cmd/render/json/json_form.h"
 #include "cmd/render/json/say.h"
 #include "cmd/render/page.h"
@@ -28,11 +27,8 @@
 namespace repro_check::cmd {
 namespace {
 
-using comparators::RankFinding;
-using comparators::RankReads;
 using comparators::RanksReport;
 using comparators::ReplicaDifference;
-using comparators::ReplicaKind;
 
 /// The document is the model of the text as well.
 constexpr std::array kLines{
@@ -164,7 +160,7 @@ Json ranks_document(const RanksReport& report, const std::string& dump) {
   for (std::size_t k = 0; k < comparators::kReplicaKinds; ++k) {
     const comparators::ReplicaTally& tally = report.kinds.at(k);
     document["kinds"].push_back(
-        {{"kind", comparators::replica_kind_name(static_cast<ReplicaKind>(k))},
+        {{"kind", comparators::replica_kind_name(static_cast<comparators::ReplicaKind>(k))},
          {"moments", json_integer(tally.moments)},
          {"items", json_integer(tally.items)},
          {"first", tally.first ? difference_json(*tally.first) : Json(nullptr)}});
@@ -176,7 +172,7 @@ Json ranks_document(const RanksReport& report, const std::string& dump) {
                    document["inherited"].end(),
                    [](const Json& one, const Json& other) { return one["step"] < other["step"]; });
   document["findings"] = Json::array();
-  for (const RankFinding& finding : report.findings) {
+  for (const comparators::RankFinding& finding : report.findings) {
     constexpr std::array kWeights{"proof", "suspicion", "note"};
     document["findings"].push_back(
         {{"weight", kWeights.at(static_cast<std::size_t>(finding.weight))},
@@ -243,7 +239,7 @@ std::string tallies(const RanksReport& report) {
     if (tally.items == 0) continue;
     text += fmt::format("{}{} {}",
                         text.empty() ? "" : ", ",
-                        comparators::replica_kind_name(static_cast<ReplicaKind>(k)),
+                        comparators::replica_kind_name(static_cast<comparators::ReplicaKind>(k)),
                         format_count(tally.items));
   }
   const auto add = [&](const char* what, std::uint64_t count) {
@@ -298,7 +294,7 @@ void require_rank_formats(const ReportFlags& report) {
   report.require_formats(kRankFormats, "what is said of ranks");
 }
 
-core::ExitCode emit_ranks(const RankReads& reads,
+core::ExitCode emit_ranks(const comparators::RankReads& reads,
                           const std::vector<std::string>& dumps,
                           const ReportFlags& flags,
                           const GlobalOptions& globals) {

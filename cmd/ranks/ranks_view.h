@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "cmd/render/json/json_form.h"
 #include "cmd/reports/report_flags.h"
 #include "cmd/terminal/global_options.h"
 #include "comparators/ranks/rank_reads.h"
@@ -21,5 +22,13 @@ core::ExitCode emit_ranks(const comparators::RankReads& reads,
 
 /// To be called before a dump is read. @throws core::Error{kUsage}
 void require_rank_formats(const ReportFlags& report);
+
+/// The page about ranks that were held against each other: what the text report says, and a map of
+/// ranks by steps, in the colour of the kind that parts first.
+/// @param text      of the text report, the verdict as its first line
+/// @param document  its JSON
+std::string ranks_page(const comparators::RankReads& reads,
+                       const std::string& text,
+                       const Json& document);
 
 }  // namespace repro_check::cmd
