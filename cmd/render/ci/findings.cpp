@@ -7,7 +7,6 @@
 #include <array>
 #include <cstddef>
 #include <filesystem>
-#include <optional>
 #include <utility>
 
 #include "cmd/render/text.h"
@@ -18,7 +17,6 @@ namespace repro_check::cmd {
 namespace {
 
 using comparators::ExpectedOutcome;
-using core::NamedTensorKind;
 
 constexpr std::array kRules{
     Rule{RuleId::kOrigin,
@@ -237,12 +235,11 @@ class Collector {
       add_whole();
     }
     if (holds(report_, Status::kObserverEffect)) {
-      add(RuleId::kObserver, Subject::kCoverage, verdict_line(report_).raw());
+      add_verdict(RuleId::kObserver, Subject::kCoverage);
     }
     add_runs();
     if (holds(report_, Status::kNotComparable) || holds(report_, Status::kNothingCompared)) {
-      add(RuleId::kNotComparable, Subject::kCoverage, verdict_line(report_).raw()).detail =
-          report_.mend;
+      add_verdict(RuleId::kNotComparable, Subject::kCoverage).detail = report_.mend;
     }
     add_stale();
     for (const OpDivergence* op : every_divergence(report_)) add_operator(*op);
@@ -261,10 +258,15 @@ class Collector {
     return finding;
   }
 
+  /// What the verdict line says already.
+  Finding& add_verdict(RuleId rule, Subject subject) {
+    return add(rule, subject, verdict_line(report_).raw());
+  }
+
   void add_named(Subject subject, bool inputs) {
     std::vector<std::string> texts;
     for (const auto& tensor : report_.named_tensors) {
-      if ((tensor.kind == NamedTensorKind::kInput) != inputs) continue;
+      if ((tensor.kind == core::NamedTensorKind::kInput) != inputs) continue;
       texts.push_back(tensor.name + ": " + amount_text(tensor));
     }
     if (texts.empty()) return;
@@ -274,17 +276,12 @@ class Collector {
   }
 
   void add_whole() {
-    if (report_.kind == DivergenceKind::kControlFlow) {
-      add(RuleId::kControlFlow, Subject::kAlignment, verdict_line(report_).raw());
-    }
-    if (report_.kind == DivergenceKind::kGrowth) {
-      add(RuleId::kGrowth, Subject::kGrowth, verdict_line(report_).raw());
-    }
-    if (report_.kind == DivergenceKind::kRestore) {
-      add(RuleId::kInherited, Subject::kWeights, verdict_line(report_).raw());
-    }
-    if (report_.kind == DivergenceKind::kUnrepeated) {
-      add(RuleId::kUnrepeated, Subject::kRepeat, verdict_line(report_).raw());
+    using enum DivergenceKind;
+    if (report_.kind == kControlFlow) add_verdict(RuleId::kControlFlow, Subject::kAlignment);
+    if (report_.kind == kGrowth) add_verdict(RuleId::kGrowth, Subject::kGrowth);
+    if (report_.kind == kRestore) add_verdict(RuleId::kInherited, Subject::kWeights);
+    if (report_.kind == kUnrepeated) {
+      add_verdict(RuleId::kUnrepeated, Subject::kRepeat);
     } else if (report_.repeat && report_.repeat->differing > 0 && report_.repeat->alike) {
       add(RuleId::kUnrepeated,
           Subject::kRepeat,
@@ -315,7 +312,7 @@ class Collector {
 
   void add_stale() {
     if (!holds(report_, Status::kStaleBaseline) && !holds(report_, Status::kNoBaseline)) return;
-    Finding& finding = add(RuleId::kStaleBaseline, Subject::kBaseline, verdict_line(report_).raw());
+    Finding& finding = add_verdict(RuleId::kStaleBaseline, Subject::kBaseline);
     if (gate_ != nullptr) {
       finding.detail = changes_text(gate_->changes) + changes_text(gate_->nearest_changes);
     }
@@ -418,10 +415,8 @@ class Collector {
     const bool is_about_baseline =
         gate_ != nullptr &&
         (gate_->baseline == BaselineState::kDiffers || gate_->baseline == BaselineState::kDamaged);
-    add(fallback_rule(),
-        is_about_baseline ? Subject::kBaseline : Subject::kCoverage,
-        verdict_line(report_).raw())
-        .detail = report_.mend;
+    const Subject subject = is_about_baseline ? Subject::kBaseline : Subject::kCoverage;
+    add_verdict(fallback_rule(), subject).detail = report_.mend;
     std::rotate(found_.begin(), found_.end() - 1, found_.end());
   }
 

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <set>
 #include <utility>
 
@@ -12,7 +11,6 @@
 #include "cmd/render/render.h"
 #include "cmd/render/text.h"
 #include "cmd/render/words.h"
-#include "comparators/compare.h"
 #include "core/trace/op_record.h"
 
 namespace repro_check::cmd {

@@ -2,9 +2,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <span>
+#include <string_view>
 #include <tuple>
 #include <utility>
 
@@ -15,6 +15,7 @@
 #include "cmd/render/words.h"
 #include "comparators/compare.h"
 #include "core/digest/digest.h"
+#include "core/text/text.h"
 
 namespace repro_check::cmd {
 namespace {
@@ -58,17 +59,8 @@ struct Group {
 };
 
 /// By Subject.
-constexpr std::array kSubjects{"inputs",
-                               "weights",
-                               "runs",
-                               "operators",
-                               "error",
-                               "repeats",
-                               "runs",
-                               "runs",
-                               "runs",
-                               "baseline",
-                               "runs"};
+constexpr std::string_view kSubjects =
+    "inputs|weights|runs|operators|error|repeats|runs|runs|runs|baseline|runs";
 
 Json json_location(const SourcePlace& place) {
   Json region{{"startLine", place.line}, {"endLine", place.line}};
@@ -77,170 +69,159 @@ Json json_location(const SourcePlace& place) {
                     {"region", std::move(region)}}}};
 }
 
-class Run {
- public:
-  explicit Run(const CiReport& view) : view_(view), report_(view.report) {}
+bool is_judged(const CiReport& view) {
+  const core::ExitCode code = comparators::exit_code_of(view.report);
+  return code == core::ExitCode::kReproducible || code == core::ExitCode::kDivergence;
+}
 
-  [[nodiscard]] Json json() const {
-    const std::string id = fmt::format("repro-check/{}/{}/", view_.subject, view_.platform);
-    return {{"tool",
-             {{"driver",
-               {{"name", "repro-check"},
-                {"semanticVersion", REPRO_CHECK_VERSION},
-                {"rules", json_rule_list()}}}}},
-            {"automationDetails", {{"id", id}}},
-            {"invocations", Json::array({invocation()})},
-            {"columnKind", "utf16CodeUnits"},
-            {"results", is_judged() ? results() : Json::array()}};
+/// What is to be known in every case, and what kept it from being judged.
+Json notifications(const CiReport& view) {
+  Json out = Json::array();
+  for (const std::string& note : view.report.non_finite) {
+    out.push_back(Json{{"level", "warning"}, {"message", text_object(note)}});
   }
-
- private:
-  [[nodiscard]] bool is_judged() const {
-    const core::ExitCode code = comparators::exit_code_of(report_);
-    return code == core::ExitCode::kReproducible || code == core::ExitCode::kDivergence;
+  for (const Finding& finding : view.findings) {
+    if (is_judged(view) || !is_trouble(finding.rule)) continue;
+    std::string text = finding.message;
+    if (!finding.detail.empty()) text += "\n" + finding.detail;
+    Json item{{"level", "error"},
+              {"message", text_object(text)},
+              {"associatedRule",
+               {{"id", rule(finding.rule).id}, {"index", static_cast<std::size_t>(finding.rule)}}}};
+    const SourcePlace place = view.place_of(finding);
+    if (place.is_file) item["locations"] = Json::array({json_location(place)});
+    out.push_back(std::move(item));
   }
+  return out;
+}
 
-  [[nodiscard]] Json invocation() const {
-    Json out;
-    out["executionSuccessful"] = is_judged();
-    out["exitCode"] = static_cast<int>(comparators::exit_code_of(report_));
-    for (const RunSummary& run : report_.runs) {
-      if (run.signal.empty() || is_judged()) continue;
-      out["exitSignalName"] = escape_name(run.signal);
-      break;
-    }
-    Json notes = notifications();
-    if (!notes.empty() || !is_judged()) out["toolExecutionNotifications"] = std::move(notes);
-    return out;
+Json invocation(const CiReport& view) {
+  Json out{{"executionSuccessful", is_judged(view)},
+           {"exitCode", static_cast<int>(comparators::exit_code_of(view.report))}};
+  for (const RunSummary& run : view.report.runs) {
+    if (run.signal.empty() || is_judged(view)) continue;
+    out["exitSignalName"] = escape_name(run.signal);
+    break;
   }
+  Json notes = notifications(view);
+  if (!notes.empty() || !is_judged(view)) out["toolExecutionNotifications"] = std::move(notes);
+  return out;
+}
 
-  /// What is to be known in every case, and what kept it from being judged.
-  [[nodiscard]] Json notifications() const {
-    Json out = Json::array();
-    for (const std::string& note : report_.non_finite) {
-      out.push_back(Json{{"level", "warning"}, {"message", text_object(note)}});
-    }
-    for (const Finding& finding : view_.findings) {
-      if (is_judged() || !is_trouble(finding.rule)) continue;
-      std::string text = finding.message;
-      if (!finding.detail.empty()) text += "\n" + finding.detail;
-      Json item;
-      item["level"] = "error";
-      item["message"] = text_object(text);
-      item["associatedRule"] =
-          Json{{"id", rule(finding.rule).id}, {"index", static_cast<std::size_t>(finding.rule)}};
-      const SourcePlace place = view_.place_of(finding);
-      if (place.is_file) item["locations"] = Json::array({json_location(place)});
-      out.push_back(std::move(item));
-    }
-    return out;
-  }
+std::string full_name(const OpDivergence& op) {
+  const core::OpRecord& record = shown_record(op);
+  return record.op == nullptr ? operator_text(record) : record.op->full_name();
+}
 
-  /// One a rule, operator and line, causes only: what follows from them would bury them.
-  [[nodiscard]] std::vector<Group> groups() const {
-    constexpr std::size_t kNamedModules = 5;
-    std::vector<Group> out;
-    std::map<std::tuple<RuleId, std::string, std::string, std::uint32_t>, std::size_t> known;
-    for (const Finding& finding : view_.findings) {
-      if (finding.consequence) continue;
-      const core::CallSite* site = site_of(finding, report_);
-      SourcePlace place = view_.place_of(finding);
-      std::string subject = subject_text(finding);
-      const auto [found, is_new] =
-          known.try_emplace({finding.rule, subject, place.file, place.line}, out.size());
-      if (is_new) {
-        Group& group = out.emplace_back();
-        group.first = &finding;
-        group.place = std::move(place);
-        group.subject = std::move(subject);
-        if (site != nullptr) {
-          group.module_class = site->module_type.empty() ? site->module_path : site->module_type;
-        }
-      }
-      Group& group = out[found->second];
-      ++group.count;
-      if (site != nullptr && group.modules.size() < kNamedModules &&
-          std::ranges::find(group.modules, site->module_path) == group.modules.end()) {
-        group.modules.push_back(site->module_path);
+std::string subject_text(const Finding& finding) {
+  if (finding.subject == Subject::kOperator) return full_name(*finding.op);
+  if (finding.entry != nullptr) return finding.entry->match;
+  return std::string(core::word_at(kSubjects, static_cast<std::size_t>(finding.subject)));
+}
+
+/// One a rule, operator and line, causes only: what follows from them would bury them.
+std::vector<Group> groups(const CiReport& view) {
+  constexpr std::size_t kNamedModules = 5;
+  std::vector<Group> out;
+  std::map<std::tuple<RuleId, std::string, std::string, std::uint32_t>, std::size_t> known;
+  for (const Finding& finding : view.findings) {
+    if (finding.consequence) continue;
+    const core::CallSite* site = site_of(finding, view.report);
+    SourcePlace place = view.place_of(finding);
+    std::string subject = subject_text(finding);
+    const auto [found, is_new] =
+        known.try_emplace({finding.rule, subject, place.file, place.line}, out.size());
+    if (is_new) {
+      Group& group = out.emplace_back();
+      group.first = &finding;
+      group.place = std::move(place);
+      group.subject = std::move(subject);
+      if (site != nullptr) {
+        group.module_class = site->module_type.empty() ? site->module_path : site->module_type;
       }
     }
-    return out;
-  }
-
-  static std::string subject_text(const Finding& finding) {
-    if (finding.subject == Subject::kOperator) return full_name(*finding.op);
-    if (finding.entry != nullptr) return finding.entry->match;
-    return kSubjects.at(static_cast<std::size_t>(finding.subject));
-  }
-
-  static std::string full_name(const OpDivergence& op) {
-    const core::OpRecord& record = shown_record(op);
-    return record.op == nullptr ? operator_text(record) : record.op->full_name();
-  }
-
-  [[nodiscard]] Json results() const {
-    Json out = Json::array();
-    std::map<std::string, std::size_t> occurrences;
-    for (const Group& group : groups()) {
-      if (out.size() == kMostResults) break;
-      const std::string text =
-          fmt::format("{}|{}|{}", rule(group.first->rule).id, group.subject, group.module_class);
-      const core::Digest digest = core::digest_bytes(std::as_bytes(std::span(text)));
-      const std::string print = fmt::format("{:016x}", digest.high);
-      out.push_back(result(group, print, ++occurrences[print]));
+    Group& group = out[found->second];
+    ++group.count;
+    if (site != nullptr && group.modules.size() < kNamedModules &&
+        std::ranges::find(group.modules, site->module_path) == group.modules.end()) {
+      group.modules.push_back(site->module_path);
     }
-    return out;
   }
+  return out;
+}
 
-  [[nodiscard]] static std::string message_of(const Group& group) {
-    const Finding& finding = *group.first;
-    std::string text = finding.subject == Subject::kOperator
-                           ? fmt::format("{}: {}", group.subject, finding.message)
-                           : finding.message;
-    const std::string& module = group.modules.empty() ? "" : group.modules.front();
-    if (finding.op != nullptr && !module.empty()) text += ", " + module;
-    if (group.count > 1) {
-      text += fmt::format(" and {} more calls of this line", group.count - 1);
-    }
-    text += ".";
-    return finding.detail.empty() ? text : text + "\n" + finding.detail;
+std::string message_of(const Group& group) {
+  const Finding& finding = *group.first;
+  std::string text = finding.subject == Subject::kOperator
+                         ? fmt::format("{}: {}", group.subject, finding.message)
+                         : finding.message;
+  const std::string& module = group.modules.empty() ? "" : group.modules.front();
+  if (finding.op != nullptr && !module.empty()) text += ", " + module;
+  if (group.count > 1) {
+    text += fmt::format(" and {} more calls of this line", group.count - 1);
   }
+  text += ".";
+  return finding.detail.empty() ? text : text + "\n" + finding.detail;
+}
 
-  [[nodiscard]] Json result(const Group& group, const std::string& print, std::size_t n) const {
-    const RuleId id = group.first->rule;
-    Json location = json_location(group.place);
-    Json logical = Json::array();
-    for (const std::string& module : group.modules) {
-      if (module.empty()) continue;
-      logical.push_back(Json{{"fullyQualifiedName", escape_name(module)}, {"kind", "module"}});
-    }
-    if (!logical.empty()) location["logicalLocations"] = std::move(logical);
-    Json out;
-    out["ruleId"] = rule(id).id;
-    out["ruleIndex"] = static_cast<std::size_t>(id);
-    out["level"] = level_of(id);
-    out["message"] = text_object(message_of(group));
-    out["locations"] = Json::array({std::move(location)});
-    out["partialFingerprints"] =
-        Json{{"primaryLocationLineHash", fmt::format("{}:{}", print, n)}, {"reproCheck/v1", print}};
-    if (group.first->is_excused()) {
-      const std::string why =
-          group.first->entry == nullptr ? "expected" : entry_text(*group.first->entry);
-      out["suppressions"] = Json::array({Json{
-          {"kind", "external"}, {"status", "accepted"}, {"justification", escape_name(why)}}});
-    }
-    return out;
+Json result(const Group& group, const std::string& print, std::size_t n) {
+  const RuleId id = group.first->rule;
+  Json location = json_location(group.place);
+  Json logical = Json::array();
+  for (const std::string& module : group.modules) {
+    if (module.empty()) continue;
+    logical.push_back(Json{{"fullyQualifiedName", escape_name(module)}, {"kind", "module"}});
   }
+  if (!logical.empty()) location["logicalLocations"] = std::move(logical);
+  Json out{
+      {"ruleId", rule(id).id},
+      {"ruleIndex", static_cast<std::size_t>(id)},
+      {"level", level_of(id)},
+      {"message", text_object(message_of(group))},
+      {"locations", Json::array({std::move(location)})},
+      {"partialFingerprints",
+       {{"primaryLocationLineHash", fmt::format("{}:{}", print, n)}, {"reproCheck/v1", print}}}};
+  if (group.first->is_excused()) {
+    const std::string why =
+        group.first->entry == nullptr ? "expected" : entry_text(*group.first->entry);
+    out["suppressions"] = Json::array(
+        {Json{{"kind", "external"}, {"status", "accepted"}, {"justification", escape_name(why)}}});
+  }
+  return out;
+}
 
-  const CiReport& view_;
-  const Report& report_;
-};
+Json results(const CiReport& view) {
+  Json out = Json::array();
+  std::map<std::string, std::size_t> occurrences;
+  for (const Group& group : groups(view)) {
+    if (out.size() == kMostResults) break;
+    const std::string text =
+        fmt::format("{}|{}|{}", rule(group.first->rule).id, group.subject, group.module_class);
+    const core::Digest digest = core::digest_bytes(std::as_bytes(std::span(text)));
+    const std::string print = fmt::format("{:016x}", digest.high);
+    out.push_back(result(group, print, ++occurrences[print]));
+  }
+  return out;
+}
+
+Json json_run(const CiReport& view) {
+  const std::string id = fmt::format("repro-check/{}/{}/", view.subject, view.platform);
+  return {{"tool",
+           {{"driver",
+             {{"name", "repro-check"},
+              {"semanticVersion", REPRO_CHECK_VERSION},
+              {"rules", json_rule_list()}}}}},
+          {"automationDetails", {{"id", id}}},
+          {"invocations", Json::array({invocation(view)})},
+          {"columnKind", "utf16CodeUnits"},
+          {"results", is_judged(view) ? results(view) : Json::array()}};
+}
 
 }  // namespace
 
 std::string render_sarif(std::span<const Report> reports, const DocumentOptions& options) {
   Json runs = Json::array();
-  for (const CiReport& view : ci_reports(reports, options)) runs.push_back(Run(view).json());
+  for (const CiReport& view : ci_reports(reports, options)) runs.push_back(json_run(view));
   return to_document({{"$schema", "https://json.schemastore.org/sarif-2.1.0.json"},
                       {"version", "2.1.0"},
                       {"runs", std::move(runs)}},
