@@ -6,10 +6,9 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
-#include <cstdlib>
 #include <string_view>
-#include <system_error>
+
+#include "core/text/text.h"
 
 namespace repro_check::cmd {
 namespace {
@@ -22,11 +21,8 @@ std::string_view value_of(const ReadVariable& read_variable, const char* name) {
   return value == nullptr ? std::string_view{} : std::string_view{value};
 }
 
-// VTE 0.50 is the first that takes them.
-bool is_new_vte(std::string_view version) {
-  constexpr std::size_t kDigits = 4;
-  return version.size() > kDigits || (version.size() == kDigits && version >= "5000");
-}
+/// VTE 0.50 is the first that takes them.
+constexpr int kFirstVte = 5000;
 
 bool knows_links(const ReadVariable& read_variable) {
   constexpr std::array kPrograms{"iTerm.app", "WezTerm", "vscode", "ghostty", "Hyper", "Tabby"};
@@ -36,9 +32,9 @@ bool knows_links(const ReadVariable& read_variable) {
   for (const char* name : {"KONSOLE_VERSION", "WT_SESSION", "KITTY_WINDOW_ID", "WEZTERM_PANE"}) {
     if (!value_of(read_variable, name).empty()) return true;
   }
-  return is_new_vte(value_of(read_variable, "VTE_VERSION")) ||
-         std::find(kPrograms.begin(), kPrograms.end(), program) != kPrograms.end() ||
-         std::find(kTerms.begin(), kTerms.end(), term) != kTerms.end();
+  const auto vte = core::parse_number<int>(value_of(read_variable, "VTE_VERSION"));
+  return vte.value_or(0) >= kFirstVte || std::ranges::find(kPrograms, program) != kPrograms.end() ||
+         std::ranges::find(kTerms, term) != kTerms.end();
 }
 
 bool is_forced(std::string_view value) { return !value.empty() && value != "0"; }
@@ -72,10 +68,8 @@ bool use_links(ColorMode mode, bool is_terminal, const ReadVariable& read_variab
 }
 
 std::size_t text_columns(bool is_terminal, const ReadVariable& read_variable) {
-  const std::string_view text = value_of(read_variable, "COLUMNS");
-  std::size_t columns = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), columns);
-  if (error == std::errc{} && end == text.data() + text.size() && columns != 0) return columns;
+  const auto columns = core::parse_number<std::size_t>(value_of(read_variable, "COLUMNS"));
+  if (columns.value_or(0) != 0) return *columns;
   if (!is_terminal) return 0;
   winsize size{};
   const bool is_known = ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col != 0;

@@ -11,7 +11,6 @@
 
 #include "cmd/render/render.h"
 #include "cmd/render/text.h"
-#include "core/tensor/content.h"
 #include "core/tensor/tensor_record.h"
 #include "core/trace/program_records.h"
 #include "core/trace/run_manifest.h"

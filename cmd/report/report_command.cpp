@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
-#include "cmd/gate/gate.h"
 #include "cmd/gate/history.h"
 #include "cmd/options/command.h"
 #include "cmd/options/command_line.h"

@@ -5,7 +5,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstddef>
 #include <exception>
 #include <iterator>
@@ -17,6 +16,7 @@
 #include "cmd/terminal/output.h"
 #include "core/digest/digest.h"
 #include "core/error.h"
+#include "core/text/text.h"
 
 namespace repro_check::cmd {
 namespace {
@@ -32,9 +32,9 @@ RankRange parse_range(std::string_view text) {
   RankRange range;
   const std::size_t colon = text.find(':');
   const auto number = [&](std::string_view digits, std::uint32_t& into) {
-    if (digits.empty()) return true;
-    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), into);
-    return error == std::errc() && end == digits.data() + digits.size();
+    const auto read = core::parse_number<std::uint32_t>(digits);
+    into = read.value_or(into);
+    return read || digits.empty();
   };
   if (colon == std::string_view::npos || !number(text.substr(0, colon), range.first) ||
       !number(text.substr(colon + 1), range.end) || range.first >= range.end) {
@@ -55,76 +55,48 @@ core::Digest digest_of(std::string_view text) {
   return core::digest_leaf(std::as_bytes(std::span(text)));
 }
 
-/// Reads the slices of one file.
-class SliceReader {
- public:
-  explicit SliceReader(const std::string& file) : file_(file), text_(read_text_file(file)) {}
-
-  std::vector<RankSlice> read() {
-    std::vector<RankSlice> slices;
-    while (at_ < text_.size()) slices.push_back(one());
-    if (slices.empty()) refuse("it is empty");
-    return slices;
-  }
-
- private:
-  RankSlice one() {
-    const std::size_t begin = at_;
-    RankSlice slice = header();
-    slice.file = file_;
-    while (true) {
-      const std::size_t here = at_;
-      Json line = next();
-      if (line.value("type", "") != "end") {
-        slice.lines.push_back(std::move(line));
-        continue;
-      }
-      const std::string_view before = std::string_view(text_).substr(begin, here - begin);
-      if (line.value("digest", "") != core::to_hex(digest_of(before))) {
-        refuse("its lines are not those that were written");
-      }
-      return slice;
-    }
-  }
-
-  RankSlice header() {
-    const Json line = next();
-    if (line.value("format", "") != kFormat) refuse("it is no slice of ranks");
-    if (line.value("version", "") != kVersion) refuse("another version of repro-check wrote it");
-    RankSlice slice;
-    try {
-      describe(JsonReader(line), slice);
-    } catch (const std::exception& error) {
-      refuse(error.what());
-    }
-    return slice;
-  }
-
-  Json next() {
-    const std::size_t end = text_.find('\n', at_);
-    if (end == std::string::npos) refuse("it is cut short");
-    Json line = Json::parse(text_.begin() + static_cast<std::ptrdiff_t>(at_),
-                            text_.begin() + static_cast<std::ptrdiff_t>(end),
-                            nullptr,
-                            false);
-    if (!line.is_object()) refuse("it is no JSON");
-    at_ = end + 1;
-    ++number_;
-    return line;
-  }
-
-  [[noreturn]] void refuse(const std::string& why) const {
+/// The slices of one file, one behind the other.
+std::vector<RankSlice> slices_in(const std::string& file) {
+  const std::string text = read_text_file(file);
+  std::size_t number = 1;
+  const auto refuse = [&](const std::string& why) {
     throw core::Error(core::ErrorKind::kDumpDamaged,
-                      fmt::format("{}, line {}: {}", file_, number_ + 1, why),
+                      fmt::format("{}, line {}: {}", file, number, why),
                       "write it again: repro-check ranks DUMP --ranks 0:512 --format jsonl, or "
                       "diff A B likewise");
+  };
+  std::vector<RankSlice> slices;
+  std::size_t begin = 0;  // of the slice that is being read
+  bool is_open = false;
+  for (std::size_t at = 0, end = 0; at < text.size(); at = end + 1) {
+    end = text.find('\n', at);
+    if (end == std::string::npos) refuse("it is cut short");
+    const std::string_view before = std::string_view(text).substr(begin, at - begin);
+    Json line = Json::parse(std::string_view(text).substr(at, end - at), nullptr, false);
+    if (!line.is_object()) refuse("it is no JSON");
+    ++number;
+    if (!is_open) {
+      begin = at;
+      if (line.value("format", "") != kFormat) refuse("it is no slice of ranks");
+      if (line.value("version", "") != kVersion) refuse("another version of repro-check wrote it");
+      slices.emplace_back().file = file;
+      try {
+        describe(JsonReader(line), slices.back());
+      } catch (const std::exception& error) {
+        refuse(error.what());
+      }
+    } else if (line.value("type", "") != "end") {
+      slices.back().lines.push_back(std::move(line));
+      continue;
+    } else if (line.value("digest", "") != core::to_hex(digest_of(before))) {
+      refuse("its lines are not those that were written");
+    }
+    is_open = !is_open;
   }
-
-  const std::string& file_;
-  std::string text_;
-  std::size_t at_ = 0;
-  std::size_t number_ = 0;
-};
+  if (is_open) refuse("it is cut short");
+  if (slices.empty()) refuse("it is empty");
+  return slices;
+}
 
 void require_alike(const RankSlice& one, const RankSlice& other) {
   const auto refuse = [&](const std::string& mine, const std::string& others) {
@@ -190,7 +162,7 @@ std::vector<RankSlice> read_slices(const std::vector<std::string>& files) {
   std::vector<RankSlice> slices;
   for (const std::string& file : files) expect_path(file);
   for (const std::string& file : files) {
-    std::ranges::move(SliceReader(file).read(), std::back_inserter(slices));
+    std::ranges::move(slices_in(file), std::back_inserter(slices));
   }
   std::ranges::stable_sort(slices, {}, [](const RankSlice& slice) { return slice.ranks.first; });
   for (const RankSlice& slice : slices) require_alike(slices.front(), slice);

@@ -36,36 +36,47 @@ int open_beside(std::string& name) {
   }
 }
 
+/// A file that is written beside the one that is wanted, under a name that no other process takes;
+/// without commit() it is taken away again.
+class NewFile : core::Pinned {
+ public:
+  /// @throws core::Error{kIo}, as the other members
+  explicit NewFile(const std::filesystem::path& file) : file_(file) {
+    // Renaming would put a plain file in the place of a device.
+    std::error_code ignored;
+    const std::filesystem::file_status status = std::filesystem::status(file, ignored);
+    in_place_ = std::filesystem::exists(status) && !std::filesystem::is_regular_file(status);
+    target_ = file.string();
+    descriptor_ = core::FileDescriptor(
+        in_place_ ? ::open(target_.c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC) : open_beside(target_));
+    if (descriptor_.get() < 0) fail();
+  }
+  ~NewFile() {
+    if (!committed_ && !in_place_) ::unlink(target_.c_str());
+  }
+
+  void put(std::string_view text) const {
+    if (!core::write_all(descriptor_.get(), text)) fail();
+  }
+  void commit() {
+    if (descriptor_.close() != 0) fail();
+    if (!in_place_ && ::rename(target_.c_str(), file_.c_str()) != 0) fail();
+    committed_ = true;
+  }
+
+ private:
+  [[noreturn]] void fail() const {
+    throw core::Error(core::ErrorKind::kIo, "cannot write " + file_.string() + ": " + reason());
+  }
+
+  std::filesystem::path file_;
+  std::string target_;
+  core::FileDescriptor descriptor_;
+  bool in_place_ = false;
+  bool committed_ = false;
+};
+
 }  // namespace
-
-NewFile::NewFile(const std::filesystem::path& file) : file_(file) {
-  // Renaming would put a plain file in the place of a device.
-  std::error_code ignored;
-  const std::filesystem::file_status status = std::filesystem::status(file, ignored);
-  in_place_ = std::filesystem::exists(status) && !std::filesystem::is_regular_file(status);
-  target_ = file.string();
-  descriptor_ = core::FileDescriptor(
-      in_place_ ? ::open(target_.c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC) : open_beside(target_));
-  if (descriptor_.get() < 0) fail();
-}
-
-NewFile::~NewFile() {
-  if (!committed_ && !in_place_) ::unlink(target_.c_str());
-}
-
-void NewFile::put(std::string_view text) const {
-  if (!core::write_all(descriptor_.get(), text)) fail();
-}
-
-void NewFile::commit() {
-  if (descriptor_.close() != 0) fail();
-  if (!in_place_ && ::rename(target_.c_str(), file_.c_str()) != 0) fail();
-  committed_ = true;
-}
-
-void NewFile::fail() const {
-  throw core::Error(core::ErrorKind::kIo, "cannot write " + file_.string() + ": " + reason());
-}
 
 void write_pieces(const std::filesystem::path& file,
                   const std::function<void(const TextSink&)>& produce) {
@@ -117,9 +128,7 @@ void write_stdout_pieces(const std::function<void(const TextSink&)>& produce) {
 }
 
 void write_file(const std::filesystem::path& file, std::string_view document) {
-  NewFile made(file);
-  made.put(document);
-  made.commit();
+  write_pieces(file, [&](const TextSink& sink) { sink(document); });
 }
 
 std::string read_text_file(const std::filesystem::path& file) {

@@ -8,38 +8,16 @@
 #include <string_view>
 
 #include "cmd/terminal/signals.h"
-#include "core/system/file_descriptor.h"
 #include "core/system/pinned.h"
 
 namespace repro_check::cmd {
 
-/// A file that is written beside the one that is wanted, under a name that no other process takes;
-/// a reader finds the old one or the new one, whole.
-/// Without commit() it is taken away again. Devices and pipes are written in place.
-class NewFile : core::Pinned {
- public:
-  /// @throws core::Error{kIo}, as the other members
-  explicit NewFile(const std::filesystem::path& file);
-  ~NewFile();
-
-  void put(std::string_view text) const;
-  void commit();
-
- private:
-  [[noreturn]] void fail() const;
-
-  std::filesystem::path file_;
-  std::string target_;
-  core::FileDescriptor descriptor_;
-  bool in_place_ = false;
-  bool committed_ = false;
-};
-
 /// Takes a document piece by piece.
 using TextSink = std::function<void(std::string_view)>;
 
-/// Writes a document that is made while it is written, whatever its length. Nothing is left behind
-/// where `produce` throws.
+/// Writes a document that is made while it is written, whatever its length: beside the file and
+/// renamed over it, so that a reader finds the old one or the new one, whole. Devices and pipes are
+/// written in place. Nothing is left behind where `produce` throws.
 /// @throws core::Error{kIo}, and what `produce` throws
 void write_pieces(const std::filesystem::path& file,
                   const std::function<void(const TextSink&)>& produce);
@@ -68,8 +46,7 @@ void write_stdout(std::string_view document);
 /// @throws core::Error{kIo}, and what `produce` throws
 void write_stdout_pieces(const std::function<void(const TextSink&)>& produce);
 
-/// Writes beside the file and renames over it, so that a reader finds the old or the new, whole.
-/// @throws core::Error{kIo}
+/// The same of one that is there already. @throws core::Error{kIo}
 void write_file(const std::filesystem::path& file, std::string_view document);
 
 /// @throws core::Error{kIo}

@@ -11,18 +11,18 @@
   // The end of a path tells modules apart.
   const tail = (path) => path.length > TAIL ? `\u2026${path.slice(1 - TAIL)}` : path;
 
+  const measured = (key, word, said) => ({ key, word, number: true, down: true, of: (m, r) => m.measured[key][r],
+    text: (m, r) => said(m.measured[key][r]) });
+
   const COLUMNS = [
     { key: "index", word: "op", of: (m, r) => m.shown(r), text: (m, r) => m.label(r), number: true },
     { key: "state", word: "state", of: (m, r) => Page.states[m.state[r]].rank, down: true },
     { key: "operator", word: "operator", of: (m, r) => m.operator(r) },
     { key: "module", word: "module", of: (m, r) => m.module(r), text: (m, r) => tail(m.module(r)),
       title: (m, r) => m.module(r) },
-    { key: "abs", word: "abs", number: true, down: true, of: (m, r) => m.measured.abs[r],
-      text: (m, r) => Page.error(m.measured.abs[r]) },
-    { key: "rel", word: "rel", number: true, down: true, of: (m, r) => m.measured.rel[r],
-      text: (m, r) => Page.error(m.measured.rel[r]) },
-    { key: "ulp", word: "ULP", number: true, down: true, of: (m, r) => m.measured.ulp[r],
-      text: (m, r) => Page.ulp(m.measured.ulp[r]) },
+    measured("abs", "abs", Page.error),
+    measured("rel", "rel", Page.error),
+    measured("ulp", "ULP", Page.ulp),
     { key: "share", word: "differ", number: true, down: true,
       of: (m, r) => m.elements[r] ? m.differing[r] / m.elements[r] : NaN,
       text: (m, r) => m.elements[r] ? Page.percent(m.differing[r], m.elements[r]) : "" },

@@ -27,20 +27,13 @@
     return 2;
   };
 
+  const polygon = (...corners) => (c, x, y, r) => {
+    corners.forEach(([dx, dy], i) => c[i ? "lineTo" : "moveTo"](x + r * dx, y + r * dy));
+    c.closePath();
+  };
   const marks = {
-    origin: (c, x, y, r) => {
-      c.moveTo(x, y - r * 1.25);
-      c.lineTo(x + r * 1.15, y + r * 0.8);
-      c.lineTo(x - r * 1.15, y + r * 0.8);
-      c.closePath();
-    },
-    mismatch: (c, x, y, r) => {
-      c.moveTo(x, y - r * 1.2);
-      c.lineTo(x + r * 1.2, y);
-      c.lineTo(x, y + r * 1.2);
-      c.lineTo(x - r * 1.2, y);
-      c.closePath();
-    },
+    origin: polygon([0, -1.25], [1.15, 0.8], [-1.15, 0.8]),
+    mismatch: polygon([0, -1.2], [1.2, 0], [0, 1.2], [-1.2, 0]),
     dot: (c, x, y, r) => {
       c.moveTo(x + r, y);
       c.arc(x, y, r, 0, 2 * Math.PI);
@@ -248,8 +241,6 @@
       super.build();
       if (this.plot) this.plot.setScale("x", { min: this.range[0], max: this.range[1] });
     }
-
-    place(row) { return this.left() + this.plot.valToPos(row, "x"); }
 
     // Points on top of each other are drawn once: 100,000 of them have no more pixels than that.
     draw(plot, state) {
