@@ -25,6 +25,13 @@
 #include "core/error.h"
 
 namespace repro_check::cmd {
+
+template <>
+inline constexpr std::string_view kWords<comparators::RankFinding::Weight> = "proof|suspicion|note";
+
+DESCRIBE(comparators::RankFinding, MEMBER(weight) MEMBER(what) MEMBER(advice))
+DESCRIBE(comparators::RankNumber, MEMBER(rank) MEMBER(value))
+
 namespace {
 
 using comparators::RanksReport;
@@ -83,21 +90,14 @@ Json difference_json(const ReplicaDifference& difference) {
     json["differing"] = nullptr;
     json["shown"] = fmt::format("some of {}", difference.of);
   }
-  json["numbers"] = Json::array();
-  std::vector<std::string> said;
-  for (const comparators::RankNumber& number : difference.numbers) {
-    json["numbers"].push_back({{"rank", number.rank}, {"value", json_number(number.value)}});
-    said.push_back(fmt::format("{:.9g} on rank {}", number.value, number.rank));
-  }
-  json["said"] = said.empty()
-                     ? std::string()
-                     : fmt::format("{} is {}", difference.names.front(), fmt::join(said, ", "));
-  std::string who;
-  if (!difference.odd.empty()) {
-    who = difference.odd.size() == 1 ? "odd rank" : "odd ranks";
-    for (const std::uint32_t rank : difference.odd) who += fmt::format(" {}", rank);
-  }
-  json["who"] = who;  // empty where no majority says which is wrong
+  json["numbers"] = json_of(difference.numbers);
+  const std::string said = joined(difference.numbers, ", ", [](const auto& number) {
+    return fmt::format("{:.9g} on rank {}", number.value, number.rank);
+  });
+  json["said"] = said.empty() ? said : fmt::format("{} is {}", difference.names.front(), said);
+  // Empty where no majority says which is wrong.
+  const std::string odd = fmt::format("{}", fmt::join(difference.odd, " "));
+  json["who"] = odd.empty() ? odd : (difference.odd.size() == 1 ? "odd rank " : "odd ranks ") + odd;
   return json;
 }
 
@@ -123,34 +123,24 @@ Json only(const Json& ranks, const char* member) {
   return list;
 }
 
-Json ranks_document(const RanksReport& report, const std::string& dump) {
+Json ranks_document(const RanksReport& it, const std::string& dump) {
   Json document{{"format", "repro-check-ranks"},
                 {"version", "1.0"},
                 {"dump", dump},
                 {"verdict",
-                 {{"status", status_of(report)},
-                  {"exit_code", static_cast<int>(comparators::exit_code_of(report))}}},
-                {"expected_ranks", report.expected},
-                {"steps", report.steps},
-                {"ranks", json_of(report.ranks)},
-                {"absent", report.absent},
-                {"replicated", report.replicated},
-                {"set_aside", report.set_aside},
-                {"collectives", json_integer(report.collectives)},
-                {"messages", json_integer(report.messages)},
-                {"unplaced", json_integer(report.unplaced)},
-                {"norms", json_integer(report.norms)},
-                {"open_norms", nullptr},
-                {"alone", json_integer(report.alone)},
-                {"tensors_unread", report.unread}};
-  if (report.open_norms > 0) {
-    document["open_norms"] = {{"count", json_integer(report.open_norms)}, {"why", report.why_open}};
-  }
+                 {{"status", status_of(it)},
+                  {"exit_code", static_cast<int>(comparators::exit_code_of(it))}}}};
+  const JsonWriter f(document);
+  f NAMED("expected_ranks", expected) MEMBER(steps) MEMBER(ranks) MEMBER(absent) MEMBER(replicated)
+      MEMBER(set_aside) MEMBER(collectives) MEMBER(messages) MEMBER(unplaced) MEMBER(norms);
+  const auto open = f.part("open_norms", it.open_norms > 0);
+  if (open) (*open)("count", it.open_norms)("why", it.why_open);
+  f MEMBER(alone) NAMED("tensors_unread", unread);
   document["first"] = nullptr;
   document["cause"] = nullptr;
   document["inherited"] = Json::array();
   document["kinds"] = Json::array();
-  const ReplicaDifference* leading = report.leading();
+  const ReplicaDifference* leading = it.leading();
   if (leading != nullptr) {
     const comparators::RankCause cause = comparators::cause_of(*leading);
     document["first"] = difference_json(*leading);
@@ -158,7 +148,7 @@ Json ranks_document(const RanksReport& report, const std::string& dump) {
         {"name", cause.name}, {"evidence", cause.evidence}, {"advice", cause.advice}};
   }
   for (std::size_t k = 0; k < comparators::kReplicaKinds; ++k) {
-    const comparators::ReplicaTally& tally = report.kinds.at(k);
+    const comparators::ReplicaTally& tally = it.kinds.at(k);
     document["kinds"].push_back(
         {{"kind", comparators::replica_kind_name(static_cast<comparators::ReplicaKind>(k))},
          {"moments", json_integer(tally.moments)},
@@ -171,14 +161,7 @@ Json ranks_document(const RanksReport& report, const std::string& dump) {
   std::stable_sort(document["inherited"].begin(),
                    document["inherited"].end(),
                    [](const Json& one, const Json& other) { return one["step"] < other["step"]; });
-  document["findings"] = Json::array();
-  for (const comparators::RankFinding& finding : report.findings) {
-    constexpr std::array kWeights{"proof", "suspicion", "note"};
-    document["findings"].push_back(
-        {{"weight", kWeights.at(static_cast<std::size_t>(finding.weight))},
-         {"what", json_text(finding.what)},
-         {"advice", json_text(finding.advice)}});
-  }
+  f MEMBER(findings);
   return cleaned(document);
 }
 
@@ -233,23 +216,18 @@ std::string headline(const Json& document, const RanksReport& report) {
 }
 
 std::string tallies(const RanksReport& report) {
-  std::string text;
-  for (std::size_t k = 0; k < comparators::kReplicaKinds; ++k) {
-    const comparators::ReplicaTally& tally = report.kinds.at(k);
-    if (tally.items == 0) continue;
-    text += fmt::format("{}{} {}",
-                        text.empty() ? "" : ", ",
-                        comparators::replica_kind_name(static_cast<comparators::ReplicaKind>(k)),
-                        format_count(tally.items));
-  }
-  const auto add = [&](const char* what, std::uint64_t count) {
-    if (count == 0) return;
-    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", what, format_count(count));
+  std::vector<std::string> texts;
+  const auto add = [&](std::string_view what, std::uint64_t count) {
+    if (count != 0) texts.push_back(fmt::format("{} {}", what, format_count(count)));
   };
+  for (std::size_t k = 0; k < comparators::kReplicaKinds; ++k) {
+    const auto kind = static_cast<comparators::ReplicaKind>(k);
+    add(comparators::replica_kind_name(kind), report.kinds.at(k).items);
+  }
   add("collectives", report.collectives);
   add("messages", report.messages);
   add("norms by placement", report.norms);
-  return text.empty() ? "nothing" : text;
+  return texts.empty() ? "nothing" : joined(texts, ", ");
 }
 
 std::string next_lines(const RanksReport& report) {

@@ -44,6 +44,20 @@ std::size_t columns_of(const core::Utf8Char& character) noexcept {
   return character.valid && character.value >= kFirstWide ? 2 : 1;
 }
 
+/// How many bytes of whole characters there is room for. @param size_of  what one takes of it
+template <typename SizeOf>
+std::size_t bytes_with_room(std::string_view text, std::size_t room, const SizeOf& size_of) {
+  std::size_t bytes = 0;
+  std::size_t taken = 0;
+  while (bytes < text.size()) {
+    const core::Utf8Char character = core::first_char(text.substr(bytes));
+    taken += size_of(character);
+    if (taken > room) break;
+    bytes += character.bytes;
+  }
+  return bytes;
+}
+
 /// Letters, digits, and some others.
 bool is_plain(char c, std::string_view others) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
@@ -168,15 +182,7 @@ std::size_t columns(std::string_view text) noexcept {
 }
 
 std::size_t bytes_within(std::string_view text, std::size_t width) {
-  std::size_t bytes = 0;
-  std::size_t taken = 0;
-  while (bytes < text.size()) {
-    const core::Utf8Char character = core::first_char(text.substr(bytes));
-    taken += columns_of(character);
-    if (taken > width) break;
-    bytes += character.bytes;
-  }
-  return bytes;
+  return bytes_with_room(text, width, columns_of);
 }
 
 std::string fit(std::string_view text, std::size_t width) {
@@ -231,14 +237,9 @@ std::string escape_lines(std::string_view text) {
 std::string shorten_bytes(std::string_view text, std::size_t bytes) {
   constexpr std::string_view kCut = " ...";
   if (text.size() <= bytes) return std::string(text);
-  std::size_t size = 0;
   const std::size_t room = bytes > kCut.size() ? bytes - kCut.size() : 0;
-  while (size < text.size()) {
-    const std::size_t next = size + core::first_char(text.substr(size)).bytes;
-    if (next > room) break;
-    size = next;
-  }
-  return std::string(text.substr(0, size)).append(kCut);
+  const auto size_of = [](const core::Utf8Char& character) { return character.bytes; };
+  return std::string(text.substr(0, bytes_with_room(text, room, size_of))).append(kCut);
 }
 
 std::string xml_text(std::string_view text) {

@@ -369,14 +369,12 @@ Line op_line(std::uint64_t index, const core::OpRecord& record) {
 
 std::string amount_text(const comparators::TensorMetrics& metrics, bool judged_by_policy) {
   const bool is_partly_within = judged_by_policy && metrics.n_beyond < metrics.n_diff;
-  std::string text = fmt::format("{} of {}{}",
-                                 format_count(is_partly_within ? metrics.n_beyond : metrics.n_diff),
-                                 format_count(metrics.elements, "element"),
-                                 is_partly_within ? " beyond tolerance" : "");
-  for (const std::string& part : {special_text(metrics), size_text(metrics)}) {
-    if (!part.empty()) text += ", " + part;
-  }
-  return text;
+  const std::string count =
+      fmt::format("{} of {}{}",
+                  format_count(is_partly_within ? metrics.n_beyond : metrics.n_diff),
+                  format_count(metrics.elements, "element"),
+                  is_partly_within ? " beyond tolerance" : "");
+  return joined({count, special_text(metrics), size_text(metrics)}, ", ");
 }
 
 std::string amount_text(const comparators::NamedTensorDifference& tensor) {
@@ -397,12 +395,13 @@ std::string amount_text(const comparators::TensorComparison& tensor) {
     if (!note.empty()) return note;
     return is_mismatch ? "dtype, shape or layout differs" : "digests differ, size unknown";
   }
-  std::string text = amount_text(*tensor.metrics, tensor.outcome == TensorOutcome::kBeyond);
-  // What no size can say is said already.
-  if (!note.empty() && note != special_text(*tensor.metrics)) text += ", " + note;
-  if (const std::string needed = needed_text(tensor); !needed.empty()) text += ", " + needed;
-  if (const std::string slice = slice_text(tensor); !slice.empty()) text += ", in " + slice;
-  return text;
+  const std::string slice = slice_text(tensor);
+  return joined({amount_text(*tensor.metrics, tensor.outcome == TensorOutcome::kBeyond),
+                 // What no size can say is said already.
+                 note == special_text(*tensor.metrics) ? "" : note,
+                 needed_text(tensor),
+                 slice.empty() ? "" : "in " + slice},
+                ", ");
 }
 
 const comparators::TensorComparison* leading_output(const OpDivergence& op) noexcept {
@@ -463,8 +462,7 @@ std::string restored_text(const comparators::RestoredState& state) {
     parts.push_back(
         fmt::format("{} of {} differ", format_count(state.differing), format_count(state.items)));
   }
-  std::erase(parts, "");
-  return parts.empty() ? text : fmt::format("{}: {}", text, fmt::join(parts, ", "));
+  return joined({text, joined(parts, ", ")}, ": ");
 }
 
 namespace {
@@ -574,13 +572,12 @@ std::string data_text(const Report& report) {
   return joined(report.data, "; ", [&](const comparators::DataComparison& loader) {
     // Of several only those that say something.
     if (!equal && loader.verdict == DataVerdict::kEqual) return std::string();
-    return fmt::format(
-        "{}: {}{}{}{}",
-        loader.loader,
-        loader.what,
-        equal && report.coverage.diverged != 0 ? ": it is the computation that differs" : "",
-        loader.mend.empty() ? "" : "; ",
-        loader.mend);
+    const bool computed = equal && report.coverage.diverged != 0;
+    const std::string what = fmt::format("{}: {}{}",
+                                         loader.loader,
+                                         loader.what,
+                                         computed ? ": it is the computation that differs" : "");
+    return joined({what, loader.mend}, "; ");
   });
 }
 
@@ -629,9 +626,7 @@ std::string drawn_text(const Report& report) {
 std::string random_text(const Report& report) {
   const bool agrees = report.status == Status::kReproducible || report.status == Status::kPartial;
   if (!agrees || report.runs.empty()) return {};
-  const std::string drawn = drawn_text(report);
-  const std::string pinned = pinned_text(report);
-  return drawn + (drawn.empty() || pinned.empty() ? "" : "; ") + pinned;
+  return joined({drawn_text(report), pinned_text(report)}, "; ");
 }
 
 std::string ranks_text(const Report& report) {
@@ -639,28 +634,24 @@ std::string ranks_text(const Report& report) {
   const auto& parting = report.rank_divergences;
   if (report.ranks.size() < 2) return {};
   const std::string* of = rank_of_several(report);
-  std::string compared =
-      fmt::format("{} compared{}",
-                  report.ranks.size(),
-                  of == nullptr ? "" : fmt::format("; what else is said is of rank {}", *of));
-  if (parting.empty()) return compared;
-  std::string text;
-  for (const auto& first : std::span(parting).first(std::min(parting.size(), kMost))) {
-    text += fmt::format("{} rank {} parts at {}",
-                        text.empty() ? ";" : ",",
-                        first.rank,
-                        comparators::op_text(first.op));
-  }
-  if (parting.size() > kMost) text += fmt::format(", and {} more", parting.size() - kMost);
+  const auto shown = std::span(parting).first(std::min(parting.size(), kMost));
+  std::string parts = joined(shown, ", ", [](const comparators::RankDivergence& first) {
+    return fmt::format("rank {} parts at {}", first.rank, comparators::op_text(first.op));
+  });
+  if (parting.size() > kMost) parts += fmt::format(", and {} more", parting.size() - kMost);
   const std::size_t alike = report.ranks.size() - parting.size();
-  return compared + text +
-         (alike == 0 ? "" : fmt::format("; {} {} not", alike, alike == 1 ? "does" : "do"));
+  const bool is_said = parting.empty() || alike == 0;
+  return joined({fmt::format("{} compared", report.ranks.size()),
+                 of == nullptr ? "" : "what else is said is of rank " + *of,
+                 parts,
+                 is_said ? "" : fmt::format("{} {} not", alike, alike == 1 ? "does" : "do")},
+                "; ");
 }
 
 std::string checkpoint_text(const comparators::ResumeSummary& resume) {
-  std::string text = resume.saved.empty() ? "" : "saved at " + resume.saved;
-  if (resume.loaded.empty()) return text;
-  return text + (text.empty() ? "" : ", ") + "loaded at " + resume.loaded;
+  return joined({resume.saved.empty() ? "" : "saved at " + resume.saved,
+                 resume.loaded.empty() ? "" : "loaded at " + resume.loaded},
+                ", ");
 }
 
 Line verdict_line(const Report& report) {
