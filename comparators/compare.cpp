@@ -8,6 +8,7 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <optional>
 #include <set>
@@ -15,12 +16,9 @@
 #include <utility>
 #include <vector>
 
-#include "comparators/align/hidden_steps.h"
 #include "comparators/align/pairing.h"
 #include "comparators/cause/differences.h"
 #include "comparators/cause/observations.h"
-#include "comparators/cause/spread.h"
-#include "comparators/data/data_compare.h"
 #include "comparators/data/data_order.h"
 #include "comparators/judge/rule_book.h"
 #include "comparators/judge/tensor_judge.h"
@@ -87,9 +85,9 @@ std::optional<PairingOptions> pairing_options_of(const core::RunManifest& baseli
   options.mode = spec.align;
   options.map = &spec.map;
   // At `top` there may be nested calls as well: of classes of tensors.
-  options.top_of_baseline = options.top_of_candidate =
+  options.baseline.top_only = options.candidate.top_only =
       (here == "all" && there == "top") || (here == "top" && there == "all");
-  if (here == there || options.top_of_baseline) return options;
+  if (here == there || options.baseline.top_only) return options;
   return std::nullopt;
 }
 
@@ -402,10 +400,9 @@ class Comparison {
     pairing_options_ =
         pairing_options_of(baseline_.manifest(), candidate_.manifest(), options_.spec);
     if (pairing_options_) return !options_.spec.resume || meets();
-    refuse(fmt::format("recorded at other depths: baseline \"{}\", candidate \"{}\"",
-                       baseline_.manifest().trace.depth,
-                       candidate_.manifest().trace.depth));
-    return false;
+    return refuse(fmt::format("recorded at other depths: baseline \"{}\", candidate \"{}\"",
+                              baseline_.manifest().trace.depth,
+                              candidate_.manifest().trace.depth));
   }
 
   /// What collectives gave stands elsewhere where nobody waited for them, and what workers did has
@@ -415,16 +412,14 @@ class Comparison {
       return core::environment_fact(dump.manifest(), fact) != nullptr;
     };
     if (has(baseline_, core::kWorkers) != has(candidate_, core::kWorkers)) {
-      refuse(
-          "what workers of data loaders did was recorded in one of the runs, and not in the other");
-      verdict_.mend = "record both with --workers, or both without";
-      return false;
+      return refuse(
+          "what workers of data loaders did was recorded in one of the runs, and not in the other",
+          "record both with --workers, or both without");
     }
     const bool differ = has(baseline_, core::kNoSync) != has(candidate_, core::kNoSync);
     if (!differ || !has(baseline_, core::kRanks)) return true;
-    refuse("collectives were waited for in one of the runs, and not in the other");
-    verdict_.mend = "record both with --no-sync, or both without";
-    return false;
+    return refuse("collectives were waited for in one of the runs, and not in the other",
+                  "record both with --no-sync, or both without");
   }
 
   /// Whether the candidate goes on from a checkpoint of the baseline.
@@ -436,14 +431,10 @@ class Comparison {
       count_as_missing();
       return false;
     }
-    if (!point.obstacle.empty()) {
-      refuse(std::move(point.obstacle));
-      verdict_.mend = std::move(point.mend);
-      return false;
-    }
-    pairing_options_->baseline_from = point.summary.baseline_op;
-    pairing_options_->candidate_from = point.summary.candidate_op;
-    pairing_options_->steps_before = point.steps_before;
+    if (!point.obstacle.empty()) return refuse(std::move(point.obstacle), std::move(point.mend));
+    pairing_options_->baseline.from = point.summary.baseline_op;
+    pairing_options_->candidate.from = point.summary.candidate_op;
+    pairing_options_->candidate.steps_before = point.steps_before;
     report_.resume = std::move(point.summary);
     return true;
   }
@@ -455,17 +446,14 @@ class Comparison {
     const auto others =
         configs::differences(noise.subject, configs::noise_subject(baseline_.manifest()));
     if (!others.empty()) {
-      refuse(
-          fmt::format("{} was not made of the baseline: {}", noise.file, fmt::join(others, ", ")));
-      verdict_.mend = "calibrate with the configuration of the baseline";
-    } else if (noise.runs < configs::kFewestNoiseRuns) {
-      refuse(fmt::format(
-          "{} was made of {}, which is no floor", noise.file, counted(noise.runs, "run")));
-      verdict_.mend = fmt::format("calibrate with -n {} or more", configs::kFewestNoiseRuns);
-    } else {
-      return true;
+      return refuse(
+          fmt::format("{} was not made of the baseline: {}", noise.file, fmt::join(others, ", ")),
+          "calibrate with the configuration of the baseline");
     }
-    return false;
+    if (noise.runs >= configs::kFewestNoiseRuns) return true;
+    return refuse(
+        fmt::format("{} was made of {}, which is no floor", noise.file, counted(noise.runs, "run")),
+        fmt::format("calibrate with -n {} or more", configs::kFewestNoiseRuns));
   }
 
   /// What is held against the float64 run has to be its like.
@@ -488,11 +476,10 @@ class Comparison {
       why = align_fp64(*options);
     }
     if (why.empty()) return true;
-    refuse(fmt::format("{} is not the baseline in float64: {}", options_.fp64->location(), why));
-    verdict_.mend =
+    return refuse(
+        fmt::format("{} is not the baseline in float64: {}", options_.fp64->location(), why),
         "record it with the configuration of the baseline: `repro-check record -c "
-        "config.json --set /dtype=float64 --set /dump/level=tensor -o fp64`";
-    return false;
+        "config.json --set /dtype=float64 --set /dump/level=tensor -o fp64`");
   }
 
   /// Why it cannot be aligned, or nothing.
@@ -506,9 +493,13 @@ class Comparison {
     return fp64_->matched() == 0 ? "it has no operator of the baseline" : std::string();
   }
 
-  void refuse(std::string sentence) {
+  /// @param mend  empty = the usual
+  /// @return false
+  bool refuse(std::string sentence, std::string mend = {}) {
     verdict_.incomparable.push_back(std::move(sentence));
+    verdict_.mend = std::move(mend);
     count_as_missing();
+    return false;
   }
 
   void count_as_missing() {
@@ -591,12 +582,12 @@ class Comparison {
     PairingOptions pairing_options = *pairing_options_;
     pairing_options.pace = &pace;
     if (worlds_ != nullptr) {
-      pairing_options.baseline_only = &worlds_->baseline;
-      pairing_options.candidate_only = &worlds_->candidate;
+      pairing_options.baseline.only = &worlds_->baseline;
+      pairing_options.candidate.only = &worlds_->candidate;
     }
     damage_in([&] {  // pairing will say so
-      pairing_options.baseline_without = operators_of_hidden_steps(baseline_, candidate_);
-      pairing_options.candidate_without = operators_of_hidden_steps(candidate_, baseline_);
+      pairing_options.baseline.without = operators_of_hidden_steps(baseline_, candidate_);
+      pairing_options.candidate.without = operators_of_hidden_steps(candidate_, baseline_);
     });
     look_for_renames(pairing_options);
     if (!options_.spec.resume) {  // else they are of the first step of each
@@ -622,18 +613,17 @@ class Comparison {
     pace.finish();
     const bool both = !pairing_.baseline.ranks.empty() && !pairing_.candidate.ranks.empty();
     if (both && pairing_.baseline.ranks != pairing_.candidate.ranks) {
-      refuse(fmt::format("rank sets differ: {} against {}",
-                         ranks_text(pairing_.baseline.ranks),
-                         ranks_text(pairing_.candidate.ranks)));
-      return false;
+      return refuse(fmt::format("rank sets differ: {} against {}",
+                                ranks_text(pairing_.baseline.ranks),
+                                ranks_text(pairing_.candidate.ranks)));
     }
     report_.alignment = pairing_.summary;
     report_.alignment.reordered = pairing_.moved.size();
     report_.alignment.left_out_baseline = pairing_.baseline.nested_left_out;
     report_.alignment.left_out_candidate = pairing_.candidate.nested_left_out;
     append(rename_notes(renames_), report_.warnings);
-    note_hidden_steps("baseline", pairing_options.baseline_without.size());
-    note_hidden_steps("candidate", pairing_options.candidate_without.size());
+    note_hidden_steps("baseline", pairing_options.baseline.without.size());
+    note_hidden_steps("candidate", pairing_options.candidate.without.size());
     report_.name_map = map_use(options_.spec.map, pairing_, renamed_tensors);
     report_.coverage.baseline_ops = pairing_.baseline.completion.size();
     report_.coverage.candidate_ops = pairing_.candidate.completion.size();
@@ -704,18 +694,22 @@ core::ExitCode exit_code_of(const Report& report) noexcept {
 
 namespace {
 
-/// A dump as it is, for what looks at some of its records in another way.
-class SeenSource : public core::DumpSource {
+/// The first records of a dump, as `see` gives them.
+class SeenSource final : public core::DumpSource {
  public:
-  explicit SeenSource(const core::DumpSource& dump) : dump_(dump) {}
+  using See = std::function<core::OpRecord(std::uint64_t index)>;
+
+  /// @param dump  borrowed
+  SeenSource(const core::DumpSource& dump, std::uint64_t count, See see)
+      : dump_(dump), count_(count), see_(std::move(see)) {}
 
   [[nodiscard]] const std::string& location() const override { return dump_.location(); }
   [[nodiscard]] const core::RunManifest& manifest() const override { return dump_.manifest(); }
-  [[nodiscard]] std::uint64_t op_count() const override { return dump_.op_count(); }
+  [[nodiscard]] std::uint64_t op_count() const override { return count_; }
   [[nodiscard]] core::OpRecord op_head(std::uint64_t index) const override {
     return dump_.op_head(index);
   }
-  [[nodiscard]] core::OpRecord op(std::uint64_t index) const override { return dump_.op(index); }
+  [[nodiscard]] core::OpRecord op(std::uint64_t index) const override { return see_(index); }
   [[nodiscard]] bool has_content(const core::ContentKey& key) const override {
     return dump_.has_content(key);
   }
@@ -738,15 +732,13 @@ class SeenSource : public core::DumpSource {
 
  private:
   const core::DumpSource& dump_;
+  std::uint64_t count_;
+  See see_;
 };
 
-class WholeParameters final : public SeenSource {
- public:
-  using SeenSource::SeenSource;
-  [[nodiscard]] core::OpRecord op(std::uint64_t index) const override {
-    return whole_parameters(SeenSource::op(index));
-  }
-};
+SeenSource with_whole_parameters(const core::DumpSource& dump) {
+  return {dump, dump.op_count(), [&dump](std::uint64_t i) { return whole_parameters(dump.op(i)); }};
+}
 
 /// What made a loss was not compared: that nothing before it differs proves nothing.
 void explain_losses(Report& report) {
@@ -771,8 +763,8 @@ Report compare_worlds(const core::DumpSource& baseline,
                       const core::DumpSource& candidate,
                       const CompareOptions& options,
                       CommonOfWorlds common) {
-  const WholeParameters here(baseline);
-  const WholeParameters there(candidate);
+  const SeenSource here = with_whole_parameters(baseline);
+  const SeenSource there = with_whole_parameters(candidate);
   Report report = Comparison(here, there, options, &common).run();
   const bool equal = report.status == Status::kReproducible;
   if (equal) report.status = Status::kNotComparable;
@@ -817,27 +809,17 @@ struct Scope {
 };
 
 /// The first operators of a dump. Those that one side never left have no values on either: they
-/// are skipped, whatever the other side holds.
-class PrefixSource final : public SeenSource {
- public:
-  PrefixSource(const core::DumpSource& dump, const Scope& scope)
-      : SeenSource(dump), scope_(scope) {}
-
-  [[nodiscard]] std::uint64_t op_count() const override {
-    return std::min(SeenSource::op_count(), scope_.end);
-  }
-  [[nodiscard]] core::OpRecord op(std::uint64_t index) const override {
-    if (!scope_.unfinished.contains(index)) return SeenSource::op(index);
-    core::OpRecord record = op_head(index);
-    core::TensorRecord& output = record.tensors.emplace_back();
-    output.role = core::TensorRole::kOutput;
-    output.state = core::ContentState::kExcluded;
-    return record;
-  }
-
- private:
-  const Scope& scope_;
-};
+/// are skipped, whatever the other side holds. Both are borrowed.
+SeenSource prefix_of(const core::DumpSource& dump, const Scope& scope) {
+  return {dump, std::min(dump.op_count(), scope.end), [&](std::uint64_t index) {
+            if (!scope.unfinished.contains(index)) return dump.op(index);
+            core::OpRecord record = dump.op_head(index);
+            core::TensorRecord& output = record.tensors.emplace_back();
+            output.role = core::TensorRole::kOutput;
+            output.state = core::ContentState::kExcluded;
+            return record;
+          }};
+}
 
 Scope common_scope(const core::DumpSource& baseline, const core::DumpSource& candidate) {
   Scope scope;
@@ -878,7 +860,7 @@ Report compare_common_prefix(const core::DumpSource& baseline,
                              const core::DumpSource& candidate,
                              const CompareOptions& options) {
   const Scope scope = common_scope(baseline, candidate);
-  Report report = compare(PrefixSource(baseline, scope), PrefixSource(candidate, scope), options);
+  Report report = compare(prefix_of(baseline, scope), prefix_of(candidate, scope), options);
   mark(report.runs[0], baseline, report.warnings);
   mark(report.runs[1], candidate, report.warnings);
   if (report.status == Status::kReproducible) {

@@ -14,7 +14,7 @@
 #include "cmd/ranks/ranks_view.h"
 #include "cmd/render/html/html_page.h"
 #include "cmd/render/text.h"
-#include "comparators/ranks/rank_map.h"
+#include "comparators/ranks/rank_reads.h"
 #include "comparators/ranks/rank_roots.h"
 #include "comparators/ranks/ranks.h"
 

@@ -28,6 +28,7 @@
 #include "core/system/memory.h"
 #include "core/trace/op_record.h"
 #include "core/trace/program_records.h"
+#include "core/trace/run_manifest.h"
 
 namespace repro_check::comparators {
 core::Digest digest_of_name(std::string_view name) noexcept {
@@ -188,34 +189,15 @@ void keep_top(const Ops& parents, RecordKeys& keys) {
       std::erase_if(keys.completion, [&](std::uint32_t op) { return parents[op] != kUnmatched; });
 }
 
-/// What of one side is looked at.
-struct SideOptions {
-  bool top_only = false;           ///< leave out the calls that another one encloses
-  std::uint64_t from = 0;          ///< the first op index
-  std::uint32_t steps_before = 0;  ///< by which its steps are counted on
-  const std::vector<std::uint64_t>* only = nullptr;  ///< op indices, ascending; null = all
-  std::span<const std::uint64_t> without = {};       ///< likewise; none of these
-};
-
 /// Whether a record is no operator to pair.
-class LeftOut {
- public:
-  explicit LeftOut(const SideOptions& side)
-      : from_(side.from), only_(side.only), without_(side.without) {}
-
-  bool operator()(const core::OpRecord& head) {
-    return head.index < from_ ||
-           (only_ != nullptr && !std::ranges::binary_search(*only_, head.index)) ||
-           std::ranges::binary_search(without_, head.index) ||
-           of_checkpoint_.of(head.op, [&] { return core::is_of_checkpoint(*head.op); });
-  }
-
- private:
-  std::uint64_t from_;
-  const std::vector<std::uint64_t>* only_;
-  std::span<const std::uint64_t> without_;
-  ObjectMemo<core::OperatorInfo, bool> of_checkpoint_;
-};
+bool is_left_out(const core::OpRecord& head,
+                 const SideOptions& side,
+                 ObjectMemo<core::OperatorInfo, bool>& of_checkpoint) {
+  return head.index < side.from ||
+         (side.only != nullptr && !std::ranges::binary_search(*side.only, head.index)) ||
+         std::ranges::binary_search(side.without, head.index) ||
+         of_checkpoint.of(head.op, [&] { return core::is_of_checkpoint(*head.op); });
+}
 
 void expect_sound(const core::DumpSource& source, const core::OpRecord& head, std::uint64_t index) {
   const bool has_sound_parent = head.parent < static_cast<std::int64_t>(index);
@@ -267,7 +249,7 @@ SideRecords read_side(const core::DumpSource& source,
   Ops parents;
   Ops depths;
   Ops& visible = side.kept.visible_of;
-  LeftOut is_left_out(options);
+  ObjectMemo<core::OperatorInfo, bool> of_checkpoint;
   side.kept.keys.reserve(count);
   side.streams.reserve(count);
   for (std::uint64_t i = 0; i < count; ++i) {
@@ -275,7 +257,7 @@ SideRecords read_side(const core::DumpSource& source,
     const auto op = static_cast<std::uint32_t>(i);
     expect_sound(source, head, i);
     bool renamed = false;
-    const bool left_out = is_left_out(head);
+    const bool left_out = is_left_out(head, options, of_checkpoint);
     head.step += options.steps_before;
     side.kept.keys.push_back(left_out ? keys.number_of_none() : keys.number_of(head, renamed));
     if (visible.empty() && (left_out || (options.top_only && head.parent >= 0))) {
@@ -539,20 +521,8 @@ void align_all(const core::DumpSource& baseline,
       [&](const core::DumpSource& source, const SideOptions& side, const NameRewriter& names) {
         return read_side(source, side, names, pairing.rewritten, options.pace, known);
       };
-  SideRecords here = read(baseline,
-                          {options.top_of_baseline,
-                           options.baseline_from,
-                           0,
-                           options.baseline_only,
-                           options.baseline_without},
-                          as_they_are);
-  SideRecords there = read(candidate,
-                           {options.top_of_candidate,
-                            options.candidate_from,
-                            options.steps_before,
-                            options.candidate_only,
-                            options.candidate_without},
-                           pairing.names);
+  SideRecords here = read(baseline, options.baseline, as_they_are);
+  SideRecords there = read(candidate, options.candidate, pairing.names);
   pairing.distinct_keys = known.size();
   known = {};
   pairing.baseline = std::move(here.kept);
@@ -560,7 +530,7 @@ void align_all(const core::DumpSource& baseline,
   pairing.candidate_of.assign(pairing.baseline.keys.size(), kUnmatched);
   pairing.baseline_of.assign(pairing.candidate.keys.size(), kUnmatched);
   pairing.how.assign(pairing.baseline.keys.size(), MatchedBy::kNone);
-  pairing.steps_before = options.steps_before;
+  pairing.steps_before = options.candidate.steps_before;
   align_streams(baseline, candidate, here, there, pairing);
 }
 
@@ -590,7 +560,42 @@ void pair_returned(const core::DumpSource& baseline,
   }
 }
 
+/// For the record of each optimizer's step the operators of phase optimizer that were called since
+/// the backward pass, or since the step before it.
+std::vector<std::vector<std::uint64_t>> operators_before_steps(const core::DumpSource& dump) {
+  std::vector<std::vector<std::uint64_t>> steps;
+  std::vector<std::uint64_t> since;
+  for (std::uint64_t op = 0; op < dump.op_count(); ++op) {
+    const core::OpRecord head = dump.op_head(op);
+    if (core::is_named_values(head)) {
+      if (head.op->name == core::kStepRecord) steps.push_back(std::exchange(since, {}));
+    } else if (head.phase == core::Phase::kOptimizer) {
+      since.push_back(op);
+    } else {
+      since.clear();
+    }
+  }
+  return steps;
+}
+
 }  // namespace
+
+std::vector<std::uint64_t> operators_of_hidden_steps(const core::DumpSource& dump,
+                                                     const core::DumpSource& other) {
+  std::vector<std::uint64_t> hidden;
+  const std::string& here = dump.manifest().trace.optimizer;
+  const std::string& there = other.manifest().trace.optimizer;
+  if (here.empty() || here == core::kOptimizerState || there != core::kOptimizerState)
+    return hidden;
+  const auto all = operators_before_steps(dump);
+  const auto some = operators_before_steps(other);
+  for (std::size_t step = 0; step < std::min(all.size(), some.size()); ++step) {
+    const std::size_t both = std::min(all[step].size(), some[step].size());
+    hidden.insert(
+        hidden.end(), all[step].begin() + static_cast<std::ptrdiff_t>(both), all[step].end());
+  }
+  return hidden;
+}
 
 bool bit_equal(const core::OpRecord& baseline, const core::OpRecord& candidate) {
   return baseline.generator == candidate.generator &&

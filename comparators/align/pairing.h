@@ -66,35 +66,37 @@ struct Pairing {
   std::vector<std::uint64_t> rewritten;  ///< per entry of the map, records of the candidate
   std::uint64_t matched = 0;             ///< operators; returned values are none
   AlignmentSummary summary;              ///< but for what was left over
-  std::uint32_t steps_before = 0;        ///< as the options say
+  std::uint32_t steps_before = 0;        ///< of the candidate, as the options say
 
   void match(std::uint32_t baseline_op, std::uint32_t candidate_op, MatchedBy by);
 
   std::vector<OpPair> returned;  ///< what the calls returned, by rank and step
 };
 
+/// What of one side is looked at.
+struct SideOptions {
+  /// Leave out the calls that another one encloses: of the two recordings one is of depth `all`,
+  /// the other of `top`.
+  bool top_only = false;
+  /// The first op index: of a resumed run and the one that made its checkpoint, where the part
+  /// begins that both have.
+  std::uint64_t from = 0;
+  std::uint32_t steps_before = 0;  ///< by which its steps are counted on
+  /// Op indices, ascending; null = every record. Borrowed for the call.
+  const std::vector<std::uint64_t>* only = nullptr;
+  std::vector<std::uint64_t> without = {};  ///< likewise; none of these
+};
+
 struct PairingOptions {
   configs::AlignMode mode = configs::AlignMode::kKeyed;
-  /// Leave out nested calls of that side: of the two recordings one is of depth `all`, the other of
-  /// `top`.
-  bool top_of_baseline = false;
-  bool top_of_candidate = false;
+  SideOptions baseline = {};
+  SideOptions candidate = {};  ///< its steps are counted on by those that the baseline had made
   /// Names of the candidate that are the baseline's in other words; null = none. Borrowed for as
   /// long as the pairing is used.
   const configs::NameMap* map = nullptr;
   const ModuleRenames* renames = nullptr;  ///< beside the map, in the same way
   bool without_modules = false;            ///< the module of a call does not count
-  /// Of a resumed run and the one that made its checkpoint: where the part begins that both have.
-  std::uint64_t baseline_from = 0;  ///< op index
-  std::uint64_t candidate_from = 0;
-  std::uint32_t steps_before = 0;  ///< of the baseline, by which the candidate's are counted on
-  /// All that is looked at, op indices ascending; null = every record. Borrowed for the call.
-  const std::vector<std::uint64_t>* baseline_only = nullptr;
-  const std::vector<std::uint64_t>* candidate_only = nullptr;
-  /// What is not looked at, op indices ascending.
-  std::vector<std::uint64_t> baseline_without = {};
-  std::vector<std::uint64_t> candidate_without = {};
-  Pace* pace = nullptr;  ///< is told every record of both sides; null = nobody is
+  Pace* pace = nullptr;                    ///< is told every record of both sides; may be null
 };
 
 /// Interns the keys of both dumps and aligns them, each (rank, lane) as a stream of its own. Work
@@ -104,6 +106,15 @@ struct PairingOptions {
 Pairing pair_records(const core::DumpSource& baseline,
                      const core::DumpSource& candidate,
                      const PairingOptions& options = {});
+
+/// Of two recordings of one program, of which one has the operators of optimizers' steps
+/// (core::TraceSummary::optimizer) and the other what the steps left: the op indices of the former
+/// that are such operators, ascending. What stands between a backward pass and a step is in both,
+/// so that of the operators before the record of a step those count that are more than in the
+/// other. Empty where both were recorded alike.
+/// @throws core::Error{kDumpDamaged} when a record cannot be read
+std::vector<std::uint64_t> operators_of_hidden_steps(const core::DumpSource& dump,
+                                                     const core::DumpSource& other);
 
 /// Names as producers of what a record reads the calls that enclose them, where nested calls are
 /// left out, and none where what made it is before the part that is compared.

@@ -8,9 +8,11 @@
 #include <string>
 #include <vector>
 
+#include "comparators/report/report.h"
 #include "core/digest/digest.h"
 #include "core/trace/dump.h"
 #include "core/trace/op_record.h"
+#include "core/trace/program_records.h"
 
 namespace repro_check::comparators {
 
@@ -59,11 +61,11 @@ using DataOrder = std::map<std::int64_t, DataLoaderTrace>;
 /// Reads what the loaders of a program hand out, of its records in their order.
 class DataOrderReader {
  public:
-  /// @param dump  borrowed
-  explicit DataOrderReader(const core::DumpSource& dump) : dump_(dump) {}
-
-  /// @param index  of `head` in the dump
-  void see(std::uint64_t index, const core::OpRecord& head);
+  /// Whether it takes more of a record than its head.
+  static bool is_read(const core::OpHead& head) {
+    return head.op->name == core::kOrderRecord || head.op->name == core::kBatchRecord;
+  }
+  void see(const core::OpRecord& record);
   DataOrder finish();
 
  private:
@@ -85,7 +87,6 @@ class DataOrderReader {
   DataEpoch& epoch_of(std::int64_t loader, std::size_t epoch);
   void close(std::int64_t loader);
 
-  const core::DumpSource& dump_;
   DataOrder loaders_;
   std::map<std::int64_t, Open> open_;
   std::map<std::uint32_t, Ordered> ordered_;  ///< by lane
@@ -107,5 +108,8 @@ std::vector<DataFinding> data_findings(const DataOrder& order);
 
 /// `train.py:40`, or the loader's number.
 std::string loader_text(std::int64_t number, const DataLoaderTrace& loader);
+
+/// Loaders of two runs by their number; those that one of them lacks are left out.
+std::vector<DataComparison> compare_data(const DataOrder& baseline, const DataOrder& candidate);
 
 }  // namespace repro_check::comparators

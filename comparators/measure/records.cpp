@@ -113,6 +113,29 @@ const TensorRecord* find_tensor(const core::OpRecord& record,
   return nullptr;
 }
 
+core::OpRecord with_values(const core::OpRecord& record, std::span<const std::size_t> places) {
+  core::OpRecord reduced{static_cast<const core::OpHead&>(record)};
+  const auto copy = [&](Value value) {
+    auto* held = std::get_if<core::TensorSlot>(&value.data);
+    if (held == nullptr || held->index >= record.tensors.size()) return value;
+    std::size_t slot = held->index;
+    held->index = static_cast<std::uint32_t>(reduced.tensors.size());
+    const std::string part = record.tensors[slot].slot + ".";
+    do {  // the parts of a tensor follow it
+      reduced.tensors.push_back(record.tensors[slot++]);
+    } while (slot < record.tensors.size() && record.tensors[slot].slot.starts_with(part));
+    return value;
+  };
+  for (const std::size_t place : places) {
+    const core::Argument& argument = record.arguments[place];
+    reduced.arguments.push_back({argument.name, copy(argument.value)});
+  }
+  for (const std::size_t place : places) {
+    if (place < record.results.size()) reduced.results.push_back(copy(record.results[place]));
+  }
+  return reduced;
+}
+
 const TensorRecord* whole_of(const core::OpRecord& record, const TensorRecord& part) {
   const std::size_t dot = part.slot.rfind('.');
   if (dot == std::string::npos) return nullptr;

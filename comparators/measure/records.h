@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -68,6 +70,10 @@ std::vector<const core::TensorRecord*> tensors_of(const core::OpRecord& record,
 const core::TensorRecord* find_tensor(const core::OpRecord& record,
                                       core::TensorRole role,
                                       std::string_view slot);
+
+/// A record of named values with some of them alone, in this order, and with their tensors.
+/// @param places  among its arguments
+core::OpRecord with_values(const core::OpRecord& record, std::span<const std::size_t> places);
 
 /// The tensor that `part` is a part of: `0` of `0.scales`. Null where it is none.
 const core::TensorRecord* whole_of(const core::OpRecord& record, const core::TensorRecord& part);

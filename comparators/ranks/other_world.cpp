@@ -7,9 +7,9 @@
 #include <cstddef>
 #include <map>
 #include <optional>
-#include <utility>
 #include <variant>
 
+#include "comparators/measure/records.h"
 #include "comparators/ranks/rank_roots.h"
 #include "comparators/ranks/ranks.h"
 #include "comparators/report/report.h"
@@ -145,27 +145,11 @@ CommonOfWorlds common_of_worlds(const core::DumpSource& baseline,
 
 core::OpRecord whole_parameters(core::OpRecord record) {
   if (!record.op || record.op->name != core::kReplicaRecord) return record;
-  core::OpRecord kept = record;
-  kept.arguments.clear();
-  kept.results.clear();
-  kept.tensors.clear();
-  const auto keep = [&](const core::Value& value) {
-    const auto* slot = std::get_if<core::TensorSlot>(&value.data);
-    if (slot == nullptr || slot->index >= record.tensors.size()) return value;
-    kept.tensors.push_back(record.tensors[slot->index]);
-    return core::Value{core::TensorSlot{static_cast<std::uint32_t>(kept.tensors.size() - 1)}};
-  };
   std::vector<std::size_t> places;
   for (std::size_t i = 0; i < record.arguments.size(); ++i) {
-    const core::Argument& argument = record.arguments[i];
-    if (!is_whole_parameter(record, argument)) continue;
-    kept.arguments.push_back({argument.name, keep(argument.value)});
-    places.push_back(i);
+    if (is_whole_parameter(record, record.arguments[i])) places.push_back(i);
   }
-  for (const std::size_t i : places) {
-    if (i < record.results.size()) kept.results.push_back(keep(record.results[i]));
-  }
-  return kept;
+  return with_values(record, places);
 }
 
 }  // namespace repro_check::comparators

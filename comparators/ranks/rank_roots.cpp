@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comparators/ranks/rank_roots.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
-#include <functional>
 #include <limits>
 #include <map>
 #include <set>
@@ -13,7 +14,7 @@
 #include <utility>
 #include <variant>
 
-#include "comparators/ranks/activations.h"
+#include "comparators/report/report.h"
 #include "core/trace/program_records.h"
 #include "core/trace/run_manifest.h"
 
@@ -160,6 +161,52 @@ Of& at_step(std::vector<Of>& list, std::uint32_t step) {
   if (list.empty() || list.back().step != step) list.emplace_back().step = step;
   return list.back();
 }
+
+/// `enters layers.0.up (train.py:31), backward`
+std::string name_of(const core::OpRecord& record, std::string_view way) {
+  std::string name(way);
+  if (record.site && !record.site->module_path.empty()) name += " " + record.site->module_path;
+  if (const std::string line = line_text(record); !line.empty()) {
+    name += fmt::format(" ({})", line);
+  }
+  if (record.phase == core::Phase::kBackward) name += ", backward";
+  return name;
+}
+
+/// A value that goes into a tensor which lies on several ranks, or comes out of one.
+struct Crossing {
+  std::string part;  ///< `|0,1`, the ranks that hold the same; of one that holds its part alone
+                     ///< which part that is: `@1:0/2`
+  ReplicaItem item;  ///< by the way it goes, its module, its line, and how often that was before
+};
+
+/// Names what crosses in a step alike on all ranks. Records of one rank, in their order.
+class CrossingReader {
+ public:
+  /// @param record  a core::kPlacedRecord
+  /// @param unread  counted up by tensors without a digest
+  std::vector<Crossing> read(const core::OpRecord& record, std::uint64_t& unread) {
+    if (std::exchange(step_, record.step) != record.step) seen_.clear();
+    std::vector<Crossing> crossings;
+    for (ReplicaItem& item : items_below(record, "", unread)) {
+      const std::string_view slot = item.name;
+      const std::size_t holders = slot.rfind(core::kHoldersMark);
+      const std::string_view placed = slot.substr(0, holders);
+      const std::size_t place = std::min(placed.find(core::kShardMark), placed.size());
+      const bool shared = slot.find(',', std::min(holders, slot.size())) != std::string_view::npos;
+      std::string part(shared ? slot.substr(holders) : placed.substr(place));
+      std::string name = name_of(record, placed.substr(0, place));
+      const std::size_t times = ++seen_[{part, name}];
+      if (times > 1) name += fmt::format(" #{}", times);
+      crossings.push_back({std::move(part), {std::move(name), item.digest, record.index}});
+    }
+    return crossings;
+  }
+
+ private:
+  std::uint32_t step_ = 0;
+  std::map<std::pair<std::string, std::string>, std::size_t> seen_;  ///< in this step, by part
+};
 
 /// Puts the records of one rank together, in order.
 class RankReader {
@@ -412,6 +459,25 @@ std::vector<StepInputs> InputReader::digests() const {
   return digests;
 }
 
+ReplicaItems crossings_of(const core::DumpSource& dump,
+                          std::uint64_t first,
+                          const std::string& part) {
+  ReplicaItems items;
+  CrossingReader reader;
+  std::uint64_t ignored = 0;
+  const std::uint32_t step = dump.op_head(first).step;
+  for (std::uint64_t i = first; i < dump.op_count(); ++i) {
+    const core::OpRecord head = dump.op_head(i);
+    if (head.step > step) break;
+    if (head.step == step && head.op->name == core::kPlacedRecord) {
+      for (Crossing& crossing : reader.read(dump.op(i), ignored)) {
+        if (crossing.part == part) items.push_back(std::move(crossing.item));
+      }
+    }
+  }
+  return items;
+}
+
 void ReplicaColumn::add(std::uint32_t step, const ReplicaRoot& root) {
   steps.push_back(step);
   digests.push_back(root.digest);
@@ -448,7 +514,7 @@ RankRoots read_rank(const core::DumpSource& dump,
                     SharedColumns& shared) {
   RankReader reader(replication);
   ExchangeReader exchanges(dump, rank);
-  DataOrderReader data(dump);
+  DataOrderReader data;
   core::OpRecord record;
   const auto whole = [&](std::uint64_t op) -> const core::OpRecord& {
     dump.read_op(op, record);
@@ -461,13 +527,13 @@ RankRoots read_rank(const core::DumpSource& dump,
     const auto exchange = exchanges.see(i, head);
     if (const auto given = exchanges.take_given()) reader.add_exchange(*given);
     if (exchange) reader.add_exchange(*exchange);
-    data.see(i, head);
+    data.see(DataOrderReader::is_read(head) ? whole(i) : head);
     if (name == core::kReplicaRecord) reader.add_replica(whole(i));
     if (name == core::kStepRecord) reader.add_step(whole(i));
     if (name == core::kClipRecord) reader.add_clipping(whole(i));
     if (name == core::kScalerRecord) reader.add_scale(whole(i));
     if (name == core::kPlacedRecord) reader.add_placed(whole(i));
-    if (name == core::kBatchRecord) reader.add_batch(whole(i));
+    if (name == core::kBatchRecord) reader.add_batch(record);
   }
   return reader.finish(exchanges, data.finish(), shared);
 }

@@ -202,6 +202,12 @@ class InputReader {
   std::map<std::uint32_t, std::string> read_;
 };
 
+/// All that crosses in the step of a record and that these ranks hold alike, in their order.
+/// @param first  op index of the first of that step
+ReplicaItems crossings_of(const core::DumpSource& dump,
+                          std::uint64_t first,
+                          const std::string& part);
+
 /// @throws core::Error{kDumpDamaged}
 RankRoots read_rank(const core::DumpSource& dump,
                     std::uint32_t rank,

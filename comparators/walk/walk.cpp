@@ -129,21 +129,10 @@ Metric number_of(const core::OpRecord* record, std::string_view name) {
   return value == nullptr ? std::nullopt : core::number_in(*record, *value);
 }
 
-std::vector<double> sketch_of(const core::OpRecord& record) {
-  std::vector<double> sums;
-  const core::Value* value = core::find_argument(record, core::kParameterSketch);
-  const auto* list = value == nullptr ? nullptr : std::get_if<core::ValueList>(&value->data);
-  if (list == nullptr) return sums;
-  for (const core::Value& item : list->items) {
-    if (const auto* sum = std::get_if<double>(&item.data)) sums.push_back(*sum);
-  }
-  return sums;
-}
-
 /// Empty where it is not known.
 Metric drift_of(const core::OpRecord& baseline, const core::OpRecord& candidate) {
-  const std::vector<double> from = sketch_of(baseline);
-  const std::vector<double> to = sketch_of(candidate);
+  const auto from = core::list_argument<double>(baseline, core::kParameterSketch);
+  const auto to = core::list_argument<double>(candidate, core::kParameterSketch);
   if (from.empty() || from.size() != to.size()) return std::nullopt;
   const auto bits = [](double sum) { return std::bit_cast<std::uint64_t>(sum); };
   if (std::ranges::equal(from, to, {}, bits, bits)) return 0;  // NaN included
@@ -640,36 +629,6 @@ bool same_paths(const OpRecord& left, const OpRecord& right) {
   return std::ranges::equal(left.arguments, right.arguments, {}, &Argument::name, &Argument::name);
 }
 
-/// The tensor in `slot` and its parts, which follow it.
-void copy_tensor(const OpRecord& from, std::size_t slot, OpRecord& into) {
-  if (slot >= from.tensors.size()) return;
-  const std::string part = from.tensors[slot].slot + ".";
-  do {
-    into.tensors.push_back(from.tensors[slot]);
-    ++slot;
-  } while (slot < from.tensors.size() && from.tensors[slot].slot.starts_with(part));
-}
-
-/// The record with the given paths alone, in their order.
-OpRecord with_paths(const OpRecord& record, const std::vector<std::string>& paths) {
-  OpRecord reduced = head_of(record);
-  const auto copy = [&](core::Value value) {
-    if (auto* slot = std::get_if<core::TensorSlot>(&value.data)) {
-      const std::size_t from = slot->index;
-      slot->index = static_cast<std::uint32_t>(reduced.tensors.size());
-      copy_tensor(record, from, reduced);
-    }
-    return value;
-  };
-  for (const std::string& path : paths) {
-    reduced.arguments.push_back({path, copy(record.arguments[place_of(record, path)].value)});
-  }
-  for (const std::string& path : paths) {
-    reduced.results.push_back(copy(record.results[place_of(record, path)]));
-  }
-  return reduced;
-}
-
 std::string made_by(const TensorRecord& tensor, const core::DumpSource& source) {
   if (tensor.producer >= 0 && static_cast<std::uint64_t>(tensor.producer) < source.op_count()) {
     return "made by " + op_text(source.op_head(static_cast<std::uint64_t>(tensor.producer)));
@@ -777,11 +736,15 @@ class ReturnedJudge {
     if (same_paths(from, to) || !is_whole(from) || !is_whole(to)) {
       return judge_op(call, context_.options, context_.judge);
     }
-    std::vector<std::string> common;
-    for (const Argument& argument : from.arguments) {
-      if (has_path(to, argument.name)) common.push_back(argument.name);
+    std::vector<std::size_t> here;
+    std::vector<std::size_t> there;
+    for (std::size_t place = 0; place < from.arguments.size(); ++place) {
+      const std::string& path = from.arguments[place].name;
+      if (!has_path(to, path)) continue;
+      here.push_back(place);
+      there.push_back(place_of(to, path));
     }
-    JudgedCall in_common{with_paths(from, common), with_paths(to, common)};
+    JudgedCall in_common{with_values(from, here), with_values(to, there)};
     judge_op(in_common, context_.options, context_.judge);
     call.findings = std::move(in_common.findings);
     add_one_sided(from, to, true, call.findings);
