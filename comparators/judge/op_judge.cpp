@@ -293,9 +293,6 @@ class OpComparison {
     }
     TensorComparison comparison =
         judge_.judge({b, c, baseline_, candidate_}, Depth::kValues, where("output", b), choice);
-    comparison.policy = *choice.text;
-    comparison.policy_kind = choice.policy->kind;
-    comparison.rule = choice.rule;
     if (comparison.outcome == TensorOutcome::kUncomparable) note_yardstick(choice);
     if (comparison.outcome == TensorOutcome::kBeyond && counts_in_whole(b, c, *choice.policy)) {
       comparison.outcome = TensorOutcome::kWithin;
@@ -305,8 +302,9 @@ class OpComparison {
     }
     tally(comparison);
     screen(*choice.policy, comparison);
-    if (comparison.outcome != TensorOutcome::kEqual)
-      found_.outputs.push_back(std::move(comparison));
+    if (comparison.outcome == TensorOutcome::kEqual) return;
+    note_choice(choice, comparison);
+    found_.outputs.push_back(std::move(comparison));
   }
 
   /// Whether a tensor is the scales or zero points of one that is judged by its values.
@@ -334,10 +332,15 @@ class OpComparison {
     comparison.candidate = c;
     comparison.outcome = outcome;
     comparison.note = std::move(why);
-    comparison.rule = choice.rule;
-    if (choice.text != nullptr) comparison.policy = *choice.text;
-    if (choice.policy != nullptr) comparison.policy_kind = choice.policy->kind;
+    note_choice(choice, comparison);
     return comparison;
+  }
+
+  static void note_choice(const Choice& choice, TensorComparison& comparison) {
+    comparison.rule = choice.rule;
+    if (choice.policy == nullptr) return;
+    comparison.policy = describe_policy(*choice.policy);
+    comparison.policy_kind = choice.policy->kind;
   }
 
   void note_yardstick(const Choice& choice) {

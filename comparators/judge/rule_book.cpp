@@ -43,6 +43,9 @@ using configs::Unmatched;
 
 constexpr std::size_t kMostRemembered = 16'384;
 
+constexpr configs::PolicySpec kIgnoring{.kind = configs::PolicyKind::kIgnore};
+constexpr configs::PolicySpec kBitForBit{.kind = configs::PolicyKind::kBitwise};
+
 bool takes_tensor(const MaybePattern& pattern, const RuleBook::Subject& subject) {
   return !pattern || pattern->matches(subject.slot) ||
          pattern->matches(fmt::format("{} {}", subject.role, subject.slot));
@@ -51,14 +54,7 @@ bool takes_tensor(const MaybePattern& pattern, const RuleBook::Subject& subject)
 }  // namespace
 
 RuleBook::RuleBook(const configs::CompareSpec& spec, const configs::NoiseFloors* noise)
-    : spec_(spec), noise_(noise), counts_(spec.rules.size()) {
-  ignore_.kind = configs::PolicyKind::kIgnore;
-  ignore_text_ = describe_policy(ignore_);
-  exact_.kind = configs::PolicyKind::kBitwise;
-  exact_text_ = describe_policy(exact_);
-  fallback_text_ = describe_policy(spec.policy);
-  for (const configs::Rule& rule : spec.rules) texts_.push_back(describe_policy(rule.policy));
-}
+    : spec_(spec), noise_(noise), counts_(spec.rules.size()) {}
 
 RuleBook::Choice RuleBook::choose_for_output(const core::OpRecord& record,
                                              const core::TensorRecord& output) {
@@ -73,30 +69,16 @@ RuleBook::Choice RuleBook::choose_for_input(const core::OpRecord& record,
   return is_packed_values(record, input) ? exactly(fallback()) : fallback();
 }
 
-RuleBook::Choice RuleBook::fallback() const noexcept {
-  return {&spec_.policy, std::nullopt, &fallback_text_};
-}
+RuleBook::Choice RuleBook::fallback() const noexcept { return {&spec_.policy, std::nullopt}; }
 
 RuleBook::Choice RuleBook::exactly(const Choice& choice) const noexcept {
-  return {.policy = &exact_,
-          .rule = choice.rule,
-          .text = &exact_text_,
-          .floor = nullptr,
-          .fp64 = nullptr,
-          .exact = true};
+  return {.policy = &kBitForBit, .rule = choice.rule, .exact = true};
 }
 
 RuleBook::Choice RuleBook::choice_of(std::optional<std::size_t> rule) const noexcept {
-  if (rule) return {&spec_.rules[*rule].policy, rule, &texts_[*rule]};
-  switch (spec_.unmatched) {
-    case Unmatched::kPolicy:
-      return fallback();
-    case Unmatched::kIgnore:
-      return {&ignore_, std::nullopt, &ignore_text_};
-    case Unmatched::kError:
-      break;
-  }
-  return {};
+  if (rule) return {&spec_.rules[*rule].policy, rule};
+  if (spec_.unmatched == Unmatched::kPolicy) return fallback();
+  return {spec_.unmatched == Unmatched::kIgnore ? &kIgnoring : nullptr, std::nullopt};
 }
 
 std::optional<std::size_t> RuleBook::first_match(const core::OpRecord& record,
@@ -186,7 +168,9 @@ std::vector<RuleUse> RuleBook::uses() const {
                                                     {"tensor", match.tensor},
                                                     {"dtype", match.dtype},
                                                     {"device", match.device}});
-    uses.push_back({patterns.empty() ? "everything" : patterns, texts_[i], counts_[i]});
+    uses.push_back({patterns.empty() ? "everything" : patterns,
+                    describe_policy(spec_.rules[i].policy),
+                    counts_[i]});
   }
   return uses;
 }

@@ -63,7 +63,6 @@ class RuleBook {
   struct Choice {
     const configs::PolicySpec* policy = nullptr;  ///< null: no rule matches, and that is an error
     std::optional<std::size_t> rule;              ///< index; empty: the policy for all others
-    const std::string* text = nullptr;            ///< the policy in words
     /// Under noise; null: nothing is known of how far runs are apart here.
     const configs::OutputFloor* floor = nullptr;
     /// Under fp64: the same output in float64, valid until the next choice; null: there is none.
@@ -139,12 +138,6 @@ class RuleBook {
   const configs::CompareSpec& spec_;
   const configs::NoiseFloors* noise_;
   Fp64Reference* fp64_ = nullptr;
-  configs::PolicySpec ignore_;
-  configs::PolicySpec exact_;
-  std::vector<std::string> texts_;  ///< of each rule
-  std::string fallback_text_;
-  std::string ignore_text_;
-  std::string exact_text_;
   std::vector<std::uint64_t> counts_;
   std::map<std::string, Maker, std::less<>> makers_;
   std::string key_;  ///< kept for its memory

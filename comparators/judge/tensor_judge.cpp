@@ -282,20 +282,15 @@ class TensorJudge::Work {
     return {pair.baseline, pair.candidate, choice_.exact ? kExactly : rule};
   }
 
-  struct Measure {
-    core::Dtype dtype = core::Dtype::kUnknown;  ///< both sides become it first
-    bool flush = false;                         ///< and lose their subnormals
-    ElementPolicy policy = {};
-    std::size_t samples = 0;
-  };
-  [[nodiscard]] Measure way_to_measure(const ContentKeys& pair) const {
+  /// How to measure a pair, without its contents: both sides become the dtype first.
+  [[nodiscard]] MeasureRequest request_of(const ContentKeys& pair) const {
     const configs::PolicySpec& policy = *choice_.policy;
     const core::Dtype from = pair.baseline.dtype;
     const core::Dtype to = pair.candidate.dtype;
     return {.dtype = from == to ? from : common_dtype(from, to, policy.kind).value(),
-            .flush = policy.flush_subnormals,
+            .shape = pair.baseline.shape,
             .policy = element_policy(policy, from, to),
-            .samples = of_.options_.max_samples};
+            .max_samples = of_.options_.max_samples};
   }
 
  private:
@@ -327,16 +322,17 @@ class TensorJudge::Work {
   }
 
   /// The same of one that may have to become another dtype first, or lose its subnormals.
-  std::unique_ptr<core::ContentParts> open(const Side& side, const Measure& how) {
+  std::unique_ptr<core::ContentParts> open(const Side& side, core::Dtype dtype) {
     const core::ContentKey& key = side.key;
-    if (key.dtype == how.dtype && !how.flush) return open(side.source, key);
+    const bool flushes = choice_.policy->flush_subnormals;
+    if (key.dtype == dtype && !flushes) return open(side.source, key);
     std::vector<std::byte> bytes;
     if (!side.source.has_content(key) ||
         !attempt(side.source, [&] { side.source.read_content(key, bytes); })) {
       return nullptr;
     }
-    if (how.flush) flush_subnormals(key.dtype, bytes);
-    return std::make_unique<core::MemoryParts>(converted({key.dtype, key.shape, bytes}, how.dtype));
+    if (flushes) flush_subnormals(key.dtype, bytes);
+    return std::make_unique<core::MemoryParts>(converted({key.dtype, key.shape, bytes}, dtype));
   }
 
   /// Whether `action` finds the content whole; what is damaged is noted.
@@ -374,24 +370,19 @@ class TensorJudge::Work {
   /// Empty where the bytes of a side are not there, or damaged.
   std::optional<PairMeasurement> measure_sides(const Side& left,
                                                const Side& right,
-                                               const Measure& how) {
+                                               const MeasureRequest& how) {
     OpenPair pair;
-    pair.baseline = open(left, how);
+    pair.baseline = open(left, how.dtype);
     if (!pair.baseline) return std::nullopt;
-    pair.candidate = open(right, how);
+    pair.candidate = open(right, how.dtype);
     if (!pair.candidate) return std::nullopt;
-    pair.found = of_.measurer_.measure({how.dtype,
-                                        left.key.shape,
-                                        pair.baseline.get(),
-                                        pair.candidate.get(),
-                                        how.policy,
-                                        how.samples});
+    pair.found = of_.measurer_.measure(pair.request(how));
     return verified(pair, left, right);
   }
 
   /// Of two dtypes, ULPs are those of the narrower, under every policy.
   void count_narrow_ulps(const ContentKeys& pair, PairMeasurement& found) {
-    Measure how = way_to_measure(pair);
+    MeasureRequest how = request_of(pair);
     const auto narrow =
         common_dtype(pair.baseline.dtype, pair.candidate.dtype, configs::PolicyKind::kUlp);
     const bool has_ulps = narrow && (core::is_floating(*narrow) || core::is_complex(*narrow));
@@ -416,7 +407,7 @@ class TensorJudge::Work {
     if (auto ready = of_.ahead_.extract(key_of(pair))) {
       found = verified(ready.mapped(), left, right);
     } else {
-      found = measure_sides(left, right, way_to_measure(pair));
+      found = measure_sides(left, right, request_of(pair));
     }
     if (!found) return std::nullopt;
     if (pair.baseline.dtype != pair.candidate.dtype) count_narrow_ulps(pair, *found);
@@ -467,9 +458,7 @@ class TensorJudge::Work {
                         dtype_and_shape(wide, pair.baseline.shape));
       return std::nullopt;
     }
-    Measure how;
-    how.dtype = wide;
-    how.flush = choice_.policy->flush_subnormals;
+    const MeasureRequest how{.dtype = wide, .shape = reference.shape};
     const core::ContentKey exact = reference.content_key();
     const Side from = side(exact, kFp64);
     const auto rmse = [&](const Side& other) -> std::optional<double> {
@@ -604,12 +593,11 @@ class TensorJudge::Work {
       return judge_unmeasured(Depth::kValues, comparison);
     }
     // The defaults of torch.testing.assert_close for quantised tensors are those of float32.
-    pair.found = of_.measurer_.measure({core::Dtype::kFloat64,
-                                        from.shape,
-                                        pair.baseline.get(),
-                                        pair.candidate.get(),
-                                        element_policy(*choice_.policy, core::Dtype::kFloat32),
-                                        of_.options_.max_samples});
+    pair.found = of_.measurer_.measure(
+        pair.request({.dtype = core::Dtype::kFloat64,
+                      .shape = from.shape,
+                      .policy = element_policy(*choice_.policy, core::Dtype::kFloat32),
+                      .max_samples = of_.options_.max_samples}));
     auto found = verified(pair, side(from, kBaseline), side(to, kCandidate));
     if (!found) return judge_unmeasured(Depth::kValues, comparison);
     TensorMetrics& m = found->metrics;
@@ -737,17 +725,10 @@ void TensorJudge::measure_ahead(const std::vector<Upcoming>& pairs) {
     } catch (const core::Error&) {
       continue;  // whoever judges it says so
     }
-    const Work::Measure how = work.way_to_measure(keys);
     const std::uint64_t bytes = core::content_size(next.baseline);
     if (pair.baseline->size() != bytes || pair.candidate->size() != bytes) continue;
-    OpenPair& kept = ahead_.emplace(key, std::move(pair)).first->second;
-    requests.push_back({how.dtype,
-                        next.baseline.shape,
-                        kept.baseline.get(),
-                        kept.candidate.get(),
-                        how.policy,
-                        how.samples});
-    opened.push_back(&kept);
+    requests.push_back(pair.request(work.request_of(keys)));
+    opened.push_back(&ahead_.emplace(key, std::move(pair)).first->second);
   }
   std::vector<PairMeasurement> found = measurer_.measure_each(requests);
   for (std::size_t i = 0; i < found.size(); ++i) opened[i]->found = std::move(found[i]);

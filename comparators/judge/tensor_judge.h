@@ -115,6 +115,12 @@ class TensorJudge {
     std::unique_ptr<core::ContentParts> baseline;
     std::unique_ptr<core::ContentParts> candidate;
     PairMeasurement found;
+
+    [[nodiscard]] MeasureRequest request(MeasureRequest how) const {
+      how.baseline = baseline.get();
+      how.candidate = candidate.get();
+      return how;
+    }
   };
   const core::DumpSource& baseline_;
   const core::DumpSource& candidate_;

@@ -81,10 +81,10 @@ struct PairMeasurement {
 /// Two contents of one dtype and of equally many bytes.
 struct MeasureRequest {
   core::Dtype dtype = core::Dtype::kUnknown;
-  std::vector<std::int64_t> shape;
+  std::vector<std::int64_t> shape = {};
   const core::ContentParts* baseline = nullptr;
   const core::ContentParts* candidate = nullptr;
-  ElementPolicy policy;
+  ElementPolicy policy = {};
   std::size_t max_samples = 0;  ///< differing elements to return
 };
 
