@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "comparators/align/align.h"
@@ -25,6 +26,14 @@ core::Digest digest_of_name(std::string_view name) noexcept;
 core::Digest key_of(const core::OpRecord& head,
                     const core::Digest& module,
                     const core::Digest& op) noexcept;
+
+/// The record of the other side that an op index belongs to; empty where it has none, or is none.
+/// @param counterparts  per op index, as Pairing has them
+inline std::optional<std::uint64_t> counterpart_in(const Ops& counterparts, std::int64_t op) {
+  if (op < 0 || std::cmp_greater_equal(op, counterparts.size())) return std::nullopt;
+  const std::uint32_t found = counterparts[static_cast<std::size_t>(op)];
+  return found == kUnmatched ? std::nullopt : std::optional<std::uint64_t>(found);
+}
 
 /// What is kept of every record of one dump while it is compared.
 struct RecordKeys {

@@ -91,17 +91,9 @@ std::string_view aten_name(const core::OperatorInfo& op) noexcept {
   return name.starts_with(kPrefix) ? name.substr(kPrefix.size()) : std::string_view();
 }
 
-/// Whether what is put is added; empty where the record does not say.
-std::optional<bool> accumulates(const core::OpRecord& record) {
-  const auto found = std::ranges::find(record.arguments, "accumulate", &core::Argument::name);
-  if (found == record.arguments.end()) return std::nullopt;
-  if (const auto* flag = std::get_if<bool>(&found->value.data)) return *flag;
-  return std::nullopt;
-}
-
 std::string_view reason_of(const Reason& reason, const core::OpRecord& record) {
-  const auto adds = accumulates(record);
-  if (reason.why != kPut || !adds) return reason.why;
+  const auto* adds = core::argument_as<bool>(record, "accumulate");
+  if (reason.why != kPut || adds == nullptr) return reason.why;
   return *adds ? kArrival : kLastWriter;
 }
 
@@ -659,19 +651,12 @@ class Tracer {
   /// and neither is missing in the other run: only their order differs.
   [[nodiscard]] bool is_raced(std::int64_t here, std::int64_t there) const {
     if ((here < 0 && there < 0) || is_one(here, there)) return false;
-    return is_of_both(evidence_.baseline, here, evidence_.pairing.candidate_of) &&
-           is_of_both(evidence_.candidate, there, evidence_.pairing.baseline_of) &&
+    // Nobody's writing is on both sides too.
+    const bool of_both =
+        (here < 0 || counterpart_in(evidence_.pairing.candidate_of, here).has_value()) &&
+        (there < 0 || baseline_of(there).has_value());
+    return of_both &&
            (is_elsewhere(evidence_.baseline, here) || is_elsewhere(evidence_.candidate, there));
-  }
-
-  /// Nobody's writing is on both sides too.
-  static bool is_of_both(const core::DumpSource& dump,
-                         std::int64_t writer,
-                         const Ops& counterparts) {
-    if (writer < 0) return true;
-    const auto place = static_cast<std::size_t>(writer);
-    return place < dump.op_count() && place < counterparts.size() &&
-           counterparts[place] != kUnmatched;
   }
 
   [[nodiscard]] bool is_elsewhere(const core::DumpSource& dump, std::int64_t writer) const {
@@ -689,10 +674,7 @@ class Tracer {
 
   /// The baseline's counterpart of an operator of the candidate.
   [[nodiscard]] std::optional<std::uint64_t> baseline_of(std::int64_t there) const {
-    const auto& counterparts = evidence_.pairing.baseline_of;
-    const auto place = static_cast<std::size_t>(there);
-    if (place >= counterparts.size() || counterparts[place] == kUnmatched) return std::nullopt;
-    return counterparts[place];
+    return counterpart_in(evidence_.pairing.baseline_of, there);
   }
 
   /// Whether two op indices are one matched operator.
@@ -1086,20 +1068,17 @@ std::optional<Cause> mode_of_module(const core::OpRecord& baseline,
                                     const Evidence& evidence) {
   if (!evidence.baseline.manifest().is_of_program()) return std::nullopt;
   for (const std::string_view name : {"training", "train"}) {
-    const core::Value* from = core::find_argument(baseline, name);
-    const core::Value* to = core::find_argument(candidate, name);
+    const auto* from = core::argument_as<bool>(baseline, name);
+    const auto* to = core::argument_as<bool>(candidate, name);
     if (from == nullptr || to == nullptr || *from == *to) continue;
-    if (!std::holds_alternative<bool>(from->data) || !std::holds_alternative<bool>(to->data)) {
-      continue;
-    }
     const std::string_view module = module_of(baseline);
     return Cause(CauseKind::kMode,
                  fmt::format("{} ran in another mode: {} was called with {}: {} against {}",
                              module.empty() ? "it" : fmt::format("module `{}`", module),
                              operator_text(baseline),
                              name,
-                             core::to_text(*from),
-                             core::to_text(*to)),
+                             core::to_text({*from}),
+                             core::to_text({*to})),
                  "look where the two runs call train() and eval() before this line");
   }
   return std::nullopt;
@@ -1167,6 +1146,15 @@ std::optional<Attribution> from_data(const JudgedCall& call, const Evidence& evi
   return inherited_from(order, fmt::format("it is given other samples: op {}", order));
 }
 
+/// The name of the first output that differs and begins like this; null where there is none.
+const std::string* first_slot_below(std::string_view prefix, const OpFindings& findings) {
+  for (const TensorComparison& output : findings.outputs) {
+    const std::string& slot = either(output).slot;
+    if (slot.starts_with(prefix)) return &slot;
+  }
+  return nullptr;
+}
+
 /// Of a part of a program that was not recorded, or not read, there are only its losses, its
 /// batches and what its optimizers left: `gradients were equal, what the optimizer keeps parts
 /// first: exp_avg of ...`.
@@ -1177,10 +1165,8 @@ std::string parting_of_step(const OpFindings& findings) {
        {core::kParameterPrefix,
         "gradients and what the optimizer keeps were equal, and `{}` parts first"}}};
   for (const auto& [prefix, text] : kParts) {
-    for (const TensorComparison& output : findings.outputs) {
-      const std::string& slot = either(output).slot;
-      if (!slot.starts_with(prefix)) continue;
-      return fmt::format(fmt::runtime(text), std::string_view(slot).substr(prefix.size()));
+    if (const std::string* slot = first_slot_below(prefix, findings)) {
+      return fmt::format(fmt::runtime(text), slot->substr(prefix.size()));
     }
   }
   return "what the program made parts here";
@@ -1203,9 +1189,7 @@ bool is_of_recorded_step(const JudgedCall& call, const Evidence& evidence) {
 /// Nothing before it diverged, or its inputs would be said to.
 Attribution from_step(const JudgedCall& call, std::string_view said, std::string more) {
   const OpFindings& findings = call.findings;
-  const bool gradients = std::ranges::any_of(findings.outputs, [](const auto& output) {
-    return either(output).slot.starts_with(core::kGradientPrefix);
-  });
+  const bool gradients = first_slot_below(core::kGradientPrefix, findings) != nullptr;
   Attribution result;
   if (call.baseline.op->name == core::kStepRecord && !gradients && !findings.arguments.empty()) {
     result.cause = {

@@ -9,6 +9,7 @@
 #include <set>
 #include <utility>
 
+#include "comparators/cause/cause.h"
 #include "comparators/report/report.h"
 
 namespace repro_check::comparators {
@@ -148,14 +149,8 @@ void put_confirmed(Cause kernel, Cause& cause) {
     cause.also.insert(cause.also.begin(), std::move(kernel));
     return;
   }
-  kernel.also = std::move(cause.also);
-  kernel.not_recorded = std::move(cause.not_recorded);
-  cause.also.clear();
-  if (cause.kind != kKernel && cause.kind != CauseKind::kUnexplained) {
-    kernel.also.insert(kernel.also.begin(), std::move(cause));
-    kernel.also.front().not_recorded.clear();
-  }
-  cause = std::move(kernel);
+  if (cause.kind == kKernel) cause.kind = CauseKind::kUnexplained;  // it is said anew
+  lead_with(std::move(kernel), cause);
 }
 
 void note_steady(const ReplayEvidence& evidence, Cause& cause) {

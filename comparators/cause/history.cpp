@@ -2,14 +2,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstddef>
 #include <cstdint>
 #include <string_view>
 #include <utility>
-#include <variant>
 
 #include "comparators/cause/cause.h"
 #include "comparators/report/report.h"
+#include "core/trace/program_records.h"
 
 namespace repro_check::comparators {
 namespace {
@@ -64,12 +63,9 @@ bool has_values(const core::OpRecord& record) {
 /// `baddbmm(self, ..., beta=0)` is documented to ignore `self`.
 bool is_ignored(const core::OpRecord& record, const TensorRecord& input) {
   if (input.slot != "self" && input.slot != "input") return false;
-  return std::ranges::any_of(record.arguments, [](const core::Argument& argument) {
-    if (argument.name != "beta") return false;
-    const auto* number = std::get_if<double>(&argument.value.data);
-    const auto* integer = std::get_if<std::int64_t>(&argument.value.data);
-    return (number != nullptr && *number == 0) || (integer != nullptr && *integer == 0);
-  });
+  const auto* number = core::argument_as<double>(record, "beta");
+  const auto* integer = core::argument_as<std::int64_t>(record, "beta");
+  return (number != nullptr && *number == 0) || (integer != nullptr && *integer == 0);
 }
 
 /// The first argument that is unwritten memory, and of which more than the form is taken.

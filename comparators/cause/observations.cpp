@@ -200,14 +200,16 @@ void Observations::note_unwritten(const JudgedCall& call, const Evidence& eviden
 std::vector<std::string> Observations::warnings(const core::RunManifest& baseline,
                                                 const core::RunManifest& candidate) const {
   std::vector<std::string> warnings;
-  if (unwritten_.count != 0) {
-    warnings.push_back(
-        fmt::format("memory that nobody has written is read or returned ({}): it holds what "
-                    "was there before, or a fill pattern, and agreement on it says nothing; first "
-                    "{}",
-                    counted(unwritten_.count, "time"),
-                    unwritten_.first));
-  }
+  const auto say = [&](const Tally& tally, std::string_view noun, std::string_view text) {
+    if (tally.count == 0) return;
+    warnings.push_back(fmt::format(fmt::runtime(text),
+                                   fmt::arg("count", counted(tally.count, noun)),
+                                   fmt::arg("first", tally.first)));
+  };
+  say(unwritten_,
+      "time",
+      "memory that nobody has written is read or returned ({count}): it holds what was there "
+      "before, or a fill pattern, and agreement on it says nothing; first {first}");
   if (counted_ != 0 &&
       static_cast<double>(zeros_) >= kTrivialShare * static_cast<double>(counted_)) {
     warnings.push_back(
@@ -215,23 +217,14 @@ std::vector<std::string> Observations::warnings(const core::RunManifest& baselin
                     zeros_,
                     counted_));
   }
-  if (absorbed_.count != 0) {
-    warnings.push_back(fmt::format("{} read differing inputs and gave bit-equal outputs; first {}",
-                                   counted(absorbed_.count, "operator"),
-                                   absorbed_.first));
-  }
-  if (strides_.count != 0) {
-    warnings.push_back(fmt::format("{} returned another memory layout; first {}",
-                                   counted(strides_.count, "operator"),
-                                   strides_.first));
-  }
-  if (alias_.count != 0) {
-    warnings.push_back(
-        fmt::format("of {} a result shares its memory with other tensors in the "
-                    "candidate than in the baseline; first {}",
-                    counted(alias_.count, "operator"),
-                    alias_.first));
-  }
+  say(absorbed_,
+      "operator",
+      "{count} read differing inputs and gave bit-equal outputs; first {first}");
+  say(strides_, "operator", "{count} returned another memory layout; first {first}");
+  say(alias_,
+      "operator",
+      "of {count} a result shares its memory with other tensors in the candidate than in the "
+      "baseline; first {first}");
   warn_of_limits(baseline, candidate, {baseline_.unstored, candidate_.unstored}, warnings);
   for (const std::string& text : baseline.warnings) warnings.push_back("baseline: " + text);
   for (const std::string& text : candidate.warnings) warnings.push_back("candidate: " + text);

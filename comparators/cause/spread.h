@@ -339,11 +339,8 @@ class Taint {
       if (input.candidate.producer < 0) continue;
       const auto there = static_cast<std::uint64_t>(input.candidate.producer);
       mask |= candidate_masks_.at(there);
-      const auto& baseline_of = evidence_.pairing.baseline_of;
-      if (there >= baseline_of.size()) continue;
-      const std::uint32_t matched = baseline_of[there];
-      const bool same = std::cmp_equal(matched, input.baseline.producer);
-      if (matched != kUnmatched && !same) take(matched);
+      const auto matched = counterpart_in(evidence_.pairing.baseline_of, input.candidate.producer);
+      if (matched && !std::cmp_equal(*matched, input.baseline.producer)) take(*matched);
     }
     if (call.why) std::ranges::for_each(call.why->producers, take);
     return sources;

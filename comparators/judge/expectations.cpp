@@ -160,23 +160,18 @@ void Expectations::require_matches(const core::DumpSource& dump) {
   }
 }
 
-void Expectations::note_expired(const OpDivergence& op) {
-  for (std::size_t i = 0; i < entries_.size(); ++i) {
-    const ExpectedSpec& entry = entries_[i];
-    if (platform_.starts_with(entry.platform) && (today_ > entry.expires) &&
-        matches(entry, shown_record(op))) {
-      keep(op, seen_[i].found);
-    }
-  }
-}
-
-bool Expectations::takes(const OpDivergence& op) {
+bool Expectations::takes(const OpDivergence& op, bool expired) {
   bool taken = false;
   for (std::size_t i = 0; i < entries_.size(); ++i) {
     const ExpectedSpec& entry = entries_[i];
-    if (!platform_.starts_with(entry.platform) || (today_ > entry.expires) ||
-        !matches(entry, shown_record(op)))
+    if (!platform_.starts_with(entry.platform) || (today_ > entry.expires) != expired ||
+        !matches(entry, shown_record(op))) {
       continue;
+    }
+    if (expired) {
+      keep(op, seen_[i].found);
+      continue;
+    }
     std::string why = excess(entry.limit, op);
     if (why.empty()) {
       ++seen_[i].excused;
@@ -199,13 +194,13 @@ void Expectations::excuse(Report& report) {
   const bool is_listed = !all.empty() && core::is_returned(shown_record(all.front()));
   if (report.returned.first && !is_listed) all.push_back(*report.returned.first);
   for (const OpDivergence& op : all) {
-    if (is_root(op)) note_expired(op);
+    if (is_root(op)) takes(op, true);
   }
   if (!is_open_to_excuses(report)) return;
   std::vector<OpDivergence> left;
   bool any = false;
   for (OpDivergence& op : all) {
-    const bool excused = is_root(op) && takes(op);
+    const bool excused = is_root(op) && takes(op, false);
     any = any || excused;
     // Before the first origin that nobody expects, what is propagated comes from expected ones.
     const bool downstream = any && left.empty() && op.relation == Relation::kPropagated;
@@ -233,7 +228,7 @@ ExpectedOutcome Expectations::outcome_of(std::size_t index) const {
                           seen.found};
   if (!platform_.starts_with(entry.platform)) {
     outcome.what = kElsewhere;
-  } else if ((today_ > entry.expires)) {
+  } else if (today_ > entry.expires) {
     outcome.what = kExpired;
   } else if (!seen.beyond.empty()) {
     outcome.what = kBeyondLimit;

@@ -79,8 +79,10 @@ class Expectations {
     OpDivergence named;  ///< the first operator that the entry matches, as the dump has it
   };
 
-  void note_expired(const OpDivergence& op);
-  [[nodiscard]] bool takes(const OpDivergence& op);
+  /// Notes an operator at the entries that it is about.
+  /// @param expired  at those whose day is over, which excuse nothing; else at the others
+  /// @return whether it is excused
+  bool takes(const OpDivergence& op, bool expired);
   [[nodiscard]] ExpectedOutcome outcome_of(std::size_t index) const;
 
   std::vector<configs::ExpectedSpec> entries_;

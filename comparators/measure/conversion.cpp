@@ -2,16 +2,15 @@
 #include "comparators/measure/conversion.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <string_view>
-#include <system_error>
 #include <utility>
 
 #include "core/tensor/dtype.h"
 #include "core/tensor/element_number.h"
+#include "core/text/text.h"
 
 namespace repro_check::comparators {
 namespace {
@@ -92,13 +91,6 @@ struct Parameters {
   std::optional<std::size_t> axis;
 };
 
-template <typename Number>
-bool read_number(std::string_view text, Number& into) {
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, into);
-  return error == std::errc() && stop == end;
-}
-
 /// Empty where an item is not understood.
 std::optional<Parameters> parse(std::string_view text) {
   Parameters parameters;
@@ -113,12 +105,15 @@ std::optional<Parameters> parse(std::string_view text) {
     if (key == "scheme") {
       parameters.scheme = value;
     } else if (key == "scale") {
-      understood =
-          read_number(value, parameters.scale.emplace()) && std::isfinite(*parameters.scale);
+      parameters.scale = core::parse_number<double>(value);
+      understood = parameters.scale && std::isfinite(*parameters.scale);
     } else if (key == "axis") {
-      understood = read_number(value, parameters.axis.emplace());
+      parameters.axis = core::parse_number<std::size_t>(value);
+      understood = parameters.axis.has_value();
     } else {
-      understood = key == "zero_point" && read_number(value, parameters.zero_point);
+      const auto zero_point = core::parse_number<std::int64_t>(value);
+      understood = key == "zero_point" && zero_point;
+      parameters.zero_point = zero_point.value_or(0);
     }
     if (!understood) return std::nullopt;
   }

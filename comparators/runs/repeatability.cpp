@@ -49,30 +49,23 @@ class Follower {
 
  private:
   std::optional<core::OpRecord> find(std::uint64_t index, const core::OpRecord& like) {
-    if (!aligned_.empty()) return aligned(index);
-    if (index < run_.op_count()) {
-      core::OpRecord found = run_.op(index);
-      if (is_same_place(like, found)) return found;
+    if (aligned_.empty()) {
+      if (index < run_.op_count()) {
+        core::OpRecord found = run_.op(index);
+        if (is_same_place(like, found)) return found;
+      }
+      // The streams are not the same from here on.
+      if (first_.op_count() * sizeof(std::uint32_t) > memory_) {
+        trouble_ = fmt::format(
+            "{} parts from the first run at op {}, and there are too many operators to align",
+            run_.location(),
+            index);
+        return std::nullopt;
+      }
+      aligned_ = pair_records(first_, run_).candidate_of;
     }
-    return part(index);
-  }
-
-  std::optional<core::OpRecord> aligned(std::uint64_t index) {
     if (aligned_[index] == kUnmatched) return std::nullopt;
     return run_.op(aligned_[index]);
-  }
-
-  /// The streams are not the same from here on.
-  std::optional<core::OpRecord> part(std::uint64_t index) {
-    if (first_.op_count() * sizeof(std::uint32_t) > memory_) {
-      trouble_ = fmt::format(
-          "{} parts from the first run at op {}, and there are too many operators to align",
-          run_.location(),
-          index);
-      return std::nullopt;
-    }
-    aligned_ = pair_records(first_, run_).candidate_of;
-    return aligned(index);
   }
 
   const core::DumpSource& first_;
@@ -139,10 +132,7 @@ class Groups {
 FlakyOp describe(const core::OpRecord& record, const std::vector<Result>& results) {
   FlakyOp op;
   op.index = record.index;
-  op.record = record;
-  op.record.arguments.clear();
-  op.record.results.clear();
-  op.record.tensors.clear();
+  op.record = core::OpRecord{static_cast<const core::OpHead&>(record)};
   for (const Result& result : results) op.counts.push_back(result.runs);
   std::ranges::sort(op.counts, std::greater<>());
   op.disagreement = disagreement(op.counts);

@@ -811,7 +811,7 @@ class ReturnedJudge {
 
   [[nodiscard]] bool has_divergent_producer(const Attribution& why) const {
     return std::ranges::any_of(why.producers, [this](std::uint64_t op) {
-      return op < evidence_.outcomes.size() && evidence_.outcomes.at(op) != OpOutcome::kEqual;
+      return op < evidence_.outcomes.size() && !is_equal(op);
     });
   }
 
@@ -843,16 +843,17 @@ class ReturnedJudge {
 
   /// Under one path the two sides return what different operators made, or different inputs.
   [[nodiscard]] std::optional<Cause> other_value(const OpFindings& findings) const {
-    const auto& counterpart = context_.pairing.candidate_of;
     for (const TensorComparison& input : findings.inputs) {
       const std::int64_t here = input.baseline.producer;
       const std::int64_t there = input.candidate.producer;
+      const auto counterpart = counterpart_in(context_.pairing.baseline_of, there);
       const bool same = here >= 0 && there >= 0
-                            ? std::cmp_less(here, counterpart.size()) &&
-                                  std::cmp_equal(counterpart[static_cast<std::size_t>(here)], there)
+                            ? counterpart && std::cmp_equal(*counterpart, here)
                             : here < 0 && there < 0 && input.baseline.name == input.candidate.name;
       if (same || is_one_sided(input)) continue;
-      const bool both_equal = is_equal(here) && is_equal(baseline_of(there));  // where made
+      // What no operator of the trace made is looked at elsewhere.
+      const bool both_equal = (here < 0 || is_equal(static_cast<std::uint64_t>(here))) &&
+                              (there < 0 || (counterpart && is_equal(*counterpart)));
       return Cause(CauseKind::kOtherValue,
                    fmt::format("{} is {} in the baseline and {} in the candidate{}",
                                input.baseline.slot,
@@ -865,17 +866,9 @@ class ReturnedJudge {
     return std::nullopt;
   }
 
-  /// Of an operator of the candidate.
-  [[nodiscard]] std::int64_t baseline_of(std::int64_t producer) const {
-    const auto& counterpart = context_.pairing.baseline_of;
-    if (producer < 0 || std::cmp_greater_equal(producer, counterpart.size())) return producer;
-    return counterpart[static_cast<std::size_t>(producer)];
-  }
-
-  /// What no operator of the trace made is looked at elsewhere.
-  [[nodiscard]] bool is_equal(std::int64_t producer) const {
-    return producer < 0 ||
-           evidence_.outcomes.at(static_cast<std::uint64_t>(producer)) == OpOutcome::kEqual;
+  /// Of an operator of the baseline, where it was made.
+  [[nodiscard]] bool is_equal(std::uint64_t op) const {
+    return evidence_.outcomes.at(op) == OpOutcome::kEqual;
   }
 
   static bool is_one_sided(const TensorComparison& tensor) {
