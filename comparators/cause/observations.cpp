@@ -202,14 +202,12 @@ std::vector<std::string> Observations::warnings(const core::RunManifest& baselin
   std::vector<std::string> warnings;
   const auto say = [&](const Tally& tally, std::string_view noun, std::string_view text) {
     if (tally.count == 0) return;
-    warnings.push_back(fmt::format(fmt::runtime(text),
-                                   fmt::arg("count", counted(tally.count, noun)),
-                                   fmt::arg("first", tally.first)));
+    warnings.push_back(fmt::format(fmt::runtime(text), counted(tally.count, noun), tally.first));
   };
   say(unwritten_,
       "time",
-      "memory that nobody has written is read or returned ({count}): it holds what was there "
-      "before, or a fill pattern, and agreement on it says nothing; first {first}");
+      "memory that nobody has written is read or returned ({}): it holds what was there "
+      "before, or a fill pattern, and agreement on it says nothing; first {}");
   if (counted_ != 0 &&
       static_cast<double>(zeros_) >= kTrivialShare * static_cast<double>(counted_)) {
     warnings.push_back(
@@ -217,14 +215,12 @@ std::vector<std::string> Observations::warnings(const core::RunManifest& baselin
                     zeros_,
                     counted_));
   }
-  say(absorbed_,
-      "operator",
-      "{count} read differing inputs and gave bit-equal outputs; first {first}");
-  say(strides_, "operator", "{count} returned another memory layout; first {first}");
+  say(absorbed_, "operator", "{} read differing inputs and gave bit-equal outputs; first {}");
+  say(strides_, "operator", "{} returned another memory layout; first {}");
   say(alias_,
       "operator",
-      "of {count} a result shares its memory with other tensors in the candidate than in the "
-      "baseline; first {first}");
+      "of {} a result shares its memory with other tensors in the candidate than in the "
+      "baseline; first {}");
   warn_of_limits(baseline, candidate, {baseline_.unstored, candidate_.unstored}, warnings);
   for (const std::string& text : baseline.warnings) warnings.push_back("baseline: " + text);
   for (const std::string& text : candidate.warnings) warnings.push_back("candidate: " + text);

@@ -115,10 +115,8 @@ class RunDistance {
     const TensorRecord* found = find_tensor(record, from.role, from.slot);
     if (found == nullptr) return none("another number of outputs in some runs");
     const TensorRecord& to = *found;
-    const bool alike = from.dtype == to.dtype && from.shape == to.shape &&
-                       from.layout == to.layout && from.attributes == to.attributes &&
-                       from.state == to.state;
-    if (!alike) return none("another dtype, shape or layout in some runs");
+    if (!same_form(from, to) || from.state != to.state)
+      return none("another dtype, shape or layout in some runs");
     if (from.state == core::ContentState::kUndefined ||
         from.state == core::ContentState::kComposite) {
       return {};

@@ -25,11 +25,6 @@ using core::ContentState;
 using core::TensorRecord;
 using core::TensorRole;
 
-bool same_form(const TensorRecord& b, const TensorRecord& c) {
-  return b.dtype == c.dtype && b.shape == c.shape && b.layout == c.layout &&
-         b.attributes == c.attributes;
-}
-
 /// Equal without a look at anything but the records; what judge() would find out at more cost.
 bool plainly_equal(const TensorRecord& b, const TensorRecord& c) {
   return b.state == ContentState::kHashed && c.state == ContentState::kHashed &&

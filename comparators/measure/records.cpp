@@ -63,6 +63,11 @@ bool has_scalar_results(const core::OpRecord& record) {
 using core::ContentState;
 using core::TensorRecord;
 
+bool same_form(const TensorRecord& left, const TensorRecord& right) {
+  return left.dtype == right.dtype && left.shape == right.shape && left.layout == right.layout &&
+         left.attributes == right.attributes;
+}
+
 bool has_unread_values(const core::TensorRecord& tensor) noexcept {
   return tensor.state == ContentState::kNone && !tensor.device.starts_with("meta");
 }

@@ -48,6 +48,9 @@ struct AttributeRules {
   }
 };
 
+/// Whether both have one dtype, shape, layout and structure or quantiser.
+bool same_form(const core::TensorRecord& left, const core::TensorRecord& right);
+
 /// Whether the tensor has values that the recording could not read: an opaque layout, a dtype whose
 /// numbers LibTorch does not give out. A tensor on `meta` has none.
 bool has_unread_values(const core::TensorRecord& tensor) noexcept;

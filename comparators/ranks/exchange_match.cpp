@@ -25,7 +25,7 @@ struct Side {
   ExchangeKey key;  ///< there
   const CallChain* chain = nullptr;
 
-  [[nodiscard]] std::uint32_t number() const { return rank->state.recording.rank; }
+  [[nodiscard]] std::uint32_t number() const { return rank->number(); }
   /// Whether it did not complete the call of that number.
   [[nodiscard]] bool is_inside(std::uint64_t call) const {
     return call + 1 == chain->count && rank->roots.exchanges.inside == key;
@@ -102,7 +102,7 @@ class ExchangePairing {
  public:
   explicit ExchangePairing(std::span<const RankRead> ranks) {
     for (const RankRead& rank : ranks) {
-      if (rank.state.is_read()) by_number_.emplace(rank.state.recording.rank, &rank);
+      if (rank.state.is_read()) by_number_.emplace(rank.number(), &rank);
     }
   }
 

@@ -250,7 +250,7 @@ NormMatch match_norms(const RankReads& reads) {
     const ClippedNorm* last = nullptr;
     for (const ClippedNorm& clipped : rank.roots.norms) {
       ordinal = last != nullptr && last->step == clipped.step ? ordinal + 1 : 0;
-      moments[{clipped.step, ordinal}].push_back({rank.state.recording.rank, &clipped});
+      moments[{clipped.step, ordinal}].push_back({rank.number(), &clipped});
       last = &clipped;
     }
   }

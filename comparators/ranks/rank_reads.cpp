@@ -107,8 +107,7 @@ class ReadingOfRanks {
         RankRead& rank = reads_.ranks[i];
         with_dump(rank, [&](const core::DumpSource& dump) {
           note_manifest(dump.manifest(), rank);
-          rank.roots =
-              read_rank(dump, rank.state.recording.rank, {reads_.apart, rank.replicas}, shared_);
+          rank.roots = read_rank(dump, rank.number(), {reads_.apart, rank.replicas}, shared_);
           rank.state.steps = rank.roots.steps;
         });
       }
@@ -145,9 +144,8 @@ class ReadingOfRanks {
 
   void look_at_exchanges() {
     for (const ToldCalls& wanted : calls_to_read(reads_.ranks)) {
-      const auto rank = std::ranges::find(reads_.ranks, wanted.rank, [](const RankRead& read) {
-        return read.state.recording.rank;
-      });
+      const auto rank = std::ranges::find(
+          reads_.ranks, wanted.rank, [](const RankRead& read) { return read.number(); });
       const auto dump = open_(rank->state.recording.location);
       reads_.told.push_back(read_calls(*dump, wanted.rank, wanted.key, wanted.first));
     }
@@ -296,8 +294,7 @@ RankReads joined(std::vector<RankReads> parts) {
     std::ranges::move(part.told, std::back_inserter(whole.told));
     left_out.push_back(std::move(part.apart));
   }
-  std::ranges::sort(
-      whole.ranks, {}, [](const RankRead& rank) { return rank.state.recording.rank; });
+  std::ranges::sort(whole.ranks, {}, [](const RankRead& rank) { return rank.number(); });
   whole.apart = beginnings_of(whole.ranks).apart;
   for (const SetAside& each : left_out) {
     if (each == whole.apart) continue;
@@ -346,7 +343,7 @@ std::vector<RankPartings> partings_of(const RankReads& reads) {
     const bool has_majority = roots[0].second > roots[1].second;
     for (const auto& [rank, root] : moment.held) {
       if (has_majority && root.digest == roots[0].first) continue;
-      note(runs[rank->state.recording.rank], moment, root.op);
+      note(runs[rank->number()], moment, root.op);
     }
   });
   std::vector<RankPartings> partings;

@@ -25,6 +25,8 @@ struct RankRead {
   RankRoots roots;          ///< empty where it cannot be read
   std::uint32_t ranks = 0;  ///< how many there are, as it knows
   Replicas replicas;
+
+  [[nodiscard]] std::uint32_t number() const noexcept { return state.recording.rank; }
 };
 
 /// What ranks of a run say: all that it takes to judge them. So ranks that were read on several

@@ -59,6 +59,12 @@ class ReplicaComparison {
   }
 
  private:
+  using Weight = RankFinding::Weight;
+
+  void say(Weight weight, std::string what, std::string advice) {
+    report_.findings.push_back({weight, std::move(what), std::move(advice)});
+  }
+
   void note(const RankRead& rank) {
     report_.ranks.push_back(rank.state);
     if (!rank.state.is_read()) return;
@@ -109,9 +115,9 @@ class ReplicaComparison {
     const bool has_majority = roots[0].second > roots[1].second;
     for (const auto& [rank, root] : held) {
       const bool is_odd = root.digest != roots.front().first;
-      if (has_majority && is_odd) difference.odd.push_back(rank->state.recording.rank);
+      if (has_majority && is_odd) difference.odd.push_back(rank->number());
       if (is_odd || difference.op == 0) {
-        difference.rank = rank->state.recording.rank;
+        difference.rank = rank->number();
         difference.op = root.op;
       }
     }
@@ -142,7 +148,7 @@ class ReplicaComparison {
   /// Of several records the one to name is that of the first that differs.
   void lead_by_order(const std::vector<Held>& held, ReplicaDifference& difference) const {
     const auto of_rank = std::ranges::find_if(
-        held, [&](const Held& each) { return each.rank->state.recording.rank == difference.rank; });
+        held, [&](const Held& each) { return each.rank->number() == difference.rank; });
     const auto items = reads_.items.find(of_rank->root.digest);
     if (items == reads_.items.end() || difference.names.empty()) return;
     const auto place = [&](const std::string& name) {
@@ -167,12 +173,12 @@ class ReplicaComparison {
       const auto number = item == items.end() ? std::nullopt : number_of(item->digest);
       if (!number) continue;
       if (tied && *number != 0) {  // it needs no majority to say what overflowed
-        difference.odd.push_back(rank->state.recording.rank);
-        difference.rank = rank->state.recording.rank;
+        difference.odd.push_back(rank->number());
+        difference.rank = rank->number();
         difference.op = root.op;
       }
       if (difference.numbers.size() < kShown && seen.insert(root.digest).second) {
-        difference.numbers.push_back({rank->state.recording.rank, *number});
+        difference.numbers.push_back({rank->number(), *number});
       }
     }
   }
@@ -228,7 +234,7 @@ class ReplicaComparison {
   void find_peers() {
     for (const RankRead* rank : read_) {
       for (const std::string& part : rank->roots.peers) {
-        peers_[part].push_back(rank->state.recording.rank);
+        peers_[part].push_back(rank->number());
       }
     }
   }
@@ -241,7 +247,7 @@ class ReplicaComparison {
     std::set<std::string_view> groups;
     for (const RankRead* rank : read_) {
       const Replicas& replicas = rank->replicas;
-      const bool is_meant = std::ranges::count(ranks, rank->state.recording.rank) > 0;
+      const bool is_meant = std::ranges::count(ranks, rank->number()) > 0;
       if (is_meant && (replicas.ranks.empty() || !groups.insert(replicas.ranks).second)) {
         return are_peers;
       }
@@ -252,22 +258,20 @@ class ReplicaComparison {
   /// Batches must differ: two ranks that read the same compute the same.
   void find_equal_inputs() {
     if (read_.size() < 2) return;
-    const bool wrapped = is_declared(reads_.ranks);
     const auto before = [](const auto* one, const auto* other) { return *one < *other; };
     std::map<const std::vector<StepInputs>*, RankList, decltype(before)> readers(before);
     for (const RankRead* rank : read_) {
       const auto& inputs = rank->roots.inputs;
-      if (!inputs.empty()) readers[&inputs].push_back(rank->state.recording.rank);
+      if (!inputs.empty()) readers[&inputs].push_back(rank->number());
     }
     for (const auto& [inputs, ranks] : readers) {
       if (ranks.size() < 2 || may_be_alike(ranks)) continue;
-      report_.findings.push_back(
-          {wrapped ? RankFinding::Weight::kProof : RankFinding::Weight::kSuspicion,
-           fmt::format("ranks {} read the same data: every batch of {} steps is equal",
-                       fmt::join(ranks, ", "),
-                       inputs->size()),
-           "give each rank its part: DistributedSampler, or a seed of the data that has the rank "
-           "in it; of ranks that work on parts of one batch --mesh and --replicated tell"});
+      say(is_declared(reads_.ranks) ? Weight::kProof : Weight::kSuspicion,
+          fmt::format("ranks {} read the same data: every batch of {} steps is equal",
+                      fmt::join(ranks, ", "),
+                      inputs->size()),
+          "give each rank its part: DistributedSampler, or a seed of the data that has the rank "
+          "in it; of ranks that work on parts of one batch --mesh and --replicated tell");
     }
   }
 
@@ -276,7 +280,7 @@ class ReplicaComparison {
     std::map<std::string, std::pair<std::string, std::vector<std::uint32_t>>> said;
     std::map<std::int64_t, std::vector<Reading>> loaders;
     for (const RankRead* rank : read_) {
-      const std::uint32_t number = rank->state.recording.rank;
+      const std::uint32_t number = rank->number();
       for (const DataFinding& finding : rank->roots.data.findings) {
         auto& [advice, ranks] = said[finding.what];
         advice = finding.advice;
@@ -288,11 +292,10 @@ class ReplicaComparison {
     }
     for (const auto& [what, finding] : said) {
       const auto& [advice, ranks] = finding;
-      report_.findings.push_back({RankFinding::Weight::kProof,
-                                  ranks.size() == read_.size()
-                                      ? what
-                                      : fmt::format("{} (ranks {})", what, fmt::join(ranks, ", ")),
-                                  advice});
+      say(Weight::kProof,
+          ranks.size() == read_.size() ? what
+                                       : fmt::format("{} (ranks {})", what, fmt::join(ranks, ", ")),
+          advice);
     }
     for (const auto& [number, readings] : loaders) {
       find_same_samples(readings);
@@ -315,18 +318,16 @@ class ReplicaComparison {
       readers.orders.insert(loader->first_batch);
       readers.loader = loader;
     }
-    const bool wrapped = is_declared(reads_.ranks);
     for (const auto& [contents, readers] : by_contents) {
       if (readers.ranks.size() < 2 || readers.orders.size() < 2) continue;
       if (may_be_alike(readers.ranks)) continue;
-      report_.findings.push_back(
-          {wrapped ? RankFinding::Weight::kProof : RankFinding::Weight::kSuspicion,
-           fmt::format("ranks {} read the same data, in another order: all {} samples of an epoch "
-                       "of the loader of {}",
-                       fmt::join(readers.ranks, ", "),
-                       readers.loader->samples,
-                       readers.loader->name),
-           "give each rank its part: DistributedSampler"});
+      say(is_declared(reads_.ranks) ? Weight::kProof : Weight::kSuspicion,
+          fmt::format("ranks {} read the same data, in another order: all {} samples of an epoch "
+                      "of the loader of {}",
+                      fmt::join(readers.ranks, ", "),
+                      readers.loader->samples,
+                      readers.loader->name),
+          "give each rank its part: DistributedSampler");
     }
   }
 
@@ -341,15 +342,14 @@ class ReplicaComparison {
     samples.erase(std::unique(samples.begin(), samples.end()), samples.end());
     const std::size_t twice = all - samples.size();
     if (twice == 0 || twice >= readings.size()) return;
-    report_.findings.push_back(
-        {RankFinding::Weight::kNote,
-         fmt::format("padded: {} of {} samples {} read twice in an epoch of the loader of {}, so "
-                     "that each rank has as many",
-                     twice,
-                     samples.size(),
-                     twice == 1 ? "is" : "are",
-                     readings.front().loader->name),
-         "drop_last=True of DistributedSampler leaves some out instead"});
+    say(Weight::kNote,
+        fmt::format("padded: {} of {} samples {} read twice in an epoch of the loader of {}, so "
+                    "that each rank has as many",
+                    twice,
+                    samples.size(),
+                    twice == 1 ? "is" : "are",
+                    readings.front().loader->name),
+        "drop_last=True of DistributedSampler leaves some out instead");
   }
 
   /// Ranks that drew the same to the end: from their first draw on they were seeded alike, from a
@@ -391,31 +391,29 @@ class ReplicaComparison {
     for (auto step = begin; step != end; ++step) count += step->draws;
     std::vector<std::uint32_t> numbers;
     numbers.reserve(ranks.size());
-    for (const RankRead* rank : ranks) numbers.push_back(rank->state.recording.rank);
+    for (const RankRead* rank : ranks) numbers.push_back(rank->number());
     if (may_be_alike(numbers)) return;
     const std::string who = fmt::format("{}", fmt::join(numbers, ", "));
     if (since == first) {
-      report_.findings.push_back(
-          {RankFinding::Weight::kSuspicion,
-           fmt::format("masks are copies: ranks {} made all of their {} draws from one seed, at "
-                       "the same places",
-                       who,
-                       count),
-           "seed each rank with its number behind the initialisation: torch.manual_seed(seed + "
-           "rank)"});
+      say(Weight::kSuspicion,
+          fmt::format("masks are copies: ranks {} made all of their {} draws from one seed, at "
+                      "the same places",
+                      who,
+                      count),
+          "seed each rank with its number behind the initialisation: torch.manual_seed(seed + "
+          "rank)");
       return;
     }
-    report_.findings.push_back(
-        {RankFinding::Weight::kSuspicion,
-         fmt::format("another rank's generator was restored: from step {} on ranks {} made all of "
-                     "their {} draws from one seed ({}), at the same places; before it they drew "
-                     "from {}",
-                     since,
-                     who,
-                     count,
-                     begin->seed,
-                     seeds_before(ranks, since)),
-         "save the state of the generators of every rank, and restore on each its own"});
+    say(Weight::kSuspicion,
+        fmt::format("another rank's generator was restored: from step {} on ranks {} made all of "
+                    "their {} draws from one seed ({}), at the same places; before it they drew "
+                    "from {}",
+                    since,
+                    who,
+                    count,
+                    begin->seed,
+                    seeds_before(ranks, since)),
+        "save the state of the generators of every rank, and restore on each its own");
   }
 
   /// `seed 5 on rank 0, seed 6 on rank 1`
@@ -425,8 +423,7 @@ class ReplicaComparison {
     for (const RankRead* rank : ranks) {
       const auto at = std::ranges::lower_bound(rank->roots.draws, step, {}, &StepDraws::step);
       if (at == rank->roots.draws.begin() || seeds.size() == kShown) continue;
-      seeds.push_back(
-          fmt::format("seed {} on rank {}", std::prev(at)->seed, rank->state.recording.rank));
+      seeds.push_back(fmt::format("seed {} on rank {}", std::prev(at)->seed, rank->number()));
     }
     return fmt::format("{}", fmt::join(seeds, ", "));
   }
@@ -446,7 +443,7 @@ class ReplicaComparison {
           const std::string_view whole(item.name.data(), item.name.size() - part.size());
           Copies& copies = held[{whole, item.digest}];
           copies.parts.insert(part);
-          copies.ranks.push_back(rank->state.recording.rank);
+          copies.ranks.push_back(rank->number());
         }
       }
     }
@@ -460,16 +457,15 @@ class ReplicaComparison {
     if (names.empty()) return;
     constexpr std::size_t kShown = 3;
     const auto shown = std::span(names).first(std::min(names.size(), kShown));
-    report_.findings.push_back(
-        {RankFinding::Weight::kSuspicion,
-         fmt::format("parts are copies: ranks {} hold each another part of {}{}, and the same in "
-                     "it, step after step",
-                     fmt::join(ranks, ", "),
-                     fmt::join(shown, ", "),
-                     names.size() > kShown ? fmt::format(" and {} more", names.size() - kShown)
-                                           : std::string()),
-         "let the parts be cut out of a whole (distribute_tensor), or seed what makes them by the "
-         "place in the mesh; give each rank its own part of what goes in"});
+    say(Weight::kSuspicion,
+        fmt::format("parts are copies: ranks {} hold each another part of {}{}, and the same in "
+                    "it, step after step",
+                    fmt::join(ranks, ", "),
+                    fmt::join(shown, ", "),
+                    names.size() > kShown ? fmt::format(" and {} more", names.size() - kShown)
+                                          : std::string()),
+        "let the parts be cut out of a whole (distribute_tensor), or seed what makes them by the "
+        "place in the mesh; give each rank its own part of what goes in");
   }
 
   void find_frozen() {
@@ -486,11 +482,10 @@ class ReplicaComparison {
       return rank->roots.has_gradients && stays;
     });
     if (!frozen) return;
-    report_.findings.push_back(
-        {RankFinding::Weight::kProof,
-         fmt::format("weights never moved in {} steps, though their gradients are not 0",
-                     report_.steps),
-         "look at the learning rate, and whether the optimizer has the parameters of this model"});
+    say(Weight::kProof,
+        fmt::format("weights never moved in {} steps, though their gradients are not 0",
+                    report_.steps),
+        "look at the learning rate, and whether the optimizer has the parameters of this model");
   }
 
   const RankReads& reads_;

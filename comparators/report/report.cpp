@@ -85,13 +85,8 @@ std::optional<std::uint64_t> runs_needed(double share, double alpha) noexcept {
   return enough;
 }
 
-namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-}  // namespace
-
 std::optional<RelBounds> rel_percentile(const RelHistogram& histogram, double share) noexcept {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
   std::uint64_t all = histogram.zero + histogram.infinite;
   for (const std::uint64_t count : histogram.exponents) all += count;
   if (all == 0) return std::nullopt;

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <limits>
+#include <initializer_list>
 #include <map>
 #include <optional>
 #include <set>
@@ -22,8 +22,6 @@
 
 namespace repro_check::comparators {
 namespace {
-
-constexpr std::uint64_t kNever = std::numeric_limits<std::uint64_t>::max();
 
 /// A tensor, or a number, as a program keeps it.
 struct Leaf {
@@ -120,13 +118,18 @@ class Story {
     return found == moments.end() ? nullptr : &*found;
   }
 
-  /// The last before an op index; null where there is none.
-  [[nodiscard]] const Moment* last_before(std::string_view what, std::uint64_t op) const {
-    const Moment* last = nullptr;
-    for (const Moment& moment : all(what)) {
-      if (moment.op < op) last = &moment;
+  /// Those of several kinds behind an op index and before `end`, in order.
+  [[nodiscard]] std::vector<const Moment*> between(std::initializer_list<std::string_view> kinds,
+                                                   std::uint64_t op,
+                                                   std::uint64_t end) const {
+    std::vector<const Moment*> moments;
+    for (const std::string_view what : kinds) {
+      for (const Moment& moment : all(what)) {
+        if (moment.op > op && moment.op < end) moments.push_back(&moment);
+      }
     }
-    return last;
+    std::ranges::sort(moments, {}, &Moment::op);
+    return moments;
   }
 
   [[nodiscard]] std::optional<Moment> batch_before(std::uint64_t op) const {
@@ -217,10 +220,9 @@ class StateJudge {
     }
     at_save_ = here_.story.first_after("at_save", here_.file);
     const std::uint64_t end = there_.step == nullptr ? there_.forward->op : there_.step->op;
-    for (const char* what : {"restored", "at_iterator", "at_batch"}) {
-      for (const Moment& moment : there_.story.all(what)) {
-        if (moment.op > there_.file && moment.op < end) add_prints(moment.leaves, restored_);
-      }
+    for (const Moment* moment :
+         there_.story.between({"restored", "at_iterator", "at_batch"}, there_.file, end)) {
+      add_prints(moment->leaves, restored_);
     }
   }
 
@@ -274,9 +276,9 @@ class StateJudge {
         is_generator(kind) || (kind == StateKind::kSchedule && here.name.starts_with("schedule["));
     if (!moves) return true;
     const auto moved = [&](const Story& story, const Leaf* before) {
-      const Moment* end = story.last_before("at_end", kNever);
-      if (end == nullptr || before == nullptr) return true;
-      const Leaf* after = find_leaf(end, before->name);
+      const std::vector<Moment>& ends = story.all("at_end");
+      if (ends.empty() || before == nullptr) return true;
+      const Leaf* after = find_leaf(&ends.back(), before->name);
       return after == nullptr || !after->is_equal(*before);
     };
     return moved(here_.story, &here) || moved(there_.story, there);
@@ -293,7 +295,10 @@ class StateJudge {
     if (!is_generator(state.kind)) return;
     std::uint64_t before = there_.file;
     const Moment* after = there_.forward;
-    for (const Moment* moment : moments_before_use()) {
+    for (const Moment* moment :
+         there_.story.between({"restored", "at_iterator", "at_batch", "at_forward"},
+                              there_.file,
+                              there_.forward->op + 1)) {
       const Leaf* leaf = find_leaf(moment, value.name);
       if (leaf == nullptr) continue;
       if (leaf->is_equal(when_saved(value))) {
@@ -321,17 +326,6 @@ class StateJudge {
       state.place = fmt::format("{}{}{}", record.op->full_name(), place.empty() ? "" : ", ", place);
       return;
     }
-  }
-
-  [[nodiscard]] std::vector<const Moment*> moments_before_use() const {
-    std::vector<const Moment*> moments;
-    for (const char* what : {"restored", "at_iterator", "at_batch", "at_forward"}) {
-      for (const Moment& moment : there_.story.all(what)) {
-        if (moment.op > there_.file && moment.op <= there_.forward->op) moments.push_back(&moment);
-      }
-    }
-    std::ranges::sort(moments, {}, &Moment::op);
-    return moments;
   }
 
   /// Puts the batch before all else, but for a generator that it was drawn from.

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -140,11 +141,6 @@ Metric drift_of(const core::OpRecord& baseline, const core::OpRecord& candidate)
   return core::sketch_distance(from, to) / size;
 }
 
-std::uint64_t operators_inside(const core::OpRecord* record) {
-  const Metric count = number_of(record, core::kRegionOperators);
-  return count && *count > 0 ? static_cast<std::uint64_t>(*count) : 0;
-}
-
 /// Gathers what two trainings recorded of their steps. Of a long one, one step in so many.
 class StepWatch {
  public:
@@ -206,33 +202,27 @@ class StepWatch {
 
   void take(const Records& records) {
     const core::OpRecord& shown = records.baseline ? *records.baseline : *records.candidate;
-    const std::string_view name = shown.op->name;
-    if (name == core::kRegionRecord) {
-      coverage_.fused_baseline += operators_inside(records.baseline);
-      coverage_.fused_candidate += operators_inside(records.candidate);
-    } else if (name == core::kStepRecord) {
-      take_step(records);
-    } else if (name == core::kLossRecord) {
-      for (const core::Argument& loss : shown.arguments) {
-        put(records,
-            Kind::kLoss,
-            {number_of(records.baseline, loss.name), number_of(records.candidate, loss.name)});
-      }
-    }
-  }
-
-  void take_step(const Records& records) {
-    const core::OpRecord& shown = records.baseline ? *records.baseline : *records.candidate;
     const auto both = [&](std::string_view name) {
       return Numbers{number_of(records.baseline, name), number_of(records.candidate, name)};
     };
-    put(records, Kind::kGradientNorm, both(core::kGradientNorm));
-    for (const core::Argument& argument : shown.arguments) {
-      if (!argument.name.starts_with(core::kLearningRatePrefix)) continue;
-      put(records, Kind::kLearningRate, both(argument.name));
+    const auto put_all = [&](Kind kind, std::string_view prefix) {
+      for (const core::Argument& argument : shown.arguments) {
+        if (argument.name.starts_with(prefix)) put(records, kind, both(argument.name));
+      }
+    };
+    const std::string_view name = shown.op->name;
+    if (name == core::kRegionRecord) {
+      const auto [here, there] = both(core::kRegionOperators);
+      coverage_.fused_baseline += static_cast<std::uint64_t>(std::fmax(here.value_or(0), 0));
+      coverage_.fused_candidate += static_cast<std::uint64_t>(std::fmax(there.value_or(0), 0));
+    } else if (name == core::kLossRecord) {
+      put_all(Kind::kLoss, "");
+    } else if (name == core::kStepRecord) {
+      put(records, Kind::kGradientNorm, both(core::kGradientNorm));
+      put_all(Kind::kLearningRate, core::kLearningRatePrefix);
+      if (records.baseline == nullptr || records.candidate == nullptr) return;
+      put(records, Kind::kDrift, {std::nullopt, drift_of(*records.baseline, *records.candidate)});
     }
-    if (records.baseline == nullptr || records.candidate == nullptr) return;
-    put(records, Kind::kDrift, {std::nullopt, drift_of(*records.baseline, *records.candidate)});
   }
 
   void put(const Records& records, Kind kind, const Numbers& numbers) {
@@ -886,8 +876,7 @@ constexpr std::uint64_t kBytes = std::uint64_t{128} << 20U;
 
 bool will_be_measured(const core::TensorRecord& from, const core::TensorRecord& to) {
   return from.state == core::ContentState::kHashed && to.state == core::ContentState::kHashed &&
-         from.digest != to.digest && from.dtype == to.dtype && from.shape == to.shape &&
-         from.layout == to.layout && from.attributes == to.attributes;
+         from.digest != to.digest && same_form(from, to);
 }
 
 bool has_contents(const core::DumpSource& source) { return source.manifest().trace.contents != 0; }
